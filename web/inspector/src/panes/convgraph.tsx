@@ -1,6 +1,218 @@
+import "./convgraph.css";
+import { type Active, type Event, type Graph, reduce, switchTo } from "@agentarbor/conversation";
 import type { JSX } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Schemas, get, path } from "../net/api.js";
+import { attempt } from "../state/app.js";
+import { type Box, type Boxes, type Zoom, boxesOf } from "../state/boxes.js";
+import { type LogEvent, unclip } from "../state/events.js";
 import type { OpenSession } from "../state/open.js";
+import { type SessionRoute, change, go, route } from "../state/route.js";
+import { count, counted } from "../ui/amount.js";
+import { sign } from "../ui/line.js";
+import { Mark } from "../ui/mark.js";
+import { Rows } from "../ui/rows.js";
 
+const wide = 208;
+const high = 40;
+const gapX = 28;
+const gapY = 20;
+const margin = 16;
+const zooms: readonly Zoom[] = ["messages", "blocks", "chunks"];
+/** Relatives of a session stand beside it if there are no more than these, and no longer. */
+const most = { relatives: 12, events: 20_000 };
+
+/** The conversation as a graph, in which branches stand beside each other. */
 export function ConversationGraph({ session }: { readonly session: OpenSession }): JSX.Element {
-  return <p>{session.key.id}</p>;
+  const moment = session.moment.value;
+  const now = route.value as SessionRoute;
+  const [zoom, setZoom] = useState<Zoom>("messages");
+  const [list, showList] = useState(false);
+  const active = useMemo(() => parseActive(now.active), [now.active]);
+  const { graph, owners } = useRelatives(session, moment.graph, moment.seq, now.at === undefined);
+  // Single letters that are streamed change no box, so they are left until they are stored.
+  const boxes = useMemo(() => boxesOf(graph, zoom, active), [moment.seq, graph.size, zoom, active]);
+  const choose = (box: Box): void => {
+    const owner = moment.graph.node(box.node.id) === undefined ? owners.get(box.node.runId) : undefined;
+    const sel = zoom === "messages" || box.node.seq === undefined ? ({ kind: "run", id: box.node.runId } as const) : ({ kind: "ev", seq: box.node.seq } as const);
+    if (owner !== undefined) go({ ...plain(now), id: owner, sel });
+    else if (box.onPath) change({ sel });
+    else change({ sel, active: JSON.stringify(switchTo(graph, active, box.node.id)) });
+  };
+  const { sel } = now;
+  const chosen = (box: Box): boolean =>
+    sel?.kind === "run" ? sel.id === box.node.runId && zoom === "messages" : sel?.kind === "ev" && sel.seq === box.node.seq && !owners.has(box.node.runId);
+  return (
+    <div class="convgraph">
+      <div class="convgraph-top">
+        {zooms.map((z) => (
+          <button key={z} class="button plain" aria-pressed={zoom === z} onClick={() => setZoom(z)}>
+            {z}
+          </button>
+        ))}
+        <span class="fact soft">{counted(boxes.boxes.length, "box", "boxes")}</span>
+        <span class="convgraph-space" />
+        <button class="button" aria-pressed={list} onClick={() => showList(!list)}>
+          List
+        </button>
+      </div>
+      {boxes.boxes.length === 0 ? (
+        <p class="convgraph-nothing soft">{session.phase.value === "loading" ? "Loading the conversation…" : "Nobody has said anything yet."}</p>
+      ) : list ? (
+        <BoxList boxes={boxes} chosen={chosen} choose={choose} />
+      ) : (
+        <Picture key={zoom} boxes={boxes} chosen={chosen} choose={choose} />
+      )}
+    </div>
+  );
+}
+
+/** The address without what belongs to one session alone. */
+function plain({ at: _, sel: __, active: ___, ...rest }: SessionRoute): SessionRoute {
+  return rest;
+}
+
+function parseActive(text: string | undefined): Active {
+  try {
+    const value: unknown = JSON.parse(text ?? "{}");
+    return value !== null && typeof value === "object" ? (value as Active) : {};
+  } catch {
+    return {};
+  }
+}
+
+/** The graph of the session with what its relatives have besides, and whose session that is, by run. */
+function useRelatives(session: OpenSession, own: Graph, seq: number, live: boolean): { readonly graph: Graph; readonly owners: ReadonlyMap<string, string> } {
+  const [loaded, set] = useState<readonly { readonly id: string; readonly events: readonly LogEvent[] }[]>([]);
+  const family = session.family.value;
+  const others = family.filter((s) => s.id !== session.key.id);
+  const few = others.length <= most.relatives && others.reduce((sum, s) => sum + s.seq - (s.parent?.seq ?? 0), 0) <= most.events;
+  const wanted = live && few ? others.map((s) => `${s.id}@${s.seq}`).join(" ") : "";
+  useEffect(() => {
+    let gone = false;
+    const self = family.find((s) => s.id === session.key.id);
+    const load = async (s: Schemas["Session"]): Promise<{ id: string; events: readonly LogEvent[] }> => {
+      // What a relative shares with its own parent comes from there.
+      const after = s.id === self?.parent?.id ? self.parent.seq : (s.parent?.seq ?? 0);
+      const { events } = await get<Schemas["Events"]>(`${path("sessions", s.id)}/events`, { query: { ...session.query, after, limit: 5000, media: "omit", clip: 400 } });
+      return { id: s.id, events: events as LogEvent[] };
+    };
+    if (wanted === "") set([]);
+    else
+      void attempt(() => Promise.all(others.map(load))).then((all) => {
+        if (all !== undefined && !gone) set(all);
+      });
+    return () => {
+      gone = true;
+    };
+  }, [wanted]);
+  return useMemo(() => {
+    const owners = new Map<string, string>();
+    let graph = own;
+    for (const { id, events } of live ? loaded : []) {
+      for (const received of events) {
+        const { event } = unclip(received);
+        if (own.node(event.id ?? "") === undefined && own.last(event.runId ?? "") === undefined) owners.set(event.runId ?? "", id);
+        if (owners.has(event.runId ?? "")) graph = reduce(graph, event as Event);
+      }
+    }
+    return { graph, owners };
+  }, [loaded, seq, own.size, live]);
+}
+
+interface ViewProps {
+  readonly boxes: Boxes;
+  readonly chosen: (box: Box) => boolean;
+  readonly choose: (box: Box) => void;
+}
+
+const xOf = (b: Box): number => margin + b.column * (wide + gapX);
+const yOf = (b: Box): number => margin + b.layer * (high + gapY);
+
+/** Boxes in sight, above the lines between them. */
+function Picture({ boxes: { boxes, columns, layers }, chosen, choose }: ViewProps): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const [see, look] = useState({ x: 0, y: 0, w: 0, h: 0 });
+  useLayoutEffect(() => {
+    const el = box.current!;
+    const at = (): void => look({ x: el.scrollLeft, y: el.scrollTop, w: el.clientWidth, h: el.clientHeight });
+    const selected = boxes.find(chosen);
+    el.scrollTop = selected === undefined ? el.scrollHeight : yOf(selected) - el.clientHeight / 2;
+    const sized = new ResizeObserver(at);
+    sized.observe(el);
+    el.addEventListener("scroll", at, { passive: true });
+    return () => {
+      sized.disconnect();
+      el.removeEventListener("scroll", at);
+    };
+  }, []);
+  const inSight = (x: number, y: number, w: number, h: number): boolean => x < see.x + see.w + 200 && x + w > see.x - 200 && y < see.y + see.h + 120 && y + h > see.y - 120;
+  const shown = boxes.filter((b) => inSight(xOf(b), yOf(b), wide, high)).slice(0, 400);
+  const edges = boxes.filter((b) => {
+    if (b.parent < 0) return false;
+    const above = boxes[b.parent]!;
+    return inSight(Math.min(xOf(b), xOf(above)), yOf(above), Math.abs(xOf(b) - xOf(above)) + wide, yOf(b) - yOf(above) + high);
+  });
+  const width = 2 * margin + columns * (wide + gapX) - gapX;
+  const height = 2 * margin + layers * (high + gapY) - gapY;
+  return (
+    <div class="convgraph-box" ref={box} tabIndex={0} role="group" aria-label="Conversation graph">
+      <div class="convgraph-all" style={{ width: `${width}px`, height: `${height}px` }}>
+        <svg class="convgraph-edges" width={width} height={height} aria-hidden="true">
+          {edges.slice(0, 600).map((b) => {
+            const above = boxes[b.parent]!;
+            const [x1, y1, x2, y2] = [xOf(above) + 20, yOf(above) + high, xOf(b) + 20, yOf(b)];
+            const d = x1 === x2 ? `M${x1} ${y1}V${y2}` : `M${x1} ${y1}V${y2 - gapY + 8}q0 6 6 6H${x2 - 6}q6 0 6 6V${y2}`;
+            return <path key={b.id} d={d} class={b.onPath && above.onPath ? "on-path" : ""} />;
+          })}
+        </svg>
+        {shown.map((b) => (
+          <button
+            key={b.id}
+            class="convgraph-node"
+            data-path={b.onPath}
+            data-kind={b.node.kind}
+            aria-pressed={chosen(b)}
+            aria-label={`${b.agent || "user"}, ${b.node.kind}: ${b.label}${b.onPath ? "" : ", on another branch"}`}
+            style={{ transform: `translate(${xOf(b)}px, ${yOf(b)}px)` }}
+            onClick={() => choose(b)}
+          >
+            {b.agent === "" ? <span class="convgraph-user">you</span> : <Mark agent={b.agent} />}
+            <span class="convgraph-sign" aria-hidden="true">
+              {sign(b.node.kind)}
+            </span>
+            <span class="convgraph-label">{b.label}</span>
+          </button>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+const columns = ["No", "Agent", "Kind", "What", "Follows", "Branch"];
+
+/** The same facts as rows. */
+function BoxList({ boxes: { boxes }, chosen, choose }: ViewProps): JSX.Element {
+  const at = boxes.findIndex(chosen);
+  return (
+    <Rows
+      label="Conversation graph as a list"
+      list={{ length: boxes.length, key: (i) => i + 1 }}
+      columns={columns}
+      name="convgraph"
+      cells={(i) => {
+        const b = boxes[i]!;
+        return [
+          count(i + 1),
+          b.agent === "" ? "you" : b.agent,
+          b.node.kind,
+          b.label,
+          b.parent < 0 ? "" : `follows ${count(b.parent + 1)}`,
+          b.onPath ? "shown" : "another branch",
+        ];
+      }}
+      selected={at < 0 ? undefined : at + 1}
+      select={(i) => choose(boxes[i]!)}
+    />
+  );
 }

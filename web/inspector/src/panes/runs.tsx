@@ -141,7 +141,7 @@ function LaneRow({ flow, i }: { readonly flow: Waterfall; readonly i: number }):
         ))}
         {flow.hops.map((h) =>
           h.from === h.to || i < Math.min(h.from, h.to) || i > Math.max(h.from, h.to) ? null : (
-            <span key={h.seq} class="runs-hop" data-part={i === h.from ? "from" : i === h.to ? "to" : "through"} style={{ left: percent(at(h.time)) }} />
+            <span key={h.seq} class="runs-hop" data-part={i === h.from ? "from" : i === h.to ? "to" : "through"} style={{ left: percent(at(h.time)), width: i === h.to ? percent(Math.max(0, at(lane.from) - at(h.time))) : 0 }} />
           ),
         )}
         {lane.bars.map((bar) => {

@@ -2,6 +2,7 @@ import "./slider.css";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { branch } from "../state/actions.js";
+import { checkpointAt } from "../state/checkpoint.js";
 import { Course } from "../state/course.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, change, route } from "../state/route.js";
@@ -31,7 +32,7 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
   const to = (seq: number, replace = false): void => {
     if (end > 0) change({ at: seq >= end ? undefined : Math.max(1, seq) }, { replace });
   };
-  const fork = course.checkpoint(here);
+  const fork = checkpointAt(log, here);
   const words = course.turns.findLast((t) => t <= here);
   const forkHere = (): void | false => (fork < 1 ? false : void branch(session, fork));
   const editHere = (): void | false => (words === undefined ? false : edit(words));

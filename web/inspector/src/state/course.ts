@@ -1,7 +1,7 @@
 // The course of a log in time: where turns begin, where nothing happened for long, and where it can
 // be forked. It grows with the log and looks at each event once.
 import { timeOf } from "../ui/line.js";
-import type { LogEvent } from "./events.js";
+import { checkpointAt } from "./checkpoint.js";
 import type { Log } from "./log.js";
 
 /** Nothing happened between an event and the next one. */
@@ -25,7 +25,7 @@ export class Course {
     const { events } = this.log;
     for (; this.done < events.length; this.done++) {
       const event = events[this.done]!;
-      if (begins(event)) this.turns.push(event.seq ?? 0);
+      if (event.type === "user") this.turns.push(event.seq ?? 0);
       const [a, b] = [timeOf(events[this.done - 1]), timeOf(event)];
       if (a !== undefined && b !== undefined && b - a > folded) this.pauses.push({ after: (event.seq ?? 0) - 1, ms: b - a });
     }
@@ -45,32 +45,10 @@ export class Course {
     return this.turns.findLast((t) => t < seq) ?? this.log.from;
   }
 
-  /** The nearest checkpoint at a position or before it. */
-  checkpoint(seq: number): number {
-    let at = Math.min(seq, this.log.end.seq);
-    while (at >= this.log.from && !this.isCheckpoint(at)) at--;
-    return at;
-  }
-
   /** The next checkpoint in a direction, the position itself left out. */
   beside(seq: number, way: 1 | -1): number {
     let at = seq + way;
-    while (at > this.log.from && at < this.log.end.seq && !this.isCheckpoint(at)) at += way;
+    while (at > this.log.from && at < this.log.end.seq && checkpointAt(this.log, at) !== at) at += way;
     return Math.max(this.log.from, Math.min(at, this.log.end.seq));
   }
-
-  /** As package checkpoint has it: the end of a write, whose events share a time, or beside the user's words. */
-  private isCheckpoint(seq: number): boolean {
-    const [a, b] = [this.log.event(seq), this.log.event(seq + 1)];
-    return a === undefined || b === undefined || a.type === "user" || b.type === "user" || timeKey(a) !== timeKey(b);
-  }
-}
-
-function begins(event: LogEvent): boolean {
-  return event.type === "user";
-}
-
-/** Times are compared as they are written, since a Date holds milliseconds only. */
-function timeKey(event: LogEvent): string {
-  return event.time ?? "";
 }

@@ -264,7 +264,7 @@ export function ticksOf(w: Waterfall): readonly number[] {
       t = w.from + Math.floor((inside.to - w.from) / step) * step;
       continue;
     }
-    if (at(t) - last > 0.08) ticks.push(t);
+    if (at(t) - last > 0.08 && at(t) < 0.94) ticks.push(t);
     last = at(ticks.at(-1) ?? w.from);
   }
   return ticks;

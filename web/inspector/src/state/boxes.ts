@@ -1,0 +1,153 @@
+// The conversation graph as boxes in layers, in three zooms: messages (a box a run), blocks and
+// chunks. What follows stands below in the same column; what stands beside it has columns of its own.
+import { type Active, type Graph, type Node, thread } from "@agentarbor/conversation";
+
+export type Zoom = "messages" | "blocks" | "chunks";
+
+export interface Box {
+  readonly id: string;
+  /** The first node of it. */
+  readonly node: Node;
+  readonly agent: string;
+  readonly label: string;
+  /** The box that it hangs on, by its place. */
+  readonly parent: number;
+  readonly column: number;
+  readonly layer: number;
+  /** Whether the path of the address leads through it. */
+  readonly onPath: boolean;
+}
+
+export interface Boxes {
+  readonly boxes: readonly Box[];
+  readonly columns: number;
+  readonly layers: number;
+}
+
+type Making = { -readonly [K in keyof Box]: Box[K] } & { kids: number[]; inside: boolean };
+
+/** Lays a graph out. It takes time in proportion to the nodes. */
+export function boxesOf(graph: Graph, zoom: Zoom, active: Active): Boxes {
+  const path = runsOn(graph, active);
+  const boxes: Making[] = [];
+  const places = new Map<string, number>(); // of boxes, by what they stand for
+  const byNode = new Map<string, number>();
+  for (const node of graph.nodes()) {
+    const id = zoom === "messages" ? node.runId : zoom === "blocks" && node.kind === "usage" ? `usage of ${node.runId}` : node.id;
+    let place = places.get(id);
+    if (place === undefined) {
+      place = boxes.length;
+      places.set(id, place);
+      boxes.push({ id, node, agent: node.kind === "user" ? "" : (node.agent ?? ""), label: "", parent: -1, column: 0, layer: 0, onPath: path.has(node.runId), kids: [], inside: false });
+    }
+    byNode.set(node.id, place);
+  }
+  boxes.forEach((box, i) => {
+    const above = graph.parents(box.node.id)[0];
+    const parent = above === undefined ? -1 : (byNode.get(above.id) ?? -1);
+    box.label = zoom === "messages" ? messageLabel(graph, box.node) : nodeLabel(box.node);
+    if (parent < 0 || parent === i || circles(boxes, parent, i)) return;
+    box.parent = parent;
+    // A sub-agent stands beside what has opened it, although it is on the path as well.
+    box.inside = above!.kind === "tool_call" && box.node.kind === "harness_start";
+    boxes[parent]!.kids.push(i);
+  });
+  return place(boxes);
+}
+
+/** Parts of one box can hang on each other's successors, which would be a circle. */
+function circles(boxes: readonly Making[], from: number, to: number): boolean {
+  if (from < to) return false; // parents come first, but in streams of strangers
+  for (let i = from, n = 0; i >= 0 && n <= boxes.length; i = boxes[i]!.parent, n++) if (i === to) return true;
+  return false;
+}
+
+function runsOn(graph: Graph, active: Active): ReadonlySet<string> {
+  const runs = new Set<string>();
+  const stack = [...thread(graph, active)];
+  for (let view = stack.pop(); view !== undefined; view = stack.pop()) {
+    runs.add(view.runId);
+    for (const branch of view.branches ?? []) stack.push(...branch);
+    for (const call of view.toolCalls ?? []) for (const branch of call.branches ?? []) stack.push(...branch);
+  }
+  return runs;
+}
+
+function place(boxes: readonly Making[]): Boxes {
+  const columns: { from: number; to: number }[][] = [];
+  let layers = 0;
+  // A chain goes down in one column; the chains beside it are placed later, in order.
+  const waiting: { box: number; layer: number; after: number }[] = [];
+  const roots = boxes.flatMap((b, i) => (b.parent < 0 ? [i] : []));
+  let below = 0; // conversations without a common root stand below each other
+  for (const root of roots) {
+    waiting.push({ box: root, layer: below, after: -1 });
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+      const chain = chainOf(boxes, next.box);
+      const from = next.layer;
+      const to = from + chain.length - 1;
+      let column = next.after + 1;
+      while (columns[column]?.some((c) => c.from <= to && from <= c.to)) column++;
+      (columns[column] ??= []).push({ from, to });
+      layers = Math.max(layers, to + 1);
+      chain.forEach((i, n) => {
+        boxes[i]!.column = column;
+        boxes[i]!.layer = from + n;
+      });
+      for (let n = 0; n < chain.length; n++) {
+        for (const kid of boxes[chain[n]!]!.kids) if (kid !== chain[n + 1]) waiting.push({ box: kid, layer: from + n + 1, after: column });
+      }
+    }
+    below = layers;
+  }
+  return { boxes, columns: columns.length, layers };
+}
+
+function chainOf(boxes: readonly Making[], first: number): readonly number[] {
+  const chain = [first];
+  for (let i = first; ; ) {
+    const kids = boxes[i]!.kids;
+    const next = kids.findLast((k) => boxes[k]!.onPath && !boxes[k]!.inside) ?? kids.find((k) => !boxes[k]!.inside);
+    if (next === undefined) return chain;
+    chain.push(next);
+    i = next;
+  }
+}
+
+function messageLabel(graph: Graph, node: Node): string {
+  if (node.kind === "user") return contentLabel(node.content);
+  const said = graph.text(node.runId).slice(0, 200);
+  if (said.trim() !== "") return said;
+  const calls = graph.toolCalls(node.runId).map((c) => c.name);
+  return calls.length === 0 ? "says nothing" : `calls ${calls.slice(0, 4).join(", ")}`;
+}
+
+function nodeLabel(node: Node): string {
+  switch (node.kind) {
+    case "user":
+      return contentLabel(node.content);
+    case "text":
+    case "reasoning":
+      return node.content.slice(0, 200);
+    case "tool_call":
+    case "tool_result":
+    case "tool_progress":
+      return node.name;
+    case "relay":
+      return `${node.tool} ${node.state ?? "is asked about"}`;
+    case "error":
+      return node.message;
+    case "usage":
+      return `${node.inputTokens + node.outputTokens} tokens`;
+    case "harness_end":
+      return `ends${node.finishReason === undefined ? "" : `, ${node.finishReason}`}`;
+    default:
+      return "begins";
+  }
+}
+
+function contentLabel(content: string | readonly unknown[]): string {
+  if (typeof content === "string") return content.slice(0, 200);
+  const parts = content as readonly { readonly type?: string; readonly text?: unknown }[];
+  return parts.map((p) => (typeof p.text === "string" ? p.text.slice(0, 200) : `[${p.type ?? "part"}]`)).join(" ");
+}
