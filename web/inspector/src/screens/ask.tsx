@@ -5,6 +5,7 @@ import type { Schemas } from "../net/api.js";
 import { type Place, decide, once } from "../state/actions.js";
 import { tell } from "../state/app.js";
 import { useKeys } from "../ui/keys.js";
+import { asText, visible } from "../ui/visible.js";
 
 interface Props {
   readonly place: Place;
@@ -34,10 +35,10 @@ export function Ask({ place, turn, call, keys, short = false }: Props): JSX.Elem
   return (
     <div class="ask-body">
       <p>
-        <strong>{permission ? `${call.tool} wants to run` : (call.message ?? `${call.tool} asks`)}</strong>{" "}
+        <strong>{visible(permission ? `${call.tool} wants to run` : (call.message ?? `${call.tool} asks`))}</strong>{" "}
         <span class="soft">for {call.agent}</span>
       </p>
-      {!short && permission && call.message !== undefined && call.message !== "" && <p>{call.message}</p>}
+      {!short && permission && call.message !== undefined && call.message !== "" && <p>{visible(call.message)}</p>}
       {!short && <Params of={call.params} />}
       {!short && <p class="soft">Nothing has happened yet.</p>}
       {!permission ? (
@@ -91,8 +92,8 @@ function Params({ of }: { readonly of: unknown }): JSX.Element | null {
     <dl class="code">
       {Object.entries(of).map(([name, value]) => (
         <>
-          <dt>{name}</dt>
-          <dd>{typeof value === "string" ? value : JSON.stringify(value)}</dd>
+          <dt>{visible(name)}</dt>
+          <dd>{asText(value)}</dd>
         </>
       ))}
     </dl>

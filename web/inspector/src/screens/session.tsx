@@ -25,6 +25,7 @@ import { usePage } from "../ui/page.js";
 import { Separator } from "../ui/separator.js";
 import { Sheet } from "../ui/sheet.js";
 import { State, signOf, states } from "../ui/state.js";
+import { visible } from "../ui/visible.js";
 import { columns, nextWidth, widths } from "../ui/width.js";
 import { Ask } from "./ask.js";
 
@@ -170,7 +171,8 @@ function Details({ session, now, close }: { readonly session: OpenSession; reado
 function One({ session, now }: { readonly session: OpenSession; readonly now: SessionRoute }): JSX.Element {
   const [sheet, show] = useState<"" | "tree" | "time" | "more">("");
   const close = (): void => show("");
-  const question = session.inPast.value ? undefined : session.log.value.end.facts.questions[0];
+  // The conversation itself has its buttons at its foot.
+  const question = session.inPast.value || now.middle === "talk" ? undefined : session.log.value.end.facts.questions[0];
   return (
     <div class="session" data-past={session.inPast.value} data-columns="1">
       <Chips session={session} onOpen={() => show("tree")} />
@@ -264,7 +266,7 @@ export function SessionTitle(): JSX.Element | null {
   const end = session.log.value.end.seq;
   return (
     <div class="session-title">
-      <h1 tabIndex={-1}>{session.detail.value?.title || session.key.id}</h1>
+      <h1 tabIndex={-1}>{visible(session.detail.value?.title || session.key.id)}</h1>
       <span class="title-id">
         <span class="code soft">{session.key.id}</span>
         <Copy text={session.key.id} what="the id of the session" />

@@ -15,6 +15,7 @@ import { Mark } from "../ui/mark.js";
 import { usePage } from "../ui/page.js";
 import { Sheet } from "../ui/sheet.js";
 import { State, states } from "../ui/state.js";
+import { visible } from "../ui/visible.js";
 import { Ask } from "./ask.js";
 
 export function Sessions(): JSX.Element {
@@ -61,7 +62,7 @@ function Inbox({ all }: { readonly all: SessionList }): JSX.Element | null {
         {waiting.map((s) => (
           <article key={s.id} class="ask" aria-label={`${s.title || s.id} waits`}>
             <p class="ask-head fact">
-              <Link to={{ screen: "session", id: s.id, middle: "talk", ...query }}>{s.title || s.id}</Link>
+              <Link to={{ screen: "session", id: s.id, middle: "talk", ...query }}>{visible(s.title || s.id)}</Link>
               <span class="soft">
                 {s.active} · since {clock(s.updated)}
               </span>
@@ -310,7 +311,7 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
               <tr key={s.id}>
                 <td style={{ "--depth": Math.min(depth, 6) }}>
                   <Link to={{ screen: "session", id: s.id, middle: "talk", ...whose }} class="title">
-                    {s.title || s.id}
+                    {visible(s.title || s.id)}
                   </Link>{" "}
                   {s.parent !== undefined && (
                     <span class="soft fact">
@@ -368,7 +369,7 @@ function Delete({ session, all, close }: { readonly session: Listed; readonly al
     <Sheet title="Delete this session?" from="middle" onClose={close}>
       <div class="screen">
         <p>
-          “{session.title || session.id}” and its {counted(session.seq, "event")} are gone for good. Its forks stay.
+          “{visible(session.title || session.id)}” and its {counted(session.seq, "event")} are gone for good. Its forks stay.
         </p>
         <p class="ask-actions">
           <button class="button" onClick={sure}>

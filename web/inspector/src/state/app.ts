@@ -1,6 +1,7 @@
 // What the page knows besides sessions: who is signed in, what is served, and what was told.
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { ApiError, type Schemas, get, pageVersion, send, signIn as enter, signInKey, signOut as leave } from "../net/api.js";
+import { deskLost, sessionOfDesk } from "./desk.js";
 import { SessionList, list, parseFilter } from "./list.js";
 import { OpenSession, open } from "./open.js";
 import { go, route } from "./route.js";
@@ -19,7 +20,7 @@ export const tree = signal<Schemas["Agents"] | undefined>(undefined);
 /** Whether the server has another page now than this one. */
 export const outdated = signal(false);
 /** Since when the server has not answered. */
-export const lostSince = computed(() => open.value?.lostSince.value ?? list.value?.lostSince.value);
+export const lostSince = computed(() => open.value?.lostSince.value ?? list.value?.lostSince.value ?? deskLost.value);
 
 /** One sentence about something that did not work, or was done. */
 export interface Told {
@@ -114,14 +115,15 @@ export async function begin(own: string): Promise<void> {
 
 const entered = computed(() => me.value !== undefined && !signedOut.value);
 
-/** Has the session of the address open, if it is one's. */
+/** Has the session of the address open, if it is one's or that of a handoff. */
 function openSession(): void {
   const { value } = route;
-  const key = value.screen === "session" && entered.value ? { id: value.id, user: value.user } : undefined;
+  const named = value.screen === "session" ? { id: value.id, user: value.user } : sessionOfDesk();
+  const key = entered.value ? named : undefined;
   const now = open.peek();
   if (now?.key.id === key?.id && now?.key.user === key?.user) return;
   now?.close();
-  open.value = key === undefined ? undefined : new OpenSession({ id: key.id, ...(key.user !== undefined && { user: key.user }) });
+  open.value = key === undefined ? undefined : untracked(() => new OpenSession({ id: key.id, ...(key.user !== undefined && { user: key.user }) }));
 }
 
 /** Follows the sessions of a user as long as a screen shows them. */

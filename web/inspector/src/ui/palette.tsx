@@ -10,6 +10,7 @@ import { copy } from "./copy.js";
 import { commands, letters, setLetters, shown, useKeys } from "./keys.js";
 import { best } from "./match.js";
 import { Sheet } from "./sheet.js";
+import { visible } from "./visible.js";
 import { type Scheme, scheme, setScheme } from "./theme.js";
 
 const covering = signal<"" | "palette" | "keys">("");
@@ -155,7 +156,7 @@ function agents(from: Agent | undefined): Item[] {
 
 function ofSession(s: Schemas["Session"]): Item {
   const { user } = route.peek();
-  return to("session", s.title || s.id, { screen: "session", id: s.id, middle: "talk", ...(user !== undefined && { user }) }, s.id);
+  return to("session", visible(s.title || s.id), { screen: "session", id: s.id, middle: "talk", ...(user !== undefined && { user }) }, s.id);
 }
 
 /** What the words themselves say: an address of this page, or a position of the session that is shown. */
