@@ -15,6 +15,7 @@ import { later } from "./ui/later.js";
 import { shown } from "./ui/keys.js";
 import { Link } from "./ui/link.js";
 import { Menu } from "./ui/menu.js";
+import { usePage } from "./ui/page.js";
 import { HelpOfKeys, Palette, openPalette } from "./ui/palette.js";
 
 // Screens that few sessions need are loaded when somebody goes there.
@@ -53,6 +54,7 @@ export function App(): JSX.Element {
           <p class="screen soft">Asking the server…</p>
         ) : (
           <Guarded key={place} what="This screen">
+            <Named route={value} />
             <Screen />
           </Guarded>
         )}
@@ -65,6 +67,13 @@ export function App(): JSX.Element {
       )}
     </div>
   );
+}
+
+/** Names the tab; screens that know more than their address do so themselves. */
+function Named({ route: to }: { readonly route: Route }): null {
+  const names = { tree: "Tree", usage: "Usage", sessions: "Sessions", desk: "Desk" } as const;
+  usePage(to.screen === "diff" ? `${to.a} ⇄ ${to.b}` : to.screen === "graph" ? to.name : to.screen in names ? names[to.screen as keyof typeof names] : "");
+  return null;
 }
 
 /** What is one screen to a reader: each session has its own. */

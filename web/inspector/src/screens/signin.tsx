@@ -1,9 +1,11 @@
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import { refused, signIn } from "../state/app.js";
+import { usePage } from "../ui/page.js";
 
 /** Signs in in place: the address stays. */
 export function SignIn(): JSX.Element {
+  usePage("Sign in");
   const field = useRef<HTMLInputElement>(null);
   const enter = (e: Event): void => {
     e.preventDefault();
