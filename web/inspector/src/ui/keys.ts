@@ -26,17 +26,20 @@ export function setLetters(on: boolean): void {
   localStorage.setItem("arbor-letters", on ? "on" : "off");
 }
 
+/** Gives keys to a view, until it is taken away. */
+export function give(keys: Keys, alone = false): { keys: Keys; readonly take: () => void } {
+  const view = { keys, alone, take: () => void views.splice(views.indexOf(view), 1) };
+  views.push(view);
+  return view;
+}
+
 /** Has keys do something as long as the component is shown; alone, if it covers all others. */
 export function useKeys(keys: Keys, alone = false): void {
-  const view = useRef<View | undefined>(undefined);
-  if (view.current === undefined) views.push((view.current = { keys, alone }));
-  view.current.keys = keys;
-  useEffect(
-    () => () => {
-      views.splice(views.indexOf(view.current!), 1);
-    },
-    [],
-  );
+  // Keys are given when the component is first drawn: what is within another comes behind it.
+  const given = useRef<ReturnType<typeof give> | undefined>(undefined);
+  given.current ??= give(keys, alone);
+  given.current.keys = keys;
+  useEffect(() => given.current!.take, []);
 }
 
 export interface Command {
