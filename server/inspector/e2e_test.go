@@ -2,6 +2,7 @@ package inspector_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,7 @@ type host struct {
 	signIn   *access.SignIn
 	kept     *server.Requests
 	cuts     cuts
-	version  string
+	other    bool // serve another page than at first
 
 	mu    sync.Mutex
 	web   *http.Server
@@ -100,7 +101,7 @@ func needBrowser(t testing.TB) {
 func serve(t testing.TB, w *world) *host {
 	t.Helper()
 	needBrowser(t)
-	h := &host{world: w, t: t, version: "test", addr: "127.0.0.1:0", db: filepath.Join(t.TempDir(), "sessions.db")}
+	h := &host{world: w, t: t, addr: "127.0.0.1:0", db: filepath.Join(t.TempDir(), "sessions.db")}
 	require.NoError(t, h.start())
 	t.Cleanup(func() { require.NoError(t, h.stop()) })
 	return h
@@ -150,13 +151,18 @@ func (h *host) start() error {
 	if err != nil {
 		return err
 	}
-	api, err := server.New(turns, server.WithGuard(guard), server.WithDoors("api", "inspector"), server.WithVersion(h.version), server.WithRequests(h.kept), server.WithPrices(h.prices))
+	api, err := server.New(turns, server.WithGuard(guard), server.WithDoors("api", "inspector"), server.WithVersion("test"), server.WithRequests(h.kept), server.WithPrices(h.prices))
 	if err != nil {
 		return err
 	}
 	opts := []inspector.Option{inspector.WithGuard(guard), inspector.WithSignIn(h.signIn)}
-	if *pageFolder != "" {
-		opts = append(opts, inspector.WithFiles(os.DirFS(*pageFolder)))
+	if folder := *pageFolder; folder != "" || h.other {
+		if h.other {
+			if folder, err = otherPage(h.t.TempDir(), cmp.Or(folder, "dist")); err != nil {
+				return err
+			}
+		}
+		opts = append(opts, inspector.WithFiles(os.DirFS(folder)))
 	}
 	page, err := inspector.New(opts...)
 	if err != nil {
@@ -169,6 +175,19 @@ func (h *host) start() error {
 	defer h.mu.Unlock()
 	h.web, h.turns, h.store = srv, turns, store
 	return nil
+}
+
+// otherPage makes a page that differs from another one, as one of another version does.
+func otherPage(to, from string) (string, error) {
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return "", err
+	}
+	index := filepath.Join(to, "index.html")
+	data, err := os.ReadFile(index)
+	if err != nil {
+		return "", err
+	}
+	return to, os.WriteFile(index, bytes.ReplaceAll(data, []byte("app.js?v="), []byte("app.js?v=0")), 0o600)
 }
 
 // stop ends the server as far as its clients can see: connections break, turns are cut off. What is
@@ -235,7 +254,7 @@ func (h *host) control(name string, body []byte) (any, error) {
 	var in struct {
 		Session string
 		Token   string
-		Version string
+		Other   bool
 		After   int
 		Inside  bool
 		Times   int
@@ -256,9 +275,7 @@ func (h *host) control(name string, body []byte) (any, error) {
 	case "stop":
 		return nil, h.stop()
 	case "start":
-		if in.Version != "" {
-			h.version = in.Version
-		}
+		h.other = in.Other
 		return nil, h.start()
 	case "cut":
 		h.cuts.set(in.After, in.Inside, in.Times)

@@ -18,6 +18,7 @@ const maxElements = 3000;
 const patience = Number(process.env.ARBOR_PATIENCE ?? 15_000);
 
 const faults = [];
+const open = new Set(); // windows
 let where = "";
 
 /** Notes what is wrong; the script goes on. */
@@ -41,9 +42,13 @@ export function figure(name, value) {
   console.log(`figure ${name}: ${value}`);
 }
 
-/** Does something that its faults are told with. One that throws does not keep the others from being tried. */
+/**
+ * Does something that its faults are told with, and closes the windows that it has opened. One that throws does not keep
+ * the others from being tried.
+ */
 export async function step(name, work) {
   const outer = where;
+  const before = new Set(open);
   where = outer ? `${outer} › ${name}` : name;
   try {
     return await work();
@@ -54,9 +59,9 @@ export async function step(name, work) {
     const waited = more.find((line) => line.includes("waiting for"))?.trim() ?? "";
     const line = String(error?.stack).match(new RegExp(`${given.script}\\.mjs:\\d+`))?.[0] ?? "";
     fault([line, said, waited].filter(Boolean).join(" "));
-  } finally {
-    where = outer;
   }
+  for (const page of [...open].filter((p) => !before.has(p))) await close(page).catch((error) => fault(String(error)));
+  where = outer;
 }
 
 /** Asks the test's process for something: see host.control. */
@@ -94,7 +99,6 @@ export async function words(session) {
 }
 
 let browser;
-const open = new Set();
 const states = new Map(); // of signing in
 
 /** Runs a script with a browser, and ends the process. */
@@ -109,7 +113,6 @@ export async function run(work, options = {}) {
   });
   process.once("SIGINT", () => browser.close().finally(() => process.exit(130)));
   await step("", () => work(browser));
-  for (const page of [...open]) await step("", () => close(page));
   await browser.close();
   for (const f of faults) console.log(`fault: ${f}`);
   process.exit(faults.length ? 1 : 0);

@@ -46,7 +46,7 @@ await run(async () => {
     await step("a restart", async () => {
       await control("stop");
       await control("start");
-      const again = await newPage({ context: page.context() });
+      const again = await newPage({ context: page.context(), expected: lost });
       await again.goto(`${base}/inspect/`);
       await table(again).waitFor();
     });
