@@ -122,8 +122,8 @@ function Header(): JSX.Element {
       <span class="space" />
       {entered && (
         <>
-          <button class="button anything" aria-label="Go to anything" onClick={openPalette}>
-            <Icon name="search" /> <span>Go to anything</span> <kbd aria-hidden="true">{shown("mod+k")}</kbd>
+          <button class="button anything" onClick={openPalette}>
+            <Icon name="search" /> <span>Go to anything</span> <kbd>{shown("mod+k")}</kbd>
           </button>
           <Menu />
         </>
