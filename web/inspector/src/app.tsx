@@ -1,10 +1,8 @@
 import "./style/frame.css";
 import type { ComponentType, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { Desk } from "./screens/desk.js";
 import { Nowhere } from "./screens/nowhere.js";
 import { Session, SessionTitle } from "./screens/session.js";
-import { Sessions } from "./screens/sessions.js";
 import { SignIn } from "./screens/signin.js";
 import { lostSince, may, me, outdated, putAway, signedOut, told } from "./state/app.js";
 import { type Route, route } from "./state/route.js";
@@ -18,15 +16,16 @@ import { Menu } from "./ui/menu.js";
 import { usePage } from "./ui/page.js";
 import { HelpOfKeys, Palette, openPalette } from "./ui/palette.js";
 
-// Screens that few sessions need are loaded when somebody goes there.
+// Most people come to a session; the other screens are loaded when somebody goes there.
+const other = (name: keyof typeof import("./screens/others.js")): ComponentType => later(() => import("./screens/others.js").then((m) => m[name]));
 const screens: { readonly [S in Route["screen"]]: ComponentType } = {
-  sessions: Sessions,
+  sessions: other("Sessions"),
   session: Session,
-  diff: later(() => import("./screens/diff.js").then((m) => m.Diff)),
-  tree: later(() => import("./screens/tree.js").then((m) => m.Tree)),
-  graph: later(() => import("./screens/graph.js").then((m) => m.GraphScreen)),
-  usage: later(() => import("./screens/usage.js").then((m) => m.Usage)),
-  desk: Desk,
+  diff: other("Diff"),
+  tree: other("Tree"),
+  graph: other("GraphScreen"),
+  usage: other("Usage"),
+  desk: other("Desk"),
   nowhere: Nowhere,
 };
 

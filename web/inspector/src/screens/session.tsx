@@ -1,16 +1,7 @@
 import "../style/session.css";
 import type { ComponentType, JSX } from "preact";
 import { useState } from "preact/hooks";
-import { Cost } from "../panes/cost.js";
-import { ConversationGraph } from "../panes/convgraph.js";
-import { Feed } from "../panes/feed.js";
-import { Runs } from "../panes/runs.js";
-import { Seen } from "../panes/seen.js";
-import { Slider } from "../panes/slider.js";
 import { Talk } from "../panes/talk.js";
-import { TreePane } from "../panes/treepane.js";
-import { WhatIf } from "../panes/whatif.js";
-import { Why } from "../panes/why.js";
 import { agentAt, tree } from "../state/app.js";
 import { type OpenSession, open } from "../state/open.js";
 import { type Middle, type SessionRoute, type Tab, change, route } from "../state/route.js";
@@ -19,6 +10,7 @@ import { count, counted } from "../ui/amount.js";
 import { Copy } from "../ui/copy.js";
 import { Guarded } from "../ui/guarded.js";
 import { useKeys } from "../ui/keys.js";
+import { later } from "../ui/later.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 import { usePage } from "../ui/page.js";
@@ -31,18 +23,24 @@ import { Ask } from "./ask.js";
 
 type Pane = ComponentType<{ readonly session: OpenSession }>;
 
+// The conversation is shown as soon as it can be; what stands beside it is loaded meanwhile.
+type Beside = typeof import("../panes/beside.js");
+const beside = (name: keyof Beside): Pane => later<Parameters<Beside["Why"]>[0]>(() => import("../panes/beside.js").then((m) => m[name]));
+const TreePane = beside("TreePane");
+const Slider = beside("Slider");
+
 const middles: readonly (readonly [Middle, string, Pane])[] = [
   ["talk", "Conversation", Talk],
-  ["feed", "Feed", Feed],
-  ["runs", "Runs", Runs],
-  ["graph", "Graph", ConversationGraph],
+  ["feed", "Feed", beside("Feed")],
+  ["runs", "Runs", beside("Runs")],
+  ["graph", "Graph", beside("ConversationGraph")],
 ];
 
 const details: readonly (readonly [Tab, string, Pane])[] = [
-  ["why", "Why", Why],
-  ["seen", "Seen", Seen],
-  ["cost", "Cost", Cost],
-  ["if", "What if", WhatIf],
+  ["why", "Why", beside("Why")],
+  ["seen", "Seen", beside("Seen")],
+  ["cost", "Cost", beside("Cost")],
+  ["if", "What if", beside("WhatIf")],
 ];
 
 export function Session(): JSX.Element {
