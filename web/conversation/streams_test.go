@@ -173,7 +173,7 @@ func (g *generator) payload(o *object, kind string) {
 		return
 	case "text", "reasoning":
 		if !g.oneIn(8) {
-			o.add("content", pick(g, `"x"`, `"yz"`, `""`, `"é"`, `"\u00e9"`, `"\ud83d"`, `"\ude00"`, "\"\u2028\"", `"\n"`, `"\/"`, `" "`))
+			o.add("content", pick(g, `"x"`, `"yz"`, `""`, `"é"`, `"\u00e9"`, `"\ud83d"`, `"\ude00"`, "\"\u2028\"", `"\n"`, `"\/"`, `" "`, g.long()))
 			return
 		}
 	}
@@ -184,7 +184,7 @@ func (g *generator) payload(o *object, kind string) {
 		case "tool_progress", "relay":
 			o.text("toolCallId", pick(g, g.ids...))
 		case "tool_call":
-			o.add("name", pick(g, `"look"`, `"find it, é😀"`, `""`, `"`+strings.Repeat("n", 70)+`"`))
+			o.add("name", pick(g, `"look"`, `"find it, é😀"`, `""`, `"`+strings.Repeat("n", 70)+`"`, g.long()))
 		}
 	}
 	for _, name := range []string{"content", "name", "input", "output", "isError", "toolCallId", "kind", "tool", "params", "agentId", "finishReason", "target",
@@ -193,6 +193,16 @@ func (g *generator) payload(o *object, kind string) {
 			o.add(name, g.value(2))
 		}
 	}
+}
+
+// long returns a text that is too long for a label, of letters of all lengths and of
+// all that can stand between words.
+func (g *generator) long() string {
+	var b strings.Builder
+	for range 20 + g.IntN(200) {
+		b.WriteString(pick(g, "a", "é", "€", "😀", " ", "a", "😀", `\n`, `\u0001`, `\u0085`, `\u00a0`, `\u200b`, `\u3000`, `\ud83d`, `\ufeff`, `\u001c`))
+	}
+	return `"` + b.String() + `"`
 }
 
 // content returns what a user says: parts, in good form or not.

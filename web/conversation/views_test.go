@@ -25,6 +25,9 @@ type view struct {
 	Options  map[string]bool         `json:"options"`
 	Thread   []conversation.ViewNode `json:"thread"`
 	Messages []map[string]any        `json:"messages"`
+	DAG      conversation.Layout     `json:"dag"`
+	// Hypergraphs are that of the graph and that of the path.
+	Hypergraphs []conversation.Hypergraph `json:"hypergraphs"`
 }
 
 // views returns what the newest path shows, and some others.
@@ -79,6 +82,8 @@ func (v *view) fill(g *conversation.Graph, active conversation.Active, hideReaso
 	v.Options = map[string]bool{"hideReasoning": hideReasoning, "collapseTools": collapseTools}
 	v.Thread = append([]conversation.ViewNode{}, conversation.Thread(g, active, options)...)
 	v.Messages = messagesOf(g, active)
+	v.DAG = conversation.DAG(g, active)
+	v.Hypergraphs = []conversation.Hypergraph{g.Hypergraph(), conversation.HypergraphOf(g, active)}
 }
 
 // messagesOf returns messages in the form that the command prints.

@@ -1,6 +1,6 @@
 import type { Content } from "./node.js";
 import type { Path, Step } from "./path.js";
-import { textField, userContent } from "./payload.js";
+import { speaker, textField, userContent, userText } from "./payload.js";
 import { none, runAt } from "./state.js";
 import type { Status, ThreadOptions, ViewCall, ViewNode } from "./thread.js";
 
@@ -125,8 +125,7 @@ export class Answers {
 
   private assistant(id: string, ri: number, status: Status): Draft<ViewNode> {
     const run = runAt(this.path.s, ri);
-    const first = this.path.item(run.first).content;
-    const agent = first.agent === "" && first.kind === "harness_start" ? textField(first, "agentId") : first.agent;
+    const agent = speaker(this.path.item(run.first).content);
     return { id, runId: run.id, role: "assistant", ...(agent !== "" && { agent }), status };
   }
 
@@ -178,17 +177,8 @@ function during(call: Draft<ViewCall>, content: Content): void {
 }
 
 function user(said: Content): Draft<ViewNode> {
-  const view: Draft<ViewNode> = { id: said.id, runId: said.runId, role: "user", status: "complete" };
+  const view: Draft<ViewNode> = { id: said.id, runId: said.runId, role: "user", text: userText(said), status: "complete" };
   if (said.agent !== "") view.agent = said.agent;
-  const content = userContent(said);
-  if (typeof content === "string") {
-    view.text = content;
-  } else {
-    view.content = said.field("content")!.value;
-    view.text = "";
-    for (const part of content) {
-      if (part.type === "text") view.text += (view.text === "" ? "" : "\n") + (part.text ?? "");
-    }
-  }
+  if (typeof userContent(said) !== "string") view.content = said.field("content")!.value;
   return view;
 }

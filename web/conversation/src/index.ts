@@ -5,8 +5,10 @@
  * @packageDocumentation
  */
 export { branch, collapse, edit, expand, summarize, switchTo, tip } from "./active.js";
+export { type Box, type Edge, type Layout, dag } from "./dag.js";
 export type { Event } from "./event.js";
 export { type Flat, type Graph, empty, stringify } from "./graph.js";
+export { type Hyperedge, type Hypergraph, hypergraph, hypergraphOf } from "./hypergraph.js";
 export { type Call, type Message, messages, noResult } from "./messages.js";
 export type { Kind, Node } from "./node.js";
 export type { Active } from "./path.js";

@@ -266,6 +266,25 @@ export class Path {
     return { summary: "", before: [], steps };
   }
 
+  /**
+   * Calls f for the steps and for what began inside of them, but for what is inside of
+   * collapsed runs. A list of what is still to be done takes the place of recursion,
+   * because agents can nest deeply.
+   */
+  visit(steps: readonly Step[], f: (step: Step, collapsed: boolean) => void): void {
+    const todo = [steps];
+    for (let next = todo.pop(); next !== undefined; next = todo.pop()) {
+      for (const step of next) {
+        const collapsed = this.collapsed.has(this.id(step.run));
+        f(step, collapsed);
+        if (collapsed) continue;
+        for (const [, item] of this.inStep(step)) {
+          for (const ri of this.spawnedBy(item)) if (!this.follows(ri)) todo.push(this.onward(ri));
+        }
+      }
+    }
+  }
+
   /** The places and nodes of a step. */
   *inStep(step: Step): Generator<[number, Item], void> {
     for (const entry of inRun(this.s, step.run)) {

@@ -39,6 +39,22 @@ export function userContent(content: Content): string | Part[] {
   return outputText(content, "content");
 }
 
+/** The words of what a user said. */
+export function userText(said: Content): string {
+  const content = userContent(said);
+  if (typeof content === "string") return content;
+  let out = "";
+  for (const { type, text = "" } of content) {
+    if (type === "text") out += (out === "" ? "" : "\n") + text;
+  }
+  return out;
+}
+
+/** The agent of a run, by its first node; "" if nobody says. */
+export function speaker(first: Content): string {
+  return first.agent === "" && first.kind === "harness_start" ? textField(first, "agentId") : first.agent;
+}
+
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 // readPart returns undefined for what is no part.

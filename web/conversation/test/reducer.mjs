@@ -3,7 +3,7 @@
 // comes in, where each path is the one before it after a change, and a line with
 // what differs goes out, "" if nothing does.
 import { createInterface } from "node:readline";
-import { branch, collapse, edit, empty, expand, messages, reduce, reduceJSON, reduceMany, stringify, summarize, switchTo, thread, tip } from "../dist/index.js";
+import { branch, collapse, dag, edit, empty, expand, hypergraph, hypergraphOf, messages, reduce, reduceJSON, reduceMany, stringify, summarize, switchTo, thread, tip } from "../dist/index.js";
 import { difference, unreadable } from "./compare.mjs";
 import { fresh } from "./fresh.mjs";
 
@@ -49,8 +49,12 @@ function compare({ events, graph, views }) {
     if (wrong !== "") return `the thread of ${JSON.stringify(view)}, ${wrong}`;
     wrong = difference(view.messages, messages(asText, active));
     if (wrong !== "") return `the messages of ${JSON.stringify(view)}, ${wrong}`;
+    wrong = difference(view.dag, dag(asText, active));
+    if (wrong !== "") return `the drawing of ${JSON.stringify(view)}, ${wrong}`;
+    wrong = difference(view.hypergraphs, [hypergraph(asText), hypergraphOf(asText, active)]);
+    if (wrong !== "") return `the hypergraphs of ${JSON.stringify(view)}, ${wrong}`;
   }
-  return growing(all, {}, {}) || (views === undefined ? "" : growing(all, active, views.at(-1).options));
+  return views === undefined || all.length % 2 === 0 ? growing(all, {}, {}) : growing(all, active, views.at(-1).options);
 }
 
 // What is shown after every event must be what a first call shows there.

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { branch, collapse, edit, empty, expand, messages, noResult, reduce, summarize, switchTo, thread, tip } from "../dist/index.js";
+import { branch, collapse, dag, edit, empty, expand, hypergraph, hypergraphOf, messages, noResult, reduce, summarize, switchTo, thread, tip } from "../dist/index.js";
 
 const run = (id, parentId, words) => [
   { type: "harness_start", runId: id, parentId, agentId: "helper" },
@@ -40,4 +40,22 @@ test("runs can be folded and summarized", () => {
   assert.deepEqual(said(g, short), ["They met."]);
   assert.equal(thread(g, short)[0].role, "summary");
   assert.deepEqual(expand(g, short, "c"), {});
+});
+
+test("a drawing has boxes in columns and layers, with labels cut by letters", () => {
+  const g = reduce(graph, { type: "text", runId: "two", id: "long", content: "😀".repeat(29) });
+  const { nodes, edges } = dag(g);
+  assert.deepEqual(nodes.map(({ id, x, y }) => [id, x, y]), [["u:user", 0, 0], ["two:harness_start", 0, 70], ["two-t", 0, 140], ["two:harness_end", 0, 210], ["long", 0, 280]]);
+  assert.deepEqual(nodes[1], { id: "two:harness_start", label: "helper", kind: "harness_start", x: 0, y: 70, width: 200, height: 40 });
+  assert.equal(nodes[4].label, "😀".repeat(27) + "…");
+  assert.deepEqual(edges[0], { from: "u:user", to: "two:harness_start" });
+  assert.deepEqual(dag(empty), { nodes: [], edges: [] });
+});
+
+test("three tiers", () => {
+  const all = hypergraph(graph);
+  assert.deepEqual(all.messages, ["message:u", "message:one", "message:two"]);
+  assert.deepEqual(all.edges.at(-1), { kind: "parent_message", from: ["message:two"], to: "message:u" });
+  assert.deepEqual(hypergraphOf(graph, switchTo(graph, {}, "one-t")).messages, ["message:u", "message:one"]);
+  assert.deepEqual(hypergraphOf(graph, collapse(graph, {}, "two-t")).blocks, ["block:u:user", "block:two-t"]);
 });
