@@ -1,10 +1,10 @@
 // Where somebody says something in a session, and stops or resumes what goes on in it.
 import "./composer.css";
 import type { JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { branchAndSay, control, say } from "../state/actions.js";
 import { may } from "../state/app.js";
-import { checkpointAt } from "../state/checkpoint.js";
+import { Course } from "../state/course.js";
 import { draftOf } from "../state/draft.js";
 import type { OpenSession } from "../state/open.js";
 import { route } from "../state/route.js";
@@ -21,16 +21,24 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
   const { facts } = session.moment.value;
   const past = session.inPast.value;
   const state = session.state.value;
-  const at = past ? checkpointAt(session.log.value, facts.seq) : 0;
+  const at = past ? new Course(session.log.value).checkpoint(facts.seq) : 0;
   const sending = draft.sending.value;
   const busy = !past && state === "running";
   const mine = route.value.user === undefined || may("act");
   const live = session.phase.value !== "ended" && session.phase.value !== "failed" && session.phase.value !== "loading";
-  const able = mine && live && !sending && !busy && !draft.empty;
+  const able = mine && live && !sending && !draft.empty;
   const send = (): void => {
     if (!able) return;
-    void draft.send((content, key) => (past ? branchAndSay(session, at, content, key) : say(session, content, key)));
+    if (busy) draft.waits.value = true;
+    else void draft.send((content, key) => (past ? branchAndSay(session, at, content, key) : say(session, content, key)));
   };
+  const waits = draft.waits.value;
+  useEffect(() => {
+    if (!waits || busy || past) return;
+    // A turn that asks, or was cut off, is not over: what was written waits for its writer.
+    if (state === "done" || state === "failed" || state === "canceled") send();
+    else draft.waits.value = false;
+  }, [waits, busy, past, state]);
   const turn = (what: "stop" | "resume" | "cancel") => (): void => void control(session, facts.turnId, what);
   useKeys({
     c: ["Write", () => field.current?.focus()],
@@ -156,7 +164,14 @@ function Note({ session, past, busy, at }: NoteProps): JSX.Element | null {
     );
   }
   if (session.phase.value === "lost") return <p class="composer-note fact asked">Not connected. What you write stays here until it is sent.</p>;
-  if (busy) return <p class="composer-note fact soft">{visible(facts.active || "The agent")} answers. Stop it, or wait, to say something.</p>;
+  if (busy) {
+    const who = visible(facts.active || "The agent");
+    return (
+      <p class="composer-note fact soft">
+        {draftOf(session).waits.value ? `This goes out when ${who} has answered.` : `${who} answers. What you send goes out behind the answer.`}
+      </p>
+    );
+  }
   if (state === "cut_off") {
     return (
       <div class="composer-note fact asked">

@@ -97,7 +97,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
     if (!focus.current) return;
     focus.current = false;
     requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-index="${selected}"] [data-select]`)?.focus({ preventScroll: true }));
-  }, [place, loaded]);
+  }, [place, loaded, selected < 0]);
   const began = useRef(false);
   useLayoutEffect(() => {
     if (!loaded || began.current) return;
@@ -110,10 +110,14 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
     <div class="talk">
       {!log.whole && (
         <p class="talk-older fact soft" role="status">
-          {session.phase.value === "live" ? `Older events are loading: this begins at ${count(log.from)}.` : `This begins at ${count(log.from)}.`}{" "}
-          <button class="more-link" onClick={() => void session.loadAll()}>
-            load all
-          </button>
+          This begins at {count(log.from)}.{" "}
+          {session.loadingOlder.value ? (
+            "Older events are loading…"
+          ) : (
+            <button class="more-link" onClick={() => void session.loadAll()}>
+              load all
+            </button>
+          )}
         </p>
       )}
       <div class="talk-list" ref={scroller} role="log" aria-label="Conversation" aria-live="off" tabIndex={0} aria-busy={!past && session.state.value === "running"}>

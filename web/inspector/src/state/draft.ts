@@ -18,6 +18,8 @@ export class Draft {
   readonly text = signal("");
   readonly attached = signal<readonly Attached[]>([]);
   readonly sending = signal(false);
+  /** Whether it goes out as soon as the turn under way is over. */
+  readonly waits = signal(false);
   private key = "";
   private readonly kept: string;
 
@@ -31,6 +33,7 @@ export class Draft {
   write(text: string): void {
     if (text === this.text.value) return;
     this.text.value = text;
+    this.waits.value = false;
     this.key = "";
     this.keep();
   }
@@ -69,6 +72,7 @@ export class Draft {
     const content = parts.length === 0 ? text : [...(text.trim() === "" ? [] : [{ type: "text" as const, text }]), ...parts];
     this.key ||= once();
     this.keep();
+    this.waits.value = false;
     this.sending.value = true;
     const done = await by(content, this.key);
     this.sending.value = false;

@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren, ComponentType, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { count } from "./amount.js";
+import { Copy } from "./copy.js";
 import { visible } from "./visible.js";
 
 /** Above this length words are shown as they are, since drawing them would hold the page up. */
@@ -46,13 +47,6 @@ export function AsIs({ text }: { readonly text: string }): JSX.Element {
 /** Code, arguments, output: in a box of its own, with a button that copies it. */
 export function Pre({ text, wrapped = false, label }: { readonly text: string; readonly wrapped?: boolean; readonly label: string }): JSX.Element {
   const [all, showAll] = useState(text.length < 8_000);
-  const [copied, setCopied] = useState(false);
-  const copy = (): void => {
-    void navigator.clipboard?.writeText(text).then(() => {
-      setCopied(true);
-      setTimeout(() => setCopied(false), 2_000);
-    });
-  };
   return (
     <div class="pre-box">
       <pre class={wrapped ? "wrapped" : undefined} dir="auto" tabIndex={0} aria-label={label}>
@@ -61,9 +55,7 @@ export function Pre({ text, wrapped = false, label }: { readonly text: string; r
           <More onClick={() => showAll(true)}>show all ({count(text.length)} letters)</More>
         )}
       </pre>
-      <button class="button" onClick={copy} aria-label={`Copy ${label}`}>
-        {copied ? "Copied" : "Copy"}
-      </button>
+      <Copy text={text} what={label} />
     </div>
   );
 }
