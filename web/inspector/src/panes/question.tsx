@@ -78,22 +78,22 @@ export function QuestionCard({ session, row, denying, deny, target }: Props): JS
         </p>
         {event.message !== undefined && <p dir="auto">{visible(words(event.message).text)}</p>}
         <Arguments session={session} row={row} />
-        {open && !past && denying ? (
+        {open && past ? (
+          <div class="question-decided">
+            <p class="fact soft">Nothing had happened yet.</p>
+            <p class="question-do">It waited for a decision here.</p>
+          </div>
+        ) : open && denying ? (
           <Denial sending={sending} deny={(reason) => decided({ approved: false, ...(reason !== "" && { reason }) })} close={() => deny(false)} />
         ) : open ? (
           <>
-            {input && <Fields schema={event.schema} value={given} change={give} disabled={past || sending} />}
-            <p class="fact soft">{past ? "It waited for a decision here." : "Nothing has happened yet."}</p>
+            {input && <Fields schema={event.schema} value={given} change={give} disabled={sending} />}
+            <p class="fact soft">Nothing has happened yet.</p>
             <div class="question-do">
-              <button
-                class="button main"
-                data-approve
-                disabled={sending || past}
-                onClick={() => decided(input ? { content: given } : { approved: true })}
-              >
+              <button class="button main" data-approve disabled={sending} onClick={() => decided(input ? { content: given } : { approved: true })}>
                 {input ? "Answer" : "Approve"} {!input && <kbd>A</kbd>}
               </button>
-              <button class="button" data-deny disabled={sending || past} onClick={() => deny(true)}>
+              <button class="button" data-deny disabled={sending} onClick={() => deny(true)}>
                 {input ? "Decline…" : "Deny…"} <kbd>D</kbd>
               </button>
               {sending && <span class="fact soft">Sending…</span>}

@@ -141,7 +141,7 @@ function Head({ session, row, mark, facts, parting, children }: HeadProps): JSX.
   const here = selectionOf(row);
   const now = route.value as SessionRoute;
   const link = (tab: Tab, title: string): JSX.Element => (
-    <Link to={{ ...now, sel: here.sel, tab }} class="talk-do">
+    <Link to={{ ...now, sel: here.sel, tab }} class="talk-do" label={title === "Seen" ? `Seen by ${visible(row.view.agent ?? "the agent")}` : title}>
       {title}
     </Link>
   );
