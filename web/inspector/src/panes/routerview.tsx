@@ -180,8 +180,8 @@ function Recent({ decisions, agent, session, user }: RecentProps): JSX.Element {
               {[...decisions].reverse().map((d) => (
                 <tr key={d.seq}>
                   <th scope="row">
-                    <Link to={to(d)} label={`Why? Decision at ${d.seq}`}>
-                      {clock(d.time)}
+                    <Link to={to(d)}>
+                      {clock(d.time)} <span class="hidden-words">Why?</span>
                     </Link>
                   </th>
                   <td>{d.to}</td>

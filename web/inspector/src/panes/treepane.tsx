@@ -69,12 +69,12 @@ function Card({ agent, session, close }: { readonly agent: Agent; readonly sessi
   const now = route.value as SessionRoute;
   return (
     <section class="treepane-card" aria-label={agent.name}>
-      <h3>
+      <h2>
         <Mark agent={agent.name} /> {agent.name} {agent.kind !== "agent" && <span class="soft">{agent.kind}</span>}
         <button class="button plain" aria-label="Close" onClick={close}>
           <Icon name="close" />
         </button>
-      </h3>
+      </h2>
       <AgentFacts agent={agent} short />
       <p class="treepane-links">
         <Link to={{ screen: "tree", path: agent.path }}>In the tree</Link>
