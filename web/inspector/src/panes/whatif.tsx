@@ -31,7 +31,10 @@ export function WhatIf({ session }: { readonly session: OpenSession }): JSX.Elem
   const user = story.words(place);
   if (user === undefined) return <p class="details-body">Nobody has said anything before this position.</p>;
   const answer = story.decisionAt(place) ?? story.answerOf(user.seq ?? 0);
-  return <Ways key={`${user.seq} ${answer?.first}`} session={session} story={story} user={user} answer={answer} />;
+  // A router decides anew if the fork begins before its decision.
+  const routed = story.handOverOf(place)?.route?.seq;
+  const from = routed === undefined ? undefined : routed - 1;
+  return <Ways key={`${user.seq} ${answer?.first}`} session={session} story={story} user={user} answer={answer} from={from} />;
 }
 
 interface WaysProps {
@@ -39,9 +42,11 @@ interface WaysProps {
   readonly story: Story;
   readonly user: Schemas["UserEvent"];
   readonly answer: Answer | undefined;
+  /** Where going on begins, if not where the answer does. */
+  readonly from: number | undefined;
 }
 
-function Ways({ session, story, user, answer }: WaysProps): JSX.Element {
+function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   const told = textOf(user.content);
   const without = answer === undefined ? "No model has answered these words." : withoutModel(answer.agent, answer.scope);
   const [way, choose] = useState<Way>(without === "" ? "ask" : "say");
@@ -50,7 +55,7 @@ function Ways({ session, story, user, answer }: WaysProps): JSX.Element {
   const [made, make] = useState<readonly Schemas["Session"][]>([]);
   const [busy, work] = useState(false);
   const at = answer?.at ?? user.seq ?? 0;
-  const begin = useFork(session, at);
+  const begin = useFork(session, from ?? at);
   const view = answer === undefined || without !== "" ? undefined : viewAt(session, answer.agent, at);
   const option = (name: Way, label: ComponentChildren, more: ComponentChildren, off = false): JSX.Element => (
     <div class="d-option" data-on={way === name}>

@@ -29,7 +29,7 @@ export function Why({ session }: { readonly session: OpenSession }): JSX.Element
   const before = story.handOverTo(answer.first);
   return (
     <div class="details-body">
-      <h2>
+      <h2 class="d-hand">
         <Agent name={answer.agent} /> answered
       </h2>
       <p>{before === undefined ? <Root agent={answer.agent} /> : <Led hand={before} />}</p>
@@ -151,7 +151,7 @@ function Routed({ story, routed }: { readonly story: Story; readonly routed: Non
             ))}
             <li data-chosen={routed.ruleIndex === null && routed.failed === undefined}>
               <p>
-                {routed.ruleIndex === null && routed.to === router.default ? "✓ " : ""}no rule matches → <b>{router.default}</b>
+                {routed.ruleIndex === null && routed.failed === undefined ? "✓ " : ""}no rule matches → <b>{router.default}</b>
                 {router.sticky && <span class="soft"> or who had the conversation before: the router is sticky</span>}
               </p>
             </li>
