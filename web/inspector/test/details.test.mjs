@@ -200,6 +200,7 @@ test("what a fork shares is counted once, and an unknown price makes a sum unkno
   assert.deepEqual([one.sessions, one.all.answers, one.all.cost, one.all.seconds], [2, 4, 4, 4]);
   assert.deepEqual(one.rows("session").map((r) => r.cost), [3, 1]);
   assert.deepEqual(one.rows("agent").map((r) => [r.name, r.inputTokens, r.seconds]), [["a", 40, 4]]);
-  assert.equal(one.add(session("x"), usage(1, null)).all.cost, null);
+  const more = one.add(session("x"), usage(1, null)).all;
+  assert.deepEqual([more.cost, more.known], [null, 4]);
   assert.equal(one.add(session("y"), { ...usage(0, 0), models: [], agents: [] }).all.cost, 4, "what was not used costs nothing");
 });

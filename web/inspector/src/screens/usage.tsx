@@ -60,10 +60,10 @@ export function Usage(): JSX.Element {
         <>
           <p class="soft fact">What a fork shares with the session that it was forked from is counted there alone.</p>
           <p class="usage-sum">
-            <b>{money(totals.all.cost)}</b> · {count(totals.all.inputTokens)} tokens in, {share(totals.all)} of them cached · {count(totals.all.outputTokens)} out ·{" "}
+            <b>{cost(totals.all)}</b> · {count(totals.all.inputTokens)} tokens in, {share(totals.all)} of them cached · {count(totals.all.outputTokens)} out ·{" "}
             {counted(totals.all.answers, "answer")}
           </p>
-          {totals.all.cost === null && <p class="soft">Some models have no price here, so the sum is not known. The server takes prices with --prices.</p>}
+          {totals.all.cost === null && <p class="soft">Some models have no price here, so not all of it is known. The server takes prices with --prices.</p>}
           <div class="usage-kinds" role="group" aria-label="By">
             {kinds.map((k) => (
               <button key={k} class="button" aria-pressed={kind === k} onClick={() => choose(k)}>
@@ -126,10 +126,12 @@ function Table({ kind, rows, user }: TableProps): JSX.Element {
   const [by, sort] = useState<Column | "name">(kind === "day" ? "name" : "cost");
   const sorted = [...rows].sort((x, y) => {
     if (by === "name") return kind === "day" ? y.name.localeCompare(x.name) : x.name.localeCompare(y.name);
-    return (y[by] ?? -1) - (x[by] ?? -1) || y.inputTokens - x.inputTokens;
+    const of = (r: Total): number => (by === "cost" ? r.known : (r[by] ?? 0));
+    return of(y) - of(x) || y.inputTokens - x.inputTokens;
   });
-  const measure: Column = by === "name" || (by === "cost" && rows.every((r) => !r.cost)) ? "inputTokens" : by;
-  const top = Math.max(...rows.map((r) => r[measure] ?? 0), 0);
+  const measure: Column = by === "name" || (by === "cost" && rows.every((r) => r.known === 0)) ? "inputTokens" : by;
+  const size = (r: Total): number => (measure === "cost" ? r.known : (r[measure] ?? 0));
+  const top = Math.max(...rows.map(size), 0);
   const used = columns.filter(([name]) => name !== "seconds" || rows.every((r) => r.seconds !== undefined));
   const head = (name: Column | "name", title: string): JSX.Element => (
     <th key={name} scope="col" aria-sort={by === name ? (name === "name" && kind !== "day" ? "ascending" : "descending") : undefined}>
@@ -163,7 +165,7 @@ function Table({ kind, rows, user }: TableProps): JSX.Element {
                 <td key={name}>{cell(r, name)}</td>
               ))}
               <td class="usage-bar">
-                <span aria-hidden="true" style={{ width: `${top === 0 ? 0 : Math.round((100 * (r[measure] ?? 0)) / top)}%` }} />
+                <span aria-hidden="true" style={{ width: `${top === 0 ? 0 : Math.round((100 * size(r)) / top)}%` }} />
               </td>
             </tr>
           ))}
@@ -173,8 +175,13 @@ function Table({ kind, rows, user }: TableProps): JSX.Element {
   );
 }
 
+/** What is known of a cost, and whether there is more. */
+function cost({ cost: all, known }: Total): string {
+  return all !== null || known === 0 ? money(all) : `${money(known)} + unknown`;
+}
+
 function cell(r: Total, name: Column): string {
-  if (name === "cost") return money(r.cost);
+  if (name === "cost") return cost(r);
   if (name === "seconds") return `${(r.seconds ?? 0).toFixed((r.seconds ?? 0) < 10 ? 2 : 0)} s`;
   return name === "cachedTokens" ? share(r) : count(r[name] ?? 0);
 }

@@ -8,6 +8,8 @@ export interface Total {
   readonly name: string;
   readonly title?: string;
   readonly cost: number | null;
+  /** What the parts cost that have a price. */
+  readonly known: number;
   readonly inputTokens: number;
   readonly cachedTokens: number;
   readonly outputTokens: number;
@@ -19,11 +21,12 @@ type Kind = "agent" | "model" | "session" | "day";
 
 function plus(sum: Total | undefined, name: string, s: Partial<Schemas["Spent"]>, title?: string): Total {
   const used = (s.answers ?? 0) + (s.inputTokens ?? 0) + (s.outputTokens ?? 0) > 0;
-  const old: Total = sum ?? { name, ...(title !== undefined && { title }), cost: 0, inputTokens: 0, cachedTokens: 0, outputTokens: 0, answers: 0 };
+  const old: Total = sum ?? { name, ...(title !== undefined && { title }), cost: 0, known: 0, inputTokens: 0, cachedTokens: 0, outputTokens: 0, answers: 0 };
   const seconds = s.seconds === undefined ? old.seconds : (old.seconds ?? 0) + s.seconds;
   return {
     ...old,
     cost: !used ? old.cost : old.cost === null || s.cost === null || s.cost === undefined ? null : old.cost + s.cost,
+    known: old.known + (s.cost ?? 0),
     inputTokens: old.inputTokens + (s.inputTokens ?? 0),
     cachedTokens: old.cachedTokens + (s.cachedTokens ?? 0),
     outputTokens: old.outputTokens + (s.outputTokens ?? 0),
@@ -40,7 +43,6 @@ function minus(s: Schemas["Spent"], shared: Schemas["Spent"] | undefined): Schem
     cachedTokens: s.cachedTokens - shared.cachedTokens,
     outputTokens: s.outputTokens - shared.outputTokens,
     cost: s.cost === null || shared.cost === null ? null : Math.max(0, s.cost - shared.cost),
-    ...(s.seconds !== undefined && { seconds: Math.max(0, s.seconds - (shared.seconds ?? 0)) }),
   };
 }
 
@@ -62,18 +64,24 @@ export class Totals {
       const key = `${kind} ${name}`;
       by.set(key, plus(by.get(key), name, s, title));
     };
+    const day = dayOf(session.updated);
+    let all = this.all;
+    put("session", session.id, {}, session.title);
     for (const m of usage.models) {
       const own = minus(m.session, shared?.models.find((s) => s.agent === m.agent && s.model === m.model)?.session);
       put("agent", m.agent, own);
       put("model", m.model || "unknown model", own);
+      put("session", session.id, own);
+      put("day", day, own);
+      all = plus(all, "all", own);
     }
     for (const a of usage.agents) {
       put("agent", a.agent, { seconds: a.seconds - (shared?.agents.find((s) => s.agent === a.agent)?.seconds ?? 0) });
     }
-    const own = minus(usage.session, shared?.session);
-    put("session", session.id, own, session.title);
-    put("day", dayOf(session.updated), own);
-    return new Totals(this.sessions + 1, this.failed, plus(this.all, "all", own), by);
+    const time = { seconds: Math.max(0, (usage.session.seconds ?? 0) - (shared?.session.seconds ?? 0)) };
+    put("session", session.id, time);
+    put("day", day, time);
+    return new Totals(this.sessions + 1, this.failed, plus(all, "all", time), by);
   }
 
   /** With one more session that could not be asked. */
