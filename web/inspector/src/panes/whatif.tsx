@@ -60,7 +60,8 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   const option = (name: Way, label: ComponentChildren, more: ComponentChildren, off = false): JSX.Element => (
     <div class="d-option" data-on={way === name}>
       <label>
-        <input type="radio" name="what-if" checked={way === name} disabled={off} onChange={() => choose(name)} /> {label}
+        <input type="radio" name="what-if" checked={way === name} disabled={off} onChange={() => choose(name)} />
+        <span>{label}</span>
       </label>
       {more}
     </div>
@@ -95,8 +96,8 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
         {option(
           "ask",
           <>
-            ask {answer?.agent ?? "the agent"} again
-            <input class="field d-number" type="number" aria-label="How many times" min={1} max={most} value={n} disabled={without !== ""} onInput={(e) => times(Math.max(1, Math.min(most, Math.round(e.currentTarget.valueAsNumber) || 1)))} />
+            ask {answer?.agent ?? "the agent"} again{" "}
+            <input class="field d-number" type="number" aria-label="How many times" min={1} max={most} value={n} disabled={without !== ""} onInput={(e) => times(Math.max(1, Math.min(most, Math.round(e.currentTarget.valueAsNumber) || 1)))} />{" "}
             times, no tool runs
           </>,
           without === "" ? null : <p class="soft fact">{without}</p>,

@@ -1,7 +1,7 @@
 import "../style/diff.css";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Schemas, get, path } from "../net/api.js";
+import { ApiError, type Schemas, get, path } from "../net/api.js";
 import { type Item, type Row, align, items } from "../state/align.js";
 import { attempt } from "../state/app.js";
 import { alike } from "../state/compare.js";
@@ -33,7 +33,11 @@ export function Diff(): JSX.Element {
     fail("");
     ask().then(
       (d) => here && set(d),
-      (error: unknown) => here && fail(error instanceof Error ? error.message : String(error)),
+      (error: unknown) => {
+        if (!here) return;
+        if (error instanceof ApiError && error.status === 404) fail(`One of ${a} and ${b} does not exist, or is not yours.`);
+        else fail(error instanceof Error ? error.message : String(error));
+      },
     );
     return () => {
       here = false;
@@ -79,6 +83,7 @@ function Sides({ diff, user, more }: SidesProps): JSX.Element {
       <p>
         {diff.common === 0 ? "They have nothing in common" : `${counted(diff.common, "event")} in common, then they part`}
         {diff.shared > 0 && <span class="soft"> · {diff.shared === diff.common ? "all" : diff.shared} of them one and the same</span>}
+        {rows.every((r) => r.sign === "=") && <span class="soft"> · what is said and done behind that is the same</span>}
       </p>
       <div class="diff-switch" role="group" aria-label="Side">
         {(["a", "b"] as const).map((s) => (
