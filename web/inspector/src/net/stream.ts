@@ -26,6 +26,9 @@ export interface StreamOptions {
 /** The least and the longest pause before it is tried again, in milliseconds. */
 const pause = { least: 500, most: 15_000 };
 
+/** The server fills silence with a comment each 15 s: a connection that says nothing for this long is dead. */
+const silence = 45_000;
+
 /** Follows a stream until the returned function is called. */
 export function follow(options: StreamOptions): () => void {
   const stop = new AbortController();
@@ -73,7 +76,12 @@ async function read(body: ReadableStream<Uint8Array>, tell: (frames: readonly Fr
   });
   const text = new TextDecoder();
   const reader = body.getReader();
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+  let dead: ReturnType<typeof setTimeout> | undefined;
+  const next = (): ReturnType<typeof reader.read> => {
+    dead = setTimeout(() => void reader.cancel(), silence);
+    return reader.read().finally(() => clearTimeout(dead));
+  };
+  for (let part = await next(); !part.done; part = await next()) {
     parser.feed(text.decode(part.value, { stream: true }));
     if (frames.length > 0) tell(frames);
     frames = [];
