@@ -18,6 +18,18 @@ const slice = 8;
 /** How long a hidden page stays connected, in milliseconds. */
 const patience = 30_000;
 
+/** Lets the browser draw and answer. A timer would wait for some milliseconds each time. */
+function rest(): Promise<void> {
+  return new Promise((goOn) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      goOn();
+    };
+    port2.postMessage(0);
+  });
+}
+
 export type Phase = "loading" | "live" | "lost" | "ended" | "failed";
 
 /** What the address asks of the native API about a session. */
@@ -200,10 +212,16 @@ export class OpenSession {
 
   private async fromBeginning(before: number): Promise<Log> {
     const whole = new Log();
-    while (!this.stopped && whole.end.seq < before - 1) {
-      const { events } = await this.page({ after: whole.end.seq, limit: page });
-      if (events.length === 0) throw new Error("The server has fewer events than before.");
-      await this.sliced(whole, (events as LogEvent[]).filter((e) => (e.seq ?? 0) < before));
+    // While one page is taken in, the next one is under way.
+    const ask = (after: number): Promise<LogEvent[]> | undefined =>
+      after >= before - 1 ? undefined : this.page({ after, limit: page }).then(({ events }) => events as LogEvent[]);
+    for (let coming = ask(0); coming !== undefined && !this.stopped; ) {
+      const events = await coming;
+      const last = events.at(-1)?.seq;
+      if (last === undefined) throw new Error("The server has fewer events than before.");
+      coming = ask(last);
+      coming?.catch(() => {}); // it is awaited, and told, in its turn
+      await this.sliced(whole, events.filter((e) => (e.seq ?? 0) < before));
     }
     return whole;
   }
@@ -231,7 +249,7 @@ export class OpenSession {
     for (let done = 0; done < events.length; ) {
       const end = performance.now() + slice;
       for (; done < events.length && performance.now() < end; done += 16) log.add(events.slice(done, done + 16));
-      await new Promise((resume) => setTimeout(resume));
+      await rest();
     }
   }
 
