@@ -122,9 +122,10 @@ function Several({ session, now }: { readonly session: OpenSession; readonly now
 }
 
 function MiddleColumn({ session, now }: { readonly session: OpenSession; readonly now: SessionRoute }): JSX.Element {
-  const Middle = middles.find(([name]) => name === now.middle)![2];
+  const [, title, Middle] = middles.find(([name]) => name === now.middle)!;
   return (
     <section class="column middle-column" aria-label="Session">
+      <h2 class="hidden-words">{title}</h2>
       {columns.value > 1 && (
         <nav class="tabs" aria-label="Views of the session">
           {middles.map(([name, title]) => (
