@@ -41,7 +41,7 @@ export function Sessions(): JSX.Element {
         <>
           <Inbox all={all} />
           <section aria-label="All sessions">
-            {(!empty || value.user !== undefined || may("inspect")) && <Filters filter={filter} />}
+            {(!empty || may("inspect")) && <Filters filter={filter} empty={empty} />}
             {empty ? other === undefined ? <Nothing /> : <p>{other} has no session here.</p> : <Table all={all} filter={filter} />}
           </section>
         </>
@@ -199,7 +199,7 @@ function Branch({ agent, left }: { readonly agent: Agent; readonly left: { n: nu
   );
 }
 
-function Filters({ filter }: { readonly filter: Filter }): JSX.Element {
+function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: boolean }): JSX.Element {
   const { user } = route.value;
   const field = useRef<HTMLInputElement>(null);
   useKeys({ "/": ["Filter", () => field.current?.focus()] });
@@ -214,31 +214,35 @@ function Filters({ filter }: { readonly filter: Filter }): JSX.Element {
   };
   return (
     <div class="filters">
-      <input
-        ref={field}
-        class="field"
-        type="search"
-        aria-label="Filter by words"
-        placeholder="Filter by title, id or agent"
-        value={filter.words}
-        onInput={(e) => show({ ...filter, words: e.currentTarget.value })}
-      />
-      <select
-        class="field"
-        aria-label="State"
-        value={filter.state ?? ""}
-        onChange={(e) => {
-          const { value } = e.currentTarget;
-          show({ words: filter.words, ...(value !== "" && { state: value as NonNullable<Filter["state"]> }) });
-        }}
-      >
-        <option value="">in any state</option>
-        {Object.entries(states).map(([state, word]) => (
-          <option key={state} value={state}>
-            {word}
-          </option>
-        ))}
-      </select>
+      {!empty && (
+        <>
+          <input
+            ref={field}
+            class="field"
+            type="search"
+            aria-label="Filter by words"
+            placeholder="Filter by title, id or agent"
+            value={filter.words}
+            onInput={(e) => show({ ...filter, words: e.currentTarget.value })}
+          />
+          <select
+            class="field"
+            aria-label="State"
+            value={filter.state ?? ""}
+            onChange={(e) => {
+              const { value } = e.currentTarget;
+              show({ words: filter.words, ...(value !== "" && { state: value as NonNullable<Filter["state"]> }) });
+            }}
+          >
+            <option value="">in any state</option>
+            {Object.entries(states).map(([state, word]) => (
+              <option key={state} value={state}>
+                {word}
+              </option>
+            ))}
+          </select>
+        </>
+      )}
       {may("inspect") && (
         <form onSubmit={whose}>
           <label>
