@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { branchAndSay, control, say } from "../state/actions.js";
 import { may } from "../state/app.js";
-import { Course } from "../state/course.js";
+import { checkpointAt } from "../state/checkpoint.js";
 import { draftOf } from "../state/draft.js";
 import type { OpenSession } from "../state/open.js";
 import { route } from "../state/route.js";
@@ -21,7 +21,7 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
   const { facts } = session.moment.value;
   const past = session.inPast.value;
   const state = session.state.value;
-  const at = past ? new Course(session.log.value).checkpoint(facts.seq) : 0;
+  const at = past ? checkpointAt(session.log.value, facts.seq) : 0;
   const sending = draft.sending.value;
   const busy = !past && state === "running";
   const mine = route.value.user === undefined || may("act");
