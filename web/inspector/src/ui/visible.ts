@@ -19,8 +19,9 @@ export function asText(value: unknown, spaces?: number): string {
 
 /** The beginning of a text on one line. */
 export function oneLine(text: string, most = 120): string {
-  const line = text.slice(0, most * 2).replace(/\s+/g, " ").trim();
-  return line.length < text.trim().length && line.length <= most ? `${line} …` : line.length > most ? `${[...line].slice(0, most - 2).join("")} …` : line;
+  const line = text.slice(0, most * 4).replace(/\s+/g, " ").trim();
+  const letters = [...line];
+  return letters.length > most || text.length > most * 4 ? `${letters.slice(0, most - 2).join("")} …` : line;
 }
 
 /** A call as people write one: name(key="value", other=2). */
