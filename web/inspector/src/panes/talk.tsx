@@ -108,7 +108,9 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
   const end = parted.get("end");
   return (
     <div class="talk">
-      <h2 class="hidden-words">Conversation</h2>
+      <h2>
+        <span class="hidden-words">Conversation</span>
+      </h2>
       {!log.whole && (
         <p class="talk-older fact soft" role="status">
           This begins at {count(log.from)}.{" "}
