@@ -1,6 +1,7 @@
 // Something that the server makes of a session's log, asked for again when the log grows.
 import { get } from "../net/api.js";
 import { follow } from "../net/stream.js";
+import { attempt, refreshTree } from "./app.js";
 
 export interface Watched<T> {
   readonly value?: T;
@@ -53,8 +54,11 @@ export function watch<T extends { readonly seq: number }>(
       path: `${session}/events`,
       query: { user, media: "omit", clip: 1024 },
       after: String(seq),
-      frames: (frames) => frames.some((f) => f.type === "" && f.id !== "") && grown(),
-      connected: () => {},
+      frames: (frames) => {
+        if (frames.some((f) => f.type === "" && f.id !== "")) grown();
+        if (frames.some((f) => f.type === "tree")) void attempt(refreshTree).then(grown);
+      },
+      connected: (now) => now && void attempt(refreshTree),
       failed: fail,
     });
   };
@@ -73,5 +77,26 @@ export function watch<T extends { readonly seq: number }>(
       stop.abort();
       end();
     },
+  };
+}
+
+/** Follows whether the tree answers otherwise, where no session and no list of them says so. */
+export function watchTree(): Watch {
+  let hangUp: (() => void) | undefined;
+  const end = (): void => {
+    hangUp?.();
+    hangUp = undefined;
+  };
+  return {
+    seen: (yes) => {
+      if (!yes) return end();
+      hangUp ??= follow({
+        path: "/changes",
+        frames: (frames) => frames.some((f) => f.type === "tree") && void attempt(refreshTree),
+        connected: (now) => now && void attempt(refreshTree),
+        failed: () => {},
+      });
+    },
+    close: end,
   };
 }
