@@ -61,7 +61,7 @@ export function ConversationGraph({ session }: { readonly session: OpenSession }
       ) : list ? (
         <BoxList boxes={boxes} chosen={chosen} choose={choose} />
       ) : (
-        <Picture key={zoom} boxes={boxes} chosen={chosen} choose={choose} />
+        <Picture key={zoom} signed={zoom !== "messages"} boxes={boxes} chosen={chosen} choose={choose} />
       )}
     </div>
   );
@@ -130,7 +130,7 @@ const xOf = (b: Box): number => margin + b.column * (wide + gapX);
 const yOf = (b: Box): number => margin + b.layer * (high + gapY);
 
 /** Boxes in sight, above the lines between them. */
-function Picture({ boxes: { boxes, columns, layers }, chosen, choose }: ViewProps): JSX.Element {
+function Picture({ boxes: { boxes, columns, layers }, chosen, choose, signed }: ViewProps & { readonly signed: boolean }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const [see, look] = useState({ x: 0, y: 0, w: 0, h: 0 });
   useLayoutEffect(() => {
@@ -178,9 +178,11 @@ function Picture({ boxes: { boxes, columns, layers }, chosen, choose }: ViewProp
             onClick={() => choose(b)}
           >
             {b.agent === "" ? <span class="convgraph-user">you</span> : <Mark agent={b.agent} />}
-            <span class="convgraph-sign" aria-hidden="true">
-              {sign(b.node.kind)}
-            </span>
+            {signed && (
+              <span class="convgraph-sign" aria-hidden="true">
+                {sign(b.node.kind)}
+              </span>
+            )}
             <span class="convgraph-label">{b.label}</span>
           </button>
         ))}

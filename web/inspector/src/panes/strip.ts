@@ -21,7 +21,9 @@ const labels = 14;
 export function scaleOf(course: Course, first: number, last: number, width: number): Scale {
   const room = Math.floor(width / 160);
   const inside = course.pauses.filter((p) => p.after >= first && p.after < last);
-  const shown = inside.length <= room ? inside : [...inside].sort((a, b) => b.ms - a.ms).slice(0, room).sort((a, b) => a.after - b.after);
+  // If there is no room for all, only those that are longer than the longest one left out are shown.
+  const least = inside.length <= room ? 0 : inside.map((p) => p.ms).sort((a, b) => b - a)[room]!;
+  const shown = inside.filter((p) => p.ms > least);
   const unit = Math.min(widest, (width - gap * shown.length) / Math.max(1, last - first + 1));
   return { first, last, unit, pauses: shown };
 }
@@ -72,10 +74,14 @@ export function draw(canvas: HTMLCanvasElement, course: Course, scale: Scale, sp
   pen.font = paint.font;
   pen.textBaseline = "top";
   let free = 0;
+  let lined = -8;
   course.turns.forEach((seq, i) => {
     const x = xOf(scale, seq);
-    pen.fillStyle = paint.line;
-    pen.fillRect(x - 1, 0, 1, floor);
+    if (x - lined >= 8) {
+      pen.fillStyle = paint.line;
+      pen.fillRect(x - 1, 0, 1, floor);
+      lined = x;
+    }
     const label = log.whole ? `turn ${i + 1}` : "turn";
     const wide = pen.measureText(label).width;
     if (x < free || x + wide > width) return;
