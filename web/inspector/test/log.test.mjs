@@ -168,3 +168,17 @@ test("boxes: a box a run, an inner run beside, no two boxes in one place, in eve
     assert.ok(Math.max(...boxes.map((b) => b.column)) <= 2, zoom);
   }
 });
+
+test("what relatives have besides stands beside the path of the session", () => {
+  const own = turns(40);
+  const shared = own.find((e) => e.type === "user" && e.seq > 1);
+  const { graph } = fromBeginning(own);
+  const more = reduce(reduce(graph, { type: "user", runId: "z", turnId: "z", parentId: shared.parentId, content: "else" }), { type: "harness_start", runId: "za", turnId: "z", parentId: "z:user", agent: "support", agentId: "support" });
+  const { boxes } = boxesOf(more, "messages", {}, graph);
+  assert.deepEqual(boxes.filter((b) => !b.onPath).map((b) => b.id), ["z", "za"]);
+  const [z, za, next] = ["z", "za", shared.runId].map((id) => boxes.find((b) => b.id === id));
+  assert.equal(next.column, 0);
+  assert.equal(z.layer, next.layer);
+  assert.ok(z.column > 0);
+  assert.equal(z.column, za.column);
+});

@@ -31,13 +31,13 @@ export function ConversationGraph({ session }: { readonly session: OpenSession }
   const active = useMemo(() => parseActive(now.active), [now.active]);
   const { graph, owners } = useRelatives(session, moment.graph, moment.seq, now.at === undefined);
   // Single letters that are streamed change no box, so they are left until they are stored.
-  const boxes = useMemo(() => boxesOf(graph, zoom, active), [moment.seq, graph.size, zoom, active]);
+  const boxes = useMemo(() => boxesOf(graph, zoom, active, moment.graph), [moment.seq, graph.size, zoom, active]);
   const choose = (box: Box): void => {
     const owner = moment.graph.node(box.node.id) === undefined ? owners.get(box.node.runId) : undefined;
     const sel = zoom === "messages" || box.node.seq === undefined ? ({ kind: "run", id: box.node.runId } as const) : ({ kind: "ev", seq: box.node.seq } as const);
     if (owner !== undefined) go({ ...plain(now), id: owner, sel });
     else if (box.onPath) change({ sel });
-    else change({ sel, active: JSON.stringify(switchTo(graph, active, box.node.id)) });
+    else change({ sel, active: JSON.stringify(switchTo(moment.graph, active, box.node.id)) });
   };
   const { sel } = now;
   const chosen = (box: Box): boolean =>

@@ -133,7 +133,10 @@ function headline(session: OpenSession, seq: number): string {
 
 function Facts({ session, here, what }: { readonly session: OpenSession; readonly here: number; readonly what: string }): JSX.Element {
   const { facts, seq } = session.moment.value;
+  const { at } = route.value as SessionRoute;
+  if (session.phase.value === "loading") return <>loading…</>;
   if (here === 0) return <>nothing yet</>;
+  if (session.beyond.value) return <>The log has no event {count(at ?? 0)}. It ends here.</>;
   if (seq !== here) return <>loading what was before {count(session.log.value.from)}…</>;
   const open = facts.questions.map((q) => q.tool).join(", ") || "none";
   return (

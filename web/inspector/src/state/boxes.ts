@@ -26,9 +26,9 @@ export interface Boxes {
 
 type Making = { -readonly [K in keyof Box]: Box[K] } & { kids: number[]; inside: boolean };
 
-/** Lays a graph out. It takes time in proportion to the nodes. */
-export function boxesOf(graph: Graph, zoom: Zoom, active: Active): Boxes {
-  const path = runsOn(graph, active);
+/** Lays a graph out, in which a path leads through a part, `own`. It takes time in proportion to the nodes. */
+export function boxesOf(graph: Graph, zoom: Zoom, active: Active, own = graph): Boxes {
+  const path = runsOn(own, active);
   const boxes: Making[] = [];
   const places = new Map<string, number>(); // of boxes, by what they stand for
   const byNode = new Map<string, number>();
