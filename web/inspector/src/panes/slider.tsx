@@ -11,7 +11,7 @@ import { count } from "../ui/amount.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
 import { line } from "../ui/line.js";
-import { EditWords } from "./editwords.js";
+import { EditWords } from "./edit.js";
 import { type Paint, draw, scaleOf, seqAt, xOf } from "./strip.js";
 
 /** How long each event is shown while the session is played, in milliseconds. */
@@ -64,6 +64,7 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
     return () => clearInterval(timer);
   }, [playing, end]);
 
+  const edited = editing === undefined ? undefined : log.event(editing);
   const what = headline(session, here);
   const onKey = (e: KeyboardEvent): void => {
     const name = `${e.altKey ? "alt+" : ""}${e.shiftKey ? "shift+" : ""}${e.key}` as keyof typeof keys;
@@ -120,7 +121,12 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
           <span class="fact soft slider-fork">{fork < 1 ? "" : `at ${count(fork)}`}</span>
         </span>
       </div>
-      {editing !== undefined && <EditWords session={session} seq={editing} close={() => edit(undefined)} />}
+      {edited?.type === "user" && (
+        <section class="slider-edit" aria-label="Say something else">
+          <p class="fact soft">In place of event {count(editing ?? 0)}</p>
+          <EditWords key={editing} session={session} event={edited} close={() => edit(undefined)} />
+        </section>
+      )}
     </div>
   );
 }
