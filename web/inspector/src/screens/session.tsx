@@ -125,7 +125,9 @@ function MiddleColumn({ session, now }: { readonly session: OpenSession; readonl
   const [, title, Middle] = middles.find(([name]) => name === now.middle)!;
   return (
     <section class="column middle-column" aria-label="Session">
-      <h2 class="hidden-words">{title}</h2>
+      <h2>
+        <span class="hidden-words">{title}</span>
+      </h2>
       {columns.value > 1 && (
         <nav class="tabs" aria-label="Views of the session">
           {middles.map(([name, title]) => (
