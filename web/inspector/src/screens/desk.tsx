@@ -136,7 +136,7 @@ const most = 200;
 
 function Said({ session, of }: { readonly session: OpenSession; readonly of: Handoff }): JSX.Element {
   const { events } = session.log.value;
-  const said = events.filter((e) => (e.scope ?? "") === "" && ["user", "text", "transfer", "handoff_status"].includes(e.type));
+  const said = shownOf(events);
   const box = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
   useLayoutEffect(() => {
@@ -158,15 +158,40 @@ function Said({ session, of }: { readonly session: OpenSession; readonly of: Han
             <Link to={{ screen: "session", id: of.session, middle: "talk", ...session.query }}>What was said before</Link>
           </p>
         )}
-        {said.slice(-most).map((e) => (
-          <Entry key={e.seq} event={e} />
+        {said.slice(-most).map(({ event, by }) => (
+          <Entry key={event.seq} event={event} by={by} />
         ))}
       </div>
     </>
   );
 }
 
-function Entry({ event }: { readonly event: LogEvent }): JSX.Element | null {
+/**
+ * What is shown of a log, and who said it. The words of "human" are a person's while one is connected;
+ * before and after that they are the server's own. A status that is told again is left out.
+ */
+function shownOf(events: readonly LogEvent[]): { readonly event: LogEvent; readonly by: string }[] {
+  const shown: { readonly event: LogEvent; readonly by: string }[] = [];
+  let status = "";
+  let person = "a person";
+  for (const event of events) {
+    if ((event.scope ?? "") !== "") continue;
+    if (event.type === "handoff_status") {
+      const again = event.status === status;
+      status = event.status;
+      if (status === "connected" && event.targetAgent) person = event.targetAgent;
+      if (!again) shown.push({ event, by: "" });
+    } else if (event.type === "user") shown.push({ event, by: "user" });
+    else if (event.type === "transfer") shown.push({ event, by: "" });
+    else if (event.type === "text") {
+      const here = status === "connected" || status === "on_hold";
+      shown.push({ event, by: event.agent !== "human" ? (event.agent ?? "") : here ? person : "notice" });
+    }
+  }
+  return shown;
+}
+
+function Entry({ event, by }: { readonly event: LogEvent; readonly by: string }): JSX.Element | null {
   const line = (text: string, reason: string): JSX.Element => (
     <p class="desk-line soft fact">
       {visible(text)} {reason !== "" && <q>{visible(reason)}</q>} {clock(event.time)}
@@ -187,13 +212,13 @@ function Entry({ event }: { readonly event: LogEvent }): JSX.Element | null {
         parts === undefined
           ? words(event.content as Parameters<typeof words>[0]).text
           : parts.map((p) => ("text" in p ? words((p as { text?: Parameters<typeof words>[0] }).text).text : "(a file)")).join("\n");
-      const user = event.type === "user";
-      const human = event.agent === "human";
+      const agent = event.type === "text" && event.agent !== "human";
+      const human = event.agent === "human" && by !== "notice";
       return (
         <div class="desk-entry" data-human={human}>
           <p class="desk-name fact">
-            {!user && <Mark agent={event.agent ?? ""} />}
-            <strong>{user ? "user" : human ? "person" : event.agent}</strong> <span class="soft">{clock(event.time)}</span>
+            {agent && <Mark agent={by} />}
+            <strong>{visible(by)}</strong> <span class="soft">{clock(event.time)}</span>
           </p>
           <Words text={text} />
         </div>
