@@ -1,0 +1,128 @@
+import type { JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { once, start } from "../state/actions.js";
+import { type Agent, tree } from "../state/app.js";
+import { Copy } from "../ui/copy.js";
+import { useKeys } from "../ui/keys.js";
+import { Link } from "../ui/link.js";
+import { Mark } from "../ui/mark.js";
+
+/** Begins a session with the first words. */
+export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
+  const [text, setText] = useState("");
+  const [busy, setBusy] = useState(false);
+  const key = useRef(once());
+  const field = useRef<HTMLTextAreaElement>(null);
+  const root = tree.value?.root.name ?? "the tree";
+  const send = (): void => {
+    if (text.trim() === "" || busy) return;
+    setBusy(true);
+    // The key stays the same until the words change, so that sending again begins no second session.
+    void start(text, key.current).finally(() => setBusy(false));
+  };
+  const write = (words: string): void => {
+    key.current = once();
+    setText(words);
+  };
+  useKeys({
+    c: ["Begin a session", () => field.current?.focus()],
+    "mod+Enter": ["Send", () => (document.activeElement === field.current ? send() : false)],
+  });
+  return (
+    <>
+      <form
+        class="begin"
+        onSubmit={(e) => {
+          e.preventDefault();
+          send();
+        }}
+      >
+        <textarea
+          ref={field}
+          class="field"
+          rows={2}
+          aria-label="First message of a new session"
+          placeholder={`Write to ${root}…`}
+          value={text}
+          onInput={(e) => write(e.currentTarget.value)}
+        />
+        <button class="button main" disabled={busy || text.trim() === ""}>
+          Begin a session
+        </button>
+      </form>
+      {empty && (
+        <div class="first-words">
+          <p class="soft">For example:</p>
+          {examples(tree.value?.root).map((words) => (
+            <button
+              key={words}
+              class="button"
+              onClick={() => {
+                write(words);
+                field.current?.focus();
+              }}
+            >
+              {words}
+            </button>
+          ))}
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Three first messages, made of what the agents are said to do. */
+function examples(root: Agent | undefined): string[] {
+  const made: string[] = [];
+  const visit = (agents: readonly Agent[] | undefined): void => {
+    for (const a of agents ?? []) if (a.description) made.push(`I need help with this: ${a.description.replace(/\.$/, "")}.`);
+    for (const a of agents ?? []) visit(a.subAgents);
+  };
+  visit(root?.subAgents);
+  return [...new Set([...made.slice(0, 2), "Hello, what can you do?", ...made.slice(2)])].slice(0, 3);
+}
+
+/** What stands where no session is yet: the tree, and how a program begins one. */
+export function Nothing(): JSX.Element {
+  const root = tree.value?.root;
+  const line = `curl ${location.origin}/api/v1/sessions -H "Authorization: Bearer $ARBOR_TOKEN" -H "Content-Type: application/json" -d '{"content": "Hello"}'`;
+  return (
+    <>
+      <h2>No session yet</h2>
+      <p>Write the first words above, or send them from a program:</p>
+      <div class="curl">
+        <pre tabIndex={0}>{line}</pre>
+        <Copy text={line} what="the command" />
+      </div>
+      {root !== undefined && (
+        <section class="agents-list" aria-label="The tree">
+          <h2>Who answers</h2>
+          <ul>
+            <Branch agent={root} left={{ n: 24 }} />
+          </ul>
+        </section>
+      )}
+    </>
+  );
+}
+
+function Branch({ agent, left }: { readonly agent: Agent; readonly left: { n: number } }): JSX.Element | null {
+  if (left.n-- <= 0) return null;
+  return (
+    <li>
+      <span>
+        <Mark agent={agent.name} />
+        <span>
+          <Link to={{ screen: "tree", path: agent.path }}>{agent.name}</Link> <span class="soft">{agent.description}</span>
+        </span>
+      </span>
+      {(agent.subAgents?.length ?? 0) > 0 && (
+        <ul>
+          {agent.subAgents!.map((child) => (
+            <Branch key={child.path} agent={child} left={left} />
+          ))}
+        </ul>
+      )}
+    </li>
+  );
+}
