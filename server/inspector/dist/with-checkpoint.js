@@ -1,1 +1,0 @@
-function m(e,i){for(let t=Math.min(i,e.end.seq);t>=e.from;t--){let n=e.event(t),r=e.event(t+1);if(n===void 0||r===void 0||n.time!==r.time||n.type==="user"||r.type==="user")return t}return e.from-1}export{m as a};
