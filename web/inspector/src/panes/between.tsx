@@ -89,7 +89,7 @@ const outcomes: Readonly<Record<string, string>> = {
 /** How a router came to its decision. */
 function routed(event: Event<"route">): string {
   return [
-    event.ruleIndex === null ? "no rule" : `rule ${event.ruleIndex + 1}`,
+    event.ruleIndex === null ? "no rule" : `rule ${event.ruleIndex}`,
     event.intentLabel && `${event.intentLabel}${event.intentConfidence === undefined ? "" : ` ${Math.round(event.intentConfidence * 100)} %`}`,
     `${event.latencyMs < 1 ? event.latencyMs.toPrecision(1) : Math.round(event.latencyMs)} ms`,
     words(event.reason).text,

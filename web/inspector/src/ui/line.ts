@@ -87,7 +87,7 @@ function said(event: LogEvent): string {
     case "transfer":
       return `${event.from} → ${event.to}${event.outcome === "committed" ? "" : `, ${event.outcome}`}${after(words(event.reason).text)}`;
     case "route":
-      return `${event.from} → ${event.to}, ${event.ruleIndex === null ? "no rule" : `rule ${event.ruleIndex + 1}`}${after(words(event.reason).text)}`;
+      return `${event.from} → ${event.to}, ${event.ruleIndex === null ? "no rule" : `rule ${event.ruleIndex}`}${after(words(event.reason).text)}`;
     case "handoff_status":
       return `handoff ${event.status}${event.targetAgent ? `, to ${event.targetAgent}` : ""}${after(words(event.reason).text)}`;
     case "state":
