@@ -309,7 +309,7 @@ export async function geometry(page, name = page.url()) {
       }
     }
     for (const e of document.querySelectorAll("button, a[href], h1, h2, h3, label, [role=tab]")) {
-      if (!e.checkVisibility({ visibilityProperty: true }) || e.clientWidth === 0) continue;
+      if (!e.checkVisibility({ visibilityProperty: true }) || e.clientWidth <= 1) continue; // 1: for readers alone
       const style = getComputedStyle(e);
       if (e.scrollWidth > e.clientWidth + 1 && style.overflowX !== "visible" && style.textOverflow !== "ellipsis") {
         out.push(`${show(e)} cuts "${e.textContent.trim().slice(0, 40)}" off: ${e.scrollWidth} of ${e.clientWidth}`);
