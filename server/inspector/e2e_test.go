@@ -286,7 +286,13 @@ func (h *host) control(name string, body []byte) (any, error) {
 	return nil, fmt.Errorf("there is no control %q", name)
 }
 
+// ServeHTTP answers scripts, and browsers as another server of this machine.
 func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<!doctype html><title>other</title>")
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	var answer any
 	if err == nil {

@@ -1,5 +1,19 @@
 // What users, models and tools say is shown as text: nothing of it runs, is loaded, or gets out of its place.
-import { axe, check, geometry, given, log, measure, newPage, run, same, screenshot, step, visit, whole } from "./lib.mjs";
+import {
+  axe,
+  check,
+  geometry,
+  given,
+  log,
+  measure,
+  newPage,
+  run,
+  same,
+  screenshot,
+  step,
+  visit,
+  whole,
+} from "./lib.mjs";
 
 const events = await log("hostile");
 const of = (type) => events.filter((e) => e.type === type).at(-1);
@@ -67,7 +81,10 @@ await run(async () => {
         await visit(page, `s/hostile${middle}?at=${e.seq}&sel=ev:${e.seq}`);
         await inert(page, `position ${e.seq}`);
         // What nobody sees is written as its number, so that the words around it are looked for.
-        const seen = e.content?.slice(0, 12).split(/[\p{Cc}\p{Cf}]/u).find((s) => s.trim() !== "");
+        const seen = e.content
+          ?.slice(0, 12)
+          .split(/[\p{Cc}\p{Cf}]/u)
+          .find((s) => s.trim() !== "");
         if (type === "user") await page.getByRole("log").getByText(seen).first().waitFor();
       }
       await geometry(page, "layout");

@@ -320,18 +320,20 @@ export async function geometry(page, name = page.url()) {
   for (const w of wrong) fault(`geometry, ${name}: ${w}`);
 }
 
-/** Where the landmarks of a page are, in whole pixels: what does not change with the browser's drawing. */
+/**
+ * Where the landmarks of a page are, in whole pixels: left, width, top and height. Sheets are as high as what they
+ * show, so that their top and height say nothing.
+ */
 export const landmarks = (page) =>
   page.evaluate(() => {
-    const found = [...document.querySelectorAll("header, main, nav, aside, footer, section[aria-label], dialog[open]")];
-    const boxes = found
-      .filter((e) => e.checkVisibility({ visibilityProperty: true }))
-      .map((e) => [
-        `${e.tagName.toLowerCase()} ${e.getAttribute("aria-label") ?? ""}`.trim(),
-        e.getBoundingClientRect(),
-      ])
-      .filter(([, b]) => b.width > 0 && b.height > 0);
-    return Object.fromEntries(boxes.map(([name, b]) => [name, [b.left, b.top, b.width, b.height].map(Math.round)]));
+    const out = {};
+    for (const e of document.querySelectorAll("header, main, nav, aside, footer, section[aria-label], dialog[open]")) {
+      const b = e.getBoundingClientRect();
+      if (!e.checkVisibility({ visibilityProperty: true }) || b.width === 0 || b.height === 0) continue;
+      const name = `${e.tagName.toLowerCase()} ${e.getAttribute("aria-label") ?? ""}`.trim();
+      out[name] = (e.closest("dialog") ? [b.left, b.width] : [b.left, b.width, b.top, b.height]).map(Math.round);
+    }
+    return out;
   });
 
 /** Waits until a function gives something true, looking again whenever the page or the server may have changed. */

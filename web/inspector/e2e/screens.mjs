@@ -32,7 +32,7 @@ function compare(name, now) {
     const near = then[part] && now[part] && then[part].every((n, i) => Math.abs(n - now[part][i]) <= 4);
     check(
       near,
-      `${part} is at ${now[part] ?? "no place"}, and was at ${then[part] ?? "no place"} (left, top, width, height)`,
+      `${part} is at ${now[part] ?? "no place"}, and was at ${then[part] ?? "no place"} (left, width, top, height)`,
     );
   }
 }

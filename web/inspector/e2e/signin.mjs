@@ -4,6 +4,7 @@ import {
   check,
   control,
   enter,
+  given,
   newPage,
   run,
   same,
@@ -74,6 +75,25 @@ await run(async () => {
       const page = await newPage({ signIn: false, expected: refused });
       await page.goto(`${base}/inspect/#code=${code}`);
       await (again ? field(page) : table(page)).waitFor();
+    }
+  });
+
+  // A browser sends cookies to all ports of a host, where this one is of no use.
+  await step("another server of this machine", async () => {
+    const elsewhere = (text) => /asked |CORS|ERR_FAILED/.test(text);
+    const page = await newPage({ expected: elsewhere });
+    const answer = await page.goto(`${given.control}/`);
+    const { cookie } = await answer.request().allHeaders();
+    check(cookie?.startsWith("arbor_"), `the cookie that it gets is ${cookie}`);
+    const me = await fetch(`${base}/api/v1/me`, { headers: { Cookie: cookie ?? "" } });
+    same(me.status, 401, "what the cookie alone is worth");
+    same(await page.evaluate(() => localStorage.length), 0, "what is kept there");
+    for (const [path, init] of [
+      ["/api/v1/me", { credentials: "include", headers: { "Arbor-CSRF": "x" } }],
+      ["/inspect/sign-in", { method: "POST", body: "{}" }],
+    ]) {
+      const got = await page.evaluate(([url, init]) => fetch(url, init).then(String, String), [base + path, init]);
+      check(/TypeError/.test(got), `${path} from elsewhere: ${got}`);
     }
   });
 
