@@ -202,7 +202,7 @@ func bigWorld(t testing.TB) *world {
 			case result:
 				return scripted.Reply(scripted.Text("The tool has answered ", name, "."), scripted.Usage(100, 10, 50))
 			case strings.Contains(text, "pour"):
-				return scripted.Reply(steps.words(2000, func(i int) string { return fmt.Sprintf("word%d ", i) })...)
+				return scripted.Reply(steps.words(1500, func(i int) string { return fmt.Sprintf("word%d ", i) })...)
 			case strings.HasSuffix(text, "go to "+name):
 			case strings.Contains(text, "go to "):
 				to := text[strings.Index(text, "go to ")+6:]
