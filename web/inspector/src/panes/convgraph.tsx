@@ -12,6 +12,7 @@ import { count, counted } from "../ui/amount.js";
 import { sign } from "../ui/line.js";
 import { Mark } from "../ui/mark.js";
 import { Rows } from "../ui/rows.js";
+import { visible } from "../ui/visible.js";
 
 const wide = 208;
 const high = 40;
@@ -173,7 +174,7 @@ function Picture({ boxes: { boxes, columns, layers }, chosen, choose, signed }: 
             data-path={b.onPath}
             data-kind={b.node.kind}
             aria-pressed={chosen(b)}
-            aria-label={`${b.agent || "user"}, ${b.node.kind}: ${b.label}${b.onPath ? "" : ", on another branch"}`}
+            aria-label={`${b.agent || "user"}, ${b.node.kind}: ${visible(b.label)}${b.onPath ? "" : ", on another branch"}`}
             style={{ transform: `translate(${xOf(b)}px, ${yOf(b)}px)` }}
             onClick={() => choose(b)}
           >
@@ -183,7 +184,7 @@ function Picture({ boxes: { boxes, columns, layers }, chosen, choose, signed }: 
                 {sign(b.node.kind)}
               </span>
             )}
-            <span class="convgraph-label">{b.label}</span>
+            <span class="convgraph-label">{visible(b.label)}</span>
           </button>
         ))}
       </div>

@@ -1,6 +1,7 @@
 import "./json.css";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { visible } from "./visible.js";
 
 /** How many members are shown at first, and how many more with each click. */
 const few = 40;
@@ -90,11 +91,11 @@ function Text({ text }: { readonly text: string }): JSX.Element {
 /** Words of which the beginning is shown if they are many. */
 export function Folded({ text, most = long }: { readonly text: string; readonly most?: number }): JSX.Element {
   const [whole, show] = useState(false);
-  if (text.length <= most + 40) return <>{text}</>;
+  if (text.length <= most + 40) return <>{visible(text)}</>;
   const size = text.length.toLocaleString("en");
   return (
     <>
-      {whole ? text : `${text.slice(0, most)}…`}{" "}
+      {visible(whole ? text : `${text.slice(0, most)}…`)}{" "}
       <button class="json-fold" aria-expanded={whole} onClick={() => show(!whole)}>
         {whole ? "less" : `all ${size} letters`}
       </button>

@@ -1,6 +1,7 @@
 // What an event says in one line, for rows, bars and the slider.
 import { type LogEvent, words } from "../state/events.js";
 import { bytes, count } from "./amount.js";
+import { visible } from "./visible.js";
 
 /** The types of which a sign is known; any other is shown by its name. */
 const signs: Readonly<Record<string, string>> = {
@@ -57,7 +58,7 @@ export function whose(event: LogEvent): string {
 /** An event in one line, at most so many letters of it. */
 export function line(event: LogEvent, most = 240): string {
   const text = said(event).replace(/\s+/gu, " ").trim();
-  return text.length > most ? `${text.slice(0, most)}…` : text;
+  return visible(text.length > most ? `${text.slice(0, most)}…` : text);
 }
 
 const short = (value: unknown): string => (value === undefined ? "" : typeof value === "string" ? value.slice(0, 400) : JSON.stringify(value).slice(0, 400));
