@@ -78,9 +78,9 @@ type host struct {
 func needBrowser(t testing.TB) {
 	t.Helper()
 	missing := ""
-	for program, install := range map[string]string{"node": "install Node.js 20", "chromium": "apt-get install chromium"} {
+	for _, program := range []string{"chromium", "node"} {
 		if _, err := exec.LookPath(program); err != nil {
-			missing = program + " is missing: " + install
+			missing = program + " is missing: apt-get install " + strings.Replace(program, "node", "nodejs", 1)
 		}
 	}
 	for _, module := range []string{"playwright-core", "axe-core"} {

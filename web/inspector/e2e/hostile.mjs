@@ -11,6 +11,7 @@ import {
   same,
   screenshot,
   step,
+  until,
   visit,
   whole,
 } from "./lib.mjs";
@@ -31,6 +32,7 @@ const screens = {
 };
 
 async function inert(page, name) {
+  await until("what was asked for", async () => (await page.getByText(/^Asking /).count()) === 0);
   const found = await page.evaluate(() => ({
     hit: window.hit ?? null,
     elements: [
@@ -47,7 +49,14 @@ async function inert(page, name) {
     handlers: [...document.querySelectorAll("*")].filter((e) => [...e.attributes].some((a) => /^on/i.test(a.name)))
       .length,
     links: [...document.querySelectorAll("a[href]")].map((a) => a.href).filter((h) => !/^https?:/.test(h)),
-    bidi: getComputedStyle(document.documentElement).direction,
+    // Signs that nobody sees, and that change how others are read.
+    unseen: [...document.querySelectorAll("body *")]
+      .filter(
+        (e) =>
+          e.checkVisibility() &&
+          [...e.childNodes].some((n) => n.nodeType === 3 && /[\u202a-\u202e\u2066-\u2069\x1b]/.test(n.data)),
+      )
+      .map((e) => `${e.tagName.toLowerCase()}.${e.className}`),
   }));
   same(found.hit, null, `${name}: something ran`);
   same(
@@ -56,6 +65,7 @@ async function inert(page, name) {
     `${name}: elements that nobody made`,
   );
   same(found.handlers, 0, `${name}: elements with handlers`);
+  same([...new Set(found.unseen)], [], `${name}: elements with signs that change how others are read`);
   same(found.links, [], `${name}: links to something else than pages`);
 }
 
