@@ -145,7 +145,7 @@ export function Branches({ session, id, branches, depth }: BranchesProps): JSX.E
 
 function Branch({ session, views, depth }: { readonly session: OpenSession; readonly views: readonly ViewNode[]; readonly depth: number }): JSX.Element {
   const [most, show] = useState(few);
-  const rows = rowsOf(session.log.value, session.moment.value, views);
+  const rows = rowsOf(session.stored.value, session.moment.value, views);
   const hidden = Math.max(0, rows.length - most);
   return (
     <div class="branch">

@@ -18,10 +18,10 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
   const field = useRef<HTMLTextAreaElement>(null);
   const files = useRef<HTMLInputElement>(null);
   const [over, setOver] = useState(false);
-  const { facts } = session.moment.value;
+  const facts = session.facts.value;
   const past = session.inPast.value;
   const state = session.state.value;
-  const at = past ? checkpointAt(session.log.value, facts.seq) : 0;
+  const at = past ? checkpointAt(session.stored.value, facts.seq) : 0;
   const sending = draft.sending.value;
   const busy = !past && state === "running";
   const mine = route.value.user === undefined || may("act");
@@ -152,7 +152,7 @@ interface NoteProps {
 
 /** One sentence about what writing does now, with what else can be done. */
 function Note({ session, past, busy, at }: NoteProps): JSX.Element | null {
-  const { facts } = session.moment.value;
+  const facts = session.facts.value;
   const state = session.state.value;
   const turn = (what: "resume" | "cancel") => (): void => void control(session, facts.turnId, what);
   if (past) {

@@ -13,8 +13,8 @@ const few = 8;
 
 /** What a session has cost at the moment, who used it, and what was slow. */
 export function Cost({ session }: { readonly session: OpenSession }): JSX.Element {
-  const { seq } = session.moment.value;
-  const story = storyOf(session.log.value);
+  const { seq } = session.facts.value;
+  const story = storyOf(session.stored.value);
   const sel = route.value.screen === "session" ? route.value.sel : undefined;
   const place = sel === undefined ? 0 : story.place(sel);
   const { value, error } = usageAt(session, lastCounted(session, seq));
@@ -29,7 +29,7 @@ export function Cost({ session }: { readonly session: OpenSession }): JSX.Elemen
 
 /** The last position until which anything was counted, so that other events ask for nothing. */
 function lastCounted(session: OpenSession, seq: number): number {
-  const log = session.log.value;
+  const log = session.stored.value;
   for (let n = seq; n >= log.from; n--) {
     const type = log.event(n)?.type;
     if (type === "usage" || type === "discard" || type === "harness_end" || type === "user") return n;
@@ -48,7 +48,7 @@ function priceOf(usage: Schemas["SessionUsage"] | undefined, answer: Answer): nu
 
 /** The selected answer, call or run. */
 function Selected({ session, story, place, usage }: { readonly session: OpenSession; readonly story: Story; readonly place: number; readonly usage: Schemas["SessionUsage"] | undefined }): JSX.Element | null {
-  const event = session.log.value.event(place);
+  const event = session.stored.value.event(place);
   const call = story.calls.findLast((c) => c.seq === place || c.end === place);
   const isRun = event?.type === "harness_start" || event?.type === "harness_end";
   const answer = story.answerOf(place);
@@ -71,8 +71,8 @@ function Selected({ session, story, place, usage }: { readonly session: OpenSess
   if (answers.length === 0) return null;
   const [first] = answers;
   const last = answers.at(-1)!;
-  const end = run === undefined ? last.ended : session.log.value.event(run.last)?.time;
-  const begun = run === undefined ? first!.begun : session.log.value.event(run.start)?.time;
+  const end = run === undefined ? last.ended : session.stored.value.event(run.last)?.time;
+  const begun = run === undefined ? first!.begun : session.stored.value.event(run.start)?.time;
   return (
     <section>
       <h2>{run === undefined ? "Selected answer" : "Selected run"}</h2>

@@ -74,7 +74,7 @@ export interface Estimate {
 
 /** Estimates n answers: the request as the server counts it, and answers as long as the agent's own so far. */
 export function estimate(session: OpenSession, view: View, n: number): Estimate {
-  const { spent } = session.log.value.end.facts;
+  const { spent } = session.stored.value.end.facts;
   const own = spent.filter((s) => s.agent === view.agent && s.answers > 0);
   const of = own.length > 0 ? own : spent.filter((s) => s.answers > 0);
   const answers = of.reduce((sum, s) => sum + s.answers, 0);

@@ -18,7 +18,7 @@ export function EditWords({ session, event, close }: Props): JSX.Element {
   const seq = event.seq!;
   const parts = typeof event.content === "string" ? undefined : event.content;
   const whole = wholeEvent(session, seq);
-  const needed = parts !== undefined || session.log.value.clips.has(seq);
+  const needed = parts !== undefined || session.stored.value.clips.has(seq);
   const [text, write] = useState<string>();
   const [sending, send] = useState(false);
   const key = useRef({ text: "", key: "" });

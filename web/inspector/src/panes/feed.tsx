@@ -19,7 +19,7 @@ const columns = ["Seq", "Time", "Agent", "Type", "What"];
 
 /** The events of a session as rows, and the selected one whole. */
 export function Feed({ session }: { readonly session: OpenSession }): JSX.Element {
-  const log = session.log.value;
+  const log = session.stored.value;
   const now = route.value as SessionRoute;
   const filter = now.filter ?? "";
   const sifted = useRef<Sifted | undefined>(undefined);

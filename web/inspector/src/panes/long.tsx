@@ -41,7 +41,7 @@ interface LongProps {
 
 /** Words of an answer, which several events can have. */
 export function Long({ session, seqs, text, plain = false, growing = false }: LongProps): JSX.Element {
-  const log = session.log.value;
+  const log = session.stored.value;
   const cut = seqs.filter((seq) => log.clips.has(seq) && wholeEvent(session, seq) === undefined);
   const all = seqs.some((seq) => wholeEvent(session, seq) !== undefined);
   const shown = all ? seqs.map((seq) => said(wholeEvent(session, seq) ?? log.event(seq))).join("") : text;

@@ -35,7 +35,7 @@ export async function answer(session: OpenSession, row: QuestionRow, decision: O
   const id = `${session.path} ${row.event.id}`;
   if (sent.has(id) || !row.open || session.inPast.value) return false;
   sent.add(id);
-  const turn = row.event.turnId ?? session.moment.value.facts.turnId;
+  const turn = row.event.turnId ?? session.facts.value.turnId;
   const done = await decide(session, turn, { callId: row.event.toolCallId, ...decision }, keyOf(session, row, JSON.stringify(decision)));
   sent.delete(id);
   return done;

@@ -43,8 +43,8 @@ class Turns {
 
 /** What each run of each turn took, on a line of time, or as a table with the same facts. */
 export function Runs({ session }: { readonly session: OpenSession }): JSX.Element {
-  const log = session.log.value;
-  const { seq } = session.moment.value;
+  const log = session.stored.value;
+  const { seq } = session.facts.value;
   const kept = useRef<Turns | undefined>(undefined);
   if (kept.current?.log !== log) kept.current = new Turns(log);
   const flows = kept.current.grow().until(seq);

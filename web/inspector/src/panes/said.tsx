@@ -43,7 +43,7 @@ export function selectionOf(row: Row): { readonly sel: Selection; readonly tab: 
 
 function User({ session, row, parting, editing = false, edit }: Props): JSX.Element {
   const { view, seq } = row;
-  const event = seq === undefined ? undefined : (session.log.value.event(seq) as Event<"user"> | undefined);
+  const event = seq === undefined ? undefined : (session.stored.value.event(seq) as Event<"user"> | undefined);
   return (
     <>
       <Head session={session} row={row} mark={<span class="talk-you">{route.value.user === undefined ? "you" : "user"}</span>} facts={clock(event?.time)} parting={parting}>
@@ -72,7 +72,7 @@ function User({ session, row, parting, editing = false, edit }: Props): JSX.Elem
             ),
           )
         ) : (
-          <Clipped session={session} seq={seq} plain text={view.text ?? ""} clip={session.log.value.clips.get(seq ?? 0)} whole={textOf} />
+          <Clipped session={session} seq={seq} plain text={view.text ?? ""} clip={session.stored.value.clips.get(seq ?? 0)} whole={textOf} />
         )}
       </div>
     </>
@@ -91,14 +91,16 @@ function textOf(event: LogEvent): string {
 
 function Answer({ session, row, parting, depth = 0 }: Props): JSX.Element {
   const { view, next } = row;
-  const moment = session.moment.value;
-  const log = session.log.value;
+  // Deltas change only what is not complete.
+  const facts = session.facts.value;
+  const log = session.stored.value;
+  const moment = view.status === "complete" ? session.moment.peek() : session.moment.value;
   const took = measure(moment.graph, view, next);
   const growing = view.status === "streaming" && !session.inPast.value;
   const calls = callsOf(log, moment, view);
   const agent = view.agent ?? "";
-  const active = agent === moment.facts.active && moment.facts.turn !== "over" && view.status === "streaming";
-  const facts = [
+  const active = agent === facts.active && facts.turn !== "over" && view.status === "streaming";
+  const amounts = [
     ...(took.ms === undefined ? [] : [span(took.ms)]),
     ...(took.tokens === undefined ? [] : [`${count(took.tokens)} tokens`]),
     ...(growing ? [view.text === undefined && calls.length === 0 ? "is asked…" : "answers…"] : []),
@@ -110,7 +112,7 @@ function Answer({ session, row, parting, depth = 0 }: Props): JSX.Element {
   );
   return (
     <>
-      <Head session={session} row={row} mark={row.named ? name : <span class="hidden-words">{visible(agent)}</span>} facts={facts} parting={parting} />
+      <Head session={session} row={row} mark={row.named ? name : <span class="hidden-words">{visible(agent)}</span>} facts={amounts} parting={parting} />
       <div class="talk-body" aria-busy={growing}>
         {view.reasoning !== undefined && (
           <Fold id={`thought:${view.id}`} class="talk-thought" summary={<>Thought <span class="soft">{oneLine(visible(view.reasoning), 72)}</span></>}>

@@ -14,8 +14,8 @@ import { Agent, Fact, Place, Waiting, ordinal, withoutModel } from "./detail.js"
 
 /** What a model saw: the request at the position where it was asked, and the answer. */
 export function Seen({ session }: { readonly session: OpenSession }): JSX.Element {
-  const { seq } = session.moment.value;
-  const log = session.log.value;
+  const { seq } = session.facts.value;
+  const log = session.stored.value;
   const story = storyOf(log);
   const sel = route.value.screen === "session" ? route.value.sel : undefined;
   const place = sel === undefined ? 0 : story.place(sel);

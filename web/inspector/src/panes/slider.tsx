@@ -19,7 +19,7 @@ const beat = 200;
 
 /** Where the page looks at the session: a bar an event, and buttons and keys that go through them. */
 export function Slider({ session }: { readonly session: OpenSession }): JSX.Element {
-  const log = session.log.value;
+  const log = session.stored.value;
   const { at } = route.value as SessionRoute;
   const kept = useRef<Course | undefined>(undefined);
   if (kept.current?.log !== log) kept.current = new Course(log);
@@ -133,17 +133,17 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
 
 /** What happened at a position, in one line. */
 function headline(session: OpenSession, seq: number): string {
-  const event = session.log.value.event(seq);
+  const event = session.stored.value.event(seq);
   return event === undefined ? (seq === 0 ? "nothing yet" : "not loaded yet") : line(event, 80) || event.type;
 }
 
 function Facts({ session, here, what }: { readonly session: OpenSession; readonly here: number; readonly what: string }): JSX.Element {
-  const { facts, seq } = session.moment.value;
+  const facts = session.facts.value;
   const { at } = route.value as SessionRoute;
   if (session.phase.value === "loading") return <>loading…</>;
   if (here === 0) return <>nothing yet</>;
   if (session.beyond.value) return <>The log has no event {count(at ?? 0)}. It ends here.</>;
-  if (seq !== here) return <>loading what was before {count(session.log.value.from)}…</>;
+  if (facts.seq !== here) return <>loading what was before {count(session.stored.value.from)}…</>;
   const open = facts.questions.map((q) => q.tool).join(", ") || "none";
   return (
     <>
@@ -175,7 +175,7 @@ function Strip({ session, course, here, to, children }: StripProps): JSX.Element
   const probe = useRef<HTMLSpanElement>(null);
   const [width, measure] = useState(0);
   const [theme, repaint] = useState(0);
-  const log = session.log.value;
+  const log = session.stored.value;
   const end = log.end;
   const scale = scaleOf(course, Math.min(1, end.seq), end.seq, Math.max(1, width));
   const marks = session.checkpoints.value;

@@ -17,8 +17,8 @@ type Agent = Schemas["Agent"];
 
 /** The tree of a session, with who has the conversation and who handed it to whom in this turn. */
 export function TreePane({ session }: { readonly session: OpenSession }): JSX.Element {
-  const { value: facts } = useComputed(() => session.moment.value.facts);
-  const { value: spoke } = useComputed(() => session.log.value.end.facts.spoke);
+  const facts = session.facts.value;
+  const { value: spoke } = useComputed(() => session.stored.value.end.facts.spoke);
   const [search, find] = useState("");
   const [list, show] = useState(false);
   const [chosen, choose] = useState<string>();
@@ -89,11 +89,9 @@ function Card({ agent, session, close }: { readonly agent: Agent; readonly sessi
 
 /** Who has handed the conversation to whom in the turn of the moment. */
 function useHands(session: OpenSession): readonly Hand[] {
-  // Deltas leave the facts as they are.
-  const facts = useComputed(() => session.moment.value.facts);
   return useComputed(() => {
-    const { seq, turnId } = facts.value;
-    const log = session.log.peek();
+    const { seq, turnId } = session.facts.value;
+    const log = session.stored.peek();
     const between = new Map<string, Hand>();
     for (let n = seq; n >= log.from; n--) {
       const e = log.event(n);
@@ -110,14 +108,14 @@ function useHands(session: OpenSession): readonly Hand[] {
 function usePassing(session: OpenSession): TreeViewProps["passing"] {
   const known = useRef<number | undefined>(undefined);
   const [passing, pass] = useState<TreeViewProps["passing"]>();
-  const { value: seq } = useComputed(() => session.log.value.end.seq);
+  const { value: seq } = useComputed(() => session.stored.value.end.seq);
   const loading = session.phase.value === "loading";
   useEffect(() => {
     if (loading) return;
     const before = known.current;
     known.current = seq;
     if (before === undefined || session.inPast.peek()) return;
-    const log = session.log.peek();
+    const log = session.stored.peek();
     for (let n = seq; n > before; n--) {
       const e = log.event(n);
       if (e?.type !== "transfer" || e.outcome !== "committed" || (e.scope ?? "") !== "") continue;

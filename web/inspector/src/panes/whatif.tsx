@@ -24,8 +24,8 @@ const few = 25;
  * Without a selection it is about the last hand-over, or else the last words of the user.
  */
 export function WhatIf({ session }: { readonly session: OpenSession }): JSX.Element {
-  const { seq } = session.moment.value;
-  const story = storyOf(session.log.value);
+  const { seq } = session.facts.value;
+  const story = storyOf(session.stored.value);
   const sel = route.value.screen === "session" ? route.value.sel : undefined;
   const place = (sel === undefined ? story.handOvers.findLast((h) => h.seq <= seq)?.seq : story.place(sel)) || seq;
   const user = story.words(place);

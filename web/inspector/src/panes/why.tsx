@@ -12,15 +12,15 @@ import { Agent, AskButton, Bars, Fact, Place, Price, Waiting, withoutModel } fro
 
 /** Why the conversation went where it went: who decided, what else there was, and how firm that is. */
 export function Why({ session }: { readonly session: OpenSession }): JSX.Element {
-  const { seq } = session.moment.value;
-  const story = storyOf(session.log.value);
+  const { seq } = session.facts.value;
+  const story = storyOf(session.stored.value);
   const sel = route.value.screen === "session" ? route.value.sel : undefined;
   const place = sel === undefined ? 0 : story.place(sel);
   if (sel !== undefined && place === 0) return <p class="details-body">What is selected is not in the part of the log that is loaded.</p>;
   const own = place > 0 ? story.handOverOf(place) : story.handOvers.findLast((h) => h.seq <= seq);
   if (own !== undefined) return <Handed story={story} session={session} hand={own} />;
   const led = story.handOverTo(place);
-  const begins = session.log.value.event(place)?.type === "harness_start";
+  const begins = session.stored.value.event(place)?.type === "harness_start";
   if (begins && led !== undefined) return <Handed story={story} session={session} hand={led} />;
   const answer = place > 0 ? story.answerOf(place) : story.answers.findLast((a) => a.last <= seq);
   if (answer === undefined) return <p class="details-body">{led === undefined ? <Nothing /> : <Led hand={led} />}</p>;
@@ -80,7 +80,7 @@ const outcomes: Readonly<Record<string, string>> = {
 function Handed({ session, story, hand }: { readonly session: OpenSession; readonly story: Story; readonly hand: HandOver }): JSX.Element {
   const { transfer, route: routed, back } = hand;
   const event = transfer ?? routed ?? back!;
-  const log = session.log.value;
+  const log = session.stored.value;
   const reason = words(transfer?.reason ?? routed?.reason ?? back?.reason).text;
   const call = transfer?.toolCallId === undefined ? undefined : story.calls.findLast((c) => c.id === transfer.toolCallId && c.seq < hand.seq);
   const result = call?.end === undefined ? undefined : log.event(call.end);

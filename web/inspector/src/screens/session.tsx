@@ -173,14 +173,14 @@ function One({ session, now }: { readonly session: OpenSession; readonly now: Se
   const [sheet, show] = useState<"" | "tree" | "time" | "more">("");
   const close = (): void => show("");
   // The conversation itself has its buttons at its foot.
-  const question = session.inPast.value || now.middle === "talk" ? undefined : session.log.value.end.facts.questions[0];
+  const question = session.inPast.value || now.middle === "talk" ? undefined : session.stored.value.end.facts.questions[0];
   return (
     <div class="session" data-past={session.inPast.value} data-columns="1">
       <Chips session={session} onOpen={() => show("tree")} />
       <MiddleColumn session={session} now={now} />
       {question !== undefined && (
         <div class="ask ask-bar" role="region" aria-label="What is asked">
-          <Ask key={question.callId} place={session} turn={session.log.value.end.facts.turnId} call={question} keys={false} short />
+          <Ask key={question.callId} place={session} turn={session.stored.value.end.facts.turnId} call={question} keys={false} short />
         </div>
       )}
       <nav class="bottom" aria-label="Views of the session">
@@ -242,7 +242,7 @@ function One({ session, now }: { readonly session: OpenSession; readonly now: Se
 
 /** The way from the root to the agent that has the conversation. */
 function Chips({ session, onOpen }: { readonly session: OpenSession; readonly onOpen: () => void }): JSX.Element {
-  const { active } = session.moment.value.facts;
+  const { active } = session.facts.value;
   const way = (agentAt(active, tree.value?.root)?.path ?? active).split("/").filter((name) => name !== "");
   return (
     <button class="chips" aria-haspopup="dialog" onClick={onOpen}>
@@ -263,8 +263,8 @@ function Chips({ session, onOpen }: { readonly session: OpenSession; readonly on
 export function SessionTitle(): JSX.Element | null {
   const session = open.value;
   if (session === undefined || session.error.value !== undefined) return null;
-  const { facts } = session.moment.value;
-  const end = session.log.value.end.seq;
+  const facts = session.facts.value;
+  const end = session.stored.value.end.seq;
   return (
     <div class="session-title">
       <h1 tabIndex={-1}>{visible(session.detail.value?.title || session.key.id)}</h1>

@@ -93,7 +93,7 @@ export async function begin(own: string): Promise<void> {
     history.replaceState(null, "", location.pathname + location.search);
     await attempt(() => entering({ code }, "The code of this address was not accepted: it works once, for five minutes. Give a token."));
   }
-  await refresh();
+  // What the address names is opened as soon as it is known who asks, while the tree is on its way.
   effect(openSession);
   effect(openList);
   // A session whose stream was refused has no reader any more; they sign in where they are.
@@ -111,6 +111,7 @@ export async function begin(own: string): Promise<void> {
     const said = (open.value?.trees.value ?? 0) + (list.value?.trees.value ?? 0);
     if (said > 0) void attempt(refreshTree);
   });
+  await refresh();
 }
 
 const entered = computed(() => me.value !== undefined && !signedOut.value);

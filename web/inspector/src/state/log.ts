@@ -1,6 +1,6 @@
 // A log and what follows from it: the graph and the facts at its end and, computed from a kept
 // graph that is not far before, at any other position.
-import { type Event, type Graph, empty, reduce } from "@agentarbor/conversation";
+import { type Event, type Graph, empty, reduceMany } from "@agentarbor/conversation";
 import { type Clip, type LogEvent, unclip } from "./events.js";
 import { type Facts, nothing, step } from "./session.js";
 
@@ -55,12 +55,23 @@ export class Log {
   add(events: readonly LogEvent[]): void {
     let { graph, facts } = this.stored;
     let live = this.live.graph;
+    let whole: Event[] = []; // stored events that the graph does not have yet
+    let news: Event[] = []; // what the live graph does not have yet
+    const take = (): void => {
+      graph = reduceMany(graph, whole);
+      whole = [];
+    };
     try {
       for (const received of events) {
         const { event, clip } = unclip(received);
         if (event.partial) {
+          if (this.flying.length === 0) {
+            take();
+            live = graph;
+            news = [];
+          }
           this.flying.push(event);
-          live = reduce(live, event as Event);
+          news.push(event as Event);
           continue;
         }
         const { seq } = event;
@@ -69,16 +80,19 @@ export class Log {
         if (clip !== undefined) this.clips.set(seq, clip);
         this.events.push(event);
         facts = step(facts, event);
-        graph = reduce(graph, event as Event);
+        whole.push(event as Event);
         if (this.flying.length > 0) {
-          live = reduce(live, event as Event);
+          news.push(event as Event);
           this.flying = this.flying.filter((delta) => !settles(event, delta));
         }
-        if (this.flying.length === 0) live = graph;
-        if ((seq - this.from + 1) % kept === 0) this.marks.push({ seq, graph, facts });
+        if ((seq - this.from + 1) % kept !== 0) continue;
+        take();
+        this.marks.push({ seq, graph, facts });
       }
     } finally {
-      this.stored = { seq: facts.seq, graph, facts };
+      take();
+      live = this.flying.length === 0 ? graph : reduceMany(live, news);
+      if (facts !== this.stored.facts) this.stored = { seq: facts.seq, graph, facts };
       this.live = live === graph ? this.stored : { seq: facts.seq, graph: live, facts };
     }
   }
@@ -89,15 +103,13 @@ export class Log {
     const before = Math.max(0, Math.floor((seq - this.from + 1) / kept));
     let moment = this.marks[Math.min(before, this.marks.length - 1)]!;
     if (this.past !== undefined && this.past.seq <= seq && this.past.seq > moment.seq) moment = this.past;
-    let { graph, facts } = moment;
-    for (let n = moment.seq + 1; n <= seq; n++) {
-      const event = this.event(n);
-      if (event === undefined) break;
-      graph = reduce(graph, event as Event);
-      facts = step(facts, event);
+    if (moment.seq < seq) {
+      const events = this.events.slice(moment.seq + 1 - this.from, seq + 1 - this.from);
+      const facts = events.reduce(step, moment.facts);
+      moment = { seq: facts.seq, graph: reduceMany(moment.graph, events as Event[]), facts };
     }
-    this.past = { seq: facts.seq, graph, facts };
-    return this.past;
+    this.past = moment;
+    return moment;
   }
 }
 

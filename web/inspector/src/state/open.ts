@@ -1,6 +1,6 @@
 // The session that is open: its log, which is loaded from its end and followed, and where the page
 // looks at it.
-import { type Signal, computed, effect, signal } from "@preact/signals";
+import { type ReadonlySignal, type Signal, computed, effect, signal } from "@preact/signals";
 import { ApiError, type Schemas, get, path } from "../net/api.js";
 import { type Frame, follow } from "../net/stream.js";
 import { attempt, tell } from "./app.js";
@@ -94,6 +94,12 @@ export class OpenSession {
     const at = this.asked.value;
     return at === undefined ? log.end : log.at(at);
   });
+
+  /** The facts of what the page shows. No delta changes them. */
+  readonly facts = computed(() => this.moment.value.facts);
+
+  /** The log for those who need no deltas: they are told of stored events only. */
+  readonly stored = growing(computed(() => this.log.value.end.facts), this.held);
 
   /** Whether the page shows a position in the past. */
   readonly inPast = computed(() => (this.asked.value ?? Infinity) < this.log.value.end.seq);
@@ -248,7 +254,7 @@ export class OpenSession {
   private async sliced(log: Log, events: readonly LogEvent[]): Promise<void> {
     for (let done = 0; done < events.length; ) {
       const end = performance.now() + slice;
-      for (; done < events.length && performance.now() < end; done += 16) log.add(events.slice(done, done + 16));
+      for (; done < events.length && performance.now() < end; done += 64) log.add(events.slice(done, done + 64));
       await rest();
     }
   }
@@ -326,7 +332,7 @@ export class OpenSession {
 export const open = signal<OpenSession | undefined>(undefined);
 
 // growing reads a log that changes without becoming another object. A computed signal would tell nobody.
-function growing(version: Signal<number>, held: Signal<Log>): { readonly value: Log; peek(): Log } {
+function growing(version: ReadonlySignal<unknown>, held: Signal<Log>): { readonly value: Log; peek(): Log } {
   return {
     get value(): Log {
       version.value;

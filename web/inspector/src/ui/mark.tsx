@@ -7,7 +7,7 @@ const hues = 7;
 
 const nobody: readonly string[] = [];
 /** Who has spoken, in order. Marks follow this, which no delta changes, and not the moment. */
-const spoke = computed((): readonly string[] => open.value?.moment.value.facts.spoke ?? nobody);
+const spoke = computed((): readonly string[] => open.value?.facts.value.spoke ?? nobody);
 
 /** The place of an agent among those that have spoken in the open session; "none" before it speaks. */
 export function hueOf(agent: string): string {
