@@ -182,3 +182,21 @@ test("what relatives have besides stands beside the path of the session", () => 
   assert.ok(z.column > 0);
   assert.equal(z.column, za.column);
 });
+
+test("words that came one by one stay if the stored event has only their beginning", () => {
+  const run = { runId: "r", turnId: "t" };
+  const said = { ...run, type: "text", id: "x" };
+  const stored = { ...said, seq: 2, content: { clipped: "Grüße ", bytes: 15, href: "/x" } };
+  for (const [deltas, want, clipped] of [
+    [["Grüße ", "an alle"], "Grüße an alle", false],
+    [["an alle"], "Grüße ", true],
+    [[], "Grüße ", true],
+  ]) {
+    const log = new Log();
+    log.add([{ ...run, type: "harness_start", seq: 1, agent: "a" }]);
+    log.add(deltas.map((content) => ({ ...said, content, partial: true })));
+    log.add([stored]);
+    assert.equal(log.end.graph.text("r"), want);
+    assert.equal(log.clips.has(2), clipped);
+  }
+});

@@ -63,7 +63,7 @@ export class Log {
     };
     try {
       for (const received of events) {
-        const { event, clip } = unclip(received);
+        let { event, clip } = unclip(received);
         if (event.partial) {
           if (this.flying.length === 0) {
             take();
@@ -77,7 +77,10 @@ export class Log {
         const { seq } = event;
         if (seq === undefined || seq <= facts.seq) continue;
         if (seq !== facts.seq + 1) throw new Error(`Event ${seq} came where ${facts.seq + 1} was to come. Reload the page.`);
-        if (clip !== undefined) this.clips.set(seq, clip);
+        // Words that came one by one stay as they are if the stored event has only their beginning.
+        const heard = clip === undefined ? undefined : this.heard(event, clip);
+        if (heard !== undefined) event = { ...event, content: heard } as LogEvent;
+        else if (clip !== undefined) this.clips.set(seq, clip);
         this.events.push(event);
         facts = step(facts, event);
         whole.push(event as Event);
@@ -95,6 +98,15 @@ export class Log {
       if (facts !== this.stored.facts) this.stored = { seq: facts.seq, graph, facts };
       this.live = live === graph ? this.stored : { seq: facts.seq, graph: live, facts };
     }
+  }
+
+  /** All words of a shortened event, if its deltas have them. */
+  private heard(event: LogEvent, { bytes }: Clip): string | undefined {
+    let words = "";
+    for (const d of this.flying) {
+      if (d.type === event.type && d.id === event.id && d.runId === event.runId && "content" in d && typeof d.content === "string") words += d.content;
+    }
+    return words.length <= bytes && new TextEncoder().encode(words).length === bytes ? words : undefined;
   }
 
   /** The session as it was at a position, of stored events only if it is in the past. */
