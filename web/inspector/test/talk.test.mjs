@@ -65,6 +65,45 @@ test("a moment has what was there, and what is open there", () => {
   assert.deepEqual(callsOf(log, log.at(4), rows[1].view).map((c) => c.name), ["transfer_to_billing"]);
 });
 
+test("rows that are made of those before are what is made anew, at any position and while words come", () => {
+  const { all } = story();
+  const more = (n) =>
+    all.map((e) => ({
+      ...e,
+      seq: e.seq + n * all.length,
+      runId: e.runId + n,
+      ...(e.id && { id: e.id + n }),
+      ...(e.toolCallId && { toolCallId: e.toolCallId + n }),
+      ...(e.relayId && { relayId: e.relayId + n }),
+      ...(e.parentId && { parentId: e.parentId.replace(":", `${n}:`) }),
+      ...(e.type === "user" && n > 0 && { parentId: `b2${n - 1}:harness_end` }),
+    }));
+  const events = [0, 1, 2, 3].flatMap(more);
+  const log = new Log();
+  for (const e of events) {
+    if (e.type === "text") {
+      const { seq: _, time: __, content, ...rest } = e;
+      for (const part of [content.slice(0, 3), content.slice(3)]) {
+        log.add([{ ...rest, content: part, partial: true }]);
+        const anew = new Log();
+        anew.add(log.events);
+        anew.add(log.deltas);
+        assert.deepEqual(rowsAt(log, log.end), rowsAt(anew, anew.end), `before ${e.seq}`);
+      }
+    }
+    log.add([e]);
+    if (e.seq % 3 === 0) rowsAt(log, log.end);
+  }
+  const anew = (n) => {
+    const other = new Log();
+    other.add(events);
+    return rowsAt(other, other.at(n));
+  };
+  for (let i = 1, n = 1; i < 200; i++, n = 1 + ((n * 7 + i) % events.length)) assert.deepEqual(rowsAt(log, log.at(n)), anew(n), `at ${n}`);
+  const [before, after] = [rowsAt(log, log.at(60)), rowsAt(log, log.at(62))];
+  assert.equal(after[0], before[0]);
+});
+
 test("keys stay as events are added", () => {
   const { log, all } = story();
   const keys = rowsAt(log, log.end).map((r) => r.key);

@@ -24,7 +24,8 @@ interface Props {
   readonly row: SaidRow;
   readonly parting?: Parting | undefined;
   readonly editing?: boolean;
-  readonly edit?: (yes: boolean) => void;
+  /** Called with the key of the row that is edited, "" for none. */
+  readonly edit?: (key: string) => void;
   readonly depth?: number;
 }
 
@@ -48,14 +49,14 @@ function User({ session, row, parting, editing = false, edit }: Props): JSX.Elem
     <>
       <Head session={session} row={row} mark={<span class="talk-you">{route.value.user === undefined ? "you" : "user"}</span>} facts={clock(event?.time)} parting={parting}>
         {seq !== undefined && edit !== undefined && (
-          <button class="talk-do" onClick={() => edit(!editing)}>
+          <button class="talk-do" onClick={() => edit(editing ? "" : row.key)}>
             <Icon name="edit" /> Edit
           </button>
         )}
       </Head>
       <div class="talk-body">
         {editing && event !== undefined && edit !== undefined ? (
-          <EditWords session={session} event={event} close={() => edit(false)} />
+          <EditWords session={session} event={event} close={() => edit("")} />
         ) : Array.isArray(event?.content) ? (
           event.content.map((part, i) =>
             part.type === "text" ? (

@@ -146,7 +146,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
               >
                 <Guarded what="This message">
                   {row.kind === "said" ? (
-                    <Said session={session} row={row} parting={parted.get(row.key)} editing={editing === row.key} edit={(yes) => edit(yes ? row.key : "")} />
+                    <Said session={session} row={row} parting={parted.get(row.key)} editing={editing === row.key} edit={edit} />
                   ) : row.kind === "question" ? (
                     <QuestionCard session={session} row={row} denying={denying === row.key} deny={(yes) => deny(yes ? row.key : "")} target={row.key === target?.row.key} />
                   ) : (
@@ -235,8 +235,8 @@ function useFresh(rows: readonly Row[], atEnd: boolean, past: boolean): number {
   useEffect(() => {
     if (atEnd || known.current === "" || past) known.current = last;
   });
-  const i = rows.findIndex((row) => row.key === known.current);
-  return i < 0 || atEnd ? 0 : rows.length - 1 - i;
+  const i = atEnd ? -1 : rows.findLastIndex((row) => row.key === known.current);
+  return i < 0 ? 0 : rows.length - 1 - i;
 }
 
 /** Tells those who hear the page what was said: whole messages, hand-overs and questions, no single words. */

@@ -32,6 +32,8 @@ class Marks {
   readonly resolved = new Map<string, Event<"relay_resolved">>();
   /** Calls that a transfer stands for, and where it stands. */
   readonly transfers = new Map<string, number>();
+  /** The rows of the conversation that were made last. */
+  last: Made | undefined;
 
   constructor(private readonly log: Log) {}
 
@@ -75,6 +77,24 @@ class Marks {
   }
 }
 
+/** Rows, and how they were made. */
+interface Made {
+  readonly views: readonly ViewNode[];
+  readonly seq: number;
+  readonly rows: readonly Row[];
+  readonly places: readonly Place[]; // for each view
+  readonly counts: Map<string, number>; // of views, by run; the next ones are made of it
+}
+
+/** How far rows were made when it was a view's turn. */
+interface Place {
+  readonly rows: number;
+  readonly done: number; // so many events stood in front
+  readonly nth: number; // of its run
+  readonly hidden: boolean;
+  readonly stored: boolean;
+}
+
 const known = new WeakMap<Log, Marks>();
 
 function marksOf(log: Log): Marks {
@@ -84,18 +104,34 @@ function marksOf(log: Log): Marks {
 }
 
 /** The rows of the conversation at a moment, on a path through it. */
-export function rowsAt(log: Log, moment: Moment, active: Active = {}): Row[] {
-  return rowsOf(log, moment, thread(moment.graph, active), "");
+export function rowsAt(log: Log, moment: Moment, active: Active = {}): readonly Row[] {
+  const marks = marksOf(log);
+  const { last } = marks;
+  marks.last = undefined; // it is used up
+  marks.last = make(marks, moment, thread(moment.graph, active), "", last);
+  return marks.last.rows;
 }
 
 /** The rows of messages that stand in one scope. */
-export function rowsOf(log: Log, moment: Moment, views: readonly ViewNode[], scope = scopeOf(log, moment.graph, views)): Row[] {
-  const marks = marksOf(log);
+export function rowsOf(log: Log, moment: Moment, views: readonly ViewNode[], scope = scopeOf(log, moment.graph, views)): readonly Row[] {
+  return make(marksOf(log), moment, views, scope).rows;
+}
+
+/** Makes rows. Those in front of the first view that has changed since the last time stay the same objects. */
+function make(marks: Marks, moment: Moment, views: readonly ViewNode[], scope: string, last?: Made): Made {
   const open = new Set(moment.facts.questions.map((q) => q.relayId));
   const between = marks.of(scope);
+  const same = last === undefined ? 0 : unchanged(last, views, marks, moment.seq);
+  const kept = last?.places[same] ?? { rows: 0, done: 0 };
   const rows: Row[] = [];
-  const counts = new Map<string, number>();
-  let done = 0;
+  for (let i = 0; i < kept.rows; i++) {
+    const row = last!.rows[i]!;
+    rows.push(row.kind === "question" ? asked(row, marks, open, moment.seq) : row);
+  }
+  const places = last?.places.slice(0, same) ?? [];
+  const counts = last?.counts ?? new Map<string, number>();
+  for (let i = (last?.places.length ?? 0) - 1; i >= same; i--) counts.set(last!.views[i]!.runId, last!.places[i]!.nth);
+  let { done } = kept;
   const pass = (until: number): void => {
     for (; done < between.length; done++) {
       const event = between[done]!;
@@ -103,12 +139,15 @@ export function rowsOf(log: Log, moment: Moment, views: readonly ViewNode[], sco
       put(rows, event, marks, open, moment.seq);
     }
   };
-  for (const [i, view] of views.entries()) {
+  for (let i = same; i < views.length; i++) {
+    const view = views[i]!;
     const seq = moment.graph.node(view.id)?.seq;
-    pass(seq ?? Infinity);
     const nth = counts.get(view.runId) ?? 0;
+    const hidden = isHandOver(view, marks, moment.seq);
+    places.push({ rows: rows.length, done, nth, hidden, stored: seq !== undefined });
+    pass(seq ?? Infinity);
     counts.set(view.runId, nth + 1);
-    if (isHandOver(view, marks, moment.seq)) continue;
+    if (hidden) continue;
     const before = rows.at(-1);
     const next = views[i + 1]?.runId === view.runId ? views[i + 1]!.id : undefined;
     rows.push({
@@ -121,7 +160,34 @@ export function rowsOf(log: Log, moment: Moment, views: readonly ViewNode[], sco
     });
   }
   pass(Infinity);
-  return rows;
+  return { views, seq: moment.seq, rows, places, counts };
+}
+
+/** How many views have the rows in front of them, and their own, as they were made the last time. */
+function unchanged({ views: old, seq, rows, places }: Made, views: readonly ViewNode[], marks: Marks, until: number): number {
+  let same = 0;
+  while (same < old.length && same < views.length && old[same] === views[same]) {
+    const { hidden, stored } = places[same]!;
+    // What is not stored yet has all events in front of it, and what is nothing but calls can be hidden by a transfer.
+    if (until !== seq && (!stored || isHandOver(views[same]!, marks, until) !== hidden)) break;
+    same++;
+  }
+  same = Math.max(0, same - 1); // the last one that is the same knows what follows it
+  // A transfer may have joined the route that was the last row.
+  for (; same > 0; same--) {
+    const before = rows[places[same]!.rows - 1];
+    if (before?.kind !== "event" || (before.event.type !== "route" && before.event.type !== "transfer")) break;
+  }
+  return same;
+}
+
+function asked(row: Extract<Row, { kind: "question" }>, marks: Marks, open: ReadonlySet<string>, until: number): Row {
+  const resolved = marks.resolved.get(row.event.id ?? "");
+  const decided = resolved !== undefined && (resolved.seq ?? 0) <= until ? resolved : undefined;
+  const opened = open.has(row.event.id ?? "");
+  if (decided === row.resolved && opened === row.open) return row;
+  const { kind, key, seq, event } = row;
+  return { kind, key, event, open: opened, ...(seq !== undefined && { seq }), ...(decided !== undefined && { resolved: decided }) };
 }
 
 function put(rows: Row[], event: LogEvent, marks: Marks, open: ReadonlySet<string>, until: number): void {
@@ -130,9 +196,7 @@ function put(rows: Row[], event: LogEvent, marks: Marks, open: ReadonlySet<strin
   const before = rows.at(-1);
   switch (event.type) {
     case "relay": {
-      const resolved = marks.resolved.get(event.id ?? "");
-      const decided = resolved !== undefined && (resolved.seq ?? 0) <= until ? { resolved } : {};
-      rows.push({ kind: "question", key, seq, event, ...decided, open: open.has(event.id ?? "") });
+      rows.push(asked({ kind: "question", key, seq, event, open: false }, marks, open, until));
       return;
     }
     case "transfer":

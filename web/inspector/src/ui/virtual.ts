@@ -127,13 +127,14 @@ export class Virtual {
 
   private scrolled(scroller: HTMLElement): void {
     this.top = scroller.scrollTop;
-    if (Math.abs(this.top - this.settled) >= 1) {
+    const own = Math.abs(this.top - this.settled) < 1; // drawn already
+    if (!own) {
       const first = this.heights.at(this.top);
       this.stuck = scroller.scrollHeight - scroller.clientHeight - this.top <= near;
       this.anchor = { key: this.heights.key(first), end: false, off: this.top - this.heights.start(first) };
     }
     this.settled = -1;
-    this.redraw();
+    if (!own) this.redraw();
   }
 
   private resized(elements: readonly HTMLElement[]): void {
