@@ -3,7 +3,7 @@
 import { type Token, type Tokens, lexer } from "marked";
 import { type ComponentChild, type JSX, Component } from "preact";
 import { useRef } from "preact/hooks";
-import { Pre } from "./words.js";
+import { Pre, pieces } from "./words.js";
 
 /** The most elements that one text is drawn with; what is behind them is shown as it was written. */
 const most = 500;
@@ -109,7 +109,7 @@ function block(token: Tokens.Generic, depth: number): ComponentChild {
     case "table":
       return table(token as Tokens.Table, depth);
     case "text":
-      return token.tokens === undefined ? entities(token["text"]) : inline(token.tokens, depth);
+      return token.tokens === undefined ? pieces(entities(token["text"])) : inline(token.tokens, depth);
     default: // HTML, definitions, and what is not known
       return <p class="as-is">{token.raw.trimEnd()}</p>;
   }
@@ -153,7 +153,7 @@ function phrase(token: Tokens.Generic, depth: number): ComponentChild {
   const inner = (): ComponentChild[] => inline(token.tokens, depth);
   switch (token.type) {
     case "text":
-      return token.tokens === undefined ? entities(token["text"]) : inner();
+      return token.tokens === undefined ? pieces(entities(token["text"])) : inner();
     case "escape":
       return token["text"];
     case "strong":

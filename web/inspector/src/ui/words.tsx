@@ -39,9 +39,22 @@ export function Words({ text, growing = false }: Drawn): JSX.Element {
 export function AsIs({ text }: { readonly text: string }): JSX.Element {
   return (
     <div class="words as-is" dir="auto">
-      {visible(text)}
+      {pieces(visible(text))}
     </div>
   );
+}
+
+/**
+ * A long text in pieces, cut behind spaces, which the browser measures one by one: as the text grows,
+ * only the last one.
+ */
+export function pieces(text: string): string | JSX.Element[] {
+  if (text.length < 2000) return text;
+  return text.match(/[^]{1000}\S*\s|[^]+/g)!.map((piece, i) => (
+    <span key={i} class="piece">
+      {piece}
+    </span>
+  ));
 }
 
 /** Code, arguments, output: in a box of its own, with a button that copies it. */
