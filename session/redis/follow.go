@@ -72,6 +72,7 @@ type follower struct {
 	cursor string // in the stream
 	token  int64  // the newest lease that was seen
 	void   int64  // entries of this lease and of older ones are of a session that was deleted
+	heard  bool   // an entry that counts, since the last read
 }
 
 func (f *follower) run(ctx context.Context) error {
@@ -127,6 +128,7 @@ func (f *follower) live(ctx context.Context) error {
 		if err != nil {
 			return errLost
 		}
+		f.heard = false
 		for _, m := range list {
 			f.cursor = m.ID
 			e, ok := parseEntry(m)
@@ -137,7 +139,8 @@ func (f *follower) live(ctx context.Context) error {
 				return err
 			}
 		}
-		if len(list) > 0 {
+		// A stream of a session that no longer exists comes again and again, and must not be waited for.
+		if len(list) > 0 && (f.heard || waited == 0) {
 			waited = 0
 			continue
 		}
@@ -239,6 +242,7 @@ func (f *follower) take(ctx context.Context, e entry) error {
 	stale := e.token < f.token
 	f.token = max(f.token, e.token)
 	if e.at.Part > 0 && (e.event == "" || stale) {
+		f.heard = f.heard || !stale
 		return nil
 	}
 	if err := f.fill(ctx, e.at.Seq); err != nil {
@@ -251,6 +255,7 @@ func (f *follower) take(ctx context.Context, e entry) error {
 		_, _, err := f.log.Look(ctx)
 		return err
 	}
+	f.heard = true
 	if e.at.Part <= f.log.Part {
 		return nil
 	}

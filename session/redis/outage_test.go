@@ -334,6 +334,36 @@ func (c *client) order(key session.Key) {
 	}
 }
 
+// A database that was put back to an older state has sessions of which Redis knows another end. Who
+// follows one gets what the database has.
+func TestOtherPast(t *testing.T) {
+	url := servers.NewRedis(t).URL()
+	key := session.ID("s")
+	turn := func(store session.Store, name string, events int) {
+		w := begin(t, newTail(t, url, shared{store}), key)
+		for i := range events {
+			w.show(fmt.Sprint(name, i), name)
+			w.add(fmt.Sprint(name, i), fmt.Sprint(name, i))
+		}
+		w.end()
+	}
+	turn(session.NewMemory(), "before", 4)
+	back := session.NewMemory()
+	lease, err := back.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	for i := range int64(6) {
+		e := (&writer{}).event(fmt.Sprint("back", i), fmt.Sprint("back", i))
+		e.Seq = i + 1
+		require.NoError(t, back.Append(t.Context(), key, i, lease, e))
+	}
+	require.NoError(t, back.Release(t.Context(), key, lease))
+	tail := newTail(t, url, shared{back}, redis.WithPoll(20*time.Millisecond))
+	c := follow(t, tail, key, "2-0")
+	c.sees("back2.", "back3.", "back4.", "back5.")
+	turn(back, "after", 1)
+	c.seesLast("after0.")
+}
+
 func TestEmptiedInMidStream(t *testing.T) {
 	server := servers.NewRedis(t)
 	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(20*time.Millisecond))
