@@ -36,6 +36,7 @@ export class Virtual {
   private scroller: () => HTMLElement | null = () => null;
   private top = 0;
   private window = 0; // the height of what can be seen
+  private total = 0; // the height of all rows, when they were drawn
   private stuck = false; // to the end
   // The row that stays where it is: so far above its start, or below its end, the window begins or ends.
   private anchor = { key: "", end: false, off: 0 };
@@ -46,6 +47,10 @@ export class Virtual {
   update({ count, keyOf, height, scroller }: VirtualOptions): void {
     this.scroller = scroller;
     this.heights.update(count, keyOf, height);
+    // Who is at the end will be at the new one: its rows are drawn at once, and not after scrolling.
+    const { total } = this.heights;
+    if (this.stuck && this.window > 0 && total !== this.total) this.top = Math.max(0, total - this.window);
+    this.total = total;
   }
 
   /** The height of all rows. */
@@ -119,10 +124,11 @@ export class Virtual {
     if (index >= 0) to = anchor.end ? heights.start(index + 1) - this.window + anchor.off : heights.start(index) + anchor.off;
     else if (!this.stuck) return;
     to = Math.max(0, Math.min(to, scroller.scrollHeight - scroller.clientHeight));
-    if (Math.abs(to - scroller.scrollTop) < 1) return;
-    scroller.scrollTop = to;
+    if (Math.abs(to - scroller.scrollTop) >= 1) scroller.scrollTop = to;
+    else if (!this.stuck) return;
+    const before = this.top;
     this.settled = this.top = scroller.scrollTop;
-    this.redraw();
+    if (!this.stuck || Math.abs(this.top - before) >= 1) this.redraw();
   }
 
   private scrolled(scroller: HTMLElement): void {
