@@ -2,6 +2,7 @@ import "../style/diff.css";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, type Schemas, get, path } from "../net/api.js";
+import { follow } from "../net/stream.js";
 import { type Item, type Row, align, items } from "../state/align.js";
 import { attempt } from "../state/app.js";
 import { alike } from "../state/compare.js";
@@ -43,6 +44,26 @@ export function Diff(): JSX.Element {
       here = false;
     };
   }, [a, b, user]);
+  // As long as a turn is under way in one of them, the difference grows.
+  const under = diff === undefined ? [] : [diff.a, diff.b].filter(({ turn }) => turn === "open");
+  useEffect(() => {
+    let here = true;
+    const grown = (): void => void ask().then((d) => here && set(d), () => {}); // the next event asks again
+    const ends = under.map(({ session, seq }) =>
+      follow({
+        path: path("sessions", session, "events"),
+        query: { user, media: "omit", clip: 1024 },
+        after: String(seq),
+        frames: (frames) => frames.some((f) => f.type === "" && (f.data as LogEvent).seq !== undefined) && grown(),
+        connected: () => {},
+        failed: ({ message }) => fail(message),
+      }),
+    );
+    return () => {
+      here = false;
+      for (const end of ends) end();
+    };
+  }, [under.map(({ session, seq }) => `${session} ${seq}`).join()]);
   const more = async (): Promise<void> => {
     if (diff?.next === undefined) return;
     const next = await attempt(() => ask(diff.next));

@@ -15,24 +15,33 @@ export async function copy(text: string): Promise<boolean> {
 }
 
 interface Props {
-  readonly text: string;
-  /** What is copied, such as "the id". */
-  readonly what: string;
+  /** What is copied, or how it is made when it is. */
+  readonly text: string | (() => string);
+  /** What is copied, such as "the id", of a small button without words. */
+  readonly what?: string;
+  /** The words of a button that has some. */
+  readonly label?: string;
 }
 
-/** A small button that copies, and says so for a moment. */
-export function Copy({ text, what }: Props): JSX.Element {
-  const [done, setDone] = useState(false);
+/** A button that copies, and says so in its own place for a moment. */
+export function Copy({ text, what, label }: Props): JSX.Element {
+  const [done, set] = useState(false);
   useEffect(() => {
-    if (!done) return;
-    const timer = setTimeout(() => setDone(false), 1500);
+    if (!done) return undefined;
+    const timer = setTimeout(() => set(false), 1500);
     return () => clearTimeout(timer);
   }, [done]);
+  const name = label === undefined ? `Copy ${what}` : undefined;
   return (
-    <button class="button plain copy" aria-label={`Copy ${what}`} title={`Copy ${what}`} onClick={() => void copy(text).then(setDone)}>
-      <Icon name={done ? "check" : "copy"} />
-      <span role="status" class="hidden-words">
-        {done ? "Copied" : ""}
+    <button
+      class={label === undefined ? "button plain copy" : "button"}
+      aria-label={name}
+      title={name}
+      onClick={() => void copy(typeof text === "string" ? text : text()).then(set)}
+    >
+      <Icon name={done ? "check" : "copy"} />{" "}
+      <span role="status" class={label === undefined ? "hidden-words" : ""}>
+        {done ? "Copied" : label}
       </span>
     </button>
   );

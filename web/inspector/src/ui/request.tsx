@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { type Difference, type Message, type Request, noteOf, said, split } from "../state/compare.js";
 import { counted } from "./amount.js";
-import { CopyText } from "./copytext.js";
+import { Copy } from "./copy.js";
 import { Folded, Json } from "./json.js";
 
 /** How many messages are shown at once. */
@@ -60,8 +60,8 @@ export function RequestView({ request, before, since, words }: Props): JSX.Eleme
         </Part>
       )}
       <div class="request-actions">
-        <CopyText label="Copy as JSON" text={() => JSON.stringify(body(request), null, 2)} />
-        <CopyText label="Copy as curl" text={() => curl(request)} />
+        <Copy label="Copy as JSON" text={() => JSON.stringify(body(request), null, 2)} />
+        <Copy label="Copy as curl" text={() => curl(request)} />
       </div>
     </div>
   );
