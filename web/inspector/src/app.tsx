@@ -17,7 +17,9 @@ import { usePage } from "./ui/page.js";
 import { HelpOfKeys, Palette, openPalette } from "./ui/palette.js";
 
 // Most people come to a session; the other screens are loaded when somebody goes there.
-const other = (name: keyof typeof import("./screens/others.js")): ComponentType => later(() => import("./screens/others.js").then((m) => m[name]));
+type Behind = typeof import("./behind.js");
+type Name = { [K in keyof Behind]: Behind[K] extends ComponentType ? K : never }[keyof Behind];
+const other = (name: Name): ComponentType => later(() => import("./behind.js").then((m) => m[name]));
 const screens: { readonly [S in Route["screen"]]: ComponentType } = {
   sessions: other("Sessions"),
   session: Session,

@@ -24,8 +24,9 @@ import { Ask } from "./ask.js";
 type Pane = ComponentType<{ readonly session: OpenSession }>;
 
 // The conversation is shown as soon as it can be; what stands beside it is loaded meanwhile.
-type Beside = typeof import("../panes/beside.js");
-const beside = (name: keyof Beside): Pane => later<Parameters<Beside["Why"]>[0]>(() => import("../panes/beside.js").then((m) => m[name]));
+type Behind = typeof import("../behind.js");
+type Name = { [K in keyof Behind]: Behind[K] extends Pane ? K : never }[keyof Behind];
+const beside = (name: Name): Pane => later<{ readonly session: OpenSession }>(() => import("../behind.js").then((m) => m[name]));
 const TreePane = beside("TreePane");
 const Slider = beside("Slider");
 
