@@ -41,7 +41,7 @@ func TestScreens(t *testing.T) {
 		{"name": "failed", "path": "s/failed", "waits": [][2]string{{"log", ""}}, "text": "failed"},
 		{"name": "past", "path": "s/s1?at=9", "text": "as it was at 9 of"},
 		{"name": "feed", "path": "s/s1/feed", "waits": [][2]string{{"grid", ""}}},
-		{"name": "runs", "path": "s/s1/runs", "text": "list_charges"},
+		{"name": "runs", "path": "s/s1/runs", "waits": [][2]string{{"button", "list_charges"}}},
 		{"name": "graph", "path": "s/s1/graph", "text": "billing"},
 		{"name": "diff", "path": "diff/s1/edited", "text": "in common"},
 		{"name": "tree", "path": "tree", "text": "Refunds, invoices, charges"},
