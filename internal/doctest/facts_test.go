@@ -82,9 +82,21 @@ func goModule(t testing.TB) (m goMod) {
 	return m
 }
 
-// TestDependencies compares the pages about dependencies with the direct requirements.
+// TestDependencies compares the pages about dependencies with the direct requirements, and that of the
+// inspector with what npm installs for it.
 func TestDependencies(t *testing.T) {
+	var npm struct{ Dependencies, DevDependencies map[string]string }
+	data, err := os.ReadFile("../../web/inspector/package.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &npm))
 	var direct []string
+	for _, all := range []map[string]string{npm.Dependencies, npm.DevDependencies} {
+		for name := range all {
+			if !strings.HasPrefix(name, "@types/") {
+				direct = append(direct, name)
+			}
+		}
+	}
 	for _, r := range goModule(t).Require {
 		if !r.Indirect {
 			direct = append(direct, r.Path)
@@ -94,7 +106,9 @@ func TestDependencies(t *testing.T) {
 	for _, p := range docs(t, "dependencies*.md") {
 		for _, h := range p.headings(2) {
 			if strings.HasPrefix(h, "`") {
-				listed = append(listed, strings.Trim(h, "`"))
+				for name := range strings.SplitSeq(h, " and ") {
+					listed = append(listed, strings.Trim(name, "`"))
+				}
 				text := p.section(t, "## "+h)
 				for _, word := range []string{"**What for.**", "**Why this one.**", "**What it costs.**"} {
 					require.Contains(t, text, word, h)
