@@ -1,0 +1,168 @@
+package cassette
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// exchange is a request and what came of it.
+type exchange struct {
+	Request  request  `json:"request"`
+	Response response `json:"response"`
+}
+
+type request struct {
+	Method string `json:"method"`
+	// URL is the path and the query.
+	URL  string `json:"url"`
+	Body *data  `json:"body,omitempty"`
+}
+
+type response struct {
+	// Status is 0 if none came, and Error says why.
+	Status int               `json:"status,omitempty"`
+	Error  string            `json:"error,omitempty"`
+	Header map[string]string `json:"header,omitempty"`
+	Body   *data             `json:"body,omitempty"`
+	// Stream is the body in its pieces, of a stream of events.
+	Stream []piece `json:"stream,omitempty"`
+	// Cut says that the client read no further, or that the connection broke.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// piece is a part of a stream, and how long after the one before it came.
+type piece struct {
+	After milliseconds `json:"after,omitempty"`
+	data
+}
+
+type milliseconds int64
+
+// data is bytes: JSON whose bytes are those of the compact form, text, or anything.
+type data struct {
+	JSON   json.RawMessage `json:"json,omitempty"`
+	Text   string          `json:"text,omitempty"`
+	Base64 string          `json:"base64,omitempty"`
+}
+
+func dataOf(b []byte) data {
+	var compact bytes.Buffer
+	switch {
+	case len(b) > 0 && (b[0] == '{' || b[0] == '[') && json.Compact(&compact, b) == nil && bytes.Equal(compact.Bytes(), b) && utf8.Valid(b):
+		return data{JSON: b}
+	case utf8.Valid(b):
+		return data{Text: string(b)}
+	}
+	return data{Base64: base64.StdEncoding.EncodeToString(b)}
+}
+
+func (d *data) bytes() ([]byte, error) {
+	switch {
+	case d == nil:
+		return nil, nil
+	case len(d.JSON) > 0:
+		var out bytes.Buffer
+		err := json.Compact(&out, d.JSON) // it is indented in the file
+		return out.Bytes(), err
+	case d.Base64 != "":
+		return base64.StdEncoding.DecodeString(d.Base64)
+	}
+	return []byte(d.Text), nil
+}
+
+// kept are the headers of answers that are recorded: what clients act on.
+var kept = []string{"Content-Type", "Retry-After", "Retry-After-Ms"}
+
+// requestOf is what is recorded of a request whose body was read, with what must not be recorded.
+func requestOf(r *http.Request, body []byte) (request, secrets) {
+	hide := secretsOf(r)
+	query := r.URL.Query()
+	for name := range query {
+		query.Set(name, redacted)
+	}
+	u := url.URL{Path: r.URL.Path, RawQuery: query.Encode()}
+	out := request{Method: r.Method, URL: hide.text(u.String())}
+	if len(body) > 0 {
+		d := dataOf(hide.bytes(body))
+		out.Body = &d
+	}
+	return out, hide
+}
+
+// key is the same for requests that are the same.
+func (r *request) key() (string, error) {
+	body, err := r.Body.bytes()
+	if err != nil {
+		return "", err
+	}
+	if values, err := values(body); err == nil {
+		body = values
+	}
+	return r.Method + " " + r.URL + "\n" + string(body), nil
+}
+
+// lines is a request for people.
+func (r *request) lines() []string {
+	body, err := r.Body.bytes()
+	if err == nil {
+		var indented bytes.Buffer
+		if values, err := values(body); err == nil && json.Indent(&indented, values, "", "  ") == nil {
+			body = indented.Bytes()
+		}
+	}
+	return append([]string{r.Method + " " + r.URL}, strings.Split(string(body), "\n")...)
+}
+
+// values writes JSON anew, so that members stand in one order.
+func values(body []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one value")
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
+
+// load reads the exchanges of a file.
+func load(path string) ([]exchange, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []exchange
+	for d := json.NewDecoder(f); ; {
+		var e exchange
+		err := d.Decode(&e)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err == nil && (e.Request.Method == "" || (e.Response.Status == 0) == (e.Response.Error == "")) {
+			err = errors.New("a recording has a request with a method, and a response with a status or an error")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: recording %d, which ends before byte %d: %w", path, len(all)+1, d.InputOffset(), err)
+		}
+		all = append(all, e)
+	}
+}
+
+func (m milliseconds) duration() time.Duration { return time.Duration(m) * time.Millisecond }

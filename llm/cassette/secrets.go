@@ -1,0 +1,69 @@
+package cassette
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const redacted = "[redacted]"
+
+// secrets are values that must not be recorded, the longest first.
+type secrets []string
+
+// sensitive are parts of the names of headers, and of the names in a query, whose values are secrets or say
+// who somebody is. Any other value is one if it is long.
+var sensitive = []string{"auth", "cookie", "key", "token", "secret", "password", "credential", "signature", "organization", "project", "user", "account", "email"}
+
+// harmless are headers whose values anybody may know.
+var harmless = []string{"Idempotency-Key", "User-Agent"}
+
+// Shorter values are no secrets, and texts are full of them; longer ones are secrets unless they are known to be none.
+const (
+	short = 6
+	long  = 24
+)
+
+// secretsOf finds them in the headers of a request, in its query and in the user of its address.
+func secretsOf(r *http.Request) (s secrets) {
+	add := func(name, value string) {
+		secret := slices.ContainsFunc(sensitive, func(part string) bool { return strings.Contains(strings.ToLower(name), part) })
+		if len(value) >= short && (secret || len(value) >= long && !strings.ContainsAny(value, " /;,")) {
+			s = append(s, value)
+		}
+	}
+	for name, values := range r.Header {
+		if slices.Contains(harmless, name) {
+			continue
+		}
+		for _, v := range values {
+			_, token, _ := strings.Cut(v, " ") // behind Bearer
+			add(name, v)
+			add(name, token)
+		}
+	}
+	for name, values := range r.URL.Query() {
+		for _, v := range values {
+			add(name, v)
+		}
+	}
+	if r.URL.User != nil {
+		password, _ := r.URL.User.Password()
+		add("user", r.URL.User.Username())
+		add("password", password)
+	}
+	slices.SortFunc(s, func(a, b string) int { return len(b) - len(a) })
+	return s
+}
+
+func (s secrets) text(text string) string { return string(s.bytes([]byte(text))) }
+
+// bytes returns other bytes, in which secrets are replaced; b stays as it is.
+func (s secrets) bytes(b []byte) []byte {
+	b = bytes.Clone(b)
+	for _, v := range s {
+		b = bytes.ReplaceAll(b, []byte(v), []byte(redacted))
+	}
+	return b
+}
