@@ -141,6 +141,7 @@ type program struct {
 	saying sync.Mutex  // guards Stderr
 	place  place
 	server serverFlags
+	tape   tape
 	began  bool // the command line was right, and the command has begun
 	closer []func()
 }

@@ -24,10 +24,11 @@ type models struct {
 	missing error
 }
 
-// modelFlag adds --model.
+// modelFlag adds --model, and those of the endpoint's tape.
 func (p *program) modelFlag(fs *pflag.FlagSet, model *string) {
 	if !p.ownModel {
 		fs.StringVar(model, "model", "", "`NAME` of the model for all agents, in place of OPENAI_MODEL and of the names in the files")
+		p.tapeFlags(fs)
 	}
 }
 
@@ -35,7 +36,11 @@ func (p *program) modelFlag(fs *pflag.FlagSet, model *string) {
 // this process. override is the name that --model gives.
 func (p *program) models(override string) (*models, error) {
 	m := &models{override: override, key: p.Getenv("OPENAI_API_KEY")}
-	base, err := openai.FromEnv(p.Getenv, m.override)
+	getenv, opts, err := p.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	base, err := openai.FromEnv(getenv, m.override, opts...)
 	switch {
 	case err == nil:
 		m.base = base
@@ -47,7 +52,7 @@ func (p *program) models(override string) (*models, error) {
 		return nil, usagef("--model is given, but there is no endpoint: set OPENAI_API_KEY or OPENAI_BASE_URL")
 	}
 	// A missing name matters only if an agent needs it.
-	if m.base, _ = openai.FromEnv(p.Getenv, "unnamed"); m.base == nil {
+	if m.base, _ = openai.FromEnv(getenv, "unnamed", opts...); m.base == nil {
 		return nil, usageError{err}
 	}
 	m.missing = usagef("%w; or give --model NAME", err)

@@ -50,7 +50,7 @@ func (p *program) remote(cmd *cobra.Command) (bool, error) {
 		}
 		return false, nil
 	}
-	for _, name := range []string{"db", "redis", "model", "prices", "desk", "no-reload"} {
+	for _, name := range []string{"db", "redis", "model", "record", "replay", "prices", "desk", "no-reload"} {
 		if f := cmd.Flag(name); f != nil && f.Changed {
 			return true, usagef("--%s does not go with --server: the server runs the turns and keeps the sessions", name)
 		}

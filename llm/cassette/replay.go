@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -240,4 +241,16 @@ func (b *played) Read(p []byte) (int, error) {
 func (b *played) Close() error {
 	b.closed = true
 	return nil
+}
+
+// First returns the path and the body of the first request that was recorded; path is "" if there
+// is none. It tells how the endpoint was spoken to.
+func (p *Player) First() (path string, body []byte) {
+	if len(p.tape) == 0 {
+		return "", nil
+	}
+	r := &p.tape[0].Request
+	path, _, _ = strings.Cut(r.URL, "?")
+	body, _ = r.Body.bytes() // Replay has read it before
+	return path, body
 }
