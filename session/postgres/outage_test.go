@@ -287,6 +287,8 @@ func (b *blocker) blocks(url string) {
 // append, that is made again.
 func TestDeadlock(t *testing.T) {
 	url := servers.Database(t)
+	// Who looks for a deadlock first is ended. The append looks when both have long waited, and the other one later.
+	run(t, url, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = 3000', current_database()); END $$")
 	s, key := open(t, url), session.ID("s")
 	lease := acquire(t, s, key)
 	change := func(seq int64) *event.Event {
@@ -299,8 +301,10 @@ func TestDeadlock(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Append(t.Context(), key, 1, lease, change(2)) }()
 	other.blocks(url)
-	_, err := other.Exec(t.Context(), "UPDATE arbor.state SET value = '0' WHERE name = 'app:a'")
-	require.NoError(t, err, "the append is the one that waits longer")
+	_, err := other.Exec(t.Context(), "SET LOCAL deadlock_timeout = '1min'")
+	require.NoError(t, err)
+	_, err = other.Exec(t.Context(), "UPDATE arbor.state SET value = '0' WHERE name = 'app:a'")
+	require.NoError(t, err, "the append is the one that is ended")
 	require.NoError(t, other.Commit(t.Context()))
 	require.NoError(t, <-done)
 	require.Len(t, load(t, s, key), 2)
