@@ -4,12 +4,9 @@
 package conversation_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"flag"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/internal/twin"
 )
 
 var (
@@ -73,38 +71,11 @@ func cases(t *testing.T) []string {
 }
 
 // reducer is a process that reduces streams in JavaScript.
-type reducer struct {
-	in  io.Writer
-	out *bufio.Reader
-}
+type reducer struct{ *twin.Process }
 
 func startReducer(t *testing.T) *reducer {
 	t.Helper()
-	const how = "npm --prefix web/conversation ci --ignore-scripts && npm --prefix web/conversation run build"
-	missing := ""
-	if _, err := exec.LookPath("node"); err != nil {
-		missing = "node is not installed; with Node.js 18 or later: "
-	} else if _, err := os.Stat("dist/index.js"); err != nil {
-		missing = "web/conversation is not built: "
-	}
-	if missing != "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing + how)
-		}
-		t.Skip(missing + how)
-	}
-	cmd := exec.CommandContext(t.Context(), "node", "test/reducer.mjs")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { // the context is done by now, and the process with it
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	return &reducer{in, bufio.NewReader(out)}
+	return &reducer{twin.Start(t, "test/reducer.mjs", "dist/index.js", "npm --prefix web/conversation ci --ignore-scripts && npm --prefix web/conversation run build")}
 }
 
 // difference reduces a stream in both languages and returns "" or what differs.
@@ -126,7 +97,8 @@ func (r *reducer) difference(t *testing.T, lines []string) string {
 	if order == g.Len() { // else there is a circle, in which a view would lose its way
 		q.Views = views(t, g, uint64(len(graph)))
 	}
-	if wrong := r.ask(t, q); wrong != "" {
+	var wrong string
+	if r.Ask(t, q, &wrong); wrong != "" {
 		return "Go:         the graph: " + string(graph) + "\nJavaScript: " + wrong
 	}
 	require.Equal(t, g.Len(), order)
@@ -138,17 +110,6 @@ type request struct {
 	Events []string `json:"events"`
 	Graph  string   `json:"graph"`
 	Views  []view   `json:"views,omitempty"`
-}
-
-func (r *reducer) ask(t *testing.T, q request) string {
-	t.Helper()
-	_, err := r.in.Write(append(marshal(t, q), '\n'))
-	require.NoError(t, err)
-	answer, err := r.out.ReadBytes('\n')
-	require.NoError(t, err, "node ended")
-	var wrong string
-	require.NoError(t, json.Unmarshal(answer, &wrong))
-	return wrong
 }
 
 func marshal(t *testing.T, v any) []byte {

@@ -3,7 +3,6 @@
 package inspector_test
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/twin"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -148,26 +147,11 @@ func (g generator) log() []map[string]any {
 }
 
 // page is a process that takes in logs as the page does.
-type page struct {
-	in  *json.Encoder
-	out *bufio.Reader
-}
+type page struct{ *twin.Process }
 
 func startPage(t *testing.T) *page {
 	t.Helper()
-	missing := ""
-	if _, err := exec.LookPath("node"); err != nil {
-		missing = "node is not installed; with Node.js 20 or later: "
-	} else if _, err := os.Stat("node_modules/esbuild"); err != nil {
-		missing = "the page's tools are not installed: "
-	}
-	if missing != "" {
-		missing += "npm --prefix web/inspector ci"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
+	p := &page{twin.Start(t, "test/facts.mjs", "node_modules/esbuild", "npm --prefix web/inspector ci")}
 	// Looked at here, so that the results of this test are not kept when they change.
 	sources, err := filepath.Glob("src/state/*.ts")
 	require.NoError(t, err)
@@ -175,18 +159,7 @@ func startPage(t *testing.T) *page {
 		_, err := os.Stat(file)
 		require.NoError(t, err)
 	}
-	cmd := exec.CommandContext(t.Context(), "node", "test/facts.mjs")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { // the context is done by now, and the process with it
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	return &page{json.NewEncoder(in), bufio.NewReader(out)}
+	return p
 }
 
 // difference takes in a log on both sides and returns "" or the first difference.
@@ -195,11 +168,8 @@ func (p *page) difference(t *testing.T, log []map[string]any, met ...map[string]
 	for i, e := range log {
 		e["seq"] = i + 1
 	}
-	require.NoError(t, p.in.Encode(log))
-	answer, err := p.out.ReadBytes('\n')
-	require.NoError(t, err, "node ended")
 	var theirs []facts
-	require.NoError(t, json.Unmarshal(answer, &theirs))
+	p.Ask(t, log, &theirs)
 	require.Len(t, theirs, len(log))
 	var f session.Fold
 	first := "" // who had the conversation before the first transfer

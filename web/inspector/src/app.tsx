@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { Nowhere } from "./screens/nowhere.js";
 import { Session, SessionTitle } from "./screens/session.js";
 import { SignIn } from "./screens/signin.js";
-import { lostSince, may, me, outdated, putAway, signedOut, told } from "./state/app.js";
+import { lostSince, me, outdated, putAway, signedOut, told } from "./state/app.js";
 import { type Route, route } from "./state/route.js";
 import { clock } from "./ui/amount.js";
 import { Guarded } from "./ui/guarded.js";
@@ -12,7 +12,7 @@ import { Icon } from "./ui/icons.js";
 import { later } from "./ui/later.js";
 import { shown } from "./ui/keys.js";
 import { Link } from "./ui/link.js";
-import { Menu } from "./ui/menu.js";
+import { Menu, Screens } from "./ui/menu.js";
 import { usePage } from "./ui/page.js";
 import { HelpOfKeys, Palette, openPalette } from "./ui/palette.js";
 
@@ -104,20 +104,7 @@ function Header(): JSX.Element {
       )}
       {entered && screen !== "session" && (
         <nav aria-label="Screens">
-          <Link to={{ screen: "sessions", ...whose }} class="button plain" current={screen === "sessions"}>
-            Sessions
-          </Link>
-          <Link to={{ screen: "tree" }} class="button plain" current={screen === "tree"}>
-            Tree
-          </Link>
-          <Link to={{ screen: "usage", ...whose }} class="button plain" current={screen === "usage"}>
-            Usage
-          </Link>
-          {me.value?.desk && may("desk") && (
-            <Link to={{ screen: "desk" }} class="button plain" current={screen === "desk"}>
-              Desk
-            </Link>
-          )}
+          <Screens />
         </nav>
       )}
       <span class="space" />

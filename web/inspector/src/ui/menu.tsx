@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { may, me, signOut } from "../state/app.js";
-import { route } from "../state/route.js";
+import { type Route, route } from "../state/route.js";
 import { Icon } from "./icons.js";
 import { Link } from "./link.js";
 import { copyAddress, openKeys } from "./palette.js";
@@ -14,11 +14,28 @@ const schemes: readonly (readonly [Scheme, string])[] = [
   ["dark", "Dark"],
 ];
 
+/** Links to the screens that somebody can go to from anywhere. */
+export function Screens(): JSX.Element {
+  const { screen, user } = route.value;
+  const whose = user === undefined ? {} : { user };
+  const link = (to: Route, name: string): JSX.Element => (
+    <Link to={to} class="button plain" current={screen === to.screen}>
+      {name}
+    </Link>
+  );
+  return (
+    <>
+      {link({ screen: "sessions", ...whose }, "Sessions")}
+      {link({ screen: "tree" }, "Tree")}
+      {link({ screen: "usage", ...whose }, "Usage")}
+      {me.value?.desk && may("desk") && link({ screen: "desk" }, "Desk")}
+    </>
+  );
+}
+
 /** The button with what every screen has: the other screens, the colours, the keys, signing out. */
 export function Menu(): JSX.Element {
   const [open, show] = useState(false);
-  const { screen, user } = route.value;
-  const whose = user === undefined ? {} : { user };
   const close = (): void => show(false);
   return (
     <>
@@ -28,20 +45,7 @@ export function Menu(): JSX.Element {
       {open && (
         <Sheet title={`Signed in as ${me.value?.user ?? ""}`} from="corner" onClose={close}>
           <div class="menu" onClick={(e) => e.target instanceof HTMLElement && e.target.closest("a,button") !== null && close()}>
-            <Link to={{ screen: "sessions", ...whose }} class="button plain" current={screen === "sessions"}>
-              Sessions
-            </Link>
-            <Link to={{ screen: "tree" }} class="button plain" current={screen === "tree"}>
-              Tree
-            </Link>
-            <Link to={{ screen: "usage", ...whose }} class="button plain" current={screen === "usage"}>
-              Usage
-            </Link>
-            {me.value?.desk && may("desk") && (
-              <Link to={{ screen: "desk" }} class="button plain" current={screen === "desk"}>
-                Desk
-              </Link>
-            )}
+            <Screens />
             <hr />
             <fieldset>
               <legend class="soft fact">Colours</legend>
