@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,23 +38,73 @@ var envelopeFields = []string{"seq", "id", "turnId", "runId", "scope", "parentId
 // payload that is nested so deeply that UnmarshalJSON could not read it again; see
 // [Bound].
 func (e *Event) MarshalJSON() ([]byte, error) {
-	u, unknown := e.Data.(*Unknown)
+	none := e.Data == nil || reflect.ValueOf(e.Data).IsNil()
+	_, unknown := e.Data.(*Unknown)
 	switch {
-	case e.Data == nil || unknown && u == nil:
+	case e.Data == nil || unknown && none:
 		return nil, errors.New("event: an event without payload has no JSON form")
 	case isControl(e.Type()):
 		return nil, fmt.Errorf("event: a %s event is never stored and has no JSON form", e.Type())
 	case e.Type() == "":
 		return nil, fmt.Errorf("event: event %s has no type", e.ID)
 	}
-	out, err := e.appendEnvelope(make([]byte, 0, 320))
+	room := 0
+	if !none {
+		room = e.room()
+	}
+	out, err := e.appendEnvelope(make([]byte, 0, room))
 	if err != nil {
 		return nil, err
 	}
-	if text, ok := e.Data.(*Text); ok && text != nil { // most events by far are deltas
-		return append(appendString(append(out, `,"content":`...), text.Content), '}'), nil
+	if f := (fields{out: out, writing: true}); !none && walk(&f, e.Data) && !f.odd {
+		return append(f.out, '}'), nil
 	}
+	return e.appendPayload(out)
+}
+
+// room returns how many bytes the event's JSON has at most, unless it has many escapes, or
+// a payload of a kind that is rare. The payload is not nil.
+func (e *Event) room() int {
+	n := 200 + len(e.ID) + len(e.TurnID) + len(e.RunID) + len(e.Scope) + len(e.ParentID) + 2*len(e.Path)
+	switch d := e.Data.(type) {
+	case *User:
+		n += written(d.Content.Text)
+	case *Text:
+		n += written(d.Content)
+	case *Reasoning:
+		n += written(d.Content) + written(d.Sealed)
+	case *ToolCall:
+		n += len(d.Name) + len(d.Input)
+	case *ToolResult:
+		n += len(d.Name) + len(d.Output)
+	case *Transfer:
+		n += 150 + len(d.From) + len(d.To) + written(d.Reason) + len(d.ToolCallID) + len(d.Payload) + len(d.RouteDecision)
+	case *Notice:
+		n += len(d.Code) + written(d.Message)
+	case *Discard:
+		n += len(d.Code) + written(d.Message)
+	case *Compaction:
+		n += written(d.Summary)
+	case *HarnessEnd:
+		n += 50 + len(d.AgentID) + len(d.Target) + len(d.Output)
+	case *Usage:
+		n += 50 + len(d.Model)
+	case *Unknown:
+		n += len(d.Raw)
+	default:
+		n += 200
+	}
+	return n
+}
+
+// written is how many bytes a text has in JSON, with its line breaks.
+func written(s string) int { return len(s) + len(s)/16 + 8 }
+
+// appendPayload writes the payload with package json, behind the envelope, which is not
+// closed.
+func (e *Event) appendPayload(out []byte) ([]byte, error) {
 	start := len(out)
+	u, unknown := e.Data.(*Unknown)
 	buf := bytes.NewBuffer(out)
 	if unknown {
 		raw := u.Raw
@@ -68,12 +117,11 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 		}
 		buf.Write(raw)
 	} else {
-		enc := json.NewEncoder(buf)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(e.Data); err != nil {
+		payload, err := encodeJSON(e.Data)
+		if err != nil {
 			return nil, fmt.Errorf("event: payload of %s event %s: %w", e.Type(), e.ID, err)
 		}
-		buf.Truncate(buf.Len() - 1)
+		buf.Write(payload)
 	}
 	out = buf.Bytes()
 	if !utf8.Valid(out) { // raw JSON of others, which is not checked for it
@@ -123,14 +171,6 @@ func (e *Event) appendEnvelope(out []byte) ([]byte, error) {
 	return out[:len(out)-1], nil
 }
 
-// appendString writes a string as [EncodeJSON] does.
-func appendString(out []byte, s string) []byte {
-	if plain(s) {
-		return append(append(append(out, '"'), s...), '"')
-	}
-	return append(out, EncodeJSON(s)...)
-}
-
 func isControl(typ string) bool {
 	return typ == (*Continue)(nil).EventType() || typ == (*Finish)(nil).EventType()
 }
@@ -139,6 +179,16 @@ func isControl(typ string) bool {
 // time is accepted; an unknown type is kept as [Unknown]. On an error the event
 // is not changed.
 func (e *Event) UnmarshalJSON(data []byte) error {
+	var f fields
+	if read := f.event(data); read != nil {
+		*e = *read
+		return nil
+	}
+	return e.unmarshal(data)
+}
+
+// unmarshal reads an event with package json, whatever form it has.
+func (e *Event) unmarshal(data []byte) error {
 	var env envelope
 	if err := json.Unmarshal(data, &env); err != nil {
 		return fmt.Errorf("event: %w", err)
@@ -199,9 +249,32 @@ func (u *Usage) Counted() llm.Usage {
 	return counted
 }
 
+// ownFields goes over the fields of an object, and reports whether each is compact, has a
+// name that is written as it is, and is none of the envelope's.
+func (s *scan) ownFields() bool {
+	return s.each('{', '}', maxPlainDepth, func() bool {
+		name, ok := s.str()
+		return ok && plain(s.data[name.from:name.to]) && !ofEnvelope(string(s.data[name.from:name.to])) && s.is(':') && s.skip(maxPlainDepth-1)
+	})
+}
+
+// ofEnvelope reports whether a field is the envelope's. Package json ignores case where
+// it looks for one.
+func ofEnvelope(name string) bool {
+	for _, f := range envelopeFields {
+		if strings.EqualFold(f, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // withoutEnvelope returns the fields of a JSON object that are not the
 // envelope's, in their order, without spaces.
 func withoutEnvelope(data []byte) (json.RawMessage, error) {
+	if s := (scan{data: data}); s.ownFields() && s.at == len(data) {
+		return bytes.Clone(data), nil
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if t, err := dec.Token(); err != nil {
 		return nil, fmt.Errorf("event: %w", err)
@@ -219,8 +292,7 @@ func withoutEnvelope(data []byte) (json.RawMessage, error) {
 		if err := dec.Decode(&value); err != nil {
 			return nil, fmt.Errorf("event: %w", err)
 		}
-		// Package json ignores case where it looks for the envelope's fields.
-		if slices.ContainsFunc(envelopeFields, func(f string) bool { return strings.EqualFold(f, name.(string)) }) {
+		if ofEnvelope(name.(string)) {
 			continue
 		}
 		if buf.Len() > 1 {
@@ -246,46 +318,63 @@ func withoutEnvelope(data []byte) (json.RawMessage, error) {
 // [ToolCall] event holds. Empty arguments are {}; what is no JSON object
 // becomes {"raw": arguments}. An object that is [TooDeep] is left to [Bound].
 func ObjectInput(arguments string) json.RawMessage {
-	raw := json.RawMessage(bytes.TrimSpace([]byte(arguments)))
-	if len(raw) == 0 {
+	object := strings.TrimSpace(arguments)
+	if object == "" {
 		return json.RawMessage("{}")
 	}
-	if raw[0] == '{' && (TooDeep(raw) || json.Valid(raw)) {
-		return raw
+	if object[0] == '{' {
+		if raw := json.RawMessage(object); isPlain(raw) || TooDeep(raw) || json.Valid(raw) {
+			return raw
+		}
 	}
-	return EncodeJSON(map[string]string{"raw": arguments})
+	return rawObject(arguments)
 }
 
 // EncodeJSON encodes v without HTML escapes. A value that has no JSON form
 // becomes a string that says so, so that what happened is never lost. It may be
 // [TooDeep] if v is.
 func EncodeJSON(v any) json.RawMessage {
-	if raw, ok := v.(json.RawMessage); ok && TooDeep(raw) {
-		return raw // which Bound makes a string of; package json would refuse it
+	if raw, ok := v.(json.RawMessage); ok {
+		if TooDeep(raw) {
+			return raw // which Bound makes a string of; package json would refuse it
+		}
+		if isPlain(raw) {
+			return bytes.Clone(raw)
+		}
 	}
-	if s, ok := v.(string); ok && plain(s) {
-		b := make([]byte, 0, len(s)+2)
-		return append(append(append(b, '"'), s...), '"')
+	if s, ok := v.(string); ok {
+		return appendString(make([]byte, 0, written(s)+2), s)
 	}
+	if out, ok := appendValue(nil, v, maxPlainDepth); ok {
+		return out
+	}
+	out, err := encodeJSON(v)
+	if err != nil {
+		return EncodeJSON("value without a JSON form: " + err.Error())
+	}
+	return out
+}
+
+// encodeJSON encodes v with package json, without HTML escapes.
+func encodeJSON(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return EncodeJSON("value without a JSON form: " + err.Error())
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
 }
 
 // OutputText returns a tool's output as the text a model reads: a JSON string's
 // content, any other value as its JSON.
 func OutputText(output json.RawMessage) string {
 	if last := len(output) - 1; last > 0 && output[0] == '"' && output[last] == '"' {
-		if inner := output[1:last]; plain(inner) {
-			return string(inner)
+		s := scan{data: output}
+		if text, ok := s.str(); ok && s.at == len(output) && text.form != surrogates {
+			return s.text(text)
 		}
-		var s string
-		if json.Unmarshal(output, &s) == nil {
-			return s
+		var text string
+		if json.Unmarshal(output, &text) == nil {
+			return text
 		}
 	}
 	return string(output)

@@ -111,8 +111,8 @@ func tooDeep(what string) *Notice {
 
 func rawText(raw json.RawMessage) json.RawMessage { return EncodeJSON(string(raw)) }
 
-func rawObject(raw json.RawMessage) json.RawMessage {
-	return EncodeJSON(map[string]string{"raw": string(raw)})
+func rawObject(text string) json.RawMessage {
+	return append(appendString(append(make([]byte, 0, written(text)+10), `{"raw":`...), text), '}')
 }
 
 func boundRaw(raw json.RawMessage) json.RawMessage {

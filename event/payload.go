@@ -11,9 +11,9 @@ import (
 // is closed.
 //
 // A new type of event that is stored is added here alone: its struct, its name, an entry in
-// stored, and its methods. The method bound is needed if it holds JSON of others, and
-// canonical saves it the way through its JSON form. Tests name the pages and the
-// renderers that have to know it.
+// stored, and its methods. The method bound is needed if it holds JSON of others;
+// canonical saves it the way through its JSON form, and fields, which walk has to know,
+// the way through package json. Tests name the pages and the renderers that have to know it.
 type Data interface {
 	// EventType is the value of the JSON field "type".
 	EventType() string
@@ -23,29 +23,29 @@ type Data interface {
 // stored are the payloads that have a JSON form. What is not among them is read as [Unknown].
 var stored = [...]struct {
 	name  string
-	empty func() Data
+	empty func() (*Event, Data)
 }{
-	{TypeUser, func() Data { return new(User) }},
-	{TypeHarnessStart, func() Data { return new(HarnessStart) }},
-	{TypeText, func() Data { return new(Text) }},
-	{TypeReasoning, func() Data { return new(Reasoning) }},
-	{TypeToolCall, func() Data { return new(ToolCall) }},
-	{TypeToolProgress, func() Data { return new(ToolProgress) }},
-	{TypeToolResult, func() Data { return new(ToolResult) }},
-	{TypeRelay, func() Data { return new(Relay) }},
-	{TypeRelayResolved, func() Data { return new(RelayResolved) }},
-	{TypeTransfer, func() Data { return new(Transfer) }},
-	{TypeRoute, func() Data { return new(Route) }},
-	{TypeHandoffStatus, func() Data { return new(HandoffStatus) }},
-	{TypeState, func() Data { return new(State) }},
-	{TypeFile, func() Data { return new(File) }},
-	{TypeUsage, func() Data { return new(Usage) }},
-	{TypeRemoteTask, func() Data { return new(RemoteTask) }},
-	{TypeCompaction, func() Data { return new(Compaction) }},
-	{TypeNotice, func() Data { return new(Notice) }},
-	{TypeDiscard, func() Data { return new(Discard) }},
-	{TypeError, func() Data { return new(Failure) }},
-	{TypeHarnessEnd, func() Data { return new(HarnessEnd) }},
+	{TypeUser, together[User]},
+	{TypeHarnessStart, together[HarnessStart]},
+	{TypeText, together[Text]},
+	{TypeReasoning, together[Reasoning]},
+	{TypeToolCall, together[ToolCall]},
+	{TypeToolProgress, together[ToolProgress]},
+	{TypeToolResult, together[ToolResult]},
+	{TypeRelay, together[Relay]},
+	{TypeRelayResolved, together[RelayResolved]},
+	{TypeTransfer, together[Transfer]},
+	{TypeRoute, together[Route]},
+	{TypeHandoffStatus, together[HandoffStatus]},
+	{TypeState, together[State]},
+	{TypeFile, together[File]},
+	{TypeUsage, together[Usage]},
+	{TypeRemoteTask, together[RemoteTask]},
+	{TypeCompaction, together[Compaction]},
+	{TypeNotice, together[Notice]},
+	{TypeDiscard, together[Discard]},
+	{TypeError, together[Failure]},
+	{TypeHarnessEnd, together[HarnessEnd]},
 }
 
 // Types returns the types of events that are stored, the values of the JSON field "type".
@@ -59,12 +59,30 @@ func Types() []string {
 
 // New returns an empty payload of a type that is stored, nil if there is no such type.
 func New(typ string) Data {
+	_, data := empty([]byte(typ))
+	return data
+}
+
+// empty returns an empty event and an empty payload for it, nil if the type is not stored.
+func empty(typ []byte) (*Event, Data) {
 	for i := range stored {
-		if stored[i].name == typ {
+		if stored[i].name == string(typ) {
 			return stored[i].empty()
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// together makes an event and its payload in one piece of memory.
+func together[T any, P interface {
+	*T
+	Data
+}]() (*Event, Data) {
+	both := new(struct {
+		Event
+		payload T
+	})
+	return &both.Event, P(&both.payload)
 }
 
 // The values of the JSON field "type".
@@ -358,6 +376,205 @@ func (*Unknown) eventData()       {}
 func (*Continue) eventData()      {}
 func (*Finish) eventData()        {}
 
+// walk goes over the fields of a payload. It reports whether the payload's type has a
+// method for that; package json reads and writes the others. It is no method of Data, so
+// that what it is called with need not be on the heap.
+func walk(f *fields, data Data) bool {
+	switch d := data.(type) {
+	case *User:
+		d.fields(f)
+	case *HarnessStart:
+		d.fields(f)
+	case *Text:
+		d.fields(f)
+	case *Reasoning:
+		d.fields(f)
+	case *ToolCall:
+		d.fields(f)
+	case *ToolProgress:
+		d.fields(f)
+	case *ToolResult:
+		d.fields(f)
+	case *Relay:
+		d.fields(f)
+	case *RelayResolved:
+		d.fields(f)
+	case *Transfer:
+		d.fields(f)
+	case *Route:
+		d.fields(f)
+	case *HandoffStatus:
+		d.fields(f)
+	case *State:
+		d.fields(f)
+	case *File:
+		d.fields(f)
+	case *Usage:
+		d.fields(f)
+	case *RemoteTask:
+		d.fields(f)
+	case *Compaction:
+		d.fields(f)
+	case *Notice:
+		d.fields(f)
+	case *Discard:
+		d.fields(f)
+	case *Failure:
+		d.fields(f)
+	case *HarnessEnd:
+		d.fields(f)
+	default:
+		return false
+	}
+	return true
+}
+
+func (d *User) fields(f *fields) {
+	f.content("content", &d.Content)
+	f.valuesIf("metadata", &d.Metadata)
+}
+
+func (d *HarnessStart) fields(f *fields) {
+	f.name("agentId", &d.AgentID)
+	f.rawIf("input", &d.Input)
+}
+
+func (d *Text) fields(f *fields) { f.text("content", &d.Content) }
+
+func (d *Reasoning) fields(f *fields) {
+	f.text("content", &d.Content)
+	f.textIf("sealed", &d.Sealed)
+}
+
+func (d *ToolCall) fields(f *fields) {
+	f.name("name", &d.Name)
+	f.raw("input", &d.Input)
+}
+
+func (d *ToolProgress) fields(f *fields) {
+	f.name("toolCallId", &d.ToolCallID)
+	f.name("name", &d.Name)
+	f.raw("content", &d.Content)
+}
+
+func (d *ToolResult) fields(f *fields) {
+	f.name("name", &d.Name)
+	f.raw("output", &d.Output)
+	f.truthIf("isError", &d.IsError)
+}
+
+func (d *Relay) fields(f *fields) {
+	f.name("kind", &d.Kind)
+	f.text("toolCallId", &d.ToolCallID)
+	f.name("tool", &d.Tool)
+	f.raw("params", &d.Params)
+	f.textIf("message", &d.Message)
+	f.rawIf("schema", &d.Schema)
+	f.textsIf("within", &d.Within)
+}
+
+func (d *RelayResolved) fields(f *fields) {
+	f.text("relayId", &d.RelayID)
+	f.truth("approved", &d.Approved)
+	f.textIf("reason", &d.Reason)
+	f.nameIf("by", &d.By)
+	f.rawIf("content", &d.Content)
+}
+
+func (d *Transfer) fields(f *fields) {
+	f.name("from", &d.From)
+	f.name("to", &d.To)
+	f.textIf("reason", &d.Reason)
+	f.textIf("toolCallId", &d.ToolCallID)
+	f.name("outcome", (*string)(&d.Outcome))
+	f.rawIf("payload", &d.Payload)
+	f.nameIf("transferType", &d.TransferType)
+	f.rawIf("routeDecision", &d.RouteDecision)
+	f.textsIf("graphPath", &d.GraphPath)
+}
+
+func (d *Route) fields(f *fields) {
+	f.name("from", &d.From)
+	f.name("to", &d.To)
+	f.numberOrNull("ruleIndex", &d.RuleIndex)
+	f.textIf("reason", &d.Reason)
+	f.nameIf("intentLabel", &d.IntentLabel)
+	f.floatIf("intentConfidence", &d.IntentConfidence)
+	f.otherIf("sentiment", &d.Sentiment, len(d.Sentiment) == 0)
+	f.float("latencyMs", &d.LatencyMs)
+	f.texts("graphPath", &d.GraphPath)
+	f.otherIf("failed", &d.Failed, d.Failed == nil)
+}
+
+func (d *HandoffStatus) fields(f *fields) {
+	f.name("handoffId", &d.HandoffID)
+	f.name("status", &d.Status)
+	f.nameIf("targetAgent", &d.TargetAgent)
+	f.textIf("reason", &d.Reason)
+	f.otherIf("queuePosition", &d.QueuePosition, d.QueuePosition == nil)
+	f.otherIf("estimatedWaitTime", &d.EstimatedWaitTime, d.EstimatedWaitTime == nil)
+	f.nameIf("routeDecision", &d.RouteDecision)
+	f.textsIf("graphPath", &d.GraphPath)
+	f.longIf("upTo", &d.UpTo)
+	f.textIf("deskEventId", &d.DeskEventID)
+}
+
+func (d *State) fields(f *fields) { f.values("delta", &d.Delta) }
+
+func (d *File) fields(f *fields) {
+	f.text("name", &d.Name)
+	f.name("mediaType", &d.MediaType)
+	f.long("size", &d.Size)
+	f.textIf("digest", &d.Digest)
+	f.textIf("url", &d.URL)
+	f.textIf("toolCallId", &d.ToolCallID)
+}
+
+func (d *Usage) fields(f *fields) {
+	f.number("inputTokens", &d.InputTokens)
+	f.number("outputTokens", &d.OutputTokens)
+	f.numberIf("cachedTokens", &d.CachedTokens)
+	f.nameIf("model", &d.Model)
+}
+
+func (d *RemoteTask) fields(f *fields) {
+	f.name("taskId", &d.TaskID)
+	f.nameIf("contextId", &d.ContextID)
+	f.nameIf("status", &d.Status)
+	f.nameIf("url", &d.URL)
+	f.otherIf("usage", &d.Usage, len(d.Usage) == 0)
+}
+
+func (d *Compaction) fields(f *fields) {
+	f.long("upTo", &d.UpTo)
+	f.text("summary", &d.Summary)
+}
+
+func (d *Notice) fields(f *fields) {
+	f.name("code", &d.Code)
+	f.text("message", &d.Message)
+}
+
+func (d *Discard) fields(f *fields) {
+	f.name("code", &d.Code)
+	f.text("message", &d.Message)
+	f.textsIf("ids", &d.IDs)
+	f.otherIf("usage", &d.Usage, d.Usage == nil)
+}
+
+func (d *Failure) fields(f *fields) {
+	f.name("code", &d.Code)
+	f.text("message", &d.Message)
+	f.truth("retryable", &d.Retryable)
+}
+
+func (d *HarnessEnd) fields(f *fields) {
+	f.name("agentId", &d.AgentID)
+	f.name("finishReason", (*string)(&d.FinishReason))
+	f.nameIf("target", &d.Target)
+	f.rawIf("output", &d.Output)
+}
+
 func (d *User) bound() (Data, *Notice) {
 	if d != nil {
 		if metadata, changed := boundValues(d.Metadata); changed {
@@ -381,7 +598,7 @@ func (d *ToolCall) bound() (Data, *Notice) {
 		return d, nil
 	}
 	c := *d
-	c.Input = rawObject(d.Input)
+	c.Input = rawObject(string(d.Input))
 	return &c, tooDeep("the arguments of " + d.Name)
 }
 
@@ -452,7 +669,7 @@ func (u *Unknown) bound() (Data, *Notice) {
 	if u == nil || !TooDeep(u.Raw) {
 		return u, nil
 	}
-	return &Unknown{Type: u.Type, Raw: rawObject(u.Raw)}, tooDeep("the event " + u.Type)
+	return &Unknown{Type: u.Type, Raw: rawObject(string(u.Raw))}, tooDeep("the event " + u.Type)
 }
 
 // A user's message was checked when its turn began.

@@ -29,31 +29,14 @@ const (
 	maxDamagedReason = 500
 )
 
-// Decode returns the event that a store holds at a position, from its JSON. It never
-// fails, so that only the damaged entry itself is lost. An event that cannot be
-// read, or whose JSON has another seq, is an [Unknown] of [TypeUnreadable] with the
-// position's seq, and with as much of its envelope as precedes the damage. JSON
-// deeper than [MaxDepth], which earlier versions stored, is a string, as by [Bound].
-func Decode(seq int64, data []byte) *Event {
-	e := new(Event)
-	err := e.UnmarshalJSON(data)
-	switch {
-	case err != nil:
-	case e.Seq != seq:
-		err = fmt.Errorf("it says that it is event %d", e.Seq)
-	case e.Partial:
-		err = fmt.Errorf("it says that it is partial, and no partial event is stored")
-	default:
-		e.Data, _ = Bound(e.Data)
-		return e
-	}
-	return unreadable(seq, data, err)
-}
-
 // DecodeValue returns a value of the state, from its JSON. A number is a float64, or a
 // json.Number if a float64 would change its digits. What cannot be read, what has a number
 // that Go has no room for, and what is [TooDeep], is a string of its text.
 func DecodeValue(data []byte) any {
+	f := fields{scan: scan{data: data}}
+	if value, ok := f.value(maxPlainDepth); ok && f.at == len(data) {
+		return value
+	}
 	var value any
 	var large bool
 	if !TooDeep(data) && decodeValues(data, &value) == nil {
