@@ -16,16 +16,22 @@ func Decode(seq int64, data []byte) *Event {
 // names of agents and tools, and other short texts that events have in common, so that
 // they are one string. The zero value has seen nothing. It is not safe for concurrent
 // use.
-type Decoder struct {
-	fields fields
-	names  names
+type Decoder struct{ known *known }
+
+// known is what a Decoder makes when there is something to decode; many loads find nothing.
+type known struct {
+	fields
+	names
 }
 
 // Decode returns the event that a store holds at a position; see the function [Decode].
 // Nothing of data is kept.
 func (d *Decoder) Decode(seq int64, data []byte) *Event {
-	d.fields.names = &d.names
-	return d.fields.decode(seq, data)
+	if d.known == nil {
+		d.known = new(known)
+		d.known.fields.names = &d.known.names
+	}
+	return d.known.decode(seq, data)
 }
 
 func (f *fields) decode(seq int64, data []byte) *Event {

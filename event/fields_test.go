@@ -49,8 +49,8 @@ func TestDecoderSharesNames(t *testing.T) {
 	begin := uintptr(unsafe.Pointer(unsafe.StringData(long.Text())))
 	kept := uintptr(unsafe.Pointer(unsafe.StringData(next.RunID)))
 	require.False(t, kept+64 > begin && kept < begin+6000, "a name keeps no words")
-	require.Nil(t, d.fields.data, "rows are not kept")
-	for _, p := range d.fields.places {
+	require.Nil(t, d.known.data, "rows are not kept")
+	for _, p := range d.known.places {
 		require.Nil(t, p.to, "events are not kept")
 	}
 }

@@ -80,6 +80,7 @@ type loading struct {
 	page  []*event.Event
 	bytes int   // of the page's JSON
 	size  int64 // of the next page, in events
+	event.Decoder
 }
 
 func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*event.Event, error) bool) error {
@@ -180,7 +181,7 @@ func (l *loading) take(seq int64, stored []byte) error {
 	if want := l.after + int64(len(l.page)) + 1; seq != want {
 		return fmt.Errorf("session %s: the log is damaged: event %d stands where %d should be", l.key, seq, want)
 	}
-	l.page = append(l.page, event.Decode(seq, stored))
+	l.page = append(l.page, l.Decode(seq, stored))
 	l.bytes += len(stored)
 	return nil
 }

@@ -128,13 +128,14 @@ type loading struct {
 	after int64
 	page  []*event.Event
 	size  int64 // of the next page
+	event.Decoder
 }
 
 // segment yields what is left until the end of a segment. It reports whether the
 // caller wants more.
 func (l *loading) segment(ctx context.Context, part segment, yield func(*event.Event, error) bool) (goOn bool, err error) {
 	for l.after < part.end {
-		if l.page, err = l.readPage(ctx, l.page[:0], part.row, l.after, min(l.after+l.size, part.end)); err != nil {
+		if l.page, err = l.readPage(ctx, &l.Decoder, l.page[:0], part.row, l.after, min(l.after+l.size, part.end)); err != nil {
 			return false, fmt.Errorf("session %s: %w", l.key, l.readError(ctx, err))
 		}
 		if len(l.page) == 0 {
@@ -154,7 +155,7 @@ func (l *loading) segment(ctx context.Context, part segment, yield func(*event.E
 	return true, nil
 }
 
-func (s *Store) readPage(ctx context.Context, page []*event.Event, row, after, end int64) ([]*event.Event, error) {
+func (s *Store) readPage(ctx context.Context, events *event.Decoder, page []*event.Event, row, after, end int64) ([]*event.Event, error) {
 	rows, err := s.reader.page.QueryContext(ctx, row, after, end)
 	if err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (s *Store) readPage(ctx context.Context, page []*event.Event, row, after, e
 			return nil, fmt.Errorf("the log is damaged: event %d stands where %d should be", seq, want)
 		}
 		size += len(text)
-		page = append(page, event.Decode(seq, text))
+		page = append(page, events.Decode(seq, text))
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
