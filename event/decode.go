@@ -22,14 +22,20 @@ type Decoder struct{ known *known }
 type known struct {
 	fields
 	names
+	line []byte // that is being decoded
+}
+
+func newKnown() *known {
+	k := new(known)
+	k.fields.names = &k.names
+	return k
 }
 
 // Decode returns the event that a store holds at a position; see the function [Decode].
 // Nothing of data is kept.
 func (d *Decoder) Decode(seq int64, data []byte) *Event {
 	if d.known == nil {
-		d.known = new(known)
-		d.known.fields.names = &d.known.names
+		d.known = newKnown()
 	}
 	return d.known.decode(seq, data)
 }
@@ -64,7 +70,7 @@ func (f *fields) decode(seq int64, data []byte) *Event {
 // Its strings are parts of one, which is no longer than they are together: one string
 // that somebody keeps holds the others of the same event.
 func (f *fields) event(data []byte) *Event {
-	f.scan, f.odd, f.n, f.bytes = scan{data: data}, false, 0, 0
+	f.begin(data, 0)
 	var seq int64
 	f.long("seq", &seq)
 	id, turn, run, scope, parent, typ := f.span("id"), f.span("turnId"), f.span("runId"), f.span("scope"), f.span("parentId"), f.span("type")

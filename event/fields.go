@@ -19,8 +19,9 @@ import (
 // another order, unknown fields, or a form of its own is left to package json, so that a
 // log means the same to both.
 type fields struct {
-	scan // of what is read
-	out  []byte
+	scan      // of what is read
+	first int // where the object begins
+	out   []byte
 	// writing says that out is written and nothing is read.
 	writing bool
 	odd     bool
@@ -64,6 +65,11 @@ func (*names) index(text []byte) uint64 {
 	return (word * 0x9e3779b97f4a7c15) >> 58
 }
 
+// begin goes to the beginning of an object.
+func (f *fields) begin(data []byte, at int) {
+	f.scan, f.first, f.odd, f.n, f.bytes = scan{data: data, at: at}, at, false, 0, 0
+}
+
 // key writes a field's name.
 func (f *fields) key(name string) {
 	f.out = append(append(append(f.out, `,"`...), name...), `":`...)
@@ -72,7 +78,7 @@ func (f *fields) key(name string) {
 // has goes over the name of the next field if it is this one.
 func (f *fields) has(name string) bool {
 	data, from, before := f.data, f.at+2, byte(',')
-	if f.at == 0 {
+	if f.at == f.first {
 		before = '{'
 	}
 	to := from + len(name)
@@ -84,7 +90,12 @@ func (f *fields) has(name string) bool {
 }
 
 // ended reports whether all of the object has been read.
-func (f *fields) ended() bool { return !f.odd && f.is('}') && f.at == len(f.data) }
+func (f *fields) ended() bool {
+	if f.at == f.first { // it has no fields
+		f.is('{')
+	}
+	return !f.odd && f.is('}') && f.at == len(f.data)
+}
 
 // must says that it is odd if something is not so.
 func (f *fields) must(ok bool) { f.odd = f.odd || !ok }

@@ -198,6 +198,7 @@ var payloadTests = []test{
 	{"every type", func(f *fixture) {
 		f.roundTrip(events(0, Payloads()...))
 	}},
+	{"odd ids, names and times", func(f *fixture) { f.roundTrip(OddEvents()) }},
 	{"difficult texts", func(f *fixture) {
 		var data []event.Data
 		for _, s := range difficult() {

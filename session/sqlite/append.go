@@ -28,7 +28,7 @@ func newLogWriter(p *preparer) *logWriter {
 		rollback: p.prepare("ROLLBACK"),
 		advance: p.prepare(`UPDATE session SET seq = ?, updated = ?, created = coalesce(created, ?)
 			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND seq = ? AND app = ? AND user = ? AND id = ?`),
-		insert: p.prepare("INSERT INTO event (session, seq, json) VALUES (?, ?, ?)"),
+		insert: p.prepare("INSERT INTO log (session, seq, line) VALUES (?, ?, ?)"),
 		holder: p.prepare(`SELECT seq FROM session
 			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND app = ? AND user = ? AND id = ?`),
 		setState: p.prepare(`INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?)
@@ -67,13 +67,12 @@ func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, 
 // encode makes events ready to be stored, before the turn to write, which others wait
 // for.
 func encode(key session.Key, seq int64, events []*event.Event) (*appending, error) {
-	a := &appending{key: key, seq: seq, encoded: make([]string, len(events)), done: make(chan struct{})}
+	a := &appending{key: key, seq: seq, lines: make([]string, len(events)), done: make(chan struct{})}
 	for i, e := range events {
-		b, err := e.MarshalJSON()
-		if err != nil {
+		var err error
+		if a.lines[i], err = e.Line(); err != nil {
 			return nil, fmt.Errorf("session %s: %w", key, err)
 		}
-		a.encoded[i] = string(b)
 		if st, ok := e.Data.(*event.State); ok {
 			if a.changes, err = appendChanges(a.changes, key, st.Delta); err != nil {
 				return nil, fmt.Errorf("session %s: event %s: %w", key, e.ID, err)
@@ -89,9 +88,9 @@ func encode(key session.Key, seq int64, events []*event.Event) (*appending, erro
 func (s *Store) append(a *appending) error {
 	ctx, w := context.Background(), s.log
 	row, n := splitToken(a.lease.Token)
-	if len(a.encoded) > 0 {
+	if len(a.lines) > 0 {
 		now := s.now().UnixNano()
-		result, err := w.advance.ExecContext(ctx, a.seq+int64(len(a.encoded)), now, now, row, n, a.seq, a.key.App, a.key.User, a.key.ID)
+		result, err := w.advance.ExecContext(ctx, a.seq+int64(len(a.lines)), now, now, row, n, a.seq, a.key.App, a.key.User, a.key.ID)
 		if err != nil {
 			return err
 		}
@@ -117,7 +116,7 @@ func (s *Store) append(a *appending) error {
 
 func (s *Store) insert(row int64, a *appending) error {
 	ctx, w := context.Background(), s.log
-	for i, text := range a.encoded {
+	for i, text := range a.lines {
 		if _, err := w.insert.ExecContext(ctx, row, a.seq+int64(i)+1, text); err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func newForkWriter(p *preparer) *forkWriter {
 		hide: p.prepare(`UPDATE session SET app = NULL, user = NULL, id = NULL, seq = 0, created = NULL, updated = NULL,
 			lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE key = ?`),
 		shared:   p.prepare("SELECT parent_seq FROM session WHERE parent_key = ? ORDER BY parent_seq DESC LIMIT 1"),
-		trim:     p.prepare("DELETE FROM event WHERE session = ? AND seq > ?"),
+		trim:     p.prepare("DELETE FROM log WHERE session = ? AND seq > ?"),
 		trimBlob: p.prepare("DELETE FROM blob WHERE session = ? AND seq >= ?"),
 		remove:   p.prepare("DELETE FROM session WHERE key = ? RETURNING coalesce(parent_key, 0)"), // its events follow
 		hidden:   p.prepare("SELECT id IS NULL FROM session WHERE key = ?"),
@@ -104,7 +104,7 @@ func (s *Store) fork(of session.Key, seq int64, to session.Key, own *appending) 
 		}
 	}
 	var row int64
-	if _, err := queryOne(ctx, w.create, []any{to.App, to.User, to.ID, seq, now.UnixNano(), parent, seq + int64(len(own.encoded))}, &row); err != nil {
+	if _, err := queryOne(ctx, w.create, []any{to.App, to.User, to.ID, seq, now.UnixNano(), parent, seq + int64(len(own.lines))}, &row); err != nil {
 		return err
 	}
 	return s.insert(row, own)

@@ -22,7 +22,7 @@ type appending struct {
 	key     session.Key
 	seq     int64 // the expected position
 	lease   session.Lease
-	encoded []string
+	lines   []string // the events
 	changes []stateChange
 
 	done chan struct{} // closed when err is set

@@ -76,7 +76,7 @@ func TestGroupsOfAppends(t *testing.T) {
 		require.NoError(t, s.Release(t.Context(), lostKey, lost))
 		damagedKey, damaged := acquire(name("damaged"))
 		if broken {
-			_, err := other.Exec("INSERT INTO event (session, seq, json) SELECT key, 2, '{}' FROM session WHERE id = ?", damagedKey.ID)
+			_, err := other.Exec("INSERT INTO log (session, seq, line) SELECT key, 2, '{}' FROM session WHERE id = ?", damagedKey.ID)
 			require.NoError(t, err)
 		}
 		before := commits(t, path)

@@ -144,7 +144,7 @@ func TestFileSettings(t *testing.T) {
 	db := raw(t, path)
 	require.Equal(t, "wal", scalar(t, db, "PRAGMA journal_mode"))
 	require.Equal(t, fmt.Sprint(0x4172626f), scalar(t, db, "PRAGMA application_id"))
-	require.Equal(t, "5", scalar(t, db, "SELECT max(version) FROM schema_version"))
+	allVersions(t, path)
 	for _, column := range []string{"parent_key", "parent_seq", "lease_token", "lease_host", "lease_pid", "lease_started", "lease_until"} {
 		require.Equal(t, "1", scalar(t, db, "SELECT count(*) FROM pragma_table_info('session') WHERE name = '"+column+"'"), column)
 	}
@@ -164,7 +164,7 @@ func TestJSONInTheFile(t *testing.T) {
 func TestNewerSchema(t *testing.T) {
 	path := newFile(t)
 	open(t, path)
-	raw(t, path, "INSERT INTO schema_version (version, name) VALUES (6, '0006_future.sql')")
+	raw(t, path, "INSERT INTO schema_version (version, name) SELECT max(version) + 1, '9999_future.sql' FROM schema_version")
 	_, err := sqlite.Open(path)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "newer version of this program")
@@ -179,7 +179,7 @@ func TestDamagedEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 5)...))
 	for _, text := range []string{"", "{", "{\"seq\":4,\"id\":\"e4\",\"type\":\"text\",\"content\":\"cut o", "\x00", "\xff\xfe", strings.Repeat("[", 1<<20)} {
-		_, err := raw(t, path).Exec("UPDATE event SET json = ? WHERE seq = 4", text)
+		_, err := raw(t, path).Exec("UPDATE log SET line = ? WHERE seq = 4", text)
 		require.NoError(t, err)
 		seq := int64(0)
 		for e, err := range s.Load(t.Context(), key, 0) {
@@ -198,7 +198,7 @@ func TestDamagedEvent(t *testing.T) {
 		}
 		require.EqualValues(t, 5, seq)
 	}
-	raw(t, path, "DELETE FROM event WHERE seq = 2")
+	raw(t, path, "DELETE FROM log WHERE seq = 2")
 	var last error
 	for _, err := range s.Load(t.Context(), key, 0) {
 		last = err

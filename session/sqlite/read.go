@@ -41,7 +41,7 @@ func newReader(p *preparer) *reader {
 				SELECT s.key, s.parent_key, coalesce(s.parent_seq, 0), line.after FROM line CROSS JOIN session s ON s.key = line.parent
 				WHERE line.after > ?2)
 			SELECT key, upto FROM line WHERE upto > max(after, ?2) ORDER BY upto`),
-		page: p.prepare("SELECT seq, json FROM event WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq"),
+		page: p.prepare("SELECT seq, line FROM log WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq"),
 		state: p.prepare(`SELECT name, value FROM state WHERE app = ? AND scope = 'app' AND user = ''
 			UNION ALL SELECT name, value FROM state WHERE app = ? AND scope = 'user' AND user = ?`),
 		list: p.prepare(infos + ` AND (?1 = '' OR s.app = ?1) AND (?2 = '' OR s.user = ?2) AND (?3 = '' OR s.id = ?3)
@@ -161,17 +161,18 @@ func (s *Store) readPage(ctx context.Context, events *event.Decoder, page []*eve
 		return nil, err
 	}
 	defer rows.Close()
+	var seq int64
+	var line string
+	dest := []any{&seq, &line}
 	for size := 0; size < pageBytes && rows.Next(); {
-		var seq int64
-		var text sql.RawBytes
-		if err := rows.Scan(&seq, &text); err != nil {
+		if err := rows.Scan(dest...); err != nil {
 			return nil, err
 		}
 		if want := after + int64(len(page)) + 1; seq != want {
 			return nil, fmt.Errorf("the log is damaged: event %d stands where %d should be", seq, want)
 		}
-		size += len(text)
-		page = append(page, events.Decode(seq, text))
+		size += len(line)
+		page = append(page, events.DecodeLine(seq, line))
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

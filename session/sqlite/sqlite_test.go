@@ -56,7 +56,7 @@ func TestStore(t *testing.T) {
 		sessiontest.WithAdvance(clock.Advance),
 		sessiontest.WithDeadOwners(),
 		sessiontest.WithDamage(func(t *testing.T, s session.Store, key session.Key, seq int64, text string) {
-			_, err := raw(t, paths[s]).Exec(`UPDATE event SET json = ? WHERE seq = ? AND session =
+			_, err := raw(t, paths[s]).Exec(`UPDATE log SET line = ? WHERE seq = ? AND session =
 				(SELECT key FROM session WHERE app = ? AND user = ? AND id = ?)`, text, seq, key.App, key.User, key.ID)
 			require.NoError(t, err)
 		}),
