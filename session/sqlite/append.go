@@ -14,7 +14,7 @@ import (
 
 // logWriter is the connection for changes that must last.
 type logWriter struct {
-	begin, commit, rollback *sql.Stmt
+	writer
 	advance, insert, holder *sql.Stmt
 	setState, dropState     *sql.Stmt
 	putBlob                 *sql.Stmt
@@ -23,9 +23,7 @@ type logWriter struct {
 
 func newLogWriter(p *preparer) *logWriter {
 	return &logWriter{
-		begin:    p.prepare("BEGIN IMMEDIATE"),
-		commit:   p.prepare("COMMIT"),
-		rollback: p.prepare("ROLLBACK"),
+		writer: newWriter(p),
 		advance: p.prepare(`UPDATE session SET seq = ?, updated = ?, created = coalesce(created, ?)
 			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND seq = ? AND app = ? AND user = ? AND id = ?`),
 		insert: p.prepare("INSERT INTO log (session, seq, line) VALUES (?, ?, ?)"),
@@ -50,9 +48,6 @@ func splitToken(token int64) (key, n int64) { return token >> 32, token & (1<<32
 // after the fsync. A context that ends while it waits for its turn ends it; one
 // that ends later does not.
 func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	if err := session.CheckEvents(key, expectedSeq, events); err != nil {
 		return err
 	}
@@ -61,13 +56,22 @@ func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, 
 		return err
 	}
 	a.lease = lease
-	return s.explain("append to", s.group(ctx, a))
+	return s.explain("append to", s.group(ctx, true, func(*leaseWriter) error { return s.append(a) }))
+}
+
+// appending is events that are ready to be stored.
+type appending struct {
+	key     session.Key
+	seq     int64 // the expected position
+	lease   session.Lease
+	lines   []string // the events
+	changes []stateChange
 }
 
 // encode makes events ready to be stored, before the turn to write, which others wait
 // for.
 func encode(key session.Key, seq int64, events []*event.Event) (*appending, error) {
-	a := &appending{key: key, seq: seq, lines: make([]string, len(events)), done: make(chan struct{})}
+	a := &appending{key: key, seq: seq, lines: make([]string, len(events))}
 	for i, e := range events {
 		var err error
 		if a.lines[i], err = e.Line(); err != nil {

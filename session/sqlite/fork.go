@@ -63,17 +63,10 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 // transaction makes changes that must last, all or none. It must be the caller's
 // turn to write.
 func (s *Store) transaction(change func() error) error {
-	if err := s.begin(); err != nil {
+	if err := s.log.start(); err != nil {
 		return err
 	}
-	err := change()
-	if err == nil {
-		_, err = s.log.commit.ExecContext(context.Background())
-	}
-	if err != nil {
-		_, _ = s.log.rollback.ExecContext(context.Background()) // fails if SQLite has done so itself
-	}
-	return err
+	return s.log.end(change())
 }
 
 func (s *Store) fork(of session.Key, seq int64, to session.Key, own *appending) error {

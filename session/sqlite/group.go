@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"slices"
 	"sync"
@@ -9,125 +10,155 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/session"
 )
 
-// Appends that come while somebody writes wait in a queue, and whoever of them is
-// the next to write stores all of them, in one transaction. So one fsync serves
+// Appends and leases that come while somebody writes wait in a queue, and whoever of them
+// is the next to write makes the changes of all, in one transaction. So one fsync serves
 // as many sessions as wait for it, and a slow disk slows a turn down, but not
 // every turn of a busy program after the other. Who is alone waits for nobody.
 
-// appending is an append that waits to be stored.
-type appending struct {
-	key     session.Key
-	seq     int64 // the expected position
-	lease   session.Lease
-	lines   []string // the events
-	changes []stateChange
+// writing is a change that waits to be made.
+type writing struct {
+	// change makes it in the transaction that is open on a connection, of which it gets
+	// the statements for leases. An error that is its own, see isOwn, says that it has
+	// changed nothing.
+	change func(*leaseWriter) error
+	lasts  bool // the change waits for an fsync
 
 	done chan struct{} // closed when err is set
 	err  error
 }
 
-// end says how an append went, to its own goroutine.
-func (a *appending) end(err error) {
-	a.err = err
-	close(a.done)
+// isOwn reports whether an error is that of one change, and not of its transaction.
+func isOwn(err error) bool {
+	return errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrSessionBusy)
 }
 
-// queue is the appends that wait, oldest first.
+// end says how a change went, to its own goroutine.
+func (w *writing) end(err error) {
+	w.err = err
+	close(w.done)
+}
+
+// queue is the changes that wait, oldest first.
 type queue struct {
 	mu      sync.Mutex
-	waiting []*appending
+	waiting []*writing
 }
 
-func (q *queue) add(a *appending) {
+func (q *queue) add(w *writing) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting = append(q.waiting, a)
+	q.waiting = append(q.waiting, w)
 }
 
-func (q *queue) takeAll() []*appending {
+// look returns how many wait, and whether one of them waits for an fsync.
+func (q *queue) look() (n int, lasts bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	all := q.waiting
-	q.waiting = nil
+	return len(q.waiting), slices.ContainsFunc(q.waiting, func(w *writing) bool { return w.lasts })
+}
+
+// take returns all that wait, or those of them that wait for no fsync.
+func (q *queue) take(lasting bool) (all []*writing) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if lasting {
+		all, q.waiting = q.waiting, nil
+		return all
+	}
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *writing) bool {
+		if !w.lasts {
+			all = append(all, w)
+		}
+		return !w.lasts
+	})
 	return all
 }
 
-// remove reports whether the append was still waiting.
-func (q *queue) remove(a *appending) bool {
+// remove reports whether the change was still waiting.
+func (q *queue) remove(w *writing) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	i := slices.Index(q.waiting, a)
+	i := slices.Index(q.waiting, w)
 	if i >= 0 {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
 	}
 	return i >= 0
 }
 
-// group stores an append, with those that wait beside it or as one of them.
-func (s *Store) group(ctx context.Context, a *appending) error {
-	s.queue.add(a)
+// group makes a change, with those that wait beside it or as one of them. The context
+// counts until it is begun.
+func (s *Store) group(ctx context.Context, lasts bool, change func(*leaseWriter) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := &writing{change: change, lasts: lasts, done: make(chan struct{})}
+	s.queue.add(w)
 	select {
 	case <-s.turn:
-		s.lead(ctx, a)
+		s.lead(ctx, w)
 		s.turn <- struct{}{}
-	case <-a.done:
+	case <-w.done:
 	case <-s.closed:
-		s.leave(a, errClosed)
+		s.leave(w, errClosed)
 	case <-ctx.Done():
-		s.leave(a, ctx.Err())
+		s.leave(w, ctx.Err())
 	}
-	<-a.done
-	return a.err
+	<-w.done
+	return w.err
 }
 
-// leave ends an append that nobody has begun to store.
-func (s *Store) leave(a *appending, err error) {
-	if s.queue.remove(a) {
-		a.end(err)
+// leave ends a change that nobody has begun to make.
+func (s *Store) leave(w *writing, err error) {
+	if s.queue.remove(w) {
+		w.end(err)
 	}
 }
 
-// lead stores all that wait when it can write, a among them; the turn is a's. The
-// queue is emptied only then, so that until then each may leave it.
-func (s *Store) lead(ctx context.Context, a *appending) {
+// lead makes all changes that wait when it can write, w among them; the turn is w's. The
+// queue is emptied only then, so that until then each may leave it. If none of them has
+// to last, the connection is the one whose commits wait for no disk, and one alone needs
+// no transaction but that of its statement.
+func (s *Store) lead(ctx context.Context, w *writing) {
 	select {
-	case <-a.done: // the turn before has stored it
+	case <-w.done: // the turn before has made it
 		return
 	default:
 	}
-	if err := s.whileBusy(ctx, s.begin); err != nil {
-		s.leave(a, err)
+	n, lasting := s.queue.look()
+	on := s.leases
+	if lasting {
+		on = &s.log.writer
+	} else if n == 1 && s.queue.remove(w) {
+		w.end(s.whileBusy(ctx, func() error { return w.change(on.leaseWriter) }))
 		return
 	}
-	s.storeAll(s.queue.takeAll())
+	if err := s.whileBusy(ctx, on.start); err != nil {
+		s.leave(w, err)
+		return
+	}
+	s.makeAll(on, s.queue.take(lasting))
 }
 
-func (s *Store) begin() error {
-	_, err := s.log.begin.ExecContext(context.Background())
-	return err
-}
-
-// storeAll stores appends in the transaction that is open. If one of them cannot
-// be stored, that must not be the others' loss: each gets a transaction of its
+// makeAll makes changes in the transaction that is open. If one of them cannot
+// be made, that must not be the others' loss: each gets a transaction of its
 // own. But what the disk did to one it did to all: after an fsync that failed,
 // another one proves nothing of what was written before it.
-func (s *Store) storeAll(all []*appending) {
-	errs, failed := s.transact(all)
-	for i, a := range all {
+func (s *Store) makeAll(on *writer, all []*writing) {
+	errs, failed := on.transact(all)
+	for i, w := range all {
 		switch {
 		case failed == nil:
-			a.end(errs[i])
+			w.end(errs[i])
 		case len(all) == 1 && !isBusy(failed), code(failed) == codes.SQLITE_IOERR:
-			a.end(failed)
+			w.end(failed)
 		default:
-			a.end(s.whileBusy(context.Background(), func() error {
-				if err := s.begin(); err != nil {
+			w.end(s.whileBusy(context.Background(), func() error {
+				if err := on.start(); err != nil {
 					return err
 				}
-				errs, failed := s.transact([]*appending{a})
+				errs, failed := on.transact([]*writing{w})
 				if failed == nil {
 					failed = errs[0]
 				}
@@ -137,25 +168,43 @@ func (s *Store) storeAll(all []*appending) {
 	}
 }
 
-// transact makes the changes of appends and commits them. The errors of single
-// ones are conflicts, which change nothing; any other error is that of all, and
-// nothing is stored then.
-func (s *Store) transact(all []*appending) (errs []error, failed error) {
-	ctx := context.Background()
+// writer is a connection that writes.
+type writer struct {
+	begin, commit, rollback *sql.Stmt
+	*leaseWriter
+}
+
+func newWriter(p *preparer) writer {
+	return writer{begin: p.prepare("BEGIN IMMEDIATE"), commit: p.prepare("COMMIT"), rollback: p.prepare("ROLLBACK"), leaseWriter: newLeaseWriter(p)}
+}
+
+func (w *writer) start() error {
+	_, err := w.begin.ExecContext(context.Background())
+	return err
+}
+
+// end commits the transaction that is open, unless something has failed in it.
+func (w *writer) end(failed error) error {
+	if failed == nil {
+		_, failed = w.commit.ExecContext(context.Background())
+	}
+	if failed != nil {
+		_, _ = w.rollback.ExecContext(context.Background()) // fails if SQLite has done so itself
+	}
+	return failed
+}
+
+// transact makes changes and commits them. The errors of single ones change nothing; any
+// other error is that of all, and nothing is stored then.
+func (w *writer) transact(all []*writing) (errs []error, failed error) {
 	errs = make([]error, len(all))
-	for i, a := range all {
-		if err := s.append(a); errors.Is(err, agent.ErrConflict) {
+	for i, one := range all {
+		if err := one.change(w.leaseWriter); isOwn(err) {
 			errs[i] = err
 		} else if err != nil {
 			failed = err
 			break
 		}
 	}
-	if failed == nil {
-		_, failed = s.log.commit.ExecContext(ctx)
-	}
-	if failed != nil {
-		_, _ = s.log.rollback.ExecContext(ctx) // fails if SQLite has done so itself
-	}
-	return errs, failed
+	return errs, w.end(failed)
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// leaseWriter is the connection for leases. Each of its statements is a
-// transaction of its own.
+// leaseWriter is the statements for leases on a connection that writes.
 type leaseWriter struct {
 	take, holder, replace, create *sql.Stmt
 	renew, release                *sql.Stmt
@@ -39,19 +38,22 @@ func newLeaseWriter(p *preparer) *leaseWriter {
 // back since.
 func (s *Store) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
 	var lease session.Lease
-	err := s.write(ctx, func() (err error) {
-		lease, err = s.acquire(key, owner)
+	err := s.group(ctx, false, func(w *leaseWriter) (err error) {
+		lease, err = s.acquire(w, key, owner)
 		return err
 	})
-	return lease, s.explain("acquire a lease in", err)
+	if err != nil {
+		return session.Lease{}, s.explain("acquire a lease in", err)
+	}
+	return lease, nil
 }
 
-func (s *Store) acquire(key session.Key, owner session.Owner) (session.Lease, error) {
-	ctx, w := context.Background(), s.leases
+func (s *Store) acquire(w *leaseWriter, key session.Key, owner session.Owner) (session.Lease, error) {
+	ctx := context.Background()
 	now := s.now()
 	expires := now.Add(session.LeaseTTL).UnixNano()
-	// Other processes may change the row between the statements. Each statement
-	// is correct on its own; who loses a race begins again.
+	// Outside of a transaction other processes may change the row between the statements.
+	// Each statement is correct on its own; who loses a race begins again.
 	for {
 		lease, ok, err := takeLease(w.take, owner.Host, owner.PID, owner.Started, expires, key.App, key.User, key.ID, now.UnixNano())
 		if ok || err != nil {
@@ -90,8 +92,8 @@ func takeLease(stmt *sql.Stmt, args ...any) (lease session.Lease, ok bool, err e
 
 // Renew implements [session.Store].
 func (s *Store) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
-	err := s.write(ctx, func() error {
-		held, err := s.changeLease(s.leases.renew, key, lease, s.now().Add(session.LeaseTTL).UnixNano())
+	err := s.group(ctx, false, func(w *leaseWriter) error {
+		held, err := s.changeLease(w.renew, key, lease, s.now().Add(session.LeaseTTL).UnixNano())
 		if err == nil && !held {
 			return session.LeaseLost(key)
 		}
@@ -103,8 +105,8 @@ func (s *Store) Renew(ctx context.Context, key session.Key, lease session.Lease)
 // Release implements [session.Store]. It also works with a context that has
 // ended, since turns that were canceled give their lease back too.
 func (s *Store) Release(ctx context.Context, key session.Key, lease session.Lease) error {
-	err := s.write(context.WithoutCancel(ctx), func() error {
-		_, err := s.changeLease(s.leases.release, key, lease)
+	err := s.group(context.WithoutCancel(ctx), false, func(w *leaseWriter) error {
+		_, err := s.changeLease(w.release, key, lease)
 		return err
 	})
 	return s.explain("release a lease in", err)

@@ -26,9 +26,9 @@ type Store struct {
 	closed chan struct{}
 	close  func() error
 
-	queue  queue        // of appends
-	log    *logWriter   // every commit waits for an fsync
-	leases *leaseWriter // commits do not; see the package's documentation
+	queue  queue      // of appends and leases
+	log    *logWriter // every commit waits for an fsync
+	leases *writer    // commits do not; see the package's documentation
 	reader *reader
 }
 
@@ -134,7 +134,8 @@ func (s *Store) open() (err error) {
 	if p, err = writer(db); err != nil {
 		return err
 	}
-	if s.leases = newLeaseWriter(p); p.err != nil {
+	leases := newWriter(p)
+	if s.leases = &leases; p.err != nil {
 		return p.err
 	}
 	if db, err = connect(s.readDSN(), readers()); err != nil {
