@@ -84,8 +84,13 @@ func (s *Store) firstDSN() (dsn string, cleanUp func(), err error) {
 // dsn names the file to a connection that writes. It does not wait for other
 // processes; whileBusy does.
 func (s *Store) dsn(synchronous string, more ...string) string {
-	return s.uri(append([]string{"_synchronous", synchronous, "_foreign_keys", "on", "_busy_timeout", "0"}, more...))
+	return s.uri(append([]string{"_synchronous", synchronous, "_foreign_keys", "on", "_busy_timeout", "0", "_pragma", writeCache}, more...))
 }
+
+// writeCache is what a connection that writes keeps of the file at most, in KiB. The pages
+// that a thousand sessions change together have room in it: what has none is written to the
+// log before its time, and its checksums twice.
+const writeCache = "cache_size(-8192)"
 
 func (s *Store) readDSN() string {
 	return s.uri([]string{"_query_only", "on", "_busy_timeout", fmt.Sprint(max(s.wait, time.Millisecond).Milliseconds())})
