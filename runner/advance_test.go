@@ -45,7 +45,7 @@ billing: "Done."`
 		steps = append(steps, len(events))
 		got = append(got, events...)
 	}
-	require.Equal(t, []int{4, 4, 3, 1, 3}, steps)
+	require.Equal(t, []int{4, 5, 2, 1, 3}, steps)
 	require.Equal(t, len(want), len(got))
 	for i := range want {
 		require.Equal(t, want[i].Type(), got[i].Type())

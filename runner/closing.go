@@ -99,15 +99,16 @@ func (t *turn) ordered(events []*event.Event) []*event.Event {
 	ended := room[:0] // runs
 	run, open := "", false
 	out, own := events, false // own: out is no longer the caller's slice
+	gone := false             // the event before was left out
 	for i, e := range events {
 		end, isEnd := e.Data.(*event.HarnessEnd)
 		if e.Scope != "" {
 			if _, ok := e.Data.(*event.HarnessStart); ok {
-				run, open = e.RunID, true
+				run, open = e.RunID, !gone || e.ParentID != endNode(run) // by a transfer that was left out
 			} else if e.RunID != run {
 				run, open = e.RunID, !slices.Contains(ended, e.RunID) && (f.Runs(e.Scope, e.RunID) || startsIn(events[:i], e.RunID))
 			}
-			if !open {
+			if gone = !open; gone {
 				if !own {
 					out, own = slices.Clone(events[:i]), true
 				}
@@ -120,6 +121,11 @@ func (t *turn) ordered(events []*event.Event) []*event.Event {
 		}
 		if closing := t.leftOpen(out[:before:before], e); len(closing) > before {
 			out, own = closing, true
+			for _, c := range closing[before:] {
+				if _, over := c.Data.(*event.HarnessEnd); over {
+					ended, run = append(ended, c.RunID), "" // of which there may be more to come
+				}
+			}
 		}
 		if own {
 			out = append(out, e)

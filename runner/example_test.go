@@ -85,7 +85,7 @@ billing: "I see two charges."
 			log.Fatal(err)
 		}
 		if ev.Type() == event.TypeTransfer {
-			break // the transfer is stored, the target has not begun
+			break // the transfer and the start of the target are stored
 		}
 	}
 	second, err := runner.New(root, store)
@@ -99,7 +99,6 @@ billing: "I see two charges."
 		fmt.Printf("%s %s %q\n", ev.Agent, ev.Type(), ev.Text())
 	}
 	// Output:
-	// billing harness_start ""
 	// billing text "I see two charges."
 	// billing usage ""
 	// billing harness_end ""

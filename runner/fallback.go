@@ -52,8 +52,7 @@ func (l *lane) handOn(run session.Run, n, to *agent.Node, err error) error {
 	if void := l.void(failure.Code, "the answer was not completed"); void != nil {
 		closing = append(closing, &event.Event{Data: void})
 	}
-	return l.commit(run, append(closing,
+	return l.handOver(run, name, nil, append(closing,
 		&event.Event{Data: &event.Route{From: run.Agent, To: name, Reason: run.Agent + " failed", GraphPath: path, Failed: failure}},
-		&event.Event{Data: &event.Transfer{From: run.Agent, To: name, Reason: run.Agent + " failed", Outcome: event.TransferCommitted, TransferType: kind}},
-		&event.Event{Data: &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: name}})...)
+		&event.Event{Data: &event.Transfer{From: run.Agent, To: name, Reason: run.Agent + " failed", Outcome: event.TransferCommitted, TransferType: kind}})...)
 }

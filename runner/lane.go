@@ -37,7 +37,7 @@ type lane struct {
 	around  []agent.Guard // of the workflows that the lane runs in: they check the words said here
 	tripped error         // what a guard said about words of the open write
 
-	room      [4]*event.Event // for a small write
+	room      [6]*event.Event // for a small write
 	joined    []*event.Event  // held back until the write they belong to is whole
 	ready     string          // the target that said in this step that it can start
 	steps     int             // of the current run in this process
@@ -60,9 +60,8 @@ func (l *lane) run() error {
 	}
 }
 
-// step does exactly one step of the scope: it starts the target of a committed
-// transfer if that is due, then runs one model answer or one batch of tools of
-// the active agent. It reports whether the turn is over.
+// step does exactly one step of the scope: one model answer or one batch of tools of
+// the active agent, with the transfer that ends it. It reports whether the turn is over.
 func (l *lane) step() (done bool, err error) {
 	run, turn := l.state()
 	switch {
@@ -78,19 +77,10 @@ func (l *lane) step() (done bool, err error) {
 		if run.Finish != event.FinishReasonTransfer {
 			return true, nil
 		}
-		n := l.tree.Node(run.Target)
-		if n == nil {
-			n = l.tree.Root()
-		}
-		if err := l.append([]*event.Event{l.t.start(n, turn.ID, endNode(run.ID), l.scope, nil)}); err != nil || l.stopped {
+		if err := l.append([]*event.Event{l.takesOver(run, run.Target)}); err != nil || l.stopped { // of a log that ends before that, such as a fork
 			return false, err
 		}
-		l.steps = 0
-		if l.scope == "" {
-			l.t.mu.Lock()
-			l.t.w.memos.rest()
-			l.t.mu.Unlock()
-		}
+		l.begun()
 		run, turn = l.state()
 	}
 	n := l.tree.Node(run.Agent)
@@ -121,8 +111,7 @@ func (l *lane) step() (done bool, err error) {
 		}
 		return false, l.failed(run, n, err)
 	case out.transfer != nil:
-		end := &event.Event{Data: &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: out.transfer.To}}
-		return false, l.commit(run, end)
+		return false, l.handOver(run, out.transfer.To, nil)
 	case out.more:
 		return false, l.commit(run)
 	}
@@ -134,8 +123,7 @@ func (l *lane) step() (done bool, err error) {
 		case err != nil:
 			return false, l.failed(run, n, err)
 		case to != nil:
-			return false, l.commit(run, to, &event.Event{Data: &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer,
-				Target: to.Data.(*event.Transfer).To, Output: out.finish.Output}})
+			return false, l.handOver(run, to.Data.(*event.Transfer).To, out.finish.Output, to)
 		}
 	}
 	end := l.t.r.fixed[n].stop // shared
@@ -382,6 +370,41 @@ func (l *lane) commit(run session.Run, closing ...*event.Event) error {
 	events := l.joined
 	l.joined = l.joined[:0]
 	return l.append(events)
+}
+
+// handOver ends a run with a transfer, whose events are the last of the write that is being
+// put together, and starts the run of who takes over. All of it is one write: either nothing
+// has happened, or the target's run is open, and whoever resumes the turn goes on with it.
+func (l *lane) handOver(run session.Run, to string, output json.RawMessage, closing ...*event.Event) error {
+	for _, e := range closing {
+		l.joined = append(l.joined, l.stamp(run, e))
+	}
+	end := &event.Event{Data: &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: to, Output: output}}
+	l.joined = append(l.joined, l.stamp(run, end), l.takesOver(run, to))
+	if err := l.commit(run); err != nil {
+		return err
+	}
+	l.begun()
+	return nil
+}
+
+// takesOver makes the event that opens the run of a transfer's target.
+func (l *lane) takesOver(run session.Run, to string) *event.Event {
+	n := l.tree.Node(to)
+	if n == nil { // the tree is another one than when the transfer was made
+		n = l.tree.Root()
+	}
+	return l.t.start(n, run.TurnID, endNode(run.ID), l.scope, nil)
+}
+
+// begun notes that another agent is active now.
+func (l *lane) begun() {
+	l.steps = 0
+	if l.scope == "" {
+		l.t.mu.Lock()
+		l.t.w.memos.rest()
+		l.t.mu.Unlock()
+	}
 }
 
 func (l *lane) append(events []*event.Event) error {

@@ -79,5 +79,5 @@ func (t *turn) callPerson(events []*event.Event, reason string) ([]*event.Event,
 	said.ParentID, ended.ParentID = "", ""
 	said.Data = &event.Transfer{From: start.Agent, To: agent.Human, Reason: reason, Outcome: event.TransferCommitted, TransferType: event.TransferTypeBotToHuman}
 	ended.Data = &event.HarnessEnd{AgentID: start.Agent, FinishReason: event.FinishReasonTransfer, Target: agent.Human}
-	return append(events, &said, &ended), nil
+	return append(events, &said, &ended, t.start(t.r.tree.Node(agent.Human), start.TurnID, endNode(start.RunID), "", nil)), nil
 }

@@ -55,8 +55,7 @@ func (l *lane) handBack(run session.Run, refused *agent.RefusedError) error {
 		back.Payload = given.Payload // what the source was started with
 	}
 	l.t.mu.Unlock()
-	end := &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: back.To}
-	return l.commit(run,
+	return l.handOver(run, back.To, nil,
 		&event.Event{Data: &event.Notice{Code: event.NoticeTransferRefused, Message: fmt.Sprintf("%s did not take the conversation over: %s", run.Agent, refused.Error())}},
-		&event.Event{Data: back}, &event.Event{Data: end})
+		&event.Event{Data: back})
 }

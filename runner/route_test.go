@@ -168,14 +168,14 @@ type closed struct{ agent.Agent }
 
 func (closed) Ready(context.Context) error { return errors.New("it is closed") }
 
-// TestARouteIsPartOfTheAnswer: answer, transfer and the run's end are one write,
-// so that no crash comes between them.
+// TestARouteIsPartOfTheAnswer: answer, transfer, the run's end and the start of who takes
+// over are one write, so that no crash comes between them.
 func TestARouteIsPartOfTheAnswer(t *testing.T) {
 	store := &batches{Store: sessiontest.Memory(t)}
 	r := newRunner(t, says(t, "a", "A.", llmagent.WithSubAgents(says(t, "b", "B.")), llmagent.WithRoutes(agent.OnStop("b"))), store)
 	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
 	require.NoError(t, err)
-	require.Equal(t, []string{"user harness_start", "text usage transfer harness_end", "harness_start", "text usage harness_end"}, store.wrote)
+	require.Equal(t, []string{"user harness_start", "text usage transfer harness_end harness_start", "text usage harness_end"}, store.wrote)
 }
 
 // batches notes the types of the events of each write.

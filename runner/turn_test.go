@@ -200,11 +200,14 @@ billing: "Hello."`)
 	checkLog(t, r, load(t, r, s1))
 }
 
-func TestResumeStartsTheTargetWithoutAskingTheSource(t *testing.T) {
+// TestResumeGoesOnWithTheTarget: the source's model is not asked again, wherever behind
+// the transfer the log ends. Earlier versions stored the start of the target by itself.
+func TestResumeGoesOnWithTheTarget(t *testing.T) {
 	root, script := tree(t, "support\n  billing", `
 support: call transfer_to_agent#c1 {"agent_name": "billing"}
+billing: "Hello."
 billing: "Hello."`)
-	store := sessiontest.Memory(t)
+	store, earlier := sessiontest.Memory(t), sessiontest.Memory(t)
 	r, err := runner.New(root, store)
 	require.NoError(t, err)
 	for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
@@ -213,14 +216,28 @@ billing: "Hello."`)
 			break
 		}
 	}
-	fresh, err := runner.New(root, store) // another process
+	log := load(t, r, s1)
+	last := len(log) - 1
+	require.Equal(t, event.TypeHarnessStart, log[last].Type(), "it is part of the transfer's write")
+	require.Equal(t, "billing", log[last].Agent)
+	lease, err := earlier.Acquire(t.Context(), s1, session.Owner{})
 	require.NoError(t, err)
-	events, err := collect(fresh.Resume(context.Background(), s1))
-	require.NoError(t, err)
-	require.Equal(t, event.TypeHarnessStart, events[0].Type())
-	require.Equal(t, "billing", events[0].Agent)
+	require.NoError(t, earlier.Append(t.Context(), s1, 0, lease, log[:last]...))
+	require.NoError(t, earlier.Release(t.Context(), s1, lease))
+
+	for _, c := range []struct {
+		store session.Store
+		first string
+	}{{store, event.TypeText}, {earlier, event.TypeHarnessStart}} {
+		fresh, err := runner.New(root, c.store) // another process
+		require.NoError(t, err)
+		events, err := collect(fresh.Resume(context.Background(), s1))
+		require.NoError(t, err)
+		require.Equal(t, c.first, events[0].Type())
+		require.Equal(t, "billing", events[0].Agent)
+		checkLog(t, fresh, load(t, fresh, s1))
+	}
 	require.NoError(t, script.Done())
-	checkLog(t, fresh, load(t, fresh, s1))
 }
 
 func TestInterruptedToolIsNotRunAgainUnlessIdempotent(t *testing.T) {

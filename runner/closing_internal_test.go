@@ -1,0 +1,43 @@
+package runner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
+)
+
+// TestALateTransferOfAClosedScope: what an agent of a tool wanted to store when its call got
+// a result in the same write is left out, with the start of the agent that it handed over to.
+func TestALateTransferOfAClosedScope(t *testing.T) {
+	w := &warm{key: session.ID("s1")}
+	for i, e := range []*event.Event{
+		{RunID: "u", Agent: "user", Data: &event.User{}},
+		{RunID: "r1", Agent: "desk", Data: &event.HarnessStart{AgentID: "desk"}, ParentID: "u:user"},
+		{RunID: "r1", Agent: "desk", ID: "c1", Data: &event.ToolCall{Name: "ask"}},
+		{RunID: "r2", Agent: "inner", Scope: "s", ParentID: "c1", Data: &event.HarnessStart{AgentID: "inner"}},
+	} {
+		e.Seq, e.TurnID, e.Time = int64(i+1), "t", time.Unix(int64(i), 0)
+		w.apply(e)
+	}
+	result := &event.Event{TurnID: "t", RunID: "r1", Agent: "desk", ID: "c1", Data: &event.ToolResult{Name: "ask"}}
+	inner := func(run, agent, parent string, d event.Data) *event.Event {
+		return &event.Event{TurnID: "t", RunID: run, Agent: agent, Scope: "s", ParentID: parent, Data: d}
+	}
+	late := []*event.Event{
+		inner("r2", "inner", "", &event.Transfer{To: "other", Outcome: event.TransferCommitted}),
+		inner("r2", "inner", "", &event.HarnessEnd{FinishReason: event.FinishReasonTransfer, Target: "other"}),
+		inner("r3", "other", endNode("r2"), &event.HarnessStart{AgentID: "other"}),
+	}
+	types := func(events []*event.Event) (types []string) {
+		for _, e := range (&turn{w: w}).ordered(events) {
+			types = append(types, e.RunID+" "+e.Type())
+		}
+		return types
+	}
+	require.Equal(t, []string{"r2 transfer", "r2 harness_end", "r3 harness_start"}, types(late))
+	require.Equal(t, []string{"r2 harness_end", "r1 tool_result"}, types(append([]*event.Event{result}, late...)))
+}
