@@ -104,6 +104,10 @@ type InvocationParams struct {
 	Around *Around
 	// TakenUp is the last position of the log when this process took the turn up.
 	TakenUp int64
+	// AtOnce says that a transfer which the only call of an answer asks for may be decided in
+	// the write of that answer, because nothing comes between the two that takes long, such as
+	// to ask the target whether it can start, or that has to find the call in the log.
+	AtOnce bool
 	// Streaming asks for partial events.
 	Streaming bool
 	// NewID returns an id that is unique in the session.
@@ -184,6 +188,10 @@ func (i *Invocation) Attempt() int { return i.p.Attempt }
 // another process did is recorded at this position or before it, or not at all. What
 // was only allowed after this position nobody has done yet.
 func (i *Invocation) TakenUp() int64 { return i.p.TakenUp }
+
+// AtOnce reports whether a transfer that the only call of an answer asks for may be decided
+// in the write of that answer.
+func (i *Invocation) AtOnce() bool { return i.p.AtOnce }
 
 // Streaming reports whether partial events are wanted.
 func (i *Invocation) Streaming() bool { return i.p.Streaming }

@@ -35,7 +35,7 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 	case err != nil:
 		yield(nil, err)
 	case ans != nil:
-		ans.deliver(inv, a)
+		ans.deliver(ctx, inv, a, v.Run())
 	}
 }
 
@@ -306,34 +306,32 @@ func (ans *answer) used(modelName string) *event.Usage {
 }
 
 // deliver yields the whole answer of an agent's model, and what the runner shall
-// do next.
-func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
+// do next. The run is what it was when the model was asked.
+func (ans *answer) deliver(ctx context.Context, inv *agent.Invocation, a *Agent, run view.Run) {
 	if !ans.words() {
 		return
 	}
+	var asked *event.Event // a transfer
 	for _, c := range ans.calls {
-		data := &event.ToolCall{Name: c.Name, Input: event.ObjectInput(c.Arguments)}
-		if target, ok := a.transferTo(inv.Node(), c.Name); ok {
-			data.Name = agent.TransferTool
-			if target != "" {
-				data.Input = transfer.Input(target, data.Input)
-			}
-		} else if !toolName(data.Name) {
-			data.Input = event.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})
-			data.Name = malformedTool
-		}
-		if !ans.yield(&event.Event{ID: c.ID, Data: data, More: true}, nil) {
+		e := a.called(inv, c)
+		if !ans.yield(e, nil) {
 			return
 		}
+		if e.Data.(*event.ToolCall).Name == agent.TransferTool {
+			asked = e
+		}
 	}
+	atOnce := asked != nil && a.atOnce(inv, ans.calls)
 	last := &event.Event{Data: ans.usageOf(a.model.Name())}
-	last.More = len(ans.calls) == 0 // then the runner's harness_end joins this write
+	last.More = len(ans.calls) == 0 || atOnce // then the end of the run, or the transfer, joins this write
 	if !ans.yield(last, nil) {
 		return
 	}
 	switch {
 	case ans.output != nil:
 		ans.yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonStop, Output: ans.output}}, nil)
+	case atOnce:
+		a.decide(ctx, inv, run, []view.Call{{ID: asked.ID, Name: agent.TransferTool, RunID: inv.RunID(), Input: asked.Data.(*event.ToolCall).Input}}, ans.yield)
 	case len(ans.calls) > 0:
 		ans.yield(&event.Event{Data: &event.Continue{}}, nil)
 	case ans.finish == llm.FinishLength:
@@ -341,6 +339,28 @@ func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
 	case ans.finish == llm.FinishContentFilter:
 		ans.yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonContentFilter}}, nil)
 	}
+}
+
+// called makes the event of a call, which the log names as it means it.
+func (a *Agent) called(inv *agent.Invocation, c llm.ToolCall) *event.Event {
+	data := &event.ToolCall{Name: c.Name, Input: event.ObjectInput(c.Arguments)}
+	if target, ok := a.transferTo(inv.Node(), c.Name); ok {
+		data.Name = agent.TransferTool
+		if target != "" {
+			data.Input = transfer.Input(target, data.Input)
+		}
+	} else if !toolName(data.Name) {
+		data.Input = event.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})
+		data.Name = malformedTool
+	}
+	return &event.Event{ID: c.ID, Data: data, More: true}
+}
+
+// atOnce reports whether the transfer that an answer asks for is decided in the answer's own
+// write: a crash between the two could lose nothing but the answer, and there is nothing
+// between them that takes time. Of several calls each might take long.
+func (a *Agent) atOnce(inv *agent.Invocation, calls []llm.ToolCall) bool {
+	return len(calls) == 1 && inv.AtOnce() && !a.askTransfer && !event.TooDeep([]byte(calls[0].Arguments))
 }
 
 // words yields the texts of a whole answer, and reports whether to go on.

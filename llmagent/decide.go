@@ -175,7 +175,7 @@ func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 			!said.delta(&said.text, a.askUser(all), false) {
 			return
 		}
-		said.deliver(inv, a)
+		said.deliver(ctx, inv, a, v.Run())
 	case target == nil:
 		if yield(&event.Event{Data: &event.Notice{Code: event.NoticeDecided, Message: name + " answers, " + how}, More: true}, nil) {
 			a.goOn(&said, true)
@@ -187,7 +187,7 @@ func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 			AgentName string `json:"agent_name"`
 			Reason    string `json:"reason"`
 		}{target.Agent.Name(), how}))}}
-		said.deliver(inv, a)
+		said.deliver(ctx, inv, a, v.Run())
 	}
 }
 

@@ -19,8 +19,9 @@ func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, op
 	return r.collect(ctx, key, &msg, func(t *turn) error { return t.begin(msg, o) }, func(*lane) error { return nil })
 }
 
-// Advance does exactly one step of the session's turn: one model answer, or one
-// batch of tools with the transfer that ends it. It returns what the step stored
+// Advance does exactly one step of the session's turn: one model answer, with the transfer
+// that it asks for if that needs nobody's leave or time, or one batch of tools with the
+// transfer that ends it. It returns what the step stored
 // and whether the turn is over; Run and Resume are loops of such steps. On a
 // session whose turn is over it does nothing and reports true.
 //

@@ -198,6 +198,7 @@ func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
+	p.AtOnce = l.atOnce(p.Node)
 	user := l.t.w.fold.Turn.User
 	if user != nil {
 		p.Metadata = user.Metadata
@@ -211,6 +212,15 @@ func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 	case user != nil:
 		p.Message = user.Content
 	}
+}
+
+// atOnce reports whether a transfer may be decided in the write of the answer that asks for it,
+// by a call like any other: nobody wants to see the call before that, or what is said beside
+// it, no target has to be asked whether it can start, and the limit of tool calls allows one
+// more. In inner scopes transfers count in the order of the log. The caller holds mu.
+func (l *lane) atOnce(n *agent.Node) bool {
+	r, limit := l.t.r, l.t.r.limits.ToolCalls
+	return l.scope == "" && len(r.interceptors) == 0 && len(l.guards) == 0 && r.fixed[n].atOnce && (limit == 0 || l.t.w.fold.Turn.ToolCalls < limit)
 }
 
 // surroundings returns what is around an inner scope: for the agent of a tool what was there
@@ -358,7 +368,7 @@ func (l *lane) allowed(inv *agent.Invocation, to string) error {
 	if n := inv.Node(); n.Properties.Router || n.Virtual() { // they ask no model, and cannot go round without those who do
 		return nil
 	}
-	return l.withinTransfers(inv.Agent().Name(), to, false)
+	return l.withinTransfers(inv.Agent().Name(), to, l.hasText())
 }
 
 // commit stores the joined events and the given ones in one write, and delivers

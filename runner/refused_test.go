@@ -293,7 +293,7 @@ func TestRefusedHandoverStepByStep(t *testing.T) {
 		_, done, err = r.Advance(context.Background(), s1, 1)
 		require.NoError(t, err)
 	}
-	require.Equal(t, 4, steps, "the call, the transfer, the refusal, the answer")
+	require.Equal(t, 3, steps, "the transfer, the refusal, the answer")
 	require.NoError(t, s.Done())
 	checkLog(t, r, load(t, r, s1))
 }

@@ -54,17 +54,24 @@ type config struct {
 	tokens       llm.TokenCounter
 }
 
-// fixed are the payloads that all runs of an agent share.
+// fixed is what all runs of an agent share: the payloads that are the same in each, and
+// whether all of its targets can start without being asked.
 type fixed struct {
-	start *event.HarnessStart
-	stop  *event.HarnessEnd
+	start  *event.HarnessStart
+	stop   *event.HarnessEnd
+	atOnce bool
 }
 
 func newFixed(name string) fixed {
-	return fixed{&event.HarnessStart{AgentID: name}, &event.HarnessEnd{AgentID: name, FinishReason: event.FinishReasonStop}}
+	return fixed{start: &event.HarnessStart{AgentID: name}, stop: &event.HarnessEnd{AgentID: name, FinishReason: event.FinishReasonStop}}
 }
 
-// fixedOf returns the shared payloads of a node, or new ones for an agent that
+// asked reports whether one of a node's targets has to be asked whether it can start.
+func asked(n *agent.Node) bool {
+	return slices.ContainsFunc(n.Targets(), func(to *agent.Node) bool { _, ok := agent.As[agent.Readier](to.Agent); return ok })
+}
+
+// fixedOf returns what the runs of a node share, or new ones for an agent that
 // runs in a scope with a tree of its own.
 func (r *Runner) fixedOf(n *agent.Node) fixed {
 	if f, ok := r.fixed[n]; ok {
@@ -154,10 +161,12 @@ func (r *Runner) plant(tree func(...agent.TreeOption) (*agent.Tree, error)) (err
 	if r.tree, err = tree(beside...); err != nil {
 		return err
 	}
-	// The payloads that are the same in every run of an agent are made once.
+	// What is the same in every run of an agent is made once.
 	r.fixed = make(map[*agent.Node]fixed, r.tree.Len())
 	for n := range r.tree.Walk() {
-		r.fixed[n] = newFixed(n.Agent.Name())
+		f := newFixed(n.Agent.Name())
+		f.atOnce = !asked(n)
+		r.fixed[n] = f
 	}
 	return nil
 }

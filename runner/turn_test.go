@@ -181,7 +181,7 @@ func TestCancelBetweenDecisionAndCommit(t *testing.T) {
 	root, _ := tree(t, "support\n  billing", `
 support: call transfer_to_agent#c1 {"agent_name": "billing"}
 billing: "Hello."`)
-	r := newRun(t, root)
+	r := newRun(t, root, runner.WithInterceptors(agent.Passthrough{})) // whose answers are stored before they are carried out
 	var last error
 	for e, err := range r.Run(ctx, s1, llm.UserText("Hi")) {
 		if last = err; err == nil && e.Type() == event.TypeUsage {
