@@ -23,6 +23,7 @@ type Memory struct {
 	sessions map[Key]*memorySession
 	shared   map[sharedKey]any
 	order    memoryOrder
+	keeps    bool // snapshots
 	// tokens is the last token of any session. One count for all, so that a
 	// session that is deleted and made again never repeats a token.
 	tokens atomic.Int64
@@ -42,6 +43,10 @@ type MemoryOption func(*Memory)
 // time.Now.
 func WithClock(now func() time.Time) MemoryOption { return func(m *Memory) { m.now = now } }
 
+// KeepSnapshots makes the store keep snapshots. It keeps none without it, because reading a log
+// in memory costs less than the memory of its snapshots.
+func KeepSnapshots() MemoryOption { return func(m *Memory) { m.keeps = true } }
+
 // NewMemory makes an empty store.
 func NewMemory(opts ...MemoryOption) *Memory {
 	m := &Memory{now: time.Now, sessions: make(map[Key]*memorySession), shared: make(map[sharedKey]any)}
@@ -57,14 +62,15 @@ func NewMemory(opts ...MemoryOption) *Memory {
 // held once, in its memoryRun. Records live in pages, so that a long log is
 // never copied when it grows.
 type memorySession struct {
-	mu     sync.Mutex
-	past   *memoryPast      // of a fork
-	pages  [][]memoryRecord // from the first event that is not shared
-	seq    int64
-	run    *memoryRun // of the last record
-	places []*memoryPlace
-	listed memoryListed
-	blobs  map[string]memoryBlob // by digest
+	mu        sync.Mutex
+	past      *memoryPast      // of a fork
+	pages     [][]memoryRecord // from the first event that is not shared
+	seq       int64
+	run       *memoryRun // of the last record
+	places    []*memoryPlace
+	listed    memoryListed
+	blobs     map[string]memoryBlob // by digest
+	snapshots map[string][]Snapshot // by name
 
 	born    int64 // a token of its own
 	token   int64

@@ -16,7 +16,7 @@ import (
 
 // reader is a pool of connections that only read. WAL lets them read beside a
 // writer; nobody holds one while a caller's code runs.
-type reader struct{ find, line, page, state, list, ofUser, info, blob *sql.Stmt }
+type reader struct{ find, line, page, state, list, ofUser, info, blob, snapshots *sql.Stmt }
 
 const (
 	infos = `SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
@@ -53,6 +53,8 @@ func newReader(p *preparer) *reader {
 				UNION ALL
 				SELECT s.key, s.parent_key, s.parent_seq, min(line.before, line.shared) FROM line CROSS JOIN session s ON s.key = line.parent)
 			SELECT data FROM line CROSS JOIN blob ON blob.session = line.key WHERE blob.digest = ? AND blob.seq < before LIMIT 1`),
+		snapshots: p.prepare(`SELECT o.part, o.seq, o.data FROM session s CROSS JOIN snapshot o ON o.session = s.key
+			WHERE s.app = ? AND s.user = ? AND s.id = ? AND o.name = ? ORDER BY o.part`),
 		// Without a range, for which SQLite would plan anew at each call.
 		info: p.prepare(infos + " AND s.app = ? AND s.user = ? AND s.id = ?"),
 	}

@@ -26,10 +26,11 @@ type Store struct {
 	closed chan struct{}
 	close  func() error
 
-	queue  queue      // of appends and leases
-	log    *logWriter // every commit waits for an fsync
-	leases *writer    // commits do not; see the package's documentation
-	reader *reader
+	queue     queue           // of appends and leases
+	log       *logWriter      // every commit waits for an fsync
+	leases    *writer         // commits do not; see the package's documentation
+	snapshots *snapshotWriter // on the connection of leases
+	reader    *reader
 }
 
 var _ session.Store = (*Store)(nil)
@@ -135,7 +136,8 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	leases := newWriter(p)
-	if s.leases = &leases; p.err != nil {
+	s.leases, s.snapshots = &leases, newSnapshotWriter(p)
+	if p.err != nil {
 		return p.err
 	}
 	if db, err = connect(s.readDSN(), readers()); err != nil {

@@ -1,0 +1,300 @@
+package session_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// differ returns where two values are not the same, "" if they are: nothing and an empty list
+// are, and states that are kept to be used again do not count.
+func differ(path string, a, b reflect.Value) string {
+	switch a.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if a.IsNil() || b.IsNil() {
+			if a.IsNil() != b.IsNil() {
+				return path + ": one is nil"
+			}
+			return ""
+		}
+		if a.Elem().Type() != b.Elem().Type() {
+			return path + ": of different types"
+		}
+		return differ(path, a.Elem(), b.Elem())
+	case reflect.Struct:
+		for i := range a.NumField() {
+			name := a.Type().Field(i).Name
+			if found := differ(path+"."+name, a.Field(i), b.Field(i)); found != "" && path+"."+name != "fold.free" {
+				return found
+			}
+		}
+		return ""
+	case reflect.Slice, reflect.Array:
+		if a.Len() != b.Len() {
+			return fmt.Sprintf("%s: %d and %d", path, a.Len(), b.Len())
+		}
+		for i := range a.Len() {
+			if found := differ(fmt.Sprintf("%s[%d]", path, i), a.Index(i), b.Index(i)); found != "" {
+				return found
+			}
+		}
+		return ""
+	case reflect.Map:
+		if a.Len() != b.Len() {
+			return fmt.Sprintf("%s: %d and %d", path, a.Len(), b.Len())
+		}
+		for _, key := range a.MapKeys() {
+			if !b.MapIndex(key).IsValid() {
+				return fmt.Sprintf("%s[%v]: one has it", path, key)
+			}
+			if found := differ(fmt.Sprintf("%s[%v]", path, key), a.MapIndex(key), b.MapIndex(key)); found != "" {
+				return found
+			}
+		}
+		return ""
+	}
+	if !a.Equal(b) {
+		return fmt.Sprintf("%s: %v and %v", path, a, b)
+	}
+	return ""
+}
+
+func sameFold(t sessiontest.TB, want, got *session.Fold, words string) {
+	if found := differ("fold", reflect.ValueOf(want).Elem(), reflect.ValueOf(got).Elem()); found != "" {
+		t.Errorf("%s: %s", words, found)
+	}
+}
+
+// restored is a fold made of the bytes of another one.
+func restored(t require.TestingT, f *session.Fold) *session.Fold {
+	data, err := f.AppendBinary(nil)
+	require.NoError(t, err)
+	out := new(session.Fold)
+	require.NoError(t, out.UnmarshalBinary(data))
+	return out
+}
+
+// anyLog draws the events of a log in which everything that a fold looks at happens, in any order
+// and of few names.
+func anyLog(rt *rapid.T) (log []*event.Event) {
+	name := func(prefix string, n int) string { return fmt.Sprint(prefix, rapid.IntRange(0, n).Draw(rt, prefix)) }
+	at := time.Unix(1_700_000_000, 5).UTC()
+	turn := "t0"
+	for range rapid.IntRange(0, 60).Draw(rt, "events") {
+		at = at.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "pause")) * time.Second)
+		e := &event.Event{Seq: int64(len(log) + 1), ID: name("c", 5), TurnID: turn, RunID: name("r", 4), Agent: name("a", 20), Path: "root", Time: at}
+		e.Scope = rapid.SampledFrom([]string{"", "", "", "s1", "r1.1/a", "r2.1/b", "s2"}).Draw(rt, "scope")
+		if rapid.Bool().Draw(rt, "caused") {
+			e.ParentID = name("c", 5)
+		}
+		switch rapid.IntRange(0, 17).Draw(rt, "type") {
+		case 0:
+			turn = name("t", 9)
+			e.TurnID, e.Scope, e.Data = turn, "", &event.User{Content: llm.Content{Text: name("words", 9)}, Metadata: map[string]any{"n": 1.0}}
+		case 1, 2, 3:
+			e.Data = &event.HarnessStart{AgentID: e.Agent, Input: rapid.SampledFrom([][]byte{nil, []byte(`"in"`)}).Draw(rt, "input")}
+		case 4:
+			e.Data = &event.HarnessEnd{AgentID: e.Agent, Target: name("a", 3),
+				FinishReason: rapid.SampledFrom([]event.FinishReason{event.FinishReasonStop, event.FinishReasonTransfer, event.FinishReasonInputRequired, event.FinishReasonCanceled}).Draw(rt, "reason")}
+		case 5:
+			e.Data = &event.Text{Content: name("words", 2)}
+		case 6, 7:
+			e.Data = &event.ToolCall{Name: name("tool", 2), Input: []byte(`{}`)}
+		case 8:
+			e.Data = &event.ToolResult{Name: rapid.SampledFrom([]string{"tool0", agent.TransferTool}).Draw(rt, "of"), Output: []byte(`1`)}
+		case 9:
+			e.ID = name("q", 3)
+			e.Data = &event.Relay{Kind: event.RelayPermission, ToolCallID: name("c", 5), Tool: "tool0", Params: []byte(`{"a":1}`), Within: []string{"a1"}}
+		case 10:
+			e.Data = &event.RelayResolved{RelayID: name("q", 3), Approved: true}
+		case 11:
+			e.Data = &event.Transfer{From: e.Agent, To: name("a", 3), Outcome: event.TransferCommitted, Payload: []byte(`{"x":1}`), GraphPath: []string{"a", "b"}}
+		case 12:
+			e.Data = &event.Usage{InputTokens: 3, OutputTokens: 2, Model: name("m", 2)}
+		case 13:
+			e.Data = &event.Discard{Code: "retry", Message: "cut", Usage: &event.Usage{InputTokens: 1}}
+		case 14:
+			e.Data = &event.Notice{Code: rapid.SampledFrom([]string{event.NoticeForked, event.NoticeResumed, "other"}).Draw(rt, "code"), Message: "words"}
+		case 15:
+			e.Data = &event.RemoteTask{TaskID: name("task", 2), URL: "https://example.test", Status: rapid.SampledFrom([]string{"working", "completed"}).Draw(rt, "status"), Usage: []event.Usage{{InputTokens: 1}}}
+		case 16:
+			e.Data = &event.State{Delta: map[string]any{name("turn:k", 2): 1.5, name("k", 2): rapid.SampledFrom([]any{nil, "v", true, []any{1.0, nil}, map[string]any{"a": "<b>"}}).Draw(rt, "value")}}
+		case 17:
+			e.Data = &event.HandoffStatus{HandoffID: "h", Status: rapid.SampledFrom([]string{"queued", "resolved"}).Draw(rt, "step"), TargetAgent: name("a", 3)}
+		}
+		log = append(log, e)
+	}
+	return log
+}
+
+// TestFoldBytes: a fold that was stored at any place of a log goes on as one that was not.
+func TestFoldBytes(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		log := anyLog(rt)
+		cut := rapid.IntRange(0, len(log)).Draw(rt, "cut")
+		f, later := new(session.Fold), new(session.Fold)
+		for _, e := range log[:cut] {
+			f.Apply(e)
+			later.Apply(e)
+		}
+		data, err := f.AppendBinary(nil)
+		require.NoError(rt, err)
+		got := new(session.Fold)
+		if got.UnmarshalBinary(data) != nil { // scopes that open each other, as no runner makes them
+			sameFold(rt, new(session.Fold), got, "bytes that are refused")
+			rt.Skip()
+		}
+		sameFold(rt, f, got, "read back")
+		sameFold(rt, later, f, "a fold that was written")
+		for _, e := range log[cut:] {
+			got.Apply(e)
+			later.Apply(e)
+		}
+		sameFold(rt, later, got, "after the rest of the log")
+		again, err := got.AppendBinary(nil)
+		require.NoError(rt, err)
+		want, err := later.AppendBinary(nil)
+		require.NoError(rt, err)
+		require.Equal(rt, want, again)
+	})
+}
+
+// TestFoldBytesOfAllPayloads: no payload is one that cannot be written, wherever it stands.
+func TestFoldBytesOfAllPayloads(t *testing.T) {
+	f := new(session.Fold)
+	for i, d := range sessiontest.Payloads() {
+		f.Apply(&event.Event{Seq: int64(i + 1), ID: "c1", TurnID: "t", RunID: "r", Agent: "a", Time: time.Unix(int64(i), 0).UTC(), Data: d})
+		sameFold(t, f, restored(t, f), d.EventType())
+	}
+}
+
+// TestFoldBytesHaveEverything names what a fold keeps. A field that is added must be in its bytes,
+// or follow from them, and the form gets a new number.
+func TestFoldBytesHaveEverything(t *testing.T) {
+	fields := func(v any) (names []string) {
+		for i := range reflect.TypeOf(v).NumField() {
+			names = append(names, reflect.TypeOf(v).Field(i).Name)
+		}
+		return names
+	}
+	for _, c := range []struct {
+		of   any
+		want string
+	}{
+		{session.Fold{}, "Seq Turn Latest before conversation inner inside over free state spent time timedAt remote"},
+		{session.Turn{}, "ID UserRunID First Started Transfers ModelCalls ToolCalls User"},
+		{session.Scope{}, "Active LastEnd Run Input root first opener node handed given pairs began"},
+		{session.Run{}, "ID Agent Path TurnID AgentID Since Start Before Open Finish Target Answers Pending TakesUp Said Transfer"},
+		{session.Call{}, "ID Name RunID Made Number Relay Resolved Asks at"},
+		{session.Opened{}, "Scope First Agent Input Over Canceled call"},
+		{session.Spent{}, "Agent Model Session Turn"},
+		{session.Use{}, "Answers Reported Usage"},
+		{session.Times{}, "Session Turn Agents"},
+		{session.AgentTime{}, "Agent Session"},
+		{session.Remote{}, "RemoteTask Scope Agent Path RunID TurnID Since First Way"},
+		{session.Hosted{}, "Agent Inner"},
+	} {
+		require.Equal(t, strings.Fields(c.want), fields(c.of), "%T", c.of)
+	}
+}
+
+// TestFoldBytesLeaveOutLongWords: what the user said may hold images, and is in the log.
+func TestFoldBytesLeaveOutLongWords(t *testing.T) {
+	long := user("t1")
+	long.Data = &event.User{Content: llm.Content{Text: strings.Repeat("a", 1<<20)}}
+	f := foldOf(long, run{"t1", "r", "a", ""}.start())
+	data, err := f.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Less(t, len(data), 1<<10)
+	got := new(session.Fold)
+	require.NoError(t, got.UnmarshalBinary(data))
+	require.Nil(t, got.Turn.User)
+	require.EqualValues(t, 1, got.Turn.First)
+	got.Turn.User = f.Turn.User
+	sameFold(t, f, got, "with the user's words")
+}
+
+// TestFoldBytesThatAreNone: damaged bytes are an error, or a fold that goes on.
+func TestFoldBytesThatAreNone(t *testing.T) {
+	r := run{"t1", "r1", "a", ""}
+	f := foldOf(join(user("t1"), r.start(), r.call("c1", "x"), r.state("k", "v"), r.usage(), r.hand("b"), run{"t1", "r2", "b", ""}.start(), run{"t1", "r3", "c", "c1"}.start())...)
+	data, err := f.AppendBinary([]byte("before"))
+	require.NoError(t, err)
+	data = data[len("before"):]
+	for i := range data {
+		got := new(session.Fold)
+		require.Error(t, got.UnmarshalBinary(data[:i]))
+		sameFold(t, new(session.Fold), got, "a fold that could not be read")
+		for _, c := range []byte{0, 1, 0x7f, 0x80, 0xff, data[i] + 1} {
+			usable(slices.Concat(data[:i], []byte{c}, data[i+1:]))
+		}
+	}
+	require.Error(t, new(session.Fold).UnmarshalBinary(append(data, 0)))
+}
+
+// usable calls everything of a fold that was read from any bytes.
+func usable(data []byte) {
+	f := new(session.Fold)
+	if f.UnmarshalBinary(data) != nil {
+		return
+	}
+	look := func() {
+		f.Unfinished()
+		f.Waits()
+		f.Paused()
+		f.Remote()
+		f.Times()
+		f.Spent()
+		f.States()
+		for _, q := range f.Questions() {
+			_ = q.Kind
+		}
+		for _, name := range append(f.Inner(), f.Open()...) {
+			f.GoesOn(name)
+			s := f.Scope(name)
+			s.LastNode()
+			s.Run.Opens(func(id string) { f.Opened(id) })
+			if t := s.Handed(); t != nil {
+				_ = t.To
+			}
+		}
+	}
+	look()
+	if f.Seq > 1<<40 {
+		return
+	}
+	for i, d := range sessiontest.Payloads() {
+		for j, scope := range append([]string{""}, f.Inner()...) {
+			if j > 8 {
+				break
+			}
+			f.Apply(&event.Event{Seq: f.Seq + 1, ID: "c1", TurnID: f.Turn.ID, RunID: f.Scope(scope).Run.ID, Scope: scope, Agent: "a", Time: time.Unix(int64(i), 0), Data: d})
+		}
+		look()
+	}
+	if _, err := f.AppendBinary(nil); err != nil {
+		panic(err)
+	}
+}
+
+func FuzzFoldBytes(f *testing.F) {
+	r := run{"t1", "r1", "a", ""}
+	for _, log := range [][]*event.Event{nil, {user("t1")}, join(user("t1"), r.start(), r.call("c1", "x"), r.state("k", 1.5), r.usage(), r.hand("b"), run{"t1", "r3", "c", "c1"}.start())} {
+		data, err := foldOf(log...).AppendBinary(nil)
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { usable(data) })
+}

@@ -1,0 +1,70 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Snapshot is a part of something that follows from a session's log, stored beside it so that it
+// need not be made from the log again. The log alone decides: who reads a snapshot checks that it
+// belongs to the log, and makes anew what does not. Deleting snapshots changes nothing but time.
+type Snapshot struct {
+	// Name says of what it is, such as "session". Part orders the parts of one thing: a list that
+	// grows is stored as what came since the last part.
+	Name string
+	Part int64
+	// Seq is the position of the log that it was made at.
+	Seq int64
+	// Data are bytes of a form of its own, checksums included.
+	Data string
+}
+
+// Snapshots is implemented by stores that keep snapshots. They are deleted with their session, and
+// forks have none of their parent's. [SnapshotsOf] finds them behind stores that wrap others.
+type Snapshots interface {
+	// PutSnapshots stores parts, each in place of the parts of its name from its Part on: all or
+	// none. It returns an error that is [agent.ErrConflict] when the lease is no longer the current
+	// one or the log is not at the Seq of a part yet. It need not wait for the disk: a crash of the
+	// system may cost the parts, or leave older ones.
+	PutSnapshots(ctx context.Context, key Key, lease Lease, parts ...Snapshot) error
+	// Snapshots returns the parts of a name in their order, none if there are none.
+	Snapshots(ctx context.Context, key Key, name string) ([]Snapshot, error)
+}
+
+// SnapshotsOf returns the snapshots of a store, or those of the nearest store that it wraps, nil if it keeps
+// none. A store that wraps another one and leaves its sessions as they are implements Unwrap() Store.
+func SnapshotsOf(store Store) Snapshots {
+	for store != nil {
+		if m, ok := store.(*Memory); ok && !m.keeps {
+			return nil
+		}
+		if s, ok := store.(Snapshots); ok {
+			return s
+		}
+		w, ok := store.(interface{ Unwrap() Store })
+		if !ok {
+			break
+		}
+		store = w.Unwrap()
+	}
+	return nil
+}
+
+// CheckSnapshots reports why parts cannot be stored: a name that is empty or longer than 255 bytes, or a
+// number that is negative. Stores call it before they write anything. The error is [agent.ErrBadInput].
+func CheckSnapshots(key Key, parts []Snapshot) error {
+	for _, p := range parts {
+		if p.Name == "" || len(p.Name) > 255 || p.Part < 0 || p.Seq < 0 {
+			return fmt.Errorf("session %s: part %d of the snapshot %.80q at %d: names are 1 to 255 bytes, and no number is negative: %w", key, p.Part, p.Name, p.Seq, agent.ErrBadInput)
+		}
+	}
+	return nil
+}
+
+// SnapshotTooNew returns the error of a store that was given a snapshot of events that its log has not. It
+// is [agent.ErrConflict].
+func SnapshotTooNew(key Key, seq int64) error {
+	return fmt.Errorf("session %s: a snapshot of a later position than %d, where the log is: %w", key, seq, agent.ErrConflict)
+}
