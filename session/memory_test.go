@@ -10,6 +10,6 @@ import (
 func TestMemory(t *testing.T) {
 	clock := sessiontest.NewClock()
 	sessiontest.Run(t, func(*testing.T) session.Store {
-		return session.NewMemory(session.WithClock(clock.Now))
+		return session.NewMemory(session.WithClock(clock.Now), session.KeepSnapshots())
 	}, sessiontest.WithAdvance(clock.Advance))
 }

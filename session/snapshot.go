@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 )
@@ -11,7 +13,7 @@ import (
 // need not be made from the log again. The log alone decides: who reads a snapshot checks that it
 // belongs to the log, and makes anew what does not. Deleting snapshots changes nothing but time.
 type Snapshot struct {
-	// Name says of what it is, such as "session". Part orders the parts of one thing: a list that
+	// Name says of what it is, such as "session", in 1 to 255 printable characters of ASCII. Part orders the parts of one thing: a list that
 	// grows is stored as what came since the last part.
 	Name string
 	Part int64
@@ -24,8 +26,8 @@ type Snapshot struct {
 // Snapshots is implemented by stores that keep snapshots. They are deleted with their session, and
 // forks have none of their parent's. [SnapshotsOf] finds them behind stores that wrap others.
 type Snapshots interface {
-	// PutSnapshots stores parts, each in place of the parts of its name from its Part on: all or
-	// none. It returns an error that is [agent.ErrConflict] when the lease is no longer the current
+	// PutSnapshots stores parts, each of another name, in place of the parts of that name from its Part
+	// on: all or none. It returns an error that is [agent.ErrConflict] when the lease is no longer the current
 	// one or the log is not at the Seq of a part yet. It need not wait for the disk: a crash of the
 	// system may cost the parts, or leave older ones.
 	PutSnapshots(ctx context.Context, key Key, lease Lease, parts ...Snapshot) error
@@ -52,13 +54,22 @@ func SnapshotsOf(store Store) Snapshots {
 	return nil
 }
 
-// CheckSnapshots reports why parts cannot be stored: a name that is empty or longer than 255 bytes, or a
-// number that is negative. Stores call it before they write anything. The error is [agent.ErrBadInput].
+// CheckSnapshots reports why parts cannot be stored: two of one name, a name that is none, or a number that is
+// negative. Stores call it before they write anything. The error is [agent.ErrBadInput].
 func CheckSnapshots(key Key, parts []Snapshot) error {
-	for _, p := range parts {
-		if p.Name == "" || len(p.Name) > 255 || p.Part < 0 || p.Seq < 0 {
-			return fmt.Errorf("session %s: part %d of the snapshot %.80q at %d: names are 1 to 255 bytes, and no number is negative: %w", key, p.Part, p.Name, p.Seq, agent.ErrBadInput)
+	for i, p := range parts {
+		wrong := ""
+		switch {
+		case p.Name == "" || len(p.Name) > 255 || strings.ContainsFunc(p.Name, func(r rune) bool { return r < ' ' || r > '~' }):
+			wrong = "names are 1 to 255 printable characters of ASCII"
+		case p.Part < 0 || p.Seq < 0:
+			wrong = "no number is negative"
+		case slices.ContainsFunc(parts[:i], func(o Snapshot) bool { return o.Name == p.Name }):
+			wrong = "there is another part of this name"
+		default:
+			continue
 		}
+		return fmt.Errorf("session %s: part %d of the snapshot %.80q at %d: %s: %w", key, p.Part, p.Name, p.Seq, wrong, agent.ErrBadInput)
 	}
 	return nil
 }

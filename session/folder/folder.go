@@ -57,6 +57,9 @@ func New(dir string, store session.Store) (*Store, error) {
 	return &Store{store, abs}, nil
 }
 
+// Unwrap returns the store that keeps the logs.
+func (s *Store) Unwrap() session.Store { return s.underlying }
+
 // of returns the folder of a session. A key may have any bytes, and be longer than a name.
 func (s *Store) of(key session.Key) string {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%q%q%q", key.App, key.User, key.ID)))

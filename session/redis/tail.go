@@ -140,6 +140,9 @@ func open(ctx context.Context, d *dialer, store session.Store, opts []Option) (*
 
 var errClosed = errors.New("redis: the tail is closed")
 
+// Unwrap returns the store that keeps the logs.
+func (t *Tail) Unwrap() session.Store { return t.underlying }
+
 // Close publishes what is waiting, if Redis takes it within a second, ends all
 // followers with an error and closes the store. Closing twice does nothing.
 func (t *Tail) Close() error { return t.close() }

@@ -58,6 +58,9 @@ func (s *checked) of(key session.Key, lease session.Lease) *checkedLog {
 	return l
 }
 
+// Unwrap implements what [session.SnapshotsOf] looks for.
+func (s *checked) Unwrap() session.Store { return s.Store }
+
 func (s *checked) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
 	encoded := make([][]byte, len(events))
 	for i, e := range events {

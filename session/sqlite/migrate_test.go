@@ -75,6 +75,7 @@ func sound(t testing.TB, path string) {
 	for what, query := range map[string]string{
 		"rows that refer to none":              "SELECT count(*) FROM pragma_foreign_key_check",
 		"deleted sessions without forks":       "SELECT count(*) FROM session s WHERE id IS NULL AND NOT EXISTS (SELECT 1 FROM session f WHERE f.parent_key = s.key)",
+		"snapshots of deleted sessions":        "SELECT count(*) FROM snapshot o JOIN session s ON s.key = o.session WHERE s.id IS NULL",
 		"forks that hang too low":              "SELECT count(*) FROM session f JOIN session p ON p.key = f.parent_key WHERE p.parent_key IS NOT NULL AND f.parent_seq <= p.parent_seq",
 		"events behind the end or in the past": "SELECT count(*) FROM log e JOIN session s ON s.key = e.session WHERE s.id IS NOT NULL AND (e.seq > s.seq OR e.seq <= coalesce(s.parent_seq, 0))",
 		"sessions without all of their events": "SELECT count(*) FROM session s WHERE id IS NOT NULL AND (SELECT count(*) FROM log WHERE session = key) <> seq - coalesce(parent_seq, 0)",

@@ -94,6 +94,9 @@ func New(store session.Store, opts ...Option) (*Tail, error) {
 
 var errClosed = errors.New("tail: the tail is closed")
 
+// Unwrap returns the store that keeps the logs.
+func (t *Tail) Unwrap() session.Store { return t.underlying }
+
 // Close ends all followers with an error and closes the store. Closing twice does
 // nothing.
 func (t *Tail) Close() error { return t.close() }

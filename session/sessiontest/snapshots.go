@@ -1,0 +1,207 @@
+package sessiontest
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
+)
+
+// snapshots returns those of the store, or skips the test if it keeps none.
+func (f *fixture) snapshots() session.Snapshots {
+	f.Helper()
+	s := session.SnapshotsOf(f.store)
+	if s == nil {
+		f.Skip("the store keeps no snapshots")
+	}
+	return s
+}
+
+// parts are the parts of a name, each as its number and its data.
+func (f *fixture) parts(key session.Key, name string) []session.Snapshot {
+	f.Helper()
+	found, err := session.SnapshotsOf(f.store).Snapshots(f.Context(), key, name)
+	require.NoError(f, err)
+	return found
+}
+
+func part(name string, n, seq int64, data string) session.Snapshot {
+	return session.Snapshot{Name: name, Part: n, Seq: seq, Data: data}
+}
+
+// snap stores parts in a turn of its own.
+func (f *fixture) snap(key session.Key, parts ...session.Snapshot) {
+	f.Helper()
+	lease := f.acquire(key)
+	require.NoError(f, f.snapshots().PutSnapshots(f.Context(), key, lease, parts...))
+	f.release(key, lease)
+}
+
+var snapshotTests = []test{
+	{"parts come back as they were", func(f *fixture) {
+		f.snapshots()
+		f.write(f.key, text("a"), text("b"))
+		require.Empty(f, f.parts(f.key, "x"))
+		bytes := make([]byte, 0, 256)
+		for i := range 256 {
+			bytes = append(bytes, byte(i))
+		}
+		data := string(bytes)
+		f.snap(f.key, part("x", 0, 1, data), part("y \"q\"", 7, 2, ""))
+		f.snap(f.key, part("x", 3, 2, strings.Repeat(data, 8<<10)))
+		f.snap(f.key)
+		require.Equal(f, []session.Snapshot{part("x", 0, 1, data), part("x", 3, 2, strings.Repeat(data, 8<<10))}, f.parts(f.key, "x"))
+		require.Equal(f, []session.Snapshot{part("y \"q\"", 7, 2, "")}, f.parts(f.key, "y \"q\""))
+		require.Empty(f, f.parts(f.key, "X"))
+		require.Empty(f, f.parts(f.another("s2"), "x"))
+		require.Equal(f, []string{"a", "b"}, f.contents(f.key), "the log is as it was")
+	}},
+	{"a part takes the place of those from its number on", func(f *fixture) {
+		f.snapshots()
+		f.write(f.key, text("a"))
+		for _, n := range []int64{0, 10, 20, 30} {
+			f.snap(f.key, part("x", n, 1, "first"), part("other", n, 1, "o"))
+		}
+		f.snap(f.key, part("x", 15, 1, "second"))
+		require.Equal(f, []session.Snapshot{part("x", 0, 1, "first"), part("x", 10, 1, "first"), part("x", 15, 1, "second")}, f.parts(f.key, "x"))
+		f.snap(f.key, part("x", 10, 1, "third"))
+		require.Equal(f, []session.Snapshot{part("x", 0, 1, "first"), part("x", 10, 1, "third")}, f.parts(f.key, "x"))
+		f.snap(f.key, part("x", 0, 0, "fourth"))
+		require.Equal(f, []session.Snapshot{part("x", 0, 0, "fourth")}, f.parts(f.key, "x"))
+		require.Len(f, f.parts(f.key, "other"), 4)
+	}},
+	{"what is no snapshot", func(f *fixture) {
+		s := f.snapshots()
+		f.write(f.key, text("a"))
+		lease := f.acquire(f.key)
+		for _, parts := range [][]session.Snapshot{
+			{part("", 0, 1, "x")}, {part("n\x00", 0, 1, "x")}, {part("ü", 0, 1, "x")}, {part(strings.Repeat("n", 256), 0, 1, "x")},
+			{part("n", -1, 1, "x")}, {part("n", 0, -1, "x")}, {part("n", 0, 1, "x"), part("n", 1, 1, "x")}} {
+			require.ErrorIs(f, s.PutSnapshots(f.Context(), f.key, lease, parts...), agent.ErrBadInput)
+		}
+		require.ErrorIs(f, s.PutSnapshots(f.Context(), f.key, lease, part("m", 0, 1, "x"), part("n", 0, 2, "x")), agent.ErrConflict, "later than the log")
+		require.Empty(f, f.parts(f.key, "m"), "all or none")
+		require.Empty(f, f.parts(f.key, "n"))
+	}},
+	{"snapshots need the lease", func(f *fixture) {
+		s := f.snapshots()
+		stale := f.acquire(f.key)
+		f.append(f.key, 0, stale, text("a"))
+		refused := func(lease session.Lease) {
+			f.Helper()
+			require.ErrorIs(f, s.PutSnapshots(f.Context(), f.key, lease, part("x", 0, 1, "x")), agent.ErrConflict)
+			require.Empty(f, f.parts(f.key, "x"))
+		}
+		refused(session.Lease{})
+		f.release(f.key, stale)
+		refused(stale)
+		f.acquire(f.key)
+		refused(stale)
+		require.ErrorIs(f, s.PutSnapshots(f.Context(), f.another("s2"), stale, part("x", 0, 0, "x")), agent.ErrConflict)
+	}},
+	{"a lease that was taken over stores no snapshot", func(f *fixture) {
+		s := f.snapshots()
+		stale := f.acquire(f.key)
+		f.append(f.key, 0, stale, text("a"))
+		f.pass(session.LeaseTTL + time.Second)
+		lease := f.acquire(f.key)
+		require.ErrorIs(f, s.PutSnapshots(f.Context(), f.key, stale, part("x", 0, 1, "x")), agent.ErrConflict)
+		require.NoError(f, s.PutSnapshots(f.Context(), f.key, lease, part("x", 0, 1, "x")))
+	}},
+	{"snapshots go with their session", func(f *fixture) {
+		f.snapshots()
+		f.write(f.key, text("a"))
+		f.snap(f.key, part("x", 0, 1, "old"), part("y", 2, 1, "old"))
+		require.NoError(f, f.store.Delete(f.Context(), f.key))
+		require.Empty(f, f.parts(f.key, "x"))
+		f.write(f.key, text("anew"))
+		require.Empty(f, f.parts(f.key, "x"))
+		require.Empty(f, f.parts(f.key, "y"))
+		f.snap(f.key, part("x", 0, 1, "new"))
+		require.Equal(f, []session.Snapshot{part("x", 0, 1, "new")}, f.parts(f.key, "x"))
+	}},
+	{"a fork has none of its parent's, and keeps its own", func(f *fixture) {
+		f.snapshots()
+		f.write(f.key, text("a"), text("b"))
+		f.snap(f.key, part("x", 0, 2, "parent's"))
+		fork := f.another("fork")
+		require.NoError(f, f.store.Fork(f.Context(), f.key, 1, fork))
+		require.Empty(f, f.parts(fork, "x"))
+		f.snap(fork, part("x", 0, 1, "its own"))
+		require.NoError(f, f.store.Delete(f.Context(), f.key))
+		require.Empty(f, f.parts(f.key, "x"))
+		require.Equal(f, []session.Snapshot{part("x", 0, 1, "its own")}, f.parts(fork, "x"))
+		require.Equal(f, []string{"a"}, f.contents(fork))
+	}},
+	{"readers and writers of snapshots at once", func(f *fixture) {
+		s := f.snapshots()
+		f.write(f.key, text("a"))
+		lease := f.acquire(f.key)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 20 {
+					last := int64(-1)
+					found, err := s.Snapshots(f.Context(), f.key, "x")
+					if err != nil {
+						f.Error(err)
+					}
+					for _, p := range found {
+						if p.Part <= last || p.Data != strings.Repeat("x", int(p.Part)) {
+							f.Errorf("part %d has %d bytes, after %d", p.Part, len(p.Data), last)
+						}
+						last = p.Part
+					}
+				}
+			})
+		}
+		for n := range int64(60) {
+			n = n * 7 % 20
+			require.NoError(f, s.PutSnapshots(f.Context(), f.key, lease, part("x", n, 1, strings.Repeat("x", int(n)))))
+		}
+		wg.Wait()
+	}},
+	{"snapshots last", func(f *fixture) {
+		f.snapshots()
+		if f.reopen == nil {
+			f.Skip("needs the option WithReopen")
+		}
+		f.write(f.key, text("a"))
+		f.snap(f.key, part("x", 0, 1, "kept"))
+		f.store = f.mustOpen(f.reopen(f.T, f.store))
+		require.Equal(f, []session.Snapshot{part("x", 0, 1, "kept")}, f.parts(f.key, "x"))
+	}},
+	{"a peer sees snapshots", func(f *fixture) {
+		f.snapshots()
+		if f.peer == nil {
+			f.Skip("needs the option WithPeer")
+		}
+		f.write(f.key, text("a"))
+		f.snap(f.key, part("x", 0, 1, "of one"))
+		peer := f.mustOpen(f.peer(f.T, f.store))
+		found, err := session.SnapshotsOf(peer).Snapshots(f.Context(), f.key, "x")
+		require.NoError(f, err)
+		require.Equal(f, []session.Snapshot{part("x", 0, 1, "of one")}, found)
+		lease, err := peer.Acquire(f.Context(), f.key, session.Self())
+		require.NoError(f, err)
+		require.NoError(f, session.SnapshotsOf(peer).PutSnapshots(f.Context(), f.key, lease, part("x", 0, 1, "of the other")))
+		require.NoError(f, peer.Release(f.Context(), f.key, lease))
+		require.Equal(f, []session.Snapshot{part("x", 0, 1, "of the other")}, f.parts(f.key, "x"))
+	}},
+	{"appends go on beside snapshots", func(f *fixture) {
+		s := f.snapshots()
+		lease := f.acquire(f.key)
+		for n := range int64(20) {
+			f.append(f.key, n, lease, []event.Data{text("a")}...)
+			require.NoError(f, s.PutSnapshots(f.Context(), f.key, lease, part("x", n, n+1, "x")))
+		}
+		f.release(f.key, lease)
+		require.Len(f, f.parts(f.key, "x"), 20)
+		require.Len(f, f.contents(f.key), 20)
+	}},
+}

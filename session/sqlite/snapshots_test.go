@@ -1,0 +1,35 @@
+package sqlite_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+// TestSnapshotsOfDeletedSessions: what a session's snapshots say goes with its name, also if forks keep
+// its row, and if a program that knows nothing of snapshots deletes it.
+func TestSnapshotsOfDeletedSessions(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		path := newFile(t)
+		s := open(t, path)
+		key := session.ID("s")
+		lease, err := s.Acquire(t.Context(), key, session.Self())
+		require.NoError(t, err)
+		require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 3)...))
+		require.NoError(t, s.PutSnapshots(t.Context(), key, lease, session.Snapshot{Name: "x", Seq: 3, Data: "secret"}))
+		require.NoError(t, s.Release(t.Context(), key, lease))
+		require.NoError(t, s.Fork(t.Context(), key, 2, session.ID("fork")))
+		require.Equal(t, "1", scalar(t, raw(t, path), "SELECT count(*) FROM snapshot"))
+		if old {
+			raw(t, path, `UPDATE session SET app = NULL, user = NULL, id = NULL, seq = 0, created = NULL, updated = NULL,
+				lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE id = 's'`, "DELETE FROM event WHERE seq > 2")
+		} else {
+			require.NoError(t, s.Delete(t.Context(), key))
+		}
+		require.Equal(t, "0", scalar(t, raw(t, path), "SELECT count(*) FROM snapshot"))
+		sound(t, path)
+		require.Len(t, contents(t, s, session.ID("fork")), 2)
+	}
+}
