@@ -67,7 +67,7 @@ func (f *Fold) AppendBinary(b []byte) ([]byte, error) {
 	w.count(len(f.remote))
 	for i := range f.remote {
 		r := &f.remote[i]
-		w.payload(&r.RemoteTask, false)
+		w.payload(&r.RemoteTask)
 		w.text(r.Scope, r.Agent, r.Path, r.RunID, r.TurnID)
 		w.b = pack.Int(pack.Int(w.b, r.Since), r.First)
 		w.count(len(r.Way))
@@ -176,16 +176,11 @@ func (w *foldWriter) text(texts ...string) {
 	}
 }
 
-// payload appends the JSON of an event that has the payload; nothing instead of a long one.
-func (w *foldWriter) payload(d event.Data, orNothing bool) {
-	data, err := (&event.Event{Seq: 1, Data: d}).MarshalJSON()
-	if err != nil && w.err == nil {
+func (w *foldWriter) payload(d event.Data) {
+	var err error
+	if w.b, err = pack.Payload(w.b, d); err != nil && w.err == nil {
 		w.err = err
 	}
-	if orNothing && len(data) > longUser {
-		data = nil
-	}
-	w.b = pack.Text(w.b, data)
 }
 
 func (w *foldWriter) turn(t *Turn) {
@@ -196,7 +191,11 @@ func (w *foldWriter) turn(t *Turn) {
 		w.text("")
 		return
 	}
-	w.payload(t.User, true)
+	before := len(w.b)
+	if w.payload(t.User); len(w.b)-before > longUser {
+		w.b = w.b[:before]
+		w.text("")
+	}
 }
 
 func (w *foldWriter) scope(s *Scope) {
@@ -227,7 +226,7 @@ func (w *foldWriter) run(r *Run) {
 		w.b = pack.Int(pack.Int(pack.Int(w.b, c.Made), c.Number), c.at)
 		w.b = pack.Bool(pack.Bool(w.b, c.Resolved), c.Asks != nil)
 		if c.Asks != nil {
-			w.payload(c.Asks, false)
+			w.payload(c.Asks)
 		}
 	}
 }
@@ -246,7 +245,7 @@ func (w *foldWriter) transfer(t *event.Transfer) {
 	}
 	w.transfers = append(w.transfers, t)
 	w.count(len(w.transfers))
-	w.payload(t, false)
+	w.payload(t)
 }
 
 func (w *foldWriter) use(u *Use) {

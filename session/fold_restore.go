@@ -22,21 +22,11 @@ func (r *foldReader) require(is bool) {
 
 func (r *foldReader) duration() time.Duration { return time.Duration(r.Int64()) }
 
-// payloadOf reads a payload, nil if there is none.
-func payloadOf[T event.Data](r *foldReader) (d T) {
-	if text := r.Text(); text != "" {
-		var ok bool
-		d, ok = event.Decode(1, []byte(text)).Data.(T)
-		r.require(ok)
-	}
-	return d
-}
-
 func (r *foldReader) turn(t *Turn) {
 	t.ID, t.UserRunID = r.Text(), r.Text()
 	t.First, t.Started = r.Position(), r.Time()
 	t.Transfers, t.ModelCalls, t.ToolCalls = r.Int(), r.Int(), r.Int()
-	t.User = payloadOf[*event.User](r)
+	t.User = pack.PayloadOf[*event.User](r.Reader)
 	r.require(t.First > 0 || t.User == nil)
 }
 
@@ -65,7 +55,7 @@ func (r *foldReader) run(run *Run) {
 		c.Made, c.Number, c.at = r.Position(), r.Int(), r.Position()
 		c.Resolved = r.Bool()
 		if r.Bool() {
-			c.Asks = payloadOf[*event.Relay](r)
+			c.Asks = pack.PayloadOf[*event.Relay](r.Reader)
 		}
 		r.require(c.Relay == "" || c.Asks != nil)
 		run.Pending = append(run.Pending, c)
@@ -80,7 +70,7 @@ func (r *foldReader) transfer() *event.Transfer {
 	case n > 0 && n <= len(r.transfers):
 		return r.transfers[n-1]
 	}
-	t := payloadOf[*event.Transfer](r)
+	t := pack.PayloadOf[*event.Transfer](r.Reader)
 	r.require(t != nil && n == len(r.transfers)+1)
 	r.transfers = append(r.transfers, t)
 	return t
@@ -92,7 +82,7 @@ func (r *foldReader) use(u *Use) {
 
 func (r *foldReader) remote() Remote {
 	remote := Remote{}
-	if d := payloadOf[*event.RemoteTask](r); d != nil {
+	if d := pack.PayloadOf[*event.RemoteTask](r.Reader); d != nil {
 		remote.RemoteTask = *d
 	} else {
 		r.Fail()

@@ -41,6 +41,7 @@ type View struct {
 	said    exchanges
 	entered bool          // the input of the scope was seen
 	outside []*agent.Node // the roots of the trees whose agents talk around the scope
+	kept    kept
 }
 
 // answer is what an agent's model said at once, with the results so far. It

@@ -3,7 +3,7 @@
 // itself, such as what follows from a log. A [Reader] trusts none of them: it never panics, and
 // what it makes room for is never more than the bytes that are left.
 //
-// It imports nothing of this repository.
+// It imports event, for payloads.
 package pack
 
 import (
