@@ -243,7 +243,7 @@ func TestSnapshotsThatAreNone(t *testing.T) {
 
 	// A gap, and parts of two generations.
 	for i := range 40 {
-		v.Apply(&event.Event{Seq: v.Seq() + 1, Agent: "user", Data: &event.User{Content: llm.Content{Text: fmt.Sprint("words ", i)}}})
+		v.Apply(&event.Event{Seq: v.Seq() + 1, Agent: "user", Data: &event.User{Content: llm.Content{Text: strings.Repeat("words ", 1000-20*i)}}})
 		if i%10 == 0 {
 			s.put(t, v, i == 0)
 		}
