@@ -16,10 +16,12 @@ type warm struct {
 	key   session.Key
 	fold  session.Fold
 	memos memos
-	calls map[string]struct{} // the ids of all tool calls
-	born  int64               // the incarnation of the session, 0 if no lease was seen yet
-	files files               // that the log names
-	last  string              // the id of the log's last event
+	calls callIDs        // of all tool calls
+	born  int64          // the incarnation of the session, 0 if no lease was seen yet
+	files files          // that the log names
+	last  string         // the id of the log's last event
+	kept  keptAt         // when it was stored beside the log
+	tail  []*event.Event // the log's last events, if they were just read
 
 	prev, next *warm // in the cache, by last use
 }
@@ -113,6 +115,7 @@ func (c *cache) put(w *warm) {
 	if c.bound <= 0 {
 		return
 	}
+	w.tail = nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if other := c.byKey[w.key]; other != nil {
@@ -142,7 +145,7 @@ func (c *cache) unlink(w *warm) {
 func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease) (*warm, error) {
 	w := r.cache.take(key)
 	if w == nil || lease != nil && (w.fold.Seq > lease.Seq || w.born != 0 && w.born != lease.Incarnation) {
-		w = &warm{key: key}
+		w = r.recall(ctx, key, lease)
 	}
 	after := w.fold.Seq
 	if lease == nil || w.born == 0 {
@@ -157,6 +160,9 @@ func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease
 		w = &warm{key: key}
 		_, err = w.load(r.store.Load(ctx, key, 0), 0)
 	}
+	if err == nil {
+		err = r.recallUser(ctx, w)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -166,10 +172,16 @@ func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease
 	return w, nil
 }
 
+// longTail is how many events are kept in memory until the end of a turn because they were just read: agents' views
+// want them, too.
+const longTail = 256
+
 // load adds the events after a position. It reports false if the last known event
 // is no longer the same; that event is checked if it comes after the position.
 func (w *warm) load(events iter.Seq2[*event.Event, error], after int64) (same bool, err error) {
 	same = after == w.fold.Seq
+	w.tail = nil
+	n := 0
 	for e, err := range events {
 		switch {
 		case err != nil:
@@ -181,6 +193,12 @@ func (w *warm) load(events iter.Seq2[*event.Event, error], after int64) (same bo
 		default:
 			same = true
 		}
+		if n++; n <= longTail {
+			w.tail = append(w.tail, e)
+		}
+	}
+	if n > longTail {
+		w.tail = nil
 	}
 	return same, nil
 }
@@ -191,7 +209,8 @@ type memos []memo
 
 type memo struct {
 	key, value any
-	used       bool // since the active agent began, in the turn under way
+	used       bool   // since the active agent began, in the turn under way
+	kept       keptAt // when it was stored beside the log
 }
 
 func (m memos) get(key any) (value any, ok bool) {
@@ -204,11 +223,11 @@ func (m memos) get(key any) (value any, ok bool) {
 	return nil, false
 }
 
-func (m *memos) put(key, value any) {
+func (m *memos) put(key, value any, kept keptAt) {
 	if *m == nil {
 		*m = make(memos, 0, 2)
 	}
-	*m = append(*m, memo{key, value, true})
+	*m = append(*m, memo{key, value, true, kept})
 }
 
 // rest notes that another agent is active now.

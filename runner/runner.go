@@ -37,6 +37,9 @@ type config struct {
 	store session.Store
 	tail  session.Tail // the store, if others can follow sessions through it
 
+	snapshots session.Snapshots // of the store, nil if it keeps none
+	every     int               // how many events come between two snapshots
+
 	limits     Limits
 	streaming  bool
 	resumeRoot bool
@@ -108,6 +111,11 @@ func WithIDs(newID func() string) Option { return func(r *Runner) { r.newID = ne
 // The default is 1024.
 func WithCache(sessions int) Option { return func(r *Runner) { r.cache = newCache(sessions) } }
 
+// WithSnapshots sets how many events come at least between two snapshots of a session, which the runner stores beside the
+// log after a turn, if the store is a session.Snapshots: then a session that is not warm need not be read from
+// the beginning. The default is 64; 0 neither stores nor reads any. Large ones come less often.
+func WithSnapshots(events int) Option { return func(r *Runner) { r.every = events } }
+
 // WithTokenCounter sets how tokens are counted before the endpoint has said how
 // many there are: in previews, and to reserve budgets. The default is
 // llm.EstimateTokens.
@@ -123,7 +131,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 		return nil, errors.New("runner: the store is nil")
 	}
 	r := &Runner{cache: newCache(1024), config: config{store: store, limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
-		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens, fileLimit: 32 << 20}}
+		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens, fileLimit: 32 << 20, every: snapshotEvery}}
 	r.tail, _ = store.(session.Tail)
 	for i, o := range opts {
 		if o == nil {
@@ -139,6 +147,12 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	}
 	if r.limits.Transfers < 0 || r.limits.ModelCalls < 0 || r.limits.ToolCalls < 0 || r.limits.Steps < 0 || r.limits.Time < 0 {
 		return nil, errors.New("runner: a limit is negative; 0 switches it off")
+	}
+	if r.every < 0 {
+		return nil, errors.New("runner: snapshots come after a number of events that is negative; 0 stores none")
+	}
+	if r.every > 0 {
+		r.snapshots = session.SnapshotsOf(store)
 	}
 	if r.fileLimit <= 0 {
 		return nil, errors.New("runner: the limit of files is not positive")

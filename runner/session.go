@@ -18,10 +18,7 @@ func (w *warm) apply(e *event.Event) {
 	w.last = e.ID
 	switch d := e.Data.(type) {
 	case *event.ToolCall:
-		if w.calls == nil {
-			w.calls = make(map[string]struct{})
-		}
-		w.calls[e.ID] = struct{}{}
+		w.calls.add(e.ID)
 	case *event.File:
 		w.files.add(d, 0)
 	case *event.User:
@@ -44,13 +41,13 @@ func (t *turn) Seq() int64 {
 func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		t.mu.Lock()
-		log, seq := t.log, t.w.fold.Seq
+		log, read, seq := t.log, t.read, t.w.fold.Seq
 		t.mu.Unlock()
 		if after >= seq {
 			return
 		}
 		first := seq - int64(len(log))
-		if after < first && !t.earlier(ctx, after, first, yield) {
+		if after < first && !t.earlier(ctx, after, first, read, yield) {
 			return
 		}
 		for _, e := range log[max(0, len(log)-int(seq-after)):] {
@@ -61,14 +58,23 @@ func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, 
 	}
 }
 
-// earlier yields the events between two positions, the second included, from
-// the store. It reports whether to go on.
-func (t *turn) earlier(ctx context.Context, after, until int64, yield func(*event.Event, error) bool) bool {
-	for e, err := range t.r.store.Load(ctx, t.w.key, after) {
-		if err == nil && e.Seq > until {
-			break
+// earlier yields the events between two positions, the second included, from the store, but for those
+// that were just read. It reports whether to go on.
+func (t *turn) earlier(ctx context.Context, after, until int64, read []*event.Event, yield func(*event.Event, error) bool) bool {
+	until -= int64(len(read))
+	if after < until {
+		for e, err := range t.r.store.Load(ctx, t.w.key, after) {
+			if err == nil && e.Seq > until {
+				break
+			}
+			if !yield(e, err) || err != nil {
+				return false
+			}
 		}
-		if !yield(e, err) || err != nil {
+		after = until
+	}
+	for _, e := range read[after-until:] {
+		if !yield(e, nil) {
 			return false
 		}
 	}
@@ -103,12 +109,13 @@ func (t *turn) Memo(key any, create func() any) any {
 		return v
 	}
 	v = create() // it may look at the session
+	kept := t.restored(v)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if other, ok := t.w.memos.get(key); ok {
 		return other
 	}
-	t.w.memos.put(key, v)
+	t.w.memos.put(key, v, kept)
 	return v
 }
 

@@ -30,6 +30,7 @@ type turn struct {
 	mu     sync.Mutex // guards what follows, and the warm session
 	w      *warm
 	log    []*event.Event   // what this turn has stored
+	read   []*event.Event   // what comes before it, as far as it was just read
 	room   [16]*event.Event // for a short log
 	ids    idPool
 	named  []*event.Event    // calls of inner scopes that were given ids and are not stored yet
@@ -114,6 +115,7 @@ func (t *turn) take(key session.Key) (err error) {
 	}
 	defer c.leave(key)
 	if t.w, err = t.r.warm(t.ctx, key, &t.lease); err == nil {
+		t.read, t.w.tail = t.w.tail, nil
 		c.has(key, t)
 	}
 	return err
@@ -124,6 +126,7 @@ func (t *turn) take(key session.Key) (err error) {
 // now on, and not what the next turn does with this one.
 func (t *turn) leave() {
 	t.warmViews()
+	t.keepSnapshots()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, c := t.w, t.r.cache
@@ -407,7 +410,7 @@ func (t *turn) identify(e *event.Event, scope string, before []*event.Event) {
 }
 
 func (t *turn) name(e *event.Event, before []*event.Event) {
-	_, taken := t.w.calls[e.ID]
+	taken := t.w.calls.has(e.ID, t.recallCalls)
 	for _, other := range t.named {
 		taken = taken || other != e && other.ID == e.ID
 	}
