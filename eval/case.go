@@ -1,0 +1,54 @@
+package eval
+
+import "time"
+
+// Case is a conversation with what is expected of it. Each is played in a session of its own.
+type Case struct {
+	Name string
+	Note string // for people
+	// Tags choose cases, as "held" or "de".
+	Tags []string
+	// File and Line say where the case begins; they are empty if it is made in Go.
+	File string
+	Line int
+	// State is that of the session before the first turn.
+	State map[string]any
+	Turns []Turn
+	// Max bounds the case as a whole.
+	Max Max
+}
+
+// Turn is something that a user says, and what is expected until somebody has answered.
+type Turn struct {
+	User     string
+	Metadata map[string]any
+	Line     int
+	Expect   Expect
+}
+
+// Expect is what a turn is compared with. What is empty is not looked at.
+type Expect struct {
+	// Path is who has the conversation in this turn, from the one who had it before: each
+	// step has the names that are right there. An empty step, written as …, stands for any agents, or none.
+	Path [][]string
+	// Answers are the agents of whom one says the last words.
+	Answers []string
+	// Tools are called, in whatever order; NoTools are not.
+	Tools, NoTools []string
+	// Says are parts of what the user is told, in whatever case; one between slashes is a regular
+	// expression. SaysNot are not part of it.
+	Says, SaysNot []string
+	// Judge is a statement about the answer which a second model must find to be true. It is
+	// looked at only if there is a judge.
+	Judge string
+	Max   Max
+}
+
+// Max bounds what a turn or a case may use. Zero values bound nothing.
+type Max struct {
+	Transfers  int // of the conversation, those of routers left out
+	ModelCalls int
+	Tokens     int
+	Cost       float64 // in the currency of the prices
+	Time       time.Duration
+}

@@ -1,0 +1,89 @@
+package eval
+
+import (
+	"time"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Report is what came of all cases. Its JSON form is a baseline for later ones.
+type Report struct {
+	Cases    int       `json:"cases"`
+	Repeat   int       `json:"repeat"`
+	Subjects []Results `json:"subjects"`
+}
+
+// Results are those of one tree, or of one tree with one model.
+type Results struct {
+	Subject  string    `json:"subject"`
+	Outcomes []Outcome `json:"outcomes"` // in the order of the cases; of one case the repetitions in order
+}
+
+// Outcome is what came of a case that was played once.
+type Outcome struct {
+	Case   string        `json:"case"`
+	File   string        `json:"file,omitempty"`
+	Line   int           `json:"line,omitempty"`
+	Tags   []string      `json:"tags,omitempty"`
+	Repeat int           `json:"repeat"` // from 1
+	Turns  []TurnOutcome `json:"turns"`  // as far as it came
+	// Differences are those of the case as a whole, as from its Max.
+	Differences []Difference `json:"differences,omitempty"`
+}
+
+// TurnOutcome is what came of a turn.
+type TurnOutcome struct {
+	User string `json:"user"`
+	Line int    `json:"line,omitempty"`
+	// Expected is the path that was expected, as a file of cases has it.
+	Expected string   `json:"expected,omitempty"`
+	Path     []string `json:"path"`              // who had the conversation
+	Answered string   `json:"answered"`          // who said the last words, "" if nobody
+	Tools    []string `json:"tools,omitempty"`   // that were called, but for transfers
+	Said     string   `json:"said"`              // all words that the user was told
+	Verdict  *Verdict `json:"verdict,omitempty"` // of the judge
+
+	Decisions  []Decision    `json:"decisions,omitempty"`
+	Transfers  int           `json:"transfers"`
+	ModelCalls int           `json:"modelCalls"`
+	Usage      llm.Usage     `json:"usage"`
+	Cost       *float64      `json:"cost"` // nil if a model has no price
+	Took       time.Duration `json:"took"` // in nanoseconds
+	// Error is the code of what ended the turn, as in the log.
+	Error string `json:"error,omitempty"`
+
+	Differences []Difference `json:"differences,omitempty"`
+}
+
+// Decision is one of an agent that had the conversation: whom it handed it to, and who was right.
+type Decision struct {
+	From     string `json:"from"`
+	Expected string `json:"expected"` // the same as From if it was to answer itself
+	Chosen   string `json:"chosen"`
+}
+
+// Verdict is what a judge said of an answer.
+type Verdict struct {
+	True bool   `json:"true"`
+	Why  string `json:"why,omitempty"`
+}
+
+// Difference is something that is not as expected.
+type Difference struct {
+	// Kind is path, answers, tools, says, judge, max or error.
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// OK reports whether all is as expected.
+func (o *Outcome) OK() bool {
+	if len(o.Differences) > 0 {
+		return false
+	}
+	for i := range o.Turns {
+		if len(o.Turns[i].Differences) > 0 {
+			return false
+		}
+	}
+	return true
+}
