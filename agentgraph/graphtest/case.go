@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/internal/confined"
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
@@ -72,27 +73,28 @@ type ExpectError struct {
 // errors, which are an [*Error] with all problems, those of graphs among them, and a
 // case's graphFile is relative to its folder.
 func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
-	r := &reader{file: file, load: []agentgraph.Option{agentgraph.WithAnyRef()}}
+	r := newReader(file)
+	r.load = []agentgraph.Option{agentgraph.WithAnyRef()}
 	if err := option.Apply(r, opts); err != nil {
 		return nil, fmt.Errorf("graphtest: %w", err)
 	}
 	var cases []Case
 	lines := map[string]int{} // of names
-	docs := r.documents(data)
+	docs := r.Documents(data, agentgraph.MaxFile)
 	for _, doc := range docs {
-		body := r.parse(doc)
+		body := r.Parse(doc)
 		if isNull(body) {
 			continue
 		}
 		c := r.testCase(body)
 		if first := lines[c.Name]; c.Name != "" && first > 0 {
-			r.add(c.Line, "the name %q stands on line %d already", short(c.Name, 60), first)
+			r.Add(c.Line, "the name %q stands on line %d already", short(c.Name, 60), first)
 		}
 		lines[c.Name] = c.Line
 		cases = append(cases, c)
 	}
 	if len(cases) == 0 && len(r.problems) == 0 {
-		r.add(1, "the file holds no case: a case has name, graph, input, mock and expect, and a line with --- stands between two of them")
+		r.Add(1, "the file holds no case: a case has name, graph, input, mock and expect, and a line with --- stands between two of them")
 	}
 	if err := asError(r.problems); err != nil {
 		return nil, err
@@ -112,48 +114,48 @@ func LoadCaseFile(path string, opts ...LoadOption) ([]Case, error) {
 
 func (r *reader) testCase(body yamldoc.Node) Case {
 	c := Case{File: r.file, Line: body.Line()}
-	f := r.fields(body, "a case", nil, "name", "note", "graph", "graphFile", "input", "mock", "approve", "deny", "expect", "code", "where")
+	f := r.Fields(body, "a case", nil, "name", "note", "graph", "graphFile", "input", "mock", "approve", "deny", "expect", "code", "where")
 	if f["name"] != nil {
-		c.Name = r.text(f["name"])
+		c.Name = r.Text(f["name"])
 	} else if body.Kind() == yamldoc.Mapping {
-		r.add(c.Line, "the case has no name")
+		r.Add(c.Line, "the case has no name")
 	}
 	if n := f["note"]; n != nil {
-		c.Note = r.maybe(n)
+		c.Note = r.Maybe(n)
 	}
 	if f["code"] != nil {
 		r.refused(&c, f)
 		return c
 	}
 	if f["where"] != nil {
-		r.add(f["where"].line, "where goes with code: the code of a problem, and its path in the graph")
+		r.Add(f["where"].Line, "where goes with code: the code of a problem, and its path in the graph")
 	}
 	if f["input"] != nil {
-		c.Input = r.any(f["input"].value, 0)
+		c.Input = r.Any(f["input"].Value)
 	}
-	if f["mock"] != nil && !isNull(f["mock"].value) {
+	if f["mock"] != nil && !isNull(f["mock"].Value) {
 		c.Mocks = r.mocks(f["mock"])
 	}
 	for key, to := range map[string]*[]string{"approve": &c.Approve, "deny": &c.Deny} {
 		if f[key] != nil {
-			*to = r.texts(f[key])
+			*to = r.Texts(f[key])
 		}
 	}
 	if f["expect"] != nil {
 		c.Expect = r.expect(f["expect"])
 	} else if body.Kind() == yamldoc.Mapping {
-		r.add(c.Line, "expect is missing: without it nothing is checked")
+		r.Add(c.Line, "expect is missing: without it nothing is checked")
 	}
 	switch {
 	case f["graph"] != nil && f["graphFile"] != nil:
-		r.add(f["graphFile"].line, "graph and graphFile exclude each other")
+		r.Add(f["graphFile"].Line, "graph and graphFile exclude each other")
 	case f["graph"] != nil:
 		c.Graph = r.graph(f["graph"])
 	case f["graphFile"] != nil:
 		c.Graph = r.graphFile(f["graphFile"])
 	default:
 		if body.Kind() == yamldoc.Mapping {
-			r.add(c.Line, "the case has no graph: give its text as graph, or its file as graphFile")
+			r.Add(c.Line, "the case has no graph: give its text as graph, or its file as graphFile")
 		}
 	}
 	if c.Graph != nil {
@@ -165,11 +167,11 @@ func (r *reader) testCase(body yamldoc.Node) Case {
 // graph loads a graph that is written in a case. The lines of its problems are
 // those of the case's file.
 func (r *reader) graph(p *pair) *agentgraph.Graph {
-	if p.value.Kind() == yamldoc.Mapping {
-		r.add(p.line, "graph must be a text: put | behind graph: and indent what follows, or name a file with graphFile")
+	if p.Value.Kind() == yamldoc.Mapping {
+		r.Add(p.Line, "graph must be a text: put | behind graph: and indent what follows, or name a file with graphFile")
 		return nil
 	}
-	text := r.text(p)
+	text := r.Text(p)
 	if text == "" {
 		return nil
 	}
@@ -178,19 +180,19 @@ func (r *reader) graph(p *pair) *agentgraph.Graph {
 		return g
 	}
 	for _, problem := range agentgraph.Problems(err) {
-		line, where := p.value.Line(), ""
-		if p.value.Block() == "|" {
+		line, where := p.Value.Line(), ""
+		if p.Value.Block() == "|" {
 			line += problem.Line
 		} else {
 			where = fmt.Sprintf("line %d of ", problem.Line)
 		}
-		r.add(line, "%sthe graph: %s", where, problem)
+		r.Add(line, "%sthe graph: %s", where, problem)
 	}
 	return nil
 }
 
 func (r *reader) graphFile(p *pair) *agentgraph.Graph {
-	name := r.text(p)
+	name := r.Text(p)
 	if name == "" {
 		return nil
 	}
@@ -203,12 +205,12 @@ func (r *reader) graphFile(p *pair) *agentgraph.Graph {
 	case err == nil:
 	case errors.As(err, &bad):
 		for _, problem := range bad.Problems {
-			r.add(p.line, "the graph: %s", bad.Line(problem))
+			r.Add(p.Line, "the graph: %s", bad.Line(problem))
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		r.add(p.line, "%s: there is no such file", name)
+		r.Add(p.Line, "%s: there is no such file", name)
 	default:
-		r.add(p.line, "%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
+		r.Add(p.Line, "%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
 	}
 	return g
 }
@@ -227,20 +229,20 @@ func (r *reader) known(c *Case, f map[string]*pair) {
 	for key, names := range map[string][]string{"approve": c.Approve, "deny": c.Deny} {
 		for _, id := range names {
 			if i, ok := at[id]; !ok {
-				r.add(f[key].line, "%s: no agent of the graph has the id %q%s", key, short(id, 60), didYouMean(id, ids))
+				r.Add(f[key].Line, "%s: no agent of the graph has the id %q%s", key, short(id, 60), nearest.Listed(id, ids))
 			} else if c.Graph.Nodes[i].Human == nil {
-				r.add(f[key].line, "%s: %s does not wait for an approval: its node has no when: human", key, id)
+				r.Add(f[key].Line, "%s: %s does not wait for an approval: its node has no when: human", key, id)
 			}
 		}
 	}
 	if f["expect"] == nil {
 		return
 	}
-	line := f["expect"].line
+	line := f["expect"].Line
 	check := func(key string, names ...string) {
 		for _, id := range names {
 			if _, ok := at[id]; !ok && id != "" {
-				r.add(r.keyLine(f["expect"].value, key, line), "expect.%s: no agent of the graph has the id %q%s", key, short(id, 60), didYouMean(id, ids))
+				r.Add(r.keyLine(f["expect"].Value, key, line), "expect.%s: no agent of the graph has the id %q%s", key, short(id, 60), nearest.Listed(id, ids))
 			}
 		}
 	}
@@ -255,7 +257,7 @@ func (r *reader) known(c *Case, f map[string]*pair) {
 		for _, id := range group {
 			_, known := at[id]
 			if _, mocked := c.Mocks[id]; known && !mocked {
-				r.add(r.keyLine(f["expect"].value, "parallel", line), "expect.parallel: %s has no mock that could wait for the others", id)
+				r.Add(r.keyLine(f["expect"].Value, "parallel", line), "expect.parallel: %s has no mock that could wait for the others", id)
 			}
 		}
 	}
@@ -269,11 +271,11 @@ func (r *reader) known(c *Case, f map[string]*pair) {
 		if from, to, ok := strings.Cut(e.Error.Edge, "->"); ok {
 			check("error", strings.TrimSpace(from), strings.TrimSpace(to))
 		} else if e.Error.Edge != "" {
-			r.add(r.keyLine(f["expect"].value, "error", line), "expect.error: an edge is written as from->to, not %q", short(e.Error.Edge, 60))
+			r.Add(r.keyLine(f["expect"].Value, "error", line), "expect.error: an edge is written as from->to, not %q", short(e.Error.Edge, 60))
 		}
 	}
 	if len(e.FallbackInputHas) > 0 && c.Graph.OnError.Fallback == "" {
-		r.add(r.keyLine(f["expect"].value, "fallbackInputHas", line), "expect.fallbackInputHas: the graph has no fallbackAgent")
+		r.Add(r.keyLine(f["expect"].Value, "fallbackInputHas", line), "expect.fallbackInputHas: the graph has no fallbackAgent")
 	}
 }
 

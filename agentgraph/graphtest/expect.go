@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -15,21 +16,21 @@ var statuses = []string{string(agentgraph.Completed), string(agentgraph.Complete
 // expect reads what is expected of a run.
 func (r *reader) expect(p *pair) Expect {
 	var e Expect
-	f := r.fields(p.value, "expect", map[string]string{"canceled": "cancelled"}, "status", "order", "parallel", "inputs", "outputs", "terminal",
+	f := r.Fields(p.Value, "expect", map[string]string{"canceled": "cancelled"}, "status", "order", "parallel", "inputs", "outputs", "terminal",
 		"skipped", "failed", "cancelled", "notRun", "calls", "state", "error", "fallbackInputHas", "configSeen")
 	if len(f) == 0 {
-		r.add(p.line, "expect is empty: nothing would be checked")
+		r.Add(p.Line, "expect is empty: nothing would be checked")
 		return e
 	}
 	if s := f["status"]; s != nil {
-		if e.Status = r.text(s); e.Status != "" && !slices.Contains(statuses, e.Status) {
-			r.add(s.line, "the status %q does not exist%s", short(e.Status, 60), didYouMean(e.Status, statuses))
+		if e.Status = r.Text(s); e.Status != "" && !slices.Contains(statuses, e.Status) {
+			r.Add(s.Line, "the status %q does not exist%s", short(e.Status, 60), nearest.Listed(e.Status, statuses))
 		}
 	}
 	for key, to := range map[string]*[]string{"order": &e.Order, "skipped": &e.Skipped, "failed": &e.Failed, "cancelled": &e.Cancelled,
 		"notRun": &e.NotRun, "fallbackInputHas": &e.FallbackInputHas} {
 		if f[key] != nil {
-			*to = r.texts(f[key])
+			*to = r.Texts(f[key])
 		}
 	}
 	for key, to := range map[string]*map[string]any{"inputs": &e.Inputs, "outputs": &e.Outputs, "terminal": &e.Terminal, "state": &e.State} {
@@ -38,20 +39,20 @@ func (r *reader) expect(p *pair) Expect {
 		}
 	}
 	if f["parallel"] != nil {
-		list := r.list(f["parallel"])
+		list := r.List(f["parallel"])
 		for i := range list.Len() {
 			n := list.Item(i)
-			group := r.texts(&pair{"a group of parallel", n.Line(), n})
+			group := r.Texts(&pair{Key: "a group of parallel", Line: n.Line(), Value: n})
 			if len(group) < 2 {
-				r.add(n.Line(), "a group of parallel has at least two ids: parallel: [[b, c]]")
+				r.Add(n.Line(), "a group of parallel has at least two ids: parallel: [[b, c]]")
 			}
 			e.Parallel = append(e.Parallel, group)
 		}
 	}
 	if f["calls"] != nil {
 		e.Calls = map[string]int{}
-		for _, p := range r.pairs(f["calls"].value, "calls") {
-			e.Calls[p.key] = r.whole(&p, 0)
+		for _, p := range r.Pairs(f["calls"].Value, "calls") {
+			e.Calls[p.Key] = r.Whole(&p, 0)
 		}
 	}
 	if f["error"] != nil {
@@ -59,33 +60,33 @@ func (r *reader) expect(p *pair) Expect {
 	}
 	if f["configSeen"] != nil {
 		e.ConfigSeen = map[string]map[string]any{}
-		for _, p := range r.pairs(f["configSeen"].value, "configSeen") {
-			e.ConfigSeen[p.key] = r.values(&p)
+		for _, p := range r.Pairs(f["configSeen"].Value, "configSeen") {
+			e.ConfigSeen[p.Key] = r.values(&p)
 		}
 	}
 	return e
 }
 
 func (r *reader) expectError(p *pair) *ExpectError {
-	f := r.fields(p.value, "error", nil, "agent", "edge", "contains")
+	f := r.Fields(p.Value, "error", nil, "agent", "edge", "contains")
 	if len(f) == 0 {
-		r.add(p.line, "error has agent or edge, and contains: a text in its message, or a list of them")
+		r.Add(p.Line, "error has agent or edge, and contains: a text in its message, or a list of them")
 	}
 	var e ExpectError
 	for key, to := range map[string]*string{"agent": &e.Agent, "edge": &e.Edge} {
 		if f[key] != nil {
-			*to = r.text(f[key])
+			*to = r.Text(f[key])
 		}
 	}
 	if c := f["contains"]; c != nil {
-		if c.value.Kind() == yamldoc.List {
-			e.Contains = r.texts(c)
+		if c.Value.Kind() == yamldoc.List {
+			e.Contains = r.Texts(c)
 		} else {
-			e.Contains = []string{r.text(c)}
+			e.Contains = []string{r.Text(c)}
 		}
 	}
 	if f["agent"] != nil && f["edge"] != nil {
-		r.add(p.line, "error is about an agent or about an edge, not about both")
+		r.Add(p.Line, "error is about an agent or about an edge, not about both")
 	}
 	return &e
 }
@@ -93,8 +94,8 @@ func (r *reader) expectError(p *pair) *ExpectError {
 // values reads a mapping of any values. It is not nil, even if it is empty.
 func (r *reader) values(p *pair) map[string]any {
 	out := map[string]any{}
-	for _, p := range r.pairs(p.value, p.key) {
-		out[p.key] = r.any(p.value, 0)
+	for _, p := range r.Pairs(p.Value, p.Key) {
+		out[p.Key] = r.Any(p.Value)
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/nearest"
 )
 
 // Mock says what the mock agent of one node does. The zero value gives null at
@@ -136,19 +137,19 @@ type Mocks map[string]Mock
 //
 // The name of the file is for errors, which are an [*Error] with all problems.
 func LoadMocks(data []byte, file string) (Mocks, error) {
-	r := &reader{file: file}
-	docs := r.documents(data)
+	r := newReader(file)
+	docs := r.Documents(data, agentgraph.MaxFile)
 	if len(docs) > 1 {
-		r.add(docs[1].before+1, "a file of mocks holds one document, and this is another one")
+		r.Add(docs[1].Before+1, "a file of mocks holds one document, and this is another one")
 	}
 	var mocks Mocks
 	if len(docs) > 0 {
-		if body := r.parse(docs[0]); !isNull(body) {
-			mocks = r.mocks(&pair{"the file", docs[0].before + 1, body})
+		if body := r.Parse(docs[0]); !isNull(body) {
+			mocks = r.mocks(&pair{Key: "the file", Line: docs[0].Before + 1, Value: body})
 		}
 	}
 	if len(mocks) == 0 && len(r.problems) == 0 {
-		r.add(1, "the file holds no mock: give the id of an agent, and what it gives, such as a: {output: 1}")
+		r.Add(1, "the file holds no mock: give the id of an agent, and what it gives, such as a: {output: 1}")
 	}
 	if err := asError(r.problems); err != nil {
 		return nil, err
@@ -161,43 +162,43 @@ var mockSynonyms = map[string]string{"failTimes": "times", "delayMs": "delay"}
 
 func (r *reader) mocks(p *pair) Mocks {
 	mocks := Mocks{}
-	for _, p := range r.pairs(p.value, p.key) {
-		mocks[p.key] = r.mock(p)
+	for _, p := range r.Pairs(p.Value, p.Key) {
+		mocks[p.Key] = r.mock(p)
 	}
 	return mocks
 }
 
 func (r *reader) mock(p pair) Mock {
-	m := Mock{file: r.file, line: p.line}
+	m := Mock{file: r.file, line: p.Line}
 	known := len(r.problems)
-	f := r.fields(p.value, "the mock "+short(p.key, 60), mockSynonyms, "output", "outputs", "error", "times", "delay", "blockUntilCancelled")
+	f := r.Fields(p.Value, "the mock "+short(p.Key, 60), mockSynonyms, "output", "outputs", "error", "times", "delay", "blockUntilCancelled")
 	if f["outputs"] != nil {
-		list := r.list(f["outputs"])
+		list := r.List(f["outputs"])
 		for i := range list.Len() {
-			m.Outputs = append(m.Outputs, r.any(list.Item(i), 0))
+			m.Outputs = append(m.Outputs, r.Any(list.Item(i)))
 		}
 		if len(m.Outputs) == 0 && known == len(r.problems) {
-			r.add(f["outputs"].line, "outputs is empty")
+			r.Add(f["outputs"].Line, "outputs is empty")
 		}
 	}
 	if f["output"] != nil {
-		m.Output = r.any(f["output"].value, 0)
+		m.Output = r.Any(f["output"].Value)
 	}
 	if f["error"] != nil {
-		m.Error = r.text(f["error"])
+		m.Error = r.Text(f["error"])
 	}
 	if f["times"] != nil {
-		m.Times = r.whole(f["times"], 1)
+		m.Times = r.Whole(f["times"], 1)
 	}
 	if d := f["delay"]; d != nil {
-		if _, number := d.value.Number(); d.key == "delayMs" && !number {
-			r.add(d.line, "delayMs must be a number of milliseconds, not %s", d.value.Describe())
+		if _, number := d.Value.Number(); d.Key == "delayMs" && !number {
+			r.Add(d.Line, "delayMs must be a number of milliseconds, not %s", d.Value.Describe())
 		} else {
-			m.Delay = r.duration(d)
+			m.Delay = r.Duration(d)
 		}
 	}
 	if f["blockUntilCancelled"] != nil {
-		m.BlockUntilCancelled = r.flag(f["blockUntilCancelled"])
+		m.BlockUntilCancelled = r.Flag(f["blockUntilCancelled"])
 	}
 	if known != len(r.problems) {
 		return m
@@ -212,7 +213,7 @@ func (r *reader) mock(p pair) Mock {
 		said = "it says neither output nor outputs nor error nor blockUntilCancelled"
 	}
 	if said != "" {
-		r.add(p.line, "the mock %s: %s", short(p.key, 60), said)
+		r.Add(p.Line, "the mock %s: %s", short(p.Key, 60), said)
 	}
 	return m
 }
@@ -250,7 +251,7 @@ func (m Mocks) Check(g *agentgraph.Graph) error {
 	var problems []Problem
 	for id, mock := range m {
 		if !known[id] {
-			problems = append(problems, Problem{mock.file, max(mock.line, 1), fmt.Sprintf("no agent of the graph has the id %q%s", short(id, 60), didYouMean(id, ids))})
+			problems = append(problems, Problem{mock.file, max(mock.line, 1), fmt.Sprintf("no agent of the graph has the id %q%s", short(id, 60), nearest.Listed(id, ids))})
 		}
 	}
 	slices.SortFunc(problems, func(a, b Problem) int { return strings.Compare(a.Message, b.Message) })

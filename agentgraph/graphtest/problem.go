@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/agentarbor/arbor/internal/nearest"
 )
 
 // Problem is one error in a file of cases or of mocks.
@@ -37,15 +35,6 @@ func asError(problems []Problem) error {
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int { return a.Line - b.Line })
 	return &Error{slices.Compact(problems)}
-}
-
-// didYouMean ends a message about an unknown name.
-func didYouMean(name string, known []string) string {
-	hint := nearest.Hint(name, known)
-	if hint == "" && len(known) > 0 && len(known) <= 12 {
-		hint = "; there are " + strings.Join(known, ", ")
-	}
-	return hint
 }
 
 // short cuts what a message quotes.

@@ -30,21 +30,21 @@ type Refusal struct {
 func (r *reader) refused(c *Case, f map[string]*pair) {
 	for _, key := range []string{"graphFile", "input", "mock", "approve", "deny", "expect"} {
 		if f[key] != nil {
-			r.add(f[key].line, "%s is about a graph that runs, and one with code is refused", key)
+			r.Add(f[key].Line, "%s is about a graph that runs, and one with code is refused", key)
 		}
 	}
 	c.Refused = &Refusal{}
-	for _, code := range strings.Split(r.text(f["code"]), ",") {
+	for _, code := range strings.Split(r.Text(f["code"]), ",") {
 		c.Refused.Codes = append(c.Refused.Codes, strings.TrimSpace(code))
 	}
-	if p := f["where"]; p != nil && !isNull(p.value) {
-		c.Refused.Where = r.maybe(p)
+	if p := f["where"]; p != nil && !isNull(p.Value) {
+		c.Refused.Where = r.Maybe(p)
 	}
 	if f["graph"] == nil {
-		r.add(c.Line, "the case has no graph: give its text as graph")
+		r.Add(c.Line, "the case has no graph: give its text as graph")
 		return
 	}
-	_, err := agentgraph.Load([]byte(r.text(f["graph"])), r.load...)
+	_, err := agentgraph.Load([]byte(r.Text(f["graph"])), r.load...)
 	c.problems = agentgraph.Problems(err)
 }
 

@@ -43,6 +43,15 @@ func Hint(name string, known []string) string {
 	return ""
 }
 
+// Listed is Hint, which names all that are known if none is near and they are few.
+func Listed(name string, known []string) string {
+	hint := Hint(name, known)
+	if hint == "" && len(known) > 0 && len(known) <= 12 {
+		hint = "; there are " + strings.Join(known, ", ")
+	}
+	return hint
+}
+
 func plainly(name string) []rune {
 	return []rune(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_"))
 }
