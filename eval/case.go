@@ -23,20 +23,27 @@ type Turn struct {
 	User     string
 	Metadata map[string]any
 	Line     int
-	Expect   Expect
+	// Approve and Deny are the tools whose calls may run, or may not, when the turn asks about
+	// them, and Reply has what calls that ask for something are answered, by their tools. What
+	// nobody has decided ends the case, and is a difference unless Asks expects the question.
+	Approve, Deny []string
+	Reply         map[string]any
+	Expect        Expect
 }
 
 // Expect is what a turn is compared with. What is empty is not looked at.
 type Expect struct {
-	// Path is who has the conversation in this turn, from the one who had it before: each
-	// step has the names that are right there. An empty step, written as …, stands for any agents, or none.
-	Path [][]string
+	// Path is who has the conversation in this turn, from the one who had it before.
+	Path Path
 	// Answers are the agents of whom one says the last words.
 	Answers []string
-	// Tools are called, in whatever order; NoTools are not.
+	// Tools are called, in whatever order, by any agent, also inside of tools and graphs;
+	// NoTools are not.
 	Tools, NoTools []string
+	// Asks are the tools about whose calls somebody is asked.
+	Asks []string
 	// Says are parts of what the user is told, in whatever case; one between slashes is a regular
-	// expression. SaysNot are not part of it.
+	// expression of package regexp. SaysNot are not part of it.
 	Says, SaysNot []string
 	// Judge is a statement about the answer which a second model must find to be true. It is
 	// looked at only if there is a judge.

@@ -3,7 +3,7 @@ package eval
 import (
 	"time"
 
-	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Report is what came of all cases. Its JSON form is a baseline for later ones.
@@ -36,19 +36,23 @@ type TurnOutcome struct {
 	User string `json:"user"`
 	Line int    `json:"line,omitempty"`
 	// Expected is the path that was expected, as a file of cases has it.
-	Expected string   `json:"expected,omitempty"`
+	Expected string `json:"expected,omitempty"`
+	// ExpectedAnswers are the agents of whom one was to answer, if that was looked at.
+	ExpectedAnswers []string `json:"expectedAnswers,omitempty"`
+
 	Path     []string `json:"path"`              // who had the conversation
 	Answered string   `json:"answered"`          // who said the last words, "" if nobody
 	Tools    []string `json:"tools,omitempty"`   // that were called, but for transfers
+	Asked    []string `json:"asked,omitempty"`   // the tools about whose calls somebody was asked
 	Said     string   `json:"said"`              // all words that the user was told
 	Verdict  *Verdict `json:"verdict,omitempty"` // of the judge
 
 	Decisions  []Decision    `json:"decisions,omitempty"`
 	Transfers  int           `json:"transfers"`
-	ModelCalls int           `json:"modelCalls"`
-	Usage      llm.Usage     `json:"usage"`
-	Cost       *float64      `json:"cost"` // nil if a model has no price
-	Took       time.Duration `json:"took"` // in nanoseconds
+	ModelCalls int           `json:"modelCalls"` // answers of models, those that were discarded too
+	Usage      event.Usage   `json:"usage"`      // the sum, inside of tools and graphs too
+	Cost       *float64      `json:"cost"`       // nil if a model has no price, or its endpoint does not say what it used
+	Took       time.Duration `json:"took"`       // in nanoseconds
 	// Error is the code of what ended the turn, as in the log.
 	Error string `json:"error,omitempty"`
 
@@ -70,10 +74,22 @@ type Verdict struct {
 
 // Difference is something that is not as expected.
 type Difference struct {
-	// Kind is path, answers, tools, says, judge, max or error.
+	// Kind is one of the Kind constants.
 	Kind    string `json:"kind"`
-	Message string `json:"message"`
+	Message string `json:"message"` // of one line
 }
+
+// The kinds of differences.
+const (
+	KindPath    = "path"
+	KindAnswers = "answers"
+	KindTools   = "tools"
+	KindAsks    = "asks" // also of a question that the case does not decide
+	KindSays    = "says"
+	KindJudge   = "judge"
+	KindMax     = "max"
+	KindError   = "error"
+)
 
 // OK reports whether all is as expected.
 func (o *Outcome) OK() bool {

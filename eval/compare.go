@@ -1,0 +1,145 @@
+package eval
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// differences collects what is not as expected.
+type differences []Difference
+
+func (d *differences) add(kind, format string, args ...any) {
+	*d = append(*d, Difference{kind, strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")})
+}
+
+func (e *Expect) empty() bool {
+	return len(e.Path)+len(e.Answers)+len(e.Tools)+len(e.NoTools)+len(e.Asks)+len(e.Says)+len(e.SaysNot) == 0 && e.Judge == "" && e.Max == Max{}
+}
+
+// compare holds what came of a turn against what is expected, and notes its decisions.
+func (t *Turn) compare(out *TurnOutcome) differences {
+	var d differences
+	e := &t.Expect
+	if len(e.Path) > 0 {
+		out.Decisions = e.Path.decisions(out.Path, out.Error != "")
+		if !e.Path.Matches(out.Path) {
+			d.add(KindPath, "got %s, want %s", strings.Join(out.Path, " > "), e.Path)
+		}
+	}
+	if len(e.Answers) > 0 && !slices.Contains(e.Answers, out.Answered) {
+		if out.Answered == "" {
+			d.add(KindAnswers, "nobody has answered, want %s", strings.Join(e.Answers, "|"))
+		} else {
+			d.add(KindAnswers, "%s has answered, want %s", out.Answered, strings.Join(e.Answers, "|"))
+		}
+	}
+	for _, name := range e.Tools {
+		if !slices.Contains(out.Tools, name) {
+			d.add(KindTools, "%s was not called; called: %s", name, listed(out.Tools))
+		}
+	}
+	for _, name := range e.NoTools {
+		if slices.Contains(out.Tools, name) {
+			d.add(KindTools, "%s was called", name)
+		}
+	}
+	for _, name := range e.Asks {
+		if !slices.Contains(out.Asked, name) {
+			d.add(KindAsks, "nobody was asked about %s", name)
+		}
+	}
+	for _, text := range e.Says {
+		if !said(out.Said, text) {
+			d.add(KindSays, "%q is not in %q", text, cut(out.Said, 200))
+		}
+	}
+	for _, text := range e.SaysNot {
+		if said(out.Said, text) {
+			d.add(KindSays, "%q is in %q", text, cut(out.Said, 200))
+		}
+	}
+	return append(d, e.Max.compare(nil, *out)...)
+}
+
+// compare holds what turns have used together against the bounds.
+func (m Max) compare(d differences, turns ...TurnOutcome) differences {
+	if m == (Max{}) {
+		return d
+	}
+	var transfers, calls, tokens int
+	var cost float64
+	var took time.Duration
+	known := true
+	for i := range turns {
+		t := &turns[i]
+		transfers, calls, took = transfers+t.Transfers, calls+t.ModelCalls, took+t.Took
+		tokens += t.Usage.InputTokens + t.Usage.OutputTokens
+		if known = known && t.Cost != nil; known {
+			cost += *t.Cost
+		}
+	}
+	count := func(got, most int, what string) {
+		if most > 0 && got > most {
+			d.add(KindMax, "%d %s, at most %d", got, what, most)
+		}
+	}
+	count(transfers, m.Transfers, "transfers")
+	count(calls, m.ModelCalls, "answers of models")
+	count(tokens, m.Tokens, "tokens")
+	switch {
+	case m.Cost > 0 && !known:
+		d.add(KindMax, "the cost is not known: a model has no price, or its endpoint does not say what it has used")
+	case m.Cost > 0 && cost > m.Cost:
+		d.add(KindMax, "a cost of %.6g, at most %.6g", cost, m.Cost)
+	}
+	if m.Time > 0 && took > m.Time {
+		d.add(KindMax, "%s, at most %s", took.Round(time.Millisecond), m.Time)
+	}
+	return d
+}
+
+// patternOf returns the regular expression of a text between slashes, nil of another text.
+func patternOf(text string) (*regexp.Regexp, error) {
+	inner, ok := strings.CutPrefix(text, "/")
+	if inner, ok = strings.CutSuffix(inner, "/"); !ok || len(text) < 2 || text[0] != '/' {
+		return nil, nil
+	}
+	if inner == "" {
+		return nil, fmt.Errorf("%q is an empty regular expression", text)
+	}
+	re, err := regexp.Compile("(?i)" + inner)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no regular expression of Go: %s", text, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	return re, nil
+}
+
+// said reports whether words have a text in them, or match it.
+func said(words, text string) bool {
+	if re, err := patternOf(text); err != nil || re != nil {
+		return err == nil && re.MatchString(words)
+	}
+	return strings.Contains(fold(words), fold(text))
+}
+
+// fold leaves out what does not count: case, and how words are broken into lines.
+func fold(s string) string { return strings.Join(strings.Fields(strings.ToLower(s)), " ") }
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "nothing"
+	}
+	return strings.Join(names, ", ")
+}
+
+// cut shortens what a message quotes to so many characters.
+func cut(s string, most int) string {
+	if utf8.RuneCountInString(s) > most {
+		s = string([]rune(s)[:most]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,222 @@
+package eval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// player plays a case once. It has a store and a runner of its own, so that nothing that a
+// case leaves behind, also for its user, is there in the next.
+type player struct {
+	*options
+	c      *Case
+	runner *runner.Runner
+	key    session.Key
+}
+
+// play plays a case. An error ends the whole run.
+func (o *options) play(ctx context.Context, c *Case, s Subject, number, repeat int) (*Outcome, error) {
+	r, err := runner.New(s.Root, o.store(), o.runnerOptions()...)
+	if err != nil {
+		return nil, err
+	}
+	p := &player{o, c, r, session.ID(fmt.Sprintf("case-%d-%d", number, repeat))}
+	out := &Outcome{Case: c.Name, File: c.File, Line: c.Line, Tags: c.Tags, Repeat: repeat, Turns: make([]TurnOutcome, 0, len(c.Turns))}
+	for i := range c.Turns {
+		t, goesOn, err := p.turn(ctx, i)
+		if err != nil {
+			return nil, fmt.Errorf("the case %q%s: %w", cut(c.Name, 60), with(s.Name), err)
+		}
+		out.Turns = append(out.Turns, *t)
+		if !goesOn {
+			break
+		}
+	}
+	out.Differences = c.Max.compare(nil, out.Turns...)
+	return out, nil
+}
+
+func with(subject string) string {
+	if subject == "" {
+		return ""
+	}
+	return " with " + subject
+}
+
+// turn plays a turn, and reports whether the case goes on behind it.
+func (p *player) turn(ctx context.Context, i int) (out *TurnOutcome, goesOn bool, err error) {
+	t := &p.c.Turns[i]
+	active, err := p.runner.Active(ctx, p.key)
+	if err != nil {
+		return nil, false, err
+	}
+	var opts []runner.TurnOption
+	if i == 0 && len(p.c.State) > 0 {
+		opts = append(opts, runner.WithState(p.c.State))
+	}
+	if len(t.Metadata) > 0 {
+		opts = append(opts, runner.WithMetadata(t.Metadata))
+	}
+	f := &follower{player: p, out: &TurnOutcome{User: t.User, Line: t.Line, Expected: t.Expect.Path.String(),
+		ExpectedAnswers: t.Expect.Answers, Path: []string{active}, Cost: new(float64)}}
+	if p.prices == nil {
+		f.out.Cost = nil
+	}
+	began := time.Now()
+	failed := f.follow(p.runner.Run(ctx, p.key, llm.UserText(t.User), opts...))
+	for failed == nil {
+		decisions := t.decisions(f.result.Pending)
+		if len(decisions) == 0 {
+			break
+		}
+		failed = f.follow(p.runner.Resume(ctx, p.key, decisions...))
+	}
+	f.out.Took = time.Since(began)
+	if ctx.Err() != nil {
+		return nil, false, context.Cause(ctx)
+	}
+	if err := endsRun(failed); err != nil {
+		return nil, false, err
+	}
+	f.end(failed)
+	d := t.compare(f.out)
+	for _, asked := range f.result.Pending {
+		if !slices.Contains(t.Expect.Asks, asked.Tool) {
+			d.add(KindAsks, "the turn waits for a decision about %s, and the case says neither approve, deny nor reply for it", asked.Tool)
+		}
+	}
+	if failed != nil {
+		d.add(KindError, "%s", failed)
+	}
+	if t.Expect.Judge != "" && p.judge != nil && failed == nil {
+		if f.out.Verdict, err = p.judge(ctx, f.out, t.Expect.Judge); err != nil {
+			return nil, false, fmt.Errorf("the judge: %w", err)
+		}
+		if v := f.out.Verdict; v != nil && !v.True {
+			d.add(KindJudge, "the judge finds it untrue that %s: %s", t.Expect.Judge, v.Why)
+		}
+	}
+	f.out.Differences = d
+	return f.out, len(f.result.Pending) == 0, nil
+}
+
+// endsRun returns an error that says nothing about the tree or the model.
+func endsRun(err error) error {
+	var e *llm.Error
+	if errors.As(err, &e) && (e.Code == llm.CodeUnreachable || e.Code == llm.CodeUnauthorized || e.Code == llm.CodeNotFound) {
+		return err
+	}
+	return nil
+}
+
+// decisions are what the case says to calls that wait.
+func (t *Turn) decisions(pending []*event.Relay) (all []runner.Decision) {
+	for _, asked := range pending {
+		if reply, ok := t.Reply[asked.Tool]; ok && asked.Kind == event.RelayInput {
+			all = append(all, runner.Answer(asked.ToolCallID, reply))
+			continue
+		}
+		switch {
+		case slices.Contains(t.Deny, asked.Tool):
+			all = append(all, runner.Deny(asked.ToolCallID, "the user says no"))
+		case asked.Kind == event.RelayPermission && slices.Contains(t.Approve, asked.Tool):
+			all = append(all, runner.Approve(asked.ToolCallID))
+		}
+	}
+	return all
+}
+
+// follower takes in the events of a turn.
+type follower struct {
+	*player
+	out    *TurnOutcome
+	result runner.Result
+	said   []string
+}
+
+func (f *follower) follow(turn iter.Seq2[*event.Event, error]) error {
+	for e, err := range turn {
+		if err != nil {
+			return err
+		}
+		if !e.Partial {
+			f.take(e)
+		}
+	}
+	return nil
+}
+
+func (f *follower) take(e *event.Event) {
+	f.result.Apply(e)
+	outer := e.Scope == "" // where the user's conversation is
+	switch d := e.Data.(type) {
+	case *event.Text:
+		if outer {
+			f.said = append(f.said, d.Content)
+		}
+	case *event.Transfer:
+		if outer && d.Outcome == event.TransferCommitted {
+			f.out.Path = append(f.out.Path, d.To)
+			if n := f.runner.Tree().Node(d.From); n == nil || !n.Properties.Router {
+				f.out.Transfers++
+			}
+		}
+	case *event.ToolCall:
+		if d.Name != agent.TransferTool {
+			f.out.Tools = append(f.out.Tools, d.Name)
+		}
+	case *event.Relay:
+		f.out.Asked = append(f.out.Asked, d.Tool)
+	case *event.Usage:
+		f.used(d)
+	case *event.Discard:
+		if d.Usage != nil {
+			f.used(d.Usage)
+		}
+	}
+}
+
+// used counts an answer of a model.
+func (f *follower) used(u *event.Usage) {
+	f.out.ModelCalls++
+	counted := u.Counted()
+	f.out.Usage.InputTokens += counted.InputTokens
+	f.out.Usage.OutputTokens += counted.OutputTokens
+	f.out.Usage.CachedTokens += counted.CachedTokens
+	if f.out.Cost == nil {
+		return
+	}
+	cost, ok := f.prices.Cost(u.Model, counted)
+	if !ok || counted == (llm.Usage{}) {
+		f.out.Cost = nil
+		return
+	}
+	*f.out.Cost += cost
+}
+
+// end completes the outcome of a turn.
+func (f *follower) end(failed error) {
+	if failed != nil {
+		f.out.Error = cmp.Or(agent.ErrorCode(failed), "error")
+	}
+	answer := f.result.Answer
+	if strings.TrimSpace(answer.Text) != "" {
+		f.out.Answered = answer.Agent
+		if len(f.said) == 0 { // the output of a graph or of a function
+			f.said = append(f.said, answer.Text)
+		}
+	}
+	f.out.Said = strings.Join(f.said, "\n")
+}
