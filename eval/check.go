@@ -18,7 +18,7 @@ func Check(cases []Case, root agent.Agent) error {
 	if err != nil {
 		return err
 	}
-	k := known{tree: tree, agents: []string{agent.Human}}
+	k := known{tree: tree, agents: []string{agent.Human}, tools: []string{agent.TransferTool}}
 	for n := range tree.Walk() {
 		k.agents = append(k.agents, n.Agent.Name())
 	}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -21,11 +22,11 @@ func (e *Expect) empty() bool {
 }
 
 // compare holds what came of a turn against what is expected, and notes its decisions.
-func (t *Turn) compare(out *TurnOutcome) differences {
-	var d differences
+// open says that the last agent is not done.
+func (t *Turn) compare(out *TurnOutcome, open bool) (d differences) {
 	e := &t.Expect
 	if len(e.Path) > 0 {
-		out.Decisions = e.Path.decisions(out.Path, out.Error != "")
+		out.Decisions = e.Path.decisions(out.Path, open)
 		if !e.Path.Matches(out.Path) {
 			d.add(KindPath, "got %s, want %s", strings.Join(out.Path, " > "), e.Path)
 		}
@@ -52,17 +53,22 @@ func (t *Turn) compare(out *TurnOutcome) differences {
 			d.add(KindAsks, "nobody was asked about %s", name)
 		}
 	}
-	for _, text := range e.Says {
-		if !said(out.Said, text) {
+	for i, text := range slices.Concat(e.Says, e.SaysNot) {
+		switch in, err := said(out.Said, text); {
+		case err != nil: // of a case that was made in Go
+			d.add(KindSays, "%s", err)
+		case !in && i < len(e.Says):
 			d.add(KindSays, "%q is not in %q", text, cut(out.Said, 200))
-		}
-	}
-	for _, text := range e.SaysNot {
-		if said(out.Said, text) {
+		case in && i >= len(e.Says):
 			d.add(KindSays, "%q is in %q", text, cut(out.Said, 200))
 		}
 	}
 	return append(d, e.Max.compare(nil, *out)...)
+}
+
+// or takes each bound that is not set from other ones.
+func (m Max) or(o Max) Max {
+	return Max{cmp.Or(m.Transfers, o.Transfers), cmp.Or(m.ModelCalls, o.ModelCalls), cmp.Or(m.Tokens, o.Tokens), cmp.Or(m.Cost, o.Cost), cmp.Or(m.Time, o.Time)}
 }
 
 // compare holds what turns have used together against the bounds.
@@ -119,11 +125,11 @@ func patternOf(text string) (*regexp.Regexp, error) {
 }
 
 // said reports whether words have a text in them, or match it.
-func said(words, text string) bool {
+func said(words, text string) (bool, error) {
 	if re, err := patternOf(text); err != nil || re != nil {
-		return err == nil && re.MatchString(words)
+		return err == nil && re.MatchString(words), err
 	}
-	return strings.Contains(fold(words), fold(text))
+	return strings.Contains(fold(words), fold(text)), nil
 }
 
 // fold leaves out what does not count: case, and how words are broken into lines.

@@ -13,7 +13,8 @@ import (
 const maxFile = 16 << 20
 
 // Load reads cases from YAML. The name of the file is for errors, which are an [*Error] with
-// all problems. A document has the list cases, is such a list, or is one case.
+// all problems. A document has the list cases, and what is always expected in them, or it is such
+// a list, or one case.
 func Load(data []byte, file string) ([]Case, error) {
 	l := &loader{file: file, names: map[string]int{}}
 	l.Report = func(line int, message string) { l.problems = append(l.problems, Problem{file, line, message}) }
@@ -23,7 +24,7 @@ func Load(data []byte, file string) ([]Case, error) {
 		}
 	}
 	if len(l.cases) == 0 && len(l.problems) == 0 {
-		l.Add(1, "the file holds no case: a case is what a user says, with what is expected, such as\ncases:\n  - say: I was charged twice\n    path: support > billing")
+		l.Add(1, "the file holds no case: a case is what a user says, with what is expected, such as - say: I was charged twice, and below it path: support > billing")
 	}
 	if err := asError(l.problems); err != nil {
 		return nil, err
@@ -44,46 +45,52 @@ func LoadFile(path string) ([]Case, error) {
 type loader struct {
 	yamldoc.Reader
 	file     string
+	always   Expect // of each turn
 	cases    []Case
 	names    map[string]int // the lines of those so far
 	problems []Problem
 }
 
+// fields are the keys of a mapping.
+type fields = map[string]*yamldoc.Field
+
 func (l *loader) document(body yamldoc.Node) {
-	list := body
-	if body.Kind() == yamldoc.Mapping && has(body, "cases") {
-		f := l.Fields(body, "the file", nil, "cases")
+	list, single := body, body.Kind() != yamldoc.List
+	if l.always = (Expect{}); body.Kind() == yamldoc.Mapping && !has(body, "say") && !has(body, "turns") {
+		f := l.Fields(body, "the file", nil, "always", "cases")
+		if p := f["always"]; p != nil {
+			l.always = l.expect(l.Fields(p.Value, "always", nil, "noTools", "saysNot", "max"))
+		}
 		if f["cases"] == nil {
 			return
 		}
-		if list = f["cases"].Value; list.Kind() != yamldoc.List {
-			l.Add(f["cases"].Line, "cases must be a list, not %s", list.Describe())
-			return
-		}
+		list, single = l.List(f["cases"]), false
 	}
-	if list.Kind() != yamldoc.List {
+	if single {
 		l.add(body)
-		return
 	}
 	for i := range list.Len() {
-		l.add(list.Item(i))
+		if !single {
+			l.add(list.Item(i))
+		}
 	}
 }
 
 func has(n yamldoc.Node, key string) bool {
 	for i := range n.Len() {
-		if name, _ := n.Pair(i).Key.Name(); name == key {
+		if n.Pair(i).Key.Written() == key {
 			return true
 		}
 	}
 	return false
 }
 
-// expectKeys are those of a turn, in the order in which they are told.
-var expectKeys = [...]string{"path", "answers", "tools", "noTools", "asks", "says", "saysNot", "judge"}
-
-// turnKeys are what else a turn can have.
-var turnKeys = [...]string{"say", "metadata", "approve", "deny", "reply", "max"}
+// The keys of a turn, in the order in which they are told, and what else a case has.
+var (
+	doKeys     = [...]string{"say", "metadata", "approve", "deny", "reply"}
+	expectKeys = [...]string{"path", "answers", "tools", "noTools", "asks", "says", "saysNot", "judge", "max"}
+	caseKeys   = [...]string{"turns", "name", "note", "tags", "state"}
+)
 
 // add reads a case.
 func (l *loader) add(n yamldoc.Node) {
@@ -92,42 +99,35 @@ func (l *loader) add(n yamldoc.Node) {
 		l.Add(c.Line, "a case must be a mapping with say and what is expected, not %s", n.Describe())
 		return
 	}
-	f := l.Fields(n, "a case", synonyms(), slices.Concat(turnKeys[:], expectKeys[:], []string{"turns", "name", "note", "tags", "state"})...)
 	before := len(l.problems)
+	f := l.Fields(n, "a case", nil, slices.Concat(doKeys[:], expectKeys[:], caseKeys[:])...)
 	if p := f["note"]; p != nil {
 		c.Note = l.Maybe(p)
 	}
-	if p := f["tags"]; p != nil {
-		c.Tags = l.words(p)
-	}
-	if p := f["state"]; p != nil {
-		c.State = l.values(p)
-	}
-	if p := f["max"]; p != nil {
-		c.Max = l.max(p)
-	}
+	c.Tags, c.State = l.words(f["tags"]), l.values(f["state"])
+	expected := false
 	switch {
 	case f["say"] != nil && f["turns"] != nil:
 		l.Add(f["turns"].Line, "say and turns exclude each other: say is a case of one turn")
 	case f["turns"] != nil:
-		for _, key := range slices.Concat(turnKeys[1:len(turnKeys)-1], expectKeys[:]) {
+		for _, key := range slices.Concat(doKeys[:], expectKeys[:len(expectKeys)-1]) {
 			if p := f[key]; p != nil {
-				l.Add(p.Line, "%s belongs to one of the turns", p.Key)
+				l.Add(p.Line, "%s belongs to one of the turns", key)
 			}
 		}
+		c.Max = l.max(f["max"])
 		c.Turns = l.turns(f["turns"])
+		expected = c.Max != Max{}
 	case f["say"] != nil:
-		delete(f, "max")
 		c.Turns = []Turn{l.turn(f, c.Line)}
-	default:
+	case len(l.problems) == before:
 		l.Add(c.Line, "the case has neither say, what the user says, nor turns")
 	}
-	expected := c.Max != Max{}
 	for i := range c.Turns {
 		expected = expected || !c.Turns[i].Expect.empty()
 	}
 	if !expected && len(l.problems) == before {
-		l.Add(c.Line, "the case expects nothing: give one of %s, max", strings.Join(expectKeys[:], ", "))
+		l.Add(c.Line, "the case expects nothing: give one of %s", strings.Join(expectKeys[:], ", "))
 	}
 	l.name(&c, f["name"])
 	l.cases = append(l.cases, c)
@@ -159,7 +159,7 @@ func (l *loader) turns(p *yamldoc.Field) (turns []Turn) {
 			l.Add(n.Line(), "a turn must be a mapping with say, not %s", n.Describe())
 			continue
 		}
-		f := l.Fields(n, "a turn", synonyms(), slices.Concat(turnKeys[:], expectKeys[:])...)
+		f := l.Fields(n, "a turn", nil, slices.Concat(doKeys[:], expectKeys[:])...)
 		if f["say"] == nil {
 			l.Add(n.Line(), "the turn has no say: what does the user say?")
 			continue
@@ -170,71 +170,51 @@ func (l *loader) turns(p *yamldoc.Field) (turns []Turn) {
 }
 
 // turn reads a turn, or a case of one.
-func (l *loader) turn(f map[string]*yamldoc.Field, line int) Turn {
-	t := Turn{User: strings.TrimSuffix(l.Text(f["say"]), "\n"), Line: line}
-	for key, to := range map[string]*[]string{"approve": &t.Approve, "deny": &t.Deny, "answers": &t.Expect.Answers, "tools": &t.Expect.Tools,
-		"noTools": &t.Expect.NoTools, "asks": &t.Expect.Asks, "says": &t.Expect.Says, "saysNot": &t.Expect.SaysNot} {
-		if p := f[key]; p != nil {
-			*to = l.words(p)
-		}
-	}
-	if p := f["answers"]; p != nil {
-		t.Expect.Answers = nil
-		for _, names := range l.words(p) {
-			for _, name := range strings.Split(names, "|") {
-				t.Expect.Answers = append(t.Expect.Answers, strings.TrimSpace(name))
-			}
-		}
-	}
-	for _, key := range []string{"says", "saysNot"} {
-		if p := f[key]; p != nil {
-			l.patterns(p)
-		}
-	}
-	if p := f["metadata"]; p != nil {
-		t.Metadata = l.values(p)
-	}
-	if p := f["reply"]; p != nil {
-		t.Reply = l.values(p)
-	}
-	if p := f["judge"]; p != nil {
-		t.Expect.Judge = strings.TrimSpace(l.Text(p))
-	}
-	if p := f["max"]; p != nil {
-		t.Expect.Max = l.max(p)
-	}
-	if p := f["path"]; p != nil {
-		t.Expect.Path = l.path(p)
-	}
+func (l *loader) turn(f fields, line int) Turn {
+	t := Turn{User: strings.TrimSuffix(l.Text(f["say"]), "\n"), Line: line, Metadata: l.values(f["metadata"]),
+		Approve: l.words(f["approve"]), Deny: l.words(f["deny"]), Reply: l.values(f["reply"]), Expect: l.expect(f)}
+	t.Expect.NoTools, t.Expect.SaysNot = slices.Concat(t.Expect.NoTools, l.always.NoTools), slices.Concat(t.Expect.SaysNot, l.always.SaysNot)
+	t.Expect.Max = t.Expect.Max.or(l.always.Max)
 	return t
 }
 
-func (l *loader) path(p *yamldoc.Field) Path {
-	var text string
-	if p.Value.Kind() == yamldoc.List {
-		text = strings.Join(l.Texts(p), " > ")
-	} else {
-		text = l.Text(p)
+// expect reads what is expected of a turn.
+func (l *loader) expect(f fields) Expect {
+	e := Expect{Answers: l.words(f["answers"]), Tools: l.words(f["tools"]), NoTools: l.words(f["noTools"]), Asks: l.words(f["asks"]),
+		Says: l.words(f["says"]), SaysNot: l.words(f["saysNot"]), Max: l.max(f["max"])}
+	l.patterns(f["says"])
+	l.patterns(f["saysNot"])
+	if p := f["judge"]; p != nil {
+		e.Judge = strings.TrimSpace(l.Text(p))
 	}
-	if strings.TrimSpace(text) == "" {
-		return nil
+	var err error
+	if text := strings.Join(l.words(f["path"]), " > "); text != "" {
+		if e.Path, err = ParsePath(text); err != nil {
+			l.Add(f["path"].Line, "%s", err)
+		}
 	}
-	path, err := ParsePath(text)
-	if err != nil {
-		l.Add(p.Line, "%s", err)
+	if text := strings.Join(e.Answers, "|"); text != "" {
+		step, err := ParsePath(text)
+		if err != nil || len(step) > 1 || len(step[0]) == 0 {
+			l.Add(f["answers"].Line, "answers has a name, or several with | between them, not %q", cut(text, 60))
+			return e
+		}
+		e.Answers = step[0]
 	}
-	return path
+	return e
 }
 
 // words reads a text, or a list of texts that is not empty.
 func (l *loader) words(p *yamldoc.Field) []string {
-	if p.Value.Kind() != yamldoc.List {
+	switch {
+	case p == nil:
+		return nil
+	case p.Value.Kind() != yamldoc.List:
 		if text := l.Text(p); text != "" {
 			return []string{text}
 		}
 		return nil
-	}
-	if p.Value.Len() == 0 {
+	case p.Value.Len() == 0:
 		l.Add(p.Line, "%s is empty", p.Key)
 	}
 	return l.Texts(p)
@@ -242,23 +222,26 @@ func (l *loader) words(p *yamldoc.Field) []string {
 
 // patterns reports regular expressions that are none, each where it stands.
 func (l *loader) patterns(p *yamldoc.Field) {
-	check := func(n yamldoc.Node) {
-		if text, ok := n.Text(); ok {
-			if _, err := patternOf(text); err != nil {
-				l.Add(n.Line(), "%s: %s", p.Key, err)
-			}
-		}
+	if p == nil {
+		return
 	}
-	check(p.Value)
-	for i := range p.Value.Len() {
-		if p.Value.Kind() == yamldoc.List {
-			check(p.Value.Item(i))
+	all := []yamldoc.Node{p.Value}
+	for i := 0; p.Value.Kind() == yamldoc.List && i < p.Value.Len(); i++ {
+		all = append(all, p.Value.Item(i))
+	}
+	for _, n := range all {
+		text, _ := n.Text()
+		if _, err := patternOf(text); err != nil {
+			l.Add(n.Line(), "%s: %s", p.Key, err)
 		}
 	}
 }
 
-func (l *loader) values(p *yamldoc.Field) map[string]any {
-	out := map[string]any{}
+func (l *loader) values(p *yamldoc.Field) (out map[string]any) {
+	if p == nil {
+		return nil
+	}
+	out = map[string]any{}
 	for _, e := range l.Pairs(p.Value, p.Key) {
 		out[e.Key] = l.Any(e.Value)
 	}
@@ -266,8 +249,11 @@ func (l *loader) values(p *yamldoc.Field) map[string]any {
 }
 
 func (l *loader) max(p *yamldoc.Field) (m Max) {
+	if p == nil {
+		return m
+	}
 	f := l.Fields(p.Value, "max", nil, "transfers", "modelCalls", "tokens", "cost", "time")
-	if len(f) == 0 {
+	if k := p.Value.Kind(); k == yamldoc.Nothing || k == yamldoc.Mapping && p.Value.Len() == 0 {
 		l.Add(p.Line, "max bounds transfers, modelCalls, tokens, cost or time, as in max: {modelCalls: 3}")
 	}
 	for key, to := range map[string]*int{"transfers": &m.Transfers, "modelCalls": &m.ModelCalls, "tokens": &m.Tokens} {
@@ -276,22 +262,17 @@ func (l *loader) max(p *yamldoc.Field) (m Max) {
 		}
 	}
 	if e := f["cost"]; e != nil {
-		cost, ok := e.Value.Number()
-		if !ok || cost <= 0 {
+		var ok bool
+		if m.Cost, ok = e.Value.Number(); !ok || m.Cost <= 0 {
 			l.Add(e.Line, "cost must be a number above 0, not %s", e.Value.Describe())
 		}
-		m.Cost = cost
 	}
 	if e := f["time"]; e != nil {
-		before := len(l.problems)
-		if m.Time = l.Duration(e); m.Time == 0 && len(l.problems) == before {
+		if before := len(l.problems); l.Duration(e) > 0 {
+			m.Time = l.Duration(e)
+		} else if len(l.problems) == before {
 			l.Add(e.Line, "time must be above 0")
 		}
 	}
 	return m
-}
-
-// synonyms are words that people write for a key.
-func synonyms() map[string]string {
-	return map[string]string{"notTools": "noTools", "toolsNot": "noTools", "notSays": "saysNot", "user": "say", "answer": "answers", "tool": "tools", "tag": "tags"}
 }

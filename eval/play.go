@@ -17,6 +17,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
+// maxDecided bounds how often a turn goes on with what its case decides: a tool may ask again
+// whatever it is answered.
+const maxDecided = 50
+
 // player plays a case once. It has a store and a runner of its own, so that nothing that a
 // case leaves behind, also for its user, is there in the next.
 type player struct {
@@ -76,9 +80,9 @@ func (p *player) turn(ctx context.Context, i int) (out *TurnOutcome, goesOn bool
 	}
 	began := time.Now()
 	failed := f.follow(p.runner.Run(ctx, p.key, llm.UserText(t.User), opts...))
-	for failed == nil {
+	for range maxDecided {
 		decisions := t.decisions(f.result.Pending)
-		if len(decisions) == 0 {
+		if failed != nil || len(decisions) == 0 {
 			break
 		}
 		failed = f.follow(p.runner.Resume(ctx, p.key, decisions...))
@@ -91,9 +95,11 @@ func (p *player) turn(ctx context.Context, i int) (out *TurnOutcome, goesOn bool
 		return nil, false, err
 	}
 	f.end(failed)
-	d := t.compare(f.out)
+	d := t.compare(f.out, failed != nil || len(f.result.Pending) > 0)
+	goesOn = true // a user may go on instead of a decision that is expected to be asked for
 	for _, asked := range f.result.Pending {
 		if !slices.Contains(t.Expect.Asks, asked.Tool) {
+			goesOn = false
 			d.add(KindAsks, "the turn waits for a decision about %s, and the case says neither approve, deny nor reply for it", asked.Tool)
 		}
 	}
@@ -101,15 +107,18 @@ func (p *player) turn(ctx context.Context, i int) (out *TurnOutcome, goesOn bool
 		d.add(KindError, "%s", failed)
 	}
 	if t.Expect.Judge != "" && p.judge != nil && failed == nil {
-		if f.out.Verdict, err = p.judge(ctx, f.out, t.Expect.Judge); err != nil {
-			return nil, false, fmt.Errorf("the judge: %w", err)
-		}
-		if v := f.out.Verdict; v != nil && !v.True {
+		f.out.Verdict, err = p.judge(ctx, f.out, t.Expect.Judge)
+		switch v := f.out.Verdict; {
+		case ctx.Err() != nil || endsRun(err) != nil:
+			return nil, false, fmt.Errorf("the judge: %w", cmp.Or(context.Cause(ctx), err))
+		case err != nil:
+			d.add(KindJudge, "the judge does not know whether %s: %s", t.Expect.Judge, err)
+		case v != nil && !v.True:
 			d.add(KindJudge, "the judge finds it untrue that %s: %s", t.Expect.Judge, v.Why)
 		}
 	}
 	f.out.Differences = d
-	return f.out, len(f.result.Pending) == 0, nil
+	return f.out, goesOn, nil
 }
 
 // endsRun returns an error that says nothing about the tree or the model.

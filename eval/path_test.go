@@ -1,0 +1,83 @@
+package eval_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/eval"
+)
+
+func path(t testing.TB, text string) eval.Path {
+	p, err := eval.ParsePath(text)
+	require.NoError(t, err)
+	return p
+}
+
+func TestMatches(t *testing.T) {
+	for text, want := range map[string]map[string]bool{
+		"a":             {"a": true, "b": false, "a b": false, "": false},
+		"a > b":         {"a b": true, "a": false, "a b c": false, "b": false},
+		"a > b|c":       {"a b": true, "a c": true, "a d": false},
+		"a > … > b":     {"a b": true, "a c d b": true, "a b c": false, "a b c b": true, "b": false},
+		"…":             {"": true, "a b": true},
+		"… > b > c":     {"b c": true, "a b b c": true, "b b": false, "b c c": false},
+		"a > … > b > …": {"a b": true, "a c b d": true, "a c": false},
+	} {
+		for agents, ok := range want {
+			require.Equal(t, ok, path(t, text).Matches(strings.Fields(agents)), "%s: %s", text, agents)
+		}
+	}
+}
+
+// TestMatchesLikeAPattern holds paths against regular expressions that say the same.
+func TestMatchesLikeAPattern(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "a|b", "b|c", "…"}), 1, 6).Draw(rt, "path")
+		agents := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 8).Draw(rt, "agents")
+		pattern := "^"
+		for _, s := range steps {
+			if s == "…" {
+				pattern += "[abc]*"
+			} else {
+				pattern += "[" + strings.ReplaceAll(s, "|", "") + "]"
+			}
+		}
+		want := regexp.MustCompile(pattern + "$").MatchString(strings.Join(agents, ""))
+		p, err := eval.ParsePath(strings.Join(steps, " > "))
+		require.NoError(rt, err)
+		require.Equal(rt, want, p.Matches(agents), "%v", p)
+		again, err := eval.ParsePath(p.String())
+		require.NoError(rt, err)
+		require.Equal(rt, p, again)
+	})
+}
+
+func TestDecisions(t *testing.T) {
+	d := func(from, expected, chosen string) eval.Decision {
+		return eval.Decision{From: from, Expected: expected, Chosen: chosen}
+	}
+	for _, tt := range []struct {
+		path, agents string
+		open         bool
+		want         []eval.Decision
+	}{
+		{"a > b", "a b", false, []eval.Decision{d("a", "b", "b"), d("b", "b", "b")}},
+		{"a > b", "a c d", false, []eval.Decision{d("a", "b", "c")}},
+		{"a > b", "a", false, []eval.Decision{d("a", "b", "a")}},
+		{"a", "a b", false, []eval.Decision{d("a", "a", "b")}},
+		{"a > b", "a b", true, []eval.Decision{d("a", "b", "b")}},
+		{"a > b", "a", true, nil},
+		{"a > b", "c b", false, nil},
+		{"a > b|c > d", "a c d", false, []eval.Decision{d("a", "c", "c"), d("c", "d", "d"), d("d", "d", "d")}},
+		{"a > b|c", "a d", false, []eval.Decision{d("a", "b|c", "d")}},
+		{"a > b > … > d", "a b c d", false, []eval.Decision{d("a", "b", "b")}},
+		{"… > b", "a b", false, nil},
+		{"a > b > a", "a b a", false, []eval.Decision{d("a", "b", "b"), d("b", "a", "a"), d("a", "a", "a")}},
+	} {
+		require.Equal(t, tt.want, eval.Decisions(path(t, tt.path), strings.Fields(tt.agents), tt.open), "%s: %s", tt.path, tt.agents)
+	}
+}
