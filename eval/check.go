@@ -47,7 +47,9 @@ func (k *known) toolsOf(a agent.Agent, seen map[agent.Agent]bool) {
 	p := agent.PropertiesOf(a)
 	if with, ok := agent.As[interface{ Tools() []tools.Tool }](a); ok {
 		for _, t := range with.Tools() {
-			k.tools = append(k.tools, t.Info().Name)
+			if name := t.Info().Name; !slices.Contains(k.tools, name) {
+				k.tools = append(k.tools, name)
+			}
 		}
 	} else if !p.Router && p.Flow == "" {
 		k.more = true // a function, a graph, or a remote agent
@@ -79,7 +81,7 @@ func (k *known) check(c *Case) {
 		}
 		names("agent", "answers", e.Answers, k.agents)
 		if i == 0 && len(e.Path) > 0 && len(e.Path[0]) > 0 && !slices.Contains(e.Path[0], k.tree.Root().Agent.Name()) {
-			add("path: the first turn begins at %s, so that %s cannot come about: write %[1]s > %[2]s, … > %[2]s, or answers: %[3]s",
+			add("path: the first turn begins at %s, so that %s cannot come about: write %[1]s > %[2]s, or answers: %[3]s",
 				k.tree.Root().Agent.Name(), e.Path, label(e.Path[len(e.Path)-1]))
 		}
 		if k.more {

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/agentarbor/arbor/agent"
 )
@@ -42,29 +43,19 @@ func Test[T TB[T]](t T, root agent.Agent, file string, opts ...Option) {
 				return
 			}
 			for _, o := range report.Subjects[0].Outcomes {
-				o.tell(t.Errorf, len(report.Subjects[0].Outcomes))
+				again := ""
+				if report.Repeat > 1 {
+					again = fmt.Sprintf(" (repetition %d of %d)", o.Repeat, report.Repeat)
+				}
+				for _, turn := range o.Turns {
+					for _, d := range turn.Differences {
+						t.Errorf("%s:%d: %q: %s: %s%s", o.File, turn.Line, cut(turn.User, 60), d.Kind, d.Message, again)
+					}
+				}
+				for _, d := range o.Differences {
+					t.Errorf("%s:%d: %s: %s%s", o.File, o.Line, d.Kind, d.Message, again)
+				}
 			}
 		})
-	}
-}
-
-// tell reports each difference with its line.
-func (o *Outcome) tell(errorf func(string, ...any), of int) {
-	again := func(f string, args []any) (string, []any) {
-		if of > 1 {
-			return f + " (repetition %d of %d)", append(args, o.Repeat, of)
-		}
-		return f, args
-	}
-	for i := range o.Turns {
-		t := &o.Turns[i]
-		for _, d := range t.Differences {
-			f, args := again("%s:%d: %q: %s: %s", []any{o.File, t.Line, cut(t.User, 60), d.Kind, d.Message})
-			errorf(f, args...)
-		}
-	}
-	for _, d := range o.Differences {
-		f, args := again("%s:%d: %s: %s", []any{o.File, o.Line, d.Kind, d.Message})
-		errorf(f, args...)
 	}
 }
