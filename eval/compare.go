@@ -63,7 +63,7 @@ func (t *Turn) compare(out *TurnOutcome, open bool) (d differences) {
 			d.add(KindSays, "%q is in %q", text, cut(out.Said, 200))
 		}
 	}
-	return append(d, e.Max.compare(nil, *out)...)
+	return append(d, e.Max.compare(out)...)
 }
 
 // or takes each bound that is not set from other ones.
@@ -71,39 +71,24 @@ func (m Max) or(o Max) Max {
 	return Max{cmp.Or(m.Transfers, o.Transfers), cmp.Or(m.ModelCalls, o.ModelCalls), cmp.Or(m.Tokens, o.Tokens), cmp.Or(m.Cost, o.Cost), cmp.Or(m.Time, o.Time)}
 }
 
-// compare holds what turns have used together against the bounds.
-func (m Max) compare(d differences, turns ...TurnOutcome) differences {
-	if m == (Max{}) {
-		return d
-	}
-	var transfers, calls, tokens int
-	var cost float64
-	var took time.Duration
-	known := true
-	for i := range turns {
-		t := &turns[i]
-		transfers, calls, took = transfers+t.Transfers, calls+t.ModelCalls, took+t.Took
-		tokens += t.Usage.InputTokens + t.Usage.OutputTokens
-		if known = known && t.Cost != nil; known {
-			cost += *t.Cost
-		}
-	}
+// compare holds what was used against the bounds.
+func (m Max) compare(used *TurnOutcome) (d differences) {
 	count := func(got, most int, what string) {
 		if most > 0 && got > most {
 			d.add(KindMax, "%d %s, at most %d", got, what, most)
 		}
 	}
-	count(transfers, m.Transfers, "transfers")
-	count(calls, m.ModelCalls, "answers of models")
-	count(tokens, m.Tokens, "tokens")
+	count(used.Transfers, m.Transfers, "transfers")
+	count(used.ModelCalls, m.ModelCalls, "answers of models")
+	count(used.Usage.InputTokens+used.Usage.OutputTokens, m.Tokens, "tokens")
 	switch {
-	case m.Cost > 0 && !known:
+	case m.Cost > 0 && used.Cost == nil:
 		d.add(KindMax, "the cost is not known: a model has no price, or its endpoint does not say what it has used")
-	case m.Cost > 0 && cost > m.Cost:
-		d.add(KindMax, "a cost of %.6g, at most %.6g", cost, m.Cost)
+	case m.Cost > 0 && *used.Cost > m.Cost:
+		d.add(KindMax, "a cost of %.6g, at most %.6g", *used.Cost, m.Cost)
 	}
-	if m.Time > 0 && took > m.Time {
-		d.add(KindMax, "%s, at most %s", took.Round(time.Millisecond), m.Time)
+	if m.Time > 0 && used.Took > m.Time {
+		d.add(KindMax, "%s, at most %s", used.Took.Round(time.Millisecond), m.Time)
 	}
 	return d
 }

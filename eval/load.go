@@ -104,7 +104,7 @@ func (l *loader) add(n yamldoc.Node) {
 	if p := f["note"]; p != nil {
 		c.Note = l.Maybe(p)
 	}
-	c.Tags, c.State = l.words(f["tags"]), l.values(f["state"])
+	c.Tags, c.State = l.Words(f["tags"]), l.Values(f["state"])
 	expected := false
 	switch {
 	case f["say"] != nil && f["turns"] != nil:
@@ -171,8 +171,8 @@ func (l *loader) turns(p *yamldoc.Field) (turns []Turn) {
 
 // turn reads a turn, or a case of one.
 func (l *loader) turn(f fields, line int) Turn {
-	t := Turn{User: strings.TrimSuffix(l.Text(f["say"]), "\n"), Line: line, Metadata: l.values(f["metadata"]),
-		Approve: l.words(f["approve"]), Deny: l.words(f["deny"]), Reply: l.values(f["reply"]), Expect: l.expect(f)}
+	t := Turn{User: strings.TrimSuffix(l.Text(f["say"]), "\n"), Line: line, Metadata: l.Values(f["metadata"]),
+		Approve: l.Words(f["approve"]), Deny: l.Words(f["deny"]), Reply: l.Values(f["reply"]), Expect: l.expect(f)}
 	t.Expect.NoTools, t.Expect.SaysNot = slices.Concat(t.Expect.NoTools, l.always.NoTools), slices.Concat(t.Expect.SaysNot, l.always.SaysNot)
 	t.Expect.Max = t.Expect.Max.or(l.always.Max)
 	return t
@@ -180,15 +180,15 @@ func (l *loader) turn(f fields, line int) Turn {
 
 // expect reads what is expected of a turn.
 func (l *loader) expect(f fields) Expect {
-	e := Expect{Answers: l.words(f["answers"]), Tools: l.words(f["tools"]), NoTools: l.words(f["noTools"]), Asks: l.words(f["asks"]),
-		Says: l.words(f["says"]), SaysNot: l.words(f["saysNot"]), Max: l.max(f["max"])}
+	e := Expect{Answers: l.Words(f["answers"]), Tools: l.Words(f["tools"]), NoTools: l.Words(f["noTools"]), Asks: l.Words(f["asks"]),
+		Says: l.Words(f["says"]), SaysNot: l.Words(f["saysNot"]), Max: l.max(f["max"])}
 	l.patterns(f["says"])
 	l.patterns(f["saysNot"])
 	if p := f["judge"]; p != nil {
 		e.Judge = strings.TrimSpace(l.Text(p))
 	}
 	var err error
-	if text := strings.Join(l.words(f["path"]), " > "); text != "" {
+	if text := strings.Join(l.Words(f["path"]), " > "); text != "" {
 		if e.Path, err = ParsePath(text); err != nil {
 			l.Add(f["path"].Line, "%s", err)
 		}
@@ -202,22 +202,6 @@ func (l *loader) expect(f fields) Expect {
 		e.Answers = step[0]
 	}
 	return e
-}
-
-// words reads a text, or a list of texts that is not empty.
-func (l *loader) words(p *yamldoc.Field) []string {
-	switch {
-	case p == nil:
-		return nil
-	case p.Value.Kind() != yamldoc.List:
-		if text := l.Text(p); text != "" {
-			return []string{text}
-		}
-		return nil
-	case p.Value.Len() == 0:
-		l.Add(p.Line, "%s is empty", p.Key)
-	}
-	return l.Texts(p)
 }
 
 // patterns reports regular expressions that are none, each where it stands.
@@ -235,17 +219,6 @@ func (l *loader) patterns(p *yamldoc.Field) {
 			l.Add(n.Line(), "%s: %s", p.Key, err)
 		}
 	}
-}
-
-func (l *loader) values(p *yamldoc.Field) (out map[string]any) {
-	if p == nil {
-		return nil
-	}
-	out = map[string]any{}
-	for _, e := range l.Pairs(p.Value, p.Key) {
-		out[e.Key] = l.Any(e.Value)
-	}
-	return out
 }
 
 func (l *loader) max(p *yamldoc.Field) (m Max) {

@@ -19,7 +19,7 @@ type options struct {
 	// judge says whether a statement about what came of a turn is true. An error says that
 	// it could not be found out.
 	judge func(ctx context.Context, t *TurnOutcome, statement string) (*Verdict, error)
-	store func() session.Store
+	store func() session.Store // of a subject
 }
 
 // Repeat plays each case so often. The default is once.

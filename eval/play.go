@@ -21,71 +21,66 @@ import (
 // whatever it is answered.
 const maxDecided = 50
 
-// player plays a case once. It has a store and a runner of its own, so that nothing that a
-// case leaves behind, also for its user, is there in the next.
+// player plays cases with a subject.
 type player struct {
 	*options
-	c      *Case
-	runner *runner.Runner
-	key    session.Key
+	subject Subject
+	store   session.Store
+	runner  *runner.Runner
 }
 
-// play plays a case. An error ends the whole run.
-func (o *options) play(ctx context.Context, c *Case, s Subject, number, repeat int) (*Outcome, error) {
-	r, err := runner.New(s.Root, o.store(), o.runnerOptions()...)
-	if err != nil {
-		return nil, err
-	}
-	p := &player{o, c, r, session.ID(fmt.Sprintf("case-%d-%d", number, repeat))}
+// play plays a case once. An error ends the whole run. The session has an app of its own, so
+// that nothing that a case leaves behind, for its user or for all, is there in another.
+func (p *player) play(ctx context.Context, c *Case, number, repeat int) (*Outcome, error) {
+	id := fmt.Sprintf("case-%d-%d", number, repeat)
+	key := session.Key{App: id, User: session.DefaultUser, ID: id}
+	defer p.store.Delete(context.WithoutCancel(ctx), key) // from memory, so that no error is of interest
 	out := &Outcome{Case: c.Name, File: c.File, Line: c.Line, Tags: c.Tags, Repeat: repeat, Turns: make([]TurnOutcome, 0, len(c.Turns))}
 	for i := range c.Turns {
-		t, goesOn, err := p.turn(ctx, i)
+		t, goesOn, err := p.turn(ctx, key, c, i)
 		if err != nil {
-			return nil, fmt.Errorf("the case %q%s: %w", cut(c.Name, 60), with(s.Name), err)
+			return nil, fmt.Errorf("%s: the case %q: %w", cmp.Or(p.subject.Name, p.subject.Root.Name()), cut(c.Name, 60), err)
 		}
 		out.Turns = append(out.Turns, *t)
 		if !goesOn {
 			break
 		}
 	}
-	out.Differences = c.Max.compare(nil, out.Turns...)
+	used := TurnOutcome{Cost: new(float64)}
+	for i := range out.Turns {
+		used.add(&out.Turns[i])
+	}
+	out.Differences = c.Max.compare(&used)
 	return out, nil
 }
 
-func with(subject string) string {
-	if subject == "" {
-		return ""
-	}
-	return " with " + subject
-}
-
 // turn plays a turn, and reports whether the case goes on behind it.
-func (p *player) turn(ctx context.Context, i int) (out *TurnOutcome, goesOn bool, err error) {
-	t := &p.c.Turns[i]
-	active, err := p.runner.Active(ctx, p.key)
+func (p *player) turn(ctx context.Context, key session.Key, c *Case, i int) (out *TurnOutcome, goesOn bool, err error) {
+	t := &c.Turns[i]
+	active, err := p.runner.Active(ctx, key)
 	if err != nil {
 		return nil, false, err
 	}
 	var opts []runner.TurnOption
-	if i == 0 && len(p.c.State) > 0 {
-		opts = append(opts, runner.WithState(p.c.State))
+	if i == 0 && len(c.State) > 0 {
+		opts = append(opts, runner.WithState(c.State))
 	}
 	if len(t.Metadata) > 0 {
 		opts = append(opts, runner.WithMetadata(t.Metadata))
 	}
 	f := &follower{player: p, out: &TurnOutcome{User: t.User, Line: t.Line, Expected: t.Expect.Path.String(),
-		ExpectedAnswers: t.Expect.Answers, Path: []string{active}, Cost: new(float64)}}
-	if p.prices == nil {
-		f.out.Cost = nil
+		ExpectedAnswers: t.Expect.Answers, Path: []string{active}}}
+	if p.prices != nil {
+		f.out.Cost = new(float64)
 	}
 	began := time.Now()
-	failed := f.follow(p.runner.Run(ctx, p.key, llm.UserText(t.User), opts...))
+	failed := f.follow(p.runner.Run(ctx, key, llm.UserText(t.User), opts...))
 	for range maxDecided {
 		decisions := t.decisions(f.result.Pending)
 		if failed != nil || len(decisions) == 0 {
 			break
 		}
-		failed = f.follow(p.runner.Resume(ctx, p.key, decisions...))
+		failed = f.follow(p.runner.Resume(ctx, key, decisions...))
 	}
 	f.out.Took = time.Since(began)
 	if ctx.Err() != nil {
@@ -199,20 +194,12 @@ func (f *follower) take(e *event.Event) {
 
 // used counts an answer of a model.
 func (f *follower) used(u *event.Usage) {
-	f.out.ModelCalls++
-	counted := u.Counted()
-	f.out.Usage.InputTokens += counted.InputTokens
-	f.out.Usage.OutputTokens += counted.OutputTokens
-	f.out.Usage.CachedTokens += counted.CachedTokens
-	if f.out.Cost == nil {
-		return
+	n := u.Counted()
+	answer := TurnOutcome{ModelCalls: 1, Usage: event.Usage{InputTokens: n.InputTokens, OutputTokens: n.OutputTokens, CachedTokens: n.CachedTokens}}
+	if cost, ok := f.prices.Cost(u.Model, n); ok && n != (llm.Usage{}) {
+		answer.Cost = &cost
 	}
-	cost, ok := f.prices.Cost(u.Model, counted)
-	if !ok || counted == (llm.Usage{}) {
-		f.out.Cost = nil
-		return
-	}
-	*f.out.Cost += cost
+	f.out.add(&answer)
 }
 
 // end completes the outcome of a turn.

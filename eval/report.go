@@ -59,6 +59,20 @@ type TurnOutcome struct {
 	Differences []Difference `json:"differences,omitempty"`
 }
 
+// add adds what another turn has used.
+func (t *TurnOutcome) add(o *TurnOutcome) {
+	t.Transfers, t.ModelCalls, t.Took = t.Transfers+o.Transfers, t.ModelCalls+o.ModelCalls, t.Took+o.Took
+	t.Usage.InputTokens += o.Usage.InputTokens
+	t.Usage.OutputTokens += o.Usage.OutputTokens
+	t.Usage.CachedTokens += o.Usage.CachedTokens
+	if t.Cost == nil || o.Cost == nil {
+		t.Cost = nil
+		return
+	}
+	sum := *t.Cost + *o.Cost
+	t.Cost = &sum
+}
+
 // Decision is one of an agent that had the conversation: whom it handed it to, and who was right.
 type Decision struct {
 	From     string `json:"from"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
@@ -31,13 +32,14 @@ func Run(ctx context.Context, cases []Case, subjects []Subject, opts ...Option) 
 	if err := option.Apply(&o, opts); err != nil {
 		return nil, fmt.Errorf("eval: %w", err)
 	}
-	if err := o.check(subjects); err != nil {
+	players, err := o.players(subjects)
+	if err != nil {
 		return nil, err
 	}
 	report := &Report{Cases: len(cases), Repeat: o.repeat}
-	for _, s := range subjects {
-		outcomes, err := o.subject(ctx, cases, s)
-		report.Subjects = append(report.Subjects, Results{Subject: s.Name, Outcomes: outcomes})
+	for _, p := range players {
+		outcomes, err := p.all(ctx, cases)
+		report.Subjects = append(report.Subjects, Results{Subject: p.subject.Name, Outcomes: outcomes})
 		if err != nil {
 			return report, fmt.Errorf("eval: %w", err)
 		}
@@ -45,54 +47,51 @@ func Run(ctx context.Context, cases []Case, subjects []Subject, opts ...Option) 
 	return report, nil
 }
 
-// check reports what would keep cases from being played.
-func (o *options) check(subjects []Subject) error {
+// players makes what plays cases with each of the subjects.
+func (o *options) players(subjects []Subject) (all []*player, err error) {
 	if o.repeat < 1 || o.parallel < 1 {
-		return errors.New("eval: Repeat and Parallel are numbers from 1")
+		return nil, errors.New("eval: Repeat and Parallel are numbers from 1")
 	}
 	if err := o.prices.Check(); err != nil {
-		return fmt.Errorf("eval: %w", err)
+		return nil, fmt.Errorf("eval: %w", err)
 	}
-	names := map[string]bool{}
+	opts := []runner.Option{runner.WithCache(o.parallel)} // what is over is not needed again
+	if o.prices != nil {
+		opts = append(opts, runner.WithPrices(o.prices))
+	}
 	for _, s := range subjects {
-		if names[s.Name] {
-			return fmt.Errorf("eval: two subjects have the name %q", s.Name)
+		if slices.ContainsFunc(all, func(p *player) bool { return p.subject.Name == s.Name }) {
+			return nil, fmt.Errorf("eval: two subjects have the name %q", s.Name)
 		}
-		names[s.Name] = true
-		if _, err := runner.New(s.Root, o.store(), o.runnerOptions()...); err != nil {
-			return err
+		p := &player{options: o, subject: s, store: o.store()}
+		if p.runner, err = runner.New(s.Root, p.store, append(opts, o.runner...)...); err != nil {
+			return nil, err
 		}
+		all = append(all, p)
 	}
-	return nil
+	return all, nil
 }
 
-func (o *options) runnerOptions() []runner.Option {
-	if o.prices == nil {
-		return o.runner
-	}
-	return append([]runner.Option{runner.WithPrices(o.prices)}, o.runner...)
-}
-
-// subject plays all cases with one subject.
-func (o *options) subject(ctx context.Context, cases []Case, s Subject) ([]Outcome, error) {
+// all plays all cases.
+func (p *player) all(ctx context.Context, cases []Case) ([]Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	outcomes := make([]*Outcome, len(cases)*o.repeat)
+	outcomes := make([]*Outcome, len(cases)*p.repeat)
 	next := make(chan int)
 	var all sync.WaitGroup
 	var telling sync.Mutex
-	for range min(o.parallel, len(outcomes)) {
+	for range min(p.parallel, len(outcomes)) {
 		all.Go(func() {
 			for i := range next {
-				out, err := o.play(ctx, &cases[i/o.repeat], s, i/o.repeat+1, i%o.repeat+1)
+				out, err := p.play(ctx, &cases[i/p.repeat], i/p.repeat+1, i%p.repeat+1)
 				if err != nil {
 					cancel(err)
 					continue
 				}
 				outcomes[i] = out
-				if o.progress != nil {
+				if p.progress != nil {
 					telling.Lock()
-					o.progress(s.Name, out)
+					p.progress(p.subject.Name, out)
 					telling.Unlock()
 				}
 			}

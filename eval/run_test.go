@@ -228,7 +228,7 @@ func TestAnEndpointThatCannotBeAsked(t *testing.T) {
 		var failed *llm.Error
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, code, failed.Code)
-		require.ErrorContains(t, err, `the case "c" with one: `)
+		require.ErrorContains(t, err, `one: the case "c": `)
 		require.EqualValues(t, 3, model.calls.Load(), "nothing more is asked")
 		require.Len(t, report.Subjects, 1)
 		require.Len(t, report.Subjects[0].Outcomes, 2)

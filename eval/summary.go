@@ -45,95 +45,76 @@ type Matrix struct {
 
 // Summary returns the figures of the outcomes.
 func (r *Results) Summary() Summary {
-	s := Summary{Cost: new(float64), Differences: map[string]int{}, Errors: map[string]int{}}
-	var passed, paths, rightPaths, answers, rightAnswers int
+	s := Summary{Differences: map[string]int{}, Errors: map[string]int{}}
+	var passed, paths, answers, decided share
 	var took []time.Duration
 	var decisions []Decision
+	used := TurnOutcome{Cost: new(float64)}
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
-		if o.OK() {
-			passed++
-		}
+		passed.count(o.OK())
 		s.count(o.Differences)
 		for j := range o.Turns {
 			t := &o.Turns[j]
-			s.count(t.Differences)
-			s.add(t)
-			took = append(took, t.Took)
-			decisions = append(decisions, t.Decisions...)
+			kinds := s.count(t.Differences)
+			used.add(t)
+			took, decisions, s.Turns = append(took, t.Took), append(decisions, t.Decisions...), s.Turns+1
+			if t.Answered == "" {
+				s.Silent++
+			}
+			if t.Error != "" {
+				s.Errors[t.Error]++
+			}
 			if t.Expected != "" {
-				paths++
-				rightPaths += right(t, KindPath)
+				paths.count(!kinds[KindPath])
 			}
 			if len(t.ExpectedAnswers) > 0 {
-				answers++
-				rightAnswers += right(t, KindAnswers)
+				answers.count(!kinds[KindAnswers])
 			}
 		}
 	}
-	s.Passed, s.Paths, s.Answers = Wilson(passed, len(r.Outcomes)), Wilson(rightPaths, paths), Wilson(rightAnswers, answers)
-	s.Unsteady = r.unsteady()
-	s.P50, s.P95 = percentile(took, 50), percentile(took, 95)
-	rightDecisions := 0
 	for _, d := range decisions {
-		if d.Expected == d.Chosen {
-			rightDecisions++
-		}
+		decided.count(d.Expected == d.Chosen)
 	}
-	s.Decisions, s.Edges = Wilson(rightDecisions, len(decisions)), matrices(decisions)
-	if s.Turns == 0 {
-		s.Cost = nil
+	s.Passed, s.Paths, s.Answers, s.Decisions = Wilson(passed.right, passed.of), Wilson(paths.right, paths.of), Wilson(answers.right, answers.of), Wilson(decided.right, decided.of)
+	s.Unsteady, s.Edges = r.unsteady(), matrices(decisions)
+	s.Transfers, s.ModelCalls, s.Usage = used.Transfers, used.ModelCalls, used.Usage
+	s.P50, s.P95 = percentile(took, 50), percentile(took, 95)
+	if s.Turns > 0 {
+		s.Cost = used.Cost
 	}
 	return s
 }
 
-func (s *Summary) count(differences []Difference) {
+// share counts what is right.
+type share struct{ right, of int }
+
+func (s *share) count(right bool) {
+	if s.of++; right {
+		s.right++
+	}
+}
+
+// count counts differences, and returns of which kinds there are.
+func (s *Summary) count(differences []Difference) map[string]bool {
+	kinds := map[string]bool{}
 	for _, d := range differences {
 		s.Differences[d.Kind]++
+		kinds[d.Kind] = true
 	}
-}
-
-func (s *Summary) add(t *TurnOutcome) {
-	s.Turns++
-	s.Transfers += t.Transfers
-	s.ModelCalls += t.ModelCalls
-	s.Usage.InputTokens += t.Usage.InputTokens
-	s.Usage.OutputTokens += t.Usage.OutputTokens
-	s.Usage.CachedTokens += t.Usage.CachedTokens
-	if t.Answered == "" {
-		s.Silent++
-	}
-	if t.Error != "" {
-		s.Errors[t.Error]++
-	}
-	switch {
-	case t.Cost == nil:
-		s.Cost = nil
-	case s.Cost != nil:
-		*s.Cost += *t.Cost
-	}
-}
-
-// right is 1 if a turn has no difference of a kind.
-func right(t *TurnOutcome, kind string) int {
-	if slices.ContainsFunc(t.Differences, func(d Difference) bool { return d.Kind == kind }) {
-		return 0
-	}
-	return 1
+	return kinds
 }
 
 func (r *Results) unsteady() (n int) {
-	type seen struct{ passed, failed bool }
-	type name struct{ file, name string }
-	cases := map[name]seen{}
+	cases := map[[2]string]share{}
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
-		was := cases[name{o.File, o.Case}]
-		ok := o.OK()
-		cases[name{o.File, o.Case}] = seen{was.passed || ok, was.failed || !ok}
+		c := cases[[2]string{o.File, o.Case}]
+		c.count(o.OK())
+		cases[[2]string{o.File, o.Case}] = c
 	}
 	for _, c := range cases {
-		if c.passed && c.failed {
+		if c.right > 0 && c.right < c.of {
 			n++
 		}
 	}

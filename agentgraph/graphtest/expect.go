@@ -35,7 +35,7 @@ func (r *reader) expect(p *pair) Expect {
 	}
 	for key, to := range map[string]*map[string]any{"inputs": &e.Inputs, "outputs": &e.Outputs, "terminal": &e.Terminal, "state": &e.State} {
 		if f[key] != nil {
-			*to = r.values(f[key])
+			*to = r.Values(f[key])
 		}
 	}
 	if f["parallel"] != nil {
@@ -61,7 +61,7 @@ func (r *reader) expect(p *pair) Expect {
 	if f["configSeen"] != nil {
 		e.ConfigSeen = map[string]map[string]any{}
 		for _, p := range r.Pairs(f["configSeen"].Value, "configSeen") {
-			e.ConfigSeen[p.Key] = r.values(&p)
+			e.ConfigSeen[p.Key] = r.Values(&p)
 		}
 	}
 	return e
@@ -89,15 +89,6 @@ func (r *reader) expectError(p *pair) *ExpectError {
 		r.Add(p.Line, "error is about an agent or about an edge, not about both")
 	}
 	return &e
-}
-
-// values reads a mapping of any values. It is not nil, even if it is empty.
-func (r *reader) values(p *pair) map[string]any {
-	out := map[string]any{}
-	for _, p := range r.Pairs(p.Value, p.Key) {
-		out[p.Key] = r.Any(p.Value)
-	}
-	return out
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -180,6 +180,22 @@ func (r *Reader) Texts(p *Field) []string {
 	return out
 }
 
+// Words reads a text, or a list of texts that is not empty; nothing of a field that is not there.
+func (r *Reader) Words(p *Field) []string {
+	switch {
+	case p == nil:
+		return nil
+	case p.Value.Kind() != List:
+		if text := r.Text(p); text != "" {
+			return []string{text}
+		}
+		return nil
+	case p.Value.Len() == 0:
+		r.Add(p.Line, "%s is empty", p.Key)
+	}
+	return r.Texts(p)
+}
+
 // List returns a list, or nothing.
 func (r *Reader) List(p *Field) Node {
 	if p.Value.Kind() != List {
@@ -220,6 +236,18 @@ func (r *Reader) Duration(p *Field) time.Duration {
 		return 0
 	}
 	return time.Duration(ms * float64(time.Millisecond))
+}
+
+// Values reads a mapping of any values. It is nil if the field is not there, and not if it is empty.
+func (r *Reader) Values(p *Field) map[string]any {
+	if p == nil {
+		return nil
+	}
+	out := map[string]any{}
+	for _, e := range r.Pairs(p.Value, p.Key) {
+		out[e.Key] = r.Any(e.Value)
+	}
+	return out
 }
 
 // Any converts a value of any kind as encoding/json would decode it, except as
