@@ -68,6 +68,14 @@ func TestLoad(t *testing.T) {
 	require.Equal(t, "billing > … > tech|network", cases[1].Turns[1].Expect.Path.String())
 }
 
+// TestAlways is what is expected in the turns of its document.
+func TestAlways(t *testing.T) {
+	cases, err := eval.Load([]byte("always: {noTools: [x, y]}\ncases: [{say: a}]\n---\nsay: b\npath: z\n"), "c")
+	require.NoError(t, err)
+	require.Equal(t, []string{"x", "y"}, cases[0].Turns[0].Expect.NoTools)
+	require.Empty(t, cases[1].Turns[0].Expect.NoTools)
+}
+
 // TestLoadForms: a list without a head, single cases and a list of cases are read alike, also in
 // several documents.
 func TestLoadForms(t *testing.T) {

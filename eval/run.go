@@ -79,7 +79,7 @@ func (p *player) all(ctx context.Context, cases []Case) ([]Outcome, error) {
 	outcomes := make([]*Outcome, len(cases)*p.repeat)
 	next := make(chan int)
 	var all sync.WaitGroup
-	var telling sync.Mutex
+	telling := make(chan struct{}, 1)
 	for range min(p.parallel, len(outcomes)) {
 		all.Go(func() {
 			for i := range next {
@@ -90,9 +90,9 @@ func (p *player) all(ctx context.Context, cases []Case) ([]Outcome, error) {
 				}
 				outcomes[i] = out
 				if p.progress != nil {
-					telling.Lock()
+					telling <- struct{}{}
 					p.progress(p.subject.Name, out)
-					telling.Unlock()
+					<-telling
 				}
 			}
 		})

@@ -258,17 +258,11 @@ func TestOrder(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&cases, "- {say: q%d, says: /^1 q%d$/}\n", i, i)
 	}
-	var mu sync.Mutex
 	var told []string
 	for _, parallel := range []int{1, 3, 16} {
 		told = nil
 		r := play(t, desk(t, func(string) llm.Model { return model }), cases.String(), eval.Repeat(3), eval.Parallel(parallel),
 			eval.Progress(func(subject string, o *eval.Outcome) {
-				if !mu.TryLock() {
-					t.Error("two calls at once")
-					return
-				}
-				defer mu.Unlock()
 				told = append(told, fmt.Sprint(o.Case, o.Repeat))
 			}))
 		require.Empty(t, differs(r))
@@ -284,6 +278,48 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+func TestProgressIsOneCallAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		root := desk(t, func(string) llm.Model { return scripted.Always("m", scripted.Reply(scripted.Text("ok"))) })
+		play(t, root, "{say: a, path: support}", eval.Repeat(8), eval.Parallel(8), eval.Progress(func(string, *eval.Outcome) {
+			if !mu.TryLock() {
+				t.Error("two calls at once")
+				return
+			}
+			defer mu.Unlock()
+			time.Sleep(time.Second) // of the bubble: until nothing else goes on
+		}))
+	})
+}
+
+// TestNothingIsKept: the session of a case is deleted when it is over.
+func TestNothingIsKept(t *testing.T) {
+	store := session.NewMemory()
+	play(t, desk(t, func(string) llm.Model { return scripted.Always("m", scripted.Reply(scripted.Text("ok"))) }), "- {say: a, path: support}\n- {say: b, path: support}",
+		eval.WithStores(func() session.Store { return store }))
+	list, err := store.List(t.Context(), session.Key{}, session.Page{})
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+// TestAttemptsAreNoWay: a transfer that was refused moved nothing.
+func TestAttemptsAreNoWay(t *testing.T) {
+	r := play(t, desk(t, models(t, "support: call transfer_to_agent {\"agent_name\": \"nobody\"}\nsupport: call transfer_to_agent {\"agent_name\": \"tech\"} call transfer_to_agent {\"agent_name\": \"billing\"}\ntech: \"here\"")), "{say: a, path: support > tech, max: {transfers: 1}}")
+	require.Empty(t, differs(r))
+}
+
+// TestOutputIsSaid: who ends with an output and no words has said the output.
+func TestOutputIsSaid(t *testing.T) {
+	f, err := agent.New("f", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonStop, Output: json.RawMessage(`{"order": 7}`)}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	require.Empty(t, differs(play(t, f, `{say: a, answers: f, says: '/"order": ?7/'}`)))
+}
+
 // TestCasesAreIsolated: neither words nor state, of the session or of its user, outlive a case.
 func TestCasesAreIsolated(t *testing.T) {
 	a, err := agent.New("a", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
@@ -296,10 +332,10 @@ func TestCasesAreIsolated(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	r := play(t, a, "- {say: a, state: {given: 7}, metadata: {lang: de}, path: a}\n- turns: [{say: b, path: a}, {say: c, path: a}]\n", eval.Repeat(2), eval.Parallel(1))
+	r := play(t, a, "- {say: a, state: {given: 7}, metadata: {lang: de}, path: a}\n- turns: [{say: b, path: a}, {say: c, path: a}]\n  state: {mine: 0}\n", eval.Repeat(2), eval.Parallel(1))
 	for i := range 2 {
 		require.Regexp(t, `^7 ?<nil> ?<nil> ?<nil> ?de`, r.Outcomes[i].Turns[0].Said)
-		require.Regexp(t, `^<nil> ?<nil> ?<nil> ?<nil> ?<nil>`, r.Outcomes[2+i].Turns[0].Said)
+		require.Regexp(t, `^<nil> ?0 ?<nil> ?<nil> ?<nil>`, r.Outcomes[2+i].Turns[0].Said)
 		require.Regexp(t, `^<nil> ?1 ?2 ?3 ?<nil>`, r.Outcomes[2+i].Turns[1].Said)
 	}
 }
@@ -342,7 +378,7 @@ func TestApprovals(t *testing.T) {
 		"decided":   {script, "approve: refund, reply: {where: Main Street}, asks: [refund, where], says: all done", 2, nil},
 		"denied":    {strings.Replace(script, "\"Main\"", "\"no answer\"", 1), "deny: [refund, where], tools: [refund, where], says: nothing", 1, nil},
 		"nothing":   {script, "says: done", 1, []string{`says: "done" is not in ""`, "asks: the turn waits for a decision about refund, and the case says neither approve, deny nor reply for it", "asks: the turn waits for a decision about where, and the case says neither approve, deny nor reply for it"}},
-		"half":      {script, "approve: [refund], tools: [refund]", 1, []string{"asks: the turn waits for a decision about where, and the case says neither approve, deny nor reply for it"}},
+		"half":      {script, "approve: [refund], tools: [refund], path: cashier", 1, []string{"asks: the turn waits for a decision about where, and the case says neither approve, deny nor reply for it"}},
 		"expected":  {"cashier: call refund call where usage=9/1\ncashier: \"What else?\" usage=9/1\n", "asks: [where, refund]", 2, nil},
 		"not asked": {"cashier: \"no\"\ncashier: \"no\"\n", "approve: refund, asks: refund", 2, []string{"asks: nobody was asked about refund"}},
 	} {

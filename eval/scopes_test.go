@@ -117,6 +117,7 @@ func TestCheck(t *testing.T) {
       reply: {y: 1}
 - {say: c, path: billing|tech}
 - {say: d, path: … > inner}
+- {say: e, path: tech > billing}
 `)
 	require.ElementsMatch(t, []string{
 		`c:2: path: no agent of the tree has the name "biling"; did you mean "billing"?`,
@@ -127,6 +128,7 @@ func TestCheck(t *testing.T) {
 		`c:9: reply: no tool of the tree has the name "y"; there are transfer_to_agent, inner, refund`,
 		`c:13: path: the first turn begins at support, so that billing|tech cannot come about: write support > billing|tech, or answers: billing|tech`,
 		`c:14: path: no agent of the tree has the name "inner"; there are human, support, billing, tech`,
+		`c:15: path: the first turn begins at support, so that tech > billing cannot come about: write support > tech > billing, or answers: billing`,
 	}, problemsOf(t, eval.Check(cases, root)))
 
 	function, err := agent.New("f", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil })

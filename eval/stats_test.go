@@ -59,6 +59,10 @@ func TestPercentile(t *testing.T) {
 	require.Equal(t, time.Duration(20), eval.Percentile(times, 100))
 	require.Equal(t, time.Duration(7), eval.Percentile([]time.Duration{7}, 50))
 	require.Equal(t, time.Duration(20), times[0])
+	for i := range 11 {
+		times = append(times, time.Duration(21+i))
+	}
+	require.Equal(t, time.Duration(30), eval.Percentile(times, 95), "29.45 of 31 are not enough")
 }
 
 // TestMatricesAddUp: every decision is in one cell of the matrix of who made it, what is right on
