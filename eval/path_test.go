@@ -56,6 +56,16 @@ func TestMatchesLikeAPattern(t *testing.T) {
 	})
 }
 
+func TestParsePath(t *testing.T) {
+	for text, want := range map[string]string{"a>b": "a > b", " a -> … → ... > b | c ": "a > … > b|c", "…>…": "…"} {
+		require.Equal(t, want, path(t, text).String())
+	}
+	for _, text := range []string{"", "a >", "a||b", "a b", "a > b, c", "a > …b"} {
+		_, err := eval.ParsePath(text)
+		require.Error(t, err, text)
+	}
+}
+
 func TestDecisions(t *testing.T) {
 	d := func(from, expected, chosen string) eval.Decision {
 		return eval.Decision{From: from, Expected: expected, Chosen: chosen}

@@ -451,6 +451,24 @@ func TestTime(t *testing.T) {
 	})
 }
 
+// TestParallel: so many cases are played at once, and no more.
+func TestParallel(t *testing.T) {
+	slow, err := agent.New("slow", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			time.Sleep(time.Second)
+			yield(&event.Event{Data: &event.Text{Content: "there"}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	for parallel, want := range map[int]time.Duration{1: 10 * time.Second, 3: 4 * time.Second, 10: time.Second, 99: time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			require.Empty(t, differs(play(t, slow, "{say: a, path: slow}", eval.Repeat(10), eval.Parallel(parallel))))
+			require.Equal(t, want, time.Since(began), parallel)
+		})
+	}
+}
+
 func TestWrongCalls(t *testing.T) {
 	root := desk(t, models(t, ""))
 	cases := load(t, "{say: a, path: support}")
