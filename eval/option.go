@@ -18,8 +18,9 @@ type options struct {
 	progress         func(subject string, o *Outcome)
 	// judge says whether a statement about what came of a turn is true. An error says that
 	// it could not be found out.
-	judge func(ctx context.Context, t *TurnOutcome, statement string) (*Verdict, error)
-	store func() session.Store // of a subject
+	judge     func(ctx context.Context, t *TurnOutcome, statement string) (*Verdict, error)
+	agreement func(ctx context.Context) (*Agreement, error) // of the judge with people
+	store     func() session.Store                          // of a subject
 }
 
 // Repeat plays each case so often. The default is once.

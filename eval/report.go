@@ -11,6 +11,8 @@ type Report struct {
 	Cases    int       `json:"cases"`
 	Repeat   int       `json:"repeat"`
 	Subjects []Results `json:"subjects"`
+	// Judge is how the judge compares with people, nil if there was none.
+	Judge *Agreement `json:"judge,omitempty"`
 }
 
 // Results are those of one tree, or of one tree with one model.
