@@ -1,0 +1,101 @@
+package eval
+
+import (
+	"slices"
+	"strings"
+)
+
+// Hops are what turns came to, as one asks of a tree that hands conversations on. A turn in which
+// a call was shown to the user is never right: who said it has not answered, but failed to call.
+type Hops struct {
+	// First are the turns whose first decision was right.
+	First Interval `json:"first"`
+	// ByRight counts them by who was right: those that were, and all.
+	ByRight map[string][2]int `json:"byRight"`
+	// Chosen counts who was chosen first.
+	Chosen map[string]int `json:"chosen"`
+	// Messages are the cases of one turn that ended with the words of an agent that was right,
+	// Talks the turns of longer cases, and Changed those of them in which others were right than
+	// in the turn before.
+	Messages Interval `json:"messages"`
+	Talks    Interval `json:"talks"`
+	Changed  Interval `json:"changed"`
+	// Leaked counts turns in which the user was shown words that look like a call.
+	Leaked int `json:"leaked"`
+}
+
+// Hops returns what the turns came to.
+func (r *Results) Hops() Hops {
+	h := Hops{ByRight: map[string][2]int{}, Chosen: map[string]int{}}
+	var first, messages, talks, changed tally
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		var before []string
+		for j := range o.Turns {
+			t := &o.Turns[j]
+			leaked := looksLikeCall(t.Said)
+			if leaked {
+				h.Leaked++
+			}
+			if len(t.Decisions) > 0 {
+				d := t.Decisions[0]
+				ok := d.Expected == d.Chosen && !leaked
+				first.count(ok)
+				h.Chosen[d.Chosen]++
+				by := h.ByRight[d.Expected]
+				if by[1]++; ok {
+					by[0]++
+				}
+				h.ByRight[d.Expected] = by
+			}
+			right := t.rightOnes()
+			if right == nil {
+				before = nil
+				continue
+			}
+			ok := slices.Contains(right, t.Answered) && !leaked
+			if len(o.Turns) == 1 {
+				messages.count(ok)
+			} else {
+				talks.count(ok)
+			}
+			if before != nil && !slices.ContainsFunc(right, func(name string) bool { return slices.Contains(before, name) }) {
+				changed.count(ok)
+			}
+			before = right
+		}
+	}
+	h.First, h.Messages, h.Talks, h.Changed = first.share(), messages.share(), talks.share(), changed.share()
+	return h
+}
+
+// rightOnes are the agents of whom one was to answer, as the case says or its path ends; nil if
+// that is open.
+func (t *TurnOutcome) rightOnes() []string {
+	if len(t.ExpectedAnswers) > 0 {
+		return t.ExpectedAnswers
+	}
+	if p, err := ParsePath(t.Expected); err == nil && len(p[len(p)-1]) > 0 {
+		return p[len(p)-1]
+	}
+	return nil
+}
+
+// looksLikeCall reports whether words that a user was shown were meant for the framework.
+func looksLikeCall(text string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc([]string{
+		"transfer_to_", "agent_name", "tool_call", "<tool", `"arguments"`, `"parameters"`, `{"name"`, `{"function"`,
+	}, func(part string) bool { return strings.Contains(text, part) })
+}
+
+// tally counts what is right.
+type tally struct{ right, of int }
+
+func (t *tally) count(ok bool) {
+	if t.of++; ok {
+		t.right++
+	}
+}
+
+func (t *tally) share() Interval { return Wilson(t.right, t.of) }

@@ -1,0 +1,206 @@
+package eval
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/internal/visible"
+)
+
+// String writes the share as "44 of 63, 70 % (58–80 %)", and – for one of nothing.
+func (i Interval) String() string {
+	if i.Of == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d of %d, %.0f %% (%.0f–%.0f %%)", i.Right, i.Of, 100*i.Share, 100*i.Low, 100*i.High)
+}
+
+// column is what the table shows of a subject.
+type column struct {
+	*Results
+	sum  Summary
+	hops Hops
+}
+
+// a is a part of a sum for each turn.
+func (c *column) a(sum int, format string) string {
+	if c.sum.Turns == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(format, float64(sum)/float64(c.sum.Turns))
+}
+
+// of is a number of the turns.
+func (c *column) of(n int) string { return fmt.Sprintf("%d of %d", n, c.sum.Turns) }
+
+// rows are the figures of the table. Those that are nothing in all columns are left out.
+func rows() []row {
+	return []row{
+		{"cases passed", func(c *column) string { return c.sum.Passed.String() }},
+		{"… by tag", func(c *column) string { return c.byTag() }},
+		{"… at times", func(c *column) string { return unless(c.sum.Unsteady == 0, fmt.Sprint(c.sum.Unsteady)) }},
+		{"paths right", func(c *column) string { return c.sum.Paths.String() }},
+		{"decisions right", func(c *column) string { return c.sum.Decisions.String() }},
+		{"first hop right", func(c *column) string { return c.hops.First.String() }},
+		{"… by the right agent", func(c *column) string {
+			return each(c.hops.ByRight, func(n [2]int) string { return fmt.Sprintf("%d/%d", n[0], n[1]) })
+		}},
+		{"… chosen", func(c *column) string { return each(c.hops.Chosen, func(n int) string { return fmt.Sprint(n) }) }},
+		{"right agent at the end", func(c *column) string { return c.hops.Messages.String() }},
+		{"conversation turns right", func(c *column) string { return c.hops.Talks.String() }},
+		{"… where the subject changed", func(c *column) string { return c.hops.Changed.String() }},
+		{"judged true", func(c *column) string { return c.judged().String() }},
+		{"no words for the user", func(c *column) string { return c.of(c.sum.Silent) }},
+		{"calls shown to the user", func(c *column) string { return c.of(c.hops.Leaked) }},
+		{"errors", func(c *column) string { return c.errors() }},
+		{"questions to the model, a turn", func(c *column) string { return c.a(c.sum.ModelCalls, "%.2f") }},
+		{"tokens of prompts, a turn", func(c *column) string { return c.a(c.sum.Usage.InputTokens, "%.0f") }},
+		{"tokens computed anew, a turn", func(c *column) string { return c.a(c.sum.Usage.InputTokens-c.sum.Usage.CachedTokens, "%.0f") }},
+		{"tokens of answers, a turn", func(c *column) string { return c.a(c.sum.Usage.OutputTokens, "%.0f") }},
+		{"cost", func(c *column) string {
+			if c.sum.Cost == nil {
+				return "–"
+			}
+			return fmt.Sprintf("%.4g", *c.sum.Cost)
+		}},
+		{"seconds a turn, p50 and p95", func(c *column) string {
+			return unless(c.sum.Turns == 0, fmt.Sprintf("%.1f, %.1f", c.sum.P50.Seconds(), c.sum.P95.Seconds()))
+		}},
+	}
+}
+
+type row struct {
+	title string
+	cell  func(*column) string
+}
+
+func unless(nothing bool, text string) string {
+	if nothing {
+		return "–"
+	}
+	return text
+}
+
+// table is the figures: a row of the subjects' names, and one for each figure.
+func (r *Report) table() [][]string {
+	out := [][]string{{""}}
+	var columns []*column
+	for i := range r.Subjects {
+		s := &r.Subjects[i]
+		columns = append(columns, &column{s, s.Summary(), s.Hops()})
+		out[0] = append(out[0], visible.Line(s.Subject))
+	}
+	for _, row := range rows() {
+		line := []string{row.title}
+		some := false
+		for _, c := range columns {
+			cell := visible.Line(row.cell(c))
+			some = some || cell != "–"
+			line = append(line, cell)
+		}
+		if some {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func (c *column) byTag() string {
+	passed := map[string][2]int{}
+	for i := range c.Outcomes {
+		o := &c.Outcomes[i]
+		for _, tag := range o.Tags {
+			n := passed[tag]
+			if n[1]++; o.OK() {
+				n[0]++
+			}
+			passed[tag] = n
+		}
+	}
+	return each(passed, func(n [2]int) string { return fmt.Sprintf("%d/%d", n[0], n[1]) })
+}
+
+func (c *column) judged() Interval {
+	var t tally
+	for i := range c.Outcomes {
+		for j := range c.Outcomes[i].Turns {
+			if v := c.Outcomes[i].Turns[j].Verdict; v != nil {
+				t.count(v.True)
+			}
+		}
+	}
+	return t.share()
+}
+
+func (c *column) errors() string {
+	n := 0
+	for _, of := range c.sum.Errors {
+		n += of
+	}
+	if n == 0 {
+		return c.of(0)
+	}
+	return c.of(n) + " (" + each(c.sum.Errors, func(n int) string { return fmt.Sprint(n) }) + ")"
+}
+
+// each lists numbers by their names, in the order of the alphabet.
+func each[T any](of map[string]T, show func(T) string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, name+" "+show(of[name]))
+	}
+	return unless(len(out) == 0, strings.Join(out, ", "))
+}
+
+// notes say what the figures do not.
+func (r *Report) notes() (lines []string) {
+	j := r.Judge
+	switch {
+	case j == nil:
+	case j.Same.Of == 0:
+		lines = append(lines, fmt.Sprintf("The judge is %s. How often it agrees with people is unknown: nobody gave it a labelled sample.", visible.Line(j.Model)))
+	default:
+		line := fmt.Sprintf("The judge is %s. On the labelled sample it agrees with people in %s", visible.Line(j.Model), j.Same)
+		if j.Kappa != nil {
+			line += fmt.Sprintf(", Cohen's kappa %.2f", *j.Kappa)
+		}
+		line += fmt.Sprintf("; it took %d for true that were not, and missed %d that were", j.Wrongly, j.Missed)
+		if j.Failed > 0 {
+			line += fmt.Sprintf(", and had no verdict on %d", j.Failed)
+		}
+		lines = append(lines, line+".")
+	}
+	return lines
+}
+
+// confused are the matrices in which something was not right.
+func (s *Summary) confused() (all []Matrix) {
+	for _, m := range s.Edges {
+		if slices.ContainsFunc(m.Names, func(name string) bool {
+			at := slices.Index(m.Names, name)
+			for i, n := range m.Counts[at] {
+				if i != at && n > 0 {
+					return true
+				}
+			}
+			return false
+		}) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Dead reports whether not one turn has come to its end without an error.
+func (r *Results) Dead() bool {
+	for i := range r.Outcomes {
+		for j := range r.Outcomes[i].Turns {
+			if r.Outcomes[i].Turns[j].Error == "" {
+				return false
+			}
+		}
+	}
+	return len(r.Outcomes) > 0
+}

@@ -1,0 +1,164 @@
+package eval
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/internal/visible"
+)
+
+// Look is how a report is dressed for a terminal. The zero value is plain.
+type Look struct {
+	// Paint dresses a text in a style, the parameters of the terminal's SGR sequence such as "31"
+	// for red.
+	Paint func(style, text string) string
+}
+
+func (l Look) paint(style, text string) string {
+	if l.Paint == nil {
+		return text
+	}
+	return l.Paint(style, text)
+}
+
+const (
+	red  = "31"
+	bold = "1"
+)
+
+// shown is how much of an answer a failure shows, in characters.
+const shown = 300
+
+// Text writes the report for people: what failed, with the place of its case, what was expected
+// and what was said; then the figures, a column for each subject, and what was confused with what.
+// Words of models and users are written so that they cannot drive a terminal. The error is the
+// writer's.
+func (r *Report) Text(w io.Writer, look Look) error {
+	var b strings.Builder
+	for i := range r.Subjects {
+		s := &r.Subjects[i]
+		for _, group := range s.failed() {
+			group.text(&b, look, r, s.Subject)
+		}
+	}
+	aligned(&b, r.table(), look)
+	for i := range r.Subjects {
+		sum := r.Subjects[i].Summary()
+		for _, m := range sum.confused() {
+			fmt.Fprintf(&b, "\n%s: what %s decided, a row for who was right, a column for who was chosen\n", visible.Line(r.Subjects[i].Subject), visible.Line(m.From))
+			aligned(&b, m.table(), Look{})
+		}
+	}
+	for _, line := range r.notes() {
+		b.WriteString("\n" + line + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// aligned writes a table in columns, its head dressed.
+func aligned(b *strings.Builder, table [][]string, look Look) {
+	widths := make([]int, len(table[0]))
+	for _, line := range table {
+		for i, cell := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for n, line := range table {
+		text := ""
+		for i, cell := range line {
+			text += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+		}
+		if text = strings.TrimRight(text, " "); n == 0 {
+			text = look.paint(bold, text)
+		}
+		b.WriteString(text + "\n")
+	}
+}
+
+// table is the matrix with its names.
+func (m *Matrix) table() [][]string {
+	out := [][]string{append([]string{""}, m.Names...)}
+	for i, name := range m.Names {
+		line := []string{name}
+		for _, n := range m.Counts[i] {
+			line = append(line, unless(n == 0, fmt.Sprint(n)))
+		}
+		out = append(out, line)
+	}
+	for _, line := range out {
+		for i := range line {
+			line[i] = visible.Line(line[i])
+		}
+	}
+	return out
+}
+
+// failure is a case that failed, once or more.
+type failure struct {
+	*Outcome   // the first time that it failed
+	failed, of int
+}
+
+// failed returns the cases that failed, in their order.
+func (s *Results) failed() (all []failure) {
+	for i := 0; i < len(s.Outcomes); {
+		f := failure{}
+		first := &s.Outcomes[i]
+		for ; i < len(s.Outcomes) && s.Outcomes[i].Case == first.Case && (f.of == 0 || s.Outcomes[i].Repeat > first.Repeat); i++ {
+			f.of++
+			if o := &s.Outcomes[i]; !o.OK() {
+				if f.failed++; f.Outcome == nil {
+					f.Outcome = o
+				}
+			}
+		}
+		if f.failed > 0 {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// head names the case, with its place, and says how often it failed.
+func (f *failure) head(r *Report, subject string) string {
+	line := visible.Line(f.Case)
+	if f.File != "" {
+		line = visible.Line(fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Case))
+	}
+	var more []string
+	if len(r.Subjects) > 1 {
+		more = append(more, visible.Line(subject))
+	}
+	if f.of > 1 {
+		more = append(more, fmt.Sprintf("%d of %d times", f.failed, f.of))
+	}
+	if len(more) > 0 {
+		line += " (" + strings.Join(more, ", ") + ")"
+	}
+	return line
+}
+
+func (f *failure) text(b *strings.Builder, look Look, r *Report, subject string) {
+	b.WriteString(look.paint(red, "FAIL") + " " + f.head(r, subject) + "\n")
+	for i := range f.Turns {
+		t := &f.Turns[i]
+		if len(t.Differences) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "     user: %s\n", cut(visible.Line(t.User), shown))
+		for _, d := range t.Differences {
+			fmt.Fprintf(b, "       %s: %s\n", d.Kind, visible.Line(d.Message))
+		}
+		if t.Said != "" {
+			fmt.Fprintf(b, "       %s said: %s\n", visible.Line(cmp.Or(t.Answered, "nobody")), cut(visible.Line(t.Said), shown))
+		}
+	}
+	for _, d := range f.Differences {
+		fmt.Fprintf(b, "     %s: %s\n", d.Kind, visible.Line(d.Message))
+	}
+	b.WriteString("\n")
+}
