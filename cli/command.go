@@ -36,7 +36,7 @@ func (p *program) command() *cobra.Command {
 	root.SetErr(p.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(p.runCommand(), p.chatCommand(), p.resumeCommand(), p.treeCommand(), p.lintCommand(), p.sessionsCommand(), p.conversationCommand(), p.graphCommand(), p.routerCommand(), p.serveCommand(), p.devCommand(), p.usersCommand(), p.deskCommand())
+	root.AddCommand(p.runCommand(), p.chatCommand(), p.resumeCommand(), p.treeCommand(), p.lintCommand(), p.evalCommand(), p.sessionsCommand(), p.conversationCommand(), p.graphCommand(), p.routerCommand(), p.serveCommand(), p.devCommand(), p.usersCommand(), p.deskCommand())
 	if !p.embedded() {
 		root.AddCommand(p.newCommand())
 	}
@@ -75,9 +75,10 @@ words and understands nothing, and standard error says so.
 Sessions are kept in a SQLite file, by default %[3]s
 below $XDG_STATE_HOME or ~/.local/state%[4]s.
 
-Exit status: 0 answered, 2 bad input or configuration, 3 the model or a tool
-failed or transfers were rejected, 4 a limit was reached, 5 waiting for an
-approval, 6 the session is busy, 130 interrupted.`, p.name, path, p.stateFile(), database)
+Exit status: 0 answered, 1 an evaluation is below what was asked of it, 2 bad
+input or configuration, 3 the model or a tool failed or transfers were rejected,
+4 a limit was reached, 5 waiting for an approval, 6 the session is busy, 130
+interrupted.`, p.name, path, p.stateFile(), database)
 }
 
 // group makes a command of commands.

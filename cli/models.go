@@ -65,7 +65,12 @@ func (c *conversation) notice() {
 		return
 	}
 	c.noted = true
-	c.p.say("no model is used: these answers come from the offline model, which only compares words. " +
+	c.p.sayOffline()
+}
+
+// sayOffline says who answers in place of a model.
+func (p *program) sayOffline() {
+	p.say("no model is used: these answers come from the offline model, which only compares words. " +
 		"Set OPENAI_API_KEY or OPENAI_BASE_URL, and OPENAI_MODEL, to use one.")
 }
 

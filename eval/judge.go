@@ -55,12 +55,16 @@ type judgement struct {
 }
 
 // WithJudge has the judge look at what cases state about answers; without it that is not looked
-// at. Its agreement with its sample is in the report.
+// at. An answer on which it has no verdict is not as stated. Its agreement with its sample is in
+// the report.
 func WithJudge(j *Judge) Option {
 	return func(o *options) {
 		o.agreement = j.Agreement
 		o.judge = func(ctx context.Context, t *TurnOutcome, statement string) (*Verdict, error) {
 			v, _, err := j.Ask(ctx, t.User, t.Said, statement)
+			if err != nil && ctx.Err() == nil && endsRun(err) == nil {
+				return &Verdict{Why: "there is no verdict: " + err.Error()}, nil
+			}
 			return v, err
 		}
 	}
@@ -127,7 +131,8 @@ type Agreement struct {
 }
 
 // Agreement asks the judge about its sample, and compares. Without a sample its share is one
-// of nothing: the agreement is unknown. The error is the context's.
+// of nothing: the agreement is unknown. The error is the context's, or that the model cannot be
+// asked at all.
 func (j *Judge) Agreement(ctx context.Context) (*Agreement, error) {
 	a := &Agreement{Model: j.model}
 	var both [2][2]int // by the people's verdict, and the judge's
@@ -137,6 +142,8 @@ func (j *Judge) Agreement(ctx context.Context) (*Agreement, error) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
+		case endsRun(err) != nil:
+			return nil, err
 		case err != nil:
 			a.Failed++
 			continue
