@@ -252,3 +252,24 @@ func TestEvalRefused(t *testing.T) {
 	require.Equal(t, cli.StatusFailed, got.status, got.err)
 	require.Contains(t, got.err, "arbor: model: every turn ended with an error\n")
 }
+
+// TestEvalSession writes a session as a case, which passes on the tree that made it.
+func TestEvalSession(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	in := invocation{home: home}
+	for _, say := range []string{"I was charged twice", "Thank you: \"you\" # are\n- kind"} {
+		require.Equal(t, 0, in.run(t, "run", desk, say, "--session", "s1").status)
+	}
+	got := in.run(t, "sessions", "export", "s1", "--format", "case")
+	require.Equal(t, 0, got.status, got.err)
+	require.Contains(t, got.out, "  - name: s1\n")
+	file := casesIn(t, got.out)[0]
+	played := in.run(t, "eval", desk, file)
+	require.Equal(t, 0, played.status, played.out+played.err)
+	require.Regexp(t, `(?m)^paths right +2 of 2`, played.out)
+
+	other := casesIn(t, strings.Replace(got.out, "support > billing", "support > tech", 1))[0]
+	require.Equal(t, cli.StatusBelow, in.run(t, "eval", desk, other).status)
+	require.Equal(t, 2, in.run(t, "sessions", "export", "s1", "--format", "cases").status)
+}

@@ -22,21 +22,22 @@ func (p *program) exportCommand() *cobra.Command {
   jsonl   the events as they are stored, one a line
   md      a Markdown document
   html    a page that needs nothing besides itself
-  openai  the messages in the format of chat completions, as a JSON array`,
+  openai  the messages in the format of chat completions, as a JSON array
+  case    a case for eval: what the user said, who answered, which tools were called`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.exportSession(cmd.Context(), args[0], until, format, files)
 		},
 	}
 	until.add(cmd, "position until which it is written (default: the end)")
-	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl, md, html or openai")
+	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl, md, html, openai or case")
 	cmd.Flags().StringVar(&files, "files", "", "`DIR` to write the session's files to as well")
 	return cmd
 }
 
 func (p *program) exportSession(ctx context.Context, id string, until atFlag, format, files string) error {
 	if _, ok := sessionform.Formats()[format]; !ok {
-		return usagef("--format %s: jsonl, md, html and openai are possible", visible.Line(format))
+		return usagef("--format %s: jsonl, md, html, openai and case are possible", visible.Line(format))
 	}
 	s, err := p.past(ctx, id)
 	if err != nil {

@@ -91,7 +91,7 @@ func (d *Door) export(c *front.Call, info session.Info, at int64) error {
 	format := cmp.Or(c.R.URL.Query().Get("format"), "jsonl")
 	typ, ok := sessionform.Formats()[format]
 	if !ok {
-		return front.BadRequest("format must be jsonl, md, html or openai")
+		return front.BadRequest("format must be jsonl, md, html, openai or case")
 	}
 	h := c.W.Header()
 	h.Set("Content-Type", typ)

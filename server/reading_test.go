@@ -373,7 +373,7 @@ func TestUsageGraphsAndDebug(t *testing.T) {
 func TestExportAndImport(t *testing.T) {
 	s := newOffice(t)
 	s.say(t, "s1", "Please bill me")
-	for format, want := range map[string]string{"jsonl": `"content":"Please bill me"`, "md": "**user:** Please bill me", "html": "<!DOCTYPE html>", "openai": `"content":"Please bill me"`} {
+	for format, want := range map[string]string{"jsonl": `"content":"Please bill me"`, "md": "**user:** Please bill me", "html": "<!DOCTYPE html>", "openai": `"content":"Please bill me"`, "case": "- say: Please bill me\n        path: "} {
 		a := s.get(t, "ann", "/sessions/s1/export?format="+format)
 		require.Equal(t, 200, a.status)
 		require.Contains(t, strings.ToLower(string(a.body)), strings.ToLower(want), format)

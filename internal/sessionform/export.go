@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/eval"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/internal/render"
@@ -19,6 +20,7 @@ func Formats() map[string]string {
 		"md":     "text/markdown; charset=utf-8",
 		"html":   "text/html; charset=utf-8",
 		"openai": "application/json",
+		"case":   "application/yaml",
 	}
 }
 
@@ -26,6 +28,9 @@ func Formats() map[string]string {
 // called once or twice; last is where the session's log ends. The error is one of theirs; those of
 // the writer are the writer's to keep.
 func Export(w io.Writer, format, title string, last int64, events func() iter.Seq2[*event.Event, error]) error {
+	if format == "case" {
+		return eval.WriteSession(w, title, events())
+	}
 	var out render.Sink = render.Nothing{}
 	switch format {
 	case "jsonl":
