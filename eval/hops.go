@@ -8,7 +8,8 @@ import (
 // Hops are what turns came to, as one asks of a tree that hands conversations on. A turn in which
 // a call was shown to the user is never right: who said it has not answered, but failed to call.
 type Hops struct {
-	// First are the turns whose first decision was right.
+	// First are the turns whose first decision was right. One that ended with an error before has
+	// made none, and is not right.
 	First Interval `json:"first"`
 	// ByRight counts them by who was right: those that were, and all.
 	ByRight map[string][2]int `json:"byRight"`
@@ -33,15 +34,16 @@ func (r *Results) Hops() Hops {
 		var before []string
 		for j := range o.Turns {
 			t := &o.Turns[j]
-			leaked := looksLikeCall(t.Said)
+			leaked := t.Leaked()
 			if leaked {
 				h.Leaked++
 			}
-			if len(t.Decisions) > 0 {
-				d := t.Decisions[0]
+			if d, known := t.firstHop(); known {
 				ok := d.Expected == d.Chosen && !leaked
 				first.count(ok)
-				h.Chosen[d.Chosen]++
+				if d.Chosen != "" {
+					h.Chosen[d.Chosen]++
+				}
 				by := h.ByRight[d.Expected]
 				if by[1]++; ok {
 					by[0]++
@@ -69,6 +71,22 @@ func (r *Results) Hops() Hops {
 	return h
 }
 
+// firstHop is the first decision of a turn, false if it is not known what was right. Nobody is
+// chosen in a turn that ended with an error before.
+func (t *TurnOutcome) firstHop() (d Decision, known bool) {
+	if len(t.Decisions) > 0 {
+		return t.Decisions[0], true
+	}
+	p, err := ParsePath(t.Expected)
+	switch {
+	case t.Error == "" || err != nil || !slices.Contains(p[0], t.Path[0]):
+		return d, false
+	case len(p) == 1:
+		return Decision{From: t.Path[0], Expected: t.Path[0]}, true
+	}
+	return Decision{From: t.Path[0], Expected: label(p[1])}, len(p[1]) > 0
+}
+
 // rightOnes are the agents of whom one was to answer, as the case says or its path ends; nil if
 // that is open.
 func (t *TurnOutcome) rightOnes() []string {
@@ -81,9 +99,10 @@ func (t *TurnOutcome) rightOnes() []string {
 	return nil
 }
 
-// looksLikeCall reports whether words that a user was shown were meant for the framework.
-func looksLikeCall(text string) bool {
-	text = strings.ToLower(text)
+// Leaked reports whether the user was shown words that look like a call: a model wrote one as words,
+// and nobody read it as one. An answer that tells of calls, or is JSON of their form, looks like one too.
+func (t *TurnOutcome) Leaked() bool {
+	text := strings.ToLower(t.Said)
 	return slices.ContainsFunc([]string{
 		"transfer_to_", "agent_name", "tool_call", "<tool", `"arguments"`, `"parameters"`, `{"name"`, `{"function"`,
 	}, func(part string) bool { return strings.Contains(text, part) })

@@ -148,6 +148,7 @@ type follower struct {
 	out    *TurnOutcome
 	result runner.Result
 	said   []string
+	handed bool // the conversation, since a model was last asked in it
 }
 
 func (f *follower) follow(turn iter.Seq2[*event.Event, error]) error {
@@ -172,7 +173,7 @@ func (f *follower) take(e *event.Event) {
 		}
 	case *event.Transfer:
 		if outer && d.Outcome == event.TransferCommitted {
-			f.out.Path = append(f.out.Path, d.To)
+			f.out.Path, f.handed = append(f.out.Path, d.To), true
 			if n := f.runner.Tree().Node(d.From); n == nil || !n.Properties.Router {
 				f.out.Transfers++
 			}
@@ -184,17 +185,21 @@ func (f *follower) take(e *event.Event) {
 	case *event.Relay:
 		f.out.Asked = append(f.out.Asked, d.Tool)
 	case *event.Usage:
-		f.used(d)
+		f.used(d, outer)
 	case *event.Discard:
 		if d.Usage != nil {
-			f.used(d.Usage)
+			f.used(d.Usage, outer)
 		}
 	}
 }
 
 // used counts an answer of a model.
-func (f *follower) used(u *event.Usage) {
+func (f *follower) used(u *event.Usage, outer bool) {
 	n := u.Counted()
+	if f.handed && outer {
+		f.out.Arrivals = append(f.out.Arrivals, max(0, n.InputTokens-n.CachedTokens))
+		f.handed = false
+	}
 	answer := TurnOutcome{ModelCalls: 1, Usage: event.Usage{InputTokens: n.InputTokens, OutputTokens: n.OutputTokens, CachedTokens: n.CachedTokens}}
 	if cost, ok := f.prices.Cost(u.Model, n); ok && n != (llm.Usage{}) {
 		answer.Cost = &cost

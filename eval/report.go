@@ -49,12 +49,15 @@ type TurnOutcome struct {
 	Said     string   `json:"said"`              // all words that the user was told
 	Verdict  *Verdict `json:"verdict,omitempty"` // of the judge
 
-	Decisions  []Decision    `json:"decisions,omitempty"`
-	Transfers  int           `json:"transfers"`
-	ModelCalls int           `json:"modelCalls"` // answers of models, those that were discarded too
-	Usage      event.Usage   `json:"usage"`      // the sum, inside of tools and graphs too
-	Cost       *float64      `json:"cost"`       // nil if a model has no price, or its endpoint does not say what it used
-	Took       time.Duration `json:"took"`       // in nanoseconds
+	Decisions  []Decision  `json:"decisions,omitempty"`
+	Transfers  int         `json:"transfers"`
+	ModelCalls int         `json:"modelCalls"` // answers of models, those that were discarded too
+	Usage      event.Usage `json:"usage"`      // the sum, inside of tools and graphs too
+	// Arrivals are the tokens of prompts that were computed anew for the first answer after each
+	// transfer: what of it the endpoint did not have from a prompt with the same beginning.
+	Arrivals []int         `json:"arrivals,omitempty"`
+	Cost     *float64      `json:"cost"` // nil if a model has no price, or its endpoint does not say what it used
+	Took     time.Duration `json:"took"` // in nanoseconds
 	// Error is the code of what ended the turn, as in the log.
 	Error string `json:"error,omitempty"`
 

@@ -145,8 +145,8 @@ cases passed                    4 of 4, 100 % (51–100 %)  1 of 4, 25 % (5–70
 … at times                      –                         1
 paths right                     4 of 4, 100 % (51–100 %)  1 of 4, 25 % (5–70 %)
 decisions right                 4 of 4, 100 % (51–100 %)  1 of 2, 50 % (9–91 %)
-first hop right                 4 of 4, 100 % (51–100 %)  1 of 2, 50 % (9–91 %)
-… by the right agent            billing 4/4               billing 1/2
+first hop right                 4 of 4, 100 % (51–100 %)  1 of 4, 25 % (5–70 %)
+… by the right agent            billing 4/4               billing 1/4
 … chosen                        billing 4                 billing 1, tech 1
 right agent at the end          4 of 4, 100 % (51–100 %)  1 of 4, 25 % (5–70 %)
 no words for the user           0 of 4                    2 of 4

@@ -58,6 +58,7 @@ func rows() []row {
 		{"questions to the model, a turn", func(c *column) string { return c.a(c.sum.ModelCalls, "%.2f") }},
 		{"tokens of prompts, a turn", func(c *column) string { return c.a(c.sum.Usage.InputTokens, "%.0f") }},
 		{"tokens computed anew, a turn", func(c *column) string { return c.a(c.sum.Usage.InputTokens-c.sum.Usage.CachedTokens, "%.0f") }},
+		{"tokens computed anew, first answer after a transfer", func(c *column) string { return c.arrivals() }},
 		{"tokens of answers, a turn", func(c *column) string { return c.a(c.sum.Usage.OutputTokens, "%.0f") }},
 		{"cost", func(c *column) string {
 			if c.sum.Cost == nil {
@@ -105,6 +106,18 @@ func (r *Report) table() [][]string {
 		}
 	}
 	return out
+}
+
+func (c *column) arrivals() string {
+	sum, n := 0, 0
+	for i := range c.Outcomes {
+		for j := range c.Outcomes[i].Turns {
+			for _, tokens := range c.Outcomes[i].Turns[j].Arrivals {
+				sum, n = sum+tokens, n+1
+			}
+		}
+	}
+	return unless(n == 0, fmt.Sprintf("%.0f", float64(sum)/float64(max(n, 1))))
 }
 
 func (c *column) byTag() string {
