@@ -13,10 +13,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/agentarbor/arbor/eval"
 	"github.com/agentarbor/arbor/llm/openai"
+	"github.com/agentarbor/arbor/runner"
 )
 
 func main() {
@@ -30,7 +33,7 @@ func main() {
 
 // flags are what the command line says.
 type flags struct {
-	half          half
+	half          string
 	n             int
 	conversations int
 	variants      []variant
@@ -42,15 +45,15 @@ type flags struct {
 
 func parse(args []string, stderr io.Writer) (flags, error) {
 	var f flags
-	var messages, names string
+	var names string
 	set := flag.NewFlagSet("routing", flag.ContinueOnError)
 	set.SetOutput(stderr)
-	set.StringVar(&messages, "messages", string(tune), "which half to ask: tune, held or all")
+	set.StringVar(&f.half, "messages", "tune", "which half to ask: tune, held or all")
 	set.IntVar(&f.n, "n", -1, "how many messages of it, from the first; -1 means all")
 	set.IntVar(&f.conversations, "conversations", 0, "how many conversations of it, from the first; -1 means all")
 	set.StringVar(&names, "variant", "today", "what the model is shown, several separated by commas, or all")
 	set.IntVar(&f.maxTokens, "max-tokens", 96, "the longest answer; only who gives it is looked at")
-	set.StringVar(&f.out, "out", "", "a new file for the results, one JSON object a line, with all answers")
+	set.StringVar(&f.out, "out", "", "a new file for the results as JSON, with all answers")
 	set.StringVar(&f.read, "read", "", "asks nothing, but prints the table of these files, separated by commas")
 	set.BoolVar(&f.check, "check", false, "fail on errors, on turns without words and on calls shown to the user")
 	set.Usage = func() {
@@ -65,12 +68,11 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	if err != nil {
 		return f, err
 	}
-	f.half = half(messages)
 	switch {
 	case set.NArg() > 0:
 		err = fmt.Errorf("%q is no flag", set.Arg(0))
-	case f.half != tune && f.half != held && f.half != all:
-		err = fmt.Errorf("-messages can be tune, held or all, not %q", messages)
+	case f.half != "tune" && f.half != "held" && f.half != "all":
+		err = fmt.Errorf("-messages can be tune, held or all, not %q", f.half)
 	case f.maxTokens <= 0:
 		err = errors.New("-max-tokens must be above zero")
 	default:
@@ -87,139 +89,126 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	var records []record
+	var report *eval.Report
 	if f.read != "" {
-		if records, err = readAll(strings.Split(f.read, ",")); err != nil {
-			return err
-		}
-	} else if records, err = ask(ctx, f, getenv, stderr); err != nil && len(records) == 0 {
+		report, err = readAll(strings.Split(f.read, ","))
+	} else {
+		report, err = ask(ctx, f, getenv, stderr)
+	}
+	if report == nil {
 		return err
 	}
-	fmt.Fprintln(stdout, table(records))
+	// Also with an error, what is known so far.
+	if err := report.Markdown(stdout); err != nil {
+		return err
+	}
 	if err == nil && f.check {
-		err = broken(records)
+		err = broken(report)
 	}
 	return err
 }
 
-func readAll(names []string) ([]record, error) {
-	var records []record
+// readAll puts reports side by side.
+func readAll(names []string) (*eval.Report, error) {
+	all := &eval.Report{}
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		more, err := decode[record](name, string(text))
-		if err != nil {
-			return nil, err
+		var r eval.Report
+		if err := json.Unmarshal(text, &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		records = append(records, more...)
+		all.Cases, all.Repeat = max(all.Cases, r.Cases), max(all.Repeat, r.Repeat)
+		all.Subjects = append(all.Subjects, r.Subjects...)
 	}
-	return records, nil
+	return all, nil
 }
 
-// ask asks everything, and returns also with an error what is known so far.
-func ask(ctx context.Context, f flags, getenv func(string) string, stderr io.Writer) ([]record, error) {
-	d, err := load()
+// maxModelCalls bounds a turn, so that a model that goes in circles does not take
+// the time of all others.
+const maxModelCalls = 10
+
+// ask plays the cases in the way of each variant, one after the other, because small machines
+// compute one answer at a time.
+func ask(ctx context.Context, f flags, getenv func(string) string, stderr io.Writer) (*eval.Report, error) {
+	messages, err := load("data/messages.yaml", f.half, f.n)
 	if err != nil {
 		return nil, err
 	}
+	talks, err := load("data/conversations.yaml", f.half, f.conversations)
+	if err != nil {
+		return nil, err
+	}
+	var subjects []eval.Subject
+	for _, v := range f.variants {
+		// A slow machine is no error, and no error may be hidden by another try.
+		slow := openai.Timeouts{FirstByte: 10 * time.Minute, Idle: 10 * time.Minute, Attempt: 20 * time.Minute}
+		model, err := openai.FromEnv(getenv, "", append([]openai.Option{openai.WithTimeouts(slow), openai.WithRetries(0)}, v.model...)...)
+		if err != nil {
+			return nil, err
+		}
+		root, err := tree(model, f.maxTokens, v)
+		if err != nil {
+			return nil, fmt.Errorf("variant %s: %w", v.name, err)
+		}
+		subjects = append(subjects, eval.Subject{Name: model.Name() + ", " + v.name + ", " + f.half, Root: root})
+	}
 	var out *os.File
 	if f.out != "" {
-		out, err = os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if err != nil {
+		if out, err = os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
 			return nil, fmt.Errorf("-out must be a new file: %w", err)
 		}
 		defer out.Close()
 	}
-	var records []record
-	for _, v := range f.variants {
-		err := askVariant(ctx, f, d, v, getenv, func(r record) error {
-			records = append(records, r)
-			for _, t := range r.Turns {
-				fmt.Fprintln(stderr, line(r, t))
+	limits := runner.DefaultLimits()
+	limits.ModelCalls = maxModelCalls
+	played := 0
+	report, err := eval.Run(ctx, slices.Concat(messages, talks), subjects, eval.Parallel(1), eval.WithRunner(runner.WithLimits(limits)),
+		eval.Progress(func(subject string, o *eval.Outcome) {
+			played++
+			for i := range o.Turns {
+				fmt.Fprintln(stderr, line(subject, o, &o.Turns[i]))
 			}
-			if out == nil {
-				return nil
-			}
-			return json.NewEncoder(out).Encode(r)
-		})
-		if err != nil {
-			return records, err
-		}
+		}))
+	if played == 0 {
+		return nil, err
 	}
-	return records, nil
-}
-
-// askVariant asks everything in the way of one variant.
-func askVariant(ctx context.Context, f flags, d data, v variant, getenv func(string) string, done func(record) error) error {
-	// A slow machine is no error, and no error may be hidden by another try.
-	slow := openai.Timeouts{FirstByte: 10 * time.Minute, Idle: 10 * time.Minute, Attempt: 20 * time.Minute}
-	model, err := openai.FromEnv(getenv, "", append([]openai.Option{openai.WithTimeouts(slow), openai.WithRetries(0)}, v.model...)...)
-	if err != nil {
-		return err
+	if out != nil {
+		err = errors.Join(err, json.NewEncoder(out).Encode(report))
 	}
-	root, err := tree(d.roles, model, f.maxTokens, v)
-	if err != nil {
-		return fmt.Errorf("variant %s: %w", v.name, err)
-	}
-	r, err := start(root)
-	if err != nil {
-		return fmt.Errorf("variant %s: %w", v.name, err)
-	}
-	of1 := record{Model: model.Name(), Variant: v.name}
-	for _, m := range of(f.half, f.n, d.messages, func(m message) half { return m.Half }) {
-		rec := of1
-		rec.ID, rec.Half = m.ID, m.Half
-		t, err := say(ctx, r, m.ID, m.prompt)
-		if err != nil {
-			return err
-		}
-		rec.Turns = []turn{t}
-		if err := done(rec); err != nil {
-			return err
-		}
-	}
-	for _, c := range of(f.half, f.conversations, d.conversations, func(c conversation) half { return c.Half }) {
-		rec := of1
-		rec.ID, rec.Half, rec.Talk = c.ID, c.Half, true
-		for _, p := range c.Turns {
-			t, err := say(ctx, r, c.ID, p)
-			if err != nil {
-				return err
-			}
-			rec.Turns = append(rec.Turns, t)
-		}
-		if err := done(rec); err != nil {
-			return err
-		}
-	}
-	return nil
+	return report, err
 }
 
 // line is a turn for who waits.
-func line(r record, t turn) string {
+func line(subject string, o *eval.Outcome, t *eval.TurnOutcome) string {
 	mark := " "
-	if !t.endRight() {
+	if len(t.Differences) > 0 {
 		mark = "✗"
 	}
-	text := fmt.Sprintf("%s %-10s %-15s %s → %s, answered by %s, %.1f s", mark, r.Variant, r.ID, t.Right, t.First, t.End, t.Seconds)
-	if t.leaked() {
+	text := fmt.Sprintf("%s %s %-15s want %s, got %s, answered by %s, %.1f s", mark, subject, o.Case, t.Expected, strings.Join(t.Path, " > "), t.Answered, t.Took.Seconds())
+	if t.Leaked() {
 		text += ", a call was shown"
 	}
-	if t.Error != "" {
-		text += ", " + t.Error + ": " + t.Message
+	for _, d := range t.Differences {
+		if d.Kind == eval.KindError {
+			text += ", " + d.Message
+		}
 	}
 	return text
 }
 
 // broken says what no model may bring about, however it routes.
-func broken(records []record) error {
+func broken(report *eval.Report) error {
 	var found []error
-	for _, r := range records {
-		for _, t := range r.Turns {
-			if t.Error != "" || t.leaked() || t.End == "" {
-				found = append(found, errors.New(strings.TrimSpace(line(r, t))))
+	for _, s := range report.Subjects {
+		for i := range s.Outcomes {
+			o := &s.Outcomes[i]
+			for j := range o.Turns {
+				if t := &o.Turns[j]; t.Error != "" || t.Leaked() || t.Answered == "" {
+					found = append(found, errors.New(strings.TrimSpace(line(s.Subject, o, t))))
+				}
 			}
 		}
 	}

@@ -2,16 +2,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/eval"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
 )
@@ -19,87 +20,61 @@ import (
 // TestData holds the halves against each other: what is chosen by the one must be
 // judged by a list of the same kind.
 func TestData(t *testing.T) {
-	d, err := load()
+	all, err := roles()
 	require.NoError(t, err)
-	names := map[string]bool{}
-	for _, r := range d.roles {
-		names[r.Name] = true
+	require.Len(t, all, 7)
+	for _, r := range all {
 		require.NotEmpty(t, r.Description, r.Name)
 		require.NotEmpty(t, r.Instruction, r.Name)
 	}
-	require.Len(t, names, 7)
+	chosen, err := choose("today")
+	require.NoError(t, err)
+	root, err := tree(&router{}, 96, chosen[0])
+	require.NoError(t, err)
+	messages, err := load("data/messages.yaml", "all", -1)
+	require.NoError(t, err)
+	talks, err := load("data/conversations.yaml", "all", -1)
+	require.NoError(t, err)
+	require.NoError(t, eval.Check(slices.Concat(messages, talks), root), "every name is an agent's")
 
-	ids, texts := map[string]bool{}, map[string]bool{}
-	halves := map[string]map[half]int{}
-	for _, m := range d.messages {
-		require.False(t, ids[m.ID] || texts[m.Text], m.ID)
-		ids[m.ID], texts[m.Text] = true, true
-		require.True(t, names[m.Right], m.ID)
-		require.NotEmpty(t, m.Lang, m.ID)
-		require.NotEmpty(t, m.Style, m.ID)
-		if halves[m.Right] == nil {
-			halves[m.Right] = map[half]int{}
+	halfOf := func(c eval.Case) string {
+		require.NotEqual(t, slices.Contains(c.Tags, "tune"), slices.Contains(c.Tags, "held"), c.Name)
+		if slices.Contains(c.Tags, "tune") {
+			return "tune"
 		}
-		halves[m.Right][m.Half]++
+		return "held"
 	}
-	require.GreaterOrEqual(t, len(d.messages), 100)
-	require.Len(t, halves, len(names))
+	texts := map[string]bool{}
+	halves := map[string]map[string]int{}
+	for _, c := range messages {
+		require.Len(t, c.Turns, 1, c.Name)
+		require.Len(t, c.Tags, 3, "%s: a half, a language and a style", c.Name)
+		require.False(t, texts[c.Turns[0].User], c.Name)
+		texts[c.Turns[0].User] = true
+		path := c.Turns[0].Expect.Path
+		require.Equal(t, []string{"support"}, path[0], c.Name)
+		right := path[len(path)-1]
+		require.Len(t, right, 1, c.Name)
+		require.True(t, strings.HasPrefix(c.Name, right[0]+"-"), c.Name)
+		if halves[right[0]] == nil {
+			halves[right[0]] = map[string]int{}
+		}
+		halves[right[0]][halfOf(c)]++
+	}
+	require.Len(t, messages, 126)
+	require.Len(t, halves, 7)
 	for name, n := range halves {
-		require.Len(t, n, 2, name)
-		require.Equal(t, n[tune], n[held], name)
+		require.Equal(t, map[string]int{"tune": 9, "held": 9}, n, name)
 	}
-
-	n := map[half]int{}
-	for _, c := range d.conversations {
-		n[c.Half]++
-		require.False(t, ids[c.ID], c.ID)
-		ids[c.ID] = true
-		require.Len(t, c.Turns, 4, c.ID)
-		for _, p := range c.Turns {
-			require.True(t, names[p.Right], c.ID)
-			require.True(t, p.Also == "" || names[p.Also] && p.Also != p.Right, c.ID)
+	n := map[string]int{}
+	for _, c := range talks {
+		n[halfOf(c)]++
+		require.Len(t, c.Turns, 4, c.Name)
+		for _, turn := range c.Turns {
+			require.Equal(t, eval.Path{nil, turn.Expect.Answers}, turn.Expect.Path, c.Name)
 		}
 	}
-	require.Equal(t, map[half]int{tune: 5, held: 5}, n)
-}
-
-func TestWilson(t *testing.T) {
-	for _, c := range []struct {
-		k, n      int
-		low, high float64
-	}{{0, 10, 0, 0.2775}, {5, 10, 0.2366, 0.7634}, {10, 10, 0.7225, 1}, {81, 263, 0.2553, 0.3662}} {
-		low, high := wilson(c.k, c.n)
-		require.InDelta(t, c.low, low, 1e-4, "%d of %d", c.k, c.n)
-		require.InDelta(t, c.high, high, 1e-4, "%d of %d", c.k, c.n)
-	}
-}
-
-func TestLooksLikeCall(t *testing.T) {
-	for _, text := range []string{
-		`{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"`,
-		"<tool_call>\nbilling",
-		"<tools></tools>",
-		"I will use transfer_to_billing now.",
-		`{"function": "billing"}`,
-	} {
-		require.True(t, looksLikeCall(text), text)
-	}
-	for _, text := range []string{"", "Billing will call you.", "I transfer you to an agent with the name Kim.", "{no call}"} {
-		require.False(t, looksLikeCall(text), text)
-	}
-}
-
-func TestRight(t *testing.T) {
-	own := turn{prompt: prompt{Right: "support"}, First: "support", End: "support"}
-	require.True(t, own.firstRight() && own.endRight())
-	leaked := own
-	leaked.Steps = []step{{Agent: "support", Text: `{"name": "transfer_to_agent"`}}
-	require.False(t, leaked.firstRight() || leaked.endRight())
-	silent := own
-	silent.End = ""
-	require.False(t, silent.endRight())
-	either := turn{prompt: prompt{Right: "billing", Also: "support"}, First: "billing", End: "support"}
-	require.True(t, either.firstRight() && either.endRight())
+	require.Equal(t, map[string]int{"tune": 5, "held": 5}, n)
 }
 
 // router is a model that knows the answers, but for two: once it writes a call that it
@@ -138,15 +113,15 @@ func (m *router) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chu
 
 // TestRun runs the whole command against an endpoint, and reads its results again.
 func TestRun(t *testing.T) {
-	d, err := load()
-	require.NoError(t, err)
 	model := &router{right: map[string]string{}}
-	for _, m := range d.messages {
-		model.right[m.Text] = m.Right
-	}
-	for _, c := range d.conversations {
-		for _, p := range c.Turns {
-			model.right[p.Text] = p.Right
+	for _, file := range []string{"data/messages.yaml", "data/conversations.yaml"} {
+		cases, err := load(file, "all", -1)
+		require.NoError(t, err)
+		for _, c := range cases {
+			for _, turn := range c.Turns {
+				path := turn.Expect.Path
+				model.right[turn.User] = path[len(path)-1][0]
+			}
 		}
 	}
 	model.right["where is my parcel"] = "leak"
@@ -163,20 +138,20 @@ func TestRun(t *testing.T) {
 		return out.String(), err
 	}
 
-	file := filepath.Join(t.TempDir(), "results.jsonl")
+	file := filepath.Join(t.TempDir(), "results.json")
 	got, err := call("-messages", "tune", "-n", "7", "-conversations", "1", "-variant", "today,leaked-off", "-out", file)
 	require.NoError(t, err)
 	require.Contains(t, got, "| | router, today, tune | router, leaked-off, tune |")
 	for _, cell := range []string{
 		"first hop right | 5 of 7, 71 % (36–92 %)",
 		"by the right agent | account 0/1, billing 1/1, careers 1/1, sales 1/1, shipping 0/1, support 1/1, technical 1/1",
-		"chosen | billing 1, careers 1, sales 1, support 3, technical 1",
+		"chosen | billing 1, careers 1, sales 1, support 2, technical 1",
 		"right agent at the end | 5 of 7",
 		"conversation turns right | 2 of 4", // a specialist of this model never hands back
 		"where the subject changed | 0 of 1",
 		"no words for the user | 1 of 11",
 		"calls shown to the user | 1 of 11",
-		"errors | 1 of 11 (bad_request 1)",
+		"errors | 1 of 11 (bad\\_request 1)",
 		"tokens computed anew, a turn | 82", // 15 questions in 11 turns
 		"first answer after a transfer | 60",
 	} {
@@ -186,15 +161,17 @@ func TestRun(t *testing.T) {
 	again, err := call("-read", file)
 	require.NoError(t, err)
 	require.Equal(t, got, again)
-	_, err = call("-messages", "tune", "-out", file)
+	both, err := call("-read", file+","+file)
+	require.NoError(t, err)
+	require.Contains(t, both, "| | router, today, tune | router, leaked-off, tune | router, today, tune | router, leaked-off, tune |")
+	_, err = call("-messages", "tune", "-n", "1", "-out", file)
 	require.ErrorContains(t, err, "-out must be a new file")
 
-	records, err := readAll([]string{file})
+	report, err := readAll([]string{file})
 	require.NoError(t, err)
-	require.Len(t, records, 16)
-	text, err := json.Marshal(records[1].Turns[0].Steps)
-	require.NoError(t, err)
-	require.JSONEq(t, `[{"agent": "support", "text": "I say {\"name\": \"transfer_to_agent\""}]`, string(text))
+	require.Len(t, report.Subjects, 2)
+	require.Len(t, report.Subjects[0].Outcomes, 8)
+	require.Equal(t, `I say {"name": "transfer_to_agent"`, report.Subjects[0].Outcomes[1].Turns[0].Said)
 
 	_, err = call("-read", file, "-check")
 	require.ErrorContains(t, err, "shipping-01")
@@ -230,14 +207,12 @@ func TestFlags(t *testing.T) {
 		require.ErrorContains(t, err, want, args)
 	}
 	// Every variant makes a tree that can run.
-	d, err := load()
-	require.NoError(t, err)
 	chosen, err := choose("all")
 	require.NoError(t, err)
 	for _, v := range chosen {
-		root, err := tree(d.roles, &router{}, 96, v)
+		root, err := tree(&router{}, 96, v)
 		require.NoError(t, err, v.name)
-		_, err = start(root)
+		_, err = agent.NewTree(root)
 		require.NoError(t, err, v.name)
 	}
 }
