@@ -269,3 +269,18 @@ func TestDiscardedAnswer(t *testing.T) {
 	got := invocation{env: serve(t, script)}.run(t, "run", desk, "hi", "--db", ":memory:")
 	require.Equal(t, outcome{0, "support: half an ans\n(answer discarded, asking again)\nsupport: whole\n", ""}, got)
 }
+
+// On a terminal an evaluation says how far it is, and in colours what failed.
+func TestEvalOnScreen(t *testing.T) {
+	t.Parallel()
+	cases := casesIn(t, "cases:\n  - {name: first, say: Hi, path: support > tech}\n  - {name: second, say: Wait, path: support}\n")[0]
+	answer, asked, _ := slow("never")
+	s := invocation{env: serve(t, answers(scripted.Reply(scripted.Text("Hello.")), answer))}.onScreen(t, "eval", desk, cases, "--parallel", "1")
+	receive(t, asked)
+	s.until("1 of 2, 1 failed")
+	s.enter("\x03")
+	s.until("\x1b[31mFAIL\x1b[0m " + cases + ":2: first")
+	s.until("cases passed")
+	s.until("interrupted: 1 of 2 cases were played")
+	require.Equal(t, cli.StatusInterrupted, s.status())
+}
