@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
+	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -158,4 +159,29 @@ func FuzzWriteSession(f *testing.F) {
 			require.Equal(t, "support", turn.Expect.Path.String())
 		}
 	})
+}
+
+// TestArrivals counts what the first answer behind a transfer had to compute, and nothing else.
+func TestArrivals(t *testing.T) {
+	script, err := scripted.Parse([]byte(`
+support: call transfer_to_agent {"agent_name": "billing"} usage=100/2/40
+billing: "Two charges." usage=50/3/20
+billing: "Yes." usage=80/1/75
+`))
+	require.NoError(t, err)
+	billing, err := llmagent.New("billing", "", script.Model("billing"))
+	require.NoError(t, err)
+	root, err := llmagent.New("support", "", script.Model("support"), llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	cases, err := eval.Load([]byte("turns:\n- {say: Twice, path: support > billing}\n- {say: Really, path: billing}\n"), "c.yaml")
+	require.NoError(t, err)
+	report, err := eval.Run(t.Context(), cases, []eval.Subject{{Root: root}})
+	require.NoError(t, err)
+	turns := report.Subjects[0].Outcomes[0].Turns
+	require.Equal(t, []int{30}, turns[0].Arrivals)
+	require.Empty(t, turns[1].Arrivals)
+	var out strings.Builder
+	require.NoError(t, report.Markdown(&out))
+	require.Contains(t, out.String(), "| tokens computed anew, first answer after a transfer | 30 |")
+	require.Contains(t, out.String(), "| tokens computed anew, a turn | 48 |") // 60 + 30 + 5 in two turns
 }
