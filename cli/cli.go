@@ -143,7 +143,9 @@ type program struct {
 	server serverFlags
 	tape   tape
 	began  bool // the command line was right, and the command has begun
-	closer []func()
+	// sources says which file an agent of the tree that was loaded last comes from; nil for a tree of the program's own.
+	sources func(agent string) (agentfile.Source, bool)
+	closer  []func()
 }
 
 // embedded reports whether the tree is part of the program, so that commands

@@ -14,19 +14,33 @@ import (
 )
 
 func (p *program) lintCommand() *cobra.Command {
-	return p.withPath(&cobra.Command{
+	var f routingFlags
+	var asJSON bool
+	cmd := p.withPath(&cobra.Command{
 		Short: "Report every problem of a tree, with file and line",
 		Long: `Checks a tree and prints every problem on a line of its own, as file:line: message.
-The status is then 2. No model is called or needed, and nothing is fetched.`,
-	}, "lint", 0, func(_ *cobra.Command, path string, _ []string) error {
+The status is then 2. No model is called or needed, and nothing is fetched.
+
+With --routing it then says what makes a sound tree route worse than it could:
+descriptions that are hard to tell apart or say nothing, agents that nothing leads to,
+and agents that nobody gets the conversation back from. The status is 1 if there is such.`,
+	}, "lint", 0, func(cmd *cobra.Command, path string, _ []string) error {
+		if err := f.check(cmd); err != nil {
+			return err
+		}
 		tree, err := p.lookAt(path)
-		if err == nil {
+		if err != nil {
+			return p.badFiles(err, asJSON)
+		}
+		if !asJSON {
 			p.sound(tree)
 			p.mention(path)
-			return nil
 		}
-		return p.badFiles(err, false)
+		return p.lintRouting(cmd.Context(), tree, f, asJSON)
 	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems, or with --routing the findings, as a JSON array")
+	f.add(p, cmd.Flags())
+	return cmd
 }
 
 // problem is one of a tree that cannot be loaded. Those of a tree that a program made have

@@ -1,0 +1,284 @@
+package routing
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llmagent"
+)
+
+// Kind says what a [Finding] is about.
+type Kind string
+
+// The kinds of findings.
+const (
+	// Alike are two targets of one agent whose descriptions are hard to tell apart.
+	Alike Kind = "alike"
+	// SaysNothing is a target whose description does not say what it is for.
+	SaysNothing Kind = "says-nothing"
+	// Unreachable is an agent that nobody can hand the conversation to.
+	Unreachable Kind = "unreachable"
+	// Keeps is an agent that nobody gets the conversation back from.
+	Keeps Kind = "keeps"
+	// Confused are two targets between which a model chose wrong; only [Survey] finds them.
+	Confused Kind = "confused"
+)
+
+// Threshold is the likeness of two descriptions, from 0 to 1, from which they are hard to tell apart: the
+// weight of the words that both have in the weight of all their words. In testdata/distinct.txt, trees as
+// people write them, no two siblings have more than 0.60; the pairs of testdata/alike.txt, which mean the
+// same, have 0.66 or more.
+const Threshold = 0.65
+
+// Finding is something about a tree that makes its routing worse than it could be.
+type Finding struct {
+	Kind Kind `json:"kind"`
+	// Agents are whom it is about, in the order of the tree.
+	Agents []string `json:"agents"`
+	// File and Line are where the first of them is made, empty if it comes from no file.
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Message string `json:"message"`
+}
+
+// String returns the finding as file:line: message, or with the agent's name in place of its file.
+func (f Finding) String() string {
+	switch {
+	case f.File == "":
+		return strings.Join(f.Agents[:min(1, len(f.Agents))], "") + ": " + f.Message
+	case f.Line == 0:
+		return f.File + ": " + f.Message
+	}
+	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Message)
+}
+
+// Lint returns what can be found without a model: targets of one agent that are alike, targets that say
+// nothing of themselves, agents that are unreachable, and agents that keep the conversation. Place says
+// where an agent is made; it may be nil, and returns "" for one that comes from no file. What agents of
+// the tree run inside of themselves, as workflows and graphs do, is looked at as well. The findings are
+// sorted by place, and otherwise in the order of the tree, which decides nothing else.
+func Lint(tree *agent.Tree, place func(agent string) (file string, line int)) []Finding {
+	l := linter{seen: make(map[agent.Agent]bool)}
+	l.tree(tree, false)
+	return placed(l.found, place)
+}
+
+func placed(found []Finding, place func(string) (string, int)) []Finding {
+	for i := range found {
+		if place != nil && len(found[i].Agents) > 0 {
+			found[i].File, found[i].Line = place(found[i].Agents[0])
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+	})
+	return found
+}
+
+type linter struct {
+	found []Finding
+	seen  map[agent.Agent]bool // roots of trees inside of others
+}
+
+func (l *linter) add(k Kind, message string, nodes ...*agent.Node) {
+	l.found = append(l.found, Finding{Kind: k, Agents: namesOf(nodes), Message: message})
+}
+
+// tree looks at a tree: a whole one, or inner, of a scope in which no turn follows.
+func (l *linter) tree(tree *agent.Tree, inner bool) {
+	reached, _ := reach(tree, tree.Root(), false, nil)
+	l.unreachable(tree, reached)
+	shown := shownIn(tree)
+	for n := range tree.Walk() {
+		if !inner && reached[n] {
+			l.keeps(tree, n)
+		}
+		if shown[n] {
+			l.saysNothing(n)
+		}
+	}
+	l.alike(tree)
+	for n := range tree.Walk() {
+		for _, a := range n.Properties.Inner {
+			if l.seen[a] {
+				continue
+			}
+			l.seen[a] = true
+			if inside, err := agent.NewTree(a); err == nil { // else whoever runs it has said so
+				l.tree(inside, true)
+			}
+		}
+	}
+}
+
+// shownIn returns the agents that models beside or above them are shown. To those below it, an agent is
+// where the conversation came from, whatever its description.
+func shownIn(tree *agent.Tree) map[*agent.Node]bool {
+	shown := make(map[*agent.Node]bool)
+	for by := range tree.Walk() {
+		for _, n := range by.Targets() {
+			if asks(by) && !n.Virtual() && n != by.Parent {
+				shown[n] = true
+			}
+		}
+	}
+	return shown
+}
+
+func (l *linter) unreachable(tree *agent.Tree, reached map[*agent.Node]bool) {
+	for n := range tree.Walk() {
+		if reached[n] || n.Parent != nil && !reached[n.Parent] {
+			continue
+		}
+		lost := []*agent.Node{n}
+		for other := range tree.Walk() {
+			if other != n && !reached[other] && below(other, n) {
+				lost = append(lost, other)
+			}
+		}
+		message := fmt.Sprintf("nothing leads to %s: no agent is offered it, and no route or rule names it", n.Agent.Name())
+		if len(lost) > 1 {
+			message += fmt.Sprintf(", nor to those below it (%s)", listed(namesOf(lost[1:])))
+		}
+		l.add(Unreachable, message, lost...)
+	}
+}
+
+func (l *linter) keeps(tree *agent.Tree, n *agent.Node) {
+	if n.Parent == nil || n.Properties.Workflow || insideWorkflow(n) || !keeps(tree, n) {
+		return
+	}
+	why := "it may hand over to nobody"
+	if len(leads(tree, n)) > 0 {
+		why = "neither it nor those below it may hand over to anybody else"
+	}
+	l.add(Keeps, fmt.Sprintf("nobody gets the conversation back from %s: %s, and whatever the user writes next goes to it as well, unless the runner "+
+		"begins each turn at the root; let it hand over to its parent or its peers, or let its parent answer next", n.Agent.Name(), why), n)
+}
+
+func (l *linter) saysNothing(n *agent.Node) {
+	name, said := read(n.Agent.Name()), read(n.Agent.Description())
+	what := ""
+	switch {
+	case strings.TrimSpace(n.Agent.Description()) == "":
+		what = "has no description"
+	case len(said.stems) == 0:
+		what = "has a description that would fit any agent"
+	case said.within(name):
+		what = "has a description that says no more than its name"
+	case len(said.stems) == 1:
+		what = fmt.Sprintf("has a description that says one thing, %s", quoted(said.words[said.stems[0]]))
+	default:
+		return
+	}
+	l.add(SaysNothing, fmt.Sprintf("%s %s, by which models choose: say in it what users ask it for", n.Agent.Name(), what), n)
+}
+
+func (l *linter) alike(tree *agent.Tree) {
+	type pair struct{ a, b *agent.Node }
+	type likest struct {
+		share float64
+		by    []*agent.Node
+	}
+	pairs, order := make(map[pair]*likest), []pair(nil)
+	for by := range tree.Walk() {
+		if !asks(by) {
+			continue
+		}
+		nodes := by.Targets()
+		texts := make([]text, len(nodes))
+		for i, n := range nodes {
+			texts[i] = read(n.Agent.Description())
+		}
+		counts := countsOf(texts)
+		for a := range nodes {
+			for b := a + 1; b < len(nodes); b++ {
+				share := likeness(texts, counts, a, b)
+				if share < Threshold-1e-9 { // a sum depends on the order a little
+					continue
+				}
+				p := pair{nodes[a], nodes[b]}
+				if pairs[p] == nil {
+					pairs[p] = new(likest)
+					order = append(order, p)
+				}
+				pairs[p].share, pairs[p].by = max(pairs[p].share, share), append(pairs[p].by, by)
+			}
+		}
+	}
+	for _, p := range order {
+		l.add(Alike, told(p.a, p.b, pairs[p].share, pairs[p].by), p.a, p.b)
+	}
+}
+
+// told says what two descriptions share, and what tells them apart.
+func told(a, b *agent.Node, share float64, by []*agent.Node) string {
+	one, other := read(a.Agent.Description()), read(b.Agent.Description())
+	message := fmt.Sprintf("%s and %s, which %s may hand over to, are hard to tell apart: both descriptions have %s (likeness %.2f)",
+		a.Agent.Name(), b.Agent.Name(), listed(namesOf(by)), listed(one.shared(other)), share)
+	var only []string
+	for _, side := range []struct {
+		n         *agent.Node
+		has, from text
+	}{{a, one, other}, {b, other, one}} {
+		var words []string
+		for _, s := range side.has.stems {
+			if side.from.words[s] == "" {
+				words = append(words, side.has.words[s])
+			}
+		}
+		if len(words) > 0 {
+			only = append(only, fmt.Sprintf("only %s has %s", side.n.Agent.Name(), listed(words)))
+		}
+	}
+	if len(only) == 0 {
+		return message + "; say what only one of them is for"
+	}
+	return message + "; " + strings.Join(only, ", and ")
+}
+
+// asks reports whether an agent's model is shown its targets.
+func asks(n *agent.Node) bool {
+	_, ok := agent.As[*llmagent.Agent](n.Agent)
+	return ok
+}
+
+func namesOf(nodes []*agent.Node) []string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Agent.Name()
+	}
+	return names
+}
+
+// mostListed and mostQuoted bound what a message shows of a description.
+const mostListed, mostQuoted = 8, 40
+
+// listed writes words one behind the other, the first few of many.
+func listed(words []string) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i == mostListed {
+			fmt.Fprintf(&b, " and %d more", len(words)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(shortened(w))
+	}
+	return b.String()
+}
+
+func quoted(s string) string { return "“" + shortened(s) + "”" }
+
+// shortened keeps the beginning of a long text.
+func shortened(s string) string {
+	if runes := []rune(s); len(runes) > mostQuoted {
+		return string(runes[:mostQuoted]) + "…"
+	}
+	return s
+}
