@@ -7,8 +7,8 @@ import (
 	"net/http"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/asked"
 	"github.com/agentarbor/arbor/internal/sessionform"
-	"github.com/agentarbor/arbor/server/internal/asked"
 	"github.com/agentarbor/arbor/server/internal/form"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
