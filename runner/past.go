@@ -81,6 +81,8 @@ type Sample struct {
 	// Usage is what the answer has used, zero if the endpoint does not say.
 	Usage  llm.Usage
 	Finish llm.FinishReason
+	// LogProbs are those of the answer's tokens, if the request asks for them and the endpoint gives them.
+	LogProbs []llm.LogProb
 }
 
 // Sample asks the model of an agent once, with the request of [Runner.PreviewAt]: what it
@@ -103,6 +105,7 @@ func (r *Runner) Sample(ctx context.Context, key session.Key, seq int64, name st
 			text.WriteString(c.Text)
 			reasoning.WriteString(c.Reasoning)
 			sealed += c.Sealed
+			s.LogProbs = append(s.LogProbs, c.LogProbs...)
 			if c.Call != nil {
 				s.Parts = append(s.Parts, *c.Call)
 			}

@@ -55,7 +55,7 @@ func Keep(bytes int64) (*Requests, error) {
 // ModelCall implements agent.Interceptor.
 func (r *Requests) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
 	if inv := c.Invocation; inv.Scope() == "" && ctx.Value(sampling{}) == nil {
-		if body, err := json.Marshal(requestOf(c.Model, c.Request)); err == nil {
+		if body, err := json.Marshal(RequestOf(c.Model, c.Request)); err == nil {
 			r.keep(entry{inv.Session().Key(), inv.Agent().Name(), inv.Session().Seq(), Sent{time.Now().UTC(), inv.Attempt(), body}})
 		}
 	}

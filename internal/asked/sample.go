@@ -33,6 +33,8 @@ type Sample struct {
 	Usage     Usage             `json:"usage"`
 	Cost      *float64          `json:"cost"`
 	Error     *event.Failure    `json:"error,omitempty"`
+	// LogProbs are those of the answer's tokens, which are too many to be sent.
+	LogProbs []llm.LogProb `json:"-"`
 }
 
 // Transfer is the hand-over that an answer asks for, whatever its agent's tools for that are called.
@@ -46,6 +48,15 @@ type Usage struct {
 	InputTokens  int `json:"inputTokens"`
 	OutputTokens int `json:"outputTokens"`
 	CachedTokens int `json:"cachedTokens"`
+}
+
+// Words returns what the answer says, "" if there is none.
+func (s *Sample) Words() string {
+	if s.Message == nil {
+		return ""
+	}
+	text, _ := s.Message.Content.(string)
+	return text
 }
 
 // sampling marks calls of models that are no part of a conversation: they are not kept.
@@ -70,7 +81,7 @@ func SamplesOf(ctx context.Context, run *runner.Runner, key session.Key, seq int
 			out.Samples[i].Error = runner.FailureOf(err)
 			continue
 		}
-		s := Sample{Message: &chatform.Messages([]llm.Message{a.Message})[0], Model: a.Model, Finish: a.Finish, Usage: usageOf(a.Usage)}
+		s := Sample{Message: &chatform.Messages([]llm.Message{a.Message})[0], Model: a.Model, Finish: a.Finish, Usage: usageOf(a.Usage), LogProbs: a.LogProbs}
 		for _, part := range a.Parts {
 			switch p := part.(type) {
 			case llm.Reasoning:

@@ -17,7 +17,8 @@ type Request struct {
 	Settings map[string]any `json:"settings"`
 }
 
-func requestOf(model llm.Model, req *llm.Request) Request {
+// RequestOf writes a request to a model.
+func RequestOf(model llm.Model, req *llm.Request) Request {
 	return Request{model.Name(), chatform.RequestOf(req), chatform.Settings(req.Settings)}
 }
 
@@ -46,7 +47,7 @@ func ViewOf(ctx context.Context, run *runner.Runner, key session.Key, seq int64,
 	if err != nil || p == nil {
 		return nil, err
 	}
-	v := &View{Agent: n.Agent.Name(), Seq: seq, Tokens: p.Tokens, Targets: []Target{}, Request: requestOf(p.Model, p.Request)}
+	v := &View{Agent: n.Agent.Name(), Seq: seq, Tokens: p.Tokens, Targets: []Target{}, Request: RequestOf(p.Model, p.Request)}
 	if price, ok := prices.Find(p.Model.Name()); ok {
 		v.Price = &price
 	}
