@@ -23,7 +23,8 @@ The status is then 2. No model is called or needed, and nothing is fetched.
 
 With --routing it then says what makes a sound tree route worse than it could:
 descriptions that are hard to tell apart or say nothing, agents that nothing leads to,
-and agents that nobody gets the conversation back from. The status is 1 if there is such.`,
+and agents that nobody gets the conversation back from. The status is 1 if there is such.
+Only with --model is a model asked, by the endpoint of the environment.`,
 	}, "lint", 0, func(cmd *cobra.Command, path string, _ []string) error {
 		if err := f.check(cmd); err != nil {
 			return err
@@ -39,7 +40,7 @@ and agents that nobody gets the conversation back from. The status is 1 if there
 		return p.lintRouting(cmd.Context(), tree, f, asJSON)
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems, or with --routing the findings, as a JSON array")
-	f.add(p, cmd.Flags())
+	f.add(cmd.Flags())
 	return cmd
 }
 

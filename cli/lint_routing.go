@@ -11,25 +11,52 @@ import (
 	"github.com/agentarbor/arbor/eval/routing"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/llm"
 )
 
 // statusFindings is the status of lint --routing for a sound tree about whose routing there is something to say.
 const statusFindings = 1
 
 // routingFlags are those of lint about routing.
-type routingFlags struct{ routing bool }
-
-func (f *routingFlags) add(_ *program, fs *pflag.FlagSet) {
-	fs.BoolVar(&f.routing, "routing", false, "also report what makes the tree route worse than it could")
+type routingFlags struct {
+	routing       bool
+	model, prices string
+	messages      int
 }
 
-func (f *routingFlags) check(*cobra.Command) error { return nil }
+// mostMessages bounds what a model writes for one agent.
+const mostMessages = 20
+
+func (f *routingFlags) add(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.routing, "routing", false, "also report what makes the tree route worse than it could")
+	fs.StringVar(&f.model, "model", "", "with --routing, also ask the model `NAME` whether it can tell the targets apart")
+	fs.IntVar(&f.messages, "messages", 3, "with --model, how many messages it writes for each target, and then gives to one")
+	fs.StringVar(&f.prices, "prices", "", "with --model, a YAML or JSON file of prices, to say what it costs")
+}
+
+func (f *routingFlags) check(cmd *cobra.Command) error {
+	switch {
+	case f.model != "" && !f.routing:
+		return usagef("--model goes with --routing")
+	case f.model == "" && (f.prices != "" || cmd.Flags().Changed("messages")):
+		return usagef("--messages and --prices go with --model")
+	case f.messages < 0 || f.messages > mostMessages:
+		return usagef("--messages %d: it is a number from 0 to %d", f.messages, mostMessages)
+	}
+	return nil
+}
 
 // lintRouting prints what is found about the routing of a sound tree.
-func (p *program) lintRouting(_ context.Context, tree *agent.Tree, f routingFlags, asJSON bool) error {
+func (p *program) lintRouting(ctx context.Context, tree *agent.Tree, f routingFlags, asJSON bool) error {
 	found := []routing.Finding{}
 	if f.routing {
 		found = append(found, routing.Lint(tree, p.placeOf)...)
+	}
+	var failed error
+	if f.model != "" {
+		var asked []routing.Finding
+		asked, failed = p.survey(ctx, tree, f)
+		found = append(found, asked...)
 	}
 	if asJSON {
 		render.JSON(p.Stdout, found)
@@ -38,11 +65,53 @@ func (p *program) lintRouting(_ context.Context, tree *agent.Tree, f routingFlag
 			fmt.Fprintln(p.Stdout, visible.Line(finding.String()))
 		}
 	}
-	if len(found) == 0 {
+	switch {
+	case failed != nil:
+		return failed
+	case len(found) == 0:
 		return nil
 	}
 	p.say("%s", render.Count(len(found), "finding"))
 	return statusError(statusFindings)
+}
+
+// survey asks a model about the targets of a tree, and says before what that takes.
+func (p *program) survey(ctx context.Context, tree *agent.Tree, f routingFlags) ([]routing.Finding, error) {
+	var prices llm.Prices
+	m, err := p.models(f.model)
+	if err == nil && f.prices != "" {
+		prices, err = readPrices(f.prices)
+	}
+	if err != nil {
+		return nil, err
+	}
+	model, err := m.named(f.model, func() {})
+	if err != nil {
+		return nil, err
+	}
+	s := routing.NewSurvey(tree, model, f.messages, p.placeOf)
+	p.say("the model %s is asked %s, of about %s%s", f.model, render.Count(s.Questions, "question"), render.Count(s.Tokens, "token"), costs(prices, f.model, s.Tokens))
+	ctx, done := p.interrupts.turn(ctx)
+	defer done()
+	found, used, err := s.Ask(ctx)
+	p.say("it has used %s and answered with %d%s", render.Count(used.InputTokens, "token"), used.OutputTokens, paid(prices, f.model, used))
+	return found, err
+}
+
+// costs says what so many tokens of requests cost, "" without a price.
+func costs(prices llm.Prices, model string, tokens int) string {
+	if cost, ok := prices.Cost(model, llm.Usage{InputTokens: tokens}); ok {
+		return fmt.Sprintf(", which cost %.4f besides the answers", cost)
+	}
+	return ""
+}
+
+// paid says what was used cost, "" without a price.
+func paid(prices llm.Prices, model string, used llm.Usage) string {
+	if cost, ok := prices.Cost(model, used); ok {
+		return fmt.Sprintf(", which cost %.4f", cost)
+	}
+	return ""
 }
 
 // placeOf says where an agent of the tree that was loaded last is made, "" if no file says it.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/eval/routing"
+	"github.com/agentarbor/arbor/llm/scripted"
 )
 
 // shopFolder is a tree with faults in its routing.
@@ -50,6 +51,42 @@ func TestLintRouting(t *testing.T) {
 	got = invocation{}.run(t, "lint", ".", "--routing", "--json")
 	require.Equal(t, 2, got.status)
 	require.JSONEq(t, `[{"file":"money.md","line":2,"message":`+jsonOf(t, got.out)+`}]`, got.out)
+}
+
+// TestLintRoutingAsks asks a model.
+func TestLintRoutingAsks(t *testing.T) {
+	shopFolder(t, "money.md", "---\ndescription: Shares, funds and savings\ntransfer: {parent: true}\n---\nMoney.")
+	script := answers(scripted.Reply(scripted.Text("SAME Where is my money?"), scripted.Usage(10, 5, 0)))
+	for range 2 {
+		script.Add("model", scripted.Reply(scripted.Text("CLEAR")))
+	}
+	for _, name := range []string{"money", "money", "tech"} { // of billing, money, tech
+		script.Add("model", scripted.Reply(scripted.Text("hello")), scripted.Reply(scripted.Text(name)))
+	}
+	env := serve(t, script)
+	got := invocation{env: env}.run(t, "lint", ".", "--routing", "--model", "model", "--messages", "1")
+	require.Equal(t, 1, got.status, got.err)
+	require.Equal(t, "ok: 4 agents\n"+
+		"billing.md:1: billing and money are the same to the model model: it cannot say which of them answers “Where is my money?”\n"+
+		"billing.md:1: 1 of 1 messages that the model model wrote for billing it gives to money, such as “hello”\n", got.out)
+	require.Regexp(t, `^arbor: the model model is asked 9 questions, of about \d+ tokens\narbor: it has used 10 tokens and answered with 5\narbor: 2 findings\n$`, got.err)
+	require.NoError(t, script.Done())
+
+	got = invocation{env: env}.run(t, "lint", ".", "--routing", "--model", "model")
+	require.Equal(t, 3, got.status, "the script is over: %s", got.err)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--model", "model"}, "--model goes with --routing"},
+		{[]string{"--routing", "--messages", "2"}, "--messages and --prices go with --model"},
+		{[]string{"--routing", "--messages", "21", "--model", "m"}, "--messages 21: it is a number from 0 to 20"},
+		{[]string{"--routing", "--model", "m"}, "there is no endpoint"},
+	} {
+		got := invocation{}.run(t, append([]string{"lint", "."}, c.args...)...)
+		require.Equal(t, 2, got.status, c.args)
+		require.Contains(t, got.err, c.want)
+	}
 }
 
 // jsonOf returns the message of the first problem, as JSON.

@@ -54,16 +54,20 @@ type text struct {
 // read reads a text; a script without spaces gives its characters.
 func read(s string) text {
 	t := text{words: make(map[string]string)}
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "")
-	}
-	for _, w := range bm25.Split(norm.NFC.String(s)) {
+	for _, w := range bm25.Split(norm.NFC.String(cut(s))) {
 		if s := stem(w); s != "" && t.words[s] == "" {
 			t.words[s] = w.Text
 			t.stems = append(t.stems, s)
 		}
 	}
 	return t
+}
+
+func cut(s string) string {
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "")
+	}
+	return s
 }
 
 // shared returns the words that both texts have, as the first has them.

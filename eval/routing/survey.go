@@ -1,0 +1,195 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/choice"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools/transfer"
+)
+
+// Survey asks a model about the targets that agents of a tree offer side by side: of each two whether it can
+// tell them apart, and for messages that users might write to each, which it then gives to the targets
+// without knowing for whom they were written. It is made by [NewSurvey], and used once.
+type Survey struct {
+	// Questions is how many are asked, and Tokens about how many their requests have together.
+	Questions, Tokens int
+
+	model    llm.Model
+	messages int
+	groups   []offering
+	place    func(string) (string, int)
+}
+
+// offering are the targets of an agent.
+type offering struct{ targets []*agent.Node }
+
+// NewSurvey prepares a survey, which asks nothing yet. Messages is how many are written for each target.
+// Place is that of [Lint].
+func NewSurvey(tree *agent.Tree, model llm.Model, messages int, place func(agent string) (file string, line int)) *Survey {
+	s := &Survey{model: model, messages: messages, place: place}
+	for n := range tree.Walk() {
+		targets := n.Targets()
+		if !asks(n) || len(targets) < 2 {
+			continue
+		}
+		if !slices.ContainsFunc(s.groups, func(g offering) bool { return slices.Equal(g.targets, targets) }) {
+			s.groups = append(s.groups, offering{targets})
+		}
+	}
+	// Whoever has fewer targets to choose from has the easier question.
+	all := slices.Clone(s.groups)
+	s.groups = slices.DeleteFunc(s.groups, func(g offering) bool {
+		return slices.ContainsFunc(all, func(other offering) bool {
+			return len(other.targets) > len(g.targets) && !slices.ContainsFunc(g.targets, func(t *agent.Node) bool { return !slices.Contains(other.targets, t) })
+		})
+	})
+	const aMessage = 30 // tokens, about
+	for a, b := range s.pairs() {
+		s.count(1, apart(a, b), 0)
+	}
+	for _, g := range s.groups {
+		if messages > 0 {
+			for _, t := range g.targets {
+				s.count(1, write(g, t, messages), 0)
+			}
+			s.count(len(g.targets)*messages, which(g, ""), aMessage)
+		}
+	}
+	return s
+}
+
+// pairs yields each two targets that are offered side by side, once.
+func (s *Survey) pairs() iter.Seq2[*agent.Node, *agent.Node] {
+	return func(yield func(a, b *agent.Node) bool) {
+		seen := make(map[[2]*agent.Node]bool)
+		for _, g := range s.groups {
+			for i, b := range g.targets {
+				for _, a := range g.targets[:i] {
+					if pair := [2]*agent.Node{a, b}; !seen[pair] {
+						seen[pair] = true
+						if !yield(a, b) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func (s *Survey) count(times int, req *llm.Request, more int) {
+	s.Questions += times
+	s.Tokens += times * (llm.CountRequest(req, nil) + more)
+}
+
+// Ask asks the model, at a temperature of 0 and one question after the other, and returns the findings of the
+// kinds Alike and Confused, and what was used. An error of the model ends it.
+func (s *Survey) Ask(ctx context.Context) (found []Finding, used llm.Usage, err error) {
+	ask := func(req *llm.Request) string {
+		if err != nil {
+			return ""
+		}
+		var text strings.Builder
+		usage := llm.Usage{}
+		for c, failed := range s.model.Generate(ctx, req) {
+			if failed != nil {
+				err = failed
+				break
+			}
+			text.WriteString(c.Text)
+			if c.Usage != nil {
+				usage, _ = c.Usage.Plausible()
+			}
+		}
+		used = used.Add(usage)
+		return text.String()
+	}
+	for a, b := range s.pairs() {
+		if both, ok := sameFor(ask(apart(a, b))); ok {
+			found = append(found, Finding{Kind: Alike, Agents: namesOf([]*agent.Node{a, b}), Message: fmt.Sprintf(
+				"%s and %s are the same to the model %s: it cannot say which of them answers %s", a.Agent.Name(), b.Agent.Name(), s.model.Name(), quoted(both))})
+		}
+	}
+	for _, g := range s.groups {
+		if s.messages > 0 {
+			found = append(found, s.confused(g, ask)...)
+		}
+	}
+	if err != nil {
+		return nil, used, fmt.Errorf("the model %s: %w", s.model.Name(), err)
+	}
+	return placed(found, s.place), used, nil
+}
+
+// confused has messages written for each target, and given to the targets.
+func (s *Survey) confused(g offering, ask func(*llm.Request) string) (found []Finding) {
+	for _, t := range g.targets {
+		messages := linesOf(ask(write(g, t, s.messages)), s.messages)
+		wrong := make(map[string][]string)
+		for _, m := range messages {
+			if name, _ := choice.Read(ask(which(g, m)), namesOf(g.targets)); name != "" && name != t.Agent.Name() {
+				wrong[name] = append(wrong[name], m)
+			}
+		}
+		for _, other := range g.targets {
+			if taken := wrong[other.Agent.Name()]; len(taken) > 0 {
+				found = append(found, Finding{Kind: Confused, Agents: namesOf([]*agent.Node{t, other}), Message: fmt.Sprintf(
+					"%d of %d messages that the model %s wrote for %s it gives to %s, such as %s",
+					len(taken), len(messages), s.model.Name(), t.Agent.Name(), other.Agent.Name(), quoted(taken[0]))})
+			}
+		}
+	}
+	return found
+}
+
+func question(system, text string, tokens int) *llm.Request {
+	var cold float64
+	return &llm.Request{System: system, Messages: []llm.Message{llm.UserText(text)}, Settings: llm.Settings{Temperature: &cold, MaxTokens: tokens, LeakedCalls: llm.LeakedCallsOff}}
+}
+
+// apart asks for a message that either of two may be meant by.
+func apart(a, b *agent.Node) *llm.Request {
+	return question("You check the descriptions of agents between whom messages of users are divided.",
+		"Two agents:\n"+transfer.Lines([]*agent.Node{a, b})+"\nIf it is clear from the descriptions which messages are for which of the two, reply with the word CLEAR and nothing else. "+
+			"If not, reply with the word SAME and then one message of a user that both fit equally well.", 100)
+}
+
+// sameFor reads the answer: the message that both fit, if the model says so.
+func sameFor(answer string) (message string, same bool) {
+	answer = strings.TrimSpace(answer)
+	if len(answer) < 4 || !strings.EqualFold(answer[:4], "same") {
+		return "", false
+	}
+	return strings.Trim(answer[4:], " \t\r\n:.\"'“”*-"), true
+}
+
+func write(g offering, t *agent.Node, n int) *llm.Request {
+	return question("You write messages as users of a service write them.",
+		"The service has these agents:\n"+transfer.Lines(g.targets)+fmt.Sprintf("\nWrite %d short messages of users that are for %s, each on a line of its own and nothing else. Do not name the agent.", n, t.Agent.Name()), 60*n)
+}
+
+func which(g offering, message string) *llm.Request {
+	return question("You do not answer the message. You say who answers:\n"+transfer.Lines(g.targets)+"\nReply with the name and nothing else.",
+		"Message: "+string(event.EncodeJSON(choice.Shorten(message)))+"\nName:", 64)
+}
+
+// linesOf reads up to n lines, without what they are numbered by.
+func linesOf(text string, n int) (lines []string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimLeft(strings.TrimSpace(line), "-*• ")
+		if rest := strings.TrimLeft(line, "0123456789"); rest != line && strings.ContainsAny(rest[:min(1, len(rest))], ".)") {
+			line = rest[1:]
+		}
+		if line = strings.Trim(line, "\"“” "); line != "" && len(lines) < n {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
