@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/eval/routing"
+	"github.com/agentarbor/arbor/internal/asked"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// whyFlags are those of sessions why.
+type whyFlags struct {
+	tree, prices string
+	samples      int
+	json         bool
+}
+
+// mostSamples bounds what one command asks a model for.
+const mostSamples = 100
+
+func (p *program) whyCommand() *cobra.Command {
+	var f whyFlags
+	cmd := &cobra.Command{
+		Use:   "why ID [SEQ]",
+		Short: "Say why a session was routed as it was",
+		Long: `Says of a decision who had the conversation, who got it, and the reason in the log:
+of the one to which the position SEQ belongs or that follows it, or else of the last
+that moved the conversation. With the tree also who could have been chosen, as the
+agent's model was offered them, what each description shares with the user's words,
+and the request. With --samples the model is asked the same again, and it is counted
+whom it chooses. Nothing is stored.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			seq := int64(0)
+			if len(args) == 2 {
+				var err error
+				if seq, err = strconv.ParseInt(args[1], 10, 64); err != nil || seq < 1 {
+					return usagef("SEQ %s: it is a position of the log, a number from 1", visible.Line(args[1]))
+				}
+			}
+			return p.why(cmd.Context(), args[0], seq, f)
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&f.json, "json", false, "print one object, with the whole request, as JSON")
+	fs.IntVar(&f.samples, "samples", 0, "ask the model `N` times again, and count whom it chooses")
+	fs.StringVar(&f.prices, "prices", "", "a YAML or JSON file of prices, to say what the samples cost")
+	if !p.embedded() {
+		fs.StringVar(&f.tree, "tree", "", "the folder or file of the agents")
+	}
+	return cmd
+}
+
+// explained is the form of sessions why --json.
+type explained struct {
+	Session string `json:"session"`
+	Events  int64  `json:"events"`
+	*routing.Why
+	Samples *asked.Samples   `json:"samples,omitempty"`
+	Tally   []routing.Choice `json:"tally,omitempty"`
+}
+
+func (p *program) why(ctx context.Context, id string, seq int64, f whyFlags) error {
+	noTree := f.tree == "" && !p.embedded()
+	switch {
+	case f.samples < 0 || f.samples > mostSamples:
+		return usagef("--samples %d: it is a number from 0 to %d", f.samples, mostSamples)
+	case f.samples > 0 && noTree:
+		return usagef("--samples needs --tree PATH, the folder or file of the agents")
+	case f.prices != "" && f.samples == 0:
+		return usagef("--prices goes with --samples")
+	}
+	s, err := p.past(ctx, id)
+	if err != nil {
+		return err
+	}
+	if seq > s.Seq {
+		return usagef("SEQ %d: session %s has the positions 1 to %d", seq, shownID(s.Key), s.Seq)
+	}
+	d, err := routing.Find(s.until(ctx, s.Seq), seq)
+	if err != nil {
+		return fmt.Errorf("session %s: %w", shownID(s.Key), err)
+	}
+	out := explained{Session: shownID(s.Key), Events: s.Seq, Why: &routing.Why{Decision: *d, Targets: []routing.Target{},
+		Missing: "give --tree PATH to see who could have been chosen, and what the model was asked"}}
+	if !noTree {
+		ctx, done := p.interrupts.turn(ctx)
+		defer done()
+		if err := out.ask(ctx, s, f); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		render.JSON(p.Stdout, out)
+		return nil
+	}
+	return out.print(p.Stdout, p)
+}
+
+// ask adds what the tree tells, and samples.
+func (x *explained) ask(ctx context.Context, s *past, f whyFlags) error {
+	p, t := s.p, &planted{}
+	var err error
+	if f.samples > 0 {
+		t, err = p.plant(f.tree, "")
+	} else {
+		t.tree, err = p.lookAt(f.tree)
+	}
+	if err != nil {
+		return err
+	}
+	if t.end != nil {
+		defer t.end()
+	}
+	if err := p.start(t, s.db.Store, x.Chosen == agent.Human, f.prices); err != nil {
+		return err
+	}
+	if x.Why, err = routing.Explain(ctx, t.Runner, s.Key, &x.Decision); err != nil || f.samples == 0 {
+		return err
+	}
+	if x.Request == nil {
+		return usagef("--samples: there is no model to ask: %s", x.Missing)
+	}
+	var prices llm.Prices
+	if f.prices != "" {
+		if prices, err = readPrices(f.prices); err != nil {
+			return err
+		}
+	}
+	p.say("%s is asked %s, of %s each%s", model(x.Request.Model), render.Count(f.samples, "time"), render.Count(x.Tokens, "token"), costs(prices, x.Request.Model, f.samples*x.Tokens))
+	if x.Samples, err = asked.SamplesOf(ctx, t.Runner, s.Key, x.At, x.Agent, f.samples, prices); err != nil {
+		return err
+	}
+	x.Tally = x.Why.Tally(x.Samples)
+	return nil
+}
+
+// model names a model, which may have no name here.
+func model(name string) string { return strings.TrimSpace("the model " + name) }
+
+// verdict tells a decision in a few words.
+func verdict(d *routing.Decision) string {
+	how := map[string]string{routing.ByTransfer: "transfer", routing.ByRoute: "by a route", routing.ByRule: "by a router", routing.ByFailure: "after an error"}[d.Kind]
+	switch d.Kind {
+	case routing.Answers:
+		return d.Agent + " answers itself"
+	case routing.Fails:
+		return d.Agent + " did not answer"
+	case routing.AsksUser:
+		return d.Agent + " asks the user whom they mean"
+	case routing.ByRule:
+		if how = "no rule matches"; d.Rule != nil {
+			how = fmt.Sprintf("rule %d", *d.Rule)
+		}
+	}
+	if d.Outcome != "" && d.Kind != routing.ByRule {
+		how += ", " + string(d.Outcome)
+	}
+	return d.Agent + " → " + d.Chosen + " (" + how + ")"
+}
+
+// maxSaid is how many characters of a text are shown.
+const maxSaid = 200
+
+func (x *explained) print(w io.Writer, p *program) error {
+	fmt.Fprintf(w, "%s\n", p.lookOf(w).Paint(render.Bold, visible.Line(fmt.Sprintf("%s, at %d of %d: %s", x.Session, x.Seq, x.Events, verdict(&x.Decision)))))
+	row := func(what, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "  %-9s %s\n", what, render.Cut(visible.Line(text), maxSaid))
+		}
+	}
+	row("user", x.Said)
+	row("reason", x.Reason)
+	row("rule", x.When)
+	for _, note := range x.Notes {
+		row("notice", note)
+	}
+	row("model", x.Model)
+	if r := x.Request; r != nil {
+		what := "asked for an answer"
+		if x.Question {
+			what = "asked who answers"
+		}
+		row("request", fmt.Sprintf("at position %d %s is %s: %s, %s, %s", x.At, model(r.Model), what,
+			render.Count(len(r.Messages), "message"), render.Count(len(r.Tools), "tool"), render.Count(x.Tokens, "token")))
+	}
+	if x.Missing != "" {
+		p.say("%s", x.Missing)
+	}
+	if err := x.printTargets(w); err != nil || x.Samples == nil {
+		return err
+	}
+	return x.printTally(w)
+}
+
+func (x *explained) printTargets(w io.Writer) error {
+	if x.Request != nil && len(x.Targets) == 0 {
+		fmt.Fprintln(w, "  nobody to hand over to was offered")
+	}
+	if len(x.Targets) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nTARGET\tSHARES WITH THE USER\tDESCRIPTION")
+	for _, t := range x.Targets {
+		shares := "-"
+		if len(t.Shares) > 0 {
+			shares = strings.Join(t.Shares, ", ")
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", t.Name, render.Cut(visible.Line(shares), maxCell), render.Cut(visible.Line(t.Description), maxSaid))
+	}
+	return table.Flush()
+}
+
+func (x *explained) printTally(w io.Writer) error {
+	failed := map[string]int{}
+	for _, a := range x.Samples.Samples {
+		if a.Error != nil {
+			failed[a.Error.Code+": "+a.Error.Message]++
+		}
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nSAMPLES\tCHOOSE\tBETWEEN\tCONFIDENCE")
+	for _, c := range x.Tally {
+		name, sure := c.Name, "-"
+		switch {
+		case name == "":
+			name = "nobody"
+		case name == x.Agent:
+			name += " itself"
+		}
+		if c.Confidence != nil {
+			sure = fmt.Sprintf("%.2f", *c.Confidence)
+		}
+		fmt.Fprintf(table, "%d\t%s\t%.0f %% and %.0f %%\t%s\n", c.Times, visible.Line(name), 100*c.Low, 100*c.High, sure)
+	}
+	for _, text := range slices.Sorted(maps.Keys(failed)) {
+		fmt.Fprintf(table, "%d\tfailed: %s\t-\t-\n", failed[text], render.Cut(visible.Line(text), maxSaid))
+	}
+	return table.Flush()
+}

@@ -1,0 +1,80 @@
+package routing
+
+import (
+	"math"
+	"slices"
+
+	"github.com/agentarbor/arbor/internal/asked"
+	"github.com/agentarbor/arbor/internal/choice"
+)
+
+// Choice is how often samples of a decision chose somebody.
+type Choice struct {
+	Name  string `json:"name"` // the agent's own if it would answer, "" for nobody
+	Times int    `json:"times"`
+	// Low and High bound the share of all samples that would choose so, by the score interval after Wilson
+	// with a confidence of 95 %.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	// Confidence is how probable the name was against the others, on average, by the log probabilities of
+	// the answers; nil if the endpoint gives none, or was not asked for them.
+	Confidence *float64 `json:"confidence,omitempty"`
+}
+
+// Tally counts whom samples of a decision chose: the targets as they were offered, then the agent itself
+// and nobody, which stands for answers that name none, each only if it was chosen; errors are left out.
+func (w *Why) Tally(s *asked.Samples) (choices []Choice) {
+	var names []string
+	for _, t := range w.Targets {
+		names = append(names, t.Name)
+	}
+	times, sure, known, of := make(map[string]int), make(map[string]float64), make(map[string]int), 0
+	for i := range s.Samples {
+		a := &s.Samples[i]
+		if a.Error != nil {
+			continue
+		}
+		name := w.Agent
+		switch {
+		case w.Question:
+			written := ""
+			name, written = choice.Read(a.Words(), names)
+			p, ok := choice.Confidence(a.LogProbs, name, written, names)
+			if name == "" {
+				name, p = choice.Likeliest(a.LogProbs, names, nil)
+				ok = name != ""
+			}
+			if ok {
+				sure[name], known[name] = sure[name]+p, known[name]+1
+			}
+		case a.Transfer != nil:
+			name = a.Transfer.To
+		}
+		of++
+		if times[name]++; name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range append(names, "") {
+		if times[name] == 0 {
+			continue
+		}
+		c := Choice{Name: name, Times: times[name]}
+		c.Low, c.High = wilson(times[name], of)
+		if n := known[name]; n > 0 {
+			mean := sure[name] / float64(n)
+			c.Confidence = &mean
+		}
+		choices = append(choices, c)
+		delete(times, name)
+	}
+	return choices
+}
+
+// wilson returns the score interval after Wilson of a share, with a confidence of 95 %.
+func wilson(times, of int) (low, high float64) {
+	const z = 1.959963984540054
+	n, p := float64(of), float64(times)/float64(of)
+	middle, half := p+z*z/(2*n), z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
+	return max(0, (middle-half)/(1+z*z/n)), min(1, (middle+half)/(1+z*z/n))
+}

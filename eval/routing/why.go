@@ -1,0 +1,134 @@
+package routing
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/asked"
+	"github.com/agentarbor/arbor/internal/bm25"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/router"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools/transfer"
+)
+
+// Why is a decision with what a tree tells of it.
+type Why struct {
+	Decision
+	// When is the condition of the router's rule that decided.
+	When string `json:"when,omitempty"`
+	// Targets are those among whom it was chosen: as the agent's model was offered them, or those of
+	// a router. Others are in the tree, but were not offered.
+	Targets []Target `json:"targets"`
+	// Question reports whether the model was asked who answers, and not for an answer; the agent is then among
+	// the targets.
+	Question bool `json:"question,omitempty"`
+	// Request is what the model would be asked there, and Tokens its size; nil if the agent has no model, or
+	// nothing was asked. Its model is that of the tree.
+	Request *asked.Request `json:"request,omitempty"`
+	Tokens  int            `json:"tokens,omitempty"`
+	// Missing says why there is no more, "" if nothing is missing.
+	Missing string `json:"missing,omitempty"`
+}
+
+// Target is somebody who could have been chosen, with the words of the user that the name or the description
+// has too, and how much they weigh, by BM25.
+type Target struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Shares      []string `json:"shares"`
+	Score       float64  `json:"score"`
+}
+
+// Explain adds to a decision what the tree of a runner tells of it: that of today, which may be another
+// one than decided. No model is asked. The error is the store's, or that of making the request.
+func Explain(ctx context.Context, r *runner.Runner, key session.Key, d *Decision) (*Why, error) {
+	w := &Why{Decision: *d, Targets: []Target{}}
+	n := r.Tree().Node(d.Agent)
+	rules, isRouter := (*router.Router)(nil), false
+	if n != nil {
+		rules, isRouter = agent.As[*router.Router](n.Agent)
+	}
+	switch {
+	case d.Scope != "":
+		w.Missing = "it was made in an inner conversation, of a tool or a graph, whose requests cannot be made again"
+		return w, nil
+	case n == nil:
+		w.Missing = "the tree has no agent " + d.Agent + " any more"
+		return w, nil
+	case isRouter:
+		if d.Rule != nil && *d.Rule >= 0 && *d.Rule < len(rules.Rules()) {
+			w.When = rules.Rules()[*d.Rule].When
+		}
+		w.weigh(slices.DeleteFunc(append(slices.Clone(n.Children()), r.Tree().Node(agent.Human)), func(n *agent.Node) bool { return n == nil }))
+		w.Missing = "a router asks no model who answers"
+		return w, nil
+	case d.Kind == ByRoute || d.Kind == ByFailure:
+		w.weigh(n.Targets())
+		w.Missing = "no model was asked: the tree says who goes on"
+		return w, nil
+	}
+	p, err := r.PreviewAt(ctx, key, d.At, d.Agent)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		w.weigh(n.Targets())
+		w.Missing = "the agent has no model of its own"
+		return w, nil
+	}
+	var offered []*agent.Node
+	offered, w.Question = offeredIn(p.Request, r.Tree(), n)
+	w.weigh(offered)
+	request := asked.RequestOf(p.Model, p.Request)
+	w.Request, w.Tokens = &request, p.Tokens
+	return w, nil
+}
+
+// offeredIn returns the targets that a request has: by its tools, or in the question who answers.
+func offeredIn(req *llm.Request, tree *agent.Tree, n *agent.Node) (targets []*agent.Node, question bool) {
+	for _, t := range n.Targets() {
+		if slices.ContainsFunc(req.Tools, func(s llm.ToolSpec) bool { return slices.Contains(s.Aliases, t.Agent.Name()) }) {
+			targets = append(targets, t)
+		}
+	}
+	if len(req.Tools) > 0 || !listedIn(req.System, n) {
+		return targets, false
+	}
+	all := slices.Collect(tree.Walk())
+	if person := n.Human(); person != nil {
+		all = append(all, person)
+	}
+	for _, t := range all {
+		if listedIn(req.System, t) {
+			targets = append(targets, t)
+		}
+	}
+	return targets, true
+}
+
+// listedIn reports whether the question who answers has an agent, in a line of its own or in the brief table.
+func listedIn(system string, n *agent.Node) bool {
+	system = "\n" + system + "\n"
+	return strings.Contains(system, "\n"+transfer.Lines([]*agent.Node{n})+"\n") ||
+		strings.Contains(system, "\nagents = {\n") && strings.Contains(system, "\n    \""+n.Agent.Name()+"\": ")
+}
+
+// weigh notes the targets, and what they share with the user's words.
+func (w *Why) weigh(nodes []*agent.Node) {
+	said, query := read(w.Said), bm25.Split(cut(w.Said))
+	texts := make([][]bm25.Word, len(nodes))
+	for i, n := range nodes {
+		texts[i] = bm25.Split(n.Agent.Name() + " " + cut(n.Agent.Description()))
+	}
+	scores := bm25.Scores(query, texts)
+	for i, n := range nodes {
+		t := Target{n.Agent.Name(), n.Agent.Description(), []string{}, scores[i]}
+		own := read(n.Agent.Name() + " " + n.Agent.Description())
+		t.Shares = append(t.Shares, said.shared(own)...)
+		w.Targets = append(w.Targets, t)
+	}
+}
