@@ -41,6 +41,9 @@ func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) 
 	if err := Check(t, input); err != nil {
 		return failed(err.Error()), nil
 	}
+	if res, instead, err := standIn(ctx, t, info, input); instead || err != nil {
+		return res, err
+	}
 	timeout := ti.Timeout
 	if timeout == 0 {
 		timeout = DefaultTimeout

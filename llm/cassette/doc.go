@@ -1,6 +1,6 @@
 // Package cassette records what a program and an endpoint say to each other over HTTP, in a file
 // that people can read, and plays it back without the endpoint. It is a transport for
-// [openai.WithHTTPClient] and knows nothing of what is said. It imports the standard library alone.
+// [openai.WithHTTPClient] and knows nothing of what is said. It imports internal/linediff alone.
 //
 //	tape, err := cassette.Record("testdata/refund.json", nil)
 //	model, err := openai.New("gpt-5-mini", openai.WithHTTPClient(&http.Client{Transport: tape}))

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/agentarbor/arbor/internal/linediff"
 )
 
 // Player answers requests from a file, and asks nobody. It is an http.RoundTripper that is safe for
@@ -181,7 +183,7 @@ func (p *Player) nearest(asked *request) (text string) {
 		if p.tape[i].played {
 			continue
 		}
-		diff, n := diffLines(p.tape[i].Request.lines(), lines)
+		diff, n := linediff.Of(p.tape[i].Request.lines(), lines)
 		if fewest < 0 || n < fewest {
 			text, fewest = diff, n
 		}

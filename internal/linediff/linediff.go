@@ -1,4 +1,6 @@
-package cassette
+// Package linediff shows how two texts differ, line by line, as people read it. It imports the
+// standard library alone.
+package linediff
 
 import "strings"
 
@@ -8,8 +10,9 @@ const around = 2
 // most bounds the lines that are compared; requests that are longer are cut.
 const most = 2000
 
-// diffLines shows how two texts differ, and in how many lines.
-func diffLines(a, b []string) (text string, n int) {
+// Of shows how two texts differ, and in how many lines: what begins with "-" is only in a, what
+// begins with "+" only in b, and "…" stands for lines in common.
+func Of(a, b []string) (text string, n int) {
 	a, b = a[:min(len(a), most)], b[:min(len(b), most)]
 	head := 0
 	for head < len(a) && head < len(b) && a[head] == b[head] {
