@@ -1,0 +1,317 @@
+package replay
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// answer is what a model has given to one request, as far as the log tells.
+type answer struct {
+	seq    int64
+	at     time.Time // of the write
+	kind   answerKind
+	beside []llm.Chunk // attempts and notices that came before it
+
+	reasoning event.Reasoning
+	text      string // of a choice the name
+	calls     []llm.ToolCall
+	sure      float64 // of a choice, less than 0 if it is not known
+	usage     *event.Usage
+	finish    llm.FinishReason
+	failed    *failure
+	missing   string // why it cannot be given again
+}
+
+type answerKind int
+
+const (
+	spoken   answerKind = iota
+	choosing            // who answers, or what the user wants
+	summary             // of what is left out
+	shorter             // nobody was asked: something was left out without a summary
+	empty               // discarded, because there was nothing in it
+	misfit              // discarded, because it had not the form that was asked for
+	cutCalls            // discarded, because it ended within a call
+	broken              // there was no answer
+)
+
+// failure is the recorded error of a model.
+type failure struct {
+	message string
+	of      *llm.Error
+	limit   bool
+}
+
+func (f *failure) Error() string        { return f.message }
+func (f *failure) Unwrap() error        { return f.of }
+func (f *failure) Is(target error) bool { return f.limit && target == agent.ErrLimit }
+
+func failureOf(code, message string, retryable bool) *failure {
+	return &failure{message: message, of: &llm.Error{Code: llm.ErrorCode(code), Message: message, Retryable: retryable}}
+}
+
+// reader finds the answers in the events of a run.
+type reader struct {
+	*run
+	next   *answer // under way
+	beside []llm.Chunk
+	last   *answer // that is whole
+}
+
+// The beginnings of notices, and what is between their words.
+const (
+	undecided   = "who answers is not decided: "
+	modelFailed = "the model failed: "
+	asksUser    = "the user is asked whom they mean: "
+	noSummary   = "without a summary: "
+	noAnswer    = "the question what the user wants has no whole answer"
+	outputCut   = "output_truncated"
+	malformed   = "malformed_tool_name"
+)
+
+func (r *reader) open(e *event.Event) *answer {
+	if r.next == nil {
+		r.next = &answer{seq: e.Seq, at: e.Time, sure: -1}
+	}
+	return r.next
+}
+
+func (r *reader) add(a *answer) {
+	a.beside, r.beside = append(a.beside, r.beside...), nil
+	r.answers, r.next, r.last = append(r.answers, a), nil, a
+}
+
+func (r *reader) take(e *event.Event) {
+	if r.next != nil && !r.next.at.Equal(e.Time) {
+		r.stray()
+	}
+	switch d := e.Data.(type) {
+	case *event.Reasoning:
+		r.open(e).reasoning = *d
+	case *event.Text:
+		if a := r.open(e); a.kind != choosing { // else the agent's own question
+			a.text = d.Content
+		}
+	case *event.ToolCall:
+		r.open(e).calls = append(r.open(e).calls, callOf(e.ID, d))
+	case *event.Usage:
+		a := r.open(e)
+		a.usage, a.finish = d, llm.FinishStop
+		if len(a.calls) > 0 {
+			a.finish = llm.FinishToolCalls
+		}
+		r.add(a)
+	case *event.Compaction:
+		a := r.open(e)
+		a.kind, a.text = summary, d.Summary
+	case *event.Notice:
+		r.notice(e, d)
+	case *event.Discard:
+		r.discard(e, d)
+	case *event.Failure:
+		r.fail(e, d)
+	case *event.Route:
+		switch {
+		case d.Failed != nil:
+			r.fail(e, d.Failed)
+		case r.last != nil && r.last.at.Equal(e.Time):
+			r.last.kind, r.last.text, r.last.sure = choosing, d.IntentLabel, d.IntentConfidence
+		}
+	case *event.HarnessEnd:
+		r.stray()
+		r.finish = d.FinishReason
+		if r.last != nil && r.last.at.Equal(e.Time) {
+			switch d.FinishReason {
+			case event.FinishReasonLength:
+				r.last.finish = llm.FinishLength
+			case event.FinishReasonContentFilter:
+				r.last.finish = llm.FinishContentFilter
+			}
+		}
+	}
+}
+
+// stray gives up what turned out to be no answer: words of a function, or of somebody who asks no
+// model. Logs that were made from other programs' have answers in this form.
+func (r *reader) stray() {
+	a := r.next
+	if r.next = nil; a == nil {
+		return
+	}
+	switch {
+	case a.kind == summary:
+		a.kind = shorter
+		r.add(a)
+	case a.text != "" && len(r.answers) == 0:
+		a.missing = "the log does not have it as the answer of a model"
+		r.add(a)
+		r.last = nil
+	}
+}
+
+func (r *reader) notice(e *event.Event, d *event.Notice) {
+	switch d.Code {
+	case event.NoticeDecided:
+		a := r.open(e)
+		a.kind = choosing
+		a.text, _, _ = strings.Cut(d.Message, " answers, ")
+		a.sure = confidence(d.Message)
+	case event.NoticeAsksUser:
+		a := r.open(e)
+		rest := strings.TrimPrefix(d.Message, asksUser)
+		a.kind, a.sure, a.text = choosing, confidence(rest), rest[:max(0, strings.LastIndex(rest, ", decided"))]
+	case event.NoticeUndecided:
+		a := r.open(e)
+		a.kind = choosing
+		why := strings.TrimPrefix(d.Message, undecided)
+		if failed, ok := strings.CutPrefix(why, modelFailed); ok {
+			a.kind, a.failed = broken, failureOf("", failed, false)
+			r.add(a)
+		} else if name, ok := strings.CutSuffix(why, " needs an input, which the agent's own model has to give"); ok {
+			a.text = name
+		}
+	case "compaction_failed":
+		if a := r.next; a != nil && a.kind == summary {
+			_, why, _ := strings.Cut(d.Message, noSummary)
+			a.failed = failureOf("", why, false)
+			r.add(a)
+		}
+	case "fallback":
+		r.beside = append(r.beside, llm.Chunk{Notice: &llm.Notice{Code: d.Code, Message: d.Message}})
+	}
+}
+
+func (r *reader) discard(e *event.Event, d *event.Discard) {
+	a := &answer{seq: e.Seq, at: e.Time, usage: d.Usage, finish: llm.FinishStop, sure: -1}
+	switch {
+	case d.Code == "canceled" || d.Code == event.CodeTripwire:
+		return // nobody was asked anew
+	case d.Code == event.CodeEmptyAnswer:
+		a.kind = empty
+	case d.Code == event.CodeBadOutput:
+		a.kind = misfit
+	case d.Code == outputCut:
+		a.kind, a.finish = cutCalls, llm.FinishLength
+	case d.Message == noAnswer:
+		a.kind, a.failed = broken, failureOf(d.Code, "recorded", false)
+	default:
+		lost := &llm.Attempt{Code: llm.ErrorCode(d.Code), Message: d.Message}
+		if u := d.Usage; u != nil {
+			lost.Usage, lost.Model = &llm.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens}, u.Model
+		}
+		r.beside = append(r.beside, llm.Chunk{Lost: lost})
+		return
+	}
+	r.add(a)
+}
+
+func (r *reader) fail(e *event.Event, d *event.Failure) {
+	a := &answer{seq: e.Seq, at: e.Time, kind: broken, failed: failureOf(d.Code, d.Message, d.Retryable), sure: -1}
+	a.failed.limit = d.Code == "limit"
+	if d.Code == event.CodeTripwire && r.last != nil && r.last.at.Equal(e.Time) && r.last.text == "" && len(r.last.calls) == 0 {
+		r.last.missing = "a guard has refused its words, and they are not in the log"
+	}
+	r.add(a)
+}
+
+// callOf is a call as a model makes it.
+func callOf(id string, d *event.ToolCall) llm.ToolCall {
+	if d.Name == malformed {
+		var was struct{ Name, Arguments string }
+		if json.Unmarshal(d.Input, &was) == nil {
+			return llm.ToolCall{ID: id, Name: was.Name, Arguments: was.Arguments}
+		}
+	}
+	return llm.ToolCall{ID: id, Name: d.Name, Arguments: string(d.Input)}
+}
+
+const withConfidence = "with a confidence of "
+
+// confidence reads how sure a choice was, -1 if that is not known.
+func confidence(words string) float64 {
+	i := strings.LastIndex(words, withConfidence)
+	if i < 0 {
+		return -1
+	}
+	number, _, _ := strings.Cut(words[i+len(withConfidence):], ":")
+	sure, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return -1
+	}
+	return sure
+}
+
+// asked returns the answer as one to the question who answers, which a transfer tells as a call.
+func (a *answer) asked() *answer {
+	if a.kind != spoken || len(a.calls) != 1 || a.calls[0].Name != agent.TransferTool {
+		return a
+	}
+	var to struct {
+		Name   string `json:"agent_name"`
+		Reason string `json:"reason"`
+	}
+	if json.Unmarshal([]byte(a.calls[0].Arguments), &to) != nil || !strings.HasPrefix(to.Reason, "decided") {
+		return a
+	}
+	chosen := *a
+	chosen.kind, chosen.text, chosen.sure, chosen.calls = choosing, to.Name, confidence(to.Reason), nil
+	if _, name, ok := strings.Cut(to.Reason, ": for "); ok {
+		chosen.text = name
+	}
+	return &chosen
+}
+
+// give yields the answer as the model gave it. Goes says that the run may go on after a failure.
+func (a *answer) give(yield func(llm.Chunk, error) bool, goes bool) {
+	beside := a.beside
+	whole := a.failed != nil && a.kind == broken && len(beside) > 0 && beside[len(beside)-1].Lost != nil &&
+		beside[len(beside)-1].Lost.Code == a.failed.of.Code
+	if whole && goes { // the caller records the last attempt itself
+		beside = beside[:len(beside)-1]
+	}
+	for _, c := range beside {
+		if !yield(c, nil) {
+			return
+		}
+	}
+	if a.failed != nil {
+		yield(llm.Chunk{}, a.failed)
+		return
+	}
+	var last llm.Chunk
+	if a.finish != "" {
+		last.Finish = a.finish
+	}
+	if u := a.usage; u != nil {
+		last.Usage, last.Model = &llm.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens}, u.Model
+	}
+	switch a.kind {
+	case choosing:
+		name := cmp.Or(a.text, "-")
+		last.Text = name
+		if a.sure >= 0 && a.text != "" { // a first token that is no name keeps words from being weighed
+			last.LogProbs = []llm.LogProb{{Token: " "}, {Token: name, LogProb: math.Log(max(a.sure, 1e-9))}}
+		}
+	case misfit:
+		last.Text = "(the log does not have what did not fit)"
+	case cutCalls:
+		last.Call = &llm.ToolCall{ID: "cut", Name: "cut", Arguments: "{"}
+	case empty:
+	default:
+		last.Reasoning, last.Sealed, last.Text = a.reasoning.Content, a.reasoning.Sealed, a.text
+		for i := range a.calls {
+			if !yield(llm.Chunk{Call: &a.calls[i]}, nil) {
+				return
+			}
+		}
+	}
+	yield(last, nil)
+}

@@ -1,0 +1,235 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/linediff"
+)
+
+// The kinds of differences.
+const (
+	KindRequest  = "request"  // a model is asked something else
+	KindAgent    = "agent"    // another agent has the conversation
+	KindRoute    = "route"    // a router chooses otherwise
+	KindTransfer = "transfer" // a transfer has another outcome
+	KindCall     = "call"     // a call has another outcome, as one of a tool that is not offered any more
+	KindEvent    = "event"    // anything else
+)
+
+// Difference is the first place where a tree asks or does something else than the log has.
+type Difference struct {
+	Kind    string `json:"kind"`
+	Turn    int    `json:"turn"` // from 1
+	Seq     int64  `json:"seq"`  // the position in the log of what came of it then
+	Agent   string `json:"agent"`
+	Message string `json:"message"`
+
+	// Before and After are the requests of a KindRequest, and Changes what differs in them.
+	Before  *Request `json:"before,omitempty"`
+	After   *Request `json:"after,omitempty"`
+	Changes []Change `json:"changes,omitempty"`
+	// Was and New are the events of other kinds, nil where there is none.
+	Was *event.Event `json:"was,omitempty"`
+	New *event.Event `json:"new,omitempty"`
+
+	// Recorded is who had the conversation in the turn, and Route who has it now; Open says that
+	// Route is known only so far.
+	Recorded []string `json:"recordedRoute"`
+	Route    []string `json:"route"`
+	Open     bool     `json:"routeOpen"`
+
+	at place
+}
+
+// Change is how a part of a request differs: "model", "system", "messages", "tools" or "settings".
+type Change struct {
+	Part string `json:"part"`
+	// Diff has a line for each that was asked then, which begins with "-", and each that is asked
+	// now, with "+".
+	Diff string `json:"diff"`
+}
+
+// explain makes a difference of two events. The caller holds mu.
+func (p *player) explain(of *parted) *Difference {
+	d := &Difference{Kind: KindEvent, Was: of.was, New: of.now}
+	e := of.was
+	if e == nil {
+		e = of.now
+		d.Seq = min(p.until, int64(len(p.log.events)))
+	} else {
+		d.Seq = e.Seq
+	}
+	d.Agent = e.Agent
+	switch {
+	case of.was == nil:
+		d.Message = "it goes on where the log has nothing more: " + words(of.now)
+		return d
+	case of.now == nil:
+		d.Message = "the turn ends before what the log has there: " + words(of.was)
+		return d
+	}
+	d.Message = words(of.now) + " in place of " + words(of.was)
+	was, now := of.was.Data, of.now.Data
+	switch now := now.(type) {
+	case *event.Route:
+		if was, ok := was.(*event.Route); ok {
+			d.Kind, d.Message = KindRoute, fmt.Sprintf("%s routes to %s%s in place of %s%s", now.From, now.To, rule(now), was.To, rule(was))
+			p.path = append(p.path, now.To)
+		}
+	case *event.Transfer:
+		if was, ok := was.(*event.Transfer); ok && was.To != now.To {
+			d.Kind = KindRoute
+			p.path = append(p.path, now.To)
+		}
+	case *event.HarnessStart:
+		if was, ok := was.(*event.HarnessStart); ok {
+			d.Kind, d.Message = KindAgent, fmt.Sprintf("%s begins in place of %s", now.AgentID, was.AgentID)
+		}
+	case *event.Notice:
+		if now.Code == "agent_gone" {
+			d.Kind, d.Message = KindAgent, now.Message
+		}
+	case *event.ToolResult:
+		d.Kind = KindCall
+		if now.Name == agent.TransferTool {
+			d.Kind = KindTransfer
+		}
+		d.Message = fmt.Sprintf("the call of %s gives %s", now.Name, cutMiddle(event.OutputText(now.Output), 300))
+		if was, ok := was.(*event.ToolResult); ok {
+			d.Message += ", in place of " + cutMiddle(event.OutputText(was.Output), 300)
+		}
+	case *event.Relay:
+		d.Message = fmt.Sprintf("the call of %s has to be approved or answered, in place of %s", now.Tool, words(of.was))
+	}
+	if _, ok := was.(*event.Relay); ok && d.Kind == KindEvent {
+		d.Kind = KindCall
+	}
+	return d
+}
+
+// rule tells by which rule a router chose.
+func rule(d *event.Route) string {
+	if d.RuleIndex == nil {
+		return " (no rule)"
+	}
+	return fmt.Sprintf(" (rule %d)", *d.RuleIndex)
+}
+
+// words name an event.
+func words(e *event.Event) string {
+	return fmt.Sprintf("%s of %s %s", e.Type(), e.Agent, cutMiddle(string(event.EncodeJSON(e.Data)), 200))
+}
+
+// compare fills in what differs in the requests.
+func (d *Difference) compare() {
+	if d.Before == nil || d.After == nil {
+		return
+	}
+	part := func(name string, before, after []string) {
+		if !slices.Equal(before, after) {
+			diff, _ := linediff.Of(before, after)
+			d.Changes = append(d.Changes, Change{name, around(diff)})
+		}
+	}
+	part("model", []string{d.Before.Model}, []string{d.After.Model})
+	part("system", d.Before.system(), d.After.system())
+	part("messages", d.Before.said(), d.After.said())
+	part("tools", d.Before.tools(), d.After.tools())
+	part("settings", strings.Split(indented(d.Before.Settings), "\n"), strings.Split(indented(d.After.Settings), "\n"))
+}
+
+func (r *Request) system() []string {
+	if len(r.Messages) == 0 || r.Messages[0].Role != "system" {
+		return nil
+	}
+	text, _ := r.Messages[0].Content.(string)
+	return strings.Split(text, "\n")
+}
+
+func (r *Request) said() (lines []string) {
+	for i, m := range r.Messages {
+		if i > 0 || m.Role != "system" {
+			lines = append(lines, string(event.EncodeJSON(m)))
+		}
+	}
+	return lines
+}
+
+func (r *Request) tools() (lines []string) {
+	for _, t := range r.Tools {
+		lines = append(lines, t.Function.Name+":")
+		for line := range strings.SplitSeq(t.Function.Description, "\n") {
+			lines = append(lines, "  "+line)
+		}
+		lines = append(lines, "  "+string(event.CompactJSON(t.Function.Parameters)))
+	}
+	return lines
+}
+
+const (
+	longLine = 160 // characters of a line that is shown whole
+	beside   = 60  // of what is the same, on either side of a change
+)
+
+// around cuts the long lines of a diff around what differs in them.
+func around(diff string) string {
+	lines := strings.Split(diff, "\n")
+	for i := 0; i < len(lines); i++ {
+		if i+1 < len(lines) && strings.HasPrefix(lines[i], "- ") && strings.HasPrefix(lines[i+1], "+ ") {
+			a, b := []rune(lines[i][2:]), []rune(lines[i+1][2:])
+			head, tail := 0, 0
+			for head < min(len(a), len(b)) && a[head] == b[head] {
+				head++
+			}
+			for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+				tail++
+			}
+			lines[i], lines[i+1] = "- "+within(a, head, tail), "+ "+within(b, head, tail)
+			i++
+			continue
+		}
+		lines[i] = cutMiddle(lines[i], longLine)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// within cuts what is the same at the beginning and the end of a long line.
+func within(line []rune, head, tail int) string {
+	if len(line) <= longLine {
+		return string(line)
+	}
+	from, to := max(0, head-beside), min(len(line), len(line)-tail+beside)
+	text := cutMiddle(string(line[from:to]), 4*longLine)
+	if from > 0 {
+		text = "…" + text
+	}
+	if to < len(line) {
+		text += "…"
+	}
+	return text
+}
+
+// cutMiddle shortens a text in its middle to so many characters.
+func cutMiddle(s string, most int) string {
+	r := []rune(s)
+	if len(r) <= most {
+		return s
+	}
+	return string(r[:most/2]) + " … " + string(r[len(r)-most/2:])
+}
+
+func transfers(tool string) bool {
+	return tool == agent.TransferTool || strings.HasPrefix(tool, "transfer_to_")
+}
+
+func compact(path []string) []string { return slices.Compact(slices.Clone(path)) }
+
+// extra is a request where the log has none.
+func (p *player) extra(c agent.ModelCallInfo) *Difference {
+	name := c.Invocation.Agent().Name()
+	return &Difference{Kind: KindRequest, Seq: min(p.until, int64(len(p.log.events))), Agent: name, Message: name + " asks a model once more than then"}
+}

@@ -1,0 +1,221 @@
+package replay
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Log is a stored session, with what its models and tools have given at their places. It is
+// immutable, and safe for concurrent use.
+type Log struct {
+	key    session.Key
+	events []*event.Event
+	runs   map[string]*run
+	calls  map[string]*call
+	scopes map[string][]int    // by scope the places of its events
+	opened map[string][]string // by run or call the scopes that it has opened, in their order
+	steps  []step
+	turns  map[string]int // by id, from 1
+	people bool           // a person has taken part
+}
+
+// run is one activation of an agent.
+type run struct {
+	agent   string
+	answers []*answer
+	finish  event.FinishReason // "" if it has no end
+}
+
+// call is one call of a tool.
+type call struct {
+	name, turn string
+	input      json.RawMessage
+	result     *event.ToolResult // nil if there is none
+	state      map[string]any
+	files      []*event.File
+	progress   []json.RawMessage
+	asked      []*event.Relay // what it asked in mid-call, in order
+}
+
+// step is something that comes from outside of the session: it makes the events from a place
+// until the next step.
+type step struct {
+	from  int
+	write []*event.Event // of the first write
+	kind  stepKind
+}
+
+type stepKind int
+
+const (
+	says      stepKind = iota // the user
+	decides                   // somebody about calls that wait
+	delivers                  // the desk
+	looks                     // whoever resumes what has to wait
+	continued                 // a fork, which is not replayed
+)
+
+// Read reads the log of a session. The error is that of the log, or says that it is none.
+func Read(key session.Key, events iter.Seq2[*event.Event, error]) (*Log, error) {
+	l := &Log{key: key, runs: make(map[string]*run), calls: make(map[string]*call), scopes: make(map[string][]int),
+		opened: make(map[string][]string), turns: make(map[string]int)}
+	for e, err := range events {
+		if err != nil {
+			return nil, err
+		}
+		if e.Seq != int64(len(l.events))+1 {
+			return nil, fmt.Errorf("replay: event %d of session %s has the position %d", len(l.events)+1, key, e.Seq)
+		}
+		l.events = append(l.events, e)
+	}
+	if len(l.events) == 0 {
+		return nil, fmt.Errorf("replay: session %s: %w", key, errEmpty)
+	}
+	reading := make(map[string]*reader)
+	paused := false
+	for i := 0; i < len(l.events); {
+		end := i + 1
+		for end < len(l.events) && l.events[end].Time.Equal(l.events[i].Time) {
+			end++
+		}
+		write := l.events[i:end]
+		for j, e := range write {
+			l.take(e, i+j)
+			r := l.runs[e.RunID]
+			if r == nil {
+				r = &run{agent: e.Agent}
+				l.runs[e.RunID] = r
+			}
+			if reading[e.RunID] == nil {
+				reading[e.RunID] = &reader{run: r}
+			}
+			reading[e.RunID].take(e)
+		}
+		if kind, ok := l.kind(write, paused); ok {
+			l.steps = append(l.steps, step{i, write, kind})
+		}
+		for _, e := range write {
+			switch d := e.Data.(type) {
+			case *event.HarnessStart:
+				paused = paused && e.Scope != ""
+			case *event.HarnessEnd:
+				if e.Scope == "" {
+					paused = d.FinishReason == event.FinishReasonInputRequired
+				}
+			}
+		}
+		i = end
+	}
+	return l, nil
+}
+
+var errEmpty = errors.New("there is nothing in its log")
+
+// kind says from where a write comes, if not from the turn itself.
+func (l *Log) kind(write []*event.Event, paused bool) (stepKind, bool) {
+	started, forked := "", false
+	for _, e := range write {
+		switch d := e.Data.(type) {
+		case *event.User:
+			return says, true
+		case *event.RelayResolved:
+			return decides, true
+		case *event.Notice:
+			forked = forked || d.Code == event.NoticeForked
+		case *event.HarnessStart:
+			if e.Scope == "" {
+				started = e.RunID
+			}
+		case *event.HarnessEnd:
+			if e.Agent == agent.Human && e.RunID == started {
+				return delivers, true
+			}
+		}
+	}
+	switch {
+	case forked:
+		return continued, true
+	case paused && started != "":
+		return looks, true
+	}
+	return 0, false
+}
+
+// take notes what an event says of calls and scopes.
+func (l *Log) take(e *event.Event, at int) {
+	l.people = l.people || e.Agent == agent.Human
+	if l.turns[e.TurnID] == 0 {
+		l.turns[e.TurnID] = len(l.turns) + 1
+	}
+	if len(l.scopes[e.Scope]) == 0 && e.Scope != "" {
+		opener := event.ParentRun(e.Scope)
+		if opener == "" {
+			opener = e.ParentID
+		}
+		l.opened[opener] = append(l.opened[opener], e.Scope)
+	}
+	l.scopes[e.Scope] = append(l.scopes[e.Scope], at)
+	switch d := e.Data.(type) {
+	case *event.ToolCall:
+		l.calls[e.ID] = &call{name: d.Name, turn: e.TurnID, input: d.Input}
+	case *event.ToolProgress:
+		if c := l.calls[d.ToolCallID]; c != nil {
+			c.progress = append(c.progress, d.Content)
+		}
+	case *event.Relay:
+		if c := l.calls[d.ToolCallID]; c != nil && d.Kind == event.RelayInput {
+			c.asked = append(c.asked, d)
+		}
+	case *event.File:
+		if c := l.calls[d.ToolCallID]; c != nil {
+			c.files = append(c.files, d)
+		}
+	case *event.ToolResult:
+		c := l.calls[e.ID]
+		if c == nil {
+			return
+		}
+		c.result = d
+		for j := at - 1; j >= 0 && l.events[j].Time.Equal(e.Time); j-- { // what it has changed is in front of it
+			switch d := l.events[j].Data.(type) {
+			case *event.State:
+				if l.events[j].Agent != "user" {
+					c.state = d.Delta
+				}
+			case *event.File:
+				continue
+			}
+			break
+		}
+	}
+}
+
+// decisions are those of a step, by the ids that calls have in the replay.
+func (l *Log) decisions(s step, id func(recorded string) string) (all []runner.Decision, err error) {
+	for _, e := range s.write {
+		d, ok := e.Data.(*event.RelayResolved)
+		if !ok {
+			continue
+		}
+		asked := ""
+		for _, of := range slices.Backward(l.events[:s.from]) {
+			if r, ok := of.Data.(*event.Relay); ok && of.ID == d.RelayID {
+				asked = r.ToolCallID
+				break
+			}
+		}
+		if asked == "" {
+			return nil, fmt.Errorf("the decision at %d is about a question that the log does not have", e.Seq)
+		}
+		all = append(all, runner.Decision{CallID: id(asked), Approved: d.Approved, Reason: d.Reason, By: d.By, Content: d.Content})
+	}
+	return all, nil
+}

@@ -1,0 +1,259 @@
+package replay
+
+import (
+	"bytes"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/event"
+)
+
+// match holds the events of a write against the log, before they are stored. It notes which ids mean
+// the same, and the first difference. The caller holds mu.
+func (p *player) match(write []*event.Event) error {
+	for _, e := range write {
+		if p.over {
+			return errOver
+		}
+		if start, ok := e.Data.(*event.HarnessStart); ok && e.Scope == "" {
+			p.path = append(p.path, start.AgentID)
+		}
+		if p.live {
+			p.shown(e, nil)
+			continue
+		}
+		was, err := p.pair(e)
+		if err != nil {
+			return err
+		}
+		p.shown(e, was)
+	}
+	return nil
+}
+
+// shown notes what a stored event means for what follows. was is the recorded event, nil if there is none.
+func (p *player) shown(e, was *event.Event) {
+	if was == nil {
+		return
+	}
+	p.note(e.TurnID, was.TurnID)
+	p.note(e.RunID, was.RunID)
+	p.note(e.Scope, was.Scope)
+	p.note(e.ID, was.ID)
+	p.places[e.Seq] = was.Seq
+	switch d := was.Data.(type) {
+	case *event.HandoffStatus:
+		p.note(e.Data.(*event.HandoffStatus).HandoffID, d.HandoffID)
+	case *event.Compaction:
+		if r := p.log.runs[was.RunID]; p.given[was.RunID] < len(r.answers) && r.answers[p.given[was.RunID]].kind == shorter {
+			p.given[was.RunID]++
+		}
+	case *event.Transfer:
+		p.transfers++
+	}
+}
+
+func (p *player) note(here, there string) {
+	if here != "" && p.recorded[here] == "" {
+		p.recorded[here], p.here[there] = there, here
+	}
+}
+
+// pair finds the recorded event that an event is, nil if it may be there or not.
+func (p *player) pair(e *event.Event) (*event.Event, error) {
+	scope, ok := p.scopeOf(e)
+	if !ok {
+		return nil, p.differ(&Difference{Kind: KindEvent, Agent: e.Agent, New: e}, nil)
+	}
+	places := p.log.scopes[scope]
+	first := p.next[scope]
+	for first < len(places) && (p.used[places[first]] || p.passable(p.log.events[places[first]], e)) {
+		first++
+	}
+	p.next[scope] = first
+	for i := first; i < len(places); i++ {
+		was := p.log.events[places[i]]
+		if p.used[places[i]] {
+			continue
+		}
+		if was.Seq > p.until {
+			break
+		}
+		if p.same(was, e) {
+			p.used[places[i]] = true
+			if i == first {
+				p.next[scope]++
+			}
+			return was, nil
+		}
+		if !unordered(was) || !unordered(e) { // tools end in whatever order
+			break
+		}
+	}
+	if passed(e) {
+		return nil, nil
+	}
+	var was *event.Event
+	if first < len(places) && p.log.events[places[first]].Seq <= p.until {
+		was = p.log.events[places[first]]
+	}
+	return nil, p.differ(nil, &parted{was, e})
+}
+
+// unordered reports whether an event comes when a tool has done something.
+func unordered(e *event.Event) bool {
+	switch e.Data.(type) {
+	case *event.ToolResult, *event.State, *event.File, *event.ToolProgress, *event.Relay:
+		return true
+	}
+	return false
+}
+
+// passable reports whether a recorded event may be missing: it tells of a process that died, or of
+// words that were taken back from a screen.
+func (p *player) passable(was, e *event.Event) bool { return passed(was) && !p.same(was, e) }
+
+func passed(e *event.Event) bool {
+	switch d := e.Data.(type) {
+	case *event.Notice:
+		return d.Code == event.NoticeResumed
+	case *event.Discard:
+		return d.Code == "canceled" || d.Code == event.CodeTripwire || len(d.IDs) > 0 && d.Usage == nil && strings.HasPrefix(d.Message, "the answer was not completed")
+	}
+	return false
+}
+
+// scopeOf returns the recorded scope that a scope is.
+func (p *player) scopeOf(e *event.Event) (string, bool) {
+	if e.Scope == "" {
+		return "", true
+	}
+	if was := p.recorded[e.Scope]; was != "" {
+		return was, true
+	}
+	if parent := event.ParentRun(e.Scope); parent != "" {
+		was := p.recorded[parent]
+		return was + e.Scope[len(parent):], was != ""
+	}
+	opener := p.recorded[e.ParentID]
+	for _, scope := range p.log.opened[opener] {
+		if at := p.log.scopes[scope][0]; !p.used[at] && p.same(p.log.events[at], e) {
+			return scope, true
+		}
+	}
+	return "", false
+}
+
+// same reports whether two events tell the same, but for ids and times.
+func (p *player) same(was, e *event.Event) bool {
+	if was.Type() != e.Type() || was.Agent != e.Agent || was.Path != e.Path {
+		return false
+	}
+	switch was.Data.(type) {
+	case *event.ToolCall, *event.ToolResult:
+		if now := p.recorded[e.ID]; now != was.ID && (now != "" || e.Type() == event.TypeToolResult) {
+			return false
+		}
+	}
+	if reflect.DeepEqual(was.Data, e.Data) {
+		return true
+	}
+	a, b := p.plain(was.Data, false), p.plain(e.Data, true)
+	return bytes.Equal(event.EncodeJSON(a), event.EncodeJSON(b))
+}
+
+// plain is a payload without what differs each time. Ours has the ids of the replay.
+func (p *player) plain(data event.Data, ours bool) event.Data {
+	id := func(id string) string {
+		if was := p.recorded[id]; ours && was != "" {
+			return was
+		}
+		return id
+	}
+	place := func(seq int64) int64 {
+		if was := p.places[seq]; ours && was != 0 {
+			return was
+		}
+		return seq
+	}
+	switch d := data.(type) {
+	case *event.Relay:
+		c := *d
+		c.ToolCallID = id(d.ToolCallID)
+		return &c
+	case *event.RelayResolved:
+		c := *d
+		c.RelayID = id(d.RelayID)
+		return &c
+	case *event.ToolProgress:
+		c := *d
+		c.ToolCallID = id(d.ToolCallID)
+		return &c
+	case *event.File:
+		c := *d
+		c.ToolCallID = id(d.ToolCallID)
+		return &c
+	case *event.Transfer:
+		c := *d
+		c.ToolCallID = id(d.ToolCallID)
+		return &c
+	case *event.Route:
+		c := *d
+		c.LatencyMs, c.IntentConfidence = 0, math.Round(d.IntentConfidence*1e6)/1e6
+		if d.Failed != nil {
+			c.Failed = p.plain(d.Failed, ours).(*event.Failure)
+		}
+		return &c
+	case *event.HandoffStatus:
+		c := *d
+		c.HandoffID, c.UpTo = id(d.HandoffID), place(d.UpTo)
+		if _, known := p.here[d.HandoffID]; !known && !ours || ours && p.recorded[d.HandoffID] == "" { // a new one
+			c.HandoffID = ""
+		}
+		return &c
+	case *event.Compaction:
+		c := *d
+		c.UpTo = place(d.UpTo)
+		return &c
+	case *event.Discard:
+		c := *d
+		c.IDs = nil
+		if c.Code == event.CodeBadOutput {
+			c.Message = ""
+		}
+		return &c
+	case *event.Failure:
+		if d.Code == event.CodeBadOutput {
+			c := *d
+			c.Message = ""
+			return &c
+		}
+	}
+	return data
+}
+
+// left returns the first recorded event up to a place that was not made again, nil if there is none.
+func (p *player) left(to int) *event.Event {
+	for ; p.done < to; p.done++ {
+		if e := p.log.events[p.done]; !p.used[p.done] && !passed(e) {
+			return e
+		}
+	}
+	return nil
+}
+
+// parted is where the log and the replay are not the same: an event of each, nil for none.
+type parted struct{ was, now *event.Event }
+
+// route returns who has the conversation in a turn of the log.
+func (l *Log) route(turn int) (path []string) {
+	for _, at := range l.scopes[""] {
+		e := l.events[at]
+		if d, ok := e.Data.(*event.HarnessStart); ok && l.turns[e.TurnID] == turn {
+			path = append(path, d.AgentID)
+		}
+	}
+	return slices.Compact(path)
+}

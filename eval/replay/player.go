@@ -1,0 +1,454 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// errOver ends a turn when nothing more is played; errCut one that was cut off there in the log.
+var (
+	errOver = errors.New("the replay ends here")
+	errCut  = errors.New("the log ends the turn here")
+)
+
+// player plays a tree over a log. It is the interceptor of its runner and looks into the runner's
+// store, so that it sees each event before anything follows from it.
+type player struct {
+	agent.Passthrough
+	log    *Log
+	config *config
+	files  func(ctx context.Context, digest string) ([]byte, error)
+	asks   func(*ask) *Difference // looks at each request; nil answers with what was recorded
+
+	mu       sync.Mutex
+	cancel   context.CancelCauseFunc // of the turn
+	next     map[string]int          // by recorded scope the place that was not made again yet
+	used     []bool                  // events of the log that were made again
+	done     int
+	until    int64             // position up to which the step under way goes
+	recorded map[string]string // what ids of the replay are called in the log
+	here     map[string]string // and the other way round
+	places   map[int64]int64   // positions in the replay to those in the log
+	given    map[string]int    // how many answers of a recorded run were given
+	clock    time.Time
+	turn     int // under way, from 1
+	path     []string
+
+	requests, tools, transfers int
+
+	first    *Difference
+	stopped  *Stopped
+	over     bool
+	live     bool
+	askedOf  map[string]bool // results that were given to live calls, by the recorded call
+	lookLeft bool            // the difference is in an inner scope, and an earlier one may be found yet
+}
+
+// ask is a request of a model.
+type ask struct {
+	seq     int64 // of what was recorded as the answer
+	n       int   // of the requests for it
+	turn    int
+	agent   string
+	scope   string
+	path    string
+	model   string
+	run     string // of the replay
+	answer  *answer
+	request *llm.Request
+	p       *player
+}
+
+func newPlayer(l *Log, c *config) *player {
+	return &player{log: l, config: c, files: c.files, used: make([]bool, len(l.events)), next: make(map[string]int), recorded: make(map[string]string),
+		here: make(map[string]string), places: make(map[int64]int64), given: make(map[string]int), askedOf: make(map[string]bool)}
+}
+
+// kept is the store of a replay: in memory, and looked into.
+type kept struct {
+	*session.Memory
+	p *player
+}
+
+func (s *kept) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	if s.p.over {
+		return errOver
+	}
+	if err := s.p.match(events); err != nil {
+		return err
+	}
+	return s.Memory.Append(ctx, key, seq, lease, events...)
+}
+
+// Blob has the files of the session that is replayed, too.
+func (s *kept) Blob(ctx context.Context, key session.Key, digest string) ([]byte, error) {
+	data, err := s.Memory.Blob(ctx, key, digest)
+	if err != nil && s.p.files != nil {
+		return s.p.files(ctx, digest)
+	}
+	return data, err
+}
+
+// end ends the replay. The caller holds mu.
+func (p *player) end() error {
+	p.over = true
+	p.cancel(errOver)
+	return errOver
+}
+
+// stop ends the replay where it cannot go on. The caller holds mu.
+func (p *player) stop(seq int64, format string, args ...any) error {
+	if p.first == nil && p.stopped == nil {
+		p.stopped = &Stopped{Turn: p.turn, Seq: seq, Reason: fmt.Sprintf(format, args...)}
+	}
+	return p.end()
+}
+
+// differ notes a difference, and ends the replay unless the models are to be asked beyond it. The
+// caller holds mu.
+func (p *player) differ(d *Difference, of *parted) error {
+	if d == nil {
+		if why := p.cannot(of); why != "" {
+			return p.stop(of.was.Seq, "%s", why)
+		}
+		d = p.explain(of)
+	}
+	d.Turn = p.turn
+	if p.first == nil || d.Seq < p.first.Seq {
+		p.first = d
+	}
+	if p.config.live && !p.live {
+		p.live = true
+		return nil
+	}
+	return p.end()
+}
+
+// cannot says why a place where the two are not the same is no difference of the trees, "" if it is.
+func (p *player) cannot(of *parted) string {
+	switch {
+	case of.was == nil:
+		return ""
+	case of.was.Agent == agent.Human:
+		return "a person has the conversation there, and what became of the handoff is not replayed"
+	}
+	if of.was.Type() == event.TypeRemoteTask || p.log.remote(of.was) {
+		return "the remote agent " + of.was.Agent + " is asked there, and what it said is not replayed"
+	}
+	return ""
+}
+
+// remote reports whether an event belongs to a run that asked a remote agent, or leads to it.
+func (l *Log) remote(e *event.Event) bool {
+	to := ""
+	for i := e.Seq - 1; i < int64(len(l.events)) && l.events[i].TurnID == e.TurnID; i++ {
+		switch d := l.events[i].Data.(type) {
+		case *event.Transfer:
+			if to == "" && l.events[i].Time.Equal(e.Time) {
+				to = d.To
+			}
+		case *event.RemoteTask:
+			if l.events[i].RunID == e.RunID || l.events[i].Agent == to && to != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ModelCall implements agent.Interceptor: it gives what was recorded.
+func (p *player) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		inv := c.Invocation
+		p.mu.Lock()
+		a, live, err := p.answer(c)
+		p.mu.Unlock()
+		switch {
+		case err != nil:
+			yield(llm.Chunk{}, err)
+		case live:
+			next(ctx, c.Request)(yield)
+		default:
+			a.give(yield, inv.Scope() != "")
+		}
+	}
+}
+
+// answer finds what is given to a request. The caller holds mu.
+func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error) {
+	inv := c.Invocation
+	if p.over {
+		return nil, false, errOver
+	}
+	p.requests++
+	if p.live {
+		return nil, true, nil
+	}
+	if p.lookLeft && inv.Scope() == "" {
+		return nil, false, p.end()
+	}
+	was := p.recorded[inv.RunID()]
+	r := p.log.runs[was]
+	if r == nil {
+		return nil, false, p.stop(p.until, "the run of %s is not in the log", inv.Agent().Name())
+	}
+	n := p.given[was]
+	if n == len(r.answers) || r.answers[n].seq > p.until {
+		if r.finish == "" || r.finish == event.FinishReasonCanceled { // its process ended, or its turn was cut off
+			p.requests--
+			p.cancel(errCut)
+			return nil, false, errCut
+		}
+		return nil, false, p.differ(p.extra(c), nil)
+	}
+	a = r.answers[n]
+	if (a.kind == summary || a.kind == shorter) && c.Request.Agent != "" { // the endpoint found the request too long before
+		if inv.Scope() != "" && len(a.beside) > 0 {
+			a.beside = a.beside[1:]
+		}
+		return &answer{failed: failureOf(string(llm.CodeContextLength), "the request was too long", false), kind: broken, sure: -1}, false, nil
+	}
+	if a.missing != "" {
+		return nil, false, p.stop(a.seq, "%s", a.missing)
+	}
+	if len(c.Request.Tools) == 0 {
+		a = a.asked()
+	}
+	p.given[was] = n + 1
+	if p.asks != nil {
+		d := p.asks(&ask{a.seq, n, p.turn, inv.Agent().Name(), inv.Scope(), inv.Node().Path, c.Model.Name(), inv.RunID(), a, c.Request, p})
+		switch {
+		case p.over:
+			return nil, false, errOver
+		case d == nil:
+		case inv.Scope() != "" && !p.config.live: // scopes run side by side: the first is looked for
+			if p.lookLeft = true; p.first == nil || d.Seq < p.first.Seq {
+				d.Turn, p.first = p.turn, d
+			}
+		default:
+			if err := p.differ(d, nil); err != nil {
+				return nil, false, err
+			}
+			return nil, true, nil
+		}
+	}
+	return a, false, nil
+}
+
+// ToolCall implements agent.Interceptor: a call gives what was recorded, and an agent that is called
+// runs.
+func (p *player) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
+	if c.Name == agent.TransferTool {
+		return next(ctx, c.Input)
+	}
+	return next(tools.WithStandIn(ctx, func(_ context.Context, t tools.Tool, info tools.CallInfo, input json.RawMessage) (tools.Result, bool, error) {
+		return p.result(t, info, input)
+	}), c.Input)
+}
+
+func (p *player) result(t tools.Tool, info tools.CallInfo, input json.RawMessage) (tools.Result, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return tools.Result{}, true, errOver
+	}
+	id := info.CallID
+	if was := p.recorded[id]; was != "" {
+		id = was
+	}
+	if hosts(t) && (p.live || len(p.log.opened[id]) > 0) {
+		return tools.Result{}, false, nil
+	}
+	was := p.log.calls[id]
+	if p.live && (was == nil || p.recorded[info.CallID] == "") {
+		if was = p.like(t.Info().Name, input); was == nil {
+			return tools.Result{}, true, p.stop(0, "%s(%s) has no recorded result, and no tool is run", t.Info().Name, cutMiddle(string(input), 200))
+		}
+	}
+	switch {
+	case was == nil:
+		return tools.Result{}, true, p.stop(p.until, "the call of %s is not in the log", t.Info().Name)
+	case len(info.Answers) < len(was.asked):
+		q := was.asked[len(info.Answers)]
+		info.Ask(q.Message, q.Schema)
+		return tools.Result{}, true, agent.ErrWaits
+	case was.result == nil: // it was under way
+		p.cancel(errCut)
+		return tools.Result{}, true, errCut
+	}
+	p.tools++
+	p.mu.Unlock()
+	for _, content := range was.progress {
+		info.Progress(content)
+	}
+	p.mu.Lock()
+	return tools.Result{Output: was.result.Output, IsError: was.result.IsError, State: was.state, Files: clones(was.files)}, true, nil
+}
+
+func clones(files []*event.File) (all []*event.File) {
+	for _, f := range files {
+		c := *f
+		all = append(all, &c)
+	}
+	return all
+}
+
+// like finds a recorded call of this turn with the same name and input that was not given yet.
+func (p *player) like(name string, input json.RawMessage) *call {
+	for _, e := range p.log.events {
+		c := p.log.calls[e.ID]
+		if e.Type() == event.TypeToolCall && c.name == name && c.result != nil && p.log.turns[c.turn] == p.turn && !p.askedOf[e.ID] && sameJSON(c.input, input) {
+			p.askedOf[e.ID] = true
+			return c
+		}
+	}
+	return nil
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	return bytes.Equal(event.EncodeJSON(event.DecodeValue(a)), event.EncodeJSON(event.DecodeValue(b)))
+}
+
+// hosts reports whether a tool runs agents and does nothing else.
+func hosts(t tools.Tool) bool {
+	for t != nil {
+		if _, ok := t.(tools.Host); ok {
+			return true
+		}
+		w, ok := t.(interface{ Unwrap() tools.Tool })
+		if !ok {
+			return false
+		}
+		t = w.Unwrap()
+	}
+	return false
+}
+
+// play plays a tree over the log, to its end or to where it ends.
+func (p *player) play(ctx context.Context, root agent.Agent) error {
+	store := &kept{session.NewMemory(), p}
+	opts := slices.Concat([]runner.Option{runner.WithInterceptors(p)}, p.config.runner, []runner.Option{runner.WithClock(p.now)})
+	if p.log.people || p.config.person {
+		opts = append(opts, runner.WithDesk(desk{p}, p.config.personAs...))
+	}
+	r, err := runner.New(root, store, opts...)
+	if err != nil {
+		return err
+	}
+	for i, s := range p.log.steps {
+		to := len(p.log.events)
+		if i+1 < len(p.log.steps) {
+			to = p.log.steps[i+1].from
+		}
+		if at := p.config.at; at > 0 && s.write[0].Seq > at {
+			return nil
+		}
+		if over, err := p.step(ctx, r, s, to); over || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// now is the time of what was recorded, for both trees.
+func (p *player) now() time.Time { return p.clock }
+
+// step plays what comes from outside, and the part of the turn that follows from it.
+func (p *player) step(ctx context.Context, r *runner.Runner, s step, to int) (over bool, failed error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p.cancel, p.until, p.clock = cancel, int64(to), s.write[0].Time
+	if s.kind == says {
+		p.turn++
+		p.path = nil
+	}
+	decided, err := p.log.decisions(s, func(was string) string { return p.here[was] })
+	if err != nil {
+		p.stopped = &Stopped{Turn: p.turn, Seq: s.write[0].Seq, Reason: err.Error()}
+		return true, nil
+	}
+	var events iter.Seq2[*event.Event, error]
+	switch s.kind {
+	case says:
+		msg, opts := s.message()
+		events = r.Run(ctx, p.log.key, msg, opts...)
+	case decides, looks:
+		events = r.Resume(ctx, p.log.key, decided...)
+	case delivers:
+		err := r.Deliver(ctx, p.log.key, p.word(s))
+		events = func(yield func(*event.Event, error) bool) {
+			if err != nil {
+				yield(nil, err)
+			}
+		}
+	case continued:
+		p.stopped = &Stopped{Turn: p.turn, Seq: s.write[0].Seq, Reason: "a fork goes on in the middle of a turn there, which is not replayed"}
+		return true, nil
+	}
+	for _, err := range events {
+		failed = err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cause := context.Cause(ctx)
+	switch {
+	case p.over || p.live || p.first != nil:
+		p.over = true
+		return true, nil
+	case errors.Is(cause, errCut):
+		return false, nil
+	case cause != nil:
+		return true, cause
+	case failed != nil && !errors.As(failed, new(*agent.RunError)):
+		_ = p.stop(s.write[0].Seq, "it cannot be played: %s", failed)
+		return true, nil
+	}
+	if at := p.config.at; at > 0 {
+		to = min(to, int(at))
+	}
+	if was := p.left(to); was != nil {
+		_ = p.differ(nil, &parted{was, nil})
+		return true, nil
+	}
+	return false, nil
+}
+
+// message is what the user said, and what came with it.
+func (s step) message() (msg llm.Message, opts []runner.TurnOption) {
+	msg.Role = llm.RoleUser
+	user := ""
+	for _, e := range s.write {
+		switch d := e.Data.(type) {
+		case *event.User:
+			user, msg.Content = e.RunID, d.Content
+			if d.Metadata != nil {
+				opts = append(opts, runner.WithMetadata(d.Metadata))
+			}
+		case *event.State:
+			if e.RunID == user && user != "" {
+				opts = append(opts, runner.WithState(d.Delta))
+			}
+		case *event.Transfer:
+			if user != "" && d.To == agent.Human && d.ToolCallID == "" {
+				opts = append(opts, runner.CallHuman(d.Reason))
+			}
+		}
+	}
+	return msg, opts
+}

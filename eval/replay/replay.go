@@ -1,0 +1,167 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// Option configures [Play] and [Bisect].
+type Option func(*config)
+
+type config struct {
+	old      agent.Agent
+	at       int64
+	live     bool
+	runner   []runner.Option
+	person   bool
+	personAs []human.Option
+	files    func(ctx context.Context, digest string) ([]byte, error)
+}
+
+// Against plays the tree that made the session over the same log, and compares what both ask.
+func Against(old agent.Agent) Option { return func(c *config) { c.old = old } }
+
+// Until ends the replay at a position of the log; 0 is its end.
+func Until(seq int64) Option { return func(c *config) { c.at = seq } }
+
+// Live has the models of the tree answer beyond the first difference, until its turn is over. No tool
+// runs: a call gets the result that the log has for the same call in that turn, and one that has none
+// ends the replay.
+func Live() Option { return func(c *config) { c.live = true } }
+
+// WithRunner gives options to the runners, such as limits. They must be those that made the session.
+func WithRunner(opts ...runner.Option) Option {
+	return func(c *config) { c.runner = append(c.runner, opts...) }
+}
+
+// WithPerson has the tree know a person to hand over to, as a runner with a desk does, also if the log
+// tells of none. No desk is asked.
+func WithPerson(opts ...human.Option) Option {
+	return func(c *config) { c.person, c.personAs = true, opts }
+}
+
+// WithFiles says where the bytes are that file events of the log name.
+func WithFiles(load func(ctx context.Context, digest string) ([]byte, error)) Option {
+	return func(c *config) { c.files = load }
+}
+
+// Result is what came of a replay.
+type Result struct {
+	Turns    int `json:"turns"` // that were begun
+	Requests int `json:"requests"`
+	Tools    int `json:"tools"` // calls that got their results
+	// Difference is the first one, nil if there is none as far as the replay came.
+	Difference *Difference `json:"difference,omitempty"`
+	// Stopped says why the replay did not go on, nil if it came to the end or to a difference.
+	Stopped *Stopped `json:"stopped,omitempty"`
+	// Compared says that requests were compared, and not only what the log shows.
+	Compared bool `json:"compared"`
+}
+
+// Same reports whether the whole log came out as it is.
+func (r *Result) Same() bool { return r.Difference == nil && r.Stopped == nil }
+
+// Stopped is a place that cannot be replayed.
+type Stopped struct {
+	Turn   int    `json:"turn"`
+	Seq    int64  `json:"seq,omitempty"` // a position in the log
+	Reason string `json:"reason"`
+}
+
+// Play plays a tree over a log up to the first difference. The error is about the trees, or ctx's; what
+// cannot be replayed is in the result.
+func Play(ctx context.Context, l *Log, tree agent.Agent, opts ...Option) (*Result, error) {
+	c := &config{}
+	if err := option.Apply(c, opts); err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	if l == nil || tree == nil {
+		return nil, errors.New("replay: a log or a tree is nil")
+	}
+	if c.old == nil {
+		p := newPlayer(l, c)
+		err := p.play(ctx, tree)
+		return p.outcome(), err
+	}
+	before := *c
+	before.live = false
+	asked := make(map[place]sum)
+	old := newPlayer(l, &before)
+	then, today := make(sums), make(sums)
+	old.asks = func(a *ask) *Difference {
+		asked[a.place()] = then.of(a)
+		return nil
+	}
+	if err := old.play(ctx, c.old); err != nil {
+		return nil, fmt.Errorf("the tree that made the session: %w", err)
+	}
+	upTo := old.reached()
+	now := newPlayer(l, c)
+	now.asks = func(a *ask) *Difference {
+		was, known := asked[a.place()]
+		switch {
+		case known && was == today.of(a):
+			return nil
+		case !known && upTo > 0 && a.seq >= upTo:
+			_ = now.stop(a.seq, "%s", old.why())
+			return nil
+		}
+		return &Difference{Kind: KindRequest, Seq: a.seq, Agent: a.agent, at: a.place(), After: a.body(), Message: fmt.Sprintf("%s is asked something else", a.agent)}
+	}
+	if err := now.play(ctx, tree); err != nil {
+		return nil, err
+	}
+	out := now.outcome()
+	out.Compared = true
+	if upTo > 0 && (out.Difference == nil && out.Stopped == nil || out.Difference != nil && out.Difference.Kind != KindRequest && out.Difference.Seq >= upTo) {
+		out.Difference, out.Stopped = nil, &Stopped{Turn: old.turn, Seq: upTo, Reason: old.why()}
+	}
+	if d := out.Difference; d != nil && d.Kind == KindRequest {
+		again := newPlayer(l, &before) // what was asked there is not kept, because all requests together grow with the square of the turns
+		again.asks = func(a *ask) *Difference {
+			if a.place() == d.at {
+				d.Before = a.body()
+				_ = again.end()
+			}
+			return nil
+		}
+		if err := again.play(ctx, c.old); err != nil {
+			return nil, err
+		}
+		d.compare()
+	}
+	return out, nil
+}
+
+// reached is the position where a replay did not go on, 0 if it came to the end.
+func (p *player) reached() int64 {
+	switch {
+	case p.first != nil:
+		return p.first.Seq
+	case p.stopped != nil:
+		return p.stopped.Seq
+	}
+	return 0
+}
+
+// why says why the tree that made a session did not lead to its end.
+func (p *player) why() string {
+	if p.first != nil {
+		return "the tree that is said to have made the session does not lead to what the log has there: " + p.first.Message
+	}
+	return p.stopped.Reason
+}
+
+func (p *player) outcome() *Result {
+	out := &Result{Turns: p.turn, Requests: p.requests, Tools: p.tools, Difference: p.first, Stopped: p.stopped}
+	if d := p.first; d != nil {
+		d.Recorded, d.Route, d.Open = p.log.route(d.Turn), compact(p.path), !p.live || p.stopped != nil
+	}
+	return out
+}
