@@ -5,12 +5,15 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 )
@@ -63,9 +66,21 @@ func (v *Validator) Validate(input json.RawMessage) error {
 	err = v.schema.Validate(doc)
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &invalid) {
-		return errors.New("the arguments do not fit the schema: " + strings.Join(violations(invalid), "; "))
+		all := violations(invalid)
+		slices.SortFunc(all, func(a, b string) int { // they come in the order of a map, and the same error must have the same words
+			return cmp.Or(cmp.Compare(whole(a), whole(b)), cmp.Compare(a, b))
+		})
+		return errors.New("the arguments do not fit the schema: " + strings.Join(all, "; "))
 	}
 	return err
+}
+
+// whole is 1 for what is wrong with the object as a whole, which is said last.
+func whole(violation string) int {
+	if strings.HasPrefix(violation, "/:") {
+		return 1
+	}
+	return 0
 }
 
 func violations(e *jsonschema.ValidationError) []string {
@@ -75,6 +90,9 @@ func violations(e *jsonschema.ValidationError) []string {
 			all = append(all, violations(c)...)
 		}
 		return all
+	}
+	if k, ok := e.ErrorKind.(*kind.AdditionalProperties); ok {
+		slices.Sort(k.Properties)
 	}
 	where := "/" + strings.Join(e.InstanceLocation, "/")
 	return []string{where + ": " + e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}
