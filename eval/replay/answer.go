@@ -3,7 +3,9 @@ package replay
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,17 +47,38 @@ const (
 
 // failure is the recorded error of a model.
 type failure struct {
-	message string
-	of      *llm.Error
-	limit   bool
+	code, message string
+	agent         string // whose run has failed
+	retryable     bool
+	limit         bool
 }
 
 func (f *failure) Error() string        { return f.message }
-func (f *failure) Unwrap() error        { return f.of }
 func (f *failure) Is(target error) bool { return f.limit && target == agent.ErrLimit }
 
+// As makes it the error that has its code.
+func (f *failure) As(target any) bool {
+	switch to := target.(type) {
+	case **llm.Error:
+		if slices.Contains(modelCodes, llm.ErrorCode(f.code)) {
+			*to = &llm.Error{Code: llm.ErrorCode(f.code), Message: f.message, Retryable: f.retryable}
+			return true
+		}
+	case **agent.RunError:
+		if f.code != "" && !slices.Contains(modelCodes, llm.ErrorCode(f.code)) {
+			*to = &agent.RunError{Agent: f.agent, Code: f.code, Err: errors.New(f.message)}
+			return true
+		}
+	}
+	return false
+}
+
+// modelCodes are those of errors of models.
+var modelCodes = []llm.ErrorCode{llm.CodeUnreachable, llm.CodeTimeout, llm.CodeTruncated, llm.CodeUnauthorized, llm.CodeNotFound, llm.CodeBadRequest,
+	llm.CodeContextLength, llm.CodeRateLimited, llm.CodeServer, llm.CodeBadResponse}
+
 func failureOf(code, message string, retryable bool) *failure {
-	return &failure{message: message, of: &llm.Error{Code: llm.ErrorCode(code), Message: message, Retryable: retryable}}
+	return &failure{code: code, message: message, retryable: retryable}
 }
 
 // reader finds the answers in the events of a run.
@@ -64,6 +87,15 @@ type reader struct {
 	next   *answer // under way
 	beside []llm.Chunk
 	last   *answer // that is whole
+	words  *answer // the first that is none
+}
+
+// end is called behind the last event of the log.
+func (r *reader) end() {
+	r.stray()
+	if len(r.answers) == 0 && r.words != nil {
+		r.answers = append(r.answers, r.words)
+	}
 }
 
 // The beginnings of notices, and what is between their words.
@@ -134,6 +166,10 @@ func (r *reader) take(e *event.Event) {
 				r.last.finish = llm.FinishLength
 			case event.FinishReasonContentFilter:
 				r.last.finish = llm.FinishContentFilter
+			case event.FinishReasonLimit:
+				if r.last.failed != nil {
+					r.last.failed.limit = true
+				}
 			}
 		}
 	}
@@ -150,10 +186,9 @@ func (r *reader) stray() {
 	case a.kind == summary:
 		a.kind = shorter
 		r.add(a)
-	case a.text != "" && len(r.answers) == 0:
+	case a.text != "" && r.words == nil:
 		a.missing = "the log does not have it as the answer of a model"
-		r.add(a)
-		r.last = nil
+		r.words = a
 	}
 }
 
@@ -195,7 +230,9 @@ func (r *reader) discard(e *event.Event, d *event.Discard) {
 	case d.Code == "canceled" || d.Code == event.CodeTripwire:
 		return // nobody was asked anew
 	case d.Code == event.CodeEmptyAnswer:
-		a.kind = empty
+		if a.kind = empty; strings.HasSuffix(d.Message, "without words") { // but with calls, for a function that asked for words
+			a.kind = cutCalls
+		}
 	case d.Code == event.CodeBadOutput:
 		a.kind = misfit
 	case d.Code == outputCut:
@@ -215,7 +252,7 @@ func (r *reader) discard(e *event.Event, d *event.Discard) {
 
 func (r *reader) fail(e *event.Event, d *event.Failure) {
 	a := &answer{seq: e.Seq, at: e.Time, kind: broken, failed: failureOf(d.Code, d.Message, d.Retryable), sure: -1}
-	a.failed.limit = d.Code == "limit"
+	a.failed.agent = e.Agent
 	if d.Code == event.CodeTripwire && r.last != nil && r.last.at.Equal(e.Time) && r.last.text == "" && len(r.last.calls) == 0 {
 		r.last.missing = "a guard has refused its words, and they are not in the log"
 	}
@@ -273,7 +310,7 @@ func (a *answer) asked() *answer {
 func (a *answer) give(yield func(llm.Chunk, error) bool, goes bool) {
 	beside := a.beside
 	whole := a.failed != nil && a.kind == broken && len(beside) > 0 && beside[len(beside)-1].Lost != nil &&
-		beside[len(beside)-1].Lost.Code == a.failed.of.Code
+		string(beside[len(beside)-1].Lost.Code) == a.failed.code
 	if whole && goes { // the caller records the last attempt itself
 		beside = beside[:len(beside)-1]
 	}

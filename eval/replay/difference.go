@@ -222,10 +222,6 @@ func cutMiddle(s string, most int) string {
 	return string(r[:most/2]) + " … " + string(r[len(r)-most/2:])
 }
 
-func transfers(tool string) bool {
-	return tool == agent.TransferTool || strings.HasPrefix(tool, "transfer_to_")
-}
-
 func compact(path []string) []string { return slices.Compact(slices.Clone(path)) }
 
 // extra is a request where the log has none.

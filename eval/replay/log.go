@@ -114,6 +114,9 @@ func Read(key session.Key, events iter.Seq2[*event.Event, error]) (*Log, error) 
 		}
 		i = end
 	}
+	for _, r := range reading {
+		r.end()
+	}
 	return l, nil
 }
 
@@ -218,4 +221,21 @@ func (l *Log) decisions(s step, id func(recorded string) string) (all []runner.D
 		all = append(all, runner.Decision{CallID: id(asked), Approved: d.Approved, Reason: d.Reason, By: d.By, Content: d.Content})
 	}
 	return all, nil
+}
+
+// unfinished reports whether the turn is not over after events, and nobody went on with it.
+func (l *Log) unfinished(from, to int) bool {
+	open := true
+	for _, e := range l.events[from:to] {
+		if e.Scope != "" {
+			continue
+		}
+		switch d := e.Data.(type) {
+		case *event.User, *event.HarnessStart:
+			open = true
+		case *event.HarnessEnd:
+			open = d.FinishReason == event.FinishReasonTransfer
+		}
+	}
+	return open
 }

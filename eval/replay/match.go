@@ -50,8 +50,6 @@ func (p *player) shown(e, was *event.Event) {
 		if r := p.log.runs[was.RunID]; p.given[was.RunID] < len(r.answers) && r.answers[p.given[was.RunID]].kind == shorter {
 			p.given[was.RunID]++
 		}
-	case *event.Transfer:
-		p.transfers++
 	}
 }
 
@@ -99,6 +97,10 @@ func (p *player) pair(e *event.Event) (*event.Event, error) {
 	if first < len(places) && p.log.events[places[first]].Seq <= p.until {
 		was = p.log.events[places[first]]
 	}
+	if was == nil && p.unfinished {
+		p.cancel(errCut)
+		return nil, errCut
+	}
 	return nil, p.differ(nil, &parted{was, e})
 }
 
@@ -118,7 +120,7 @@ func (p *player) passable(was, e *event.Event) bool { return passed(was) && !p.s
 func passed(e *event.Event) bool {
 	switch d := e.Data.(type) {
 	case *event.Notice:
-		return d.Code == event.NoticeResumed
+		return d.Code == event.NoticeResumed || d.Code == event.NoticeTooDeep || d.Code == "usage_estimated"
 	case *event.Discard:
 		return d.Code == "canceled" || d.Code == event.CodeTripwire || len(d.IDs) > 0 && d.Usage == nil && strings.HasPrefix(d.Message, "the answer was not completed")
 	}

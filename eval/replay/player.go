@@ -34,21 +34,22 @@ type player struct {
 	files  func(ctx context.Context, digest string) ([]byte, error)
 	asks   func(*ask) *Difference // looks at each request; nil answers with what was recorded
 
-	mu       sync.Mutex
-	cancel   context.CancelCauseFunc // of the turn
-	next     map[string]int          // by recorded scope the place that was not made again yet
-	used     []bool                  // events of the log that were made again
-	done     int
-	until    int64             // position up to which the step under way goes
-	recorded map[string]string // what ids of the replay are called in the log
-	here     map[string]string // and the other way round
-	places   map[int64]int64   // positions in the replay to those in the log
-	given    map[string]int    // how many answers of a recorded run were given
-	clock    time.Time
-	turn     int // under way, from 1
-	path     []string
+	mu         sync.Mutex
+	cancel     context.CancelCauseFunc // of the turn
+	next       map[string]int          // by recorded scope the place that was not made again yet
+	used       []bool                  // events of the log that were made again
+	done       int
+	until      int64             // position up to which the step under way goes
+	unfinished bool              // the step under way was cut off there
+	recorded   map[string]string // what ids of the replay are called in the log
+	here       map[string]string // and the other way round
+	places     map[int64]int64   // positions in the replay to those in the log
+	given      map[string]int    // how many answers of a recorded run were given
+	clock      time.Time
+	turn       int // under way, from 1
+	path       []string
 
-	requests, tools, transfers int
+	requests, tools int
 
 	first    *Difference
 	stopped  *Stopped
@@ -99,10 +100,17 @@ func (s *kept) Append(ctx context.Context, key session.Key, seq int64, lease ses
 // Blob has the files of the session that is replayed, too.
 func (s *kept) Blob(ctx context.Context, key session.Key, digest string) ([]byte, error) {
 	data, err := s.Memory.Blob(ctx, key, digest)
-	if err != nil && s.p.files != nil {
-		return s.p.files(ctx, digest)
+	if err != nil {
+		return s.p.bytes(ctx, digest)
 	}
-	return data, err
+	return data, nil
+}
+
+func (p *player) bytes(ctx context.Context, digest string) ([]byte, error) {
+	if p.files == nil {
+		return nil, session.NoBlob(p.log.key, digest)
+	}
+	return p.files(ctx, digest)
 }
 
 // end ends the replay. The caller holds mu.
@@ -210,7 +218,7 @@ func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error)
 	}
 	n := p.given[was]
 	if n == len(r.answers) || r.answers[n].seq > p.until {
-		if r.finish == "" || r.finish == event.FinishReasonCanceled { // its process ended, or its turn was cut off
+		if p.unfinished || r.finish == "" || r.finish == event.FinishReasonCanceled { // its process ended, or its turn was cut off
 			p.requests--
 			p.cancel(errCut)
 			return nil, false, errCut
@@ -257,12 +265,12 @@ func (p *player) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.
 	if c.Name == agent.TransferTool {
 		return next(ctx, c.Input)
 	}
-	return next(tools.WithStandIn(ctx, func(_ context.Context, t tools.Tool, info tools.CallInfo, input json.RawMessage) (tools.Result, bool, error) {
-		return p.result(t, info, input)
+	return next(tools.WithStandIn(ctx, func(ctx context.Context, t tools.Tool, info tools.CallInfo, input json.RawMessage) (tools.Result, bool, error) {
+		return p.result(ctx, t, info, input)
 	}), c.Input)
 }
 
-func (p *player) result(t tools.Tool, info tools.CallInfo, input json.RawMessage) (tools.Result, bool, error) {
+func (p *player) result(ctx context.Context, t tools.Tool, info tools.CallInfo, input json.RawMessage) (tools.Result, bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over {
@@ -291,6 +299,14 @@ func (p *player) result(t tools.Tool, info tools.CallInfo, input json.RawMessage
 	case was.result == nil: // it was under way
 		p.cancel(errCut)
 		return tools.Result{}, true, errCut
+	}
+	for _, f := range was.files {
+		if f.Digest == "" {
+			continue
+		}
+		if _, err := p.bytes(ctx, f.Digest); err != nil {
+			return tools.Result{}, true, p.stop(p.until, "the bytes of %s, which the call of %s has given, cannot be read", f.Name, was.name)
+		}
 	}
 	p.tools++
 	p.mu.Unlock()
@@ -374,6 +390,7 @@ func (p *player) step(ctx context.Context, r *runner.Runner, s step, to int) (ov
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p.cancel, p.until, p.clock = cancel, int64(to), s.write[0].Time
+	p.unfinished = p.log.unfinished(s.from, to)
 	if s.kind == says {
 		p.turn++
 		p.path = nil

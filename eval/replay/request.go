@@ -3,7 +3,6 @@ package replay
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"slices"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/chatform"
@@ -96,11 +95,6 @@ func (s sum) with(v any) sum { return sha256.Sum256(append(s[:], event.EncodeJSO
 // sameMessage reports whether a message is one that was seen before, not a copy with the same words.
 func sameMessage(a, b *llm.Message) bool {
 	return a.Role == b.Role && a.Text == b.Text && len(a.Parts) == len(b.Parts) && (len(a.Parts) == 0 || &a.Parts[0] == &b.Parts[0])
-}
-
-// offers reports whether a request has the tools to hand the conversation over.
-func offers(req *llm.Request) bool {
-	return slices.ContainsFunc(req.Tools, func(t llm.ToolSpec) bool { return transfers(t.Name) })
 }
 
 func indented(v any) string {
