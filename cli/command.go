@@ -75,10 +75,10 @@ words and understands nothing, and standard error says so.
 Sessions are kept in a SQLite file, by default %[3]s
 below $XDG_STATE_HOME or ~/.local/state%[4]s.
 
-Exit status: 0 answered, 1 an evaluation is below what was asked of it, 2 bad
-input or configuration, 3 the model or a tool failed or transfers were rejected,
-4 a limit was reached, 5 waiting for an approval, 6 the session is busy, 130
-interrupted.`, p.name, path, p.stateFile(), database)
+Exit status: 0 answered, 1 something was found: an evaluation below what was asked
+of it, a session that differs, a tree that may route badly, 2 bad input or
+configuration, 3 the model or a tool failed or transfers were rejected, 4 a limit
+was reached, 5 waiting for an approval, 6 the session is busy, 130 interrupted.`, p.name, path, p.stateFile(), database)
 }
 
 // group makes a command of commands.

@@ -409,7 +409,7 @@ func (p *program) verdict(r, baseline *eval.Report, f evaluation) error {
 	case dead:
 		return statusError(StatusFailed)
 	case len(lines) > 0:
-		return statusError(StatusBelow)
+		return statusError(StatusFindings)
 	}
 	return nil
 }

@@ -47,20 +47,20 @@ func TestEval(t *testing.T) {
 
 	bad := casesIn(t, strings.Replace(deskCases, "support > tech", "support > billing", 1))[0]
 	got = invocation{}.run(t, "eval", desk, bad)
-	require.Equal(t, cli.StatusBelow, got.status)
+	require.Equal(t, cli.StatusFindings, got.status)
 	require.Contains(t, got.out, "FAIL "+bad+":3: router\n     user: My router is slow\n       path: got support > tech, want support > billing\n       tech said: ")
 	require.Contains(t, got.err, "arbor: offline: 66.7 % of the cases passed, and 100.0 % is asked for\n")
 
 	for args, status := range map[string]int{
 		"--threshold 0.6":               0,
-		"--threshold 0.67":              cli.StatusBelow,
-		"--threshold 0.6 --lower-bound": cli.StatusBelow,
+		"--threshold 0.67":              cli.StatusFindings,
+		"--threshold 0.6 --lower-bound": cli.StatusFindings,
 		"--threshold 0.2 --lower-bound": 0,
 		"--threshold 0":                 0,
 		"--tag en --tag money":          0,
-		"--tag en":                      cli.StatusBelow,
+		"--tag en":                      cli.StatusFindings,
 		"--run ^re|gree":                0,
-		"--repeat 3 --parallel 2":       cli.StatusBelow,
+		"--repeat 3 --parallel 2":       cli.StatusFindings,
 	} {
 		got := invocation{}.run(t, append([]string{"eval", desk, bad}, strings.Fields(args)...)...)
 		require.Equal(t, status, got.status, "%s: %s", args, got.err)
@@ -96,13 +96,13 @@ func TestEvalFiles(t *testing.T) {
 	require.Equal(t, 0, got.status, got.err)
 	now := filepath.Join(dir, "now.json")
 	got = invocation{}.run(t, "eval", desk, bad, "--baseline", was, "--save", now)
-	require.Equal(t, cli.StatusBelow, got.status)
+	require.Equal(t, cli.StatusFindings, got.status)
 	require.Contains(t, got.err, "arbor: offline: router passed 2 of 2 times, and now 0 of 1\n")
 	require.NotContains(t, got.err, "is asked for")
 	got = invocation{}.run(t, "eval", desk, bad, "--baseline", now)
 	require.Equal(t, 0, got.status, "what failed before is not worse: "+got.err)
 	got = invocation{}.run(t, "eval", desk, bad, "--baseline", now, "--threshold", "0.9")
-	require.Equal(t, cli.StatusBelow, got.status)
+	require.Equal(t, cli.StatusFindings, got.status)
 
 	got = invocation{}.run(t, "eval", desk, good, "--format", "json")
 	require.Equal(t, 0, got.status, got.err)
@@ -129,7 +129,7 @@ func TestEvalModels(t *testing.T) {
 	require.NoError(t, os.WriteFile(sample, []byte("- {say: Hi, answer: Hello!, statement: It greets., true: true}\n- {say: Hi, answer: Go., statement: It greets., true: false}\n"), 0o600))
 	env := serve(t, script)
 	got := invocation{env: env}.run(t, "eval", desk, cases, "--model", "large", "--model", "small", "--judge", "judge", "--judge-sample", sample, "--parallel", "1")
-	require.Equal(t, cli.StatusBelow, got.status, got.err)
+	require.Equal(t, cli.StatusFindings, got.status, got.err)
 	require.NoError(t, script.Done())
 	require.Regexp(t, `(?m)^ +large +small$`, got.out)
 	require.Regexp(t, `(?m)^cases passed +1 of 1, 100 % \(21–100 %\) +0 of 1, 0 % \(0–79 %\)$`, got.out)
@@ -153,7 +153,7 @@ func TestEvalTrees(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(data), "description:", "description: Knows nothing of it #", 1)), 0o600))
 	got := invocation{}.run(t, "eval", desk, casesIn(t, deskCases)[0], "--with", other)
-	require.Equal(t, cli.StatusBelow, got.status, got.err)
+	require.Equal(t, cli.StatusFindings, got.status, got.err)
 	require.Regexp(t, `(?m)^ +testdata/desk, offline +.*/desk, offline$`, got.out)
 	require.Regexp(t, `(?m)^cases passed +3 of 3.* 2 of 3`, got.out)
 	require.Contains(t, got.err, "arbor: "+other+", offline: 66.7 % of the cases passed")
@@ -270,6 +270,6 @@ func TestEvalSession(t *testing.T) {
 	require.Regexp(t, `(?m)^paths right +2 of 2`, played.out)
 
 	other := casesIn(t, strings.Replace(got.out, "support > billing", "support > tech", 1))[0]
-	require.Equal(t, cli.StatusBelow, in.run(t, "eval", desk, other).status)
+	require.Equal(t, cli.StatusFindings, in.run(t, "eval", desk, other).status)
 	require.Equal(t, 2, in.run(t, "sessions", "export", "s1", "--format", "cases").status)
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// statusFindings is the status of lint --routing for a sound tree about whose routing there is something to say.
-const statusFindings = 1
-
 // routingFlags are those of lint about routing.
 type routingFlags struct {
 	routing       bool
@@ -72,7 +69,7 @@ func (p *program) lintRouting(ctx context.Context, tree *agent.Tree, f routingFl
 		return nil
 	}
 	p.say("%s", render.Count(len(found), "finding"))
-	return statusError(statusFindings)
+	return statusError(StatusFindings)
 }
 
 // survey asks a model about the targets of a tree, and says before what that takes.

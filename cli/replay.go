@@ -12,21 +12,47 @@ import (
 )
 
 func (p *program) replayCommand() *cobra.Command {
+	var f counterfactual
 	var until atFlag
 	var speed float64
+	with := ""
+	if !p.embedded() {
+		with = `
+
+With --with it is played again with the agents at PATH instead: what users, models and
+tools said comes from the log, and the first place is printed where these agents ask or
+do something else. The status is 0 if it is the same to the end, 1 if there is such a
+place, and 3 if something cannot be played again. Nothing is stored.`
+	}
 	cmd := &cobra.Command{
 		Use:   "replay ID",
-		Short: "Play a session to the terminal as it went",
+		Short: "Play a session to the terminal as it went, or again with other agents",
 		Long: `Plays a session as it went: what was said and done, with the pauses between. Pauses
 of more than two seconds are cut to two, and there are none if standard output is no
-terminal. No model is asked and no tool runs.`,
+terminal. No model is asked and no tool runs.` + with,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.with != "" {
+				if cmd.Flags().Changed("speed") {
+					return usagef("--speed and --with exclude each other: what is compared has no pauses")
+				}
+				return p.replayWith(cmd.Context(), args[0], until, f)
+			}
+			for _, name := range []string{"with", "tree", "ask", "json", "model", "record", "replay", "prices"} {
+				if cmd.Flags().Changed(name) {
+					return usagef("--%s goes with --with PATH, the agents to play the session with", name)
+				}
+			}
 			return p.replaySession(cmd.Context(), args[0], until, speed)
 		},
 	}
 	until.add(cmd, "position at which to stop (default: the end)")
 	cmd.Flags().Float64Var(&speed, "speed", 1, "`TIMES` as fast as it went; 0 leaves out the pauses")
+	if !p.embedded() {
+		cmd.Flags().StringVar(&f.with, "with", "", "`PATH` of the agents to play the session with")
+		cmd.Flags().StringVar(&f.tree, "tree", "", "`PATH` of the agents that made the session, to compare what models are asked")
+		p.counterfactualFlags(cmd, &f)
+	}
 	return cmd
 }
 

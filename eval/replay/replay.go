@@ -159,6 +159,14 @@ func (p *player) why() string {
 }
 
 func (p *player) outcome() *Result {
+	if at := p.config.at; at > 0 { // what is played of the turn beyond it does not count
+		if d := p.first; d != nil && d.Seq > at {
+			p.first = nil
+		}
+		if s := p.stopped; s != nil && s.Seq > at {
+			p.stopped = nil
+		}
+	}
 	out := &Result{Turns: p.turn, Requests: p.requests, Tools: p.tools, Difference: p.first, Stopped: p.stopped}
 	if d := p.first; d != nil {
 		d.Recorded, d.Route, d.Open = p.log.route(d.Turn), compact(p.path), !p.live || p.stopped != nil
