@@ -117,13 +117,11 @@ func (f *fields) event(data []byte) *Event {
 func (f *fields) unknown(typ span) *Unknown {
 	u := new(Unknown)
 	f.putName(&u.Type, typ)
-	rest := f.data[f.at:]
-	more := len(rest) > 1 && rest[0] == ',' && rest[1] == '"'
-	if f.odd || !more && string(rest) != "}" {
-		f.odd = true
+	if f.odd {
 		return u
 	}
-	if more {
+	rest := f.data[f.at:]
+	if len(rest) > 1 && rest[0] == ',' && rest[1] == '"' { // another comma stays, and is refused
 		rest = rest[1:]
 	}
 	u.Raw = append(append(make([]byte, 0, len(rest)+1), '{'), rest...)

@@ -36,13 +36,20 @@ func same(t require.TestingT, d *event.Decoder, row []byte) *event.Event {
 	if err == nil && !slow.Partial {
 		slow.Data, _ = event.Bound(slow.Data)
 		for range 2 {
-			require.True(t, reflect.DeepEqual(slow, d.Decode(slow.Seq, row)), "%q", row)
+			used := bytes.Clone(row)
+			e := d.Decode(slow.Seq, used)
+			clear(used) // as a driver does with its memory
+			require.True(t, reflect.DeepEqual(slow, e), "%q", row)
 		}
 		require.True(t, reflect.DeepEqual(slow, event.Decode(slow.Seq, row)), "%q", row)
 	} else {
-		broken := d.Decode(7, row)
+		seq := int64(7)
+		if err == nil {
+			seq = slow.Seq
+		}
+		broken := d.Decode(seq, row)
 		require.Equal(t, event.TypeUnreadable, broken.Type(), "%q", row)
-		require.Equal(t, event.Decode(7, row), broken)
+		require.Equal(t, event.Decode(seq, row), broken)
 	}
 	require.Equal(t, before, row, "what is read is not changed")
 	return plain
@@ -77,6 +84,9 @@ func FuzzPlain(f *testing.F) {
 		`{"seq":-0,"type":"text"}`, `{"seq":01,"type":"text"}`, `{"seq":9223372036854775807,"type":"text"}`, `{"seq":1e3,"type":"text"}`, `{"type":"usage","inputTokens":1e30,"outputTokens":-5}`,
 		`{"type":"text","time":"2024-02-29T23:59:59.123Z"}`, `{"type":"text","time":"2023-02-29T00:00:00Z"}`, `{"type":"text","time":"2023-02-28T24:00:00Z"}`, `{"type":"text","time":"0000-01-01T00:00:00.000000000Z"}`,
 		`{"type":"text","time":"2023-12-31T23:59:60Z"}`, `{"type":"text","time":"2023-12-31T23:59:59,5Z"}`, `{"type":"text","time":"2023-12-31T23:59:59.1234567891Z"}`, `{"type":"text","time":"0001-01-01T00:00:00Z"}`,
+		`{"type":"text","time":"2023-12-30T10:00:60Z"}`, `{"type":"text","time":"2023-12-30T10:60:00Z"}`, `{"type":"text","time":"2023-13-30T10:00:00Z"}`, `{"type":"text","time":"2023-12-30T10:00:00.Z"}`,
+		`{"type":"error","code":"a","message":"b","retryable":}`, `{"type":"text","partial":}`, `{"type":"text","attempt":}`, `{"seq":,"type":"text"}`, `{"type":"text","content":}`,
+		`{"type":"x","a":["b""c"]}`, `{"type":"x","a":{"b":1"c":2}}`, `{"type":"x","a":[1,]}`, `{"type":"x","a":[,1]}`, "{\"type\":\"x\",\"a\":\"12345678\x1f\"}", "{\"type\":\"text\",\"content\":\"\x01\"}",
 		`{"type":"user","content":["a"]}`, `{"type":"user","content":null,"metadata":null}`, `{"type":"user","content":"a","metadata":{"a":-0,"b":1e3,"c":123456789012345,"a":{}}}`,
 		`{"type":"state","delta":{"a":[],"b":{},"c":[[],[null,true,false,"\n"]],"a":1}}`, `{"type":"state","delta":[1]}`, `{"type":"state","delta":{"a":9007199254740993}}`,
 		`{"type":"route","from":"a","to":"b","ruleIndex":null,"latencyMs":1.5,"graphPath":null}`, `{"type":"route","from":"a","to":"b","ruleIndex":3,"sentiment":{},"latencyMs":-0,"graphPath":[]}`,
