@@ -22,7 +22,6 @@ type Decoder struct{ known *known }
 type known struct {
 	fields
 	names
-	line []byte // that is being decoded
 }
 
 func newKnown() *known {

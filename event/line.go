@@ -94,23 +94,22 @@ func inWord(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '\\' &
 
 // DecodeLine returns the event that a database holds at a position, from its line or its
 // whole JSON. It is what [Decode] returns for the JSON, and as that never fails: an event
-// that cannot be read is one of [TypeUnreadable].
-func (d *Decoder) DecodeLine(seq int64, line string) *Event {
+// that cannot be read is one of [TypeUnreadable]. Nothing of the line is kept.
+func (d *Decoder) DecodeLine(seq int64, line []byte) *Event {
 	if d.known == nil {
 		d.known = newKnown()
 	}
 	k := d.known
-	k.line = append(k.line[:0], line...)
-	words, at, ok := cutLine(k.line)
+	words, at, ok := cutLine(line)
 	var when time.Time
 	if text := words[8]; ok && text.size() > 0 {
-		nanos, err := strconv.ParseInt(line[text.from:text.to], 10, 64)
+		nanos, err := strconv.ParseInt(string(line[text.from:text.to]), 10, 64)
 		when, ok = time.Unix(0, nanos).UTC(), err == nil
 	}
 	if !ok {
-		return k.decode(seq, k.line)
+		return k.decode(seq, line)
 	}
-	e := k.lineEvent(k.line, words, at)
+	e := k.lineEvent(line, words, at)
 	if e == nil {
 		return k.decode(seq, wholeOf(seq, when, line, words, at))
 	}
@@ -142,8 +141,8 @@ func (f *fields) lineEvent(data []byte, words [lineWords]span, at int) *Event {
 }
 
 // wholeOf returns the JSON of the event of a line, nil if it has none.
-func wholeOf(seq int64, when time.Time, line string, words [lineWords]span, at int) []byte {
-	word := func(i int) string { return line[words[i].from:words[i].to] }
+func wholeOf(seq int64, when time.Time, line []byte, words [lineWords]span, at int) []byte {
+	word := func(i int) string { return string(line[words[i].from:words[i].to]) }
 	e := Event{Seq: seq, ID: word(1), TurnID: word(2), RunID: word(3), Scope: word(4), ParentID: word(5), Agent: word(6), Path: word(7), Time: when, Data: &Unknown{Type: word(0)}}
 	if e.Agent == "" {
 		e.Agent = lastName(e.Path)
@@ -152,7 +151,7 @@ func wholeOf(seq int64, when time.Time, line string, words [lineWords]span, at i
 	switch payload := line[at:]; {
 	case err != nil: // a time that no line has
 		return nil
-	case payload == "{}":
+	case string(payload) == "{}":
 		return append(out, '}')
 	default:
 		return append(append(out, ','), payload[1:]...)

@@ -20,6 +20,10 @@ func line(t require.TestingT, e *event.Event) string {
 	return s
 }
 
+func decodeLine(seq int64, line string) *event.Event {
+	return new(event.Decoder).DecodeLine(seq, []byte(line))
+}
+
 // sameFromLine requires that an event comes back from its line exactly as from its JSON.
 func sameFromLine(t require.TestingT, e *event.Event) {
 	whole, err := e.MarshalJSON()
@@ -29,8 +33,8 @@ func sameFromLine(t require.TestingT, e *event.Event) {
 		return
 	}
 	require.NoError(t, lineErr)
-	require.Equal(t, event.Decode(e.Seq, whole), new(event.Decoder).DecodeLine(e.Seq, short), short)
-	require.Equal(t, event.Decode(e.Seq, whole), new(event.Decoder).DecodeLine(e.Seq, string(whole)))
+	require.Equal(t, event.Decode(e.Seq, whole), decodeLine(e.Seq, short), short)
+	require.Equal(t, event.Decode(e.Seq, whole), decodeLine(e.Seq, string(whole)))
 	if len(short) > len(whole) {
 		t.Errorf("the line %q is longer than %q", short, whole)
 		t.FailNow()
@@ -110,7 +114,7 @@ func TestDamagedLines(t *testing.T) {
 		`text e1 t1 r1   a  0 {}}`:              "invalid character",
 		`text e1 t1 r1   a  0 {"content":"a"}}`: "invalid character",
 	} {
-		e := new(event.Decoder).DecodeLine(3, short)
+		e := decodeLine(3, short)
 		damage, ok := e.Data.(*event.Unknown).Damage()
 		require.True(t, ok, short)
 		require.Contains(t, damage.Reason, reason)
@@ -118,10 +122,10 @@ func TestDamagedLines(t *testing.T) {
 		require.True(t, strings.HasPrefix(damage.Text, `{"seq":3,"id":"e1"`), damage.Text)
 	}
 	for _, none := range []string{"", "text", "text e1 t1 r1   a  {}", "text e1 t1 r1   a  x {}", "text e1 t1 r1   a  0 x{}", "text e1\x00 t1 r1   a  0 {}", "null", "text          "} {
-		require.Equal(t, event.Decode(3, []byte(none)), new(event.Decoder).DecodeLine(3, none))
+		require.Equal(t, event.Decode(3, []byte(none)), decodeLine(3, none))
 	}
 	// A type that a later version knows.
-	require.Equal(t, event.Decode(3, []byte(`{"seq":3,"id":"e1","type":"hologram","agent":"a","angle":7}`)), new(event.Decoder).DecodeLine(3, `hologram e1     a   {"angle":7}`))
+	require.Equal(t, event.Decode(3, []byte(`{"seq":3,"id":"e1","type":"hologram","agent":"a","angle":7}`)), decodeLine(3, `hologram e1     a   {"angle":7}`))
 }
 
 func FuzzDecodeLine(f *testing.F) {
@@ -131,10 +135,10 @@ func FuzzDecodeLine(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		e := new(event.Decoder).DecodeLine(3, s)
+		e := decodeLine(3, s)
 		require.EqualValues(t, 3, e.Seq)
 		whole, err := e.MarshalJSON()
 		require.NoError(t, err)
-		require.Equal(t, event.Decode(3, whole), new(event.Decoder).DecodeLine(3, line(t, e)))
+		require.Equal(t, event.Decode(3, whole), decodeLine(3, line(t, e)))
 	})
 }

@@ -25,8 +25,8 @@ const (
 		WHERE key = $1 AND lease_token = $2 AND lease_until IS NOT NULL AND seq = $3 AND app = $4 AND user_id = $5 AND id = $6
 		RETURNING key
 	), new_event AS (
-		INSERT INTO arbor.event (session, seq, json)
-		SELECT head.key, $3 + e.n, e.json::json FROM head, unnest($7::text[]) WITH ORDINALITY AS e (json, n)
+		INSERT INTO arbor.log (session, seq, line)
+		SELECT head.key, $3 + e.n, e.line FROM head, unnest($7::text[]) WITH ORDINALITY AS e (line, n)
 	)`
 	// A run begins and ends in one session: a fork takes an open one up in a run of
 	// its own.
@@ -58,15 +58,15 @@ const (
 	tailSQL   = ` SELECT count(*) FROM head`
 	holderSQL = `SELECT seq FROM arbor.session
 		WHERE key = $1 AND lease_token = $2 AND lease_until IS NOT NULL AND app = $3 AND user_id = $4 AND id = $5`
-	storedSQL = `SELECT json FROM arbor.event WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`
+	storedSQL = `SELECT line FROM arbor.log WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`
 )
 
 // appending is an append that is ready to be sent.
 type appending struct {
 	key    session.Key
-	row, n int64 // of the lease
-	seq    int64 // the expected position
-	events []string
+	row, n int64    // of the lease
+	seq    int64    // the expected position
+	lines  []string // the events
 	sql    string
 	args   []any
 }
@@ -106,14 +106,14 @@ func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, 
 
 // encode makes events ready to be sent.
 func (s *Store) encode(a *appending, events []*event.Event, runOf lookup) error {
-	a.events = make([]string, len(events))
+	a.lines = make([]string, len(events))
 	changes := make(map[stateName]*string)
 	for i, e := range events {
-		b, err := e.MarshalJSON()
+		line, err := e.Line()
 		if err != nil {
 			return fmt.Errorf("session %s: %w", a.key, err)
 		}
-		a.events[i] = strings.ToValidUTF8(string(b), "\uFFFD")
+		a.lines[i] = strings.ToValidUTF8(line, "\uFFFD")
 		if st, ok := e.Data.(*event.State); ok {
 			if err := addChanges(changes, st.Delta); err != nil {
 				return fmt.Errorf("session %s: event %s: %w", a.key, e.ID, err)
@@ -125,7 +125,7 @@ func (s *Store) encode(a *appending, events []*event.Event, runOf lookup) error 
 		return err
 	}
 	a.sql = headSQL
-	a.args = []any{a.row, a.n, a.seq, a.key.App, a.key.User, a.key.ID, a.events, s.time()}
+	a.args = []any{a.row, a.n, a.seq, a.key.App, a.key.User, a.key.ID, a.lines, s.time()}
 	if len(messages) > 0 {
 		a.sql += messageSQL
 		a.args = append(a.args, string(event.EncodeJSON(messages)))
@@ -177,7 +177,7 @@ func (a *appending) refused(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	case seq != a.seq:
 		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", a.key, seq, a.seq, agent.ErrConflict)
-	case len(a.events) > 0: // it was in the way a moment ago
+	case len(a.lines) > 0: // it was in the way a moment ago
 		return fmt.Errorf("session %s: another append was under way: %w", a.key, agent.ErrConflict)
 	}
 	return nil
@@ -185,12 +185,12 @@ func (a *appending) refused(ctx context.Context, conn *pgx.Conn) error {
 
 // isStored reports whether the session's log contains the events, byte for byte.
 func (a *appending) isStored(ctx context.Context, conn *pgx.Conn) (bool, error) {
-	rows, err := conn.Query(ctx, storedSQL, a.row, a.seq, a.seq+int64(len(a.events)))
+	rows, err := conn.Query(ctx, storedSQL, a.row, a.seq, a.seq+int64(len(a.lines)))
 	if err != nil {
 		return false, err
 	}
 	stored, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return err == nil && slices.Equal(stored, a.events), err
+	return err == nil && slices.Equal(stored, a.lines), err
 }
 
 // stateName is a name of the shared state.

@@ -114,7 +114,7 @@ func TestCanceledTurn(t *testing.T) {
 	_, err := turn(t.Context(), r, key, "I was charged twice")
 	require.NoError(t, err)
 	before := len(load(t, s, key))
-	other := block(t, url, "LOCK TABLE arbor.event IN SHARE MODE") // nobody writes
+	other := block(t, url, "LOCK TABLE arbor.log IN SHARE MODE") // nobody writes
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {

@@ -43,7 +43,7 @@ const (
 	hideSQL = `UPDATE arbor.session SET app = NULL, user_id = NULL, id = NULL, seq = 0, created = NULL, updated = NULL,
 		lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE key = $1 AND id IS NOT NULL`
 	partSQL        = `SELECT parent_seq FROM arbor.session WHERE parent_key = $1 ORDER BY parent_seq DESC LIMIT 1`
-	trimEventSQL   = `DELETE FROM arbor.event WHERE session = $1 AND seq > $2`
+	trimEventSQL   = `DELETE FROM arbor.log WHERE session = $1 AND seq > $2`
 	trimBlobSQL    = `DELETE FROM arbor.blob WHERE session = $1 AND seq >= $2`
 	trimMessageSQL = `DELETE FROM arbor.message WHERE session = $1 AND first_seq > $2`
 	removeSQL      = `DELETE FROM arbor.session WHERE key = $1 RETURNING coalesce(parent_key, 0)` // its events follow

@@ -130,31 +130,39 @@ func isCalled(e *event.Event, id, run string) bool {
 	return e.ID == id && (run == "" || e.RunID == run)
 }
 
-// callSQL finds the events that may have an id: those whose text contains it as an
-// id. The line is the session and those that it is a fork of, as far as it shares
-// their events.
-const callSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
+// callSQL finds the events that may have an id: those whose text contains it as the
+// id in a line, or in whole JSON. The line of sessions is the session and those that it is
+// a fork of, as far as it shares their events.
+const (
+	lineageSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
 		SELECT key, parent_key, coalesce(parent_seq, 0), $2::bigint FROM arbor.session WHERE key = $1
 		UNION ALL
-		SELECT s.key, s.parent_key, coalesce(s.parent_seq, 0), line.after FROM line JOIN arbor.session s ON s.key = line.parent)
-	SELECT e.json FROM line JOIN arbor.event e ON e.session = line.key AND e.seq > line.after AND e.seq <= line.upto
+		SELECT s.key, s.parent_key, coalesce(s.parent_seq, 0), line.after FROM line JOIN arbor.session s ON s.key = line.parent)`
+	callSQL = lineageSQL + `
+	SELECT e.seq, e.line FROM line JOIN arbor.log e ON e.session = line.key AND e.seq > line.after AND e.seq <= line.upto
+	WHERE position($3 in e.line) > 0 OR position($4 in e.line) > 0 ORDER BY e.seq DESC`
+	// For a database of the second version, while its messages are made.
+	callSQL2 = lineageSQL + `
+	SELECT e.json::text FROM line JOIN arbor.event e ON e.session = line.key AND e.seq > line.after AND e.seq <= line.upto
 	WHERE position($3 in e.json::text) > 0 ORDER BY e.seq DESC`
+)
 
 // runOf looks an event up in the first seq events of a session. It is asked for the first event of an agent that
 // is called as a tool, unless the call is in the same batch, and of a fork that takes
 // up a run.
 func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id, run string) (string, error) {
-	rows, err := conn.Query(ctx, callSQL, row, seq, needle(id))
+	rows, err := conn.Query(ctx, callSQL, row, seq, needle(id), " "+text(id)+" ")
 	if err != nil {
 		return "", err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var stored string
-		if err := rows.Scan(&stored); err != nil {
+		var at int64
+		var line string
+		if err := rows.Scan(&at, &line); err != nil {
 			return "", err
 		}
-		if e := new(event.Event); e.UnmarshalJSON([]byte(stored)) == nil && isCalled(e, id, run) {
+		if e := event.FromLine(at, line); e.Type() != event.TypeUnreadable && isCalled(e, id, run) {
 			return e.RunID, nil
 		}
 	}
@@ -227,7 +235,7 @@ func fillPage(ctx context.Context, tx *sql.Tx, row, after int64) (page []*event.
 }
 
 func runOfTx(ctx context.Context, tx *sql.Tx, row, seq int64, id, run string) (string, error) {
-	rows, err := tx.QueryContext(ctx, strings.Replace(callSQL, "e.json FROM", "e.json::text FROM", 1), row, seq, needle(id))
+	rows, err := tx.QueryContext(ctx, callSQL2, row, seq, needle(id))
 	if err != nil {
 		return "", err
 	}

@@ -155,7 +155,7 @@ func replay(t testing.TB, s session.Store, url string, key int64, events []*even
 		run(t, url, "UPDATE arbor.session SET app = 'replay', user_id = 'replay', id = 'replay', created = now(), updated = now() WHERE key = $1", key)
 		defer run(t, url, "UPDATE arbor.session SET app = NULL, user_id = NULL, id = NULL, seq = 0, created = NULL, updated = NULL, lease_until = NULL WHERE key = $1", key)
 	}
-	run(t, url, "DELETE FROM arbor.event WHERE session = $1", key)
+	run(t, url, "DELETE FROM arbor.log WHERE session = $1", key)
 	run(t, url, "UPDATE arbor.session SET seq = $2, lease_until = NULL WHERE key = $1", key, events[0].Seq-1)
 	var name session.Key
 	conn, err := pgx.Connect(t.Context(), url)

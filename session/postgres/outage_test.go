@@ -27,8 +27,8 @@ func TestBrokenAppend(t *testing.T) {
 	w := newWire(t, url)
 	s := open(t, w.url)
 	run(t, url, `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-		IF NEW.json::text LIKE '%break me%' THEN PERFORM pg_sleep(0.2); END IF; RETURN NEW; END $$`)
-	run(t, url, `CREATE TRIGGER slow BEFORE INSERT ON arbor.event FOR EACH ROW EXECUTE FUNCTION slow()`)
+		IF NEW.line LIKE '%break me%' THEN PERFORM pg_sleep(0.2); END IF; RETURN NEW; END $$`)
+	run(t, url, `CREATE TRIGGER slow BEFORE INSERT ON arbor.log FOR EACH ROW EXECUTE FUNCTION slow()`)
 	for f, name := range []string{"lost request", "lost answer", "hung up", "delayed request"} {
 		t.Run(name, func(t *testing.T) {
 			key := session.ID(name)

@@ -108,7 +108,7 @@ func TestStore(t *testing.T) {
 		sessiontest.WithAdvance(clock.Advance),
 		sessiontest.WithDeadOwners(),
 		sessiontest.WithDamage(func(t *testing.T, _ session.Store, key session.Key, seq int64, text string) {
-			run(t, url, `UPDATE arbor.event SET json = $1::text::json WHERE seq = $2 AND session =
+			run(t, url, `UPDATE arbor.log SET line = $1 WHERE seq = $2 AND session =
 				(SELECT key FROM arbor.session WHERE app = $3 AND user_id = $4 AND id = $5)`, text, seq, key.App, key.User, key.ID)
 		}),
 		sessiontest.WithPeer(func(t *testing.T, _ session.Store) session.Store { return openStore(t) }),

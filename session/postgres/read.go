@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -17,9 +18,9 @@ import (
 
 const (
 	// The first page comes with the session's row: most loads need no more.
-	findSQL = `SELECT s.key, s.seq, coalesce(s.parent_seq, 0), e.seq, e.json::text
+	findSQL = `SELECT s.key, s.seq, coalesce(s.parent_seq, 0), e.seq, e.line
 		FROM arbor.session s LEFT JOIN LATERAL (
-			SELECT seq, json FROM arbor.event WHERE session = s.key AND seq > $4 AND $4 >= coalesce(s.parent_seq, 0) ORDER BY seq LIMIT $5
+			SELECT seq, line FROM arbor.log WHERE session = s.key AND seq > $4 AND $4 >= coalesce(s.parent_seq, 0) ORDER BY seq LIMIT $5
 		) e ON true
 		WHERE s.app = $1 AND s.user_id = $2 AND s.id = $3 ORDER BY e.seq`
 	lineSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
@@ -28,7 +29,7 @@ const (
 			SELECT s.key, s.parent_key, coalesce(s.parent_seq, 0), line.after FROM line JOIN arbor.session s ON s.key = line.parent
 			WHERE line.after > $2)
 		SELECT key, upto FROM line WHERE upto > greatest(after, $2) ORDER BY upto`
-	pageSQL   = `SELECT seq, json::text FROM arbor.event WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4`
+	pageSQL   = `SELECT seq, line FROM arbor.log WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4`
 	sharedSQL = `SELECT name, value::text FROM arbor.state
 		WHERE app = $1 AND value IS NOT NULL AND (scope = 'app' AND user_id = '' OR scope = 'user' AND user_id = $2)`
 	listSQL = `SELECT s.app, s.user_id, s.id, s.seq, s.created, s.updated,
@@ -78,7 +79,7 @@ type loading struct {
 	key   session.Key
 	after int64
 	page  []*event.Event
-	bytes int   // of the page's JSON
+	bytes int   // of the page's lines
 	size  int64 // of the next page, in events
 	event.Decoder
 }
@@ -89,19 +90,21 @@ func (s *Store) load(ctx context.Context, key session.Key, after int64, yield fu
 	var shared int64
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		whole, l.page, l.bytes = segment{}, l.page[:0], 0
-		rows, err := conn.Query(ctx, findSQL, key.App, key.User, key.ID, after, l.size)
+		rows, err := conn.Query(ctx, findSQL, binary5, key.App, key.User, key.ID, after, l.size)
 		if err != nil {
 			return err
 		}
-		var seq *int64
-		var stored []byte
-		_, err = pgx.ForEachRow(rows, []any{&whole.row, &whole.end, &shared, &seq, &stored}, func() error {
-			if seq == nil {
+		return eachRaw(rows, func(format func(int) int16, row [][]byte) error {
+			for i, dest := range []*int64{&whole.row, &whole.end, &shared} {
+				if *dest, err = rawInt(format(i), row[i]); err != nil {
+					return err
+				}
+			}
+			if row[3] == nil {
 				return nil
 			}
-			return l.take(*seq, stored)
+			return l.take(format(3), row[3], row[4])
 		})
-		return err
 	})
 	if err != nil {
 		return err
@@ -166,23 +169,50 @@ func (l *loading) segment(ctx context.Context, part segment, yield func(*event.E
 
 func (l *loading) read(ctx context.Context, conn *pgx.Conn, part segment) error {
 	l.page, l.bytes = l.page[:0], 0
-	rows, err := conn.Query(ctx, pageSQL, part.row, l.after, part.end, l.size)
+	rows, err := conn.Query(ctx, pageSQL, binary2, part.row, l.after, part.end, l.size)
 	if err != nil {
 		return err
 	}
-	var seq int64
-	var stored []byte
-	_, err = pgx.ForEachRow(rows, []any{&seq, &stored}, func() error { return l.take(seq, stored) })
-	return err
+	return eachRaw(rows, func(format func(int) int16, row [][]byte) error { return l.take(format(0), row[0], row[1]) })
+}
+
+// Results in the binary format, whose texts are as they are stored. A pooler without
+// prepared statements may need another protocol, which has no such format.
+var (
+	binary2 = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormatCode}
+	binary5 = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode}
+)
+
+// eachRaw calls do with the bytes of each row, which are valid for the moment only.
+func eachRaw(rows pgx.Rows, do func(format func(column int) int16, row [][]byte) error) error {
+	defer rows.Close()
+	format := func(i int) int16 { return rows.FieldDescriptions()[i].Format }
+	for rows.Next() {
+		if err := do(format, rows.RawValues()); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func rawInt(format int16, raw []byte) (int64, error) {
+	if format == pgx.BinaryFormatCode && len(raw) == 8 {
+		return int64(binary.BigEndian.Uint64(raw)), nil
+	}
+	return strconv.ParseInt(string(raw), 10, 64)
 }
 
 // take adds an event to the page. The bytes are valid for the moment only.
-func (l *loading) take(seq int64, stored []byte) error {
+func (l *loading) take(format int16, rawSeq, line []byte) error {
+	seq, err := rawInt(format, rawSeq)
+	if err != nil {
+		return err
+	}
 	if want := l.after + int64(len(l.page)) + 1; seq != want {
 		return fmt.Errorf("session %s: the log is damaged: event %d stands where %d should be", l.key, seq, want)
 	}
-	l.page = append(l.page, l.Decode(seq, stored))
-	l.bytes += len(stored)
+	l.page = append(l.page, l.DecodeLine(seq, line))
+	l.bytes += len(line)
 	return nil
 }
 

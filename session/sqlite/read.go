@@ -164,7 +164,7 @@ func (s *Store) readPage(ctx context.Context, events *event.Decoder, page []*eve
 	}
 	defer rows.Close()
 	var seq int64
-	var line string
+	var line sql.RawBytes
 	dest := []any{&seq, &line}
 	for size := 0; size < pageBytes && rows.Next(); {
 		if err := rows.Scan(dest...); err != nil {
