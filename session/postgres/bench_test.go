@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -135,25 +138,64 @@ func BenchmarkRunner(b *testing.B) {
 	b.ReportMetric(float64(events)/float64(b.N), "events/turn")
 }
 
-// BenchmarkLoad reads a log of 1,000 events.
+// BenchmarkLoad reads the log of 4,000 turns, and in turns with it the bytes of the same rows,
+// without making events of them. What a load costs more than that is x-bare.
 func BenchmarkLoad(b *testing.B) {
-	s := open(b, servers.Database(b))
+	const events = 20_000
+	url := servers.Database(b)
+	s := open(b, url)
 	key := session.ID("s")
 	lease := acquire(b, s, key)
-	require.NoError(b, s.Append(b.Context(), key, 0, lease, batch(0, 1000)...))
+	for seq := int64(0); seq < events; seq += 500 {
+		log := batch(seq, 500)
+		for i, e := range log {
+			switch i % 5 {
+			case 0:
+				e.Agent, e.Path, e.Data = "user", "", &event.User{Content: llm.Content{Text: "I was charged twice for order 7."}}
+			case 1:
+				e.ParentID, e.Data = "r1:user", &event.HarnessStart{AgentID: e.Agent}
+			case 3:
+				e.Data = &event.Usage{InputTokens: 900, OutputTokens: 40}
+			case 4:
+				e.Data = &event.HarnessEnd{AgentID: e.Agent, FinishReason: event.FinishReasonStop}
+			}
+		}
+		require.NoError(b, s.Append(b.Context(), key, seq, lease, log...))
+	}
+	conn, err := pgx.Connect(b.Context(), url)
+	require.NoError(b, err)
+	defer conn.Close(b.Context())
+	var loads, bare durations
 	b.ReportAllocs()
 	for b.Loop() {
-		n := 0
+		start, n := time.Now(), 0
 		for _, err := range s.Load(b.Context(), key, 0) {
 			if err != nil {
 				b.Fatal(err)
 			}
 			n++
 		}
-		if n != 1000 {
+		loads.since(start)
+		if n != events {
 			b.Fatal(n)
 		}
+		b.StopTimer()
+		start = time.Now()
+		rows, err := conn.Query(b.Context(), "SELECT seq, line FROM arbor.log ORDER BY session, seq")
+		require.NoError(b, err)
+		for ; rows.Next(); n-- {
+			if len(rows.RawValues()[1]) == 0 {
+				b.Fatal("an empty row")
+			}
+		}
+		require.NoError(b, rows.Err())
+		require.Zero(b, n)
+		bare.since(start)
+		b.StartTimer()
 	}
+	bare.report(b, "bare")
+	loads.report(b, "load")
+	b.ReportMetric(float64(loads.all[len(loads.all)/2])/float64(bare.all[len(bare.all)/2]), "x-bare")
 }
 
 // BenchmarkFork forks sessions of different lengths at their ends, and reports what

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/sqlite"
 )
 
 // batch makes n events of ordinary size that follow the position seq.
@@ -162,26 +164,71 @@ func BenchmarkTurns(b *testing.B) {
 	})
 }
 
-// BenchmarkLoad reads a log of 1,000 events.
+// BenchmarkLoad reads the log of 4,000 turns, and in turns with it the bytes of the same rows,
+// without making events of them. What a load costs more than that is x-bare.
 func BenchmarkLoad(b *testing.B) {
-	s := open(b, filepath.Join(b.TempDir(), "bench.db"))
+	path := filepath.Join(b.TempDir(), "bench.db")
+	s := open(b, path)
 	key := session.ID("s")
-	lease, err := s.Acquire(b.Context(), key, session.Self())
+	seq := logOf(b, s, key, 4000)
+	db := raw(b, path)
+	defer db.Close()
+	stmt, err := db.Prepare("SELECT seq, line FROM log ORDER BY session, seq")
 	require.NoError(b, err)
-	require.NoError(b, s.Append(b.Context(), key, 0, lease, batch(0, 1000)...))
+	defer stmt.Close()
+	var loads, bare times
 	b.ReportAllocs()
 	for b.Loop() {
-		n := 0
+		start, n := time.Now(), int64(0)
 		for _, err := range s.Load(b.Context(), key, 0) {
 			if err != nil {
 				b.Fatal(err)
 			}
 			n++
 		}
-		if n != 1000 {
+		loads = append(loads, time.Since(start))
+		if n != seq {
 			b.Fatal(n)
 		}
+		b.StopTimer()
+		start = time.Now()
+		if rows, size := readBare(b, stmt); rows != seq || size == 0 {
+			b.Fatal(rows)
+		}
+		bare = append(bare, time.Since(start))
+		b.StartTimer()
 	}
+	b.ReportMetric(loads.at(.5)/float64(seq), "p50-ns/event")
+	b.ReportMetric(loads.at(.5)/bare.at(.5), "x-bare")
+}
+
+func readBare(t testing.TB, stmt *sql.Stmt) (n, size int64) {
+	rows, err := stmt.Query()
+	require.NoError(t, err)
+	defer rows.Close()
+	var seq int64
+	var line sql.RawBytes
+	for rows.Next() {
+		if err := rows.Scan(&seq, &line); err != nil {
+			t.Fatal(err)
+		}
+		n, size = n+1, size+int64(len(line))
+	}
+	require.NoError(t, rows.Err())
+	return n, size
+}
+
+// logOf makes a log of so many plain turns, and returns its length.
+func logOf(t testing.TB, s *sqlite.Store, key session.Key, turns int64) (seq int64) {
+	lease, err := s.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	for n := range turns {
+		events := slices.Concat(oneTurn(n, seq, false)...)
+		require.NoError(t, s.Append(t.Context(), key, seq, lease, events...))
+		seq += int64(len(events))
+	}
+	require.NoError(t, s.Release(t.Context(), key, lease))
+	return seq
 }
 
 func BenchmarkOpen(b *testing.B) {

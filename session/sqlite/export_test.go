@@ -2,3 +2,9 @@ package sqlite
 
 // ListOfUser is the query of a page of a user's sessions.
 const ListOfUser = ofUser
+
+// WithDriver sets the driver of package database/sql.
+func WithDriver(name string) Option { return func(s *Store) { s.driver = name } }
+
+// Waiting returns how many changes wait for their turn.
+func Waiting(s *Store) int { n, _ := s.queue.look(); return n }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -154,6 +155,80 @@ func TestCloseEndsWaitingAppends(t *testing.T) {
 		} else {
 			require.ErrorContains(t, *errs[i], "the store is closed")
 			require.Empty(t, contents(t, again, key))
+		}
+	}
+}
+
+// TestGroupsOfLeases: leases that wait are taken, renewed and given back together, with the
+// appends that wait; whom somebody else is in the way of is told so, and stops nobody.
+func TestGroupsOfLeases(t *testing.T) {
+	const sessions = 20
+	path := newFile(t)
+	s := open(t, path)
+	key := func(what string, i int) session.Key { return session.ID(fmt.Sprint(what, i)) }
+	acquire := func(key session.Key) session.Lease {
+		lease, err := s.Acquire(t.Context(), key, session.Self())
+		require.NoError(t, err)
+		return lease
+	}
+	for _, appends := range []bool{false, true} {
+		var free, held, back [sessions]session.Lease
+		for i := range sessions {
+			free[i], held[i], back[i] = acquire(key(fmt.Sprint(appends, "free"), i)), acquire(key(fmt.Sprint(appends, "held"), i)), acquire(key(fmt.Sprint(appends, "back"), i))
+			require.NoError(t, s.Release(t.Context(), key(fmt.Sprint(appends, "free"), i), free[i]))
+		}
+		before := commits(t, path)
+		other := raw(t, path)
+		_, err := other.Exec("BEGIN IMMEDIATE")
+		require.NoError(t, err)
+		w := &waiting{t: t, s: s}
+		errs := make(map[string]*error)
+		start := func(name string, call func() error) {
+			err := new(error)
+			errs[name] = err
+			w.wg.Go(func() { *err = call() })
+		}
+		for i := range sessions {
+			k := func(what string) session.Key { return key(fmt.Sprint(appends, what), i) }
+			start(fmt.Sprint("free", i), func() (err error) {
+				free[i], err = s.Acquire(t.Context(), k("free"), session.Self())
+				return err
+			})
+			start(fmt.Sprint("new", i), func() error { _, err := s.Acquire(t.Context(), k("new"), session.Self()); return err })
+			start(fmt.Sprint("busy", i), func() error { _, err := s.Acquire(t.Context(), k("held"), session.Self()); return err })
+			start(fmt.Sprint("lost", i), func() error { return s.Renew(t.Context(), k("held"), session.Lease{Token: held[i].Token + 1}) })
+			start(fmt.Sprint("renew", i), func() error { return s.Renew(t.Context(), k("held"), held[i]) })
+			start(fmt.Sprint("back", i), func() error { return s.Release(t.Context(), k("back"), back[i]) })
+			if appends {
+				start(fmt.Sprint("append", i), func() error { return s.Append(t.Context(), k("held"), 0, held[i], batch(0, 2)...) })
+			}
+		}
+		for sqlite.Waiting(s) < len(errs)-1 { // who came first may be alone, and is being made
+			runtime.Gosched()
+		}
+		_, err = other.Exec("ROLLBACK")
+		require.NoError(t, err)
+		w.wg.Wait()
+		for name, err := range errs {
+			switch name[:4] {
+			case "busy":
+				require.ErrorIs(t, *err, agent.ErrSessionBusy, name)
+			case "lost":
+				require.ErrorIs(t, *err, agent.ErrConflict, name)
+			default:
+				require.NoError(t, *err, name)
+			}
+		}
+		require.LessOrEqual(t, commits(t, path)-before, 3, "so many transactions for %d changes", len(errs))
+		for i := range sessions {
+			k := func(what string) session.Key { return key(fmt.Sprint(appends, what), i) }
+			require.NoError(t, s.Append(t.Context(), k("free"), 0, free[i], batch(0, 1)...), "the lease is a lease")
+			_, err := s.Acquire(t.Context(), k("new"), session.Self())
+			require.ErrorIs(t, err, agent.ErrSessionBusy)
+			acquire(k("back"))
+			if appends {
+				require.Len(t, contents(t, s, k("held")), 2)
+			}
 		}
 	}
 }

@@ -15,9 +15,10 @@ import (
 // Store is a [session.Store] in a file. It is safe for concurrent use. The zero
 // value is not usable.
 type Store struct {
-	path string
-	now  func() time.Time
-	wait time.Duration
+	path   string
+	driver string // of package database/sql
+	now    func() time.Time
+	wait   time.Duration
 
 	// turn holds a token while nobody writes. SQLite lets one connection write at
 	// a time; queueing here is cheaper and fairer than its polling, which is left
@@ -50,7 +51,7 @@ func WithBusyTimeout(d time.Duration) Option { return func(s *Store) { s.wait = 
 // what is wrong with the file and what to do; it wraps fs.ErrNotExist,
 // fs.ErrPermission and the like where they are the cause.
 func Open(path string, opts ...Option) (*Store, error) {
-	s := &Store{now: time.Now, wait: 10 * time.Second, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	s := &Store{driver: "sqlite", now: time.Now, wait: 10 * time.Second, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 	if err := option.Apply(s, opts); err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
@@ -88,7 +89,7 @@ func (s *Store) open() (err error) {
 	}()
 	ctx := context.Background()
 	connect := func(dsn string, connections int) (*sql.DB, error) {
-		db, err := sql.Open("sqlite", dsn)
+		db, err := sql.Open(s.driver, dsn)
 		if err != nil {
 			return nil, err
 		}
