@@ -156,13 +156,14 @@ func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id, run string) 
 		return "", err
 	}
 	defer rows.Close()
+	var events event.Decoder
 	for rows.Next() {
 		var at int64
-		var line string
+		var line []byte
 		if err := rows.Scan(&at, &line); err != nil {
 			return "", err
 		}
-		if e := event.FromLine(at, line); e.Type() != event.TypeUnreadable && isCalled(e, id, run) {
+		if e := events.DecodeLine(at, line); e.Type() != event.TypeUnreadable && isCalled(e, id, run) {
 			return e.RunID, nil
 		}
 	}

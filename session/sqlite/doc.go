@@ -9,7 +9,7 @@
 // process and, as far as the system's fsync keeps its word, a crash of the system
 // and a loss of power: the file is in WAL mode with synchronous=FULL, so every
 // such commit waits for one fsync of the write-ahead log; Open makes sure of both
-// settings. Appends that come while another is being written are committed
+// settings. Appends and leases that come while another is being written are committed
 // together, so that a thousand sessions do not wait for a thousand fsyncs. On
 // macOS fsync does not reach past the cache of the drive. An append that was cut
 // off by a crash is there whole or not at all. If Append returns an error of the
@@ -17,7 +17,8 @@
 // the log that this and other processes see, but a crash before the next commit
 // may bring them back; load the session again before going on.
 //
-// Leases are written with synchronous=NORMAL: without an fsync of their own. The
+// Leases are written with synchronous=NORMAL, without an fsync of their own, unless
+// they are committed together with appends. The
 // log of changes is one sequence. A crash of the system can only cut off its end,
 // and the fsync of an append covers everything before it. So if a lease was lost
 // in such a crash, nothing that was stored under it survived either. Its token
@@ -40,8 +41,8 @@
 // Open brings a file up to date in one transaction, or leaves it as it was. A
 // process with the older version that has the file open meanwhile loses its leases:
 // its next append is a conflict, and its next lease is refused with an error that
-// says why. One whose files still had the table message gets an error from its next
-// append that begins or ends a run. What it had stored is there; an append that
+// says why. One that stored events as whole JSON keeps its leases, reads on, and gets
+// that error from its next append. What it had stored is there; an append that
 // fails stores nothing. An older version does not open a newer file.
 //
 // # What to keep to
