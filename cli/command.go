@@ -38,7 +38,7 @@ func (p *program) command() *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(p.runCommand(), p.chatCommand(), p.resumeCommand(), p.treeCommand(), p.lintCommand(), p.evalCommand(), p.sessionsCommand(), p.conversationCommand(), p.graphCommand(), p.routerCommand(), p.serveCommand(), p.devCommand(), p.usersCommand(), p.deskCommand())
 	if !p.embedded() {
-		root.AddCommand(p.newCommand())
+		root.AddCommand(p.newCommand(), p.bisectCommand())
 	}
 	if p.mcp != nil {
 		root.AddCommand(p.mcpCommand())

@@ -108,22 +108,27 @@ type replayedTree struct {
 	end func()
 }
 
-// replayed loads a tree to play a session with. Its models are those of the endpoint only if they are to be
-// asked.
+// modelsFor returns the models of the endpoint if they are to be asked, or else nil.
+func (p *program) modelsFor(f *counterfactual) (_ *models, err error) {
+	if !f.ask && (f.model != "" || p.tape.record != "" || p.tape.replay != "") {
+		return nil, usagef("--model, --record and --replay go with --ask: without it no model is asked")
+	}
+	if f.ask && f.models == nil {
+		f.models, err = p.models(f.model)
+	}
+	return f.models, err
+}
+
+// replayed loads a tree to play a session with.
 func (p *program) replayed(path string, f *counterfactual) (*replayedTree, error) {
 	resolve, missing, opts := unused, false, []agentfile.Option{agentfile.WithoutCredentials()}
-	if f.ask {
-		if f.models == nil {
-			m, err := p.models(f.model)
-			if err != nil {
-				return nil, err
-			}
-			f.models = m
-		}
+	models, err := p.modelsFor(f)
+	if err != nil {
+		return nil, err
+	}
+	if models != nil {
 		opts = nil
-		resolve = func(name string) (llm.Model, error) { return f.models.named(name, func() { missing = true }) }
-	} else if f.model != "" || p.tape.record != "" || p.tape.replay != "" {
-		return nil, usagef("--model, --record and --replay go with --ask: without it no model is asked")
+		resolve = func(name string) (llm.Model, error) { return models.named(name, func() { missing = true }) }
 	}
 	tree, end, err := p.loadTree(path, resolve, opts...)
 	if err != nil {
@@ -131,7 +136,7 @@ func (p *program) replayed(path string, f *counterfactual) (*replayedTree, error
 	}
 	if missing {
 		end()
-		return nil, f.models.missing
+		return nil, models.missing
 	}
 	return &replayedTree{tree, end}, nil
 }
@@ -143,6 +148,9 @@ func (p *program) tell(r *replay.Result) {
 	case d != nil:
 		p.tellDifference(d)
 		fmt.Fprintf(p.Stdout, "\nplayed: %s\n", played)
+		if r.Stopped != nil {
+			p.say("the turn was not played to its end: %s", r.Stopped.Reason)
+		}
 	case r.Stopped != nil:
 		fmt.Fprintf(p.Stdout, "the same until turn %d%s: %s\n", r.Stopped.Turn, position(r.Stopped.Seq), played)
 		p.say("it cannot be played further: %s", r.Stopped.Reason)
@@ -186,6 +194,6 @@ func printDiff(w io.Writer, look render.Look, diff string) {
 		case strings.HasPrefix(line, "+"):
 			line = look.Paint(render.Green, line)
 		}
-		fmt.Fprintf(w, "  %s\n", line)
+		fmt.Fprintln(w, strings.TrimRight("  "+line, " "))
 	}
 }

@@ -53,6 +53,7 @@ type player struct {
 
 	first    *Difference
 	stopped  *Stopped
+	failed   error // how a turn ended in which models were asked
 	over     bool
 	live     bool
 	askedOf  map[string]bool // results that were given to live calls, by the recorded call
@@ -122,7 +123,7 @@ func (p *player) end() error {
 
 // stop ends the replay where it cannot go on. The caller holds mu.
 func (p *player) stop(seq int64, format string, args ...any) error {
-	if p.first == nil && p.stopped == nil {
+	if (p.first == nil || p.live) && p.stopped == nil {
 		p.stopped = &Stopped{Turn: p.turn, Seq: seq, Reason: fmt.Sprintf(format, args...)}
 	}
 	return p.end()
@@ -424,6 +425,10 @@ func (p *player) step(ctx context.Context, r *runner.Runner, s step, to int) (ov
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	cause := context.Cause(ctx)
+	if p.live && failed != nil && cause == nil {
+		p.failed = failed
+		_ = p.stop(0, "the turn fails as it goes on: %s", failed)
+	}
 	switch {
 	case p.over || p.live || p.first != nil:
 		p.over = true

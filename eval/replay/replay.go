@@ -58,7 +58,8 @@ type Result struct {
 	Tools    int `json:"tools"` // calls that got their results
 	// Difference is the first one, nil if there is none as far as the replay came.
 	Difference *Difference `json:"difference,omitempty"`
-	// Stopped says why the replay did not go on, nil if it came to the end or to a difference.
+	// Stopped says why the replay did not go on, nil if it came to the end or to a difference. With
+	// [Live] both can be there.
 	Stopped *Stopped `json:"stopped,omitempty"`
 	// Compared says that requests were compared, and not only what the log shows.
 	Compared bool `json:"compared"`
