@@ -1,0 +1,87 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+// Each change is found in the first request that it changes.
+func TestChangesAreFound(t *testing.T) {
+	l := long(t, 4)
+	more, err := tools.Func("more", "Says more.", func(tools.Context, struct{}) (string, error) { return "", nil })
+	require.NoError(t, err)
+	model := unasked{t, "m"}
+	old := shop(t, model, "Orders")
+	tree := func(about string, opts ...llmagent.Option) agent.Agent { return shop(t, model, about, opts...) }
+	for name, tt := range map[string]struct {
+		tree  agent.Agent
+		turn  int
+		agent string
+		parts []string
+	}{
+		"description": {tree("Invoices"), 1, "support", []string{"system", "tools"}},
+		"tool":        {tree("Orders", llmagent.WithTools(more)), 1, "billing", []string{"tools"}},
+		"view":        {tree("Orders", llmagent.WithHistory(view.LastTurns(1))), 3, "billing", []string{"messages"}},
+		"model":       {shop(t, unasked{t, "n"}, "Orders"), 1, "support", []string{"model"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Play(t.Context(), l, tt.tree)
+			require.NoError(t, err)
+			require.True(t, r.Same(), "the log alone does not show it: %s", told(t, r))
+			r, err = Play(t.Context(), l, tt.tree, Against(old))
+			require.NoError(t, err)
+			require.NotNil(t, r.Difference, told(t, r))
+			require.Equal(t, []any{KindRequest, tt.turn, tt.agent}, []any{r.Difference.Kind, r.Difference.Turn, r.Difference.Agent}, told(t, r))
+			var parts []string
+			for _, c := range r.Difference.Changes {
+				parts = append(parts, c.Part)
+			}
+			require.Equal(t, tt.parts, parts)
+		})
+	}
+}
+
+// Beyond the first difference the models are asked, and calls get what the log has for the same call; one that it does not
+// have is not run.
+func TestLiveRunsNoTool(t *testing.T) {
+	l := long(t, 2)
+	play := func(answers ...scripted.Answer) *Result {
+		r, err := Play(t.Context(), l, shop(t, scripted.New().Add("m", answers...).Model("m"), "Invoices"), Against(shop(t, unasked{t, "m"}, "Orders")), Live())
+		require.NoError(t, err)
+		require.Equal(t, []string{"support", "billing"}, r.Difference.Route)
+		return r
+	}
+	over := scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))
+	r := play(over, scripted.Reply(scripted.Call("lookup", `{"id": 7}`)), scripted.Reply(scripted.Text("Shipped.")))
+	require.Nil(t, r.Stopped)
+	require.False(t, r.Difference.Open)
+	require.Equal(t, [2]int{3, 1}, [2]int{r.Requests, r.Tools})
+	for _, again := range []llm.ToolCall{{Arguments: `{"id":8}`}, {Arguments: `{"id":7}`}} {
+		r = play(over, scripted.Reply(scripted.Call("lookup", `{"id":7}`)), scripted.Reply(scripted.Call("lookup", again.Arguments)))
+		require.Contains(t, r.Stopped.Reason, "has no recorded result, and no tool is run", again.Arguments)
+		require.True(t, r.Difference.Open)
+	}
+	r = play(over)
+	require.Contains(t, r.Stopped.Reason, "the turn fails as it goes on", "a model that does not answer is said")
+}
+
+// What a replay allocates grows with the turns, not with their square.
+func TestPlayIsLinear(t *testing.T) {
+	allocated := func(turns int) float64 {
+		l, old, now := long(t, turns), shop(t, unasked{t, "m"}, "Orders"), shop(t, unasked{t, "m"}, "Orders")
+		return testing.AllocsPerRun(1, func() {
+			r, err := Play(t.Context(), l, now, Against(old))
+			require.NoError(t, err)
+			require.True(t, r.Same())
+		}) / float64(turns)
+	}
+	require.InEpsilon(t, allocated(50), allocated(400), 0.15)
+}
