@@ -273,3 +273,19 @@ func TestEvalSession(t *testing.T) {
 	require.Equal(t, cli.StatusFindings, in.run(t, "eval", desk, other).status)
 	require.Equal(t, 2, in.run(t, "sessions", "export", "s1", "--format", "cases").status)
 }
+
+// TestEvalTape plays cases against what an endpoint has said before.
+func TestEvalTape(t *testing.T) {
+	t.Parallel()
+	cases := casesIn(t, "cases:\n  - {say: I was charged twice, path: support > billing}\n  - {say: Hello, path: support}\n")[0]
+	env := serve(t, answers(scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`)), scripted.Reply(scripted.Text("Gladly.")), scripted.Reply(scripted.Text("Hello."))))
+	tape := filepath.Join(t.TempDir(), "tape.json")
+	first := invocation{env: env}.run(t, "eval", desk, cases, "--record", tape, "--parallel", "1")
+	require.Equal(t, 0, first.status, first.err)
+	again := invocation{}.run(t, "eval", desk, cases, "--replay", tape)
+	require.Equal(t, 0, again.status, again.err)
+	figures := func(out string) string { return out[:strings.Index(out, "seconds a turn")] }
+	require.Equal(t, figures(first.out), figures(again.out))
+	require.Regexp(t, `(?m)^ +model$`, again.out)
+	require.Empty(t, again.err)
+}

@@ -182,6 +182,6 @@ billing: "Yes." usage=80/1/75
 	require.Empty(t, turns[1].Arrivals)
 	var out strings.Builder
 	require.NoError(t, report.Markdown(&out))
-	require.Contains(t, out.String(), "| tokens computed anew, first answer after a transfer | 30 |")
+	require.Contains(t, out.String(), "| … first answer after a transfer | 30 |")
 	require.Contains(t, out.String(), "| tokens computed anew, a turn | 48 |") // 60 + 30 + 5 in two turns
 }

@@ -58,7 +58,7 @@ func rows() []row {
 		{"questions to the model, a turn", func(c *column) string { return c.a(c.sum.ModelCalls, "%.2f") }},
 		{"tokens of prompts, a turn", func(c *column) string { return c.a(c.sum.Usage.InputTokens, "%.0f") }},
 		{"tokens computed anew, a turn", func(c *column) string { return c.a(c.sum.Usage.InputTokens-c.sum.Usage.CachedTokens, "%.0f") }},
-		{"tokens computed anew, first answer after a transfer", func(c *column) string { return c.arrivals() }},
+		{"… first answer after a transfer", func(c *column) string { return c.arrivals() }},
 		{"tokens of answers, a turn", func(c *column) string { return c.a(c.sum.Usage.OutputTokens, "%.0f") }},
 		{"cost", func(c *column) string {
 			if c.sum.Cost == nil {
