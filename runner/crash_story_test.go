@@ -203,6 +203,13 @@ func (s watchedStore) Append(ctx context.Context, key session.Key, seq int64, le
 	return err
 }
 
+func (s watchedStore) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+	s.odometer.pass(onWrite)
+	err := s.Store.(session.Releaser).AppendRelease(ctx, key, seq, lease, events...)
+	s.odometer.pass(onWritten)
+	return err
+}
+
 func (s watchedStore) PutBlob(ctx context.Context, key session.Key, lease session.Lease, data []byte) (string, error) {
 	s.odometer.pass(onWrite)
 	digest, err := s.Store.PutBlob(ctx, key, lease, data)

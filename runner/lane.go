@@ -130,7 +130,7 @@ func (l *lane) step() (done bool, err error) {
 	if end == nil || (out.finish.Reason != "" && out.finish.Reason != event.FinishReasonStop) || out.finish.Output != nil {
 		end = &event.HarnessEnd{AgentID: run.AgentID, FinishReason: cmp.Or(out.finish.Reason, event.FinishReasonStop), Output: out.finish.Output}
 	}
-	return true, l.commit(run, &event.Event{Data: end})
+	return true, l.conclude(run, &event.Event{Data: end})
 }
 
 // state copies what the step needs of the fold.
@@ -374,21 +374,36 @@ func (l *lane) allowed(inv *agent.Invocation, to string) error {
 // commit stores the joined events and the given ones in one write, and delivers
 // them.
 func (l *lane) commit(run session.Run, closing ...*event.Event) error {
+	return l.append(l.whole(run, closing))
+}
+
+// whole ends the write that is being put together.
+func (l *lane) whole(run session.Run, closing []*event.Event) []*event.Event {
 	for _, e := range closing {
 		l.joined = append(l.joined, l.stamp(run, e))
 	}
 	events := l.joined
 	l.joined = l.joined[:0]
-	return l.append(events)
+	return events
+}
+
+// conclude is commit for what ends the scope.
+func (l *lane) conclude(run session.Run, end *event.Event) error {
+	if l.scope != "" {
+		return l.commit(run, end)
+	}
+	if err := l.t.conclude(l.ctx, l.whole(run, []*event.Event{end})); err != nil {
+		return err
+	}
+	l.deliver()
+	return nil
 }
 
 // handOver ends a run with a transfer, whose events are the last of the write that is being
 // put together, and starts the run of who takes over. All of it is one write: either nothing
 // has happened, or the target's run is open, and whoever resumes the turn goes on with it.
 func (l *lane) handOver(run session.Run, to string, output json.RawMessage, closing ...*event.Event) error {
-	for _, e := range closing {
-		l.joined = append(l.joined, l.stamp(run, e))
-	}
+	l.joined = l.whole(run, closing)
 	end := &event.Event{Data: &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: to, Output: output}}
 	l.joined = append(l.joined, l.stamp(run, end), l.takesOver(run, to))
 	if err := l.commit(run); err != nil {

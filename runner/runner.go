@@ -34,8 +34,9 @@ type Runner struct {
 
 // config is what a runner of a part of the tree has in common with that of the whole.
 type config struct {
-	store session.Store
-	tail  session.Tail // the store, if others can follow sessions through it
+	store    session.Store
+	tail     session.Tail     // the store, if others can follow sessions through it
+	releaser session.Releaser // the store, if it can give leases back while it stores
 
 	snapshots session.Snapshots // of the store, nil if it keeps none
 	every     int               // how many events come between two snapshots
@@ -133,6 +134,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	r := &Runner{cache: newCache(1024), config: config{store: store, limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
 		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens, fileLimit: 32 << 20, every: snapshotEvery}}
 	r.tail, _ = store.(session.Tail)
+	r.releaser, _ = store.(session.Releaser)
 	for i, o := range opts {
 		if o == nil {
 			return nil, fmt.Errorf("runner: option %d is nil", i)

@@ -39,6 +39,8 @@ type turn struct {
 	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
+	released bool // the lease was given back with what was stored last
+
 	saved    map[string]int64   // the sizes of files that agents of this turn have saved, by digest
 	passages map[string]passage // inner scopes that have a transfer under way
 
@@ -68,6 +70,9 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 	renewal := t.keepLease(key)
 	defer func() {
 		renewal.stop()
+		if t.released {
+			return
+		}
 		if err := r.store.Release(context.WithoutCancel(ctx), key, lease); err != nil {
 			r.logger.Warn("the lease could not be given back", "session", key.String(), "error", err)
 		}
@@ -125,6 +130,9 @@ func (t *turn) take(key session.Key) (err error) {
 // context may be left running, and an agent inside of it: they see an empty session from
 // now on, and not what the next turn does with this one.
 func (t *turn) leave() {
+	if t.released && t.w == &t.leftover {
+		return
+	}
 	t.warmViews()
 	t.keepSnapshots()
 	t.mu.Lock()
@@ -326,6 +334,12 @@ func endNode(runID string) string { return runID + ":harness_end" }
 // append stores events in one atomic write and takes them into the fold. Seq,
 // time and missing ids are given here.
 func (t *turn) append(ctx context.Context, events []*event.Event) error {
+	return t.appendBy(ctx, t.r.store.Append, events)
+}
+
+type appendFunc func(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error
+
+func (t *turn) appendBy(ctx context.Context, store appendFunc, events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -364,9 +378,9 @@ func (t *turn) append(ctx context.Context, events []*event.Event) error {
 			e.ID = t.newID()
 		}
 	}
-	err := t.r.store.Append(ctx, t.w.key, t.w.fold.Seq, t.lease, events...)
+	err := store(ctx, t.w.key, t.w.fold.Seq, t.lease, events...)
 	if err != nil && errors.Is(context.Cause(ctx), agent.ErrLimit) { // the limit came while it wrote
-		err = t.r.store.Append(context.WithoutCancel(ctx), t.w.key, t.w.fold.Seq, t.lease, events...)
+		err = store(context.WithoutCancel(ctx), t.w.key, t.w.fold.Seq, t.lease, events...)
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -385,6 +399,23 @@ func (t *turn) append(ctx context.Context, events []*event.Event) error {
 	}
 	t.log = append(t.log, events...)
 	return nil
+}
+
+// conclude stores the last events of a turn, of which there are some, and gives the lease back, in one write if the
+// store can. The warm session is back in the cache before anybody else of this process looks
+// for it there, and before the consumer gets the events, who may begin the next turn then.
+func (t *turn) conclude(ctx context.Context, events []*event.Event) error {
+	c, key := t.r.cache, t.w.key
+	if t.r.releaser == nil || c.enter(ctx, key) != nil {
+		return t.append(ctx, events)
+	}
+	defer c.leave(key)
+	err := t.appendBy(ctx, t.r.releaser.AppendRelease, events)
+	if err == nil {
+		t.released = true
+		t.leave()
+	}
+	return err
 }
 
 // identify gives a tool call an id of its own if the log cannot have the endpoint's

@@ -238,6 +238,19 @@ func (r *memoryRecord) event(seq int64) *event.Event {
 
 // Append implements [Store].
 func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*event.Event) error {
+	return m.append(ctx, key, expectedSeq, lease, true, events)
+}
+
+// AppendRelease implements [Releaser].
+func (m *Memory) AppendRelease(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*event.Event) error {
+	if len(events) == 0 {
+		return m.Release(ctx, key, lease)
+	}
+	return m.append(ctx, key, expectedSeq, lease, false, events)
+}
+
+// append stores events. The lease stays held or is given back.
+func (m *Memory) append(ctx context.Context, key Key, expectedSeq int64, lease Lease, held bool, events []*event.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -259,6 +272,7 @@ func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease L
 	if len(events) == 0 {
 		return nil
 	}
+	s.held = held
 	for _, e := range events {
 		s.add(e)
 		if st, ok := e.Data.(*event.State); ok {

@@ -160,3 +160,11 @@ type Store interface {
 	// Close releases what the store holds; it must not be used afterwards.
 	Close() error
 }
+
+// Releaser is a [Store] that can give a lease back in the write that stores the last events
+// under it, which saves a write of its own.
+type Releaser interface {
+	// AppendRelease is Append and then Release. All of it is done or nothing: with an error the
+	// lease is held as before, unless it was lost. Without events it is Release alone.
+	AppendRelease(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*event.Event) error
+}

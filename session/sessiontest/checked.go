@@ -62,6 +62,29 @@ func (s *checked) of(key session.Key, lease session.Lease) *checkedLog {
 func (s *checked) Unwrap() session.Store { return s.Store }
 
 func (s *checked) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
+	return s.append(ctx, s.Store.Append, key, expectedSeq, lease, events)
+}
+
+// AppendRelease makes the store one that gives leases back while it stores; one that does not
+// gives them back then.
+func (s *checked) AppendRelease(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
+	r, ok := s.Store.(session.Releaser)
+	if !ok {
+		if err := s.Append(ctx, key, expectedSeq, lease, events...); err != nil {
+			return err
+		}
+		return s.Release(context.WithoutCancel(ctx), key, lease)
+	}
+	err := s.append(ctx, r.AppendRelease, key, expectedSeq, lease, events)
+	if err == nil {
+		s.check(context.WithoutCancel(ctx), key, lease)
+	}
+	return err
+}
+
+type appendFunc func(context.Context, session.Key, int64, session.Lease, ...*event.Event) error
+
+func (s *checked) append(ctx context.Context, store appendFunc, key session.Key, expectedSeq int64, lease session.Lease, events []*event.Event) error {
 	encoded := make([][]byte, len(events))
 	for i, e := range events {
 		var err error
@@ -69,7 +92,7 @@ func (s *checked) Append(ctx context.Context, key session.Key, expectedSeq int64
 			s.t.Errorf("session %s: an event that has no JSON form is stored: %v", key, err)
 		}
 	}
-	if err := s.Store.Append(ctx, key, expectedSeq, lease, events...); err != nil {
+	if err := store(ctx, key, expectedSeq, lease, events...); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,8 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
+
+// releaser returns the store as one that can give a lease back while it stores, or skips the
+// test.
+func (f *fixture) releaser() session.Releaser {
+	f.Helper()
+	r, ok := f.store.(session.Releaser)
+	if !ok {
+		f.Skip("the store gives leases back by themselves")
+	}
+	return r
+}
 
 var leaseTests = []test{
 	{"one holder at a time", func(f *fixture) {
@@ -86,6 +99,48 @@ var leaseTests = []test{
 		f.release(f.key, lease)
 		f.release(f.key, lease)
 		f.acquire(f.key)
+	}},
+	{"a lease is given back with the last events", func(f *fixture) {
+		releaser := f.releaser()
+		first := f.acquire(f.key)
+		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 0, first, events(0, text("a"), text("b"))...))
+		f.refused(f.key, 2, first)
+		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, first), agent.ErrConflict)
+		second := f.acquire(f.key)
+		require.Greater(f, second.Token, first.Token)
+		require.EqualValues(f, 2, second.Seq)
+		require.Equal(f, first.Incarnation, second.Incarnation)
+		f.release(f.key, first) // the old one again: nothing happens
+		f.busy(f.key)
+		f.append(f.key, 2, second, text("c"))
+		f.release(f.key, second)
+		require.Len(f, f.load(f.key, 0), 3)
+	}},
+	{"what cannot be stored gives no lease back", func(f *fixture) {
+		releaser := f.releaser()
+		lease := f.acquire(f.key)
+		f.append(f.key, 0, lease, text("a"))
+		for _, seq := range []int64{0, 2} {
+			require.ErrorIs(f, releaser.AppendRelease(f.Context(), f.key, seq, lease, events(seq, text("b"))...), agent.ErrConflict)
+		}
+		require.ErrorIs(f, releaser.AppendRelease(f.Context(), f.key, 1, session.Lease{Token: lease.Token + 1}, events(1, text("b"))...), agent.ErrConflict)
+		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 1, session.Lease{Token: lease.Token + 1}))
+		ended, cancel := context.WithCancel(f.Context())
+		cancel()
+		require.ErrorIs(f, releaser.AppendRelease(ended, f.key, 1, lease, events(1, text("b"))...), context.Canceled)
+		f.busy(f.key)
+		f.append(f.key, 1, lease, text("b"))
+		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 2, lease), "without events it is Release alone")
+		f.release(f.key, f.acquire(f.key))
+		require.Len(f, f.load(f.key, 0), 2)
+	}},
+	{"the state that comes with the end of a lease is there", func(f *fixture) {
+		releaser := f.releaser()
+		lease := f.acquire(f.key)
+		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 0, lease, events(0, &event.State{Delta: map[string]any{"user:tone": "warm"}})...))
+		state, err := f.store.SharedState(f.Context(), f.key)
+		require.NoError(f, err)
+		require.Equal(f, map[string]any{"user:tone": "warm"}, state)
 	}},
 	{"renewing what is not held is a conflict", func(f *fixture) {
 		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, session.Lease{Token: 1}), agent.ErrConflict)

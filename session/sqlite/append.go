@@ -24,7 +24,7 @@ type logWriter struct {
 func newLogWriter(p *preparer) *logWriter {
 	return &logWriter{
 		writer: newWriter(p),
-		advance: p.prepare(`UPDATE session SET seq = ?, updated = ?, created = coalesce(created, ?)
+		advance: p.prepare(`UPDATE session SET seq = ?, updated = ?, created = coalesce(created, ?), lease_until = CASE WHEN ? THEN NULL ELSE lease_until END
 			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND seq = ? AND app = ? AND user = ? AND id = ?`),
 		insert: p.prepare("INSERT INTO log (session, seq, line) VALUES (?, ?, ?)"),
 		holder: p.prepare(`SELECT seq FROM session
@@ -48,6 +48,19 @@ func splitToken(token int64) (key, n int64) { return token >> 32, token & (1<<32
 // after the fsync. A context that ends while it waits for its turn ends it; one
 // that ends later does not.
 func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
+	return s.appendAll(ctx, key, expectedSeq, lease, false, events)
+}
+
+// AppendRelease implements [session.Releaser]: the lease ends with the change of the
+// session's row that every append makes, which costs nothing.
+func (s *Store) AppendRelease(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
+	if len(events) == 0 {
+		return s.Release(ctx, key, lease)
+	}
+	return s.appendAll(ctx, key, expectedSeq, lease, true, events)
+}
+
+func (s *Store) appendAll(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, release bool, events []*event.Event) error {
 	if err := session.CheckEvents(key, expectedSeq, events); err != nil {
 		return err
 	}
@@ -55,7 +68,7 @@ func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, 
 	if err != nil {
 		return err
 	}
-	a.lease = lease
+	a.lease, a.release = lease, release
 	return s.explain("append to", s.group(ctx, true, func(*leaseWriter) error { return s.append(a) }))
 }
 
@@ -64,6 +77,7 @@ type appending struct {
 	key     session.Key
 	seq     int64 // the expected position
 	lease   session.Lease
+	release bool     // the lease is given back
 	lines   []string // the events
 	changes []stateChange
 }
@@ -94,7 +108,7 @@ func (s *Store) append(a *appending) error {
 	row, n := splitToken(a.lease.Token)
 	if len(a.lines) > 0 {
 		now := s.now().UnixNano()
-		result, err := w.advance.ExecContext(ctx, a.seq+int64(len(a.lines)), now, now, row, n, a.seq, a.key.App, a.key.User, a.key.ID)
+		result, err := w.advance.ExecContext(ctx, a.seq+int64(len(a.lines)), now, now, a.release, row, n, a.seq, a.key.App, a.key.User, a.key.ID)
 		if err != nil {
 			return err
 		}

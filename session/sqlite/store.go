@@ -34,7 +34,10 @@ type Store struct {
 	reader    *reader
 }
 
-var _ session.Store = (*Store)(nil)
+var (
+	_ session.Store    = (*Store)(nil)
+	_ session.Releaser = (*Store)(nil)
+)
 
 // Option configures a [Store].
 type Option func(*Store)
