@@ -77,6 +77,19 @@ type appending struct {
 // returns nil. With another error, the context's included, it may be unknown
 // whether they are: the next lease's Seq tells.
 func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
+	return s.append(ctx, key, expectedSeq, lease, false, events)
+}
+
+// AppendRelease implements [session.Releaser], in the statement that appends. What was said of
+// an append whose answer is lost holds here, too: if its events are stored, the lease is free.
+func (s *Store) AppendRelease(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
+	if len(events) == 0 {
+		return s.Release(ctx, key, lease)
+	}
+	return s.append(ctx, key, expectedSeq, lease, true, events)
+}
+
+func (s *Store) append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, release bool, events []*event.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -99,6 +112,9 @@ func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, 
 		return found, err
 	})
 	if err == nil {
+		if release {
+			a.sql = strings.Replace(a.sql, "UPDATE arbor.session SET ", "UPDATE arbor.session SET lease_until = NULL, ", 1)
+		}
 		err = s.store(ctx, a)
 	}
 	return s.explain("append to", err)

@@ -51,10 +51,22 @@ func TestBrokenAppend(t *testing.T) {
 			struck = w.strike(t, fate(f), "break me")
 			require.ErrorIs(t, s.Append(t.Context(), key, 1, lease, saying(2, "break me"), saying(3, "not me")), agent.ErrConflict)
 			struck()
-			require.Equal(t, append(want, "goes on"), contents(t, s, key))
+			want = append(want, "goes on")
+			require.Equal(t, want, contents(t, s, key))
 			if fate(f) == delayRequest {
 				w.release()
 			}
+
+			// The lease that is given back with them is free, and whoever takes it is not disturbed.
+			struck = w.strike(t, fate(f), "break me")
+			require.NoError(t, s.AppendRelease(t.Context(), key, 4, lease, saying(5, "break me"), saying(6, "the last")))
+			struck()
+			lease = acquire(t, s, key)
+			if fate(f) == delayRequest {
+				w.release()
+			}
+			require.NoError(t, s.Append(t.Context(), key, 6, lease, saying(7, "another's")))
+			require.Equal(t, append(want, "break me", "the last", "another's"), contents(t, s, key))
 		})
 	}
 }

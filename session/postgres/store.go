@@ -27,7 +27,10 @@ type Store struct {
 	now    func() time.Time // nil: the server's clock
 }
 
-var _ session.Store = (*Store)(nil)
+var (
+	_ session.Store    = (*Store)(nil)
+	_ session.Releaser = (*Store)(nil)
+)
 
 // Option configures a [Store].
 type Option func(*Store)
