@@ -328,7 +328,7 @@ func (e innerError) Unwrap() error { return e.error }
 // all are answered in the same write as the transfer itself.
 func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*event.Event, error) bool) {
 	d := decision{agent: a, inv: inv, run: run, targets: a.offered(inv.Node(), run).targets}
-	d.events = make([]*event.Event, 0, 2*len(calls))
+	d.events = d.room[:0]
 	for _, c := range calls {
 		if err := d.call(ctx, c); err != nil {
 			yield(nil, err)
@@ -367,6 +367,8 @@ type decision struct {
 	inv     *agent.Invocation
 	run     view.Run
 	targets []*agent.Node // that the model was offered
+	ran     bool          // no interceptor has answered the call in the tool's place
+	room    [3]*event.Event
 	verdict
 }
 
@@ -386,11 +388,12 @@ func (d *decision) add(e *event.Event) { d.events = append(d.events, e) }
 // call settles one call through the interceptors. One of them may turn a
 // transfer into an error: it is not committed then.
 func (d *decision) call(ctx context.Context, c view.Call) error {
-	n, winner, ran, before := len(d.events), d.winner, false, d.verdict
+	n, winner, before := len(d.events), d.winner, d.verdict
+	d.ran = false
 	res, err := d.inv.Runtime().Call(ctx, agent.ToolCallInfo{Invocation: d.inv, ID: c.ID, Name: c.Name, Input: c.Input},
 		func(ctx context.Context, input json.RawMessage) (*event.ToolResult, error) {
 			d.verdict = before // an interceptor may try again
-			ran, c.Input = true, input
+			d.ran, c.Input = true, input
 			d.settle(ctx, c)
 			if len(d.events) == n {
 				return &event.ToolResult{Name: c.Name, Output: event.EncodeJSON("waits for an approval")}, nil
@@ -400,7 +403,7 @@ func (d *decision) call(ctx context.Context, c view.Call) error {
 	switch settled := len(d.events) > n; {
 	case err != nil:
 		return err
-	case ran && !settled && !res.IsError:
+	case d.ran && !settled && !res.IsError:
 		return nil
 	case settled && (!res.IsError || d.winner == winner):
 		if res != d.events[n].Data {
@@ -443,7 +446,6 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 	if err == nil {
 		err = d.inv.Runtime().CheckTransfer(ctx, d.inv, target.Agent.Name())
 	}
-	var limit *agent.TransferLimitError
 	switch {
 	case err == nil && d.agent.askTransfer && c.Answer == nil:
 		if len(d.asked) == 0 { // the first legal one is the one to ask about
@@ -458,6 +460,15 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 			d.winner.Payload = call.Input
 		}
 		d.answer(c, "Transferred to "+d.winner.To+".", false)
+	default:
+		d.refuse(c, call, err)
+	}
+}
+
+// refuse answers a call that moves nothing, and records why.
+func (d *decision) refuse(c view.Call, call transfer.Call, err error) {
+	var limit *agent.TransferLimitError
+	switch {
 	case errors.As(err, &limit):
 		d.answer(c, "limit reached: answer yourself ("+limit.Reason+")", true)
 		d.record(c, call, event.TransferRejected)

@@ -51,14 +51,15 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, attempt int) (eve
 
 // collect runs a part of a turn and returns what it stored.
 func (r *Runner) collect(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error) (events []*event.Event, failed error) {
-	for e, err := range r.events(ctx, key, msg, begin, run) {
+	r.events(ctx, key, msg, begin, run, func(e *event.Event, err error) bool {
 		switch {
 		case err != nil:
 			failed = err
 		case !e.Partial:
 			events = append(events, e)
 		}
-	}
+		return true
+	})
 	return events, failed
 }
 

@@ -20,10 +20,11 @@ func WithInterceptors(interceptors ...agent.Interceptor) Option {
 	return func(r *Runner) { r.interceptors = append(r.interceptors, interceptors...) }
 }
 
-// events are what a turn yields, or a part of one, to its consumer.
-func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error) iter.Seq2[*event.Event, error] {
+// events gives what a turn yields, or a part of one, to its consumer.
+func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error, yield func(*event.Event, error) bool) {
 	if len(r.interceptors) == 0 {
-		return func(yield func(*event.Event, error) bool) { r.turn(ctx, key, yield, begin, run) }
+		r.turn(ctx, key, yield, begin, run)
+		return
 	}
 	turn := agent.TurnFunc(func(ctx context.Context) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) { r.turn(ctx, key, yield, begin, run) }
@@ -33,12 +34,12 @@ func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, 
 		outer, inner := r.interceptors[i], turn
 		turn = func(ctx context.Context) iter.Seq2[*event.Event, error] { return outer.Turn(ctx, info, inner) }
 	}
-	if events := turn(ctx); events != nil {
-		return events
-	}
-	return func(yield func(*event.Event, error) bool) {
+	events := turn(ctx)
+	if events == nil {
 		yield(nil, errors.New("an interceptor gave no events of the turn"))
+		return
 	}
+	events(yield)
 }
 
 // Ask implements agent.Runtime.

@@ -206,7 +206,7 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 			yield(nil, err)
 			return
 		}
-		r.events(ctx, key, &msg, func(t *turn) error { return t.begin(msg, o) }, (*lane).run)(yield)
+		r.events(ctx, key, &msg, func(t *turn) error { return t.begin(msg, o) }, (*lane).run, yield)
 	}
 }
 
@@ -236,7 +236,7 @@ func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decis
 				return t.lookAgain()
 			}
 			return t.resume(decisions)
-		}, (*lane).run)(yield)
+		}, (*lane).run, yield)
 	}
 }
 
