@@ -91,7 +91,7 @@ func (m *memory) tasks(since int64) int {
 // say: the user's words as they are, others' with their names. Words with which its task
 // failed or was canceled are sent again, because it may not remember them.
 func (m *memory) news(ctx context.Context, load func(context.Context, string) (*event.File, []byte, error)) []*sdk.Part {
-	messages := view.Fill(ctx, m.view.Messages(), load)
+	messages := m.view.Filled(ctx, load)
 	first := 0
 	for i := len(messages) - 1; i >= 0 && first == 0; i-- {
 		if messages[i].Role == llm.RoleAssistant {

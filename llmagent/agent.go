@@ -322,7 +322,7 @@ func (a *Agent) Asks(ctx context.Context, inv *agent.Invocation) (llm.Model, *ll
 		req, err := a.whoRequest(ctx, inv, v, a.candidates(inv, v.Run()))
 		return a.decider(), req, err
 	}
-	req, err := a.request(ctx, inv, v.Run(), v.Messages())
+	req, err := a.request(ctx, inv, v.Run(), v.Filled(ctx, inv.Session().File))
 	return a.model, req, err
 }
 
@@ -337,7 +337,7 @@ func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run
 	} else {
 		system = paragraphs(paragraphs(o.global, system), o.transfer)
 	}
-	req := &llm.Request{System: system, Messages: view.Fill(ctx, messages, inv.Session().File), Tools: o.tools, Stream: inv.Streaming(), Agent: inv.Node().Path, Settings: a.settings}
+	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Stream: inv.Streaming(), Agent: inv.Node().Path, Settings: a.settings}
 	switch {
 	case len(o.tools) == 0:
 		req.ToolChoice, req.ParallelToolCalls = "", nil

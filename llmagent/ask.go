@@ -29,7 +29,7 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		return
 	}
 	ans, err := reply(ctx, inv, v, a.model, a.output, inv.Scope() != "", yield, func() (*llm.Request, error) {
-		return a.request(ctx, inv, v.Run(), v.Messages())
+		return a.request(ctx, inv, v.Run(), v.Filled(ctx, inv.Session().File))
 	})
 	switch {
 	case err != nil:

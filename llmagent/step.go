@@ -13,7 +13,6 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/view"
 )
 
 // Step is a run of an agent made by [Func]. It is valid until the function returns, and for
@@ -100,11 +99,11 @@ func (s *Step) Ask(model llm.Model, instructions string) (string, error) {
 	}
 	system := paragraphs(s.agent.place(s.inv.Node()).global, instructions)
 	ans, err := reply(s.ctx, s.inv, v, model, nil, true, s.yield, func() (*llm.Request, error) {
-		messages := v.Messages()
+		messages := v.Filled(s.ctx, s.inv.Session().File)
 		if n := len(messages); n > 0 && messages[n-1].Role == llm.RoleAssistant {
 			messages = append(messages[:n:n], llm.UserText(goOn))
 		}
-		return &llm.Request{System: system, Messages: view.Fill(s.ctx, messages, s.inv.Session().File), Stream: s.inv.Streaming(), Agent: s.inv.Node().Path, Settings: s.settings()}, nil
+		return &llm.Request{System: system, Messages: messages, Stream: s.inv.Streaming(), Agent: s.inv.Node().Path, Settings: s.settings()}, nil
 	})
 	switch {
 	case err != nil && (s.ctx.Err() != nil || spent(err)):

@@ -46,6 +46,7 @@ type lane struct {
 	stopped   bool            // the consumer broke out of its loop
 	consuming bool            // the consumer's code runs, not ours
 	estimate  string          // what a notice says about the usage of the last answer, "" if it was reported
+	delta     string          // the id of the block whose delta was shown last, "" since something was stored
 	asked     bool            // the turn counts a call of an inner scope's model as under way
 }
 
@@ -442,6 +443,7 @@ func (l *lane) append(events []*event.Event) error {
 
 // store stores events in one write.
 func (l *lane) store(ctx context.Context, events []*event.Event) error {
+	l.delta = ""
 	return l.outlet.store(ctx, events)
 }
 
@@ -459,7 +461,10 @@ func (l *lane) show(run session.Run, e *event.Event) bool {
 	if e.RunID == "" {
 		l.stamp(run, e)
 		e.Time = l.t.r.now().UTC()
-		l.t.showing(l.scope, e.ID)
+		if e.ID != l.delta { // else the last one was of the same block
+			l.t.showing(l.scope, e.ID)
+			l.delta = e.ID
+		}
 		e.Data, _ = event.Bound(e.Data) // whoever follows must be able to read it
 		if e.Partial && l.t.r.tail != nil {
 			l.t.publish(e)

@@ -70,6 +70,22 @@ func (p Policy) withoutMedia(c llm.Content) llm.Content {
 	return c
 }
 
+// Filled returns the messages of the view as [Fill] does. Where they name no file it costs the
+// same for a conversation of any length.
+func (v *View) Filled(ctx context.Context, load func(ctx context.Context, digest string) (*event.File, []byte, error)) []llm.Message {
+	messages := v.Messages()
+	if !v.shown.nameFiles() {
+		return messages
+	}
+	return Fill(ctx, messages, load)
+}
+
+// fileNamed returns a part of a message that names a file, whose bytes it has not got.
+func fileNamed(p llm.Part) (m llm.Media, ok bool) {
+	m, ok = p.(llm.Media)
+	return m, ok && m.Digest != "" && m.Data == nil
+}
+
 // Fill returns messages with the bytes of the files that they name by their digests, for
 // a model to read. In the place of one that load finds no bytes for is a line that says so. The
 // messages given stay as they are, and are returned if there is nothing to fill in.
@@ -77,8 +93,8 @@ func Fill(ctx context.Context, messages []llm.Message, load func(ctx context.Con
 	filled := messages
 	for i := range messages {
 		for j, part := range messages[i].Parts {
-			m, ok := part.(llm.Media)
-			if !ok || m.Digest == "" || m.Data != nil {
+			m, ok := fileNamed(part)
+			if !ok {
 				continue
 			}
 			if &filled[0] == &messages[0] {

@@ -20,6 +20,9 @@ type shown struct {
 	count  llm.TokenCounter // nil: tokens are not counted
 	tokens int              // of all messages
 
+	seen  int  // how many messages were looked at for files that they name
+	files bool // one of them names a file
+
 	few [4]mark // the first marks, without an allocation of their own
 }
 
@@ -42,6 +45,14 @@ func (s *shown) spoke() bool {
 }
 
 func (s *shown) messages() []llm.Message { return s.msgs[:len(s.msgs):len(s.msgs)] }
+
+// nameFiles reports whether a message names a file. It looks at each message once.
+func (s *shown) nameFiles() bool {
+	for ; s.seen < len(s.msgs) && !s.files; s.seen++ {
+		s.files = slices.ContainsFunc(s.msgs[s.seen].Parts, func(p llm.Part) bool { _, ok := fileNamed(p); return ok })
+	}
+	return s.files
+}
 
 func (s *shown) add(m llm.Message, seq int64, turn bool) {
 	s.addMark(s.measure(&m, mark{seq: seq, turn: turn}))
@@ -99,7 +110,7 @@ func (s *shown) keep(front *llm.Message, first int) {
 	msgs, marks, user := s.msgs, s.marks, s.lastTurn()
 	s.msgs = make([]llm.Message, 0, len(msgs)-first+8)
 	s.marks = make([]mark, 0, len(msgs)-first+8)
-	s.tokens, s.turns = 0, 0
+	s.tokens, s.turns, s.seen, s.files = 0, 0, 0, false
 	s.generation++
 	if front != nil {
 		s.addMark(s.measure(front, mark{}))
