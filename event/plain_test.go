@@ -115,7 +115,7 @@ var (
 	texts = []string{"", "a", "I was charged twice", "<&>", "\"\\\n\x00\x7f\b\f\r\t\x1f", "ä\u2028\u2029", "\xff\xc3", "😀", "\ufffd", strings.Repeat("word ", 20), strings.Repeat("é\n", 9),
 		"12345678", "1234567\"", "1234567\\", "1234567\x19", "1234567é", `\u00e4`}
 	raws = []string{`{}`, `[]`, `null`, `true`, `"a"`, `"a\n\u00e4\ud800"`, `{"a":[1,-2.50e+3,{"b":"c"}]}`, ` { "a" : 1 } `, `12345678901234567890`, "\"\xff\"", "\"\u2028<\"",
-		`{"a":1,"a":2}`, oddbytes.Deep(63), oddbytes.Deep(64), oddbytes.Deep(65), oddbytes.Deep(1001), `{`, `1 2`, `01`, `-`, ``}
+		`{"a":1,"a":2}`, `"\ud83d\ude00"`, `{"\ud83d\ude00":1}`, `"a" "b"`, oddbytes.Deep(63), oddbytes.Deep(64), oddbytes.Deep(65), oddbytes.Deep(1001), `{`, `1 2`, `01`, `-`, ``}
 	floats = []float64{0, math.Copysign(0, -1), 1, -1.5, 0.1, 1e-6, 9e-7, 1e20, 1e21, 123456789012345678, math.MaxFloat64, 5e-324, math.NaN(), math.Inf(-1)}
 	ints   = []int64{0, 1, -1, 12, 1 << 40, 999999999999999999, math.MaxInt64, math.MinInt64}
 )
