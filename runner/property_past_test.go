@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools/transfer"
 )
@@ -40,6 +41,7 @@ func (w *world) notes(m *plannedModel, req *llm.Request) {
 // checkSent: what a model was asked can be rebuilt at any time later, from the log
 // alone.
 func (w *world) checkSent() {
+	w.opts = append(w.opts, runner.WithSnapshots(0))
 	r := w.runner()
 	for _, s := range w.sent {
 		w.checkUser(s)

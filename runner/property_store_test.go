@@ -20,6 +20,8 @@ type propertyStore struct {
 	session.Store
 	codec bool
 
+	snapshots *propertySnapshots
+
 	written atomic.Int64 // the end of the log of s1
 
 	mu   sync.Mutex
@@ -29,7 +31,7 @@ type propertyStore struct {
 }
 
 func newPropertyStore(t sessiontest.TB, codec bool) *propertyStore {
-	return &propertyStore{Store: sessiontest.Memory(t), codec: codec, left: -1}
+	return &propertyStore{Store: sessiontest.Memory(t, session.KeepSnapshots()), codec: codec, left: -1}
 }
 
 // dieAt makes the store die at the n-th write from now on.

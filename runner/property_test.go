@@ -282,6 +282,7 @@ func (w *world) play(told *failedCase) {
 	defer func() { told.close(w, recover()) }()
 	w.tree()
 	w.store = newPropertyStore(w.t, rapid.Bool().Draw(w.rt, "codec"))
+	w.store.snapshots = w.someSnapshots()
 	w.opts = append(w.opts, runner.WithIDs(w.newID))
 	if w.desk != nil {
 		w.opts = append(w.opts, runner.WithDesk(w.desk, human.WithPatience(0)))
@@ -324,6 +325,9 @@ func (w *world) play(told *failedCase) {
 		w.fork(session.ID("fork" + strconv.Itoa(i)))
 	}
 	w.checkSent()
+	for what := range w.store.snapshots.read {
+		w.happened[what] = true
+	}
 }
 
 var someForks = rapid.SampledFrom([]int{0, 0, 1, 2})
@@ -334,6 +338,9 @@ var someLimit = rapid.IntRange(0, 4)
 // they read of it when they ran last.
 func (w *world) process() *runner.Runner {
 	i := rapid.IntRange(0, 2).Draw(w.rt, "process")
+	if w.store.snapshots.Snapshots != nil && rapid.Bool().Draw(w.rt, "cold") {
+		w.processes = nil
+	}
 	if i >= len(w.processes) {
 		w.processes = append(w.processes, w.runner())
 		return w.processes[len(w.processes)-1]

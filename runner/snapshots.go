@@ -42,7 +42,7 @@ type snapshotted interface {
 // keptAt says when something was stored last.
 type keptAt struct {
 	seq  int64
-	size int
+	size int // of what is stored as a whole each time
 	// never is set for what cannot be stored, anew for what must be stored as a whole.
 	never, anew bool
 }
@@ -51,6 +51,20 @@ type keptAt struct {
 func (k *keptAt) due(seq int64, every int) bool {
 	n := seq - k.seq
 	return n >= int64(every) && !k.never && int64(k.size) <= n*snapshotShare
+}
+
+// due reports whether anything is to be stored. Then all is that would be soon: what was stored at one
+// position is read with the same events behind it.
+func (w *warm) due(every int) bool {
+	if w.kept.due(w.fold.Seq, every) {
+		return true
+	}
+	for i := range w.memos {
+		if s, ok := w.memos[i].value.(snapshotted); ok && w.memos[i].kept.due(s.Seq(), every) {
+			return true
+		}
+	}
+	return false
 }
 
 // place is an event by which a log is known.
@@ -62,12 +76,15 @@ type place struct {
 
 func (p place) is(e *event.Event) bool { return e.Seq == p.seq && e.ID == p.id && e.Time.Equal(p.at) }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // sum is the checksum of a snapshot's data, for its place in the store.
 func sum(key session.Key, name string, part int64, data string) uint32 {
 	head := pack.Text(pack.Text(pack.Text(pack.Text(nil, key.App), key.User), key.ID), name)
-	return crc32.Update(crc32.Checksum(pack.Int(head, part), castagnoli), castagnoli, []byte(data))
+	n := crc32.Checksum(pack.Int(head, part), crc32.IEEETable)
+	for piece := (make([]byte, 4<<10)); data != ""; { // without a copy of all of it
+		copied := copy(piece, data)
+		n, data = crc32.Update(n, crc32.IEEETable, piece[:copied]), data[copied:]
+	}
+	return n
 }
 
 // seal makes a snapshot of data that was made when the log ended at a place.
@@ -213,7 +230,7 @@ func (t *turn) restored(value any) (kept keptAt) {
 	if len(parts) == 0 || last.seq > end || !t.has(last) || !s.Restore(parts) || s.Seq() != last.seq {
 		return keptAt{}
 	}
-	return keptAt{seq: last.seq, size: len(parts[len(parts)-1])}
+	return keptAt{seq: last.seq}
 }
 
 // has reports whether the log has an event. If that has to be read, the events behind it are kept, since
@@ -299,6 +316,10 @@ func (t *turn) takeSnapshots() (parts []session.Snapshot, stored []func(ok bool)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, every := t.w, t.r.every
+	if !w.due(every) {
+		return nil, nil
+	}
+	every = max(1, every/4)
 	if w.kept.due(w.fold.Seq, every) {
 		now := place{w.fold.Seq, w.last, w.fold.Latest}
 		b, err := w.bytes()
@@ -338,7 +359,7 @@ func (t *turn) takeSnapshots() (parts []session.Snapshot, stored []func(ok bool)
 		parts = append(parts, seal(w.key, name, part, place{e.Seq, e.ID, e.Time}, b))
 		stored = append(stored, func(ok bool) {
 			if i < len(w.memos) { // else they were forgotten
-				w.memos[i].kept = keptAt{seq: e.Seq, size: len(b), anew: !ok}
+				w.memos[i].kept = keptAt{seq: e.Seq, anew: !ok}
 			}
 		})
 	}

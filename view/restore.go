@@ -59,7 +59,7 @@ func (v *View) Restore(parts []string) bool {
 		}
 		s.addMark(k)
 	}
-	fresh.kept.end = len(s.msgs)
+	fresh.kept.end = s.settled()
 	last := readers[len(readers)-1]
 	last.state(&fresh)
 	if last.Done() != nil {
@@ -72,6 +72,8 @@ func (v *View) Restore(parts []string) bool {
 type viewReader struct {
 	*pack.Reader
 	generation, first, n int
+
+	room []llm.Part // for the parts of the next messages
 }
 
 func (r *viewReader) message() (m llm.Message, k mark) {
@@ -86,7 +88,11 @@ func (r *viewReader) message() (m llm.Message, k mark) {
 	if n == 0 {
 		return m, k
 	}
-	m.Parts = make([]llm.Part, 0, min(n, 64))
+	if n > len(r.room) {
+		r.room = make([]llm.Part, max(min(n, 64), min(256, r.Left()/64)))
+	}
+	taken := min(n, len(r.room))
+	m.Parts, r.room = r.room[:0:taken], r.room[taken:]
 	for range n {
 		if m.Parts = append(m.Parts, r.part()); r.Err() != nil {
 			break

@@ -29,7 +29,7 @@ func (v *View) SnapshotName() string {
 }
 
 // kept is what is known of the parts of the view that are stored: where each of them begins, in messages, and how
-// large it is.
+// large it is, and where the next one begins.
 type kept struct {
 	generation int
 	parts      []keptPart
@@ -55,13 +55,23 @@ func (v *View) Snapshot(anew bool) (part int64, data []byte, err error) {
 		messages = append(appendMessages(make([]byte, 0, last.size+len(messages)), s, last.first, first), messages...)
 		first = last.first
 	}
-	k.parts, k.end = append(k.parts, keptPart{first, len(messages)}), len(s.msgs)
+	k.parts, k.end = append(k.parts, keptPart{first, len(messages)}), s.settled()
 	print := v.fingerprint()
 	data = pack.Text(pack.Int(make([]byte, 0, len(messages)+256), viewForm), print[:])
 	data = pack.Int(pack.Int(pack.Int(data, s.generation), first), len(s.msgs)-first)
 	data = append(data, messages...)
 	data, err = v.appendState(data)
 	return int64(first), data, err
+}
+
+// settled is how many messages every view has that has read the same log: the last group may still be an open answer to one
+// that nobody has looked at.
+func (s *shown) settled() int {
+	n := len(s.marks)
+	for i := n - 1; i >= 0 && s.marks[i].seq == s.marks[len(s.marks)-1].seq; i-- {
+		n = i
+	}
+	return n
 }
 
 // fingerprint is a sum of all that decides, besides the log, what the view shows.

@@ -1,0 +1,310 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+// meteredStore counts what is read.
+type meteredStore struct {
+	session.Store
+	events, parts, bytes int
+}
+
+func (s *meteredStore) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		for e, err := range s.Store.Load(ctx, key, after) {
+			s.events++
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *meteredStore) PutSnapshots(ctx context.Context, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
+	return session.SnapshotsOf(s.Store).PutSnapshots(ctx, key, lease, parts...)
+}
+
+func (s *meteredStore) Snapshots(ctx context.Context, key session.Key, name string) ([]session.Snapshot, error) {
+	found, err := session.SnapshotsOf(s.Store).Snapshots(ctx, key, name)
+	for _, p := range found {
+		s.parts++
+		s.bytes += len(p.Data)
+	}
+	return found, err
+}
+
+// clerk is an agent that calls a tool and then answers, in each turn. last is what its model was asked last.
+func clerk(t testing.TB, p view.Policy, last **llm.Request) agent.Agent {
+	tool, err := tools.Func("lookup", "Looks a customer up.", func(tools.Context, struct{}) (string, error) {
+		return "The customer has two charges of 9.99 from March, one of them by the old system.", nil
+	})
+	require.NoError(t, err)
+	call := scripted.Reply(scripted.Call("lookup", `{}`), scripted.Usage(500, 20, 0))
+	answer := scripted.Reply(scripted.Text("I see two charges, and refund the one that the old system made. It takes three days."), scripted.Usage(600, 30, 0))
+	a, err := llmagent.New("clerk", "You are the clerk.", scripted.Func("clerk", func(req *llm.Request) scripted.Answer {
+		*last = req
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return answer
+		}
+		return call
+	}), llmagent.WithTools(tool), llmagent.WithHistory(p))
+	require.NoError(t, err)
+	return a
+}
+
+// stored puts a log into a store.
+func stored(t testing.TB, store session.Store, key session.Key, events []*event.Event) {
+	ctx := context.Background()
+	lease, err := store.Acquire(ctx, key, session.Self())
+	require.NoError(t, err)
+	require.NoError(t, store.Append(ctx, key, 0, lease, events...))
+	require.NoError(t, store.Release(ctx, key, lease))
+}
+
+// TestColdTurnReadsAsMuchAtAnyLength: a turn in a new process reads the snapshots and a few events, however long the
+// session is, and of a Full view its words.
+func TestColdTurnReadsAsMuchAtAnyLength(t *testing.T) {
+	for name, p := range map[string]view.Policy{"last_turns": view.LastTurns(20), "full": view.Full()} {
+		t.Run(name, func(t *testing.T) {
+			var last *llm.Request
+			root := clerk(t, p, &last)
+			for _, turns := range []int{10, 100, 1000} {
+				path := filepath.Join(t.TempDir(), "s.db")
+				cold := func(opts ...runner.Option) *meteredStore {
+					file, err := sqlite.Open(path)
+					require.NoError(t, err)
+					defer file.Close()
+					s := &meteredStore{Store: file}
+					turn(t, newRunner(t, root, s, opts...), s1)
+					return s
+				}
+				file, err := sqlite.Open(path)
+				require.NoError(t, err)
+				stored(t, file, s1, past(t, root, turns))
+				require.NoError(t, file.Close())
+				first := cold() // which has to read all of it
+				require.GreaterOrEqual(t, first.events, 8*turns)
+				for range 20 {
+					s := cold()
+					require.LessOrEqual(t, s.events, snapshotRows, "%d turns", turns)
+					require.LessOrEqual(t, s.parts, 24)
+					if name == "last_turns" {
+						require.LessOrEqual(t, s.bytes, 48<<10+24*turns, "24 bytes a turn at most, for the ids of its calls")
+					} else {
+						require.LessOrEqual(t, s.bytes, 8<<10+500*turns, "the words, and little more")
+					}
+				}
+				asked := last
+				without := cold(runner.WithSnapshots(0))
+				require.GreaterOrEqual(t, without.events, 8*turns)
+				require.Equal(t, len(asked.Messages) > 200, name == "full" && turns > 10)
+			}
+		})
+	}
+}
+
+// TestColdSessionKnowsItsPast: what a runner knows of a whole log is there when the session comes from snapshots: files of the
+// user and of tools, the ids of calls, long words of a turn that was cut off.
+func TestColdSessionKnowsItsPast(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		var found string
+		tool, err := tools.Func("files", "", func(c tools.Context, _ struct{}) (string, error) {
+			if found == "" {
+				_, err := c.SaveFile("made.txt", "text/plain", []byte("made"))
+				return "saved", err
+			}
+			made, err := c.ReadFile("made.txt")
+			if err != nil {
+				return "", err
+			}
+			sent, err := c.ReadFile("sent.txt")
+			found = string(made) + " " + string(sent)
+			return found, err
+		})
+		require.NoError(t, err)
+		fails := false
+		a, err := llmagent.New("a", "", scripted.Func("a", func(req *llm.Request) scripted.Answer {
+			switch {
+			case fails:
+				return scripted.Reply(scripted.Fail(errors.New("down")))
+			case req.Messages[len(req.Messages)-1].Role == llm.RoleTool:
+				return scripted.Reply(scripted.Text("done"))
+			}
+			return scripted.Reply(scripted.CallID("c1", "files", "{}")) // as endpoints do that only count
+		}), llmagent.WithTools(tool))
+		require.NoError(t, err)
+		store := sessiontest.Memory(t, session.KeepSnapshots())
+		cold := func(content llm.Content) {
+			for _, err := range newRunner(t, a, store, runner.WithSnapshots(1)).Run(t.Context(), s1, llm.Message{Role: llm.RoleUser, Content: content}) {
+				if !fails {
+					require.NoError(t, err)
+				}
+			}
+		}
+		cold(llm.UserParts(llm.TextPart{Text: "Keep this."}, llm.Media{Kind: llm.MediaFile, MediaType: "text/plain", Name: "sent.txt", Data: []byte("sent")}).Content)
+		found = "nothing"
+		cold(llm.UserText("And?").Content)
+		require.Equal(t, "made sent", found)
+		ids := make(map[string]bool)
+		for e, err := range store.Load(t.Context(), s1, 0) {
+			require.NoError(t, err)
+			if e.Type() == event.TypeToolCall {
+				require.False(t, ids[e.ID], e.ID)
+				ids[e.ID] = true
+			}
+		}
+		require.Len(t, ids, 2)
+
+		long := strings.Repeat("long ", 20_000)
+		fails = true
+		cold(llm.UserText(long).Content)
+		r := newRunner(t, a, store, runner.WithSnapshots(map[bool]int{true: 1}[kept]))
+		require.NoError(t, r.Glance(t.Context(), s1, func(f *session.Fold) error {
+			require.Equal(t, long, f.Turn.User.Content.Text)
+			return nil
+		}))
+	}
+}
+
+// snapshotRows is how many events a cold turn may read: those since the last snapshot, which is due after 64 and comes at
+// the end of a turn, and the one that it is known by. None is read twice for a view.
+const snapshotRows = 64 + 8 + 1
+
+// marshaled is a request in the form of chat completions, by package json.
+func marshaled(t testing.TB, req *llm.Request) []byte {
+	type call struct {
+		ID       string            `json:"id"`
+		Type     string            `json:"type"`
+		Function map[string]string `json:"function"`
+	}
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+		Calls   []call `json:"tool_calls,omitempty"`
+		CallID  string `json:"tool_call_id,omitempty"`
+	}
+	list := make([]message, 0, len(req.Messages))
+	for _, m := range req.Messages {
+		out := message{Role: string(m.Role), Content: m.Text}
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case llm.ToolCall:
+				out.Calls = append(out.Calls, call{p.ID, "function", map[string]string{"name": p.Name, "arguments": p.Arguments}})
+			case llm.ToolResult:
+				out.CallID, out.Content = p.CallID, p.Output
+			}
+		}
+		list = append(list, out)
+	}
+	data, err := json.Marshal(map[string]any{"model": "m", "messages": list})
+	require.NoError(t, err)
+	return data
+}
+
+// BenchmarkColdTurn measures one turn of a new runner on a store that was just opened, the opening itself not among the
+// time. The session has just had a turn, as always when people talk from process to process.
+func BenchmarkColdTurn(b *testing.B) {
+	for _, kind := range []string{"sqlite", "postgres"} {
+		for _, of := range []struct {
+			name   string
+			policy view.Policy
+		}{{"last_turns", view.LastTurns(20)}, {"full", view.Full()}} {
+			for _, turns := range []int{10, 100, 1000, 4000, 12500} {
+				b.Run(fmt.Sprintf("%s/%s/turns=%d", kind, of.name, turns), func(b *testing.B) {
+					var last *llm.Request
+					root := clerk(b, of.policy, &last)
+					place := filepath.Join(b.TempDir(), "s.db")
+					if kind == "postgres" {
+						place = servers.Database(b)
+					}
+					open := func() session.Store {
+						var s session.Store
+						var err error
+						if kind == "postgres" {
+							s, err = postgres.Open(context.Background(), place)
+						} else {
+							s, err = sqlite.Open(place)
+						}
+						if err != nil {
+							b.Fatal(err)
+						}
+						return s
+					}
+					s := open()
+					stored(b, s, s1, past(b, root, turns))
+					turn(b, newRunner(b, root, s), s1)
+					if err := s.Close(); err != nil {
+						b.Fatal(err)
+					}
+					var took, bare, marshal, allocs, bytes float64
+					var request int
+					read := meteredStore{}
+					one := func(opts ...runner.Option) (time.Duration, uint64, uint64) {
+						counted := &meteredStore{Store: open()}
+						defer counted.Close()
+						r := newRunner(b, root, counted, opts...)
+						if _, err := counted.SharedState(context.Background(), s1); err != nil { // connects
+							b.Fatal(err)
+						}
+						var before, after runtime.MemStats
+						runtime.GC()
+						runtime.ReadMemStats(&before)
+						start := time.Now()
+						turn(b, r, s1)
+						d := time.Since(start)
+						runtime.ReadMemStats(&after)
+						read = *counted
+						return d, after.Mallocs - before.Mallocs, after.TotalAlloc - before.TotalAlloc
+					}
+					for b.Loop() {
+						d, n, size := one()
+						took, allocs, bytes = took+d.Seconds(), allocs+float64(n), bytes+float64(size)
+						start := time.Now()
+						request = len(marshaled(b, last))
+						marshal += time.Since(start).Seconds()
+					}
+					kib := float64(read.bytes) / 1024
+					rows := float64(read.events)
+					d, _, _ := one(runner.WithSnapshots(0))
+					bare = d.Seconds()
+					n := float64(b.N)
+					b.ReportMetric(took/n*1e3, "ms/turn")
+					b.ReportMetric(bare*1e3, "ms-without")
+					b.ReportMetric(allocs/n, "allocs/turn")
+					b.ReportMetric(bytes/n/1024, "KiB/turn")
+					b.ReportMetric(kib, "KiB-snapshots")
+					b.ReportMetric(rows, "events-read")
+					b.ReportMetric(float64(request)/1024, "KiB-request")
+					b.ReportMetric(took/marshal, "x-marshal")
+					b.ReportMetric(0, "ns/op")
+				})
+			}
+		}
+	}
+}

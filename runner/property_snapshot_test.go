@@ -1,0 +1,136 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// propertySnapshots are snapshots that nobody may trust: what is read may be there or not, of an earlier time, of
+// another session, cut off, or random bytes with a checksum that is right.
+type propertySnapshots struct {
+	session.Snapshots // nil: the store keeps none
+
+	mu      sync.Mutex
+	random  *rand.Rand // nil: what is read is what was stored
+	history map[snapshotOf][][]session.Snapshot
+	read    map[string]int // what was handed out, by what it was
+}
+
+type snapshotOf struct {
+	key  session.Key
+	name string
+}
+
+var errNoSnapshot = errors.New("the snapshot cannot be reached")
+
+// someSnapshots draws what the snapshots of a case are like.
+func (w *world) someSnapshots() *propertySnapshots {
+	s := &propertySnapshots{history: make(map[snapshotOf][][]session.Snapshot), read: make(map[string]int)}
+	switch kind := oneInFour.Draw(w.rt, "snapshots"); kind {
+	case 0:
+		return s
+	case 3:
+		s.random = rand.New(rand.NewPCG(rapid.Uint64().Draw(w.rt, "hostile"), 1))
+	}
+	s.Snapshots = session.SnapshotsOf(w.store.Store)
+	w.opts = append(w.opts, runner.WithSnapshots(rapid.SampledFrom([]int{1, 1, 5, 20}).Draw(w.rt, "every")))
+	return s
+}
+
+// Unwrap implements what session.SnapshotsOf looks for.
+func (s *propertyStore) Unwrap() session.Store {
+	if s.snapshots == nil || s.snapshots.Snapshots == nil {
+		return nil
+	}
+	return withSnapshots{s.Store, s}
+}
+
+type withSnapshots struct {
+	session.Store
+	s *propertyStore
+}
+
+func (w withSnapshots) PutSnapshots(ctx context.Context, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
+	w.s.mu.Lock()
+	dead := w.s.died
+	w.s.mu.Unlock()
+	s := w.s.snapshots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if dead || s.random != nil && s.random.IntN(8) == 0 {
+		return errStoreDied
+	}
+	if s.random != nil && s.random.IntN(8) == 0 {
+		return nil // a crash of the system takes it away
+	}
+	for _, p := range parts { // which must be one that can be kept
+		before, err := s.Snapshots.Snapshots(ctx, key, p.Name)
+		if err != nil {
+			return err
+		}
+		of := snapshotOf{key, p.Name}
+		s.history[of] = append(s.history[of], before)
+	}
+	return s.PutTo(ctx, key, lease, parts)
+}
+
+func (s *propertySnapshots) PutTo(ctx context.Context, key session.Key, lease session.Lease, parts []session.Snapshot) error {
+	return s.Snapshots.PutSnapshots(ctx, key, lease, parts...)
+}
+
+func (w withSnapshots) Snapshots(ctx context.Context, key session.Key, name string) ([]session.Snapshot, error) {
+	s := w.s.snapshots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := s.Snapshots.Snapshots(ctx, key, name)
+	if err != nil || len(found) == 0 {
+		return found, err
+	}
+	if s.random == nil {
+		s.read["a snapshot read"]++
+		return found, nil
+	}
+	n := s.random.IntN(len(found))
+	switch s.random.IntN(8) {
+	case 0:
+		return nil, nil
+	case 1:
+		return nil, errNoSnapshot
+	case 2:
+		if before := s.history[snapshotOf{key, name}]; len(before) > 0 {
+			s.read["a stale snapshot read"]++
+			return before[s.random.IntN(len(before))], nil
+		}
+	case 3:
+		for of, other := range s.history {
+			if of != (snapshotOf{key, name}) && len(other[len(other)-1]) > 0 {
+				s.read["a foreign snapshot read"]++
+				return other[len(other)-1], nil
+			}
+		}
+	case 4:
+		s.read["a truncated snapshot read"]++
+		found[n].Data = found[n].Data[:s.random.IntN(len(found[n].Data))]
+	case 5:
+		s.read["a hostile snapshot read"]++
+		found[n] = runner.Resealed(key, found[n], func(data string) string {
+			hostile := []byte(data[:s.random.IntN(1+len(data)/2)])
+			for range 64 + s.random.IntN(200) {
+				hostile = append(hostile, byte(s.random.Uint32()>>s.random.IntN(32)))
+			}
+			return string(hostile)
+		})
+	case 6:
+		s.read["a snapshot with a hole read"]++
+		found = slices.Delete(found, n, n+1)
+	}
+	return found, nil
+}
