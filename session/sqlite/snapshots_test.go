@@ -24,7 +24,7 @@ func TestSnapshotsOfDeletedSessions(t *testing.T) {
 		require.Equal(t, "1", scalar(t, raw(t, path), "SELECT count(*) FROM snapshot"))
 		if old {
 			raw(t, path, `UPDATE session SET app = NULL, user = NULL, id = NULL, seq = 0, created = NULL, updated = NULL,
-				lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE id = 's'`, "DELETE FROM event WHERE seq > 2")
+				lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE id = 's'`, "DELETE FROM log WHERE seq > 2")
 		} else {
 			require.NoError(t, s.Delete(t.Context(), key))
 		}
