@@ -116,11 +116,12 @@ func (f *fields) event(data []byte) *Event {
 func (f *fields) unknown(typ span) *Unknown {
 	u := new(Unknown)
 	f.putName(&u.Type, typ)
-	if f.odd {
+	rest := f.data[f.at:]
+	more := len(rest) > 1 && rest[0] == ',' && rest[1] == '"'
+	if f.must(more || string(rest) == "}"); f.odd {
 		return u
 	}
-	rest := f.data[f.at:]
-	if len(rest) > 1 && rest[0] == ',' && rest[1] == '"' { // another comma stays, and is refused
+	if more {
 		rest = rest[1:]
 	}
 	u.Raw = append(append(make([]byte, 0, len(rest)+1), '{'), rest...)

@@ -86,6 +86,7 @@ func FuzzPlain(f *testing.F) {
 		`{"type":"text","time":"2023-12-31T23:59:60Z"}`, `{"type":"text","time":"2023-12-31T23:59:59,5Z"}`, `{"type":"text","time":"2023-12-31T23:59:59.1234567891Z"}`, `{"type":"text","time":"0001-01-01T00:00:00Z"}`,
 		`{"type":"text","time":"2023-12-30T10:00:60Z"}`, `{"type":"text","time":"2023-12-30T10:60:00Z"}`, `{"type":"text","time":"2023-13-30T10:00:00Z"}`, `{"type":"text","time":"2023-12-30T10:00:00.Z"}`,
 		`{"type":"error","code":"a","message":"b","retryable":}`, `{"type":"text","partial":}`, `{"type":"text","attempt":}`, `{"seq":,"type":"text"}`, `{"type":"text","content":}`,
+		`{"type":"x""a":1}`, `{"type":"x"}"a":1}`, `{"type":"x","a":1"b":2}`, `{"type":"text""content":"a"}`,
 		`{"type":"x","a":["b""c"]}`, `{"type":"x","a":{"b":1"c":2}}`, `{"type":"x","a":[1,]}`, `{"type":"x","a":[,1]}`, "{\"type\":\"x\",\"a\":\"12345678\x1f\"}", "{\"type\":\"text\",\"content\":\"\x01\"}",
 		`{"type":"user","content":["a"]}`, `{"type":"user","content":null,"metadata":null}`, `{"type":"user","content":"a","metadata":{"a":-0,"b":1e3,"c":123456789012345,"a":{}}}`,
 		`{"type":"state","delta":{"a":[],"b":{},"c":[[],[null,true,false,"\n"]],"a":1}}`, `{"type":"state","delta":[1]}`, `{"type":"state","delta":{"a":9007199254740993}}`,
