@@ -308,3 +308,47 @@ func BenchmarkColdTurn(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkWarmTurnWithSnapshots measures what storing snapshots adds to the turns of a warm session in a file, on average: two
+// sessions of 1,000 turns, in one with snapshots and in one without, turn by turn.
+func BenchmarkWarmTurnWithSnapshots(b *testing.B) {
+	for _, of := range []struct {
+		name   string
+		policy view.Policy
+	}{{"last_turns", view.LastTurns(20)}, {"full", view.Full()}} {
+		b.Run(of.name, func(b *testing.B) {
+			var last *llm.Request
+			root := clerk(b, of.policy, &last)
+			file, err := sqlite.Open(filepath.Join(b.TempDir(), "s.db"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer file.Close()
+			keys, all := [2]session.Key{session.ID("with"), session.ID("without")}, past(b, root, 1000)
+			runners := [2]*runner.Runner{newRunner(b, root, file), newRunner(b, root, file, runner.WithSnapshots(0))}
+			for i, r := range runners {
+				stored(b, file, keys[i], all)
+				turn(b, r, keys[i])
+			}
+			var took, allocs, bytes [2]float64
+			var before, after runtime.MemStats
+			for b.Loop() {
+				for i, r := range runners {
+					runtime.ReadMemStats(&before)
+					start := time.Now()
+					turn(b, r, keys[i])
+					took[i] += time.Since(start).Seconds()
+					runtime.ReadMemStats(&after)
+					allocs[i], bytes[i] = allocs[i]+float64(after.Mallocs-before.Mallocs), bytes[i]+float64(after.TotalAlloc-before.TotalAlloc)
+				}
+			}
+			n := float64(b.N)
+			for i, name := range []string{"-with", "-without"} {
+				b.ReportMetric(took[i]/n*1e6, "us"+name)
+				b.ReportMetric(allocs[i]/n, "allocs"+name)
+				b.ReportMetric(bytes[i]/n/1024, "KiB"+name)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

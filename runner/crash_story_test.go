@@ -81,7 +81,7 @@ func (s *crashStory) play(dir string, o *odometer) error {
 		return err
 	}
 	defer store.Close()
-	opts := []runner.Option{runner.WithWait(20 * time.Second), runner.WithInterceptors(s.interceptors...)}
+	opts := []runner.Option{runner.WithWait(20 * time.Second), runner.WithInterceptors(s.interceptors...), runner.WithSnapshots(1)}
 	if s.streaming {
 		opts = append(opts, runner.WithStreaming())
 	}
@@ -215,6 +215,17 @@ func (s watchedStore) PutBlob(ctx context.Context, key session.Key, lease sessio
 	digest, err := s.Store.PutBlob(ctx, key, lease, data)
 	s.odometer.pass(onWritten)
 	return digest, err
+}
+
+func (s watchedStore) PutSnapshots(ctx context.Context, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
+	s.odometer.pass(onWrite)
+	err := session.SnapshotsOf(s.Store).PutSnapshots(ctx, key, lease, parts...)
+	s.odometer.pass(onWritten)
+	return err
+}
+
+func (s watchedStore) Snapshots(ctx context.Context, key session.Key, name string) ([]session.Snapshot, error) {
+	return session.SnapshotsOf(s.Store).Snapshots(ctx, key, name)
 }
 
 func (s watchedStore) Release(ctx context.Context, key session.Key, lease session.Lease) error {

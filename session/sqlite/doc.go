@@ -28,6 +28,9 @@
 // loses nothing. One case is not covered: a writer restored from a snapshot of
 // its memory, with a file that is older than the snapshot.
 //
+// Snapshots are written the same way: one that was lost costs time, since it follows from the
+// log.
+//
 // # Forks
 //
 // A fork is a row that names the session whose own log holds the last event that
