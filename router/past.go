@@ -12,6 +12,7 @@ import (
 // grow with the log.
 type past struct {
 	name   string // the router's, which in a graph is that of its node
+	of     *Router
 	seq    int64
 	turn   string
 	active string   // the target of the last committed transfer
@@ -39,7 +40,7 @@ type pastKey struct{ router, scope string }
 func (r *Router) past(ctx context.Context, inv *agent.Invocation) (*past, error) {
 	s := inv.Session()
 	name := inv.Agent().Name()
-	p := s.Memo(pastKey{name, inv.Scope()}, func() any { return &past{name: name} }).(*past)
+	p := s.Memo(pastKey{name, inv.Scope()}, func() any { return &past{name: name, of: r} }).(*past)
 	for e, err := range s.Events(ctx, p.seq) {
 		if err != nil {
 			return nil, err

@@ -1,0 +1,86 @@
+package router
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agentarbor/arbor/internal/pack"
+)
+
+// pastForm is the version of the bytes of a past. Whoever changes what it keeps of a log changes it.
+const pastForm = 1
+
+// Seq is the position up to which the log was read.
+func (p *past) Seq() int64 { return p.seq }
+
+// SnapshotName is the name under which the runner stores a past beside the log.
+func (p *past) SnapshotName() string {
+	if name := "router " + strconv.QuoteToASCII(p.name); len(name) <= 255 {
+		return name
+	}
+	return ""
+}
+
+// Snapshot returns all of the past: it is small.
+func (p *past) Snapshot(bool) (part int64, data []byte, err error) {
+	b := pack.Text(pack.Int(nil, pastForm), p.of.namesBelow())
+	b = pack.Bool(pack.Int(b, p.seq), p.asked)
+	b = pack.Text(pack.Text(pack.Text(b, p.turn), p.active), p.before)
+	b = pack.Int(b, len(p.gone))
+	for _, name := range p.gone {
+		b = pack.Text(b, name)
+	}
+	b = pack.Int(b, len(p.asking))
+	for _, a := range p.asking {
+		b = pack.Bool(pack.Text(b, a.agent), a.task)
+	}
+	b = pack.Int(b, len(p.moods))
+	for _, m := range p.moods {
+		b = pack.Int(pack.Text(b, m.turn), len(m.values))
+		for _, label := range slices.Sorted(maps.Keys(m.values)) {
+			b = pack.Text(pack.Text(b, label), strconv.FormatFloat(m.values[label], 'g', -1, 64))
+		}
+	}
+	return 0, b, nil
+}
+
+// Restore makes the past what was stored, unless that is of a router with other agents below it.
+func (p *past) Restore(parts []string) bool {
+	if len(parts) != 1 {
+		return false
+	}
+	r := pack.NewReader(parts[0])
+	if r.Int() != pastForm || r.Text() != p.of.namesBelow() {
+		return false
+	}
+	old := past{name: p.name, of: p.of, seq: r.Position(), asked: r.Bool(), turn: r.Text(), active: r.Text(), before: r.Text()}
+	for range r.Items() {
+		old.gone = append(old.gone, r.Text())
+	}
+	for range r.Items() {
+		old.asking = append(old.asking, asks{r.Text(), r.Bool()})
+	}
+	for range r.Items() {
+		m := mood{turn: r.Text(), values: make(map[string]float64)}
+		for range r.Items() {
+			label := r.Text()
+			value, err := strconv.ParseFloat(r.Text(), 64)
+			if m.values[label] = value; err != nil {
+				r.Fail()
+			}
+		}
+		old.moods = append(old.moods, m)
+	}
+	if r.Done() != nil || len(old.moods) > maxTurns {
+		return false
+	}
+	*p = old
+	return true
+}
+
+// namesBelow are the names of all agents below the router, whose words it looks for.
+func (r *Router) namesBelow() string {
+	return strings.Join(slices.Sorted(maps.Keys(r.index)), "\x00")
+}
