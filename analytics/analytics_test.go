@@ -250,8 +250,8 @@ func TestSteps(t *testing.T) {
 		}
 		require.NoError(t, err)
 	})
-	require.Equal(t, "entered front|exited specialist front|entered front resumed|routed front→a|exited specialist front|entered front resumed|"+
-		"started a|completed a transfer|exited specialist front/a|entered front resumed|started a|completed a stop|exited specialist front/a/deep",
+	require.Equal(t, "entered front|exited specialist front|entered front resumed|routed front→a|started a|completed a |exited specialist front/a|"+
+		"entered front resumed|started a|completed a |exited specialist front/a/deep|entered front resumed|started a|completed a stop|exited specialist front/a/deep",
 		strings.Join(graphs(types(all)), "|"))
 }
 

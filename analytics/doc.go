@@ -23,8 +23,8 @@
 //     are in no graph. If no person can be had and an agent goes on, it is still the same graph.
 //   - A specialist that waits, for an approval or because it asks something, has completed with the finish reason
 //     input_required. What is resumed later, in whatever process, is a graph of its own with the same turn id, marked
-//     as resumed and without a decision. So is each step of runner.Advance. The specialist is then the agent right
-//     below its innermost router.
+//     as resumed and without a decision. So is each step of runner.Advance, at whose end a specialist that goes on in the next one
+//     has completed without a finish reason. The specialist is then the agent right below its innermost router.
 //   - An agent that a tool or a workflow runs has a conversation of its own, a scope. A router in it is another graph,
 //     whose events name the scope. The tree of the runner does not have it: it is entered with its first decision, and
 //     what is resumed behind that is not told.

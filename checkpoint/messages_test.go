@@ -139,7 +139,7 @@ func TestImport(t *testing.T) {
 	preview, err := d.runner.Preview(ctx, fork, "support")
 	require.NoError(t, err)
 	require.NoError(t, view.Check(preview.Request))
-	require.Len(t, d.history(fork), 17)
+	require.Len(t, d.history(fork), 15)
 }
 
 // TestImportedCalls: a session made from messages asks its models the same wherever

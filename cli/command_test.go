@@ -45,7 +45,7 @@ func TestBadInput(t *testing.T) {
 		"database is a folder":   {args: []string{"run", desk, "hi", "--db", "testdata"}, say: "cannot be opened"},
 		"database is no such":    {args: []string{"run", desk, "hi", "--db", "testdata/desk/billing.md"}, say: "billing.md"},
 		"tree format":            {args: []string{"tree", desk, "--format", "png"}, say: "text, mermaid, dot and json are possible"},
-		"export format":          {args: []string{"sessions", "export", "x", "--format", "png"}, say: "jsonl, md, html and openai are possible"},
+		"export format":          {args: []string{"sessions", "export", "x", "--format", "png"}, say: "jsonl, md, html, openai and case are possible"},
 		"resume what":            {args: []string{"resume", desk}, say: "--session is missing"},
 		"resume nothing":         {args: []string{"resume", desk, "--session", "nobody"}, say: `there is no session "nobody"`},
 		"show what":              {args: []string{"sessions", "show"}, say: "ID is missing"},

@@ -63,7 +63,7 @@ func TestReplayWith(t *testing.T) {
 		"instructions": {with: planted(t, "billing.md", "You handle", "You do"), old: true, out: []string{
 			"turn 1, position 9: billing is asked something else\nroute then: support → billing\nroute now:  support → billing → …\n",
 			"  - You handle charges, invoices and refunds.\n  + You do charges, invoices and refunds.\n", "played: 1 turn, 2 requests"}},
-		"model": {with: planted(t, "billing.md", "name: billing", "name: billing\nmodel: other"), old: true, out: []string{"position 9", "model\n  - \n  + other\n"}},
+		"model": {with: planted(t, "billing.md", "name: billing", "name: billing\nmodel: other"), old: true, out: []string{"position 9", "model\n  -\n  + other\n"}},
 		"gone":  {with: gone, out: []string{`position 5: the call of transfer_to_agent gives there is no agent "billing"`, "route now:  support → …"}},
 	} {
 		t.Run(name, func(t *testing.T) {

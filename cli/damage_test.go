@@ -29,7 +29,7 @@ func TestDamagedSession(t *testing.T) {
 		var sound string
 		require.NoError(t, db.QueryRow("SELECT json FROM event WHERE seq = ?"+row, seq).Scan(&sound))
 		for i, damaged := range []string{strings.TrimSuffix(sound, "}") + `,"more":` + deep + "}", sound[:len(sound)/2]} {
-			_, err := db.Exec("UPDATE event SET json = ? WHERE seq = ?"+row, damaged, seq)
+			_, err := db.Exec("UPDATE log SET line = ? WHERE seq = ?"+row, damaged, seq)
 			require.NoError(t, err)
 			require.Contains(t, s.sessions(t, "history", "story").out, fmt.Sprintf(" %d cannot be read: ", seq))
 			if kind := kindOf.FindString(sound); i > 0 || tried[kind] {
@@ -57,7 +57,7 @@ func TestDamagedSession(t *testing.T) {
 			got := s.run(t, "run", desk, "again", "--session", fork, "--db", s.db)
 			require.Equal(t, 0, got.status, got.err)
 		}
-		_, err = db.Exec("UPDATE event SET json = ? WHERE seq = ?"+row, sound, seq)
+		_, err = db.Exec("UPDATE log SET line = ? WHERE seq = ?"+row, sound, seq)
 		require.NoError(t, err)
 	}
 }

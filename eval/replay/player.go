@@ -80,9 +80,10 @@ func newPlayer(l *Log, c *config) *player {
 		here: make(map[string]string), places: make(map[int64]int64), given: make(map[string]int), askedOf: make(map[string]bool)}
 }
 
-// kept is the store of a replay: in memory, and looked into.
+// kept is the store of a replay: in memory, and looked into. It is no more than a store must be, so that nothing is
+// appended past it.
 type kept struct {
-	*session.Memory
+	session.Store
 	p *player
 }
 
@@ -95,12 +96,12 @@ func (s *kept) Append(ctx context.Context, key session.Key, seq int64, lease ses
 	if err := s.p.match(events); err != nil {
 		return err
 	}
-	return s.Memory.Append(ctx, key, seq, lease, events...)
+	return s.Store.Append(ctx, key, seq, lease, events...)
 }
 
 // Blob has the files of the session that is replayed, too.
 func (s *kept) Blob(ctx context.Context, key session.Key, digest string) ([]byte, error) {
-	data, err := s.Memory.Blob(ctx, key, digest)
+	data, err := s.Store.Blob(ctx, key, digest)
 	if err != nil {
 		return s.p.bytes(ctx, digest)
 	}
