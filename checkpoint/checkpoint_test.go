@@ -466,7 +466,7 @@ func TestDiff(t *testing.T) {
 			diff, err = d.past.Diff(ctx, keys[0], keys[1])
 			require.NoError(t, err)
 			require.EqualValues(t, 12, diff.Common)
-			require.Equal(t, 9, len(diff.A.Events)+len(diff.B.Events))
+			require.Equal(t, 8, len(diff.A.Events)+len(diff.B.Events))
 		}
 		empty := session.ID("empty")
 		require.NoError(t, d.past.Fork(ctx, s1, 0, empty))

@@ -140,8 +140,8 @@ func (s *store) Append(ctx context.Context, key session.Key, seq int64, lease se
 	return s.Store.Append(ctx, key, seq, lease, events...)
 }
 
-// What an instrumented store does for a run nests below that run, and the rest
-// below the turn.
+// What an instrumented store does for a run nests below that run, with the start of the next one that is
+// stored in the same write, and the rest below the turn.
 func TestTheStoresContext(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(to("billing"))).Add("billing", scripted.Reply(scripted.Text("I see.")))
 	root := newAgent(t, s, "support", llmagent.WithSubAgents(newAgent(t, s, "billing")))
@@ -154,8 +154,9 @@ func TestTheStoresContext(t *testing.T) {
 	_, err = b.say(context.Background(), session.ID("s1"))
 	require.NoError(t, err)
 	turn := b.one("invoke_workflow support").SpanContext()
-	require.Equal(t, map[string]trace.SpanContext{"harness_start support": turn, "harness_start billing": turn,
-		"harness_end support": b.one("invoke_agent support").SpanContext(), "harness_end billing": b.one("invoke_agent billing").SpanContext()}, noted.starts)
+	support := b.one("invoke_agent support").SpanContext()
+	require.Equal(t, map[string]trace.SpanContext{"harness_start support": turn, "harness_start billing": support,
+		"harness_end support": support, "harness_end billing": b.one("invoke_agent billing").SpanContext()}, noted.starts)
 }
 
 // A turn begins with the end of the one before it, if that was cut off; this

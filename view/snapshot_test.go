@@ -338,9 +338,9 @@ func TestSnapshotsHaveEverything(t *testing.T) {
 		}
 		return strings.TrimSpace(names)
 	}
-	require.Equal(t, "agent node scope policy showReason applies failed seq shown {msgs marks (seq tokens turn) turns generation count tokens few} "+
+	require.Equal(t, "agent node scope policy showReason applies failed seq shown {msgs marks (seq tokens turn) turns generation count tokens seen files few} "+
 		"open {agent text reasoning sealed show calls (Call {ID Name RunID Seq Input Asked Answer Answers Answered relay input} result isError settled hidden wire files) last} "+
 		"acted run {Handed Refused Limited Answered Decided Empty Misfit Failures (Name Input Error Answers last)} handed asks asked "+
-		"use {reported counted} dropped {upTo summary at tries} said {last (Said By)} entered outside kept {generation parts (first size) end}",
+		"use {reported counted} dropped {upTo summary at tries} said {last (Said By) one} entered outside kept {generation parts (first size) end}",
 		fields(reflect.TypeFor[view.View]()))
 }
