@@ -46,6 +46,10 @@ func (s *meteredStore) Load(ctx context.Context, key session.Key, after int64) i
 	}
 }
 
+func (s *meteredStore) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+	return s.Store.(session.Releaser).AppendRelease(ctx, key, seq, lease, events...)
+}
+
 func (s *meteredStore) PutSnapshots(ctx context.Context, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
 	return session.SnapshotsOf(s.Store).PutSnapshots(ctx, key, lease, parts...)
 }

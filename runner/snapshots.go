@@ -67,6 +67,24 @@ func (w *warm) due(every int) bool {
 	return false
 }
 
+// dueAfter reports whether anything may be to be stored once a number of events has come.
+func (w *warm) dueAfter(events, every int) bool {
+	seq := w.fold.Seq + int64(events)
+	due := w.kept.due(seq, every)
+	for i := range w.memos {
+		s, ok := w.memos[i].value.(snapshotted)
+		if !ok {
+			continue
+		}
+		at := s.Seq()
+		if w.memos[i].used { // it will get these events
+			at = seq
+		}
+		due = due || w.memos[i].kept.due(at, every)
+	}
+	return due && seq >= int64(every)
+}
+
 // place is an event by which a log is known.
 type place struct {
 	seq int64

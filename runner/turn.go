@@ -403,10 +403,11 @@ func (t *turn) appendBy(ctx context.Context, store appendFunc, events []*event.E
 
 // conclude stores the last events of a turn, of which there are some, and gives the lease back, in one write if the
 // store can. The warm session is back in the cache before anybody else of this process looks
-// for it there, and before the consumer gets the events, who may begin the next turn then.
+// for it there, and before the consumer gets the events, who may begin the next turn then. Where
+// snapshots are to be stored the lease is kept for them.
 func (t *turn) conclude(ctx context.Context, events []*event.Event) error {
 	c, key := t.r.cache, t.w.key
-	if t.r.releaser == nil || c.enter(ctx, key) != nil {
+	if t.r.releaser == nil || t.r.snapshots != nil && t.w.dueAfter(len(events), t.r.every) || c.enter(ctx, key) != nil {
 		return t.append(ctx, events)
 	}
 	defer c.leave(key)
