@@ -95,10 +95,10 @@ func (m Max) compare(used *TurnOutcome) (d differences) {
 
 // patternOf returns the regular expression of a text between slashes, nil of another text.
 func patternOf(text string) (*regexp.Regexp, error) {
-	inner, ok := strings.CutPrefix(text, "/")
-	if inner, ok = strings.CutSuffix(inner, "/"); !ok || len(text) < 2 || text[0] != '/' {
+	if len(text) < 2 || text[0] != '/' || text[len(text)-1] != '/' {
 		return nil, nil
 	}
+	inner := text[1 : len(text)-1]
 	if inner == "" {
 		return nil, fmt.Errorf("%q is an empty regular expression", text)
 	}

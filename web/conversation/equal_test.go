@@ -4,7 +4,6 @@
 package conversation_test
 
 import (
-	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -110,11 +109,4 @@ type request struct {
 	Events []string `json:"events"`
 	Graph  string   `json:"graph"`
 	Views  []view   `json:"views,omitempty"`
-}
-
-func marshal(t *testing.T, v any) []byte {
-	t.Helper()
-	raw, err := json.Marshal(v)
-	require.NoError(t, err)
-	return raw
 }
