@@ -1,0 +1,28 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/session"
+)
+
+// TestSnapshotsOfDeletedSessions: what a session's snapshots say goes with its name, also if forks keep
+// its row.
+func TestSnapshotsOfDeletedSessions(t *testing.T) {
+	url := servers.Database(t)
+	s := open(t, url)
+	key := session.ID("s")
+	lease := acquire(t, s, key)
+	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 3)...))
+	require.NoError(t, s.PutSnapshots(t.Context(), key, lease, session.Snapshot{Name: "x", Seq: 3, Data: "secret"}))
+	require.NoError(t, s.Release(t.Context(), key, lease))
+	require.NoError(t, s.Fork(t.Context(), key, 2, session.ID("fork")))
+	require.Equal(t, "1", run(t, url, "SELECT count(*) FROM arbor.snapshot"))
+	require.Equal(t, "on", run(t, url, "SELECT current_setting('synchronous_commit')"))
+	require.NoError(t, s.Delete(t.Context(), key))
+	require.Equal(t, "0", run(t, url, "SELECT count(*) FROM arbor.snapshot"))
+	require.Len(t, load(t, s, session.ID("fork")), 2)
+}
