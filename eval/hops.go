@@ -28,7 +28,7 @@ type Hops struct {
 // Hops returns what the turns came to.
 func (r *Results) Hops() Hops {
 	h := Hops{ByRight: map[string][2]int{}, Chosen: map[string]int{}}
-	var first, messages, talks, changed tally
+	var first, messages, talks, changed share
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
 		var before []string
@@ -67,7 +67,7 @@ func (r *Results) Hops() Hops {
 			before = right
 		}
 	}
-	h.First, h.Messages, h.Talks, h.Changed = first.share(), messages.share(), talks.share(), changed.share()
+	h.First, h.Messages, h.Talks, h.Changed = first.interval(), messages.interval(), talks.interval(), changed.interval()
 	return h
 }
 
@@ -107,14 +107,3 @@ func (t *TurnOutcome) Leaked() bool {
 		"transfer_to_", "agent_name", "tool_call", "<tool", `"arguments"`, `"parameters"`, `{"name"`, `{"function"`,
 	}, func(part string) bool { return strings.Contains(text, part) })
 }
-
-// tally counts what is right.
-type tally struct{ right, of int }
-
-func (t *tally) count(ok bool) {
-	if t.of++; ok {
-		t.right++
-	}
-}
-
-func (t *tally) share() Interval { return Wilson(t.right, t.of) }

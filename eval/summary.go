@@ -76,7 +76,7 @@ func (r *Results) Summary() Summary {
 	for _, d := range decisions {
 		decided.count(d.Expected == d.Chosen)
 	}
-	s.Passed, s.Paths, s.Answers, s.Decisions = Wilson(passed.right, passed.of), Wilson(paths.right, paths.of), Wilson(answers.right, answers.of), Wilson(decided.right, decided.of)
+	s.Passed, s.Paths, s.Answers, s.Decisions = passed.interval(), paths.interval(), answers.interval(), decided.interval()
 	s.Unsteady, s.Edges = r.unsteady(), matrices(decisions)
 	s.Transfers, s.ModelCalls, s.Usage = used.Transfers, used.ModelCalls, used.Usage
 	s.P50, s.P95 = percentile(took, 50), percentile(took, 95)
@@ -94,6 +94,8 @@ func (s *share) count(right bool) {
 		s.right++
 	}
 }
+
+func (s *share) interval() Interval { return Wilson(s.right, s.of) }
 
 // count counts differences, and returns of which kinds there are.
 func (s *Summary) count(differences []Difference) map[string]bool {

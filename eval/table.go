@@ -136,7 +136,7 @@ func (c *column) byTag() string {
 }
 
 func (c *column) judged() Interval {
-	var t tally
+	var t share
 	for i := range c.Outcomes {
 		for j := range c.Outcomes[i].Turns {
 			if v := c.Outcomes[i].Turns[j].Verdict; v != nil {
@@ -144,7 +144,7 @@ func (c *column) judged() Interval {
 			}
 		}
 	}
-	return t.share()
+	return t.interval()
 }
 
 func (c *column) errors() string {

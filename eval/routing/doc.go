@@ -6,5 +6,5 @@
 // decision in a session's log, and [Explain] adds what the agent's model was shown for it: the targets,
 // the request, and what each description shares with the user's words.
 //
-// It imports runner and what is below it, and internal/asked. It changes no tree and stores nothing.
+// It imports eval, runner and what is below it, and internal/asked. It changes no tree and stores nothing.
 package routing

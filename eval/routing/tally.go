@@ -1,9 +1,9 @@
 package routing
 
 import (
-	"math"
 	"slices"
 
+	"github.com/agentarbor/arbor/eval"
 	"github.com/agentarbor/arbor/internal/asked"
 	"github.com/agentarbor/arbor/internal/choice"
 )
@@ -59,8 +59,8 @@ func (w *Why) Tally(s *asked.Samples) (choices []Choice) {
 		if times[name] == 0 {
 			continue
 		}
-		c := Choice{Name: name, Times: times[name]}
-		c.Low, c.High = wilson(times[name], of)
+		share := eval.Wilson(times[name], of)
+		c := Choice{Name: name, Times: times[name], Low: share.Low, High: share.High}
 		if n := known[name]; n > 0 {
 			mean := sure[name] / float64(n)
 			c.Confidence = &mean
@@ -69,12 +69,4 @@ func (w *Why) Tally(s *asked.Samples) (choices []Choice) {
 		delete(times, name)
 	}
 	return choices
-}
-
-// wilson returns the score interval after Wilson of a share, with a confidence of 95 %.
-func wilson(times, of int) (low, high float64) {
-	const z = 1.959963984540054
-	n, p := float64(of), float64(times)/float64(of)
-	middle, half := p+z*z/(2*n), z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
-	return max(0, (middle-half)/(1+z*z/n)), min(1, (middle+half)/(1+z*z/n))
 }

@@ -293,13 +293,6 @@ func TestTally(t *testing.T) {
 	require.InDelta(t, 0.75, *got[0].Confidence, 1e-9)
 	require.Nil(t, got[1].Confidence)
 	require.Empty(t, w.Tally(&asked.Samples{}))
-
-	low, high := wilson(10, 10)
-	require.InDelta(t, 0.7225, low, 0.0001)
-	require.Equal(t, 1.0, high)
-	low, high = wilson(0, 10)
-	require.Zero(t, low)
-	require.InDelta(t, 0.2775, high, 0.0001)
 }
 
 func namesOfChoices(choices []Choice) (names []string) {
