@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
@@ -239,4 +241,22 @@ func FuzzEventCodec(f *testing.F) {
 		require.Equal(t, first.Seq, second.Seq)
 		require.True(t, first.Time.Equal(second.Time))
 	})
+}
+
+// TestEncodingOnlyReads: stored events are shared, so that writing one must change nothing in it, not even to what is
+// there already. The race detector sees it.
+func TestEncodingOnlyReads(t *testing.T) {
+	for _, data := range sessiontest.Payloads() {
+		e := &event.Event{Seq: 1, ID: "e", TurnID: "t", RunID: "r", Agent: "a", Path: "a", Attempt: 1, Data: data}
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				_, err := e.MarshalJSON()
+				assert.NoError(t, err)
+				_, err = e.Line()
+				assert.NoError(t, err)
+			})
+		}
+		both.Wait()
+	}
 }

@@ -269,7 +269,9 @@ func (f *fields) longIf(name string, v *int64) {
 
 func (f *fields) number(name string, v *int) {
 	n := int64(*v)
-	f.long(name, &n)
+	if f.long(name, &n); f.writing { // others may read the event
+		return
+	}
 	*v = int(n)
 	f.must(n == int64(*v))
 }
