@@ -19,7 +19,7 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-var longTurns = flag.Int("long.turns", 400, "turns of TestLongSession")
+var longTurns = flag.Int("long.turns", 200, "turns of TestLongSession")
 
 // TestLongSession is a bot that one conversation never leaves: each turn looks something up and answers. Its last
 // turns must cost what its first ones did: the same allocations, and no memory that grows.
