@@ -1920,8 +1920,8 @@ export interface components {
         other: string;
         /** @description The id of the handoff. */
         handoff: string;
-        /** @description `jsonl` is the events, one a line; `md` a document; `html` a page that needs nothing besides itself; `openai` the messages as chat completions write them. */
-        format: "jsonl" | "md" | "html" | "openai";
+        /** @description `jsonl` is the events, one a line; `md` a document; `html` a page that needs nothing besides itself; `openai` the messages as chat completions write them; `case` a case for `arbor eval`. */
+        format: "jsonl" | "md" | "html" | "openai" | "case";
         /** @description The ETag of what the caller has. */
         ifNoneMatch: string;
         /** @description The id of the session, escaped. */
@@ -3350,7 +3350,7 @@ export interface operations {
                 user?: components["parameters"]["user"];
                 /** @description A position of the log: what the session was there. */
                 at?: components["parameters"]["at"];
-                /** @description `jsonl` is the events, one a line; `md` a document; `html` a page that needs nothing besides itself; `openai` the messages as chat completions write them. */
+                /** @description `jsonl` is the events, one a line; `md` a document; `html` a page that needs nothing besides itself; `openai` the messages as chat completions write them; `case` a case for `arbor eval`. */
                 format?: components["parameters"]["format"];
             };
             header?: never;
