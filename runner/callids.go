@@ -47,8 +47,13 @@ func (c *callIDs) has(id string, read func() bool) bool {
 	if _, ok := c.fresh[h]; ok {
 		return true
 	}
-	if c.unread > 0 && !read() {
-		return true
+	if c.unread > 0 {
+		if !read() {
+			return true
+		}
+		if _, ok := c.fresh[h]; ok { // read from the log, for want of a snapshot
+			return true
+		}
 	}
 	for i := range c.runs {
 		if c.runs[i].has(h) {
