@@ -53,7 +53,8 @@ func newReader(p *preparer) *reader {
 				UNION ALL
 				SELECT s.key, s.parent_key, s.parent_seq, min(line.before, line.shared) FROM line CROSS JOIN session s ON s.key = line.parent)
 			SELECT data FROM line CROSS JOIN blob ON blob.session = line.key WHERE blob.digest = ? AND blob.seq < before LIMIT 1`),
-		snapshots: p.prepare(`SELECT o.part, o.seq, o.data FROM session s CROSS JOIN snapshot o ON o.session = s.key
+		// As text the driver copies the bytes once, and as a blob twice.
+		snapshots: p.prepare(`SELECT o.part, o.seq, CAST(o.data AS TEXT) FROM session s CROSS JOIN snapshot o ON o.session = s.key
 			WHERE s.app = ? AND s.user = ? AND s.id = ? AND o.name = ? ORDER BY o.part`),
 		// Without a range, for which SQLite would plan anew at each call.
 		info: p.prepare(infos + " AND s.app = ? AND s.user = ? AND s.id = ?"),
