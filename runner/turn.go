@@ -41,6 +41,7 @@ type turn struct {
 
 	released bool       // the lease was given back with what was stored last
 	tells    *TurnState // is told how the turn stands when it leaves the session
+	last     bool       // nobody tries the step again
 
 	saved    map[string]int64   // the sizes of files that agents of this turn have saved, by digest
 	passages map[string]passage // inner scopes that have a transfer under way
