@@ -2,9 +2,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -58,12 +58,10 @@ func (f *fleet) start() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.CommandContext(f.ctx, program, "serve", "--addr", "127.0.0.1:0", "--db", f.postgres, "--redis", f.redis)}
+	p := &process{cmd: exec.CommandContext(f.ctx, program, "serve", "--addr", "127.0.0.1:0", "--doors", "api", "--db", f.postgres, "--redis", f.redis)}
 	p.cmd.Env = append(os.Environ(), replicaVariable+"=1", "ARBOR_TOKEN="+f.token)
-	p.cmd.Stderr = os.Stderr
-	if os.Getenv("CLUSTER_QUIET") != "" {
-		p.cmd.Stderr = nil
-	}
+	var warned bytes.Buffer
+	p.cmd.Stderr = &warned
 	said, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -73,7 +71,8 @@ func (f *fleet) start() (*process, error) {
 	}
 	in := bufio.NewScanner(said)
 	if !in.Scan() {
-		return nil, errors.Join(errors.New("a replica ended at once"), p.cmd.Wait())
+		err := p.cmd.Wait()
+		return nil, fmt.Errorf("a replica ended at once: %w: %s", err, bytes.TrimSpace(warned.Bytes()))
 	}
 	at, err := url.Parse(in.Text())
 	if err != nil || at.Host == "" {

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -54,26 +53,16 @@ func tree(model llm.Model) (agent.Agent, error) {
 	return llmagent.New("desk", "You find out what people want.", model, llmagent.WithSubAgents(orders))
 }
 
-// slow is a model that takes its time for each word.
+// slow is a model that takes its time for each word, as most do.
 type slow struct{ llm.Model }
 
 func (s slow) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		for c, err := range s.Model.Generate(ctx, req) {
-			for word := range strings.SplitAfterSeq(c.Text, " ") {
-				if word == c.Text || err != nil {
-					break
-				}
-				if err := pause(ctx, 40*time.Millisecond); err != nil {
-					yield(llm.Chunk{}, err)
-					return
-				}
-				if !yield(llm.Chunk{Text: word}, nil) {
-					return
-				}
-				c.Text = strings.TrimPrefix(c.Text, word)
+			if c.Text != "" && err == nil {
+				err = pause(ctx, 60*time.Millisecond)
 			}
-			if !yield(c, err) {
+			if !yield(c, err) || err != nil {
 				return
 			}
 		}
