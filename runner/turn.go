@@ -74,7 +74,11 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 		if t.released {
 			return
 		}
-		if err := r.store.Release(context.WithoutCancel(ctx), key, lease); err != nil {
+		giveBack := r.store.Release
+		if errors.Is(context.Cause(ctx), session.ErrAbandoned) {
+			giveBack = r.store.Abandon
+		}
+		if err := giveBack(context.WithoutCancel(ctx), key, lease); err != nil {
 			r.logger.Warn("the lease could not be given back", "session", key.String(), "error", err)
 		}
 	}()
