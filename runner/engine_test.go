@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -259,9 +260,11 @@ func TestTakeOver(t *testing.T) {
 			break
 		}
 	}
-	events, err = collect(e.process().TakeOver(t.Context(), s1))
-	require.ErrorIs(t, err, runner.ErrLeft)
-	require.Empty(t, events)
+	for told := range 3 { // how it was left is told and noted once
+		events, err = collect(e.process().TakeOver(t.Context(), s1))
+		require.ErrorIs(t, err, runner.ErrLeft)
+		require.Len(t, events, max(0, 1-told))
+	}
 	r := e.process()
 	events, err = collect(r.Resume(t.Context(), s1))
 	require.NoError(t, err)
@@ -278,4 +281,27 @@ func TestTakeOver(t *testing.T) {
 	events, err = collect(r.TakeOver(t.Context(), s1))
 	require.NoError(t, err)
 	require.Empty(t, events, "it is over")
+}
+
+// TestAbandoned: a turn that is cut off for another process to go on with is found at once, and one that is stopped is not.
+func TestAbandoned(t *testing.T) {
+	for cause, want := range map[error]int{session.ErrAbandoned: 1, agent.ErrSuspended: 0} {
+		e := newEngine(t, pays)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var last error
+		for ev, err := range e.process().Run(ctx, s1, llm.UserText("Pay it.")) {
+			if last = err; err == nil && ev.Type() == event.TypeToolCall {
+				cancel(cause)
+			}
+		}
+		require.ErrorIs(t, last, cause)
+		left, err := e.store.Orphans(t.Context(), session.Page{})
+		require.NoError(t, err)
+		require.Len(t, left, want)
+		_, err = collect(e.process().TakeOver(t.Context(), s1))
+		require.NoError(t, err)
+		left, err = e.store.Orphans(t.Context(), session.Page{})
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
 }
