@@ -17,21 +17,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-const (
-	// mostTries is how often a step is begun: model errors that may go away, and workers that died.
-	mostTries = 10
-	// toBegin is how long a turn, or a decision, may take to be stored after its workflow has heard of it.
-	toBegin = 15 * time.Second
-	// grace is how long what is canceled may take to end.
-	grace = 2 * time.Second
-)
+// grace is how long what is canceled may take to end.
+const grace = 2 * time.Second
 
 // advance takes the next step of a turn, or several.
 func (e *Engine) advance(ctx context.Context, at place) (outcome, error) {
 	s := runner.Step{Turn: at.Turn, Seq: at.Seq}
 	taken, known := 0, at.Seq > 0
 	return e.try(ctx, func(ctx context.Context, n int) (out outcome, err error) {
-		if n > mostTries {
+		if n > e.tries {
 			return outcome{Code: codeLeft}, nil
 		}
 		if !known {
@@ -45,7 +39,7 @@ func (e *Engine) advance(ctx context.Context, at place) (outcome, error) {
 			}
 		}
 		if s.Attempt == 0 {
-			s.Attempt, s.Last = n+at.Tries, n == mostTries
+			s.Attempt, s.Last = n+at.Tries, n == e.tries
 			if n > 1 && at.Steps != 1 {
 				s.Seq = 0 // an earlier try may have got any further
 			}
@@ -65,7 +59,7 @@ func (e *Engine) advance(ctx context.Context, at place) (outcome, error) {
 
 // known waits until the log has what the workflow was told of before it was stored.
 func (e *Engine) known(ctx context.Context, at place) (outcome, bool, error) {
-	deadline := time.Now().Add(toBegin)
+	deadline := time.Now().Add(e.toBegin)
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
 		state, err := e.r.State(ctx, at.Key)
 		switch late := time.Now().After(deadline); {
@@ -189,7 +183,8 @@ func (e *Engine) try(ctx context.Context, do func(ctx context.Context, n int) (o
 		_ = activity.GetHeartbeatDetails(ctx, &idle) // without them all count
 	}
 	n := max(1, int(info.Attempt)-idle)
-	defer beat(ctx, info.HeartbeatTimeout/5, idle)()
+	quiet := beat(ctx, info.HeartbeatTimeout/5, idle)
+	defer quiet()
 	deadline := time.Now().Add(e.wait)
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		out, err := within(ctx, func() (outcome, error) { return do(ctx, n) })
@@ -216,6 +211,7 @@ func (e *Engine) try(ctx context.Context, do func(ctx context.Context, n int) (o
 			return outcome{}, temporal.NewApplicationErrorWithOptions("the step failed", code(err), o)
 		case time.Now().After(deadline):
 			e.logger.Warn("a step of a turn cannot be begun", "workflow", info.WorkflowExecution.ID, "error", err)
+			quiet() // or it says what it knew
 			activity.RecordHeartbeat(ctx, idle+1)
 			return outcome{}, temporal.NewApplicationErrorWithOptions("the step could not be begun", code(err), temporal.ApplicationErrorOptions{NextRetryDelay: time.Second})
 		}
@@ -238,13 +234,14 @@ func code(err error) string {
 	return cmp.Or(agent.ErrorCode(err), "error")
 }
 
-// beat says that the activity is alive until the returned function is called.
+// beat says that the activity is alive until the returned function is called, also while it is being canceled.
 func beat(ctx context.Context, interval time.Duration, idle int) (stop func()) {
-	ctx, end := context.WithCancel(ctx)
+	ctx = context.WithoutCancel(ctx)
+	beats, end := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for activity.RecordHeartbeat(ctx, idle); pause(ctx, interval) == nil; {
+		for pause(beats, interval) == nil { // a short step is heard of when it is done
 			activity.RecordHeartbeat(ctx, idle)
 		}
 	}()

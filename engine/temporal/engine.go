@@ -12,6 +12,7 @@ package temporal
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,6 +40,9 @@ type Engine struct {
 	wait   time.Duration
 	logger *slog.Logger
 	settings
+
+	tries   int           // a step is begun at most: by model errors that may go away, and workers that died
+	toBegin time.Duration // for a turn or a decision to be stored after its workflow has heard of it
 }
 
 var _ live.Backend = (*Engine)(nil)
@@ -84,7 +88,7 @@ func New(c client.Client, queue string, r *runner.Runner, opts ...Option) (*Engi
 	if c == nil || queue == "" || r == nil {
 		return nil, errors.New("temporal: the client or the runner is nil, or the task queue has no name")
 	}
-	e := &Engine{c: c, queue: queue, r: r, wait: time.Minute, logger: slog.New(slog.DiscardHandler),
+	e := &Engine{c: c, queue: queue, r: r, wait: time.Minute, logger: slog.New(slog.DiscardHandler), tries: 10, toBegin: 15 * time.Second,
 		settings: settings{Heartbeat: 5 * time.Second, Timeout: time.Hour, Steps: 1}}
 	for i, o := range opts {
 		if o == nil {
@@ -135,9 +139,13 @@ func (e *Engine) Worker(o worker.Options) worker.Worker {
 	return w
 }
 
-// workflowID names the workflows of a session. No two keys have the same.
+// workflowID names the workflows of a session. No two keys have the same. Temporal allows names of 1,000 bytes.
 func workflowID(key session.Key) string {
-	return strings.Join([]string{url.PathEscape(key.App), url.PathEscape(key.User), url.PathEscape(key.ID)}, "/")
+	id := strings.Join([]string{url.PathEscape(key.App), url.PathEscape(key.User), url.PathEscape(key.ID)}, "/")
+	if len(id) > 1000 {
+		return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(id)))
+	}
+	return id
 }
 
 func (e *Engine) options(key session.Key) client.StartWorkflowOptions {

@@ -177,4 +177,3 @@ func TestTurnsInARow(t *testing.T) {
 		require.Equal(t, event.FinishReasonStop, last(events))
 	}
 }
-

@@ -59,7 +59,7 @@ func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, op
 	switch {
 	case errors.Is(err, runner.ErrNotBegun):
 		_ = e.c.TerminateWorkflow(context.WithoutCancel(ctx), run.GetID(), run.GetRunID(), "the turn was not begun") // else it finds out itself
-	case err == nil && time.Since(started) > toBegin/2: // it may have waited for too long
+	case err == nil && time.Since(started) > e.toBegin/2: // it may have waited for too long
 		run, err = e.push(ctx, order{place: place{Key: key, Turn: state.Turn, Seq: state.Seq}, settings: e.settings}, look{})
 	}
 	return events, state, run, err
