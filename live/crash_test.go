@@ -61,7 +61,8 @@ func TestCrashChild(t *testing.T) { crashtest.Child(t, takesOver) }
 
 // takesOver is the way of turns that processes take over.
 var takesOver = crashtest.Way{
-	Name: "take-over",
+	Name:      "take-over",
+	TakesOver: true,
 	Store: func(ctx context.Context, at crashtest.Place) (session.Store, error) {
 		return postgres.Open(ctx, at.Address)
 	},

@@ -26,7 +26,10 @@ type Way struct {
 	Store func(ctx context.Context, at Place) (session.Store, error)
 	// Play makes the player of a process.
 	Play func(ctx context.Context, p *Process) (Player, error)
-	// Outage kills a server that processes of the way need, and starts it again. Nil: they need none.
+	// TakesOver says that the log tells of turns which were taken over, as [runner.Runner.TakeOver] has it do.
+	TakesOver bool
+	// Outage kills a server that processes of the way need, and starts it again. It runs in a goroutine of its own. Nil: they
+	// need none.
 	Outage func(t testing.TB)
 }
 
