@@ -134,7 +134,7 @@ func (c *campaign) fresh() {
 // place returns the place of a new session.
 func (c *campaign) place() Place {
 	c.n++
-	at := Place{Address: c.address, Dir: filepath.Join(c.base, strconv.Itoa(c.n)), Key: session.ID("s" + strconv.Itoa(c.n))}
+	at := Place{Address: c.address, Dir: filepath.Join(c.base, strconv.Itoa(c.n)), Key: session.Key{App: session.DefaultApp, User: c.story.Name, ID: "s" + strconv.Itoa(c.n)}}
 	require.NoError(c, os.Mkdir(at.Dir, 0o700))
 	return at
 }
