@@ -42,13 +42,11 @@ func TestCrash(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.Name, func(t *testing.T) {
 			store, server := servers.NewPostgres(t), testserver.New(t, true)
-			way.Place = func(t testing.TB) string {
-				url := store.Database(t)
-				s, err := postgres.Open(t.Context(), url) // a schema that is half made is not what dies here
-				require.NoError(t, err)
-				require.NoError(t, s.Close())
-				return url + " " + server.Address()
-			}
+			url := store.Database(t)                  // one for all stories: a server that was killed looks at every file of its databases
+			s, err := postgres.Open(t.Context(), url) // a schema that is half made is not what dies here
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+			way.Place = func(testing.TB) string { return url + " " + server.Address() }
 			var n atomic.Int64
 			way.Outage = func(t testing.TB) {
 				var err error
@@ -61,15 +59,15 @@ func TestCrash(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			s := crashtest.Suite{Way: way, Child: "TestCrashChild", Kills: *crashes, Calls: (*crashes + 2) / 3, Outages: 2 * *outages}
+			suite := crashtest.Suite{Way: way, Child: "TestCrashChild", Kills: *crashes, Calls: (*crashes + 2) / 3, Outages: 2 * *outages}
 			if *crashes < 100 {
 				for _, story := range crashtest.Stories() {
 					if slices.Contains([]string{"cash desk", "approval of one turn", "several hops and turns"}, story.Name) {
-						s.Stories = append(s.Stories, story)
+						suite.Stories = append(suite.Stories, story)
 					}
 				}
 			}
-			s.Run(t)
+			suite.Run(t)
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,11 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/agentarbor/arbor/engine/temporal"
 	"github.com/agentarbor/arbor/engine/temporal/internal/testserver"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -30,7 +33,7 @@ import (
 type desk struct {
 	*testing.T
 	client  client.Client
-	store   *tail.Tail
+	store   live.Store
 	runner  *runner.Runner
 	engine  *temporal.Engine
 	key     session.Key
@@ -54,10 +57,14 @@ func unmanned(t *testing.T, store session.Store, runs []runner.Option, opts []te
 		store = sessiontest.Memory(t)
 	}
 	n := sessions.Add(1)
-	d := &desk{T: t, client: testserver.Shared(t).Client(t), key: session.ID(fmt.Sprint("s", n, " / ", t.Name())), answers: answers}
+	d := &desk{T: t, client: connect(t), key: session.ID(fmt.Sprint("s", n, " / ", t.Name())), answers: answers}
 	var err error
-	d.store, err = tail.New(store, tail.WithPoll(10*time.Millisecond))
-	require.NoError(t, err)
+	if followed, ok := store.(live.Store); ok {
+		d.store = followed
+	} else {
+		d.store, err = tail.New(store, tail.WithPoll(10*time.Millisecond))
+		require.NoError(t, err)
+	}
 	pay := func(name string, opts ...tools.Option) tools.Tool {
 		tool, err := tools.Func(name, "Pays.", func(tools.Context, struct{}) (string, error) { d.paid.Add(1); return "secret: paid", nil }, opts...)
 		require.NoError(t, err)
@@ -84,9 +91,21 @@ func unmanned(t *testing.T, store session.Store, runs []runner.Option, opts []te
 	return d
 }
 
-func (d *desk) worker() worker.Worker {
+// connect returns a client of the server that all tests share, also those that are processes of others.
+func connect(t *testing.T) client.Client {
+	address := os.Getenv(serverVariable)
+	if address == "" {
+		return testserver.Shared(t).Client(t)
+	}
+	c, err := testserver.Dial(address)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (d *desk) worker(interceptors ...interceptor.WorkerInterceptor) worker.Worker {
 	d.Helper()
-	w := d.engine.Worker(worker.Options{})
+	w := d.engine.Worker(worker.Options{Interceptors: interceptors})
 	require.NoError(d, w.Start())
 	d.Cleanup(w.Stop)
 	return w

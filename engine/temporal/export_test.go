@@ -10,3 +10,6 @@ var WorkflowID = workflowID
 
 // Queue is the task queue.
 func (e *Engine) Queue() string { return e.queue }
+
+// WithQueue sets the task queue, for processes of one test.
+func WithQueue(q string) Option { return func(e *Engine) { e.queue = q } }
