@@ -52,7 +52,7 @@ func (t *turn) takeOver() error {
 
 // takenOver counts how often the turn was taken over since it got further.
 func (t *turn) takenOver() (times int, err error) {
-	for e, err := range session.Backward(t.ctx, t.r.store, t.w.key, 0) {
+	for e, err := range session.Backward(t.ctx, t.r.store, t.key, 0) {
 		if err != nil {
 			return 0, err
 		}
