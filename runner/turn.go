@@ -41,6 +41,8 @@ type turn struct {
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
 	released bool       // the lease was given back with what was stored last
+	failed   error      // what the turn has ended with here
+	cut      bool       // it was not over when it left the session
 	tells    *TurnState // is told how the turn stands when it leaves the session
 
 	saved    map[string]int64   // the sizes of files that agents of this turn have saved, by digest
@@ -87,7 +89,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 			return
 		}
 		giveBack := r.store.Release
-		if errors.Is(context.Cause(ctx), session.ErrAbandoned) {
+		if t.abandons(context.Cause(ctx)) {
 			giveBack = r.store.Abandon
 		}
 		if err := giveBack(context.WithoutCancel(ctx), key, lease); err != nil {
@@ -95,6 +97,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 		}
 	}()
 	if err := t.take(key); err != nil {
+		t.failed = err
 		yield(nil, err)
 		return
 	}
@@ -125,8 +128,21 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 		return
 	}
 	if err := run(l); err != nil && !l.stopped {
+		t.failed = err
 		yield(nil, err)
 	}
+}
+
+// abandons reports whether another process shall go on with the turn: who has cut it off says so, or nobody has
+// and yet it is not over, because the store has failed. A turn that is done step by step is its engine's.
+func (t *turn) abandons(cause error) bool {
+	switch {
+	case cause != nil && !errors.Is(cause, agent.ErrLimit):
+		return errors.Is(cause, session.ErrAbandoned)
+	case t.w == nil: // nobody knows how it stands
+		return t.failed != nil
+	}
+	return t.failed != nil && t.cut && t.tells == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft)
 }
 
 // take gets the warm session, brought up to date.
@@ -155,6 +171,7 @@ func (t *turn) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, c := t.w, t.r.cache
+	t.cut = w.fold.Unfinished()
 	if t.tells != nil {
 		*t.tells = turnStateOf(&w.fold)
 	}
