@@ -272,7 +272,9 @@ func (m *Memory) append(ctx context.Context, key Key, expectedSeq int64, lease L
 	if len(events) == 0 {
 		return nil
 	}
-	s.held = held
+	if !held {
+		m.letGo(s)
+	}
 	for _, e := range events {
 		s.add(e)
 		if st, ok := e.Data.(*event.State); ok {
@@ -372,7 +374,11 @@ func (m *Memory) Acquire(ctx context.Context, key Key, _ Owner) (Lease, error) {
 		return Lease{}, fmt.Errorf("session %s: %w", key, agent.ErrSessionBusy)
 	}
 	s.token = m.tokens.Add(1)
-	s.held, s.expires = true, now.Add(LeaseTTL)
+	s.expires = now.Add(LeaseTTL)
+	if !s.held {
+		s.held = true
+		m.order.hold(s)
+	}
 	return Lease{Token: s.token, Seq: s.seq, Fork: s.past != nil, Shared: s.shared(), Incarnation: s.born}, nil
 }
 
@@ -403,6 +409,9 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...
 		if st, ok := e.Data.(*event.State); ok {
 			m.share(to, st.Delta)
 		}
+	}
+	if old := m.sessions[to]; old != nil {
+		m.order.remove(old)
 	}
 	m.sessions[to] = fork
 	m.order.move(fork, now, fork.seq)
@@ -446,7 +455,27 @@ func (m *Memory) Release(_ context.Context, key Key, lease Lease) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.token == lease.Token {
-			s.held = false
+			m.letGo(s)
+		}
+	}
+	return nil
+}
+
+// letGo ends the session's lease. The caller holds the session's mutex.
+func (m *Memory) letGo(s *memorySession) {
+	if s.held {
+		s.held = false
+		m.order.letGo(s)
+	}
+}
+
+// Abandon implements [Store].
+func (m *Memory) Abandon(_ context.Context, key Key, lease Lease) error {
+	if s := m.session(key); s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.held && s.token == lease.Token {
+			s.token, s.expires = m.tokens.Add(1), time.Time{} // nobody has this one
 		}
 	}
 	return nil

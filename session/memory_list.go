@@ -13,6 +13,7 @@ import (
 type memoryOrder struct {
 	mu     sync.Mutex
 	byUser map[memoryUser][]*memorySession // the place of the last one comes first
+	held   []*memorySession                // those whose lease was not given back
 }
 
 type memoryUser struct{ app, user string }
@@ -24,6 +25,7 @@ type memoryListed struct {
 	seq              int64
 	created, updated time.Time // zero: it is in no list yet
 	gone             bool      // it was deleted
+	held             int       // its place among those that are held, from 1; 0 is none
 }
 
 func (l *memoryListed) place() Place { return Place{l.updated, l.key} }
@@ -62,6 +64,7 @@ func (o *memoryOrder) remove(s *memorySession) {
 	defer o.mu.Unlock()
 	l := &s.listed
 	l.gone = true
+	o.drop(s)
 	if l.created.IsZero() {
 		return
 	}
@@ -70,6 +73,46 @@ func (o *memoryOrder) remove(s *memorySession) {
 	if o.byUser[user] = slices.Delete(o.byUser[user], i, i+1); len(o.byUser[user]) == 0 {
 		delete(o.byUser, user)
 	}
+}
+
+// hold takes note that the session's lease was taken, and letGo that it was given back.
+func (o *memoryOrder) hold(s *memorySession) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if l := &s.listed; !l.gone && l.held == 0 {
+		o.held = append(o.held, s)
+		l.held = len(o.held)
+	}
+}
+
+func (o *memoryOrder) letGo(s *memorySession) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.drop(s)
+}
+
+// drop takes a session out of those that are held. The caller holds the mutex.
+func (o *memoryOrder) drop(s *memorySession) {
+	if s.listed.held == 0 {
+		return
+	}
+	end := len(o.held) - 1
+	last := o.held[end]
+	o.held[s.listed.held-1], last.listed.held = last, s.listed.held
+	o.held[end], s.listed.held = nil, 0
+	o.held = o.held[:end]
+}
+
+// ofHeld returns those of the sessions whose lease was not given back that are in lists.
+func (o *memoryOrder) ofHeld() (infos []Info, found []*memorySession) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.held {
+		if !s.listed.created.IsZero() {
+			infos, found = append(infos, s.listed.info(s)), append(found, s)
+		}
+	}
+	return infos, found
 }
 
 // page returns the infos of a page, without the parents of forks, and their sessions.
@@ -128,15 +171,49 @@ func (m *Memory) List(ctx context.Context, filter Key, page Page) ([]Info, error
 	infos, sessions := m.order.page(filter, m.session(filter), page)
 	for i, s := range sessions {
 		infos[i].Leased = s.leased(m.now())
+		infos[i].Parent = m.parent(s)
+	}
+	return infos, nil
+}
+
+// parent returns the key of the session that another is a fork of, if that is still there.
+func (m *Memory) parent(s *memorySession) (key Key) {
+	if s.past == nil {
+		return key
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	if m.sessions[s.past.key] == s.past.of {
+		key = s.past.key
+	}
+	return key
+}
+
+// Orphans implements [Store].
+func (m *Memory) Orphans(ctx context.Context, page Page) ([]Info, error) {
+	if err := errors.Join(ctx.Err(), page.Check()); err != nil {
+		return nil, err
+	}
+	infos, sessions := m.order.ofHeld()
+	var out []Info
 	for i, s := range sessions {
-		if s.past != nil && m.sessions[s.past.key] == s.past.of {
-			infos[i].Parent = s.past.key
+		if (page.After == Place{} || page.After.Compare(infos[i].Place()) < 0) && s.orphaned(m.now()) {
+			infos[i].Parent = m.parent(s)
+			out = append(out, infos[i])
 		}
 	}
-	return infos, nil
+	slices.SortFunc(out, CompareInfo)
+	if page.Limit > 0 {
+		out = out[:min(len(out), page.Limit)]
+	}
+	return out, nil
+}
+
+// orphaned tells a session whose lease ended from one that gave it back meanwhile.
+func (s *memorySession) orphaned(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held && !Leased(s.expires, now)
 }
 
 // CompareInfo orders sessions as [Store.List] returns them.

@@ -37,6 +37,11 @@ func Leased(until, now time.Time) bool {
 	return until.After(now) && !until.After(now.Add(LeaseTTL))
 }
 
+// ErrAbandoned is the cause with which a turn's context is cancelled when another process is
+// to go on with the turn: its lease is abandoned then, instead of given back. See
+// [Store.Abandon].
+var ErrAbandoned = fmt.Errorf("the session is left to another process: %w", agent.ErrSuspended)
+
 // Owner says who holds a lease.
 type Owner struct {
 	Host string
@@ -137,6 +142,17 @@ type Store interface {
 	Renew(ctx context.Context, key Key, lease Lease) error
 	// Release gives a lease back. Releasing a lost lease does nothing.
 	Release(ctx context.Context, key Key, lease Lease) error
+	// Abandon ends a lease without giving it back: the lease is lost, and the session is an
+	// orphan at once. Abandoning a lost lease does nothing. Like Release it also works with a
+	// context that has ended.
+	Abandon(ctx context.Context, key Key, lease Lease) error
+	// Orphans returns the sessions that List would, whose last lease was not given back and is
+	// held by nobody: its holder has died, or has abandoned it. Acquire gives them to whoever
+	// asks. Who takes the lease of one and gives it back ends its being one, whatever was done
+	// in between. They come in the order of List, and cost what they and the sessions under way
+	// are, however many others there are. Leases that were taken before the store knew of
+	// orphans need not be among them.
+	Orphans(ctx context.Context, page Page) ([]Info, error)
 	// Fork makes a session that begins with the first seq events of another, whose storage they share:
 	// nothing is copied, and it costs the same for a log of any length. Seq 0 shares no event, but
 	// still names the parent. Events of its own, if any are given, follow, as Append would store them;

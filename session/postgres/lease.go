@@ -57,6 +57,9 @@ const (
 		WHERE key = $1 AND lease_token = $2 AND lease_until IS NOT NULL AND app = $3 AND user_id = $4 AND id = $5`
 	releaseSQL = `UPDATE arbor.session SET lease_until = NULL
 		WHERE key = $1 AND lease_token = $2 AND lease_until IS NOT NULL AND app = $3 AND user_id = $4 AND id = $5`
+	// Nobody has the token that it leaves, and its time is over by any clock.
+	abandonSQL = `UPDATE arbor.session SET lease_until = 'epoch', lease_token = lease_token + 1, lease_nonce = NULL
+		WHERE key = $1 AND lease_token = $2 AND lease_until IS NOT NULL AND app = $3 AND user_id = $4 AND id = $5`
 )
 
 // Acquire implements [session.Store]. It takes a lease over when [session.Alive]
@@ -136,6 +139,15 @@ func (s *Store) Release(ctx context.Context, key session.Key, lease session.Leas
 	}
 	_, err := s.changeLease(context.WithoutCancel(ctx), releaseSQL, key, lease)
 	return s.explain("release a lease in", err)
+}
+
+// Abandon implements [session.Store].
+func (s *Store) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	_, err := s.changeLease(context.WithoutCancel(ctx), abandonSQL, key, lease)
+	return s.explain("abandon a lease in", err)
 }
 
 func (s *Store) changeLease(ctx context.Context, sql string, key session.Key, lease session.Lease, more ...any) (held bool, err error) {

@@ -43,7 +43,12 @@ const (
 	ofUserSQL = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND $3 = ''`
 	infoSQL   = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND s.id = $3`
 	placeSQL  = ` AND s.updated <= $6 AND (s.updated < $6 OR (s.app, s.user_id, s.id) > ($7, $8, $9))`
-	orderSQL  = ` ORDER BY s.updated DESC, s.app, s.user_id, s.id LIMIT $`
+	// Those that are held, but by this process or on another host. The planner takes the array
+	// for a short one, and asks the index, whatever it knows of the tables.
+	orphansSQL = listSQL + ` AND s.key = ANY (ARRAY(SELECT session FROM arbor.held)) AND s.lease_until IS NOT NULL
+		AND NOT (s.lease_until > coalesce($4, clock_timestamp()) AND s.lease_until <= coalesce($4, clock_timestamp()) + $5::interval
+			AND (s.lease_host <> $1 OR s.lease_pid = $2 AND s.lease_started = $3))`
+	orderSQL = ` ORDER BY s.updated DESC, s.app, s.user_id, s.id LIMIT $`
 )
 
 // A page of a load begins small, since many callers break out early, and grows
@@ -264,8 +269,15 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 		return nil, err
 	}
 	query, args := list(filter, page, s.time())
-	var out []session.Info
-	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	out, err := s.infos(ctx, query, args)
+	if err != nil {
+		return nil, s.explain("list the sessions in", err)
+	}
+	return out, nil
+}
+
+func (s *Store) infos(ctx context.Context, query string, args []any) (out []session.Info, err error) {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, query, args...)
 		if err != nil {
 			return err
@@ -281,10 +293,35 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 		})
 		return err
 	})
-	if err != nil {
-		return nil, s.explain("list the sessions in", err)
+	return out, err
+}
+
+// Orphans implements [session.Store]. It reads the sessions whose lease is held, or was by a
+// process that has gone.
+func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info, error) {
+	if err := errors.Join(checkKey(page.After.Key), page.Check()); err != nil {
+		return nil, err
 	}
-	return out, nil
+	var out []session.Info
+	for {
+		query, args := orphans(page, s.time())
+		held, err := s.infos(ctx, query, args)
+		if err != nil {
+			return nil, s.explain("look for orphans in", err)
+		}
+		for _, i := range held {
+			if !i.Leased {
+				out = append(out, i)
+			}
+		}
+		if page.Limit == 0 || len(held) < page.Limit {
+			return out, nil
+		}
+		if len(out) >= page.Limit {
+			return out[:page.Limit], nil
+		}
+		page.After = held[len(held)-1].Place() // some are held by other processes of this host
+	}
 }
 
 // list returns the statement for a page.
@@ -296,7 +333,17 @@ func list(filter session.Key, page session.Page, now *time.Time) (query string, 
 			query = infoSQL
 		}
 	}
-	args = []any{filter.App, filter.User, filter.ID, now, session.LeaseTTL}
+	return ofPage(query, []any{filter.App, filter.User, filter.ID, now, session.LeaseTTL}, page)
+}
+
+// orphans returns the statement for a page of those that may be orphans.
+func orphans(page session.Page, now *time.Time) (query string, args []any) {
+	me := session.Self()
+	return ofPage(orphansSQL, []any{text(me.Host), me.PID, me.Started, now, session.LeaseTTL}, page)
+}
+
+// ofPage adds to a statement which part of the list is wanted, and its order.
+func ofPage(query string, args []any, page session.Page) (string, []any) {
 	if page.After != (session.Place{}) {
 		query += placeSQL
 		args = append(args, page.After.Updated, page.After.Key.App, page.After.Key.User, page.After.Key.ID)

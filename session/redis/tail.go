@@ -281,6 +281,12 @@ func (t *Tail) Release(ctx context.Context, key session.Key, lease session.Lease
 	return t.underlying.Release(ctx, key, lease)
 }
 
+// Abandon implements [session.Store].
+func (t *Tail) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
+	t.released(key, lease)
+	return t.underlying.Abandon(ctx, key, lease)
+}
+
 // released publishes the end of a turn while the lease is still held.
 func (t *Tail) released(key session.Key, lease session.Lease) {
 	defer t.wake()

@@ -13,7 +13,7 @@ import (
 // leaseWriter is the statements for leases on a connection that writes.
 type leaseWriter struct {
 	take, holder, replace, create *sql.Stmt
-	renew, release                *sql.Stmt
+	renew, release, abandon       *sql.Stmt
 }
 
 func newLeaseWriter(p *preparer) *leaseWriter {
@@ -29,6 +29,9 @@ func newLeaseWriter(p *preparer) *leaseWriter {
 		renew: p.prepare(`UPDATE session SET lease_until = ?
 			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND app = ? AND user = ? AND id = ?`),
 		release: p.prepare(`UPDATE session SET lease_until = NULL
+			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND app = ? AND user = ? AND id = ?`),
+		// Nobody has the token that it leaves, and its time is over by any clock.
+		abandon: p.prepare(`UPDATE session SET lease_until = 0, lease_token = lease_token + 1
 			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND app = ? AND user = ? AND id = ?`),
 	}
 }
@@ -110,6 +113,15 @@ func (s *Store) Release(ctx context.Context, key session.Key, lease session.Leas
 		return err
 	})
 	return s.explain("release a lease in", err)
+}
+
+// Abandon implements [session.Store].
+func (s *Store) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
+	err := s.group(context.WithoutCancel(ctx), false, func(w *leaseWriter) error {
+		_, err := s.changeLease(w.abandon, key, lease)
+		return err
+	})
+	return s.explain("abandon a lease in", err)
 }
 
 func (s *Store) changeLease(stmt *sql.Stmt, key session.Key, lease session.Lease, args ...any) (held bool, err error) {

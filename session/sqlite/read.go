@@ -16,18 +16,25 @@ import (
 
 // reader is a pool of connections that only read. WAL lets them read beside a
 // writer; nobody holds one while a caller's code runs.
-type reader struct{ find, line, page, state, list, ofUser, info, blob, snapshots *sql.Stmt }
+type reader struct{ find, line, page, state, list, ofUser, info, orphans, blob, snapshots *sql.Stmt }
 
 const (
-	infos = `SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
+	info = `SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
 			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user, ''), coalesce(p.id, ''), s.key,
 			coalesce(s.lease_until, 0), coalesce(s.lease_host, ''), coalesce(s.lease_pid, 0), coalesce(s.lease_started, 0)
-		FROM session s LEFT JOIN session p ON p.key = s.parent_key
+		FROM `
+	listed = ` LEFT JOIN session p ON p.key = s.parent_key
 		WHERE s.id IS NOT NULL AND s.created IS NOT NULL`
+	infos = info + "session s" + listed
 	// A page of it is a part of an index.
 	ofUser = infos + ` AND s.app = ?1 AND s.user = ?2
 		AND s.updated <= ?3 AND (s.updated < ?3 OR (?1, ?2, s.id) > (?4, ?5, ?6))
 		ORDER BY s.updated DESC, s.id LIMIT ?7`
+	// Those that are held, but by this process.
+	orphans = info + "held h CROSS JOIN session s ON s.key = h.session" + listed + ` AND s.lease_until IS NOT NULL
+		AND (s.updated < ?1 OR s.updated = ?1 AND (s.app, s.user, s.id) > (?2, ?3, ?4))
+		AND NOT (s.lease_until > ?5 AND s.lease_until <= ?6 AND (s.lease_host, s.lease_pid, s.lease_started) = (?7, ?8, ?9))
+		ORDER BY s.updated DESC, s.app, s.user, s.id`
 )
 
 func newReader(p *preparer) *reader {
@@ -47,7 +54,8 @@ func newReader(p *preparer) *reader {
 		list: p.prepare(infos + ` AND (?1 = '' OR s.app = ?1) AND (?2 = '' OR s.user = ?2) AND (?3 = '' OR s.id = ?3)
 			AND (s.updated < ?4 OR s.updated = ?4 AND (s.app, s.user, s.id) > (?5, ?6, ?7))
 			ORDER BY s.updated DESC, s.app, s.user, s.id LIMIT ?8`),
-		ofUser: p.prepare(ofUser),
+		ofUser:  p.prepare(ofUser),
+		orphans: p.prepare(orphans),
 		blob: p.prepare(`WITH RECURSIVE line (key, parent, shared, before) AS (
 				SELECT key, parent_key, parent_seq, 9223372036854775807 FROM session WHERE app = ? AND user = ? AND id = ?
 				UNION ALL
@@ -223,14 +231,11 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 	if err := page.Check(); err != nil {
 		return nil, err
 	}
-	after, limit := int64(math.MaxInt64), -1 // which leave out nothing
-	if page.After != (session.Place{}) {
-		after = page.After.Updated.UnixNano()
-	}
+	limit := -1 // all
 	if page.Limit > 0 {
 		limit = page.Limit
 	}
-	place := []any{after, page.After.Key.App, page.After.Key.User, page.After.Key.ID, limit}
+	place := append(after(page), limit)
 	stmt, args := s.reader.list, append([]any{filter.App, filter.User, filter.ID}, place...)
 	switch {
 	case filter.App == "" || filter.User == "":
@@ -241,15 +246,10 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 	}
 	var out []session.Info
 	err := s.each(ctx, stmt, args, func(rows *sql.Rows) error {
-		var i session.Info
-		var created, updated, until int64
-		var holder session.Owner
-		if err := rows.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
-			&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation, &until, &holder.Host, &holder.PID, &holder.Started); err != nil {
+		i, err := s.scanInfo(rows)
+		if err != nil {
 			return err
 		}
-		i.Leased = session.Leased(time.Unix(0, until), s.now()) && session.Alive(holder)
-		i.Created, i.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
 		if stmt == s.reader.info && page.After != (session.Place{}) && page.After.Compare(i.Place()) >= 0 {
 			return nil
 		}
@@ -261,6 +261,53 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 	}
 	return out, nil
 }
+
+// after returns where a page begins, for a statement.
+func after(page session.Page) []any {
+	at := int64(math.MaxInt64) // which leaves out nothing
+	if page.After != (session.Place{}) {
+		at = page.After.Updated.UnixNano()
+	}
+	return []any{at, page.After.Key.App, page.After.Key.User, page.After.Key.ID}
+}
+
+func (s *Store) scanInfo(rows *sql.Rows) (i session.Info, err error) {
+	var created, updated, until int64
+	var holder session.Owner
+	err = rows.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
+		&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation, &until, &holder.Host, &holder.PID, &holder.Started)
+	i.Leased = session.Leased(time.Unix(0, until), s.now()) && session.Alive(holder)
+	i.Created, i.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
+	return i, err
+}
+
+// Orphans implements [session.Store]. It reads the sessions whose lease is held, or was by a
+// process that has gone.
+func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info, error) {
+	if err := page.Check(); err != nil {
+		return nil, err
+	}
+	now, me := s.now(), session.Self()
+	args := append(after(page), now.UnixNano(), now.Add(session.LeaseTTL).UnixNano(), me.Host, me.PID, me.Started)
+	var out []session.Info
+	err := s.each(ctx, s.reader.orphans, args, func(rows *sql.Rows) error {
+		i, err := s.scanInfo(rows)
+		if err != nil || i.Leased {
+			return err
+		}
+		if out = append(out, i); len(out) == page.Limit {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, s.explain("look for orphans in", err)
+	}
+	return out, nil
+}
+
+// errEnough ends the reading of rows.
+var errEnough = errors.New("enough")
 
 func (s *Store) each(ctx context.Context, stmt *sql.Stmt, args []any, do func(*sql.Rows) error) error {
 	rows, err := stmt.QueryContext(ctx, args...)

@@ -204,6 +204,12 @@ func (t *Tail) Release(ctx context.Context, key session.Key, lease session.Lease
 	return t.underlying.Release(ctx, key, lease)
 }
 
+// Abandon implements [session.Store].
+func (t *Tail) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
+	t.end(key, lease)
+	return t.underlying.Abandon(ctx, key, lease)
+}
+
 // end takes note that a lease of this process is over.
 func (t *Tail) end(key session.Key, lease session.Lease) {
 	s := t.find(key)

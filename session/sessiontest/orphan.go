@@ -1,0 +1,360 @@
+package sessiontest
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// orphans returns those of the test's app, which are the same read at once and page by page.
+func (f *fixture) orphans() []session.Info {
+	f.Helper()
+	return f.orphansIn(f.store)
+}
+
+func (f *fixture) orphansIn(store session.Store) []session.Info {
+	f.Helper()
+	whole, err := store.Orphans(f.Context(), session.Page{})
+	require.NoError(f, err)
+	const size = 3
+	var pages []session.Info
+	for page := (session.Page{Limit: size}); ; {
+		infos, err := store.Orphans(f.Context(), page)
+		require.NoError(f, err)
+		require.LessOrEqual(f, len(infos), size)
+		pages = append(pages, infos...)
+		if len(infos) < size {
+			break
+		}
+		page.After = infos[size-1].Place()
+	}
+	require.Equal(f, whole, pages)
+	own := []session.Info{}
+	for _, i := range whole { // the database may hold more
+		require.False(f, i.Leased)
+		if i.Key.App == f.app || i.Key.App == "other-"+f.app {
+			own = append(own, i)
+		}
+	}
+	return own
+}
+
+// orphaned requires that the orphans are these sessions.
+func (f *fixture) orphaned(ids ...string) {
+	f.Helper()
+	require.Equal(f, append([]string{}, ids...), idsOf(f.orphans()))
+}
+
+func (f *fixture) abandon(key session.Key, lease session.Lease) {
+	f.Helper()
+	require.NoError(f, f.store.Abandon(f.Context(), key, lease))
+}
+
+// abandoned makes a session with one event that is an orphan.
+func (f *fixture) abandoned(key session.Key) {
+	f.Helper()
+	lease := f.acquire(key)
+	f.append(key, lease.Seq, lease, text("x"))
+	f.abandon(key, lease)
+}
+
+// holder starts a process in whose name leases can be held, and that end kills.
+func (f *fixture) holder() (owner session.Owner, end func()) {
+	f.Helper()
+	if !f.deadOwners {
+		f.Skip("needs the option WithDeadOwners")
+	}
+	p := exec.Command("sleep", "600")
+	if err := p.Start(); err != nil {
+		f.Skip("needs the program sleep, as Unix systems have it")
+	}
+	end = sync.OnceFunc(func() {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+	})
+	f.Cleanup(end)
+	owner = session.Owner{Host: session.Self().Host, PID: p.Process.Pid}
+	require.True(f, session.Alive(owner))
+	return owner, end
+}
+
+var orphanTests = []test{
+	{"who gave the lease back leaves none", func(f *fixture) {
+		f.orphaned()
+		lease := f.acquire(f.key)
+		f.orphaned()
+		f.append(f.key, 0, lease, text("a"))
+		f.orphaned()
+		f.release(f.key, lease)
+		f.orphaned()
+		f.abandon(f.key, lease) // a lost one
+		f.orphaned()
+		f.release(f.key, f.acquire(f.key))
+		f.orphaned()
+	}},
+	{"who gave the lease back with the last events leaves none", func(f *fixture) {
+		releaser := f.releaser()
+		f.abandoned(f.key)
+		f.orphaned("s1")
+		lease := f.acquire(f.key)
+		f.orphaned()
+		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 1, lease, events(1, text("b"))...))
+		f.orphaned()
+		lease = f.acquire(f.key)
+		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 2, lease))
+		f.orphaned()
+	}},
+	{"an abandoned session is one at once", func(f *fixture) {
+		lease := f.acquire(f.key)
+		f.append(f.key, 0, lease, text("a"), text("b"))
+		ended, cancel := context.WithCancel(f.Context())
+		cancel()
+		require.NoError(f, f.store.Abandon(ended, f.key, lease), "as the turn's context has")
+		require.Equal(f, f.list(session.Key{App: f.app}), f.orphans())
+		for range 2 {
+			f.refused(f.key, 2, lease)
+			require.ErrorIs(f, f.store.Renew(f.Context(), f.key, lease), agent.ErrConflict)
+			f.release(f.key, lease)
+			f.abandon(f.key, lease)
+			f.orphaned("s1")
+		}
+		next := f.acquire(f.key)
+		require.Greater(f, next.Token, lease.Token)
+		require.EqualValues(f, 2, next.Seq)
+		require.Equal(f, lease.Incarnation, next.Incarnation)
+		f.busy(f.key)
+		f.orphaned()
+		f.abandon(f.key, lease) // the old one again: nothing happens
+		f.busy(f.key)
+		f.append(f.key, 2, next, text("c"))
+		f.release(f.key, next)
+		f.orphaned()
+	}},
+	{"abandoning what is not held does nothing", func(f *fixture) {
+		f.abandon(f.key, session.Lease{})
+		f.abandon(f.key, session.Lease{Token: 7})
+		f.write(f.key, text("a"))
+		lease := f.acquire(f.key)
+		other := f.another("s2")
+		f.write(other, text("a"))
+		theirs := f.acquire(other)
+		f.abandon(f.key, session.Lease{})
+		f.abandon(f.key, session.Lease{Token: lease.Token + 1})
+		f.abandon(f.key, theirs)
+		f.busy(f.key)
+		f.busy(other)
+		f.orphaned()
+		f.append(f.key, 1, lease, text("b"))
+	}},
+	{"a session without events is none", func(f *fixture) {
+		lease := f.acquire(f.key)
+		f.abandon(f.key, lease)
+		f.orphaned()
+		lease = f.acquire(f.key)
+		f.append(f.key, 0, lease, text("a"))
+		f.orphaned()
+		f.abandon(f.key, lease)
+		f.orphaned("s1")
+	}},
+	{"a holder who stores nothing leaves one too", func(f *fixture) {
+		f.write(f.key, text("a"))
+		f.abandon(f.key, f.acquire(f.key))
+		f.orphaned("s1")
+		f.acquire(f.key)
+		f.orphaned()
+	}},
+	{"a lease that ended leaves one", func(f *fixture) {
+		f.write(f.key, text("a"))
+		f.pass(time.Second)
+		lease := f.acquire(f.key)
+		f.pass(session.LeaseTTL - time.Millisecond)
+		f.orphaned()
+		f.pass(time.Millisecond)
+		f.orphaned("s1")
+		require.NoError(f, f.store.Renew(f.Context(), f.key, lease), "nobody has taken it")
+		f.orphaned()
+		f.pass(session.LeaseTTL)
+		f.append(f.key, 1, lease, text("b"))
+		f.orphaned("s1")
+		next := f.acquire(f.key)
+		f.orphaned()
+		f.release(f.key, lease) // the old one
+		f.pass(session.LeaseTTL)
+		f.orphaned("s1")
+		f.release(f.key, next)
+		f.orphaned()
+	}},
+	{"a clock that was set back leaves one", func(f *fixture) {
+		f.write(f.key, text("a"))
+		lease := f.acquire(f.key)
+		f.pass(-time.Hour)
+		defer f.pass(time.Hour) // other tests share the clock
+		f.orphaned("s1")
+		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+		f.orphaned()
+		f.abandon(f.key, lease)
+		f.orphaned("s1")
+		f.release(f.key, f.acquire(f.key))
+		f.orphaned()
+	}},
+	{"a holder that was killed leaves one at once", func(f *fixture) {
+		owner, kill := f.holder()
+		f.write(f.key, text("a"))
+		lease, err := f.store.Acquire(f.Context(), f.key, owner)
+		require.NoError(f, err)
+		mine := f.another("mine")
+		f.write(mine, text("a"))
+		f.acquire(mine)
+		elsewhere := f.another("elsewhere")
+		f.write(elsewhere, text("a"))
+		_, err = f.store.Acquire(f.Context(), elsewhere, session.Owner{Host: "another.example", PID: 1 << 30, Started: 1})
+		require.NoError(f, err)
+		f.busy(f.key)
+		f.orphaned()
+		kill()
+		f.orphaned("s1")
+		f.append(f.key, 1, lease, text("b")) // what came late
+		f.orphaned("s1")
+		next := f.acquire(f.key)
+		f.orphaned()
+		f.release(f.key, next)
+		f.orphaned()
+		f.pass(session.LeaseTTL)
+		require.ElementsMatch(f, []string{"mine", "elsewhere"}, idsOf(f.orphans()))
+	}},
+	{"who is deleted is none", func(f *fixture) {
+		f.abandoned(f.key)
+		fork := f.fork(f.key, 1, "fork")
+		f.orphaned("s1")
+		require.NoError(f, f.store.Delete(f.Context(), f.key))
+		f.orphaned()
+		f.write(f.key, text("anew"))
+		f.orphaned()
+		f.abandoned(fork)
+		f.orphaned("fork")
+		require.NoError(f, f.store.Delete(f.Context(), fork))
+		f.orphaned()
+		lease := f.acquire(f.another("held"))
+		f.append(f.another("held"), 0, lease, text("a"))
+		require.NoError(f, f.store.Delete(f.Context(), f.another("held")))
+		f.abandon(f.another("held"), lease)
+		f.orphaned()
+	}},
+	{"a fork of one is none", func(f *fixture) {
+		f.abandoned(f.key)
+		fork := f.fork(f.key, 1, "fork")
+		other := f.another("with events")
+		require.NoError(f, f.store.Fork(f.Context(), f.key, 1, other, events(1, text("b"))...))
+		f.orphaned("s1")
+		f.abandoned(fork)
+		infos := f.orphans()
+		require.Equal(f, f.info(fork), infos[0])
+		require.Equal(f, f.key, infos[0].Parent)
+		require.Len(f, infos, 2)
+	}},
+	{"a fork takes the place of one that was only leased", func(f *fixture) {
+		f.write(f.key, text("a"))
+		only := f.another("only")
+		stale := f.acquire(only)
+		f.abandon(only, stale)
+		require.NoError(f, f.store.Fork(f.Context(), f.key, 1, only))
+		f.orphaned()
+		f.abandon(only, stale)
+		f.orphaned()
+		f.abandoned(only)
+		f.orphaned("only")
+	}},
+	{"of two who take one at once one wins", func(f *fixture) {
+		f.write(f.key, text("a"))
+		last := f.acquire(f.key)
+		for range 20 {
+			f.abandon(f.key, last)
+			f.orphaned("s1")
+			leases, errs := make([]session.Lease, 4), make([]error, 4)
+			var wg sync.WaitGroup
+			for i := range errs {
+				wg.Go(func() { leases[i], errs[i] = f.store.Acquire(f.Context(), f.key, session.Self()) })
+			}
+			wg.Wait()
+			won := 0
+			for i, err := range errs {
+				if err == nil {
+					last = leases[i]
+					won++
+				} else {
+					require.ErrorIs(f, err, agent.ErrSessionBusy)
+				}
+			}
+			require.Equal(f, 1, won)
+			f.orphaned()
+		}
+		f.release(f.key, last)
+		f.orphaned()
+	}},
+	{"they come in the order of lists", func(f *fixture) {
+		for i := range 10 {
+			f.pass(time.Second)
+			key := session.Key{App: f.app, User: fmt.Sprint("u", i%3), ID: f.of("", i).ID}
+			if i == 4 {
+				key.App = "other-" + f.app
+			}
+			f.write(key, text("x"))
+			if i%2 == 0 {
+				f.abandon(key, f.acquire(key))
+			}
+		}
+		f.orphaned("i", "g", "e", "c", "a")
+		f.pass(time.Second)
+		c := session.Key{App: f.app, User: "u2", ID: "c"}
+		lease := f.acquire(c)
+		f.append(c, 1, lease, text("y"))
+		f.abandon(c, lease)
+		f.orphaned("c", "i", "g", "e", "a")
+		_, err := f.store.Orphans(f.Context(), session.Page{Limit: -1})
+		require.ErrorIs(f, err, agent.ErrBadInput)
+	}},
+	{"a thousand, of which some are taken while they are read", func(f *fixture) {
+		const n = 1000
+		keys := make(map[session.Key]bool)
+		leases := make(map[session.Key]session.Lease)
+		for i := range n {
+			key := session.Key{App: f.app, User: fmt.Sprint("u", i%7), ID: fmt.Sprint(i)}
+			lease := f.acquire(key)
+			f.append(key, 0, lease, text("x"))
+			leases[key] = lease
+			keys[key] = true
+		}
+		f.orphaned()
+		for key, lease := range leases {
+			f.abandon(key, lease)
+		}
+		taken := 0
+		for page := (session.Page{Limit: 100}); ; {
+			infos, err := f.store.Orphans(f.Context(), page)
+			require.NoError(f, err)
+			if len(infos) == 0 {
+				break
+			}
+			for n, i := range infos {
+				if i.Key.App == f.app {
+					require.True(f, keys[i.Key], "%s comes twice", i.Key)
+					delete(keys, i.Key)
+					if n%2 == 0 {
+						f.release(i.Key, f.acquire(i.Key))
+						taken++
+					}
+				}
+			}
+			page.After = infos[len(infos)-1].Place()
+		}
+		require.Empty(f, keys)
+		require.Len(f, f.orphans(), n-taken)
+	}},
+}
