@@ -104,9 +104,10 @@ func (m *Memory) pastOf(of Key, events []*event.Event) *memoryPast {
 	if seq > 0 {
 		p, i := locate(seq - 1 - parent.shared())
 		parent.mu.Lock()
-		id := parent.pages[p][i].id
+		last := parent.pages[p][i].event(seq)
 		parent.mu.Unlock()
-		if id != events[seq-1].ID {
+		is, err := last.MarshalJSON()
+		if was, e := events[seq-1].MarshalJSON(); err != nil || e != nil || !bytes.Equal(is, was) {
 			return nil
 		}
 	}
