@@ -42,6 +42,9 @@ type Properties struct {
 	// agent below it, not only to its children; its transfers count against no limit; and a
 	// turn whose active agent is below it begins with it, or with another router above it.
 	Router bool
+	// Stepwise says that a step of the agent ends before the calls run that it has stored, so that between two
+	// steps nothing was begun that the log does not have.
+	Stepwise bool
 	// AnyName says that the name is a label in a workflow, which no model is shown: it
 	// may be any text.
 	AnyName bool

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -26,22 +27,27 @@ func TestAdvance(t *testing.T) {
 				ctx := context.Background()
 				r, err := runner.New(root, store)
 				require.NoError(t, err)
-				_, err = r.Begin(ctx, key, llm.UserText("go"))
+				_, _, err = r.Begin(ctx, key, llm.UserText("go"))
 				require.NoError(t, err)
 				for done, tries := false, 0; !done; tries++ {
 					require.Less(t, tries, 10)
 					again, err := runner.New(root, store) // every step in another process
 					require.NoError(t, err)
-					_, done, err = again.Advance(ctx, key, 1)
+					_, done, err = over(again.Advance(ctx, key, runner.Step{Attempt: 1}))
 					require.NoError(t, err)
 				}
 				require.Equal(t, inJSON(whole), inJSON(resultsOf(t, graph, r)[0]))
 				require.Equal(t, called, s.take())
-				_, done, err := r.Advance(ctx, key, 2)
+				_, done, err := over(r.Advance(ctx, key, runner.Step{Attempt: 2}))
 				require.NoError(t, err)
 				require.True(t, done)
 				require.Empty(t, s.take(), "it is over")
 			})
 		})
 	}
+}
+
+// over tells of a step whether its turn is over.
+func over(events []*event.Event, s runner.TurnState, err error) ([]*event.Event, bool, error) {
+	return events, s.Over, err
 }

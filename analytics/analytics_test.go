@@ -244,9 +244,9 @@ func TestSteps(t *testing.T) {
 	all := told(t, nil, func(i agent.Interceptor) {
 		r, err := runner.New(root, sessiontest.Memory(t), runner.WithInterceptors(i))
 		require.NoError(t, err)
-		_, err = r.Begin(t.Context(), key, llm.UserText("a"))
+		_, _, err = r.Begin(t.Context(), key, llm.UserText("a"))
 		for done := false; err == nil && !done; {
-			_, done, err = r.Advance(t.Context(), key, 1)
+			_, done, err = over(r.Advance(t.Context(), key, runner.Step{Attempt: 1}))
 		}
 		require.NoError(t, err)
 	})
@@ -506,4 +506,9 @@ func TestRedactor(t *testing.T) {
 	})
 	require.Equal(t, "a [gone]", all[0].Text)
 	require.Equal(t, "the [gone] of a", all[2].Reason)
+}
+
+// over tells of a step whether its turn is over.
+func over(events []*event.Event, s runner.TurnState, err error) ([]*event.Event, bool, error) {
+	return events, s.Over, err
 }

@@ -58,6 +58,10 @@ const (
 	// NoticeResumed says that a run which was cut off continues, where a budget of time must
 	// know.
 	NoticeResumed = "resumed"
+	// NoticeTakenOver says that a process goes on with a turn because the one that ran it has gone, and NoticeLeft
+	// that none does any more, as each has gone at the same place.
+	NoticeTakenOver = "taken_over"
+	NoticeLeft      = "left"
 	// NoticeTooDeep comes with an event whose JSON was deeper than [MaxDepth] and is
 	// kept as a string.
 	NoticeTooDeep = "too_deep"

@@ -17,11 +17,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// ErrTurnOver says that a turn is not the last one of its session any more.
-var ErrTurnOver = errors.New("the turn is not the session's last one any more")
-
 // Last is [Turns.Report] for who would do something with a turn, which must be the session's last
-// one. Besides [ErrNoTurn] the error is [ErrTurnOver].
+// one. Besides [ErrNoTurn] the error is runner.ErrTurnOver.
 func (t *Turns) Last(ctx context.Context, key session.Key, turn string) (*Report, error) {
 	r, err := t.Report(ctx, key, "")
 	if err != nil || r.ID == turn {
@@ -30,7 +27,7 @@ func (t *Turns) Last(ctx context.Context, key session.Key, turn string) (*Report
 	if _, err := t.find(ctx, key, turn); err != nil {
 		return nil, err
 	}
-	return nil, ErrTurnOver
+	return nil, runner.ErrTurnOver
 }
 
 // DecideOnce is [Turns.Resume] with decisions for a request that may be sent twice, about the

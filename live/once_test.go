@@ -212,5 +212,5 @@ func TestDecideOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, x.Wait(ctx))
 	_, err = turns.DecideOnce(ctx, key, r.ID, Request{}, runner.Approve(call))
-	require.ErrorIs(t, err, ErrTurnOver)
+	require.ErrorIs(t, err, runner.ErrTurnOver)
 }

@@ -169,7 +169,7 @@ func (x *race) act(r *rand.Rand) {
 	case 11:
 		err = x.edit(ctx, r, turns, key)
 	}
-	for _, known := range []error{agent.ErrSessionBusy, agent.ErrConflict, runner.ErrNoApproval, context.DeadlineExceeded, agent.ErrSuspended, ErrCanceled, ErrNoTurn, errDead, ErrTurnOver, ErrMismatch} {
+	for _, known := range []error{agent.ErrSessionBusy, agent.ErrConflict, runner.ErrNoApproval, context.DeadlineExceeded, agent.ErrSuspended, ErrCanceled, ErrNoTurn, errDead, runner.ErrTurnOver, ErrMismatch} {
 		if err == nil || errors.Is(err, known) {
 			return
 		}

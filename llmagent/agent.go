@@ -167,7 +167,7 @@ func (a *Agent) configure(opts []Option) (errs []error) {
 		o(a)
 	}
 	errs = append(errs, a.shapeTransfers()...)
-	a.properties.TransferCall = a.transferCall
+	a.properties.TransferCall, a.properties.Stepwise = a.transferCall, true
 	a.children = agent.AgentsOf(a.properties.Edges)
 	a.byName = make(map[string]tools.Tool, len(a.tools))
 	if err := agent.CheckName(a.name); err != nil {

@@ -352,16 +352,16 @@ func TestACompactionIsAStep(t *testing.T) {
 	small := &endpoint{t: t, name: "small", answer: says("A summary.")}
 	r, model, store := full(t, small)
 	before := len(model.requests)
-	_, err := r.Begin(ctx, key, llm.UserText("And now?"))
+	_, _, err := r.Begin(ctx, key, llm.UserText("And now?"))
 	require.NoError(t, err)
-	events, done, err := r.Advance(ctx, key, 1)
+	events, done, err := over(r.Advance(ctx, key, runner.Step{Attempt: 1}))
 	require.NoError(t, err)
 	require.False(t, done)
 	require.Equal(t, []string{event.TypeCompaction, event.TypeUsage}, types(events))
 	require.Len(t, model.requests, before)
 
 	other := build(t, store, model, llmagent.Compaction{Window: 1000, Summarizer: small})
-	_, done, err = other.Advance(ctx, key, 2)
+	_, done, err = over(other.Advance(ctx, key, runner.Step{Attempt: 2}))
 	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, small.requests, 1, "a summary that is stored is not asked for again")
@@ -441,4 +441,9 @@ func TestAStepThatNeedsNoCompaction(t *testing.T) {
 	on := llmagent.WithCompaction(llmagent.Compaction{Window: 1_000_000})
 	require.InDelta(t, cost(600), cost(600, on), 3)
 	require.InDelta(t, cost(10, on), cost(600, on), 3)
+}
+
+// over tells of a step whether its turn is over.
+func over(events []*event.Event, s runner.TurnState, err error) ([]*event.Event, bool, error) {
+	return events, s.Over, err
 }

@@ -49,6 +49,7 @@ func Func(name, description string, run func(*Step) error, opts ...Option) (agen
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("agent %q: %w", name, err)
 	}
+	a.properties.Stepwise = false
 	f := &function{a, run}
 	a.index = agent.Index(f)
 	return f, nil

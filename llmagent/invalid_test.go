@@ -53,9 +53,9 @@ func TestRepeatedCalls(t *testing.T) {
 				require.NoError(t, err)
 				s := newSolo(t, c.answers, []llmagent.Option{llmagent.WithTools(refund, busy), llmagent.WithSubAgents(billing)})
 				if steps { // nothing but the log tells one step of the one before it
-					_, err = s.runner.Begin(context.Background(), key, llm.UserText("Hello"))
+					_, _, err = s.runner.Begin(context.Background(), key, llm.UserText("Hello"))
 					for done := false; !done && err == nil; {
-						_, done, err = s.runner.Advance(context.Background(), key, 1)
+						_, done, err = over(s.runner.Advance(context.Background(), key, runner.Step{Attempt: 1}))
 					}
 				} else {
 					_, err = s.say(context.Background())

@@ -35,12 +35,12 @@ billing: "Done."`
 		require.NoError(t, err)
 		return r
 	}
-	got, err := process().Begin(ctx, s1, llm.UserText("Hi"))
+	got, _, err := process().Begin(ctx, s1, llm.UserText("Hi"))
 	require.NoError(t, err)
 	var steps []int
 	for done := false; !done; {
 		var events []*event.Event
-		events, done, err = process().Advance(ctx, s1, 1)
+		events, done, err = over(process().Advance(ctx, s1, runner.Step{Attempt: 1}))
 		require.NoError(t, err)
 		steps = append(steps, len(events))
 		got = append(got, events...)
@@ -54,11 +54,16 @@ billing: "Done."`
 	require.NoError(t, s.Done())
 	checkLog(t, process(), got)
 
-	events, done, err := process().Advance(ctx, s1, 1)
+	events, done, err := over(process().Advance(ctx, s1, runner.Step{Attempt: 1}))
 	require.NoError(t, err)
 	require.True(t, done, "the turn is over")
 	require.Empty(t, events)
-	_, done, err = process().Advance(ctx, session.ID("new"), 1)
+	_, done, err = over(process().Advance(ctx, session.ID("new"), runner.Step{Attempt: 1}))
 	require.NoError(t, err)
 	require.True(t, done)
+}
+
+// over tells of a step whether its turn is over.
+func over(events []*event.Event, s runner.TurnState, err error) ([]*event.Event, bool, error) {
+	return events, s.Over, err
 }

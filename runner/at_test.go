@@ -54,7 +54,7 @@ func TestAt(t *testing.T) {
 	}
 	r, err := runner.New(a, store)
 	require.NoError(t, err)
-	_, err = r.Begin(ctx, key, llm.UserText("and this?"), runner.At(length()))
+	_, _, err = r.Begin(ctx, key, llm.UserText("and this?"), runner.At(length()))
 	require.NoError(t, err)
 	_, err = r.Cancel(ctx, key, runner.At(length()-1))
 	require.ErrorIs(t, err, agent.ErrConflict)

@@ -316,11 +316,11 @@ func TestTimeBetweenSteps(t *testing.T) {
 	store := sessiontest.Memory(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	r := newRunner(t, looks(t, "found"), store, runner.WithClock(func() time.Time { return now }), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Time: time.Minute}}))
-	_, err := r.Begin(context.Background(), s1, llm.UserText("Hi"))
+	_, _, err := r.Begin(context.Background(), s1, llm.UserText("Hi"))
 	require.NoError(t, err)
 	for done := false; !done; {
 		now = now.Add(time.Hour)
-		_, done, err = r.Advance(context.Background(), s1, 1)
+		_, done, err = over(r.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
 		require.NoError(t, err)
 	}
 	require.Equal(t, "looker: done", said(load(t, r, s1)))

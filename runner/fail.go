@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
@@ -28,8 +29,23 @@ func (l *lane) failed(run session.Run, n *agent.Node, err error) error {
 	if errors.Is(err, agent.ErrConflict) {
 		return err // the log belongs to another writer now
 	}
+	if l.t.r.outer && l.scope == "" && len(run.Pending) == 0 && llm.Retryable(err) && !errors.As(err, new(*agent.RunError)) {
+		return l.leaveOpen(run, err)
+	}
 	l.answerRunning(run)
 	return l.fail(run, err)
+}
+
+// leaveOpen ends the step with an error and stores nothing of it, but that what was shown is void.
+func (l *lane) leaveOpen(run session.Run, err error) error {
+	l.joined = slices.DeleteFunc(l.joined, func(e *event.Event) bool { _, void := e.Data.(*event.Discard); return !void }) // which has its usage
+	if void := l.void(FailureOf(err).Code, "the answer was not completed"); void != nil {
+		l.joined = append(l.joined, l.stamp(run, &event.Event{Data: void}))
+	}
+	if storeErr := l.commit(run); storeErr != nil {
+		return errors.Join(err, storeErr)
+	}
+	return fmt.Errorf("agent %s: %w", run.Agent, err)
 }
 
 // answerRunning answers the calls that a step has run, some of which may have done their work.

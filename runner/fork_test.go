@@ -41,7 +41,7 @@ func TestApprovalInAFork(t *testing.T) {
 	none, err := c.resumeFork()
 	require.NoError(t, err)
 	require.Empty(t, none, "nobody has decided yet")
-	_, done, err := c.process().Advance(context.Background(), forked, 1)
+	_, done, err := over(c.process().Advance(context.Background(), forked, runner.Step{Attempt: 1}))
 	require.NoError(t, err)
 	require.True(t, done)
 	for _, id := range []string{"c9", "c1"} {
@@ -157,7 +157,7 @@ func TestForkAdvances(t *testing.T) {
 	ctx := context.Background()
 	require.NoError(t, store.Fork(ctx, s1, 4, forked))
 	for done := false; !done; {
-		_, done, err = r.Advance(ctx, forked, 1)
+		_, done, err = over(r.Advance(ctx, forked, runner.Step{Attempt: 1}))
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, ran)

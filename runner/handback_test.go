@@ -68,10 +68,10 @@ func TestNoTransferAfterALimit(t *testing.T) {
 		store := sessiontest.Memory(t)
 		r := newRunner(t, first, store, runner.WithLimits(runner.Limits{Transfers: 1}))
 		if steps {
-			_, err = r.Begin(context.Background(), s1, llm.UserText("Help"))
+			_, _, err = r.Begin(context.Background(), s1, llm.UserText("Help"))
 			for done := false; !done && err == nil; {
 				other := newRunner(t, first, store, runner.WithLimits(runner.Limits{Transfers: 1})) // that knows the log alone
-				_, done, err = other.Advance(context.Background(), s1, 1)
+				_, done, err = over(other.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
 			}
 		} else {
 			_, err = say(r, s1, "Help")

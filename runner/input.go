@@ -22,6 +22,9 @@ type turnOptions struct {
 	pinned   bool  // it must have that one
 	person   bool  // the user wants one
 	reason   string
+	id       string // of the turn, "" if any will do
+	attempt  int    // the how manyth it is to begin it
+	stays    bool   // a turn that was begun before does not go on
 }
 
 // WithMetadata keeps what belongs to the user's message but is not part of its words
@@ -55,6 +58,56 @@ func CallHuman(reason string) TurnOption {
 // for the same reason, one does.
 func At(seq int64) TurnOption {
 	return func(o *turnOptions) { o.at, o.pinned = seq, true }
+}
+
+// WithTurnID gives the turn its id, which names no other turn of the session, so that a turn is begun once however
+// often somebody tries: [Runner.Begin] of a turn that was begun before stores nothing, and Run goes on with it as Resume does. Attempt counts
+// the tries, from 1. From the second on, the last 64 turns are looked through, and the error is [ErrTurnOver] if
+// another turn has come since. The id is printable ASCII of at most 64 bytes.
+func WithTurnID(id string, attempt int) TurnOption {
+	return func(o *turnOptions) { o.id, o.attempt = id, attempt }
+}
+
+// knows reports whether the session's last turn is the one that is to begin.
+func (t *turn) knows(o turnOptions) (bool, error) {
+	switch {
+	case o.id == "":
+		return false, nil
+	case !usableID(o.id):
+		return false, fmt.Errorf("the turn has an id that none can have: give printable ASCII of at most 64 bytes: %w", agent.ErrBadInput)
+	case t.w.fold.Turn.ID == o.id:
+		return true, nil
+	case o.attempt <= 1:
+		return false, nil
+	}
+	return false, t.began(o.id)
+}
+
+// began returns ErrTurnOver if one of the last turns has an id.
+func (t *turn) began(id string) error {
+	turns := 0
+	for e, err := range session.Backward(t.ctx, t.r.store, t.w.key, 0) {
+		if err != nil {
+			return err
+		}
+		if _, begins := e.Data.(*event.User); !begins {
+			continue
+		}
+		if e.TurnID == id {
+			return ErrTurnOver
+		}
+		if turns++; turns == 64 {
+			break
+		}
+	}
+	return nil
+}
+
+func (t *turn) turnID(o turnOptions) string {
+	if o.id != "" {
+		return o.id
+	}
+	return t.newID()
 }
 
 // expect refuses a turn that was decided on when the log ended elsewhere.

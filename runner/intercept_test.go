@@ -119,7 +119,7 @@ b turn ends
 a turn ends`, strings.Join(log, "\n"))
 
 	log = nil
-	_, _, err = r.Advance(context.Background(), s1, 1)
+	_, _, err = over(r.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
 	require.NoError(t, err)
 	_, err = collect(r.Resume(context.Background(), s1))
 	require.NoError(t, err)

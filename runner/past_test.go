@@ -104,7 +104,7 @@ func TestSampleOfADecision(t *testing.T) {
 	require.NoError(t, err)
 	listens := &heard{}
 	r := newRunner(t, root, sessiontest.Memory(t), runner.WithInterceptors(listens))
-	_, err = r.Begin(context.Background(), s1, llm.UserText("hi"))
+	_, _, err = r.Begin(context.Background(), s1, llm.UserText("hi"))
 	require.NoError(t, err)
 	s, err := r.Sample(context.Background(), s1, 2, "support")
 	require.NoError(t, err)

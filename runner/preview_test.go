@@ -56,7 +56,7 @@ func TestPreviewIsWhatIsSent(t *testing.T) {
 			ctx := context.Background()
 			var senders []string
 			for _, text := range []string{"Refund 7.", "And now?"} {
-				_, err := process().Begin(ctx, s1, llm.UserText(text))
+				_, _, err := process().Begin(ctx, s1, llm.UserText(text))
 				require.NoError(t, err)
 				for done := false; !done; {
 					previews := make(map[string]*runner.Preview)
@@ -65,7 +65,7 @@ func TestPreviewIsWhatIsSent(t *testing.T) {
 						require.NoError(t, err)
 					}
 					sent = nil
-					_, done, err = process().Advance(ctx, s1, 1)
+					_, done, err = over(process().Advance(ctx, s1, runner.Step{Attempt: 1}))
 					require.NoError(t, err)
 					if sent != nil {
 						senders = append(senders, sender)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,8 @@ type act struct {
 	seeded bool
 	// recalled are results that were recorded before and come first.
 	recalled []*event.Event
+	// left: the turn was taken over too often, and is not again.
+	left bool
 	// refused are the errors one of which it must return, storing nothing.
 	refused []error
 }
@@ -69,7 +72,7 @@ func (w *world) action(r *runner.Runner) {
 		w.act(r, act{whole: true, said: &msg, seeded: seeded, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Run(ctx, s1, msg, meta, seed) }})
 	case "begin":
 		msg := w.message()
-		w.act(r, act{said: &msg, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return whole(r.Begin(ctx, s1, msg)) }})
+		w.begin(r, msg)
 	case "a person wanted":
 		msg := w.message()
 		w.act(r, act{whole: true, said: &msg, start: func(ctx context.Context) iter.Seq2[*event.Event, error] {
@@ -80,7 +83,7 @@ func (w *world) action(r *runner.Runner) {
 	case "the turn given up":
 		w.act(r, act{start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return whole(r.Cancel(ctx, s1)) }})
 	case "resume":
-		w.act(r, act{whole: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, s1) }})
+		w.resume(r)
 	case "advance":
 		w.advance(r)
 	case "decide":
@@ -88,7 +91,58 @@ func (w *world) action(r *runner.Runner) {
 	}
 }
 
+// begin stores a message, twice if the turn has an id of its own: then the second one changes nothing.
+func (w *world) begin(r *runner.Runner, msg llm.Message) {
+	id := ""
+	if oneInTen.Draw(w.rt, "an id of its own") >= 5 {
+		id = fmt.Sprintf("own-%d", len(w.log))
+	}
+	begin := func(attempt int) func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		return func(ctx context.Context) iter.Seq2[*event.Event, error] {
+			if id == "" {
+				return wholePart(r.Begin(ctx, s1, msg))
+			}
+			return wholePart(r.Begin(ctx, s1, msg, runner.WithTurnID(id, attempt)))
+		}
+	}
+	before := len(w.log)
+	if clean := w.act(r, act{said: &msg, start: begin(1)}); clean && id != "" {
+		w.happened["a turn begun twice"] = true
+		before = len(w.log)
+		w.act(r, act{start: begin(2)})
+		if len(w.log) != before {
+			w.t.Fatalf("a turn that was begun stored %d events when it was begun again", len(w.log)-before)
+		}
+	}
+}
+
+// resume goes on with a turn, sometimes as a process does that takes it over.
+func (w *world) resume(r *runner.Runner) {
+	if !w.story.unfinished || oneInTen.Draw(w.rt, "taken over") < 6 {
+		w.act(r, act{whole: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, s1) }})
+		return
+	}
+	times := 0
+	for _, e := range slices.Backward(w.log) {
+		d, ok := e.Data.(*event.Notice)
+		if ok && d.Code == event.NoticeTakenOver {
+			times++
+		}
+		switch e.Data.(type) {
+		case *event.Notice, *event.ToolProgress, *event.Discard:
+			continue
+		}
+		break
+	}
+	w.happened["taken over"] = true
+	w.act(r, act{whole: true, left: times >= 3, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.TakeOver(ctx, s1) }})
+}
+
 // whole makes a sequence of what a method returns at once.
+func wholePart(events []*event.Event, _ runner.TurnState, err error) iter.Seq2[*event.Event, error] {
+	return whole(events, err)
+}
+
 func whole(events []*event.Event, err error) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		for _, e := range events {
@@ -124,12 +178,24 @@ func (w *world) message() llm.Message {
 func (w *world) advance(r *runner.Runner) {
 	for range rapid.IntRange(1, 6).Draw(w.rt, "steps") {
 		attempt, done := w.attempt, false
+		if attempt == 1 {
+			w.stepSeq = int64(len(w.log))
+		}
+		step := runner.Step{}
+		if said := slices.IndexFunc(w.log, func(e *event.Event) bool { return e.Type() == event.TypeUser }); said >= 0 {
+			step.Turn = w.log[len(w.log)-1].TurnID
+		}
+		if oneInTen.Draw(w.rt, "the position is known") >= 3 {
+			step.Seq = w.stepSeq
+		}
 		if oneInTen.Draw(w.rt, "one more try") == 9 {
 			attempt++ // the engine does not know that the last one came through
 		}
+		before := len(w.log)
 		clean := w.act(r, act{start: func(ctx context.Context) iter.Seq2[*event.Event, error] {
-			events, over, err := r.Advance(ctx, s1, attempt)
-			done = over
+			step.Attempt = attempt
+			events, state, err := r.Advance(ctx, s1, step)
+			done = state.Over
 			return whole(events, err)
 		}})
 		if !clean {
@@ -137,6 +203,10 @@ func (w *world) advance(r *runner.Runner) {
 		}
 		if done == w.story.unfinished {
 			w.t.Fatalf("Advance says %v about the end of the turn, the log does not", done)
+		}
+		if !done && step.Seq > 0 && len(w.log) == before && step.Seq < int64(len(w.log)) {
+			w.happened["a step that was done before"] = true
+			w.attempt = 1
 		}
 		if done {
 			return
@@ -338,7 +408,23 @@ var outsideCodes = []string{"transfer_limit", "transfer_rejected", "limit", "bud
 	string(a2a.CodeUnreachable), string(a2a.CodeNothingToSend), string(a2a.CodeDeclined),
 	string(llm.CodeTruncated), string(llm.CodeServer), string(llm.CodeRateLimited), string(llm.CodeContextLength)}
 
+// leftOpen reports whether an error is one that leaves the turn open.
+func (w *world) leftOpen(err error) bool {
+	var re *agent.RunError
+	return w.outer && err != nil && llm.Retryable(err) && !errors.As(err, &re)
+}
+
 func (w *world) checkError(err error, a act, died bool) {
+	switch {
+	case a.left && (errors.Is(err, runner.ErrLeft) || w.stopped || died):
+		w.happened["left alone"] = true
+		return
+	case a.left:
+		w.t.Fatalf("%v should have been ErrLeft", err)
+	case w.leftOpen(err):
+		w.happened["an error of a model that is not stored"] = true
+		return
+	}
 	if len(a.refused) > 0 && (err != nil || !w.stopped) {
 		for _, want := range a.refused {
 			if errors.Is(err, want) {

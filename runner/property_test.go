@@ -173,6 +173,7 @@ type world struct {
 	limits     runner.Limits
 	streaming  bool
 	resumeRoot bool
+	outer      bool // models are asked again by somebody else
 	estimates  bool // usage that nobody reports, under a budget
 	processes  []*runner.Runner
 	ids        int64 // given out so far
@@ -182,6 +183,7 @@ type world struct {
 	log     []*event.Event // as it was last loaded
 	known   []string       // the JSON of each event when it was first seen
 	cuts    int            // actions that were cut off
+	stepSeq int64          // where the log ended before the first try of the step that comes next
 	attempt int            // the next try of the step that comes next
 	story   logStory
 
@@ -303,6 +305,9 @@ func (w *world) play(told *failedCase) {
 		}
 	}
 	w.opts = append(w.opts, runner.WithLimits(w.limits))
+	if w.outer = oneInTen.Draw(w.rt, "retries outside") >= 8; w.outer {
+		w.opts = append(w.opts, runner.WithOuterRetries())
+	}
 	if w.resumeRoot = oneInTen.Draw(w.rt, "resume root") == 9; w.resumeRoot {
 		w.opts = append(w.opts, runner.ResumeRoot())
 	}

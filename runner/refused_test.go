@@ -285,12 +285,12 @@ func TestRefusedHandoverStepByStep(t *testing.T) {
 	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk")))
 	require.NoError(t, err)
 	r := newRunner(t, support, sessiontest.Memory(t))
-	_, err = r.Begin(context.Background(), s1, llm.UserText("Help"))
+	_, _, err = r.Begin(context.Background(), s1, llm.UserText("Help"))
 	require.NoError(t, err)
 	steps := 0
 	for done := false; !done; steps++ {
 		require.Less(t, steps, 10)
-		_, done, err = r.Advance(context.Background(), s1, 1)
+		_, done, err = over(r.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
 		require.NoError(t, err)
 	}
 	require.Equal(t, 3, steps, "the transfer, the refusal, the answer")

@@ -199,10 +199,10 @@ func TestRouteAfterAdvance(t *testing.T) {
 		r, err := runner.New(root, sessiontest.Memory(t))
 		require.NoError(t, err)
 		if advance {
-			_, err = r.Begin(context.Background(), s1, llm.UserText("Hi"))
+			_, _, err = r.Begin(context.Background(), s1, llm.UserText("Hi"))
 			require.NoError(t, err)
 			for done := false; !done; {
-				_, done, err = r.Advance(context.Background(), s1, 1)
+				_, done, err = over(r.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
 				require.NoError(t, err)
 			}
 		} else {
@@ -229,10 +229,10 @@ func TestGuardIsAskedOnceARun(t *testing.T) {
 		r := newRun(t, root)
 		var err error
 		if advance {
-			_, err = r.Begin(context.Background(), s1, llm.UserText("Hi"))
+			_, _, err = r.Begin(context.Background(), s1, llm.UserText("Hi"))
 			require.NoError(t, err)
 			for done := false; !done; {
-				_, done, err = r.Advance(context.Background(), s1, 1)
+				_, done, err = over(r.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
 				require.NoError(t, err)
 			}
 		} else {

@@ -130,9 +130,9 @@ func TestARouteAfterNewWordsIsNoCircle(t *testing.T) {
 			r := newRun(t, writer)
 			var err error
 			if steps {
-				_, err = r.Begin(context.Background(), s1, llm.UserText("Write"))
+				_, _, err = r.Begin(context.Background(), s1, llm.UserText("Write"))
 				for done := false; !done && err == nil; {
-					_, done, err = r.Advance(context.Background(), s1, 1)
+					_, done, err = over(r.Advance(context.Background(), s1, runner.Step{Attempt: 1}))
 				}
 			} else {
 				_, err = say(r, s1, "Write")

@@ -44,6 +44,7 @@ type config struct {
 	limits     Limits
 	streaming  bool
 	resumeRoot bool
+	outer      bool // retries are somebody else's
 	wait       time.Duration
 	logger     *slog.Logger
 	now        func() time.Time
@@ -89,6 +90,11 @@ type Option func(*Runner)
 
 // WithStreaming also delivers partial events, as models produce them.
 func WithStreaming() Option { return func(r *Runner) { r.streaming = true } }
+
+// WithOuterRetries leaves it to whoever calls [Runner.Advance] or Resume to ask a model again that failed with an error that
+// may go away, such as too many requests: it ends the turn, but not the run, and is not stored. That is for
+// engines with a back-off of their own, and concerns the conversation's agents, not those inside of tools and graphs.
+func WithOuterRetries() Option { return func(r *Runner) { r.outer = true } }
 
 // WithLimits replaces the limits of a turn.
 func WithLimits(l Limits) Option { return func(r *Runner) { r.limits = l } }

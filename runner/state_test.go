@@ -105,7 +105,7 @@ func TestWithStateIsAppliedOnce(t *testing.T) {
 			return nil
 		},
 		"Begin": func(r *runner.Runner, opts ...runner.TurnOption) error {
-			_, err := r.Begin(context.Background(), s1, llm.UserText("Hi"), opts...)
+			_, _, err := r.Begin(context.Background(), s1, llm.UserText("Hi"), opts...)
 			return err
 		},
 	} {

@@ -62,7 +62,7 @@ func TestTimeOfACutOffTurn(t *testing.T) {
 					_, err = collect(r.Resume(context.Background(), key))
 				default:
 					for done := false; !done; {
-						_, done, err = r.Advance(context.Background(), key, 2)
+						_, done, err = over(r.Advance(context.Background(), key, runner.Step{Attempt: 2}))
 						require.NoError(t, err)
 					}
 				}

@@ -39,7 +39,8 @@ type turn struct {
 	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
-	released bool // the lease was given back with what was stored last
+	released bool       // the lease was given back with what was stored last
+	tells    *TurnState // is told how the turn stands when it leaves the session
 
 	saved    map[string]int64   // the sizes of files that agents of this turn have saved, by digest
 	passages map[string]passage // inner scopes that have a transfer under way
@@ -73,7 +74,11 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 		if t.released {
 			return
 		}
-		if err := r.store.Release(context.WithoutCancel(ctx), key, lease); err != nil {
+		giveBack := r.store.Release
+		if errors.Is(context.Cause(ctx), session.ErrAbandoned) {
+			giveBack = r.store.Abandon
+		}
+		if err := giveBack(context.WithoutCancel(ctx), key, lease); err != nil {
 			r.logger.Warn("the lease could not be given back", "session", key.String(), "error", err)
 		}
 	}()
@@ -138,6 +143,9 @@ func (t *turn) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, c := t.w, t.r.cache
+	if t.tells != nil {
+		*t.tells = turnStateOf(&w.fold)
+	}
 	t.leftover.key = w.key
 	t.w = &t.leftover
 	c.put(w)
@@ -228,6 +236,12 @@ func (n *renewal) stop() {
 // begin stores the user's event, after closing what the last turn left open,
 // and starts the active agent: all in one write.
 func (t *turn) begin(msg llm.Message, o turnOptions) error {
+	switch known, err := t.knows(o); {
+	case err != nil || known && o.stays:
+		return err
+	case known:
+		return t.resume(nil)
+	}
 	err := t.expect(o)
 	if err == nil {
 		err = t.branch()
@@ -248,7 +262,7 @@ func (t *turn) begin(msg llm.Message, o turnOptions) error {
 		events = t.closeScope(events, "", withdrawn)
 	}
 	events = slices.Grow(events, 2)
-	user := &event.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &event.User{Content: msg.Content.Stored(), Metadata: o.metadata}}
+	user := &event.Event{TurnID: t.turnID(o), RunID: t.newID(), Agent: "user", Data: &event.User{Content: msg.Content.Stored(), Metadata: o.metadata}}
 	switch turn := &t.w.fold.Turn; {
 	case turn.ID != "" && turn.ID != conversation.Run.TurnID: // nobody answered the message before
 		user.ParentID = turn.UserRunID + ":user"

@@ -50,7 +50,7 @@ func TestResumeLooksAgain(t *testing.T) {
 	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
 	paused := events[len(events)-1]
 
-	_, done, err := r.Advance(context.Background(), s1, 2)
+	_, done, err := over(r.Advance(context.Background(), s1, runner.Step{Attempt: 2}))
 	require.NoError(t, err)
 	require.True(t, done, "an engine sees that the turn is over")
 	_, err = collect(r.Resume(context.Background(), s1, runner.Approve("x")))

@@ -103,7 +103,7 @@ func (d *Door) resume(c *front.Call) error {
 	switch {
 	case r.State == live.Running: // it goes on already
 	case r.Rests() && r.State != live.Waiting:
-		return live.ErrTurnOver
+		return runner.ErrTurnOver
 	default:
 		b.Turn, err = d.turns.Resume(c.R.Context(), key)
 	}

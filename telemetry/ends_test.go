@@ -310,10 +310,10 @@ func TestStepByStep(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s1")
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call("lookup", `{}`)), scripted.Reply(scripted.Text("Done.")))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, "lookup", ok))), nil)
-	_, err := b.runner.Begin(ctx, key, llm.UserText(question))
+	_, _, err := b.runner.Begin(ctx, key, llm.UserText(question))
 	require.NoError(t, err)
 	for done := false; !done; {
-		_, done, err = b.runner.Advance(ctx, key, 1)
+		_, done, err = over(b.runner.Advance(ctx, key, runner.Step{Attempt: 1}))
 		require.NoError(t, err)
 	}
 	require.Equal(t, `invoke_workflow support
@@ -356,4 +356,9 @@ func TestAnInnerRunRunsOutOfTime(t *testing.T) {
 `, b.tree())
 		require.Equal(t, time.Minute, b.one("execute_tool desk").EndTime().Sub(b.one("execute_tool desk").StartTime()))
 	})
+}
+
+// over tells of a step whether its turn is over.
+func over(events []*event.Event, s runner.TurnState, err error) ([]*event.Event, bool, error) {
+	return events, s.Over, err
 }

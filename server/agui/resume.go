@@ -67,7 +67,7 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 	switch {
 	case errors.Is(err, live.ErrMismatch):
 		return refuse("a run of this id had other answers")
-	case errors.Is(err, runner.ErrNoApproval), errors.Is(err, live.ErrTurnOver), errors.Is(err, agent.ErrBadInput):
+	case errors.Is(err, runner.ErrNoApproval), errors.Is(err, runner.ErrTurnOver), errors.Is(err, agent.ErrBadInput):
 		return refuse("%s", err)
 	case err == nil && b.Repeated:
 		_, err = p.past(d.turns.Store().Load(ctx, key, r.First-1), b.From)

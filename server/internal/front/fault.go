@@ -97,7 +97,7 @@ func FaultOf(err error) *Fault {
 		return &Fault{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "the server is being stopped", RetryAfter: time.Second}
 	case errors.Is(err, live.ErrNoTurn), errors.Is(err, agent.ErrNoFile):
 		return NotFound()
-	case errors.Is(err, live.ErrTurnOver):
+	case errors.Is(err, runner.ErrTurnOver):
 		return &Fault{Status: http.StatusConflict, Code: "turn_over", Detail: err.Error()}
 	case errors.Is(err, live.ErrMismatch):
 		return &Fault{Status: http.StatusUnprocessableEntity, Code: "idempotency_mismatch", Detail: "a request with this Idempotency-Key asked for something else"}

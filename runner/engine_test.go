@@ -1,0 +1,290 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// engine is a tree of one agent with a tool that is not idempotent, as an engine runs it: each call is of a process of its own.
+type engine struct {
+	t     *testing.T
+	store session.Store
+	root  agent.Agent
+	opts  []runner.Option
+	runs  int // of the tool
+}
+
+func newEngine(t *testing.T, answer scripted.Answer, opts ...runner.Option) *engine {
+	e := &engine{t: t, store: sessiontest.Memory(t), opts: append(opts, runner.WithIDs(transcript.Counter()))}
+	pay, err := tools.Func("pay", "Pays.", func(tools.Context, struct{}) (string, error) { e.runs++; return "paid", nil })
+	require.NoError(t, err)
+	model := scripted.Func("clerk", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleUser {
+			return answer
+		}
+		return scripted.Reply(scripted.Text("Done."))
+	})
+	e.root, err = llmagent.New("clerk", "You pay.", model, llmagent.WithTools(pay))
+	require.NoError(t, err)
+	return e
+}
+
+func (e *engine) process() *runner.Runner {
+	r, err := runner.New(e.root, e.store, e.opts...)
+	require.NoError(e.t, err)
+	return r
+}
+
+// advance takes a step that must not fail.
+func (e *engine) advance(s runner.Step) ([]*event.Event, runner.TurnState) {
+	events, state, err := e.process().Advance(e.t.Context(), s1, s)
+	require.NoError(e.t, err)
+	now, err := e.process().State(e.t.Context(), s1)
+	require.NoError(e.t, err)
+	require.Equal(e.t, now, state)
+	return events, state
+}
+
+func (e *engine) begin(id string, attempt int) ([]*event.Event, runner.TurnState, error) {
+	return e.process().Begin(e.t.Context(), s1, llm.UserText("Pay it."), runner.WithTurnID(id, attempt))
+}
+
+var pays = scripted.Reply(scripted.CallID("c1", "pay", "{}"))
+
+// TestLostCompletion: a step was stored, and its process died before it could say so. The next try does not do the next
+// step in its place, whose tools are in their first try.
+func TestLostCompletion(t *testing.T) {
+	e := newEngine(t, pays)
+	_, begun, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	require.Equal(t, runner.TurnState{Seq: 2, Turn: "t-1"}, begun)
+	_, called := e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq, Attempt: 1})
+
+	events, again := e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq, Attempt: 2})
+	require.Empty(t, events)
+	require.Equal(t, called, again)
+	require.Zero(t, e.runs)
+
+	_, paid := e.advance(runner.Step{Turn: "t-1", Seq: again.Seq, Attempt: 1})
+	require.Equal(t, 1, e.runs, "the tool ran in its first try")
+	events, again = e.advance(runner.Step{Turn: "t-1", Seq: called.Seq, Attempt: 2})
+	require.Empty(t, events)
+	require.Equal(t, paid, again)
+
+	_, over := e.advance(runner.Step{Turn: "t-1", Seq: paid.Seq})
+	require.True(t, over.Over)
+	require.Equal(t, event.FinishReasonStop, over.Finish)
+	events, again = e.advance(runner.Step{Turn: "t-1", Seq: paid.Seq, Attempt: 3})
+	require.Empty(t, events)
+	require.Equal(t, over, again)
+	require.Equal(t, 1, e.runs)
+}
+
+// TestUnknownOutcome: the second try of a step that has not stored anything knows nothing of its tool.
+func TestUnknownOutcome(t *testing.T) {
+	e := newEngine(t, pays)
+	_, begun, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	_, called := e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq})
+	events, _ := e.advance(runner.Step{Turn: "t-1", Seq: called.Seq, Attempt: 2})
+	require.Zero(t, e.runs)
+	require.True(t, events[0].Data.(*event.ToolResult).IsError)
+	require.Contains(t, string(events[0].Data.(*event.ToolResult).Output), "unknown")
+}
+
+// TestAdvanceIsOfOneTurn: a step of a turn is never one of the next, and a turn is begun once.
+func TestAdvanceIsOfOneTurn(t *testing.T) {
+	e := newEngine(t, scripted.Reply(scripted.Text("Yes.")))
+	_, first, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	for attempt := range 3 {
+		events, again, err := e.begin("t-1", attempt)
+		require.NoError(t, err)
+		require.Empty(t, events)
+		require.Equal(t, first, again)
+	}
+	_, second, err := e.begin("t-2", 1)
+	require.NoError(t, err)
+
+	_, state, err := e.process().Advance(t.Context(), s1, runner.Step{Turn: "t-1", Seq: first.Seq})
+	require.ErrorIs(t, err, runner.ErrTurnOver)
+	require.ErrorIs(t, err, runner.ErrNotBegun)
+	require.Equal(t, "t-2", state.Turn)
+	events, _, err := e.begin("t-1", 2)
+	require.ErrorIs(t, err, runner.ErrTurnOver)
+	require.Empty(t, events)
+	_, _, err = e.process().Advance(t.Context(), s1, runner.Step{Turn: "t-2", Seq: second.Seq + 1})
+	require.ErrorIs(t, err, agent.ErrConflict)
+	_, _, err = e.begin("no\nid", 1)
+	require.ErrorIs(t, err, agent.ErrBadInput)
+
+	events, err = collect(e.process().Run(t.Context(), s1, llm.UserText("Pay it."), runner.WithTurnID("t-2", 2)))
+	require.NoError(t, err)
+	require.Equal(t, "Yes.", events[0].Data.(*event.Text).Content, "it goes on")
+}
+
+// TestDecideTakesNoStep: a decision is stored once, and what it was about runs in the next step.
+func TestDecideTakesNoStep(t *testing.T) {
+	e := newEngine(t, pays)
+	e.root = func() agent.Agent {
+		pay, err := tools.Func("pay", "Pays.", func(tools.Context, struct{}) (string, error) { e.runs++; return "paid", nil }, tools.NeedsApproval())
+		require.NoError(t, err)
+		a, err := llmagent.New("clerk", "You pay.", e.root.(*llmagent.Agent).Model(), llmagent.WithTools(pay))
+		require.NoError(t, err)
+		return a
+	}()
+	_, state, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	for !state.Over {
+		_, state = e.advance(runner.Step{Turn: "t-1", Seq: state.Seq})
+	}
+	require.True(t, state.Waits)
+	require.Equal(t, "c1", state.Asked[0].ToolCallID)
+	_, _, err = e.process().Decide(t.Context(), s1)
+	require.ErrorIs(t, err, agent.ErrBadInput)
+	_, _, err = e.process().Decide(t.Context(), s1, runner.Approve("other"))
+	require.ErrorIs(t, err, runner.ErrNoApproval)
+	_, state, err = e.process().Decide(t.Context(), s1, runner.Approve("c1"))
+	require.NoError(t, err)
+	require.False(t, state.Over)
+	require.Zero(t, e.runs)
+	events, again, err := e.process().Decide(t.Context(), s1, runner.Approve("c1"))
+	require.NoError(t, err)
+	require.Empty(t, events)
+	require.Equal(t, state, again)
+	_, state = e.advance(runner.Step{Turn: "t-1", Seq: state.Seq})
+	require.Equal(t, 1, e.runs)
+	for !state.Over {
+		_, state = e.advance(runner.Step{Turn: "t-1", Seq: state.Seq})
+	}
+	events, _, err = e.process().Decide(t.Context(), s1, runner.Approve("c1"))
+	require.NoError(t, err)
+	require.Len(t, events, 1, "the recorded result")
+	require.Equal(t, 1, e.runs)
+}
+
+// TestNotBegun: what fails before the step is told from what fails in it.
+func TestNotBegun(t *testing.T) {
+	e := newEngine(t, scripted.Reply(scripted.Fail(errors.New("broken"))))
+	lease, err := e.store.Acquire(t.Context(), s1, session.Self())
+	require.NoError(t, err)
+	_, _, err = e.begin("t-1", 1)
+	require.ErrorIs(t, err, runner.ErrNotBegun)
+	require.ErrorIs(t, err, agent.ErrSessionBusy)
+	require.NoError(t, e.store.Release(t.Context(), s1, lease))
+	_, state, err := e.begin("t-1", 2)
+	require.NoError(t, err)
+	_, state, err = e.process().Advance(t.Context(), s1, runner.Step{Turn: "t-1", Seq: state.Seq})
+	require.NotErrorIs(t, err, runner.ErrNotBegun)
+	require.ErrorAs(t, err, new(*agent.RunError))
+	require.Equal(t, event.FinishReasonError, state.Finish)
+}
+
+// TestOuterRetries: an error that may go away leaves the turn where it was, but for what was shown and is void.
+func TestOuterRetries(t *testing.T) {
+	for name, streaming := range map[string]bool{"silent": false, "streaming": true} {
+		t.Run(name, func(t *testing.T) {
+			down := true
+			var e *engine
+			e = newEngine(t, scripted.Answer{}, runner.WithOuterRetries())
+			if streaming {
+				e.opts = append(e.opts, runner.WithStreaming())
+			}
+			model := scripted.Func("clerk", func(*llm.Request) scripted.Answer {
+				if down {
+					return scripted.Reply(scripted.Text("Half of "), scripted.Fail(&llm.Error{Code: llm.CodeRateLimited, Retryable: true}))
+				}
+				return scripted.Reply(scripted.Text("Yes."))
+			})
+			var err error
+			e.root, err = llmagent.New("clerk", "You answer.", model)
+			require.NoError(t, err)
+			_, begun, err := e.begin("t-1", 1)
+			require.NoError(t, err)
+			events, failed, err := e.process().Advance(t.Context(), s1, runner.Step{Turn: "t-1", Seq: begun.Seq})
+			require.True(t, llm.Retryable(err))
+			require.False(t, errors.As(err, new(*agent.RunError)))
+			require.False(t, failed.Over)
+			for _, e := range events {
+				require.Equal(t, event.TypeDiscard, e.Type())
+			}
+			down = false
+			_, state := e.advance(runner.Step{Turn: "t-1", Seq: failed.Seq, Attempt: 2})
+			require.True(t, state.Over)
+			require.Equal(t, event.FinishReasonStop, state.Finish)
+		})
+	}
+}
+
+// TestTakeOver: a turn that ends every process is left alone after three, and resumed by hand.
+func TestTakeOver(t *testing.T) {
+	e := newEngine(t, scripted.Reply(scripted.Text("Yes.")))
+	events, err := collect(e.process().TakeOver(t.Context(), s1))
+	require.NoError(t, err)
+	require.Empty(t, events)
+	_, _, err = e.begin("t-1", 1)
+	require.NoError(t, err)
+	for range 3 { // each dies as soon as it has the session
+		for e, err := range e.process().TakeOver(t.Context(), s1) {
+			require.NoError(t, err)
+			require.Equal(t, event.NoticeTakenOver, e.Data.(*event.Notice).Code)
+			break
+		}
+	}
+	events, err = collect(e.process().TakeOver(t.Context(), s1))
+	require.ErrorIs(t, err, runner.ErrLeft)
+	require.Empty(t, events)
+	r := e.process()
+	events, err = collect(r.Resume(t.Context(), s1))
+	require.NoError(t, err)
+	require.Equal(t, "Yes.", events[0].Data.(*event.Text).Content)
+	var codes []string
+	all, err := collect(r.History(t.Context(), s1))
+	require.NoError(t, err)
+	for _, e := range all {
+		if d, ok := e.Data.(*event.Notice); ok {
+			codes = append(codes, d.Code)
+		}
+	}
+	require.Equal(t, []string{event.NoticeTakenOver, event.NoticeTakenOver, event.NoticeTakenOver, event.NoticeLeft}, codes)
+	events, err = collect(r.TakeOver(t.Context(), s1))
+	require.NoError(t, err)
+	require.Empty(t, events, "it is over")
+}
+
+// TestAbandoned: a turn that is cut off for another process to go on with is found at once, and one that is stopped is not.
+func TestAbandoned(t *testing.T) {
+	for cause, want := range map[error]int{session.ErrAbandoned: 1, agent.ErrSuspended: 0} {
+		e := newEngine(t, pays)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var last error
+		for ev, err := range e.process().Run(ctx, s1, llm.UserText("Pay it.")) {
+			if last = err; err == nil && ev.Type() == event.TypeToolCall {
+				cancel(cause)
+			}
+		}
+		require.ErrorIs(t, last, cause)
+		left, err := e.store.Orphans(t.Context(), session.Page{})
+		require.NoError(t, err)
+		require.Len(t, left, want)
+		_, err = collect(e.process().TakeOver(t.Context(), s1))
+		require.NoError(t, err)
+		left, err = e.store.Orphans(t.Context(), session.Page{})
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
+}
