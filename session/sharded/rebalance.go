@@ -14,7 +14,7 @@ import (
 // Report says what a rebalancing did.
 type Report struct {
 	Moved int // sessions that are where they belong now
-	Left  int // sessions of users of whom one was under way or left behind in a turn
+	Left  int // sessions of users of whom one was under way
 }
 
 // batch is how many sessions are listed at once.
@@ -43,10 +43,6 @@ func (s *Store) Rebalance(ctx context.Context) (report Report, err error) {
 			}
 			page.After = infos[len(infos)-1].Place()
 		}
-		behind, err := from.Orphans(ctx, session.Page{})
-		if err != nil {
-			return report, from.explain(err)
-		}
 		for user := range users {
 			homes := s.homes(user.App, user.User)
 			if user.App == App || len(homes) == 1 || homes[0] != from {
@@ -60,7 +56,7 @@ func (s *Store) Rebalance(ctx context.Context) (report Report, err error) {
 				_, err = s.settle(ctx, appOf(user), true)
 			}
 			if err == nil {
-				err = s.moveUser(ctx, from, homes[1], all, behind, &report)
+				err = s.moveUser(ctx, from, homes[1], all, &report)
 			}
 			if err != nil {
 				return report, from.explain(err)
@@ -71,7 +67,7 @@ func (s *Store) Rebalance(ctx context.Context) (report Report, err error) {
 }
 
 // moveUser moves the sessions of a user, and the notes of where others of them are.
-func (s *Store) moveUser(ctx context.Context, from, to *shard, all, behind []session.Info, report *Report) error {
+func (s *Store) moveUser(ctx context.Context, from, to *shard, all []session.Info, report *Report) error {
 	source, _ := from.Store.(session.Mover)
 	target, _ := to.Store.(session.Mover)
 	if source == nil || target == nil {
@@ -90,23 +86,32 @@ func (s *Store) moveUser(ctx context.Context, from, to *shard, all, behind []ses
 		}
 	}
 	slices.SortStableFunc(family, func(a, b session.Info) int { return depth(family, a) - depth(family, b) })
-	busy := func(i session.Info) bool {
-		return i.Leased || slices.ContainsFunc(behind, func(o session.Info) bool { return o.Key == i.Key })
-	}
-	if slices.ContainsFunc(family, busy) {
+	if slices.ContainsFunc(family, func(i session.Info) bool { return i.Leased }) {
 		report.Left += len(family)
 		return nil
 	}
+	orphans, err := from.Orphans(ctx, session.Page{})
+	if err != nil {
+		return err
+	}
+	orphan := make(map[session.Key]bool)
+	for _, i := range orphans {
+		orphan[i.Key] = true
+	}
 	leases := make([]session.Lease, len(family))
 	defer func() {
-		for n, i := range family {
-			_ = from.Release(ctx, i.Key, leases[n]) // which is lost if the session has left
+		for n, i := range family { // but the leases that have left with their sessions
+			if orphan[i.Key] {
+				_ = from.Abandon(ctx, i.Key, leases[n])
+			} else {
+				_ = from.Release(ctx, i.Key, leases[n])
+			}
 		}
 	}()
 	for n, i := range family {
 		var err error
 		if leases[n], err = from.Acquire(ctx, i.Key, session.Self()); err == nil {
-			err = copyTo(ctx, from, to, i, leases[n])
+			err = copyTo(ctx, from, to, i, leases[n], orphan[i.Key])
 		}
 		if errors.Is(err, agent.ErrSessionBusy) || errors.Is(err, agent.ErrConflict) {
 			report.Left += len(family)
@@ -142,7 +147,7 @@ func depth(family []session.Info, i session.Info) (n int) {
 }
 
 // copyTo makes the copy of a session that becomes the session when it leaves its shard.
-func copyTo(ctx context.Context, from, to *shard, info session.Info, held session.Lease) error {
+func copyTo(ctx context.Context, from, to *shard, info session.Info, held session.Lease, orphan bool) error {
 	lease, err := to.Acquire(ctx, info.Key, session.Self()) // before anything is read: who deletes the session ends it
 	if err != nil {
 		return to.explain(err)
@@ -169,6 +174,15 @@ func copyTo(ctx context.Context, from, to *shard, info session.Info, held sessio
 	}
 	if err := to.Store.(session.Mover).Adopt(ctx, info.Key, lease, moved); err != nil {
 		return to.explain(err)
+	}
+	if orphan {
+		lease, err := to.Acquire(ctx, info.Key, session.Self())
+		if err == nil {
+			err = to.Abandon(ctx, info.Key, lease)
+		}
+		if err != nil {
+			return to.explain(err)
+		}
 	}
 	return from.explain(from.Renew(ctx, info.Key, held))
 }
