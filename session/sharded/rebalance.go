@@ -152,7 +152,13 @@ func copyTo(ctx context.Context, from, to *shard, info session.Info, held sessio
 	if err != nil {
 		return to.explain(err)
 	}
-	defer func() { _ = to.Release(ctx, info.Key, lease) }() // which is lost if there is a copy
+	defer func() { _ = to.Release(ctx, info.Key, lease) }() // unless it has ended with what follows
+	if copied, ok, err := to.info(ctx, info.Key); err != nil || ok && copied.Seq == held.Seq && !isNote(copied) {
+		if err == nil && orphan { // an earlier call made the copy, and nothing has come since
+			err = to.Abandon(ctx, info.Key, lease)
+		}
+		return to.explain(err)
+	}
 	moved := session.Moved{Info: info, Lease: held}
 	moved.Seq = held.Seq
 	for e, err := range from.Load(ctx, info.Key, 0) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -201,7 +200,7 @@ func TestRebalance(t *testing.T) {
 			stores := open(t)
 			populate(t, layout{now: "ab"}.over(t, stores), users)
 			want := look(t, layout{now: "ab"}.over(t, stores))
-						before := where(t, stores)
+			before := where(t, stores)
 
 			growing := layout{now: "abc", former: "ab"}.over(t, stores)
 			same(t, want, look(t, growing))
@@ -254,4 +253,196 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-var _ = []any{maps.Keys[map[int]int], sync.OnceFunc, iter.Pull[int], sessiontest.NewClock, context.Background}
+// mortal is a store in memory that answers for so many calls, and is not heard of any more
+// from then on. The first call that gets no answer may have been made.
+type mortal struct {
+	*session.Memory
+	calls *int
+	made  bool
+}
+
+var errDead = errors.New("the process is dead")
+
+func (m mortal) call(make func() error) error {
+	*m.calls--
+	switch {
+	case *m.calls > 0:
+		return make()
+	case *m.calls == 0 && m.made:
+		_ = make()
+	}
+	return errDead
+}
+
+func (m mortal) Acquire(ctx context.Context, key session.Key, owner session.Owner) (lease session.Lease, err error) {
+	err = m.call(func() (err error) { lease, err = m.Memory.Acquire(ctx, key, owner); return err })
+	return lease, err
+}
+
+func (m mortal) Release(ctx context.Context, key session.Key, lease session.Lease) error {
+	return m.call(func() error { return m.Memory.Release(ctx, key, lease) })
+}
+
+func (m mortal) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
+	return m.call(func() error { return m.Memory.Abandon(ctx, key, lease) })
+}
+
+func (m mortal) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+	return m.call(func() error { return m.Memory.Append(ctx, key, seq, lease, events...) })
+}
+
+func (m mortal) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
+	return m.call(func() error { return m.Memory.Fork(ctx, of, seq, to, events...) })
+}
+
+func (m mortal) Delete(ctx context.Context, key session.Key) error {
+	return m.call(func() error { return m.Memory.Delete(ctx, key) })
+}
+
+func (m mortal) Adopt(ctx context.Context, key session.Key, lease session.Lease, moved session.Moved) error {
+	return m.call(func() error { return m.Memory.Adopt(ctx, key, lease, moved) })
+}
+
+func (m mortal) Leave(ctx context.Context, key session.Key, lease session.Lease) error {
+	return m.call(func() error { return m.Memory.Leave(ctx, key, lease) })
+}
+
+// TestCrash ends a rebalancing at each of its changes, before and after it: all sessions can be
+// seen and go on, and another call finishes the work.
+func TestCrash(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		for n := 1; ; n++ {
+			clock := sessiontest.NewClock()
+			var stores, mortals []session.Store
+			calls := n
+			for range 3 {
+				m := session.NewMemory(session.WithClock(clock.Now))
+				stores, mortals = append(stores, m), append(mortals, mortal{m, &calls, made})
+			}
+			old := layout{now: "ab"}.over(t, stores)
+			populate(t, old, 6)
+			orphan, err := old.Acquire(t.Context(), user(0, "fork"), session.Self())
+			require.NoError(t, err)
+			require.NoError(t, old.Abandon(t.Context(), user(0, "fork"), orphan))
+			want := look(t, old)
+			growing := layout{now: "abc", former: "ab"}
+			report, err := growing.over(t, mortals).Rebalance(t.Context())
+			if calls > 0 {
+				require.NoError(t, err)
+				require.NotZero(t, report.Moved)
+				t.Logf("%d changes", n-calls)
+				break
+			}
+			clock.Advance(session.LeaseTTL)
+			s := growing.over(t, stores)
+			same(t, want, look(t, s))
+			for i := range 6 {
+				require.NoError(t, write(t.Context(), s, user(i, "fork of fork"), say("after the crash"), set("user:name", "renamed"), set("app:last", "renamed")))
+			}
+			want = look(t, s)
+			report, err = s.Rebalance(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, report.Left)
+			same(t, want, look(t, s))
+			s = layout{now: "abc"}.over(t, stores)
+			same(t, want, look(t, s))
+			where(t, stores)
+			orphans, err := s.Orphans(t.Context(), session.Page{})
+			require.NoError(t, err)
+			require.True(t, slices.ContainsFunc(orphans, func(i session.Info) bool { return i.Key == user(0, "fork") }), "call %d", n)
+		}
+	}
+}
+
+// TestBusy moves sessions to and fro while others read and write them.
+func TestBusy(t *testing.T) {
+	for name, open := range kinds {
+		t.Run(name, func(t *testing.T) {
+			const users, turns = 8, 12
+			stores := open(t)
+			s := layout{now: "ab"}.over(t, stores)
+			for i := range users {
+				require.NoError(t, write(t.Context(), s, user(i, "s1"), say("0")))
+			}
+			s = layout{now: "abc", former: "ab"}.over(t, stores)
+			var writers, others sync.WaitGroup
+			done := make(chan struct{})
+			for i := range users {
+				key := user(i, "s1")
+				writers.Go(func() {
+					for n := 1; n <= turns; n++ {
+						err := write(t.Context(), s, key, say("%d", n), set("user:n", float64(n)))
+						if errors.Is(err, agent.ErrSessionBusy) {
+							n--
+						} else if err != nil {
+							t.Errorf("%s: %v", key, err)
+							return
+						}
+					}
+				})
+				others.Go(func() {
+					for seen := 1; ; {
+						n := 0
+						for e, err := range s.Load(t.Context(), key, 0) {
+							if n++; err != nil || e.Seq != int64(n) {
+								t.Errorf("%s: event %d: %v %v", key, n, e, err)
+								return
+							}
+						}
+						if n < seen {
+							t.Errorf("%s has %d events after %d", key, n, seen)
+							return
+						}
+						seen = n
+						if _, ok, err := session.Find(t.Context(), s, key); err != nil || !ok {
+							t.Errorf("%s is nowhere: %v", key, err)
+							return
+						}
+						select {
+						case <-done:
+							return
+						default:
+						}
+					}
+				})
+			}
+			others.Go(func() {
+				for {
+					report, err := s.Rebalance(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					select {
+					case <-done:
+						if report.Left == 0 {
+							return
+						}
+					default:
+					}
+				}
+			})
+			writers.Wait()
+			close(done)
+			others.Wait()
+			s = layout{now: "abc"}.over(t, stores)
+			for i := range users {
+				var said []string
+				for e, err := range s.Load(t.Context(), user(i, "s1"), 0) {
+					require.NoError(t, err)
+					if text := e.Text(); text != "" {
+						said = append(said, text)
+					}
+				}
+				require.Len(t, said, turns+1)
+				for n, text := range said {
+					require.Equal(t, fmt.Sprint(n), text)
+				}
+				state, err := s.SharedState(t.Context(), user(i, "s1"))
+				require.NoError(t, err)
+				require.EqualValues(t, turns, state["user:n"])
+			}
+			require.Contains(t, slices.Collect(maps.Values(where(t, stores))), 2)
+		})
+	}
+}

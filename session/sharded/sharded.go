@@ -13,7 +13,6 @@
 package sharded
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -148,13 +147,16 @@ func (x *shard) info(ctx context.Context, key session.Key) (session.Info, bool, 
 // points to, "" being none. If there is a session of the key, the error is [agent.ErrConflict].
 func (x *shard) note(ctx context.Context, to string, key session.Key, events ...*event.Event) error {
 	of := session.Key{App: App, User: "notes", ID: "to " + to}
-	for {
+	for known := false; ; {
 		err := x.Fork(ctx, of, 0, key, events...)
-		if !errors.Is(err, agent.ErrBadInput) {
+		if known || !errors.Is(err, agent.ErrBadInput) {
 			return x.explain(err)
 		}
-		if _, ok, e := x.info(ctx, of); ok || e != nil {
-			return x.explain(cmp.Or(e, err))
+		if _, known, err = x.info(ctx, of); err != nil {
+			return err
+		}
+		if known {
+			continue
 		}
 		// It is the first of its kind. Who makes it at the same time makes the same.
 		lease, err := x.Acquire(ctx, of, session.Self())
