@@ -61,7 +61,7 @@ func (t *turn) takeOver() (left bool, err error) {
 // takenOver counts how often the turn was taken over since it got further, and reports whether it was left alone
 // since then.
 func (t *turn) takenOver() (times int, left bool, err error) {
-	for e, err := range session.Backward(t.ctx, t.r.store, t.w.key, t.w.fold.Seq+1) {
+	for e, err := range session.Backward(t.ctx, t.r.store, t.key, t.w.fold.Seq+1) {
 		if err != nil {
 			return 0, false, err
 		}

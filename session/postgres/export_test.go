@@ -22,3 +22,6 @@ const SchemaVersion = schemaVersion
 
 // ListSQL is the statement for a page of a list.
 var ListSQL = list
+
+// OrphansSQL is the statement for a page of those that may be orphans.
+var OrphansSQL = orphans

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,4 +36,69 @@ func TestPageIsPartOfAnIndex(t *testing.T) {
 	require.Contains(t, plan, "session_updated")
 	require.NotContains(t, plan, "Sort")
 	require.NotContains(t, plan, "Seq Scan on session s")
+}
+
+// TestOrphansAreNoScan: of many sessions those are read that somebody holds, or held when he died, whether the
+// server has looked at the tables before or not.
+func TestOrphansAreNoScan(t *testing.T) {
+	url := servers.Database(t)
+	s := open(t, url)
+	run(t, url, `INSERT INTO arbor.session (app, user_id, id, seq, created, updated)
+		SELECT 'app', 'user' || n % 4, 'id' || n, 1, at, at FROM generate_series(1, 10000) AS n, LATERAL (SELECT timestamptz '2026-03-01' + n * interval '1 second' AS at) AS t`)
+	run(t, url, "ANALYZE arbor.session")
+	last := session.Place{Updated: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Key: session.Key{App: "app", User: "user1", ID: "id1"}}
+	noScan := func() {
+		t.Helper()
+		for _, page := range []session.Page{{}, {Limit: 100}, {After: last, Limit: 100}} {
+			query, args := postgres.OrphansSQL(page, nil)
+			literals := []string{"'host'", "1", "1", "now()", "'15 s'"}
+			if page.After != (session.Place{}) {
+				literals = append(literals, "'2026-03-01 12:00:00Z'", "'app'", "'user1'", "'id1'")
+			}
+			literals = append(literals, map[int]string{0: "NULL", 100: "100"}[page.Limit])
+			require.Len(t, args, len(literals))
+			for i, arg := range slices.Backward(literals) {
+				query = strings.ReplaceAll(query, fmt.Sprint("$", i+1), arg)
+			}
+			plan := strings.Join(rows(t, url, "EXPLAIN "+query), "\n")
+			require.Contains(t, plan, "Seq Scan on held")
+			require.NotContains(t, plan, "Seq Scan on session", plan)
+		}
+	}
+	noScan()
+	for i := 1; i <= 5; i++ {
+		key := session.Key{App: "app", User: fmt.Sprint("user", i%4), ID: fmt.Sprint("id", i)}
+		lease := acquire(t, s, key)
+		if i > 1 {
+			require.NoError(t, s.Abandon(t.Context(), key, lease))
+		}
+	}
+	found, err := s.Orphans(t.Context(), session.Page{})
+	require.NoError(t, err)
+	require.Len(t, found, 4)
+	noScan()
+	run(t, url, "ANALYZE arbor.held")
+	noScan()
+	run(t, url, "UPDATE arbor.session SET lease_until = now(), lease_token = 1 WHERE key % 10 = 0")
+	run(t, url, "ANALYZE arbor.held")
+	noScan()
+}
+
+// TestLeasesTouchNoIndex: what leases change is in no index of the sessions, so that their updates stay within a
+// page of the table (heap-only tuples).
+func TestLeasesTouchNoIndex(t *testing.T) {
+	url := servers.Database(t)
+	s := open(t, url)
+	const turns = 20
+	for range turns {
+		lease := acquire(t, s, session.ID("s"))
+		require.NoError(t, s.Renew(t.Context(), session.ID("s"), lease))
+		require.NoError(t, s.Release(t.Context(), session.ID("s"), lease))
+	}
+	require.NoError(t, s.Close()) // a server tells what a connection did when it ends
+	require.Eventually(t, func() bool {
+		return run(t, url, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE schemaname = 'arbor' AND relname = 'session'") == fmt.Sprint(3*turns-1)
+	}, 30*time.Second, 20*time.Millisecond)
+	require.Equal(t, fmt.Sprint(3*turns-1), run(t, url, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = 'arbor' AND relname = 'session'"))
+	require.Equal(t, "0", run(t, url, "SELECT count(*) FROM arbor.held"))
 }

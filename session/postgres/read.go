@@ -314,11 +314,11 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 				out = append(out, i)
 			}
 		}
+		if page.Limit > 0 && len(out) >= page.Limit {
+			return out[:page.Limit], nil
+		}
 		if page.Limit == 0 || len(held) < page.Limit {
 			return out, nil
-		}
-		if len(out) >= page.Limit {
-			return out[:page.Limit], nil
 		}
 		page.After = held[len(held)-1].Place() // some are held by other processes of this host
 	}

@@ -3,6 +3,9 @@ package sqlite
 // ListOfUser is the query of a page of a user's sessions.
 const ListOfUser = ofUser
 
+// OrphansSQL is the query of those that may be orphans.
+const OrphansSQL = orphans
+
 // WithDriver sets the driver of package database/sql.
 func WithDriver(name string) Option { return func(s *Store) { s.driver = name } }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -22,4 +23,35 @@ func TestPageIsPartOfAnIndex(t *testing.T) {
 	plan := dump(t, path, "EXPLAIN QUERY PLAN "+query)
 	require.Contains(t, plan, "SEARCH s USING INDEX session_updated (app=? AND user=? AND updated<?)")
 	require.NotContains(t, plan, "B-TREE")
+}
+
+// TestOrphansAreNoScan: of many sessions those are read that somebody holds, or held when he died.
+func TestOrphansAreNoScan(t *testing.T) {
+	registerCounted()
+	path := newFile(t)
+	s := open(t, path, sqlite.WithDriver("sqlite-counted"))
+	raw(t, path, `INSERT INTO session (app, user, id, seq, created, updated)
+		WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 10000) SELECT 'app', 'user' || (n % 4), 'id' || n, 1, n, n FROM n`, "ANALYZE")
+	for i := range 5 {
+		key := session.Key{App: "app", User: fmt.Sprint("user", i%4), ID: fmt.Sprint("id", i)}
+		lease, err := s.Acquire(t.Context(), key, session.Self())
+		require.NoError(t, err)
+		if i > 0 {
+			require.NoError(t, s.Abandon(t.Context(), key, lease))
+		}
+	}
+	query := sqlite.OrphansSQL
+	for i := range 9 {
+		query = strings.ReplaceAll(query, fmt.Sprint("?", i+1), "1")
+	}
+	plan := dump(t, path, "EXPLAIN QUERY PLAN "+query)
+	require.Contains(t, plan, "SCAN h")
+	require.Contains(t, plan, "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)")
+	require.NotContains(t, plan, "SCAN s")
+	require.NotContains(t, plan, "SCAN p")
+	before := rowsRead.Load()
+	found, err := s.Orphans(t.Context(), session.Page{})
+	require.NoError(t, err)
+	require.Len(t, found, 4)
+	require.EqualValues(t, 4, rowsRead.Load()-before, "and not the one that this process holds")
 }
