@@ -79,9 +79,9 @@ func WithTakeUp(which func(*event.User) bool) Option { return func(t *Turns) { t
 
 // WithTakeOver has turns taken over whose process has gone: once at the start, and then each interval, which is made up
 // to a fifth shorter or longer so that many processes do not look at once. Of those that find the same turn the one that
-// gets the session's lease goes on with it. Turns are taken over if [WithTakeUp] has them taken up, and
-// as many as [WithMaxTurns] and [WithLimit] allow: what is too much waits for the next look. By default, and
-// with 0, that is left to those who follow.
+// gets the session's lease goes on with it. Taken over are turns of the app of [WithApp] and of its parts, by an agent of the
+// tree, that [WithTakeUp] has taken up; as many at once as [WithMaxTurns] and [WithLimit] allow: what
+// is too much waits for the next look. By default, and with 0, it is left to those who follow.
 func WithTakeOver(interval time.Duration) Option { return func(t *Turns) { t.every = interval } }
 
 // WithLogger sets the logger, which hears of turns that failed, that were taken over or are left alone; by default
