@@ -134,7 +134,7 @@ func (c *campaign) fresh() {
 // place returns the place of a new session.
 func (c *campaign) place() Place {
 	c.n++
-	at := Place{Address: c.address, Dir: filepath.Join(c.base, strconv.Itoa(c.n)), Key: session.ID("s" + strconv.Itoa(c.n))}
+	at := Place{Address: c.address, Dir: filepath.Join(c.base, strconv.Itoa(c.n)), Key: session.Key{App: session.DefaultApp, User: c.story.Name, ID: "s" + strconv.Itoa(c.n)}}
 	require.NoError(c, os.Mkdir(at.Dir, 0o700))
 	return at
 }
@@ -257,6 +257,9 @@ func (c *campaign) later(before record, do func()) {
 
 func (c *campaign) count(p *child) (killed bool) {
 	if killed = p.end(c.T); killed {
+		if c.Way.Settle != nil {
+			require.NoError(c, c.Way.Settle(c.Context(), p.at, p.name))
+		}
 		c.killed.Add(1)
 		if p.kill.On == OnCall {
 			c.inCall.Add(1)
