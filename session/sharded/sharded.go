@@ -185,6 +185,13 @@ func (s *Store) named(name string) *shard {
 	return nil
 }
 
+// Home returns the name of the shard that a session belongs on. It asks no shard: before it is moved,
+// and if it is a fork of a session of another user, the session is elsewhere.
+func (s *Store) Home(key session.Key) string {
+	homes := s.homes(key.App, key.User)
+	return homes[len(homes)-1].name
+}
+
 // homes returns where something belongs, after where it was before if that is another shard.
 func (s *Store) homes(of ...string) (homes []*shard) {
 	for _, ring := range [][]*shard{s.former, s.ring} {
