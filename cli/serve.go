@@ -44,6 +44,7 @@ type serving struct {
 	metrics       string
 	log           string
 	drain         time.Duration
+	takeOver      time.Duration
 	keep          size
 	kept          *server.Requests // nil without --keep-requests
 	reloads       server.Reloads
@@ -102,6 +103,7 @@ func (p *program) serveFlags(fs *pflag.FlagSet, how *serving) {
 	}
 	fs.StringVar(&how.log, "log", "", "log a line for each request on standard error, as `FORMAT` "+logFormats)
 	fs.DurationVar(&how.drain, "drain", 0, "`TIME` that turns get to end when the server is stopped")
+	fs.DurationVar(&how.takeOver, "take-over", time.Second, "`TIME` between two looks for turns whose process has gone, which go on here; 0 never looks")
 	fs.Var(&how.keep, "keep-requests", "`SIZE` of memory, such as 32MiB, for the last requests to models, which the API then shows as they were sent")
 	p.dbFlag(fs)
 	p.redisFlag(fs)
@@ -120,6 +122,9 @@ func (how *serving) check() error {
 	}
 	if how.drain < 0 {
 		return usagef("--drain %s: give a time such as 30s", how.drain)
+	}
+	if how.takeOver < 0 {
+		return usagef("--take-over %s: give a time such as 5s, or 0 to take over none", how.takeOver)
 	}
 	return how.checkDoors()
 }
@@ -204,6 +209,9 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	turnOpts := []live.Option{live.WithLogger(p.warnings())}
 	if measured.Observer != nil {
 		turnOpts = append(turnOpts, live.WithObserver(measured.Observer))
+	}
+	if db.path != memoryDB { // which no other process has
+		turnOpts = append(turnOpts, live.WithTakeOver(how.takeOver))
 	}
 	turns, err := live.New(tree.Runner, store, turnOpts...)
 	if err != nil {

@@ -101,7 +101,7 @@ func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, er
 // again if the log has grown meanwhile, up to ten times, beyond which the error is
 // agent.ErrConflict.
 func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(context.Context) (seq int64, rests bool, err error)) ([]*event.Event, error) {
-	run, release, err := t.hold(ctx, key)
+	backend, release, err := t.hold(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 		if err != nil {
 			return nil, err
 		}
-		events, err := run.Cancel(ctx, key, runner.At(seq))
+		events, err := backend.Cancel(ctx, key, runner.At(seq))
 		switch {
 		case errors.Is(err, agent.ErrConflict) && tries < 10:
 			if ctx.Err() != nil {
@@ -132,8 +132,8 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 
 // hold ends the turn that this process runs in a session, and keeps others from taking it up
 // until release is called. A turn that waits has said all that it had to say, and holds the
-// session for a moment longer. The runner is the one to cancel with.
-func (t *Turns) hold(ctx context.Context, key session.Key) (run *runner.Runner, release func(), err error) {
+// session for a moment longer. The backend is the one to cancel with.
+func (t *Turns) hold(ctx context.Context, key session.Key) (backend Backend, release func(), err error) {
 	held := &Turn{key: key, cancel: func(error) {}, done: make(chan struct{})}
 	t.mu.Lock()
 	if t.closed {
@@ -152,5 +152,5 @@ func (t *Turns) hold(ctx context.Context, key session.Key) (run *runner.Runner, 
 		release()
 		return nil, nil, err
 	}
-	return t.reader(key), release, nil
+	return t.canceler(key), release, nil
 }

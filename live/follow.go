@@ -50,7 +50,7 @@ func (t *Turns) watch(ctx context.Context, key session.Key) (timer *time.Timer) 
 				return nil
 			})
 			if err == nil && ctx.Err() == nil && cut {
-				t.TakeUp(key, nil)
+				t.TakeOver(key)
 			}
 		}
 		if ctx.Err() == nil {

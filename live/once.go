@@ -170,11 +170,17 @@ func (t *Turns) goOn(ctx context.Context, key session.Key) error {
 		cut = f.Unfinished()
 		return nil
 	})
-	if cut {
-		t.mu.Lock()
-		delete(t.stopped, key)
-		t.mu.Unlock()
+	if !cut {
+		return err
+	}
+	t.mu.Lock()
+	_, stopped := t.stopped[key]
+	delete(t.stopped, key)
+	t.mu.Unlock()
+	if stopped {
 		t.TakeUp(key, nil)
+	} else {
+		t.TakeOver(key)
 	}
 	return err
 }

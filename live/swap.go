@@ -10,37 +10,42 @@ import (
 
 // tenure is a runner, with the turns that it still runs.
 type tenure struct {
-	run   *runner.Runner
+	seat
 	turns int
-	over  func()                    // called once, after another runner has come and the last turn has ended; nil is nothing
-	under map[string]*runner.Runner // of parts of the tree, by their paths
+	over  func()          // called once, after another runner has come and the last turn has ended; nil is nothing
+	under map[string]seat // of parts of the tree, by their paths
 }
 
-// of returns the runner of a session's turns. It is called with the mutex of the Turns.
-func (n *tenure) of(app string, key session.Key) (*runner.Runner, error) {
-	path, part := strings.CutPrefix(key.App, app+":")
+// of returns the seat of a session's turns. It is called with the mutex.
+func (t *Turns) of(key session.Key) (seat, error) {
+	n := t.tenure
+	path, part := strings.CutPrefix(key.App, t.app+":")
 	if !part {
-		return n.run, nil
+		return n.seat, nil
 	}
-	if run := n.under[path]; run != nil {
-		return run, nil
+	if s, ok := n.under[path]; ok {
+		return s, nil
 	}
-	run, err := n.run.Under(path)
+	run, err := n.Under(path)
 	if err != nil {
-		return nil, err
+		return seat{}, err
+	}
+	s, err := t.seat(run)
+	if err != nil {
+		return seat{}, err
 	}
 	if n.under == nil {
-		n.under = make(map[string]*runner.Runner)
+		n.under = make(map[string]seat)
 	}
-	n.under[path] = run
-	return run, nil
+	n.under[path] = s
+	return s, nil
 }
 
 // Runner returns the runner of the whole tree that the next turn gets.
 func (t *Turns) Runner() *runner.Runner {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.tenure.run
+	return t.tenure.Runner
 }
 
 // RunnerOf returns the runner that the next turn of a session gets: that of the whole tree, or if
@@ -49,7 +54,8 @@ func (t *Turns) Runner() *runner.Runner {
 func (t *Turns) RunnerOf(key session.Key) (*runner.Runner, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.tenure.of(t.app, key)
+	s, err := t.of(key)
+	return s.Runner, err
 }
 
 // reader is the runner to look at a session with, also if its agent is gone.
@@ -58,6 +64,16 @@ func (t *Turns) reader(key session.Key) *runner.Runner {
 		return run
 	}
 	return t.Runner()
+}
+
+// canceler is what turns of a session are canceled with, also if its agent is gone.
+func (t *Turns) canceler(key session.Key) Backend {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s, err := t.of(key); err == nil {
+		return s.backend
+	}
+	return t.tenure.backend
 }
 
 // Swap gives the turns that begin from now on another runner, of another tree, which must be on
@@ -69,13 +85,17 @@ func (t *Turns) Swap(run *runner.Runner, over func()) error {
 	if run == nil {
 		return errors.New("live: the runner is nil")
 	}
+	seat, err := t.seat(run)
+	if err != nil {
+		return err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return ErrClosed
 	}
 	old := t.tenure
-	t.tenure, old.over = &tenure{run: run}, over
+	t.tenure, old.over = &tenure{seat: seat}, over
 	t.release(old)
 	return nil
 }

@@ -82,6 +82,13 @@ func (s *crashes) Release(ctx context.Context, key session.Key, lease session.Le
 	return s.Store.Release(ctx, key, lease)
 }
 
+func (s *crashes) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
+	if s.dead.Load() {
+		return errDead
+	}
+	return s.Store.Abandon(ctx, key, lease)
+}
+
 // clocked is a store whose leases end by the clock of the bubble.
 func clocked(t *testing.T) session.Store { return sessiontest.Memory(t, session.WithClock(time.Now)) }
 
@@ -128,7 +135,7 @@ func TestWatchACrash(t *testing.T) {
 		require.NoError(t, w.err)
 		require.Equal(t, Done, w.State)
 		require.Equal(t, "thinking done", w.Text)
-		require.Equal(t, []int64{1, 2, 3, 4, 5}, w.seqs)
+		require.Equal(t, []int64{1, 2, 3, 4, 5, 6}, w.seqs)
 		stateIs(t, one, key, Done)
 	})
 }

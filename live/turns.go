@@ -34,8 +34,11 @@ type Turns struct {
 	most   int    // turns of all users; 0 is any number
 	app    string // of the sessions of the whole tree
 	resume func(*event.User) bool
+	every  time.Duration // between looks for turns whose process has gone; 0 is never
 	logger *slog.Logger
 	hears  access.Observer // nil without one
+
+	backend func(*runner.Runner) Backend // nil for the runner itself
 
 	background context.Context // of all turns
 	stop       context.CancelCauseFunc
@@ -74,7 +77,15 @@ func WithApp(app string) Option { return func(t *Turns) { t.app = app } }
 // follows them, by the words that began them. By default all are.
 func WithTakeUp(which func(*event.User) bool) Option { return func(t *Turns) { t.resume = which } }
 
-// WithLogger sets the logger, which hears of turns that failed; by default nothing is logged.
+// WithTakeOver has turns taken over whose process has gone: once at the start, and then each interval, which is made up
+// to a fifth shorter or longer so that many processes do not look at once. Of those that find the same turn the one that
+// gets the session's lease goes on with it. Taken over are turns of the app of [WithApp] and of its parts, by an agent of the
+// tree, that [WithTakeUp] has taken up; as many at once as [WithMaxTurns] and [WithLimit] allow: what
+// is too much waits for the next look. By default, and with 0, it is left to those who follow.
+func WithTakeOver(interval time.Duration) Option { return func(t *Turns) { t.every = interval } }
+
+// WithLogger sets the logger, which hears of turns that failed, that were taken over or are left alone; by default
+// nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(t *Turns) { t.logger = l } }
 
 // WithObserver sets who hears how many turns are under way and how they end; by default nobody
@@ -87,7 +98,7 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	if run == nil || store == nil {
 		return nil, errors.New("live: the runner or the store is nil")
 	}
-	t := &Turns{tenure: &tenure{run: run}, store: store, limit: access.NewLimit(32), most: 256, app: session.DefaultApp, resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler),
+	t := &Turns{store: store, limit: access.NewLimit(32), most: 256, app: session.DefaultApp, resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler),
 		running: make(map[session.Key][]*Turn), locked: make(map[session.Key]chan struct{}), stopped: make(map[session.Key]struct{}),
 		watchers: make(map[session.Key]map[*context.CancelCauseFunc]bool), asked: make(map[session.Key]*requests), changes: make(map[owner]map[chan struct{}]struct{})}
 	if err := option.Apply(t, opts); err != nil {
@@ -96,10 +107,21 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	if t.limit == nil || t.resume == nil || t.logger == nil {
 		return nil, errors.New("live: a limit, a logger or a function is nil")
 	}
-	if t.most < 0 || t.app == "" {
-		return nil, errors.New("live: the most turns are negative, or the app has no name")
+	if t.most < 0 || t.every < 0 || t.app == "" {
+		return nil, errors.New("live: the most turns or the interval to take them over are negative, or the app has no name")
+	}
+	seat, err := t.seat(run)
+	if err != nil {
+		return nil, err
+	}
+	t.tenure = &tenure{seat: seat}
+	if _, ok := seat.backend.(taker); !ok && t.every > 0 {
+		return nil, errors.New("live: turns of this backend cannot be taken over: leave WithTakeOver out")
 	}
 	t.background, t.stop = context.WithCancelCause(context.Background())
+	if t.every > 0 {
+		t.ended.Go(t.takeOver)
+	}
 	return t, nil
 }
 
@@ -107,9 +129,9 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 func (t *Turns) Store() Store { return t.store }
 
 var (
-	// ErrClosed is what Turns answer that are closed. It is an agent.ErrSuspended: a turn that
-	// ends with it can be resumed.
-	ErrClosed = fmt.Errorf("the server is being stopped: %w", agent.ErrSuspended)
+	// ErrClosed is what Turns answer that are closed. It is a session.ErrAbandoned: a turn that
+	// ends with it is an orphan of the store, which another process takes over.
+	ErrClosed = fmt.Errorf("the server is being stopped: %w", session.ErrAbandoned)
 
 	// ErrCanceled ends a turn that was canceled, or whose client went before it began.
 	ErrCanceled = errors.New("the client canceled the turn")
@@ -125,7 +147,7 @@ type Turn struct {
 	key     session.Key
 	door    string // through which it was begun
 	tenure  *tenure
-	run     *runner.Runner // of the tenure, or of a part of its tree
+	backend Backend // of the tenure, or of a part of its tree
 	cancel  context.CancelCauseFunc
 	counts  bool          // among those that its user has at work
 	takesUp bool          // nobody asked for it
@@ -166,8 +188,8 @@ func (x *Turn) Wait(ctx context.Context) error {
 // is canceled, because nobody knows of it. The error is that of a turn which stored nothing, such
 // as agent.ErrSessionBusy, an *access.LimitError, or [ErrClosed].
 func (t *Turns) Begin(ctx context.Context, key session.Key, msg llm.Message, opts ...runner.TurnOption) (*Turn, error) {
-	return t.start(ctx, key, func(ctx context.Context, run *runner.Runner) iter.Seq2[*event.Event, error] {
-		return sinceWords(run.Run(ctx, key, msg, opts...))
+	return t.start(ctx, key, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] {
+		return sinceWords(b.Run(ctx, key, msg, opts...))
 	})
 }
 
@@ -193,13 +215,13 @@ func sinceWords(events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, e
 // when something happens in the turn, which a model may take its time for. The errors are those of
 // [Turns.Begin], and runner.ErrNoApproval.
 func (t *Turns) Resume(ctx context.Context, key session.Key, decisions ...runner.Decision) (*Turn, error) {
-	return t.start(ctx, key, func(ctx context.Context, run *runner.Runner) iter.Seq2[*event.Event, error] {
-		return run.Resume(ctx, key, decisions...)
+	return t.start(ctx, key, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] {
+		return b.Resume(ctx, key, decisions...)
 	})
 }
 
-// turnFunc is a turn of a runner.
-type turnFunc func(context.Context, *runner.Runner) iter.Seq2[*event.Event, error]
+// turnFunc is a turn of a backend.
+type turnFunc func(context.Context, Backend) iter.Seq2[*event.Event, error]
 
 // letGo is how long somebody whose turn has come to rest may take to let go of the session.
 const letGo = 250 * time.Millisecond
@@ -250,43 +272,6 @@ func (t *Turns) startNow(ctx context.Context, key session.Key, events turnFunc) 
 	}
 }
 
-// TakeUp goes on in the background with a turn that nobody works on, because the process that
-// did has gone, or that waits for something done elsewhere, such as an authorization, which may
-// be done by now. It does not wait itself: a turn that this process has at work is first given
-// the time to end. Nothing happens if there is nothing to go on with then, if another process
-// works on the turn, or if it was stopped here. The function begun, unless it is nil, is called when the
-// first event is stored.
-func (t *Turns) TakeUp(key session.Key, begun func()) {
-	t.mu.Lock()
-	_, stopped := t.stopped[key]
-	before := slices.Clone(t.running[key])
-	t.mu.Unlock()
-	if stopped || slices.ContainsFunc(before, func(x *Turn) bool { return x.takesUp }) {
-		return
-	}
-	// Whether it could be begun does not matter: who looks again tries again.
-	_, _, _ = t.launch(&Turn{key: key, takesUp: true}, func(ctx context.Context, run *runner.Runner) iter.Seq2[*event.Event, error] {
-		return func(yield func(*event.Event, error) bool) {
-			for _, x := range before { // one that rests already has yet to let go of the session
-				select {
-				case <-x.done:
-				case <-ctx.Done():
-					return
-				}
-			}
-			for e, err := range run.Resume(ctx, key) {
-				if begun != nil && err == nil && !e.Partial {
-					begun()
-					begun = nil
-				}
-				if !yield(e, err) {
-					return
-				}
-			}
-		}
-	})
-}
-
 // launch runs a turn in the background. The first event comes out of first, which is closed when
 // the turn has ended.
 func (t *Turns) launch(x *Turn, events turnFunc) (_ *Turn, first <-chan *event.Event, err error) {
@@ -304,7 +289,7 @@ func (t *Turns) launch(x *Turn, events turnFunc) (_ *Turn, first <-chan *event.E
 		defer close(begun)
 		told, stored, reason := false, false, event.FinishReason("")
 		defer func() { t.observe(x, stored, reason) }()
-		for e, err := range events(run, x.run) {
+		for e, err := range events(run, x.backend) {
 			if err != nil {
 				if x.err = err; errors.Is(err, context.Canceled) && run.Err() != nil {
 					x.err = context.Cause(run)
@@ -322,11 +307,12 @@ func (t *Turns) launch(x *Turn, events turnFunc) (_ *Turn, first <-chan *event.E
 			if _, begins := e.Data.(*event.User); begins || x.report.ID != "" {
 				x.report.Apply(e)
 			}
+			t.tell(x, e)
 			if end, ok := e.Data.(*event.HarnessEnd); ok && e.Scope == "" {
 				reason = end.FinishReason
 			}
 		}
-		refused := !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
+		refused := errors.Is(x.err, runner.ErrLeft) || !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
 		if x.err != nil && !refused && run.Err() == nil {
 			t.logger.Warn("a turn failed", "session", x.key.String(), "error", x.err)
 		}
@@ -361,10 +347,11 @@ func (t *Turns) enter(x *Turn) error {
 	if t.most > 0 && t.working >= t.most {
 		return &access.LimitError{Most: t.most, All: true}
 	}
-	var err error
-	if x.run, err = t.tenure.of(t.app, x.key); err != nil {
+	s, err := t.of(x.key)
+	if err != nil {
 		return err
 	}
+	x.backend = s.backend
 	if err := t.limit.Enter(x.key.User); err != nil {
 		return err
 	}

@@ -14,35 +14,10 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/crashtest"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/router"
 )
-
-// behindName is the name of the router in front.
-const behindName = "behind"
-
-// behindRouter puts a router in front of a tree that changes nothing about who answers.
-func behindRouter(root agent.Agent) (agent.Agent, error) {
-	return router.New(behindName, router.Wrap(root), router.Sticky())
-}
-
-// behindRouters returns the stories that are also told with a router in front of their tree.
-func behindRouters(stories []crashStory) (behind []crashStory) {
-	for _, s := range stories {
-		tree := s.tree
-		s.name, s.some = s.name+" behind a router", true
-		s.tree = func(d *stage) (agent.Agent, error) {
-			root, err := tree(d)
-			if err != nil {
-				return nil, err
-			}
-			return behindRouter(root)
-		}
-		behind = append(behind, s)
-	}
-	return append(stories, behind...)
-}
 
 var (
 	routerLines = regexp.MustCompile(`(?m)^\d+ behind .*\n`)
@@ -108,17 +83,18 @@ func sideBySide(seen []string) []string {
 // TestInterceptorsBehindRouter: interceptors are asked about the same turns, models and tools,
 // in the same order but for calls that run side by side, whether approvals and agent tools are involved or not.
 func TestInterceptorsBehindRouter(t *testing.T) {
-	for i := range len(crashStories) / 2 {
-		plain, behind := crashStories[i], crashStories[i+len(crashStories)/2]
-		if plain.asks > 1 { // whoever is faster
+	stories := crashtest.Stories()
+	for i := range len(stories) / 2 {
+		plain, behind := stories[i], stories[i+len(stories)/2]
+		if plain.Asks > 1 { // whoever is faster
 			continue
 		}
-		t.Run(plain.name, func(t *testing.T) {
+		t.Run(plain.Name, func(t *testing.T) {
 			var all [2][]string
-			for j, s := range []crashStory{plain, behind} {
+			for j, s := range []crashtest.Story{plain, behind} {
 				var seen sees
-				s.interceptors = []agent.Interceptor{&seen}
-				require.NoError(t, s.play(t.TempDir(), &odometer{}))
+				s.Interceptors = []agent.Interceptor{&seen}
+				require.NoError(t, s.Play(crashtest.Resume(), crashtest.Place{Dir: t.TempDir(), Key: s1}, &crashtest.Odometer{}))
 				all[j] = sideBySide(seen.seen)
 			}
 			require.NotEmpty(t, all[0])

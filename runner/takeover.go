@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -20,53 +19,68 @@ const takeOvers = 3
 
 // TakeOver is Resume for a session whose holder has gone, which session.Store finds by Orphans. A notice
 // in the log says so. A turn that was taken over three times in a row, and got no further, is left
-// alone, which is noted too: the error is [ErrLeft] then. A turn that waits for something keeps waiting.
+// alone, which is noted once: the error is [ErrLeft] then. A turn that waits for something keeps waiting.
 func (r *Runner) TakeOver(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		if err := session.CheckKey(key); err != nil {
 			yield(nil, err)
 			return
 		}
-		r.events(ctx, key, nil, (*turn).takeOver, (*lane).run, yield)
+		left := false
+		r.events(ctx, key, nil, func(t *turn) (err error) {
+			left, err = t.takeOver()
+			t.failed = err
+			return err
+		}, func(l *lane) error {
+			if left {
+				return ErrLeft
+			}
+			return l.run()
+		}, yield)
 	}
 }
 
-func (t *turn) takeOver() error {
-	f := &t.w.fold
-	if !f.Unfinished() {
-		return nil
+// takeOver takes up the turn, or reports that it is left alone.
+func (t *turn) takeOver() (left bool, err error) {
+	if !t.w.fold.Unfinished() {
+		return false, nil
 	}
-	times, err := t.takenOver()
-	switch {
-	case err != nil:
-		return err
+	switch times, left, err := t.takenOver(); {
+	case err != nil || left:
+		return left, err
 	case times >= takeOvers:
 		notice := t.notice(event.NoticeLeft, fmt.Sprintf("the turn was taken over %d times without getting any further: nobody goes on with it before it is resumed", times))
-		return errors.Join(ErrLeft, t.append(t.ctx, notice))
+		return true, t.append(t.ctx, notice)
 	}
-	if err := t.append(t.ctx, t.notice(event.NoticeTakenOver, "the process that ran the turn has gone, and another one goes on")); err != nil {
-		return err
+	if err := t.append(t.ctx, t.notices(event.NoticeTakenOver, "the process that ran the turn has gone, and another one goes on")); err != nil {
+		return false, err
 	}
-	return t.resume(nil)
+	return false, t.resume(nil)
 }
 
-// takenOver counts how often the turn was taken over since it got further.
-func (t *turn) takenOver() (times int, err error) {
-	for e, err := range session.Backward(t.ctx, t.r.store, t.w.key, 0) {
+// takenOver counts how often the turn was taken over since it got further, and reports whether it was left alone
+// since then.
+func (t *turn) takenOver() (times int, left bool, err error) {
+	for e, err := range session.Backward(t.ctx, t.r.store, t.key, t.w.fold.Seq+1) {
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		switch d := e.Data.(type) {
 		case *event.Notice:
-			if d.Code == event.NoticeTakenOver {
-				times++
+			switch d.Code {
+			case event.NoticeTakenOver:
+				if e.Scope == "" {
+					times++
+				}
+			case event.NoticeLeft:
+				return 0, true, nil
 			}
 		case *event.ToolProgress, *event.Discard: // of what begins anew
 		default:
-			return times, nil
+			return times, false, nil
 		}
 	}
-	return times, nil
+	return times, false, nil
 }
 
 // notice makes the event that says something about the turn where it stands: in the conversation's open run, or beside the user's words.
@@ -77,4 +91,17 @@ func (t *turn) notice(code, message string) []*event.Event {
 		e.TurnID, e.RunID, e.Agent, e.Path = run.TurnID, run.ID, run.Agent, run.Path
 	}
 	return []*event.Event{e}
+}
+
+// notices makes the events that say something in each run that is open, and not only in the conversation's: who has seen words
+// of a run takes them back then.
+func (t *turn) notices(code, message string) []*event.Event {
+	f := &t.w.fold
+	events := t.notice(code, message)
+	for _, scope := range f.Inner() {
+		if run := &f.Scope(scope).Run; run.Open && !t.past(run) {
+			events = append(events, &event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path, Data: &event.Notice{Code: code, Message: message}})
+		}
+	}
+	return events
 }

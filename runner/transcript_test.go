@@ -20,6 +20,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/crashtest"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -94,7 +95,7 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 	}
 	root := transcript.Tree(t, tr.Section("agents"), model, all...)
 	if m.behind {
-		root, err = behindRouter(root)
+		root, err = crashtest.BehindRouter(root)
 		require.NoError(t, err)
 	}
 	store := sessiontest.Memory(t)

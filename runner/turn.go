@@ -20,6 +20,7 @@ type turn struct {
 	r      *Runner
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	key    session.Key
 	lease  session.Lease
 	newID  func() string
 
@@ -27,7 +28,7 @@ type turn struct {
 	consumer     consumer // its outlet
 	renewal      renewal
 
-	mu     sync.Mutex // guards what follows, and the warm session
+	mu     lock // guards what follows, and the warm session
 	w      *warm
 	log    []*event.Event   // what this turn has stored
 	read   []*event.Event   // what comes before it, as far as it was just read
@@ -40,6 +41,8 @@ type turn struct {
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
 	released bool       // the lease was given back with what was stored last
+	failed   error      // what the turn has ended with here
+	cut      bool       // it was not over when it left the session
 	tells    *TurnState // is told how the turn stands when it leaves the session
 
 	saved    map[string]int64   // the sizes of files that agents of this turn have saved, by digest
@@ -50,7 +53,18 @@ type turn struct {
 	entered   map[string]bool     // inner scopes of before that go on in this turn, by mu
 	recalled  []*event.Event      // results that a repeated decision asks for again
 	resumed   bool                // the conversation's open run was cut off before this turn took it up
-	leftover  warm                // what is left to those who still run when the turn is over
+}
+
+// lock guards a turn. Who still runs when the turn has left its session finds an empty one.
+type lock struct {
+	sync.Mutex
+	left *turn // that has left, nil before
+}
+
+func (l *lock) Lock() {
+	if l.Mutex.Lock(); l.left != nil && l.left.w == nil {
+		l.left.w = &warm{key: l.left.key}
+	}
 }
 
 // turn takes the lease, brings the session up to date, opens the turn with
@@ -63,7 +77,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 		yield(nil, err)
 		return
 	}
-	t := &turn{r: r, ctx: ctx, cancel: cancel, lease: lease, newID: r.newID}
+	t := &turn{r: r, ctx: ctx, cancel: cancel, key: key, lease: lease, newID: r.newID}
 	t.log = t.room[:0]
 	if t.newID == nil {
 		t.newID = t.ids.next
@@ -75,7 +89,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 			return
 		}
 		giveBack := r.store.Release
-		if errors.Is(context.Cause(ctx), session.ErrAbandoned) {
+		if t.abandons(context.Cause(ctx)) {
 			giveBack = r.store.Abandon
 		}
 		if err := giveBack(context.WithoutCancel(ctx), key, lease); err != nil {
@@ -83,6 +97,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 		}
 	}()
 	if err := t.take(key); err != nil {
+		t.failed = err
 		yield(nil, err)
 		return
 	}
@@ -113,8 +128,21 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 		return
 	}
 	if err := run(l); err != nil && !l.stopped {
+		t.failed = err
 		yield(nil, err)
 	}
+}
+
+// abandons reports whether another process shall go on with the turn: who has cut it off says so, or nobody has
+// and yet it is not over, because the store has failed. A turn that is done step by step is its engine's.
+func (t *turn) abandons(cause error) bool {
+	switch {
+	case cause != nil && !errors.Is(cause, agent.ErrLimit):
+		return errors.Is(cause, session.ErrAbandoned)
+	case t.w == nil: // nobody knows how it stands
+		return t.failed != nil
+	}
+	return t.failed != nil && t.cut && t.tells == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft)
 }
 
 // take gets the warm session, brought up to date.
@@ -135,7 +163,7 @@ func (t *turn) take(key session.Key) (err error) {
 // context may be left running, and an agent inside of it: they see an empty session from
 // now on, and not what the next turn does with this one.
 func (t *turn) leave() {
-	if t.released && t.w == &t.leftover {
+	if t.mu.left != nil {
 		return
 	}
 	t.warmViews()
@@ -143,11 +171,11 @@ func (t *turn) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, c := t.w, t.r.cache
+	t.cut = w.fold.Unfinished()
 	if t.tells != nil {
 		*t.tells = turnStateOf(&w.fold)
 	}
-	t.leftover.key = w.key
-	t.w = &t.leftover
+	t.w, t.mu.left = nil, t
 	c.put(w)
 	if c.turn(w.key) == t { // else another one has taken the lease over
 		c.has(w.key, nil)
@@ -392,9 +420,9 @@ func (t *turn) appendBy(ctx context.Context, store appendFunc, events []*event.E
 			e.ID = t.newID()
 		}
 	}
-	err := store(ctx, t.w.key, t.w.fold.Seq, t.lease, events...)
+	err := store(ctx, t.key, t.w.fold.Seq, t.lease, events...)
 	if err != nil && errors.Is(context.Cause(ctx), agent.ErrLimit) { // the limit came while it wrote
-		err = store(context.WithoutCancel(ctx), t.w.key, t.w.fold.Seq, t.lease, events...)
+		err = store(context.WithoutCancel(ctx), t.key, t.w.fold.Seq, t.lease, events...)
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -420,7 +448,7 @@ func (t *turn) appendBy(ctx context.Context, store appendFunc, events []*event.E
 // for it there, and before the consumer gets the events, who may begin the next turn then. Where
 // snapshots are to be stored the lease is kept for them.
 func (t *turn) conclude(ctx context.Context, events []*event.Event) error {
-	c, key := t.r.cache, t.w.key
+	c, key := t.r.cache, t.key
 	if t.r.releaser == nil || t.r.snapshots != nil && t.w.dueAfter(len(events), t.r.every) || c.enter(ctx, key) != nil {
 		return t.append(ctx, events)
 	}

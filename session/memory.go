@@ -19,10 +19,11 @@ import (
 // Memory is a store in the process's memory. The zero value is not usable.
 type Memory struct {
 	now      func() time.Time
-	mu       sync.RWMutex // guards the maps, not the logs
+	mu       sync.RWMutex // guards sessions, not the logs; taken before the mutex of a session
 	sessions map[Key]*memorySession
-	shared   map[sharedKey]any
 	order    memoryOrder
+	stateMu  sync.RWMutex // guards shared
+	shared   map[sharedKey]any
 	keeps    bool // snapshots
 	// tokens is the last token of any session. One count for all, so that a
 	// session that is deleted and made again never repeats a token.
@@ -278,9 +279,7 @@ func (m *Memory) append(ctx context.Context, key Key, expectedSeq int64, lease L
 	for _, e := range events {
 		s.add(e)
 		if st, ok := e.Data.(*event.State); ok {
-			m.mu.Lock()
 			m.share(key, st.Delta)
-			m.mu.Unlock()
 		}
 	}
 	m.order.move(s, m.now().UTC(), s.seq)
@@ -326,8 +325,10 @@ func (s *memorySession) add(e *event.Event) {
 	s.seq++
 }
 
-// share changes the shared state. The caller holds mu.
+// share changes the shared state.
 func (m *Memory) share(key Key, delta map[string]any) {
+	m.stateMu.Lock()
+	defer m.stateMu.Unlock()
 	for name, value := range delta {
 		k := sharedKey{app: key.App, name: name}
 		switch {
@@ -349,8 +350,8 @@ func (m *Memory) SharedState(ctx context.Context, key Key) (map[string]any, erro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	m.stateMu.RLock()
+	defer m.stateMu.RUnlock()
 	out := make(map[string]any)
 	for k, v := range m.shared {
 		if k.app == key.App && (!k.ofUser || k.user == key.User) {

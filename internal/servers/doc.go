@@ -4,5 +4,6 @@
 // be named by an environment variable instead. A test whose server is missing is
 // skipped with a line that says how to get it; with CI=true it fails.
 //
-// It is for tests only: no package of the module imports it outside of them.
+// It is for tests and for examples that show several processes at work: no other package of the
+// module imports it outside of its tests.
 package servers

@@ -64,6 +64,12 @@ func NewPostgres(t testing.TB, settings ...string) *Postgres {
 	return p
 }
 
+// StartPostgres is [NewPostgres] for a program that is no test, which closes the server.
+func StartPostgres(settings ...string) (*Postgres, error) { return start(settings...) }
+
+// Close ends the server and removes its folder.
+func (p *Postgres) Close() error { return p.remove() }
+
 // Database returns the URL of a new, empty database of this server. It ends
 // with the server.
 func (p *Postgres) Database(t testing.TB) string {

@@ -66,6 +66,12 @@ func NewRedis(t testing.TB, settings ...string) *Redis {
 	return r
 }
 
+// StartRedis is [NewRedis] for a program that is no test, which closes the server.
+func StartRedis(settings ...string) (*Redis, error) { return startRedis(settings...) }
+
+// Close ends the server and removes its folder.
+func (r *Redis) Close() error { return r.remove() }
+
 func startRedis(settings ...string) (_ *Redis, err error) {
 	r := &Redis{settings: settings}
 	if r.program, err = exec.LookPath("redis-server"); err != nil {

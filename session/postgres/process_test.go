@@ -205,7 +205,7 @@ func TestKilledProcesses(t *testing.T) {
 	url := servers.Database(t)
 	s := open(t, url)
 	logs := make([][]string, killedSessions)
-	given, resumed := 0, 0
+	given, resumed, left := 0, 0, 0
 	for k := range n {
 		name := string(rune('a' + k/10)) // logs that grow for ever would only slow the test down
 		if k%10 == 0 {
@@ -245,6 +245,10 @@ func TestKilledProcesses(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return run(t, url, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'killed'") == "0"
 		}, 10*time.Second, time.Millisecond)
+		orphans, err := s.Orphans(t.Context(), session.Page{})
+		require.NoError(t, err)
+		require.Equal(t, run(t, url, "SELECT count(*) FROM arbor.session WHERE lease_until IS NOT NULL AND created IS NOT NULL"), fmt.Sprint(len(orphans)))
+		left = max(left, len(orphans))
 		for i := range killedSessions {
 			key := killedSession(name, i)
 			events := load(t, s, key)
@@ -267,6 +271,7 @@ func TestKilledProcesses(t *testing.T) {
 	}
 	t.Logf("%d processes were killed; they were given %d events, and went on with sessions %d times", n, given, resumed)
 	require.Greater(t, given, n, "the processes were killed before they did anything")
+	require.Positive(t, left, "nobody who was killed left a session behind")
 	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	r := newRunner(t, s)
@@ -277,6 +282,9 @@ func TestKilledProcesses(t *testing.T) {
 		_, err := turn(t.Context(), r, info.Key, "Thanks")
 		require.NoError(t, err)
 	}
+	orphans, err := s.Orphans(t.Context(), session.Page{})
+	require.NoError(t, err)
+	require.Empty(t, orphans)
 }
 
 // onHost is a store whose process seems to run on a host of its own.

@@ -48,6 +48,20 @@ var concurrencyTests = []test{
 			f.complete(i.Key, turns*batch)
 		}
 	}},
+	{"a fork waits for nobody who writes shared state to its key", func(f *fixture) {
+		f.write(f.key, text("a"))
+		for i := range 50 {
+			to := f.another(fmt.Sprint("to", i))
+			lease := f.acquire(to)
+			var forked, stored error
+			var wg sync.WaitGroup
+			wg.Go(func() { forked = f.store.Fork(f.Context(), f.key, 1, to, events(1, state("user:b", i))...) })
+			wg.Go(func() { stored = f.store.Append(f.Context(), to, 0, lease, events(0, state("user:a", i))...) })
+			wg.Wait()
+			require.ErrorIs(f, forked, agent.ErrConflict)
+			require.NoError(f, stored)
+		}
+	}},
 	{"one of two appends at a position wins", func(f *fixture) {
 		lease := f.acquire(f.key)
 		for seq := int64(0); seq < 40; seq += 2 {

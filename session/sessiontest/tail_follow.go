@@ -228,6 +228,23 @@ var interruptedTests = []tailTest{
 		f.sound(got, session.Position{})
 		f.sameGraph(f.key, got)
 	}},
+	{"a lease that is abandoned voids what was shown", func(f *tailFixture) {
+		c := f.follow("")
+		f.begin()
+		f.add(text("a"))
+		f.show("b1", "half")
+		require.NoError(f, f.store.Abandon(f.Context(), f.key, f.lease))
+		require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta("b1", " more")), agent.ErrConflict)
+		got := c.take(3)
+		f.begin()
+		f.show("b2", "anew")
+		f.addEvents(block("b2", "anew"))
+		f.end()
+		got = append(got, c.take(2)...)
+		require.Equal(f, []string{"a.", "half", "void b1", "anew", "anew."}, words(got))
+		f.sound(got, session.Position{})
+		f.sameGraph(f.key, got)
+	}},
 	{"what is complete or discarded is not voided", func(f *tailFixture) {
 		c := f.follow("")
 		f.begin()

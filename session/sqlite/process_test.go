@@ -257,7 +257,7 @@ func TestKilledWriters(t *testing.T) {
 	}
 	path := newFile(t)
 	asked, acknowledged := make([]int64, crashSessions), make([]int64, crashSessions)
-	total := 0
+	total, left := 0, 0
 	for n := range kills {
 		p := startProcess(t, "append", path, "")
 		// Every fourth dies while it opens the file, or soon after; the others after
@@ -280,6 +280,11 @@ func TestKilledWriters(t *testing.T) {
 		require.Empty(t, p.errors.String())
 
 		s := open(t, path)
+		db := raw(t, path)
+		orphans, err := s.Orphans(t.Context(), session.Page{})
+		require.NoError(t, err)
+		require.Equal(t, scalar(t, db, "SELECT count(*) FROM session WHERE lease_until IS NOT NULL AND created IS NOT NULL"), fmt.Sprint(len(orphans)))
+		left += len(orphans)
 		for i := range crashSessions {
 			key := session.ID(strconv.Itoa(i))
 			log := contents(t, s, key)
@@ -295,13 +300,16 @@ func TestKilledWriters(t *testing.T) {
 			require.Equal(t, stored, lease.Seq)
 			require.NoError(t, s.Release(t.Context(), key, lease))
 		}
-		db := raw(t, path)
+		orphans, err = s.Orphans(t.Context(), session.Page{})
+		require.NoError(t, err)
+		require.Empty(t, orphans)
 		require.Equal(t, "ok", scalar(t, db, "PRAGMA integrity_check"))
 		require.Equal(t, "0", scalar(t, db, "SELECT count(*) FROM pragma_foreign_key_check"))
 		require.NoError(t, db.Close())
 		require.NoError(t, s.Close())
 	}
 	require.Greater(t, total, kills, "the writers were killed before they wrote anything")
+	require.Positive(t, left, "no writer that was killed left a session behind")
 	t.Logf("%d appends in %d lives", total, kills)
 }
 

@@ -1,4 +1,4 @@
-package runner_test
+package crashtest
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/session/integrity"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 const interrupted = "interrupted; outcome unknown"
@@ -29,8 +30,8 @@ type record struct {
 
 type toolRun struct{ name, call string }
 
-func inspect(t testing.TB, dir string) (r record) {
-	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+func inspect(t testing.TB, way Way, at Place) (r record) {
+	calls, err := os.ReadFile(filepath.Join(at.Dir, "calls"))
 	if !os.IsNotExist(err) {
 		require.NoError(t, err)
 	}
@@ -46,14 +47,14 @@ func inspect(t testing.TB, dir string) (r record) {
 			}
 		}
 	}
-	store, err := sqlite.Open(filepath.Join(dir, "s.db"))
+	store, err := way.Store(context.Background(), at)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()
-	for e, err := range store.Load(context.Background(), s1, 0) {
+	for e, err := range store.Load(context.Background(), at.Key, 0) {
 		require.NoError(t, err)
 		r.events = append(r.events, e)
 		if f, ok := e.Data.(*event.File); ok { // whenever the process has died, its bytes are there
-			data, err := store.Blob(context.Background(), s1, f.Digest)
+			data, err := store.Blob(context.Background(), at.Key, f.Digest)
 			require.NoError(t, err)
 			require.Equal(t, strings.TrimSuffix(f.Name, ".txt"), string(data))
 		}
@@ -70,6 +71,9 @@ func (r record) usages() (n int) {
 	return n
 }
 
+// calls is how often a model was asked or a tool ran, which may be the last one that is known.
+func (r record) calls() int { return r.models + len(r.tools) }
+
 // settled returns the ids of the calls that have a result.
 func (r record) settled() map[string]bool {
 	ids := make(map[string]bool)
@@ -83,8 +87,8 @@ func (r record) settled() map[string]bool {
 
 // checked looks at a session after a process has ended, one way or the other,
 // and holds it against what was there before.
-func (c *campaign) checked(dir string, before record, killed bool) record {
-	after := inspect(c.T, dir)
+func (c *campaign) checked(at Place, before record, killed bool) record {
+	after := inspect(c.T, c.Way, at)
 	require.GreaterOrEqual(c, len(after.events), len(before.events), "what was recorded stays")
 	for i, e := range before.events {
 		was, err := e.MarshalJSON()
@@ -95,7 +99,7 @@ func (c *campaign) checked(dir string, before record, killed bool) record {
 	}
 	inFlight := 0
 	if killed {
-		inFlight = c.story.asks
+		inFlight = c.story.Asks
 	}
 	lost := (after.models - before.models) - (after.usages() - before.usages())
 	require.GreaterOrEqual(c, lost, 0, "answers are recorded that no model gave")
@@ -188,15 +192,29 @@ func (c *campaign) checkDesk(r record) {
 // checkEnd looks at a session whose story is over: the log is whole, there is
 // nothing to resume, and who decides once more, or differently, gets the recorded
 // result.
-func (c *campaign) checkEnd(dir string, r record) {
-	root, err := c.story.tree(&stage{path: filepath.Join(dir, "calls"), odometer: &odometer{}})
+func (c *campaign) checkEnd(at Place, r record) {
+	root, err := c.story.tree(&stage{path: filepath.Join(at.Dir, "calls"), odometer: &Odometer{}})
 	require.NoError(c, err)
-	store, err := sqlite.Open(filepath.Join(dir, "s.db"))
+	store, err := c.Way.Store(context.Background(), at)
 	require.NoError(c, err)
 	defer func() { require.NoError(c, store.Close()) }()
 	run, err := runner.New(root, store)
 	require.NoError(c, err)
-	checkLog(c.T, run, r.events)
+	var laws integrity.Checker
+	for _, e := range r.events {
+		laws.Add(e)
+	}
+	require.Empty(c, laws.Violations())
+	if c.CheckLog != nil {
+		c.CheckLog(c.T, run, r.events)
+	}
+	collect := func(decisions ...runner.Decision) (events []*event.Event) {
+		for e, err := range sessiontest.Turn(c.T, run.Resume(context.Background(), at.Key, decisions...)) {
+			require.NoError(c, err)
+			events = append(events, e)
+		}
+		return events
+	}
 
 	open := make(map[string]bool) // runs without their end, calls without their result, in any scope
 	for _, e := range r.events {
@@ -213,10 +231,7 @@ func (c *campaign) checkEnd(dir string, r record) {
 	}
 	require.Empty(c, open)
 
-	ctx := context.Background()
-	events, err := collect(run.Resume(ctx, s1))
-	require.NoError(c, err)
-	require.Empty(c, events, "nothing is left to resume")
+	require.Empty(c, collect(), "nothing is left to resume")
 	results := make(map[string]*event.Event)
 	for _, e := range r.events {
 		if e.Type() == event.TypeToolResult {
@@ -226,20 +241,18 @@ func (c *campaign) checkEnd(dir string, r record) {
 	for _, e := range r.events {
 		if d, ok := e.Data.(*event.Relay); ok {
 			for _, approve := range []bool{true, false} {
-				events, err = collect(run.Resume(ctx, s1, decision(d, approve)))
-				require.NoError(c, err)
-				require.Equal(c, []*event.Event{results[d.ToolCallID]}, events)
+				require.Equal(c, []*event.Event{results[d.ToolCallID]}, collect(decision(d, approve)))
 			}
 		}
 	}
-	active, err := run.Active(ctx, s1)
+	active, err := run.Active(context.Background(), at.Key)
 	require.NoError(c, err)
 	who := activeAfter(c.whole.events, root.Name())
-	if root.Name() == behindName {
-		who = behindName
+	if root.Name() == BehindName {
+		who = BehindName
 	}
 	require.Equal(c, who, active)
-	after := inspect(c.T, dir)
+	after := inspect(c.T, c.Way, at)
 	require.Equal(c, len(r.events), len(after.events), "nothing was stored")
 	require.Equal(c, r.tools, after.tools, "and nothing ran")
 	require.Equal(c, r.models, after.models)
@@ -255,155 +268,4 @@ func activeAfter(events []*event.Event, name string) string {
 		}
 	}
 	return name
-}
-
-// line is an event as two runs of one story have it in common. Of a tool's
-// result it names the tool, and says whether the outcome is unknown.
-type line struct {
-	text, tool string
-	unknown    bool
-}
-
-func requireAccount(t testing.TB, want, got []line, s *crashStory) {
-	t.Helper()
-	var a, b []string
-	for i := range max(len(want), len(got)) {
-		var w, g line
-		if i < len(want) {
-			w = want[i]
-			a = append(a, w.text)
-		}
-		if i < len(got) {
-			g = got[i]
-			if g.unknown && g.tool == w.tool && slices.Contains(s.once, g.tool) {
-				g.text = w.text
-			}
-			b = append(b, g.text)
-		}
-	}
-	require.Equal(t, strings.Join(a, "\n"), strings.Join(b, "\n"))
-}
-
-// account writes a log without what differs between two runs of one story: ids
-// become numbers, times are left out, results of tools that ran side by side come
-// in the order of their calls, each with its state and with what an agent inside
-// the call did.
-func account(events []*event.Event) []line {
-	a := &accountant{scopes: make(map[string][]*event.Event), causes: make(map[string][]string), names: make(map[string]string), counts: make(map[string]int)}
-	for _, e := range events {
-		if len(a.scopes[e.Scope]) == 0 && e.Scope != "" {
-			a.causes[e.ParentID] = append(a.causes[e.ParentID], e.Scope)
-		}
-		a.scopes[e.Scope] = append(a.scopes[e.Scope], e)
-	}
-	return a.conversation("")
-}
-
-type accountant struct {
-	scopes map[string][]*event.Event
-	causes map[string][]string // call → the scopes inside it
-	names  map[string]string
-	counts map[string]int // scope → how many ids it has brought up
-	scope  string         // the one that is written
-}
-
-// name numbers ids in the order in which their scope brings them up. (The id of
-// a node may contain that of a run.)
-func (a *accountant) name(id string) string {
-	id, rest, _ := strings.Cut(id, ":")
-	if id != "" && a.names[id] == "" {
-		a.counts[a.scope]++
-		a.names[id] = fmt.Sprint(a.names[a.scope], "#", a.counts[a.scope])
-	}
-	return strings.TrimSuffix(a.names[id]+":"+rest, ":")
-}
-
-func (a *accountant) conversation(scope string) (lines []line) {
-	type result struct {
-		*event.Event
-		state []string
-	}
-	var results []result
-	var state []string
-	order := make(map[string]int)
-	flush := func() {
-		slices.SortStableFunc(results, func(x, y result) int { return order[x.ID] - order[y.ID] })
-		for _, r := range results {
-			lines = append(lines, a.result(r.Event, r.state)...)
-		}
-		results = nil
-	}
-	for _, e := range a.scopes[scope] {
-		switch d := e.Data.(type) {
-		case *event.State:
-			if e.Agent == "user" { // what the turn began with, and no result
-				break
-			}
-			var names []string
-			for name := range d.Delta {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			state = append(state, names...)
-			continue
-		case *event.File:
-			state = append(state, "file "+d.Name)
-			continue
-		case *event.ToolResult:
-			results = append(results, result{e, state})
-			state = nil
-			continue
-		case *event.ToolCall:
-			order[e.ID] = len(order)
-		}
-		flush()
-		lines = append(lines, line{text: a.event(e)})
-	}
-	flush()
-	return lines
-}
-
-func (a *accountant) event(e *event.Event) string {
-	id := ""
-	data := event.EncodeJSON(e.Data)
-	switch d := e.Data.(type) {
-	case *event.ToolCall:
-		id = a.name(e.ID)
-	case *event.Relay:
-		id = a.name(e.ID)
-		same := *d
-		same.ToolCallID = a.name(d.ToolCallID)
-		data = event.EncodeJSON(&same)
-	case *event.RelayResolved:
-		data = event.EncodeJSON(&event.RelayResolved{Approved: d.Approved, Reason: d.Reason, RelayID: a.name(d.RelayID), Content: d.Content})
-	case *event.Route:
-		same := *d
-		same.LatencyMs = 0
-		data = event.EncodeJSON(&same)
-	case *event.HandoffStatus:
-		same := *d
-		same.HandoffID, same.UpTo = "", 0
-		data = event.EncodeJSON(&same)
-	case *event.Transfer:
-		data = event.EncodeJSON(&event.Transfer{From: d.From, To: d.To, Reason: d.Reason, Outcome: d.Outcome, ToolCallID: a.name(d.ToolCallID)})
-	}
-	return fmt.Sprintf("turn %s run %s parent %s %s %s %s %s", a.name(e.TurnID), a.name(e.RunID), a.name(e.ParentID), e.Path, e.Type(), id, data)
-}
-
-func (a *accountant) result(e *event.Event, state []string) (lines []line) {
-	d := e.Data.(*event.ToolResult)
-	l := line{tool: d.Name, unknown: strings.Contains(string(d.Output), interrupted)}
-	l.text = fmt.Sprintf("turn %s run %s %s %s: %s, %v, state %v", a.name(e.TurnID), a.name(e.RunID), d.Name, a.name(e.ID), d.Output, d.IsError, state)
-	lines = append(lines, l)
-	for _, inner := range a.causes[e.ID] {
-		outer := a.scope
-		a.names[inner] = a.name(e.ID)
-		a.scope = inner
-		for _, in := range a.conversation(inner) {
-			in.text = "    " + in.text
-			lines = append(lines, in)
-		}
-		a.scope = outer
-	}
-	return lines
 }

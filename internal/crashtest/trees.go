@@ -1,245 +1,28 @@
-package runner_test
+package crashtest
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
-	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/workflowagent"
 )
-
-// crashStory is a conversation that processes of TestCrash continue from
-// wherever the log is. Its models and tools are functions of what they see, so
-// that another process does what the first one would have done.
-type crashStory struct {
-	name      string
-	messages  []string
-	decisions map[int][]bool // by turn, from 1: the answers to its questions, in their order
-	denies    string         // or this tool alone is denied, wherever it is asked about
-	streaming bool
-	delivers  map[int][]human.Event // by turn: what the desk says when it is over
-	asks      int                   // so many models may be asked at once
-	once      []string              // tools that must not run again when their outcome is unknown
-	tree      func(*stage) (agent.Agent, error)
-
-	interceptors []agent.Interceptor
-	some         bool // some of the points at which processes can be killed are enough
-}
-
-var crashStories = behindRouters([]crashStory{
-	{name: "cash desk", messages: []string{"Pay"}, asks: 1, once: []string{"pay"}, tree: cashDesk},
-	{name: "approvals", messages: []string{"Money back", "Thanks"}, asks: 1, once: []string{"refund"}, tree: refundDesk,
-		decisions: map[int][]bool{1: {true, false, true}}},
-	{name: "approval of one turn", messages: []string{"Money back"}, asks: 1, once: []string{"refund"}, tree: refundDesk,
-		decisions: map[int][]bool{1: {true, true, true}}},
-	{name: "approval of transfers", messages: []string{"Billing, please", "Now, please"}, asks: 1, tree: guardedDesk,
-		decisions: map[int][]bool{1: {false}, 2: {true}}},
-	{name: "workflows", messages: []string{"Write a report"}, asks: 2, once: []string{"stamp"}, tree: reportDesk},
-	{name: "agent tools", messages: []string{"Find out"}, asks: 2, once: []string{"stamp"}, tree: researchDesk},
-	{name: "approvals inside of agent tools", messages: []string{"Buy", "Thanks"}, asks: 2, once: []string{"order"}, tree: buyingDesk, denies: "sign"},
-	{name: "a server of tools", messages: []string{"Pay and book"}, asks: 1, once: []string{"pay"}, tree: townDesk,
-		decisions: map[int][]bool{1: {true}}},
-	{name: "a person", messages: []string{"Hello", "A person, please", "My name is Bob", "Thanks"}, asks: 1, tree: deskOfPersons,
-		delivers: map[int][]human.Event{
-			2: {{ID: "1", Update: human.Update{Status: human.Connected, TargetAgent: "Ann"}}, {ID: "2", Text: "Ann here. Who are you?"}},
-			3: {{ID: "3", Text: "Done, Bob.", Update: human.Update{Status: human.Completed}}},
-		}},
-	{name: "several hops and turns", messages: []string{"Where is it?", "Cancel it", "And hello"}, asks: 1, streaming: true, once: []string{"cancel"}, tree: orderDesk},
-})
-
-// play continues the story to its end, as a program would that knows only what
-// is stored.
-func (s *crashStory) play(dir string, o *odometer) error {
-	on := &stage{path: filepath.Join(dir, "calls"), odometer: o}
-	root, err := s.tree(on)
-	if err != nil {
-		return err
-	}
-	if on.close != nil {
-		defer on.close()
-	}
-	store, err := sqlite.Open(filepath.Join(dir, "s.db"))
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	opts := []runner.Option{runner.WithWait(20 * time.Second), runner.WithInterceptors(s.interceptors...), runner.WithSnapshots(1)}
-	if s.streaming {
-		opts = append(opts, runner.WithStreaming())
-	}
-	if s.delivers != nil {
-		opts = append(opts, runner.WithDesk(paperDesk{&stage{path: filepath.Join(dir, "calls"), odometer: o}}))
-	}
-	r, err := runner.New(root, watchedStore{store, o}, opts...)
-	if err != nil {
-		return err
-	}
-	for range 50 {
-		turn, err := s.next(r)
-		if turn == nil || err != nil {
-			return err
-		}
-		for _, err := range turn {
-			if err != nil {
-				return err
-			}
-			o.pass(onEvent)
-		}
-	}
-	return fmt.Errorf("the story does not end")
-}
-
-// next returns what is to be done now, nil at the story's end.
-func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*event.Event, error], error) {
-	ctx := context.Background()
-	var fold session.Fold
-	turns := 0
-	var asked []*event.Event // the questions of this turn
-	decided, heard, handoff := make(map[string]bool), make(map[string]bool), ""
-	for e, err := range r.History(ctx, s1) {
-		if err != nil {
-			return nil, err
-		}
-		fold.Apply(e)
-		switch d := e.Data.(type) {
-		case *event.User:
-			turns++
-			asked = nil
-		case *event.Relay:
-			asked = append(asked, e)
-		case *event.RelayResolved:
-			decided[d.RelayID] = true
-		case *event.HandoffStatus:
-			handoff, heard[d.DeskEventID] = d.HandoffID, true
-		}
-	}
-	for _, word := range s.delivers[turns] {
-		if word.HandoffID = handoff; !heard[word.ID] && !fold.Unfinished() {
-			return func(yield func(*event.Event, error) bool) {
-				if err := errors.Join(r.Deliver(ctx, s1, word), r.Deliver(ctx, s1, word)); err != nil {
-					yield(nil, err)
-				}
-			}, nil
-		}
-	}
-	var again []runner.Decision
-	if s.denies != "" { // side by side, others may ask first
-		slices.SortFunc(asked, func(a, b *event.Event) int {
-			return strings.Compare(a.Data.(*event.Relay).Tool, b.Data.(*event.Relay).Tool)
-		})
-	}
-	for i, e := range asked {
-		q := e.Data.(*event.Relay)
-		approved := q.Tool != s.denies
-		if s.denies == "" {
-			if i >= len(s.decisions[turns]) {
-				return nil, fmt.Errorf("a question that nobody expects: %s", event.EncodeJSON(e.Data))
-			}
-			approved = s.decisions[turns][i]
-		}
-		d := decision(q, approved)
-		if !decided[e.ID] {
-			if fold.Paused() { // one question at a time, as if each had its own to answer it
-				return r.Resume(ctx, s1, d), nil
-			}
-			continue
-		}
-		again = append(again, d)
-	}
-	switch {
-	case fold.Unfinished(): // who decided does not know whether it was recorded, and decides again
-		return r.Resume(ctx, s1, again...), nil
-	case turns < len(s.messages):
-		return r.Run(ctx, s1, llm.UserText(s.messages[turns]), runner.WithState(map[string]any{"turn:message": turns + 1})), nil
-	}
-	return nil, nil
-}
-
-func decision(asked *event.Relay, approve bool) runner.Decision {
-	switch {
-	case approve && asked.Kind == event.RelayInput:
-		return runner.Answer(asked.ToolCallID, map[string]any{"seat": 7})
-	case approve:
-		return runner.Approve(asked.ToolCallID)
-	}
-	return runner.Deny(asked.ToolCallID, "not today")
-}
-
-// watchedStore tells the odometer of every write.
-type watchedStore struct {
-	session.Store
-	odometer *odometer
-}
-
-func (s watchedStore) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
-	s.odometer.pass(onWrite)
-	lease, err := s.Store.Acquire(ctx, key, owner)
-	s.odometer.pass(onWritten)
-	return lease, err
-}
-
-func (s watchedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	s.odometer.pass(onWrite)
-	err := s.Store.Append(ctx, key, seq, lease, events...)
-	s.odometer.pass(onWritten)
-	return err
-}
-
-func (s watchedStore) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	s.odometer.pass(onWrite)
-	err := s.Store.(session.Releaser).AppendRelease(ctx, key, seq, lease, events...)
-	s.odometer.pass(onWritten)
-	return err
-}
-
-func (s watchedStore) PutBlob(ctx context.Context, key session.Key, lease session.Lease, data []byte) (string, error) {
-	s.odometer.pass(onWrite)
-	digest, err := s.Store.PutBlob(ctx, key, lease, data)
-	s.odometer.pass(onWritten)
-	return digest, err
-}
-
-func (s watchedStore) PutSnapshots(ctx context.Context, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
-	s.odometer.pass(onWrite)
-	err := session.SnapshotsOf(s.Store).PutSnapshots(ctx, key, lease, parts...)
-	s.odometer.pass(onWritten)
-	return err
-}
-
-func (s watchedStore) Snapshots(ctx context.Context, key session.Key, name string) ([]session.Snapshot, error) {
-	return session.SnapshotsOf(s.Store).Snapshots(ctx, key, name)
-}
-
-func (s watchedStore) Release(ctx context.Context, key session.Key, lease session.Lease) error {
-	s.odometer.pass(onWrite)
-	err := s.Store.Release(ctx, key, lease)
-	s.odometer.pass(onWritten)
-	return err
-}
 
 // stage makes the models and tools of a story. Each call of one leaves a line in
 // the file at path before it does anything.
 type stage struct {
 	path     string
-	odometer *odometer
+	odometer *Odometer
 	err      error        // the first that making an agent or a tool failed with
 	close    func() error // ends what the story has started; may be nil
 }
@@ -253,7 +36,7 @@ func (d *stage) note(format string, args ...any) {
 		panic(err)
 	}
 	_ = f.Close()
-	d.odometer.pass(onCall)
+	d.odometer.Pass(OnCall)
 }
 
 func (d *stage) tool(name string, opts ...tools.Option) tools.Tool {

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// fleet is the replicas. Each is a process, and is started again when it has ended, as whoever runs
+// them in production does.
+type fleet struct {
+	config
+	token string
+	ctx   context.Context
+	stop  context.CancelFunc
+	runs  sync.WaitGroup
+
+	mu    sync.Mutex
+	up    []*process // by number; nil while it is down
+	last  int        // that was killed
+	fails error      // why one cannot be started
+}
+
+type process struct {
+	cmd     *exec.Cmd
+	address string
+}
+
+// downFor is how long a replica that was killed is down.
+const downFor = time.Second
+
+// newFleet starts the replicas and returns when all are up. The first one makes the tables before the others look for them.
+func newFleet(ctx context.Context, c config) (*fleet, error) {
+	f := &fleet{config: c, token: rand.Text(), up: make([]*process, c.replicas)}
+	f.ctx, f.stop = context.WithCancel(ctx)
+	for i := range f.up {
+		p, err := f.start()
+		if err != nil {
+			f.close()
+			return nil, err
+		}
+		f.up[i] = p
+		f.runs.Go(func() { f.keep(i, p) })
+	}
+	return f, nil
+}
+
+// start starts a replica and returns when it says where it is.
+func (f *fleet) start() (*process, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.CommandContext(f.ctx, program, "serve", "--addr", "127.0.0.1:0", "--doors", "api", "--db", f.postgres, "--redis", f.redis)}
+	p.cmd.Env = append(os.Environ(), replicaVariable+"=1", "ARBOR_TOKEN="+f.token)
+	var warned bytes.Buffer
+	p.cmd.Stderr = &warned
+	said, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	in := bufio.NewScanner(said)
+	if !in.Scan() {
+		err := p.cmd.Wait()
+		return nil, fmt.Errorf("a replica ended at once: %w: %s", err, bytes.TrimSpace(warned.Bytes()))
+	}
+	at, err := url.Parse(in.Text())
+	if err != nil || at.Host == "" {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		return nil, fmt.Errorf("a replica says %q instead of where it is", in.Text())
+	}
+	p.address = at.Host
+	return p, nil
+}
+
+// keep waits for the end of a replica, and starts it again, until the fleet is closed.
+func (f *fleet) keep(i int, p *process) {
+	for {
+		_ = p.cmd.Wait() // it was killed, or says itself why it ended
+		f.mu.Lock()
+		f.up[i] = nil
+		f.mu.Unlock()
+		select {
+		case <-f.ctx.Done():
+			return
+		case <-time.After(downFor):
+		}
+		next, err := f.start()
+		f.mu.Lock()
+		if err != nil && f.ctx.Err() == nil {
+			f.fails = err
+		}
+		f.up[i] = next
+		f.mu.Unlock()
+		if err != nil {
+			return
+		}
+		p = next
+	}
+}
+
+// addresses returns where the replicas are that are up.
+func (f *fleet) addresses() (all []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.up {
+		if p != nil {
+			all = append(all, p.address)
+		}
+	}
+	return all
+}
+
+// killOne kills the next replica that is up, without a warning, and returns its name.
+func (f *fleet) killOne() (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fails != nil {
+		return "", f.fails
+	}
+	for range f.up {
+		f.last = (f.last + 1) % len(f.up)
+		if p := f.up[f.last]; p != nil {
+			return fmt.Sprintf("replica %d", f.last+1), p.cmd.Process.Kill()
+		}
+	}
+	return "no replica, because none is up", nil
+}
+
+// close ends the replicas.
+func (f *fleet) close() {
+	f.stop()
+	f.runs.Wait()
+}

@@ -1,0 +1,181 @@
+// Command cluster shows what becomes of conversations when processes die under them. It runs three replicas of a server
+// on one PostgreSQL and one Redis, behind a proxy, has some clients talk to them, and kills one replica every few seconds. At
+// the end it says how many turns there were, how often one was taken over, how long anybody waited,
+// and whether every conversation is whole.
+//
+//	go run ./examples/cluster
+//
+// It needs no key: an offline model answers, slowed down so that it can be caught in the middle of an answer. Without --postgres and
+// --redis it starts servers of its own, from programs that are installed, which end with it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/integrity"
+	"github.com/agentarbor/arbor/session/postgres"
+)
+
+func main() {
+	if isReplica() {
+		replica() // does not return
+	}
+	var c config
+	flag.DurationVar(&c.lasts, "for", 30*time.Second, "how long new turns begin")
+	flag.DurationVar(&c.kills, "kill", 4*time.Second, "the time between two kills")
+	flag.IntVar(&c.replicas, "replicas", 3, "how many replicas there are")
+	flag.IntVar(&c.clients, "clients", 4, "how many clients talk, each in a session of its own")
+	flag.StringVar(&c.postgres, "postgres", "", "the `URL` of an empty database (default: a server of its own)")
+	flag.StringVar(&c.redis, "redis", "", "the `URL` of a Redis server (default: a server of its own)")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if _, err := run(ctx, os.Stdout, c); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+type config struct {
+	lasts, kills      time.Duration
+	replicas, clients int
+	postgres, redis   string
+}
+
+// outcome is what has happened.
+type outcome struct {
+	turns, kills, takeOvers int
+	longest                 time.Duration // that a client heard nothing in a turn
+}
+
+// patience is how long turns may take to end when no new ones begin any more.
+const patience = time.Minute
+
+// run runs the cluster and says what happens. The error is what went wrong: also that a conversation is not whole.
+func run(ctx context.Context, out io.Writer, c config) (sum outcome, err error) {
+	if c.replicas < 1 || c.clients < 1 || c.kills <= 0 {
+		return sum, errors.New("there must be a replica, a client, and some time between two kills")
+	}
+	if c.postgres == "" {
+		p, err := servers.StartPostgres()
+		if err != nil {
+			return sum, err
+		}
+		defer func() { err = errors.Join(err, p.Close()) }()
+		c.postgres = p.URL("postgres")
+	}
+	if c.redis == "" {
+		r, err := servers.StartRedis()
+		if err != nil {
+			return sum, err
+		}
+		defer func() { err = errors.Join(err, r.Close()) }()
+		c.redis = r.URL()
+	}
+	db, err := postgres.Open(ctx, c.postgres)
+	if err != nil {
+		return sum, err
+	}
+	defer db.Close()
+
+	f, err := newFleet(ctx, c)
+	if err != nil {
+		return sum, err
+	}
+	defer f.close()
+	proxy, err := serveProxy(f)
+	if err != nil {
+		return sum, err
+	}
+	defer proxy.close()
+	fmt.Fprintf(out, "%d replicas behind %s, %d clients\n", c.replicas, proxy.url, c.clients)
+
+	ctx, cancel := context.WithTimeout(ctx, c.lasts+patience)
+	defer cancel()
+	over := time.Now().Add(c.lasts)
+	talks := make([]*talk, c.clients)
+	failed := make([]error, c.clients)
+	var talking sync.WaitGroup
+	for i := range talks {
+		talks[i] = &talk{session: fmt.Sprintf("client-%d", i+1)}
+		talking.Go(func() { failed[i] = talks[i].until(ctx, over, proxy.url, f.token) })
+	}
+	done := make(chan struct{})
+	go func() {
+		talking.Wait()
+		close(done)
+	}()
+	for tick := time.NewTicker(c.kills); ; {
+		select {
+		case <-tick.C:
+			if time.Now().After(over) {
+				continue
+			}
+			name, err := f.killOne()
+			if err != nil {
+				return sum, err
+			}
+			sum.kills++
+			fmt.Fprintf(out, "killed %s\n", name)
+			continue
+		case <-done:
+			tick.Stop()
+		}
+		break
+	}
+	if err := errors.Join(failed...); err != nil {
+		return sum, err
+	}
+	for _, t := range talks {
+		log, err := events(ctx, db, session.ID(t.session))
+		if err == nil {
+			err = t.check(log)
+		}
+		if err != nil {
+			return sum, fmt.Errorf("the conversation of %s is not whole: %w", t.session, err)
+		}
+		sum.turns += len(t.turns)
+		sum.longest = max(sum.longest, t.longest)
+		for _, e := range log {
+			if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeTakenOver {
+				sum.takeOvers++
+			}
+		}
+	}
+	fmt.Fprintf(out, "%d turns, %d kills, %d take-overs; nobody waited longer than %s\nevery conversation is whole\n",
+		sum.turns, sum.kills, sum.takeOvers, sum.longest.Round(10*time.Millisecond))
+	return sum, nil
+}
+
+// events reads a log, which must obey the laws of every log.
+func events(ctx context.Context, db session.Store, key session.Key) (log []*event.Event, err error) {
+	for e, err := range db.Load(ctx, key, 0) {
+		if err != nil {
+			return nil, err
+		}
+		log = append(log, e)
+	}
+	broken, err := integrity.Check(func(yield func(*event.Event, error) bool) {
+		for _, e := range log {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	})
+	if err == nil && len(broken) > 0 {
+		err = fmt.Errorf("its log breaks a law: %s", broken[0])
+	}
+	return slices.Clip(log), err
+}

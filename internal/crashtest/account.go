@@ -1,0 +1,166 @@
+package crashtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+)
+
+// line is an event as two runs of one story have it in common. Of a tool's
+// result it names the tool, and says whether the outcome is unknown.
+type line struct {
+	text, tool string
+	unknown    bool
+}
+
+func requireAccount(t testing.TB, want, got []line, s *Story) {
+	t.Helper()
+	var a, b []string
+	for i := range max(len(want), len(got)) {
+		var w, g line
+		if i < len(want) {
+			w = want[i]
+			a = append(a, w.text)
+		}
+		if i < len(got) {
+			g = got[i]
+			if g.unknown && g.tool == w.tool && slices.Contains(s.once, g.tool) {
+				g.text = w.text
+			}
+			b = append(b, g.text)
+		}
+	}
+	require.Equal(t, strings.Join(a, "\n"), strings.Join(b, "\n"))
+}
+
+// account writes a log without what differs between two runs of one story: ids
+// become numbers, times and what is noted of take-overs are left out, results of tools that ran side by side come
+// in the order of their calls, each with its state and with what an agent inside
+// the call did.
+func account(events []*event.Event) []line {
+	a := &accountant{scopes: make(map[string][]*event.Event), causes: make(map[string][]string), names: make(map[string]string), counts: make(map[string]int)}
+	for _, e := range events {
+		if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeTakenOver { // which nobody takes over who resumes
+			continue
+		}
+		if len(a.scopes[e.Scope]) == 0 && e.Scope != "" {
+			a.causes[e.ParentID] = append(a.causes[e.ParentID], e.Scope)
+		}
+		a.scopes[e.Scope] = append(a.scopes[e.Scope], e)
+	}
+	return a.conversation("")
+}
+
+type accountant struct {
+	scopes map[string][]*event.Event
+	causes map[string][]string // call → the scopes inside it
+	names  map[string]string
+	counts map[string]int // scope → how many ids it has brought up
+	scope  string         // the one that is written
+}
+
+// name numbers ids in the order in which their scope brings them up. (The id of
+// a node may contain that of a run.)
+func (a *accountant) name(id string) string {
+	id, rest, _ := strings.Cut(id, ":")
+	if id != "" && a.names[id] == "" {
+		a.counts[a.scope]++
+		a.names[id] = fmt.Sprint(a.names[a.scope], "#", a.counts[a.scope])
+	}
+	return strings.TrimSuffix(a.names[id]+":"+rest, ":")
+}
+
+func (a *accountant) conversation(scope string) (lines []line) {
+	type result struct {
+		*event.Event
+		state []string
+	}
+	var results []result
+	var state []string
+	order := make(map[string]int)
+	flush := func() {
+		slices.SortStableFunc(results, func(x, y result) int { return order[x.ID] - order[y.ID] })
+		for _, r := range results {
+			lines = append(lines, a.result(r.Event, r.state)...)
+		}
+		results = nil
+	}
+	for _, e := range a.scopes[scope] {
+		switch d := e.Data.(type) {
+		case *event.State:
+			if e.Agent == "user" { // what the turn began with, and no result
+				break
+			}
+			var names []string
+			for name := range d.Delta {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			state = append(state, names...)
+			continue
+		case *event.File:
+			state = append(state, "file "+d.Name)
+			continue
+		case *event.ToolResult:
+			results = append(results, result{e, state})
+			state = nil
+			continue
+		case *event.ToolCall:
+			order[e.ID] = len(order)
+		}
+		flush()
+		lines = append(lines, line{text: a.event(e)})
+	}
+	flush()
+	return lines
+}
+
+func (a *accountant) event(e *event.Event) string {
+	id := ""
+	data := event.EncodeJSON(e.Data)
+	switch d := e.Data.(type) {
+	case *event.ToolCall:
+		id = a.name(e.ID)
+	case *event.Relay:
+		id = a.name(e.ID)
+		same := *d
+		same.ToolCallID = a.name(d.ToolCallID)
+		data = event.EncodeJSON(&same)
+	case *event.RelayResolved:
+		data = event.EncodeJSON(&event.RelayResolved{Approved: d.Approved, Reason: d.Reason, RelayID: a.name(d.RelayID), Content: d.Content})
+	case *event.Route:
+		same := *d
+		same.LatencyMs = 0
+		data = event.EncodeJSON(&same)
+	case *event.HandoffStatus:
+		same := *d
+		same.HandoffID, same.UpTo = "", 0
+		data = event.EncodeJSON(&same)
+	case *event.Transfer:
+		data = event.EncodeJSON(&event.Transfer{From: d.From, To: d.To, Reason: d.Reason, Outcome: d.Outcome, ToolCallID: a.name(d.ToolCallID)})
+	}
+	return fmt.Sprintf("turn %s run %s parent %s %s %s %s %s", a.name(e.TurnID), a.name(e.RunID), a.name(e.ParentID), e.Path, e.Type(), id, data)
+}
+
+func (a *accountant) result(e *event.Event, state []string) (lines []line) {
+	d := e.Data.(*event.ToolResult)
+	l := line{tool: d.Name, unknown: strings.Contains(string(d.Output), interrupted)}
+	l.text = fmt.Sprintf("turn %s run %s %s %s: %s, %v, state %v", a.name(e.TurnID), a.name(e.RunID), d.Name, a.name(e.ID), d.Output, d.IsError, state)
+	lines = append(lines, l)
+	for _, inner := range a.causes[e.ID] {
+		outer := a.scope
+		a.names[inner] = a.name(e.ID)
+		a.scope = inner
+		for _, in := range a.conversation(inner) {
+			in.text = "    " + in.text
+			lines = append(lines, in)
+		}
+		a.scope = outer
+	}
+	return lines
+}

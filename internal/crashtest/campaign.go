@@ -1,0 +1,263 @@
+package crashtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Suite is a way, and how much it is put to the test.
+type Suite struct {
+	Way
+	// Child names the test that calls [Child] with the way.
+	Child string
+	// Kills is how many processes are killed at least. From 500 on they are killed at every point there is.
+	Kills int
+	// Calls is how many of them are killed at least while a model is asked or a tool runs.
+	Calls int
+	// Outages is how often a server of the way is killed beside them.
+	Outages int
+	// Stories are those that are played; nil: all.
+	Stories []Story
+	// CheckLog holds a log that is at its end against more than the laws of all logs. It may be nil.
+	CheckLog func(testing.TB, *runner.Runner, []*event.Event)
+}
+
+// every is the number of kills from which on there is one at every point.
+const every = 500
+
+// Run runs the suite, one subtest for each story.
+func (s Suite) Run(t *testing.T) {
+	stories := s.Stories
+	if stories == nil {
+		stories = Stories()
+	}
+	campaigns := make([]*campaign, len(stories))
+	t.Run("stories", func(t *testing.T) {
+		for i := range stories {
+			t.Run(stories[i].Name, func(t *testing.T) {
+				t.Parallel()
+				campaigns[i] = &campaign{T: t, Suite: s, story: &stories[i], random: rand.New(rand.NewPCG(uint64(i), 7)), base: t.TempDir(),
+					share: share(s.Kills, len(stories)), calls: share(s.Calls, len(stories))}
+				campaigns[i].begin()
+				campaigns[i].run()
+			})
+		}
+	})
+	if !t.Failed() && s.Outages > 0 { // one server for all
+		t.Run("outages", func(t *testing.T) {
+			for i, c := range campaigns {
+				t.Run(c.story.Name, func(t *testing.T) {
+					c.T, c.base = t, t.TempDir()
+					c.fresh()
+					c.outages(share(s.Outages-i, len(campaigns)))
+				})
+			}
+		})
+	}
+	if t.Failed() {
+		return
+	}
+	var all, calls, outages int64
+	for _, c := range campaigns {
+		t.Logf("%4d processes were killed in %q", c.killed.Load(), c.story.Name)
+		all, calls, outages = all+c.killed.Load(), calls+c.inCall.Load(), outages+int64(c.servers)
+	}
+	t.Logf("%4d processes were killed, %d of them in a call at least, and a server %d times", all, calls, outages)
+	require.GreaterOrEqual(t, all, int64(s.Kills), "fewer processes were killed than was asked for")
+	require.GreaterOrEqual(t, calls, int64(s.Calls), "fewer processes were killed in a call than was asked for")
+	require.GreaterOrEqual(t, outages, int64(s.Outages))
+}
+
+// share is what one of several does of n, rounded up.
+func share(n, of int) int { return max(0, (n+of-1)/of) }
+
+// campaign kills processes in one story until there were enough.
+type campaign struct {
+	*testing.T
+	Suite
+	story  *Story
+	share  int
+	calls  int
+	random *rand.Rand
+
+	killed, inCall atomic.Int64
+	servers        int // that were killed
+
+	address string // of the place
+	base    string // a folder for the sessions' folders
+	n       int
+	whole   record // of the undisturbed run
+	want    []line
+	points  []KillPoint
+	life    time.Duration // of a process that nobody kills, from where it begins
+}
+
+// begin plays the story without a disturbance.
+func (c *campaign) begin() {
+	c.fresh()
+	at := c.place()
+	o := &Odometer{}
+	require.NoError(c, c.story.Play(c.Way, at, o))
+	c.points = o.points()
+	c.whole = inspect(c.T, c.Way, at)
+	c.want = account(c.whole.events)
+	c.checkRecord(c.whole)
+	c.checkEnd(at, c.whole)
+
+	process := c.start(c.place(), KillPoint{})
+	started := time.Now()
+	require.False(c, process.end(c.T))
+	c.life = time.Since(started)
+}
+
+// fresh makes the place of the sessions that follow.
+func (c *campaign) fresh() {
+	if c.Way.Place != nil {
+		c.address = c.Way.Place(c.T)
+	}
+}
+
+// place returns the place of a new session.
+func (c *campaign) place() Place {
+	c.n++
+	at := Place{Address: c.address, Dir: filepath.Join(c.base, strconv.Itoa(c.n)), Key: session.ID("s" + strconv.Itoa(c.n))}
+	require.NoError(c, os.Mkdir(at.Dir, 0o700))
+	return at
+}
+
+func (c *campaign) start(at Place, kill KillPoint) *child {
+	return begin(c.T, c.Child, order{Way: c.Way.Name, Story: c.story.Name, Place: at, Kill: kill})
+}
+
+// run kills at the points first, or at some that are spread over them, and then
+// at random instants, and in calls until there were enough of these.
+func (c *campaign) run() {
+	points := c.points
+	if most := max(1, c.share/3); (c.Kills < every || c.story.some) && len(points) > most {
+		points = spread(points, most)
+	}
+	for i, p := range points {
+		c.session(fmt.Sprint("at ", p), func(at Place, before record) record {
+			before = c.checked(at, before, c.kill(at, p))
+			// Whoever goes on may be killed too.
+			return c.checked(at, before, c.kill(at, KillPoint{kinds[i%len(kinds)], 1 + i%3}))
+		})
+	}
+	for tries := 0; c.inCall.Load() < int64(c.calls); tries++ {
+		require.Less(c, tries, 20+c.calls, "processes end before they are killed")
+		c.session("in a call", func(at Place, before record) record {
+			before = c.checked(at, before, c.kill(at, KillPoint{OnCall, 1 + c.random.IntN(max(1, c.whole.calls()))}))
+			return c.checked(at, before, c.kill(at, KillPoint{OnCall, 1}))
+		})
+	}
+	enough := max(int64(c.share), c.killed.Load()+int64(c.share/3))
+	for tries := 0; c.killed.Load() < enough; tries++ {
+		require.Less(c, tries, 20+c.share, "processes end before they are killed")
+		if tries%3 == 2 && len(c.story.messages) == 1 {
+			c.session("beside another process", c.contest)
+			continue
+		}
+		c.session("at random instants", func(at Place, before record) record {
+			for range 1 + c.random.IntN(3) {
+				process := c.start(at, KillPoint{})
+				c.later(before, func() { _ = process.cmd.Process.Kill() })
+				before = c.checked(at, before, c.count(process))
+			}
+			return before
+		})
+	}
+}
+
+// spread returns some of the points.
+func spread(points []KillPoint, most int) []KillPoint {
+	some := make([]KillPoint, most)
+	for i := range some {
+		some[i] = points[(2*i+1)*len(points)/(2*most)]
+	}
+	return some
+}
+
+// outages kills a server at random instants, and every other time the process as well.
+func (c *campaign) outages(n int) {
+	for i := range n {
+		c.session("while the server is killed", func(at Place, before record) record {
+			process := c.start(at, KillPoint{})
+			back := make(chan struct{})
+			c.later(before, func() {
+				defer close(back)
+				if i%2 == 1 {
+					_ = process.cmd.Process.Kill()
+				}
+				c.Way.Outage(c.T)
+			})
+			killed := c.count(process)
+			<-back
+			c.servers++
+			return c.checked(at, before, killed)
+		})
+	}
+}
+
+// contest lets two processes continue one turn at once, and kills one of them.
+func (c *campaign) contest(at Place, before record) record {
+	before = c.checked(at, before, c.kill(at, KillPoint{OnEvent, 1 + c.random.IntN(4)}))
+	one, other := c.start(at, KillPoint{}), c.start(at, KillPoint{})
+	c.later(before, func() { _ = one.cmd.Process.Kill() })
+	killed := c.count(one)
+	require.False(c, other.end(c.T), "who waited for the session comes to the end")
+	return c.checked(at, before, killed)
+}
+
+// session runs a session that is disturbed, then continues it to the end, and
+// compares.
+func (c *campaign) session(name string, disturb func(at Place, before record) record) {
+	passed := c.T.Run(name, func(t *testing.T) {
+		outer := c.T
+		c.T = t
+		defer func() { c.T = outer }()
+		at := c.place()
+		before := disturb(at, record{})
+		require.NoError(t, c.story.Play(c.Way, at, &Odometer{}))
+		after := c.checked(at, before, false)
+		requireAccount(t, c.want, account(after.events), c.story)
+		c.checkEnd(at, after)
+		require.NoError(t, os.RemoveAll(at.Dir))
+	})
+	if !passed {
+		c.FailNow()
+	}
+}
+
+// kill starts a process that kills itself at a point, if it gets there.
+func (c *campaign) kill(at Place, p KillPoint) (killed bool) {
+	return c.count(c.start(at, p))
+}
+
+// later does something at a random instant of the life that a process would have.
+func (c *campaign) later(before record, do func()) {
+	left := 1 - float64(len(before.events))/float64(len(c.whole.events)+1)
+	timer := time.AfterFunc(time.Duration(c.random.Float64()*left*float64(c.life)), do)
+	c.Cleanup(func() { timer.Stop() })
+}
+
+func (c *campaign) count(p *child) (killed bool) {
+	if killed = p.end(c.T); killed {
+		c.killed.Add(1)
+		if p.kill.On == OnCall {
+			c.inCall.Add(1)
+		}
+	}
+	return killed
+}

@@ -1,0 +1,138 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/crashtest"
+	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/tail"
+)
+
+var (
+	crashes = flag.Int("crashes", 12, "how many processes TestCrash kills at least, a third of them in a call; from 100 on in all stories, from 500 on at every point there is")
+	outages = flag.Int("outages", 1, "how often TestCrash kills the PostgreSQL server")
+)
+
+// TestCrash kills real processes with SIGKILL that serve turns on one PostgreSQL, and now and then the server. Nobody
+// resumes what they leave: the processes that come next find it by themselves.
+func TestCrash(t *testing.T) {
+	server := servers.NewPostgres(t)
+	way := takesOver
+	way.Place = func(t testing.TB) string {
+		url := server.Database(t)
+		store, err := postgres.Open(t.Context(), url) // a schema that is half made is not what dies here
+		require.NoError(t, err)
+		require.NoError(t, store.Close())
+		return url
+	}
+	way.Outage = func(t testing.TB) {
+		if err := errors.Join(server.Kill(), server.Start()); err != nil {
+			t.Error(err)
+		}
+	}
+	s := crashtest.Suite{Way: way, Child: "TestCrashChild", Kills: *crashes, Calls: (*crashes + 2) / 3, Outages: *outages}
+	if *crashes < 100 {
+		for _, story := range crashtest.Stories() {
+			if slices.Contains([]string{"cash desk", "approval of one turn", "several hops and turns"}, story.Name) {
+				s.Stories = append(s.Stories, story)
+			}
+		}
+	}
+	s.Run(t)
+}
+
+// TestCrashChild is the process that TestCrash kills.
+func TestCrashChild(t *testing.T) { crashtest.Child(t, takesOver) }
+
+// takesOver is the way of turns that processes take over.
+var takesOver = crashtest.Way{
+	Name: "take-over",
+	Store: func(ctx context.Context, at crashtest.Place) (session.Store, error) {
+		return postgres.Open(ctx, at.Address)
+	},
+	Play: func(_ context.Context, p *crashtest.Process) (crashtest.Player, error) {
+		store, err := tail.New(p.Store)
+		if err != nil {
+			return nil, err
+		}
+		run, err := runner.New(p.Root, store, p.Options...)
+		if err != nil {
+			return nil, err
+		}
+		turns, err := live.New(run, store, live.WithTakeOver(20*time.Millisecond))
+		if err != nil {
+			return nil, err
+		}
+		return &player{p, store, run, turns}, nil
+	},
+}
+
+// player is a process that serves turns, and its client.
+type player struct {
+	*crashtest.Process
+	tail  *tail.Tail
+	run   *runner.Runner
+	turns *live.Turns
+}
+
+func (p *player) Runner() *runner.Runner { return p.run }
+
+func (p *player) Say(ctx context.Context, _, text string, state map[string]any) error {
+	return p.follow(ctx, func() (*live.Turn, error) {
+		return p.turns.Begin(ctx, p.Key, llm.UserText(text), runner.WithState(state))
+	})
+}
+
+func (p *player) Decide(ctx context.Context, _ string, d runner.Decision) error {
+	return p.follow(ctx, func() (*live.Turn, error) { return p.turns.Resume(ctx, p.Key, d) })
+}
+
+// GoOn waits for somebody who takes the turn over.
+func (p *player) GoOn(context.Context, string, []runner.Decision) error {
+	return fmt.Errorf("the turn is not over: %w", agent.ErrSessionBusy)
+}
+
+// follow sees what happens in a turn until it ends here. What failed is not over, and will be taken over.
+func (p *player) follow(ctx context.Context, begin func() (*live.Turn, error)) error {
+	following, leave := context.WithCancel(ctx)
+	defer leave()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		for _, err := range p.tail.Follow(following, p.Key, "") {
+			if err == nil {
+				p.Odometer.Pass(crashtest.OnEvent)
+			}
+		}
+	}()
+	turn, err := begin()
+	if err == nil {
+		if err := turn.Wait(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	leave()
+	<-left
+	return err
+}
+
+func (p *player) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return errors.Join(p.turns.Close(ctx), p.tail.Close())
+}

@@ -1,0 +1,83 @@
+package runner_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// sickAt is a store that stores nothing any more from an event of a type on.
+type sickAt struct {
+	session.Store
+	from string
+	sick bool
+}
+
+func (s *sickAt) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+	for _, e := range events {
+		s.sick = s.sick || e.Type() == s.from
+	}
+	if s.sick {
+		return errDisk
+	}
+	return s.Store.Append(ctx, key, seq, lease, events...)
+}
+
+// TestLeftByAFailingStore: a turn that the store has ended is an orphan, and whoever finds it goes on with it. One that has
+// not begun, or that somebody has stopped, is none.
+func TestLeftByAFailingStore(t *testing.T) {
+	for _, tt := range []struct {
+		name, from string
+		stopped    bool
+		orphans    int
+	}{
+		{"in the middle", event.TypeText, false, 1},
+		{"before the words", event.TypeUser, false, 0},
+		{"after it was stopped", event.TypeText, true, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := &sickAt{Store: sessiontest.Memory(t), from: tt.from}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			root, err := llmagent.New("root", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+				if tt.stopped {
+					cancel()
+				}
+				return scripted.Reply(scripted.Text("Yes."))
+			}))
+			require.NoError(t, err)
+			r := newRunner(t, root, store)
+			_, err = collect(r.Run(ctx, s1, llm.UserText("Hi")))
+			require.Error(t, err)
+			left, err := store.Orphans(t.Context(), session.Page{})
+			require.NoError(t, err)
+			require.Len(t, left, tt.orphans)
+			if tt.orphans == 0 {
+				return
+			}
+			// Who takes it over while the store is down leaves it as it was.
+			_, err = collect(r.TakeOver(t.Context(), s1))
+			require.ErrorIs(t, err, errDisk)
+			left, err = store.Orphans(t.Context(), session.Page{})
+			require.NoError(t, err)
+			require.Len(t, left, 1)
+
+			store.sick, store.from = false, ""
+			events, err := collect(newRunner(t, root, store).TakeOver(t.Context(), s1))
+			require.NoError(t, err)
+			require.Equal(t, event.NoticeTakenOver, events[0].Data.(*event.Notice).Code)
+			require.Equal(t, event.TypeHarnessEnd, events[len(events)-1].Type())
+			left, err = store.Orphans(t.Context(), session.Page{})
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
+}
