@@ -26,7 +26,7 @@ type load struct {
 
 // outcome is what came of it.
 type outcome struct {
-	seconds     float64
+	seconds     float64   // until the last turn began
 	utilisation []float64 // of the workers of each shard
 	wait        []float64 // of each call, sorted
 	meanWait    float64
@@ -120,6 +120,7 @@ func (l load) simulate(shards int) (*outcome, error) {
 	for begun < l.turns || len(pending) > 0 {
 		if begun < l.turns && (len(pending) == 0 || next < pending[0].time) {
 			heap.Push(&pending, call{time: next, shard: homes[user()], left: l.calls})
+			out.seconds = next
 			next += r.ExpFloat64() / l.rate
 			begun++
 		}
@@ -145,7 +146,6 @@ func (l load) simulate(shards int) (*outcome, error) {
 		out.wait = append(out.wait, start-c.time)
 		out.meanWait += start - c.time
 		c.spent += start - c.time + takes
-		out.seconds = max(out.seconds, start+takes)
 		if c.left--; c.left == 0 {
 			out.inStore = append(out.inStore, c.spent)
 			continue

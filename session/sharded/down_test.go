@@ -16,6 +16,7 @@ import (
 // TestDown stops the server of one of three shards: sessions on the others do not notice, errors name the shard and
 // hold no password, and all is well when it is there again.
 func TestDown(t *testing.T) {
+	t.Parallel()
 	server := servers.NewPostgres(t)
 	withPassword := func(raw string) string {
 		u, err := url.Parse(raw)

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -113,7 +114,11 @@ func New(shards []Shard, opts ...Option) (*Store, error) {
 
 // score is how much a shard is the one for something.
 func score(name string, of ...string) uint64 {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q%q", name, of))
+	text := strconv.AppendQuote(make([]byte, 0, 128), name)
+	for _, part := range of {
+		text = strconv.AppendQuote(text, part)
+	}
+	sum := sha256.Sum256(text)
 	return binary.BigEndian.Uint64(sum[:])
 }
 
