@@ -180,6 +180,16 @@ var kinds = map[string]func(t *testing.T) []session.Store{
 		}
 		return stores
 	},
+	"mixed": func(t *testing.T) []session.Store {
+		now := func() time.Time { return time.Now().Truncate(time.Microsecond) } // as PostgreSQL keeps it
+		file, err := sqlite.Open(filepath.Join(t.TempDir(), "sessions.db"), sqlite.WithClock(now))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = file.Close() })
+		server, err := postgres.Open(t.Context(), servers.Database(t)+"&pool_max_conns=3")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = server.Close() })
+		return []session.Store{session.NewMemory(session.WithClock(now)), server, file}
+	},
 	"postgres": func(t *testing.T) (stores []session.Store) {
 		for range 3 {
 			s, err := postgres.Open(t.Context(), servers.Database(t)+"&pool_max_conns=3")

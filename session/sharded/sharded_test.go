@@ -15,12 +15,12 @@ import (
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
-// spread makes a store of so many shards, which are called a, b, c and so on.
+// spread makes a store of so many shards.
 func spread(t testing.TB, n int, open func(i int) session.Store, opts ...sharded.Option) *sharded.Store {
 	t.Helper()
 	var shards []sharded.Shard
 	for i := range n {
-		shards = append(shards, sharded.Shard{Name: string(rune('a' + i)), Store: open(i)})
+		shards = append(shards, sharded.Shard{Name: fmt.Sprint("shard", i), Store: open(i)})
 	}
 	s, err := sharded.New(shards, opts...)
 	require.NoError(t, err)
