@@ -32,6 +32,7 @@ type received struct {
 	relayID  string   // of relay_resolved
 	approved bool     // of relay_resolved
 	ids      []string // of discard
+	void     bool     // of a notice that the run was taken over
 }
 
 // field is one member of a JSON object.
@@ -61,6 +62,8 @@ func ofEvent(e *event.Event) received {
 		in.relayID, in.approved = d.RelayID, d.Approved
 	case *event.Discard:
 		in.ids = d.IDs
+	case *event.Notice:
+		in.void = d.Code == event.NoticeTakenOver
 	}
 	return in
 }
@@ -97,6 +100,8 @@ func ofJSON(line []byte) (received, error) {
 		for _, raw := range ids {
 			in.ids = append(in.ids, unquote(raw))
 		}
+	case event.TypeNotice:
+		in.void = str("code") == event.NoticeTakenOver
 	default:
 		for _, name := range payloadFields(in.kind) {
 			if value := lookup(members, name); value != nil {

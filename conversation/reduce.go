@@ -34,7 +34,7 @@ func (g *Graph) ReduceJSON(line []byte) (*Graph, error) {
 }
 
 func (g *Graph) reduce(e *received) *Graph {
-	if e.runID == "" || !e.kind.makesNode() && e.kind != event.TypeDiscard && e.kind != event.TypeRelayResolved {
+	if e.runID == "" || !e.kind.makesNode() && e.kind != event.TypeDiscard && e.kind != event.TypeRelayResolved && !e.void {
 		return g
 	}
 	ri := g.findRun(e.runID)
@@ -48,6 +48,8 @@ func (g *Graph) reduce(e *received) *Graph {
 		changed = ri != none && next.discard(ri, e)
 	case e.kind == event.TypeRelayResolved:
 		changed = next.resolve(e)
+	case e.void:
+		changed = ri != none && next.void(ri, e)
 	default:
 		changed = next.take(ri, e)
 	}

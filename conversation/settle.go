@@ -61,3 +61,14 @@ func (g *Graph) dropOpen(ri int32) {
 		place = n.prev
 	}
 }
+
+// void does the same when a run is taken over, because the process has gone that has shown its blocks: who goes on
+// with the run begins them anew, with other ids.
+func (g *Graph) void(ri int32, e *received) bool {
+	if e.seq <= 0 || g.runAt(ri).open == 0 {
+		return false
+	}
+	g.dropOpen(ri)
+	g.saw(g.runAt(ri).id, e.seq)
+	return true
+}

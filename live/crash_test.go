@@ -66,6 +66,9 @@ var takesOver = crashtest.Way{
 	Store: func(ctx context.Context, at crashtest.Place) (session.Store, error) {
 		return postgres.Open(ctx, at.Address)
 	},
+	Settle: func(ctx context.Context, at crashtest.Place, process string) error {
+		return servers.Quiet(ctx, at.Address, process)
+	},
 	Play: func(_ context.Context, p *crashtest.Process) (crashtest.Player, error) {
 		store, err := tail.New(p.Store)
 		if err != nil {

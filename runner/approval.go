@@ -144,7 +144,7 @@ func (d *Decision) answers(asked *event.Relay) error {
 func (t *turn) recall(calls []string) error {
 	asked := make(map[string]bool)
 	results := make(map[string]*event.Event)
-	for e, err := range t.r.store.Load(t.ctx, t.w.key, 0) {
+	for e, err := range t.r.store.Load(t.ctx, t.key, 0) {
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (t *turn) recall(calls []string) error {
 	}
 	for _, id := range calls {
 		if !asked[id] || results[id] == nil {
-			return fmt.Errorf("call %q of session %s: %w", id, t.w.key, ErrNoApproval)
+			return fmt.Errorf("call %q of session %s: %w", id, t.key, ErrNoApproval)
 		}
 		t.recalled = append(t.recalled, results[id])
 	}

@@ -252,7 +252,7 @@ func (t *turn) warmViews() {
 	defer func() {
 		if p := recover(); p != nil { // of a policy's own function
 			t.forget()
-			t.r.logger.Error("a view panicked", "session", t.w.key.String(), "panic", p, "stack", string(debug.Stack()))
+			t.r.logger.Error("a view panicked", "session", t.key.String(), "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	first := t.w.fold.Seq - int64(len(t.log))

@@ -294,6 +294,7 @@ func TestAbandoned(t *testing.T) {
 				cancel(cause)
 			}
 		}
+		cancel(nil)
 		require.ErrorIs(t, last, cause)
 		left, err := e.store.Orphans(t.Context(), session.Page{})
 		require.NoError(t, err)

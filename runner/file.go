@@ -49,7 +49,7 @@ func (l *lane) SaveFile(ctx context.Context, name, mediaType string, data []byte
 		return nil, fmt.Errorf("%w: %s has %d bytes, and at most %d are kept", agent.ErrFileTooLarge, name, f.Size, t.r.fileLimit)
 	}
 	t.mu.Lock()
-	key := t.w.key
+	key := t.key
 	t.mu.Unlock()
 	if f.Digest, err = t.r.store.PutBlob(ctx, key, t.lease, data); err != nil {
 		if ctx.Err() != nil {
@@ -91,7 +91,7 @@ func (l *lane) checkFile(d *event.File) error {
 	size, ok := l.t.saved[d.Digest]
 	l.t.mu.Unlock()
 	if !ok {
-		data, err := l.t.r.store.Blob(l.ctx, l.t.w.key, d.Digest)
+		data, err := l.t.r.store.Blob(l.ctx, l.t.key, d.Digest)
 		if errors.Is(err, agent.ErrNoFile) {
 			return fmt.Errorf("the agent yielded the file %s, whose bytes are not stored: SaveFile stores them: %w", d.Name, agent.ErrNoFile)
 		} else if err != nil {
@@ -108,7 +108,7 @@ func (l *lane) checkFile(d *event.File) error {
 // File implements agent.Session.
 func (t *turn) File(ctx context.Context, name string) (*event.File, []byte, error) {
 	t.mu.Lock()
-	key := t.w.key
+	key := t.key
 	found := fileAt{}
 	for _, f := range t.w.files {
 		if name != "" && (f.Name == name || f.Digest == name) {

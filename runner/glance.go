@@ -45,7 +45,7 @@ func (r *Runner) glance(ctx context.Context, key session.Key, look func(*session
 func (t *turn) glance(look func(*session.Fold) error) (ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.w == &t.leftover {
+	if t.mu.left != nil {
 		return false, nil
 	}
 	return true, look(&t.w.fold)

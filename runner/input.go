@@ -100,7 +100,7 @@ func (t *turn) knows(o turnOptions) (bool, error) {
 // began returns ErrTurnOver if one of the last turns has an id.
 func (t *turn) began(id string) error {
 	turns := 0
-	for e, err := range session.Backward(t.ctx, t.r.store, t.w.key, 0) {
+	for e, err := range session.Backward(t.ctx, t.r.store, t.key, 0) {
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (t *turn) turnID(o turnOptions) string {
 // expect refuses a turn that was decided on when the log ended elsewhere.
 func (t *turn) expect(o turnOptions) error {
 	if o.pinned && t.lease.Seq != o.at {
-		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", t.w.key, t.lease.Seq, o.at, agent.ErrConflict)
+		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", t.key, t.lease.Seq, o.at, agent.ErrConflict)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (c *consumer) show(e *event.Event) bool {
 // of the log.
 func (c *consumer) deliver() bool {
 	for t := c.t; ; {
-		t.mu.Lock()
+		t.mu.Mutex.Lock() // what it has stored stays the turn's
 		rest := t.log[t.delivered:]
 		t.mu.Unlock()
 		if len(rest) == 0 {

@@ -145,7 +145,7 @@ func (r *Runner) imagine(ctx context.Context, w *warm, name string, do func(*lan
 	if !ok {
 		return nil
 	}
-	t := &turn{r: r, w: w, ctx: ctx, newID: new(idPool).next, read: w.tail}
+	t := &turn{r: r, key: w.key, w: w, ctx: ctx, newID: new(idPool).next, read: w.tail}
 	defer func() {
 		if p := recover(); p != nil {
 			t.forget()

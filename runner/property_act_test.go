@@ -125,7 +125,7 @@ func (w *world) resume(r *runner.Runner) {
 	times := 0
 	for _, e := range slices.Backward(w.log) {
 		d, ok := e.Data.(*event.Notice)
-		if ok && d.Code == event.NoticeTakenOver {
+		if ok && d.Code == event.NoticeTakenOver && e.Scope == "" {
 			times++
 		}
 		switch e.Data.(type) {

@@ -27,7 +27,7 @@ func (w *warm) apply(e *event.Event) {
 }
 
 // Key implements agent.Session.
-func (t *turn) Key() session.Key { return t.w.key }
+func (t *turn) Key() session.Key { return t.key }
 
 // Seq implements agent.Session.
 func (t *turn) Seq() int64 {
@@ -63,7 +63,7 @@ func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, 
 func (t *turn) earlier(ctx context.Context, after, until int64, read []*event.Event, yield func(*event.Event, error) bool) bool {
 	until -= int64(len(read))
 	if after < until {
-		for e, err := range t.r.store.Load(ctx, t.w.key, after) {
+		for e, err := range t.r.store.Load(ctx, t.key, after) {
 			if err == nil && e.Seq > until {
 				break
 			}
@@ -89,9 +89,9 @@ func (t *turn) State(key string) (any, bool) {
 		return t.w.fold.State(key)
 	}
 	if t.shared == nil {
-		shared, err := t.r.store.SharedState(t.ctx, t.w.key)
+		shared, err := t.r.store.SharedState(t.ctx, t.key)
 		if err != nil {
-			t.r.logger.Error("the state of user and app cannot be read", "session", t.w.key.String(), "error", err)
+			t.r.logger.Error("the state of user and app cannot be read", "session", t.key.String(), "error", err)
 			return nil, false
 		}
 		t.shared = shared
@@ -137,7 +137,7 @@ func (t *turn) updateShared(e *event.Event) {
 // publish shows a partial event to those who follow the session. What they miss
 // comes when it is whole.
 func (t *turn) publish(e *event.Event) {
-	if err := t.r.tail.Publish(t.ctx, t.w.key, e); err != nil && t.ctx.Err() == nil {
-		t.r.logger.Warn("a partial event could not be published", "session", t.w.key.String(), "error", err)
+	if err := t.r.tail.Publish(t.ctx, t.key, e); err != nil && t.ctx.Err() == nil {
+		t.r.logger.Warn("a partial event could not be published", "session", t.key.String(), "error", err)
 	}
 }

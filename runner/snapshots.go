@@ -237,7 +237,7 @@ func (t *turn) restored(value any) (kept keptAt) {
 		return keptAt{}
 	}
 	t.mu.Lock()
-	key, end := t.w.key, t.w.fold.Seq
+	key, end := t.key, t.w.fold.Seq
 	before := end - int64(len(t.log))
 	t.mu.Unlock()
 	name := s.SnapshotName()
@@ -255,7 +255,7 @@ func (t *turn) restored(value any) (kept keptAt) {
 // who was stored there wants them next.
 func (t *turn) has(p place) bool {
 	t.mu.Lock()
-	key, known := t.w.key, len(t.read)
+	key, known := t.key, len(t.read)
 	e, until := t.event(p.seq)
 	t.mu.Unlock()
 	if e != nil {
@@ -311,9 +311,9 @@ func (t *turn) keepSnapshots() {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), snapshotTime)
 	defer cancel()
-	err := t.r.snapshots.PutSnapshots(ctx, t.w.key, t.lease, parts...)
+	err := t.r.snapshots.PutSnapshots(ctx, t.key, t.lease, parts...)
 	if err != nil && !errors.Is(err, agent.ErrConflict) {
-		t.r.logger.Warn("snapshots could not be stored", "session", t.w.key.String(), "error", err)
+		t.r.logger.Warn("snapshots could not be stored", "session", t.key.String(), "error", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -327,7 +327,7 @@ func (t *turn) takeSnapshots() (parts []session.Snapshot, stored []func(ok bool)
 	defer func() {
 		if p := recover(); p != nil { // of an agent's own function
 			t.forget()
-			t.r.logger.Error("a snapshot panicked", "session", t.w.key.String(), "panic", p, "stack", string(debug.Stack()))
+			t.r.logger.Error("a snapshot panicked", "session", t.key.String(), "panic", p, "stack", string(debug.Stack()))
 			parts = nil
 		}
 	}()

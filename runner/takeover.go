@@ -52,7 +52,7 @@ func (t *turn) takeOver() (left bool, err error) {
 		notice := t.notice(event.NoticeLeft, fmt.Sprintf("the turn was taken over %d times without getting any further: nobody goes on with it before it is resumed", times))
 		return true, t.append(t.ctx, notice)
 	}
-	if err := t.append(t.ctx, t.notice(event.NoticeTakenOver, "the process that ran the turn has gone, and another one goes on")); err != nil {
+	if err := t.append(t.ctx, t.notices(event.NoticeTakenOver, "the process that ran the turn has gone, and another one goes on")); err != nil {
 		return false, err
 	}
 	return false, t.resume(nil)
@@ -61,7 +61,7 @@ func (t *turn) takeOver() (left bool, err error) {
 // takenOver counts how often the turn was taken over since it got further, and reports whether it was left alone
 // since then.
 func (t *turn) takenOver() (times int, left bool, err error) {
-	for e, err := range session.Backward(t.ctx, t.r.store, t.w.key, t.w.fold.Seq+1) {
+	for e, err := range session.Backward(t.ctx, t.r.store, t.key, t.w.fold.Seq+1) {
 		if err != nil {
 			return 0, false, err
 		}
@@ -69,7 +69,9 @@ func (t *turn) takenOver() (times int, left bool, err error) {
 		case *event.Notice:
 			switch d.Code {
 			case event.NoticeTakenOver:
-				times++
+				if e.Scope == "" {
+					times++
+				}
 			case event.NoticeLeft:
 				return 0, true, nil
 			}
@@ -89,4 +91,17 @@ func (t *turn) notice(code, message string) []*event.Event {
 		e.TurnID, e.RunID, e.Agent, e.Path = run.TurnID, run.ID, run.Agent, run.Path
 	}
 	return []*event.Event{e}
+}
+
+// notices makes the events that say something in each run that is open, and not only in the conversation's: who has seen words
+// of a run takes them back then.
+func (t *turn) notices(code, message string) []*event.Event {
+	f := &t.w.fold
+	events := t.notice(code, message)
+	for _, scope := range f.Inner() {
+		if run := &f.Scope(scope).Run; run.Open && !t.past(run) {
+			events = append(events, &event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path, Data: &event.Notice{Code: code, Message: message}})
+		}
+	}
+	return events
 }

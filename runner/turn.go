@@ -20,6 +20,7 @@ type turn struct {
 	r      *Runner
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	key    session.Key
 	lease  session.Lease
 	newID  func() string
 
@@ -27,7 +28,7 @@ type turn struct {
 	consumer     consumer // its outlet
 	renewal      renewal
 
-	mu     sync.Mutex // guards what follows, and the warm session
+	mu     lock // guards what follows, and the warm session
 	w      *warm
 	log    []*event.Event   // what this turn has stored
 	read   []*event.Event   // what comes before it, as far as it was just read
@@ -41,7 +42,8 @@ type turn struct {
 
 	released bool       // the lease was given back with what was stored last
 	failed   error      // what the turn has ended with here
-	cut      bool       // it was not over when it left the session
+	known    bool       // how it stood when it left the session
+	cut      bool       // it was not over then
 	tells    *TurnState // is told how the turn stands when it leaves the session
 	last     bool       // nobody tries the step again
 
@@ -53,7 +55,18 @@ type turn struct {
 	entered   map[string]bool     // inner scopes of before that go on in this turn, by mu
 	recalled  []*event.Event      // results that a repeated decision asks for again
 	resumed   bool                // the conversation's open run was cut off before this turn took it up
-	leftover  warm                // what is left to those who still run when the turn is over
+}
+
+// lock guards a turn. Who still runs when the turn has left its session finds an empty one.
+type lock struct {
+	sync.Mutex
+	left *turn // that has left, nil before
+}
+
+func (l *lock) Lock() {
+	if l.Mutex.Lock(); l.left != nil && l.left.w == nil {
+		l.left.w = &warm{key: l.left.key}
+	}
 }
 
 // turn takes the lease, brings the session up to date, opens the turn with
@@ -66,7 +79,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 		yield(nil, err)
 		return
 	}
-	t := &turn{r: r, ctx: ctx, cancel: cancel, lease: lease, newID: r.newID}
+	t := &turn{r: r, ctx: ctx, cancel: cancel, key: key, lease: lease, newID: r.newID}
 	t.log = t.room[:0]
 	if t.newID == nil {
 		t.newID = t.ids.next
@@ -128,7 +141,7 @@ func (t *turn) abandons(cause error) bool {
 	switch {
 	case cause != nil && !errors.Is(cause, agent.ErrLimit):
 		return errors.Is(cause, session.ErrAbandoned)
-	case t.w == nil: // nobody knows how it stands
+	case !t.known:
 		return t.failed != nil
 	}
 	return t.failed != nil && t.cut && t.tells == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft)
@@ -152,7 +165,7 @@ func (t *turn) take(key session.Key) (err error) {
 // context may be left running, and an agent inside of it: they see an empty session from
 // now on, and not what the next turn does with this one.
 func (t *turn) leave() {
-	if t.released && t.w == &t.leftover {
+	if t.mu.left != nil {
 		return
 	}
 	t.warmViews()
@@ -160,12 +173,11 @@ func (t *turn) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, c := t.w, t.r.cache
-	t.cut = w.fold.Unfinished()
+	t.known, t.cut = true, w.fold.Unfinished()
 	if t.tells != nil {
 		*t.tells = turnStateOf(&w.fold)
 	}
-	t.leftover.key = w.key
-	t.w = &t.leftover
+	t.w, t.mu.left = nil, t
 	c.put(w)
 	if c.turn(w.key) == t { // else another one has taken the lease over
 		c.has(w.key, nil)
@@ -410,9 +422,9 @@ func (t *turn) appendBy(ctx context.Context, store appendFunc, events []*event.E
 			e.ID = t.newID()
 		}
 	}
-	err := store(ctx, t.w.key, t.w.fold.Seq, t.lease, events...)
+	err := store(ctx, t.key, t.w.fold.Seq, t.lease, events...)
 	if err != nil && errors.Is(context.Cause(ctx), agent.ErrLimit) { // the limit came while it wrote
-		err = store(context.WithoutCancel(ctx), t.w.key, t.w.fold.Seq, t.lease, events...)
+		err = store(context.WithoutCancel(ctx), t.key, t.w.fold.Seq, t.lease, events...)
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -438,7 +450,7 @@ func (t *turn) appendBy(ctx context.Context, store appendFunc, events []*event.E
 // for it there, and before the consumer gets the events, who may begin the next turn then. Where
 // snapshots are to be stored the lease is kept for them.
 func (t *turn) conclude(ctx context.Context, events []*event.Event) error {
-	c, key := t.r.cache, t.w.key
+	c, key := t.r.cache, t.key
 	if t.r.releaser == nil || t.r.snapshots != nil && t.w.dueAfter(len(events), t.r.every) || c.enter(ctx, key) != nil {
 		return t.append(ctx, events)
 	}

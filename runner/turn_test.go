@@ -98,10 +98,14 @@ func (m lenient) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 // TestBreakAnywhere breaks out of every transcript's first turn after each
 // event, streamed or not, and continues with the next turn or with Resume.
 func TestBreakAnywhere(t *testing.T) {
+	stride := 1
+	if raceEnabled { // which takes seven times as long
+		stride = 7
+	}
 	for _, tr := range transcript.All(t, "testdata/*/*.txtar") {
 		for _, m := range modes[:2] {
 			for _, resume := range []bool{false, true} {
-				for n := 1; ; n++ {
+				for n := 1; ; n += stride {
 					script, err := scripted.Parse([]byte(tr.Section("script")))
 					require.NoError(t, err)
 					var opts []runner.Option

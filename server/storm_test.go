@@ -60,6 +60,12 @@ type stormConfig struct {
 	Addr, Dir string
 	// Postgres and Redis are addresses; without them the store is a file in Dir.
 	Postgres, Redis string
+
+	TakeOver time.Duration
+	Skew     time.Duration // by which the process's clock is wrong
+	Host     string        // another name of the machine, for this process
+	Stalls   bool          // the model says some words and nothing more
+	Dies     bool          // the model ends the process
 }
 
 // open opens the sessions.
@@ -110,6 +116,16 @@ func stormServer(c stormConfig) error {
 		return parts
 	}
 	model := scripted.Func("storm", func(req *llm.Request) scripted.Answer {
+		if c.Dies {
+			self, _ := os.FindProcess(os.Getpid())
+			_ = self.Kill()
+		}
+		if c.Stalls {
+			return scripted.Reply(append(words(5), scripted.Wait(func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}))...)
+		}
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 			return scripted.Reply(words(20)...)
 		}
@@ -123,11 +139,11 @@ func stormServer(c stormConfig) error {
 	if err != nil {
 		return err
 	}
-	run, err := runner.New(a, store, runner.WithStreaming())
+	run, err := runner.New(a, store, runner.WithStreaming(), runner.WithClock(func() time.Time { return time.Now().Add(c.Skew) }))
 	if err != nil {
 		return err
 	}
-	turns, err := live.New(run, store)
+	turns, err := live.New(run, store, live.WithTakeOver(c.TakeOver))
 	if err != nil {
 		return err
 	}
@@ -167,6 +183,9 @@ func (r *replica) start(t *testing.T) {
 	config, err := json.Marshal(r.stormConfig)
 	require.NoError(t, err)
 	r.child = exec.Command(os.Args[0], "-test.run=^$")
+	if r.Host != "" {
+		r.child = exec.Command("unshare", "--uts", "sh", "-c", `echo "$0" >/proc/sys/kernel/hostname && exec "$@"`, r.Host, os.Args[0], "-test.run=^$")
+	}
 	r.child.Env = append(os.Environ(), stormEnv+"="+string(config))
 	r.child.Stderr = os.Stderr
 	out, err := r.child.StdoutPipe()

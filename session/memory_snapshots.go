@@ -7,6 +7,9 @@ import (
 
 var _ Snapshots = (*Memory)(nil)
 
+// KeepsSnapshots implements what [SnapshotsOf] looks for.
+func (m *Memory) KeepsSnapshots() bool { return m.keeps }
+
 // PutSnapshots implements [Snapshots].
 func (m *Memory) PutSnapshots(ctx context.Context, key Key, lease Lease, parts ...Snapshot) error {
 	if err := ctx.Err(); err != nil {

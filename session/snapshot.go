@@ -36,10 +36,11 @@ type Snapshots interface {
 }
 
 // SnapshotsOf returns the snapshots of a store, or those of the nearest store that it wraps, nil if it keeps
-// none. A store that wraps another one and leaves its sessions as they are implements Unwrap() Store.
+// none. A store that wraps another one and leaves its sessions as they are implements Unwrap() Store; one that is a
+// [Snapshots] and may keep none all the same implements KeepsSnapshots() bool.
 func SnapshotsOf(store Store) Snapshots {
 	for store != nil {
-		if m, ok := store.(*Memory); ok && !m.keeps {
+		if k, ok := store.(interface{ KeepsSnapshots() bool }); ok && !k.KeepsSnapshots() {
 			return nil
 		}
 		if s, ok := store.(Snapshots); ok {

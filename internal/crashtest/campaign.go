@@ -257,6 +257,9 @@ func (c *campaign) later(before record, do func()) {
 
 func (c *campaign) count(p *child) (killed bool) {
 	if killed = p.end(c.T); killed {
+		if c.Way.Settle != nil {
+			require.NoError(c, c.Way.Settle(c.Context(), p.at, p.name))
+		}
 		c.killed.Add(1)
 		if p.kill.On == OnCall {
 			c.inCall.Add(1)

@@ -24,6 +24,9 @@ type Way struct {
 	Place func(t testing.TB) (address string)
 	// Store opens the store of a session.
 	Store func(ctx context.Context, at Place) (session.Store, error)
+	// Settle returns when a server has done what a process that was killed had sent it. Connections to PostgreSQL have the
+	// process's name as that of their application. Nil: nothing happens any more when a process has ended.
+	Settle func(ctx context.Context, at Place, process string) error
 	// Play makes the player of a process.
 	Play func(ctx context.Context, p *Process) (Player, error)
 	// TakesOver says that the log tells of turns which were taken over, as [runner.Runner.TakeOver] has it do.

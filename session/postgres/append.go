@@ -69,6 +69,8 @@ type appending struct {
 	lines  []string // the events
 	sql    string
 	args   []any
+	// stateless says that the state of user and app stays as it is.
+	stateless bool
 }
 
 // Append implements [session.Store]. It returns after the server's commit, which
@@ -120,17 +122,23 @@ func (s *Store) append(ctx context.Context, key session.Key, expectedSeq int64, 
 	return s.explain("append to", err)
 }
 
+// lineOf returns an event's line as it is stored.
+func lineOf(e *event.Event) (string, error) {
+	line, err := e.Line()
+	return strings.ToValidUTF8(line, "\uFFFD"), err
+}
+
 // encode makes events ready to be sent.
 func (s *Store) encode(a *appending, events []*event.Event, runOf lookup) error {
 	a.lines = make([]string, len(events))
 	changes := make(map[stateName]*string)
 	for i, e := range events {
-		line, err := e.Line()
+		line, err := lineOf(e)
 		if err != nil {
 			return fmt.Errorf("session %s: %w", a.key, err)
 		}
-		a.lines[i] = strings.ToValidUTF8(line, "\uFFFD")
-		if st, ok := e.Data.(*event.State); ok {
+		a.lines[i] = line
+		if st, ok := e.Data.(*event.State); ok && !a.stateless {
 			if err := addChanges(changes, st.Delta); err != nil {
 				return fmt.Errorf("session %s: event %s: %w", a.key, e.ID, err)
 			}

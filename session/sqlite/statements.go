@@ -36,6 +36,17 @@ func (p *preparer) prepare(query string) *sql.Stmt {
 	return stmt
 }
 
+// once is how a statement is used that is too rare to be kept.
+type once func(query string, use func(*sql.Stmt) error) error
+
+func (p *preparer) once(query string, use func(*sql.Stmt) error) error {
+	stmt, err := p.on.PrepareContext(p.ctx, query)
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(stmt), stmt.Close())
+}
+
 func (p *preparer) close() error {
 	var errs []error
 	for _, stmt := range p.stmts {

@@ -32,6 +32,8 @@ type Store struct {
 	leases    *writer         // commits do not; see the package's documentation
 	snapshots *snapshotWriter // on the connection of leases
 	reader    *reader
+
+	logOnce, readOnce once // on the connections of log and reader
 }
 
 var (
@@ -130,7 +132,7 @@ func (s *Store) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if s.log = newLogWriter(p); p.err != nil {
+	if s.log, s.logOnce = newLogWriter(p), p.once; p.err != nil {
 		return p.err
 	}
 	if db, err = connect(s.dsn("NORMAL"), 1); err != nil {
@@ -149,7 +151,7 @@ func (s *Store) open() (err error) {
 	}
 	p = &preparer{ctx: ctx, on: db, whileBusy: s.whileBusy}
 	closers = append(closers, p.close)
-	if s.reader = newReader(p); p.err != nil {
+	if s.reader, s.readOnce = newReader(p), p.once; p.err != nil {
 		return p.err
 	}
 	s.close = sync.OnceValue(func() error {

@@ -18,8 +18,8 @@ export function discard(d: Draft, ri: number, ids: readonly string[]): boolean {
 
 /**
  * Takes out the blocks of a run whose stored events have not come, when the run's
- * end has: nobody was there to discard them, because the turn was cut off, and
- * nothing completes them any more.
+ * end has, or another process takes the run over: nobody was there to discard them,
+ * because the turn was cut off, and nothing completes them any more.
  */
 export function dropOpen(d: Draft, ri: number): void {
   for (let place = runAt(d, ri).last; place !== none && runAt(d, ri).open > 0; ) {

@@ -56,6 +56,7 @@ export interface Read {
   relayId: string; // of relay_resolved
   approved: boolean; // of relay_resolved
   ids: readonly string[]; // of discard
+  void: boolean; // of a notice that the run was taken over
 }
 
 /** Says whether words end in the first half of a surrogate pair. */
@@ -108,6 +109,7 @@ export function readEvent(event: object, raw?: Map<string, string>): Read {
     relayId: type === "relay_resolved" ? str(e["relayId"]) : "",
     approved: type === "relay_resolved" && e["approved"] === true,
     ids: Array.isArray(ids) ? ids.map(str) : [],
+    void: type === "notice" && e["code"] === "taken_over",
   };
 }
 

@@ -105,6 +105,9 @@ function change(d: Draft, e: Read): boolean {
     changed = discard(d, ri, e.ids);
   } else if (e.type === "relay_resolved") {
     changed = resolve(d, ri, e);
+  } else if (e.void && ri !== none && e.seq > 0 && runAt(d, ri).open > 0) {
+    dropOpen(d, ri); // who goes on with the run begins its blocks anew, with other ids
+    changed = true;
   }
   if (changed && ri !== none && e.seq > runAt(d, ri).seq) changeRun(d, ri, { seq: e.seq });
   return changed;

@@ -125,10 +125,11 @@ export class Log {
   }
 }
 
-/** Whether a delta is settled by a stored event: by the whole of it, by what gives it up, or by its run's end. */
+/** Whether a delta is settled by a stored event: by the whole of it, by what gives it up, by its run's end, or because another process goes on with the run. */
 function settles(event: LogEvent, delta: LogEvent): boolean {
   if (event.type === "discard" && event.ids?.includes(delta.id ?? "")) return true;
   if (event.runId !== delta.runId) return false;
+  if (event.type === "notice" && event.code === "taken_over") return true;
   if (event.type === "harness_end" || event.type === "usage" || event.type === "discard") return delta.type !== "tool_progress" || event.type === "harness_end";
   if (event.type === "tool_result" && delta.type === "tool_progress") return event.id === delta.toolCallId;
   return event.type === delta.type && event.id === delta.id;

@@ -1,0 +1,339 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/session"
+)
+
+// soon is how long a turn may stand still that nobody holds, beyond the time between two looks.
+const soon = 2 * time.Second
+
+var stood = session.Key{App: session.DefaultApp, User: "ann", ID: "s"}
+
+// standing has a server of its own begin a turn whose model says some words and then nothing more. It returns a function that
+// kills the server.
+func standing(t *testing.T, c stormConfig) (kill func()) {
+	c.Addr, c.Stalls = freeAddr(t), true
+	r := &replica{stormConfig: c}
+	r.start(t)
+	killed := false
+	kill = func() {
+		if !killed {
+			r.kill(t)
+		}
+		killed = true
+	}
+	t.Cleanup(kill)
+	(&storm{t: t, base: "http://" + c.Addr, http: http.DefaultClient}).begin(t)
+	return kill
+}
+
+// taker is a server that takes turns over.
+func taker(t *testing.T, c stormConfig) *replica {
+	c.Addr, c.TakeOver = freeAddr(t), time.Second
+	r := &replica{stormConfig: c}
+	r.start(t)
+	t.Cleanup(func() { r.kill(t) })
+	return r
+}
+
+// logOf reads the log as it is.
+func logOf(t *testing.T, db session.Store) (events []*event.Event) {
+	for e, err := range db.Load(t.Context(), stood, 0) {
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+// noted waits until the log has a notice, and returns how long that took.
+func noted(t *testing.T, db session.Store, code string, most time.Duration) time.Duration {
+	t.Helper()
+	began := time.Now()
+	require.Eventually(t, func() bool { return count(logOf(t, db), code) > 0 }, most, 10*time.Millisecond)
+	return time.Since(began)
+}
+
+func count(events []*event.Event, code string) (n int) {
+	for _, e := range events {
+		if d, ok := e.Data.(*event.Notice); ok && d.Code == code {
+			n++
+		}
+	}
+	return n
+}
+
+// over waits until the turn has been answered, and checks that it was taken over once and that the tool ran once.
+func over(t *testing.T, c stormConfig, db session.Store) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		events := logOf(t, db)
+		end, ok := events[len(events)-1].Data.(*event.HarnessEnd)
+		return ok && end.FinishReason == event.FinishReasonStop
+	}, 30*time.Second, 10*time.Millisecond)
+	require.Equal(t, 1, count(logOf(t, db), event.NoticeTakenOver))
+	ledger, err := os.ReadFile(filepath.Join(c.Dir, "ledger"))
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(ledger), "\n"), "the tool ran once")
+	require.Eventually(t, func() bool {
+		left, err := db.Orphans(t.Context(), session.Page{})
+		return err == nil && len(left) == 0
+	}, 30*time.Second, 10*time.Millisecond)
+}
+
+func opened(t *testing.T, c stormConfig) session.Store {
+	db, err := c.open(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+// A turn whose process is killed goes on in another process of the machine within a look and two seconds, though nobody
+// follows it, and in one of them though two look for it.
+func TestTakeOverOnThisMachine(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]func(*testing.T) stormConfig{
+		"sqlite":   func(t *testing.T) stormConfig { return stormConfig{Dir: t.TempDir()} },
+		"postgres": func(t *testing.T) stormConfig { return stormConfig{Dir: t.TempDir(), Postgres: servers.Database(t)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := c(t)
+			taker(t, c)
+			taker(t, c)
+			kill := standing(t, c)
+			db := opened(t, c)
+			require.Zero(t, count(logOf(t, db), event.NoticeTakenOver))
+			kill()
+			took := noted(t, db, event.NoticeTakenOver, time.Minute)
+			require.Less(t, took, time.Second+soon)
+			over(t, c, db)
+		})
+	}
+}
+
+// A turn of another machine, of which nobody knows whether it still runs, goes on when its lease has ended by the clock of
+// the database, however wrong the clocks of the machines are.
+func TestTakeOverFromElsewhere(t *testing.T) {
+	t.Parallel()
+	if out, err := exec.Command("unshare", "--uts", "true").CombinedOutput(); err != nil {
+		t.Skipf("a process cannot have another host name here: unshare --uts needs util-linux and the right to do it: %v: %s", err, out)
+	}
+	c := stormConfig{Dir: t.TempDir(), Postgres: servers.Database(t)}
+	ahead, behind := c, c
+	ahead.Skew, behind.Skew = 2*time.Hour, -2*time.Hour
+	taker(t, ahead)
+	taker(t, behind)
+	far := behind
+	far.Host = "elsewhere"
+	kill := standing(t, far)
+	db := opened(t, c)
+	kill()
+	took := noted(t, db, event.NoticeTakenOver, time.Minute)
+	require.Greater(t, took, session.LeaseTTL-5*time.Second, "its lease had not ended")
+	require.Less(t, took, session.LeaseTTL+soon)
+	over(t, c, db)
+}
+
+// A turn that kills each process that goes on with it kills three, and then none.
+func TestTakeOverOfADeadlyTurn(t *testing.T) {
+	t.Parallel()
+	c := stormConfig{Dir: t.TempDir()}
+	standing(t, c)()
+	db := opened(t, c)
+	deadly := c
+	deadly.Addr, deadly.TakeOver, deadly.Dies = freeAddr(t), 50*time.Millisecond, true
+	for range 3 {
+		r := &replica{stormConfig: deadly}
+		r.start(t)
+		_ = r.child.Wait() // it was killed
+	}
+	r := &replica{stormConfig: deadly}
+	r.start(t)
+	noted(t, db, event.NoticeLeft, 30*time.Second)
+	events := logOf(t, db)
+	taker(t, c)
+	require.Eventually(t, func() bool {
+		left, err := db.Orphans(t.Context(), session.Page{})
+		return err == nil && len(left) == 0
+	}, 30*time.Second, 10*time.Millisecond)
+	require.Equal(t, 3, count(events, event.NoticeTakenOver))
+	require.Equal(t, 1, count(events, event.NoticeLeft))
+	require.Equal(t, events, logOf(t, db))
+	r.kill(t) // it lived
+}
+
+// shows is a client that shows what it is told as it comes, and comes back where it was.
+type shows struct {
+	t     *testing.T
+	last  string
+	graph *conversation.Graph
+	words map[string]string // of blocks that are shown in part
+	kinds []string          // of what was stored
+}
+
+// follow follows until a function has seen enough, or the connection breaks.
+func (s *shows) follow(addr string, enough func(*event.Event) bool) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/api/v1/sessions/s/events", nil)
+	require.NoError(s.t, err)
+	req.Header.Set("Authorization", "Bearer "+stormToken)
+	req.Header.Set("Accept", "text/event-stream")
+	if s.last != "" {
+		req.Header.Set("Last-Event-ID", s.last)
+	}
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(s.t, err)
+	defer res.Body.Close()
+	require.Equal(s.t, http.StatusOK, res.StatusCode)
+	named := false // of a frame that is no event of the session
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch name {
+		case "":
+			named = false
+		case "event":
+			named = true
+		case "id":
+			s.last = value
+		case "data":
+			if named {
+				continue
+			}
+			var e event.Event
+			require.NoError(s.t, json.Unmarshal([]byte(value), &e))
+			s.take(&e)
+			if enough(&e) {
+				return
+			}
+		}
+	}
+}
+
+func (s *shows) take(e *event.Event) {
+	s.graph = s.graph.Reduce(e)
+	if !e.Partial {
+		s.kinds = append(s.kinds, e.Type())
+	}
+	switch d := e.Data.(type) {
+	case *event.Text:
+		if e.Partial {
+			s.words[e.ID] += d.Content
+		} else {
+			delete(s.words, e.ID)
+		}
+	case *event.Discard:
+		for _, id := range d.IDs {
+			delete(s.words, id)
+		}
+	case *event.Notice:
+		if d.Code == event.NoticeTakenOver {
+			clear(s.words)
+		}
+	}
+}
+
+func (s *shows) half() bool { return len(s.words) == 1 }
+
+// texts are the words that the conversation shows.
+func (s *shows) texts() (all []string) {
+	for n := range s.graph.Nodes() {
+		if n.Kind == conversation.KindText {
+			all = append(all, n.Text())
+		}
+	}
+	return all
+}
+
+func ended(e *event.Event) bool { return e.Type() == event.TypeHarnessEnd }
+
+// Who has seen half an answer when its process is killed learns that it is void before another one comes, whether
+// he follows at a server that goes on, which Redis tells, or has to come back to another one.
+func TestTakeOverVoidsHalfAnAnswer(t *testing.T) {
+	t.Parallel()
+	for name, redis := range map[string]bool{"with Redis": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := stormConfig{Dir: t.TempDir(), Postgres: servers.Database(t)}
+			if redis {
+				c.Redis = servers.NewRedis(t).URL()
+			}
+			first := c
+			first.Addr, first.Stalls = freeAddr(t), true
+			one := &replica{stormConfig: first}
+			one.start(t)
+			two := taker(t, c)
+			(&storm{t: t, base: "http://" + first.Addr, http: http.DefaultClient}).begin(t)
+			at := first.Addr
+			if redis {
+				at = two.Addr
+			}
+			s := &shows{t: t, graph: conversation.New(), words: make(map[string]string)}
+			killed := false
+			s.follow(at, func(e *event.Event) bool {
+				if !killed && s.half() && strings.Contains(firstOf(s.words), "word4") {
+					one.kill(t)
+					killed = true
+				}
+				return killed && ended(e)
+			})
+			require.True(t, killed)
+			if !redis {
+				require.True(t, s.half(), "it has learned nothing yet")
+				void := false
+				s.follow(two.Addr, func(e *event.Event) bool {
+					if e.Partial && !void {
+						require.Len(t, s.words, 1, "of the new answer alone")
+						require.Len(t, s.texts(), 1, "the conversation shows what is void")
+						void = true
+					}
+					return ended(e)
+				})
+			}
+			require.Empty(t, s.words)
+			require.Equal(t, []string{"user", "harness_start", "notice", "text", "tool_call", "usage", "tool_result", "text", "usage", "harness_end"}, s.kinds)
+			var want []string
+			for _, e := range logOf(t, opened(t, c)) {
+				if d, ok := e.Data.(*event.Text); ok {
+					want = append(want, d.Content)
+				}
+			}
+			require.Equal(t, want, s.texts())
+		})
+	}
+}
+
+// begin begins the turn, and does not wait for it.
+func (s *storm) begin(t *testing.T) {
+	req, err := http.NewRequest(http.MethodPost, s.base+"/api/v1/sessions", strings.NewReader(`{"id":"s","content":"note"}`))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+stormToken)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := s.http.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Less(t, res.StatusCode, 300)
+}
+
+func firstOf(words map[string]string) string {
+	for _, w := range words {
+		return w
+	}
+	return ""
+}

@@ -1,0 +1,195 @@
+package sharded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Report says what a rebalancing did.
+type Report struct {
+	Moved int // sessions that are where they belong now
+	Left  int // sessions of users of whom one was under way
+}
+
+// batch is how many sessions are listed at once.
+const batch = 10_000
+
+// Rebalance moves sessions from the former shards to where they belong, user by user: those
+// of users who have none under way. When it has left none, [Former] is no longer needed. It can be
+// called again, by any process, whatever became of an earlier call. While it runs all sessions can be used; for the moment of its move
+// a session is busy. The shards must be a [session.Mover].
+//
+// A session that is copied is not there for others until it has left its former shard, which it leaves
+// only if nobody has taken its lease meanwhile.
+func (s *Store) Rebalance(ctx context.Context) (report Report, err error) {
+	for _, from := range s.shards {
+		users := make(map[session.Key]bool)
+		for page := (session.Page{Limit: batch}); ; {
+			infos, err := from.List(ctx, session.Key{}, page)
+			if err != nil {
+				return report, from.explain(err)
+			}
+			for _, i := range infos {
+				users[session.Key{App: i.Key.App, User: i.Key.User}] = true
+			}
+			if len(infos) < batch {
+				break
+			}
+			page.After = infos[len(infos)-1].Place()
+		}
+		for user := range users {
+			if user.App == App || user.User == App { // notes
+				continue
+			}
+			_, err := s.settle(ctx, userOf(user), true)
+			if err == nil {
+				_, err = s.settle(ctx, appOf(user), true)
+			}
+			if homes := s.homes(user.App, user.User); err == nil && len(homes) > 1 && homes[0] == from {
+				err = s.moveUser(ctx, from, homes[1], user, &report)
+			}
+			if err != nil {
+				return report, from.explain(err)
+			}
+		}
+	}
+	return report, nil
+}
+
+// moveUser moves the sessions of a user, and the notes of where others of them are.
+func (s *Store) moveUser(ctx context.Context, from, to *shard, user session.Key, report *Report) error {
+	source, _ := from.Store.(session.Mover)
+	target, _ := to.Store.(session.Mover)
+	if source == nil || target == nil {
+		return fmt.Errorf("sharded: sessions cannot be moved from %s to %s: their stores do not implement session.Mover", from.name, to.name)
+	}
+	all, err := from.List(ctx, user, session.Page{})
+	if err != nil {
+		return err
+	}
+	var family []session.Info // parents come before their forks
+	for _, i := range all {
+		on := s.named(strings.TrimPrefix(i.Parent.ID, "to "))
+		switch {
+		case i.Key.App != user.App || i.Key.User != user.User: // a part of the key is empty
+		case !isNote(i):
+			family = append(family, i)
+		case i.Parent.ID != "to " && on != nil && on != to:
+			if err := to.point(ctx, i.Key, on); err != nil && !errors.Is(err, agent.ErrConflict) {
+				return err
+			}
+		}
+	}
+	slices.SortStableFunc(family, func(a, b session.Info) int { return depth(family, a) - depth(family, b) })
+	if slices.ContainsFunc(family, func(i session.Info) bool { return i.Leased }) {
+		report.Left += len(family)
+		return nil
+	}
+	orphans, err := from.Orphans(ctx, session.Page{})
+	if err != nil {
+		return err
+	}
+	orphan := make(map[session.Key]bool)
+	for _, i := range orphans {
+		orphan[i.Key] = true
+	}
+	leases := make([]session.Lease, len(family))
+	defer func() {
+		for n, i := range family { // but the leases that have left with their sessions
+			if orphan[i.Key] {
+				_ = from.Abandon(ctx, i.Key, leases[n])
+			} else {
+				_ = from.Release(ctx, i.Key, leases[n])
+			}
+		}
+	}()
+	for n, i := range family {
+		var err error
+		if leases[n], err = from.Acquire(ctx, i.Key, session.Self()); err == nil {
+			err = copyTo(ctx, from, to, i, leases[n], orphan[i.Key])
+		}
+		if errors.Is(err, agent.ErrSessionBusy) || errors.Is(err, agent.ErrConflict) {
+			report.Left += len(family)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for n, i := range slices.Backward(family) {
+		switch err := source.Leave(ctx, i.Key, leases[n]); {
+		case errors.Is(err, agent.ErrConflict):
+			report.Left++
+		case err != nil:
+			return err
+		default:
+			report.Moved++
+		}
+	}
+	return nil
+}
+
+// depth is how many sessions of a family another one comes from.
+func depth(family []session.Info, i session.Info) (n int) {
+	for n <= len(family) {
+		at := slices.IndexFunc(family, func(o session.Info) bool { return o.Key == i.Parent })
+		if at < 0 {
+			break
+		}
+		n, i = n+1, family[at]
+	}
+	return n
+}
+
+// copyTo makes the copy of a session that becomes the session when it leaves its shard.
+func copyTo(ctx context.Context, from, to *shard, info session.Info, held session.Lease, orphan bool) error {
+	lease, err := to.Acquire(ctx, info.Key, session.Self()) // before anything is read: who deletes the session ends it
+	if err != nil {
+		return to.explain(err)
+	}
+	defer func() { _ = to.Release(ctx, info.Key, lease) }() // unless it has ended with what follows
+	if copied, ok, err := to.info(ctx, info.Key); err != nil || ok && copied.Seq == held.Seq && !isNote(copied) {
+		if err == nil && orphan { // an earlier call made the copy, and nothing has come since
+			err = to.Abandon(ctx, info.Key, lease)
+		}
+		return to.explain(err)
+	}
+	moved := session.Moved{Info: info, Lease: held}
+	moved.Seq = held.Seq
+	for e, err := range from.Load(ctx, info.Key, 0) {
+		if err != nil {
+			return from.explain(err)
+		}
+		moved.Events = append(moved.Events, e)
+	}
+	digests, err := from.Store.(session.Mover).Digests(ctx, info.Key)
+	if err != nil {
+		return from.explain(err)
+	}
+	for digest, seq := range digests {
+		data, err := from.Blob(ctx, info.Key, digest)
+		if err != nil {
+			return from.explain(err)
+		}
+		moved.Blobs = append(moved.Blobs, session.MovedBlob{Seq: seq, Data: data})
+	}
+	if err := to.Store.(session.Mover).Adopt(ctx, info.Key, lease, moved); err != nil {
+		return to.explain(err)
+	}
+	if orphan {
+		lease, err := to.Acquire(ctx, info.Key, session.Self())
+		if err == nil {
+			err = to.Abandon(ctx, info.Key, lease)
+		}
+		if err != nil {
+			return to.explain(err)
+		}
+	}
+	return from.explain(from.Renew(ctx, info.Key, held))
+}
