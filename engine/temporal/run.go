@@ -55,7 +55,10 @@ func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, op
 		return nil, state, run, err
 	}
 	started := time.Now()
-	events, state, err = e.r.Begin(ctx, key, msg, opts...)
+	err = e.patiently(ctx, key, func() error {
+		events, state, err = e.r.Begin(ctx, key, msg, opts...)
+		return err
+	})
 	switch {
 	case errors.Is(err, runner.ErrNotBegun):
 		_ = e.c.TerminateWorkflow(context.WithoutCancel(ctx), run.GetID(), run.GetRunID(), "the turn was not begun") // else it finds out itself
@@ -150,7 +153,11 @@ func (e *Engine) goOn(ctx context.Context, key session.Key, decisions []runner.D
 			}
 		}
 		before := state.Seq
-		if events, state, err = e.r.Decide(ctx, key, decisions...); err != nil || run != nil || state.Over {
+		err = e.patiently(ctx, key, func() error {
+			events, state, err = e.r.Decide(ctx, key, decisions...)
+			return err
+		})
+		if err != nil || run != nil || state.Over {
 			return events, state, run, err
 		}
 		if len(decisions) == 0 { // a run that takes up what was done elsewhere has just begun
@@ -201,7 +208,29 @@ func (e *Engine) Cancel(ctx context.Context, key session.Key, opts ...runner.Tur
 			return e.between(ctx, key, out.From, out.Seq)
 		}
 	}
-	return e.r.Cancel(ctx, key, opts...) // what no worker has at work
+	var events []*event.Event
+	err = e.patiently(ctx, key, func() error { // what no worker has at work
+		events, err = e.r.Cancel(ctx, key, opts...)
+		return err
+	})
+	return events, err
+}
+
+// patiently tries again for a second while the session is busy though its turn rests: whoever has seen that may be
+// quicker than the worker that lets go of it.
+func (e *Engine) patiently(ctx context.Context, key session.Key, do func() error) error {
+	for deadline := time.Now().Add(time.Second); ; {
+		err := do()
+		if !errors.Is(err, agent.ErrSessionBusy) || time.Now().After(deadline) {
+			return err
+		}
+		if state, unread := e.r.State(ctx, key); unread != nil || !state.Over {
+			return err
+		}
+		if pause(ctx, 5*time.Millisecond) != nil {
+			return err
+		}
+	}
 }
 
 // end ends a workflow, and waits until it has.
