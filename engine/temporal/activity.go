@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -107,50 +108,43 @@ func (e *Engine) stored(ctx context.Context, at place) (seq int64, err error) {
 
 // deny decides what nobody has decided in time.
 func (e *Engine) deny(ctx context.Context, at place) (outcome, error) {
-	return e.try(ctx, func(ctx context.Context, _ int) (out outcome, err error) {
-		state, err := e.r.State(ctx, at.Key)
-		if err != nil {
-			return out, notBegun(err)
-		}
-		if state.Turn != at.Turn {
-			return out, runner.ErrTurnOver
-		}
+	return e.tryAt(ctx, at, func(state runner.TurnState) (outcome, error) {
 		var denied []runner.Decision
 		for _, asked := range state.Asked {
-			for _, call := range at.Calls {
-				if asked.ToolCallID == call {
-					d := runner.Deny(call, "nobody decided in time")
-					d.By = "timeout"
-					denied = append(denied, d)
-				}
+			if slices.Contains(at.Calls, asked.ToolCallID) {
+				denied = append(denied, runner.Decision{CallID: asked.ToolCallID, Reason: "nobody decided in time", By: "timeout"})
 			}
 		}
-		if len(denied) > 0 {
-			_, state, err = e.r.Decide(ctx, at.Key, denied...)
+		if len(denied) == 0 {
+			return outcomeOf(state), nil
 		}
+		_, state, err := e.r.Decide(ctx, at.Key, denied...)
 		return outcomeOf(state), err
 	})
 }
 
 // cancel ends the turn.
 func (e *Engine) cancel(ctx context.Context, at place) (outcome, error) {
-	return e.try(ctx, func(ctx context.Context, _ int) (out outcome, err error) {
-		state, err := e.r.State(ctx, at.Key)
-		if err != nil {
-			return out, notBegun(err)
-		}
-		if state.Turn != at.Turn {
-			return out, runner.ErrTurnOver
-		}
+	return e.tryAt(ctx, at, func(state runner.TurnState) (outcome, error) {
 		events, err := e.r.Cancel(ctx, at.Key, runner.At(state.Seq))
 		if err != nil {
-			return out, notBegun(err) // it is the same however often it is tried
+			return outcome{}, notBegun(err) // it is the same however often it is tried
 		}
-		out = outcome{From: state.Seq, Seq: state.Seq, Over: true, Code: codeCanceled}
-		if len(events) > 0 {
-			out.Seq = events[len(events)-1].Seq
+		return outcome{From: state.Seq, Seq: state.Seq + int64(len(events)), Over: true, Code: codeCanceled}, nil
+	})
+}
+
+// tryAt is try for what is to be done where the turn stands.
+func (e *Engine) tryAt(ctx context.Context, at place, do func(runner.TurnState) (outcome, error)) (outcome, error) {
+	return e.try(ctx, func(ctx context.Context, _ int) (outcome, error) {
+		switch state, err := e.r.State(ctx, at.Key); {
+		case err != nil:
+			return outcome{}, notBegun(err)
+		case state.Turn != at.Turn:
+			return outcome{}, runner.ErrTurnOver
+		default:
+			return do(state)
 		}
-		return out, nil
 	})
 }
 
@@ -250,23 +244,21 @@ func beat(ctx context.Context, interval time.Duration, idle int) (stop func()) {
 
 // within calls a function and returns when it does, or soon after the context has ended: a model may not heed that.
 func within(ctx context.Context, do func() (outcome, error)) (outcome, error) {
-	type result struct {
-		outcome
-		error
-	}
-	done := make(chan result, 1)
+	var out outcome
+	var err error
+	done := make(chan struct{})
 	go func() {
-		out, err := do()
-		done <- result{out, err}
+		defer close(done)
+		out, err = do()
 	}()
 	select {
-	case r := <-done:
-		return r.outcome, r.error
+	case <-done:
+		return out, err
 	case <-ctx.Done():
 	}
 	select {
-	case r := <-done:
-		return r.outcome, r.error
+	case <-done:
+		return out, err
 	case <-time.After(grace):
 		return outcome{}, ctx.Err()
 	}

@@ -11,7 +11,6 @@ package temporal
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -151,8 +150,6 @@ func workflowID(key session.Key) string {
 func (e *Engine) options(key session.Key) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{ID: workflowID(key), TaskQueue: e.queue, WorkflowTaskTimeout: 2 * time.Second, WorkflowExecutionErrorWhenAlreadyStarted: true}
 }
-
-func newID() string { return strings.ToLower(rand.Text()) }
 
 // pause waits, unless the context ends before.
 func pause(ctx context.Context, d time.Duration) error {

@@ -1,10 +1,14 @@
 package temporal
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -20,6 +24,13 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
+// going is a turn that goes on: what was stored of it here, where it stood then, and who drives it, if anybody does.
+type going struct {
+	stored []*event.Event
+	runner.TurnState
+	run client.WorkflowRun
+}
+
 // Run gives the user's message to the session's active agent, and yields what happens as runner.Run does. The words
 // are stored here, and the steps are taken by workers. The errors are those of runner.Run, and Temporal's.
 //
@@ -27,80 +38,68 @@ import (
 // The contexts of package live are different: what they stop or cancel is cut off, and can be resumed.
 func (e *Engine) Run(ctx context.Context, key session.Key, msg llm.Message, opts ...runner.TurnOption) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		events, state, run, err := e.begin(ctx, key, msg, opts)
-		e.show(ctx, key, events, state, run, err, yield)
+		g, err := e.begin(ctx, key, msg, opts)
+		e.show(ctx, key, g, err, yield)
 	}
 }
 
 // begin starts the workflow first, so that a turn that is stored has one whatever happens, and then stores the words. A
 // turn that was begun before is followed.
-func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, opts []runner.TurnOption) (events []*event.Event, state runner.TurnState, run client.WorkflowRun, err error) {
+func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, opts []runner.TurnOption) (g going, err error) {
 	pin, err := runner.PinOf(opts...)
-	if err == nil {
-		err = session.CheckKey(key)
-	}
-	if err != nil {
-		return nil, state, nil, err
+	if err = errors.Join(err, session.CheckKey(key)); err != nil {
+		return g, err
 	}
 	if pin.Turn == "" {
-		pin = runner.Pin{Turn: newID(), Attempt: 1}
-		opts = append(opts[:len(opts):len(opts)], runner.WithTurnID(pin.Turn, pin.Attempt))
+		pin.Turn = strings.ToLower(rand.Text())
+		opts = append(opts[:len(opts):len(opts)], runner.WithTurnID(pin.Turn, 1))
 	}
-	o := order{place: place{Key: key, Turn: pin.Turn, Tries: max(0, pin.Attempt-1)}, settings: e.settings}
-	run, begun, err := e.start(ctx, o)
-	if err != nil || begun != nil {
-		if begun != nil {
-			state = *begun
-		}
-		return nil, state, run, err
+	g, err = e.start(ctx, order{place{Key: key, Turn: pin.Turn, Tries: max(0, pin.Attempt-1)}, e.settings, time.Time{}})
+	if err != nil || g.Turn != "" {
+		return g, err
 	}
 	started := time.Now()
 	err = e.patiently(ctx, key, func() error {
-		events, state, err = e.r.Begin(ctx, key, msg, opts...)
+		g.stored, g.TurnState, err = e.r.Begin(ctx, key, msg, opts...)
 		return err
 	})
 	switch {
 	case errors.Is(err, runner.ErrNotBegun):
-		_ = e.c.TerminateWorkflow(context.WithoutCancel(ctx), run.GetID(), run.GetRunID(), "the turn was not begun") // else it finds out itself
+		_ = e.c.TerminateWorkflow(context.WithoutCancel(ctx), g.run.GetID(), g.run.GetRunID(), "the turn was not begun") // else it finds out itself
 	case err == nil && time.Since(started) > e.toBegin/2: // it may have waited for too long
-		run, err = e.push(ctx, order{place: place{Key: key, Turn: state.Turn, Seq: state.Seq}, settings: e.settings}, look{})
+		g.run, err = e.push(ctx, place{Key: key, Turn: g.Turn, Seq: g.Seq})
 	}
-	return events, state, run, err
+	return g, err
 }
 
 // start starts the workflow of a turn that is to begin, in the place of one that waits for something. If the turn was begun
-// before, it returns how that stands, and its workflow if it has one. A session that has something to do is busy.
-func (e *Engine) start(ctx context.Context, o order) (client.WorkflowRun, *runner.TurnState, error) {
-	for deadline := time.Now().Add(2 * time.Second); ; {
-		run, err := e.c.ExecuteWorkflow(ctx, e.options(o.Key), turnWorkflow, o)
+// before, and its workflow is at work, it says how that stands. A session that has something else to do is busy.
+func (e *Engine) start(ctx context.Context, o order) (g going, err error) {
+	for deadline := time.Now().Add(2 * time.Second); ; err = pause(ctx, 5*time.Millisecond) {
+		if err != nil {
+			return g, err
+		}
+		g.run, err = e.c.ExecuteWorkflow(ctx, e.options(o.Key), turnWorkflow, o)
 		if err == nil || !errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
-			return run, nil, err
+			return g, err
 		}
 		run, idle, err := e.open(ctx, o.Key)
 		if err != nil {
-			return nil, nil, err
-		}
-		if run == nil { // it has just ended
-			continue
+			return g, err
 		}
 		state, err := e.r.State(ctx, o.Key)
-		late := time.Now().After(deadline)
 		switch {
 		case err != nil:
-			return nil, nil, err
+			return g, err
+		case run == nil: // it has just ended
 		case state.Turn == o.Turn:
-			return run, &state, nil
+			return going{TurnState: state, run: run}, nil
 		case state.Over && idle:
-			err = e.c.TerminateWorkflow(ctx, run.GetID(), run.GetRunID(), "another turn begins")
-			if err != nil && !gone(err) {
-				return nil, nil, err
+			if err := e.c.TerminateWorkflow(ctx, run.GetID(), run.GetRunID(), "another turn begins"); err != nil && !gone(err) {
+				return g, err
 			}
-		case !state.Over || late:
-			return nil, nil, fmt.Errorf("session %s: a turn is under way: %w", o.Key, agent.ErrSessionBusy)
-		default: // the log says that it is over, and Temporal will
-			if err := pause(ctx, 5*time.Millisecond); err != nil {
-				return nil, nil, err
-			}
+		case !state.Over || time.Now().After(deadline): // else the log says that it is over, and Temporal will
+			return g, fmt.Errorf("session %s: a turn is under way: %w", o.Key, agent.ErrSessionBusy)
 		}
 	}
 }
@@ -108,18 +107,18 @@ func (e *Engine) start(ctx context.Context, o order) (client.WorkflowRun, *runne
 // open returns the open workflow of a session, nil if it has none. It is idle if it waits for somebody to signal something.
 func (e *Engine) open(ctx context.Context, key session.Key) (run client.WorkflowRun, idle bool, err error) {
 	d, err := e.c.DescribeWorkflowExecution(ctx, workflowID(key), "")
-	if gone(err) || err == nil && d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	switch {
+	case gone(err):
 		return nil, false, nil
-	}
-	if err != nil {
+	case err != nil || d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		return nil, false, err
 	}
 	return e.c.GetWorkflow(ctx, workflowID(key), d.WorkflowExecutionInfo.Execution.RunId), len(d.PendingActivities) == 0 && d.PendingWorkflowTask == nil, nil
 }
 
-// push has the session's workflow go on, and starts one if there is none.
-func (e *Engine) push(ctx context.Context, o order, l look) (client.WorkflowRun, error) {
-	return e.c.SignalWithStartWorkflow(ctx, workflowID(o.Key), signalLook, l, e.options(o.Key), turnWorkflow, o)
+// push has the session's workflow go on, and starts one at a place if there is none.
+func (e *Engine) push(ctx context.Context, at place) (client.WorkflowRun, error) {
+	return e.c.SignalWithStartWorkflow(ctx, workflowID(at.Key), signalLook, look{at.After}, e.options(at.Key), turnWorkflow, order{at, e.settings, time.Time{}})
 }
 
 func gone(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }
@@ -128,68 +127,53 @@ func gone(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }
 // whose calls the decisions are about, as runner.Resume does.
 func (e *Engine) Resume(ctx context.Context, key session.Key, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		events, state, run, err := e.goOn(ctx, key, decisions)
-		e.show(ctx, key, events, state, run, err, yield)
+		g, err := e.goOn(ctx, key, decisions)
+		e.show(ctx, key, g, err, yield)
 	}
 }
 
 // Decide stores decisions, and has the turn go on that waits for them. Decisions that were made before change nothing. The errors
 // are those of runner.Decide, and Temporal's.
 func (e *Engine) Decide(ctx context.Context, key session.Key, decisions ...runner.Decision) error {
-	_, _, _, err := e.goOn(ctx, key, decisions)
+	_, err := e.goOn(ctx, key, decisions)
 	return err
 }
 
 // goOn has a turn go on. The workflow hears of decisions before they are stored, so that none is overlooked.
-func (e *Engine) goOn(ctx context.Context, key session.Key, decisions []runner.Decision) (events []*event.Event, state runner.TurnState, run client.WorkflowRun, err error) {
-	if state, err = e.r.State(ctx, key); err != nil {
-		return nil, state, nil, err
+func (e *Engine) goOn(ctx context.Context, key session.Key, decisions []runner.Decision) (g going, err error) {
+	if g.TurnState, err = e.r.State(ctx, key); err != nil {
+		return g, err
 	}
-	if len(decisions) > 0 || state.Waits {
-		if asksFor(state, decisions) {
-			at := place{Key: key, Turn: state.Turn, After: state.Seq}
-			if run, err = e.push(ctx, order{place: at, settings: e.settings}, look{After: state.Seq}); err != nil {
-				return nil, state, nil, err
+	at := place{Key: key, Turn: g.Turn, Seq: g.Seq, Tries: 1} // who was at work there may have begun something
+	if len(decisions) > 0 || g.Waits {
+		after := place{Key: key, Turn: g.Turn, After: g.Seq}
+		asked := slices.ContainsFunc(g.Asked, func(r *event.Relay) bool {
+			return slices.ContainsFunc(decisions, func(d runner.Decision) bool { return d.CallID == r.ToolCallID })
+		})
+		if asked {
+			if g.run, err = e.push(ctx, after); err != nil {
+				return g, err
 			}
 		}
-		before := state.Seq
 		err = e.patiently(ctx, key, func() error {
-			events, state, err = e.r.Decide(ctx, key, decisions...)
+			g.stored, g.TurnState, err = e.r.Decide(ctx, key, decisions...)
 			return err
 		})
-		if err != nil || run != nil || state.Over {
-			return events, state, run, err
-		}
-		if len(decisions) == 0 { // a run that takes up what was done elsewhere has just begun
-			run, err = e.push(ctx, order{place: place{Key: key, Turn: state.Turn, After: before}, settings: e.settings}, look{After: before})
-			return events, state, run, err
+		if at.Seq = g.Seq; len(decisions) == 0 { // a run that takes up what was done elsewhere
+			at = after
 		}
 	}
-	if !state.Over {
-		run, err = e.push(ctx, order{place: place{Key: key, Turn: state.Turn, Seq: state.Seq, Tries: 1}, settings: e.settings}, look{})
+	if err == nil && g.run == nil && !g.Over {
+		g.run, err = e.push(ctx, at)
 	}
-	return events, state, run, err
-}
-
-func asksFor(state runner.TurnState, decisions []runner.Decision) bool {
-	for _, d := range decisions {
-		for _, asked := range state.Asked {
-			if asked.ToolCallID == d.CallID {
-				return true
-			}
-		}
-	}
-	return false
+	return g, err
 }
 
 // Cancel ends the session's last turn for good, as runner.Cancel does, also one that a worker has at work, and one
 // whose model does not heed its context. It returns what that stored.
-func (e *Engine) Cancel(ctx context.Context, key session.Key, opts ...runner.TurnOption) ([]*event.Event, error) {
+func (e *Engine) Cancel(ctx context.Context, key session.Key, opts ...runner.TurnOption) (events []*event.Event, err error) {
 	pin, err := runner.PinOf(opts...)
-	if err == nil {
-		err = session.CheckKey(key)
-	}
-	if err != nil {
+	if err = errors.Join(err, session.CheckKey(key)); err != nil {
 		return nil, err
 	}
 	run, _, err := e.open(ctx, key)
@@ -197,18 +181,25 @@ func (e *Engine) Cancel(ctx context.Context, key session.Key, opts ...runner.Tur
 		return nil, err
 	}
 	if run != nil {
-		if state, err := e.r.State(ctx, key); err != nil || pin.Pinned && state.Seq != pin.At {
-			return nil, errors.Join(err, fmt.Errorf("session %s: the log is at %d, not at %d: %w", key, state.Seq, pin.At, agent.ErrConflict))
+		if state, err := e.r.State(ctx, key); err != nil {
+			return nil, err
+		} else if pin.Pinned && state.Seq != pin.At {
+			return nil, fmt.Errorf("session %s: the log is at %d, not at %d: %w", key, state.Seq, pin.At, agent.ErrConflict)
 		}
 		out, err := e.end(ctx, run, ending{Cancel: true})
 		if err != nil {
 			return nil, err
 		}
 		if out.Code == codeCanceled {
-			return e.between(ctx, key, out.From, out.Seq)
+			for ev, err := range e.r.Store().Load(ctx, key, out.From) {
+				if err != nil || ev.Seq > out.Seq {
+					return events, err
+				}
+				events = append(events, ev)
+			}
+			return events, nil
 		}
 	}
-	var events []*event.Event
 	err = e.patiently(ctx, key, func() error { // what no worker has at work
 		events, err = e.r.Cancel(ctx, key, opts...)
 		return err
@@ -224,10 +215,7 @@ func (e *Engine) patiently(ctx context.Context, key session.Key, do func() error
 		if !errors.Is(err, agent.ErrSessionBusy) || time.Now().After(deadline) {
 			return err
 		}
-		if state, unread := e.r.State(ctx, key); unread != nil || !state.Over {
-			return err
-		}
-		if pause(ctx, 5*time.Millisecond) != nil {
+		if state, unread := e.r.State(ctx, key); unread != nil || !state.Over || pause(ctx, 5*time.Millisecond) != nil {
 			return err
 		}
 	}
@@ -243,64 +231,46 @@ func (e *Engine) end(ctx context.Context, run client.WorkflowRun, how ending) (o
 
 // ended waits until a workflow has ended. The error is that of the context.
 func (e *Engine) ended(ctx context.Context, run client.WorkflowRun) (out outcome, err error) {
-	for {
+	for err == nil {
 		switch err = run.Get(ctx, &out); {
 		case err == nil:
 			return out, nil
 		case ctx.Err() != nil:
 			return out, context.Cause(ctx)
 		case errors.As(err, new(*temporal.WorkflowExecutionError)), gone(err):
-			e.logger.Warn("the workflow of a turn ended before the turn", "workflow", run.GetID(), "error", err)
+			e.logger.Warn("the workflow of a turn has failed", "workflow", run.GetID(), "error", err)
 			return outcome{Code: codeLeft}, nil
 		}
-		if err = pause(ctx, time.Second); err != nil { // the server cannot be reached
-			return out, err
-		}
+		err = pause(ctx, time.Second) // the server cannot be reached
 	}
+	return out, err
 }
 
-// between returns the events after one position, up to another one.
-func (e *Engine) between(ctx context.Context, key session.Key, from, to int64) (events []*event.Event, err error) {
-	for ev, err := range e.r.Store().Load(ctx, key, from) {
-		if err != nil {
-			return nil, err
-		}
-		if ev.Seq > to {
-			break
-		}
-		events = append(events, ev)
-	}
-	return events, nil
-}
-
-// ErrStopped ends the events of a turn that was stopped before it was over. It can be resumed.
-var ErrStopped = fmt.Errorf("the turn was stopped: %w", agent.ErrSuspended)
-
-// show yields events, and then what happens until the turn is over or waits for somebody.
-func (e *Engine) show(ctx context.Context, key session.Key, events []*event.Event, state runner.TurnState, run client.WorkflowRun, err error, yield func(*event.Event, error) bool) {
+// show yields what was stored, and then what happens until the turn is over or waits for somebody.
+func (e *Engine) show(ctx context.Context, key session.Key, g going, err error, yield func(*event.Event, error) bool) {
 	if err != nil {
 		yield(nil, err)
 		return
 	}
-	for _, ev := range events {
+	for _, ev := range g.stored {
 		if !yield(ev, nil) {
 			return
 		}
 	}
-	if run == nil || state.Over {
+	if g.run == nil || g.Over {
 		return
 	}
 	follows, quit := context.WithCancelCause(ctx)
 	defer quit(nil)
-	go e.watch(follows, quit, key, run)
+	go e.watch(follows, quit, key, g.run)
 	var failure *event.Failure
-	for entry, err := range e.tail.Follow(follows, key, session.Position{Seq: state.Seq}.String()) {
+	for entry, err := range e.tail.Follow(follows, key, session.Position{Seq: g.Seq}.String()) {
 		if err != nil {
 			if follows.Err() != nil {
 				err = context.Cause(follows)
 			}
-			if errors.Is(err, live.ErrStopped) || errors.Is(err, live.ErrCanceled) {
-				e.stop(ctx, run)
+			if cause := context.Cause(ctx); errors.Is(cause, live.ErrStopped) || errors.Is(cause, live.ErrCanceled) {
+				e.stop(ctx, g.run)
 			}
 			yield(nil, err)
 			return
@@ -309,18 +279,20 @@ func (e *Engine) show(ctx context.Context, key session.Key, events []*event.Even
 		if !yield(ev, nil) {
 			return
 		}
-		if ev.Partial || ev.Scope != "" || ev.TurnID != state.Turn {
+		if ev.Partial || ev.Scope != "" || ev.TurnID != g.Turn {
 			continue
 		}
 		switch d := ev.Data.(type) {
+		case *event.HarnessStart:
+			failure = nil
 		case *event.Failure:
 			failure = d
 		case *event.HarnessEnd:
 			if d.FinishReason == event.FinishReasonTransfer {
 				continue
 			}
-			if failure != nil && (d.FinishReason == event.FinishReasonError || d.FinishReason == event.FinishReasonLimit) {
-				yield(nil, &agent.RunError{Agent: ev.Agent, Code: failure.Code, Err: recorded(failure)})
+			if failure != nil {
+				yield(nil, &agent.RunError{Agent: ev.Agent, Code: failure.Code, Err: recorded{failure}})
 			}
 			return
 		}
@@ -339,37 +311,18 @@ func (e *Engine) stop(ctx context.Context, run client.WorkflowRun) {
 // watch quits what follows a turn whose workflow has ended, though the turn has not.
 func (e *Engine) watch(ctx context.Context, quit context.CancelCauseFunc, key session.Key, run client.WorkflowRun) {
 	out, err := e.ended(ctx, run)
-	if err != nil || out.Over && out.Code == "" {
-		return // the end is in the log
+	if err != nil {
+		return
 	}
-	if state, err := e.r.State(ctx, key); err != nil || state.Over {
+	if state, err := e.r.State(ctx, key); err != nil || state.Over { // the end is in the log
 		return
 	}
 	_ = pause(ctx, 250*time.Millisecond) // for what is on its way to be seen
-	switch out.Code {
-	case codeStopped:
-		quit(ErrStopped)
-	case codeTurnOver:
-		quit(runner.ErrTurnOver)
-	default:
-		quit(runner.ErrLeft)
-	}
+	quit(cmp.Or(map[string]error{codeStopped: live.ErrStopped, codeTurnOver: runner.ErrTurnOver}[out.Code], runner.ErrLeft))
 }
 
-// recorded is an error that the log has.
-func recorded(f *event.Failure) error {
-	for _, known := range []error{agent.ErrTransferLimit, agent.ErrTransferRejected, agent.ErrEmptyAnswer, agent.ErrRepeatedCall, agent.ErrLimit, agent.ErrTimeout} {
-		if agent.ErrorCode(known) == f.Code {
-			return recordedError{f.Message, known}
-		}
-	}
-	return errors.New(f.Message)
-}
+// recorded is an error that the log has. It is what has its code.
+type recorded struct{ *event.Failure }
 
-type recordedError struct {
-	message string
-	known   error
-}
-
-func (e recordedError) Error() string { return e.message }
-func (e recordedError) Unwrap() error { return e.known }
+func (r recorded) Error() string        { return r.Message }
+func (r recorded) Is(target error) bool { return r.Code != "" && agent.ErrorCode(target) == r.Code }
