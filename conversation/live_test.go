@@ -230,7 +230,11 @@ func TestLiveGraphIsStoredGraph(t *testing.T) {
 				switch {
 				case !me.ended && c.n(2) == 0:
 					me.catchUp(t, store, key)
-					me.turn(t, resume, -1)
+					if c.n(2) == 0 {
+						me.turn(t, func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.TakeOver(ctx, key) }, -1)
+					} else {
+						me.turn(t, resume, -1)
+					}
 				case me.ended && len(me.waiting) > 0 && c.n(3) > 0:
 					decisions := []runner.Decision{runner.Approve(me.waiting[0])}
 					for _, id := range me.waiting[1:] {

@@ -17,7 +17,7 @@ func anyEvent(t *rapid.T) string {
 	id := rapid.SampledFrom([]string{"", "a", "b", "c", "d", "r", "s", "r:a", "s:a:result", "r:user", "r:usage:1", "s:error:2", "q:harness_start"})
 	e := map[string]any{
 		"type": rapid.SampledFrom([]string{"user", "harness_start", "harness_end", "text", "text", "text", "reasoning", "tool_call", "tool_call", "tool_result",
-			"tool_progress", "relay", "relay_resolved", "usage", "error", "discard", "discard", "transfer", "new"}).Draw(t, "type"),
+			"tool_progress", "relay", "relay_resolved", "usage", "error", "discard", "discard", "notice", "transfer", "new"}).Draw(t, "type"),
 		"runId":   rapid.SampledFrom([]string{"r", "s", "q", "p", "a"}).Draw(t, "run"),
 		"content": rapid.SampledFrom([]string{"", "x", "yz"}).Draw(t, "content"),
 	}
@@ -30,6 +30,8 @@ func anyEvent(t *rapid.T) string {
 	switch e["type"] {
 	case "discard":
 		e["ids"] = rapid.SliceOfN(id, 0, 3).Draw(t, "ids")
+	case "notice":
+		e["code"] = rapid.SampledFrom([]string{"taken_over", "other"}).Draw(t, "code")
 	case "relay_resolved":
 		e["relayId"], e["approved"] = id.Draw(t, "relay"), rapid.Bool().Draw(t, "approved")
 	case "text", "reasoning":

@@ -116,6 +116,10 @@ func TestRules(t *testing.T) {
 		{"a stored end drops the blocks that were not stored", []string{start, partial("r", "t", "a"), `{"type":"tool_call","id":"k","runId":"r","seq":2}`, partial("r", "w", "b"),
 			partial("s", "x", "c"), `{"type":"harness_end","runId":"s"}`, `{"type":"harness_end","runId":"r","seq":3}`},
 			"r:harness_start k x=c s:harness_end r:harness_end r:harness_start>k k>r:harness_end x>s:harness_end"},
+		{"so does one who takes the run over", []string{start, partial("r", "t", "a"), `{"type":"tool_call","id":"k","runId":"r","seq":2}`, partial("r", "w", "b"), partial("s", "x", "c"),
+			`{"type":"notice","runId":"r","code":"other","seq":3}`, `{"type":"notice","runId":"s","code":"taken_over"}`, `{"type":"notice","runId":"r","code":"taken_over","seq":4}`,
+			`{"type":"text","id":"v","runId":"r","content":"a","partial":true}`},
+			"r:harness_start k x=c v=a r:harness_start>k k>v"},
 		{"without an id the run and the type stand in", []string{`{"type":"text","runId":"r","content":"a"}`, `{"type":"text","runId":"r","content":"b"}`, `{"type":"tool_result","runId":"r"}`},
 			"r:text=ab r:tool_result r:text>r:tool_result"},
 	} {

@@ -65,7 +65,7 @@ func (g *Graph) dropOpen(ri int32) {
 // void does the same when a run is taken over, because the process has gone that has shown its blocks: who goes on
 // with the run begins them anew, with other ids.
 func (g *Graph) void(ri int32, e *received) bool {
-	if e.seq == 0 || g.runAt(ri).open == 0 {
+	if e.seq <= 0 || g.runAt(ri).open == 0 {
 		return false
 	}
 	g.dropOpen(ri)

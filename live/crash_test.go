@@ -61,9 +61,13 @@ func TestCrashChild(t *testing.T) { crashtest.Child(t, takesOver) }
 
 // takesOver is the way of turns that processes take over.
 var takesOver = crashtest.Way{
-	Name: "take-over",
+	Name:      "take-over",
+	TakesOver: true,
 	Store: func(ctx context.Context, at crashtest.Place) (session.Store, error) {
 		return postgres.Open(ctx, at.Address)
+	},
+	Settle: func(ctx context.Context, at crashtest.Place, process string) error {
+		return servers.Quiet(ctx, at.Address, process)
 	},
 	Play: func(_ context.Context, p *crashtest.Process) (crashtest.Player, error) {
 		store, err := tail.New(p.Store)

@@ -42,7 +42,8 @@ type turn struct {
 
 	released bool       // the lease was given back with what was stored last
 	failed   error      // what the turn has ended with here
-	cut      bool       // it was not over when it left the session
+	known    bool       // how it stood when it left the session
+	cut      bool       // it was not over then
 	tells    *TurnState // is told how the turn stands when it leaves the session
 
 	saved    map[string]int64   // the sizes of files that agents of this turn have saved, by digest
@@ -139,7 +140,7 @@ func (t *turn) abandons(cause error) bool {
 	switch {
 	case cause != nil && !errors.Is(cause, agent.ErrLimit):
 		return errors.Is(cause, session.ErrAbandoned)
-	case t.w == nil: // nobody knows how it stands
+	case !t.known:
 		return t.failed != nil
 	}
 	return t.failed != nil && t.cut && t.tells == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft)
@@ -171,7 +172,7 @@ func (t *turn) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, c := t.w, t.r.cache
-	t.cut = w.fold.Unfinished()
+	t.known, t.cut = true, w.fold.Unfinished()
 	if t.tells != nil {
 		*t.tells = turnStateOf(&w.fold)
 	}

@@ -69,15 +69,16 @@ func (s Suite) Run(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	var all, calls, outages int64
+	var all, calls, outages, taken int64
 	for _, c := range campaigns {
 		t.Logf("%4d processes were killed in %q", c.killed.Load(), c.story.Name)
-		all, calls, outages = all+c.killed.Load(), calls+c.inCall.Load(), outages+int64(c.servers)
+		all, calls, outages, taken = all+c.killed.Load(), calls+c.inCall.Load(), outages+int64(c.servers), taken+int64(c.taken)
 	}
-	t.Logf("%4d processes were killed, %d of them in a call at least, and a server %d times", all, calls, outages)
+	t.Logf("%4d processes were killed, %d of them in a call at least, and a server %d times; turns were taken over %d times", all, calls, outages, taken)
 	require.GreaterOrEqual(t, all, int64(s.Kills), "fewer processes were killed than was asked for")
 	require.GreaterOrEqual(t, calls, int64(s.Calls), "fewer processes were killed in a call than was asked for")
 	require.GreaterOrEqual(t, outages, int64(s.Outages))
+	require.Equal(t, s.TakesOver, taken > 0, "what the logs say of turns that were taken over")
 }
 
 // share is what one of several does of n, rounded up.
@@ -94,6 +95,7 @@ type campaign struct {
 
 	killed, inCall atomic.Int64
 	servers        int // that were killed
+	taken          int // over, as logs say
 
 	address string // of the place
 	base    string // a folder for the sessions' folders
@@ -132,7 +134,7 @@ func (c *campaign) fresh() {
 // place returns the place of a new session.
 func (c *campaign) place() Place {
 	c.n++
-	at := Place{Address: c.address, Dir: filepath.Join(c.base, strconv.Itoa(c.n)), Key: session.ID("s" + strconv.Itoa(c.n))}
+	at := Place{Address: c.address, Dir: filepath.Join(c.base, strconv.Itoa(c.n)), Key: session.Key{App: session.DefaultApp, User: c.story.Name, ID: "s" + strconv.Itoa(c.n)}}
 	require.NoError(c, os.Mkdir(at.Dir, 0o700))
 	return at
 }
@@ -233,6 +235,7 @@ func (c *campaign) session(name string, disturb func(at Place, before record) re
 		after := c.checked(at, before, false)
 		requireAccount(t, c.want, account(after.events), c.story)
 		c.checkEnd(at, after)
+		c.taken += after.taken()
 		require.NoError(t, os.RemoveAll(at.Dir))
 	})
 	if !passed {
@@ -254,6 +257,9 @@ func (c *campaign) later(before record, do func()) {
 
 func (c *campaign) count(p *child) (killed bool) {
 	if killed = p.end(c.T); killed {
+		if c.Way.Settle != nil {
+			require.NoError(c, c.Way.Settle(c.Context(), p.at, p.name))
+		}
 		c.killed.Add(1)
 		if p.kill.On == OnCall {
 			c.inCall.Add(1)

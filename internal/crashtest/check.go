@@ -74,6 +74,16 @@ func (r record) usages() (n int) {
 // calls is how often a model was asked or a tool ran, which may be the last one that is known.
 func (r record) calls() int { return r.models + len(r.tools) }
 
+// taken is how often the log says that a turn was taken over.
+func (r record) taken() (n int) {
+	for _, e := range r.events {
+		if d, ok := e.Data.(*event.Notice); ok && d.Code == event.NoticeTakenOver {
+			n++
+		}
+	}
+	return n
+}
+
 // settled returns the ids of the calls that have a result.
 func (r record) settled() map[string]bool {
 	ids := make(map[string]bool)

@@ -2,6 +2,7 @@ package crashtest
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -47,15 +48,17 @@ type child struct {
 	cmd    *exec.Cmd
 	out    io.Reader
 	output bytes.Buffer
+	at     Place
 	kill   KillPoint
+	name   string
 }
 
 // begin starts a process and waits until it is about to begin. test is the one that calls Child.
 func begin(t *testing.T, test string, o order) *child {
 	text, err := json.Marshal(o)
 	require.NoError(t, err)
-	c := &child{cmd: exec.Command(os.Args[0], "-test.run=^"+test+"$"), kill: o.Kill}
-	c.cmd.Env = append(os.Environ(), variable+"="+string(text), "GORACE=atexit_sleep_ms=0")
+	c := &child{cmd: exec.Command(os.Args[0], "-test.run=^"+test+"$"), at: o.Place, kill: o.Kill, name: "crash " + rand.Text()}
+	c.cmd.Env = append(os.Environ(), variable+"="+string(text), "PGAPPNAME="+c.name, "GORACE=atexit_sleep_ms=0")
 	c.cmd.Stderr = &c.output
 	c.out, err = c.cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -24,9 +24,15 @@ type Way struct {
 	Place func(t testing.TB) (address string)
 	// Store opens the store of a session.
 	Store func(ctx context.Context, at Place) (session.Store, error)
+	// Settle returns when a server has done what a process that was killed had sent it. Connections to PostgreSQL have the
+	// process's name as that of their application. Nil: nothing happens any more when a process has ended.
+	Settle func(ctx context.Context, at Place, process string) error
 	// Play makes the player of a process.
 	Play func(ctx context.Context, p *Process) (Player, error)
-	// Outage kills a server that processes of the way need, and starts it again. Nil: they need none.
+	// TakesOver says that the log tells of turns which were taken over, as [runner.Runner.TakeOver] has it do.
+	TakesOver bool
+	// Outage kills a server that processes of the way need, and starts it again. It runs in a goroutine of its own. Nil: they
+	// need none.
 	Outage func(t testing.TB)
 }
 

@@ -80,6 +80,33 @@ func (p *Postgres) Database(t testing.TB) string {
 	return withDatabase(t, base, name)
 }
 
+// Quiet returns when a PostgreSQL server has nobody connected any more who said that he was an application of that name, and
+// so has done all that a process had sent it which was killed. The server may be starting meanwhile.
+func Quiet(ctx context.Context, url, application string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		busy, err := connected(ctx, url, application)
+		if err == nil && !busy {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(pollPeriod):
+		}
+	}
+}
+
+func connected(ctx context.Context, url, application string) (yes bool, err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return false, err
+	}
+	err = conn.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = $1", application).Scan(&yes)
+	return yes, errors.Join(err, conn.Close(ctx))
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	switch {

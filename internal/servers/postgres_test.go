@@ -52,6 +52,25 @@ func TestPostgresStopsAndStarts(t *testing.T) {
 	}
 }
 
+// TestQuiet: it waits for the application of that name, and for no other.
+func TestQuiet(t *testing.T) {
+	url := servers.Database(t)
+	t.Setenv("PGAPPNAME", "one")
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Setenv("PGAPPNAME", "")
+	require.NoError(t, servers.Quiet(t.Context(), url, "another"))
+	ended := make(chan error, 1)
+	go func() { ended <- servers.Quiet(t.Context(), url, "one") }()
+	select {
+	case <-ended:
+		require.Fail(t, "one is still connected")
+	case <-time.After(100 * time.Millisecond):
+	}
+	require.NoError(t, conn.Close(t.Context()))
+	require.NoError(t, <-ended)
+}
+
 // TestKilledTest: a test's process that is killed leaves no server and no folder.
 func TestKilledTest(t *testing.T) {
 	if os.Getenv("ARBOR_TEST_ROLE") == "killed" {

@@ -192,3 +192,36 @@ func TestNewerSchema(t *testing.T) {
 	require.ErrorContains(t, err, "update this program")
 	require.ErrorContains(t, err, "postgres: open 127.0.0.1:")
 }
+
+// TestMigrateFromVersion7: who was left behind before a program knew of orphans is none, and whoever comes after it is one,
+// also by a program of that version that still runs.
+func TestMigrateFromVersion7(t *testing.T) {
+	url := servers.Database(t)
+	require.NoError(t, postgres.Migrate(t.Context(), url, 7))
+	run(t, url, `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, lease_token, lease_host, lease_pid, lease_started, lease_until)
+		VALUES ('app', 'local', 'before', 1, now(), now(), 1, 'old.example', 1, 2, '2026-03-01')`)
+	s := open(t, url)
+	orphans := func() (ids []string) {
+		t.Helper()
+		infos, err := s.Orphans(t.Context(), session.Page{})
+		require.NoError(t, err)
+		for _, i := range infos {
+			ids = append(ids, i.Key.ID)
+		}
+		return ids
+	}
+	require.Empty(t, orphans())
+	run(t, url, `INSERT INTO arbor.session (app, user_id, id, lease_token, lease_host, lease_pid, lease_started, lease_until)
+		VALUES ('app', 'local', 'new', 1, 'old.example', 1, 2, '2026-03-01')`)
+	require.Empty(t, orphans(), "without events")
+	run(t, url, "UPDATE arbor.session SET seq = 1, updated = now(), created = now() WHERE id = 'new'")
+	require.Equal(t, []string{"new"}, orphans(), "an older program has died")
+	run(t, url, "UPDATE arbor.session SET lease_token = lease_token + 1, lease_until = '2026-03-02' WHERE id = 'before'")
+	require.Equal(t, []string{"new", "before"}, orphans())
+	run(t, url, "UPDATE arbor.session SET lease_until = NULL WHERE id = 'new'")
+	require.Equal(t, []string{"before"}, orphans(), "an older program has given it back")
+	lease := acquire(t, s, session.ID("before"))
+	require.NoError(t, s.Release(t.Context(), session.ID("before"), lease))
+	require.Empty(t, orphans())
+	require.Equal(t, "0", run(t, url, "SELECT count(*) FROM arbor.held"))
+}

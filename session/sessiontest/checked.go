@@ -23,7 +23,7 @@ func Memory(t TB, opts ...session.MemoryOption) session.Store {
 }
 
 // Checked returns a store that holds the sessions of another against the laws of
-// [integrity] whenever a lease is given back, which is after every turn. Each event must
+// [integrity] whenever a lease is given back or abandoned, which is after every turn. Each event must
 // also read back as it was written, then and whenever it is loaded later. What is wrong
 // fails the test, which goes on. A test that stores damaged logs on purpose does so in a
 // store that is not checked.
@@ -107,6 +107,11 @@ func (s *checked) append(ctx context.Context, store appendFunc, key session.Key,
 func (s *checked) Release(ctx context.Context, key session.Key, lease session.Lease) error {
 	s.check(context.WithoutCancel(ctx), key, lease)
 	return s.Store.Release(ctx, key, lease)
+}
+
+func (s *checked) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
+	s.check(context.WithoutCancel(ctx), key, lease)
+	return s.Store.Abandon(ctx, key, lease)
 }
 
 // check reads what was stored since the last time.

@@ -17,6 +17,10 @@ var migrations embed.FS
 // ours: "Arbo" in ASCII.
 const applicationID = 0x4172626f
 
+// rebuilt is the last version whose script makes a table of sessions anew, so that what refers to it
+// has to be looked at again. The scripts after it cost the same for a file of any size.
+const rebuilt = 2
+
 // checkFile refuses another program's database before anything is written to it.
 func checkFile(ctx context.Context, db *sql.DB) error {
 	var id, tables int64
@@ -85,6 +89,10 @@ func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) (err
 		if _, err := conn.ExecContext(ctx, "INSERT INTO schema_version (version, name) VALUES (?, ?)", n, name); err != nil {
 			return err
 		}
+	}
+	if version >= rebuilt {
+		_, err = conn.ExecContext(ctx, "COMMIT")
+		return err
 	}
 	var broken int
 	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM pragma_foreign_key_check").Scan(&broken); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -207,6 +208,51 @@ func TestMigrateFromVersion3(t *testing.T) {
 		require.NoError(t, s.Delete(t.Context(), key))
 	}
 	sound(t, path)
+}
+
+// TestMigrateFromVersion7: who was left behind before a program knew of orphans is none, and whoever comes after it is one,
+// also by a program of that version that has the file open. Bringing the file up to date reads no events.
+func TestMigrateFromVersion7(t *testing.T) {
+	path := newFile(t)
+	db := raw(t, path)
+	for n := 1; n <= 7; n++ {
+		names, err := filepath.Glob(fmt.Sprintf("migrations/%04d_*.sql", n))
+		require.NoError(t, err)
+		script, err := os.ReadFile(names[0])
+		require.NoError(t, err)
+		_, err = db.Exec(string(script))
+		require.NoError(t, err)
+	}
+	raw(t, path, "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT", "INSERT INTO schema_version VALUES (7, '0007_lines.sql')",
+		fmt.Sprintf("PRAGMA application_id = %d", 0x4172626f), "PRAGMA journal_mode = WAL",
+		`INSERT INTO session (app, user, id, seq, created, updated, lease_token, lease_host, lease_pid, lease_started, lease_until)
+			VALUES ('app', 'local', 'before', 1, 1, 1, 1, 'old.example', 1, 2, 3), ('app', 'local', 'after', 1, 2, 2, 0, NULL, NULL, NULL, NULL)`,
+		"INSERT INTO log VALUES (1, 1, '{}'), (2, 1, '{}')", "INSERT INTO log VALUES (99, 1, 'nobody looks at it')")
+	take, err := db.Prepare("UPDATE session SET lease_token = lease_token + 1, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ? WHERE id = ? RETURNING key")
+	require.NoError(t, err)
+	defer take.Close()
+
+	s := open(t, path)
+	orphans := func() (ids []string) {
+		t.Helper()
+		infos, err := s.Orphans(t.Context(), session.Page{})
+		require.NoError(t, err)
+		for _, i := range infos {
+			ids = append(ids, i.Key.ID)
+		}
+		return ids
+	}
+	require.Empty(t, orphans())
+	var row int
+	require.NoError(t, take.QueryRow("old.example", 1, 2, 3, "after").Scan(&row))
+	require.Equal(t, []string{"after"}, orphans(), "an older program has died")
+	lease, err := s.Acquire(t.Context(), session.ID("before"), session.Self())
+	require.NoError(t, err)
+	require.NoError(t, s.Abandon(t.Context(), session.ID("before"), lease))
+	require.Equal(t, []string{"after", "before"}, orphans())
+	_, err = db.Exec("UPDATE session SET lease_until = NULL WHERE key = ?", row)
+	require.NoError(t, err)
+	require.Equal(t, []string{"before"}, orphans(), "an older program has given it back")
 }
 
 // TestMigrationIsWholeOrNot: a file that cannot be brought up to date stays as it

@@ -120,7 +120,7 @@ func (g *generator) event() string {
 	}
 	o := &object{g: g}
 	kind := pick(g, "user", "harness_start", "harness_end", "text", "text", "text", "text", "reasoning", "reasoning", "tool_call", "tool_call", "tool_result",
-		"tool_result", "tool_progress", "relay", "relay_resolved", "usage", "error", "discard", "discard", "transfer", "new", "__proto__", "constructor")
+		"tool_result", "tool_progress", "relay", "relay_resolved", "usage", "error", "discard", "discard", "notice", "notice", "transfer", "new", "__proto__", "constructor")
 	o.text("type", kind)
 	if !g.oneIn(50) {
 		o.text("runId", pick(g, g.runs...))
@@ -166,6 +166,9 @@ func (g *generator) payload(o *object, kind string) {
 			ids = append(ids, id)
 		}
 		o.add("ids", "["+strings.Join(ids, ",")+"]")
+		return
+	case "notice":
+		o.add("code", pick(g, `"taken_over"`, `"taken_over"`, `"resumed"`, "null"))
 		return
 	case "relay_resolved":
 		o.text("relayId", pick(g, g.ids...))

@@ -12,7 +12,7 @@ function event(n) {
   const ids = ["a", "b", "c", "d", "e", "r:c", "r:a:result", "s:harness_end", "r:user", "q:harness_start", "r:harness_end", "s:error", "p:user"];
   const e = {
     type: pick(["user", "harness_start", "harness_end", "text", "text", "text", "text", "reasoning", "tool_call", "tool_call", "tool_result", "tool_result",
-      "tool_progress", "relay", "relay_resolved", "usage", "error", "discard"]),
+      "tool_progress", "relay", "relay_resolved", "usage", "error", "discard", "notice"]),
     runId: pick(runs), agent: pick(["x", "x", "y"]), content: pick(["", "x", "yz", "\ud83d", "\ude00"]), toolCallId: pick(ids), input: pick([1, "two"]), agentId: "z",
   };
   if (n(5) > 0) e.id = pick(ids);
@@ -20,6 +20,7 @@ function event(n) {
   if (n(2) > 0) e.partial = true;
   if (n(6) === 0) e.seq = 1 + n(20);
   if (e.type === "discard") e.ids = Object.freeze([pick(ids), pick(ids)]);
+  if (e.type === "notice") e.code = "taken_over";
   if (e.type === "relay_resolved") Object.assign(e, { relayId: pick(ids), approved: n(2) > 0 });
   return Object.freeze(e);
 }
