@@ -18,8 +18,8 @@ import (
 // leases counts what is done with the leases of a store, and what is loaded.
 type leases struct {
 	session.Store
-	acquired, released, together, loads int
-	fails                               error // of the next AppendRelease
+	acquired, released, abandoned, together, loads int
+	fails                                          error // of the next AppendRelease
 }
 
 func (s *leases) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
@@ -30,6 +30,11 @@ func (s *leases) Acquire(ctx context.Context, key session.Key, owner session.Own
 func (s *leases) Release(ctx context.Context, key session.Key, lease session.Lease) error {
 	s.released++
 	return s.Store.Release(ctx, key, lease)
+}
+
+func (s *leases) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
+	s.abandoned++
+	return s.Store.Abandon(ctx, key, lease)
 }
 
 func (s *leases) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
@@ -70,14 +75,15 @@ func TestTheLastWriteGivesTheLeaseBack(t *testing.T) {
 	checkLog(t, r, load(t, r, s1))
 }
 
-// TestTheLastWriteFails: nothing is stored, and the lease is given back by itself.
+// TestTheLastWriteFails: nothing is stored, and the lease ends by itself, for whoever can store more.
 func TestTheLastWriteFails(t *testing.T) {
 	store := &leases{Store: sessiontest.Memory(t), fails: errors.New("the disk is full")}
 	r := newRunner(t, says(t, "a", "A."), store)
 	events, err := collect(r.Run(t.Context(), s1, llm.UserText("One")))
 	require.ErrorContains(t, err, "nothing was stored: the disk is full")
 	require.Len(t, events, 2)
-	require.Equal(t, 1, store.released)
+	require.Zero(t, store.released)
+	require.Equal(t, 1, store.abandoned)
 	events, err = collect(r.Resume(t.Context(), s1))
 	require.NoError(t, err)
 	require.Len(t, events, 3)

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -59,7 +61,7 @@ func (f *fleet) start() (*process, error) {
 		return nil, err
 	}
 	p := &process{cmd: exec.CommandContext(f.ctx, program, "serve", "--addr", "127.0.0.1:0", "--doors", "api", "--db", f.postgres, "--redis", f.redis)}
-	p.cmd.Env = append(os.Environ(), replicaVariable+"=1", "ARBOR_TOKEN="+f.token)
+	p.cmd.Env = append(os.Environ(), replicaVariable+"=1", "ARBOR_TOKEN="+f.token, "OPENAI_API_KEY=", "OPENAI_BASE_URL=") // so that the offline model answers
 	var warned bytes.Buffer
 	p.cmd.Stderr = &warned
 	said, err := p.cmd.StdoutPipe()
@@ -122,6 +124,28 @@ func (f *fleet) addresses() (all []string) {
 	return all
 }
 
+// killSome kills one replica after the other until the time is over, and returns how many when the clients are done.
+func (f *fleet) killSome(out io.Writer, over time.Time, done <-chan struct{}) (n int, err error) {
+	tick := time.NewTicker(f.kills)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return n, nil
+		case <-tick.C:
+		}
+		if time.Now().After(over) {
+			continue
+		}
+		name, err := f.killOne()
+		if err != nil {
+			return n, err
+		}
+		n++
+		fmt.Fprintf(out, "killed %s\n", name)
+	}
+}
+
 // killOne kills the next replica that is up, without a warning, and returns its name.
 func (f *fleet) killOne() (string, error) {
 	f.mu.Lock()
@@ -135,7 +159,7 @@ func (f *fleet) killOne() (string, error) {
 			return fmt.Sprintf("replica %d", f.last+1), p.cmd.Process.Kill()
 		}
 	}
-	return "no replica, because none is up", nil
+	return "", errors.New("no replica is up that could be killed: leave more time between two kills")
 }
 
 // close ends the replicas.

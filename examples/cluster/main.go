@@ -68,28 +68,16 @@ func run(ctx context.Context, out io.Writer, c config) (sum outcome, err error) 
 	if c.replicas < 1 || c.clients < 1 || c.kills <= 0 {
 		return sum, errors.New("there must be a replica, a client, and some time between two kills")
 	}
-	if c.postgres == "" {
-		p, err := servers.StartPostgres()
-		if err != nil {
-			return sum, err
-		}
-		defer func() { err = errors.Join(err, p.Close()) }()
-		c.postgres = p.URL("postgres")
-	}
-	if c.redis == "" {
-		r, err := servers.StartRedis()
-		if err != nil {
-			return sum, err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		c.redis = r.URL()
+	closeServers, err := c.startServers()
+	defer func() { err = errors.Join(err, closeServers()) }()
+	if err != nil {
+		return sum, err
 	}
 	db, err := postgres.Open(ctx, c.postgres)
 	if err != nil {
 		return sum, err
 	}
 	defer db.Close()
-
 	f, err := newFleet(ctx, c)
 	if err != nil {
 		return sum, err
@@ -117,46 +105,67 @@ func run(ctx context.Context, out io.Writer, c config) (sum outcome, err error) 
 		talking.Wait()
 		close(done)
 	}()
-	for tick := time.NewTicker(c.kills); ; {
-		select {
-		case <-tick.C:
-			if time.Now().After(over) {
-				continue
-			}
-			name, err := f.killOne()
-			if err != nil {
-				return sum, err
-			}
-			sum.kills++
-			fmt.Fprintf(out, "killed %s\n", name)
-			continue
-		case <-done:
-			tick.Stop()
-		}
-		break
+	sum.kills, err = f.killSome(out, over, done)
+	if err != nil {
+		cancel()
 	}
-	if err := errors.Join(failed...); err != nil {
+	<-done
+	if err := errors.Join(append(failed, err)...); err != nil {
 		return sum, err
 	}
 	for _, t := range talks {
-		log, err := events(ctx, db, session.ID(t.session))
-		if err == nil {
-			err = t.check(log)
-		}
-		if err != nil {
+		if err := sum.add(ctx, db, t); err != nil {
 			return sum, fmt.Errorf("the conversation of %s is not whole: %w", t.session, err)
-		}
-		sum.turns += len(t.turns)
-		sum.longest = max(sum.longest, t.longest)
-		for _, e := range log {
-			if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeTakenOver {
-				sum.takeOvers++
-			}
 		}
 	}
 	fmt.Fprintf(out, "%d turns, %d kills, %d take-overs; nobody waited longer than %s\nevery conversation is whole\n",
 		sum.turns, sum.kills, sum.takeOvers, sum.longest.Round(10*time.Millisecond))
 	return sum, nil
+}
+
+// startServers starts the servers that nobody has named, and returns what ends them, in any case.
+func (c *config) startServers() (end func() error, err error) {
+	var closers []func() error
+	end = func() error {
+		var errs []error
+		for _, f := range closers {
+			errs = append(errs, f())
+		}
+		return errors.Join(errs...)
+	}
+	if c.postgres == "" {
+		p, err := servers.StartPostgres()
+		if err != nil {
+			return end, err
+		}
+		closers = append(closers, p.Close)
+		c.postgres = p.URL("postgres")
+	}
+	if c.redis == "" {
+		r, err := servers.StartRedis()
+		if err != nil {
+			return end, err
+		}
+		closers = append(closers, r.Close)
+		c.redis = r.URL()
+	}
+	return end, nil
+}
+
+// add checks a conversation by its log and adds it to what has happened.
+func (sum *outcome) add(ctx context.Context, db session.Store, t *talk) error {
+	log, err := events(ctx, db, session.ID(t.session))
+	if err == nil {
+		err = t.check(log)
+	}
+	sum.turns += len(t.turns)
+	sum.longest = max(sum.longest, t.longest)
+	for _, e := range log {
+		if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeTakenOver {
+			sum.takeOvers++
+		}
+	}
+	return err
 }
 
 // events reads a log, which must obey the laws of every log.

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -92,11 +93,15 @@ func BenchmarkTurn(b *testing.B) {
 	turns.report(b, "turn")
 }
 
-// BenchmarkTurns has many sessions write at the same time.
+// BenchmarkTurns has many sessions write at the same time, and reports by how much a turn lets the
+// server's write-ahead log and the database grow.
 func BenchmarkTurns(b *testing.B) {
 	for _, connections := range []int{4, 10, 30} {
 		b.Run(fmt.Sprint("connections=", connections), func(b *testing.B) {
-			s := open(b, servers.Database(b)+fmt.Sprint("&pool_max_conns=", connections))
+			url := servers.Database(b)
+			s := open(b, url+fmt.Sprint("&pool_max_conns=", connections))
+			const sizeSQL = "SELECT pg_database_size(current_database())"
+			log, size := written(b, url), run(b, url, sizeSQL)
 			b.ReportAllocs()
 			b.SetParallelism(15) // times the number of processors
 			ids := make(chan int, 1000)
@@ -115,6 +120,12 @@ func BenchmarkTurns(b *testing.B) {
 			})
 			appends.report(b, "append")
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "turns/s")
+			b.ReportMetric(float64(written(b, url)-log)/float64(b.N), "wal-B/turn")
+			before, err := strconv.ParseInt(size, 10, 64)
+			require.NoError(b, err)
+			after, err := strconv.ParseInt(run(b, url, sizeSQL), 10, 64)
+			require.NoError(b, err)
+			b.ReportMetric(float64(after-before)/float64(b.N), "database-B/turn")
 		})
 	}
 }

@@ -44,19 +44,15 @@ func (s *Store) Rebalance(ctx context.Context) (report Report, err error) {
 			page.After = infos[len(infos)-1].Place()
 		}
 		for user := range users {
-			homes := s.homes(user.App, user.User)
-			if user.App == App || len(homes) == 1 || homes[0] != from {
+			if user.App == App || user.User == App { // notes
 				continue
 			}
-			all, err := from.List(ctx, user, session.Page{})
-			if err == nil {
-				_, err = s.settle(ctx, userOf(user), true)
-			}
+			_, err := s.settle(ctx, userOf(user), true)
 			if err == nil {
 				_, err = s.settle(ctx, appOf(user), true)
 			}
-			if err == nil {
-				err = s.moveUser(ctx, from, homes[1], all, &report)
+			if homes := s.homes(user.App, user.User); err == nil && len(homes) > 1 && homes[0] == from {
+				err = s.moveUser(ctx, from, homes[1], user, &report)
 			}
 			if err != nil {
 				return report, from.explain(err)
@@ -67,16 +63,21 @@ func (s *Store) Rebalance(ctx context.Context) (report Report, err error) {
 }
 
 // moveUser moves the sessions of a user, and the notes of where others of them are.
-func (s *Store) moveUser(ctx context.Context, from, to *shard, all []session.Info, report *Report) error {
+func (s *Store) moveUser(ctx context.Context, from, to *shard, user session.Key, report *Report) error {
 	source, _ := from.Store.(session.Mover)
 	target, _ := to.Store.(session.Mover)
 	if source == nil || target == nil {
 		return fmt.Errorf("sharded: sessions cannot be moved from %s to %s: their stores do not implement session.Mover", from.name, to.name)
 	}
+	all, err := from.List(ctx, user, session.Page{})
+	if err != nil {
+		return err
+	}
 	var family []session.Info // parents come before their forks
 	for _, i := range all {
 		on := s.named(strings.TrimPrefix(i.Parent.ID, "to "))
 		switch {
+		case i.Key.App != user.App || i.Key.User != user.User: // a part of the key is empty
 		case !isNote(i):
 			family = append(family, i)
 		case i.Parent.ID != "to " && on != nil && on != to:

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -113,7 +114,11 @@ func New(shards []Shard, opts ...Option) (*Store, error) {
 
 // score is how much a shard is the one for something.
 func score(name string, of ...string) uint64 {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q%q", name, of))
+	text := strconv.AppendQuote(make([]byte, 0, 128), name)
+	for _, part := range of {
+		text = strconv.AppendQuote(text, part)
+	}
+	sum := sha256.Sum256(text)
 	return binary.BigEndian.Uint64(sum[:])
 }
 
@@ -183,6 +188,13 @@ func (s *Store) named(name string) *shard {
 		}
 	}
 	return nil
+}
+
+// Home returns the name of the shard that a session belongs on. It asks no shard: before it is moved,
+// and if it is a fork of a session of another user, the session is elsewhere.
+func (s *Store) Home(key session.Key) string {
+	homes := s.homes(key.App, key.User)
+	return homes[len(homes)-1].name
 }
 
 // homes returns where something belongs, after where it was before if that is another shard.

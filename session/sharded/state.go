@@ -33,7 +33,7 @@ func (c scope) homes(s *Store) []*shard {
 
 // key returns the key of a note through which the state is written.
 func (c scope) key(id string) session.Key {
-	key := session.Key{App: c.app, User: c.user, ID: App + " " + id}
+	key := session.Key{App: c.app, User: c.user, ID: App + " " + c.prefix + id}
 	if c.prefix == "app:" {
 		key.User = App
 	}

@@ -21,9 +21,17 @@ func (s *Store) Acquire(ctx context.Context, key session.Key, owner session.Owne
 	homes := s.homes(key.App, key.User)
 	x, moving := homes[len(homes)-1], len(homes) > 1
 	if moving {
+		var ok bool
 		var err error
-		if x, _, _, err = s.find(ctx, key); err != nil {
+		if x, _, ok, err = s.find(ctx, key); err != nil {
 			return session.Lease{}, err
+		}
+		if !ok { // somebody may hold it where it was, and not have stored anything yet
+			guard, err := homes[0].Acquire(ctx, key, owner)
+			if err != nil {
+				return session.Lease{}, homes[0].explain(err)
+			}
+			defer func() { _ = homes[0].Release(ctx, key, guard) }()
 		}
 	}
 	lease, err := x.Acquire(ctx, key, owner)
