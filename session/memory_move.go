@@ -52,15 +52,15 @@ func (m *Memory) Adopt(ctx context.Context, key Key, lease Lease, moved Moved) e
 		adopted.seq = adopted.past.seq
 	}
 	adopted.fill(own, moved.Blobs, moved.Lease.Shared, math.MaxInt64)
-	old := m.session(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := m.sessions[key]
 	if old == nil {
 		return LeaseLost(key)
 	}
 	old.mu.Lock()
 	defer old.mu.Unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !old.held || old.token != lease.Token || m.sessions[key] != old {
+	if !old.held || old.token != lease.Token {
 		return LeaseLost(key)
 	}
 	for token := m.tokens.Load(); token < moved.Lease.Token && !m.tokens.CompareAndSwap(token, moved.Lease.Token); {
@@ -119,15 +119,15 @@ func (m *Memory) Leave(ctx context.Context, key Key, lease Lease) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s := m.session(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sessions[key]
 	if s == nil {
 		return LeaseLost(key)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !s.held || s.token != lease.Token || m.sessions[key] != s {
+	if !s.held || s.token != lease.Token {
 		return LeaseLost(key)
 	}
 	delete(m.sessions, key)
