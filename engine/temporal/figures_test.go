@@ -127,13 +127,16 @@ func TestFigures(t *testing.T) {
 			key := func(n int) session.Key { return session.ID(fmt.Sprint("figures-", i, "-", sessions, "-", n)) }
 			require.NoError(t, way.turn(t.Context(), key(-1))) // it is warm
 			before, began := cpu(t, server.PID()), time.Now()
-			took := together(t, sessions, turnsOf(sessions), func(n int) error { return way.turn(t.Context(), key(n)) })
+			took, failed := together(t, sessions, turnsOf(sessions), func(n int) error { return way.turn(t.Context(), key(n)) })
 			elapsed, used := time.Since(began), cpu(t, server.PID())-before
 			if i < 2 {
 				used = 0
 			}
 			t.Logf("%-30s %8d %10s %10s %10.1f %22s", way.name, sessions, took[len(took)/2].Round(10*time.Microsecond), took[len(took)*99/100].Round(10*time.Microsecond),
 				float64(len(took))/elapsed.Seconds(), (used / time.Duration(len(took)*stepsOfATurn)).Round(10*time.Microsecond))
+			if failed > 0 {
+				t.Logf("%-30s %8d turns failed: the server could not keep up", way.name, failed)
+			}
 			if sessions == 1 && i >= 2 {
 				d, err := c.DescribeWorkflowExecution(t.Context(), temporal.WorkflowID(key(-1)), "")
 				require.NoError(t, err)
@@ -144,8 +147,8 @@ func TestFigures(t *testing.T) {
 }
 
 // together runs turns of many sessions at once, those of a session one after the other, and returns how long each took,
-// shortest first.
-func together(t *testing.T, sessions, turns int, turn func(session int) error) (took []time.Duration) {
+// shortest first, and how many failed, of which there may be some only where the load is meant to be too much.
+func together(t *testing.T, sessions, turns int, turn func(session int) error) (took []time.Duration, failed int) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for n := range sessions {
@@ -155,17 +158,19 @@ func together(t *testing.T, sessions, turns int, turn func(session int) error) (
 				err := turn(n)
 				mu.Lock()
 				took = append(took, time.Since(began))
-				mu.Unlock()
 				if err != nil {
+					failed++
+				}
+				mu.Unlock()
+				if err != nil && sessions < 1000 {
 					t.Errorf("session %d: %v", n, err)
-					return
 				}
 			}
 		})
 	}
 	wg.Wait()
 	slices.Sort(took)
-	return took
+	return took, failed
 }
 
 // cpu returns the processor time that a process has used, 0 where that is not to be had.
