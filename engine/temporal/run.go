@@ -163,7 +163,11 @@ func (e *Engine) goOn(ctx context.Context, key session.Key, decisions []runner.D
 			at = after
 		}
 	}
-	if err == nil && g.run == nil && !g.Over {
+	if err != nil || g.run != nil || g.Over {
+		return g, err
+	}
+	run, idle, err := e.open(ctx, key)
+	if g.run = run; err == nil && (run == nil || idle) { // else a worker has it at work
 		g.run, err = e.push(ctx, at)
 	}
 	return g, err
