@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,6 +44,31 @@ func TestServeAfterKill(t *testing.T) {
 			require.Equal(t, 0, s.stop(os.Interrupt))
 		})
 	}
+}
+
+// A server goes on with the turn of another one that was killed, though nobody asks for it.
+func TestServeTakesOver(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	first, asked, release := slow("never heard")
+	defer close(release)
+	second, again, goOn := slow("It is refunded.")
+	env := serve(t, answers(first, second))
+	a, b := invocation{home: home, env: env}.serve(t, desk, "--take-over", "0"), invocation{home: home, env: env}.serve(t, desk)
+	status, body := a.call("POST", "/api/v1/sessions", `{"id": "s1", "content": "I was charged twice"}`)
+	require.Less(t, status, 300, body)
+	receive(t, asked)
+	require.Equal(t, -1, a.stop(syscall.SIGKILL))
+	receive(t, again)
+	close(goOn)
+	require.Eventually(t, func() bool {
+		return strings.Contains(invocation{home: home}.run(t, "sessions", "history", "s1").out, "It is refunded.")
+	}, time.Minute, 50*time.Millisecond)
+	require.Equal(t, 0, b.stop(os.Interrupt))
+
+	o := invocation{home: home}.run(t, "serve", desk, "--take-over", "-1s")
+	require.Equal(t, cli.StatusUsage, o.status)
+	require.Contains(t, o.err, "--take-over -1s: give a time such as 5s")
 }
 
 // One client's turn does not wait for another's.

@@ -17,7 +17,7 @@ import (
 
 // Stop cuts off the turn of a session that this process runs, and waits until it has ended. It
 // can be resumed, and is not taken up by followers of this process before somebody does so; a
-// follower of another one takes it up when it finds it. Without a turn nothing happens. The error
+// follower of another one takes it up when it finds it. Nobody else does; see [WithTakeOver]. Without a turn nothing happens. The error
 // is agent.ErrSessionBusy if another process runs the turn.
 func (t *Turns) Stop(ctx context.Context, key session.Key) error {
 	return t.cutOff(ctx, key, t.here(key))

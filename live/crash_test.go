@@ -25,27 +25,16 @@ import (
 
 var (
 	crashes = flag.Int("crashes", 12, "how many processes TestCrash kills at least, a third of them in a call; from 100 on in all stories, from 500 on at every point there is")
-	outages = flag.Int("outages", 1, "how often TestCrash kills the PostgreSQL server")
+	outages = flag.Int("outages", 1, "how often TestOutages kills the PostgreSQL server, each time in another story")
 )
 
-// TestCrash kills real processes with SIGKILL that serve turns on one PostgreSQL, and now and then the server. Nobody
-// resumes what they leave: the processes that come next find it by themselves.
+// TestCrash kills real processes with SIGKILL that serve turns on one PostgreSQL. Nobody resumes what they leave: the
+// processes that come next find it by themselves.
 func TestCrash(t *testing.T) {
-	server := servers.NewPostgres(t)
 	way := takesOver
-	way.Place = func(t testing.TB) string {
-		url := server.Database(t)
-		store, err := postgres.Open(t.Context(), url) // a schema that is half made is not what dies here
-		require.NoError(t, err)
-		require.NoError(t, store.Close())
-		return url
-	}
-	way.Outage = func(t testing.TB) {
-		if err := errors.Join(server.Kill(), server.Start()); err != nil {
-			t.Error(err)
-		}
-	}
-	s := crashtest.Suite{Way: way, Child: "TestCrashChild", Kills: *crashes, Calls: (*crashes + 2) / 3, Outages: *outages}
+	way.Place = func(t testing.TB) string { return prepared(t, servers.Database(t)) }
+	prepared(t, servers.Database(t)) // or skip
+	s := crashtest.Suite{Way: way, Child: "TestCrashChild", Kills: *crashes, Calls: (*crashes + 2) / 3}
 	if *crashes < 100 {
 		for _, story := range crashtest.Stories() {
 			if slices.Contains([]string{"cash desk", "approval of one turn", "several hops and turns"}, story.Name) {
@@ -56,7 +45,30 @@ func TestCrash(t *testing.T) {
 	s.Run(t)
 }
 
-// TestCrashChild is the process that TestCrash kills.
+// TestOutages kills the PostgreSQL server in mid-turn, and sometimes the process, too.
+func TestOutages(t *testing.T) {
+	server := servers.NewPostgres(t)
+	url := prepared(t, server.Database(t)) // one: a server that was killed looks at every file of its databases
+	way := takesOver
+	way.Place = func(testing.TB) string { return url }
+	way.Outage = func(t testing.TB) {
+		if err := errors.Join(server.Kill(), server.Start()); err != nil {
+			t.Error(err)
+		}
+	}
+	stories := crashtest.Stories()
+	crashtest.Suite{Way: way, Child: "TestCrashChild", Outages: *outages, Stories: stories[:min(*outages, len(stories))]}.Run(t)
+}
+
+// prepared makes the schema: one that is half made is not what dies here.
+func prepared(t testing.TB, url string) string {
+	store, err := postgres.Open(t.Context(), url)
+	require.NoError(t, err)
+	require.NoError(t, store.Close())
+	return url
+}
+
+// TestCrashChild is the process that is killed.
 func TestCrashChild(t *testing.T) { crashtest.Child(t, takesOver) }
 
 // takesOver is the way of turns that processes take over.
@@ -64,7 +76,7 @@ var takesOver = crashtest.Way{
 	Name:      "take-over",
 	TakesOver: true,
 	Store: func(ctx context.Context, at crashtest.Place) (session.Store, error) {
-		return postgres.Open(ctx, at.Address)
+		return postgres.Open(ctx, at.Address, postgres.WithRetryTime(time.Minute)) // a machine may be busy
 	},
 	Settle: func(ctx context.Context, at crashtest.Place, process string) error {
 		return servers.Quiet(ctx, at.Address, process)

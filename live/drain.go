@@ -44,7 +44,8 @@ func (t *Turns) atWork() (one *Turn, all int) {
 }
 
 // Close stops all turns and followers, and waits for them until the context ends. What was cut
-// off can be resumed: a successor does so when somebody follows it. Closing twice does nothing.
+// off is abandoned (session.Store): whoever looks for such turns takes it over at once, and a successor
+// does so too when somebody follows it. Closing twice does nothing.
 func (t *Turns) Close(ctx context.Context) error {
 	t.mu.Lock()
 	closed := t.closed

@@ -72,15 +72,21 @@ func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, op
 }
 
 // Decide stores decisions as Resume does, but takes no step. Decisions that were made before are not stored again; what
-// their calls gave is returned then, if they have run.
+// their calls gave is returned then, if they have run. Without decisions it takes up a turn that waits for something
+// that is done elsewhere, as Resume does, and leaves all others as they are.
 func (r *Runner) Decide(ctx context.Context, key session.Key, decisions ...Decision) ([]*event.Event, TurnState, error) {
 	if err := session.CheckKey(key); err != nil {
 		return nil, TurnState{}, notBegun{err}
 	}
-	if len(decisions) == 0 {
-		return nil, TurnState{}, notBegun{fmt.Errorf("there is no decision: %w", agent.ErrBadInput)}
-	}
-	return r.part(ctx, key, nil, func(t *turn) error { return t.resume(decisions) }, func(*lane) error { return nil })
+	return r.part(ctx, key, nil, func(t *turn) error {
+		switch {
+		case len(decisions) > 0:
+			return t.resume(decisions)
+		case t.w.fold.Waits():
+			return t.lookAgain()
+		}
+		return nil
+	}, func(*lane) error { return nil })
 }
 
 // Step is one step of a turn, for [Runner.Advance]. The zero value is the next one of the last turn, tried for the first time.
@@ -93,6 +99,8 @@ type Step struct {
 	// Attempt counts the tries of this step, from 1; 0 is 1. From the second on, a tool whose
 	// outcome is unknown is run again only if it is idempotent.
 	Attempt int
+	// Last says that nobody tries again after this: an error that [WithOuterRetries] would leave open ends the run.
+	Last bool
 }
 
 // Advance does exactly one step of the session's turn: one model answer, with the transfer
@@ -108,6 +116,7 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 	}
 	done := false
 	begin := func(t *turn) error {
+		t.last = s.Last
 		f := &t.w.fold
 		switch {
 		case s.Turn != "" && f.Turn.ID != s.Turn:
@@ -149,7 +158,17 @@ func (t *turn) did(seq int64) bool {
 			return false
 		}
 	}
-	return true
+	for e, err := range t.Events(t.ctx, seq) {
+		if err != nil {
+			return false
+		}
+		switch e.Data.(type) {
+		case *event.Discard, *event.Notice: // of a step that came to nothing
+		default:
+			return true
+		}
+	}
+	return false
 }
 
 // part runs a part of a turn, and returns what it stored and how the turn stands then.

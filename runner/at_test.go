@@ -64,3 +64,11 @@ func TestAt(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, events)
 }
+
+func TestPinOf(t *testing.T) {
+	pin, err := runner.PinOf(runner.At(7), runner.WithTurnID("t-1", 2), runner.WithMetadata(map[string]any{"k": "v"}))
+	require.NoError(t, err)
+	require.Equal(t, runner.Pin{Turn: "t-1", Attempt: 2, At: 7, Pinned: true}, pin)
+	_, err = runner.PinOf(nil)
+	require.ErrorIs(t, err, agent.ErrBadInput)
+}

@@ -154,15 +154,17 @@ func TestDecideTakesNoStep(t *testing.T) {
 	}
 	require.True(t, state.Waits)
 	require.Equal(t, "c1", state.Asked[0].ToolCallID)
-	_, _, err = e.process().Decide(t.Context(), s1)
-	require.ErrorIs(t, err, agent.ErrBadInput)
+	events, again, err := e.process().Decide(t.Context(), s1)
+	require.NoError(t, err)
+	require.Empty(t, events, "what was asked keeps waiting")
+	require.Equal(t, state, again)
 	_, _, err = e.process().Decide(t.Context(), s1, runner.Approve("other"))
 	require.ErrorIs(t, err, runner.ErrNoApproval)
 	_, state, err = e.process().Decide(t.Context(), s1, runner.Approve("c1"))
 	require.NoError(t, err)
 	require.False(t, state.Over)
 	require.Zero(t, e.runs)
-	events, again, err := e.process().Decide(t.Context(), s1, runner.Approve("c1"))
+	events, again, err = e.process().Decide(t.Context(), s1, runner.Approve("c1"))
 	require.NoError(t, err)
 	require.Empty(t, events)
 	require.Equal(t, state, again)
@@ -222,12 +224,25 @@ func TestOuterRetries(t *testing.T) {
 			for _, e := range events {
 				require.Equal(t, event.TypeDiscard, e.Type())
 			}
+			_, again, err := e.process().Advance(t.Context(), s1, runner.Step{Turn: "t-1", Seq: begun.Seq, Attempt: 2})
+			require.True(t, llm.Retryable(err), "what was void is no step")
+			require.False(t, again.Over)
 			down = false
-			_, state := e.advance(runner.Step{Turn: "t-1", Seq: failed.Seq, Attempt: 2})
+			_, state := e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq, Attempt: 3})
 			require.True(t, state.Over)
 			require.Equal(t, event.FinishReasonStop, state.Finish)
 		})
 	}
+}
+
+// TestLastTry: whoever does not try again has the failure stored.
+func TestLastTry(t *testing.T) {
+	e := newEngine(t, scripted.Reply(scripted.Fail(&llm.Error{Code: llm.CodeRateLimited, Retryable: true})), runner.WithOuterRetries())
+	_, begun, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	_, state, err := e.process().Advance(t.Context(), s1, runner.Step{Turn: "t-1", Seq: begun.Seq, Attempt: 2, Last: true})
+	require.ErrorAs(t, err, new(*agent.RunError))
+	require.Equal(t, event.FinishReasonError, state.Finish)
 }
 
 // TestTakeOver: a turn that ends every process is left alone after three, and resumed by hand.

@@ -29,7 +29,7 @@ func (l *lane) failed(run session.Run, n *agent.Node, err error) error {
 	if errors.Is(err, agent.ErrConflict) {
 		return err // the log belongs to another writer now
 	}
-	if l.t.r.outer && l.scope == "" && len(run.Pending) == 0 && llm.Retryable(err) && !errors.As(err, new(*agent.RunError)) {
+	if l.t.r.outer && !l.t.last && l.scope == "" && len(run.Pending) == 0 && llm.Retryable(err) && !errors.As(err, new(*agent.RunError)) {
 		return l.leaveOpen(run, err)
 	}
 	l.answerRunning(run)

@@ -68,6 +68,20 @@ func WithTurnID(id string, attempt int) TurnOption {
 	return func(o *turnOptions) { o.id, o.attempt = id, attempt }
 }
 
+// Pin is what binds a turn to an id or a position, for engines that have to know it before the runner does.
+type Pin struct {
+	Turn    string // of WithTurnID, "" without it
+	Attempt int    // the same
+	At      int64  // of At, if there is a position
+	Pinned  bool   // there is one
+}
+
+// PinOf reads the options of a turn. An error is agent.ErrBadInput.
+func PinOf(opts ...TurnOption) (Pin, error) {
+	o, err := optionsOf(opts)
+	return Pin{Turn: o.id, Attempt: o.attempt, At: o.at, Pinned: o.pinned}, err
+}
+
 // knows reports whether the session's last turn is the one that is to begin.
 func (t *turn) knows(o turnOptions) (bool, error) {
 	switch {

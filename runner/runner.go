@@ -193,6 +193,9 @@ func (r *Runner) plant(tree func(...agent.TreeOption) (*agent.Tree, error)) (err
 	return nil
 }
 
+// Store returns the store that the runner works on, which stays the caller's.
+func (r *Runner) Store() session.Store { return r.store }
+
 // Tree returns the validated tree.
 func (r *Runner) Tree() *agent.Tree { return r.tree }
 

@@ -45,6 +45,7 @@ type turn struct {
 	known    bool       // how it stood when it left the session
 	cut      bool       // it was not over then
 	tells    *TurnState // is told how the turn stands when it leaves the session
+	last     bool       // nobody tries the step again
 
 	saved    map[string]int64   // the sizes of files that agents of this turn have saved, by digest
 	passages map[string]passage // inner scopes that have a transfer under way

@@ -7,8 +7,8 @@ import (
 )
 
 // lookAgain opens a run that goes on where the last one ended to wait for something
-// that is done elsewhere, in the conversation or inside of it. Only Resume does so: engines that take a turn step by step
-// see that it is over, as with one that waits for approvals.
+// that is done elsewhere, in the conversation or inside of it. Only Resume does so, and Decide without decisions: engines that
+// take a turn step by step see that it is over, as with one that waits for approvals.
 func (t *turn) lookAgain() error {
 	run := t.w.fold.Scope("").Run
 	n := t.r.tree.Node(run.Agent)

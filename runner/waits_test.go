@@ -78,6 +78,26 @@ func TestResumeLooksAgain(t *testing.T) {
 	require.Empty(t, rest)
 }
 
+// An engine has it looked whether what a turn waits for was done.
+func TestDecideLooksAgain(t *testing.T) {
+	g := newGate(t, "gate")
+	r := newRun(t, g)
+	_, err := say(r, s1, "Hello")
+	require.NoError(t, err)
+	g.open = true
+	events, state, err := r.Decide(t.Context(), s1)
+	require.NoError(t, err)
+	require.Equal(t, event.TypeHarnessStart, events[0].Type())
+	require.False(t, state.Over)
+	_, state, err = r.Advance(t.Context(), s1, runner.Step{Turn: state.Turn, Seq: state.Seq})
+	require.NoError(t, err)
+	require.True(t, state.Over)
+	require.False(t, state.Waits)
+	events, _, err = r.Decide(t.Context(), s1)
+	require.NoError(t, err)
+	require.Empty(t, events)
+}
+
 func TestWaitingAgentThatIsGone(t *testing.T) {
 	g := newGate(t, "gate")
 	store := sessiontest.Memory(t)

@@ -18,7 +18,7 @@ import (
 // happens.
 func (s *served) adopt(f *found) {
 	if !f.settled() && f.a2a {
-		s.turns.TakeUp(f.key, nil)
+		s.turns.TakeOver(f.key)
 	}
 }
 

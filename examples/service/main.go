@@ -114,7 +114,7 @@ func newService(store session.Store, users map[string]string, logger *slog.Logge
 	if err != nil {
 		return nil, nil, err
 	}
-	turns, err := live.New(run, followed, live.WithLogger(logger))
+	turns, err := live.New(run, followed, live.WithApp(app), live.WithTakeOver(time.Second), live.WithLogger(logger))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,10 +140,13 @@ func newService(store session.Store, users map[string]string, logger *slog.Logge
 	return guard.Handler(mux), turns, nil
 }
 
+// app is the app of all sessions.
+const app = "service"
+
 // key names a session of the caller. Nobody reaches those of others: their keys have
 // another user.
 func key(r *http.Request) session.Key {
-	return session.Key{App: "service", User: access.UserOf(r.Context()).Name, ID: r.PathValue("id")}
+	return session.Key{App: app, User: access.UserOf(r.Context()).Name, ID: r.PathValue("id")}
 }
 
 // message begins a turn, and answers when the message is stored.

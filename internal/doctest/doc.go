@@ -15,6 +15,7 @@
 //	go test        a whole test file: passes in such a module
 //	go fragment    statements or declarations: compiled together with testdata/prelude.go.txt, where
 //	               the names that fragments share are declared; imports are added
+//	go in=FILE     stands in that file, but for its indentation: a test of a module of its own
 //	text output    what the block before printed, both streams together; … stands for anything
 //
 // Blocks of other languages, and text without output, are for reading only.

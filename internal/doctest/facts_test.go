@@ -74,16 +74,19 @@ type goMod struct {
 	}
 }
 
-func goModule(t testing.TB) (m goMod) {
+func goModule(t testing.TB) (m goMod) { return goModuleIn(t, ".") }
+
+// goModuleIn reads the module in a folder.
+func goModuleIn(t testing.TB, folder string) (m goMod) {
 	t.Helper()
-	out, err := goCommand(t, root, "mod", "edit", "-json").Output()
+	out, err := goCommand(t, root, "mod", "edit", "-json", filepath.Join(folder, "go.mod")).Output()
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(out, &m))
 	return m
 }
 
 // TestDependencies compares the pages about dependencies with the direct requirements, and that of the
-// inspector with what npm installs for it.
+// inspector with what npm installs for it. The modules of engines are among them.
 func TestDependencies(t *testing.T) {
 	var npm struct{ Dependencies, DevDependencies map[string]string }
 	data, err := os.ReadFile("../../web/inspector/package.json")
@@ -97,9 +100,11 @@ func TestDependencies(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range goModule(t).Require {
-		if !r.Indirect {
-			direct = append(direct, r.Path)
+	for _, folder := range []string{".", "engine/temporal", "engine/temporal/internal/devserver"} {
+		for _, r := range goModuleIn(t, folder).Require {
+			if !r.Indirect && r.Path != module && !slices.Contains(direct, r.Path) {
+				direct = append(direct, r.Path)
+			}
 		}
 	}
 	var listed []string

@@ -47,6 +47,12 @@ func TestPrograms(t *testing.T) {
 			}
 			n++
 			where := fmt.Sprintf("%s:%d", p.path, b.line)
+			if len(b.words) == 1 && strings.HasPrefix(b.words[0], "in=") {
+				text, err := os.ReadFile(filepath.Join(root, strings.TrimPrefix(b.words[0], "in=")))
+				require.NoError(t, err, where)
+				require.Contains(t, dedent(string(text)), strings.TrimSpace(dedent(b.code)), where)
+				continue
+			}
 			name := fmt.Sprintf("block%02d", n)
 			folder := filepath.Join(dir, name)
 			require.NoError(t, os.Mkdir(folder, 0o755))

@@ -195,7 +195,7 @@ func (d *Door) response(c *front.Call) error {
 			return err
 		}
 	default:
-		d.turns.TakeUp(key, nil)
+		d.turns.TakeOver(key)
 		now, err := d.turns.Look(ctx, key)
 		if err != nil {
 			return err

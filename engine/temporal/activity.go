@@ -1,0 +1,273 @@
+package temporal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// grace is how long what is canceled may take to end.
+const grace = 2 * time.Second
+
+// advance takes the next step of a turn, or several.
+func (e *Engine) advance(ctx context.Context, at place) (outcome, error) {
+	s := runner.Step{Turn: at.Turn, Seq: at.Seq}
+	taken, known := 0, at.Seq > 0
+	return e.try(ctx, func(ctx context.Context, n int) (out outcome, err error) {
+		if n > e.tries {
+			return outcome{Code: codeLeft}, nil
+		}
+		if !known {
+			if out, known, err = e.known(ctx, at); err != nil || !known {
+				return out, err
+			}
+			if n > 1 && at.Steps == 1 && at.Tries == 0 { // the step may be done already
+				if s.Seq, err = e.stored(ctx, at); err != nil {
+					return out, notBegun(err)
+				}
+			}
+		}
+		if s.Attempt == 0 {
+			s.Attempt, s.Last = n+at.Tries, n == e.tries
+			if n > 1 && at.Steps != 1 {
+				s.Seq = 0 // an earlier try may have got any further
+			}
+		}
+		for {
+			_, state, err := e.r.Advance(ctx, at.Key, s)
+			if err != nil {
+				return outcomeOf(state), err
+			}
+			if taken++; state.Over || taken == at.Steps || stopping(ctx) {
+				return outcomeOf(state), nil
+			}
+			s = runner.Step{Turn: at.Turn, Seq: state.Seq, Attempt: 1}
+		}
+	})
+}
+
+// known waits until the log has what the workflow was told of before it was stored.
+func (e *Engine) known(ctx context.Context, at place) (outcome, bool, error) {
+	deadline := time.Now().Add(e.toBegin)
+	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
+		state, err := e.r.State(ctx, at.Key)
+		switch late := time.Now().After(deadline); {
+		case err != nil:
+			return outcome{}, false, notBegun(err)
+		case state.Turn == at.Turn && (state.Seq > at.After || late && !state.Over):
+			return outcome{}, true, nil
+		case state.Turn == at.Turn && late: // who was about to decide has not
+			return outcomeOf(state), false, nil
+		case late:
+			return outcome{Code: codeNotBegun}, false, nil
+		}
+		if err := pause(ctx, wait); err != nil {
+			return outcome{}, false, notBegun(err)
+		}
+	}
+}
+
+// stored returns where the write ended that the workflow was told of before: the user's words, or decisions.
+func (e *Engine) stored(ctx context.Context, at place) (seq int64, err error) {
+	after, store := at.After, e.r.Store()
+	if after == 0 {
+		for ev, err := range session.Backward(ctx, store, at.Key, 0) {
+			if err != nil {
+				return 0, err
+			}
+			if _, begins := ev.Data.(*event.User); begins && ev.TurnID == at.Turn {
+				after = ev.Seq - 1
+				break
+			}
+		}
+	}
+	var written time.Time // no two writes have the same
+	for ev, err := range store.Load(ctx, at.Key, after) {
+		if err != nil {
+			return 0, err
+		}
+		if seq > 0 && !ev.Time.Equal(written) {
+			break
+		}
+		seq, written = ev.Seq, ev.Time
+	}
+	return seq, nil
+}
+
+// deny decides what nobody has decided in time.
+func (e *Engine) deny(ctx context.Context, at place) (outcome, error) {
+	return e.try(ctx, func(ctx context.Context, _ int) (out outcome, err error) {
+		state, err := e.r.State(ctx, at.Key)
+		if err != nil {
+			return out, notBegun(err)
+		}
+		if state.Turn != at.Turn {
+			return out, runner.ErrTurnOver
+		}
+		var denied []runner.Decision
+		for _, asked := range state.Asked {
+			for _, call := range at.Calls {
+				if asked.ToolCallID == call {
+					d := runner.Deny(call, "nobody decided in time")
+					d.By = "timeout"
+					denied = append(denied, d)
+				}
+			}
+		}
+		if len(denied) > 0 {
+			_, state, err = e.r.Decide(ctx, at.Key, denied...)
+		}
+		return outcomeOf(state), err
+	})
+}
+
+// cancel ends the turn.
+func (e *Engine) cancel(ctx context.Context, at place) (outcome, error) {
+	return e.try(ctx, func(ctx context.Context, _ int) (out outcome, err error) {
+		state, err := e.r.State(ctx, at.Key)
+		if err != nil {
+			return out, notBegun(err)
+		}
+		if state.Turn != at.Turn {
+			return out, runner.ErrTurnOver
+		}
+		events, err := e.r.Cancel(ctx, at.Key, runner.At(state.Seq))
+		if err != nil {
+			return out, notBegun(err) // it is the same however often it is tried
+		}
+		out = outcome{From: state.Seq, Seq: state.Seq, Over: true, Code: codeCanceled}
+		if len(events) > 0 {
+			out.Seq = events[len(events)-1].Seq
+		}
+		return out, nil
+	})
+}
+
+func outcomeOf(s runner.TurnState) outcome {
+	out := outcome{Seq: s.Seq, Over: s.Over, Waits: s.Waits}
+	for _, asked := range s.Asked {
+		out.Asked = append(out.Asked, asked.ToolCallID)
+	}
+	return out
+}
+
+func notBegun(err error) error { return fmt.Errorf("%w: %w", runner.ErrNotBegun, err) }
+
+func stopping(ctx context.Context) bool {
+	select {
+	case <-activity.GetWorkerStopChannel(ctx):
+		return true
+	default:
+		return false
+	}
+}
+
+// try does what an activity does, while the server hears that it is alive, and turns what it says into what Temporal may
+// know: positions and codes. The function is told the how manyth try it is of those that have begun something. It is
+// called again while it begins nothing, which the server hears when it is left to it: the next try is the same one then.
+func (e *Engine) try(ctx context.Context, do func(ctx context.Context, n int) (outcome, error)) (outcome, error) {
+	info := activity.GetInfo(ctx)
+	idle := 0 // tries that are known to have begun nothing
+	if activity.HasHeartbeatDetails(ctx) {
+		_ = activity.GetHeartbeatDetails(ctx, &idle) // without them all count
+	}
+	n := max(1, int(info.Attempt)-idle)
+	quiet := beat(ctx, info.HeartbeatTimeout/5, idle)
+	defer quiet()
+	deadline := time.Now().Add(e.wait)
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		out, err := within(ctx, func() (outcome, error) { return do(ctx, n) })
+		var run *agent.RunError
+		switch {
+		case err == nil:
+			return out, nil
+		case ctx.Err() != nil:
+			return outcome{}, ctx.Err()
+		case errors.Is(err, runner.ErrTurnOver):
+			return outcome{Over: true, Code: codeTurnOver}, nil
+		case errors.As(err, &run) && out.Over:
+			out.Code = cmp.Or(agent.ErrorCode(err), "agent_error")
+			return out, nil
+		case errors.Is(err, agent.ErrBadInput), errors.Is(err, runner.ErrNoApproval):
+			e.logger.Error("a step of a turn is refused", "workflow", info.WorkflowExecution.ID, "error", err)
+			return outcome{}, temporal.NewNonRetryableApplicationError("the step is refused", code(err), nil)
+		case !errors.Is(err, runner.ErrNotBegun):
+			e.logger.Warn("a step of a turn failed", "workflow", info.WorkflowExecution.ID, "try", n, "error", err)
+			o := temporal.ApplicationErrorOptions{}
+			if model := (*llm.Error)(nil); errors.As(err, &model) {
+				o.NextRetryDelay = model.RetryAfter
+			}
+			return outcome{}, temporal.NewApplicationErrorWithOptions("the step failed", code(err), o)
+		case time.Now().After(deadline):
+			e.logger.Warn("a step of a turn cannot be begun", "workflow", info.WorkflowExecution.ID, "error", err)
+			quiet() // or it says what it knew
+			activity.RecordHeartbeat(ctx, idle+1)
+			return outcome{}, temporal.NewApplicationErrorWithOptions("the step could not be begun", code(err), temporal.ApplicationErrorOptions{NextRetryDelay: time.Second})
+		}
+		_ = pause(ctx, wait)
+	}
+}
+
+// code names an error without a word of it.
+func code(err error) string {
+	switch {
+	case errors.Is(err, agent.ErrBadInput):
+		return "bad_input"
+	case errors.Is(err, runner.ErrNoApproval):
+		return "no_approval"
+	case errors.Is(err, agent.ErrSessionBusy):
+		return "session_busy"
+	case errors.Is(err, agent.ErrConflict):
+		return "conflict"
+	}
+	return cmp.Or(agent.ErrorCode(err), "error")
+}
+
+// beat says that the activity is alive until the returned function is called, also while it is being canceled.
+func beat(ctx context.Context, interval time.Duration, idle int) (stop func()) {
+	ctx = context.WithoutCancel(ctx)
+	beats, end := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for pause(beats, interval) == nil { // a short step is heard of when it is done
+			activity.RecordHeartbeat(ctx, idle)
+		}
+	}()
+	return func() { end(); <-done }
+}
+
+// within calls a function and returns when it does, or soon after the context has ended: a model may not heed that.
+func within(ctx context.Context, do func() (outcome, error)) (outcome, error) {
+	type result struct {
+		outcome
+		error
+	}
+	done := make(chan result, 1)
+	go func() {
+		out, err := do()
+		done <- result{out, err}
+	}()
+	select {
+	case r := <-done:
+		return r.outcome, r.error
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-done:
+		return r.outcome, r.error
+	case <-time.After(grace):
+		return outcome{}, ctx.Err()
+	}
+}
