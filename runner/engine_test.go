@@ -201,8 +201,7 @@ func TestOuterRetries(t *testing.T) {
 	for name, streaming := range map[string]bool{"silent": false, "streaming": true} {
 		t.Run(name, func(t *testing.T) {
 			down := true
-			var e *engine
-			e = newEngine(t, scripted.Answer{}, runner.WithOuterRetries())
+			e := newEngine(t, scripted.Answer{}, runner.WithOuterRetries())
 			if streaming {
 				e.opts = append(e.opts, runner.WithStreaming())
 			}

@@ -105,10 +105,9 @@ func (w *world) begin(r *runner.Runner, msg llm.Message) {
 			return wholePart(r.Begin(ctx, s1, msg, runner.WithTurnID(id, attempt)))
 		}
 	}
-	before := len(w.log)
 	if clean := w.act(r, act{said: &msg, start: begin(1)}); clean && id != "" {
 		w.happened["a turn begun twice"] = true
-		before = len(w.log)
+		before := len(w.log)
 		w.act(r, act{start: begin(2)})
 		if len(w.log) != before {
 			w.t.Fatalf("a turn that was begun stored %d events when it was begun again", len(w.log)-before)
