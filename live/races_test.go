@@ -51,7 +51,7 @@ func play(t *testing.T, seed uint64) {
 	dying := &crashes{Store: store}
 	past, err := checkpoint.New(store)
 	require.NoError(t, err)
-	x := &race{T: t, desk: d, processes: []*Turns{newTurns(t, a, store, WithTakeOver(20 * time.Millisecond)), newTurns(t, a, dying)}, past: past,
+	x := &race{T: t, desk: d, processes: []*Turns{newTurns(t, a, store, WithTakeOver(20*time.Millisecond)), newTurns(t, a, dying)}, past: past,
 		keys: []session.Key{key}, begun: make(map[string]string), seen: make(map[string]watched)}
 	var clients sync.WaitGroup
 	for i := range uint64(4) {

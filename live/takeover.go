@@ -104,8 +104,9 @@ func (t *Turns) takeOver() {
 type look struct {
 	turns   *Turns
 	failing bool // the last one has
-	// Sessions that are not for these Turns, as they were at the last look.
+	// Sessions that are not for the tree, as they were at the last look.
 	foreign map[session.Key]incarnation
+	tree    *tenure
 }
 
 // incarnation is a log as it was.
@@ -113,6 +114,11 @@ type incarnation struct{ of, seq int64 }
 
 func (l *look) look(ctx context.Context) {
 	foreign := make(map[session.Key]incarnation)
+	l.turns.mu.Lock()
+	if l.tree != l.turns.tenure {
+		l.tree, l.foreign = l.turns.tenure, nil
+	}
+	l.turns.mu.Unlock()
 	for page := (session.Page{Limit: orphanPage}); ; {
 		infos, err := l.turns.store.Orphans(ctx, page)
 		if err != nil {

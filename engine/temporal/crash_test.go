@@ -84,6 +84,10 @@ func way(name string, steps int) crashtest.Way {
 			url, _, _ := strings.Cut(at.Address, " ")
 			return postgres.Open(ctx, url)
 		},
+		Settle: func(ctx context.Context, at crashtest.Place, process string) error {
+			url, _, _ := strings.Cut(at.Address, " ")
+			return servers.Quiet(ctx, url, process)
+		},
 		Play: func(ctx context.Context, p *crashtest.Process) (_ crashtest.Player, err error) {
 			x := &player{Process: p}
 			if x.tail, err = tail.New(p.Store, tail.WithPoll(10*time.Millisecond)); err != nil {

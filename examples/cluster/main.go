@@ -136,7 +136,7 @@ func (c *config) startServers() (end func() error, err error) {
 	if c.postgres == "" {
 		p, err := servers.StartPostgres()
 		if err != nil {
-			return end, err
+			return end, fmt.Errorf("without --postgres: %w", err)
 		}
 		closers = append(closers, p.Close)
 		c.postgres = p.URL("postgres")
@@ -144,7 +144,7 @@ func (c *config) startServers() (end func() error, err error) {
 	if c.redis == "" {
 		r, err := servers.StartRedis()
 		if err != nil {
-			return end, err
+			return end, fmt.Errorf("without --redis: %w", err)
 		}
 		closers = append(closers, r.Close)
 		c.redis = r.URL()

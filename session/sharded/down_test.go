@@ -47,9 +47,17 @@ func TestDown(t *testing.T) {
 		_, err = s.SharedState(t.Context(), keys(i))
 		require.NoError(t, err)
 	}
-	lost, err := s.Acquire(t.Context(), keys(0), session.Self())
-	require.NoError(t, err)
-	require.NoError(t, s.Abandon(t.Context(), keys(0), lost))
+	var orphans []session.Key // of the shards that stay
+	for i := range users {
+		if key := keys(i); !on[key] {
+			key.ID = "left behind"
+			require.NoError(t, write(t.Context(), s, key, say("a")))
+			lost, err := s.Acquire(t.Context(), key, session.Self())
+			require.NoError(t, err)
+			require.NoError(t, s.Abandon(t.Context(), key, lost))
+			orphans = append(orphans, key)
+		}
+	}
 
 	require.NoError(t, server.StopImmediately())
 	down := 0
@@ -73,12 +81,13 @@ func TestDown(t *testing.T) {
 	}
 	require.NotZero(t, down)
 	require.Less(t, down, users)
-	_, err = s.List(t.Context(), session.Key{}, session.Page{})
+	_, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.ErrorContains(t, err, "shard b: ")
-	orphans, err := s.Orphans(t.Context(), session.Page{})
+	found, err := s.Orphans(t.Context(), session.Page{})
 	require.NoError(t, err)
-	if !on[keys(0)] {
-		require.Len(t, orphans, 1)
+	require.Len(t, found, len(orphans))
+	for _, i := range found {
+		require.Contains(t, orphans, i.Key)
 	}
 
 	require.NoError(t, server.Start())
@@ -87,5 +96,5 @@ func TestDown(t *testing.T) {
 	}
 	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
-	require.Len(t, infos, users)
+	require.Len(t, infos, users+len(orphans))
 }

@@ -12,7 +12,7 @@ import (
 // patience is how long a shard is waited for if it can be done without, and rest how long it is not
 // asked again.
 const (
-	patience = 2 * time.Second
+	patience = 5 * time.Second
 	rest     = 30 * time.Second
 )
 

@@ -69,6 +69,19 @@ test("deltas are shown at the end until they are settled, and events that are kn
   same(log.end, log.events, "the end");
 });
 
+test("deltas of a run that another process takes over are void", () => {
+  const log = new Log();
+  const text = turns(40).find((e) => e.type === "text");
+  log.add(turns(40).slice(0, text.seq - 1));
+  const { seq: _, time, ...rest } = text;
+  log.add([{ ...rest, content: "half a w", partial: true }]);
+  log.add([{ ...rest, id: "n", type: "notice", code: "taken_over", content: undefined, seq: text.seq, time }]);
+  assert.equal(log.deltas.length, 0);
+  assert.equal(log.end.graph.node(text.id), undefined);
+  log.add([{ ...rest, id: "another", content: "anew", partial: true }]);
+  assert.equal(log.end.graph.node("another").content, "anew");
+});
+
 test("a gap is said, and nothing behind it is taken in", () => {
   const log = new Log();
   const events = turns(20);
