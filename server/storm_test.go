@@ -180,6 +180,13 @@ type replica struct {
 }
 
 func (r *replica) start(t *testing.T) {
+	line, err := bufio.NewReader(r.launch(t)).ReadString('\n')
+	require.NoError(t, err, "the server did not start")
+	require.Equal(t, "ready\n", line)
+}
+
+// launch starts the server, and returns what it prints.
+func (r *replica) launch(t *testing.T) io.Reader {
 	config, err := json.Marshal(r.stormConfig)
 	require.NoError(t, err)
 	r.child = exec.Command(os.Args[0], "-test.run=^$")
@@ -191,9 +198,7 @@ func (r *replica) start(t *testing.T) {
 	out, err := r.child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, r.child.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err, "the server did not start")
-	require.Equal(t, "ready\n", line)
+	return out
 }
 
 func (r *replica) kill(t *testing.T) {

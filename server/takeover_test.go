@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -162,8 +163,8 @@ func TestTakeOverOfADeadlyTurn(t *testing.T) {
 	deadly.Addr, deadly.TakeOver, deadly.Dies = freeAddr(t), 50*time.Millisecond, true
 	for range 3 {
 		r := &replica{stormConfig: deadly}
-		r.start(t)
-		_ = r.child.Wait() // it was killed
+		_, _ = io.Copy(io.Discard, r.launch(t)) // it may die before it is ready
+		_ = r.child.Wait()
 	}
 	r := &replica{stormConfig: deadly}
 	r.start(t)
