@@ -1,0 +1,5 @@
+//go:build !race
+
+package sharded_test
+
+const raceEnabled = false
