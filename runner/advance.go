@@ -158,17 +158,22 @@ func (t *turn) did(seq int64) bool {
 			return false
 		}
 	}
+	stored := false
 	for e, err := range t.Events(t.ctx, seq) {
 		if err != nil {
 			return false
 		}
-		switch e.Data.(type) {
-		case *event.Discard, *event.Notice: // of a step that came to nothing
+		switch d := e.Data.(type) {
+		case *event.Notice:
+			if d.Code == event.NoticeTakenOver { // by somebody who may have begun the next step
+				return false
+			}
+		case *event.Discard: // of a step that came to nothing
 		default:
-			return true
+			stored = true
 		}
 	}
-	return false
+	return stored
 }
 
 // part runs a part of a turn, and returns what it stored and how the turn stands then.

@@ -106,6 +106,21 @@ func TestUnknownOutcome(t *testing.T) {
 	require.Contains(t, string(events[0].Data.(*event.ToolResult).Output), "unknown")
 }
 
+// TestLostCompletionAndTakeOver: whoever has taken the turn over since may have begun the next step.
+func TestLostCompletionAndTakeOver(t *testing.T) {
+	e := newEngine(t, pays)
+	_, begun, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq})
+	for _, err := range e.process().TakeOver(t.Context(), s1) {
+		require.NoError(t, err)
+		break // it dies
+	}
+	events, _ := e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq, Attempt: 2})
+	require.Zero(t, e.runs)
+	require.True(t, events[0].Data.(*event.ToolResult).IsError)
+}
+
 // TestAdvanceIsOfOneTurn: a step of a turn is never one of the next, and a turn is begun once.
 func TestAdvanceIsOfOneTurn(t *testing.T) {
 	e := newEngine(t, scripted.Reply(scripted.Text("Yes.")))
