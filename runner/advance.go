@@ -123,7 +123,7 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 			return ErrTurnOver
 		case s.Seq > f.Seq:
 			return fmt.Errorf("session %s: the log ends at %d, before the step's position %d: %w", key, f.Seq, s.Seq, agent.ErrConflict)
-		case s.Seq > 0 && s.Seq < f.Seq && t.did(s.Seq):
+		case s.Seq >= f.Turn.First && s.Seq > 0 && s.Seq < f.Seq && t.did(s.Seq):
 			done = true
 			return nil
 		case s.Attempt > 1, s.Seq > 0 && s.Seq < f.Seq: // somebody has begun it

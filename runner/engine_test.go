@@ -121,6 +121,19 @@ func TestLostCompletionAndTakeOver(t *testing.T) {
 	require.True(t, events[0].Data.(*event.ToolResult).IsError)
 }
 
+// TestPositionOfAnEarlierTurn: it says nothing of what this turn has done, whose call may have been begun.
+func TestPositionOfAnEarlierTurn(t *testing.T) {
+	e := newEngine(t, pays)
+	_, before, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	_, begun, err := e.begin("t-2", 1)
+	require.NoError(t, err)
+	e.advance(runner.Step{Turn: "t-2", Seq: begun.Seq})
+	events, _ := e.advance(runner.Step{Turn: "t-2", Seq: before.Seq, Attempt: 2})
+	require.Zero(t, e.runs)
+	require.True(t, events[0].Data.(*event.ToolResult).IsError)
+}
+
 // TestAdvanceIsOfOneTurn: a step of a turn is never one of the next, and a turn is begun once.
 func TestAdvanceIsOfOneTurn(t *testing.T) {
 	e := newEngine(t, scripted.Reply(scripted.Text("Yes.")))

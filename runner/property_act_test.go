@@ -26,6 +26,8 @@ type act struct {
 	start func(ctx context.Context) iter.Seq2[*event.Event, error]
 	// whole: it goes on to the end of the turn, and its consumer can break out.
 	whole bool
+	// step: it is one step of an engine.
+	step bool
 	// silent: its consumer gets no events
 	silent bool
 	// said is what the user says.
@@ -191,7 +193,7 @@ func (w *world) advance(r *runner.Runner) {
 			attempt++ // the engine does not know that the last one came through
 		}
 		before := len(w.log)
-		clean := w.act(r, act{start: func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		clean := w.act(r, act{step: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] {
 			step.Attempt = attempt
 			events, state, err := r.Advance(ctx, s1, step)
 			done = state.Over
@@ -333,7 +335,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.checkAnswers()
 	w.checkRoutes()
 	if !cut {
-		w.checkCounts(w.log[before:])
+		w.checkCounts(w.log[before:], w.leftOpen(got.err))
 		if a.whole && got.err == nil && len(w.story.awaited) > 0 {
 			w.t.Fatalf("in agent tools the conversation went to %v, who did not run", w.story.awaited)
 		}
@@ -345,6 +347,9 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	case cut:
 		w.cuts++
 		w.attempt = 2
+		if !a.step { // an engine asks where the log ends when somebody else has gone on with the turn
+			w.stepSeq = int64(len(w.log))
+		}
 	case len(w.log) > before:
 		w.attempt = 1 // a refused call leaves the step as it was
 	}

@@ -294,9 +294,12 @@ func (w *world) allowed(c *callStory, info tools.Info) bool {
 }
 
 // checkCounts compares how often models and tools were called with what was
-// stored in the meantime, and both with the limits.
-func (w *world) checkCounts(added []*event.Event) {
+// stored in the meantime, and both with the limits. A failure that leaves its turn open is not stored.
+func (w *world) checkCounts(added []*event.Event, open bool) {
 	answers, failures, compactions := 0, 0, 0
+	if open {
+		failures++
+	}
 	functions := make(map[string]bool) // runs
 	for _, k := range w.stepped {
 		maps.Copy(functions, k.runs)

@@ -71,9 +71,12 @@ export function watchDesk(): () => void {
 
 type Word = "accept" | "hold" | "messages" | "complete";
 
-/** Says something at the desk. It returns whether the server took it. */
+/**
+ * Says something at the desk. It waits for a turn under way, such as the one by which the user's last words came.
+ * It returns whether the server took it.
+ */
 export async function atDesk(of: Handoff, word: Word, body?: Schemas["DeskMessage"] | Schemas["DeskEnd"], key = once()): Promise<boolean> {
-  const done = await attempt(() => post<Handoff>(`/desk/handoffs${path(of.id)}/${word}`, body, { key }));
+  const done = await attempt(() => post<Handoff>(`/desk/handoffs${path(of.id)}/${word}`, body, { key, headers: { Prefer: "wait=30" } }));
   if (done !== undefined) await look();
   return done !== undefined;
 }
