@@ -126,7 +126,7 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 		case s.Seq >= f.Turn.First && s.Seq > 0 && s.Seq < f.Seq && t.did(s.Seq):
 			done = true
 			return nil
-		case s.Attempt > 1, s.Seq > 0 && s.Seq < f.Seq: // somebody has begun it
+		case s.Attempt > 1, s.Seq > 0 && s.Seq < f.Seq, t.changedHands(): // somebody has begun it
 			return t.resume(nil)
 		case t.branches(): // what the other session's run was about to do, it may have done
 			return t.resume(nil)

@@ -38,6 +38,8 @@ type act struct {
 	recalled []*event.Event
 	// left: the turn was taken over too often, and is not again.
 	left bool
+	// dies: its process is gone after its first event.
+	dies bool
 	// refused are the errors one of which it must return, storing nothing.
 	refused []error
 }
@@ -123,20 +125,33 @@ func (w *world) resume(r *runner.Runner) {
 		w.act(r, act{whole: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, s1) }})
 		return
 	}
-	times := 0
-	for _, e := range slices.Backward(w.log) {
-		d, ok := e.Data.(*event.Notice)
-		if ok && d.Code == event.NoticeTakenOver && e.Scope == "" {
-			times++
-		}
-		switch e.Data.(type) {
-		case *event.Notice, *event.ToolProgress, *event.Discard:
-			continue
-		}
-		break
-	}
 	w.happened["taken over"] = true
-	w.act(r, act{whole: true, left: times >= 3, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.TakeOver(ctx, s1) }})
+	again := func(dies bool) {
+		left := w.takenOver() >= 3
+		w.act(r, act{whole: true, left: left, dies: dies && !left, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.TakeOver(ctx, s1) }})
+	}
+	if oneInTen.Draw(w.rt, "deadly") == 9 {
+		for range 3 {
+			again(true)
+		}
+	}
+	again(false)
+}
+
+// takenOver is how often the turn was taken over since it got further.
+func (w *world) takenOver() (times int) {
+	for _, e := range slices.Backward(w.log) {
+		switch d := e.Data.(type) {
+		case *event.Notice:
+			if d.Code == event.NoticeTakenOver && e.Scope == "" {
+				times++
+			}
+		case *event.ToolProgress, *event.Discard:
+		default:
+			return times
+		}
+	}
+	return times
 }
 
 // whole makes a sequence of what a method returns at once.
@@ -276,10 +291,13 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	defer w.acts1(nil)
 	w.key, w.stop, w.stopped, w.stoppedAt, w.asked, w.acted = s1, cancel, false, 0, 0, 0
 	clear(w.taken)
-	how, at := someStops.Draw(w.rt, "disturb"), 0
-	switch how {
-	case "":
-	case "store dies", "answer lost":
+	how, at := "break", 1
+	if !a.dies {
+		how, at = someStops.Draw(w.rt, "disturb"), 0
+	}
+	switch {
+	case how == "", a.dies:
+	case how == "store dies", how == "answer lost":
 		n := writeAts.Draw(w.rt, "write")
 		w.acts = append(w.acts, fmt.Sprintf("  disturbed by %q at write %d", how, n))
 		w.store.dieAt(n, how == "answer lost")
@@ -321,7 +339,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	before := len(w.log)
 	clear(w.story.awaited) // what was cut off there is over
 	w.read(r)
-	w.checkError(got.err, a, died)
+	w.checkError(got.err, a, cut)
 	checkLogOf(w.t, r, w.log, w.resumeRoot)
 	w.checkGraphs(w.log)
 	w.checkFlows(w.log)
@@ -418,9 +436,9 @@ func (w *world) leftOpen(err error) bool {
 	return w.outer && err != nil && llm.Retryable(err) && !errors.As(err, &re)
 }
 
-func (w *world) checkError(err error, a act, died bool) {
+func (w *world) checkError(err error, a act, cut bool) {
 	switch {
-	case a.left && (errors.Is(err, runner.ErrLeft) || w.stopped || died):
+	case a.left && (errors.Is(err, runner.ErrLeft) || cut):
 		w.happened["left alone"] = true
 		return
 	case a.left:
@@ -437,7 +455,7 @@ func (w *world) checkError(err error, a act, died bool) {
 		}
 		w.t.Fatalf("%v should have been one of %v", err, a.refused)
 	}
-	if err == nil || w.stopped && errors.Is(err, context.Canceled) || died && errors.Is(err, errStoreDied) {
+	if err == nil || w.stopped && errors.Is(err, context.Canceled) || cut && errors.Is(err, errStoreDied) {
 		return
 	}
 	var re *agent.RunError

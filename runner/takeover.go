@@ -58,6 +58,16 @@ func (t *turn) takeOver() (left bool, err error) {
 	return false, t.resume(nil)
 }
 
+// changedHands reports whether what is under way may have been begun by a process that took the turn over.
+func (t *turn) changedHands() bool {
+	f := &t.w.fold
+	if len(f.Scope("").Run.Pending) == 0 && len(f.Inner()) == 0 {
+		return false
+	}
+	times, left, err := t.takenOver()
+	return times > 0 || left || err != nil
+}
+
 // takenOver counts how often the turn was taken over since it got further, and reports whether it was left alone
 // since then.
 func (t *turn) takenOver() (times int, left bool, err error) {
