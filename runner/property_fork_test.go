@@ -114,7 +114,7 @@ func (w *world) fork(to session.Key) {
 	for _, e := range own {
 		require.False(w.t, theirs[e.RunID], "the run %s is written to in both sessions", e.RunID)
 	}
-	if len(own) > 0 && (open || paused) {
+	if len(own) > 0 && (open || paused || fold.Waits() && (what == "resume" || what == "decide")) {
 		w.happened["a fork that takes up a run"] = true
 		require.Equal(w.t, event.TypeHarnessStart, own[0].Type())
 		require.Equal(w.t, event.NoticeForked, own[1].Data.(*event.Notice).Code)

@@ -13,6 +13,12 @@ func (t *turn) lookAgain() error {
 	run := t.w.fold.Scope("").Run
 	n := t.r.tree.Node(run.Agent)
 	missing := n == nil
+	if t.branches() { // what it waits for is the other session's, and so is its run
+		if err := t.branch(); err != nil || !missing {
+			return err
+		}
+		run = t.w.fold.Scope("").Run
+	}
 	var events []*event.Event
 	if missing {
 		n = t.r.tree.Root()

@@ -10,6 +10,8 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -112,6 +114,38 @@ func TestWaitingAgentThatIsGone(t *testing.T) {
 	require.Equal(t, "root", events[0].Agent)
 	require.Equal(t, "agent_gone", events[1].Data.(*event.Notice).Code)
 	require.Equal(t, "root: The gate is gone.", said(events))
+}
+
+// TestForkLooksAgain: what waits in a call of a session waits in its fork, too, whose runs are its own.
+func TestForkLooksAgain(t *testing.T) {
+	for name, alone := range map[string]bool{"alone": true, "in a call": false} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate(t, "gate")
+			var root agent.Agent = g
+			if !alone {
+				root = scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("gate", `{"input":"?"}`)), scripted.Reply(scripted.Text("It is open."))),
+					llmagent.WithTools(agentTool(t, g)))
+			}
+			store := sessiontest.Memory(t)
+			r, err := runner.New(root, store)
+			require.NoError(t, err)
+			_, err = say(r, s1, "Hello")
+			require.NoError(t, err)
+			past := load(t, r, s1)
+			require.NoError(t, store.Fork(t.Context(), s1, int64(len(past)), forked))
+			g.open = true
+			events, err := collect(r.Resume(t.Context(), forked))
+			require.NoError(t, err)
+			require.Equal(t, event.FinishReasonStop, endOf(events))
+			require.Equal(t, event.NoticeForked, events[1].Data.(*event.Notice).Code)
+			checkLog(t, r, load(t, r, forked))
+			for _, e := range events {
+				for _, before := range past {
+					require.NotEqual(t, before.RunID, e.RunID, "%v", e)
+				}
+			}
+		})
+	}
 }
 
 // The user goes on instead, or gives the turn up.
