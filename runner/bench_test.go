@@ -185,6 +185,22 @@ func BenchmarkResumeTurn(b *testing.B) {
 	}
 }
 
+// BenchmarkNextTurn measures the turns of one session that goes on, behind a past of so many.
+func BenchmarkNextTurn(b *testing.B) {
+	for _, history := range []int{10, 1000, 4000} {
+		b.Run(fmt.Sprintf("history=%d", history), func(b *testing.B) {
+			root := chain(b, 1, "I see two charges and refund one.")
+			store, key := session.NewMemory(), session.ID("one")
+			r := newRunner(b, root, store)
+			putBack(b, r, store, key, past(b, root, history-1))
+			b.ReportAllocs()
+			for b.Loop() {
+				turn(b, r, key)
+			}
+		})
+	}
+}
+
 // BenchmarkStream1000 measures a transfer and a streamed answer of 1,000 deltas.
 func BenchmarkStream1000(b *testing.B) {
 	words := make([]string, 1000)
