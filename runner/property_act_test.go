@@ -392,7 +392,7 @@ func (w *world) disturb(r *runner.Runner, how string) {
 	default:
 		return
 	}
-	w.happened[how] = true
+	w.happen(how)
 }
 
 // delivery is what a consumer got.

@@ -21,9 +21,7 @@ func (m flaky) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 	return func(yield func(llm.Chunk, error) bool) {
 		w := worldOf(ctx)
 		w.countAsked()
-		w.mu.Lock()
-		w.happened["a fallback"] = true
-		w.mu.Unlock()
+		w.happen("a fallback")
 		yield(llm.Chunk{}, &llm.Error{Code: llm.CodeRateLimited, Status: 429, Retryable: true, Message: "too busy"})
 	}
 }
