@@ -250,14 +250,14 @@ type seen struct {
 func TestOfficialClients(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	for name, command := range map[string]func() (string, string){
-		"typescript": func() (string, string) { return mcppeers.Node(t, "ask.mjs") },
-		"python":     func() (string, string) { return mcppeers.Python(t, "ask.py") },
-		"fastmcp":    func() (string, string) { return mcppeers.Python(t, "askfast.py") },
+	for name, command := range map[string]func(t *testing.T) (string, string){
+		"typescript": func(t *testing.T) (string, string) { return mcppeers.Node(t, "ask.mjs") },
+		"python":     func(t *testing.T) (string, string) { return mcppeers.Python(t, "ask.py") },
+		"fastmcp":    func(t *testing.T) (string, string) { return mcppeers.Python(t, "askfast.py") },
 	} {
 		for how, args := range map[string][]string{"http": {web(t), "ann-token"}, "stdio": {"-", self}} {
 			t.Run(name+" "+how, func(t *testing.T) {
-				program, script := command()
+				program, script := command(t)
 				cmd := exec.CommandContext(t.Context(), program, append([]string{script}, args...)...)
 				cmd.Env, cmd.Stderr = []string{"SERVER=yes", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, os.Stderr
 				out, err := cmd.Output()

@@ -80,7 +80,7 @@ func TestKilledTest(t *testing.T) {
 		fmt.Println("\nDIR " + dir)
 		select {}
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledTest$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledTest$", "-test.v") // which says so if it is skipped
 	cmd.Env = append(os.Environ(), "ARBOR_TEST_ROLE=killed")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
