@@ -96,8 +96,8 @@ type Step struct {
 	// Seq is where the log ended before the step was first tried, from the [TurnState] of the step before;
 	// 0 is not known. With it a try is known that did the step without anybody hearing of it.
 	Seq int64
-	// Attempt counts the tries of this step, from 1; 0 is 1. From the second on, and where another process has
-	// taken the turn over, a tool whose outcome is unknown is run again only if it is idempotent.
+	// Attempt counts the tries of this step, from 1; 0 is 1. From the second on, and if a call was pending when
+	// another process took the turn over, a tool whose outcome is unknown is run again only if it is idempotent.
 	Attempt int
 	// Last says that nobody tries again after this: an error that [WithOuterRetries] would leave open ends the run.
 	Last bool

@@ -121,6 +121,23 @@ func TestLostCompletionAndTakeOver(t *testing.T) {
 	require.True(t, events[0].Data.(*event.ToolResult).IsError)
 }
 
+// TestFirstTryAfterATakeOver: for the engine the step is new, but its call may have been begun by who took the turn over.
+func TestFirstTryAfterATakeOver(t *testing.T) {
+	e := newEngine(t, pays)
+	_, begun, err := e.begin("t-1", 1)
+	require.NoError(t, err)
+	e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq})
+	for _, err := range e.process().TakeOver(t.Context(), s1) {
+		require.NoError(t, err)
+		break // it dies
+	}
+	now, err := e.process().State(t.Context(), s1)
+	require.NoError(t, err)
+	events, _ := e.advance(runner.Step{Turn: "t-1", Seq: now.Seq})
+	require.Zero(t, e.runs)
+	require.True(t, events[0].Data.(*event.ToolResult).IsError)
+}
+
 // TestPositionOfAnEarlierTurn: it says nothing of what this turn has done, whose call may have been begun.
 func TestPositionOfAnEarlierTurn(t *testing.T) {
 	e := newEngine(t, pays)

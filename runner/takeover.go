@@ -58,14 +58,24 @@ func (t *turn) takeOver() (left bool, err error) {
 	return false, t.resume(nil)
 }
 
-// changedHands reports whether what is under way may have been begun by a process that took the turn over.
+// changedHands reports whether a call that is pending was so when another process took the turn over, which may have begun it.
 func (t *turn) changedHands() bool {
 	f := &t.w.fold
-	if len(f.Scope("").Run.Pending) == 0 && len(f.Inner()) == 0 {
-		return false
+	made := f.Seq
+	for _, scope := range append(f.Inner(), "") {
+		for _, c := range f.Scope(scope).Run.Pending {
+			made = min(made, c.Made)
+		}
 	}
-	times, left, err := t.takenOver()
-	return times > 0 || left || err != nil
+	for e, err := range t.Events(t.ctx, made) {
+		if err != nil {
+			return true
+		}
+		if d, ok := e.Data.(*event.Notice); ok && d.Code == event.NoticeTakenOver {
+			return true
+		}
+	}
+	return false
 }
 
 // takenOver counts how often the turn was taken over since it got further, and reports whether it was left alone
