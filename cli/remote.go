@@ -206,6 +206,9 @@ func (t there) turn(ctx context.Context, begin func(context.Context) (turn *clie
 		turn, after, err := begin(patient)
 		cancel()
 		if err != nil {
+			if errors.Is(err, context.Canceled) {
+				t.p.say("the server has not said whether it has begun the turn")
+			}
 			yield(nil, cmp.Or(ctx.Err(), err))
 			return
 		}

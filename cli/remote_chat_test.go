@@ -254,17 +254,23 @@ func TestDeskAtServer(t *testing.T) {
 // An interrupt leaves a turn whose server is away; it goes on when that is back.
 func TestInterruptWhileServerIsAway(t *testing.T) {
 	t.Parallel()
-	slowly, asked, release := slow("never")
-	defer close(release)
-	s := invocation{env: serve(t, answers(slowly))}.serve(t, desk, "--db", ":memory:")
+	hangs := scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+	s := invocation{env: serve(t, answers(scripted.Reply(scripted.Text("One moment"), hangs)))}.serve(t, desk, "--db", ":memory:")
 	c := atServer(t).onScreen(t, "chat", "--server", s.base)
 	c.until("you> ")
 	c.enter("hi\r")
-	receive(t, asked)
+	c.until("support: One moment") // the turn is known here
 	s.stop(syscall.SIGKILL)
 	c.until("trying again")
 	c.enter("\x03")
 	c.until("the server could not be told to stop the turn, which goes on there: ")
+	c.until("interrupted: /resume goes on with this turn")
+	c.until("you> ")
+	c.enter("and then?\r") // nobody answers
+	c.until("and then?\r\n")
+	c.until("trying again")
+	c.enter("\x03")
+	c.until("the server has not said whether it has begun the turn")
 	c.until("interrupted: /resume goes on with this turn")
 	c.until("you> ")
 	c.enter("/quit\r")

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,11 +25,9 @@ const secret = "the-token-of-ann"
 // answering is a server of which each request gets the next answer, the last one for ever.
 func answering(t *testing.T, answers ...http.HandlerFunc) *Client {
 	t.Helper()
-	n := 0
+	var n atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := answers[min(n, len(answers)-1)]
-		n++
-		answer(w, r)
+		answers[min(int(n.Add(1)), len(answers))-1](w, r)
 	}))
 	t.Cleanup(s.Close)
 	c, err := New(s.URL, WithToken(secret))
@@ -222,10 +222,11 @@ func TestStreamsEnd(t *testing.T) {
 // A server that goes silent is left, and one that stays away is waited for as long as was said.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	hold, n := make(chan struct{}), 0
+	hold := make(chan struct{})
+	var n atomic.Int64
 	defer close(hold)
 	c := answering(t, func(w http.ResponseWriter, r *http.Request) {
-		if n++; n > 1 {
+		if n.Add(1) > 1 {
 			stream(start, "end turn")(w, r)
 			return
 		}
@@ -298,9 +299,12 @@ func TestErrors(t *testing.T) {
 // exist begins.
 func TestBegin(t *testing.T) {
 	t.Parallel()
+	var mu sync.Mutex // nothing orders a request whose connection broke and the next one
 	var seen []string
 	note := func(next http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
 			seen = append(seen, r.Method+" "+r.URL.EscapedPath()+" "+r.Header.Get("If-Match")+r.Header.Get("Idempotency-Key"))
 			next(w, r)
 		}
