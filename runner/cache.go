@@ -18,6 +18,7 @@ type warm struct {
 	memos memos
 	calls callIDs        // of all tool calls
 	born  int64          // the incarnation of the session, 0 if no lease was seen yet
+	fork  bool           // the last lease said that it is one
 	files files          // that the log names
 	last  string         // the id of the log's last event
 	kept  keptAt         // when it was stored beside the log
@@ -46,13 +47,23 @@ func newCache(bound int) *cache {
 
 // take removes the session from the cache and returns it, or nil.
 func (c *cache) take(key session.Key) *warm {
+	return c.takeIf(key, func(*warm) bool { return true })
+}
+
+func (c *cache) takeIf(key session.Key, fits func(*warm) bool) *warm {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.byKey[key]
-	if w != nil {
-		c.unlink(w)
+	if w == nil || !fits(w) {
+		return nil
 	}
+	c.unlink(w)
 	return w
+}
+
+// rests reports whether a new turn would find nothing that is open or waits, as far as is known, and the session is no fork.
+func (w *warm) rests() bool {
+	return w.born != 0 && !w.fork && !w.fold.Unfinished() && !w.fold.Held() && len(w.fold.Inner()) == 0
 }
 
 // enter waits until nobody else brings a session up to date, and keeps others from it until

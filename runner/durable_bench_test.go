@@ -49,6 +49,12 @@ func (s countedStore) Append(ctx context.Context, key session.Key, seq int64, le
 	return s.Store.Append(ctx, key, seq, lease, events...)
 }
 
+func (s countedStore) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
+	s.d.appends.Add(1)
+	s.d.events.Add(int64(len(events)))
+	return s.Store.(session.Acquirer).AcquireAppend(ctx, key, owner, expected, events...)
+}
+
 func (s countedStore) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	s.d.appends.Add(1)
 	s.d.events.Add(int64(len(events)))

@@ -23,11 +23,11 @@ func WithInterceptors(interceptors ...agent.Interceptor) Option {
 // events gives what a turn yields, or a part of one, to its consumer.
 func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error, yield func(*event.Event, error) bool) {
 	if len(r.interceptors) == 0 {
-		r.turn(ctx, key, yield, begin, run)
+		r.turn(ctx, key, msg != nil, yield, begin, run)
 		return
 	}
 	turn := agent.TurnFunc(func(ctx context.Context) iter.Seq2[*event.Event, error] {
-		return func(yield func(*event.Event, error) bool) { r.turn(ctx, key, yield, begin, run) }
+		return func(yield func(*event.Event, error) bool) { r.turn(ctx, key, msg != nil, yield, begin, run) }
 	})
 	info := agent.TurnInfo{Session: key, Message: msg, Root: r.tree.Root().Agent.Name(), Tree: r.tree}
 	for i := len(r.interceptors) - 1; i >= 0; i-- {

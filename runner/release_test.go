@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -19,7 +20,20 @@ import (
 type leases struct {
 	session.Store
 	acquired, released, abandoned, together, loads int
+	foreseen                                       int   // leases that were taken with events
 	fails                                          error // of the next AppendRelease
+	refuses                                        error // of the next AcquireAppend
+}
+
+func (s *leases) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (lease session.Lease, err error) {
+	if err = s.refuses; err != nil {
+		s.refuses = nil
+		return lease, err
+	}
+	if lease, err = s.Store.(session.Acquirer).AcquireAppend(ctx, key, owner, expected, events...); err == nil {
+		s.foreseen++
+	}
+	return lease, err
 }
 
 func (s *leases) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
@@ -73,6 +87,74 @@ func TestTheLastWriteGivesTheLeaseBack(t *testing.T) {
 	require.Equal(t, loads, store.loads)
 	require.Zero(t, store.released)
 	checkLog(t, r, load(t, r, s1))
+}
+
+// TestTheFirstWriteTakesTheLease: a turn of a session that is known begins with one write, and if the
+// session is not as it was known, as if nothing had been tried.
+func TestTheFirstWriteTakesTheLease(t *testing.T) {
+	shared := sessiontest.Memory(t)
+	store := &leases{Store: shared}
+	r := newRunner(t, says(t, "a", "A."), store)
+	elsewhere := newRunner(t, says(t, "a", "B."), shared)
+	say := func(r *runner.Runner, key session.Key, opts ...runner.TurnOption) []*event.Event {
+		t.Helper()
+		events, err := collect(r.Run(t.Context(), key, llm.UserText("Hi"), opts...))
+		require.NoError(t, err)
+		return events
+	}
+	counts := func(acquired, foreseen int) {
+		t.Helper()
+		require.Equal(t, []int{acquired, foreseen}, []int{store.acquired, store.foreseen})
+	}
+	say(r, s1)
+	counts(1, 0)
+	last := say(r, s1)
+	counts(1, 1)
+	at := last[len(last)-1].Seq
+
+	require.NotEmpty(t, say(r, s1, runner.At(at), runner.WithTurnID("t3", 1), runner.WithState(map[string]any{"user:tone": "warm"})))
+	counts(1, 2)
+	require.Empty(t, say(r, s1, runner.WithTurnID("t3", 2)), "it is over")
+	counts(2, 2)
+	_, err := collect(r.Run(t.Context(), s1, llm.UserText("Hi"), runner.At(at)))
+	require.ErrorIs(t, err, agent.ErrConflict)
+	require.Equal(t, "t3", load(t, r, s1)[len(load(t, r, s1))-1].TurnID)
+	_, err = collect(r.Run(t.Context(), s1, llm.UserText("Hi"), runner.CallHuman("")))
+	require.ErrorIs(t, err, agent.ErrBadInput, "there is no desk")
+	counts(4, 2)
+	require.Equal(t, 0, store.abandoned)
+
+	last = say(elsewhere, s1)
+	say(r, s1, runner.At(last[len(last)-1].Seq))
+	counts(5, 2)
+	say(r, s1)
+	counts(5, 3)
+	require.NoError(t, shared.Delete(t.Context(), s1))
+	for range 6 { // as long as before
+		say(elsewhere, s1)
+	}
+	require.Len(t, say(r, s1), 5)
+	counts(6, 3)
+
+	store.refuses = errors.New("the disk is full")
+	require.Len(t, say(r, s1), 5, "it was one only for a moment")
+	counts(7, 3)
+
+	lease, err := shared.Acquire(t.Context(), s1, session.Self())
+	require.NoError(t, err)
+	_, err = collect(r.Run(t.Context(), s1, llm.UserText("Hi")))
+	require.ErrorIs(t, err, agent.ErrSessionBusy)
+	require.NoError(t, shared.Release(t.Context(), s1, lease))
+	say(r, s1)
+	counts(8, 4)
+
+	fork := session.ID("fork")
+	require.NoError(t, shared.Fork(t.Context(), s1, 4, fork))
+	say(r, fork)
+	say(r, fork)
+	counts(10, 4)
+	checkLog(t, r, load(t, r, s1))
+	checkLog(t, r, load(t, r, fork))
 }
 
 // TestTheLastWriteFails: nothing is stored, and the lease ends by itself, for whoever can store more.

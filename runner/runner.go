@@ -36,6 +36,7 @@ type Runner struct {
 type config struct {
 	store    session.Store
 	tail     session.Tail     // the store, if others can follow sessions through it
+	acquirer session.Acquirer // the store, if it can take leases while it stores
 	releaser session.Releaser // the store, if it can give leases back while it stores
 
 	snapshots session.Snapshots // of the store, nil if it keeps none
@@ -140,6 +141,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	r := &Runner{cache: newCache(1024), config: config{store: store, limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
 		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens, fileLimit: 32 << 20, every: snapshotEvery}}
 	r.tail, _ = store.(session.Tail)
+	r.acquirer, _ = store.(session.Acquirer)
 	r.releaser, _ = store.(session.Releaser)
 	for i, o := range opts {
 		if o == nil {

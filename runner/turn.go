@@ -40,6 +40,7 @@ type turn struct {
 	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
+	foreseen bool       // the lease is not taken yet, but what one would say
 	released bool       // the lease was given back with what was stored last
 	failed   error      // what the turn has ended with here
 	known    bool       // how it stood when it left the session
@@ -70,19 +71,22 @@ func (l *lock) Lock() {
 }
 
 // turn takes the lease, brings the session up to date, opens the turn with
-// begin and lets run take its steps.
-func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Event, error) bool, begin func(*turn) error, run func(*lane) error) {
+// begin and lets run take its steps. A turn that is fresh begins with a message.
+func (r *Runner) turn(ctx context.Context, key session.Key, fresh bool, yield func(*event.Event, error) bool, begin func(*turn) error, run func(*lane) error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	lease, err := r.acquire(ctx, key)
-	if err != nil {
-		yield(nil, err)
-		return
-	}
-	t := &turn{r: r, ctx: ctx, cancel: cancel, key: key, lease: lease, newID: r.newID}
+	t := &turn{r: r, ctx: ctx, cancel: cancel, key: key, newID: r.newID}
 	t.log = t.room[:0]
 	if t.newID == nil {
 		t.newID = t.ids.next
+	}
+	begun := fresh && t.foresee(begin)
+	if !begun {
+		var err error
+		if t.lease, err = r.acquire(ctx, key); err != nil {
+			yield(nil, err)
+			return
+		}
 	}
 	renewal := t.keepLease(key)
 	defer func() {
@@ -94,14 +98,16 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 		if t.abandons(context.Cause(ctx)) {
 			giveBack = r.store.Abandon
 		}
-		if err := giveBack(context.WithoutCancel(ctx), key, lease); err != nil {
+		if err := giveBack(context.WithoutCancel(ctx), key, t.lease); err != nil {
 			r.logger.Warn("the lease could not be given back", "session", key.String(), "error", err)
 		}
 	}()
-	if err := t.take(key); err != nil {
-		t.failed = err
-		yield(nil, err)
-		return
+	if !begun {
+		if err := t.take(key); err != nil {
+			t.failed = err
+			yield(nil, err)
+			return
+		}
 	}
 	defer t.leave()
 	if r.limits.Time > 0 {
@@ -112,9 +118,11 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 		timer := time.AfterFunc(r.limits.Time, func() { cancel(limit) })
 		defer timer.Stop()
 	}
-	if err := begin(t); err != nil {
-		yield(nil, err)
-		return
+	if !begun {
+		if err := begin(t); err != nil {
+			yield(nil, err)
+			return
+		}
 	}
 	l := &t.conversation
 	*l = lane{t: t, session: t, ctx: ctx, cancel: cancel, tree: r.tree, again: t.resumed}
@@ -147,6 +155,40 @@ func (t *turn) abandons(cause error) bool {
 	return t.failed != nil && t.cut && t.tells == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft)
 }
 
+// foresee begins a turn of a warm session in which nothing is open without asking the store first how long its log is:
+// the lease is taken in the write that stores the first events, if the log is as long as was thought. It reports
+// false if the turn has not begun so; nothing has happened then.
+func (t *turn) foresee(begin func(*turn) error) (begun bool) {
+	c := t.r.cache
+	if t.r.acquirer == nil {
+		return false
+	}
+	if t.w = c.takeIf(t.key, (*warm).rests); t.w == nil {
+		return false
+	}
+	t.lease, t.foreseen = session.Lease{Seq: t.w.fold.Seq, Incarnation: t.w.born}, true
+	defer func() {
+		if t.foreseen {
+			c.put(t.w)
+			t.w, t.lease, t.foreseen = nil, session.Lease{}, false
+		}
+	}()
+	if begin(t) != nil || t.foreseen {
+		return false
+	}
+	c.has(t.key, t)
+	return true
+}
+
+// takeLease is Append for a turn that has no lease yet.
+func (t *turn) takeLease(ctx context.Context, key session.Key, _ int64, expected session.Lease, events ...*event.Event) error {
+	lease, err := t.r.acquirer.AcquireAppend(ctx, key, t.r.owner, expected, events...)
+	if err == nil {
+		t.lease, t.foreseen = lease, false
+	}
+	return err
+}
+
 // take gets the warm session, brought up to date.
 func (t *turn) take(key session.Key) (err error) {
 	c := t.r.cache
@@ -155,7 +197,7 @@ func (t *turn) take(key session.Key) (err error) {
 	}
 	defer c.leave(key)
 	if t.w, err = t.r.warm(t.ctx, key, &t.lease); err == nil {
-		t.read, t.w.tail = t.w.tail, nil
+		t.read, t.w.tail, t.w.fork = t.w.tail, nil, t.lease.Fork
 		c.has(key, t)
 	}
 	return err
@@ -378,6 +420,9 @@ func endNode(runID string) string { return runID + ":harness_end" }
 // append stores events in one atomic write and takes them into the fold. Seq,
 // time and missing ids are given here.
 func (t *turn) append(ctx context.Context, events []*event.Event) error {
+	if t.foreseen {
+		return t.appendBy(ctx, t.takeLease, events)
+	}
 	return t.appendBy(ctx, t.r.store.Append, events)
 }
 

@@ -52,3 +52,9 @@ func CheckEvents(key Key, expectedSeq int64, events []*event.Event) error {
 func LeaseLost(key Key) error {
 	return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
 }
+
+// Unexpected returns the error of an [Acquirer] whose session is not as was expected. It is
+// [agent.ErrConflict].
+func Unexpected(key Key) error {
+	return fmt.Errorf("session %s is not as expected: %w", key, agent.ErrConflict)
+}

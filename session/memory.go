@@ -250,6 +250,25 @@ func (m *Memory) AppendRelease(ctx context.Context, key Key, expectedSeq int64, 
 	return m.append(ctx, key, expectedSeq, lease, false, events)
 }
 
+// AcquireAppend implements [Acquirer].
+func (m *Memory) AcquireAppend(ctx context.Context, key Key, _ Owner, expected Lease, events ...*event.Event) (Lease, error) {
+	if err := cmp.Or(ctx.Err(), CheckEvents(key, expected.Seq, events)); err != nil {
+		return Lease{}, err
+	}
+	s := m.session(key)
+	if s == nil {
+		return Lease{}, Unexpected(key)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held || s.past != nil || s.seq != expected.Seq || s.born != expected.Incarnation || len(events) == 0 {
+		return Lease{}, Unexpected(key)
+	}
+	lease := m.lend(s)
+	m.store(key, s, events)
+	return lease, nil
+}
+
 // append stores events. The lease stays held or is given back.
 func (m *Memory) append(ctx context.Context, key Key, expectedSeq int64, lease Lease, held bool, events []*event.Event) error {
 	if err := ctx.Err(); err != nil {
@@ -276,6 +295,12 @@ func (m *Memory) append(ctx context.Context, key Key, expectedSeq int64, lease L
 	if !held {
 		m.letGo(s)
 	}
+	m.store(key, s, events)
+	return nil
+}
+
+// store adds events to a session, whose mutex the caller holds.
+func (m *Memory) store(key Key, s *memorySession, events []*event.Event) {
 	for _, e := range events {
 		s.add(e)
 		if st, ok := e.Data.(*event.State); ok {
@@ -283,7 +308,6 @@ func (m *Memory) append(ctx context.Context, key Key, expectedSeq int64, lease L
 		}
 	}
 	m.order.move(s, m.now().UTC(), s.seq)
-	return nil
 }
 
 // place returns the event's agent and scope, sharing the value with earlier
@@ -370,17 +394,21 @@ func (m *Memory) Acquire(ctx context.Context, key Key, _ Owner) (Lease, error) {
 	s := m.createSession(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := m.now()
-	if s.held && Leased(s.expires, now) {
+	if s.held && Leased(s.expires, m.now()) {
 		return Lease{}, fmt.Errorf("session %s: %w", key, agent.ErrSessionBusy)
 	}
+	return m.lend(s), nil
+}
+
+// lend gives the session's lease. The caller holds the session's mutex.
+func (m *Memory) lend(s *memorySession) Lease {
 	s.token = m.tokens.Add(1)
-	s.expires = now.Add(LeaseTTL)
+	s.expires = m.now().Add(LeaseTTL)
 	if !s.held {
 		s.held = true
 		m.order.hold(s)
 	}
-	return Lease{Token: s.token, Seq: s.seq, Fork: s.past != nil, Shared: s.shared(), Incarnation: s.born}, nil
+	return Lease{Token: s.token, Seq: s.seq, Fork: s.past != nil, Shared: s.shared(), Incarnation: s.born}
 }
 
 // Fork implements [Store].

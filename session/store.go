@@ -180,6 +180,16 @@ type Store interface {
 	Close() error
 }
 
+// Acquirer is a [Store] that can take a lease in the write that stores the first events under it,
+// which saves a write of its own.
+type Acquirer interface {
+	// AcquireAppend is Acquire and then Append for who expects a session to be as a lease on it
+	// would say, of which Seq and Incarnation count; it is no fork. With an error nothing is done:
+	// one that is [agent.ErrConflict] says that the session is not so, or that its last lease was
+	// not given back. Acquire tells which.
+	AcquireAppend(ctx context.Context, key Key, owner Owner, expected Lease, events ...*event.Event) (Lease, error)
+}
+
 // Releaser is a [Store] that can give a lease back in the write that stores the last events
 // under it, which saves a write of its own.
 type Releaser interface {

@@ -65,6 +65,20 @@ func (s *checked) Append(ctx context.Context, key session.Key, expectedSeq int64
 	return s.append(ctx, s.Store.Append, key, expectedSeq, lease, events)
 }
 
+// AcquireAppend makes the store one that takes leases while it stores; for one that does not
+// nothing is as expected.
+func (s *checked) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (lease session.Lease, err error) {
+	a, ok := s.Store.(session.Acquirer)
+	if !ok {
+		return lease, session.Unexpected(key)
+	}
+	store := func(ctx context.Context, key session.Key, _ int64, _ session.Lease, events ...*event.Event) (err error) {
+		lease, err = a.AcquireAppend(ctx, key, owner, expected, events...)
+		return err
+	}
+	return lease, s.append(ctx, store, key, expected.Seq, expected, events)
+}
+
 // AppendRelease makes the store one that gives leases back while it stores; one that does not
 // gives them back then.
 func (s *checked) AppendRelease(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {

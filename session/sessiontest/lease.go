@@ -24,6 +24,16 @@ func (f *fixture) releaser() session.Releaser {
 	return r
 }
 
+// acquirer returns the store as one that can take a lease while it stores, or skips the test.
+func (f *fixture) acquirer() session.Acquirer {
+	f.Helper()
+	a, ok := f.store.(session.Acquirer)
+	if !ok {
+		f.Skip("the store takes leases by themselves")
+	}
+	return a
+}
+
 var leaseTests = []test{
 	{"one holder at a time", func(f *fixture) {
 		lease := f.acquire(f.key)
@@ -99,6 +109,99 @@ var leaseTests = []test{
 		f.release(f.key, lease)
 		f.release(f.key, lease)
 		f.acquire(f.key)
+	}},
+	{"a lease is taken with the first events", func(f *fixture) {
+		acquirer := f.acquirer()
+		first := f.acquire(f.key)
+		f.append(f.key, 0, first, text("a"))
+		f.release(f.key, first)
+		second, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: 1, Incarnation: first.Incarnation},
+			events(1, text("b"), &event.State{Delta: map[string]any{"user:tone": "warm"}})...)
+		require.NoError(f, err)
+		require.Equal(f, session.Lease{Token: second.Token, Seq: 1, Incarnation: first.Incarnation}, second)
+		require.Greater(f, second.Token, first.Token)
+		f.busy(f.key)
+		f.refused(f.key, 3, first)
+		require.NoError(f, f.store.Renew(f.Context(), f.key, second))
+		f.append(f.key, 3, second, text("c"))
+		f.release(f.key, second)
+		third := f.acquire(f.key)
+		require.Greater(f, third.Token, second.Token)
+		require.EqualValues(f, 4, third.Seq)
+		require.Len(f, f.load(f.key, 0), 4)
+		state, err := f.store.SharedState(f.Context(), f.key)
+		require.NoError(f, err)
+		require.Equal(f, map[string]any{"user:tone": "warm"}, state)
+	}},
+	{"a lease that was taken with events and not given back makes an orphan", func(f *fixture) {
+		acquirer := f.acquirer()
+		first := f.acquire(f.key)
+		f.append(f.key, 0, first, text("a"))
+		f.release(f.key, first)
+		lease, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: 1, Incarnation: first.Incarnation}, events(1, text("b"))...)
+		require.NoError(f, err)
+		f.orphaned()
+		f.abandon(f.key, lease)
+		f.orphaned(f.key.ID)
+		_, err = acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: 2, Incarnation: first.Incarnation}, events(2, text("c"))...)
+		require.ErrorIs(f, err, agent.ErrConflict, "its last lease was not given back")
+		f.orphaned(f.key.ID)
+	}},
+	{"a session that is not as expected gives no lease and stores nothing", func(f *fixture) {
+		acquirer := f.acquirer()
+		refused := func(key session.Key, expected session.Lease) {
+			f.Helper()
+			_, err := acquirer.AcquireAppend(f.Context(), key, session.Self(), expected, events(expected.Seq, text("x"))...)
+			require.ErrorIs(f, err, agent.ErrConflict)
+		}
+		refused(f.key, session.Lease{})
+		require.Empty(f, f.load(f.key, 0))
+		first := f.acquire(f.key)
+		f.append(f.key, 0, first, text("a"), text("b"))
+		refused(f.key, session.Lease{Seq: 2, Incarnation: first.Incarnation}) // it is held
+		f.release(f.key, first)
+		other := session.Key{App: f.app, User: f.key.User, ID: "other"}
+		refused(other, session.Lease{Seq: 2, Incarnation: first.Incarnation})
+		for _, seq := range []int64{0, 1, 3} {
+			refused(f.key, session.Lease{Seq: seq, Incarnation: first.Incarnation})
+		}
+		for _, incarnation := range []int64{0, -1, first.Incarnation + 1} {
+			refused(f.key, session.Lease{Seq: 2, Incarnation: incarnation})
+		}
+		_, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: 2, Incarnation: first.Incarnation})
+		require.ErrorIs(f, err, agent.ErrConflict, "without events there is nothing to take it with")
+		ended, cancel := context.WithCancel(f.Context())
+		cancel()
+		_, err = acquirer.AcquireAppend(ended, f.key, session.Self(), session.Lease{Seq: 2, Incarnation: first.Incarnation}, events(2, text("x"))...)
+		require.ErrorIs(f, err, context.Canceled)
+		require.NoError(f, f.store.Fork(f.Context(), f.key, 2, other))
+		fork := f.acquire(other)
+		f.release(other, fork)
+		refused(other, session.Lease{Seq: 2, Incarnation: fork.Incarnation})
+		require.NoError(f, f.store.Delete(f.Context(), f.key))
+		refused(f.key, session.Lease{Seq: 2, Incarnation: first.Incarnation})
+		f.write(f.key, text("c"), text("d"))
+		refused(f.key, session.Lease{Seq: 2, Incarnation: first.Incarnation})
+		require.Len(f, f.load(f.key, 0), 2)
+		require.EqualValues(f, 2, f.acquire(f.key).Seq, "nobody holds it")
+	}},
+	{"one of many who take a lease with events gets it", func(f *fixture) {
+		acquirer := f.acquirer()
+		first := f.acquire(f.key)
+		f.append(f.key, 0, first, text("a"))
+		f.release(f.key, first)
+		var wg sync.WaitGroup
+		var got atomic.Int64
+		for range 8 {
+			wg.Go(func() {
+				if _, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: 1, Incarnation: first.Incarnation}, events(1, text("b"))...); err == nil {
+					got.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(f, 1, got.Load())
+		require.Len(f, f.load(f.key, 0), 2)
 	}},
 	{"a lease is given back with the last events", func(f *fixture) {
 		releaser := f.releaser()

@@ -15,9 +15,9 @@ import (
 // logWriter is the connection for changes that must last.
 type logWriter struct {
 	writer
-	advance, insert, holder *sql.Stmt
-	setState, dropState     *sql.Stmt
-	putBlob                 *sql.Stmt
+	advance, begins, insert, holder *sql.Stmt
+	setState, dropState             *sql.Stmt
+	putBlob                         *sql.Stmt
 	*forkWriter
 }
 
@@ -26,6 +26,9 @@ func newLogWriter(p *preparer) *logWriter {
 		writer: newWriter(p),
 		advance: p.prepare(`UPDATE session SET seq = ?, updated = ?, created = coalesce(created, ?), lease_until = CASE WHEN ? THEN NULL ELSE lease_until END
 			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND seq = ? AND app = ? AND user = ? AND id = ?`),
+		begins: p.prepare(`UPDATE session SET seq = ?, updated = ?, created = coalesce(created, ?),
+				lease_token = lease_token + 1, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ?
+			WHERE key = ? AND lease_until IS NULL AND seq = ? AND parent_key IS NULL AND app = ? AND user = ? AND id = ? RETURNING lease_token`),
 		insert: p.prepare("INSERT INTO log (session, seq, line) VALUES (?, ?, ?)"),
 		holder: p.prepare(`SELECT seq FROM session
 			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND app = ? AND user = ? AND id = ?`),
@@ -61,9 +64,6 @@ func (s *Store) AppendRelease(ctx context.Context, key session.Key, expectedSeq 
 }
 
 func (s *Store) appendAll(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, release bool, events []*event.Event) error {
-	if err := session.CheckEvents(key, expectedSeq, events); err != nil {
-		return err
-	}
 	a, err := encode(key, expectedSeq, events)
 	if err != nil {
 		return err
@@ -85,6 +85,9 @@ type appending struct {
 // encode makes events ready to be stored, before the turn to write, which others wait
 // for.
 func encode(key session.Key, seq int64, events []*event.Event) (*appending, error) {
+	if err := session.CheckEvents(key, seq, events); err != nil {
+		return nil, err
+	}
 	a := &appending{key: key, seq: seq, lines: make([]string, len(events))}
 	for i, e := range events {
 		var err error

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -91,6 +92,36 @@ func takeLease(stmt *sql.Stmt, args ...any) (lease session.Lease, ok bool, err e
 	lease.Token, lease.Incarnation = token(row, n), row
 	lease.Fork, lease.Shared = shared >= 0, max(shared, 0)
 	return lease, true, nil
+}
+
+// AcquireAppend implements [session.Acquirer]: the lease begins with the change of the
+// session's row that every append makes, and lasts as that does.
+func (s *Store) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
+	lease := session.Lease{Seq: expected.Seq, Incarnation: expected.Incarnation}
+	if len(events) == 0 {
+		return session.Lease{}, session.Unexpected(key)
+	}
+	a, err := encode(key, expected.Seq, events)
+	if err != nil {
+		return session.Lease{}, err
+	}
+	err = s.group(ctx, true, func(*leaseWriter) error {
+		now, row, n := s.now(), expected.Incarnation, int64(0)
+		taken, err := queryOne(context.Background(), s.log.begins, []any{a.seq + int64(len(a.lines)), now.UnixNano(), now.UnixNano(),
+			owner.Host, owner.PID, owner.Started, now.Add(session.LeaseTTL).UnixNano(), row, a.seq, key.App, key.User, key.ID}, &n)
+		switch {
+		case err != nil:
+			return err
+		case !taken:
+			return session.Unexpected(key)
+		}
+		lease.Token = token(row, n)
+		return s.insert(row, a)
+	})
+	if err != nil {
+		return session.Lease{}, s.explain("acquire a lease in", err)
+	}
+	return lease, nil
 }
 
 // Renew implements [session.Store].
