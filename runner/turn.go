@@ -80,13 +80,13 @@ func (r *Runner) turn(ctx context.Context, key session.Key, fresh bool, yield fu
 	if t.newID == nil {
 		t.newID = t.ids.next
 	}
-	begun := fresh && t.foresee(begin)
-	if !begun {
-		var err error
-		if t.lease, err = r.acquire(ctx, key); err != nil {
-			yield(nil, err)
-			return
-		}
+	begun, err := t.foresee(fresh, begin)
+	if !begun && err == nil {
+		t.lease, err = r.acquire(ctx, key)
+	}
+	if err != nil {
+		yield(nil, err)
+		return
 	}
 	renewal := t.keepLease(key)
 	defer func() {
@@ -155,16 +155,16 @@ func (t *turn) abandons(cause error) bool {
 	return t.failed != nil && t.cut && t.tells == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft)
 }
 
-// foresee begins a turn of a warm session in which nothing is open without asking the store first how long its log is:
+// foresee begins a fresh turn of a warm session in which nothing is open without asking the store first how long its log is:
 // the lease is taken in the write that stores the first events, if the log is as long as was thought. It reports
-// false if the turn has not begun so; nothing has happened then.
-func (t *turn) foresee(begin func(*turn) error) (begun bool) {
+// false if the turn has not begun so; nothing has happened then, if there is no error.
+func (t *turn) foresee(fresh bool, begin func(*turn) error) (begun bool, err error) {
 	c := t.r.cache
-	if t.r.acquirer == nil {
-		return false
+	if t.r.acquirer == nil || !fresh {
+		return false, nil
 	}
 	if t.w = c.takeIf(t.key, (*warm).rests); t.w == nil {
-		return false
+		return false, nil
 	}
 	t.lease, t.foreseen = session.Lease{Seq: t.w.fold.Seq, Incarnation: t.w.born}, true
 	defer func() {
@@ -173,18 +173,24 @@ func (t *turn) foresee(begin func(*turn) error) (begun bool) {
 			t.w, t.lease, t.foreseen = nil, session.Lease{}, false
 		}
 	}()
-	if begin(t) != nil || t.foreseen {
-		return false
+	if err = begin(t); err == nil && !t.foreseen {
+		c.has(t.key, t)
+		return true, nil
 	}
-	c.has(t.key, t)
-	return true
+	if t.failed != nil {
+		return false, err
+	}
+	return false, nil // with the lease it may be otherwise
 }
 
 // takeLease is Append for a turn that has no lease yet.
 func (t *turn) takeLease(ctx context.Context, key session.Key, _ int64, expected session.Lease, events ...*event.Event) error {
 	lease, err := t.r.acquirer.AcquireAppend(ctx, key, t.r.owner, expected, events...)
-	if err == nil {
+	switch {
+	case err == nil:
 		t.lease, t.foreseen = lease, false
+	case !errors.Is(err, agent.ErrConflict):
+		t.failed = err
 	}
 	return err
 }

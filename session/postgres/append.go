@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -23,7 +25,7 @@ const (
 		UPDATE arbor.session SET seq = seq + cardinality($7::text[]),
 			updated = coalesce($8, statement_timestamp()), created = coalesce(created, $8, statement_timestamp())
 		WHERE key = $1 AND lease_token = $2 AND lease_until IS NOT NULL AND seq = $3 AND app = $4 AND user_id = $5 AND id = $6
-		RETURNING key
+		RETURNING key, lease_token
 	), new_event AS (
 		INSERT INTO arbor.log (session, seq, line)
 		SELECT head.key, $3 + e.n, e.line FROM head, unnest($7::text[]) WITH ORDINALITY AS e (line, n)
@@ -55,7 +57,11 @@ const (
 		ORDER BY c.scope, c.user_id, c.name
 		ON CONFLICT (app, scope, user_id, name) DO UPDATE SET value = excluded.value
 	)`
-	tailSQL   = ` SELECT count(*) FROM head`
+	tailSQL = ` SELECT count(*) FROM head`
+	// What an append does that takes the lease, too.
+	lendSQL = `UPDATE arbor.session SET lease_token = lease_token + 1, lease_nonce = $%d, lease_host = $%d, lease_pid = $%d, lease_started = $%d,
+			lease_until = coalesce($8, clock_timestamp()) + $%d::interval, `
+	lentSQL   = `SELECT lease_token FROM arbor.session WHERE key = $1 AND lease_nonce = $2 AND lease_until IS NOT NULL`
 	holderSQL = `SELECT seq FROM arbor.session
 		WHERE key = $1 AND lease_token = $2 AND lease_until IS NOT NULL AND app = $3 AND user_id = $4 AND id = $5`
 	storedSQL = `SELECT line FROM arbor.log WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`
@@ -92,27 +98,12 @@ func (s *Store) AppendRelease(ctx context.Context, key session.Key, expectedSeq 
 }
 
 func (s *Store) append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, release bool, events []*event.Event) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := session.CheckEvents(key, expectedSeq, events); err != nil {
-		return err
-	}
-	if err := checkKey(key); err != nil {
-		return err
-	}
 	a := &appending{key: key, seq: expectedSeq}
 	a.row, a.n = splitToken(lease.Token)
-	if len(events) == 0 {
+	err := s.compose(ctx, a, events)
+	if err == nil && len(events) == 0 {
 		return s.explain("append to", s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error { return a.refused(ctx, conn) }))
 	}
-	err := s.encode(a, events, func(id, run string) (found string, err error) {
-		err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
-			found, err = runOf(ctx, conn, a.row, a.seq, id, run)
-			return err
-		})
-		return found, err
-	})
 	if err == nil {
 		if release {
 			a.sql = strings.Replace(a.sql, "UPDATE arbor.session SET ", "UPDATE arbor.session SET lease_until = NULL, ", 1)
@@ -120,6 +111,53 @@ func (s *Store) append(ctx context.Context, key session.Key, expectedSeq int64, 
 		err = s.store(ctx, a)
 	}
 	return s.explain("append to", err)
+}
+
+// AcquireAppend implements [session.Acquirer], in the statement that appends. If its answer is lost,
+// the lease's nonce tells whether it was done.
+func (s *Store) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
+	a := &appending{key: key, seq: expected.Seq, row: expected.Incarnation}
+	if err := s.compose(ctx, a, events); err != nil {
+		return session.Lease{}, s.explain("acquire a lease in", err)
+	}
+	if len(events) == 0 {
+		return session.Lease{}, session.Unexpected(key)
+	}
+	nonce, n := rand.Int64(), len(a.args)
+	a.sql = strings.NewReplacer("UPDATE arbor.session SET ", fmt.Sprintf(lendSQL, n+1, n+2, n+3, n+4, n+5),
+		"lease_token = $2 AND lease_until IS NOT NULL", "$2::bigint = 0 AND lease_until IS NULL AND parent_seq IS NULL",
+		tailSQL, " SELECT lease_token FROM head").Replace(a.sql)
+	a.args = append(a.args, nonce, text(owner.Host), owner.PID, owner.Started, session.LeaseTTL)
+	unknown := false
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		err := conn.QueryRow(ctx, a.sql, a.args...).Scan(&a.n)
+		if errors.Is(err, pgx.ErrNoRows) && unknown {
+			err = conn.QueryRow(ctx, lentSQL, a.row, nonce).Scan(&a.n)
+		}
+		if errors.Is(err, pgx.ErrNoRows) {
+			return session.Unexpected(key)
+		}
+		unknown = unknown || err != nil
+		return err
+	})
+	if err != nil {
+		return session.Lease{}, s.explain("acquire a lease in", err)
+	}
+	return session.Lease{Token: token(a.row, a.n), Seq: a.seq, Incarnation: a.row}, nil
+}
+
+// compose makes an append ready to be sent, unless there is nothing to store.
+func (s *Store) compose(ctx context.Context, a *appending, events []*event.Event) error {
+	if err := cmp.Or(ctx.Err(), session.CheckEvents(a.key, a.seq, events), checkKey(a.key)); err != nil || len(events) == 0 {
+		return err
+	}
+	return s.encode(a, events, func(id, run string) (found string, err error) {
+		err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+			found, err = runOf(ctx, conn, a.row, a.seq, id, run)
+			return err
+		})
+		return found, err
+	})
 }
 
 // lineOf returns an event's line as it is stored.

@@ -66,7 +66,31 @@ func TestBrokenAppend(t *testing.T) {
 				w.release()
 			}
 			require.NoError(t, s.Append(t.Context(), key, 6, lease, saying(7, "another's")))
-			require.Equal(t, append(want, "break me", "the last", "another's"), contents(t, s, key))
+			want = append(want, "break me", "the last", "another's")
+			require.Equal(t, want, contents(t, s, key))
+
+			// A lease that is taken with them is the caller's, and nobody's if it cannot be.
+			require.NoError(t, s.Release(t.Context(), key, lease))
+			expected := session.Lease{Seq: 7, Incarnation: lease.Incarnation}
+			for _, expected.Seq = range []int64{7, 6} {
+				struck = w.strike(t, fate(f), "break me")
+				taken, err := s.AcquireAppend(t.Context(), key, session.Self(), expected, saying(expected.Seq+1, "break me"))
+				struck()
+				if fate(f) == delayRequest {
+					w.release()
+				}
+				if expected.Seq == 6 {
+					require.ErrorIs(t, err, agent.ErrConflict)
+					break
+				}
+				require.NoError(t, err)
+				_, err = s.Acquire(t.Context(), key, session.Self())
+				require.ErrorIs(t, err, agent.ErrSessionBusy)
+				require.NoError(t, s.Append(t.Context(), key, 8, taken, saying(9, "goes on")))
+				require.NoError(t, s.Release(t.Context(), key, taken))
+			}
+			require.Equal(t, append(want, "break me", "goes on"), contents(t, s, key))
+			require.EqualValues(t, 9, acquire(t, s, key).Seq)
 		})
 	}
 }
