@@ -1,15 +1,13 @@
 package benchmarks
 
 import (
-	"cmp"
 	"context"
-	"fmt"
+	"iter"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -53,7 +51,7 @@ func arborRoot(s *Scenario) (agent.Agent, error) {
 			}
 			opts = append(opts, llmagent.WithTools(tool))
 		}
-		a, err := llmagent.New(s.Agents[i], instruction(s.Agents[i]), arborModel(s, s.Agents[i]), opts...)
+		a, err := llmagent.New(s.Agents[i], instruction(s.Agents[i]), arborModel{s, s.Agents[i]}, opts...)
 		if err != nil {
 			return nil, err
 		}
@@ -71,25 +69,33 @@ func arborRoot(s *Scenario) (agent.Agent, error) {
 	return below, nil
 }
 
-func arborModel(s *Scenario, name string) llm.Model {
-	answers := make(map[string]scripted.Answer) // by target, tool or text
-	return scripted.Func(name, func(req *llm.Request) scripted.Answer {
-		answer := s.Ask(name, len(req.Messages), func(i int) string { return arborText(req.Messages[i].Content) })
-		key := cmp.Or(answer.Transfer, answer.Tool, answer.Text)
-		made, ok := answers[key]
-		if !ok {
-			switch {
-			case answer.Transfer != "":
-				made = scripted.Reply(scripted.Call(TransferTool, fmt.Sprintf(`{"agent_name":%q}`, answer.Transfer)))
-			case answer.Tool != "":
-				made = scripted.Reply(scripted.Call(answer.Tool, fmt.Sprintf(`{"input":%q}`, Message)))
-			default:
-				made = scripted.Reply(scripted.Text(answer.Pieces...))
+type arborModel struct {
+	scenario *Scenario
+	agent    string
+}
+
+func (m arborModel) Name() string { return m.agent }
+
+func (m arborModel) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		answer := m.scenario.Ask(m.agent, len(req.Messages), func(i int) string { return arborText(req.Messages[i].Content) })
+		call := llm.ToolCall{ID: "call_" + m.agent}
+		switch {
+		case answer.Transfer != "":
+			call.Name, call.Arguments = TransferTool, `{"agent_name":"`+answer.Transfer+`"}`
+		case answer.Tool != "":
+			call.Name, call.Arguments = answer.Tool, `{"input":"`+Message+`"}`
+		default:
+			for _, piece := range answer.Pieces {
+				if !yield(llm.Chunk{Text: piece}, nil) {
+					return
+				}
 			}
-			answers[key] = made
+			yield(llm.Chunk{Finish: llm.FinishStop}, nil)
+			return
 		}
-		return made
-	})
+		yield(llm.Chunk{Call: &call, Finish: llm.FinishToolCalls}, nil)
+	}
 }
 
 func arborText(c llm.Content) string {
