@@ -19,12 +19,12 @@ func WithPostgres(open func(ctx context.Context, address string) (session.Store,
 }
 
 // openPostgres connects to the database of an address.
-func (p *program) openPostgres(ctx context.Context) (*database, error) {
-	shown := withoutPassword(p.place.db)
+func (p *program) openPostgres(ctx context.Context, address string) (*database, error) {
+	shown := withoutPassword(address)
 	if p.postgres == nil {
 		return nil, usagef("--db %s: this program has no PostgreSQL in it; the option cli.WithPostgres adds it", shown)
 	}
-	store, err := p.postgres(ctx, p.place.db)
+	store, err := p.postgres(ctx, address)
 	if err != nil {
 		return nil, usagef("the sessions' database %s cannot be used: %w", shown, err)
 	}

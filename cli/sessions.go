@@ -3,9 +3,9 @@ package cli
 import "github.com/spf13/cobra"
 
 func (p *program) sessionsCommand() *cobra.Command {
-	cmd := group("sessions", "List, show, fork, compare, export, import, check, debug, explain and remove sessions, and get their files",
+	cmd := group("sessions", "List, show, fork, compare, export, import, check, debug, explain, move and remove sessions, and get their files",
 		p.listCommand(), p.showCommand(), p.historyCommand(), p.forkCommand(), p.editCommand(), p.diffCommand(), p.replayCommand(),
-		p.exportCommand(), p.importCommand(), p.removeCommand(), p.followCommand(), p.fileCommand(), p.checkCommand(), p.debugCommand(), p.whyCommand())
+		p.exportCommand(), p.importCommand(), p.removeCommand(), p.rebalanceCommand(), p.followCommand(), p.fileCommand(), p.checkCommand(), p.debugCommand(), p.whyCommand())
 	p.dbFlag(cmd.PersistentFlags())
 	return cmd
 }

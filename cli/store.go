@@ -31,7 +31,7 @@ func (p *program) dbFlag(fs *pflag.FlagSet) {
 	if p.postgres != nil {
 		address = " the postgres:// address of a database,"
 	}
-	fs.StringVar(&p.place.db, "db", "", "SQLite `FILE` that holds the sessions,"+address+" or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
+	fs.StringVar(&p.place.db, "db", "", "SQLite `FILE` that holds the sessions,"+address+" a .yaml file that lists several, or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
 }
 
 // stateFile is the default database below the state directory.
@@ -57,7 +57,7 @@ func (p *program) defaultFile() (string, error) {
 type database struct {
 	session.Store
 	path   string // as messages show it; memoryDB if nothing is kept
-	remote bool   // it is no file
+	remote bool   // it is no file of sessions
 }
 
 var (
@@ -68,7 +68,7 @@ var (
 // openDB opens the database and closes it at the end of the command. With --redis
 // it can be followed live.
 func (p *program) openDB(ctx context.Context, create bool) (*database, error) {
-	db, err := p.openStore(ctx, create)
+	db, err := p.openStore(ctx, p.place.db, create)
 	if err != nil {
 		return nil, err
 	}
@@ -97,23 +97,27 @@ func checkDB(db string) error {
 	return nil
 }
 
-func (p *program) openStore(ctx context.Context, create bool) (*database, error) {
-	if p.place.db == memoryDB {
+// openStore opens what a value of --db says.
+func (p *program) openStore(ctx context.Context, db string, create bool) (*database, error) {
+	if db == memoryDB {
 		return &database{Store: session.NewMemory(), path: memoryDB}, nil
 	}
-	if scheme, _, ok := strings.Cut(p.place.db, "://"); ok {
+	if scheme, _, ok := strings.Cut(db, "://"); ok {
 		if scheme != "postgres" && scheme != "postgresql" {
 			return nil, usagef("--db %s://…: a SQLite file or a postgres:// address is possible", render.Cut(scheme, 20))
 		}
-		return p.openPostgres(ctx)
+		return p.openPostgres(ctx, db)
 	}
-	return p.openFile(create)
+	if isShards(db) {
+		return p.openShards(ctx, db, create)
+	}
+	return p.openFile(db, create)
 }
 
 // openFile opens a SQLite file. What it creates only its owner can read, because it
 // holds conversations. Without create a missing file is an error that is errNoFile.
-func (p *program) openFile(create bool) (*database, error) {
-	path := p.place.db
+func (p *program) openFile(db string, create bool) (*database, error) {
+	path := db
 	if path == "" {
 		var err error
 		if path, err = p.defaultFile(); err != nil {
@@ -121,7 +125,7 @@ func (p *program) openFile(create bool) (*database, error) {
 		}
 	}
 	if create {
-		if p.place.db == "" {
+		if db == "" {
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				return nil, usagef("the sessions' folder cannot be made: %w", err)
 			}

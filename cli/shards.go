@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/session/sharded"
+)
+
+// isShards reports whether the value of --db is a file that lists databases.
+func isShards(db string) bool {
+	ext := strings.ToLower(filepath.Ext(db))
+	return !strings.Contains(db, "://") && (ext == ".yaml" || ext == ".yml")
+}
+
+// shardList is what such a file says.
+type shardList struct {
+	shards []shardEntry
+	former []string
+}
+
+type shardEntry struct {
+	line     int
+	name, db string
+	leaving  bool
+}
+
+// maxShards bounds a file that lists databases, in bytes.
+const maxShards = 1 << 20
+
+// readShards reads a file that lists databases. The error has all mistakes, each with its line, and
+// no address, which may have a password in it.
+func readShards(path string) (*shardList, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usagef("the list of databases cannot be read: %w", err)
+	}
+	var mistakes []string
+	r := &yamldoc.Reader{Report: func(line int, message string) {
+		mistakes = append(mistakes, fmt.Sprintf("%s:%d: %s", path, line, message))
+	}}
+	l := &shardList{}
+	for i, doc := range r.Documents(data, maxShards) {
+		if i > 0 {
+			r.Add(doc.Before+1, "a list of databases is one document")
+			break
+		}
+		l.read(r, r.Parse(doc), filepath.Dir(path))
+	}
+	if len(l.shards) == 0 && len(mistakes) == 0 {
+		r.Add(1, "the file names no database: give a list of shards, each with a name and a db")
+	}
+	if len(mistakes) > 0 {
+		return nil, usageError{errors.New(strings.Join(mistakes, "\n"))}
+	}
+	return l, nil
+}
+
+func (l *shardList) read(r *yamldoc.Reader, body yamldoc.Node, dir string) {
+	f := r.Fields(body, "a list of databases", nil, "shards", "former")
+	if p := f["former"]; p != nil {
+		l.former = r.Words(p)
+	}
+	p := f["shards"]
+	if p == nil {
+		return
+	}
+	list := r.List(p)
+	for i := range list.Len() {
+		n := list.Item(i)
+		f := r.Fields(n, "a shard", nil, "name", "db", "leaving")
+		if n.Kind() != yamldoc.Mapping {
+			continue
+		}
+		x := shardEntry{line: n.Line()}
+		if f["name"] == nil || f["db"] == nil {
+			r.Add(x.line, "a shard has a name and a db")
+			continue
+		}
+		x.name, x.db = r.Text(f["name"]), r.Text(f["db"])
+		if f["leaving"] != nil {
+			x.leaving = r.Flag(f["leaving"])
+		}
+		switch {
+		case x.db == "":
+			continue // reported
+		case x.db == memoryDB:
+			r.Add(f["db"].Line, "db: a shard is a SQLite file or a postgres:// address: what is kept in memory would be gone at the end of the command")
+		case isShards(x.db):
+			r.Add(f["db"].Line, "db: a shard is a SQLite file or a postgres:// address, and no list of databases")
+		case checkDB(x.db) != nil:
+			r.Add(f["db"].Line, "%s", strings.TrimPrefix(checkDB(x.db).Error(), "--"))
+		case !strings.Contains(x.db, "://") && !filepath.IsAbs(x.db):
+			x.db = filepath.Join(dir, x.db)
+		}
+		if i := slices.IndexFunc(l.shards, func(y shardEntry) bool { return y.db == x.db }); i >= 0 {
+			r.Add(f["db"].Line, "db: this is the database of %s as well", l.shards[i].name)
+		}
+		l.shards = append(l.shards, x)
+	}
+}
+
+// openShards opens all databases that a file lists.
+func (p *program) openShards(ctx context.Context, path string, create bool) (_ *database, err error) {
+	l, err := readShards(path)
+	if err != nil {
+		return nil, err
+	}
+	var shards []sharded.Shard
+	defer func() {
+		if err != nil {
+			for _, s := range shards {
+				_ = s.Store.Close()
+			}
+		}
+	}()
+	for _, x := range l.shards {
+		db, err := p.openStore(ctx, x.db, create)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: shard %s: %w", path, x.line, x.name, err)
+		}
+		shards = append(shards, sharded.Shard{Name: x.name, Store: db.Store, Leaving: x.leaving})
+	}
+	var opts []sharded.Option
+	if len(l.former) > 0 {
+		opts = append(opts, sharded.Former(l.former...))
+	}
+	store, err := sharded.New(shards, opts...)
+	if err != nil {
+		return nil, usagef("%s: %w", path, err)
+	}
+	return &database{Store: store, path: path, remote: true}, nil
+}
+
+func (p *program) rebalanceCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rebalance",
+		Short: "Move sessions to the database where they belong",
+		Long: `Moves sessions among the databases that the file of --db lists, after one was added
+or is to be taken away. Those of users who have a session under way stay where they
+are: the status is then 6, and the command can be called again. Sessions can be used
+all the while.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !isShards(p.place.db) {
+				return usagef("sessions rebalance moves sessions among several databases: give --db FILE.yaml, which lists them")
+			}
+			db, err := p.openDB(cmd.Context(), true)
+			if err != nil {
+				return err
+			}
+			report, err := db.Store.(*sharded.Store).Rebalance(cmd.Context())
+			if err != nil {
+				return fmt.Errorf("%s moved before this: %w", render.Count(report.Moved, "session"), err)
+			}
+			if report.Left > 0 {
+				p.say("%s moved; %d of users who have one under way were left: call this again", render.Count(report.Moved, "session"), report.Left)
+				return statusError(StatusBusy)
+			}
+			p.say("%s moved; all are where they belong", render.Count(report.Moved, "session"))
+			return nil
+		},
+	}
+}
