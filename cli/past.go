@@ -27,9 +27,13 @@ type past struct {
 	db *database
 }
 
-// past opens the database and finds a session.
+// past finds a session, in the database or at the server of --server.
 func (p *program) past(ctx context.Context, id string) (*past, error) {
-	db, info, err := p.stored(ctx, id)
+	find := p.stored
+	if p.server.url != "" {
+		find = p.fetch
+	}
+	db, info, err := find(ctx, id)
 	if err != nil {
 		return nil, err
 	}

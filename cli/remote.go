@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/client"
@@ -44,13 +45,18 @@ func (f serverFlags) words() []string {
 
 // remote reports whether --server is given, and refuses flags that say what the server decides.
 func (p *program) remote(cmd *cobra.Command) (bool, error) {
+	return p.remoteWithout(cmd, "db", "redis", "model", "record", "replay", "prices", "desk", "no-reload")
+}
+
+// remoteWithout reports whether --server is given, and refuses flags that do not go with it.
+func (p *program) remoteWithout(cmd *cobra.Command, flags ...string) (bool, error) {
 	if p.server.url == "" {
 		if p.server.tokenFile != "" {
 			return false, usagef("--token-file goes with --server")
 		}
 		return false, nil
 	}
-	for _, name := range []string{"db", "redis", "model", "record", "replay", "prices", "desk", "no-reload"} {
+	for _, name := range flags {
 		if f := cmd.Flag(name); f != nil && f.Changed {
 			return true, usagef("--%s does not go with --server: the server runs the turns and keeps the sessions", name)
 		}
@@ -106,6 +112,79 @@ func (p *program) connect(ctx context.Context, told func(error)) (*client.Client
 
 // away says that a server is waited for.
 func (p *program) away(err error) { p.say("%s; trying again", err) }
+
+// ofServer gives a command that only looks at a session the flags of a server, which has the
+// session then. All else that the command asks for is done here.
+func (p *program) ofServer(cmd *cobra.Command) *cobra.Command {
+	p.serverFlags(cmd.Flags())
+	here := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, err := p.remoteWithout(cmd, "db"); err != nil {
+			return err
+		}
+		return here(cmd, args)
+	}
+	return cmd
+}
+
+// fetched is a store with a session that was fetched from a server. Its files are fetched when
+// they are asked for.
+type fetched struct {
+	*session.Memory
+	from served
+}
+
+func (f fetched) Blob(ctx context.Context, _ session.Key, digest string) ([]byte, error) {
+	return f.from.File(ctx, f.from.id, digest)
+}
+
+// fetch fetches a session from the server, as far as it has got.
+func (p *program) fetch(ctx context.Context, id string) (*database, session.Info, error) {
+	var none session.Info
+	if err := checkName(id); err != nil {
+		return nil, none, err
+	}
+	api, err := p.connect(ctx, p.away)
+	if err != nil {
+		return nil, none, err
+	}
+	me, err := api.Me(ctx)
+	if err != nil {
+		return nil, none, err
+	}
+	s, err := api.Session(ctx, id)
+	if missing(err) {
+		err = usageError{noSession{id, "the server at " + p.server.url}}
+	}
+	if err != nil {
+		return nil, none, err
+	}
+	var events []*event.Event
+	for e, err := range api.Events(ctx, id, 0) {
+		if err != nil {
+			return nil, none, err
+		}
+		events = append(events, e)
+	}
+	db := &database{Store: fetched{session.NewMemory(), served{api, id}}, path: p.server.url, remote: true}
+	key := session.Key{App: me.App, User: s.User, ID: s.ID}
+	lease, err := db.Acquire(ctx, key, session.Self())
+	if err == nil && len(events) > 0 {
+		err = db.Append(ctx, key, 0, lease, events...)
+	}
+	if err == nil {
+		err = db.Release(ctx, key, lease)
+	}
+	if err != nil {
+		return nil, none, fmt.Errorf("session %s of the server at %s: %w", visible.Line(id), p.server.url, err)
+	}
+	info := session.Info{Key: key, Seq: int64(len(events)), Created: s.Created, Updated: s.Updated}
+	if s.Parent != nil {
+		info.Parent, info.ParentSeq = key, s.Parent.Seq
+		info.Parent.ID = s.Parent.ID
+	}
+	return db, info, nil
+}
 
 // served is a session at a server.
 type served struct {

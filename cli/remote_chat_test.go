@@ -184,7 +184,7 @@ func TestWrongServer(t *testing.T) {
 		{"--server http://ann:" + token + "@127.0.0.1", token, cli.StatusUsage, "--server: the address of a server is such as"},
 		{"--token-file " + wrong, token, cli.StatusUsage, "--token-file goes with --server"},
 	} {
-		for _, command := range []string{"chat", "sessions follow s1"} {
+		for _, command := range []string{"chat", "sessions follow s1", "sessions why s1"} {
 			got := invocation{env: []string{"ARBOR_TOKEN=" + c.env}}.run(t, strings.Fields(command+" "+c.args)...)
 			require.Equal(t, c.status, got.status, got.err)
 			require.True(t, strings.HasPrefix(got.err, "arbor: "+c.says), got.err)

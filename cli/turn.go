@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -246,7 +247,10 @@ func (p *program) commandLine(command, path string, rest ...string) string {
 		words = append(words, path)
 	}
 	words = append(words, rest...)
-	if p.place.db != "" {
+	switch {
+	case p.server.url != "" && !slices.Contains(rest, "--server"):
+		words = append(words, p.server.words()...)
+	case p.place.db != "":
 		words = append(words, "--db", quoteArg(withoutPassword(p.place.db)))
 	}
 	return strings.Join(words, " ")

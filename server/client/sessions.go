@@ -30,6 +30,11 @@ type Session struct {
 	Created, Updated    time.Time
 	Active, State, Turn string
 	Pending             []Call
+	// Parent is the session that a fork comes from, with which it shares all until Seq; nil of others.
+	Parent *struct {
+		ID  string
+		Seq int64
+	}
 }
 
 // Call waits for a permission, or for an answer: its Kind is permission or input. What one of
