@@ -141,8 +141,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	r := &Runner{cache: newCache(1024), config: config{store: store, limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
 		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens, fileLimit: 32 << 20, every: snapshotEvery}}
 	r.tail, _ = store.(session.Tail)
-	r.acquirer, _ = store.(session.Acquirer)
-	r.releaser, _ = store.(session.Releaser)
+	r.acquirer, r.releaser = session.AcquirerOf(store), session.ReleaserOf(store)
 	for i, o := range opts {
 		if o == nil {
 			return nil, fmt.Errorf("runner: option %d is nil", i)

@@ -36,23 +36,25 @@ type Snapshots interface {
 }
 
 // SnapshotsOf returns the snapshots of a store, or those of the nearest store that it wraps, nil if it keeps
-// none. A store that wraps another one and leaves its sessions as they are implements Unwrap() Store; one that is a
-// [Snapshots] and may keep none all the same implements KeepsSnapshots() bool.
+// none. A store that wraps another one and leaves its sessions as they are implements Unwrap() Store; one that is a [Snapshots]
+// of several implements Unwrap() []Store, all of which must keep them; and one that may keep none all the same
+// implements KeepsSnapshots() bool.
 func SnapshotsOf(store Store) Snapshots {
-	for store != nil {
-		if k, ok := store.(interface{ KeepsSnapshots() bool }); ok && !k.KeepsSnapshots() {
+	if k, ok := store.(interface{ KeepsSnapshots() bool }); ok && !k.KeepsSnapshots() {
+		return nil
+	}
+	found, ok := store.(Snapshots)
+	switch w := store.(type) {
+	case interface{ Unwrap() Store }:
+		if !ok {
+			return SnapshotsOf(w.Unwrap())
+		}
+	case interface{ Unwrap() []Store }:
+		if slices.ContainsFunc(w.Unwrap(), func(s Store) bool { return SnapshotsOf(s) == nil }) {
 			return nil
 		}
-		if s, ok := store.(Snapshots); ok {
-			return s
-		}
-		w, ok := store.(interface{ Unwrap() Store })
-		if !ok {
-			break
-		}
-		store = w.Unwrap()
 	}
-	return nil
+	return found
 }
 
 // CheckSnapshots reports why parts cannot be stored: two of one name, a name that is none, or a number that is

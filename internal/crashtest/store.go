@@ -9,13 +9,20 @@ import (
 
 // watchedStore tells the odometer of every write.
 type watchedStore struct {
-	session.Store
+	session.Wrapped
 	odometer *Odometer
 }
 
 func (s watchedStore) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
 	s.odometer.Pass(OnWrite)
 	lease, err := s.Store.Acquire(ctx, key, owner)
+	s.odometer.Pass(OnWritten)
+	return lease, err
+}
+
+func (s watchedStore) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
+	s.odometer.Pass(OnWrite)
+	lease, err := s.Wrapped.AcquireAppend(ctx, key, owner, expected, events...)
 	s.odometer.Pass(OnWritten)
 	return lease, err
 }
@@ -29,7 +36,7 @@ func (s watchedStore) Append(ctx context.Context, key session.Key, seq int64, le
 
 func (s watchedStore) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	s.odometer.Pass(OnWrite)
-	err := s.Store.(session.Releaser).AppendRelease(ctx, key, seq, lease, events...)
+	err := s.Wrapped.AppendRelease(ctx, key, seq, lease, events...)
 	s.odometer.Pass(OnWritten)
 	return err
 }

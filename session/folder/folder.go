@@ -33,7 +33,7 @@ type Store struct {
 }
 
 // underlying is how a store is embedded without showing in the documentation.
-type underlying = session.Store
+type underlying = session.Wrapped
 
 var _ session.Store = (*Store)(nil)
 
@@ -54,11 +54,8 @@ func New(dir string, store session.Store) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folder: %w", err)
 	}
-	return &Store{store, abs}, nil
+	return &Store{underlying{Store: store}, abs}, nil
 }
-
-// Unwrap returns the store that keeps the logs.
-func (s *Store) Unwrap() session.Store { return s.underlying }
 
 // of returns the folder of a session. A key may have any bytes, and be longer than a name.
 func (s *Store) of(key session.Key) string {

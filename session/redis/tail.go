@@ -45,7 +45,7 @@ type Tail struct {
 }
 
 // underlying is how a store is embedded without showing in the documentation.
-type underlying = session.Store
+type underlying = session.Wrapped
 
 var _ interface {
 	session.Store
@@ -110,7 +110,7 @@ func open(ctx context.Context, d *dialer, store session.Store, opts []Option) (*
 	if store == nil {
 		return nil, errors.New("redis: the store is nil")
 	}
-	t := &Tail{underlying: store, dialer: d, prefix: "arbor", logger: slog.New(slog.DiscardHandler),
+	t := &Tail{underlying: underlying{Store: store}, dialer: d, prefix: "arbor", logger: slog.New(slog.DiscardHandler),
 		poll: time.Second, ttl: time.Hour, linger: time.Minute, limit: 16384, bytes: 16 << 20, maxLen: 20_000,
 		sessions: make(map[session.Key]*stream), signal: make(chan struct{}, 1), done: make(chan struct{})}
 	if err := option.Apply(t, opts); err != nil {
@@ -139,9 +139,6 @@ func open(ctx context.Context, d *dialer, store session.Store, opts []Option) (*
 }
 
 var errClosed = errors.New("redis: the tail is closed")
-
-// Unwrap returns the store that keeps the logs.
-func (t *Tail) Unwrap() session.Store { return t.underlying }
 
 // Close publishes what is waiting, if Redis takes it within a second, ends all
 // followers with an error and closes the store. Closing twice does nothing.
@@ -232,33 +229,75 @@ func (t *Tail) wake() {
 // Acquire implements [session.Store].
 func (t *Tail) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
 	lease, err := t.underlying.Acquire(ctx, key, owner)
-	if err != nil {
-		return lease, err
+	if err == nil {
+		t.acquired(key, lease, nil)
 	}
+	return lease, err
+}
+
+// AcquireAppend implements [session.Acquirer].
+func (t *Tail) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
+	lease, err := t.underlying.AcquireAppend(ctx, key, owner, expected, events...)
+	if err == nil {
+		t.acquired(key, lease, events)
+	}
+	return lease, err
+}
+
+// acquired publishes the beginning of a turn and the events that were stored with it.
+func (t *Tail) acquired(key session.Key, lease session.Lease, events []*event.Event) {
 	defer t.wake()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.stream(key)
 	s.lease, s.start, s.seq, s.mark, s.blocks = lease.Token, lease.Seq, lease.Seq, "", tail.OpenBlocks{}
 	t.put(op{kind: opLease, s: s, token: lease.Token, seq: lease.Seq})
-	return lease, nil
+	t.stored(s, lease, events)
 }
 
 // Append implements [session.Store].
 func (t *Tail) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
-	if err := t.underlying.Append(ctx, key, expectedSeq, lease, events...); err != nil || len(events) == 0 {
+	err := t.underlying.Append(ctx, key, expectedSeq, lease, events...)
+	if err != nil || len(events) == 0 {
 		return err
 	}
 	defer t.wake()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s, last := t.stream(key), events[len(events)-1]
+	t.stored(t.stream(key), lease, events)
+	return nil
+}
+
+// AppendRelease implements [session.Releaser].
+func (t *Tail) AppendRelease(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
+	if len(events) == 0 {
+		return t.Release(ctx, key, lease)
+	}
+	err := t.underlying.AppendRelease(ctx, key, expectedSeq, lease, events...)
+	if err != nil {
+		return err
+	}
+	defer t.wake()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.stream(key); s.seq < events[len(events)-1].Seq { // else whoever has taken the next lease has published as much
+		t.stored(s, lease, events)
+		t.over(s, lease)
+	}
+	return nil
+}
+
+// stored publishes events that are stored. The caller holds the mutex.
+func (t *Tail) stored(s *stream, lease session.Lease, events []*event.Event) {
+	if len(events) == 0 {
+		return
+	}
 	for _, e := range events {
 		s.blocks.Settle(e)
 	}
+	last := events[len(events)-1]
 	s.seq, s.mark = max(s.seq, last.Seq), last.ID
 	t.put(op{kind: opStored, s: s, token: lease.Token, seq: s.seq, mark: s.mark})
-	return nil
 }
 
 // Renew implements [session.Store].
@@ -292,8 +331,14 @@ func (t *Tail) released(key session.Key, lease session.Lease) {
 	defer t.wake()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.sessions[key]
-	if s == nil || s.lease != lease.Token || s.lease == 0 {
+	if s := t.sessions[key]; s != nil {
+		t.over(s, lease)
+	}
+}
+
+// over publishes the end of a lease, unless it is not the session's. The caller holds the mutex.
+func (t *Tail) over(s *stream, lease session.Lease) {
+	if s.lease != lease.Token || s.lease == 0 {
 		return
 	}
 	s.lease = 0

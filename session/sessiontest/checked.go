@@ -28,11 +28,11 @@ func Memory(t TB, opts ...session.MemoryOption) session.Store {
 // fails the test, which goes on. A test that stores damaged logs on purpose does so in a
 // store that is not checked.
 func Checked(t TB, store session.Store) session.Store {
-	return &checked{Store: store, t: t, logs: make(map[session.Key]*checkedLog)}
+	return &checked{Wrapped: session.Wrapped{Store: store}, t: t, logs: make(map[session.Key]*checkedLog)}
 }
 
 type checked struct {
-	session.Store
+	session.Wrapped
 	t TB
 
 	mu   sync.Mutex
@@ -58,38 +58,20 @@ func (s *checked) of(key session.Key, lease session.Lease) *checkedLog {
 	return l
 }
 
-// Unwrap implements what [session.SnapshotsOf] looks for.
-func (s *checked) Unwrap() session.Store { return s.Store }
-
 func (s *checked) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
 	return s.append(ctx, s.Store.Append, key, expectedSeq, lease, events)
 }
 
-// AcquireAppend makes the store one that takes leases while it stores; for one that does not
-// nothing is as expected.
 func (s *checked) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (lease session.Lease, err error) {
-	a, ok := s.Store.(session.Acquirer)
-	if !ok {
-		return lease, session.Unexpected(key)
-	}
 	store := func(ctx context.Context, key session.Key, _ int64, _ session.Lease, events ...*event.Event) (err error) {
-		lease, err = a.AcquireAppend(ctx, key, owner, expected, events...)
+		lease, err = s.Wrapped.AcquireAppend(ctx, key, owner, expected, events...)
 		return err
 	}
 	return lease, s.append(ctx, store, key, expected.Seq, expected, events)
 }
 
-// AppendRelease makes the store one that gives leases back while it stores; one that does not
-// gives them back then.
 func (s *checked) AppendRelease(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
-	r, ok := s.Store.(session.Releaser)
-	if !ok {
-		if err := s.Append(ctx, key, expectedSeq, lease, events...); err != nil {
-			return err
-		}
-		return s.Release(context.WithoutCancel(ctx), key, lease)
-	}
-	err := s.append(ctx, r.AppendRelease, key, expectedSeq, lease, events)
+	err := s.append(ctx, s.Wrapped.AppendRelease, key, expectedSeq, lease, events)
 	if err == nil {
 		s.check(context.WithoutCancel(ctx), key, lease)
 	}

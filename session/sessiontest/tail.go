@@ -79,7 +79,7 @@ func RunTail(t *testing.T, open func(t *testing.T) Followed, opts ...TailOption)
 		name  string
 		tests []tailTest
 	}{
-		{"follow", followTests}, {"interrupted", interruptedTests}, {"end", endTests}, {"reconnect", reconnectTests}, {"others", otherTests},
+		{"follow", followTests}, {"lease", tailLeaseTests}, {"interrupted", interruptedTests}, {"end", endTests}, {"reconnect", reconnectTests}, {"others", otherTests},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, test := range group.tests {

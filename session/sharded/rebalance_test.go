@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -376,12 +377,17 @@ func TestBusy(t *testing.T) {
 			}
 			s = layout{now: "abc", former: "ab"}.over(t, stores)
 			var writers, others sync.WaitGroup
+			var first atomic.Int64 // leases that were taken with events
 			done := make(chan struct{})
 			for i := range users {
 				key := user(i, "s1")
 				writers.Go(func() {
+					var known session.Lease
 					for n := 1; n <= turns; n++ {
-						err := write(t.Context(), s, key, say("%d", n), set("user:n", float64(n)))
+						foreseen, lease, err := again(t.Context(), s, key, known, say("%d", n), set("user:n", float64(n)))
+						if known = lease; foreseen {
+							first.Add(1)
+						}
 						if errors.Is(err, agent.ErrSessionBusy) {
 							n--
 						} else if err != nil {
@@ -433,6 +439,7 @@ func TestBusy(t *testing.T) {
 				}
 			})
 			writers.Wait()
+			t.Logf("%d of %d leases were taken with events", first.Load(), users*turns)
 			close(done)
 			others.Wait()
 			s = layout{now: "abc"}.over(t, stores)

@@ -105,6 +105,14 @@ func (r *restless) AppendRelease(ctx context.Context, key session.Key, seq int64
 	return r.do(func(s *sharded.Store) error { return s.AppendRelease(ctx, key, seq, lease, events...) })
 }
 
+func (r *restless) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (lease session.Lease, err error) {
+	err = r.do(func(s *sharded.Store) (err error) {
+		lease, err = s.AcquireAppend(ctx, key, owner, expected, events...)
+		return err
+	})
+	return lease, err
+}
+
 func (r *restless) Acquire(ctx context.Context, key session.Key, owner session.Owner) (lease session.Lease, err error) {
 	err = r.do(func(s *sharded.Store) (err error) { lease, err = s.Acquire(ctx, key, owner); return err })
 	if err == nil && lease.Seq == 0 {

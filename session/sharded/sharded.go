@@ -13,6 +13,7 @@
 package sharded
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -54,6 +55,7 @@ type Store struct {
 
 var (
 	_ session.Store     = (*Store)(nil)
+	_ session.Acquirer  = (*Store)(nil)
 	_ session.Releaser  = (*Store)(nil)
 	_ session.Snapshots = (*Store)(nil)
 )
@@ -82,7 +84,7 @@ func New(shards []Shard, opts ...Option) (*Store, error) {
 		case s.named(d.Name) != nil:
 			return nil, fmt.Errorf("sharded: two shards are called %s", d.Name)
 		}
-		x := &shard{Store: d.Store, name: d.Name, mark: int64(score(d.Name) >> 1)}
+		x := &shard{Wrapped: session.Wrapped{Store: d.Store}, name: d.Name, mark: int64(score(d.Name) >> 1)}
 		s.shards = append(s.shards, x)
 		if !d.Leaving {
 			s.ring = append(s.ring, x)
@@ -112,6 +114,15 @@ func New(shards []Shard, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
+// Unwrap returns the stores of the shards, for [session.SnapshotsOf], [session.AcquirerOf] and [session.ReleaserOf]: the
+// store can what all of them can.
+func (s *Store) Unwrap() (stores []session.Store) {
+	for _, x := range s.shards {
+		stores = append(stores, x.Store)
+	}
+	return stores
+}
+
 // score is how much a shard is the one for something.
 func score(name string, of ...string) uint64 {
 	text := strconv.AppendQuote(make([]byte, 0, 128), name)
@@ -124,7 +135,7 @@ func score(name string, of ...string) uint64 {
 
 // shard is a store and its place among the others.
 type shard struct {
-	session.Store
+	session.Wrapped
 	name string
 	mark int64        // distinguishes its incarnations from those of other shards
 	down atomic.Int64 // until when it is asked for nothing that can be done without it
@@ -177,6 +188,14 @@ func (x *shard) note(ctx context.Context, to string, key session.Key, events ...
 	}
 }
 
+// free returns an error for a session of the app that is the store's own.
+func free(key session.Key) error {
+	if key.App == App {
+		return fmt.Errorf("session %s: the app %s is the sharded store's own: %w", key, App, agent.ErrBadInput)
+	}
+	return nil
+}
+
 // isNote reports whether a session is not to be listed.
 func isNote(i session.Info) bool { return i.Key.App == App || i.Parent.App == App }
 
@@ -201,13 +220,7 @@ func (s *Store) Home(key session.Key) string {
 func (s *Store) homes(of ...string) (homes []*shard) {
 	for _, ring := range [][]*shard{s.former, s.ring} {
 		if len(ring) > 0 {
-			best := slices.MaxFunc(ring, func(a, b *shard) int {
-				if score(a.name, of...) < score(b.name, of...) {
-					return -1
-				}
-				return 1
-			})
-			homes = append(homes, best)
+			homes = append(homes, slices.MaxFunc(ring, func(a, b *shard) int { return cmp.Compare(score(a.name, of...), score(b.name, of...)) }))
 		}
 	}
 	return slices.Compact(homes)

@@ -15,8 +15,8 @@ import (
 
 // Acquire implements [session.Store].
 func (s *Store) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
-	if key.App == App {
-		return session.Lease{}, fmt.Errorf("session %s: the app %s is the sharded store's own: %w", key, App, agent.ErrBadInput)
+	if err := free(key); err != nil {
+		return session.Lease{}, err
 	}
 	homes := s.homes(key.App, key.User)
 	x, moving := homes[len(homes)-1], len(homes) > 1
@@ -48,74 +48,89 @@ func (s *Store) Acquire(ctx context.Context, key session.Key, owner session.Owne
 	if err != nil {
 		return session.Lease{}, x.explain(err)
 	}
-	lease.Shard, lease.Incarnation = x.name, lease.Incarnation^x.mark
-	return lease, nil
+	return x.lent(lease), nil
 }
 
-// of returns the shard that gave a lease, and the lease as it was there.
-func (s *Store) of(key session.Key, lease session.Lease) (*shard, session.Lease, error) {
+// AcquireAppend implements [session.Acquirer], on each shard that the session may be on: an incarnation is known on one of them
+// alone, and those of copies that are not the session yet to nobody. Without events it may be on neither.
+func (s *Store) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
+	homes, err := s.homes(key.App, key.User), free(key)
+	if err != nil || len(homes) > 1 && expected.Seq == 0 {
+		return session.Lease{}, cmp.Or(err, session.Unexpected(key))
+	}
+	for _, x := range homes {
+		there := session.Lease{Seq: expected.Seq, Incarnation: expected.Incarnation ^ x.mark}
+		var lease session.Lease
+		taken := false
+		err = s.sharing(ctx, x, key, events, func() (err error) {
+			lease, err = x.AcquireAppend(ctx, key, owner, there, events...)
+			taken = err == nil
+			return err
+		})
+		switch {
+		case taken && err != nil: // the events are stored, but not all of the state: whoever goes on with them takes a lease
+			return session.Lease{}, errors.Join(err, x.explain(x.Abandon(ctx, key, lease)))
+		case taken:
+			return x.lent(lease), nil
+		case !errors.Is(err, agent.ErrConflict):
+			return session.Lease{}, err
+		}
+	}
+	return session.Lease{}, err
+}
+
+// lent returns a lease of a shard as it is given to others.
+func (x *shard) lent(lease session.Lease) session.Lease {
+	lease.Shard, lease.Incarnation = x.name, lease.Incarnation^x.mark
+	return lease
+}
+
+// held does something with a lease on the shard that gave it.
+func (s *Store) held(key session.Key, lease session.Lease, do func(*shard, session.Lease) error) error {
 	x := s.named(lease.Shard)
 	if x == nil {
-		return nil, lease, session.LeaseLost(key)
+		return session.LeaseLost(key)
 	}
 	lease.Shard, lease.Incarnation = "", lease.Incarnation^x.mark
-	return x, lease, nil
+	return do(x, lease)
 }
 
 // Append implements [session.Store].
 func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
-	return s.append(ctx, key, expectedSeq, lease, events, session.Store.Append)
+	return s.held(key, lease, func(x *shard, lease session.Lease) error {
+		return s.sharing(ctx, x, key, events, func() error { return x.Append(ctx, key, expectedSeq, lease, events...) })
+	})
 }
 
-// AppendRelease implements [session.Releaser]. A shard that is none gets an append and a release.
+// AppendRelease implements [session.Releaser].
 func (s *Store) AppendRelease(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
 	if len(events) == 0 {
 		return s.Release(ctx, key, lease)
 	}
-	return s.append(ctx, key, expectedSeq, lease, events, func(x session.Store, ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-		if r, ok := x.(session.Releaser); ok {
-			return r.AppendRelease(ctx, key, seq, lease, events...)
-		}
-		if err := x.Append(ctx, key, seq, lease, events...); err != nil {
-			return err
-		}
-		return x.Release(ctx, key, lease)
+	return s.held(key, lease, func(x *shard, lease session.Lease) error {
+		return s.sharing(ctx, x, key, events, func() error { return x.AppendRelease(ctx, key, expectedSeq, lease, events...) })
 	})
-}
-
-type appendFunc func(session.Store, context.Context, session.Key, int64, session.Lease, ...*event.Event) error
-
-func (s *Store) append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events []*event.Event, do appendFunc) error {
-	x, lease, err := s.of(key, lease)
-	if err != nil {
-		return err
-	}
-	return s.sharing(ctx, x, key, events, func() error { return do(x.Store, ctx, key, seq, lease, events...) })
 }
 
 // Renew implements [session.Store].
 func (s *Store) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
-	x, lease, err := s.of(key, lease)
-	if err == nil {
-		err = x.explain(x.Renew(ctx, key, lease))
-	}
-	return err
+	return s.held(key, lease, func(x *shard, lease session.Lease) error { return x.explain(x.Renew(ctx, key, lease)) })
 }
 
 // Release implements [session.Store].
 func (s *Store) Release(ctx context.Context, key session.Key, lease session.Lease) error {
-	if x, lease, err := s.of(key, lease); err == nil {
-		return x.explain(x.Release(ctx, key, lease))
+	if s.named(lease.Shard) == nil {
+		return nil
 	}
-	return nil
+	return s.held(key, lease, func(x *shard, lease session.Lease) error { return x.explain(x.Release(ctx, key, lease)) })
 }
 
 // Abandon implements [session.Store].
 func (s *Store) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
-	if x, lease, err := s.of(key, lease); err == nil {
-		return x.explain(x.Abandon(ctx, key, lease))
+	if s.named(lease.Shard) == nil {
+		return nil
 	}
-	return nil
+	return s.held(key, lease, func(x *shard, lease session.Lease) error { return x.explain(x.Abandon(ctx, key, lease)) })
 }
 
 // read tries where a session may be until something is found.
@@ -164,13 +179,12 @@ func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq
 }
 
 // PutBlob implements [session.Blobs].
-func (s *Store) PutBlob(ctx context.Context, key session.Key, lease session.Lease, data []byte) (string, error) {
-	x, lease, err := s.of(key, lease)
-	if err != nil {
-		return "", err
-	}
-	digest, err := x.PutBlob(ctx, key, lease, data)
-	return digest, x.explain(err)
+func (s *Store) PutBlob(ctx context.Context, key session.Key, lease session.Lease, data []byte) (digest string, err error) {
+	err = s.held(key, lease, func(x *shard, lease session.Lease) (err error) {
+		digest, err = x.PutBlob(ctx, key, lease, data)
+		return x.explain(err)
+	})
+	return digest, err
 }
 
 // Blob implements [session.Blobs].
@@ -187,18 +201,11 @@ func (s *Store) Blob(ctx context.Context, key session.Key, digest string) (data 
 	return data, cmp.Or(err, missing)
 }
 
-// KeepsSnapshots implements what [session.SnapshotsOf] looks for: all shards must keep them.
-func (s *Store) KeepsSnapshots() bool {
-	return !slices.ContainsFunc(s.shards, func(x *shard) bool { return session.SnapshotsOf(x.Store) == nil })
-}
-
 // PutSnapshots implements [session.Snapshots].
 func (s *Store) PutSnapshots(ctx context.Context, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
-	x, lease, err := s.of(key, lease)
-	if err == nil {
-		err = x.explain(session.SnapshotsOf(x.Store).PutSnapshots(ctx, key, lease, parts...))
-	}
-	return err
+	return s.held(key, lease, func(x *shard, lease session.Lease) error {
+		return x.explain(session.SnapshotsOf(x.Store).PutSnapshots(ctx, key, lease, parts...))
+	})
 }
 
 // Snapshots implements [session.Snapshots].
@@ -212,8 +219,8 @@ func (s *Store) Snapshots(ctx context.Context, key session.Key, name string) (pa
 
 // Fork implements [session.Store]. The fork is on the shard of the other session.
 func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
-	if to.App == App || of.App == App {
-		return fmt.Errorf("session %s: the app %s is the sharded store's own: %w", to, App, agent.ErrBadInput)
+	if err := cmp.Or(free(to), free(of)); err != nil {
+		return err
 	}
 	x, _, _, err := s.find(ctx, of)
 	if err != nil {

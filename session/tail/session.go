@@ -1,10 +1,12 @@
 package tail
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
@@ -25,6 +27,7 @@ type stream struct {
 	blocks    OpenBlocks
 
 	appending int           // appends under way
+	ending    *ending       // the one of them that ends the lease, nil if there is none
 	version   uint64        // changes when an append begins or ends
 	deletions int           // how often the session was deleted
 	changed   chan struct{} // closed at the next change; nil if nobody waits
@@ -37,6 +40,14 @@ type partial struct {
 	at    session.Position
 	event *event.Event
 	size  int
+}
+
+// ending is an append that gives the lease back if it is done. The next lease may be taken before
+// it is known here that it was done.
+type ending struct {
+	token int64
+	seq   int64       // the log's end then
+	open  *OpenBlocks // those of its lease, once the next one is taken
 }
 
 func (s *stream) idle() bool {
@@ -82,9 +93,9 @@ func (s *stream) dropFirst() {
 	}
 }
 
-// discard voids the blocks that nobody will complete.
-func (s *stream) discard(t *Tail) {
-	for _, e := range s.blocks.Discard(time.Now()) {
+// discard voids blocks that nobody will complete.
+func (s *stream) discard(t *Tail, blocks *OpenBlocks) {
+	for _, e := range blocks.Discard(time.Now()) {
 		s.add(t, e)
 	}
 }
@@ -108,7 +119,12 @@ func (s *stream) acquired(t *Tail, lease session.Lease) {
 	s.incarnation, s.lease = lease.Incarnation, lease.Token
 	s.version++
 	s.advance(lease.Seq)
-	s.discard(t) // of a turn whose lease was taken over
+	if e := s.ending; e != nil && e.seq <= lease.Seq { // it was done, and says so in a moment
+		open := s.blocks
+		e.open, s.blocks = &open, OpenBlocks{}
+	}
+	s.ending = nil
+	s.discard(t, &s.blocks) // of a turn whose lease was taken over
 	s.wake()
 }
 
@@ -121,27 +137,45 @@ func (s *stream) released(t *Tail, lease session.Lease) (until session.Position,
 		return session.Position{}, false
 	}
 	s.lease = 0
-	s.discard(t)
+	s.discard(t, &s.blocks)
 	s.wake()
 	return session.Position{Seq: s.seq, Part: s.part}, true
 }
 
-func (s *stream) appends() {
+// appends begins an append; last is nil unless it ends the lease.
+func (s *stream) appends(last *ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appending++
 	s.version++
+	if last != nil && last.token == s.lease {
+		s.ending = last
+	}
 }
 
-// appended ends what appends began; events is nil if nothing was stored.
-func (s *stream) appended(events []*event.Event) {
+// appended ends what appends began. With an error the events are not stored. It may be unknown whether they are;
+// but if the next lease was taken at their end and it is no conflict, they are.
+func (s *stream) appended(t *Tail, last *ending, events []*event.Event, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appending--
 	s.version++
-	for _, e := range events {
-		s.blocks.Settle(e)
-		s.advance(e.Seq)
+	blocks, over := &s.blocks, last != nil && last.open != nil
+	if over {
+		blocks = last.open
+	}
+	if err == nil || over && !errors.Is(err, agent.ErrConflict) {
+		for _, e := range events {
+			blocks.Settle(e)
+			s.advance(e.Seq)
+		}
+	}
+	if over {
+		s.discard(t, blocks)
+		s.wake()
+	}
+	if s.ending == last {
+		s.ending = nil
 	}
 }
 

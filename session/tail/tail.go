@@ -42,7 +42,7 @@ type Tail struct {
 }
 
 // underlying is how a store is embedded without showing in the documentation.
-type underlying = session.Store
+type underlying = session.Wrapped
 
 var _ session.Tail = (*Tail)(nil)
 
@@ -77,7 +77,7 @@ func New(store session.Store, opts ...Option) (*Tail, error) {
 	if store == nil {
 		return nil, errors.New("tail: the store is nil")
 	}
-	t := &Tail{underlying: store, poll: time.Second, linger: 30 * time.Second, maxParts: 8192, maxBytes: 4 << 20,
+	t := &Tail{underlying: underlying{Store: store}, poll: time.Second, linger: 30 * time.Second, maxParts: 8192, maxBytes: 4 << 20,
 		sessions: make(map[session.Key]*stream), closed: make(chan struct{})}
 	if err := option.Apply(t, opts); err != nil {
 		return nil, fmt.Errorf("tail: %w", err)
@@ -93,9 +93,6 @@ func New(store session.Store, opts ...Option) (*Tail, error) {
 }
 
 var errClosed = errors.New("tail: the tail is closed")
-
-// Unwrap returns the store that keeps the logs.
-func (t *Tail) Unwrap() session.Store { return t.underlying }
 
 // Close ends all followers with an error and closes the store. Closing twice does
 // nothing.
@@ -174,18 +171,45 @@ func (t *Tail) Acquire(ctx context.Context, key session.Key, owner session.Owner
 	return lease, err
 }
 
+// AcquireAppend implements [session.Acquirer].
+func (t *Tail) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
+	s := t.join(key)
+	defer t.leave(key, s)
+	s.appends(nil)
+	lease, err := t.underlying.AcquireAppend(ctx, key, owner, expected, events...)
+	if err == nil {
+		s.acquired(t, lease)
+	}
+	s.appended(t, nil, events, err)
+	return lease, err
+}
+
 // Append implements [session.Store].
 func (t *Tail) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
 	s := t.find(key)
 	if s == nil {
 		return t.underlying.Append(ctx, key, expectedSeq, lease, events...)
 	}
-	s.appends()
+	s.appends(nil)
 	err := t.underlying.Append(ctx, key, expectedSeq, lease, events...)
-	if err != nil {
-		events = nil
+	s.appended(t, nil, events, err)
+	return err
+}
+
+// AppendRelease implements [session.Releaser].
+func (t *Tail) AppendRelease(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
+	s := t.find(key)
+	if s == nil || len(events) == 0 {
+		t.end(key, lease)
+		return t.underlying.AppendRelease(ctx, key, expectedSeq, lease, events...)
 	}
-	s.appended(events)
+	last := &ending{token: lease.Token, seq: expectedSeq + int64(len(events))}
+	s.appends(last)
+	err := t.underlying.AppendRelease(ctx, key, expectedSeq, lease, events...)
+	s.appended(t, last, events, err)
+	if err == nil {
+		t.end(key, lease)
+	}
 	return err
 }
 
@@ -278,7 +302,7 @@ func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.S
 		}
 		s := t.join(key)
 		defer t.leave(key, s)
-		f := &follower{Tail: t, s: s, yield: yield, log: LogReader{Store: t.underlying, Key: key, Position: pos}}
+		f := &follower{Tail: t, s: s, yield: yield, log: LogReader{Store: t.Store, Key: key, Position: pos}}
 		if err := f.run(ctx); err != nil {
 			if t.isClosed() {
 				err = errClosed

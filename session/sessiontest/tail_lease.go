@@ -1,0 +1,146 @@
+package sessiontest
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
+)
+
+// beginWith takes the lease of the fixture's session, which had one before, with the first events of a turn.
+func (f *tailFixture) beginWith(data ...event.Data) {
+	f.Helper()
+	acquirer := session.AcquirerOf(f.store)
+	if acquirer == nil {
+		f.Skip("the store takes leases by themselves")
+	}
+	lease, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: f.seq, Incarnation: f.lease.Incarnation}, events(f.seq, data...)...)
+	require.NoError(f, err)
+	f.lease, f.seq = lease, f.seq+int64(len(data))
+}
+
+// endWith gives the lease back with the last events of a turn.
+func (f *tailFixture) endWith(list ...*event.Event) {
+	f.Helper()
+	releaser := session.ReleaserOf(f.store)
+	if releaser == nil {
+		f.Skip("the store gives leases back by themselves")
+	}
+	for i, e := range list {
+		e.Seq = f.seq + int64(i) + 1
+	}
+	require.NoError(f, releaser.AppendRelease(f.Context(), f.key, f.seq, f.lease, list...))
+	f.seq += int64(len(list))
+}
+
+var tailLeaseTests = []tailTest{
+	{"the first events take the lease and the last ones give it back", func(f *tailFixture) {
+		c := f.follow("")
+		f.begin()
+		f.add(text("a"))
+		f.end()
+		for _, id := range []string{"b1", "b2"} {
+			f.beginWith(&event.User{}, &event.HarnessStart{AgentID: "support"})
+			f.show(id, "One", " moment")
+			f.endWith(block(id, "One moment"), entry(0, &event.HarnessEnd{AgentID: "support", FinishReason: event.FinishReasonStop}))
+			require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta(id, "late")), agent.ErrConflict)
+		}
+		got := c.until(f.seq)
+		turn := []string{".", ".", "One", " moment", "One moment.", "."}
+		require.Equal(f, slices.Concat([]string{"a."}, turn, turn), words(got))
+		f.sound(got, session.Position{})
+		f.sameGraph(f.key, got)
+		f.sameEntries(f.stored(f.key), complete(got))
+		f.beginWith(text("of the next"))
+		require.Equal(f, []string{"of the next."}, words(c.take(1)))
+	}},
+	{"what the last events leave open is voided", func(f *tailFixture) {
+		c := f.follow("")
+		f.begin()
+		f.add(text("a"))
+		f.show("b1", "half")
+		f.endWith(block("b2", "whole"))
+		require.Equal(f, []string{"a.", "half", "whole.", "void b1"}, words(c.take(4)))
+		f.beginWith(text("b"))
+		f.show("b3", "half")
+		f.endWith()
+		require.Equal(f, []string{"b.", "half", "void b3"}, words(c.take(3)))
+	}},
+	{"who is refused a lease or its end changes nothing", func(f *tailFixture) {
+		c := f.follow("")
+		f.begin()
+		f.add(text("a"))
+		f.endWith(block("b0", "b"))
+		f.beginWith(text("c"))
+		f.show("b1", "half")
+		_, err := session.AcquirerOf(f.store).AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: f.seq, Incarnation: f.lease.Incarnation}, events(f.seq, text("x"))...)
+		require.ErrorIs(f, err, agent.ErrConflict)
+		err = session.ReleaserOf(f.store).AppendRelease(f.Context(), f.key, f.seq, session.Lease{Token: f.lease.Token + 1}, events(f.seq, text("x"))...)
+		require.ErrorIs(f, err, agent.ErrConflict)
+		f.show("b1", " more")
+		f.endWith(block("b1", "half more"))
+		require.Equal(f, []string{"a.", "b.", "c.", "half", " more", "half more."}, words(c.take(6)))
+	}},
+	{"turns of many, one at the heels of the other", func(f *tailFixture) {
+		const writers, turns = 4, 10
+		c := f.follow("")
+		f.begin()
+		f.add(text("a"))
+		f.endWith()
+		var wg sync.WaitGroup
+		var ends atomic.Int64 // where the last turn that is over has left the log
+		ends.Store(f.seq)
+		for range writers {
+			wg.Go(func() {
+				for range turns {
+					f.rush(&ends)
+				}
+			})
+		}
+		wg.Wait()
+		got := c.until(1 + writers*turns*2)
+		f.sound(got, session.Position{})
+		f.sameGraph(f.key, got)
+		f.sameEntries(f.stored(f.key), complete(got))
+		require.False(f, slices.ContainsFunc(words(got), func(w string) bool { return strings.HasPrefix(w, "void") }), "every block was completed")
+	}},
+}
+
+// rush plays a turn as soon as it can: the lease is taken with its first events if the log is as long as is thought, else by itself.
+func (f *tailFixture) rush(ends *atomic.Int64) {
+	acquirer, releaser := session.AcquirerOf(f.store), session.ReleaserOf(f.store)
+	for {
+		first := events(ends.Load(), text("begins"))
+		lease, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: first[0].Seq - 1, Incarnation: f.lease.Incarnation}, first...)
+		if errors.Is(err, agent.ErrConflict) {
+			if lease, err = f.store.Acquire(f.Context(), f.key, session.Self()); err == nil {
+				first = events(lease.Seq, text("begins"))
+				err = f.store.Append(f.Context(), f.key, lease.Seq, lease, first...)
+			}
+		}
+		if errors.Is(err, agent.ErrSessionBusy) {
+			runtime.Gosched()
+			continue
+		}
+		if err == nil {
+			last := block(first[0].ID+"-answer", "ends")
+			last.Seq = lease.Seq + 2
+			if err = f.store.Publish(f.Context(), f.key, delta(last.ID, "ends")); err == nil {
+				err = releaser.AppendRelease(f.Context(), f.key, lease.Seq+1, lease, last)
+			}
+			ends.Store(last.Seq)
+		}
+		if err != nil {
+			f.Errorf("a turn failed: %v", err)
+		}
+		return
+	}
+}
