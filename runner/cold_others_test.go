@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
@@ -15,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/view"
 )
 
 // talk is a conversation whose turns another one than a model of this process answers.
@@ -27,7 +30,7 @@ type talk struct {
 	then func(t testing.TB, r *runner.Runner, store session.Store, n int)
 }
 
-// talks are conversations with a person.
+// talks are conversations with a person and with remote agents.
 func talks(t testing.TB) map[string]talk {
 	seated := talk{root: answering(t), opts: []runner.Option{runner.WithDesk(human.Log{})}}
 	seated.begin = func(t testing.TB, r *runner.Runner) {
@@ -42,12 +45,19 @@ func talks(t testing.TB) map[string]talk {
 		require.Len(t, open, 1)
 		require.NoError(t, r.Deliver(t.Context(), s1, human.Event{ID: "w" + strconv.Itoa(n), HandoffID: open[0].ID, Text: "One moment."}))
 	}
+	remote := func(answer a2atest.Answer) talk {
+		a, err := a2a.Remote("billing", "", a2a.WithClient(a2atest.New().Always(answer)), a2a.WithHistory(view.LastTurns(20)))
+		require.NoError(t, err)
+		return talk{root: a}
+	}
 	return map[string]talk{
-		"desk": seated,
+		"desk": seated, "remote": remote(a2atest.Reply(a2atest.Text("I see two charges."))),
+		"remote with one task": remote(a2atest.Reply(a2atest.InputRequired("Which of them?"))),
 	}
 }
 
-// TestColdTurnOfOthersReadsAsMuchAtAnyLength: so does a turn of a person, and what a person says.
+// TestColdTurnOfOthersReadsAsMuchAtAnyLength: so does a turn of a person or a remote agent, and what a
+// person says.
 func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 	for name, talk := range talks(t) {
 		t.Run(name, func(t *testing.T) {
