@@ -10,9 +10,12 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -30,7 +33,7 @@ type talk struct {
 	then func(t testing.TB, r *runner.Runner, store session.Store, n int)
 }
 
-// talks are conversations with a person and with remote agents.
+// talks are conversations with a person, with remote agents, and with an agent in a tool that is shown the conversation around it.
 func talks(t testing.TB) map[string]talk {
 	seated := talk{root: answering(t), opts: []runner.Option{runner.WithDesk(human.Log{})}}
 	seated.begin = func(t testing.TB, r *runner.Runner) {
@@ -50,14 +53,26 @@ func talks(t testing.TB) map[string]talk {
 		require.NoError(t, err)
 		return talk{root: a}
 	}
+	inner, err := llmagent.New("inner", "", scripted.Always("inner", scripted.Reply(scripted.Text("Two charges."))))
+	require.NoError(t, err)
+	tool, err := agenttool.New(inner, agenttool.WithHistory(view.LastTurns(20)))
+	require.NoError(t, err)
+	outer, err := llmagent.New("outer", "", scripted.Func("outer", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("There are two."))
+		}
+		return scripted.Reply(scripted.Call("inner", `{"input":"Look."}`))
+	}), llmagent.WithTools(tool), llmagent.WithHistory(view.LastTurns(20)))
+	require.NoError(t, err)
 	return map[string]talk{
 		"desk": seated, "remote": remote(a2atest.Reply(a2atest.Text("I see two charges."))),
 		"remote with one task": remote(a2atest.Reply(a2atest.InputRequired("Which of them?"))),
+		"agent tool":           {root: outer},
 	}
 }
 
-// TestColdTurnOfOthersReadsAsMuchAtAnyLength: so does a turn of a person or a remote agent, and what a
-// person says.
+// TestColdTurnOfOthersReadsAsMuchAtAnyLength: so does a turn of a person, of a remote agent, and of an agent in a tool that is
+// shown the conversation, and what a person says.
 func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 	for name, talk := range talks(t) {
 		t.Run(name, func(t *testing.T) {
