@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/pack"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -81,12 +82,15 @@ func named(p *sdk.Part) *event.File {
 	return f
 }
 
-// keep saves the files of the answer, but those that the log has of this task, and returns what it
+// fileSum is the same for files that are.
+func fileSum(f *event.File) string { return pack.Sum(f.Name, f.Digest, f.URL) }
+
+// keep saves the files of the answer, but those that the log has of this task by their sums, and returns what it
 // says in words of those that cannot be kept.
-func (x *exchange) keep(had []*event.File) (lines []string, err error) {
+func (x *exchange) keep(had []string) (lines []string, err error) {
 	for _, p := range x.answer.files.all() {
 		f := named(p)
-		if slices.ContainsFunc(had, func(h *event.File) bool { return h.Name == f.Name && h.Digest == f.Digest && h.URL == f.URL }) {
+		if slices.Contains(had, fileSum(f)) {
 			continue
 		}
 		if wrong := f.Check(); f.URL != "" && wrong != nil {

@@ -32,10 +32,8 @@ type question struct {
 func (m *memory) noteQuestion(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.ToolCall:
-		var input askInput
-		if d.Name == AskTool && json.Unmarshal(d.Input, &input) == nil {
-			m.asked = &question{call: e.ID, message: input.Message}
-			m.said = append(m.said, input.Message)
+		if message, ok := asking(d); ok {
+			m.asked = &question{call: e.ID, message: message}
 		}
 		return
 	case *event.RemoteTask:
@@ -70,6 +68,13 @@ func (m *memory) noteQuestion(e *event.Event) {
 
 type askInput struct {
 	Message string `json:"message"`
+}
+
+// asking returns what a call asks the user, if it is one that does.
+func asking(d *event.ToolCall) (message string, ok bool) {
+	var input askInput
+	ok = d.Name == AskTool && json.Unmarshal(d.Input, &input) == nil
+	return input.Message, ok
 }
 
 // ask puts the words of the task to the user, in one write with the end of the run.
@@ -136,7 +141,11 @@ func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 	}
 	state := known(task.Status.State)
 	if again {
-		x.answer.recall(task, m.said)
+		said, err := m.said(x.ctx, x.inv.Session())
+		if err != nil {
+			return false, x.classify(x.ctx, err)
+		}
+		x.answer.recall(task, said)
 	} else {
 		x.answer.baseline(task)
 	}

@@ -64,7 +64,11 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 	if known(task.Status.State) == sdk.TaskStateCanceled && !waited && len(m.news(x.ctx, x.inv.Session().File)) > 0 {
 		return false, nil // by us, when the turn was cut off
 	}
-	x.answer.recall(task, m.said)
+	said, err := m.said(x.ctx, x.inv.Session())
+	if err != nil {
+		return true, x.classify(x.ctx, err)
+	}
+	x.answer.recall(task, said)
 	x.answer.quiet = waited
 	x.recorded = !waited && m.runID == x.inv.RunID()
 	x.answer.taskID = id

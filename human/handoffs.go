@@ -18,7 +18,7 @@ const IndexPrefix = "app:handoff:"
 func index(key agent.SessionKey, l *leg, s Status) *event.State {
 	var entry any
 	if !s.Final() {
-		entry = map[string]any{"user": key.User, "session": key.ID, "status": string(s), "from": l.from, "reason": l.asked.Reason,
+		entry = map[string]any{"user": key.User, "session": key.ID, "status": string(s), "from": l.asked.from, "reason": l.asked.reason,
 			"since": l.since.UTC().Format(time.RFC3339)}
 	}
 	return &event.State{Delta: map[string]any{IndexPrefix + l.id: entry}}

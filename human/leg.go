@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/pack"
 )
 
 // leg is the session's last handoff, as its log says. It is kept beside the session and
@@ -17,28 +20,42 @@ type leg struct {
 	seq     int64 // the position up to which the log was read
 	at      time.Time
 	id      string
-	from    string // the agent that handed over
-	asked   *event.HandoffStatus
-	askedAt int64     // the position of asked
+	asked   wish      // with which it was asked for
+	askedAt int64     // the position of the request
 	since   time.Time // when somebody asked
 	upTo    int64     // the desk has the conversation until there; 0: it has not answered the request
-	ctl     Controller
-	heard   map[string]bool // the desk's words, by their ids
-	handed  *event.Transfer // the last one that led to a person
+	now     Status
+	heard   []string // the desk's words, as sums of their ids
+	handed  wish     // of the last transfer that led to a person
+}
+
+// wish is that for a person.
+type wish struct {
+	from   string // the agent that handed over
+	reason string
+	route  string   // the target that a router chose
+	path   []string // of the graph
 }
 
 type memoKey struct{}
 
 // follow returns the leg as it is at the end of the log.
 func follow(ctx context.Context, s agent.Session) (*leg, error) {
-	l := s.Memo(memoKey{}, func() any { return &leg{} }).(*leg)
-	for e, err := range s.Events(ctx, l.seq) {
+	l := s.Memo(memoKey{}, func() any { return &leg{now: None} }).(*leg)
+	return l, l.CatchUp(s.Events(ctx, l.seq))
+}
+
+// CatchUp takes in the events behind those that were taken in before. The runner calls it after a turn, too.
+func (l *leg) CatchUp(events iter.Seq2[*event.Event, error]) error {
+	for e, err := range events {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		l.apply(e)
+		if e.Seq > l.seq {
+			l.apply(e)
+		}
 	}
-	return l, nil
+	return nil
 }
 
 func (l *leg) apply(e *event.Event) {
@@ -49,44 +66,38 @@ func (l *leg) apply(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.Transfer:
 		if d.To == agent.Human && d.Outcome == event.TransferCommitted {
-			l.handed = d
+			l.handed = wish{from: d.From, reason: d.Reason, path: d.GraphPath}
+			if d.Routed() {
+				l.handed.route = agent.Human
+			}
 		}
 	case *event.HandoffStatus:
 		if d.HandoffID != l.id {
-			*l = leg{seq: e.Seq, at: e.Time, id: d.HandoffID, asked: d, askedAt: e.Seq, since: e.Time, handed: l.handed}
-			if l.handed != nil {
-				l.from = l.handed.From
-			}
+			*l = leg{seq: e.Seq, at: e.Time, id: d.HandoffID, askedAt: e.Seq, since: e.Time, now: None, handed: l.handed,
+				asked: wish{l.handed.from, d.Reason, d.RouteDecision, d.GraphPath}}
 		}
-		_ = l.ctl.Apply(Step{Status: Status(d.Status), Reason: d.Reason, TargetAgent: d.TargetAgent, Time: e.Time}) // news repeat the status
+		if to := Status(d.Status); l.now.leadsTo(to) { // news repeat the status
+			l.now = to
+		}
 		l.upTo = max(l.upTo, d.UpTo)
 		if d.DeskEventID != "" {
-			if l.heard == nil {
-				l.heard = make(map[string]bool)
-			}
-			l.heard[d.DeskEventID] = true
+			l.heard = append(l.heard, pack.Sum(d.DeskEventID))
 		}
 	}
 }
 
+// knows reports whether the log has a word of the desk.
+func (l *leg) knows(wordID string) bool { return slices.Contains(l.heard, pack.Sum(wordID)) }
+
 // next begins another leg.
 func (l *leg) next(id string) *leg {
-	n := &leg{seq: l.seq, at: l.at, since: l.at, id: id, handed: l.handed}
-	n.asked = n.status(Requested, "", "")
-	if n.handed != nil {
-		n.from, n.asked.Reason, n.asked.GraphPath = n.handed.From, n.handed.Reason, n.handed.GraphPath
-		if n.handed.Routed() {
-			n.asked.RouteDecision = agent.Human
-		}
-	}
-	_ = n.ctl.Apply(Step{Status: Requested})
-	return n
+	return &leg{seq: l.seq, at: l.at, since: l.at, id: id, asked: l.handed, now: Requested, handed: l.handed}
 }
 
 // open reports whether the leg is under way in a session. A fork has the log of another one's
 // handoff, and no part in it.
 func (l *leg) open(key agent.SessionKey) bool {
-	return !l.ctl.Status().Final() && strings.HasPrefix(l.id, legID(key, ""))
+	return !l.now.Final() && strings.HasPrefix(l.id, legID(key, ""))
 }
 
 func legID(key agent.SessionKey, id string) string {
@@ -97,19 +108,19 @@ func legID(key agent.SessionKey, id string) string {
 
 // steps returns the way to a status; none if it is the present one, or if there is none.
 func (l *leg) steps(to Status) ([]Status, error) {
-	if to == "" || to == l.ctl.Status() {
+	if to == "" || to == l.now {
 		return nil, nil
 	}
-	if way := l.ctl.Way(to); way != nil {
+	if way := l.now.way(to); way != nil {
 		return way, nil
 	}
-	return nil, &TransitionError{l.ctl.Status(), to}
+	return nil, &TransitionError{l.now, to}
 }
 
 // walk returns the events of steps, or of news without any. The last one has the update.
 func (l *leg) walk(steps []Status, u Update, wordID string) (events []event.Data) {
 	if len(steps) == 0 {
-		steps = []Status{l.ctl.Status()}
+		steps = []Status{l.now}
 	}
 	for i, status := range steps {
 		d := l.status(status, "", "")
@@ -125,11 +136,8 @@ func (l *leg) walk(steps []Status, u Update, wordID string) (events []event.Data
 }
 
 func (l *leg) status(s Status, target, reason string) *event.HandoffStatus {
-	d := &event.HandoffStatus{HandoffID: l.id, Status: string(s), TargetAgent: target, Reason: reason, UpTo: l.upTo}
-	if l.asked != nil {
-		d.RouteDecision, d.GraphPath = l.asked.RouteDecision, l.asked.GraphPath
-	}
-	return d
+	return &event.HandoffStatus{HandoffID: l.id, Status: string(s), TargetAgent: target, Reason: reason, UpTo: l.upTo,
+		RouteDecision: l.asked.route, GraphPath: l.asked.path}
 }
 
 // messages returns what was said in the conversation after a position, and the position of the

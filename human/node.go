@@ -114,7 +114,7 @@ func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]
 	switch {
 	case err != nil:
 		return nil, err
-	case l.id == word.HandoffID && l.heard[word.ID]:
+	case l.id == word.HandoffID && l.knows(word.ID):
 		return nil, nil
 	case l.id != word.HandoffID || !l.open(key):
 		return nil, ErrGone
@@ -132,12 +132,12 @@ func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]
 		}
 		inv.Logger().Warn("the desk cannot be reached", "handoff", l.id, "error", err)
 	}
-	status := l.ctl.Status()
+	status := l.now
 	if len(steps) > 0 {
 		status = steps[len(steps)-1]
 	}
 	if status.Final() && (word.TargetAgent == agent.Human || inv.Tree().Node(word.TargetAgent) == nil) {
-		word.TargetAgent = l.from
+		word.TargetAgent = l.asked.from
 	}
 	if status == Failed && word.Text == "" {
 		word.Text = a.words.Unreachable
@@ -160,7 +160,7 @@ func (a *Agent) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Data
 	if err := a.desk.Cancel(ctx, Leg{l.id, key}, reason); err != nil {
 		inv.Logger().Warn("the desk does not know that a handoff was cancelled", "handoff", l.id, "error", err)
 	}
-	return []event.Data{l.status(Cancelled, l.from, reason), index(key, l, Cancelled)}, nil
+	return []event.Data{l.status(Cancelled, l.asked.from, reason), index(key, l, Cancelled)}, nil
 }
 
 // run is one run of the agent.
@@ -178,7 +178,7 @@ func (r *run) step() error {
 	switch {
 	case !r.leg.open(key):
 		r.leg = r.leg.next(legID(key, r.inv.NewID()))
-		if !r.store(r.leg.asked, index(key, r.leg, Requested)) {
+		if !r.store(r.leg.status(Requested, "", r.leg.asked.reason), index(key, r.leg, Requested)) {
 			return nil
 		}
 		return r.ask()
@@ -196,7 +196,7 @@ func (r *run) ask() error {
 	if err != nil {
 		return err
 	}
-	request := Request{Leg: Leg{l.id, key}, From: l.from, Reason: l.asked.Reason, RouteDecision: l.asked.RouteDecision, GraphPath: l.asked.GraphPath, Conversation: said}
+	request := Request{Leg: Leg{l.id, key}, From: l.asked.from, Reason: l.asked.reason, RouteDecision: l.asked.route, GraphPath: l.asked.path, Conversation: said}
 	var answer Update
 	err = r.try(r.a.patience, func(ctx context.Context) (err error) {
 		answer, err = r.a.desk.RequestTransfer(ctx, request)
@@ -230,10 +230,10 @@ func (r *run) giveBack(reason string, err error) error {
 	if err != nil {
 		r.inv.Logger().Warn("a handoff failed", "handoff", r.leg.id, "error", err)
 	}
-	failed := r.leg.status(Failed, r.leg.from, reason)
+	failed := r.leg.status(Failed, r.leg.asked.from, reason)
 	events := append(talk(r.a.words.Unreachable), failed, index(r.inv.Session().Key(), r.leg, Failed))
-	if r.inv.Tree().Node(r.leg.from) != nil {
-		events = append(events, &event.Transfer{To: r.leg.from, Reason: reason, TransferType: event.TransferTypeHumanToBot})
+	if r.inv.Tree().Node(r.leg.asked.from) != nil {
+		events = append(events, &event.Transfer{To: r.leg.asked.from, Reason: reason, TransferType: event.TransferTypeHumanToBot})
 	}
 	r.store(events...)
 	return nil
@@ -251,9 +251,9 @@ func (r *run) pass() error {
 		return r.giveBack("the desk has closed the handoff", err)
 	case err != nil:
 		r.inv.Logger().Warn("the desk cannot be reached", "handoff", r.leg.id, "error", err)
-		r.store(append(talk(r.a.words.Undelivered), r.leg.status(r.leg.ctl.Status(), "", ""))...)
+		r.store(append(talk(r.a.words.Undelivered), r.leg.status(r.leg.now, "", ""))...)
 	case r.leg.upTo > upTo:
-		r.store(r.leg.status(r.leg.ctl.Status(), "", ""))
+		r.store(r.leg.status(r.leg.now, "", ""))
 	}
 	return nil
 }

@@ -119,13 +119,14 @@ func (c *Controller) Apply(s Step) error {
 // Way returns the fewest steps that lead to a later state of the present leg, the last of them to
 // that state itself: a desk that says "connected" of a queued handoff means connecting, ringing,
 // connected. It is nil if there is no way, as to the present state and after a final one.
-func (c *Controller) Way(to Status) []Status {
-	from := c.Status()
-	if from.Final() || from == to {
+func (c *Controller) Way(to Status) []Status { return c.Status().way(to) }
+
+func (s Status) way(to Status) []Status {
+	if s.Final() || s == to {
 		return nil
 	}
 	var way []Status
-	for at := from; !at.leadsTo(to); {
+	for at := s; !at.leadsTo(to); {
 		next := at.next()
 		if at = next[len(next)-1]; at.Final() {
 			return nil

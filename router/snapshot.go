@@ -16,23 +16,14 @@ const pastForm = 1
 func (p *past) Seq() int64 { return p.seq }
 
 // SnapshotName is the name under which the runner stores a past beside the log.
-func (p *past) SnapshotName() string {
-	if name := "router " + strconv.QuoteToASCII(p.name); len(name) <= 255 {
-		return name
-	}
-	return ""
-}
+func (p *past) SnapshotName() string { return pack.Name("router", p.name) }
 
-// Snapshot returns all of the past: it is small.
-func (p *past) Snapshot(bool) (part int64, data []byte, err error) {
-	b := pack.Text(pack.Int(nil, pastForm), p.of.namesBelow())
+// AppendSnapshot appends all of the past: it is small.
+func (p *past) AppendSnapshot(b []byte) []byte {
+	b = pack.Text(pack.Int(b, pastForm), p.of.namesBelow())
 	b = pack.Bool(pack.Int(b, p.seq), p.asked)
 	b = pack.Text(pack.Text(pack.Text(b, p.turn), p.active), p.before)
-	b = pack.Int(b, len(p.gone))
-	for _, name := range p.gone {
-		b = pack.Text(b, name)
-	}
-	b = pack.Int(b, len(p.asking))
+	b = pack.Int(pack.Texts(b, p.gone), len(p.asking))
 	for _, a := range p.asking {
 		b = pack.Bool(pack.Text(b, a.agent), a.task)
 	}
@@ -43,24 +34,18 @@ func (p *past) Snapshot(bool) (part int64, data []byte, err error) {
 			b = pack.Text(pack.Text(b, label), strconv.FormatFloat(m.values[label], 'g', -1, 64))
 		}
 	}
-	return 0, b, nil
+	return b
 }
 
-// Restore makes the past what was stored, unless that is of a router with other agents below it.
-func (p *past) Restore(parts []string) bool {
-	if len(parts) != 1 {
-		return false
-	}
-	r := pack.NewReader(parts[0])
+// ReadSnapshot makes a fresh past what was stored, unless that is of a router with other agents below it.
+func (p *past) ReadSnapshot(r *pack.Reader) bool {
 	if r.Int() != pastForm || r.Text() != p.of.namesBelow() {
 		return false
 	}
-	old := past{name: p.name, of: p.of, seq: r.Position(), asked: r.Bool(), turn: r.Text(), active: r.Text(), before: r.Text()}
+	p.seq, p.asked, p.turn, p.active, p.before = r.Position(), r.Bool(), r.Text(), r.Text(), r.Text()
+	p.gone = r.Texts()
 	for range r.Items() {
-		old.gone = append(old.gone, r.Text())
-	}
-	for range r.Items() {
-		old.asking = append(old.asking, asks{r.Text(), r.Bool()})
+		p.asking = append(p.asking, asks{r.Text(), r.Bool()})
 	}
 	for range r.Items() {
 		m := mood{turn: r.Text(), values: make(map[string]float64)}
@@ -71,13 +56,9 @@ func (p *past) Restore(parts []string) bool {
 				r.Fail()
 			}
 		}
-		old.moods = append(old.moods, m)
+		p.moods = append(p.moods, m)
 	}
-	if r.Done() != nil || len(old.moods) > maxTurns {
-		return false
-	}
-	*p = old
-	return true
+	return len(p.moods) <= maxTurns
 }
 
 // namesBelow are the names of all agents below the router, whose words it looks for.

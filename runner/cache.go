@@ -220,8 +220,9 @@ type memos []memo
 
 type memo struct {
 	key, value any
-	used       bool   // since the active agent began, in the turn under way
-	kept       keptAt // when it was stored beside the log
+	used       bool        // since the active agent began, in the turn under way
+	stored     snapshotted // how it is stored beside the log, nil if it is not
+	kept       keptAt      // when it was
 }
 
 func (m memos) get(key any) (value any, ok bool) {
@@ -234,11 +235,12 @@ func (m memos) get(key any) (value any, ok bool) {
 	return nil, false
 }
 
-func (m *memos) put(key, value any, kept keptAt) {
+func (m *memos) put(one memo) {
 	if *m == nil {
 		*m = make(memos, 0, 2)
 	}
-	*m = append(*m, memo{key, value, true, kept})
+	one.used = true
+	*m = append(*m, one)
 }
 
 // rest notes that another agent is active now.

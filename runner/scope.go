@@ -159,7 +159,7 @@ func (s *scopeSession) Memo(key any, create func() any) any {
 	v, ok := s.memos.get(key)
 	if !ok {
 		v = create()
-		s.memos.put(key, v, keptAt{})
+		s.memos.put(memo{key: key, value: v})
 	}
 	return v
 }

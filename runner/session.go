@@ -108,15 +108,15 @@ func (t *turn) Memo(key any, create func() any) any {
 	if ok {
 		return v
 	}
-	v = create() // it may look at the session
-	kept := t.restored(v)
+	m := t.restored(create)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if other, ok := t.w.memos.get(key); ok {
 		return other
 	}
-	t.w.memos.put(key, v, kept)
-	return v
+	m.key = key
+	t.w.memos.put(m)
+	return m.value
 }
 
 // updateShared applies a stored event to the shared state in memory.

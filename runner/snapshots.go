@@ -35,8 +35,43 @@ type snapshotted interface {
 	SnapshotName() string
 	// Snapshot returns what is to be stored in place of the parts from a number on.
 	Snapshot(anew bool) (part int64, data []byte, err error)
-	// Restore puts a fresh value back to what was stored, if it can.
+	// Restore puts a fresh value back to what was stored, if it can. Else the value is not used.
 	Restore(parts []string) bool
+}
+
+// small is what is stored as a whole each time.
+type small interface {
+	Seq() int64
+	SnapshotName() string
+	AppendSnapshot(b []byte) []byte
+	// ReadSnapshot makes a fresh value what was stored, if it can. Else the value is not used.
+	ReadSnapshot(r *pack.Reader) bool
+}
+
+// whole makes one part of what is small.
+type whole struct{ small }
+
+func (w whole) Snapshot(bool) (part int64, data []byte, err error) {
+	return 0, w.AppendSnapshot(nil), nil
+}
+
+func (w whole) Restore(parts []string) bool {
+	if len(parts) != 1 {
+		return false
+	}
+	r := pack.NewReader(parts[0])
+	return w.ReadSnapshot(r) && r.Done() == nil
+}
+
+// snapshotOf returns how what an agent keeps is stored, nil if it is not.
+func snapshotOf(value any) snapshotted {
+	switch v := value.(type) {
+	case snapshotted:
+		return v
+	case small:
+		return whole{v}
+	}
+	return nil
 }
 
 // keptAt says when something was stored last.
@@ -60,7 +95,7 @@ func (w *warm) due(every int) bool {
 		return true
 	}
 	for i := range w.memos {
-		if s, ok := w.memos[i].value.(snapshotted); ok && w.memos[i].kept.due(s.Seq(), every) {
+		if s := w.memos[i].stored; s != nil && w.memos[i].kept.due(s.Seq(), every) {
 			return true
 		}
 	}
@@ -72,8 +107,8 @@ func (w *warm) dueAfter(events, every int) bool {
 	seq := w.fold.Seq + int64(events)
 	due := w.kept.due(seq, every)
 	for i := range w.memos {
-		s, ok := w.memos[i].value.(snapshotted)
-		if !ok {
+		s := w.memos[i].stored
+		if s == nil {
 			continue
 		}
 		at := s.Seq()
@@ -230,25 +265,37 @@ func (r *Runner) has(ctx context.Context, key session.Key, p place) bool {
 	return false
 }
 
-// restored puts a fresh value that an agent keeps beside the session back to what it was when it was stored.
-func (t *turn) restored(value any) (kept keptAt) {
-	s, ok := value.(snapshotted)
-	if !ok || t.r.snapshots == nil {
-		return keptAt{}
+// restored makes what an agent keeps beside the session, as it was when it was stored if that can be had.
+func (t *turn) restored(create func() any) (m memo) {
+	m.value = create() // it may look at the session
+	if t.r.snapshots == nil {
+		return m
+	}
+	if m.stored = snapshotOf(m.value); m.stored == nil {
+		return m
 	}
 	t.mu.Lock()
 	key, end := t.key, t.w.fold.Seq
 	before := end - int64(len(t.log))
 	t.mu.Unlock()
-	name := s.SnapshotName()
-	if name == "" || before < int64(t.r.every) {
-		return keptAt{never: name == ""}
+	name := m.stored.SnapshotName()
+	if m.kept.never = name == ""; name == "" || before < int64(t.r.every) {
+		return m
 	}
 	parts, last := t.r.snapshot(t.ctx, key, name)
-	if len(parts) == 0 || last.seq > end || !t.has(last) || !s.Restore(parts) || s.Seq() != last.seq {
-		return keptAt{}
+	if len(parts) == 0 || last.seq > end || !t.has(last) {
+		return m
 	}
-	return keptAt{seq: last.seq}
+	if !m.stored.Restore(parts) || m.stored.Seq() != last.seq { // what has taken in some of it is none
+		m.value = create()
+		m.stored = snapshotOf(m.value)
+		return m
+	}
+	m.kept = keptAt{seq: last.seq}
+	if _, ok := m.stored.(whole); ok {
+		m.kept.size = len(parts[0])
+	}
+	return m
 }
 
 // has reports whether the log has an event. If that has to be read, the events behind it are kept, since
@@ -359,8 +406,8 @@ func (t *turn) takeSnapshots() (parts []session.Snapshot, stored []func(ok bool)
 		}
 	}
 	for i := range w.memos {
-		s, ok := w.memos[i].value.(snapshotted)
-		if !ok || !w.memos[i].kept.due(s.Seq(), every) {
+		s := w.memos[i].stored
+		if s == nil || !w.memos[i].kept.due(s.Seq(), every) {
 			continue
 		}
 		e, _ := t.event(s.Seq())
@@ -370,14 +417,19 @@ func (t *turn) takeSnapshots() (parts []session.Snapshot, stored []func(ok bool)
 		}
 		part, b, err := s.Snapshot(w.memos[i].kept.anew)
 		if err != nil {
-			t.r.logger.Warn("a view cannot be stored as a snapshot", "session", w.key.String(), "name", name, "error", err)
+			t.r.logger.Warn("what an agent keeps cannot be stored as a snapshot", "session", w.key.String(), "name", name, "error", err)
 			w.memos[i].kept = keptAt{seq: e.Seq, anew: true}
 			continue
+		}
+		kept := keptAt{seq: e.Seq}
+		if _, ok := s.(whole); ok {
+			kept.size = len(b)
 		}
 		parts = append(parts, seal(w.key, name, part, place{e.Seq, e.ID, e.Time}, b))
 		stored = append(stored, func(ok bool) {
 			if i < len(w.memos) { // else they were forgotten
-				w.memos[i].kept = keptAt{seq: e.Seq, anew: !ok}
+				kept.anew = !ok
+				w.memos[i].kept = kept
 			}
 		})
 	}

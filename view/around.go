@@ -2,13 +2,16 @@ package view
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/pack"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -50,25 +53,30 @@ func (v *View) surround(ctx context.Context, n *agent.Node, a *agent.Around) err
 	redact := p.redact
 	p.redact = v.policy.redact
 	p = p.Redact(redact)
-	create := func() *View { return &View{node: outermost(a.Tree.Root()), scope: a.Scope, policy: p} }
+	create := func() *View {
+		h := &View{node: outermost(a.Tree.Root()), scope: a.Scope, policy: p}
+		h.shown.init()
+		return h
+	}
 	if a.Scope != "" { // it is short, and goes with its scope
 		h := create()
-		h.shown.init()
 		if err := h.surround(ctx, a.Tree.Root(), a.Around); err != nil {
 			return err
 		}
 		return v.follow(ctx, h, a)
 	}
-	kept := a.Session.Memo(aroundKey{root, v.node}, func() any { return new(remembered) }).(*remembered)
+	kept := a.Session.Memo(aroundKey{root, v.node}, func() any {
+		kept := &remembered{view: create()}
+		if kept.view.SnapshotName() != "" {
+			kept.name = pack.Name("around", root.Agent.Name(), v.agent)
+		}
+		return kept
+	}).(*remembered)
 	kept.mu.Lock()
-	defer kept.mu.Unlock()
+	defer kept.unlock()
 	h := kept.view
-	if h == nil || h.seq > a.UpTo { // several scopes are open, and this one was opened before another that was looked at
+	if h.seq > a.UpTo { // several scopes are open, and this one was opened before another that was looked at
 		h = create()
-		h.shown.init()
-	}
-	if kept.view == nil || kept.view.seq <= a.UpTo {
-		kept.view = h
 	}
 	return v.follow(ctx, h, a)
 }
@@ -78,24 +86,44 @@ type aroundKey struct{ root, agent *agent.Node }
 
 // remembered is a view of the conversation, which tools that run side by side share.
 type remembered struct {
-	mu   sync.Mutex
+	name string // of its snapshot, "" if there is none
+	seq  atomic.Int64
+
+	mu   sync.Mutex // held while the session is read
 	view *View
 }
 
-// Seq and CatchUp keep the view warm between turns.
-func (r *remembered) Seq() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.view == nil {
-		return -1
-	}
-	return r.view.seq
+func (r *remembered) unlock() {
+	r.seq.Store(r.view.seq)
+	r.mu.Unlock()
 }
+
+// Seq and CatchUp keep the view warm between turns.
+func (r *remembered) Seq() int64 { return r.seq.Load() }
 
 func (r *remembered) CatchUp(events iter.Seq2[*event.Event, error]) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	return r.view.CatchUp(events)
+}
+
+// SnapshotName is by names: the view may be that around another agent, to which then the same is shown.
+func (r *remembered) SnapshotName() string { return r.name }
+
+// Snapshot does not wait, because the session is locked: a tool that outlives its turn may be reading it.
+func (r *remembered) Snapshot(anew bool) (part int64, data []byte, err error) {
+	if !r.mu.TryLock() {
+		return 0, nil, errors.New("a tool that was left running is using it")
+	}
+	defer r.mu.Unlock()
+	return r.view.Snapshot(anew)
+}
+
+// Restore is that of the view.
+func (r *remembered) Restore(parts []string) bool {
+	r.mu.Lock()
+	defer r.unlock()
+	return r.view.Restore(parts)
 }
 
 // follow brings the view of what is around up to the opening of the scope, and puts it in front.

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -22,10 +21,7 @@ func (v *View) SnapshotName() string {
 	if v.scope != "" || v.policy.keep != nil || v.policy.redact != nil || len(v.outside) > 0 {
 		return ""
 	}
-	if name := "view " + strconv.QuoteToASCII(v.agent); len(name) <= 255 {
-		return name
-	}
-	return ""
+	return pack.Name("view", v.agent)
 }
 
 // kept is what is known of the parts of the view that are stored: where each of them begins, in messages, and how

@@ -21,6 +21,15 @@ func Text[T ~string | ~[]byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
+// Texts appends a list of texts.
+func Texts(b []byte, list []string) []byte {
+	b = Int(b, len(list))
+	for _, s := range list {
+		b = Text(b, s)
+	}
+	return b
+}
+
 // Bool appends a truth value.
 func Bool(b []byte, is bool) []byte {
 	if is {
@@ -146,6 +155,14 @@ func (r *Reader) Text() string {
 	s := r.left[:n]
 	r.left = r.left[n:]
 	return s
+}
+
+// Texts reads a list of texts, nil if there are none.
+func (r *Reader) Texts() (list []string) {
+	for range r.Items() {
+		list = append(list, r.Text())
+	}
+	return list
 }
 
 // Bytes reads a text as bytes of its own, nil if there are none.

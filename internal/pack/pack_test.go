@@ -2,6 +2,7 @@ package pack_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ func TestBackAndForth(t *testing.T) {
 	b = pack.Text(b, []byte{1, 2})
 	b = pack.Bool(pack.Bool(b, true), false)
 	b = pack.Time(pack.Time(b, at), time.Time{})
+	b = pack.Texts(pack.Texts(b, nil), []string{"one", ""})
 	r := pack.NewReader(string(b))
 	for _, n := range []int64{0, 1, -1, 63, 64, -65, math.MaxInt64, math.MinInt64} {
 		require.Equal(t, n, r.Int64())
@@ -32,6 +34,8 @@ func TestBackAndForth(t *testing.T) {
 	require.False(t, r.Bool())
 	require.Equal(t, at, r.Time())
 	require.True(t, r.Time().IsZero())
+	require.Nil(t, r.Texts())
+	require.Equal(t, []string{"one", ""}, r.Texts())
 	require.NoError(t, r.Done())
 
 	for n := range len(b) {
@@ -46,6 +50,8 @@ func TestBackAndForth(t *testing.T) {
 		r.Bool()
 		r.Time()
 		r.Time()
+		r.Texts()
+		r.Texts()
 		require.Error(t, r.Done(), n)
 	}
 	r = pack.NewReader(string(b))
@@ -85,4 +91,17 @@ func TestWhatCannotBe(t *testing.T) {
 		require.False(t, r.Bool())
 		require.Zero(t, r.Count())
 	}
+}
+
+func TestName(t *testing.T) {
+	require.Equal(t, `view "\u00fc" "b"`, pack.Name("view", "ü", "b"))
+	require.Len(t, pack.Name("view", strings.Repeat("a", 248)), 255)
+	require.Empty(t, pack.Name("view", strings.Repeat("a", 249)), "it is too long for a store")
+}
+
+func TestSum(t *testing.T) {
+	require.Len(t, pack.Sum("a", "b"), 16)
+	require.Equal(t, pack.Sum("a", "b"), pack.Sum("a", "b"))
+	require.NotEqual(t, pack.Sum("ab"), pack.Sum("a", "b"))
+	require.NotEqual(t, pack.Sum("a", "b"), pack.Sum("", "ab"))
 }

@@ -1,0 +1,96 @@
+package runner_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/pack"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// counter keeps beside the session how many events there are, in so many bytes.
+type counter struct {
+	agent.Agent
+	size int
+	off  int64 // by which what is read is wrong
+	half bool  // what is read is given up when some of it was taken
+
+	fresh, read int // values that were made, and those that were read
+}
+
+type counted struct {
+	of *counter
+	n  int64
+}
+
+func (c *counter) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		made := func() any {
+			c.fresh++
+			return &counted{of: c}
+		}
+		v := inv.Session().Memo("counted", made).(*counted)
+		for e, err := range inv.Session().Events(ctx, v.n) {
+			if err != nil || e.Seq != v.n+1 {
+				yield(nil, agent.ErrBadInput)
+				return
+			}
+			v.n++
+		}
+		yield(&event.Event{Data: &event.Text{Content: "counted"}}, nil)
+	}
+}
+
+func (v *counted) Seq() int64           { return v.n }
+func (v *counted) SnapshotName() string { return "counted" }
+
+func (v *counted) AppendSnapshot(b []byte) []byte {
+	return pack.Text(pack.Int(b, v.n), make([]byte, v.of.size))
+}
+
+func (v *counted) ReadSnapshot(r *pack.Reader) bool {
+	v.of.read++
+	v.n = r.Position() + v.of.off
+	return len(r.Text()) == v.of.size && !v.of.half
+}
+
+// TestMemosFromSnapshots: what an agent keeps and stores as a whole comes back in another process. What was read in vain, or
+// says that it is of another position, is made anew, and what is large is stored less often.
+func TestMemosFromSnapshots(t *testing.T) {
+	root := answering(t)
+	store := sessiontest.Memory(t, session.KeepSnapshots())
+	cold := func(c *counter) (fresh, read int, n int) {
+		c.Agent = root
+		turn(t, newRunner(t, c, store, runner.WithSnapshots(1)), s1)
+		parts, err := session.SnapshotsOf(store).Snapshots(t.Context(), s1, "counted")
+		require.NoError(t, err)
+		for _, p := range parts {
+			n = int(p.Seq)
+		}
+		return c.fresh, c.read, n
+	}
+	of := func(fresh, read, n int) [3]int { return [3]int{fresh, read, n} }
+	require.Equal(t, [3]int{1, 0, 2}, of(cold(&counter{size: 1})))
+	require.Equal(t, [3]int{1, 1, 6}, of(cold(&counter{size: 1})))
+	require.Equal(t, [3]int{2, 1, 10}, of(cold(&counter{size: 1, half: true})))
+	require.Equal(t, [3]int{2, 1, 14}, of(cold(&counter{size: 1, off: -1})))
+	require.Equal(t, [3]int{2, 1, 18}, of(cold(&counter{size: 6 << 10})), "it has another size, and was never stored as a large one")
+	require.Equal(t, [3]int{1, 1, 18}, of(cold(&counter{size: 6 << 10})), "four events since")
+	require.Equal(t, [3]int{1, 1, 26}, of(cold(&counter{size: 6 << 10})), "eight events since")
+}
+
+// answering is an agent that answers at once.
+func answering(t testing.TB) agent.Agent {
+	a, err := llmagent.New("clerk", "", scripted.Always("clerk", scripted.Reply(scripted.Text("I see two charges."))))
+	require.NoError(t, err)
+	return a
+}
