@@ -19,43 +19,43 @@ import (
 	"github.com/agentarbor/arbor/session/tail"
 )
 
-// counted notes the writes to a store, each of which is a transaction.
-type counted struct {
+// noted notes the writes to a store, each of which is a transaction.
+type noted struct {
 	session.Wrapped
 	made []string
 }
 
-func (w *counted) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
+func (w *noted) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
 	w.made = append(w.made, "acquire")
 	return w.Wrapped.Acquire(ctx, key, owner)
 }
 
-func (w *counted) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
+func (w *noted) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
 	w.made = append(w.made, "acquire and append")
 	return w.Wrapped.AcquireAppend(ctx, key, owner, expected, events...)
 }
 
-func (w *counted) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (w *noted) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	w.made = append(w.made, "append")
 	return w.Wrapped.Append(ctx, key, seq, lease, events...)
 }
 
-func (w *counted) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (w *noted) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	w.made = append(w.made, "append and release")
 	return w.Wrapped.AppendRelease(ctx, key, seq, lease, events...)
 }
 
-func (w *counted) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
+func (w *noted) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
 	w.made = append(w.made, "renew")
 	return w.Wrapped.Renew(ctx, key, lease)
 }
 
-func (w *counted) Release(ctx context.Context, key session.Key, lease session.Lease) error {
+func (w *noted) Release(ctx context.Context, key session.Key, lease session.Lease) error {
 	w.made = append(w.made, "release")
 	return w.Wrapped.Release(ctx, key, lease)
 }
 
-func (w *counted) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
+func (w *noted) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
 	w.made = append(w.made, "abandon")
 	return w.Wrapped.Abandon(ctx, key, lease)
 }
@@ -102,7 +102,7 @@ func TestWritesOfATurn(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				file, err := sqlite.Open(filepath.Join(t.TempDir(), "sessions.db"))
 				require.NoError(t, err)
-				disk := &counted{Wrapped: session.Wrapped{Store: file}}
+				disk := &noted{Wrapped: session.Wrapped{Store: file}}
 				store := wrap(t, disk)
 				t.Cleanup(func() { require.NoError(t, store.Close()) })
 				r := newRunner(t, chain(t, 1, "I see two charges."), store, append(options, runner.WithStreaming(), runner.WithSnapshots(0))...)
@@ -121,7 +121,7 @@ func TestWritesOfATurn(t *testing.T) {
 		}
 	}
 	t.Run("a session that is to move", func(t *testing.T) {
-		disk := &counted{Wrapped: session.Wrapped{Store: session.NewMemory()}}
+		disk := &noted{Wrapped: session.Wrapped{Store: session.NewMemory()}}
 		turn(t, newRunner(t, chain(t, 1, "I see."), spread(t, disk)), s1)
 		r := newRunner(t, chain(t, 1, "I see."), moving(t, disk))
 		turn(t, r, s1)
