@@ -1,6 +1,10 @@
 package cli_test
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,4 +60,42 @@ func TestLookingAtServer(t *testing.T) {
 	got = ours.run(t, "sessions", "why", "s1", "--server", s.base, "--tree", desk, "--samples", "2")
 	require.Equal(t, 0, got.status, got.err)
 	require.Contains(t, got.err, "is asked 2 times")
+}
+
+// A session that is removed, or removed and begun anew, while its log is fetched is not taken for the one that was there.
+func TestRemovedWhileFetched(t *testing.T) {
+	t.Parallel()
+	for name, anew := range map[string]bool{"removed": false, "begun anew": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := filepath.Join(t.TempDir(), "s.db")
+			s := invocation{env: serve(t, answers(scripted.Reply(scripted.Text("Hello.")), scripted.Reply(scripted.Text("Again."))))}.serve(t, desk, "--db", db)
+			in := atServer(t)
+			chat := func() {
+				c := in
+				c.stdin = "hello\n"
+				got := c.run(t, "chat", "--server", s.base, "--session", "s1")
+				require.Equal(t, 0, got.status, got.err)
+			}
+			chat()
+			to, err := url.Parse(s.base)
+			require.NoError(t, err)
+			proxy := httputil.NewSingleHostReverseProxy(to)
+			between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/events") {
+					got := in.run(t, "sessions", "rm", "s1", "--db", db)
+					require.Equal(t, 0, got.status, got.err)
+					if anew {
+						chat()
+					}
+				}
+				proxy.ServeHTTP(w, r)
+			}))
+			defer between.Close()
+			got := in.run(t, "sessions", "export", "s1", "--server", between.URL)
+			require.Equal(t, cli.StatusBusy, got.status, got.err)
+			require.Empty(t, got.out)
+			require.Contains(t, got.err, "session s1 was removed from the server at "+between.URL+" while it was read")
+		})
+	}
 }

@@ -83,7 +83,7 @@ func (p *program) atServer(cmd *cobra.Command, run func(*cobra.Command) error) {
 }
 
 // connect makes a client of the server and asks it who calls. told hears of a server that is away.
-func (p *program) connect(ctx context.Context, told func(error)) (*client.Client, error) {
+func (p *program) connect(ctx context.Context, told func(error), opts ...client.Option) (*client.Client, error) {
 	token := p.Getenv(tokenVariable)
 	if p.server.tokenFile != "" {
 		var err error
@@ -91,7 +91,7 @@ func (p *program) connect(ctx context.Context, told func(error)) (*client.Client
 			return nil, err
 		}
 	}
-	c, err := client.New(p.server.url, client.WithToken(token), client.WithLost(told))
+	c, err := client.New(p.server.url, append(opts, client.WithToken(token), client.WithLost(told))...)
 	if err != nil {
 		return nil, usagef("--server: %s", strings.TrimPrefix(err.Error(), "client: "))
 	}
@@ -138,13 +138,17 @@ func (f fetched) Blob(ctx context.Context, _ session.Key, digest string) ([]byte
 	return f.from.File(ctx, f.from.id, digest)
 }
 
+// fetchPatience is how long a server that has gone away is waited for by a command that only looks: who
+// calls it again loses nothing.
+const fetchPatience = 10 * time.Second
+
 // fetch fetches a session from the server, as far as it has got.
 func (p *program) fetch(ctx context.Context, id string) (*database, session.Info, error) {
 	var none session.Info
 	if err := checkName(id); err != nil {
 		return nil, none, err
 	}
-	api, err := p.connect(ctx, p.away)
+	api, err := p.connect(ctx, p.away, client.WithPatience(fetchPatience))
 	if err != nil {
 		return nil, none, err
 	}
@@ -161,10 +165,18 @@ func (p *program) fetch(ctx context.Context, id string) (*database, session.Info
 	}
 	var events []*event.Event
 	for e, err := range api.Events(ctx, id, 0) {
-		if err != nil {
+		if err != nil && !missing(err) {
 			return nil, none, err
 		}
-		events = append(events, e)
+		if err == nil {
+			events = append(events, e)
+		}
+	}
+	// What was removed meanwhile, and what was begun anew under its id, is not what was found.
+	if now, err := api.Session(ctx, id); missing(err) || err == nil && !now.Created.Equal(s.Created) {
+		return nil, none, fmt.Errorf("session %s was removed from the server at %s while it was read: %w", visible.Line(id), p.server.url, agent.ErrConflict)
+	} else if err != nil {
+		return nil, none, err
 	}
 	db := &database{Store: fetched{session.NewMemory(), served{api, id}}, path: p.server.url, remote: true}
 	key := session.Key{App: me.App, User: s.User, ID: s.ID}
