@@ -34,12 +34,12 @@ import (
 type desk struct {
 	root   agent.Agent
 	thinks chan string   // what it was told, when it thinks about it
-	free   chan struct{} // lets one thought end
+	free   chan struct{} // lets the thought end that is under way
 }
 
 func newDesk(t testing.TB) *desk {
 	t.Helper()
-	d := &desk{thinks: make(chan string, 1000), free: make(chan struct{}, 1000)}
+	d := &desk{thinks: make(chan string, 1000), free: make(chan struct{})}
 	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval())
 	require.NoError(t, err)
 	report, err := tools.Func("report", "Makes a report.", func(c tools.Context, _ struct{}) (string, error) {
