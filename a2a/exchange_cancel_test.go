@@ -67,17 +67,7 @@ func TestCancelInsideOfAgents(t *testing.T) {
 			f := newRunner(t, c.root(t, newRemote(t, p.URL)))
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			go func() { // what is stored inside of tools is delivered later
-				defer cancel()
-				for stored := 0; stored < c.tasks; runtime.Gosched() {
-					stored = 0
-					for e, err := range f.store.Load(context.Background(), key, 0) {
-						if err == nil && e.Type() == event.TypeRemoteTask {
-							stored++
-						}
-					}
-				}
-			}()
+			go onceStored(f, c.tasks, cancel)
 			_, _, last := f.collect(f.Run(ctx, key, llm.UserText("refund")))
 			require.ErrorIs(t, last, context.Canceled)
 			require.Len(t, p.made(cancels), c.tasks)
@@ -85,6 +75,20 @@ func TestCancelInsideOfAgents(t *testing.T) {
 				require.Equal(t, "t1", made.Params.ID)
 			}
 		})
+	}
+}
+
+// onceStored does something as soon as the log names so many tasks, which may be before they
+// are delivered: what is stored inside of tools is delivered later.
+func onceStored(f *fixture, tasks int, do func()) {
+	defer do()
+	for stored := 0; stored < tasks; runtime.Gosched() {
+		stored = 0
+		for e, err := range f.store.Load(context.Background(), key, 0) {
+			if err == nil && e.Type() == event.TypeRemoteTask {
+				stored++
+			}
+		}
 	}
 }
 

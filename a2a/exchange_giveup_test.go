@@ -2,7 +2,6 @@ package a2a_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,17 +25,7 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 			f := newRunner(t, c.root(t, newRemote(t, p.URL)))
 			ctx, gone := context.WithCancelCause(context.Background())
 			defer gone(nil)
-			go func() {
-				defer gone(agent.ErrSuspended)
-				for n := 0; n < c.tasks; runtime.Gosched() {
-					n = 0
-					for e, err := range f.store.Load(context.Background(), key, 0) {
-						if err == nil && e.Type() == event.TypeRemoteTask {
-							n++
-						}
-					}
-				}
-			}()
+			go onceStored(f, c.tasks, func() { gone(agent.ErrSuspended) })
 			_, _, last := f.collect(f.Run(ctx, key, llm.UserText("refund")))
 			require.ErrorIs(t, last, agent.ErrSuspended)
 			require.Empty(t, p.made(cancels))

@@ -2,10 +2,7 @@ package a2a
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/agentarbor/arbor/agent"
 )
 
 // outlast returns a context for sending a message, which outlasts the turn a little: if
@@ -18,7 +15,7 @@ func (x *exchange) outlast(ctx context.Context) (sending context.Context, stop c
 	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unwatch := context.AfterFunc(ctx, func() {
 		cause := context.Cause(ctx)
-		if x.outer.Err() == nil || errors.Is(cause, agent.ErrSuspended) || x.delivery.heard.Load() || x.delivery.unsent() {
+		if x.outer.Err() == nil || x.suspended() || x.delivery.heard.Load() || x.delivery.unsent() {
 			cancel(cause)
 			return
 		}

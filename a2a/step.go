@@ -370,13 +370,17 @@ func (x *exchange) failed(err error) *Error {
 // abandon cancels a task that still runs although nobody waits for it: the turn was
 // canceled, the consumer has gone, a time limit passed or the exchange failed.
 func (x *exchange) abandon() {
-	if errors.Is(context.Cause(x.outer), agent.ErrSuspended) {
+	if x.suspended() {
 		return // whoever resumes the turn follows the task again
 	}
 	if x.answer.taskID != "" && !x.answer.settled() && !x.gone {
 		x.cancelTask()
 	}
 }
+
+// suspended asks the turn, because what is around an agent may end it before the agent's own
+// context has ended, and for no reason of its own.
+func (x *exchange) suspended() bool { return x.inv.Runtime().Suspended() }
 
 // cancelTask cancels the task at the peer, also when the turn is over.
 func (x *exchange) cancelTask() {

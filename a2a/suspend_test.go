@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
 )
 
 // A turn that is suspended leaves its task at work, and finds it again when it is
@@ -46,4 +47,27 @@ func TestSuspendedTurnLeavesItsTask(t *testing.T) {
 	}
 	require.Equal(t, []string{"Here it is."}, said(events))
 	require.Len(t, srv.messages(), 1)
+}
+
+// hidesWhy ends what a tool does when the turn ends, and for no reason: so it is for a moment
+// where something around an agent notices the end of the turn first.
+type hidesWhy struct{ agent.Passthrough }
+
+func (hidesWhy) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
+	inside, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	return next(inside, c.Input)
+}
+
+// The turn alone decides whether a task is left at work, not what ends the agent.
+func TestSuspendedTurnEndsAnAgentForNoReason(t *testing.T) {
+	p := waitsForever(t)
+	f := newRunner(t, withTool(t, newRemote(t, p.URL)), runner.WithInterceptors(hidesWhy{}))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	go onceStored(f, 1, func() { cancel(agent.ErrSuspended) })
+	_, _, last := f.collect(f.Run(ctx, key, llm.UserText("refund")))
+	require.ErrorIs(t, last, agent.ErrSuspended)
+	require.Empty(t, p.made(cancels))
 }

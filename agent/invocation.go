@@ -69,6 +69,9 @@ type Runtime interface {
 	SaveFile(ctx context.Context, name, mediaType string, data []byte) (*event.File, error)
 	// Call runs one call of a tool through the interceptors.
 	Call(ctx context.Context, c ToolCallInfo, run ToolFunc) (*event.ToolResult, error)
+	// Suspended reports whether the turn was cut off with ErrSuspended. An agent's own
+	// context may say so later, or may have ended for what follows from it.
+	Suspended() bool
 }
 
 // Invocation is what an agent's step knows of its turn. It is valid during the

@@ -96,6 +96,9 @@ func (l *lane) CheckTransfer(ctx context.Context, inv *agent.Invocation, to stri
 	return l.isReady(ctx, to)
 }
 
+// Suspended implements agent.Runtime.
+func (l *lane) Suspended() bool { return errors.Is(context.Cause(l.t.ctx), agent.ErrSuspended) }
+
 // withinLimits reports the limit that forbids the next step, if one does. Scopes may run
 // side by side: calls of tools are held against the limit by their place in the log, so
 // that those under way elsewhere count, and the same ones are run each time.
