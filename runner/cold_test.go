@@ -231,8 +231,88 @@ func marshaled(t testing.TB, req *llm.Request) []byte {
 	return data
 }
 
+// coldSession is a session in a database that is opened anew for each turn.
+type coldSession struct {
+	root agent.Agent
+	last *llm.Request // what the model was asked last
+	open func() session.Store
+}
+
+// newCold stores a session of so many turns, and lets it have one more, so that there are snapshots, as always when people talk from process
+// to process.
+func newCold(t testing.TB, kind string, p view.Policy, turns int) *coldSession {
+	c := &coldSession{}
+	c.root = clerk(t, p, &c.last)
+	place := filepath.Join(t.TempDir(), "s.db")
+	if kind == "postgres" {
+		place = servers.Database(t)
+	}
+	c.open = func() (s session.Store) {
+		var err error
+		if kind == "postgres" {
+			s, err = postgres.Open(context.Background(), place)
+		} else {
+			s, err = sqlite.Open(place)
+		}
+		require.NoError(t, err)
+		return s
+	}
+	s := c.open()
+	stored(t, s, s1, past(t, c.root, turns))
+	turn(t, newRunner(t, c.root, s), s1)
+	require.NoError(t, s.Close())
+	return c
+}
+
+// turnCost is what a cold turn read, took and allocated.
+type turnCost struct {
+	read          meteredStore
+	took          time.Duration
+	allocs, bytes float64
+}
+
+// turn runs a turn by a new runner on the opened store, which has a connection already.
+func (c *coldSession) turn(t testing.TB, opts ...runner.Option) turnCost {
+	s := &meteredStore{Store: c.open()}
+	defer s.Close()
+	r := newRunner(t, c.root, s, opts...)
+	_, err := s.SharedState(context.Background(), s1) // connects
+	require.NoError(t, err)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	turn(t, r, s1)
+	took := time.Since(start)
+	runtime.ReadMemStats(&after)
+	return turnCost{*s, took, float64(after.Mallocs - before.Mallocs), float64(after.TotalAlloc - before.TotalAlloc)}
+}
+
+// TestAllocationBudgetOfColdTurns: all memory that a cold turn allocates is less than twice the request that shows
+// the whole conversation, as it goes to the model.
+func TestAllocationBudgetOfColdTurns(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates on its own")
+	}
+	for _, kind := range []string{"sqlite", "postgres"} {
+		t.Run(kind, func(t *testing.T) {
+			const turns = 4000
+			c := newCold(t, kind, view.Full(), turns)
+			cost := c.turn(t)
+			for range 4 { // what else goes on in the process is not the turn's
+				cost.bytes, cost.allocs = min(cost.bytes, c.turn(t).bytes), min(cost.allocs, c.turn(t).allocs)
+			}
+			request := float64(len(marshaled(t, c.last)))
+			t.Logf("%.0f KiB of a request of %.0f KiB, %.0f allocations", cost.bytes/1024, request/1024, cost.allocs)
+			require.Greater(t, request, 400.0*turns)
+			require.LessOrEqual(t, cost.bytes, 1.85*request)
+			require.LessOrEqual(t, cost.allocs, 1300.0+2*turns)
+		})
+	}
+}
+
 // BenchmarkColdTurn measures one turn of a new runner on a store that was just opened, the opening itself not among the
-// time. The session has just had a turn, as always when people talk from process to process.
+// time.
 func BenchmarkColdTurn(b *testing.B) {
 	for _, kind := range []string{"sqlite", "postgres"} {
 		for _, of := range []struct {
@@ -241,69 +321,24 @@ func BenchmarkColdTurn(b *testing.B) {
 		}{{"last_turns", view.LastTurns(20)}, {"full", view.Full()}} {
 			for _, turns := range []int{10, 100, 1000, 4000, 12500} {
 				b.Run(fmt.Sprintf("%s/%s/turns=%d", kind, of.name, turns), func(b *testing.B) {
-					var last *llm.Request
-					root := clerk(b, of.policy, &last)
-					place := filepath.Join(b.TempDir(), "s.db")
-					if kind == "postgres" {
-						place = servers.Database(b)
-					}
-					open := func() session.Store {
-						var s session.Store
-						var err error
-						if kind == "postgres" {
-							s, err = postgres.Open(context.Background(), place)
-						} else {
-							s, err = sqlite.Open(place)
-						}
-						if err != nil {
-							b.Fatal(err)
-						}
-						return s
-					}
-					s := open()
-					stored(b, s, s1, past(b, root, turns))
-					turn(b, newRunner(b, root, s), s1)
-					if err := s.Close(); err != nil {
-						b.Fatal(err)
-					}
-					var took, bare, marshal, allocs, bytes float64
+					c := newCold(b, kind, of.policy, turns)
+					var took, marshal, allocs, bytes float64
 					var request int
-					read := meteredStore{}
-					one := func(opts ...runner.Option) (time.Duration, uint64, uint64) {
-						counted := &meteredStore{Store: open()}
-						defer counted.Close()
-						r := newRunner(b, root, counted, opts...)
-						if _, err := counted.SharedState(context.Background(), s1); err != nil { // connects
-							b.Fatal(err)
-						}
-						var before, after runtime.MemStats
-						runtime.GC()
-						runtime.ReadMemStats(&before)
-						start := time.Now()
-						turn(b, r, s1)
-						d := time.Since(start)
-						runtime.ReadMemStats(&after)
-						read = *counted
-						return d, after.Mallocs - before.Mallocs, after.TotalAlloc - before.TotalAlloc
-					}
+					var read meteredStore
 					for b.Loop() {
-						d, n, size := one()
-						took, allocs, bytes = took+d.Seconds(), allocs+float64(n), bytes+float64(size)
+						cost := c.turn(b)
+						took, allocs, bytes, read = took+cost.took.Seconds(), allocs+cost.allocs, bytes+cost.bytes, cost.read
 						start := time.Now()
-						request = len(marshaled(b, last))
+						request = len(marshaled(b, c.last))
 						marshal += time.Since(start).Seconds()
 					}
-					kib := float64(read.bytes) / 1024
-					rows := float64(read.events)
-					d, _, _ := one(runner.WithSnapshots(0))
-					bare = d.Seconds()
 					n := float64(b.N)
 					b.ReportMetric(took/n*1e3, "ms/turn")
-					b.ReportMetric(bare*1e3, "ms-without")
+					b.ReportMetric(c.turn(b, runner.WithSnapshots(0)).took.Seconds()*1e3, "ms-without")
 					b.ReportMetric(allocs/n, "allocs/turn")
 					b.ReportMetric(bytes/n/1024, "KiB/turn")
-					b.ReportMetric(kib, "KiB-snapshots")
-					b.ReportMetric(rows, "events-read")
+					b.ReportMetric(float64(read.bytes)/1024, "KiB-snapshots")
+					b.ReportMetric(float64(read.events), "events-read")
 					b.ReportMetric(float64(request)/1024, "KiB-request")
 					b.ReportMetric(took/marshal, "x-marshal")
 					b.ReportMetric(0, "ns/op")

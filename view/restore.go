@@ -34,7 +34,8 @@ func (v *View) Restore(parts []string) bool {
 	s := &fresh.shown
 	s.init()
 	s.generation = readers[0].generation
-	s.msgs, s.marks = make([]llm.Message, 0, total+8), make([]mark, 0, total+8)
+	room := total + min(total/8+8, afterwards)
+	s.msgs, s.marks = make([]llm.Message, 0, room), make([]mark, 0, room)
 	fresh.kept.generation = s.generation
 	for _, r := range readers {
 		if r.first < 0 || r.first > len(s.msgs) {
@@ -68,6 +69,10 @@ func (v *View) Restore(parts []string) bool {
 	*v = fresh
 	return true
 }
+
+// afterwards is for how many messages behind a long snapshot there is room: those of the events that came after it, and of
+// the turn that reads it. To grow a long list once more would take as much memory as all the rest.
+const afterwards = 128
 
 type viewReader struct {
 	*pack.Reader

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -26,8 +27,12 @@ const (
 			INSERT INTO arbor.snapshot (session, name, part, seq, data) SELECT session, name, part, seq, data FROM new
 			ON CONFLICT (session, name, part) DO UPDATE SET seq = excluded.seq, data = excluded.data
 		) SELECT seq FROM head`
-	snapshotsSQL = `SELECT o.part, o.seq, o.data FROM arbor.session s JOIN arbor.snapshot o ON o.session = s.key
-		WHERE s.app = $1 AND s.user_id = $2 AND s.id = $3 AND o.name = $4 ORDER BY o.part`
+	// In pieces, because the buffer for a message is as large as the message, and larger; the server reads no more of a
+	// value than the piece.
+	snapshotsSQL = `SELECT o.part, o.seq, octet_length(o.data), substring(o.data FROM at FOR $5)
+		FROM arbor.session s JOIN arbor.snapshot o ON o.session = s.key, generate_series(1, greatest(octet_length(o.data), 1), $5) at
+		WHERE s.app = $1 AND s.user_id = $2 AND s.id = $3 AND o.name = $4 ORDER BY o.part, at`
+	snapshotPiece = 63 << 10
 )
 
 // PutSnapshots implements [session.Snapshots]. It waits for the server's answer, and not for its disk. To
@@ -66,15 +71,23 @@ func (s *Store) Snapshots(ctx context.Context, key session.Key, name string) (pa
 	}
 	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		parts = nil
-		rows, err := conn.Query(ctx, snapshotsSQL, key.App, key.User, key.ID, name)
+		rows, err := conn.Query(ctx, snapshotsSQL, key.App, key.User, key.ID, name, snapshotPiece)
 		if err != nil {
 			return err
 		}
 		p := session.Snapshot{Name: name}
-		var data pgtype.DriverBytes // valid until the next row
-		_, err = pgx.ForEachRow(rows, []any{&p.Part, &p.Seq, &data}, func() error {
-			p.Data = string(data)
-			parts = append(parts, p)
+		var size int
+		var piece pgtype.DriverBytes // valid until the next row
+		var data strings.Builder
+		_, err = pgx.ForEachRow(rows, []any{&p.Part, &p.Seq, &size, &piece}, func() error {
+			if data.Len() == 0 {
+				data.Grow(size)
+			}
+			if data.Write(piece); data.Len() == size {
+				p.Data = data.String()
+				parts = append(parts, p)
+				data.Reset()
+			}
 			return nil
 		})
 		return err
