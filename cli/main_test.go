@@ -64,7 +64,7 @@ func (i invocation) command(t *testing.T, args ...string) *exec.Cmd {
 	if i.home == "" {
 		i.home = t.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // a server waits as long as the tests beside it take
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, arbor, args...)
 	cmd.Env = append([]string{"HOME=" + i.home, "PATH=" + os.Getenv("PATH"), "TERM=xterm"}, i.env...)

@@ -165,8 +165,11 @@ func (t *turn) did(seq int64) bool {
 		}
 		switch d := e.Data.(type) {
 		case *event.Notice:
-			if d.Code == event.NoticeTakenOver { // by somebody who may have begun the next step
+			switch d.Code {
+			case event.NoticeTakenOver: // by somebody who may have begun the next step
 				return false
+			case event.NoticeUndecided: // which is all of a step whose model failed
+				stored = true
 			}
 		case *event.Discard: // of a step that came to nothing
 		default:

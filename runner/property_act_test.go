@@ -38,8 +38,10 @@ type act struct {
 	recalled []*event.Event
 	// left: the turn was taken over too often, and is not again.
 	left bool
-	// dies: its process is gone after its first event.
-	dies bool
+	// takesOver: it goes on with the turn as a process does that found it without an owner.
+	takesOver bool
+	// dies is the number of the event after which its process is gone, 0 if that is not known beforehand.
+	dies int
 	// refused are the errors one of which it must return, storing nothing.
 	refused []error
 }
@@ -126,17 +128,25 @@ func (w *world) resume(r *runner.Runner) {
 		return
 	}
 	w.happened["taken over"] = true
-	again := func(dies bool) {
-		left := w.takenOver() >= 3
-		w.act(r, act{whole: true, left: left, dies: dies && !left, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.TakeOver(ctx, s1) }})
+	again := func(dies int) {
+		a := act{whole: true, takesOver: true, left: w.takenOver() >= 3, dies: dies, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.TakeOver(ctx, s1) }}
+		if a.left {
+			a.dies = 0
+		}
+		w.act(r, a)
 	}
-	if oneInTen.Draw(w.rt, "deadly") == 9 {
+	if deaths := oneInTen.Draw(w.rt, "deadly"); deaths >= 8 {
 		for range 3 {
-			again(true)
+			again(takenOverUntil.Draw(w.rt, "dies at event"))
+		}
+		if deaths == 8 {
+			return
 		}
 	}
-	again(false)
+	again(0)
 }
+
+var takenOverUntil = rapid.SampledFrom([]int{1, 1, 1, 2, 3, 4})
 
 // takenOver is how often the turn was taken over since it got further.
 func (w *world) takenOver() (times int) {
@@ -208,14 +218,26 @@ func (w *world) advance(r *runner.Runner) {
 			attempt++ // the engine does not know that the last one came through
 		}
 		before := len(w.log)
-		clean := w.act(r, act{step: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		try := act{step: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] {
 			step.Attempt = attempt
 			events, state, err := r.Advance(ctx, s1, step)
 			done = state.Over
 			return whole(events, err)
-		}})
-		if !clean {
+		}}
+		if last := step.Turn; last != "" && w.log[0].TurnID != last && oneInTen.Draw(w.rt, "of an earlier turn") == 9 {
+			step.Turn, try.refused = w.log[0].TurnID, []error{runner.ErrTurnOver}
+			w.act(r, try)
+			w.happened["a step of an earlier turn"] = true
+			step.Turn, try.refused = last, nil
+		}
+		if !w.act(r, try) {
 			return
+		}
+		if n := r.Tree().Node(w.story.active); step.Seq == int64(before) && before < len(w.log) && w.story.unfinished && n != nil && n.Properties.Stepwise && oneInTen.Draw(w.rt, "nobody hears of it") >= 7 {
+			stored := len(w.log)
+			attempt++
+			w.act(r, try)
+			require.Len(w.t, w.log, stored, "a step was tried again that was done")
 		}
 		if done == w.story.unfinished {
 			w.t.Fatalf("Advance says %v about the end of the turn, the log does not", done)
@@ -291,12 +313,12 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	defer w.acts1(nil)
 	w.key, w.stop, w.stopped, w.stoppedAt, w.asked, w.acted = s1, cancel, false, 0, 0, 0
 	clear(w.taken)
-	how, at := "break", 1
-	if !a.dies {
-		how, at = someStops.Draw(w.rt, "disturb"), 0
+	how, at := "break", a.dies
+	if at == 0 {
+		how = someStops.Draw(w.rt, "disturb")
 	}
 	switch {
-	case how == "", a.dies:
+	case how == "", a.dies > 0:
 	case how == "store dies", how == "answer lost":
 		n := writeAts.Draw(w.rt, "write")
 		w.acts = append(w.acts, fmt.Sprintf("  disturbed by %q at write %d", how, n))
@@ -364,7 +386,9 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	switch {
 	case cut:
 		w.cuts++
-		w.attempt = 2
+		if !a.takesOver || slices.ContainsFunc(w.log[before:], func(e *event.Event) bool { return e.Type() == event.TypeToolCall }) {
+			w.attempt = 2 // else an engine need not know of it
+		}
 		if !a.step { // an engine asks where the log ends when somebody else has gone on with the turn
 			w.stepSeq = int64(len(w.log))
 		}

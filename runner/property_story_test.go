@@ -264,7 +264,7 @@ var mustHappen = []string{
 	"a person wanted", "the turn given up", "a word of the desk taken in", "a word of the desk that comes again",
 	"a remote agent", "a graph", "a graph inside of another", "a node that waits for a decision", "an error of a graph or a remote agent", "hostile words",
 	"around: pass", "around: no tracer", "around: trace", "around: meddle", "around: trace and meddle",
-	"a turn begun twice", "taken over", "left alone", "a step that was done before", "an error of a model that is not stored",
+	"a turn begun twice", "taken over", "a step of an earlier turn", "left alone", "a step that was done before", "an error of a model that is not stored",
 	"run", "a turn that begins with state", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "busy", "peek",
 	"a fallback", "an answer with a form", "an answer without the form it should have", "error bad_output", "a compaction", "a compaction with a summary", "a compaction whose summary failed",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",

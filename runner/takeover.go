@@ -40,19 +40,22 @@ func (r *Runner) TakeOver(ctx context.Context, key session.Key) iter.Seq2[*event
 	}
 }
 
-// takeOver takes up the turn, or reports that it is left alone.
+// takeOver takes up the turn, or reports that it is left alone. A fork in which nothing was stored yet has not been taken
+// over, whatever the other session has.
 func (t *turn) takeOver() (left bool, err error) {
 	if !t.w.fold.Unfinished() {
 		return false, nil
 	}
-	switch times, left, err := t.takenOver(); {
-	case err != nil || left:
-		return left, err
-	case times >= takeOvers:
-		notice := t.notice(event.NoticeLeft, fmt.Sprintf("the turn was taken over %d times without getting any further: nobody goes on with it before it is resumed", times))
-		return true, t.append(t.ctx, notice)
+	if !t.branches() {
+		switch times, left, err := t.takenOver(); {
+		case err != nil || left:
+			return left, err
+		case times >= takeOvers:
+			notice := t.notice(event.NoticeLeft, fmt.Sprintf("the turn was taken over %d times without getting any further: nobody goes on with it before it is resumed", times))
+			return true, t.append(t.ctx, notice)
+		}
 	}
-	if err := t.append(t.ctx, t.notices(event.NoticeTakenOver, "the process that ran the turn has gone, and another one goes on")); err != nil {
+	if err := t.branch(t.notices(event.NoticeTakenOver, "the process that ran the turn has gone, and another one goes on")...); err != nil {
 		return false, err
 	}
 	return false, t.resume(nil)

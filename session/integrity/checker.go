@@ -59,6 +59,7 @@ type Checker struct {
 	commit *event.Transfer     // whose run must end now
 	active string              // the target of the last transfer of the conversation
 	counts counts
+	hands  hands
 }
 
 // run is one activation of an agent.
@@ -135,6 +136,7 @@ func (c *Checker) Violations() []Violation {
 		c.held = nil
 		c.start(held, false)
 	}
+	c.allTold()
 	if c.commit != nil {
 		c.found = append(c.found, Violation{c.seq, "a transfer is committed, and its run does not end with it"})
 		c.commit = nil
@@ -173,6 +175,7 @@ func (c *Checker) envelope(e *event.Event) {
 	if _, seen := c.nodes[e.ParentID]; !seen && e.ParentID != "" {
 		c.fail(e, "nothing before it is %q, its cause", e.ParentID)
 	}
+	c.changeHands(e)
 	c.node(e)
 }
 

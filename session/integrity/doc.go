@@ -11,6 +11,8 @@
 //     a call its target has run before the call has a result, unless the call failed.
 //   - The counts of the session's fold, which limits and budgets are compared with,
 //     are those of the log, including discarded answers and inner scopes.
+//   - A process that goes on with the turn of another says so in every run that is open,
+//     and none does after three that got no further.
 //   - Scopes close inside out: no run ends while one that it started is open,
 //     and a user event comes only when nothing is open.
 //

@@ -1,0 +1,34 @@
+package integrity_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTakeOvers: a process that goes on with a turn says so in each run that is open, and nobody does so for ever.
+func TestTakeOvers(t *testing.T) {
+	const notice = ` notice {"code":"taken_over","message":""}` + "\n"
+	begun, _, _ := strings.Cut(whole, "t2 r6/r5.1/a a harness_end")
+	over := "t2 r5 graph" + notice + "t2 r6/r5.1/a a" + notice + "t2 r7/r5.2/b b" + notice
+	left := `t2 r5 graph notice {"code":"left","message":""}` + "\n"
+	for name, c := range map[string]struct{ log, want string }{
+		"once":              {over, ""},
+		"three times":       {over + over + over + left, ""},
+		"got further":       {over + over + over + left + "t2 r6/r5.1/a a text {\"content\":\"So.\"}\n" + over, ""},
+		"a run is not told": {"t2 r5 graph" + notice + "t2 r6/r5.1/a a" + notice, "the run r7 of the scope r5.2/b, which is open, does not say so"},
+		"four times":        {over + over + "t2 r6/r5.1/a a discard {\"code\":\"x\",\"message\":\"\",\"ids\":[]}\n" + over + over, "for the 4. time"},
+		"left too early":    {over + left, "after it was taken over 1 times"},
+		"left twice":        {over + over + over + left + left, "(said before: true)"},
+		"left, and taken":   {over + over + over + left + over, "for the 4. time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := strings.Join(check(t, begun+c.log), "\n")
+			if c.want == "" {
+				require.Empty(t, found)
+			}
+			require.Contains(t, found, c.want)
+		})
+	}
+}
