@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/session/sharded"
@@ -37,15 +37,33 @@ type shardEntry struct {
 // maxShards bounds a file that lists databases, in bytes.
 const maxShards = 1 << 20
 
+// listError is all mistakes of a file that lists databases.
+type listError []string
+
+// Error returns one mistake a line.
+func (e listError) Error() string { return strings.Join(e, "\n") }
+
+// quoted finds what a mistake repeats of the file.
+var quoted = lazyregexp.New(`"(?:[^"\\]|\\.)*"`)
+
+// isAddress reports whether a text is, or is meant as, the address of a server.
+func isAddress(text string) bool { return strings.Contains(text, "://") || checkDB(text) != nil }
+
 // readShards reads a file that lists databases. The error has all mistakes, each with its line, and
-// no address, which may have a password in it.
+// no address, wherever it stands in the file: it may have a password in it.
 func readShards(path string) (*shardList, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, usagef("the list of databases cannot be read: %w", err)
 	}
-	var mistakes []string
+	var mistakes listError
 	r := &yamldoc.Reader{Report: func(line int, message string) {
+		message = quoted.Get().ReplaceAllStringFunc(message, func(text string) string {
+			if isAddress(strings.Trim(text, `"`)) {
+				return `"…"`
+			}
+			return text
+		})
 		mistakes = append(mistakes, fmt.Sprintf("%s:%d: %s", path, line, message))
 	}}
 	l := &shardList{}
@@ -60,7 +78,7 @@ func readShards(path string) (*shardList, error) {
 		r.Add(1, "the file names no database: give a list of shards, each with a name and a db")
 	}
 	if len(mistakes) > 0 {
-		return nil, usageError{errors.New(strings.Join(mistakes, "\n"))}
+		return nil, usageError{mistakes}
 	}
 	return l, nil
 }
@@ -69,6 +87,9 @@ func (l *shardList) read(r *yamldoc.Reader, body yamldoc.Node, dir string) {
 	f := r.Fields(body, "a list of databases", nil, "shards", "former")
 	if p := f["former"]; p != nil {
 		l.former = r.Words(p)
+		if slices.ContainsFunc(l.former, isAddress) {
+			r.Add(p.Line, "former has the names of shards, and no addresses")
+		}
 	}
 	p := f["shards"]
 	if p == nil {
@@ -89,6 +110,9 @@ func (l *shardList) read(r *yamldoc.Reader, body yamldoc.Node, dir string) {
 		x.name, x.db = r.Text(f["name"]), r.Text(f["db"])
 		if f["leaving"] != nil {
 			x.leaving = r.Flag(f["leaving"])
+		}
+		if isAddress(x.name) {
+			r.Add(f["name"].Line, "name: a shard is called by a word that stays when its address changes, and not by an address")
 		}
 		switch {
 		case x.db == "":

@@ -149,11 +149,19 @@ func TestShardMistakes(t *testing.T) {
 		"shards:\n  - name: a\n    db: a.db\n---\nshards: []\n":              "shards.yml:",
 		"shards:\n  - name: a\n    db: a.db\n  - name: a\n    db: b.db\n":    "two shards are called a",
 		"shards: a.db\n": "shards.yml:1: ",
+		"shards:\n  - postgres://u:se-cret@h/d\n":                                         "shards.yml:2: a shard must be a mapping, not the text \"…\"",
+		"shards: postgres://u:se-cret@h/d\n":                                              "shards.yml:1: shards must be a list, not the text \"…\"",
+		"host=h password=se-cret\n":                                                       "shards.yml:1: a list of databases must be a mapping",
+		"shards:\n  - name: a\n    postgres://u:se-cret@h/d: x\n":                         "shards.yml:3: unknown key \"…\"",
+		"shards:\n  - name: a\n    db: a.db\n    leaving: u:se-cret@h/d\n":                "shards.yml:4: leaving must be true or false",
+		"shards:\n  - name: postgres://u:se-cret@h/d\n    db: a.db\n":                     "shards.yml:2: name: a shard is called by a word",
+		"shards:\n  - name: a\n    db: a.db\nformer: [a, \"postgres://u:se-cret@h/d\"]\n": "shards.yml:4: former has the names of shards",
+		"shards:\n  - name: a\n    bd: a.db\n  - db: b.db\n":                              "3 problems in the list of databases\nHERE/shards.yml:",
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		got := invocation{}.run(t, "run", desk, "hello", "--db", path)
 		require.Equal(t, cli.StatusUsage, got.status, "%s\n%s", text, got.err)
-		require.Contains(t, got.err, want, text)
+		require.Contains(t, got.err, strings.ReplaceAll(want, "HERE", dir), text)
 		require.NotContains(t, got.err, "se-cret", text)
 	}
 	got := invocation{}.run(t, "sessions", "rebalance", "--db", filepath.Join(dir, "a.db"))
