@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
@@ -75,7 +74,7 @@ func (s *Store) moveUser(ctx context.Context, from, to *shard, user session.Key,
 	}
 	var family []session.Info // parents come before their forks
 	for _, i := range all {
-		on := s.named(strings.TrimPrefix(i.Parent.ID, "to "))
+		on := s.noted(i)
 		switch {
 		case i.Key.App != user.App || i.Key.User != user.User: // a part of the key is empty
 		case !isNote(i):

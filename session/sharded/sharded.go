@@ -199,6 +199,9 @@ func free(key session.Key) error {
 // isNote reports whether a session is not to be listed.
 func isNote(i session.Info) bool { return i.Key.App == App || i.Parent.App == App }
 
+// noted returns the shard that a note names, nil if it names none, or one that is not there.
+func (s *Store) noted(i session.Info) *shard { return s.named(strings.TrimPrefix(i.Parent.ID, "to ")) }
+
 // named returns nil if there is no such shard.
 func (s *Store) named(name string) *shard {
 	for _, x := range s.shards {
@@ -234,7 +237,7 @@ func (s *Store) find(ctx context.Context, key session.Key) (x *shard, info sessi
 			return x, info, ok, err
 		}
 		if ok {
-			to := s.named(strings.TrimPrefix(info.Parent.ID, "to "))
+			to := s.noted(info)
 			if to == nil {
 				return nil, info, false, fmt.Errorf("sharded: session %s is on %q, which is no shard here: name it as one", key, info.Parent.ID)
 			}
