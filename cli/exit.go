@@ -19,7 +19,7 @@ import (
 // The exit statuses of the command.
 const (
 	StatusAnswered    = 0
-	StatusFindings    = 1   // an evaluation is below what was asked of it, a session differs, a tree may route badly
+	StatusFindings    = 1   // an evaluation is below what was asked of it, a session differs, a tree may route badly, sessions stay where none is to be
 	StatusUsage       = 2   // bad input or configuration
 	StatusFailed      = 3   // the model or a tool failed or had no answer, or calls were wrong again and again
 	StatusLimit       = 4   // a limit of the turn was reached

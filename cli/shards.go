@@ -171,8 +171,9 @@ func (p *program) rebalanceCommand() *cobra.Command {
 		Short: "Move sessions to the database where they belong",
 		Long: `Moves sessions among the databases that the file of --db lists, after one was added
 or is to be taken away. Those of users who have a session under way stay where they
-are: the status is then 6, and the command can be called again. Sessions can be used
-all the while.`,
+are: the status is then 6, and the command can be called again. If sessions stay on a
+database that is leaving, it must not be taken away: the status is then 1. Sessions
+can be used all the while.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !isShards(p.place.db) {
@@ -189,6 +190,11 @@ all the while.`,
 			if report.Left > 0 {
 				p.say("%s moved; %d of users who have one under way were left: call this again", render.Count(report.Moved, "session"), report.Left)
 				return statusError(StatusBusy)
+			}
+			if report.Stay > 0 {
+				p.say("%s moved; %d stay on a database that is leaving: they are forks of other users' sessions, for which it has to be kept in the list, or former does not name it",
+					render.Count(report.Moved, "session"), report.Stay)
+				return statusError(StatusFindings)
 			}
 			p.say("%s moved; all are where they belong", render.Count(report.Moved, "session"))
 			return nil

@@ -14,6 +14,9 @@ import (
 type Report struct {
 	Moved int // sessions that are where they belong now
 	Left  int // sessions of users of whom one was under way
+	// Stay counts sessions on shards that are leaving which no rebalancing moves: forks of other users' sessions, and
+	// those that nobody finds because the shard is not among the former ones. It must not be taken away then.
+	Stay int
 }
 
 // batch is how many sessions are listed at once.
@@ -29,18 +32,8 @@ const batch = 10_000
 func (s *Store) Rebalance(ctx context.Context) (report Report, err error) {
 	for _, from := range s.shards {
 		users := make(map[session.Key]bool)
-		for page := (session.Page{Limit: batch}); ; {
-			infos, err := from.List(ctx, session.Key{}, page)
-			if err != nil {
-				return report, from.explain(err)
-			}
-			for _, i := range infos {
-				users[session.Key{App: i.Key.App, User: i.Key.User}] = true
-			}
-			if len(infos) < batch {
-				break
-			}
-			page.After = infos[len(infos)-1].Place()
+		if err := from.each(ctx, func(i session.Info) { users[session.Key{App: i.Key.App, User: i.Key.User}] = true }); err != nil {
+			return report, err
 		}
 		for user := range users {
 			if user.App == App || user.User == App { // notes
@@ -57,8 +50,35 @@ func (s *Store) Rebalance(ctx context.Context) (report Report, err error) {
 				return report, from.explain(err)
 			}
 		}
+		if slices.Contains(s.ring, from) {
+			continue
+		}
+		if err := from.each(ctx, func(i session.Info) {
+			if !isNote(i) && !slices.Contains(s.homes(i.Key.App, i.Key.User), from) {
+				report.Stay++
+			}
+		}); err != nil {
+			return report, err
+		}
 	}
 	return report, nil
+}
+
+// each lists all sessions of a shard.
+func (x *shard) each(ctx context.Context, see func(session.Info)) error {
+	for page := (session.Page{Limit: batch}); ; {
+		infos, err := x.List(ctx, session.Key{}, page)
+		if err != nil {
+			return x.explain(err)
+		}
+		for _, i := range infos {
+			see(i)
+		}
+		if len(infos) < batch {
+			return nil
+		}
+		page.After = infos[len(infos)-1].Place()
+	}
 }
 
 // moveUser moves the sessions of a user, and the notes of where others of them are.

@@ -233,6 +233,7 @@ func TestRebalance(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, again.Left)
 			require.Equal(t, report.Left, again.Moved)
+			require.Zero(t, again.Stay)
 			same(t, want, look(t, growing))
 			grown := layout{now: "abc"}.over(t, stores)
 			same(t, want, look(t, grown))
@@ -259,9 +260,24 @@ func TestRebalance(t *testing.T) {
 			require.Zero(t, report.Left)
 			same(t, want, look(t, layout{now: "ab"}.over(t, stores[:3])))
 			// Forks of others' sessions stay with those until they move, and so some are left behind on c.
+			stay := 0
 			for key, at := range where(t, stores) {
-				require.True(t, at != 2 || strings.HasPrefix(key.ID, "stray"), key)
+				require.True(t, at != 2 || key.ID == "stray, later", key)
+				if at == 2 {
+					stay++
+				}
 			}
+			require.NotZero(t, stay)
+			require.Equal(t, stay, report.Stay)
+
+			// Without a word of where sessions were, those on a shard that leaves do not move, and are counted.
+			report, err = layout{now: "a"}.over(t, stores[:2]).Rebalance(t.Context())
+			require.NoError(t, err)
+			onB := 0
+			for _, at := range where(t, stores[:2]) {
+				onB += at
+			}
+			require.Equal(t, sharded.Report{Stay: onB}, report)
 		})
 	}
 }

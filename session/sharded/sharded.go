@@ -41,7 +41,8 @@ type Shard struct {
 	// address of the store.
 	Name  string
 	Store session.Store
-	// Leaving says that no session is to be here. [Store.Rebalance] moves those that are.
+	// Leaving says that no session is to be here. [Store.Rebalance] moves those that are, if the shard is a [Former] one, but
+	// for forks of other users' sessions: with these it stays among the shards, or they are lost.
 	Leaving bool
 }
 
