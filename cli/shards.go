@@ -126,11 +126,26 @@ func (l *shardList) read(r *yamldoc.Reader, body yamldoc.Node, dir string) {
 		case !strings.Contains(x.db, "://") && !filepath.IsAbs(x.db):
 			x.db = filepath.Join(dir, x.db)
 		}
-		if i := slices.IndexFunc(l.shards, func(y shardEntry) bool { return y.db == x.db }); i >= 0 {
+		if i := slices.IndexFunc(l.shards, func(y shardEntry) bool { return sameDatabase(y.db, x.db) }); i >= 0 {
 			r.Add(f["db"].Line, "db: this is the database of %s as well", l.shards[i].name)
 		}
 		l.shards = append(l.shards, x)
 	}
+}
+
+// sameDatabase reports whether two addresses are the same, or two paths lead to one file.
+func sameDatabase(a, b string) bool {
+	if a == b || strings.Contains(a+b, "://") {
+		return a == b
+	}
+	first, err := os.Stat(a)
+	second, e := os.Stat(b)
+	if err == nil && e == nil {
+		return os.SameFile(first, second)
+	}
+	a, err = filepath.Abs(a)
+	b, e = filepath.Abs(b)
+	return err == nil && e == nil && a == b
 }
 
 // openShards opens all databases that a file lists.

@@ -173,3 +173,18 @@ func TestShardMistakes(t *testing.T) {
 	require.Equal(t, cli.StatusUsage, got.status)
 	require.Contains(t, got.err, "the list of databases cannot be read")
 }
+
+// Two shards are not one database, however its path is written.
+func TestShardTwice(t *testing.T) {
+	t.Parallel()
+	in, dir := invocation{home: t.TempDir()}, t.TempDir()
+	fill(t, dir, "berlin")
+	require.NoError(t, os.Symlink("berlin.db", filepath.Join(dir, "link.db")))
+	path := filepath.Join(dir, "shards.yaml")
+	for _, pair := range [][2]string{{"berlin.db", "./berlin.db"}, {"berlin.db", dir + "/../" + filepath.Base(dir) + "/berlin.db"}, {"link.db", "berlin.db"}, {"new.db", dir + "//new.db"}} {
+		require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, "shards:\n  - {name: a, db: %s}\n  - {name: b, db: %s}\n", pair[0], pair[1]), 0o600))
+		got := in.run(t, "run", desk, "hello", "--db", path)
+		require.Equal(t, cli.StatusUsage, got.status, got.err)
+		require.Contains(t, got.err, "shards.yaml:3: db: this is the database of a as well", pair)
+	}
+}
