@@ -148,7 +148,7 @@ func sameDatabase(a, b string) bool {
 	return err == nil && e == nil && a == b
 }
 
-// openShards opens all databases that a file lists.
+// openShards opens all databases that a file lists. Those that sessions have been in must be there, also with create.
 func (p *program) openShards(ctx context.Context, path string, create bool) (_ *database, err error) {
 	l, err := readShards(path)
 	if err != nil {
@@ -163,7 +163,7 @@ func (p *program) openShards(ctx context.Context, path string, create bool) (_ *
 		}
 	}()
 	for _, x := range l.shards {
-		db, err := p.openStore(ctx, x.db, create)
+		db, err := p.openStore(ctx, x.db, create && !x.leaving && !slices.Contains(l.former, x.name))
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: shard %s: %w", path, x.line, x.name, err)
 		}

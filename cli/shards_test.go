@@ -174,6 +174,22 @@ func TestShardMistakes(t *testing.T) {
 	require.Contains(t, got.err, "the list of databases cannot be read")
 }
 
+// A database that sessions have been in is never made anew, as a slip in its path would have it.
+func TestShardThatIsMissing(t *testing.T) {
+	t.Parallel()
+	in, dir := invocation{home: t.TempDir()}, t.TempDir()
+	fill(t, dir, "berlin")
+	for _, rest := range []string{"former: [berlin, pariss]\n", "    leaving: true\n"} {
+		path := shardsFile(t, dir, rest, "berlin", "pariss")
+		for _, args := range [][]string{{"sessions", "rebalance"}, {"run", desk, "hello"}} {
+			got := in.run(t, append(args, "--db", path)...)
+			require.Equal(t, cli.StatusUsage, got.status, got.err)
+			require.Contains(t, got.err, "shards.yaml:4: shard pariss: "+filepath.Join(dir, "pariss.db")+": there is no such sessions' file")
+			require.NoFileExists(t, filepath.Join(dir, "pariss.db"))
+		}
+	}
+}
+
 // Two shards are not one database, however its path is written.
 func TestShardTwice(t *testing.T) {
 	t.Parallel()
