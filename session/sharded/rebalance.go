@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
@@ -166,6 +167,12 @@ func depth(family []session.Info, i session.Info) (n int) {
 	return n
 }
 
+// sameDates tells a copy of a session from one of another session that had its key. Stores differ in what they keep of a second.
+func sameDates(a, b session.Info) bool {
+	same := func(a, b time.Time) bool { return a.Truncate(time.Microsecond).Equal(b.Truncate(time.Microsecond)) }
+	return same(a.Created, b.Created) && same(a.Updated, b.Updated)
+}
+
 // copyTo makes the copy of a session that becomes the session when it leaves its shard.
 func copyTo(ctx context.Context, from, to *shard, info session.Info, held session.Lease, orphan bool) error {
 	lease, err := to.Acquire(ctx, info.Key, session.Self()) // before anything is read: who deletes the session ends it
@@ -173,7 +180,7 @@ func copyTo(ctx context.Context, from, to *shard, info session.Info, held sessio
 		return to.explain(err)
 	}
 	defer func() { _ = to.Release(ctx, info.Key, lease) }() // unless it has ended with what follows
-	if copied, ok, err := to.info(ctx, info.Key); err != nil || ok && copied.Seq == held.Seq && !isNote(copied) {
+	if copied, ok, err := to.info(ctx, info.Key); err != nil || ok && copied.Seq == held.Seq && !isNote(copied) && sameDates(copied, info) {
 		if err == nil && orphan { // an earlier call made the copy, and nothing has come since
 			err = to.Abandon(ctx, info.Key, lease)
 		}

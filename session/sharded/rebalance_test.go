@@ -383,6 +383,41 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// sticky is a store in memory that no session leaves.
+type sticky struct{ *session.Memory }
+
+func (sticky) Leave(context.Context, session.Key, session.Lease) error { return errDead }
+
+// TestOldCopy: a copy that a rebalancing has left behind is not taken for a session that was made anew since, without a word to the
+// shard with the copy.
+func TestOldCopy(t *testing.T) {
+	var stores, stuck []session.Store
+	for range 3 {
+		m := session.NewMemory()
+		stores, stuck = append(stores, m), append(stuck, sticky{m})
+	}
+	old, growing := layout{now: "ab"}.over(t, stores[:2]), layout{now: "abc", former: "ab"}
+	for i := range 12 {
+		require.NoError(t, write(t.Context(), old, user(i, "s1"), say("deleted")))
+	}
+	for range 12 { // each fails at the first user whose sessions are to move
+		_, err := growing.over(t, stuck).Rebalance(t.Context())
+		require.ErrorIs(t, err, errDead)
+	}
+	copies, err := stores[2].List(t.Context(), session.Key{App: "shop"}, session.Page{})
+	require.NoError(t, err)
+	require.NotEmpty(t, copies)
+	for i := range 12 {
+		require.NoError(t, old.Delete(t.Context(), user(i, "s1")))
+		require.NoError(t, write(t.Context(), old, user(i, "s1"), say("anew")))
+	}
+	want := look(t, old)
+	report, err := growing.over(t, stores).Rebalance(t.Context())
+	require.NoError(t, err)
+	require.NotZero(t, report.Moved)
+	same(t, want, look(t, layout{now: "abc"}.over(t, stores)))
+}
+
 // TestBusy moves sessions to and fro while others read and write them.
 func TestBusy(t *testing.T) {
 	for name, open := range kinds {
