@@ -1,6 +1,8 @@
 package sharded
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -167,10 +170,32 @@ func depth(family []session.Info, i session.Info) (n int) {
 	return n
 }
 
-// sameDates tells a copy of a session from one of another session that had its key. Stores differ in what they keep of a second.
+// sameDates tells a copy of a session from one of another session that had its key.
 func sameDates(a, b session.Info) bool {
-	same := func(a, b time.Time) bool { return a.Truncate(time.Microsecond).Equal(b.Truncate(time.Microsecond)) }
 	return same(a.Created, b.Created) && same(a.Updated, b.Updated)
+}
+
+// same compares times as stores keep them, some of which know no nanoseconds.
+func same(a, b time.Time) bool {
+	return a.Truncate(time.Microsecond).Equal(b.Truncate(time.Microsecond))
+}
+
+// begins reports whether a log begins with all that the shard has of its session.
+func (x *shard) begins(ctx context.Context, copied session.Info, log []*event.Event) (bool, error) {
+	if copied.Seq == 0 || copied.Seq > int64(len(log)) {
+		return copied.Seq == 0, nil
+	}
+	for e, err := range x.Load(ctx, copied.Key, copied.Seq-1) {
+		if err != nil {
+			return false, x.explain(err)
+		}
+		has, err := e.MarshalJSON()
+		want, other := log[copied.Seq-1].MarshalJSON()
+		if err != nil || other != nil || !bytes.Equal(has, want) {
+			return false, cmp.Or(err, other)
+		}
+	}
+	return true, nil
 }
 
 // copyTo makes the copy of a session that becomes the session when it leaves its shard.
@@ -180,7 +205,8 @@ func copyTo(ctx context.Context, from, to *shard, info session.Info, held sessio
 		return to.explain(err)
 	}
 	defer func() { _ = to.Release(ctx, info.Key, lease) }() // unless it has ended with what follows
-	if copied, ok, err := to.info(ctx, info.Key); err != nil || ok && copied.Seq == held.Seq && !isNote(copied) && sameDates(copied, info) {
+	copied, ok, err := to.info(ctx, info.Key)
+	if ok = ok && !isNote(copied); err != nil || ok && copied.Seq == held.Seq && sameDates(copied, info) {
 		if err == nil && orphan { // an earlier call made the copy, and nothing has come since
 			err = to.Abandon(ctx, info.Key, lease)
 		}
@@ -193,6 +219,12 @@ func copyTo(ctx context.Context, from, to *shard, info session.Info, held sessio
 			return from.explain(err)
 		}
 		moved.Events = append(moved.Events, e)
+	}
+	if ok && same(copied.Created, info.Created) {
+		if whole, err := to.begins(ctx, copied, moved.Events); err != nil || !whole {
+			return cmp.Or(err, fmt.Errorf("session %s has other events on shard %s, where it belongs, than on %s: shards were changed again before all had moved; "+
+				"make the shards those of then, or remove the one that is not to stay from its shard alone", info.Key, to.name, from.name))
+		}
 	}
 	digests, err := from.Store.(session.Mover).Digests(ctx, info.Key)
 	if err != nil {

@@ -418,6 +418,37 @@ func TestOldCopy(t *testing.T) {
 	same(t, want, look(t, layout{now: "abc"}.over(t, stores)))
 }
 
+// TestTurnedBack: a shard is taken away while copies of sessions are there that have not left their old shard. What the old shard has
+// and the copy has not is never removed.
+func TestTurnedBack(t *testing.T) {
+	var stores, stuck []session.Store
+	for range 3 {
+		m := session.NewMemory()
+		stores, stuck = append(stores, m), append(stuck, sticky{m})
+	}
+	growing, back := layout{now: "abc", former: "ab"}, layout{now: "ab", former: "abc"}
+	for i := range 12 {
+		require.NoError(t, write(t.Context(), layout{now: "ab"}.over(t, stores), user(i, "s1"), say("before")))
+	}
+	_, err := growing.over(t, stuck).Rebalance(t.Context())
+	require.ErrorIs(t, err, errDead)
+	copies := where(t, stores[2:])
+	require.Len(t, copies, 1)
+	var key session.Key
+	for key = range copies {
+	}
+	require.NoError(t, write(t.Context(), growing.over(t, stores), key, say("after"), say("more")))
+	at := where(t, stores[:2])
+	for range 2 {
+		_, err = back.over(t, stores).Rebalance(t.Context())
+		require.ErrorContains(t, err, "session "+key.String()+" has other events on shard ")
+		require.NoError(t, write(t.Context(), back.over(t, stores), key, say("on the copy"), say("and more"), say("than there")))
+	}
+	infos, err := stores[at[key]].List(t.Context(), key, session.Page{})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, infos[0].Seq)
+}
+
 // TestBusy moves sessions to and fro while others read and write them.
 func TestBusy(t *testing.T) {
 	for name, open := range kinds {
