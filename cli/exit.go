@@ -19,7 +19,7 @@ import (
 // The exit statuses of the command.
 const (
 	StatusAnswered    = 0
-	StatusFindings    = 1   // an evaluation is below what was asked of it, a session differs, a tree may route badly
+	StatusFindings    = 1   // an evaluation is below what was asked of it, a session differs, a tree may route badly, sessions stay where none is to be
 	StatusUsage       = 2   // bad input or configuration
 	StatusFailed      = 3   // the model or a tool failed or had no answer, or calls were wrong again and again
 	StatusLimit       = 4   // a limit of the turn was reached
@@ -79,6 +79,7 @@ func (p *program) report(err error) {
 		tree  *agent.TreeError
 		files *agentfile.Error
 		users *usersfile.Error
+		list  listError
 		what  string
 	)
 	switch {
@@ -91,6 +92,8 @@ func (p *program) report(err error) {
 		what = "agents' files"
 	case errors.As(err, &users):
 		what = "users file"
+	case errors.As(err, &list):
+		what = "list of databases"
 	case errors.As(err, &tree):
 		what = "tree of agents"
 	}

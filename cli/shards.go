@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/session/sharded"
@@ -37,15 +37,33 @@ type shardEntry struct {
 // maxShards bounds a file that lists databases, in bytes.
 const maxShards = 1 << 20
 
+// listError is all mistakes of a file that lists databases.
+type listError []string
+
+// Error returns one mistake a line.
+func (e listError) Error() string { return strings.Join(e, "\n") }
+
+// quoted finds what a mistake repeats of the file.
+var quoted = lazyregexp.New(`"(?:[^"\\]|\\.)*"`)
+
+// isAddress reports whether a text is, or is meant as, the address of a server.
+func isAddress(text string) bool { return strings.Contains(text, "://") || checkDB(text) != nil }
+
 // readShards reads a file that lists databases. The error has all mistakes, each with its line, and
-// no address, which may have a password in it.
+// no address, wherever it stands in the file: it may have a password in it.
 func readShards(path string) (*shardList, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, usagef("the list of databases cannot be read: %w", err)
 	}
-	var mistakes []string
+	var mistakes listError
 	r := &yamldoc.Reader{Report: func(line int, message string) {
+		message = quoted.Get().ReplaceAllStringFunc(message, func(text string) string {
+			if isAddress(strings.Trim(text, `"`)) {
+				return `"…"`
+			}
+			return text
+		})
 		mistakes = append(mistakes, fmt.Sprintf("%s:%d: %s", path, line, message))
 	}}
 	l := &shardList{}
@@ -60,7 +78,7 @@ func readShards(path string) (*shardList, error) {
 		r.Add(1, "the file names no database: give a list of shards, each with a name and a db")
 	}
 	if len(mistakes) > 0 {
-		return nil, usageError{errors.New(strings.Join(mistakes, "\n"))}
+		return nil, usageError{mistakes}
 	}
 	return l, nil
 }
@@ -69,6 +87,9 @@ func (l *shardList) read(r *yamldoc.Reader, body yamldoc.Node, dir string) {
 	f := r.Fields(body, "a list of databases", nil, "shards", "former")
 	if p := f["former"]; p != nil {
 		l.former = r.Words(p)
+		if slices.ContainsFunc(l.former, isAddress) {
+			r.Add(p.Line, "former has the names of shards, and no addresses")
+		}
 	}
 	p := f["shards"]
 	if p == nil {
@@ -90,6 +111,9 @@ func (l *shardList) read(r *yamldoc.Reader, body yamldoc.Node, dir string) {
 		if f["leaving"] != nil {
 			x.leaving = r.Flag(f["leaving"])
 		}
+		if isAddress(x.name) {
+			r.Add(f["name"].Line, "name: a shard is called by a word that stays when its address changes, and not by an address")
+		}
 		switch {
 		case x.db == "":
 			continue // reported
@@ -102,14 +126,29 @@ func (l *shardList) read(r *yamldoc.Reader, body yamldoc.Node, dir string) {
 		case !strings.Contains(x.db, "://") && !filepath.IsAbs(x.db):
 			x.db = filepath.Join(dir, x.db)
 		}
-		if i := slices.IndexFunc(l.shards, func(y shardEntry) bool { return y.db == x.db }); i >= 0 {
+		if i := slices.IndexFunc(l.shards, func(y shardEntry) bool { return sameDatabase(y.db, x.db) }); i >= 0 {
 			r.Add(f["db"].Line, "db: this is the database of %s as well", l.shards[i].name)
 		}
 		l.shards = append(l.shards, x)
 	}
 }
 
-// openShards opens all databases that a file lists.
+// sameDatabase reports whether two addresses are the same, or two paths lead to one file.
+func sameDatabase(a, b string) bool {
+	if a == b || strings.Contains(a+b, "://") {
+		return a == b
+	}
+	first, err := os.Stat(a)
+	second, e := os.Stat(b)
+	if err == nil && e == nil {
+		return os.SameFile(first, second)
+	}
+	a, err = filepath.Abs(a)
+	b, e = filepath.Abs(b)
+	return err == nil && e == nil && a == b
+}
+
+// openShards opens all databases that a file lists. Those that sessions have been in must be there, also with create.
 func (p *program) openShards(ctx context.Context, path string, create bool) (_ *database, err error) {
 	l, err := readShards(path)
 	if err != nil {
@@ -124,7 +163,7 @@ func (p *program) openShards(ctx context.Context, path string, create bool) (_ *
 		}
 	}()
 	for _, x := range l.shards {
-		db, err := p.openStore(ctx, x.db, create)
+		db, err := p.openStore(ctx, x.db, create && !x.leaving && !slices.Contains(l.former, x.name))
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: shard %s: %w", path, x.line, x.name, err)
 		}
@@ -147,8 +186,9 @@ func (p *program) rebalanceCommand() *cobra.Command {
 		Short: "Move sessions to the database where they belong",
 		Long: `Moves sessions among the databases that the file of --db lists, after one was added
 or is to be taken away. Those of users who have a session under way stay where they
-are: the status is then 6, and the command can be called again. Sessions can be used
-all the while.`,
+are: the status is then 6, and the command can be called again. If sessions stay on a
+database that is leaving, it must not be taken away: the status is then 1. Sessions
+can be used all the while.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !isShards(p.place.db) {
@@ -165,6 +205,11 @@ all the while.`,
 			if report.Left > 0 {
 				p.say("%s moved; %d of users who have one under way were left: call this again", render.Count(report.Moved, "session"), report.Left)
 				return statusError(StatusBusy)
+			}
+			if report.Stay > 0 {
+				p.say("%s moved; %d stay on a database that is leaving: they are forks of other users' sessions, for which it has to be kept in the list, or former does not name it",
+					render.Count(report.Moved, "session"), report.Stay)
+				return statusError(StatusFindings)
 			}
 			p.say("%s moved; all are where they belong", render.Count(report.Moved, "session"))
 			return nil

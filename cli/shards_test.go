@@ -111,9 +111,11 @@ func TestShards(t *testing.T) {
 	path := shardsFile(t, dir, "former: [berlin, paris, rome]\n", "paris", "rome", "berlin")
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "berlin.db\n", "berlin.db\n    leaving: true\n", 1)), 0o600))
 	there := sessionsIn(t, dir, "berlin")
 	require.Greater(t, len(there), 1)
+	require.NoError(t, os.WriteFile(path, []byte(strings.NewReplacer("berlin.db\n", "berlin.db\n    leaving: true\n", "former: [berlin, paris, rome]\n", "").Replace(string(text))), 0o600))
+	require.Contains(t, run(cli.StatusFindings, "sessions", "rebalance").err, fmt.Sprintf("0 sessions moved; %d stay on a database that is leaving", len(there)))
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "berlin.db\n", "berlin.db\n    leaving: true\n", 1)), 0o600))
 	berlin, err := sqlite.Open(filepath.Join(dir, "berlin.db"))
 	require.NoError(t, err)
 	busy, err := berlin.Acquire(t.Context(), there[0].Key, session.Self())
@@ -149,11 +151,19 @@ func TestShardMistakes(t *testing.T) {
 		"shards:\n  - name: a\n    db: a.db\n---\nshards: []\n":              "shards.yml:",
 		"shards:\n  - name: a\n    db: a.db\n  - name: a\n    db: b.db\n":    "two shards are called a",
 		"shards: a.db\n": "shards.yml:1: ",
+		"shards:\n  - postgres://u:se-cret@h/d\n":                                         "shards.yml:2: a shard must be a mapping, not the text \"…\"",
+		"shards: postgres://u:se-cret@h/d\n":                                              "shards.yml:1: shards must be a list, not the text \"…\"",
+		"host=h password=se-cret\n":                                                       "shards.yml:1: a list of databases must be a mapping",
+		"shards:\n  - name: a\n    postgres://u:se-cret@h/d: x\n":                         "shards.yml:3: unknown key \"…\"",
+		"shards:\n  - name: a\n    db: a.db\n    leaving: u:se-cret@h/d\n":                "shards.yml:4: leaving must be true or false",
+		"shards:\n  - name: postgres://u:se-cret@h/d\n    db: a.db\n":                     "shards.yml:2: name: a shard is called by a word",
+		"shards:\n  - name: a\n    db: a.db\nformer: [a, \"postgres://u:se-cret@h/d\"]\n": "shards.yml:4: former has the names of shards",
+		"shards:\n  - name: a\n    bd: a.db\n  - db: b.db\n":                              "3 problems in the list of databases\nHERE/shards.yml:",
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		got := invocation{}.run(t, "run", desk, "hello", "--db", path)
 		require.Equal(t, cli.StatusUsage, got.status, "%s\n%s", text, got.err)
-		require.Contains(t, got.err, want, text)
+		require.Contains(t, got.err, strings.ReplaceAll(want, "HERE", dir), text)
 		require.NotContains(t, got.err, "se-cret", text)
 	}
 	got := invocation{}.run(t, "sessions", "rebalance", "--db", filepath.Join(dir, "a.db"))
@@ -162,4 +172,35 @@ func TestShardMistakes(t *testing.T) {
 	got = invocation{}.run(t, "sessions", "ls", "--db", filepath.Join(dir, "nowhere.yaml"))
 	require.Equal(t, cli.StatusUsage, got.status)
 	require.Contains(t, got.err, "the list of databases cannot be read")
+}
+
+// A database that sessions have been in is never made anew, as a slip in its path would have it.
+func TestShardThatIsMissing(t *testing.T) {
+	t.Parallel()
+	in, dir := invocation{home: t.TempDir()}, t.TempDir()
+	fill(t, dir, "berlin")
+	for _, rest := range []string{"former: [berlin, pariss]\n", "    leaving: true\n"} {
+		path := shardsFile(t, dir, rest, "berlin", "pariss")
+		for _, args := range [][]string{{"sessions", "rebalance"}, {"run", desk, "hello"}} {
+			got := in.run(t, append(args, "--db", path)...)
+			require.Equal(t, cli.StatusUsage, got.status, got.err)
+			require.Contains(t, got.err, "shards.yaml:4: shard pariss: "+filepath.Join(dir, "pariss.db")+": there is no such sessions' file")
+			require.NoFileExists(t, filepath.Join(dir, "pariss.db"))
+		}
+	}
+}
+
+// Two shards are not one database, however its path is written.
+func TestShardTwice(t *testing.T) {
+	t.Parallel()
+	in, dir := invocation{home: t.TempDir()}, t.TempDir()
+	fill(t, dir, "berlin")
+	require.NoError(t, os.Symlink("berlin.db", filepath.Join(dir, "link.db")))
+	path := filepath.Join(dir, "shards.yaml")
+	for _, pair := range [][2]string{{"berlin.db", "./berlin.db"}, {"berlin.db", dir + "/../" + filepath.Base(dir) + "/berlin.db"}, {"link.db", "berlin.db"}, {"new.db", dir + "//new.db"}} {
+		require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, "shards:\n  - {name: a, db: %s}\n  - {name: b, db: %s}\n", pair[0], pair[1]), 0o600))
+		got := in.run(t, "run", desk, "hello", "--db", path)
+		require.Equal(t, cli.StatusUsage, got.status, got.err)
+		require.Contains(t, got.err, "shards.yaml:3: db: this is the database of a as well", pair)
+	}
 }

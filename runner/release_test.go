@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -87,6 +89,39 @@ func TestTheLastWriteGivesTheLeaseBack(t *testing.T) {
 	require.Equal(t, loads, store.loads)
 	require.Zero(t, store.released)
 	checkLog(t, r, load(t, r, s1))
+}
+
+// renewals counts how often leases are renewed.
+type renewals struct {
+	session.Wrapped
+	n int
+}
+
+func (s *renewals) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
+	s.n++
+	return s.Wrapped.Renew(ctx, key, lease)
+}
+
+// TestALeaseThatIsBackIsNotRenewed, however long the consumer looks at the last events of the turn.
+func TestALeaseThatIsBackIsNotRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &renewals{Wrapped: session.Wrapped{Store: sessiontest.Memory(t)}}
+		r := newRunner(t, says(t, "a", "A."), store)
+		for e, err := range r.Run(t.Context(), s1, llm.UserText("Hi")) {
+			require.NoError(t, err)
+			if e.Type() == event.TypeUser {
+				time.Sleep(session.LeaseTTL)
+				require.NotZero(t, store.n)
+				continue
+			}
+			if e.Type() == event.TypeHarnessStart {
+				store.n = 0
+				continue
+			}
+			time.Sleep(session.LeaseTTL)
+			require.Zero(t, store.n)
+		}
+	})
 }
 
 // TestTheFirstWriteTakesTheLease: a turn of a session that is known begins with one write, and if the

@@ -509,6 +509,7 @@ func (t *turn) conclude(ctx context.Context, events []*event.Event) error {
 	err := t.appendBy(ctx, t.r.releaser.AppendRelease, events)
 	if err == nil {
 		t.released = true
+		t.renewal.stop() // the consumer may look at the end for long
 		t.leave()
 	}
 	return err

@@ -243,7 +243,10 @@ func (f *follower) take(ctx context.Context, e entry) error {
 	f.token = max(f.token, e.token)
 	if e.at.Part > 0 && (e.event == "" || stale) {
 		f.heard = f.heard || !stale
-		return nil
+		if stale {
+			return nil
+		}
+		return f.fill(ctx, e.at.Seq) // of the turn before perhaps, which may not have come to say so
 	}
 	if err := f.fill(ctx, e.at.Seq); err != nil {
 		return err

@@ -119,7 +119,10 @@ func (f *tailFixture) rush(ends *atomic.Int64) {
 	acquirer, releaser := session.AcquirerOf(f.store), session.ReleaserOf(f.store)
 	for {
 		first := events(ends.Load(), text("begins"))
-		lease, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: first[0].Seq - 1, Incarnation: f.lease.Incarnation}, first...)
+		lease, err := session.Lease{Seq: first[0].Seq - 1, Incarnation: f.lease.Incarnation}, session.Unexpected(f.key)
+		if acquirer != nil {
+			lease, err = acquirer.AcquireAppend(f.Context(), f.key, session.Self(), lease, first...)
+		}
 		if errors.Is(err, agent.ErrConflict) {
 			if lease, err = f.store.Acquire(f.Context(), f.key, session.Self()); err == nil {
 				first = events(lease.Seq, text("begins"))

@@ -91,12 +91,13 @@ func (s *Store) pageOf(ctx context.Context, x *shard, page session.Page, read fu
 			if isNote(i) {
 				continue
 			}
-			// Until a session has left its former shard, another one has a copy at most.
+			// Until a session has left its former shard, another one has a copy at most, unless a note there says that it is the one.
 			if homes := s.homes(i.Key.App, i.Key.User); len(homes) > 1 && x == homes[1] {
-				if _, ok, err := homes[0].info(ctx, i.Key); ok || err != nil {
-					if err != nil {
-						return nil, err
-					}
+				was, ok, err := homes[0].info(ctx, i.Key)
+				if err != nil {
+					return nil, err
+				}
+				if ok && !(isNote(was) && s.noted(was) == x) {
 					continue
 				}
 			}

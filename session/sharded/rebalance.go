@@ -1,13 +1,16 @@
 package sharded
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -15,6 +18,9 @@ import (
 type Report struct {
 	Moved int // sessions that are where they belong now
 	Left  int // sessions of users of whom one was under way
+	// Stay counts sessions on shards that are leaving which no rebalancing moves: forks of other users' sessions, and
+	// those that nobody finds because the shard is not among the former ones. It must not be taken away then.
+	Stay int
 }
 
 // batch is how many sessions are listed at once.
@@ -30,18 +36,8 @@ const batch = 10_000
 func (s *Store) Rebalance(ctx context.Context) (report Report, err error) {
 	for _, from := range s.shards {
 		users := make(map[session.Key]bool)
-		for page := (session.Page{Limit: batch}); ; {
-			infos, err := from.List(ctx, session.Key{}, page)
-			if err != nil {
-				return report, from.explain(err)
-			}
-			for _, i := range infos {
-				users[session.Key{App: i.Key.App, User: i.Key.User}] = true
-			}
-			if len(infos) < batch {
-				break
-			}
-			page.After = infos[len(infos)-1].Place()
+		if err := from.each(ctx, func(i session.Info) { users[session.Key{App: i.Key.App, User: i.Key.User}] = true }); err != nil {
+			return report, err
 		}
 		for user := range users {
 			if user.App == App || user.User == App { // notes
@@ -58,8 +54,35 @@ func (s *Store) Rebalance(ctx context.Context) (report Report, err error) {
 				return report, from.explain(err)
 			}
 		}
+		if slices.Contains(s.ring, from) {
+			continue
+		}
+		if err := from.each(ctx, func(i session.Info) {
+			if !isNote(i) && !slices.Contains(s.homes(i.Key.App, i.Key.User), from) {
+				report.Stay++
+			}
+		}); err != nil {
+			return report, err
+		}
 	}
 	return report, nil
+}
+
+// each lists all sessions of a shard.
+func (x *shard) each(ctx context.Context, see func(session.Info)) error {
+	for page := (session.Page{Limit: batch}); ; {
+		infos, err := x.List(ctx, session.Key{}, page)
+		if err != nil {
+			return x.explain(err)
+		}
+		for _, i := range infos {
+			see(i)
+		}
+		if len(infos) < batch {
+			return nil
+		}
+		page.After = infos[len(infos)-1].Place()
+	}
 }
 
 // moveUser moves the sessions of a user, and the notes of where others of them are.
@@ -75,7 +98,7 @@ func (s *Store) moveUser(ctx context.Context, from, to *shard, user session.Key,
 	}
 	var family []session.Info // parents come before their forks
 	for _, i := range all {
-		on := s.named(strings.TrimPrefix(i.Parent.ID, "to "))
+		on := s.noted(i)
 		switch {
 		case i.Key.App != user.App || i.Key.User != user.User: // a part of the key is empty
 		case !isNote(i):
@@ -147,6 +170,34 @@ func depth(family []session.Info, i session.Info) (n int) {
 	return n
 }
 
+// sameDates tells a copy of a session from one of another session that had its key.
+func sameDates(a, b session.Info) bool {
+	return same(a.Created, b.Created) && same(a.Updated, b.Updated)
+}
+
+// same compares times as stores keep them, some of which know no nanoseconds.
+func same(a, b time.Time) bool {
+	return a.Truncate(time.Microsecond).Equal(b.Truncate(time.Microsecond))
+}
+
+// begins reports whether a log begins with all that the shard has of its session.
+func (x *shard) begins(ctx context.Context, copied session.Info, log []*event.Event) (bool, error) {
+	if copied.Seq == 0 || copied.Seq > int64(len(log)) {
+		return copied.Seq == 0, nil
+	}
+	for e, err := range x.Load(ctx, copied.Key, copied.Seq-1) {
+		if err != nil {
+			return false, x.explain(err)
+		}
+		has, err := e.MarshalJSON()
+		want, other := log[copied.Seq-1].MarshalJSON()
+		if err != nil || other != nil || !bytes.Equal(has, want) {
+			return false, cmp.Or(err, other)
+		}
+	}
+	return true, nil
+}
+
 // copyTo makes the copy of a session that becomes the session when it leaves its shard.
 func copyTo(ctx context.Context, from, to *shard, info session.Info, held session.Lease, orphan bool) error {
 	lease, err := to.Acquire(ctx, info.Key, session.Self()) // before anything is read: who deletes the session ends it
@@ -154,7 +205,8 @@ func copyTo(ctx context.Context, from, to *shard, info session.Info, held sessio
 		return to.explain(err)
 	}
 	defer func() { _ = to.Release(ctx, info.Key, lease) }() // unless it has ended with what follows
-	if copied, ok, err := to.info(ctx, info.Key); err != nil || ok && copied.Seq == held.Seq && !isNote(copied) {
+	copied, ok, err := to.info(ctx, info.Key)
+	if ok = ok && !isNote(copied); err != nil || ok && copied.Seq == held.Seq && sameDates(copied, info) {
 		if err == nil && orphan { // an earlier call made the copy, and nothing has come since
 			err = to.Abandon(ctx, info.Key, lease)
 		}
@@ -167,6 +219,12 @@ func copyTo(ctx context.Context, from, to *shard, info session.Info, held sessio
 			return from.explain(err)
 		}
 		moved.Events = append(moved.Events, e)
+	}
+	if ok && same(copied.Created, info.Created) {
+		if whole, err := to.begins(ctx, copied, moved.Events); err != nil || !whole {
+			return cmp.Or(err, fmt.Errorf("session %s has other events on shard %s, where it belongs, than on %s: shards were changed again before all had moved; "+
+				"make the shards those of then, or remove the one that is not to stay from its shard alone", info.Key, to.name, from.name))
+		}
 	}
 	digests, err := from.Store.(session.Mover).Digests(ctx, info.Key)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -109,7 +110,7 @@ func look(t testing.TB, s session.Store) (lines []string) {
 		require.NoError(t, err)
 		require.True(t, ok, info.Key)
 		require.Equal(t, info, found)
-		if info.Incarnation = 0; info.Key.ID == "stray" {
+		if info.Incarnation = 0; strings.HasPrefix(info.Key.ID, "stray") {
 			info.Parent = session.Key{}
 		}
 		lines = append(lines, fmt.Sprint(info))
@@ -232,6 +233,7 @@ func TestRebalance(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, again.Left)
 			require.Equal(t, report.Left, again.Moved)
+			require.Zero(t, again.Stay)
 			same(t, want, look(t, growing))
 			grown := layout{now: "abc"}.over(t, stores)
 			same(t, want, look(t, grown))
@@ -248,6 +250,7 @@ func TestRebalance(t *testing.T) {
 
 			for i := range users { // and life goes on
 				require.NoError(t, write(t.Context(), grown, user(i, "s1"), say("after"), set("user:name", "renamed")))
+				require.NoError(t, grown.Fork(t.Context(), user(i, "s1"), 3, user((i+1)%users, "stray, later")))
 			}
 			want = look(t, grown)
 			shrinking := layout{now: "ab", former: "abc"}.over(t, stores)
@@ -257,9 +260,24 @@ func TestRebalance(t *testing.T) {
 			require.Zero(t, report.Left)
 			same(t, want, look(t, layout{now: "ab"}.over(t, stores[:3])))
 			// Forks of others' sessions stay with those until they move, and so some are left behind on c.
+			stay := 0
 			for key, at := range where(t, stores) {
-				require.True(t, at != 2 || key.ID == "stray", key)
+				require.True(t, at != 2 || key.ID == "stray, later", key)
+				if at == 2 {
+					stay++
+				}
 			}
+			require.NotZero(t, stay)
+			require.Equal(t, stay, report.Stay)
+
+			// Without a word of where sessions were, those on a shard that leaves do not move, and are counted.
+			report, err = layout{now: "a"}.over(t, stores[:2]).Rebalance(t.Context())
+			require.NoError(t, err)
+			onB := 0
+			for _, at := range where(t, stores[:2]) {
+				onB += at
+			}
+			require.Equal(t, sharded.Report{Stay: onB}, report)
 		})
 	}
 }
@@ -363,6 +381,72 @@ func TestCrash(t *testing.T) {
 			require.True(t, slices.ContainsFunc(orphans, func(i session.Info) bool { return i.Key == user(0, "fork") }), "call %d", n)
 		}
 	}
+}
+
+// sticky is a store in memory that no session leaves.
+type sticky struct{ *session.Memory }
+
+func (sticky) Leave(context.Context, session.Key, session.Lease) error { return errDead }
+
+// TestOldCopy: a copy that a rebalancing has left behind is not taken for a session that was made anew since, without a word to the
+// shard with the copy.
+func TestOldCopy(t *testing.T) {
+	var stores, stuck []session.Store
+	for range 3 {
+		m := session.NewMemory()
+		stores, stuck = append(stores, m), append(stuck, sticky{m})
+	}
+	old, growing := layout{now: "ab"}.over(t, stores[:2]), layout{now: "abc", former: "ab"}
+	for i := range 12 {
+		require.NoError(t, write(t.Context(), old, user(i, "s1"), say("deleted")))
+	}
+	for range 12 { // each fails at the first user whose sessions are to move
+		_, err := growing.over(t, stuck).Rebalance(t.Context())
+		require.ErrorIs(t, err, errDead)
+	}
+	copies, err := stores[2].List(t.Context(), session.Key{App: "shop"}, session.Page{})
+	require.NoError(t, err)
+	require.NotEmpty(t, copies)
+	for i := range 12 {
+		require.NoError(t, old.Delete(t.Context(), user(i, "s1")))
+		require.NoError(t, write(t.Context(), old, user(i, "s1"), say("anew")))
+	}
+	want := look(t, old)
+	report, err := growing.over(t, stores).Rebalance(t.Context())
+	require.NoError(t, err)
+	require.NotZero(t, report.Moved)
+	same(t, want, look(t, layout{now: "abc"}.over(t, stores)))
+}
+
+// TestTurnedBack: a shard is taken away while copies of sessions are there that have not left their old shard. What the old shard has
+// and the copy has not is never removed.
+func TestTurnedBack(t *testing.T) {
+	var stores, stuck []session.Store
+	for range 3 {
+		m := session.NewMemory()
+		stores, stuck = append(stores, m), append(stuck, sticky{m})
+	}
+	growing, back := layout{now: "abc", former: "ab"}, layout{now: "ab", former: "abc"}
+	for i := range 12 {
+		require.NoError(t, write(t.Context(), layout{now: "ab"}.over(t, stores), user(i, "s1"), say("before")))
+	}
+	_, err := growing.over(t, stuck).Rebalance(t.Context())
+	require.ErrorIs(t, err, errDead)
+	copies := where(t, stores[2:])
+	require.Len(t, copies, 1)
+	var key session.Key
+	for key = range copies {
+	}
+	require.NoError(t, write(t.Context(), growing.over(t, stores), key, say("after"), say("more")))
+	at := where(t, stores[:2])
+	for range 2 {
+		_, err = back.over(t, stores).Rebalance(t.Context())
+		require.ErrorContains(t, err, "session "+key.String()+" has other events on shard ")
+		require.NoError(t, write(t.Context(), back.over(t, stores), key, say("on the copy"), say("and more"), say("than there")))
+	}
+	infos, err := stores[at[key]].List(t.Context(), key, session.Page{})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, infos[0].Seq)
 }
 
 // TestBusy moves sessions to and fro while others read and write them.

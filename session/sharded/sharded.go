@@ -41,7 +41,8 @@ type Shard struct {
 	// address of the store.
 	Name  string
 	Store session.Store
-	// Leaving says that no session is to be here. [Store.Rebalance] moves those that are.
+	// Leaving says that no session is to be here. [Store.Rebalance] moves those that are, if the shard is a [Former] one, but
+	// for forks of other users' sessions: with these it stays among the shards, or they are lost.
 	Leaving bool
 }
 
@@ -199,6 +200,9 @@ func free(key session.Key) error {
 // isNote reports whether a session is not to be listed.
 func isNote(i session.Info) bool { return i.Key.App == App || i.Parent.App == App }
 
+// noted returns the shard that a note names, nil if it names none, or one that is not there.
+func (s *Store) noted(i session.Info) *shard { return s.named(strings.TrimPrefix(i.Parent.ID, "to ")) }
+
 // named returns nil if there is no such shard.
 func (s *Store) named(name string) *shard {
 	for _, x := range s.shards {
@@ -234,7 +238,7 @@ func (s *Store) find(ctx context.Context, key session.Key) (x *shard, info sessi
 			return x, info, ok, err
 		}
 		if ok {
-			to := s.named(strings.TrimPrefix(info.Parent.ID, "to "))
+			to := s.noted(info)
 			if to == nil {
 				return nil, info, false, fmt.Errorf("sharded: session %s is on %q, which is no shard here: name it as one", key, info.Parent.ID)
 			}

@@ -59,11 +59,10 @@ func (f *follower) deliver(ctx context.Context) (changed <-chan struct{}, stoppe
 	for {
 		state := f.s.after(f.log.Position, f.room[:0])
 		if state.deletions != f.deletions {
-			if f.log.Seq > 0 || f.log.Part > 0 {
-				return nil, false, errDeleted
+			if err := f.still(ctx); err != nil {
+				return nil, false, err
 			}
 			f.deletions = state.deletions
-			f.log.Forget()
 		}
 		for _, p := range state.parts {
 			if err := f.wanted(ctx); err != nil {
@@ -93,6 +92,19 @@ func (f *follower) deliver(ctx context.Context) (changed <-chan struct{}, stoppe
 			return nil, true, nil
 		}
 	}
+}
+
+// still returns an error that is errDeleted unless the session is the one that was followed, perhaps in another place.
+func (f *follower) still(ctx context.Context) error {
+	switch {
+	case f.log.Seq > 0:
+		_, _, err := f.log.Look(ctx)
+		return err
+	case f.log.Part > 0:
+		return errDeleted
+	}
+	f.log.Forget()
+	return nil
 }
 
 func (f *follower) wanted(ctx context.Context) error {
