@@ -65,7 +65,7 @@ func (w *world) checkLive(r *runner.Runner) {
 		require.Equal(w.t, cold.Open(), f.Open())
 		return nil
 	}))
-	store, err := tail.New(w.store)
+	store, err := tail.New(w.storage)
 	require.NoError(w.t, err)
 	turns, err := live.New(r, store)
 	require.NoError(w.t, err)

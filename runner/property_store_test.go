@@ -51,6 +51,33 @@ func (s *propertyStore) revive() bool {
 }
 
 func (s *propertyStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+	return s.write(ctx, key, seq, events, func(ctx context.Context, events []*event.Event) error {
+		return s.Store.Append(ctx, key, seq, lease, events...)
+	})
+}
+
+// inOneWrite is the same store for runners that can take a lease in the first write of a turn and give it back in the last one.
+type inOneWrite struct{ *propertyStore }
+
+func (s inOneWrite) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (lease session.Lease, err error) {
+	err = s.write(ctx, key, expected.Seq, events, func(ctx context.Context, events []*event.Event) (err error) {
+		lease, err = s.Store.(session.Acquirer).AcquireAppend(ctx, key, owner, expected, events...)
+		return err
+	})
+	if err != nil && lease != (session.Lease{}) { // whoever took it has died
+		return session.Lease{}, errors.Join(err, s.Abandon(context.WithoutCancel(ctx), key, lease))
+	}
+	return lease, err
+}
+
+func (s inOneWrite) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+	return s.write(ctx, key, seq, events, func(ctx context.Context, events []*event.Event) error {
+		return s.Store.(session.Releaser).AppendRelease(ctx, key, seq, lease, events...)
+	})
+}
+
+// write stores events, and dies before or behind that if its time has come.
+func (s *propertyStore) write(ctx context.Context, key session.Key, seq int64, events []*event.Event, store func(context.Context, []*event.Event) error) error {
 	s.mu.Lock()
 	if s.left > 0 {
 		s.left--
@@ -63,7 +90,25 @@ func (s *propertyStore) Append(ctx context.Context, key session.Key, seq int64, 
 	if dead || dies && !s.lost {
 		return errStoreDied
 	}
-	if err := s.append(ctx, key, seq, lease, events); err != nil || !dies {
+	if key == s1 {
+		s.written.Store(seq + int64(len(events)))
+	}
+	if s.codec {
+		ctx = context.WithoutCancel(ctx) // a store may make a write although nobody waits for it any more
+		decoded := make([]*event.Event, len(events))
+		for i, e := range events {
+			data, err := e.MarshalJSON() // as stores do
+			if err != nil {
+				return err
+			}
+			decoded[i] = new(event.Event)
+			if err := decoded[i].UnmarshalJSON(data); err != nil {
+				return err
+			}
+		}
+		events = decoded
+	}
+	if err := store(ctx, events); err != nil || !dies {
 		return err
 	}
 	return errStoreDied
@@ -78,26 +123,4 @@ func (s *propertyStore) PutBlob(ctx context.Context, key session.Key, lease sess
 		return "", errStoreDied
 	}
 	return s.Store.PutBlob(ctx, key, lease, data)
-}
-
-func (s *propertyStore) append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events []*event.Event) error {
-	if key == s1 {
-		s.written.Store(seq + int64(len(events)))
-	}
-	if !s.codec {
-		return s.Store.Append(ctx, key, seq, lease, events...)
-	}
-	ctx = context.WithoutCancel(ctx) // a store may make a write although nobody waits for it any more
-	decoded := make([]*event.Event, len(events))
-	for i, e := range events {
-		data, err := e.MarshalJSON() // as stores do
-		if err != nil {
-			return err
-		}
-		decoded[i] = new(event.Event)
-		if err := decoded[i].UnmarshalJSON(data); err != nil {
-			return err
-		}
-	}
-	return s.Store.Append(ctx, key, seq, lease, decoded...)
 }

@@ -169,6 +169,7 @@ type world struct {
 	reasons    map[string]bool // agents that are shown why somebody hands over to them
 	root       agent.Agent
 	store      *propertyStore
+	storage    session.Store // the same, as runners get it
 	opts       []runner.Option
 	limits     runner.Limits
 	streaming  bool
@@ -285,6 +286,10 @@ func (w *world) play(told *failedCase) {
 	w.tree()
 	w.store = newPropertyStore(w.t, rapid.Bool().Draw(w.rt, "codec"))
 	w.store.snapshots = w.someSnapshots()
+	w.storage = w.store
+	if rapid.Bool().Draw(w.rt, "leases in one write with events") {
+		w.storage = inOneWrite{w.store}
+	}
 	w.opts = append(w.opts, runner.WithIDs(w.newID))
 	if w.desk != nil {
 		w.opts = append(w.opts, runner.WithDesk(w.desk, human.WithPatience(0)))
@@ -354,7 +359,7 @@ func (w *world) process() *runner.Runner {
 }
 
 func (w *world) runner() *runner.Runner {
-	r, err := runner.New(w.root, w.store, w.opts...)
+	r, err := runner.New(w.root, w.storage, w.opts...)
 	require.NoError(w.t, err)
 	return r
 }
