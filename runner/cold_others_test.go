@@ -31,6 +31,8 @@ type talk struct {
 	begin func(t testing.TB, r *runner.Runner)
 	// then comes after each turn, nil if nothing does.
 	then func(t testing.TB, r *runner.Runner, store session.Store, n int)
+	// alone: then comes in the place of turns, which the user does not begin.
+	alone bool
 }
 
 // talks are conversations with a person, with remote agents, and with an agent in a tool that is shown the conversation around it.
@@ -48,6 +50,8 @@ func talks(t testing.TB) map[string]talk {
 		require.Len(t, open, 1)
 		require.NoError(t, r.Deliver(t.Context(), s1, human.Event{ID: "w" + strconv.Itoa(n), HandoffID: open[0].ID, Text: "One moment."}))
 	}
+	alone := seated
+	alone.alone = true
 	remote := func(answer a2atest.Answer) talk {
 		a, err := a2a.Remote("billing", "", a2a.WithClient(a2atest.New().Always(answer)), a2a.WithHistory(view.LastTurns(20)))
 		require.NoError(t, err)
@@ -65,7 +69,7 @@ func talks(t testing.TB) map[string]talk {
 	}), llmagent.WithTools(tool), llmagent.WithHistory(view.LastTurns(20)))
 	require.NoError(t, err)
 	return map[string]talk{
-		"desk": seated, "remote": remote(a2atest.Reply(a2atest.Text("I see two charges."))),
+		"desk": seated, "desk alone": alone, "remote": remote(a2atest.Reply(a2atest.Text("I see two charges."))),
 		"remote with one task": remote(a2atest.Reply(a2atest.InputRequired("Which of them?"))),
 		"agent tool":           {root: outer},
 	}
@@ -78,12 +82,15 @@ func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, turns := range []int{10, 100, 1000} {
 				path, said := filepath.Join(t.TempDir(), "s.db"), 0
-				next := func(r *runner.Runner, _ session.Store) { turn(t, r, s1) }
-				word := func(r *runner.Runner, store session.Store) {
-					if talk.then != nil {
+				var acts []func(*runner.Runner, session.Store)
+				if !talk.alone {
+					acts = append(acts, func(r *runner.Runner, _ session.Store) { turn(t, r, s1) })
+				}
+				if talk.then != nil {
+					acts = append(acts, func(r *runner.Runner, store session.Store) {
 						talk.then(t, r, store, said)
 						said++
-					}
+					})
 				}
 				cold := func(act func(*runner.Runner, session.Store)) *meteredStore {
 					file, err := sqlite.Open(path)
@@ -99,18 +106,19 @@ func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 					talk.begin(t, r)
 				}
 				for range turns {
-					next(r, warm)
-					word(r, warm)
+					for _, act := range acts {
+						act(r, warm)
+					}
 				}
 				file, err := sqlite.Open(path)
 				require.NoError(t, err)
 				moved(t, warm, file)
 				require.NoError(t, file.Close())
-				first := cold(next) // which has to read all of it
+				first := cold(acts[0]) // which has to read all of it
 				require.GreaterOrEqual(t, first.events, 4*turns)
 				most := 0
 				for range 40 {
-					for _, act := range []func(*runner.Runner, session.Store){next, word} {
+					for _, act := range acts {
 						s := cold(act)
 						most = max(most, s.events)
 						require.LessOrEqual(t, s.parts, 24)
