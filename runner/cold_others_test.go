@@ -71,6 +71,8 @@ func talks(t testing.TB) map[string]talk {
 		"remote with one task": remote(a2atest.Reply(a2atest.InputRequired("Which of them?"))),
 		"agent tool":           {root: outer(t, 1, false, nil), acts: []step{says}},
 		"agent tools at once":  {root: outer(t, 2, false, nil), acts: []step{says}},
+		"namesakes":            {root: namesakes(t, view.LastTurns(20), view.LastTurns(10)), acts: []step{says}},
+		"equal namesakes":      {root: namesakes(t, view.LastTurns(20), view.LastTurns(20)), acts: []step{says}},
 		"agent tool that asks": {root: outer(t, 1, true, nil), acts: []step{pauses, approved}, more: 16},
 	}
 }
@@ -107,6 +109,35 @@ func outer(t testing.TB, calls int, asks bool, shown func(*llm.Request)) agent.A
 		}
 		return scripted.Reply(ask...)
 	}), llmagent.WithTools(tool, lookup), llmagent.WithHistory(view.LastTurns(20)))
+	require.NoError(t, err)
+	return a
+}
+
+// namesakes is an agent that asks two agents of one name in turn, each in a tool of its own. They are shown more or less.
+func namesakes(t testing.TB, policies ...view.Policy) agent.Agent {
+	var box []tools.Tool
+	for i, p := range policies {
+		inner, err := llmagent.New("inner", "", scripted.Always("inner", scripted.Reply(scripted.Text("Two charges."))))
+		require.NoError(t, err)
+		tool, err := agenttool.New(inner, agenttool.WithName(fmt.Sprint("ask", i)), agenttool.WithHistory(p))
+		require.NoError(t, err)
+		box = append(box, tool)
+	}
+	a, err := llmagent.New("outer", "", scripted.Func("outer", func(req *llm.Request) scripted.Answer {
+		n := 0
+		for _, m := range slices.Backward(req.Messages) {
+			if m.Role == llm.RoleUser {
+				break
+			}
+			if m.Role == llm.RoleTool {
+				n++
+			}
+		}
+		if n < len(box) {
+			return scripted.Reply(scripted.Call(fmt.Sprint("ask", n), `{"input":"Look."}`))
+		}
+		return scripted.Reply(scripted.Text("There are two."))
+	}), llmagent.WithTools(box...), llmagent.WithHistory(view.LastTurns(20)))
 	require.NoError(t, err)
 	return a
 }
@@ -222,6 +253,19 @@ func TestAgentsInToolsAreShownTheSame(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestNamesakesAreStoredAsSeldom: what agents of one name are shown is stored no more often than what is due.
+func TestNamesakesAreStoredAsSeldom(t *testing.T) {
+	for _, n := range []int{20, 10} {
+		s := &meteredStore{Store: sessiontest.Memory(t, session.KeepSnapshots())}
+		r := newRunner(t, namesakes(t, view.LastTurns(20), view.LastTurns(n)), s)
+		events := 0
+		for range 60 {
+			events = int(turn(t, r, s1).Seq)
+		}
+		require.LessOrEqual(t, s.puts, events/64)
 	}
 }
 

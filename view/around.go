@@ -65,13 +65,14 @@ func (v *View) surround(ctx context.Context, n *agent.Node, a *agent.Around) err
 		}
 		return v.follow(ctx, h, a)
 	}
-	kept := a.Session.Memo(aroundKey{root, v.node}, func() any {
-		kept := &remembered{view: create()}
-		if kept.view.SnapshotName() != "" {
-			kept.name = pack.Name("around", root.Agent.Name(), v.agent)
-		}
-		return kept
-	}).(*remembered)
+	key, name := any(aroundKey{root, v.node}), ""
+	if p.keep == nil && p.redact == nil {
+		name = pack.Name("around", root.Agent.Name(), v.agent, p.String())
+	}
+	if name != "" { // all of these names are shown the same
+		key = aroundName(name)
+	}
+	kept := a.Session.Memo(key, func() any { return &remembered{name: name, view: create()} }).(*remembered)
 	kept.mu.Lock()
 	defer kept.unlock()
 	h := kept.view
@@ -91,8 +92,11 @@ func (v *View) shows(upTo int64) bool {
 	return seq <= upTo
 }
 
-// aroundKey is by what the conversation's view is kept from scope to scope.
-type aroundKey struct{ root, agent *agent.Node }
+// By these the conversation's view is kept from scope to scope: the name of its snapshot, or if it has none the agents.
+type (
+	aroundName string
+	aroundKey  struct{ root, agent *agent.Node }
+)
 
 // remembered is a view of the conversation, which tools that run side by side share.
 type remembered struct {
@@ -125,7 +129,7 @@ func (r *remembered) CatchUp(events iter.Seq2[*event.Event, error]) error {
 	return r.view.CatchUp(events)
 }
 
-// SnapshotName is by names: the view may be that around another agent, to which then the same is shown.
+// SnapshotName is by names: the view may be that around another agent, which then is shown the same.
 func (r *remembered) SnapshotName() string { return r.name }
 
 // Snapshot does not wait, because the session is locked: a tool that outlives its turn may be reading it.
