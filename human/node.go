@@ -263,10 +263,10 @@ func (r *run) send(patience time.Duration) error {
 	session := r.inv.Session()
 	upTo, said, err := messages(r.ctx, session, r.leg.upTo)
 	said = slices.DeleteFunc(said, func(m Message) bool { return m.Author != "user" })
-	if err != nil || len(said) == 0 {
-		return err
+	if err == nil && len(said) > 0 {
+		err = r.try(patience, func(ctx context.Context) error { return r.a.desk.Send(ctx, Leg{r.leg.id, session.Key()}, said) })
 	}
-	err = r.try(patience, func(ctx context.Context) error { return r.a.desk.Send(ctx, Leg{r.leg.id, session.Key()}, said) })
+	// Also if nobody said anything: what was looked through need not be again.
 	if err == nil {
 		r.leg.upTo = upTo
 	}

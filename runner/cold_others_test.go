@@ -1,8 +1,11 @@
 package runner_test
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -29,45 +33,132 @@ type talk struct {
 	opts []runner.Option
 	// begin is the first turn, nil if it is as all others.
 	begin func(t testing.TB, r *runner.Runner)
-	// then comes after each turn, nil if nothing does.
-	then func(t testing.TB, r *runner.Runner, store session.Store, n int)
+	// acts come again and again in this order, each in another process.
+	acts []step
+	// more events are read by one: those of a scope that goes on.
+	more int
 }
+
+// step is one thing that happens to a session; n counts them.
+type step func(t testing.TB, r *runner.Runner, store session.Store, n int)
 
 // talks are conversations with a person, with remote agents, and with an agent in a tool that is shown the conversation around it.
 func talks(t testing.TB) map[string]talk {
+	says := func(t testing.TB, r *runner.Runner, _ session.Store, _ int) { turn(t, r, s1) }
 	seated := talk{root: answering(t), opts: []runner.Option{runner.WithDesk(human.Log{})}}
 	seated.begin = func(t testing.TB, r *runner.Runner) {
 		for _, err := range r.Run(t.Context(), s1, llm.UserText("A person"), runner.CallHuman("")) {
 			require.NoError(t, err)
 		}
 	}
-	seated.then = func(t testing.TB, r *runner.Runner, store session.Store, n int) {
+	word := func(t testing.TB, r *runner.Runner, store session.Store, n int) {
 		shared, err := store.SharedState(t.Context(), s1)
 		require.NoError(t, err)
 		open := human.Handoffs(shared)
 		require.Len(t, open, 1)
 		require.NoError(t, r.Deliver(t.Context(), s1, human.Event{ID: "w" + strconv.Itoa(n), HandoffID: open[0].ID, Text: "One moment."}))
 	}
+	alone := seated
+	seated.acts, alone.acts = []step{says, word}, []step{word}
 	remote := func(answer a2atest.Answer) talk {
 		a, err := a2a.Remote("billing", "", a2a.WithClient(a2atest.New().Always(answer)), a2a.WithHistory(view.LastTurns(20)))
 		require.NoError(t, err)
-		return talk{root: a}
+		return talk{root: a, acts: []step{says}}
 	}
-	inner, err := llmagent.New("inner", "", scripted.Always("inner", scripted.Reply(scripted.Text("Two charges."))))
+	pauses, approved := pausing()
+	return map[string]talk{
+		"desk": seated, "desk alone": alone, "remote": remote(a2atest.Reply(a2atest.Text("I see two charges."))),
+		"remote with one task": remote(a2atest.Reply(a2atest.InputRequired("Which of them?"))),
+		"agent tool":           {root: outer(t, 1, false, nil), acts: []step{says}},
+		"agent tools at once":  {root: outer(t, 2, false, nil), acts: []step{says}},
+		"namesakes":            {root: namesakes(t, view.LastTurns(20), view.LastTurns(10)), acts: []step{says}},
+		"equal namesakes":      {root: namesakes(t, view.LastTurns(20), view.LastTurns(20)), acts: []step{says}},
+		"agent tool that asks": {root: outer(t, 1, true, nil), acts: []step{pauses, approved}, more: 16},
+	}
+}
+
+// outer is an agent that asks another one in a tool, in so many calls at once. That one may have to ask the user first. shown, unless
+// it is nil, is given what the model of the inner one is asked.
+func outer(t testing.TB, calls int, asks bool, shown func(*llm.Request)) agent.Agent {
+	refund, err := tools.Func("refund", "Pays back.", func(tools.Context, struct{}) (string, error) { return "paid", nil }, tools.NeedsApproval())
+	require.NoError(t, err)
+	inner, err := llmagent.New("inner", "", scripted.Func("inner", func(req *llm.Request) scripted.Answer {
+		if shown != nil {
+			shown(req)
+		}
+		if asks && req.Messages[len(req.Messages)-1].Role != llm.RoleTool {
+			return scripted.Reply(scripted.Call("refund", "{}"))
+		}
+		return scripted.Reply(scripted.Text("Two charges."))
+	}), llmagent.WithTools(refund))
 	require.NoError(t, err)
 	tool, err := agenttool.New(inner, agenttool.WithHistory(view.LastTurns(20)))
 	require.NoError(t, err)
-	outer, err := llmagent.New("outer", "", scripted.Func("outer", func(req *llm.Request) scripted.Answer {
+	lookup, err := tools.Func("lookup", "Looks a customer up.", func(tools.Context, struct{}) (string, error) { return "a customer", nil })
+	require.NoError(t, err)
+	ask := []scripted.Item{scripted.Text("I look.")}
+	if shown != nil {
+		ask = append(ask, scripted.Call("lookup", "{}")) // the result of which no agent beside it is shown
+	}
+	for n := range calls {
+		ask = append(ask, scripted.Call("inner", fmt.Sprintf(`{"input":"Look %d."}`, n)))
+	}
+	a, err := llmagent.New("outer", "", scripted.Func("outer", func(req *llm.Request) scripted.Answer {
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
 			return scripted.Reply(scripted.Text("There are two."))
 		}
-		return scripted.Reply(scripted.Call("inner", `{"input":"Look."}`))
-	}), llmagent.WithTools(tool), llmagent.WithHistory(view.LastTurns(20)))
+		return scripted.Reply(ask...)
+	}), llmagent.WithTools(tool, lookup), llmagent.WithHistory(view.LastTurns(20)))
 	require.NoError(t, err)
-	return map[string]talk{
-		"desk": seated, "remote": remote(a2atest.Reply(a2atest.Text("I see two charges."))),
-		"remote with one task": remote(a2atest.Reply(a2atest.InputRequired("Which of them?"))),
-		"agent tool":           {root: outer},
+	return a
+}
+
+// namesakes is an agent that asks two agents of one name in turn, each in a tool of its own. They are shown more or less.
+func namesakes(t testing.TB, policies ...view.Policy) agent.Agent {
+	var box []tools.Tool
+	for i, p := range policies {
+		inner, err := llmagent.New("inner", "", scripted.Always("inner", scripted.Reply(scripted.Text("Two charges."))))
+		require.NoError(t, err)
+		tool, err := agenttool.New(inner, agenttool.WithName(fmt.Sprint("ask", i)), agenttool.WithHistory(p))
+		require.NoError(t, err)
+		box = append(box, tool)
+	}
+	a, err := llmagent.New("outer", "", scripted.Func("outer", func(req *llm.Request) scripted.Answer {
+		n := 0
+		for _, m := range slices.Backward(req.Messages) {
+			if m.Role == llm.RoleUser {
+				break
+			}
+			if m.Role == llm.RoleTool {
+				n++
+			}
+		}
+		if n < len(box) {
+			return scripted.Reply(scripted.Call(fmt.Sprint("ask", n), `{"input":"Look."}`))
+		}
+		return scripted.Reply(scripted.Text("There are two."))
+	}), llmagent.WithTools(box...), llmagent.WithHistory(view.LastTurns(20)))
+	require.NoError(t, err)
+	return a
+}
+
+// pausing is a turn that waits for approvals in inner scopes, and what gives these.
+func pausing() (pauses, approved step) {
+	var asked []runner.Decision
+	pauses = func(t testing.TB, r *runner.Runner, _ session.Store, _ int) {
+		asked = nil
+		for e, err := range r.Run(t.Context(), s1, llm.UserText(complaint)) {
+			require.NoError(t, err)
+			if d, ok := e.Data.(*event.Relay); ok && e.Scope != "" {
+				asked = append(asked, runner.Approve(d.ToolCallID))
+			}
+		}
+		require.NotEmpty(t, asked)
+	}
+	return pauses, func(t testing.TB, r *runner.Runner, _ session.Store, _ int) {
+		for _, err := range r.Resume(t.Context(), s1, asked...) {
+			require.NoError(t, err)
+		}
 	}
 }
 
@@ -76,21 +167,15 @@ func talks(t testing.TB) map[string]talk {
 func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 	for name, talk := range talks(t) {
 		t.Run(name, func(t *testing.T) {
-			for _, turns := range []int{10, 100, 1000} {
+			for _, turns := range []int{10, 500} {
 				path, said := filepath.Join(t.TempDir(), "s.db"), 0
-				next := func(r *runner.Runner, _ session.Store) { turn(t, r, s1) }
-				word := func(r *runner.Runner, store session.Store) {
-					if talk.then != nil {
-						talk.then(t, r, store, said)
-						said++
-					}
-				}
-				cold := func(act func(*runner.Runner, session.Store)) *meteredStore {
+				cold := func(act step) *meteredStore {
 					file, err := sqlite.Open(path)
 					require.NoError(t, err)
 					defer file.Close()
 					s := &meteredStore{Store: file}
-					act(newRunner(t, talk.root, s, talk.opts...), s)
+					act(t, newRunner(t, talk.root, s, talk.opts...), s, said)
+					said++
 					return s
 				}
 				warm := sessiontest.Memory(t)
@@ -99,18 +184,20 @@ func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 					talk.begin(t, r)
 				}
 				for range turns {
-					next(r, warm)
-					word(r, warm)
+					for _, act := range talk.acts {
+						act(t, r, warm, said)
+						said++
+					}
 				}
 				file, err := sqlite.Open(path)
 				require.NoError(t, err)
 				moved(t, warm, file)
 				require.NoError(t, file.Close())
-				first := cold(next) // which has to read all of it
+				first := cold(talk.acts[0]) // which has to read all of it
 				require.GreaterOrEqual(t, first.events, 4*turns)
 				most := 0
 				for range 40 {
-					for _, act := range []func(*runner.Runner, session.Store){next, word} {
+					for _, act := range talk.acts {
 						s := cold(act)
 						most = max(most, s.events)
 						require.LessOrEqual(t, s.parts, 24)
@@ -118,9 +205,67 @@ func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 					}
 				}
 				t.Logf("%d turns: %d events, at first %d", turns, most, first.events)
-				require.LessOrEqual(t, most, snapshotRows, "%d turns", turns)
+				require.LessOrEqual(t, most, snapshotRows+talk.more, "%d turns", turns)
 			}
 		})
+	}
+}
+
+// TestAgentsInToolsAreShownTheSame: what an agent in a tool is shown of the conversation around hangs neither on the process, nor
+// on which of several calls comes first, nor on a pause.
+func TestAgentsInToolsAreShownTheSame(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		asked := func(cold bool, every int) (requests []string) {
+			var mu sync.Mutex
+			root := outer(t, 3, asks, func(req *llm.Request) {
+				all := ""
+				for _, m := range req.Messages {
+					all += fmt.Sprintf("%s %q %d\n", m.Role, m.PlainText(), len(m.Parts))
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				requests = append(requests, all)
+			})
+			store := sessiontest.Memory(t, session.KeepSnapshots())
+			acts := []step{func(t testing.TB, r *runner.Runner, _ session.Store, _ int) { turn(t, r, s1) }}
+			if asks {
+				pauses, approved := pausing()
+				acts = []step{pauses, approved}
+			}
+			r := newRunner(t, root, store, runner.WithSnapshots(every))
+			for n := range 6 {
+				for _, act := range acts {
+					if act(t, r, store, n); cold {
+						r = newRunner(t, root, store, runner.WithSnapshots(every))
+					}
+				}
+			}
+			slices.Sort(requests)
+			return requests
+		}
+		want := asked(true, 0)
+		require.Len(t, want, map[bool]int{false: 18, true: 36}[asks])
+		for range 10 {
+			for _, got := range [][]string{asked(false, 0), asked(true, 1)} {
+				require.Len(t, got, len(want))
+				for i := range want {
+					require.Equal(t, want[i], got[i])
+				}
+			}
+		}
+	}
+}
+
+// TestNamesakesAreStoredAsSeldom: what agents of one name are shown is stored no more often than what is due.
+func TestNamesakesAreStoredAsSeldom(t *testing.T) {
+	for _, n := range []int{20, 10} {
+		s := &meteredStore{Store: sessiontest.Memory(t, session.KeepSnapshots())}
+		r := newRunner(t, namesakes(t, view.LastTurns(20), view.LastTurns(n)), s)
+		events := 0
+		for range 60 {
+			events = int(turn(t, r, s1).Seq)
+		}
+		require.LessOrEqual(t, s.puts, events/64)
 	}
 }
 

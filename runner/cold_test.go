@@ -29,10 +29,10 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// meteredStore counts what is read.
+// meteredStore counts what is read, and how often snapshots are stored.
 type meteredStore struct {
 	session.Store
-	events, parts, bytes int
+	events, parts, bytes, puts int
 }
 
 func (s *meteredStore) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
@@ -51,6 +51,7 @@ func (s *meteredStore) AppendRelease(ctx context.Context, key session.Key, seq i
 }
 
 func (s *meteredStore) PutSnapshots(ctx context.Context, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
+	s.puts++
 	return session.SnapshotsOf(s.Store).PutSnapshots(ctx, key, lease, parts...)
 }
 

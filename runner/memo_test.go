@@ -94,3 +94,38 @@ func answering(t testing.TB) agent.Agent {
 	require.NoError(t, err)
 	return a
 }
+
+// once keeps beside the session how many events there were before its first turn, and looks at no others later.
+type once struct {
+	agent.Agent
+	looked bool
+}
+
+func (o *once) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		if !o.looked {
+			o.looked = true
+			s := inv.Session()
+			s.Memo("counted", func() any { return &counted{of: &counter{size: 1}, n: s.Seq() - 2} })
+		}
+		yield(&event.Event{Data: &event.Text{Content: "counted"}}, nil)
+	}
+}
+
+// TestMemosThatStayBehind: what cannot be stored where it is, because the event there was not read, does not make each
+// turn one that stores something.
+func TestMemosThatStayBehind(t *testing.T) {
+	s := &meteredStore{Store: sessiontest.Memory(t, session.KeepSnapshots())}
+	before := newRunner(t, answering(t), s, runner.WithSnapshots(0))
+	for range 100 {
+		turn(t, before, s1)
+	}
+	first, events := 0, 0
+	r := newRunner(t, &once{Agent: answering(t)}, s)
+	for range 100 {
+		if events = int(turn(t, r, s1).Seq); first == 0 {
+			first = events
+		}
+	}
+	require.LessOrEqual(t, s.puts, (events-first)/64+1)
+}

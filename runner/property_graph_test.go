@@ -167,9 +167,7 @@ var propertyNodes = sync.OnceValues(func() (map[string]agent.Agent, error) {
 	errs = append(errs, err)
 	make := func(name string, opts ...llmagent.Option) agent.Agent {
 		a, err := llmagent.New(name, "", &plannedModel{name: name, inner: true}, append(opts,
-			llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
-				return name + " in " + inv.Scope(), nil
-			}))...)
+			llmagent.WithInstructionFunc(instructed))...)
 		errs = append(errs, err)
 		return a
 	}

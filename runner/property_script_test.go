@@ -186,7 +186,9 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 	if m.inner {
 		who = req.System // which names the scope
 	}
-	if !m.inner {
+	if m.inner {
+		w.checkSurround(m, req)
+	} else {
 		w.notes(m, req)
 	}
 	w.checkView(m, req)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 
 	"pgregory.net/rapid"
@@ -94,6 +95,8 @@ func (w withSnapshots) Snapshots(ctx context.Context, key session.Key, name stri
 	if err != nil || len(found) == 0 {
 		return found, err
 	}
+	kind, _, _ := strings.Cut(name, " ")
+	s.read["a snapshot read: "+kind]++
 	if s.random == nil {
 		s.read["a snapshot read"]++
 		return found, nil
@@ -121,6 +124,7 @@ func (w withSnapshots) Snapshots(ctx context.Context, key session.Key, name stri
 		found[n].Data = found[n].Data[:s.random.IntN(len(found[n].Data))]
 	case 5:
 		s.read["a hostile snapshot read"]++
+		s.read["a hostile snapshot read: "+kind]++
 		found[n] = runner.Resealed(key, found[n], func(data string) string {
 			hostile := []byte(data[:s.random.IntN(1+len(data)/2)])
 			for range 64 + s.random.IntN(200) {

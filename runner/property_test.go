@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
@@ -196,14 +197,15 @@ type world struct {
 	stopped  bool               // a model or a tool has called stop
 	problems []string
 	panics   bool
-	asked    int                   // how often models were asked in this action
-	acted    int                   // how many tools ran in this action
-	taken    map[string]int        // steps of functions in this action, by run
-	ran      map[string]*execution // by call
-	last     map[string]shown      // the last request of each agent
-	key      session.Key           // of the session that acts
-	acting   *runner.Runner        // who acts in s1
-	sent     []sent                // what the conversation's models were asked
+	asked    int                      // how often models were asked in this action
+	acted    int                      // how many tools ran in this action
+	taken    map[string]int           // steps of functions in this action, by run
+	ran      map[string]*execution    // by call
+	last     map[string]shown         // the last request of each agent
+	surround map[string][]llm.Message // what is to be seen of what is around inner scopes
+	key      session.Key              // of the session that acts
+	acting   *runner.Runner           // who acts in s1
+	sent     []sent                   // what the conversation's models were asked
 	// What the agent that answers has said, and whether it asks whom the user means.
 	saidTyped  string
 	askedTyped bool
@@ -248,7 +250,7 @@ type execution struct {
 func newWorld(t testing.TB, rt *rapid.T) *world {
 	return &world{t: t, rt: rt, traits: make(map[string]traits), remotes: make(map[string]bool), ruleds: make(map[string]*rulesOf), away: make(map[string]bool), graphs: make(map[string]*graphShape), flows: make(map[string]*flowShape),
 		guarded: make(map[string]bool), reasons: make(map[string]bool), attempt: 1, story: newStory(), ran: make(map[string]*execution), taken: make(map[string]int),
-		last: make(map[string]shown), stepped: make(map[stepKey]*stepWork), happened: make(map[string]bool)}
+		last: make(map[string]shown), surround: make(map[string][]llm.Message), stepped: make(map[stepKey]*stepWork), happened: make(map[string]bool)}
 }
 
 // worldKey is under which models and tools, which all cases share, find the

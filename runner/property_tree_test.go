@@ -298,9 +298,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 	}
 	inner := func(name string, opts ...llmagent.Option) agent.Agent {
 		a, err := llmagent.New(name, "", &plannedModel{name: name, inner: true, one: name == "a1"}, append(opts,
-			llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
-				return name + " in " + inv.Scope(), nil
-			}))...)
+			llmagent.WithInstructionFunc(instructed))...)
 		errs = append(errs, err)
 		return a
 	}
@@ -309,6 +307,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 		errs = append(errs, err)
 		return a
 	}
+	around := agenttool.WithHistory(view.LastTurns(2))
 	nested := func(a agent.Agent, opts ...agenttool.Option) tools.Tool {
 		t, err := agenttool.New(a, opts...)
 		errs = append(errs, err)
@@ -349,11 +348,11 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 			return "stopped", nil
 		}),
 		tool("odd", func(c tools.Context, in in) (any, error) { return odd(c, in.N) }),
-		nested(tree, agenttool.WithName("nested")), routing.tool,
+		nested(tree, agenttool.WithName("nested"), around), routing.tool,
 		nested(function("steps", []tools.Tool{fine, again, ask, inquire, deep}, llmagent.WithSubAgents(
 			function("steps_aside", []tools.Tool{fine}, llmagent.WithTransferPolicy(both)))), agenttool.WithName("nested_steps")),
 		nested(function("steps_again", []tools.Tool{fine, again}), agenttool.WithName("nested_steps_again")),
-		nested(inner("alone", llmagent.WithTools(again)), agenttool.WithName("nested_again")),
+		nested(inner("alone", llmagent.WithTools(again)), agenttool.WithName("nested_again"), agenttool.WithHistory(view.Full())),
 	}, errors.Join(errs...)
 })
 

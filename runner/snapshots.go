@@ -412,7 +412,11 @@ func (t *turn) takeSnapshots() (parts []session.Snapshot, stored []func(ok bool)
 		}
 		e, _ := t.event(s.Seq())
 		name := s.SnapshotName()
-		if e == nil || name == "" || slices.ContainsFunc(parts, func(p session.Snapshot) bool { return p.Name == name }) {
+		if e == nil || name == "" { // it can be stored when it has gone on, and is not due until then
+			w.memos[i].kept.seq = s.Seq()
+			continue
+		}
+		if slices.ContainsFunc(parts, func(p session.Snapshot) bool { return p.Name == name }) {
 			continue
 		}
 		part, b, err := s.Snapshot(w.memos[i].kept.anew)

@@ -65,24 +65,38 @@ func (v *View) surround(ctx context.Context, n *agent.Node, a *agent.Around) err
 		}
 		return v.follow(ctx, h, a)
 	}
-	kept := a.Session.Memo(aroundKey{root, v.node}, func() any {
-		kept := &remembered{view: create()}
-		if kept.view.SnapshotName() != "" {
-			kept.name = pack.Name("around", root.Agent.Name(), v.agent)
-		}
-		return kept
-	}).(*remembered)
+	key, name := any(aroundKey{root, v.node}), ""
+	if p.keep == nil && p.redact == nil {
+		name = pack.Name("around", root.Agent.Name(), v.agent, p.String())
+	}
+	if name != "" { // all of these names are shown the same
+		key = aroundName(name)
+	}
+	kept := a.Session.Memo(key, func() any { return &remembered{name: name, view: create()} }).(*remembered)
 	kept.mu.Lock()
 	defer kept.unlock()
 	h := kept.view
-	if h.seq > a.UpTo { // several scopes are open, and this one was opened before another that was looked at
+	if !h.shows(a.UpTo) { // several scopes are open, and this one was opened before another that was looked at
 		h = create()
 	}
 	return v.follow(ctx, h, a)
 }
 
-// aroundKey is by what the conversation's view is kept from scope to scope.
-type aroundKey struct{ root, agent *agent.Node }
+// shows reports whether the view is at a position or before it, or shows the same as there: of the calls of one answer,
+// each of which opens a scope, those without a result are not shown.
+func (v *View) shows(upTo int64) bool {
+	seq := v.seq
+	for i := len(v.open.calls) - 1; i >= 0 && v.open.calls[i].Seq == seq && !v.open.calls[i].settled; i-- {
+		seq--
+	}
+	return seq <= upTo
+}
+
+// By these the conversation's view is kept from scope to scope: the name of its snapshot, or if it has none the agents.
+type (
+	aroundName string
+	aroundKey  struct{ root, agent *agent.Node }
+)
 
 // remembered is a view of the conversation, which tools that run side by side share.
 type remembered struct {
@@ -102,12 +116,20 @@ func (r *remembered) unlock() {
 func (r *remembered) Seq() int64 { return r.seq.Load() }
 
 func (r *remembered) CatchUp(events iter.Seq2[*event.Event, error]) error {
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		if d, ok := e.Data.(*event.HarnessEnd); ok && e.Scope == "" && d.FinishReason == event.FinishReasonInputRequired {
+			return nil // a scope that waits goes on with what was there when it was opened
+		}
+	}
 	r.mu.Lock()
 	defer r.unlock()
 	return r.view.CatchUp(events)
 }
 
-// SnapshotName is by names: the view may be that around another agent, to which then the same is shown.
+// SnapshotName is by names: the view may be that around another agent, which then is shown the same.
 func (r *remembered) SnapshotName() string { return r.name }
 
 // Snapshot does not wait, because the session is locked: a tool that outlives its turn may be reading it.
@@ -150,7 +172,7 @@ func (v *View) follow(ctx context.Context, h *View, a *agent.Around) error {
 		}
 		last.flush()
 		for i, m := range last.shown.msgs {
-			v.shown.add(m, last.shown.marks[i].seq, false)
+			v.shown.add(m, min(last.shown.marks[i].seq, a.UpTo), false)
 		}
 	}
 	if n := v.policy.turns; n > 0 && v.shown.turns > 2*n {
