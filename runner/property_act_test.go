@@ -123,7 +123,8 @@ func (w *world) begin(r *runner.Runner, msg llm.Message) {
 
 // resume goes on with a turn, sometimes as a process does that takes it over.
 func (w *world) resume(r *runner.Runner) {
-	if !w.story.unfinished || oneInTen.Draw(w.rt, "taken over") < 6 {
+	unsure := w.unsettled()
+	if !w.story.unfinished || oneInTen.Draw(w.rt, "taken over") < 5 && !unsure {
 		w.act(r, act{whole: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, s1) }})
 		return
 	}
@@ -135,18 +136,32 @@ func (w *world) resume(r *runner.Runner) {
 		}
 		w.act(r, a)
 	}
-	if deaths := oneInTen.Draw(w.rt, "deadly"); deaths >= 8 {
-		for range 3 {
-			again(takenOverUntil.Draw(w.rt, "dies at event"))
-		}
-		if deaths == 8 {
-			return
-		}
+	for range takenOverTimes.Draw(w.rt, "deaths") {
+		again(takenOverUntil.Draw(w.rt, "dies at event"))
+	}
+	switch next := oneInTen.Draw(w.rt, "who goes on"); {
+	case next >= 8 && !unsure:
+		return
+	case next >= 4:
+		w.advance(r)
+		return
 	}
 	again(0)
 }
 
+var takenOverTimes = rapid.SampledFrom([]int{0, 0, 0, 1, 1, 1, 3, 5})
+
 var takenOverUntil = rapid.SampledFrom([]int{1, 1, 1, 2, 3, 4})
+
+// unsettled reports whether a tool has run for a call that has no result.
+func (w *world) unsettled() bool {
+	for id := range w.ran {
+		if c := w.story.calls[id]; c != nil && c.result == nil {
+			return true
+		}
+	}
+	return false
+}
 
 // takenOver is how often the turn was taken over since it got further.
 func (w *world) takenOver() (times int) {
@@ -233,7 +248,7 @@ func (w *world) advance(r *runner.Runner) {
 		if !w.act(r, try) {
 			return
 		}
-		if n := r.Tree().Node(w.story.active); step.Seq == int64(before) && before < len(w.log) && w.story.unfinished && n != nil && n.Properties.Stepwise && oneInTen.Draw(w.rt, "nobody hears of it") >= 7 {
+		if step.Seq == int64(before) && w.stepwise(r, before) && oneInTen.Draw(w.rt, "nobody hears of it") >= 7 {
 			stored := len(w.log)
 			attempt++
 			w.act(r, try)
@@ -250,6 +265,16 @@ func (w *world) advance(r *runner.Runner) {
 			return
 		}
 	}
+}
+
+// stepwise reports whether the turn is now at an agent whose steps can be told apart, and something was stored behind a position.
+func (w *world) stepwise(r *runner.Runner, before int) bool {
+	if before == len(w.log) || !w.story.unfinished {
+		return false
+	}
+	last := w.log[len(w.log)-1]
+	n := r.Tree().Node(last.Agent)
+	return last.Scope == "" && n != nil && n.Properties.Stepwise
 }
 
 var decisions = rapid.SampledFrom([]string{"approve", "deny", ""})
@@ -386,8 +411,9 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	switch {
 	case cut:
 		w.cuts++
-		if !a.takesOver || slices.ContainsFunc(w.log[before:], func(e *event.Event) bool { return e.Type() == event.TypeToolCall }) {
-			w.attempt = 2 // else an engine need not know of it
+		w.attempt = 2
+		if a.takesOver && onlyTakenOver(w.log[before:]) {
+			w.attempt = 1 // an engine need not know more than the log says
 		}
 		if !a.step { // an engine asks where the log ends when somebody else has gone on with the turn
 			w.stepSeq = int64(len(w.log))
@@ -396,6 +422,15 @@ func (w *world) act(r *runner.Runner, a act) bool {
 		w.attempt = 1 // a refused call leaves the step as it was
 	}
 	return !cut && got.err == nil
+}
+
+// onlyTakenOver reports whether events say that the turn was taken over, and no call came since.
+func onlyTakenOver(events []*event.Event) (taken bool) {
+	for _, e := range events {
+		d, ok := e.Data.(*event.Notice)
+		taken = taken || ok && d.Code == event.NoticeTakenOver && e.Scope == ""
+	}
+	return taken && !slices.ContainsFunc(events, func(e *event.Event) bool { return e.Type() == event.TypeToolCall })
 }
 
 // disturb does something while a turn runs.

@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -80,4 +81,38 @@ func TestLeftByAFailingStore(t *testing.T) {
 			require.Empty(t, left)
 		})
 	}
+}
+
+// TestTakeOverOfAFork: a fork that nobody has written to is gone on with in a run of its own, although nobody goes on with
+// the other session any more.
+func TestTakeOverOfAFork(t *testing.T) {
+	store := sessiontest.Memory(t)
+	root, err := llmagent.New("root", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Yes.")) }))
+	require.NoError(t, err)
+	r := newRunner(t, root, store)
+	_, _, err = r.Begin(t.Context(), s1, llm.UserText("Hi"))
+	require.NoError(t, err)
+	for range 3 {
+		for e, err := range r.TakeOver(t.Context(), s1) {
+			require.NoError(t, err)
+			require.Equal(t, event.NoticeTakenOver, e.Data.(*event.Notice).Code)
+			break
+		}
+	}
+	_, err = collect(r.TakeOver(t.Context(), s1))
+	require.ErrorIs(t, err, runner.ErrLeft)
+	log := load(t, r, s1)
+	require.NoError(t, store.Fork(t.Context(), s1, int64(len(log)), forked))
+
+	events, err := collect(r.TakeOver(t.Context(), forked))
+	require.NoError(t, err)
+	checkLog(t, r, load(t, r, forked))
+	require.Equal(t, event.TypeHarnessStart, events[0].Type())
+	require.Equal(t, event.NoticeForked, events[1].Data.(*event.Notice).Code)
+	require.Equal(t, event.NoticeTakenOver, events[2].Data.(*event.Notice).Code)
+	require.Equal(t, event.TypeHarnessEnd, events[len(events)-1].Type())
+	for _, e := range events {
+		require.NotEqual(t, log[len(log)-1].RunID, e.RunID, "the run of the other session")
+	}
+	require.Len(t, load(t, r, s1), len(log))
 }
