@@ -32,6 +32,14 @@ func (l *memoryListed) place() Place { return Place{l.updated, l.key} }
 
 // before returns how many sessions of a user come after a place in lists.
 func before(sessions []*memorySession, p Place) int {
+	if n := len(sessions); n > 0 { // mostly the one that was updated last, or behind it
+		switch c := p.Compare(sessions[n-1].listed.place()); {
+		case c < 0:
+			return n
+		case c == 0:
+			return n - 1
+		}
+	}
 	n, _ := slices.BinarySearchFunc(sessions, p, func(s *memorySession, p Place) int { return p.Compare(s.listed.place()) })
 	return n
 }
