@@ -126,7 +126,7 @@ func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]
 	own := *l
 	r := &run{a: a, ctx: ctx, inv: inv, leg: &own}
 	r.leg.upTo = max(r.leg.upTo, r.leg.askedAt) // the desk has the request, because it answers
-	if err := r.send(0); err != nil {
+	if _, err := r.send(0); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
@@ -241,8 +241,7 @@ func (r *run) giveBack(reason string, err error) error {
 
 // pass passes on what the user has said.
 func (r *run) pass() error {
-	upTo := r.leg.upTo
-	err := r.send(r.a.patience)
+	sent, err := r.send(r.a.patience)
 	if cause := context.Cause(r.ctx); cause != nil {
 		return cause
 	}
@@ -252,25 +251,25 @@ func (r *run) pass() error {
 	case err != nil:
 		r.inv.Logger().Warn("the desk cannot be reached", "handoff", r.leg.id, "error", err)
 		r.store(append(talk(r.a.words.Undelivered), r.leg.status(r.leg.now, "", ""))...)
-	case r.leg.upTo > upTo:
+	case sent:
 		r.store(r.leg.status(r.leg.now, "", ""))
 	}
 	return nil
 }
 
-// send sends what the user has said since the desk was told last, if there is anything.
-func (r *run) send(patience time.Duration) error {
+// send sends what the user has said since the desk was told last, and reports whether there was anything.
+func (r *run) send(patience time.Duration) (sent bool, err error) {
 	session := r.inv.Session()
 	upTo, said, err := messages(r.ctx, session, r.leg.upTo)
 	said = slices.DeleteFunc(said, func(m Message) bool { return m.Author != "user" })
 	if err == nil && len(said) > 0 {
 		err = r.try(patience, func(ctx context.Context) error { return r.a.desk.Send(ctx, Leg{r.leg.id, session.Key()}, said) })
 	}
-	// Also if nobody said anything: what was looked through need not be again.
-	if err == nil {
-		r.leg.upTo = upTo
+	if err != nil {
+		return false, err
 	}
-	return err
+	r.leg.upTo = upTo // also if nobody said anything: what was looked through need not be again
+	return len(said) > 0, nil
 }
 
 func talk(text string) []event.Data {

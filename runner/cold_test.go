@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,13 +33,22 @@ import (
 // meteredStore counts what is read, and how often snapshots are stored.
 type meteredStore struct {
 	session.Store
-	events, parts, bytes, puts int
+	mu sync.Mutex
+	metered
+}
+
+type metered struct{ events, parts, bytes, puts int }
+
+func (s *meteredStore) add(m metered) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.metered = metered{s.events + m.events, s.parts + m.parts, s.bytes + m.bytes, s.puts + m.puts}
 }
 
 func (s *meteredStore) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		for e, err := range s.Store.Load(ctx, key, after) {
-			s.events++
+			s.add(metered{events: 1})
 			if !yield(e, err) {
 				return
 			}
@@ -51,15 +61,14 @@ func (s *meteredStore) AppendRelease(ctx context.Context, key session.Key, seq i
 }
 
 func (s *meteredStore) PutSnapshots(ctx context.Context, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
-	s.puts++
+	s.add(metered{puts: 1})
 	return session.SnapshotsOf(s.Store).PutSnapshots(ctx, key, lease, parts...)
 }
 
 func (s *meteredStore) Snapshots(ctx context.Context, key session.Key, name string) ([]session.Snapshot, error) {
 	found, err := session.SnapshotsOf(s.Store).Snapshots(ctx, key, name)
 	for _, p := range found {
-		s.parts++
-		s.bytes += len(p.Data)
+		s.add(metered{parts: 1, bytes: len(p.Data)})
 	}
 	return found, err
 }
@@ -267,7 +276,7 @@ func newCold(t testing.TB, kind string, p view.Policy, turns int) *coldSession {
 
 // turnCost is what a cold turn read, took and allocated.
 type turnCost struct {
-	read          meteredStore
+	read          metered
 	took          time.Duration
 	allocs, bytes float64
 }
@@ -286,7 +295,7 @@ func (c *coldSession) turn(t testing.TB, opts ...runner.Option) turnCost {
 	turn(t, r, s1)
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
-	return turnCost{*s, took, float64(after.Mallocs - before.Mallocs), float64(after.TotalAlloc - before.TotalAlloc)}
+	return turnCost{s.metered, took, float64(after.Mallocs - before.Mallocs), float64(after.TotalAlloc - before.TotalAlloc)}
 }
 
 // TestAllocationBudgetOfColdTurns: all memory that a cold turn allocates is less than twice the request that shows
@@ -325,7 +334,7 @@ func BenchmarkColdTurn(b *testing.B) {
 					c := newCold(b, kind, of.policy, turns)
 					var took, marshal, allocs, bytes float64
 					var request int
-					var read meteredStore
+					var read metered
 					for b.Loop() {
 						cost := c.turn(b)
 						took, allocs, bytes, read = took+cost.took.Seconds(), allocs+cost.allocs, bytes+cost.bytes, cost.read

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,11 +95,11 @@ func TestTheLastWriteGivesTheLeaseBack(t *testing.T) {
 // renewals counts how often leases are renewed.
 type renewals struct {
 	session.Wrapped
-	n int
+	n atomic.Int64
 }
 
 func (s *renewals) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
-	s.n++
+	s.n.Add(1)
 	return s.Wrapped.Renew(ctx, key, lease)
 }
 
@@ -111,15 +112,17 @@ func TestALeaseThatIsBackIsNotRenewed(t *testing.T) {
 			require.NoError(t, err)
 			if e.Type() == event.TypeUser {
 				time.Sleep(session.LeaseTTL)
-				require.NotZero(t, store.n)
+				synctest.Wait()
+				require.NotZero(t, store.n.Load())
 				continue
 			}
 			if e.Type() == event.TypeHarnessStart {
-				store.n = 0
+				store.n.Store(0)
 				continue
 			}
 			time.Sleep(session.LeaseTTL)
-			require.Zero(t, store.n)
+			synctest.Wait()
+			require.Zero(t, store.n.Load())
 		}
 	})
 }
