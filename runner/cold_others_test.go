@@ -167,9 +167,9 @@ func pausing() (pauses, approved step) {
 func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 	for name, talk := range talks(t) {
 		t.Run(name, func(t *testing.T) {
-			long := 120
+			long, again := 120, 40
 			if raceEnabled { // which makes all of it ten times as slow
-				long = 40
+				long, again = 40, 17
 			}
 			for _, turns := range []int{10, long} {
 				path, said := filepath.Join(t.TempDir(), "s.db"), 0
@@ -200,7 +200,7 @@ func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 				first := cold(talk.acts[0]) // which has to read all of it
 				require.GreaterOrEqual(t, first.events, 4*turns)
 				most := 0
-				for range 40 {
+				for range again {
 					for _, act := range talk.acts {
 						s := cold(act)
 						most = max(most, s.events)
