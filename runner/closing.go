@@ -147,29 +147,42 @@ func startsIn(events []*event.Event, run string) bool {
 // leftOpen adds to the events before e the ends of what is open inside of what e ends, and
 // withdraws what waits there, unless e is the end of a run that waits for it.
 func (t *turn) leftOpen(before []*event.Event, e *event.Event) []*event.Event {
-	f := &t.w.fold
 	switch d := e.Data.(type) {
-	case *event.HarnessEnd:
-		waits := d.FinishReason == event.FinishReasonInputRequired
-		if run := &f.Scope(e.Scope).Run; run.ID == e.RunID {
-			for k := -1; k < len(run.Before); k++ {
-				opener := run.ID
-				if k >= 0 {
-					opener = run.Before[k]
-				}
-				if t.open(before, opener) > 0 {
-					return t.closeInside(before, run, waits)
-				}
-			}
-			for i := range run.Pending { // what still runs of a call that waits
-				if waits && f.Inside(run.Pending[i].ID) > 0 {
-					return t.closeInside(before, run, true)
-				}
-			}
+	case *event.Route: // which its transfer follows at once
+		return t.leftOpenIn(before, e, false)
+	case *event.Transfer: // which the end of its run follows at once
+		if d.Outcome == event.TransferCommitted {
+			return t.leftOpenIn(before, e, false)
 		}
+	case *event.HarnessEnd:
+		return t.leftOpenIn(before, e, d.FinishReason == event.FinishReasonInputRequired)
 	case *event.ToolResult:
 		if t.open(before, e.ID) > 0 {
 			return t.closeInside(before, &session.Run{Pending: []session.Call{{ID: e.ID}}}, false)
+		}
+	}
+	return before
+}
+
+// leftOpenIn is leftOpen for what ends the run of e.
+func (t *turn) leftOpenIn(before []*event.Event, e *event.Event, waits bool) []*event.Event {
+	f := &t.w.fold
+	run := &f.Scope(e.Scope).Run
+	if run.ID != e.RunID {
+		return before
+	}
+	for k := -1; k < len(run.Before); k++ {
+		opener := run.ID
+		if k >= 0 {
+			opener = run.Before[k]
+		}
+		if t.open(before, opener) > 0 {
+			return t.closeInside(before, run, waits)
+		}
+	}
+	for i := range run.Pending { // what still runs of a call that waits
+		if waits && f.Inside(run.Pending[i].ID) > 0 {
+			return t.closeInside(before, run, true)
 		}
 	}
 	return before
