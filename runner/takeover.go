@@ -40,8 +40,8 @@ func (r *Runner) TakeOver(ctx context.Context, key session.Key) iter.Seq2[*event
 	}
 }
 
-// takeOver takes up the turn, or reports that it is left alone. A fork in which nothing was stored yet has not been taken
-// over, whatever the other session has.
+// takeOver takes up the turn, or reports that it is left alone. A fork that begins in the middle of a run begins a run of its
+// own, which nobody has taken over yet.
 func (t *turn) takeOver() (left bool, err error) {
 	if !t.w.fold.Unfinished() {
 		return false, nil
