@@ -112,6 +112,37 @@ func TestOnErrorOfAGraph(t *testing.T) {
 	require.Equal(t, "Near.", tells(t, r, session.ID("s"), "a"))
 }
 
+// TestOnErrorOfAGraphThatIsAsked: what waits inside of a graph is withdrawn before the transfer with which another agent goes
+// on, because nothing comes between that and the end of the graph's run.
+func TestOnErrorOfAGraphThatIsAsked(t *testing.T) {
+	first := says(t, "first", "Go.")
+	inner, err := agentgraph.NewBuilder("inner").Node("x", says(t, "x", "X."), agentgraph.AskFirst("May x?")).Build()
+	require.NoError(t, err)
+	a, err := agentgraph.NewBuilder("a").Node("first", first).Node("deep", inner).Node("y", says(t, "y", "Y."), agentgraph.AskFirst("May y?")).
+		Edge("first", "deep").Edge("first", "y").Build()
+	require.NoError(t, err)
+	root, err := agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError("b")), says(t, "b", "Near.")))
+	require.NoError(t, err)
+	r, err := runner.New(root, sessiontest.Memory(t))
+	require.NoError(t, err)
+	events, err := collect(r.Run(t.Context(), s1, llm.UserText("Hi")))
+	require.NoError(t, err)
+	var decisions []runner.Decision
+	for _, e := range events {
+		if d, ok := e.Data.(*event.Relay); ok && e.Scope == "" {
+			decisions = append(decisions, runner.Deny(d.ToolCallID, "no"))
+		} else if ok {
+			decisions = append(decisions, runner.Approve(d.ToolCallID))
+		}
+	}
+	require.Len(t, decisions, 2)
+	events, err = collect(r.Resume(t.Context(), s1, decisions...))
+	require.NoError(t, err)
+	checkLog(t, r, load(t, r, s1))
+	_, text := lastText(events)
+	require.Equal(t, "Near.", text)
+}
+
 // TestOnErrorBelow: who goes on for an agent goes on for those below it as well, and may be a
 // person.
 func TestOnErrorBelow(t *testing.T) {
