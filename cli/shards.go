@@ -131,6 +131,9 @@ func (l *shardList) read(r *yamldoc.Reader, body yamldoc.Node, dir string) {
 		}
 		l.shards = append(l.shards, x)
 	}
+	if len(l.shards) > 0 && !slices.ContainsFunc(l.shards, func(x shardEntry) bool { return !x.leaving }) {
+		r.Add(p.Line, "every shard is leaving: sessions need one that stays")
+	}
 }
 
 // sameDatabase reports whether two addresses are the same, or two paths lead to one file.

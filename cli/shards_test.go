@@ -146,7 +146,7 @@ func TestShardMistakes(t *testing.T) {
 		"shards:\n  - name: a\n    db: other.yaml\n":                         "shards.yml:3: db: a shard is a SQLite file or a postgres:// address, and no list of databases",
 		"shards:\n  - name: a\n    db: \":memory:\"\n":                       "shards.yml:3: db: a shard is a SQLite file or a postgres:// address: what is kept in memory",
 		"shards:\n  - name: a\n    db: a.db\n    leave: true\n":              "shards.yml:4: ",
-		"shards:\n  - name: a\n    db: a.db\n    leaving: true\n":            "shards.yml: sharded: there is no shard that sessions could be on",
+		"shards:\n  - name: a\n    db: a.db\n    leaving: true\n":            "shards.yml:1: every shard is leaving: sessions need one that stays",
 		"shards:\n  - name: a\n    db: a.db\nformer: [b]\n":                  "the former shard b is not among the shards",
 		"shards:\n  - name: a\n    db: a.db\n---\nshards: []\n":              "shards.yml:",
 		"shards:\n  - name: a\n    db: a.db\n  - name: a\n    db: b.db\n":    "two shards are called a",
