@@ -78,6 +78,10 @@ func start(settings ...string) (_ *Postgres, err error) {
 }
 
 func findPrograms() (bin string, err error) {
+	missing := fmt.Errorf("PostgreSQL is %w: install it (Debian: apt-get install postgresql), or name a server in %s", errMissing, PostgresURL)
+	if os.Getenv(PostgresURL) == none {
+		return "", missing
+	}
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			return filepath.Dir(path), nil
@@ -88,7 +92,7 @@ func findPrograms() (bin string, err error) {
 			return filepath.Dir(slices.Max(found)), nil
 		}
 	}
-	return "", fmt.Errorf("PostgreSQL is %w: install it (Debian: apt-get install postgresql), or name a server in %s", errMissing, PostgresURL)
+	return "", missing
 }
 
 // serverAccount returns who runs the server, since PostgreSQL refuses root.

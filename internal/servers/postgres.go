@@ -17,8 +17,12 @@ import (
 
 // PostgresURL is the environment variable that names a PostgreSQL server for the
 // tests, for example postgres://user@localhost:5432/postgres. Its user must be
-// allowed to create databases. Without it a temporary server is started.
+// allowed to create databases. Without it a temporary server is started, and with
+// "none" the tests find no PostgreSQL at all.
 const PostgresURL = "ARBOR_TEST_POSTGRES"
+
+// none is the value of [PostgresURL] and [RedisURL] with which a machine is as one without the server.
+const none = "none"
 
 // How long a server may take to start, and how often it is looked at meanwhile.
 const (
@@ -41,7 +45,7 @@ var shared = sync.OnceValues(func() (*Postgres, error) { return start() })
 // test is skipped if there is no PostgreSQL, and fails instead if CI is true.
 func Database(t testing.TB) string {
 	t.Helper()
-	if given := os.Getenv(PostgresURL); given != "" {
+	if given := os.Getenv(PostgresURL); given != "" && given != none {
 		return newDatabase(t, given)
 	}
 	p, err := shared()

@@ -15,7 +15,8 @@ import (
 )
 
 // RedisURL is the environment variable that names a Redis server for the tests, for
-// example redis://localhost:6379. Without it a temporary server is started.
+// example redis://localhost:6379. Without it a temporary server is started, and with
+// "none" the tests find no Redis at all.
 const RedisURL = "ARBOR_TEST_REDIS"
 
 // Redis is a temporary Redis server without persistence: what it holds is lost when it
@@ -43,7 +44,7 @@ var sharedRedis = sync.OnceValues(func() (*Redis, error) { return startRedis() }
 // is true.
 func SharedRedis(t testing.TB) string {
 	t.Helper()
-	if given := os.Getenv(RedisURL); given != "" {
+	if given := os.Getenv(RedisURL); given != "" && given != none {
 		return given
 	}
 	r, err := sharedRedis()
@@ -74,7 +75,7 @@ func (r *Redis) Close() error { return r.remove() }
 
 func startRedis(settings ...string) (_ *Redis, err error) {
 	r := &Redis{settings: settings}
-	if r.program, err = exec.LookPath("redis-server"); err != nil {
+	if r.program, err = exec.LookPath("redis-server"); err != nil || os.Getenv(RedisURL) == none {
 		return nil, fmt.Errorf("redis-server is %w: install it (Debian: apt-get install redis-server), or name a server in %s", errMissing, RedisURL)
 	}
 	if r.dir, err = os.MkdirTemp("", "arbor-redis-*"); err != nil {
