@@ -104,6 +104,9 @@ func stored(t testing.TB, store session.Store, key session.Key, events []*event.
 // TestColdTurnReadsAsMuchAtAnyLength: a turn in a new process reads the snapshots and a few events, however long the
 // session is, and of a Full view its words.
 func TestColdTurnReadsAsMuchAtAnyLength(t *testing.T) {
+	if raceEnabled {
+		t.Skip("what is read does not depend on the race detector, which takes ten times as long")
+	}
 	for name, p := range map[string]view.Policy{"last_turns": view.LastTurns(20), "full": view.Full()} {
 		t.Run(name, func(t *testing.T) {
 			var last *llm.Request

@@ -80,14 +80,18 @@ var pageTests = []test{
 				}
 			}
 		}
-		for _, size := range []int{1, 3, 4, 20} {
-			var got []string
-			for _, i := range f.pages(session.Key{}, size, nil) {
-				if i.Key.App == f.app || i.Key.App == f.app+"-b" { // the database may hold more
-					got = append(got, i.Key.App+i.Key.User+i.Key.ID)
+		list := func(of session.Key, size int) (keys []string) {
+			for _, i := range f.pages(of, size, nil) {
+				if i.Key.App == f.app || i.Key.App == f.app+"-b" { // the database may hold more, and much more
+					keys = append(keys, i.Key.App+i.Key.User+i.Key.ID)
 				}
 			}
-			require.Equal(f, want, got)
+			return keys
+		}
+		require.Equal(f, want, list(session.Key{}, 13))
+		for _, size := range []int{1, 3, 4, 20} {
+			require.Equal(f, want[:10], list(session.Key{App: f.app}, size))
+			require.Equal(f, want[10:], list(session.Key{App: f.app + "-b"}, size))
 			require.Equal(f, []string{"0", "1", "2", "3", "4"}, idsOf(f.pages(session.Key{App: f.app, User: "bob"}, size, nil)))
 		}
 	}},

@@ -39,6 +39,9 @@ func cutPower(t *testing.T, path string, check func(copied string)) {
 // TestLossOfPower: whatever of the write-ahead log is left, it is a state that the
 // store was in: whole batches, and a lease for what is stored.
 func TestLossOfPower(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine writes, and the race detector takes ten times as long")
+	}
 	path := newFile(t)
 	s := open(t, path)
 	key := session.ID("s")
@@ -84,6 +87,9 @@ func TestLossOfPower(t *testing.T) {
 // TestLossOfPowerWithForks: a fork or a deletion is there whole or not at all, and
 // so is what it leaves behind; and what was done is lost from the end.
 func TestLossOfPowerWithForks(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine writes, and the race detector takes ten times as long")
+	}
 	path := newFile(t)
 	s := open(t, path)
 	const everything = `SELECT s.key, s.id, s.seq, s.parent_key, s.parent_seq,
