@@ -66,7 +66,7 @@ func TestPrograms(t *testing.T) {
 				write("fragment.go", "//line "+where+"\n"+text)
 				write("prelude.go", string(prelude))
 			case b.has("test"):
-				write("block_test.go", b.code)
+				write("block_test.go", "//line "+where+"\n"+b.code)
 				tests = append(tests, program{name, where, b})
 			default:
 				write("main.go", b.code)
@@ -78,7 +78,7 @@ func TestPrograms(t *testing.T) {
 	bin := t.TempDir()
 	out, err := goRun("build", "./...")
 	require.NoError(t, err, out)
-	out, err = goRun("build", "-o", bin+string(os.PathSeparator), "./...") // programs only
+	out, err = goRun("build", "-ldflags", "-s -w", "-o", bin+string(os.PathSeparator), "./...") // programs only
 	require.NoError(t, err, out)
 	for _, p := range programs {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, exe(p.name)))
@@ -88,10 +88,12 @@ func TestPrograms(t *testing.T) {
 		require.NotNil(t, p.block.output, "%s: a whole program needs an output block", p.where)
 		requireOutput(t, *p.block.output, string(out))
 	}
+	run := []string{"test", "-count=1", "-vet=off"}
 	for _, p := range tests {
-		out, err := goRun("test", "-count=1", "./"+p.name)
-		require.NoError(t, err, "%s: %s", p.where, out)
+		run = append(run, "./"+p.name)
 	}
+	out, err = goRun(run...)
+	require.NoError(t, err, out)
 }
 
 // userModule makes a module that only requires this one.
