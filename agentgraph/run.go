@@ -72,9 +72,6 @@ func (r *run) all(ctx context.Context) error {
 			return err
 		}
 		if r.running == 0 && len(f.delayed) == 0 {
-			if len(f.waits) > 0 {
-				return nil
-			}
 			return f.failed()
 		}
 		ended, err := r.group.Next(r.wait())

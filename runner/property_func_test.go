@@ -55,11 +55,31 @@ func steps(s *llmagent.Step) error {
 	case "":
 		return nil
 	}
-	return &llm.Error{Code: llm.CodeServer, Message: "broken function"}
+	return &llm.Error{Code: llm.CodeServer, Message: brokenFunction}
 }
+
+// brokenFunction is the error of functions that have done all that they were to.
+const brokenFunction = "broken function"
 
 // talks says what the plan says, and asks a model for more.
 func (p plan) talks(s *llmagent.Step) error {
+	saves := func() error {
+		f, err := s.SaveFile("said.txt", "", []byte(p.Texts[0]))
+		if err != nil {
+			return err
+		}
+		if data, err := s.ReadFile(f.Digest); err == nil && string(data) != p.Texts[0] {
+			return fmt.Errorf("%q is read", data)
+		} else if err != nil && s.Context().Err() == nil {
+			return err
+		}
+		return nil
+	}
+	if len(p.Texts) == 2 { // so that what is streamed may come last
+		if err := saves(); err != nil {
+			return err
+		}
+	}
 	for i, text := range p.Texts {
 		if i%2 == 0 {
 			if err := s.Say(text); err != nil {
@@ -75,14 +95,8 @@ func (p plan) talks(s *llmagent.Step) error {
 		}
 		_ = io.Closer(out) // ended by what follows
 	}
-	if len(p.Texts) > 1 {
-		f, err := s.SaveFile("said.txt", "", []byte(p.Texts[0]))
-		if err != nil {
-			return err
-		}
-		if data, err := s.ReadFile(f.Digest); err == nil && string(data) != p.Texts[0] {
-			return fmt.Errorf("%q is read", data)
-		} else if err != nil && s.Context().Err() == nil {
+	if len(p.Texts) > 2 {
+		if err := saves(); err != nil {
 			return err
 		}
 	}
@@ -171,6 +185,7 @@ func (w *world) work(s *llmagent.Step) (*stepWork, error) {
 func (w *world) checkSteps(log []*event.Event) {
 	for key, k := range w.stepped {
 		var said, calls, files int // how much of the plan
+		broke := false
 		asked := !k.plan.Usage
 		for _, e := range log {
 			if e.Scope != key.scope || e.Agent != key.agent || !k.runs[e.RunID] {
@@ -193,6 +208,8 @@ func (w *world) checkSteps(log []*event.Event) {
 				default:
 					w.t.Fatalf("seq %d: %s says %q, and was to say nothing more", e.Seq, e.Agent, d.Content)
 				}
+			case *event.Failure:
+				broke = broke || strings.Contains(d.Message, brokenFunction)
 			case *event.File:
 				if d.ToolCallID == "" {
 					files++
@@ -217,6 +234,15 @@ func (w *world) checkSteps(log []*event.Event) {
 				if calls++; calls > len(k.plan.Calls) {
 					w.t.Fatalf("seq %d: %s calls %s, and was not to, or has done so before", e.Seq, e.Agent, d.Name)
 				}
+			}
+		}
+		for said < len(k.plan.Texts) && k.plan.Texts[said] == "" {
+			said++
+		}
+		if broke {
+			w.happen("a function that ends with an error")
+			if said < len(k.plan.Texts) {
+				w.t.Fatalf("%s ends with an error, and what it said before is not kept: %q", key.agent, k.plan.Texts[said])
 			}
 		}
 	}

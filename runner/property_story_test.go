@@ -270,7 +270,7 @@ var mustHappen = []string{
 	"run", "a turn that begins with state", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "busy", "peek",
 	"a fallback", "an answer with a form", "an answer without the form it should have", "error bad_output", "a compaction", "a compaction with a summary", "a compaction whose summary failed",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",
-	"a file of a tool", "a file of an agent", "a function called again", "a function that asks a model", "a function that hands over", "a function in an agent tool", "a function that hands over in an agent tool",
+	"a file of a tool", "a file of an agent", "a function called again", "a function that ends with an error", "a function that asks a model", "a function that hands over", "a function in an agent tool", "a function that hands over in an agent tool",
 	"a function in a graph", "a function called again in a graph", "a function that hands over in a graph",
 	"a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
 	"a question who answers", "a decision: decided", "a decision: undecided", "a user asked whom they mean", "no transfer offered after a decision",
