@@ -131,7 +131,8 @@ func (l *shardList) read(r *yamldoc.Reader, body yamldoc.Node, dir string) {
 		}
 		l.shards = append(l.shards, x)
 	}
-	if len(l.shards) > 0 && !slices.ContainsFunc(l.shards, func(x shardEntry) bool { return !x.leaving }) {
+	stays := func(x shardEntry) bool { return !x.leaving }
+	if n := len(l.shards); n > 0 && n == list.Len() && !slices.ContainsFunc(l.shards, stays) { // else one with a mistake may stay
 		r.Add(p.Line, "every shard is leaving: sessions need one that stays")
 	}
 }

@@ -38,7 +38,8 @@ func TestPrograms(t *testing.T) {
 		name, where string
 		block       block
 	}
-	var programs, tests []program
+	var programs []program
+	tests := []string{"test", "-count=1"}
 	n := 0
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
@@ -67,7 +68,7 @@ func TestPrograms(t *testing.T) {
 				write("prelude.go", string(prelude))
 			case b.has("test"):
 				write("block_test.go", "//line "+where+"\n"+b.code)
-				tests = append(tests, program{name, where, b})
+				tests = append(tests, "./"+name)
 			default:
 				write("main.go", b.code)
 				programs = append(programs, program{name, where, b})
@@ -88,11 +89,7 @@ func TestPrograms(t *testing.T) {
 		require.NotNil(t, p.block.output, "%s: a whole program needs an output block", p.where)
 		requireOutput(t, *p.block.output, string(out))
 	}
-	run := []string{"test", "-count=1", "-vet=off"}
-	for _, p := range tests {
-		run = append(run, "./"+p.name)
-	}
-	out, err = goRun(run...)
+	out, err = goRun(tests...)
 	require.NoError(t, err, out)
 }
 
