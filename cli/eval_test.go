@@ -68,7 +68,7 @@ func TestEval(t *testing.T) {
 
 	got = invocation{}.run(t, "eval", desk, good, bad, "--tag", "money", "--format", "markdown")
 	require.Equal(t, 0, got.status, got.err)
-	require.Contains(t, got.out, "| | offline |\n|---|---|\n| cases passed | 2 of 2, 100 % (34–100 %) |\n")
+	require.Contains(t, got.out, "| | offline |\n|---|---|\n| right agent at the end | 2 of 2, 100 % (34–100 %) |\n")
 }
 
 func TestEvalFiles(t *testing.T) {

@@ -18,11 +18,7 @@ func Check(cases []Case, root agent.Agent) error {
 	if err != nil {
 		return err
 	}
-	k := known{tree: tree, agents: []string{agent.Human}, tools: []string{agent.TransferTool}}
-	for n := range tree.Walk() {
-		k.agents = append(k.agents, n.Agent.Name())
-	}
-	k.toolsOf(root, map[agent.Agent]bool{})
+	k := knownOf(tree)
 	for i := range cases {
 		k.check(&cases[i])
 	}
@@ -36,6 +32,15 @@ type known struct {
 	tools    []string
 	more     bool // there may be other tools
 	problems []Problem
+}
+
+func knownOf(tree *agent.Tree) *known {
+	k := &known{tree: tree, agents: []string{agent.Human}, tools: []string{agent.TransferTool}}
+	for n := range tree.Walk() {
+		k.agents = append(k.agents, n.Agent.Name())
+	}
+	k.toolsOf(tree.Root().Agent, map[agent.Agent]bool{})
+	return k
 }
 
 // toolsOf collects the tools of an agent and of all that it runs.

@@ -1,9 +1,6 @@
 package eval
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Hops are what turns came to, as one asks of a tree that hands conversations on. A turn in which
 // a call was shown to the user is never right: who said it has not answered, but failed to call.
@@ -11,8 +8,6 @@ type Hops struct {
 	// First are the turns whose first decision was right. One that ended with an error before has
 	// made none, and is not right.
 	First Interval `json:"first"`
-	// ByRight counts them by who was right: those that were, and all.
-	ByRight map[string][2]int `json:"byRight"`
 	// Chosen counts who was chosen first.
 	Chosen map[string]int `json:"chosen"`
 	// Messages are the cases of one turn that ended with the words of an agent that was right,
@@ -21,43 +16,41 @@ type Hops struct {
 	Messages Interval `json:"messages"`
 	Talks    Interval `json:"talks"`
 	Changed  Interval `json:"changed"`
-	// Leaked counts turns in which the user was shown words that look like a call.
-	Leaked int `json:"leaked"`
+	// ByRight counts the Messages by who was right: those that were, and all.
+	ByRight map[string][2]int `json:"byRight"`
+	// Leaked is the share of turns in which the user was shown a call.
+	Leaked Interval `json:"leaked"`
 }
 
 // Hops returns what the turns came to.
 func (r *Results) Hops() Hops {
 	h := Hops{ByRight: map[string][2]int{}, Chosen: map[string]int{}}
-	var first, messages, talks, changed share
+	var first, messages, talks, changed, leaked share
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
 		var before []string
 		for j := range o.Turns {
 			t := &o.Turns[j]
-			leaked := t.Leaked()
-			if leaked {
-				h.Leaked++
-			}
+			leaked.count(t.Leaked)
 			if d, known := t.firstHop(); known {
-				ok := d.Expected == d.Chosen && !leaked
-				first.count(ok)
+				first.count(d.Expected == d.Chosen && !t.Leaked)
 				if d.Chosen != "" {
 					h.Chosen[d.Chosen]++
 				}
-				by := h.ByRight[d.Expected]
-				if by[1]++; ok {
-					by[0]++
-				}
-				h.ByRight[d.Expected] = by
 			}
 			right := t.rightOnes()
 			if right == nil {
 				before = nil
 				continue
 			}
-			ok := slices.Contains(right, t.Answered) && !leaked
+			ok := slices.Contains(right, t.Answered) && !t.Leaked
 			if len(o.Turns) == 1 {
 				messages.count(ok)
+				by := h.ByRight[label(right)]
+				if by[1]++; ok {
+					by[0]++
+				}
+				h.ByRight[label(right)] = by
 			} else {
 				talks.count(ok)
 			}
@@ -68,6 +61,7 @@ func (r *Results) Hops() Hops {
 		}
 	}
 	h.First, h.Messages, h.Talks, h.Changed = first.interval(), messages.interval(), talks.interval(), changed.interval()
+	h.Leaked = leaked.interval()
 	return h
 }
 
@@ -97,13 +91,4 @@ func (t *TurnOutcome) rightOnes() []string {
 		return p[len(p)-1]
 	}
 	return nil
-}
-
-// Leaked reports whether the user was shown words that look like a call: a model wrote one as words,
-// and nobody read it as one. An answer that tells of calls, or is JSON of their form, looks like one too.
-func (t *TurnOutcome) Leaked() bool {
-	text := strings.ToLower(t.Said)
-	return slices.ContainsFunc([]string{
-		"transfer_to_", "agent_name", "tool_call", "<tool", `"arguments"`, `"parameters"`, `{"name"`, `{"function"`,
-	}, func(part string) bool { return strings.Contains(text, part) })
 }

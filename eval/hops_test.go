@@ -6,18 +6,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestLeaked holds what counts as a call that the user was shown against answers that are none.
 func TestLeaked(t *testing.T) {
+	names := []string{"support", "tech", "billing", "get_order"}
 	for _, text := range []string{
 		`{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"`,
+		"{\n  \"name\" : \"get_weather\"",
+		"{'agent_name': 'tech'}",
+		"```json\n{\"agent\": \"Billing\", \"reason\": \"money\"}\n```",
+		`{"reason": "The user was charged twice."}`,
 		"<tool_call>\nbilling",
 		"<tools></tools>",
 		"I will use transfer_to_billing now.",
+		"transfer_to_tech",
 		`{"function": "billing"}`,
+		"billing", "**Billing**", "`tech`.", "Transfer to: tech", "tech()", `billing(reason="charged twice")`, `get_order({"id": 7})`,
 	} {
-		require.True(t, (&TurnOutcome{Said: text}).Leaked(), text)
+		require.True(t, leaked(text, names), text)
 	}
-	for _, text := range []string{"", "Billing will call you.", "I transfer you to an agent with the name Kim.", "{no call}"} {
-		require.False(t, (&TurnOutcome{Said: text}).Leaked(), text)
+	for _, text := range []string{
+		"", "Billing will call you.", "I transfer you to an agent with the name Kim.", "{no call}", "Transfer", "careers",
+		`{"reason": "It is late.", "price": 7}`, "{}", "Get order 7 (tech).",
+	} {
+		require.False(t, leaked(text, names), text)
 	}
 }
 
@@ -29,7 +40,7 @@ func TestHops(t *testing.T) {
 		return t
 	}
 	leaked := turn("support", "support", "support")
-	leaked.Said = `{"name": "transfer_to_agent"`
+	leaked.Leaked = true
 	failed := TurnOutcome{Expected: "support > tech|sales", Path: []string{"support"}, Error: "bad_request"}
 	either := turn("support > billing|sales", "sales", "support", "sales")
 	named := turn("", "tech", "tech")
@@ -51,10 +62,10 @@ func TestHops(t *testing.T) {
 	}}
 	h := r.Hops()
 	require.Equal(t, Wilson(3, 6), h.First)
-	require.Equal(t, map[string][2]int{"support": {1, 2}, "billing": {1, 2}, "sales": {1, 1}, "tech|sales": {0, 1}}, h.ByRight)
+	require.Equal(t, map[string][2]int{"support": {1, 2}, "billing": {1, 2}, "billing|sales": {1, 1}, "sales|tech": {1, 1}, "tech|sales": {0, 1}}, h.ByRight)
 	require.Equal(t, map[string]int{"support": 2, "tech": 1, "billing": 1, "sales": 1}, h.Chosen)
 	require.Equal(t, Wilson(4, 7), h.Messages)
 	require.Equal(t, Wilson(3, 4), h.Talks)
 	require.Equal(t, Wilson(0, 1), h.Changed)
-	require.Equal(t, 1, h.Leaked)
+	require.Equal(t, Wilson(1, 13), h.Leaked)
 }

@@ -27,6 +27,7 @@ type player struct {
 	subject Subject
 	store   session.Store
 	runner  *runner.Runner
+	names   []string // of the tree's agents and tools
 }
 
 // play plays a case once. An error ends the whole run. The session has an app of its own, so
@@ -220,4 +221,5 @@ func (f *follower) end(failed error) {
 		}
 	}
 	f.out.Said = strings.Join(f.said, "\n")
+	f.out.Leaked = slices.ContainsFunc(f.said, func(text string) bool { return leaked(text, f.names) })
 }

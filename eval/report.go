@@ -47,6 +47,7 @@ type TurnOutcome struct {
 	Tools    []string `json:"tools,omitempty"`   // that were called, but for transfers
 	Asked    []string `json:"asked,omitempty"`   // the tools about whose calls somebody was asked
 	Said     string   `json:"said"`              // all words that the user was told
+	Leaked   bool     `json:"leaked,omitempty"`  // the user was shown a call that a model wrote as words
 	Verdict  *Verdict `json:"verdict,omitempty"` // of the judge
 
 	Decisions  []Decision  `json:"decisions,omitempty"`

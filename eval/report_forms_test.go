@@ -140,17 +140,18 @@ FAIL cases/desk.yaml:9: router␛[7m (small <b>|`+"`"+`, 2 of 2 times)
        path: expected support > billing, got support
 
                                 large                     small <b>|`+"`"+`
+right agent at the end          4 of 4, 100 % (51–100 %)  1 of 4, 25 % (5–70 %)
+… by the right agent            billing 4/4               billing 1/4
+hops a turn                     1.00                      1.00
+calls shown to the user         0 of 4, 0 % (0–49 %)      0 of 4, 0 % (0–49 %)
+first hop right                 4 of 4, 100 % (51–100 %)  1 of 4, 25 % (5–70 %)
+… chosen                        billing 4                 billing 1, tech 1
 cases passed                    4 of 4, 100 % (51–100 %)  1 of 4, 25 % (5–70 %)
 … by tag                        en 4/4                    en 1/4
 … at times                      –                         1
 paths right                     4 of 4, 100 % (51–100 %)  1 of 4, 25 % (5–70 %)
 decisions right                 4 of 4, 100 % (51–100 %)  1 of 2, 50 % (9–91 %)
-first hop right                 4 of 4, 100 % (51–100 %)  1 of 4, 25 % (5–70 %)
-… by the right agent            billing 4/4               billing 1/4
-… chosen                        billing 4                 billing 1, tech 1
-right agent at the end          4 of 4, 100 % (51–100 %)  1 of 4, 25 % (5–70 %)
 no words for the user           0 of 4                    2 of 4
-calls shown to the user         0 of 4                    0 of 4
 errors                          0 of 4                    2 of 4 (unreachable 2)
 questions to the model, a turn  2.00                      2.00
 tokens of prompts, a turn       100                       100
@@ -185,7 +186,7 @@ func TestMarkdown(t *testing.T) {
 	lines := strings.Split(out.String(), "\n")
 	require.Equal(t, "| | large | small &lt;b>\\|\\` |", lines[0])
 	require.Equal(t, "|---|---|---|", lines[1])
-	require.Equal(t, "| cases passed | 4 of 4, 100 % (51–100 %) | 1 of 4, 25 % (5–70 %) |", lines[2])
+	require.Equal(t, "| right agent at the end | 4 of 4, 100 % (51–100 %) | 1 of 4, 25 % (5–70 %) |", lines[2])
 	columns := func(line string) int { return strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") - 1 }
 	for _, line := range lines {
 		if strings.HasPrefix(line, "|") {

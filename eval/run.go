@@ -73,6 +73,8 @@ func (o *options) players(subjects []Subject) (all []*player, err error) {
 		if p.runner, err = runner.New(s.Root, p.store, append(opts, o.runner...)...); err != nil {
 			return nil, err
 		}
+		k := knownOf(p.runner.Tree())
+		p.names = slices.Concat(k.agents, k.tools)
 		all = append(all, p)
 	}
 	return all, nil

@@ -38,22 +38,23 @@ func (c *column) of(n int) string { return fmt.Sprintf("%d of %d", n, c.sum.Turn
 // rows are the figures of the table. Those that are nothing in all columns are left out.
 func rows() []row {
 	return []row{
+		{"right agent at the end", func(c *column) string { return c.hops.Messages.String() }},
+		{"… by the right agent", func(c *column) string {
+			return each(c.hops.ByRight, func(n [2]int) string { return fmt.Sprintf("%d/%d", n[0], n[1]) })
+		}},
+		{"hops a turn", func(c *column) string { return c.a(c.sum.Transfers, "%.2f") }},
+		{"calls shown to the user", func(c *column) string { return c.hops.Leaked.String() }},
+		{"first hop right", func(c *column) string { return c.hops.First.String() }},
+		{"… chosen", func(c *column) string { return each(c.hops.Chosen, func(n int) string { return fmt.Sprint(n) }) }},
+		{"conversation turns right", func(c *column) string { return c.hops.Talks.String() }},
+		{"… where the subject changed", func(c *column) string { return c.hops.Changed.String() }},
 		{"cases passed", func(c *column) string { return c.sum.Passed.String() }},
 		{"… by tag", func(c *column) string { return c.byTag() }},
 		{"… at times", func(c *column) string { return unless(c.sum.Unsteady == 0, fmt.Sprint(c.sum.Unsteady)) }},
 		{"paths right", func(c *column) string { return c.sum.Paths.String() }},
 		{"decisions right", func(c *column) string { return c.sum.Decisions.String() }},
-		{"first hop right", func(c *column) string { return c.hops.First.String() }},
-		{"… by the right agent", func(c *column) string {
-			return each(c.hops.ByRight, func(n [2]int) string { return fmt.Sprintf("%d/%d", n[0], n[1]) })
-		}},
-		{"… chosen", func(c *column) string { return each(c.hops.Chosen, func(n int) string { return fmt.Sprint(n) }) }},
-		{"right agent at the end", func(c *column) string { return c.hops.Messages.String() }},
-		{"conversation turns right", func(c *column) string { return c.hops.Talks.String() }},
-		{"… where the subject changed", func(c *column) string { return c.hops.Changed.String() }},
 		{"judged true", func(c *column) string { return c.judged().String() }},
 		{"no words for the user", func(c *column) string { return c.of(c.sum.Silent) }},
-		{"calls shown to the user", func(c *column) string { return c.of(c.hops.Leaked) }},
 		{"errors", func(c *column) string { return c.errors() }},
 		{"questions to the model, a turn", func(c *column) string { return c.a(c.sum.ModelCalls, "%.2f") }},
 		{"tokens of prompts, a turn", func(c *column) string { return c.a(c.sum.Usage.InputTokens, "%.0f") }},

@@ -188,7 +188,7 @@ func line(subject string, o *eval.Outcome, t *eval.TurnOutcome) string {
 		mark = "✗"
 	}
 	text := fmt.Sprintf("%s %s %-15s want %s, got %s, answered by %s, %.1f s", mark, subject, o.Case, t.Expected, strings.Join(t.Path, " > "), t.Answered, t.Took.Seconds())
-	if t.Leaked() {
+	if t.Leaked {
 		text += ", a call was shown"
 	}
 	for _, d := range t.Differences {
@@ -206,7 +206,7 @@ func broken(report *eval.Report) error {
 		for i := range s.Outcomes {
 			o := &s.Outcomes[i]
 			for j := range o.Turns {
-				if t := &o.Turns[j]; t.Error != "" || t.Leaked() || t.Answered == "" {
+				if t := &o.Turns[j]; t.Error != "" || t.Leaked || t.Answered == "" {
 					found = append(found, errors.New(strings.TrimSpace(line(s.Subject, o, t))))
 				}
 			}
