@@ -1,10 +1,10 @@
-// Command routing asks a real model a fixed list of things, through a tree of seven
-// agents, and says how often it handed the conversation to the right one. The model is
-// that of the OPENAI_* variables; docs/routing.md says how to get one and how to read
-// the results.
+// Command routing sends fixed lists of messages to a real model, through two trees of seven
+// agents, and reports how often the right agent answered. The OPENAI_* variables name
+// the model; docs/routing.md explains how to get one and how to read the results.
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +33,7 @@ func main() {
 
 // flags are what the command line says.
 type flags struct {
+	trees         []string
 	half          string
 	n             int
 	conversations int
@@ -45,15 +46,16 @@ type flags struct {
 
 func parse(args []string, stderr io.Writer) (flags, error) {
 	var f flags
-	var names string
+	var trees, names string
 	set := flag.NewFlagSet("routing", flag.ContinueOnError)
 	set.SetOutput(stderr)
-	set.StringVar(&f.half, "messages", "tune", "which half to ask: tune, held or all")
-	set.IntVar(&f.n, "n", -1, "how many messages of it, from the first; -1 means all")
-	set.IntVar(&f.conversations, "conversations", 0, "how many conversations of it, from the first; -1 means all")
+	set.StringVar(&trees, "tree", "all", "which tree to ask: star, nested or all")
+	set.StringVar(&f.half, "messages", "tune", "which half of its cases to ask: tune, held or all")
+	set.IntVar(&f.n, "n", -1, "how many messages of the half, from the first; -1 means all")
+	set.IntVar(&f.conversations, "conversations", 0, "how many conversations of the half, from the first; -1 means all")
 	set.StringVar(&names, "variant", "today", "what the model is shown, several separated by commas, or all")
 	set.IntVar(&f.maxTokens, "max-tokens", 96, "the longest answer; only who gives it is looked at")
-	set.StringVar(&f.out, "out", "", "a new file for the results as JSON, with all answers")
+	set.StringVar(&f.out, "out", "", "file for the results as JSON, with all answers, written after each case; cases that it already holds are not asked again")
 	set.StringVar(&f.read, "read", "", "asks nothing, but prints the table of these files, separated by commas")
 	set.BoolVar(&f.check, "check", false, "fail on errors, on turns without words and on calls shown to the user")
 	set.Usage = func() {
@@ -73,10 +75,15 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		err = fmt.Errorf("%q is no flag", set.Arg(0))
 	case f.half != "tune" && f.half != "held" && f.half != "all":
 		err = fmt.Errorf("-messages can be tune, held or all, not %q", f.half)
+	case trees != "all" && !slices.Contains(treeNames(), trees):
+		err = fmt.Errorf("-tree can be star, nested or all, not %q", trees)
 	case f.maxTokens <= 0:
 		err = errors.New("-max-tokens must be above zero")
 	default:
 		f.variants, err = choose(names)
+	}
+	if f.trees = treeNames(); trees != "all" {
+		f.trees = []string{trees}
 	}
 	return f, err
 }
@@ -130,55 +137,107 @@ func readAll(names []string) (*eval.Report, error) {
 // the time of all others.
 const maxModelCalls = 10
 
-// ask plays the cases in the way of each variant, one after the other, because small machines
-// compute one answer at a time.
-func ask(ctx context.Context, f flags, getenv func(string) string, stderr io.Writer) (*eval.Report, error) {
-	messages, err := load("data/messages.yaml", f.half, f.n)
-	if err != nil {
-		return nil, err
-	}
-	talks, err := load("data/conversations.yaml", f.half, f.conversations)
-	if err != nil {
-		return nil, err
-	}
-	var subjects []eval.Subject
-	for _, v := range f.variants {
-		// A slow machine is no error, and no error may be hidden by another try.
-		slow := openai.Timeouts{FirstByte: 10 * time.Minute, Idle: 10 * time.Minute, Attempt: 20 * time.Minute}
-		model, err := openai.FromEnv(getenv, "", append([]openai.Option{openai.WithTimeouts(slow), openai.WithRetries(0)}, v.model...)...)
+// round is a tree in the way of a variant, and what it is asked.
+type round struct {
+	eval.Subject
+	cases []eval.Case
+}
+
+// rounds returns what is asked, before anything is asked.
+func rounds(f flags, getenv func(string) string) (all []round, err error) {
+	for _, tree := range f.trees {
+		agents, err := roles(tree)
 		if err != nil {
 			return nil, err
 		}
-		root, err := tree(model, f.maxTokens, v)
+		messages, err := load("data/"+tree+"/messages.yaml", f.half, f.n)
 		if err != nil {
-			return nil, fmt.Errorf("variant %s: %w", v.name, err)
+			return nil, err
 		}
-		subjects = append(subjects, eval.Subject{Name: model.Name() + ", " + v.name + ", " + f.half, Root: root})
+		talks, err := load("data/"+tree+"/conversations.yaml", f.half, f.conversations)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range f.variants {
+			// A slow machine is no error, and no error may be hidden by another try.
+			slow := openai.Timeouts{FirstByte: 10 * time.Minute, Idle: 10 * time.Minute, Attempt: 20 * time.Minute}
+			model, err := openai.FromEnv(getenv, "", append([]openai.Option{openai.WithTimeouts(slow), openai.WithRetries(0)}, v.model...)...)
+			if err != nil {
+				return nil, err
+			}
+			root, err := grow(agents, model, f.maxTokens, v)
+			if err != nil {
+				return nil, fmt.Errorf("variant %s: %w", v.name, err)
+			}
+			name := strings.Join([]string{model.Name(), v.name, tree, f.half}, ", ")
+			all = append(all, round{eval.Subject{Name: name, Root: root}, slices.Concat(messages, talks)})
+		}
 	}
-	var out *os.File
-	if f.out != "" {
-		if out, err = os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
-			return nil, fmt.Errorf("-out must be a new file: %w", err)
+	return all, nil
+}
+
+// ask plays the cases that the file of results does not hold yet, one case at a time, because
+// small machines compute one answer at a time. The report holds what was asked before as well,
+// and is nil if that is nothing.
+func ask(ctx context.Context, f flags, getenv func(string) string, stderr io.Writer) (*eval.Report, error) {
+	all, err := rounds(f, getenv)
+	if err != nil {
+		return nil, err
+	}
+	report := &eval.Report{Repeat: 1}
+	if _, err := os.Stat(f.out); err == nil {
+		if report, err = readAll([]string{f.out}); err != nil {
+			return nil, fmt.Errorf("-out must be a new file, or one that -out has written: %w", err)
 		}
-		defer out.Close()
+	}
+	if err := write(f.out, report); err != nil { // before anything is asked, which may take hours
+		return nil, err
 	}
 	limits := runner.DefaultLimits()
 	limits.ModelCalls = maxModelCalls
-	played := 0
-	report, err := eval.Run(ctx, slices.Concat(messages, talks), subjects, eval.Parallel(1), eval.WithRunner(runner.WithLimits(limits)),
-		eval.Progress(func(subject string, o *eval.Outcome) {
-			played++
-			for i := range o.Turns {
-				fmt.Fprintln(stderr, line(subject, o, &o.Turns[i]))
+	for _, r := range all {
+		at := slices.IndexFunc(report.Subjects, func(s eval.Results) bool { return s.Subject == r.Name })
+		if at < 0 {
+			at, report.Subjects = len(report.Subjects), append(report.Subjects, eval.Results{Subject: r.Name})
+		}
+		results := &report.Subjects[at]
+		left := slices.DeleteFunc(r.cases, func(c eval.Case) bool {
+			return slices.ContainsFunc(results.Outcomes, func(o eval.Outcome) bool { return o.File == c.File && o.Case == c.Name })
+		})
+		var failed error
+		_, err := eval.Run(ctx, left, []eval.Subject{r.Subject}, eval.Parallel(1), eval.WithRunner(runner.WithLimits(limits)),
+			eval.Progress(func(subject string, o *eval.Outcome) {
+				for i := range o.Turns {
+					fmt.Fprintln(stderr, line(subject, o, &o.Turns[i]))
+				}
+				results.Outcomes = append(results.Outcomes, *o)
+				report.Cases = max(report.Cases, len(results.Outcomes))
+				failed = cmp.Or(failed, write(f.out, report))
+			}))
+		if err = errors.Join(err, failed); err != nil {
+			report.Subjects = slices.DeleteFunc(report.Subjects, func(s eval.Results) bool { return len(s.Outcomes) == 0 })
+			if len(report.Subjects) == 0 {
+				return nil, err
 			}
-		}))
-	if played == 0 {
-		return nil, err
+			return report, err
+		}
 	}
-	if out != nil {
-		err = errors.Join(err, json.NewEncoder(out).Encode(report))
+	return report, nil
+}
+
+// write replaces the file of results, if there is one.
+func write(name string, report *eval.Report) error {
+	if name == "" {
+		return nil
 	}
-	return report, err
+	text, err := json.Marshal(report)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(name+".new", append(text, '\n'), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
 }
 
 // line is a turn for who waits.

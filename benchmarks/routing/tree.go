@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -13,23 +14,36 @@ import (
 	"github.com/agentarbor/arbor/eval"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools/summarize"
+	"github.com/agentarbor/arbor/view"
 )
 
-// files is what is asked; see data/README.md.
+// files holds the trees and the cases; see data/README.md.
 //
-//go:embed data/*.jsonl data/*.yaml
+//go:embed data/star data/nested
 var files embed.FS
 
-// role is an agent of the tree.
+// treeNames returns the trees that can be measured, which are the folders of data.
+func treeNames() []string { return []string{"star", "nested"} }
+
+// role describes an agent of a tree.
 type role struct {
 	Name        string `json:"name"`
+	Parent      string `json:"parent"` // "" for the coordinator and its own children
 	Description string `json:"description"`
 	Instruction string `json:"instruction"`
+	// Peers allows transfers to siblings. Every agent but the coordinator may transfer to its parent.
+	Peers bool `json:"peers"`
+	// Tools holds names of tools, of which summarize_text is the only one.
+	Tools []string `json:"tools"`
+	// History is the name of a view policy. Defaults to full.
+	History string `json:"history"`
 }
 
-// roles returns the agents, the coordinator first.
-func roles() (all []role, err error) {
-	text, err := files.ReadFile("data/agents.jsonl")
+// roles returns the agents of a tree, the coordinator first.
+func roles(tree string) (all []role, err error) {
+	name := "data/" + tree + "/agents.jsonl"
+	text, err := files.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +52,10 @@ func roles() (all []role, err error) {
 		if err := d.Decode(&r); errors.Is(err, io.EOF) {
 			return all, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("data/agents.jsonl: %w", err)
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if len(all) > 0 {
+			r.Parent = cmp.Or(r.Parent, all[0].Name)
 		}
 		all = append(all, r)
 	}
@@ -62,26 +79,50 @@ func load(name, half string, n int) ([]eval.Case, error) {
 	return cases, nil
 }
 
-// tree builds the tree in the way of a variant: a coordinator whose specialists may
-// only hand back to it.
-func tree(model llm.Model, maxTokens int, v variant) (agent.Agent, error) {
-	all, err := roles()
-	if err != nil {
-		return nil, err
+// grow builds a tree of roles, the coordinator first, in the way of a variant.
+func grow(all []role, model llm.Model, maxTokens int, v variant) (agent.Agent, error) {
+	if len(all) == 0 {
+		return nil, errors.New("a tree needs a coordinator")
 	}
 	zero := 0.0
 	settings := llmagent.WithSettings(llm.Settings{Temperature: &zero, MaxTokens: maxTokens})
-	build := func(r role, opts ...llmagent.Option) (agent.Agent, error) {
-		opts = append(opts, settings, llmagent.WithDescription(r.Description))
-		return llmagent.New(r.Name, r.Instruction, model, append(opts, v.agents...)...)
-	}
-	var specialists []agent.Agent
-	for _, r := range all[1:] {
-		a, err := build(r, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+	var build func(r role) (agent.Agent, error)
+	build = func(r role) (agent.Agent, error) {
+		history, err := view.Parse(cmp.Or(r.History, "full"))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", r.Name, err)
 		}
-		specialists = append(specialists, a)
+		opts := []llmagent.Option{settings, llmagent.WithDescription(r.Description), llmagent.WithHistory(history)}
+		if r.Parent != "" {
+			policy := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: r.Peers}
+			if v.policy != nil {
+				v.policy(&policy)
+			}
+			opts = append(opts, llmagent.WithTransferPolicy(policy))
+		}
+		if len(r.Tools) > 0 {
+			tool, err := summarize.New(model)
+			if err != nil {
+				return nil, err
+			}
+			opts = append(opts, llmagent.WithTools(tool))
+		}
+		var children []agent.Agent
+		for _, c := range all {
+			if c.Parent != r.Name {
+				continue
+			}
+			child, err := build(c)
+			if err != nil {
+				return nil, err
+			}
+			children = append(children, child)
+		}
+		opts = append(append(opts, llmagent.WithSubAgents(children...)), v.agents...)
+		if r.Parent == "" {
+			opts = append(opts, v.root...)
+		}
+		return llmagent.New(r.Name, r.Instruction, model, opts...)
 	}
-	return build(all[0], llmagent.WithSubAgents(specialists...))
+	return build(all[0])
 }

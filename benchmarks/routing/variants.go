@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llmagent"
@@ -15,7 +16,10 @@ type variant struct {
 	name   string
 	about  string
 	model  []openai.Option
-	agents []llmagent.Option // of every agent; they come last
+	agents []llmagent.Option // of every agent, after its own
+	root   []llmagent.Option // of the coordinator, after those of every agent
+	// policy changes the transfer policy of every agent but the coordinator.
+	policy func(*agent.TransferPolicy)
 }
 
 // variants returns those that can be measured, what Arbor does without any option
@@ -25,6 +29,7 @@ func variants() []variant {
 		{name: "today", about: "what Arbor does without options"},
 		{name: "leaked-off", about: "calls that are written as words stay words", model: []openai.Option{openai.WithLeakedCalls(llm.LeakedCallsOff)}},
 		{name: "one-tool", about: "one tool for all targets", agents: []llmagent.Option{llmagent.WithTransferTools(transfer.OneTool)}},
+		{name: "tool-each", about: "a tool for each target", agents: []llmagent.Option{llmagent.WithTransferTools(transfer.ToolPerTarget)}},
 		{name: "permissive", about: "words that leave more to choose", agents: []llmagent.Option{llmagent.WithTransferInstruction(permissive + listed)}},
 		{name: "permissive-one", about: "such words with one tool", agents: []llmagent.Option{
 			llmagent.WithTransferTools(transfer.OneTool), llmagent.WithTransferInstruction(permissive + listed)}},
@@ -34,6 +39,8 @@ func variants() []variant {
 		{name: "decide-sure", about: "the same, and the user is never asked", agents: []llmagent.Option{llmagent.WithDecision(nil, llmagent.DecisionThreshold(0))}},
 		{name: "decide-brief", about: "the same as a table in code, and shared words count", agents: []llmagent.Option{llmagent.WithDecision(nil, llmagent.DecisionThreshold(0), llmagent.DecisionBrief())}},
 		{name: "decide-schema", about: "the same with the instructions, in JSON with a schema", agents: []llmagent.Option{llmagent.WithDecision(nil, llmagent.DecisionThreshold(0), llmagent.DecisionSchema())}},
+		{name: "decide-root", about: "only the coordinator decides by a short question", root: []llmagent.Option{llmagent.WithDecision(nil)}},
+		{name: "no-peers", about: "agents may not transfer to their siblings", policy: func(p *agent.TransferPolicy) { p.AllowTransferToPeers = false }},
 		{name: "no-instruction", about: "only the tool says that there are transfers", agents: []llmagent.Option{llmagent.WithTransferInstruction("")}},
 		{name: "slots", about: "each agent has a slot of llama.cpp's of its own, for a server with ARBOR_SLOTS=7", model: []openai.Option{openai.WithSlots(7)}},
 	}
