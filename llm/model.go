@@ -28,6 +28,10 @@ type Request struct {
 	Messages []Message
 	// Tools are the functions the model may call, in a stable order.
 	Tools []ToolSpec
+	// Known are tools that exist and are not on offer in this request. They are not sent: an adapter
+	// that finds calls among words looks for them too, so that such a call can be refused
+	// and is not shown to the user.
+	Known []ToolSpec
 	// Stream asks for deltas. Without it an adapter may still answer in pieces.
 	Stream bool
 	// Agent is the path of the agent that asks, its names from the root joined by "/",
@@ -73,12 +77,19 @@ type Settings struct {
 // LeakedCalls says what is done with a tool call that a model writes as words.
 type LeakedCalls string
 
-// Leaked calls are read as calls where they cannot be anything else, or stay
-// words.
+// With auto a call of a tool that the request offers or knows is read as a call where it cannot be
+// anything else. With any the name does not matter where the call is the whole answer: small models make
+// tools up, and a call of one is refused rather than shown. With off all of them stay words.
 const (
 	LeakedCallsAuto LeakedCalls = "auto"
+	LeakedCallsAny  LeakedCalls = "any"
 	LeakedCallsOff  LeakedCalls = "off"
 )
+
+// Known reports whether the value is one of these.
+func (l LeakedCalls) Known() bool {
+	return l == LeakedCallsAuto || l == LeakedCallsAny || l == LeakedCallsOff
+}
 
 // ToolChoice is auto, none, required, or the name of the one tool to call.
 type ToolChoice string
@@ -111,6 +122,9 @@ type ToolSpec struct {
 	// Aliases are other names by which a model may call the tool and is understood.
 	// They are not sent: an adapter that finds calls among words looks for them too.
 	Aliases []string
+	// Bare are those names of the tool that are a call, without arguments, where a model writes
+	// one of them and nothing else as its answer. They are not sent.
+	Bare []string
 }
 
 // Chunk is one piece of a streamed answer. More than one field may be set.

@@ -18,7 +18,7 @@ const (
 )
 
 var (
-	attributed  = lazyregexp.New(`^\[([A-Za-z0-9_-]{1,64})\] (handed the conversation to you(:?))?`)
+	attributed  = lazyregexp.New(`^\[([A-Za-z0-9_-]{1,64})\] (transferred the conversation to you|returned the conversation to you|did not accept the conversation)?`)
 	listLine    = lazyregexp.New(`^\s*- ([A-Za-z0-9_-]+)(?::(.*))?\s*$`)
 	tableLine   = lazyregexp.New(`^    ("(?:[^"\\]|\\.)*"): ("(?:[^"\\]|\\.)*"),$`)
 	identifiers = lazyregexp.New(`[A-Za-z0-9_-]+`)
@@ -62,8 +62,8 @@ func readTurn(req *llm.Request) turn {
 		default:
 			t.from[line[1]] = true
 			if line[2] != "" {
-				arrivals++ // the first may be shown for its reason, others are returns
-				t.settled = t.settled || line[3] == "" || arrivals > 1
+				arrivals++
+				t.settled = t.settled || !strings.HasPrefix(line[2], "transferred") || arrivals > 1
 			}
 		}
 	}
@@ -117,7 +117,11 @@ func options(req *llm.Request) []option {
 		}
 		all = append(all, agents...)
 		if i := strings.Index(spec.Description, "\n- "); i >= 0 { // the instructions may list the same
-			system = strings.Replace(system, spec.Description[i:]+"\n", "\n", 1)
+			list := spec.Description[i:] + "\n"
+			system = strings.Replace(system, list, "\n", 1)
+			if only, ok := strings.CutPrefix(spec.Name, transferPrefix); ok { // with the tool after the name
+				system = strings.Replace(system, strings.Replace(list, "- "+only, "- "+only+" ("+spec.Name+")", 1), "\n", 1)
+			}
 		}
 	}
 	var own []bm25.Word

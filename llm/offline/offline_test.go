@@ -41,11 +41,23 @@ func transfers(targets ...string) (all []llm.ToolSpec) {
 // the instructions as well, lead to the same choice.
 func TestFormsOfTransfers(t *testing.T) {
 	targets := []string{"billing: Refunds, invoices. Customers charged twice", "tech: Network; database.\nAnd sign-in problems", "a", "ab: Boats. Harbours"}
-	listed := " Other agents work beside you:\n- " + strings.Join(targets, "\n- ") + "\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling "
+	listed := func(each bool) string {
+		text := "\n\nYou are clerk: Answers first\nOther agents, for other work only:"
+		for _, target := range targets {
+			name, rest, _ := strings.Cut(target, ":")
+			if each {
+				name += " (transfer_to_" + name + ")"
+			}
+			if text += "\n- " + name; rest != "" {
+				text += ":" + rest
+			}
+		}
+		return text + "\nIf the user's message is the work of another agent, call "
+	}
 	human := tool("transfer_to_human", "Calls a human being by telephone.", `{"type":"object","properties":{}}`)
 	for message, want := range map[string]string{"I was charged twice": "billing", "My sign-in fails": "tech", "Which harbours are there?": "ab", "Where is the moon?": ""} {
 		for name, specs := range map[string][]llm.ToolSpec{"one": {human, transfer(targets...)}, "each": append([]llm.ToolSpec{human}, transfers(targets...)...)} {
-			for _, words := range []string{"", listed + "transfer_to_agent for that agent.", listed + "transfer_to_ for that agent."} {
+			for _, words := range []string{"", listed(name == "each") + "transfer_to_agent for that agent at once."} {
 				req := &llm.Request{System: "You are a clerk." + words, Tools: specs, Messages: []llm.Message{user(message)}}
 				got, called := "", ""
 				for c, err := range offline.New().Generate(t.Context(), req) {
@@ -158,16 +170,16 @@ func TestTree(t *testing.T) {
 		{"the parent sees what it said before", ask("support", user("Hi"), assistant("Hello."), user("My invoice is wrong")), `transfer_to_agent {"agent_name":"billing","reason":"invoice"}`},
 		{"another agent's words are not the user's", ask("support", user("Hi"), user("[tech] The network is down."), user("Refund my invoice")), `transfer_to_agent {"agent_name":"billing","reason":"refund, invoice"}`},
 		{"never straight back", ask("tech", user("support for support conversations"), user("[support] One moment.")), about},
-		{"not when it comes back", ask("support", user(twice), user("[billing] handed the conversation to you.")), about},
-		{"on, when it comes with a reason", ask("tech", user("The database is locked"), user("[support] handed the conversation to you: locked")), `transfer_to_agent {"agent_name":"database","reason":"database, locked"}`},
-		{"not when it comes back with a reason", ask("tech", user("The database is locked"), user("[support] handed the conversation to you: locked"), user("[network] handed the conversation to you: database")), about},
+		{"not when it comes back", ask("support", user(twice), user("[billing] returned the conversation to you. Answer the user, or choose another agent.")), about},
+		{"on, when it comes with a reason", ask("tech", user("The database is locked"), user("[support] transferred the conversation to you, tech: locked.")), `transfer_to_agent {"agent_name":"database","reason":"database, locked"}`},
+		{"not when it comes back with a reason", ask("tech", user("The database is locked"), user("[support] transferred the conversation to you, tech: locked."), user("[network] transferred the conversation to you, tech: database.")), about},
 		{"not after its own words", ask("support", user(twice), assistant("Let me see.")), about},
 		{"not after a refusal", ask("support", user(twice), assistant("", llm.ToolCall{ID: "c", Name: "transfer_to_agent"}), result("transfer_to_agent", "limit reached: answer yourself", true)),
 			`transfer_to_agent failed: "limit reached: answer yourself".`},
 		{"two equal targets", ask("support", user("network and invoices")), about},
 		{"nothing matches", ask("support", user("What is the meaning of life?")),
 			about + `, and I find nothing to do with yours. The instructions of this agent begin "You are a support coordinator". Set OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL for a real model.`},
-		{"own tool after a transfer", ask("billing", user(twice), user("[support] handed the conversation to you.")), `list_charges {"customer":"I'm being charged twice for my subscription"}`},
+		{"own tool after a transfer", ask("billing", user(twice), user("[support] transferred the conversation to you, billing.")), `list_charges {"customer":"I'm being charged twice for my subscription"}`},
 		{"reads before it changes", ask("billing", user(twice)), `list_charges {"customer":"I'm being charged twice for my subscription"}`},
 		{"rows", ask("billing", user(twice), called, result("list_charges", rows, false)),
 			"list_charges returned 2 rows: charge 1042, 19.00 EUR, 2026-10-01; charge 1043, 19.00 EUR, 2026-10-01."},

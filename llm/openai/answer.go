@@ -154,7 +154,11 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			return err
 		}
 	}
-	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finishReason(r.finish, len(r.calls.calls)+len(leaked) > 0)})
+	finish := finishReason(r.finish, len(r.calls.calls)+len(leaked) > 0)
+	if finish == llm.FinishLength && r.leaks.spoiled() {
+		finish = llm.FinishStop // more room would not have made an answer of it
+	}
+	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finish})
 }
 
 // finishReason reads the finish reason of an answer that has ended well. What

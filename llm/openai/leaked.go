@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -32,7 +33,9 @@ type leaks struct {
 	held  []byte // may still be a call; at is then its state
 	first bool   // nothing was said before it
 	at    candidate
+	any   bool // calls of tools that do not exist count, too
 	over  bool // a native call came: words are words
+	spoil bool // the answer is the beginning of a call, or a tool's description: nothing of it is for the user
 }
 
 // leaksOf returns what reads the words of an answer to the request, nil where no
@@ -42,16 +45,19 @@ func (c *client) leaksOf(req *llm.Request) *leaks {
 	if req.LeakedCalls != "" {
 		mode = req.LeakedCalls
 	}
-	if mode == llm.LeakedCallsOff || len(req.Tools) == 0 || req.ToolChoice == llm.ToolChoiceNone || req.ResponseFormat != nil {
+	if mode == llm.LeakedCallsOff || mode != llm.LeakedCallsAny && len(req.Tools)+len(req.Known) == 0 || req.ToolChoice == llm.ToolChoiceNone || req.ResponseFormat != nil {
 		return nil
 	}
-	return &leaks{req: req}
+	return &leaks{req: req, any: mode == llm.LeakedCallsAny}
 }
 
 // words takes in words, and returns those that can be handed out now.
 func (l *leaks) words(s string) string {
-	if l == nil || l.over {
+	switch {
+	case l == nil || l.over:
 		return s
+	case l.spoil:
+		return ""
 	}
 	var out []byte
 	from := 0 // s[from:i] can be handed out, behind out
@@ -62,6 +68,11 @@ func (l *leaks) words(s string) string {
 				l.place.pass(c)
 				from = i + 1
 				continue
+			}
+			if l.spoils(false) {
+				l.spoil = true
+				l.drop()
+				return string(out)
 			}
 			out = append(out, l.drop()...)
 		}
@@ -85,6 +96,9 @@ func (l *leaks) drop() []byte {
 	return held
 }
 
+// spoiled reports whether the words were left out because they are no answer to the user.
+func (l *leaks) spoiled() bool { return l != nil && l.spoil }
+
 // native says that a call came as it should. From here on all words are words;
 // those held back are returned.
 func (l *leaks) native() string {
@@ -103,8 +117,13 @@ func (l *leaks) end() (words string, calls []llm.ToolCall) {
 	switch {
 	case l.at.whole() && !l.quoted():
 		return "", l.at.calls
+	case l.at.bare && l.bare(l.name()) && !l.mentioned(l.name()):
+		return "", []llm.ToolCall{{ID: "call_" + randomHex(), Name: l.name(), Arguments: "{}"}}
 	case l.first && l.at.blank():
 		return "", nil // marks around nothing are no answer
+	case l.spoils(l.at.object.depth > 0):
+		l.spoil = true
+		return "", nil
 	}
 	return string(l.drop()), nil
 }
@@ -127,7 +146,7 @@ func (p *spot) begins(c byte) bool {
 	if blank(c) {
 		return !p.inText
 	}
-	return !p.code && (c == '{' || c == '<' || c == '`') && (!p.inLine || p.sentence())
+	return !p.code && (c == '{' || c == '<' || c == '`' || !p.inText && nameByte(c)) && (!p.inLine || p.sentence())
 }
 
 // sentence reports whether a sentence ends here.
@@ -177,6 +196,7 @@ type candidate struct {
 	info   bool     // in the line that opens a fence
 	named  bool     // that line has words, and has not ended
 	closed bool     // a mark was closed
+	bare   bool     // the words are the beginning of a tool's name
 	loose  bool     // directly behind a call in doubled braces, which models close once too often
 	object object   // in one, if its depth is not 0
 }
@@ -232,6 +252,9 @@ func (l *leaks) step(c byte) bool {
 func (l *leaks) take(c byte) bool {
 	at := &l.at
 	switch {
+	case l.first && len(l.name()) == 1 && nameByte(c), at.bare:
+		at.bare = l.beginsBare(l.name())
+		return at.bare
 	case at.object.depth > 0:
 		return l.json(c)
 	case at.token > 0:
@@ -254,8 +277,28 @@ func (l *leaks) take(c byte) bool {
 		return at.mark(l.held)
 	}
 	at.named = at.info
-	return at.info && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-')
+	return at.info && nameByte(c)
 }
+
+func nameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}
+
+// spoils reports whether the answer has begun as a call of a tool that the request offers or knows, or as
+// the description of one, in marks for calls or cut off in the middle, and cannot become a
+// whole call any more. That is no answer to the user.
+func (l *leaks) spoils(cut bool) bool {
+	if begin := strings.TrimLeft(string(l.held), " \t\r\n"); !l.first || !cut && !strings.HasPrefix(begin, "<") {
+		return false
+	}
+	found := toolNames.Get().FindSubmatch(l.held)
+	return found != nil && l.mayCall(string(found[1])) && !l.mentioned(string(found[1]))
+}
+
+var toolNames = lazyregexp.New(`"name"\s*:\s*"([^"]+)"`)
+
+// name returns the words without what may surround a tool's name.
+func (l *leaks) name() string { return strings.Trim(string(l.held), " \t\r\n.") }
 
 // mark takes in a byte of a mark, the last one of held.
 func (c *candidate) mark(held []byte) bool {
@@ -336,7 +379,23 @@ func (l *leaks) member(s string) bool {
 	return o.key != "name" || l.mayCall(s)
 }
 
-// mayCall reports whether the request offers a tool that is called by this name.
+// mayCall reports whether a tool that the request offers, or knows, is called by this name.
 func (l *leaks) mayCall(name string) bool {
-	return slices.ContainsFunc(l.req.Tools, func(t llm.ToolSpec) bool { return t.Name == name || slices.Contains(t.Aliases, name) })
+	return l.any && l.first || l.anyTool(func(t llm.ToolSpec) bool { return t.Name == name || slices.Contains(t.Aliases, name) })
+}
+
+// beginsBare reports whether a name that is a call by itself begins with these words, and bare whether
+// they are one.
+func (l *leaks) beginsBare(words string) bool {
+	return l.anyTool(func(t llm.ToolSpec) bool {
+		return slices.ContainsFunc(t.Bare, func(name string) bool { return strings.HasPrefix(name, words) })
+	})
+}
+
+func (l *leaks) bare(words string) bool {
+	return l.anyTool(func(t llm.ToolSpec) bool { return slices.Contains(t.Bare, words) })
+}
+
+func (l *leaks) anyTool(is func(llm.ToolSpec) bool) bool {
+	return slices.ContainsFunc(l.req.Tools, is) || slices.ContainsFunc(l.req.Known, is)
 }

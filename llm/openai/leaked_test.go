@@ -243,6 +243,82 @@ func TestLeakedNamesOfTransfers(t *testing.T) {
 }
 
 // What is no whole call, or is in the middle, comes out byte for byte.
+// TestHalfACall: an answer that begins as a call, and is none, is not shown; it counts as empty, so that
+// the model is asked again.
+func TestHalfACall(t *testing.T) {
+	for name, words := range map[string]string{
+		"a tag cut off":      "<tool_call>\n" + toBilling + "\n</tool_ca",
+		"another tag closed": "<tool_call>\n" + toBilling + "\n</tools>",
+		"cut off":            `{"name": "transfer_to_agent", "arguments": {"agent_na`,
+		"a description":      "<tools>\n" + `{"type": "function", "function": {"name": "refund", "description": "Refunds", "parameters": {"type": "object"`,
+		"and words":          "<tools>\n" + `{"type": "function", "function": {"name": "refund", "description": "Refunds"}}` + "\n</tools>\nHello.",
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := answers(t, words, asking())
+			require.Empty(t, got.Text)
+			require.Empty(t, got.Calls)
+			asked := asking()
+			asked.Messages = append(asked.Messages, llm.UserText("What is refund, and what "+toBilling+"?"))
+			require.Equal(t, words, answers(t, words, asked).Text, "the user's message holds it")
+		})
+	}
+}
+
+// TestBareNames: the name of a transfer alone is a call of it.
+func TestBareNames(t *testing.T) {
+	ask := func() *llm.Request {
+		req := asking()
+		req.Tools[0].Bare = []string{"transfer_to_agent", "transfer_to_billing"}
+		req.Known = []llm.ToolSpec{{Aliases: []string{"archive", "transfer_to_archive"}, Bare: []string{"transfer_to_archive"}}}
+		return req
+	}
+	for words, name := range map[string]string{
+		"transfer_to_billing":      "transfer_to_billing",
+		" transfer_to_archive.\n":  "transfer_to_archive",
+		"transfer_to_bill":         "",
+		"transfer_to_billing now":  "",
+		"billing":                  "",
+		"archive":                  "",
+		"So: transfer_to_billing.": "",
+	} {
+		got := answers(t, words, ask())
+		if name == "" {
+			require.Empty(t, got.Calls, words)
+			require.Equal(t, words, got.Text)
+			continue
+		}
+		require.Len(t, got.Calls, 1, words)
+		require.Equal(t, name+" {}", got.Calls[0].Name+" "+got.Calls[0].Arguments)
+		asked := ask()
+		asked.Messages = append(asked.Messages, llm.UserText("Say "+name))
+		require.Equal(t, words, answers(t, words, asked).Text)
+	}
+	got := answers(t, `{"name": "archive", "arguments": {}}`, ask())
+	require.Len(t, got.Calls, 1, "a tool that is not on offer is called, so that the call can be refused")
+}
+
+// TestCallsOfToolsThatDoNotExist: a model that is known to make tools up has them refused.
+func TestCallsOfToolsThatDoNotExist(t *testing.T) {
+	for words, name := range map[string]string{
+		`{{"name": "change_email", "arguments": {"email": "a@example.com"}}}}`: "change_email",
+		`{"name": "Ann", "age": 7}`:                             "",
+		"Call it so:\n" + `{"name": "launch", "arguments": {}}`: "",
+	} {
+		req := asking()
+		require.Empty(t, answers(t, words, req).Calls)
+		req.LeakedCalls = llm.LeakedCallsAny
+		got := answers(t, words, req)
+		if name == "" {
+			require.Empty(t, got.Calls)
+			require.Equal(t, words, got.Text)
+			continue
+		}
+		require.Len(t, got.Calls, 1)
+		require.Equal(t, name, got.Calls[0].Name)
+		require.Empty(t, got.Text)
+	}
+}
+
 func TestWordsThatAreNoCalls(t *testing.T) {
 	for name, words := range map[string]string{
 		"a brace behind all":          `{"name": "billing", "arguments": {}}}`,
@@ -259,10 +335,7 @@ func TestWordsThatAreNoCalls(t *testing.T) {
 		"a stray tag":                 toBilling + "</tool_call>",
 		"another brace":               toBilling + "}",
 		"a tag with words":            "<tool_call>billing</tool_call>",
-		"a tag cut off":               "<tool_call>\n" + toBilling + "\n</tool_ca",
-		"another tag closed":          "<tool_call>\n" + toBilling + "\n</tools>",
 		"tags in tags":                "<tools><tool_call>" + toBilling + "</tool_call></tools>",
-		"half a call":                 `{"name": "transfer_to_agent", "arguments": {"agent_na`,
 		"nothing but a name":          `{"name": "transfer_to_agent"}`,
 		"a tool not offered":          `{"name": "launch", "arguments": {}}`,
 		"an agent not offered":        `{"name": "root", "arguments": {}}`,
@@ -491,7 +564,7 @@ func TestRequestsDoNotTellOfLeakedCalls(t *testing.T) {
 		require.NotContains(t, strings.ToLower(b), "leak")
 	}
 	_, err := New("m", WithLeakedCalls("maybe"))
-	require.ErrorContains(t, err, `leaked calls can be auto or off, not "maybe"`)
+	require.ErrorContains(t, err, `leaked calls can be auto, any or off, not "maybe"`)
 }
 
 // marksOnly finds answers without words and calls.

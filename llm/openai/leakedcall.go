@@ -137,6 +137,17 @@ func (l *leaks) quoted() bool {
 	return false
 }
 
+// mentioned reports whether a message of the user or the result of a tool holds the name.
+func (l *leaks) mentioned(name string) bool {
+	return slices.ContainsFunc(l.req.Messages, func(m llm.Message) bool {
+		return m.Role == llm.RoleUser && strings.Contains(m.PlainText(), name) ||
+			slices.ContainsFunc(m.Parts, func(p llm.Part) bool {
+				res, ok := p.(llm.ToolResult)
+				return ok && !res.IsError && strings.Contains(res.Output, name)
+			})
+	})
+}
+
 // appendMembers adds what a text must hold if it holds the value under a key.
 func appendMembers(members []string, key string, value any) []string {
 	switch v := value.(type) {

@@ -203,8 +203,8 @@ func (c *config) check() (*url.URL, error) {
 	if c.maxBytes <= 0 {
 		problems = append(problems, errors.New("the size limit of an answer must be above zero"))
 	}
-	if c.leaked != llm.LeakedCallsAuto && c.leaked != llm.LeakedCallsOff {
-		problems = append(problems, fmt.Errorf("leaked calls can be auto or off, not %q", c.leaked))
+	if !c.leaked.Known() {
+		problems = append(problems, fmt.Errorf("leaked calls can be auto, any or off, not %q", c.leaked))
 	}
 	if c.slots.n < 0 {
 		problems = append(problems, errors.New("the number of slots is negative"))
