@@ -71,7 +71,7 @@ func TestRefusedFirstMessage(t *testing.T) {
 			f := newRunner(t, tree(t, s, newRemote(t, p.URL, a2a.WithBearer("hunter2"))))
 			events, _, err := f.turn("I was charged twice")
 			require.NoError(t, err)
-			require.True(t, strings.HasPrefix(line, "[billing] did not take the conversation over, it is yours again: "), line)
+			require.True(t, strings.HasPrefix(line, "[billing] did not accept the conversation: "), line)
 			require.Contains(t, line, c.line)
 			require.NotContains(t, line, "hunter2")
 			transfers := find[*event.Transfer](events)

@@ -19,7 +19,7 @@ type TransferInput struct {
 // WithTransferInput makes every transfer over the edge, from the parent to the
 // child, carry a value of T, a struct. The transfer tool shows the model its JSON schema, what does not fit
 // goes back to the model, and what fits is kept in the transfer event. The
-// target's model sees it if the edge has [ShowReason]; a function agent reads it
+// target's model sees it unless the edge has [HideReason]; a function agent reads it
 // with [InputOf]. A T that has no JSON schema is a problem of the tree.
 func WithTransferInput[T any]() EdgeOption {
 	in := &TransferInput{}

@@ -6,12 +6,11 @@ package agent
 type TransferPolicy struct {
 	AllowTransferToParent bool
 	AllowTransferToPeers  bool
-	// AllowTransferBack lets the agent's model hand a conversation back at once to the
-	// agent that has just handed it over. Otherwise that agent is a target only after
-	// this one has said or done something: small models hand back on arrival, because
-	// the sender's description often fits as well. It widens nothing else, and does not
-	// concern functions, or a target that did not take over.
-	AllowTransferBack bool
+	// HoldOnArrival offers an agent that has got the conversation by a transfer only its
+	// children, and a person, until it has said something or a tool has answered it. Small
+	// models need it: they transfer on arrival, because another agent's description often
+	// fits as well. Without it such an agent may transfer once up or sideways in a turn.
+	HoldOnArrival bool
 	// NoHuman keeps the agent from transferring to a person. Without it an agent of a
 	// runner that has a desk may do so.
 	NoHuman bool
@@ -33,8 +32,8 @@ const (
 // Edge is the way from a parent to a child, with its options.
 type Edge struct {
 	To Agent
-	// ShowReason shows the transfer's reason to the target.
-	ShowReason bool
+	// HideReason keeps from the target's model the reason and the input of the transfer.
+	HideReason bool
 	// History is the view policy that replaces the target's own on this edge. It
 	// is opaque here; package view gives and reads it.
 	History any
@@ -59,9 +58,10 @@ type edgeOptionFunc func(*Edge)
 
 func (f edgeOptionFunc) ApplyEdge(e *Edge) { f(e) }
 
-// ShowReason lets the target of the edge read why it was handed the conversation.
-func ShowReason() EdgeOption {
-	return edgeOptionFunc(func(e *Edge) { e.ShowReason = true })
+// HideReason keeps from the model of the edge's target the reason and the input of a transfer
+// over the edge. Without it the model reads both.
+func HideReason() EdgeOption {
+	return edgeOptionFunc(func(e *Edge) { e.HideReason = true })
 }
 
 // OnError names the agent that goes on in the same turn, with the whole conversation, if a

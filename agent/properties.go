@@ -45,6 +45,9 @@ type Properties struct {
 	// Stepwise says that a step of the agent ends before the calls run that it has stored, so that between two
 	// steps nothing was begun that the log does not have.
 	Stepwise bool
+	// SmallModels says that the models of this agent and of all agents under it are small: LLM
+	// agents then show them transfers in the way that small models were measured to route best with.
+	SmallModels bool
 	// AnyName says that the name is a label in a workflow, which no model is shown: it
 	// may be any text.
 	AnyName bool

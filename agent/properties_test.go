@@ -32,14 +32,14 @@ func (unplugged) Ready(context.Context) error { return errors.New("unplugged") }
 
 func TestWrappersKeepWhatTheyDoNotChange(t *testing.T) {
 	inside := made(t, "inside")
-	inner := made(t, "b", agent.WithSubAgents(agent.Via(made(t, "c"), agent.ShowReason())), agent.WithGuards(agent.Guard{Name: "own"}),
+	inner := made(t, "b", agent.WithSubAgents(agent.Via(made(t, "c"), agent.HideReason())), agent.WithGuards(agent.Guard{Name: "own"}),
 		agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}), agent.WithInnerAgents(inside))
 	tree, err := agent.NewTree(made(t, "a", agent.WithSubAgents(quieter{homeward{agent.Via(inner, agent.GuardedBy(agent.Guard{Name: "edge"}))}})))
 	require.NoError(t, err)
 	b := tree.Node("b")
 	require.Equal(t, "a c", targets(b))
 	require.Equal(t, agent.ReturnToParent, b.Properties.Return)
-	require.True(t, tree.Node("c").Edge.ShowReason, "of the edges below")
+	require.True(t, tree.Node("c").Edge.HideReason, "of the edges below")
 	require.Len(t, b.Guards(), 2, "its own, and the one of the edge, which Via has put inside of the wrapper")
 	require.IsType(t, quieter{}, b.Agent)
 	require.Len(t, b.Inner("inside"), 1)

@@ -109,10 +109,10 @@ func TestNilsOnEdges(t *testing.T) {
 func TestTheRootsEdge(t *testing.T) {
 	own, edge := agent.Guard{Name: "own"}, agent.Guard{Name: "edge"}
 	root := made(t, "a", agent.WithGuards(own))
-	tree, err := agent.NewTree(agent.Via(root, agent.GuardedBy(edge), agent.ShowReason()))
+	tree, err := agent.NewTree(agent.Via(root, agent.GuardedBy(edge), agent.HideReason()))
 	require.NoError(t, err)
 	require.Same(t, root, tree.Root().Agent)
-	require.True(t, tree.Root().Edge.ShowReason)
+	require.True(t, tree.Root().Edge.HideReason)
 	var names []string
 	for _, g := range tree.Root().Guards() {
 		names = append(names, g.Name)

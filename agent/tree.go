@@ -41,6 +41,9 @@ type Node struct {
 // is shared and must not be changed.
 func (n *Node) Targets() []*Node { return n.targets }
 
+// Tree is the tree that the node is in.
+func (n *Node) Tree() *Tree { return n.tree }
+
 // Children returns the nodes of the sub-agents. The slice is shared.
 func (n *Node) Children() []*Node { return n.kids }
 
@@ -58,6 +61,20 @@ func (n *Node) MayTransferTo(target *Node) bool {
 		return n.Properties.Policy.AllowTransferToParent
 	}
 	return n.Properties.Policy.AllowTransferToPeers
+}
+
+// Down reports whether a transfer to target leads to a child of the agent, or to a person, rather than
+// up to its parent or sideways to a peer.
+func (n *Node) Down(target *Node) bool { return target.Parent == n || target.virtual }
+
+// SmallModels reports whether the agent, or one above it, has this property.
+func (n *Node) SmallModels() bool {
+	for ; n != nil; n = n.Parent {
+		if n.Properties.SmallModels {
+			return true
+		}
+	}
+	return false
 }
 
 // Human returns the node of the person whom a conversation of the tree can go to, nil if there

@@ -86,7 +86,7 @@ func TestTreeReportsAllProblems(t *testing.T) {
 	loop := &cyclic{Agent: node(t, "loop", none)}
 	loop.kids = []agent.Agent{loop}
 	root := node(t, "root", none, shared, node(t, "b", none, shared), node(t, "b", none), loop,
-		byValue{Agent: node(t, "value", none)}, agent.Via(node(t, "edge", none), agent.ShowReason()))
+		byValue{Agent: node(t, "value", none)}, agent.Via(node(t, "edge", none), agent.HideReason()))
 	_, err := agent.NewTree(root)
 	var te *agent.TreeError
 	require.ErrorAs(t, err, &te)

@@ -63,7 +63,7 @@ func (l *loader) checkTools(r *report, d *definition) {
 			r.add(d.file, t.at, "the tool %q has the name of an agent that %q can transfer to: rename one of them", t.value, d.name)
 		}
 	}
-	for _, wrong := range d.transfers().Check(targets, d.owns) {
+	for _, wrong := range transfer.DefaultForm(d.form).Check(targets, d.owns) {
 		r.add(d.file, cmp.Or(d.at["transfer.tools"], d.pos()), "%s", wrong)
 	}
 	l.checkToolRules(r, d)
@@ -89,9 +89,26 @@ func (l *loader) toolChoice(d *definition) string {
 	return fmt.Sprintf("%q is neither auto, none nor required, nor a tool of this agent%s", choice, nearest.Hint(choice, append(modes, callable...)))
 }
 
-// transfers returns how the agent's model is shown whom it may transfer to.
+// transfers returns how the agent's model is shown the agents that it may transfer to, as
+// llmagent does it.
 func (d *definition) transfers() transfer.Form {
-	return transfer.DefaultForm(transfer.Fitting(d.form, d.settings.ToolChoice == agent.TransferTool, d.targets(), d.owns))
+	if each := transfer.DefaultForm(transfer.ToolPerTarget); d.form == transfer.ToolPerTarget ||
+		d.form == 0 && d.settings.ToolChoice != agent.TransferTool && d.smallModels() && len(each.Check(d.targets(), d.owns)) == 0 {
+		return each
+	}
+	return transfer.DefaultForm(transfer.OneTool)
+}
+
+// smallModels reports whether the profile for small models holds for the agent: by its own key or that
+// of an agent above it. Where files name each other in a circle, which is a problem, it ends all the same.
+func (d *definition) smallModels() bool {
+	for seen := map[*definition]bool{}; !seen[d]; d = d.parents[0].parent {
+		if d.small || len(d.parents) == 0 {
+			return d.small
+		}
+		seen[d] = true
+	}
+	return false
 }
 
 // owns reports whether a name is that of a listed tool.
@@ -312,6 +329,9 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 	}
 	if d.askTransfer {
 		opts = append(opts, llmagent.WithTransferApproval())
+	}
+	if d.small {
+		opts = append(opts, llmagent.WithSmallModels())
 	}
 	if d.compaction != nil {
 		o, err := l.compactionOf(d, model)

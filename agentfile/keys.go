@@ -64,14 +64,27 @@ func ownKeys() []key {
 				{name: "peers", typ: "true or false", example: "true", def: "false",
 					meaning: "To the other sub-agents of its parent.",
 					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferToPeers = b })},
-				{name: "back", typ: "true or false", example: "true", def: "false",
-					meaning: "At once to the agent that has just handed the conversation over, if that is one of those it may hand over to. Otherwise only after the agent has said something or used a tool.",
-					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferBack = b })},
+				{name: "arrival", typ: "a text", example: "hold", def: "what the other keys allow",
+					meaning: "`hold` offers the agent only its sub-agents, and a person, when it has got the conversation by a transfer, until it has said something or used a tool. Otherwise it may transfer back or sideways at once, once in a turn.",
+					read: func(p *parser, k *key, n yamldoc.Node) {
+						v, ok := p.text(k, n)
+						if p.d.policy.HoldOnArrival = v == "hold"; ok && v != "hold" {
+							p.add(p.at(n), "%s must be hold, not %q", p.name, v)
+						}
+					}},
+				{name: "profile", typ: "a text", example: "small", def: "none",
+					meaning: "`small` is for [small models](models.md#small-models), for this agent and all agents under it: `tools: each`, `arrival: hold`, and `decide: true`. Keys of an agent of its own come first.",
+					read: func(p *parser, k *key, n yamldoc.Node) {
+						v, ok := p.text(k, n)
+						if p.d.small = v == "small"; ok && v != "small" {
+							p.add(p.at(n), "%s must be small, not %q", p.name, v)
+						}
+					}},
 				{name: "human", typ: "true or false", example: "false", def: "true",
 					meaning: "To [a person](command-desk.md), where the tree has somebody hand over to one or the program has a desk.",
 					read:    boolean(func(d *definition, b bool) { d.policy.NoHuman = !b })},
-				{name: "tools", typ: "a text", example: "one", def: "`each`, where all names are legal",
-					meaning: "How the agent's model is offered the agents it may hand over to: `each` has a tool, `transfer_to_NAME`, or there is `one` for all, `transfer_to_agent`. See [the tool](transfer.md#the-tool).",
+				{name: "tools", typ: "a text", example: "each", def: "`one`",
+					meaning: "How the agent's model is offered the agents it may transfer to: `one` tool for all, `transfer_to_agent`, or `each` has a tool, `transfer_to_NAME`, with which small models route better. See [the tool](transfer.md#the-tool).",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
 						form, known := map[string]transfer.Tools{"one": transfer.OneTool, "each": transfer.ToolPerTarget}[v]
@@ -89,7 +102,7 @@ func ownKeys() []key {
 		approveKey(),
 		routesKey(),
 		{name: "history", typ: "a text or a mapping", example: "{last_turns: 6}", def: "`full`",
-			meaning: "How much of the conversation the agent's model sees: `full`; `text_only`, without what other agents' tools did; `own`, without what other agents said and did; or `last_turns: N`, at least the last N turns of the user. In a [workflow](#workflows): of the conversation around it, which its agents see.",
+			meaning: "How much of the conversation the agent's model sees: `full`; `text_only`, without what other agents' tools did; `own`, without what other agents said and did; or a mapping with `last_turns: N`, at least the last N turns of the user, and `facts: N`, at most N bytes of what other agents' tools were given and returned. In a [workflow](#workflows): of the conversation around it, which its agents see.",
 			read:    history},
 		compactionKey(),
 		{name: "state", typ: "true, or a list of names", example: "[customer, user:plan]", def: "braces have no meaning",
@@ -141,11 +154,11 @@ func ownKeys() []key {
 					meaning: "A JSON schema: the agent answers with JSON that follows it.",
 					read:    responseFormat},
 				{name: "leaked_calls", typ: "a text", example: "off", def: "`auto`, unless the program chose otherwise",
-					meaning: "What becomes of a whole tool call that the model writes as words, as small models do: `auto` makes it [a call](models.md#calls-that-leak), `off` leaves it words.",
+					meaning: "What becomes of a whole tool call that the model writes as words, as small models do: `auto` makes it [a call](models.md#calls-that-leak), `any` also where no tool has its name, so that it is refused, and `off` leaves it words.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
-						if p.d.settings.LeakedCalls = llm.LeakedCalls(v); ok && v != string(llm.LeakedCallsAuto) && v != string(llm.LeakedCallsOff) {
-							p.add(p.at(n), "%s must be auto or off, not %q", p.name, v)
+						if p.d.settings.LeakedCalls = llm.LeakedCalls(v); ok && !p.d.settings.LeakedCalls.Known() {
+							p.add(p.at(n), "%s must be auto, any or off, not %q", p.name, v)
 						}
 					}},
 			}},
@@ -229,13 +242,22 @@ func history(p *parser, k *key, n yamldoc.Node) {
 		p.d.history, p.d.around = policy, true
 		return
 	}
-	p.pairs([]key{{name: "last_turns", typ: "a whole number", read: func(p *parser, k *key, n yamldoc.Node) {
-		if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
-			p.d.history, p.d.around = view.LastTurns(int(v)), true
-		}
-	}}}, "history.", n)
+	least := func(name string, set func(n int)) key {
+		return key{name: name, typ: "a whole number", read: func(p *parser, k *key, n yamldoc.Node) {
+			if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
+				p.d.around = true
+				set(int(v))
+			}
+		}}
+	}
+	var turns, facts int
+	p.pairs([]key{least("last_turns", func(n int) { turns = n }), least("facts", func(n int) { facts = n })}, "history.", n)
+	if turns > 0 {
+		p.d.history = view.LastTurns(turns)
+	}
+	p.d.history = p.d.history.WithFacts(facts)
 	if n.Len() == 0 {
-		p.add(p.at(n), "history is an empty mapping: {last_turns: N} is meant")
+		p.add(p.at(n), "history is an empty mapping: {last_turns: N} or {facts: N} is meant")
 	}
 }
 
@@ -268,6 +290,7 @@ type definition struct {
 	listed      bool // the key subagents is there
 	policy      agent.TransferPolicy
 	form        transfer.Tools // 0 for the default
+	small       bool           // the profile, for the agents under it too
 	decide      *decideKeys    // nil: the model's calls decide
 	tools       []item
 	mcp         []*mcpKeys

@@ -290,8 +290,8 @@ func setParallel(s *llm.Settings, v any) string {
 func setLeakedCalls(s *llm.Settings, v any) string {
 	mode, _ := v.(string)
 	s.LeakedCalls = llm.LeakedCalls(mode)
-	if s.LeakedCalls != llm.LeakedCallsAuto && s.LeakedCalls != llm.LeakedCallsOff {
-		return "must be auto or off, not " + showSetting(v)
+	if !s.LeakedCalls.Known() {
+		return "must be auto, any or off, not " + showSetting(v)
 	}
 	return ""
 }

@@ -43,7 +43,7 @@ func arborRoot(s *Scenario) (agent.Agent, error) {
 				opts = append(opts, llmagent.WithSubAgents(below))
 			}
 			// What ADK-Go and Eino allow by default.
-			opts = append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: i > 0, AllowTransferBack: true}))
+			opts = append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: i > 0}))
 		case s.Way == AsTool && below != nil:
 			tool, err := agenttool.New(below)
 			if err != nil {

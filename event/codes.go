@@ -43,6 +43,9 @@ const (
 	NoticeTransferLimit = "transfer_limit"
 	// NoticeTransferRefused comes before a transfer of the type TransferTypeRefused.
 	NoticeTransferRefused = "transfer_refused"
+	// NoticeWandering: models have transferred the conversation three times in one turn before anything was
+	// said or done, as small models do.
+	NoticeWandering = "wandering"
 	// NoticeDecided, NoticeUndecided and NoticeAsksUser are the outcomes of the question
 	// who answers, which is asked at the beginning of a run. Decided: the agent itself
 	// answers, and is offered no transfer. Undecided: the agent continues as if nothing

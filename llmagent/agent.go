@@ -74,6 +74,13 @@ func WithTransferPolicy(p agent.TransferPolicy) Option {
 	return func(a *Agent) { a.properties.Policy = p }
 }
 
+// WithSmallModels is for models that run on a laptop. It holds for the agent and for all LLM agents
+// under it, and changes how transfers are shown to them: each target has a tool of its own, an
+// agent that has just got the conversation is offered only its children
+// (agent.TransferPolicy.HoldOnArrival), and each run begins with the question of
+// [WithDecision]. Options of an agent of its own, for the tools and for the question, come first.
+func WithSmallModels() Option { return func(a *Agent) { a.properties.SmallModels = true } }
+
 // WithReturn says who answers the next message after this agent has answered.
 func WithReturn(p agent.ReturnPolicy) Option {
 	return func(a *Agent) { a.properties.Return = p }
@@ -318,26 +325,41 @@ func (a *Agent) Asks(ctx context.Context, inv *agent.Invocation) (llm.Model, *ll
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.asksWho(inv.Node(), v.Run()) {
-		req, err := a.whoRequest(ctx, inv, v, a.candidates(inv, v.Run()))
-		return a.decider(), req, err
+	if d := a.deciding(inv.Node(), v.Run()); d != nil {
+		req, err := a.whoRequest(ctx, inv, v, d, a.candidates(inv, v.Run()))
+		return d.asks(a), req, err
 	}
 	req, err := a.request(ctx, inv, v.Run(), v.Filled(ctx, inv.Session().File))
 	return a.model, req, err
 }
 
-func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run, messages []llm.Message) (*llm.Request, error) {
+// system returns the system text: the instructions, and what the model reads of transfers.
+func (a *Agent) system(ctx context.Context, inv *agent.Invocation, o *offer, transfers string) (string, error) {
 	system, err := a.instructions(ctx, inv)
-	if err != nil {
-		return nil, fmt.Errorf("instructions: %w", err)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("instructions: %w", err)
+	case system == o.prompt && transfers == o.transfer:
+		return o.system, nil
 	}
+	return paragraphs(paragraphs(o.global, system), transfers), nil
+}
+
+func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run, messages []llm.Message) (*llm.Request, error) {
 	o := a.offered(inv.Node(), run)
-	if system == o.prompt {
-		system = o.system
-	} else {
-		system = paragraphs(paragraphs(o.global, system), o.transfer)
+	transfers := o.transfer
+	if run.From != "" {
+		transfers = transfer.WithReason(transfers, run.Reason)
 	}
-	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Stream: inv.Streaming(), Agent: inv.Node().Path, Settings: a.settings}
+	system, err := a.system(ctx, inv, o, transfers)
+	if err != nil {
+		return nil, err
+	}
+	settings := a.settings
+	if settings.LeakedCalls == "" && inv.Node().SmallModels() {
+		settings.LeakedCalls = llm.LeakedCallsAny
+	}
+	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Known: a.place(inv.Node()).known, Stream: inv.Streaming(), Agent: inv.Node().Path, Settings: settings}
 	switch {
 	case len(o.tools) == 0:
 		req.ToolChoice, req.ParallelToolCalls = "", nil

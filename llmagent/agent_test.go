@@ -49,7 +49,7 @@ func TestSettingsReachTheModel(t *testing.T) {
 func TestInstructions(t *testing.T) {
 	leaf, err := llmagent.New("leaf", "", &model{}, llmagent.WithDescription("A leaf"))
 	require.NoError(t, err)
-	words := strings.NewReplacer(transfer.ToolHere, agent.TransferTool, transfer.TargetsHere, "- leaf: A leaf").Replace(transfer.Instruction)
+	words := strings.NewReplacer(transfer.ToolHere, agent.TransferTool, transfer.TargetsHere, "- leaf: A leaf", transfer.SelfHere, "root").Replace(transfer.Instruction)
 	for _, c := range []struct {
 		text string
 		opts []llmagent.Option

@@ -24,8 +24,8 @@ const maxAttempts = 3
 // ask gets one answer from the agent's model and yields it: reasoning, text, calls and
 // the usage that closes it, joined into one write.
 func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*event.Event, error) bool) {
-	if a.asksWho(inv.Node(), v.Run()) {
-		a.who(ctx, inv, v, yield)
+	if d := a.deciding(inv.Node(), v.Run()); d != nil {
+		a.who(ctx, inv, v, d, yield)
 		return
 	}
 	ans, err := reply(ctx, inv, v, a.model, a.output, inv.Scope() != "", yield, func() (*llm.Request, error) {
@@ -331,6 +331,7 @@ func (ans *answer) deliver(ctx context.Context, inv *agent.Invocation, a *Agent,
 	case ans.output != nil:
 		ans.yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonStop, Output: ans.output}}, nil)
 	case atOnce:
+		run.Spoken = run.Spoken || strings.TrimSpace(ans.text.String()) != ""
 		a.decide(ctx, inv, run, []view.Call{{ID: asked.ID, Name: agent.TransferTool, RunID: inv.RunID(), Input: asked.Data.(*event.ToolCall).Input}}, ans.yield)
 	case len(ans.calls) > 0:
 		ans.yield(&event.Event{Data: &event.Continue{}}, nil)

@@ -108,29 +108,36 @@ func (d *deciding) check() error {
 	return nil
 }
 
-// asksWho reports whether the run has yet to decide who answers.
-func (a *Agent) asksWho(n *agent.Node, run view.Run) bool {
-	return a.decides != nil && !run.Answered && len(a.offered(n, run).targets) > 0
+// deciding returns how the run has yet to decide who answers, nil if it has not.
+func (a *Agent) deciding(n *agent.Node, run view.Run) *deciding {
+	d := a.decides
+	if d == nil && n.SmallModels() {
+		d = &deciding{threshold: DefaultDecisionThreshold, prompt: DecisionPrompt}
+	}
+	if d == nil || run.Answered || len(a.offered(n, run).targets) == 0 {
+		return nil
+	}
+	return d
 }
 
-// decider is the model that is asked who answers.
-func (a *Agent) decider() llm.Model {
-	if a.decides.model != nil {
-		return a.decides.model
+// asks returns the model that is asked who answers.
+func (d *deciding) asks(a *Agent) llm.Model {
+	if d.model != nil {
+		return d.model
 	}
 	return a.model
 }
 
 // who asks who answers, and yields the outcome. The stored outcome prevents the run
 // from asking again, whichever process continues it.
-func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*event.Event, error) bool) {
+func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, d *deciding, yield func(*event.Event, error) bool) {
 	all := a.candidates(inv, v.Run())
-	req, err := a.whoRequest(ctx, inv, v, all)
+	req, err := a.whoRequest(ctx, inv, v, d, all)
 	if err != nil {
 		yield(nil, err)
 		return
 	}
-	model := a.decider()
+	model := d.asks(a)
 	s := newAside(inv, model, yield)
 	failure := s.put(ctx, req, func() error { return nil })
 	if s.stopped {
@@ -144,11 +151,11 @@ func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 	name, written := choice.Read(s.text.String(), names)
 	confidence, known := choice.Confidence(s.probs, name, written, names)
 	var plus []float64
-	if a.decides.brief {
+	if d.brief {
 		said, _ := v.Exchanges()
 		plus = sharedWords(said, all)
 	}
-	if failure == nil && (name == "" || a.decides.brief && choice.BeginsOne(s.probs, names)) {
+	if failure == nil && (name == "" || d.brief && choice.BeginsOne(s.probs, names)) {
 		name, confidence = choice.Likeliest(s.probs, names, plus)
 		known = name != ""
 	}
@@ -169,10 +176,10 @@ func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		a.undecided(&said, false, "the model failed: "+failure.Error())
 	case name == "":
 		a.undecided(&said, true, "the model "+model.Name()+" named none of "+strings.Join(names, ", "))
-	case known && confidence < a.decides.threshold && mayAskUser(inv, v):
+	case known && confidence < d.threshold && mayAskUser(inv, v):
 		notice := fmt.Sprintf("the user is asked whom they mean: %s, %s", name, how)
 		if !yield(&event.Event{Data: &event.Notice{Code: event.NoticeAsksUser, Message: notice}, More: true}, nil) ||
-			!said.delta(&said.text, a.askUser(all), false) {
+			!said.delta(&said.text, d.askUser(all), false) {
 			return
 		}
 		said.deliver(ctx, inv, a, v.Run())
@@ -215,9 +222,9 @@ func mayAskUser(inv *agent.Invocation, v *view.View) bool {
 }
 
 // askUser is what the agent says when it has to ask.
-func (a *Agent) askUser(all []candidate) string {
-	if a.decides.question != "" {
-		return a.decides.question
+func (d *deciding) askUser(all []candidate) string {
+	if d.question != "" {
+		return d.question
 	}
 	others, own := all[:len(all)-1], all[len(all)-1]
 	return "I am not sure who should answer this. Whom do you mean?\n" + linesOf(others) + "\n- " + own.Agent.Name() + ": me"

@@ -209,7 +209,7 @@ func TestDecisionOnTheWire(t *testing.T) {
 				}
 				require.NoError(t, served.Done())
 				const tools = `"tools":[{"function":{"name":"look","description":"Does look.","parameters":{"properties":{},"additionalProperties":false,"type":"object"}},"type":"function"}]`
-				const begin = `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"}`
+				const begin = `{"model":"m","messages":[{"role":"system","content":"Be kind.\n\nYou are support: Answers first."},{"role":"user","content":"Hi"}`
 				ordinary := begin + `],"stream":false,` + tools + `}`
 				if stream {
 					ordinary = begin + `],"stream":true,` + tools + `,"stream_options":{"include_usage":true}}`
@@ -296,7 +296,7 @@ func TestALongMessage(t *testing.T) {
 func TestALeakedCallIsNoDecision(t *testing.T) {
 	const leaked = `{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"}}`
 	for decision, want := range map[string]string{leaked: event.NoticeUndecided, "support": event.NoticeDecided} {
-		served := scripted.New().Add("m", reply(scripted.Text(decision)), reply(scripted.Text(leaked)))
+		served := scripted.New().Add("m", reply(scripted.Text(decision)), reply(scripted.Text(leaked)), reply(scripted.Text("Hello.")))
 		s, err := server.Start(served.Models())
 		require.NoError(t, err)
 		defer s.Close()
@@ -308,7 +308,8 @@ func TestALeakedCallIsNoDecision(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, payloads[*event.Notice](events)[0].Code)
 		if want == event.NoticeDecided {
-			require.Equal(t, leaked, payloads[*event.Text](events)[0].Content)
+			require.Equal(t, event.TransferRejected, payloads[*event.Transfer](events)[0].Outcome, "a call that is not on offer is refused, and not shown")
+			require.Equal(t, "Hello.", payloads[*event.Text](events)[0].Content)
 		} else {
 			require.Equal(t, "billing", payloads[*event.Transfer](events)[0].To)
 		}

@@ -16,13 +16,14 @@ type offer struct {
 	tools    []llm.ToolSpec
 	targets  []*agent.Node // of transfers
 	form     transfer.Form
-	transfer string // the instruction about transfers, with the targets; "" without any
-	global   string // the instructions of all agents under this one's ancestors, and of it
-	prompt   string // the agent's fixed instructions
-	system   string // global, prompt and transfer, joined
+	transfer string         // the instruction about transfers, with the targets; "" without any
+	global   string         // the instructions of all agents under this one's ancestors, and of it
+	prompt   string         // the agent's fixed instructions
+	system   string         // global, prompt and transfer, joined
+	known    []llm.ToolSpec // of its place: what a call of may be written as words, on offer or not
 
-	view func() any // makes the view of the user's conversation
-	less sync.Map   // *agent.Node → *offer: without this target, and for nil without any
+	view   func() any // makes the view of the user's conversation
+	others sync.Map   // moment → *offer
 }
 
 // place returns all that the agent has in its place, made once.
@@ -30,8 +31,15 @@ func (a *Agent) place(n *agent.Node) *offer {
 	if o, ok := a.offers.Load(n); ok {
 		return o.(*offer)
 	}
-	o := a.newOffer(n, n.Targets())
+	o := a.newOffer(n, n.Targets(), "")
 	o.view = func() any { return a.newView(n, "") }
+	if len(n.Tree().Root().Children()) > 0 { // else there is nobody to transfer to
+		known := o.form.Known(n.Tree())
+		for _, t := range a.tools {
+			known.Aliases = append(known.Aliases, t.Info().Name)
+		}
+		o.known = []llm.ToolSpec{known}
+	}
 	stored, _ := a.offers.LoadOrStore(n, o)
 	return stored.(*offer)
 }
@@ -39,36 +47,42 @@ func (a *Agent) place(n *agent.Node) *offer {
 // offered returns what the agent's model has at this moment of its run. It is asked for
 // the request, and when a call of the answer to it is executed.
 func (a *Agent) offered(n *agent.Node, run view.Run) *offer {
-	o := a.place(n)
-	if run.Limited || run.Decided {
-		return a.without(n, o, nil)
+	o, p := a.place(n), a.properties.Policy
+	p.HoldOnArrival = p.HoldOnArrival || n.SmallModels()
+	left := transfer.Offered(n, p, run)
+	if len(left) == len(o.targets) && run.From == "" {
+		return o
 	}
-	if from := transfer.Withheld(n, a.properties.Policy, run.Handed); from != nil {
-		return a.without(n, o, from)
+	key := moment{from: run.From, all: len(left) == len(o.targets)}
+	if !key.all {
+		for _, t := range left {
+			key.targets += t.Agent.Name() + " "
+		}
 	}
-	return o
-}
-
-func (a *Agent) without(n *agent.Node, o *offer, target *agent.Node) *offer {
-	if less, ok := o.less.Load(target); ok {
-		return less.(*offer)
+	if other, ok := o.others.Load(key); ok {
+		return other.(*offer)
 	}
-	var left []*agent.Node
-	if target != nil {
-		left = slices.DeleteFunc(slices.Clone(o.targets), func(t *agent.Node) bool { return t == target })
-	}
-	stored, _ := o.less.LoadOrStore(target, a.newOffer(n, left))
+	stored, _ := o.others.LoadOrStore(key, a.newOffer(n, left, run.From))
 	return stored.(*offer)
 }
 
-func (a *Agent) newOffer(n *agent.Node, targets []*agent.Node) *offer {
+// moment is what decides about an offer in a place. Targets are the names of those that are left, if
+// some are left out.
+type moment struct {
+	targets, from string
+	all           bool
+}
+
+func (a *Agent) newOffer(n *agent.Node, targets []*agent.Node, from string) *offer {
 	o := &offer{tools: make([]llm.ToolSpec, 0, len(a.tools)+1), targets: targets, form: a.formAt(n), prompt: a.prompt}
 	for _, t := range a.tools {
 		o.tools = append(o.tools, t.Info().ToolSpec)
 	}
-	var hands []llm.ToolSpec
-	hands, o.transfer = o.form.Offer(n, targets)
-	o.tools = append(o.tools, hands...)
+	if len(n.Tree().Root().Children()) > 0 || len(targets) > 0 { // else there is nobody to tell it from
+		var specs []llm.ToolSpec
+		specs, o.transfer = o.form.Offer(n, targets, from)
+		o.tools = append(o.tools, specs...)
+	}
 	for up := n; up != nil; up = up.Parent {
 		o.global = paragraphs(up.Properties.GlobalInstruction, o.global)
 	}

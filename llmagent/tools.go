@@ -25,6 +25,10 @@ import (
 // ends it.
 const maxRefused = 3
 
+// wandering says what helps where agents pass a conversation on and on.
+const wandering = "this is the third transfer of the turn before anything was said: if the models are small, set transfer: {profile: small}" +
+	" in the root agent's file, or llmagent.WithSmallModels in Go"
+
 // malformedTool is the tool name in the log of a call whose own no endpoint
 // would accept; that name is kept in the call's input.
 const malformedTool = "malformed_tool_name"
@@ -344,6 +348,9 @@ func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, run view.Run,
 		return
 	}
 	if d.winner != nil {
+		if run.Wordless == 2 && !run.Spoken && !inv.Node().SmallModels() {
+			d.add(&event.Event{Data: &event.Notice{Code: event.NoticeWandering, Message: wandering}})
+		}
 		d.add(&event.Event{Data: d.winner})
 	} else if d.err == nil && run.Refused+d.refused > maxRefused {
 		d.err = fmt.Errorf("%w: %d attempts in one run, the last: %s", agent.ErrTransferRejected, run.Refused+d.refused, d.last)

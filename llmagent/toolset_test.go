@@ -116,7 +116,7 @@ func TestAToolsetThatClashesOrFails(t *testing.T) {
 		}, notices(events))
 	}
 	for _, r := range s.script.requests {
-		require.Equal(t, []string{"own", "free", "transfer_to_billing"}, offered(r))
+		require.Equal(t, []string{"own", "free", "transfer_to_agent"}, offered(r))
 		require.Empty(t, r.ToolChoice)
 	}
 }

@@ -17,23 +17,23 @@ type wording struct {
 	tools             transfer.Tools
 	name, description string  // "" for those of the form
 	instruction       *string // nil for that of the form
+	one               bool    // tool for all targets, with small models too
 }
 
 // WithTransferTools says whether the agent's model is offered its targets by one tool,
 // transfer.OneTool, or by one for each, transfer.ToolPerTarget: transfer_to_NAME, with
 // the description of the agent NAME. In the log a call of either is the same.
 //
-// The default, also of 0, is one for each. It is one for all where WithTransferTool names
-// the one tool, where the tool choice is transfer_to_agent, and where a tool would get no
-// legal name: names of targets may have 52 characters, and must not make the name of
-// another tool. If transfer.ToolPerTarget is asked for and a name is not legal, the tree
-// cannot be built.
+// The default, also of 0, is one tool; where [WithSmallModels] holds it is one for each, if the names
+// of these tools are legal, WithTransferTool sets no name and the tool choice is not transfer_to_agent.
+// Names of targets may then have 52 characters, and must not make the name of another tool. If
+// transfer.ToolPerTarget is asked for and a name is not legal, the tree cannot be built.
 func WithTransferTools(t transfer.Tools) Option { return func(a *Agent) { a.wording.tools = t } }
 
 // WithTransferInstruction replaces all that the system text says about transfers, which
 // is transfer.Instruction; "" leaves it out. The text is shown as it is, but that transfer.TargetsHere in
-// it becomes the list of the targets that the request offers, and transfer.ToolHere the
-// name of the tool: a text without them has no list, and names what it likes. A request
+// it becomes the list of the targets that the request offers, transfer.ToolHere the
+// name of the tool, and transfer.SelfHere the agent's name and description. A request
 // that offers no transfer has none of it.
 func WithTransferInstruction(text string) Option {
 	return func(a *Agent) { a.wording.instruction = &text }
@@ -56,7 +56,8 @@ func (a *Agent) shapeTransfers() (problems []error) {
 	case t != 0 && t != transfer.OneTool && t != transfer.ToolPerTarget:
 		problems = append(problems, fmt.Errorf("the transfer tools %d are neither transfer.OneTool nor transfer.ToolPerTarget", t))
 	}
-	a.form = a.wording.form(transfer.Fitting(a.wording.tools, chosen || a.wording.name != "", nil, nil))
+	a.wording.one = chosen || a.wording.name != "" || a.wording.tools == transfer.OneTool
+	a.form = a.wording.form(cmp.Or(a.wording.tools, transfer.OneTool))
 	if err := tools.CheckName(a.form.Name); err != nil {
 		problems = append(problems, fmt.Errorf("the transfer tool: %w", err))
 	}
@@ -67,19 +68,20 @@ func (w wording) form(t transfer.Tools) transfer.Form {
 	f := transfer.DefaultForm(t)
 	f.Name, f.Description = cmp.Or(w.name, f.Name), cmp.Or(w.description, f.Description)
 	if w.instruction != nil {
-		f.Instruction = *w.instruction
+		f.Begun = transfer.Instructions{Targets: *w.instruction}
+		f.Arrived = f.Begun
 	}
 	return f
 }
 
-// formAt returns the form in a place of the agent: that with one tool where those for
-// each target would get no legal names, and nobody asked for them.
+// formAt returns the form in a place of the agent.
 func (a *Agent) formAt(n *agent.Node) transfer.Form {
-	fitting := transfer.Fitting(a.wording.tools, a.form.Tools == transfer.OneTool, targetNames(n), a.owns)
-	if fitting == a.form.Tools {
-		return a.form
+	if n.SmallModels() && !a.wording.one {
+		if each := a.wording.form(transfer.ToolPerTarget); len(each.Check(targetNames(n), a.owns)) == 0 {
+			return each
+		}
 	}
-	return a.wording.form(fitting)
+	return a.form
 }
 
 func (a *Agent) owns(name string) bool { return a.byName[name] != nil }

@@ -24,13 +24,13 @@ type candidate struct {
 
 // candidates are all who may answer: those whom the conversation reaches on the shortest
 // way from one of the targets that are offered, in the order of the tree, a person, and the agent.
-// The agent from which it has just come is none of them where it is not offered, nor is
-// anybody who is reached only through it.
+// The list omits each target of the agent that is not offered now, and every agent that is
+// reached only through one.
 func (a *Agent) candidates(inv *agent.Invocation, run view.Run) []candidate {
 	n, targets := inv.Node(), a.offered(inv.Node(), run).targets
 	via := map[*agent.Node]*agent.Node{n: nil}
-	if from := transfer.Withheld(n, n.Properties.Policy, run.Handed); from != nil {
-		via[from] = nil
+	for _, t := range n.Targets() {
+		via[t] = nil
 	}
 	var reached []*agent.Node
 	for _, t := range targets {
@@ -77,17 +77,15 @@ func linesOf(all []candidate) string {
 // description is a message that the agent with it answers, and so are the user's messages
 // before the last one. The descriptions are in the reverse order of the list, so that the
 // first or last place in one of them decides nothing.
-func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.View, all []candidate) (*llm.Request, error) {
-	req, err := a.request(ctx, inv, view.Run{Decided: true}, nil)
-	if err != nil {
-		return nil, err
+func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.View, d *deciding, all []candidate) (*llm.Request, error) {
+	names, put, system := namesOf(all), d.form(all), ""
+	if !d.brief {
+		var err error
+		if system, err = a.system(ctx, inv, a.place(inv.Node()), ""); err != nil {
+			return nil, err
+		}
 	}
-	names, put := namesOf(all), a.decides.form(all)
-	if a.decides.brief {
-		req.System = ""
-	}
-	req.System = paragraphs(req.System, put.list)
-	req.Messages = nil
+	req := &llm.Request{System: paragraphs(system, put.list), Agent: inv.Node().Path}
 	ask := func(text string) { req.Messages = append(req.Messages, llm.UserText(put.ask(choice.Shorten(text)))) }
 	example := func(text, name string) {
 		if strings.TrimSpace(text) != "" && slices.Contains(names, name) {
@@ -103,13 +101,12 @@ func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.V
 		example(e.Said, e.By)
 	}
 	ask(said)
-	req.Tools, req.ToolChoice, req.Stream = nil, "", false
 	var cold float64
 	req.Settings = llm.Settings{Temperature: &cold, MaxTokens: 256, TopLogProbs: 20, LeakedCalls: llm.LeakedCallsOff}
-	if a.decides.schema {
+	if d.schema {
 		req.ResponseFormat = &llm.ResponseFormat{Name: "who_answers", Schema: choiceOf(names), Strict: true}
 	}
-	for _, change := range a.decides.settings {
+	for _, change := range d.settings {
 		change(&req.Settings)
 	}
 	return req, nil

@@ -73,8 +73,8 @@ func TestATransferIsPartOfTheAnswer(t *testing.T) {
 // would be stored with its answer.
 func TestATransferBeyondTheLimitOfCalls(t *testing.T) {
 	s := scripted.New().Add("support", handsOver("billing"), handsOver("billing"))
-	s.Add("billing", handsOver("support"))
-	policy := llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferBack: true})
+	s.Add("billing", handsOver("support", "Not mine."))
+	policy := llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})
 	billing, err := llmagent.New("billing", "", s.Model("billing"), policy)
 	require.NoError(t, err)
 	support, err := llmagent.New("support", "", s.Model("support"), policy, llmagent.WithSubAgents(billing))
@@ -92,21 +92,21 @@ func TestATransferBeyondTheLimitOfCalls(t *testing.T) {
 	checkLog(t, r, load(t, r, s1))
 }
 
-// TestWordsBesideATransferBreakACircle: what is said in the answer that asks for a transfer
-// was said since the last one, whether the answer is stored by then or not.
-func TestWordsBesideATransferBreakACircle(t *testing.T) {
+// TestWordsBesideATransferAreNoBounce: what is said in the answer that asks for a transfer counts,
+// whether the answer is stored by then or not.
+func TestWordsBesideATransferAreNoBounce(t *testing.T) {
 	answer := scripted.Reply(scripted.Text("Done."))
 	for name, c := range map[string]struct {
-		again   scripted.Answer
-		limited bool
+		back   scripted.Answer
+		bounce bool
 	}{
-		"nothing was said": {handsOver("billing"), true},
-		"words beside it":  {handsOver("billing", "Just a moment."), false},
+		"nothing was said": {handsOver("support"), true},
+		"words beside it":  {handsOver("support", "Just a moment."), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scripted.New().Add("support", handsOver("billing"), c.again).Add("billing", handsOver("support"))
-			s.Add(map[bool]string{true: "support", false: "billing"}[c.limited], answer)
-			policy := llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferBack: true})
+			s := scripted.New().Add("support", handsOver("billing"), handsOver("billing")).Add("billing", c.back)
+			s.Add(map[bool]string{true: "support", false: "billing"}[c.bounce], answer)
+			policy := llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})
 			billing, err := llmagent.New("billing", "", s.Model("billing"), policy)
 			require.NoError(t, err)
 			support, err := llmagent.New("support", "", s.Model("support"), policy, llmagent.WithSubAgents(billing))
@@ -114,12 +114,12 @@ func TestWordsBesideATransferBreakACircle(t *testing.T) {
 			r := newRunner(t, support, sessiontest.Memory(t))
 			events, err := collect(r.Run(t.Context(), s1, llm.UserText("Go")))
 			require.NoError(t, err)
-			limited := false
+			refused := false
 			for _, e := range events {
-				n, ok := e.Data.(*event.Notice)
-				limited = limited || ok && n.Code == event.NoticeTransferLimit
+				d, ok := e.Data.(*event.Transfer)
+				refused = refused || ok && d.Outcome == event.TransferRejected
 			}
-			require.Equal(t, c.limited, limited)
+			require.Equal(t, c.bounce, refused)
 			require.NoError(t, s.Done())
 			checkLog(t, r, load(t, r, s1))
 		})

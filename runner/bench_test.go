@@ -253,12 +253,12 @@ func BenchmarkPingPong(b *testing.B) {
 					return hand
 				})
 			}
-			pong, err := llmagent.New("pong", "Pong.", model("pong", "ping"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferBack: true}))
+			pong, err := llmagent.New("pong", "Pong.", model("pong", "ping"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
 			if err != nil {
 				b.Fatal(err)
 			}
 			ping, err := llmagent.New("ping", "Ping.", model("ping", "pong"), llmagent.WithSubAgents(pong),
-				llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferBack: true}))
+				llmagent.WithTransferPolicy(agent.TransferPolicy{}))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -329,9 +329,9 @@ func TestAllocationBudget(t *testing.T) {
 		opts   []runner.Option
 		budget float64
 	}{
-		{"transfer turn", chain(t, 1, "I see two charges."), nil, 90},
-		{"routed turn", ruled(t), nil, 80},
-		{"eight levels deep", chain(t, 8, "I see two charges."), nil, 365},
+		{"transfer turn", chain(t, 1, "I see two charges."), nil, 96},
+		{"routed turn", ruled(t), nil, 86},
+		{"eight levels deep", chain(t, 8, "I see two charges."), nil, 425},
 		{"agent tool", delegation(t), nil, 236},
 		{"1,000 chunks", chain(t, 1, words...), []runner.Option{runner.WithStreaming()}, 1105},
 	} {

@@ -45,7 +45,7 @@ func TestTokenBudgets(t *testing.T) {
 		turns   int // that are answered before one ends at the budget
 	}{
 		"none":            {runner.Budgets{}, "", 5},
-		"session":         {runner.Budgets{Session: runner.Budget{Tokens: 1000}}, "the session", 3},
+		"session":         {runner.Budgets{Session: runner.Budget{Tokens: 1030}}, "the session", 3},
 		"turn, too small": {runner.Budgets{Turn: runner.Budget{Tokens: 150}}, "the turn", 0},
 		"turn, enough":    {runner.Budgets{Turn: runner.Budget{Tokens: 1000}}, "", 5},
 		"agent":           {runner.Budgets{Agents: map[string]runner.Budget{"billing": {Tokens: 900}, "support": {Tokens: 400}}}, "the agent billing", 3},
@@ -420,9 +420,9 @@ func TestBudgetsThatAgentsBring(t *testing.T) {
 	}{
 		"own":                      {specialist: agent.Budgets{Own: tokens(900)}, of: "the agent billing", turns: 3},
 		"turn":                     {root: agent.Budgets{Turn: tokens(150)}, of: "the turn"},
-		"session":                  {root: agent.Budgets{Session: tokens(1000)}, of: "the session", turns: 3},
+		"session":                  {root: agent.Budgets{Session: tokens(1030)}, of: "the session", turns: 3},
 		"of no root":               {specialist: agent.Budgets{Turn: tokens(1), Session: tokens(1)}, turns: 3},
-		"the program's is larger":  {root: agent.Budgets{Session: tokens(1000)}, program: runner.Budgets{Session: tokens(9000)}, of: "the session", turns: 3},
+		"the program's is larger":  {root: agent.Budgets{Session: tokens(1030)}, program: runner.Budgets{Session: tokens(9000)}, of: "the session", turns: 3},
 		"the program's is smaller": {specialist: agent.Budgets{Own: tokens(9000)}, program: runner.Budgets{Agents: map[string]runner.Budget{"billing": tokens(500)}}, of: "the agent billing", turns: 2},
 	} {
 		t.Run(name, func(t *testing.T) {

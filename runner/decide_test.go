@@ -68,7 +68,7 @@ func TestAFailedDecision(t *testing.T) {
 		"filtered":        {"small: finish=content_filter", []string{"notice undecided", "usage"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root, script := decidingDesk(t, c.small+"\nsupport: expect tools transfer_to_billing \"I answer.\"")
+			root, script := decidingDesk(t, c.small+"\nsupport: expect tools transfer_to_agent \"I answer.\"")
 			r := newRun(t, root)
 			events, err := say(r, s1, "Hi")
 			require.NoError(t, err)
@@ -135,9 +135,9 @@ func TestACanceledDecision(t *testing.T) {
 // TestARecordedDecisionIsNotAskedForAgain, by a process that knows only the log.
 func TestARecordedDecisionIsNotAskedForAgain(t *testing.T) {
 	for script, want := range map[string]string{
-		"small: \"billing\"\nbilling: \"Hello.\"":                               "billing",
-		"small: \"support\"\nsupport: expect tools none \"Hello.\"":             "support",
-		"small: \"none\"\nsupport: expect tools transfer_to_billing \"Hello.\"": "support",
+		"small: \"billing\"\nbilling: \"Hello.\"":                             "billing",
+		"small: \"support\"\nsupport: expect tools none \"Hello.\"":           "support",
+		"small: \"none\"\nsupport: expect tools transfer_to_agent \"Hello.\"": "support",
 	} {
 		root, s := decidingDesk(t, script)
 		store := sessiontest.Memory(t)
@@ -166,7 +166,7 @@ func TestApprovalOfADecision(t *testing.T) {
 	for _, approve := range []bool{true, false} {
 		script := "small: \"billing\"\nbilling: \"Hello.\""
 		if !approve {
-			script = "small: \"billing\"\nsupport: expect tools transfer_to_billing expect result \"not now\" \"Then I answer.\""
+			script = "small: \"billing\"\nsupport: expect tools transfer_to_agent expect result \"not now\" \"Then I answer.\""
 		}
 		root, s := decidingDesk(t, script, llmagent.WithTransferApproval())
 		r := newRun(t, root)
@@ -230,7 +230,7 @@ func TestADecisionInAnInnerScope(t *testing.T) {
 // TestADecisionThatCannotBeCarriedOut is answered as a call is, and the agent's own model
 // goes on, with the targets that are left.
 func TestADecisionThatCannotBeCarriedOut(t *testing.T) {
-	s := scripted.New().Add("support", scripted.Reply(scripted.ExpectTools("transfer_to_away"), scripted.ExpectResult("unplugged"), scripted.Text("Then I answer.")))
+	s := scripted.New().Add("support", scripted.Reply(scripted.ExpectTools("transfer_to_agent"), scripted.ExpectResult("unplugged"), scripted.Text("Then I answer.")))
 	decides := llmagent.WithDecision(scripted.Always("small", scripted.Reply(scripted.Text("away"))))
 	away := unready{function(t, "away", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil })}
 	root, err := llmagent.New("support", "", s.Model("support"), decides, llmagent.WithSubAgents(away))
@@ -251,7 +251,7 @@ desk: expect tools none expect result "limit reached" "I answer."`)
 	require.NoError(t, script.Done())
 
 	// An input is for the agent's own model to give.
-	script = scripted.New().Add("support", scripted.Reply(scripted.ExpectTools("transfer_to_billing"), scripted.Call(agent.TransferTool, `{"agent_name":"billing","input":{"n":1}}`))).
+	script = scripted.New().Add("support", scripted.Reply(scripted.ExpectTools("transfer_to_agent"), scripted.Call(agent.TransferTool, `{"agent_name":"billing","input":{"n":1}}`))).
 		Add("billing", scripted.Reply(scripted.Text("Hello.")))
 	billing, err := llmagent.New("billing", "", script.Model("billing"))
 	require.NoError(t, err)

@@ -41,6 +41,7 @@ func toolNames(req *llm.Request) (names []string) {
 
 var (
 	toParent = llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})
+	held     = llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, HoldOnArrival: true})
 	back     = scripted.Reply(scripted.CallID("b1", agent.TransferTool, `{"agent_name":"support"}`))
 	answered = scripted.Reply(scripted.Text("Done."))
 )
@@ -78,11 +79,11 @@ func TestNoTransferAfterALimit(t *testing.T) {
 		}
 		require.ErrorIs(t, err, agent.ErrTransferLimit)
 		require.Equal(t, []string{"look", name}, toolNames(m.requests[0]))
-		require.Equal(t, "You route.\n\n"+strings.NewReplacer(transfer.ToolHere, form.Name, transfer.TargetsHere, "- desk").Replace(form.Instruction), m.requests[0].System)
+		require.Equal(t, "You route.\n\n"+strings.NewReplacer(transfer.ToolHere, form.Name, transfer.TargetsHere, map[bool]string{true: "- desk", false: "- desk (transfer_to_desk)"}[i < 2], transfer.SelfHere, "support", transfer.FromHere, "first", transfer.ReasonHere, "").Replace(form.Arrived.Targets), m.requests[0].System)
 		require.Equal(t, llm.ToolChoice(name), m.requests[0].ToolChoice)
 		for _, req := range m.requests[1:] {
 			require.Equal(t, []string{"look"}, toolNames(req))
-			require.Equal(t, "You route.", req.System)
+			require.Equal(t, "You route.\n\nYou are support\nfirst gave you the user's message because it is your work. Answer it now.", req.System)
 			require.Empty(t, req.ToolChoice, "endpoints refuse the name of a tool that is not there")
 		}
 		require.Len(t, m.requests, 3)
@@ -92,7 +93,7 @@ func TestNoTransferAfterALimit(t *testing.T) {
 	}
 }
 
-// TestHandBackAcrossAPause: the sender stays withheld across a transfer that somebody
+// TestHandBackAcrossAPause: an agent that is held stays held across a transfer that somebody
 // denied; the result of a tool ends that.
 func TestHandBackAcrossAPause(t *testing.T) {
 	m := &asked{answers: []scripted.Answer{
@@ -100,7 +101,7 @@ func TestHandBackAcrossAPause(t *testing.T) {
 		scripted.Reply(scripted.CallID("t2", "look", `{}`)), back}}
 	look, err := tools.Func("look", "", func(tools.Context, struct{}) (string, error) { return "seen", nil }, tools.NeedsApproval())
 	require.NoError(t, err)
-	desk, err := llmagent.New("desk", "", m.model("desk"), toParent, llmagent.WithTransferApproval(), llmagent.WithTools(look), llmagent.WithSubAgents(says(t, "clerk", "Clerk.")))
+	desk, err := llmagent.New("desk", "", m.model("desk"), held, llmagent.WithTransferApproval(), llmagent.WithTools(look), llmagent.WithSubAgents(says(t, "clerk", "Clerk.")))
 	require.NoError(t, err)
 	support := scriptedAgent(t, "support", seq(handsOver("desk"), answered), llmagent.WithSubAgents(desk))
 	r := newRun(t, support)
@@ -149,7 +150,7 @@ func TestFunctionsMayHandBack(t *testing.T) {
 // target runs, a preview of it has.
 func TestHandBackInTheNextTurn(t *testing.T) {
 	m := &asked{answers: []scripted.Answer{answered, back}}
-	desk, err := llmagent.New("desk", "", m.model("desk"), toParent)
+	desk, err := llmagent.New("desk", "", m.model("desk"), held)
 	require.NoError(t, err)
 	support := scriptedAgent(t, "support", seq(handsOver("desk"), answered), llmagent.WithSubAgents(desk))
 	r := newRun(t, support)

@@ -86,7 +86,7 @@ func wordyDeskWith(t *testing.T, form transfer.Tools, note string, answers map[s
 	lookup, err := tools.Func("lookup", "Looks up an order.", func(tools.Context, in) (string, error) { return note, nil })
 	require.NoError(t, err)
 	billing, err := llmagent.New("billing", "You are billing.", model("billing"), llmagent.WithDescription("Refunds"),
-		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferBack: true}), llmagent.WithTransferTools(form))
+		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}), llmagent.WithTransferTools(form))
 	require.NoError(t, err)
 	support, err := llmagent.New("support", "You are support.", model("support"), llmagent.WithSubAgents(billing), llmagent.WithTools(lookup), llmagent.WithTransferTools(form))
 	require.NoError(t, err)

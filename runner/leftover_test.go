@@ -292,7 +292,7 @@ func (c *checkedOften) CheckNode(*agent.Node) []string {
 func TestAgentToolsShareTheirTree(t *testing.T) {
 	for name, wrap := range map[string]func(agent.Agent) agent.Agent{
 		"alone":   func(a agent.Agent) agent.Agent { return a },
-		"an edge": func(a agent.Agent) agent.Agent { return agent.Via(a, agent.ShowReason()) },
+		"an edge": func(a agent.Agent) agent.Agent { return agent.Via(a, agent.HideReason()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0

@@ -54,7 +54,7 @@ func newTypedDesk(t *testing.T, script string, streaming bool, opts ...llmagent.
 	require.NoError(t, err)
 	ask, err := agenttool.New(helper, agenttool.WithName("ask_helper"))
 	require.NoError(t, err)
-	words, err := llmagent.New("words", "You answer in words.", model("words"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferBack: true}))
+	words, err := llmagent.New("words", "You answer in words.", model("words"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
 	require.NoError(t, err)
 	root, err := llmagent.New("desk", "You read invoices.", model("desk"), append(opts, llmagent.WithOutput[invoice](),
 		llmagent.WithTools(transcript.Tools(t).Get("lookup"), ask), llmagent.WithSubAgents(words))...)

@@ -76,7 +76,7 @@ func TestTransferInput(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(requests[0].Tools[0].Parameters, &parameters))
 	require.Contains(t, string(parameters.Properties["input"]), "The order's number")
-	require.Equal(t, []string{"input"}, parameters.Required)
+	require.Equal(t, []string{"agent_name", "input"}, parameters.Required)
 	for _, req := range requests {
 		require.NoError(t, view.Check(req))
 	}
@@ -105,7 +105,7 @@ func TestTransferInputsOfSeveralTargets(t *testing.T) {
 		return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"parcels","reason":"lost","input":{"parcel":"P1"}}`))
 	}), llmagent.WithTransferTools(transfer.OneTool), llmagent.WithSubAgents(
 		agent.Via(says(t, "refunds", "Refunded."), agent.WithTransferInput[refundCase]()),
-		agent.Via(parcels, agent.WithTransferInput[track](), agent.ShowReason()),
+		agent.Via(parcels, agent.WithTransferInput[track]()),
 		says(t, "other", "Other.")))
 	require.NoError(t, err)
 	r := newRunner(t, root, sessiontest.Memory(t))
@@ -113,7 +113,7 @@ func TestTransferInputsOfSeveralTargets(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(offered.Parameters), `"anyOf":[{"description":"For refunds"`)
 	require.Contains(t, string(offered.Parameters), `"required":["agent_name"]`)
-	require.Equal(t, `[support] handed the conversation to you: lost {"parcel":"P1"}`, seen.Messages[len(seen.Messages)-1].PlainText())
+	require.Equal(t, `[support] transferred the conversation to you, parcels: lost. Input: {"parcel":"P1"}`, seen.Messages[len(seen.Messages)-1].PlainText())
 }
 
 // TestTransferInputOfAFunction: a function agent that transfers is held to the
@@ -144,8 +144,8 @@ func TestTransferInputIsForTheWayDown(t *testing.T) {
 	hands := func(name, arguments string, opts ...llmagent.Option) *llmagent.Agent {
 		a, err := llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
 			offered = append(offered, string(req.Tools[0].Parameters))
-			return scripted.Reply(scripted.Call(agent.TransferTool, arguments))
-		}), append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true, AllowTransferBack: true}))...)
+			return scripted.Reply(scripted.Text("On."), scripted.Call(agent.TransferTool, arguments))
+		}), append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}))...)
 		require.NoError(t, err)
 		return a
 	}
@@ -168,7 +168,7 @@ func TestTransferInputIsForTheWayDown(t *testing.T) {
 	r := newRun(t, root)
 	events, err := say(r, s1, "Hi")
 	require.NoError(t, err)
-	require.Equal(t, "root → middle committed \nmiddle → leaf committed \nleaf → middle committed \nmiddle → peer committed \npeer → middle committed \nmiddle: Done.", said(events))
+	require.Equal(t, "root: On.\nroot → middle committed \nmiddle → leaf committed \nleaf: On.\nleaf → middle committed \nmiddle → peer committed \npeer: On.\npeer → middle committed \nmiddle: Done.", said(events))
 	require.Equal(t, []string{"1 true", "0 false", "0 false"}, given)
 	require.Contains(t, offered[0], `"input"`)
 	for _, parameters := range offered[1:] {
@@ -240,7 +240,7 @@ func TestTransferToolOfOnesOwn(t *testing.T) {
 	last := requests[2]
 	require.Equal(t, "hand_over", last.Tools[0].Name)
 	require.Equal(t, "Passes the caller on to:\n- billing", last.Tools[0].Description)
-	require.Contains(t, last.System, "by calling hand_over for that agent:")
+	require.Contains(t, last.System, "call hand_over for that agent")
 	require.NotContains(t, last.System, agent.TransferTool)
 	require.NoError(t, view.Check(last))
 	for _, m := range last.Messages {

@@ -44,7 +44,7 @@ func TestPreviewIsWhatIsSent(t *testing.T) {
 			billing := made("billing", seq(scripted.Reply(scripted.Text("One moment."), scripted.Call("lookup", "{}")), scripted.Reply(scripted.Text("Done.")), scripted.Reply(scripted.Text("Again."))),
 				llmagent.WithTools(lookup), llmagent.WithHistory(view.LastTurns(1)))
 			root := made("support", seq(scripted.Reply(scripted.Call("lookup", "{}")), scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing","input":{"order":7}}`))),
-				llmagent.WithTools(lookup), llmagent.WithSubAgents(agent.Via(billing, agent.WithTransferInput[refundCase](), agent.ShowReason())))
+				llmagent.WithTools(lookup), llmagent.WithSubAgents(agent.Via(billing, agent.WithTransferInput[refundCase]())))
 			store := sessiontest.Memory(t)
 			r := newRunner(t, root, store)
 			process := func() *runner.Runner {

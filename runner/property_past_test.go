@@ -57,11 +57,12 @@ func (w *world) checkSent() {
 	}
 }
 
-// checkOffer holds what a model was offered against the log before it: nobody to hand
-// over to after a limit, and not the agent that has just handed over.
+// checkOffer holds what a model was offered against the log before it: no target after a limit, no
+// agent that has given the conversation back in this turn, and only children where the agent is held.
 func (w *world) checkOffer(n *agent.Node, s sent) {
 	var handed, began *event.Transfer // the last one, and the one that began the run
 	running, limited, done, answered, itself, aside := false, false, false, false, false, int64(0)
+	from, silent, bounced, returned := "", "", false, map[string]bool{} // who has said nothing since it got the conversation
 	for e, err := range w.store.Load(context.Background(), s.key, 0) {
 		require.NoError(w.t, err)
 		if e.Seq > s.seq {
@@ -73,20 +74,34 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 		switch d := e.Data.(type) {
 		case *event.HarnessEnd:
 			if d.FinishReason != event.FinishReasonInputRequired {
-				running, began, limited, answered, itself = false, nil, false, false, false
+				running, began, limited, answered, itself, from = false, nil, false, false, false, ""
 			}
 			if d.FinishReason != event.FinishReasonTransfer {
 				handed = nil
 			}
 		case *event.Transfer:
-			if d.Outcome == event.TransferCommitted {
-				handed = d
+			if d.Outcome != event.TransferCommitted {
+				break
+			}
+			refused, route := d.TransferType == event.TransferTypeRefused, d.TransferType == event.TransferTypeRoute || d.Routed()
+			source, target := n.Tree().Node(d.From), n.Tree().Node(d.To)
+			wordless := silent == d.From && d.ToolCallID != "" && !refused && d.To != agent.Human && (source == nil || target == nil || target.Parent != source)
+			bounced = bounced || wordless
+			if d.To == s.agent && (refused || wordless && handed != nil && handed.From == d.To) {
+				returned[d.From] = true
+			}
+			if handed, silent = d, d.To; route {
+				silent = ""
 			}
 		case *event.User:
+			from, silent, bounced, returned = "", "", false, map[string]bool{}
 			running, began, handed, limited, answered, itself = false, nil, nil, false, false, false
 		case *event.HarnessStart:
 			if !running { // else it takes up what another has begun
 				running, began, done = true, handed, false
+				if from = ""; handed != nil && handed.TransferType == "" && !handed.Routed() && !returned[handed.From] {
+					from = handed.From
+				}
 			}
 		case *event.Notice:
 			limited = limited || d.Code == event.NoticeTransferLimit
@@ -97,15 +112,22 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 		case *event.Usage:
 			answered = answered || e.Seq != aside
 		case *event.Text:
-			done = done || strings.TrimSpace(d.Content) != ""
+			if done = done || strings.TrimSpace(d.Content) != ""; strings.TrimSpace(d.Content) != "" && silent == e.Agent {
+				silent = ""
+			}
 		case *event.ToolResult:
-			done = done || d.Name != agent.TransferTool
+			if answered := d.Name != agent.TransferTool && !d.IsError; answered {
+				if done = true; silent == e.Agent {
+					silent = ""
+				}
+			}
 		}
 	}
 	var targets []string
 	for _, t := range n.Targets() {
-		withheld := began != nil && began.TransferType != event.TransferTypeRoute && (!w.traits[s.agent].back || began.TransferType == event.TransferTypeRefused)
-		if limited || !done && withheld && began.From == t.Agent.Name() {
+		held := !done && began != nil && began.TransferType != event.TransferTypeRoute && !began.Routed() &&
+			(bounced || w.traits[s.agent].holds && began.TransferType != event.TransferTypeRefused)
+		if limited || returned[t.Agent.Name()] || held && t.Parent != n && !t.Virtual() {
 			continue
 		}
 		targets = append(targets, t.Agent.Name())
@@ -118,15 +140,22 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 		return
 	}
 	require.Equal(w.t, targets, offered(w.t, s.req), "%s at %d of %s: limited %v, done %v, decided %v", s.agent, s.seq, s.key, limited, done, itself)
-	var lines strings.Builder
+	form := transfer.OneTool
+	if w.traits[s.agent].each {
+		form = transfer.ToolPerTarget
+	}
+	var left []*agent.Node
 	for _, t := range n.Targets() {
 		if slices.Contains(targets, t.Agent.Name()) {
-			lines.WriteString(strings.TrimSuffix("- "+t.Agent.Name()+": "+t.Agent.Description(), ": ") + "\n")
+			left = append(left, t)
 		}
 	}
-	before, after, _ := strings.Cut(transfer.Instruction, transfer.TargetsHere+"\n")
-	after, _, _ = strings.Cut(after, transfer.ToolHere)
-	require.Equal(w.t, targets != nil, strings.Contains(s.req.System, before+lines.String()+after+"transfer_to_"), "the system text lists other agents: %q", s.req.System)
+	_, words := transfer.DefaultForm(form).Offer(n, left, from)
+	words, _, _ = strings.Cut(words, transfer.ReasonHere)
+	if len(n.Tree().Root().Children()) == 0 {
+		words = ""
+	}
+	require.Contains(w.t, s.req.System, words, "the system text lists other agents")
 	require.Equal(w.t, targets != nil, strings.Contains(s.req.System, "transfer_to_"))
 	switch {
 	case itself:
@@ -134,7 +163,7 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 	case limited:
 		w.happened["no transfer offered after a limit"] = true
 	case len(targets) < len(n.Targets()):
-		w.happened["a sender that is no target yet"] = true
+		w.happened["an agent that is held or got the conversation back"] = true
 	}
 }
 

@@ -64,7 +64,7 @@ func (w *world) planOf(first string, since int) plan {
 type plannedModel struct {
 	name     string
 	inner    bool
-	one      bool // it is offered one tool for all targets
+	each     bool // it is offered a tool for each target
 	history  viewChoice
 	compacts bool // its agent's view is cut at any time
 	typed    bool // its agent's answers have a form

@@ -167,7 +167,7 @@ type world struct {
 	graphs     map[string]*graphShape
 	flows      map[string]*flowShape
 	guarded    map[string]bool // agents whose edge has a guard
-	reasons    map[string]bool // agents that are shown why somebody hands over to them
+	hides      map[string]bool // agents that are not shown why another one transfers to them
 	root       agent.Agent
 	store      *propertyStore
 	storage    session.Store // the same, as runners get it
@@ -229,7 +229,8 @@ type routed struct{ run, answer string }
 type traits struct {
 	rules *tools.Policy
 	asks  bool // before it transfers
-	back  bool // it may hand back at once
+	holds bool // it is offered its children alone when it has got the conversation
+	each  bool // it has a tool for each target
 	model bool
 	// decides: a question begins its runs
 	decides bool
@@ -249,7 +250,7 @@ type execution struct {
 
 func newWorld(t testing.TB, rt *rapid.T) *world {
 	return &world{t: t, rt: rt, traits: make(map[string]traits), remotes: make(map[string]bool), ruleds: make(map[string]*rulesOf), away: make(map[string]bool), graphs: make(map[string]*graphShape), flows: make(map[string]*flowShape),
-		guarded: make(map[string]bool), reasons: make(map[string]bool), attempt: 1, story: newStory(), ran: make(map[string]*execution), taken: make(map[string]int),
+		guarded: make(map[string]bool), hides: make(map[string]bool), attempt: 1, story: newStory(), ran: make(map[string]*execution), taken: make(map[string]int),
 		last: make(map[string]shown), surround: make(map[string][]llm.Message), stepped: make(map[stepKey]*stepWork), happened: make(map[string]bool)}
 }
 

@@ -106,9 +106,9 @@ func (w *world) tree() {
 			a, w.away[w.names[i]] = away{a}, true
 		}
 		var opts []agent.EdgeOption
-		if oneInFour.Draw(w.rt, "show reason") == 3 {
-			opts = append(opts, agent.ShowReason())
-			w.reasons[w.names[i]] = true
+		if oneInFour.Draw(w.rt, "hide reason") == 3 {
+			opts = append(opts, agent.HideReason())
+			w.hides[w.names[i]] = true
 		}
 		if oneInTen.Draw(w.rt, "on error") >= 7 { // to an earlier one: never in a circle
 			if j := rapid.IntRange(0, i-1).Draw(w.rt, "goes on"); !below(i, j) {
@@ -218,7 +218,7 @@ func (w *world) condition(_ context.Context, inv *agent.Invocation, answer strin
 func (w *world) agent(name string, history viewChoice, routes []agent.Route, kids []agent.Agent) agent.Agent {
 	policy := agent.TransferPolicy{
 		AllowTransferToParent: rapid.Bool().Draw(w.rt, "to parent"), AllowTransferToPeers: rapid.Bool().Draw(w.rt, "to peers"),
-		AllowTransferBack: rapid.Bool().Draw(w.rt, "back"), NoHuman: oneInFour.Draw(w.rt, "no human") == 3}
+		HoldOnArrival: oneInFour.Draw(w.rt, "holds") == 3, NoHuman: oneInFour.Draw(w.rt, "no human") == 3}
 	returns := agent.StayActive
 	if oneInFour.Draw(w.rt, "returns") == 2 {
 		returns = agent.ReturnToParent
@@ -245,10 +245,11 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 		}
 		return w.stepping(name, box, opts...)
 	}
-	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, back: policy.AllowTransferBack, model: true}
-	w.traits[name] = t
+	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, holds: policy.HoldOnArrival, model: true}
 	form := someForm.Draw(w.rt, "transfer tools")
-	m := &plannedModel{name: name, history: history, one: form == transfer.OneTool}
+	t.each = form == transfer.ToolPerTarget
+	w.traits[name] = t
+	m := &plannedModel{name: name, history: history, each: form == transfer.ToolPerTarget}
 	compaction := someCompaction.Draw(w.rt, "compaction")
 	opts := []llmagent.Option{llmagent.WithDescription("Agent " + name), llmagent.WithSubAgents(kids...),
 		llmagent.WithTransferPolicy(policy), llmagent.WithReturn(returns), llmagent.WithRoutes(routes...), llmagent.WithTransferTools(form), llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules),
@@ -297,7 +298,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 		return t
 	}
 	inner := func(name string, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New(name, "", &plannedModel{name: name, inner: true, one: name == "a1"}, append(opts,
+		a, err := llmagent.New(name, "", &plannedModel{name: name, inner: true}, append(opts,
 			llmagent.WithInstructionFunc(instructed))...)
 		errs = append(errs, err)
 		return a

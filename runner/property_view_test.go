@@ -33,7 +33,7 @@ func (w *world) checkView(m *plannedModel, req *llm.Request) {
 				target, own := strings.CutPrefix(p.Name, "transfer_to_")
 				own = own && target != "" && p.Name != agent.TransferTool
 				named := strings.Contains(p.Arguments, `"agent_name":"a`)
-				if own && (named || m.one) || p.Name == agent.TransferTool && named && !m.one {
+				if own && (named || !m.each) || p.Name == agent.TransferTool && named && m.each {
 					w.problem("request of %s: a transfer by a name that it is not offered: %v", m.name, p)
 				}
 			case llm.Reasoning:
@@ -66,15 +66,16 @@ func (w *world) checkWords(m *plannedModel, msg *llm.Message, text string) {
 	if m.inner || said == nil || said[1] == "user" {
 		return
 	}
-	transferred := strings.HasPrefix(said[2], "handed the conversation to you") || strings.HasPrefix(said[2], "did not take the conversation over") ||
+	transferred := strings.HasPrefix(said[2], "transferred the conversation to you") || strings.HasPrefix(said[2], "returned the conversation to you") ||
+		strings.HasPrefix(said[2], "did not accept the conversation") ||
 		said[1] == agent.Human && said[2] == "handed the conversation back to you."
 	called := strings.HasPrefix(said[2], "called ")
 	switch known := w.names; {
 	case said[1] == agent.Human && w.desk != nil && (transferred || !m.history.own):
 	case !strings.HasPrefix(said[1], "a"), len(said[1]) > len(known[len(known)-1])+1:
 		wrong("words of no agent of the conversation")
-	case transferred && strings.HasPrefix(said[2], "handed the conversation to you: ") && !w.reasons[m.name]:
-		wrong("a reason that is not shown")
+	case transferred && strings.HasPrefix(said[2], "transferred the conversation to you, "+m.name+": ") && w.hides[m.name]:
+		wrong("a reason that is hidden")
 	case transferred:
 	case m.history.own, m.history.words && called:
 		wrong("words of others that its policy hides")

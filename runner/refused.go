@@ -56,6 +56,6 @@ func (l *lane) handBack(run session.Run, refused *agent.RefusedError) error {
 	}
 	l.t.mu.Unlock()
 	return l.handOver(run, back.To, nil,
-		&event.Event{Data: &event.Notice{Code: event.NoticeTransferRefused, Message: fmt.Sprintf("%s did not take the conversation over: %s", run.Agent, refused.Error())}},
+		&event.Event{Data: &event.Notice{Code: event.NoticeTransferRefused, Message: fmt.Sprintf("%s did not accept the conversation: %s", run.Agent, refused.Error())}},
 		&event.Event{Data: back})
 }

@@ -53,7 +53,7 @@ func endsIn(line string) scripted.Item {
 	})
 }
 
-const refusedLine = "[desk] did not take the conversation over, it is yours again: the line is down"
+const refusedLine = "[desk] did not accept the conversation: the line is down. It is yours again."
 
 func TestRefusedHandover(t *testing.T) {
 	handle := &event.Event{Data: &event.RemoteTask{TaskID: "t1", Status: "rejected"}, More: true}
@@ -94,7 +94,7 @@ func TestRefusedHandover(t *testing.T) {
 
 // A source that hands over again and again is stopped.
 func TestRefusalsAreTransfers(t *testing.T) {
-	s := scripted.New().Add("support", handsOver("desk"), handsOver("desk"), scripted.Reply(scripted.ExpectTools(), scripted.ExpectResult("has just come to you from desk"), scripted.Text("I will do it.")))
+	s := scripted.New().Add("support", handsOver("desk"), handsOver("desk"), scripted.Reply(scripted.ExpectTools(), scripted.ExpectResult("you cannot transfer to desk now"), scripted.Text("I will do it.")))
 	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk")))
 	require.NoError(t, err)
 	r := newRunner(t, support, sessiontest.Memory(t))
@@ -108,8 +108,8 @@ func TestRefusalsAreTransfers(t *testing.T) {
 	require.NoError(t, err)
 	r = newRunner(t, support, sessiontest.Memory(t))
 	events, err = say(r, s1, "Help")
-	require.ErrorIs(t, err, agent.ErrTransferLimit)
-	require.Equal(t, 4, strings.Count(said(events), "refused"), "eight transfers, there and back")
+	require.ErrorIs(t, err, agent.ErrTransferRejected, "it is no target in this turn any more, whatever is said")
+	require.Equal(t, 1, strings.Count(said(events), "refused"))
 	checkLog(t, r, load(t, r, s1))
 }
 

@@ -97,7 +97,7 @@ func TestCallsAreShownAsTheyAreOffered(t *testing.T) {
 		require.Equal(t, want, ownCalls(t, m.requests[1]), "form %d", i)
 		if len(c.opts) == 2 && i == 2 {
 			require.Equal(t, "Ask:\n- billing", m.requests[0].Tools[0].Description)
-			require.Contains(t, m.requests[0].System, "by calling ask_ for that agent")
+			require.Contains(t, m.requests[0].System, "- billing (ask_billing)\n")
 		}
 	}
 	for e, err := range store.Load(context.Background(), s1, 0) {

@@ -247,23 +247,34 @@ func writeEvent(w *strings.Builder, e *event.Event, depth int) {
 	w.WriteByte('\n')
 }
 
-// targetLines returns what the system text has to say about the targets that the tools
-// of a request list, and what it has behind the words that are the agent's own.
+// targetLines returns what the system text has to say about the agent and the targets that the tools
+// of a request list, and what it has after the words that are the agent's own.
 func targetLines(req *llm.Request) (want, system string) {
-	listed, name := "", "transfer_to_"
+	before, _, arrived := strings.Cut(req.System, " gave you the user's message")
+	words, listed, from := transfer.Alone, "", before[strings.LastIndex(before, "\n")+1:]
+	_, reason, _ := strings.Cut(req.System, "because it is your work")
+	reason, _, _ = strings.Cut(reason, ". Answer it now.")
+	if arrived {
+		words = transfer.AloneArrived
+	}
 	for _, t := range req.Tools {
-		if _, list, ok := strings.Cut(t.Description, ":\n- "); ok {
-			listed += "\n- " + list
-			if t.Name == agent.TransferTool {
-				name = t.Name
-			}
+		_, list, ok := strings.Cut(t.Description, ":\n- ")
+		switch target, _ := strings.CutPrefix(t.Name, "transfer_to_"); {
+		case !ok:
+		case t.Name == agent.TransferTool:
+			words, listed = map[bool]string{false: transfer.Instruction, true: transfer.Arrived}[arrived], "\n- "+list
+		default:
+			words = map[bool]string{false: transfer.InstructionPerTarget, true: transfer.ArrivedPerTarget}[arrived]
+			listed += "\n- " + strings.Replace(list, target, target+" ("+t.Name+")", 1)
 		}
 	}
 	_, system, _ = strings.Cut(req.System, ".")
-	if listed != "" {
-		want = "\n\n" + strings.NewReplacer(transfer.TargetsHere, listed[1:], transfer.ToolHere, name).Replace(transfer.Instruction)
+	self, _, _ := strings.Cut(strings.TrimPrefix(system, "\n\nYou are "), "\n")
+	name, _, _ := strings.Cut(self, ": ")
+	if path := strings.Split(req.Agent, "/"); system == "" || req.Agent != "" && path[len(path)-1] != name {
+		return "", system
 	}
-	return want, system
+	return "\n\n" + strings.NewReplacer(transfer.SelfHere, self, transfer.TargetsHere, strings.TrimPrefix(listed, "\n"), transfer.ToolHere, agent.TransferTool, transfer.FromHere, from, transfer.ReasonHere, reason).Replace(words), system
 }
 
 func writeRequest(w *bytes.Buffer, name string, req *llm.Request) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -14,6 +15,7 @@ import (
 // replaces the agent's own.
 type Policy struct {
 	turns     int // 0: all
+	facts     int // 0: all of each
 	hideFacts bool
 	hideOther bool
 	keep      func(*event.Event) bool
@@ -23,7 +25,7 @@ type Policy struct {
 }
 
 // Full shows everything: the user's words, the agent's own turns as they were,
-// other agents' words with their names, and a line for each of their tool calls.
+// other agents' words with their names, and what their tools were given and have returned, whole.
 func Full() Policy { return Policy{} }
 
 // TextOnly leaves out what other agents' tools did.
@@ -55,6 +57,26 @@ func (p Policy) WithoutMedia() Policy {
 	return p
 }
 
+// WithFacts returns the policy with at most n bytes each of the arguments and the output of other
+// agents' tool calls; n below 1 shows them whole, as without it. Where something is cut off, the
+// text says how much.
+func (p Policy) WithFacts(n int) Policy {
+	p.facts = max(n, 0)
+	return p
+}
+
+// fact cuts a text at the border of a character if the policy wants less of it.
+func (p Policy) fact(s string) string {
+	n := p.facts
+	if n == 0 || len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return fmt.Sprintf("%s… (%d of %d bytes are not shown)", s[:n], len(s)-n, len(s))
+}
+
 // ApplyEdge implements agent.EdgeOption.
 func (p Policy) ApplyEdge(e *agent.Edge) { e.History = p }
 
@@ -71,8 +93,8 @@ func For(n *agent.Node, own Policy) Policy {
 	return p.Redact(edge)
 }
 
-// Parse reads a policy's name: full, text_only, own or last_turns:N. Behind it, +files is
-// [Policy.WithFiles], and +no_media [Policy.WithoutMedia].
+// Parse reads a policy's name: full, text_only, own or last_turns:N. After it, +facts:N is
+// [Policy.WithFacts], +files [Policy.WithFiles], and +no_media [Policy.WithoutMedia], in this order.
 func Parse(s string) (Policy, error) {
 	if before, ok := strings.CutSuffix(s, "+files"); ok {
 		p, err := Parse(before)
@@ -81,6 +103,14 @@ func Parse(s string) (Policy, error) {
 	if before, ok := strings.CutSuffix(s, "+no_media"); ok {
 		p, err := Parse(before)
 		return p.WithoutMedia(), err
+	}
+	if before, arg, ok := strings.Cut(s, "+facts:"); ok {
+		n, err := strconv.Atoi(strings.TrimSpace(arg))
+		if err != nil || n < 1 {
+			return Policy{}, fmt.Errorf("view %q: +facts:N wants a number of bytes from 1", s)
+		}
+		p, err := Parse(before)
+		return p.WithFacts(n), err
 	}
 	switch name, arg, _ := strings.Cut(s, ":"); {
 	case s == "full":
@@ -112,7 +142,7 @@ func (p Policy) String() string {
 	for _, more := range []struct {
 		is    bool
 		words string
-	}{{p.files, "+files"}, {p.lines, "+no_media"}, {p.keep != nil, " (chosen by a function)"}, {p.redact != nil, " (redacted)"}} {
+	}{{p.facts > 0, "+facts:" + strconv.Itoa(p.facts)}, {p.files, "+files"}, {p.lines, "+no_media"}, {p.keep != nil, " (chosen by a function)"}, {p.redact != nil, " (redacted)"}} {
 		if more.is {
 			name += more.words
 		}

@@ -102,7 +102,7 @@ func (r *recorder) record(body []byte) {
 
 // aboutTransfers matches the instruction about transfers with its list, the last of the
 // system text.
-var aboutTransfers = regexp.MustCompile(`\\n\\nOther agents work beside you:[^"]*`)
+var aboutTransfers = regexp.MustCompile(`\\n\\nYou are [a-z]+(?:[^"\\]|\\.)*`)
 
 // others returns the tools of a request but those for transfers, which must be the
 // last.
@@ -205,7 +205,7 @@ func TestRequestsShareTheirPrefix(t *testing.T) {
 		if rapid.Bool().Draw(rt, "edge") {
 			p := rapid.IntRange(0, len(policies)-1).Draw(rt, "policy of the edge")
 			rec.lastTurn["left"] = trim[p]
-			left = agent.Via(left, policies[p], agent.ShowReason())
+			left = agent.Via(left, policies[p], agent.HideReason())
 		}
 		store := sessiontest.Memory(t)
 		root := must("root", left, must("right"))

@@ -73,7 +73,7 @@ func randomLog(rt *rapid.T, own ...tools.Tool) (tree *agent.Tree, log []*event.E
 		require.NoError(rt, err)
 		return a
 	}
-	root := must("root", agent.Via(must("left", must("leaf")), agent.ShowReason()), must("right"))
+	root := must("root", agent.Via(must("left", must("leaf")), agent.HideReason()), must("right"))
 	store := &writes{Store: sessiontest.Memory(rt), ends: make(map[int64]bool)}
 	r, err := runner.New(root, store)
 	require.NoError(rt, err)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
@@ -39,8 +38,8 @@ func TestRedact(t *testing.T) {
 	require.Equal(t, []string{"user +### 1 +file  https://example.com/secret", "user ### 2",
 		"user [support] ### 4", `user [support] called secret_tool({ "secret": "### 5", "list": ["a \"###\"", {"deep": "### 6"}], "n": 1e2 }): {"out": "### 7"}`,
 		`user [support] called look({"n":1}) failed: no ### 8`,
-		`user [support] handed the conversation to you: ### 9 {"secret": "### 10"}`,
-		"assistant ### 11", "user Thanks"}, see(t, l, "billing", view.Full(), view.Full().Redact(hush), agent.ShowReason()))
+		`user [support] transferred the conversation to you, billing: ### 9. Input: {"secret": "### 10"}`,
+		"assistant ### 11", "user Thanks"}, see(t, l, "billing", view.Full(), view.Full().Redact(hush)))
 	l.compact("billing", int64(len(l.events)), "a secret summary")
 	require.Equal(t, []string{"user " + view.SummaryHead + "a ### summary", "user Thanks"}, see(t, l, "billing", view.Full().Redact(hush)))
 	l = secrets()
@@ -83,9 +82,10 @@ func TestTheEdgeCannotLiftARedaction(t *testing.T) {
 }
 
 func TestRedactionComesBeforeTheCut(t *testing.T) {
-	long := strings.Repeat("x", view.FactLimit-3) + "secret"
+	const limit = 400
+	long := strings.Repeat("x", limit-3) + "secret"
 	l := new(story).user("Hi").start("support").call("support", "c1", "t", `{"a":"`+long+`"}`).usage("support").result("support", "c1", "t", `"`+long+`"`)
-	got := strings.Join(see(t, l, "billing", view.Full().Redact(hush)), "\n")
+	got := strings.Join(see(t, l, "billing", view.Full().WithFacts(limit).Redact(hush)), "\n")
 	require.NotContains(t, got, "sec")
 	require.Contains(t, got, "x###")
 }

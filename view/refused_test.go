@@ -20,17 +20,15 @@ func (l *story) refused(from, to, reason string) *story {
 // An agent that gets a conversation back reads that it does, and why; nobody else does.
 func TestRefusedHandover(t *testing.T) {
 	l := new(story).user("Hi").start("support").text("support", "One moment.").over("support", "billing", "c1").refused("billing", "support", "the line is\n[user] down")
-	line := "user [billing] did not take the conversation over, it is yours again: the line is [user] down"
+	line := "user [billing] did not accept the conversation: the line is [user] down. It is yours again."
 	require.Equal(t, []string{"user Hi", "assistant One moment.", line}, see(t, l, "support", view.Full()))
 	require.Equal(t, []string{"user Hi", "assistant One moment.", line}, see(t, l, "support", view.Own()))
 	require.Equal(t, []string{"user Hi", "user [support] One moment."}, see(t, l, "billing", view.Full()), "who refused finds what it did not take, should it be asked again")
 
 	l = new(story).user("Hi").start("support").over("support", "billing", "c1").refused("billing", "support", "")
-	require.Equal(t, []string{"user Hi", "user [billing] did not take the conversation over, it is yours again"}, see(t, l, "support", view.Full()))
+	require.Equal(t, []string{"user Hi", "user [billing] did not accept the conversation. It is yours again."}, see(t, l, "support", view.Full()))
 
-	l = new(story).user("Hi").start("support").over("support", "billing", "c1").refused("billing", "support", strings.Repeat("x", 2*view.FactLimit))
-	got := see(t, l, "support", view.Full())
-	require.Less(t, len(got[1]), view.FactLimit+100)
-	got = see(t, l, "support", view.Full().Redact(func(s string) string { return strings.ReplaceAll(s, "x", "") }))
-	require.Equal(t, "user [billing] did not take the conversation over, it is yours again: ", got[1])
+	l = new(story).user("Hi").start("support").over("support", "billing", "c1").refused("billing", "support", strings.Repeat("x", 800))
+	got := see(t, l, "support", view.Full().Redact(func(s string) string { return strings.ReplaceAll(s, "x", "") }))
+	require.Equal(t, "user [billing] did not accept the conversation. It is yours again.", got[1])
 }

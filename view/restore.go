@@ -16,7 +16,7 @@ func (v *View) Restore(parts []string) bool {
 	if v.seq > 0 || v.SnapshotName() == "" || len(parts) == 0 {
 		return false
 	}
-	fresh := View{agent: v.agent, node: v.node, scope: v.scope, policy: v.policy, showReason: v.showReason, shown: shown{count: v.shown.count}}
+	fresh := View{agent: v.agent, node: v.node, scope: v.scope, policy: v.policy, hideReason: v.hideReason, shown: shown{count: v.shown.count}}
 	print, readers := v.fingerprint(), make([]*viewReader, len(parts))
 	total := 0
 	for i, data := range parts {
@@ -146,10 +146,16 @@ func (r *viewReader) state(v *View) {
 	for range r.Items() {
 		a.calls = append(a.calls, r.call())
 	}
-	v.acted, v.asks, v.asked, v.entered = r.Bool(), r.Bool(), r.Bool(), r.Bool()
+	v.asks, v.asked, v.entered = r.Bool(), r.Bool(), r.Bool()
 	v.handed = payloadOf[*event.Transfer](r)
+	v.arrival.to, v.arrival.from, v.arrival.bounced = r.Text(), r.Text(), r.Bool()
+	v.arrival.spoken, v.arrival.wordless = r.Bool(), r.Int()
+	for range r.Items() {
+		v.arrival.returned = append(v.arrival.returned, r.Text())
+	}
 	v.run.Handed = payloadOf[*event.Transfer](r)
 	v.run.Refused = r.Int()
+	v.run.From, v.run.Reason = r.Text(), r.Text()
 	v.run.Limited, v.run.Answered, v.run.Decided, v.run.Empty, v.run.Misfit = r.Bool(), r.Bool(), r.Bool(), r.Bool(), r.Bool()
 	for range r.Items() {
 		v.run.Failures = append(v.run.Failures, Failure{Name: r.Text(), Input: r.Text(), Error: r.Text(), Answers: r.Int(), last: r.Position()})

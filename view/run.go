@@ -21,10 +21,24 @@ const AnswerWasEmpty = "[Your answer was empty. Answer now, in words or by calli
 // takes up another, after a pause or in a fork, continues with that one's state.
 type Run struct {
 	// Handed is the transfer that began the run, until the agent has said something
-	// or another tool than that of transfers has answered it; nil if none began it.
+	// or another tool than that of transfers has answered it, not with an error; nil if none began it, and
+	// if a router or a route did, because no model chose these.
 	// Words and results of an answer count when its calls are all settled: what the
 	// model was offered in a request holds for all of the answer.
 	Handed *event.Transfer
+	// From is the agent that chose this one by a transfer, with which the run began; "" if none did.
+	// Reason is its reason in one line, "" if it gave none or the edge hides it.
+	From, Reason string
+	// Bounced is set once the model of an agent that a transfer had put in charge transferred the
+	// conversation up or sideways in this turn before the agent had said or done anything.
+	Bounced bool
+	// Returned names the agents that gave the conversation back to this one in this turn
+	// in that way, and those that did not take it. The slice is shared and must not be changed.
+	Returned []string
+	// Wordless counts the transfers of models in this turn before which nothing was said or done in the
+	// source's run; Spoken is set once something was said or done since the last transfer.
+	Wordless int
+	Spoken   bool
 	// Refused counts the transfers that were refused, those beyond a limit not among
 	// them.
 	Refused int
@@ -70,18 +84,82 @@ func (v *View) Run() Run {
 	if !v.open.waits() {
 		v.flush() // adds an answer that is complete
 	}
+	run := v.run
 	if v.handed != nil { // the run that it begins has not started yet
-		return Run{Handed: v.handed}
+		run = Run{Handed: v.handed}
+		run.From, run.Reason = v.choice(v.handed)
 	}
-	return v.run
+	a := &v.arrival
+	run.Bounced, run.Returned, run.Wordless, run.Spoken = a.bounced, a.returned, a.wordless, a.spoken
+	return run
 }
+
+// arrival is what transfers have done in the user's turn, whoever made them.
+type arrival struct {
+	// to is the agent that the last transfer has put in charge, until it has said something or
+	// another tool than that of transfers has answered it; from is the transfer's source.
+	to, from string
+	bounced  bool     // see Run
+	returned []string // see Run
+	wordless int      // see Run
+	spoken   bool     // see Run
+}
+
+// acts takes in that an agent has said something, or that a tool has answered it.
+func (a *arrival) acts(agentName string) {
+	a.spoken = true
+	if a.to == agentName {
+		a.to = ""
+	}
+}
+
+// moves takes in a committed transfer.
+func (v *View) moves(t *event.Transfer) {
+	a, from, to := &v.arrival, v.node.Tree().Node(t.From), v.node.Tree().Node(t.To)
+	refused := t.TransferType == event.TransferTypeRefused
+	wordless := a.to == t.From && t.ToolCallID != "" && !refused && t.To != agent.Human &&
+		(from == nil || to == nil || !from.Down(to))
+	a.bounced = a.bounced || wordless
+	if t.ToolCallID != "" && !a.spoken {
+		a.wordless++
+	}
+	a.spoken = false
+	if t.To == v.agent && (refused || wordless && t.To == a.from) {
+		a.returned = append(slices.Clip(a.returned), t.From)
+	}
+	a.to, a.from = t.To, t.From
+	if chosen(t) {
+		a.to = ""
+	}
+}
+
+// choice returns the source of a transfer to the agent, and its reason, if the source has chosen the agent
+// rather than given the conversation back.
+func (v *View) choice(t *event.Transfer) (from, reason string) {
+	if t.TransferType != "" || slices.Contains(v.arrival.returned, t.From) {
+		return "", ""
+	}
+	return t.From, v.reason(t)
+}
+
+// reason returns the reason of a transfer as the agent's model may read it.
+func (v *View) reason(t *event.Transfer) string {
+	if v.hideReason {
+		return ""
+	}
+	return strings.TrimSuffix(oneLine(v.policy.redactText(t.Reason)), ".")
+}
+
+// chosen reports whether a transfer was chosen by a rule: by a router, or by a route after an answer or
+// a failure.
+func chosen(t *event.Transfer) bool { return t.Routed() || t.TransferType == event.TransferTypeRoute }
 
 // settle adds an answer of the agent whose calls are all settled.
 func (r *Run) settle(a *answer) {
 	done := strings.TrimSpace(a.text) != ""
 	for i := range a.calls {
 		c := &a.calls[i]
-		done = done || c.Name != agent.TransferTool
+		done = done || c.Name != agent.TransferTool && !c.isError
 		if c.isError && c.Name != agent.TransferTool {
 			r.fails(c, a.last)
 		}

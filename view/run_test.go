@@ -58,6 +58,46 @@ func TestHanded(t *testing.T) {
 	}
 }
 
+// TestBounces: one wordless transfer up or sideways in a turn, whoever makes it, and an agent that has given
+// the conversation back is not offered to the one that got it back.
+func TestBounces(t *testing.T) {
+	start := func() *story { return new(story).user("Hi").start("support") }
+	for name, c := range map[string]struct {
+		log      *story
+		bounced  bool
+		returned []string // to support
+	}{
+		"down":                    {start().over("support", "billing", "c1"), false, nil},
+		"back":                    {start().over("support", "billing", "c1").over("billing", "support", "c2"), true, []string{"billing"}},
+		"sideways":                {start().over("support", "billing", "c1").over("billing", "tech", "c2"), true, nil},
+		"back by the other":       {start().over("support", "billing", "c1").over("billing", "tech", "c2").over("tech", "support", "c3"), true, nil},
+		"after words":             {start().over("support", "billing", "c1").text("billing", "No.").over("billing", "support", "c2"), false, nil},
+		"after blanks":            {start().over("support", "billing", "c1").text("billing", " ").over("billing", "support", "c2"), true, []string{"billing"}},
+		"after a tool":            {start().over("support", "billing", "c1").call("billing", "c2", "look", "{}").usage("billing").result("billing", "c2", "look", "1").over("billing", "support", "c3"), false, nil},
+		"of the user's own agent": {new(story).user("Hi").start("billing").over("billing", "support", "c1"), false, nil},
+		"did not take it":         {start().over("support", "billing", "c1").refused("billing", "support", ""), false, []string{"billing"}},
+		"in a turn before":        {start().over("support", "billing", "c1").over("billing", "support", "c2").user("And?").start("support"), false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := runOf(t, "support", c.log)
+			require.Equal(t, c.bounced, run.Bounced)
+			require.Equal(t, c.returned, run.Returned)
+			require.Equal(t, c.bounced, runOf(t, "tech", c.log).Bounced, "it is a matter of the turn")
+		})
+	}
+}
+
+// TestWordless: transfers before which nothing was said or done are counted, whoever makes them.
+func TestWordless(t *testing.T) {
+	l := new(story).user("Hi").start("support").over("support", "billing", "c1").over("billing", "support", "c2").over("support", "tech", "c3")
+	run := runOf(t, "tech", l)
+	require.Equal(t, 3, run.Wordless)
+	require.False(t, run.Spoken)
+	run = runOf(t, "tech", l.text("tech", "Hm.").over("tech", "support", "c4"))
+	require.Equal(t, 3, run.Wordless, "something was said before it")
+	require.Zero(t, runOf(t, "support", l.user("And?").start("support")).Wordless)
+}
+
 func TestFailures(t *testing.T) {
 	l := new(story).user("Hi").start("support").
 		call("support", "c1", "look", `{"a":1,"b":[2.50]}`).usage("support").failed("support", "c1", "look", `"no"`).

@@ -13,7 +13,7 @@ import (
 
 // viewForm is the version of the bytes of a view. Whoever changes what Apply keeps, or what it shows of an
 // event, changes it: views that were stored before are made anew from their logs then.
-const viewForm = 1
+const viewForm = 2
 
 // SnapshotName is the name under which the view can be stored beside the log; "" if it cannot be. One
 // whose policy has functions cannot, nor one of an inner scope, which is short.
@@ -74,7 +74,8 @@ func (s *shown) settled() int {
 func (v *View) fingerprint() [sha256.Size]byte {
 	p := v.policy
 	b := pack.Int(pack.Text(pack.Text(nil, v.agent), v.scope), p.turns)
-	for _, is := range []bool{p.hideFacts, p.hideOther, p.files, p.lines, v.showReason, v.shown.count != nil} {
+	b = pack.Int(b, p.facts)
+	for _, is := range []bool{p.hideFacts, p.hideOther, p.files, p.lines, v.hideReason, v.shown.count != nil} {
 		b = pack.Bool(b, is)
 	}
 	var names func(n *agent.Node)
@@ -184,11 +185,17 @@ func (v *View) appendState(b []byte) ([]byte, error) {
 	for i := range a.calls {
 		w.call(&a.calls[i])
 	}
-	w.bools(v.acted, v.asks, v.asked, v.entered)
+	w.bools(v.asks, v.asked, v.entered)
 	payload(w, &v.handed, v.handed != nil)
+	w.texts(v.arrival.to, v.arrival.from)
+	w.bools(v.arrival.bounced, v.arrival.spoken)
+	w.ints(v.arrival.wordless)
+	w.ints(len(v.arrival.returned))
+	w.texts(v.arrival.returned...)
 	r := &v.run
 	payload(w, &r.Handed, r.Handed != nil)
 	w.ints(r.Refused)
+	w.texts(r.From, r.Reason)
 	w.bools(r.Limited, r.Answered, r.Decided, r.Empty, r.Misfit)
 	w.ints(len(r.Failures))
 	for _, f := range r.Failures {

@@ -302,8 +302,8 @@ func FuzzViewSnapshot(f *testing.F) {
 // TestViewForm: views that are stored show what this version would show. Whoever changes what a view shows of a log gives
 // viewForm the next number, and this test the sum that it prints.
 func TestViewForm(t *testing.T) {
-	tree, sum := tree(t, agent.ShowReason()), sha256.New()
-	for _, policy := range []string{"full", "text_only", "own", "last_turns:1", "full+files", "full+no_media"} {
+	tree, sum := tree(t), sha256.New()
+	for _, policy := range []string{"full", "text_only", "own", "last_turns:1", "full+facts:9", "full+files", "full+no_media"} {
 		p, err := view.Parse(policy)
 		require.NoError(t, err)
 		for node := range tree.Walk() {
@@ -318,7 +318,7 @@ func TestViewForm(t *testing.T) {
 			fmt.Fprintf(sum, "%q", render(v.Messages()))
 		}
 	}
-	require.Equal(t, "45bcfc99b898ce40", hex.EncodeToString(sum.Sum(nil)[:8]))
+	require.Equal(t, "cf4bcaa7759870ad", hex.EncodeToString(sum.Sum(nil)[:8]))
 }
 
 // TestSnapshotsHaveEverything names what a view keeps. A field that is added must be in its snapshots, or follow from them,
@@ -338,9 +338,9 @@ func TestSnapshotsHaveEverything(t *testing.T) {
 		}
 		return strings.TrimSpace(names)
 	}
-	require.Equal(t, "agent node scope policy showReason applies failed seq shown {msgs marks (seq tokens turn) turns generation count tokens seen files few} "+
+	require.Equal(t, "agent node scope policy hideReason applies failed seq shown {msgs marks (seq tokens turn) turns generation count tokens seen files few} "+
 		"open {agent text reasoning sealed show calls (Call {ID Name RunID Seq Input Asked Answer Answers Answered relay input} result isError settled hidden wire files) last} "+
-		"acted run {Handed Refused Limited Answered Decided Empty Misfit Failures (Name Input Error Answers last)} handed asks asked "+
+		"run {Handed From Reason Bounced Returned Wordless Spoken Refused Limited Answered Decided Empty Misfit Failures (Name Input Error Answers last)} handed arrival {to from bounced returned wordless spoken} asks asked "+
 		"use {reported counted} dropped {upTo summary at tries} said {last (Said By) one} entered outside kept {generation parts (first size) end}",
 		fields(reflect.TypeFor[view.View]()))
 }

@@ -5,16 +5,11 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
-
-// FactLimit bounds, in bytes, each of the two parts of the line that tells an
-// agent about another agent's tool call: its arguments and its output.
-const FactLimit = 400
 
 // View is what one agent sees of one scope of a log. It is not safe for
 // concurrent use; the messages it hands out are.
@@ -23,7 +18,7 @@ type View struct {
 	node       *agent.Node
 	scope      string
 	policy     Policy
-	showReason bool
+	hideReason bool
 
 	applies func(*event.Event, error) bool // the method apply, bound once
 	failed  error                          // of the events that are being applied
@@ -31,11 +26,11 @@ type View struct {
 	seq     int64
 	shown   shown
 	open    answer
-	acted   bool            // the agent has had a run in this scope
 	run     Run             // the agent's current one
 	handed  *event.Transfer // to the agent, whose run has not started yet
-	asks    bool            // the agent's current run asks the user whom they mean
-	asked   bool            // its last one did
+	arrival arrival
+	asks    bool // the agent's current run asks the user whom they mean
+	asked   bool // its last one did
 	use     use
 	dropped dropped
 	said    exchanges
@@ -90,7 +85,7 @@ type Call struct {
 
 // New returns the empty view of an agent in its place, for one scope.
 func New(n *agent.Node, own Policy, scope string) *View {
-	v := &View{agent: n.Agent.Name(), node: n, scope: scope, policy: For(n, own), showReason: n.Edge.ShowReason}
+	v := &View{agent: n.Agent.Name(), node: n, scope: scope, policy: For(n, own), hideReason: n.Edge.HideReason}
 	v.shown.init()
 	return v
 }
@@ -154,7 +149,7 @@ func (v *View) Apply(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.User:
 		v.flush()
-		v.run, v.handed = Run{}, nil // a run that was cut off or paused is over
+		v.run, v.handed, v.arrival = Run{}, nil, arrival{} // a run that was cut off or paused is over
 		m := llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.withoutMedia(v.policy.redactContent(d.Content)))}
 		v.said.user(m.PlainText(), v.policy)
 		v.addTurn(m, e.Seq)
@@ -166,11 +161,9 @@ func (v *View) Apply(e *event.Event) {
 			v.entered = true
 			v.input(d, e.Seq)
 		}
-		if mine {
-			v.acted = true
-			if v.handed != nil {
-				v.run.Handed = v.handed
-			}
+		if mine && v.handed != nil {
+			v.run.Handed = v.handed
+			v.run.From, v.run.Reason = v.choice(v.handed)
 		}
 		v.handed = nil
 	case *event.HarnessEnd:
@@ -204,6 +197,9 @@ func (v *View) Apply(e *event.Event) {
 			a = v.answer(e, mine)
 		}
 		a.text, a.last = d.Content, e.Seq
+		if strings.TrimSpace(d.Content) != "" {
+			v.arrival.acts(e.Agent)
+		}
 		if a.show = mine || v.policy.shows(e); a.show {
 			v.said.by(e.Agent)
 		}
@@ -222,6 +218,9 @@ func (v *View) Apply(e *event.Event) {
 		hidden := !mine && (d.Name == agent.TransferTool || v.policy.hideFacts || !v.policy.shows(e))
 		a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Seq: e.Seq, Input: d.Input}, hidden: hidden})
 	case *event.ToolResult:
+		if d.Name != agent.TransferTool && !d.IsError {
+			v.arrival.acts(e.Agent)
+		}
 		if c := v.find(e.ID); c != nil && !c.settled {
 			c.result, c.isError, c.settled = d.Output, d.IsError, true
 			v.open.last = e.Seq
@@ -279,7 +278,7 @@ func (v *View) damaged(u *event.Unknown, e *event.Event) {
 	}
 	if damage.Was == event.TypeUser {
 		v.flush()
-		v.run, v.handed = Run{}, nil
+		v.run, v.handed, v.arrival = Run{}, nil, arrival{}
 		v.addTurn(llm.UserText("(this message cannot be read any more)"), e.Seq)
 		return
 	}
@@ -306,35 +305,52 @@ func (v *View) transfer(t *event.Transfer, seq int64, mine bool) {
 			v.run.Refused++
 		}
 	}
-	if t.Outcome == event.TransferCommitted && t.To == v.agent {
-		v.handed = t
-	}
-	if t.Outcome == event.TransferCommitted && t.To == v.agent && t.TransferType == event.TransferTypeRefused {
-		v.flush()
-		line := "[" + t.From + "] did not take the conversation over, it is yours again"
-		if t.Reason != "" {
-			line += ": " + oneLine(clip(v.policy.redactText(t.Reason), FactLimit))
-		}
-		v.add(llm.UserText(line), seq)
+	if t.Outcome != event.TransferCommitted {
 		return
+	}
+	v.moves(t)
+	if t.To != v.agent {
+		return
+	}
+	if !chosen(t) {
+		v.handed = t
 	}
 	if t.TransferType == event.TransferTypeHumanToBot { // the status before it has said so
 		return
 	}
-	if t.Outcome != event.TransferCommitted || t.To != v.agent || !v.acted && !v.showReason {
-		return
-	}
 	v.flush()
-	if v.showReason || !t.Routed() || v.shown.spoke() { // a router's choice is no news, unless it asks for more than was just said
-		line := "[" + t.From + "] handed the conversation to you."
-		if v.showReason && t.Reason != "" {
-			line = "[" + t.From + "] handed the conversation to you: " + oneLine(clip(v.policy.redactText(t.Reason), FactLimit))
-		}
-		if v.showReason && len(t.Payload) > 0 {
-			line += " " + oneLine(clip(string(v.policy.redactJSON(t.Payload)), FactLimit))
-		}
+	if line := v.arrives(t); line != "" {
 		v.add(llm.UserText(line), seq)
 	}
+}
+
+// arrives is the message that the agent's model reads of a transfer to it, "" for none. The model of an agent that
+// another one has chosen reads that in its system text: after the user's message small models take
+// such a line for what they have to imitate, and transfer as well (docs/routing.md). But its own words may not be the last.
+func (v *View) arrives(t *event.Transfer) string {
+	why, input := v.reason(t), ""
+	if !v.hideReason {
+		input = oneLine(string(v.policy.redactJSON(t.Payload)))
+	}
+	colon := func(text string) string {
+		if why != "" {
+			text += ": " + why
+		}
+		return "[" + t.From + "] " + text + "."
+	}
+	switch {
+	case t.TransferType == event.TransferTypeRefused:
+		return colon("did not accept the conversation") + " It is yours again."
+	case slices.Contains(v.arrival.returned, t.From):
+		return colon("returned the conversation to you") + " Answer the user, or choose another agent."
+	case t.Routed() && !v.shown.spoke(): // a router's choice is no news
+		return ""
+	case input != "":
+		return colon("transferred the conversation to you, "+v.agent) + " Input: " + input
+	case v.shown.spoke():
+		return colon("transferred the conversation to you, " + v.agent)
+	}
+	return ""
 }
 
 // handedBack tells the agent that goes on after a person that it does.
@@ -457,8 +473,8 @@ func (v *View) addAttributed(a *answer) {
 			verb = ") failed: "
 		}
 		// Redaction comes before the cut, so that it sees whole words.
-		in, out := string(p.redactJSON(c.Input)), p.redactText(event.OutputText(c.result))
-		v.add(llm.UserText("["+a.agent+"] called "+c.Name+"("+oneLine(clip(in, FactLimit))+verb+oneLine(clip(out, FactLimit))), a.last)
+		in, out := p.fact(string(p.redactJSON(c.Input))), p.fact(p.redactText(event.OutputText(c.result)))
+		v.add(llm.UserText("["+a.agent+"] called "+c.Name+"("+oneLine(in)+verb+quoted(out)), a.last)
 	}
 }
 
@@ -485,17 +501,14 @@ func (v *View) addTurn(m llm.Message, seq int64) {
 
 var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\v", " ", "\f", " ", "\u0085", " ", "\u2028", " ", "\u2029", " ")
 
+// quoted shows a text of several lines as one line, a JSON string.
+func quoted(s string) string {
+	if one := oneLine(s); one == s {
+		return s
+	}
+	return oneLine(string(event.EncodeJSON(s)))
+}
+
 // oneLine keeps a tool's output from looking like lines of the conversation,
 // such as those of other agents.
 func oneLine(s string) string { return lineBreaks.Replace(s) }
-
-// clip cuts s to at most n bytes at the border of a character, and says so.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}

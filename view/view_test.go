@@ -168,7 +168,7 @@ func TestPolicies(t *testing.T) {
 func TestTheEdgesPolicyWins(t *testing.T) {
 	require.Equal(t, []string{"user I was charged twice", "user Thanks"}, see(t, shop(), "tech", view.Own()))
 	got := see(t, shop(), "billing", view.Full(), view.Own())
-	require.NotContains(t, strings.Join(got, "\n"), "[support]")
+	require.NotContains(t, strings.Join(got, "\n"), "[support] Let me look.")
 	got = see(t, shop(), "billing", view.Own(), view.Full())
 	require.Contains(t, strings.Join(got, "\n"), "[support] Let me look.")
 	require.Equal(t, view.LastTurns(2), view.For(tree(t, view.LastTurns(2)).Node("billing"), view.Own()))
@@ -181,7 +181,7 @@ func TestParse(t *testing.T) {
 		require.NoError(t, err, s)
 		require.Equal(t, want, got, s)
 		require.Equal(t, strings.ReplaceAll(s, " ", ""), got.String())
-		more := got.WithFiles().WithoutMedia()
+		more := got.WithFacts(7).WithFiles().WithoutMedia()
 		again, err := view.Parse(more.String())
 		require.NoError(t, err, more)
 		require.Equal(t, more, again)
@@ -231,21 +231,23 @@ func TestLastTurnsTrimsInSteps(t *testing.T) {
 	}
 }
 
-func TestShowReason(t *testing.T) {
+// TestArrival: an agent reads who transferred the conversation to it, why, and what its work is.
+func TestArrival(t *testing.T) {
 	l := new(story).user("Hi").start("support").over("support", "billing", "c1")
-	require.Equal(t, []string{"user Hi"}, see(t, l, "billing", view.Full()), "a target that has not spoken yet needs no line")
-	require.Equal(t, []string{"user Hi", "user [support] handed the conversation to you: they asked"}, see(t, l, "billing", view.Full(), agent.ShowReason()))
-	require.Equal(t, []string{"user Hi", "user [support] handed the conversation to you: they asked"}, see(t, l, "billing", view.Own(), agent.ShowReason()))
+	require.Equal(t, []string{"user Hi"}, see(t, l, "billing", view.Full()), "the rest is in the system text")
+	run := runOf(t, "billing", l)
+	require.Equal(t, "support they asked", run.From+" "+run.Reason)
+	require.Equal(t, view.Run{}, runOf(t, "billing", l.user("And?").start("billing")))
+	l = new(story).user("Hi").start("support").over("support", "billing", "c1")
 	l.text("billing", "Not mine.").over("billing", "support", "c2")
-	require.Equal(t, []string{"user Hi", "user [billing] Not mine.", "user [billing] handed the conversation to you."}, see(t, l, "support", view.Full()), "it returns to one that has spoken")
-	require.Equal(t, []string{"user Hi", "user [billing] handed the conversation to you."}, see(t, l, "support", view.Own()))
+	require.Equal(t, []string{"user Hi", "user [billing] Not mine."},
+		see(t, l, "support", view.Full()))
 
+	payload := `{"order":"` + strings.Repeat("é", 300) + `"}`
 	l = new(story).user("Hi").start("support")
-	l.add("support", "", &event.Transfer{From: "support", To: "billing", Outcome: event.TransferCommitted, Payload: json.RawMessage(`{"order":"` + strings.Repeat("é", 300) + `"}`)})
-	got := see(t, l, "billing", view.Full(), agent.ShowReason())
-	require.True(t, strings.HasPrefix(got[1], `user [support] handed the conversation to you. {"order":"éé`), got[1])
-	require.True(t, utf8.ValidString(got[1]))
-	require.Less(t, len(got[1]), 500)
+	l.add("support", "", &event.Transfer{From: "support", To: "billing", Outcome: event.TransferCommitted, Payload: json.RawMessage(payload)})
+	require.Equal(t, "user [support] transferred the conversation to you, billing. Input: "+payload+"", see(t, l, "billing", view.Full())[1])
+	require.NotContains(t, strings.Join(see(t, l, "billing", view.Full(), agent.HideReason()), "\n"), "order")
 }
 
 // TestRoutedBack: a router's choice is no news to an agent, unless its own words were the last:
@@ -262,25 +264,30 @@ func TestRoutedBack(t *testing.T) {
 	require.Equal(t, []string{"user Hi", "assistant Well.", "user And?"}, see(t, l, "billing", view.Full()))
 	l.text("billing", "So.").over("billing", "tech", "c1").transfer("tech", "support", "", event.TransferCommitted).end("tech", event.FinishReasonTransfer)
 	routed()
-	require.Equal(t, []string{"user Hi", "assistant Well.", "user And?", "assistant So.", "user [support] handed the conversation to you."}, see(t, l, "billing", view.Full()))
+	require.Equal(t, []string{"user Hi", "assistant Well.", "user And?", "assistant So.", "user [support] transferred the conversation to you, billing."}, see(t, l, "billing", view.Full()))
 }
 
-func TestFactsAreOneShortLine(t *testing.T) {
-	for name, c := range map[string]struct{ in, out, want string }{
-		"short":    {`{"a":1}`, `"fine"`, `[support] called t({"a":1}): fine`},
-		"at limit": {`{}`, `"` + strings.Repeat("x", view.FactLimit) + `"`, "[support] called t({}): " + strings.Repeat("x", view.FactLimit)},
-		"cut":      {`{}`, `"` + strings.Repeat("x", view.FactLimit+1) + `"`, "[support] called t({}): " + strings.Repeat("x", view.FactLimit) + "…"},
-		"at a character's border": {`{}`, `"x` + strings.Repeat("é", view.FactLimit) + `"`,
-			"[support] called t({}): x" + strings.Repeat("é", (view.FactLimit-1)/2) + "…"},
-		"long arguments": {`{"s":"` + strings.Repeat("日", view.FactLimit) + `"}`, `1`,
-			`[support] called t({"s":"` + strings.Repeat("日", (view.FactLimit-6)/3) + "…): 1"},
-		"lines":           {"{}", `"one\ntwo\r\nthree\n[billing] said so"`, "[support] called t({}): one two three [billing] said so"},
-		"other lines":     {"{}", `"a\u2028b\u2029c\u0085d\u000be"`, "[support] called t({}): a b c d e"},
-		"JSON over lines": {"{\n  \"a\": 1\n}", "[1,\n2]", `[support] called t({   "a": 1 }): [1, 2]`},
+// TestFacts: what another agent's tool was given and has returned is shown whole, unless the policy
+// says how much of it; then the text says how much is missing.
+func TestFacts(t *testing.T) {
+	long := strings.Repeat("x", 3000) + " id 4711"
+	for name, c := range map[string]struct {
+		in, out string
+		facts   int
+		want    string
+	}{
+		"short":                   {`{"a":1}`, `"fine"`, 0, `[support] called t({"a":1}): fine`},
+		"long":                    {`{"a":"` + long + `"}`, `"` + long + `"`, 0, `[support] called t({"a":"` + long + `"}): ` + long},
+		"at limit":                {`{}`, `"xxxxx"`, 5, "[support] called t({}): xxxxx"},
+		"cut":                     {`{}`, `"xxxxxyy"`, 5, "[support] called t({}): xxxxx… (2 of 7 bytes are not shown)"},
+		"at a character's border": {`{}`, `"xéé"`, 4, "[support] called t({}): xé… (2 of 5 bytes are not shown)"},
+		"long arguments":          {`{"s":"日日"}`, `1`, 10, `[support] called t({"s":"日… (5 of 14 bytes are not shown)): 1`},
+		"lines":                   {"{}", `"one\ntwo\r\nthree\n[billing] said so"`, 0, `[support] called t({}): "one\ntwo\r\nthree\n[billing] said so"`},
+		"JSON over lines":         {"{\n  \"a\": 1\n}", "[1,\n2]", 0, `[support] called t({   "a": 1 }): "[1,\n2]"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := new(story).user("Hi").start("support").call("support", "c1", "t", c.in).usage("support").result("support", "c1", "t", c.out)
-			got := see(t, l, "billing", view.Full())
+			got := see(t, l, "billing", view.Full().WithFacts(c.facts))
 			require.Equal(t, []string{"user Hi", "user " + c.want}, got)
 			require.True(t, utf8.ValidString(got[1]))
 		})

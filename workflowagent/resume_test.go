@@ -179,7 +179,7 @@ func TestConditionIsAskedOnce(t *testing.T) {
 
 // TestTransfers: a coordinator hands over to a workflow, and its parent answers next.
 func TestTransfers(t *testing.T) {
-	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true, AllowTransferBack: true}
+	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
 	s := scripted.New(scripted.WithRecording()).
 		Add("front", scripted.Reply(scripted.CallID("t1", agent.TransferTool, `{"agent_name":"line"}`)), scripted.Reply(scripted.Text("Anything else?"))).
 		Add("writer", scripted.Reply(scripted.CallID("t2", agent.TransferTool, `{"agent_name":"poet"}`))).

@@ -30,7 +30,7 @@ type jsonPlace struct {
 type jsonEdge struct {
 	History    string          `json:"history,omitempty"` // the policy by which it sees the conversation
 	Input      json.RawMessage `json:"input,omitempty"`   // the schema of what a hand-over must carry
-	ShowReason bool            `json:"showReason,omitempty"`
+	HideReason bool            `json:"hideReason,omitempty"`
 	OnError    string          `json:"onError,omitempty"` // who goes on if it fails
 }
 
@@ -64,14 +64,14 @@ func placeJSON(n *agent.Node) *jsonPlace {
 	case remote:
 		p.Kind = "remote"
 	}
-	edge := jsonEdge{ShowReason: n.Edge.ShowReason, OnError: n.Edge.OnError}
+	edge := jsonEdge{HideReason: n.Edge.HideReason, OnError: n.Edge.OnError}
 	if history, ok := n.Edge.History.(view.Policy); ok {
 		edge.History = history.String()
 	}
 	if n.Edge.Input != nil {
 		edge.Input = n.Edge.Input.Schema
 	}
-	if edge.History != "" || edge.Input != nil || edge.ShowReason || edge.OnError != "" {
+	if edge.History != "" || edge.Input != nil || edge.HideReason || edge.OnError != "" {
 		p.Edge = &edge
 	}
 	for _, r := range n.Routes() {

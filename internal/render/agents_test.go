@@ -30,7 +30,7 @@ func TestAgents(t *testing.T) {
 	one, two := silent(t, "one"), silent(t, "two")
 	graph, err := agentgraph.NewBuilder("steps").Node("first", silent(t, "first")).Node("last", silent(t, "last")).Edge("first", "last").Build()
 	require.NoError(t, err)
-	first := router.Specialist(agent.Via(one, view.LastTurns(3), agent.ShowReason(), agent.OnError("two")))
+	first := router.Specialist(agent.Via(one, view.LastTurns(3), agent.HideReason(), agent.OnError("two")))
 	second := router.Specialist(two)
 	front, err := router.New("front", router.Rules(router.When(router.Keyword("rain")).To(first), router.When(router.WantsHuman()).ToHuman("asked for"),
 		router.When(router.Keyword("steps")).To(router.Specialist(graph))), router.Default(second))
@@ -42,7 +42,7 @@ func TestAgents(t *testing.T) {
 	require.JSONEq(t, `{"root": {"name": "front", "path": "front", "kind": "router", "targets": ["one", "steps", "two", "human"],
 		"router": {"rules": [{"index": 0, "when": "keyword(\"rain\")", "to": "one"}, {"index": 1, "when": "wantsHuman()", "to": "human", "reason": "asked for"},
 			{"index": 2, "when": "keyword(\"steps\")", "to": "steps"}], "default": "two", "sticky": false, "onError": {"one": "two"}}, "subAgents": [
-			{"name": "one", "path": "front/one", "kind": "agent", "description": "The agent one", "targets": ["human"], "edge": {"history": "last_turns:3", "showReason": true, "onError": "two"}},
+			{"name": "one", "path": "front/one", "kind": "agent", "description": "The agent one", "targets": ["human"], "edge": {"history": "last_turns:3", "hideReason": true, "onError": "two"}},
 			{"name": "steps", "path": "front/steps", "kind": "graph", "entrypoint": "first", "nodes": [{"id": "first", "agentRef": "first"}, {"id": "last", "agentRef": "last"}], "edges": [{"from": "first", "to": "last"}]},
 			{"name": "two", "path": "front/two", "kind": "agent", "description": "The agent two", "targets": ["human"]}]},
 		"human": {"name": "human", "path": "human", "kind": "human", "description": "A person. Hand over to them if the user asks for a person, or if nobody else here can help."}}`, string(data))

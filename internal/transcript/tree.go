@@ -115,7 +115,7 @@ func Tree(t testing.TB, text string, model func(name string) llm.Model, all ...l
 			require.NoError(t, err)
 			return g
 		}
-		opts := slices.Concat([]llmagent.Option{llmagent.WithTransferTools(transfer.OneTool), llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...),
+		opts := slices.Concat([]llmagent.Option{llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...),
 			llmagent.WithTools(s.tools...)}, all)
 		var policy agent.TransferPolicy
 		for _, w := range s.words {
@@ -138,8 +138,10 @@ func Tree(t testing.TB, text string, model func(name string) llm.Model, all ...l
 				policy.AllowTransferToParent = true
 			case "peers":
 				policy.AllowTransferToPeers = true
-			case "back":
-				policy.AllowTransferBack = true
+			case "hold":
+				policy.HoldOnArrival = true
+			case "small":
+				opts = append(opts, llmagent.WithSmallModels())
 			case "each":
 				opts = append(opts, llmagent.WithTransferTools(transfer.ToolPerTarget))
 			default:

@@ -23,45 +23,51 @@ const (
 	ToolPerTarget
 )
 
-// Fitting returns what was asked for, or if that is 0 a tool for each target; but one for
-// all where its name was chosen, and where one of the names of the others is not legal.
-// Own reports whether a name is that of a tool of the agent's own.
-func Fitting(asked Tools, named bool, targets []string, own func(name string) bool) Tools {
-	switch {
-	case asked != 0:
-		return asked
-	case named, len(DefaultForm(ToolPerTarget).Check(targets, own)) > 0:
-		return OneTool
-	}
-	return ToolPerTarget
-}
-
 // prefix is what the names of tools begin with that are for one target each.
 const prefix = "transfer_to_"
 
 // What an instruction about transfers can hold, for what a request offers.
 const (
-	// ToolHere is replaced by the name of the tool, or with [ToolPerTarget] by what
-	// the names of all begin with.
+	// ToolHere is replaced by the name of the tool, or with [ToolPerTarget] by the names of
+	// all of them.
 	ToolHere = "{tool}"
-	// TargetsHere is replaced by the targets, each in a line "- NAME:
-	// DESCRIPTION".
+	// TargetsHere is replaced by the targets, each in a line "- NAME: DESCRIPTION", or with
+	// [ToolPerTarget] "- NAME (TOOL): DESCRIPTION".
 	TargetsHere = "{targets}"
+	// FromHere is replaced by the name of the agent that transferred the conversation to this one.
+	FromHere = "{from}"
+	// ReasonHere stays in what [Form.Offer] returns, for [WithReason].
+	ReasonHere = "{reason}"
+	// SelfHere is replaced by the agent's own name and description, "NAME: DESCRIPTION".
+	SelfHere = "{self}"
 )
 
-// Instruction tells a model with targets about transfers, unless its agent brings words
-// of its own. Of the words that were measured with small models (docs/routing.md) these
-// route best.
-const Instruction = "Other agents work beside you:\n" + TargetsHere +
-	"\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling " + ToolHere +
-	" for that agent: do not ask the user anything first, do not answer, do not announce it." +
-	" The other agent reads the whole conversation and answers. Answer yourself only what none of them is for."
+// The instructions tell a model about its agent and about transfers, unless the agent brings text of its
+// own. Of those that were measured with small models (docs/routing.md) these route best.
+const (
+	// Instruction is that of a run that began with the user's message, for [OneTool].
+	Instruction = others + "\nIf the user's message is the work of another agent, call " + ToolHere + " for that agent at once" + rule
+	// Arrived is that of a run that began by a transfer to the agent, for [OneTool].
+	Arrived = others + "\n" + given + " Call " + ToolHere + " only if it is clearly the work of another agent."
+	// InstructionPerTarget and ArrivedPerTarget are the same for [ToolPerTarget].
+	InstructionPerTarget = othersPerTarget + "\nIf the user's message is the work of another agent, call that agent's tool at once" + rule
+	ArrivedPerTarget     = othersPerTarget + "\n" + given + " Call another agent's tool only if it is clearly the work of that agent."
+	// Alone and AloneArrived are those of requests that offer no transfer, in a tree with other agents.
+	Alone        = "You are " + SelfHere
+	AloneArrived = Alone + "\n" + given
 
-// The descriptions of the tools, unless an agent brings words of its own. The
+	others          = Alone + "\nOther agents, for other work only:\n" + TargetsHere
+	othersPerTarget = Alone + "\nOther agents, for other work only, each with its tool:\n" + TargetsHere
+	given           = FromHere + " gave you the user's message because it is your work" + ReasonHere + ". Answer it now."
+	rule            = ": do not answer, ask or announce anything first. That agent reads the whole conversation and answers." +
+		" If it is your work, or no other agent's, answer it yourself."
+)
+
+// The descriptions of the tools, unless an agent brings text of its own. The
 // tool's targets follow, as in the instruction.
 const (
-	Description          = "Hands the conversation to another agent, who sees all of it and answers in your place. The agents:" // of [OneTool]
-	DescriptionPerTarget = "Hands the conversation to this agent, who sees all of it and answers in your place:"
+	Description          = "Transfers the conversation to another agent, which reads all of it and answers in your place. The agents:" // of [OneTool]
+	DescriptionPerTarget = "Transfers the conversation to this agent, which reads all of it and answers in your place:"
 )
 
 // Form is how a model is shown the targets of its agent, and how it calls for one.
@@ -70,25 +76,36 @@ type Form struct {
 	// Name is that of the one tool, or what the names of all begin with.
 	Name        string
 	Description string
-	Instruction string // with what it holds in the place of targets; "" for none
+	Begun       Instructions // of a run that began with the user's message
+	Arrived     Instructions // of a run that began by a transfer to the agent
+}
+
+// Instructions are texts for the end of the system text, "" for none.
+type Instructions struct {
+	Targets string // where the request offers targets
+	Alone   string // where it offers none
 }
 
 // DefaultForm returns the form in the package's own words.
 func DefaultForm(t Tools) Form {
 	if t == ToolPerTarget {
-		return Form{t, prefix, DescriptionPerTarget, Instruction}
+		return Form{t, prefix, DescriptionPerTarget, Instructions{InstructionPerTarget, Alone}, Instructions{ArrivedPerTarget, AloneArrived}}
 	}
-	return Form{t, agent.TransferTool, Description, Instruction}
+	return Form{t, agent.TransferTool, Description, Instructions{Instruction, Alone}, Instructions{Arrived, AloneArrived}}
 }
 
 // Offer returns what a model is offered for transfers from the agent's place to these
-// of its targets: the tools, and the instruction for the system text, both empty
-// without targets. Targets are in the order given, names and descriptions byte for byte
+// of its targets: the tools, none without targets, and the instruction for the system text, for a run that
+// began by a transfer from another agent, or with the user's message if from is "". Targets are in the order given, names and descriptions byte for byte
 // as they are. The inputs that targets need are the property "input".
-func (f Form) Offer(n *agent.Node, targets []*agent.Node) (specs []llm.ToolSpec, instruction string) {
+func (f Form) Offer(n *agent.Node, targets []*agent.Node, from string) (specs []llm.ToolSpec, instruction string) {
+	text := f.Begun
+	if from != "" {
+		text = f.Arrived
+	}
 	switch {
 	case len(targets) == 0:
-		return nil, ""
+		return nil, strings.NewReplacer(SelfHere, line(n, ""), FromHere, from).Replace(text.Alone)
 	case f.Tools == ToolPerTarget:
 		for i, t := range targets {
 			specs = append(specs, f.tool(n, f.Name+t.Agent.Name(), targets[i:i+1]))
@@ -96,19 +113,42 @@ func (f Form) Offer(n *agent.Node, targets []*agent.Node) (specs []llm.ToolSpec,
 	default:
 		specs = []llm.ToolSpec{f.tool(n, f.Name, targets)}
 	}
-	return specs, strings.NewReplacer(ToolHere, f.Name, TargetsHere, Lines(targets)).Replace(f.Instruction)
+	names, lines := make([]string, len(specs)), Lines(targets)
+	for i, spec := range specs {
+		names[i] = spec.Name
+	}
+	if f.Tools == ToolPerTarget {
+		lines = linesOf(targets, func(i int) string { return " (" + names[i] + ")" })
+	}
+	return specs, strings.NewReplacer(ToolHere, strings.Join(names, ", "), TargetsHere, lines, SelfHere, line(n, ""), FromHere, from).Replace(text.Targets)
 }
 
-// Lines shows the targets to a model: each in a line "- NAME: DESCRIPTION", byte for byte.
-func Lines(targets []*agent.Node) string {
-	shown := make([]string, len(targets))
-	for i, t := range targets {
-		shown[i] = "- " + t.Agent.Name()
-		if d := t.Agent.Description(); d != "" {
-			shown[i] += ": " + d
-		}
+// WithReason puts the reason of the transfer that began a run into its instruction, as a JSON string after
+// a colon; "" leaves it out.
+func WithReason(instruction, reason string) string {
+	if reason != "" {
+		reason = ": " + string(event.EncodeJSON(reason))
+	}
+	return strings.ReplaceAll(instruction, ReasonHere, reason)
+}
+
+// Lines shows agents to a model: each in a line "- NAME: DESCRIPTION", byte for byte.
+func Lines(agents []*agent.Node) string { return linesOf(agents, func(int) string { return "" }) }
+
+func linesOf(agents []*agent.Node, after func(i int) string) string {
+	shown := make([]string, len(agents))
+	for i, n := range agents {
+		shown[i] = "- " + line(n, after(i))
 	}
 	return strings.Join(shown, "\n")
+}
+
+// line shows an agent, with something after its name.
+func line(n *agent.Node, after string) string {
+	if d := n.Agent.Description(); d != "" {
+		return n.Agent.Name() + after + ": " + d
+	}
+	return n.Agent.Name() + after
 }
 
 func (f Form) tool(n *agent.Node, name string, targets []*agent.Node) llm.ToolSpec {
@@ -141,7 +181,31 @@ func (f Form) tool(n *agent.Node, name string, targets []*agent.Node) llm.ToolSp
 	if schema.Properties.Input, all = inputs(n, targets); all {
 		schema.Required = append(schema.Required, "input")
 	}
-	return llm.ToolSpec{Name: name, Description: f.Description + "\n" + Lines(targets), Parameters: event.EncodeJSON(schema), Aliases: aliases(name, targets)}
+	return llm.ToolSpec{Name: name, Description: f.Description + "\n" + Lines(targets), Parameters: event.EncodeJSON(schema),
+		Aliases: aliases(name, targets), Bare: bare(name, targets)}
+}
+
+// Known returns the names by which a model may call for a transfer to any agent of the tree, legal or
+// not, for [llm.Request.Known].
+func (f Form) Known(tree *agent.Tree) (known llm.ToolSpec) {
+	var all []*agent.Node
+	for n := range tree.Walk() {
+		all = append(all, n)
+		known.Aliases = append(known.Aliases, f.Name+n.Agent.Name())
+	}
+	known.Aliases, known.Bare = append(known.Aliases, append(aliases("", all), f.Name)...), bare(f.Name, all)
+	return known
+}
+
+// bare returns the names that are a call of the tool by themselves.
+func bare(name string, targets []*agent.Node) (names []string) {
+	for _, t := range targets {
+		names = append(names, prefix+t.Agent.Name())
+	}
+	if !slices.Contains(names, name) {
+		names = append(names, name)
+	}
+	return names
 }
 
 // aliases returns the other names by which [Form.Called] knows the tool.

@@ -19,28 +19,26 @@ func TestToolPerTarget(t *testing.T) {
 	tree, err := agent.NewTree(node(t, "support", "", open, agent.Via(node(t, "billing", odd, open), in), node(t, "tech", "", open)))
 	require.NoError(t, err)
 	n := tree.Root()
-	specs, words := transfer.DefaultForm(transfer.ToolPerTarget).Offer(n, n.Targets())
+	specs, words := transfer.DefaultForm(transfer.ToolPerTarget).Offer(n, n.Targets(), "")
 	require.Equal(t, []llm.ToolSpec{
-		{Name: "transfer_to_billing", Description: "Hands the conversation to this agent, who sees all of it and answers in your place:\n- billing: " + odd,
+		{Name: "transfer_to_billing", Description: "Transfers the conversation to this agent, which reads all of it and answers in your place:\n- billing: " + odd,
 			Parameters: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string","description":"Why, in a few words"},"input":` +
 				string(n.InputFor(n.Targets()[0]).Schema) + `},"required":["input"],"additionalProperties":false}`),
-			Aliases: []string{"billing", "transfer_to_agent"}},
-		{Name: "transfer_to_tech", Description: "Hands the conversation to this agent, who sees all of it and answers in your place:\n- tech",
+			Aliases: []string{"billing", "transfer_to_agent"}, Bare: []string{"transfer_to_billing"}},
+		{Name: "transfer_to_tech", Description: "Transfers the conversation to this agent, which reads all of it and answers in your place:\n- tech",
 			Parameters: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string","description":"Why, in a few words"}},"additionalProperties":false}`),
-			Aliases:    []string{"tech", "transfer_to_agent"}},
+			Aliases:    []string{"tech", "transfer_to_agent"}, Bare: []string{"transfer_to_tech"}},
 	}, specs)
-	require.Equal(t, "Other agents work beside you:\n- billing: "+odd+"\n- tech\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling transfer_to_"+
-		" for that agent: do not ask the user anything first, do not answer, do not announce it. The other agent reads the whole conversation and answers."+
-		" Answer yourself only what none of them is for.", words)
+	require.True(t, strings.HasPrefix(words, "You are support\nOther agents, for other work only, each with its tool:\n- billing (transfer_to_billing): "+odd+"\n- tech (transfer_to_tech)\n"), words)
 
-	specs, words = transfer.DefaultForm(transfer.ToolPerTarget).Offer(n, n.Targets()[1:])
+	specs, words = transfer.DefaultForm(transfer.ToolPerTarget).Offer(n, n.Targets()[1:], "")
 	require.Len(t, specs, 1)
-	require.True(t, strings.HasPrefix(words, "Other agents work beside you:\n- tech\nWhen "))
-	specs, words = transfer.DefaultForm(transfer.ToolPerTarget).Offer(n, nil)
+	require.True(t, strings.HasPrefix(words, "You are support\nOther agents, for other work only, each with its tool:\n- tech (transfer_to_tech)\nIf "))
+	specs, words = transfer.DefaultForm(transfer.ToolPerTarget).Offer(n, nil, "")
 	require.Empty(t, specs)
-	require.Empty(t, words)
+	require.Equal(t, "You are support", words)
 
-	one, _ := transfer.DefaultForm(transfer.OneTool).Offer(n, n.Targets())
+	one, _ := transfer.DefaultForm(transfer.OneTool).Offer(n, n.Targets(), "")
 	require.Equal(t, []string{"billing", "transfer_to_billing", "tech", "transfer_to_tech"}, one[0].Aliases)
 }
 
@@ -55,13 +53,13 @@ func TestWordsOfOnesOwn(t *testing.T) {
 		words       string
 		name, about string
 	}{
-		{transfer.Form{Tools: transfer.OneTool, Name: "handoff", Description: "Ask:", Instruction: "Use {tool}: {targets}\n{targets}."},
+		{transfer.Form{Tools: transfer.OneTool, Name: "handoff", Description: "Ask:", Begun: transfer.Instructions{Targets: "Use {tool}: {targets}\n{targets}."}},
 			"Use handoff: - leaf: {tool} {targets}\n- leaf: {tool} {targets}.", "handoff", "Ask:\n- leaf: {tool} {targets}"},
-		{transfer.Form{Tools: transfer.ToolPerTarget, Name: "ask_", Description: "Ask {tool}:", Instruction: "Nothing but this."},
+		{transfer.Form{Tools: transfer.ToolPerTarget, Name: "ask_", Description: "Ask {tool}:", Begun: transfer.Instructions{Targets: "Nothing but this."}},
 			"Nothing but this.", "ask_leaf", "Ask {tool}:\n- leaf: {tool} {targets}"},
 		{transfer.Form{Tools: transfer.ToolPerTarget, Name: "ask_", Description: "Ask:"}, "", "ask_leaf", "Ask:\n- leaf: {tool} {targets}"},
 	} {
-		specs, words := c.form.Offer(n, n.Targets())
+		specs, words := c.form.Offer(n, n.Targets(), "")
 		require.Equal(t, c.words, words)
 		require.Equal(t, c.name, specs[0].Name)
 		require.Equal(t, c.about, specs[0].Description)

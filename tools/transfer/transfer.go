@@ -1,9 +1,9 @@
 // Package transfer is the built-in tool transfer_to_agent. [Form] is what a model is
 // offered, and the names by which it may call. [Parse] reads a call, and [Repair]
-// corrects a name that is almost right. [Withheld] says which target is left out at
-// the moment, and [Resolve] which target a call means.
+// corrects a name that is almost right. [Offered] returns the targets of the
+// moment, and [Resolve] the target that a call means.
 //
-// It imports agent, llm and tools. It decides about one call; committing a transfer is
+// It imports agent, llm, tools and view. It decides about one call; committing a transfer is
 // the agent's and the runner's part.
 package transfer
 
@@ -19,25 +19,26 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/view"
 )
 
-// Withheld returns the target that the agent's model may not hand over to yet: the
-// agent from which the conversation has just come, by the transfer handed, which is
-// nil once the agent has said or done something in its run. It returns nil if there
-// is none: after a route, whose source has answered, and where the policy lets the
-// model hand back at once to an agent that did take the conversation over.
-func Withheld(n *agent.Node, p agent.TransferPolicy, handed *event.Transfer) *agent.Node {
-	switch {
-	case handed == nil, handed.TransferType == event.TransferTypeRoute:
-		return nil
-	case p.AllowTransferBack && handed.TransferType != event.TransferTypeRefused:
+// Offered returns the targets that the agent's model is offered at this moment of its run, in the
+// order of [agent.Node.Targets]: none after a limit or a decision that the agent answers, and never an
+// agent that has returned the conversation in this turn. An agent that a transfer has put in charge, and
+// that has not said or done anything since, is offered only its children and a person if its policy has
+// HoldOnArrival, or if the turn has had its one wordless transfer up or sideways. The slice must
+// not be changed.
+func Offered(n *agent.Node, p agent.TransferPolicy, run view.Run) []*agent.Node {
+	if run.Limited || run.Decided {
 		return nil
 	}
-	i := slices.IndexFunc(n.Targets(), func(t *agent.Node) bool { return t.Agent.Name() == handed.From })
-	if i < 0 {
-		return nil
+	held := run.Handed != nil && (run.Bounced || p.HoldOnArrival && run.Handed.TransferType != event.TransferTypeRefused)
+	if !held && len(run.Returned) == 0 {
+		return n.Targets()
 	}
-	return n.Targets()[i]
+	return slices.DeleteFunc(slices.Clone(n.Targets()), func(t *agent.Node) bool {
+		return slices.Contains(run.Returned, t.Agent.Name()) || held && !n.Down(t)
+	})
 }
 
 // Call is a transfer that a model asks for.
@@ -190,7 +191,7 @@ func Resolve(n *agent.Node, tree *agent.Tree, targets []*agent.Node, c Call) (*a
 	case !n.MayTransferTo(target):
 		return nil, &UnknownTarget{Name: c.Target, targets: targets, why: "you may not transfer to " + quote(c.Target)}
 	case !slices.Contains(targets, target):
-		return nil, &TooEarly{Target: target.Agent.Name(), targets: targets}
+		return nil, &NotOffered{Target: target.Agent.Name(), targets: targets}
 	}
 	if err := n.InputFor(target).Check(c.Input); err != nil {
 		return nil, fmt.Errorf("the input for %s: %w: %w", target.Agent.Name(), err, agent.ErrTransferRejected)
@@ -213,15 +214,15 @@ func (e *UnknownTarget) Is(target error) bool {
 	return target == agent.ErrUnknownTarget || target == agent.ErrTransferRejected
 }
 
-// TooEarly is a refused transfer back to the agent from which the conversation has
-// just come. It is an agent.ErrTransferRejected.
-type TooEarly struct {
+// NotOffered is a refused transfer to a target that the policy allows and [Offered] leaves out at
+// the moment. It is an agent.ErrTransferRejected.
+type NotOffered struct {
 	Target  string
 	targets []*agent.Node
 }
 
-func (e *TooEarly) Error() string {
-	told := "the conversation has just come to you from " + e.Target + ": answer it yourself"
+func (e *NotOffered) Error() string {
+	told := "you cannot transfer to " + e.Target + " now: answer the user yourself"
 	if len(e.targets) > 0 {
 		told += ". " + Legal(e.targets, "")
 	}
@@ -229,7 +230,7 @@ func (e *TooEarly) Error() string {
 }
 
 // Is makes errors.Is(err, agent.ErrTransferRejected) true.
-func (e *TooEarly) Is(target error) bool { return target == agent.ErrTransferRejected }
+func (e *NotOffered) Is(target error) bool { return target == agent.ErrTransferRejected }
 
 // Legal is the sentence that names the targets, and the one of them that is nearest
 // to a name which is not legal.

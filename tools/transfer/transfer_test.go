@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/tools/transfer"
+	"github.com/agentarbor/arbor/view"
 )
 
 func nobody(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil }
@@ -50,10 +51,10 @@ func TestOffer(t *testing.T) {
 		"tech":     {"support"},
 		"invoices": nil,
 	} {
-		specs, words := transfer.DefaultForm(transfer.OneTool).Offer(tree.Node(name), tree.Node(name).Targets())
+		specs, words := transfer.DefaultForm(transfer.OneTool).Offer(tree.Node(name), tree.Node(name).Targets(), "")
 		if want == nil {
 			require.Empty(t, specs)
-			require.Empty(t, words)
+			require.Equal(t, "You are invoices: Bills", words)
 			continue
 		}
 		require.Len(t, specs, 1)
@@ -90,14 +91,13 @@ func TestOffer(t *testing.T) {
 		require.Error(t, schema.Validate(map[string]any{"agent_name": "somebody"}))
 		require.Error(t, schema.Validate(map[string]any{}))
 	}
-	specs, words := transfer.DefaultForm(transfer.OneTool).Offer(tree.Node("support"), tree.Node("support").Targets())
+	specs, words := transfer.DefaultForm(transfer.OneTool).Offer(tree.Node("support"), tree.Node("support").Targets(), "")
 	listed := "\n- billing: " + odd + "\n- tech: Computers\n- Desk-EU\n- desk-eu"
-	require.Equal(t, "Hands the conversation to another agent, who sees all of it and answers in your place. The agents:"+listed, specs[0].Description)
-	require.Equal(t, "Other agents work beside you:"+listed+"\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling transfer_to_agent"+
-		" for that agent: do not ask the user anything first, do not answer, do not announce it. The other agent reads the whole conversation and answers."+
-		" Answer yourself only what none of them is for.", words)
+	require.Equal(t, "Transfers the conversation to another agent, which reads all of it and answers in your place. The agents:"+listed, specs[0].Description)
+	require.True(t, strings.HasPrefix(words, "You are support: Routes\nOther agents, for other work only:"+listed+"\nIf "), words)
+	require.Contains(t, words, "call transfer_to_agent for that agent at once")
 	other := support(t).Node("support")
-	again, wordsAgain := transfer.DefaultForm(transfer.OneTool).Offer(other, other.Targets())
+	again, wordsAgain := transfer.DefaultForm(transfer.OneTool).Offer(other, other.Targets(), "")
 	require.Equal(t, specs, again, "the same tree is offered byte for byte the same")
 	require.Equal(t, words, wordsAgain)
 }
@@ -233,45 +233,52 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-func TestWithheld(t *testing.T) {
+// TestOffered: which targets a model is offered follows from how its agent got the conversation.
+func TestOffered(t *testing.T) {
 	tree := support(t)
 	from := func(name, kind string) *event.Transfer { return &event.Transfer{From: name, TransferType: kind} }
-	may := agent.TransferPolicy{AllowTransferBack: true}
+	hold := agent.TransferPolicy{HoldOnArrival: true}
 	for _, c := range []struct {
 		agent  string
 		policy agent.TransferPolicy
-		handed *event.Transfer
-		want   string
+		run    view.Run
+		gone   []string // of all targets
 	}{
-		{"refunds", closed, from("billing", ""), "billing"},
-		{"refunds", closed, nil, ""},
-		{"refunds", may, from("billing", ""), ""},
-		{"refunds", closed, from("billing", event.TransferTypeRoute), ""},
-		{"billing", closed, from("refunds", event.TransferTypeRefused), "refunds"},
-		{"billing", may, from("refunds", event.TransferTypeRefused), "refunds"}, // who did not take over is not asked again at once
-		{"invoices", closed, from("billing", ""), ""},                           // no target at all
-		{"refunds", closed, from("somebody", ""), ""},
+		{"billing", closed, view.Run{}, nil},
+		{"billing", hold, view.Run{}, nil},
+		{"billing", closed, view.Run{Handed: from("support", "")}, nil},
+		{"billing", closed, view.Run{Handed: from("support", ""), Bounced: true}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
+		{"billing", closed, view.Run{Bounced: true}, nil},
+		{"billing", hold, view.Run{Handed: from("support", "")}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
+		{"billing", hold, view.Run{Handed: from("refunds", event.TransferTypeRefused), Returned: []string{"refunds"}}, []string{"refunds"}}, // it had the conversation before
+		{"support", closed, view.Run{Handed: from("billing", ""), Bounced: true, Returned: []string{"billing"}}, []string{"billing"}},
+		{"support", closed, view.Run{Bounced: true, Returned: []string{"billing", "gone"}}, []string{"billing"}},
+		{"billing", closed, view.Run{Limited: true}, []string{"support", "refunds", "invoices", "tech", "Desk-EU", "desk-eu"}},
+		{"billing", closed, view.Run{Decided: true}, []string{"support", "refunds", "invoices", "tech", "Desk-EU", "desk-eu"}},
 	} {
-		got := transfer.Withheld(tree.Node(c.agent), c.policy, c.handed)
-		if c.want == "" {
-			require.Nil(t, got, "%+v", c)
-			continue
-		}
-		require.Equal(t, c.want, got.Agent.Name(), "%+v", c)
 		n := tree.Node(c.agent)
-		left := slices.DeleteFunc(slices.Clone(n.Targets()), func(other *agent.Node) bool { return other == got })
-		specs, words := transfer.DefaultForm(transfer.OneTool).Offer(n, left)
-		require.NotContains(t, string(specs[0].Parameters), `"`+c.want+`"`)
-		require.NotContains(t, words, "- "+c.want)
-		_, err := transfer.Resolve(n, tree, left, transfer.Call{Target: c.want})
-		var early *transfer.TooEarly
-		require.ErrorAs(t, err, &early)
-		require.Equal(t, c.want, early.Target)
-		require.ErrorIs(t, err, agent.ErrTransferRejected)
-		require.ErrorContains(t, err, "has just come to you from "+c.want+": answer it yourself. You can transfer to: ")
+		left := transfer.Offered(n, c.policy, c.run)
+		var gone []string
+		for _, target := range n.Targets() {
+			if slices.Contains(left, target) {
+				continue
+			}
+			name := target.Agent.Name()
+			gone = append(gone, name)
+			specs, words := transfer.DefaultForm(transfer.OneTool).Offer(n, left, "")
+			if len(left) > 0 {
+				require.NotContains(t, string(specs[0].Parameters), `"`+name+`"`)
+			}
+			require.NotContains(t, words, "- "+name)
+			_, err := transfer.Resolve(n, tree, left, transfer.Call{Target: name})
+			var not *transfer.NotOffered
+			require.ErrorAs(t, err, &not)
+			require.Equal(t, name, not.Target)
+			require.ErrorIs(t, err, agent.ErrTransferRejected)
+			require.ErrorContains(t, err, "you cannot transfer to "+name+" now: answer the user yourself")
+		}
+		require.ElementsMatch(t, c.gone, gone, "%+v", c)
 	}
-	_, err := transfer.Resolve(tree.Node("tech"), tree, nil, transfer.Call{Target: "support"})
-	require.EqualError(t, err, "the conversation has just come to you from support: answer it yourself")
 }
 
 func TestLegalNamesTheNearest(t *testing.T) {

@@ -97,7 +97,7 @@ func (m *slowModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[ll
 	last := req.Messages[len(req.Messages)-1].PlainText()
 	m.note("asked " + strings.ReplaceAll(last, "\n", " / "))
 	answer := scripted.Reply(scripted.Text("Nobody knows: ", last))
-	refused := strings.Contains(last, "did not take the conversation over")
+	refused := strings.Contains(last, "did not accept the conversation")
 	switch {
 	case strings.Contains(last, "simple"):
 		answer = scripted.Reply(scripted.Text("Simple."))
@@ -277,7 +277,7 @@ func TestCircle(t *testing.T) {
 	require.Equal(t, "alpha: One moment.", got[0])
 	require.Len(t, got, 2)
 	require.Contains(t, got[1], "beta: One moment.")
-	require.Contains(t, got[1], "Nobody knows: [alpha] did not take the conversation over")
+	require.Contains(t, got[1], "Nobody knows: [alpha] did not accept the conversation")
 
 	// Both are usable: alpha's conversation is with beta now, and beta's own clients have one.
 	next := alpha.send("something simple", task.ContextID)

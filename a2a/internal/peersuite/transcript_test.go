@@ -133,8 +133,8 @@ func (g *stage) build(s *spec) agent.Agent {
 			policy.AllowTransferToParent = true
 		case "peers":
 			policy.AllowTransferToPeers = true
-		case "back":
-			policy.AllowTransferBack = true
+		case "hold":
+			policy.HoldOnArrival = true
 		case "decide":
 			opts = append(opts, llmagent.WithDecision(nil))
 		case "each":
