@@ -215,9 +215,11 @@ func draw(t *testing.T, tree *Tree) string {
 		}
 		a := n.Agent.(*llmagent.Agent)
 		req := request(t, tree, n)
-		head, _, _ := strings.Cut(transfer.Instruction, transfer.TargetsHere)
-		prompt, _, _ := strings.Cut(req.System, head)
-		prompt = strings.TrimSuffix(prompt, "\n\n")
+		prompt := req.System
+		for _, form := range []transfer.Tools{transfer.OneTool, transfer.ToolPerTarget} {
+			_, text := transfer.DefaultForm(form).Offer(n, n.Targets())
+			prompt = strings.TrimSuffix(strings.TrimSuffix(prompt, text), "\n\n")
+		}
 		var offered, targets []string
 		for _, s := range req.Tools {
 			offered = append(offered, s.Name)

@@ -240,9 +240,9 @@ spec: {role: You report., llm: {model: reporter}}
 		"flows/other.yaml": "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: other, version: 1.0.0}\nspec:\n  agents:\n    - {id: x, agentRef: web}\n  entrypoint: x\n",
 	})
 	script, err := scripted.Parse([]byte(`
-support: expect tools transfer_to_other,transfer_to_research call transfer_to_agent {"agent_name": "research", "reason": "facts"}
+support: expect tools transfer_to_agent call transfer_to_agent {"agent_name": "research", "reason": "facts"}
 finder: expect system "Configuration: {\"depth\":3}" expect user "Why is the sky blue?" call transfer_to_agent {"agent_name": "web"}
-web: expect user "Why is the sky blue?" "Rayleigh."
+web: expect user "[find] transferred the conversation to you" "Rayleigh."
 reporter: expect user "{\"found\":\"Rayleigh.\"}" "It is Rayleigh scattering."
 support: expect user "Thanks" "You are welcome."
 `), scripted.WithRecording())

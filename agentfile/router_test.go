@@ -69,7 +69,7 @@ func TestRouterDecides(t *testing.T) {
 // TestRouterOfFilesRuns runs turns: after an error the agent of onError answers, and an
 // agent that has transfer.human: false cannot hand over to the person.
 func TestRouterOfFilesRuns(t *testing.T) {
-	script, err := scripted.Parse([]byte("a: fault=status:400\nb: expect tools transfer_to_human \"It is done.\"\nc: expect tools none \"You are welcome.\"\n"))
+	script, err := scripted.Parse([]byte("a: fault=status:400\nb: expect tools transfer_to_agent \"It is done.\"\nc: expect tools none \"You are welcome.\"\n"))
 	require.NoError(t, err)
 	models := WithModel(func(name string) (llm.Model, error) { return script.Model(name), nil })
 	rule := strings.Replace(frontRouter, "rules:", "sticky: true\nrules:\n  - {when: {keywords: [thanks]}, to: c}", 1)
