@@ -217,7 +217,7 @@ func draw(t *testing.T, tree *Tree) string {
 		req := request(t, tree, n)
 		prompt := req.System
 		for _, form := range []transfer.Tools{transfer.OneTool, transfer.ToolPerTarget} {
-			_, text := transfer.DefaultForm(form).Offer(n, n.Targets())
+			_, text := transfer.DefaultForm(form).Offer(n, n.Targets(), "")
 			prompt = strings.TrimSuffix(strings.TrimSuffix(prompt, text), "\n\n")
 		}
 		var offered, targets []string

@@ -242,7 +242,7 @@ spec: {role: You report., llm: {model: reporter}}
 	script, err := scripted.Parse([]byte(`
 support: expect tools transfer_to_agent call transfer_to_agent {"agent_name": "research", "reason": "facts"}
 finder: expect system "Configuration: {\"depth\":3}" expect user "Why is the sky blue?" call transfer_to_agent {"agent_name": "web"}
-web: expect user "[find] transferred the conversation to you" "Rayleigh."
+web: expect user "Why is the sky blue?" "Rayleigh."
 reporter: expect user "{\"found\":\"Rayleigh.\"}" "It is Rayleigh scattering."
 support: expect user "Thanks" "You are welcome."
 `), scripted.WithRecording())
