@@ -176,7 +176,7 @@ func TestCardIsGoneAfterTheTransfer(t *testing.T) {
 func TestRefusalsEnd(t *testing.T) {
 	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "not today") })
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)),
-		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)), scripted.Reply(scripted.ExpectResult("has just come to you from billing"), scripted.Text("I give up.")))
+		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)), scripted.Reply(scripted.ExpectResult("you cannot transfer to billing now"), scripted.Text("I give up.")))
 	f := newRunner(t, tree(t, s, newRemote(t, p.URL)))
 	_, _, err := f.turn("I was charged twice")
 	require.NoError(t, err)

@@ -211,9 +211,9 @@ func TestChained(t *testing.T) {
 func model(name string) llm.Model {
 	return scripted.Func(name, func(req *llm.Request) scripted.Answer {
 		text := req.Messages[len(req.Messages)-1].PlainText()
-		for _, tool := range req.Tools {
-			if to, ok := strings.CutPrefix(tool.Name, "transfer_to_"); ok && strings.Contains(text, "@"+to) {
-				return scripted.Reply(scripted.Call(tool.Name, `{}`))
+		if _, to, ok := strings.Cut(text, "@"); ok && len(req.Tools) > 0 {
+			if to, _, _ = strings.Cut(to, " "); strings.Contains(string(req.Tools[0].Parameters), `"`+to+`"`) {
+				return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"`+to+`"}`))
 			}
 		}
 		return scripted.Reply(scripted.Text(name))

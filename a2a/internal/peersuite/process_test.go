@@ -323,7 +323,7 @@ func TestCircleOfOneThatInsists(t *testing.T) {
 	}
 	require.Len(t, failures, 1)
 	require.Contains(t, failures[0], "beta remote_task_failed")
-	require.Contains(t, failures[0], "transfer_limit")
+	require.Contains(t, failures[0], "transfer_rejected")
 }
 
 // levels are three trees, each behind the one before.
