@@ -65,7 +65,7 @@ func (s set) shares(t testing.TB) (all [][]float64) {
 
 // benchAgents are the agents of benchmarks/routing, the coordinator first.
 func benchAgents(t testing.TB) (all []said) {
-	data, err := os.ReadFile("../../benchmarks/routing/data/agents.jsonl")
+	data, err := os.ReadFile("../../benchmarks/routing/data/star/agents.jsonl")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(data)) {
 		var a said

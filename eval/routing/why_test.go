@@ -214,7 +214,7 @@ billing: "Two charges."
 	require.False(t, w.Question)
 	w = s.why(t, 9)
 	require.Equal(t, Answers, w.Kind)
-	require.Empty(t, w.Targets, "support has just handed over, and was not offered")
+	require.Len(t, w.Targets, 1, "support, which its policy allows")
 	require.False(t, w.Question)
 	w = tell(t, scriptedDesk(t, "support: \"Hm.\"", llmagent.WithTransferInstruction("- support: Finds the right specialist\n{targets}")), "hello").why(t, 0)
 	require.False(t, w.Question, "its own line is in the instructions only")
