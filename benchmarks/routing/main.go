@@ -38,6 +38,7 @@ type flags struct {
 	n             int
 	conversations int
 	variants      []variant
+	targets       []int // set: only the tokens of requests are measured
 	maxTokens     int
 	out           string
 	read          string
@@ -46,7 +47,7 @@ type flags struct {
 
 func parse(args []string, stderr io.Writer) (flags, error) {
 	var f flags
-	var trees, names string
+	var trees, names, targets string
 	set := flag.NewFlagSet("routing", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.StringVar(&trees, "tree", "all", "which tree to ask: star, nested or all")
@@ -56,6 +57,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	set.StringVar(&names, "variant", "today", "what the model is shown, several separated by commas, or all")
 	set.IntVar(&f.maxTokens, "max-tokens", 96, "the longest answer; only who gives it is looked at")
 	set.StringVar(&f.out, "out", "", "file for the results as JSON, with all answers, written after each case; cases that it already holds are not asked again")
+	set.StringVar(&targets, "targets", "", "ask no cases, but print the tokens of a request to a coordinator with each of these numbers of targets, separated by commas")
 	set.StringVar(&f.read, "read", "", "asks nothing, but prints the table of these files, separated by commas")
 	set.BoolVar(&f.check, "check", false, "fail on errors, on turns without words and on calls shown to the user")
 	set.Usage = func() {
@@ -80,7 +82,9 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	case f.maxTokens <= 0:
 		err = errors.New("-max-tokens must be above zero")
 	default:
-		f.variants, err = choose(names)
+		if f.variants, err = choose(names); err == nil && targets != "" {
+			f.targets, err = counts(targets)
+		}
 	}
 	if f.trees = treeNames(); trees != "all" {
 		f.trees = []string{trees}
@@ -95,6 +99,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	if err != nil {
 		return err
+	}
+	if f.targets != nil {
+		return tokens(ctx, f, getenv, stdout)
 	}
 	var report *eval.Report
 	if f.read != "" {
@@ -137,6 +144,13 @@ func readAll(names []string) (*eval.Report, error) {
 // the time of all others.
 const maxModelCalls = 10
 
+// connect returns the model that a variant asks. A slow machine is no error, and no error may be
+// hidden by another try.
+func connect(getenv func(string) string, v variant) (*openai.Model, error) {
+	slow := openai.Timeouts{FirstByte: 10 * time.Minute, Idle: 10 * time.Minute, Attempt: 20 * time.Minute}
+	return openai.FromEnv(getenv, "", append([]openai.Option{openai.WithTimeouts(slow), openai.WithRetries(0)}, v.model...)...)
+}
+
 // round is a tree in the way of a variant, and what it is asked.
 type round struct {
 	eval.Subject
@@ -159,9 +173,7 @@ func rounds(f flags, getenv func(string) string) (all []round, err error) {
 			return nil, err
 		}
 		for _, v := range f.variants {
-			// A slow machine is no error, and no error may be hidden by another try.
-			slow := openai.Timeouts{FirstByte: 10 * time.Minute, Idle: 10 * time.Minute, Attempt: 20 * time.Minute}
-			model, err := openai.FromEnv(getenv, "", append([]openai.Option{openai.WithTimeouts(slow), openai.WithRetries(0)}, v.model...)...)
+			model, err := connect(getenv, v)
 			if err != nil {
 				return nil, err
 			}

@@ -302,6 +302,36 @@ func TestPieces(t *testing.T) {
 	require.ErrorContains(t, err, "-out must be a new file, or one that -out has written")
 }
 
+// counter reports as many tokens as a request has tools.
+type counter struct{}
+
+func (counter) Name() string { return "counter" }
+
+func (counter) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		yield(llm.Chunk{Text: "Hi", Finish: llm.FinishLength, Usage: &llm.Usage{InputTokens: len(req.Tools), OutputTokens: 1}}, nil)
+	}
+}
+
+// TestTokens measures requests to coordinators with some numbers of targets.
+func TestTokens(t *testing.T) {
+	server, err := endpoint.Start(func(string) (llm.Model, bool) { return counter{}, true })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	var out strings.Builder
+	err = run(t.Context(), []string{"-targets", "7,60", "-variant", "one-tool,tool-each"}, func(name string) string {
+		return map[string]string{"OPENAI_BASE_URL": server.URL(), "OPENAI_MODEL": "counter"}[name]
+	}, &out, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, `| variant | targets | tokens of a request |
+|---|---|---|
+| one-tool | 7 | 1 |
+| one-tool | 60 | 1 |
+| tool-each | 7 | 7 |
+| tool-each | 60 | 60 |
+`, out.String())
+}
+
 // TestGone ends a run whose endpoint is not there, instead of counting errors.
 func TestGone(t *testing.T) {
 	server, err := endpoint.Start(func(string) (llm.Model, bool) { return nil, false })
@@ -321,6 +351,7 @@ func TestFlags(t *testing.T) {
 		"-messages some":   `-messages can be tune, held or all, not "some"`,
 		"-variant best":    `there is no variant "best"; there are today, `,
 		"-tree oak":        `-tree can be star, nested or all, not "oak"`,
+		"-targets 7,many":  `-targets needs numbers from 1 with commas between them, as 7,60, not "7,many"`,
 		"-max-tokens 0":    "-max-tokens must be above zero",
 		"today":            `"today" is no flag`,
 		"-read none.jsonl": "none.jsonl",
