@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/internal/peerfolder"
+	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -34,7 +35,7 @@ func TestPageOutlivesServer(t *testing.T) {
 		}
 		t.Skip("chromium is missing: apt-get install chromium")
 	}
-	addr, db := freeAddress(t), filepath.Join(t.TempDir(), "s.db")
+	addr, db := servers.Address(t), filepath.Join(t.TempDir(), "s.db")
 	asked, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
 	half := scripted.Reply(scripted.Text("I look in"), scripted.Wait(func(ctx context.Context) error {

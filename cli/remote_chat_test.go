@@ -5,9 +5,6 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -21,24 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
 // atServer is an invocation whose commands know the token of the tests' servers.
 func atServer(t *testing.T) invocation {
 	return invocation{home: t.TempDir(), env: []string{"ARBOR_TOKEN=" + token, "NO_COLOR=1"}}
-}
-
-// freeAddress is one that a server can come back to: no connection has such a port by itself.
-func freeAddress(t *testing.T) string {
-	for range 100 {
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.N(10000))); err == nil {
-			require.NoError(t, l.Close())
-			return l.Addr().String()
-		}
-	}
-	require.FailNow(t, "no address is free")
-	return ""
 }
 
 // A chat at a server is one as at home: words as they come, commands, an interrupt that stops the
@@ -93,7 +79,7 @@ func TestChatOutlivesServer(t *testing.T) {
 	for name, sig := range map[string]os.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			addr := freeAddress(t)
+			addr := servers.Address(t)
 			db := filepath.Join(t.TempDir(), "s.db")
 			asked, release := make(chan struct{}), make(chan struct{})
 			defer close(release)
@@ -360,7 +346,7 @@ func TestInterruptBeforeTheAnswer(t *testing.T) {
 // it stand in lines of their own.
 func TestFollowAtServer(t *testing.T) {
 	t.Parallel()
-	addr := freeAddress(t)
+	addr := servers.Address(t)
 	db := filepath.Join(t.TempDir(), "s.db")
 	asked, release := make(chan struct{}), make(chan struct{})
 	defer close(release)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/servers"
 )
 
 var pageAddress = regexp.MustCompile(`page at (\S+)/inspect/#code=(\S+) `)
@@ -74,7 +75,7 @@ func TestServePage(t *testing.T) {
 		return got.StatusCode
 	}
 
-	s := begin("first", "127.0.0.1:0")
+	s := begin("first", servers.Address(t))
 	require.True(t, strings.HasPrefix(s.base, "https://"))
 	addr := strings.TrimPrefix(s.base, "https://")
 	got, page := ask(s, "GET", "/inspect/", "", "")

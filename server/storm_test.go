@@ -433,19 +433,10 @@ func subsequence(words, whole string) bool {
 	return true
 }
 
-// freeAddr returns an address that nobody listens at.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // Readers stall, leave and come back, and the server is killed in mid-turn and started again:
 // nothing is lost, nothing comes twice, and no tool runs twice.
 func TestStorm(t *testing.T) {
-	c := stormConfig{Addr: freeAddr(t), Dir: t.TempDir()}
+	c := stormConfig{Addr: servers.Address(t), Dir: t.TempDir()}
 	rage(t, "http://"+c.Addr, *stormReaders, *stormKills, &replica{stormConfig: c})
 }
 
@@ -454,7 +445,7 @@ func TestStorm(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	c := stormConfig{Dir: t.TempDir(), Postgres: servers.Database(t), Redis: servers.SharedRedis(t)}
 	one, two := c, c
-	one.Addr, two.Addr = freeAddr(t), freeAddr(t)
+	one.Addr, two.Addr = servers.Address(t), servers.Address(t)
 	var turn atomic.Int64
 	proxy := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
 		to := []string{one.Addr, two.Addr}[turn.Add(1)%2]

@@ -29,7 +29,7 @@ var stood = session.Key{App: session.DefaultApp, User: "ann", ID: "s"}
 // standing has a server of its own begin a turn whose model says some words and then nothing more. It returns a function that
 // kills the server.
 func standing(t *testing.T, c stormConfig) (kill func()) {
-	c.Addr, c.Stalls = freeAddr(t), true
+	c.Addr, c.Stalls = servers.Address(t), true
 	r := &replica{stormConfig: c}
 	r.start(t)
 	killed := false
@@ -46,7 +46,7 @@ func standing(t *testing.T, c stormConfig) (kill func()) {
 
 // taker is a server that takes turns over.
 func taker(t *testing.T, c stormConfig) *replica {
-	c.Addr, c.TakeOver = freeAddr(t), time.Second
+	c.Addr, c.TakeOver = servers.Address(t), time.Second
 	r := &replica{stormConfig: c}
 	r.start(t)
 	t.Cleanup(func() { r.kill(t) })
@@ -160,7 +160,7 @@ func TestTakeOverOfADeadlyTurn(t *testing.T) {
 	standing(t, c)()
 	db := opened(t, c)
 	deadly := c
-	deadly.Addr, deadly.TakeOver, deadly.Dies = freeAddr(t), 50*time.Millisecond, true
+	deadly.Addr, deadly.TakeOver, deadly.Dies = servers.Address(t), 50*time.Millisecond, true
 	for range 3 {
 		r := &replica{stormConfig: deadly}
 		_, _ = io.Copy(io.Discard, r.launch(t)) // it may die before it is ready
@@ -278,7 +278,7 @@ func TestTakeOverVoidsHalfAnAnswer(t *testing.T) {
 				c.Redis = servers.NewRedis(t).URL()
 			}
 			first := c
-			first.Addr, first.Stalls = freeAddr(t), true
+			first.Addr, first.Stalls = servers.Address(t), true
 			one := &replica{stormConfig: first}
 			one.start(t)
 			two := taker(t, c)

@@ -23,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -113,7 +114,7 @@ type site struct {
 func newSite(t *testing.T, options func() []a2aserver.Option) *site {
 	s := &site{t: t, path: filepath.Join(t.TempDir(), "s.db"), options: options, gate: &gate{open: make(chan struct{})}}
 	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handler.Load().ServeHTTP(w, r) }))
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	lis, err := net.Listen("tcp", servers.Address(t))
 	require.NoError(t, err)
 	s.grpcAddr = lis.Addr().String()
 	s.start(lis)
@@ -150,12 +151,8 @@ func (s *site) stop() {
 
 func (s *site) restart() {
 	s.stop()
-	var lis net.Listener
-	require.Eventually(s.t, func() (ok bool) {
-		var err error
-		lis, err = net.Listen("tcp", s.grpcAddr)
-		return err == nil
-	}, 10*time.Second, 5*time.Millisecond)
+	lis, err := net.Listen("tcp", s.grpcAddr)
+	require.NoError(s.t, err)
 	s.start(lis)
 }
 

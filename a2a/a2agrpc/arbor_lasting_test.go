@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -42,7 +43,7 @@ func TestArborRestarts(t *testing.T) {
 		go func() { _ = g.Serve(listener) }()
 		return s, g, listener.Addr().String()
 	}
-	first, firstGRPC, address := begin("127.0.0.1:0")
+	first, firstGRPC, address := begin(servers.Address(t))
 	card := &sdk.AgentCard{Name: "slow", Capabilities: sdk.AgentCapabilities{Streaming: true}, SupportedInterfaces: []*sdk.AgentInterface{ptr(a2agrpc.Interface(address))}}
 	cards := httptest.NewServer(a2asrv.NewStaticAgentCardHandler(card))
 	defer cards.Close()

@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -120,7 +121,7 @@ func (p *peer) serve(t *testing.T, address string, handler a2asrv.RequestHandler
 func newPeer(t *testing.T, streaming bool, e execute, opts ...grpc.ServerOption) *peer {
 	t.Helper()
 	p := &peer{execute: e}
-	p.serve(t, "127.0.0.1:0", a2asrv.NewHandler(p), opts...)
+	p.serve(t, servers.Address(t), a2asrv.NewHandler(p), opts...)
 	t.Cleanup(func() { p.grpc.Stop() })
 	p.card = &sdk.AgentCard{Name: "Billing", Description: "Says what it likes", Version: "1",
 		SupportedInterfaces: []*sdk.AgentInterface{{URL: p.address, ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}},

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -67,7 +66,7 @@ func start(settings ...string) (_ *Postgres, err error) {
 		return nil, fmt.Errorf("initdb: %w: %s", err, bytes.TrimSpace(out))
 	}
 	for range 5 { // another program may take the port first
-		if p.port, err = freePort(); err != nil {
+		if p.port, err = FreePorts(1); err != nil {
 			return nil, err
 		}
 		if err = p.Start(); err == nil {
@@ -256,12 +255,4 @@ func (p *Postgres) end(signal syscall.Signal) error {
 	<-p.ended
 	p.server = nil
 	return nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }

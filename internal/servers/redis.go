@@ -82,7 +82,7 @@ func startRedis(settings ...string) (_ *Redis, err error) {
 		return nil, err
 	}
 	for range 5 { // another program may take the port first
-		if r.port, err = freeRedisPort(); err != nil {
+		if r.port, err = FreePorts(1); err != nil {
 			break
 		}
 		if err = r.Start(); err == nil {
@@ -92,16 +92,8 @@ func startRedis(settings ...string) (_ *Redis, err error) {
 	return nil, errors.Join(err, os.RemoveAll(r.dir))
 }
 
-func freeRedisPort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
-}
-
 // Address returns the server's host and port.
-func (r *Redis) Address() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
+func (r *Redis) Address() string { return address(r.port) }
 
 // URL returns the server's address as a URL without a password.
 func (r *Redis) URL() string { return "redis://" + r.Address() }

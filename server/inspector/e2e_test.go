@@ -26,6 +26,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -101,7 +102,7 @@ func needBrowser(t testing.TB) {
 func serve(t testing.TB, w *world) *host {
 	t.Helper()
 	needBrowser(t)
-	h := &host{world: w, t: t, addr: "127.0.0.1:0", db: filepath.Join(t.TempDir(), "sessions.db")}
+	h := &host{world: w, t: t, addr: servers.Address(t), db: filepath.Join(t.TempDir(), "sessions.db")}
 	require.NoError(t, h.start())
 	t.Cleanup(func() { require.NoError(t, h.stop()) })
 	return h

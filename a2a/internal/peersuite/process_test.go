@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -27,6 +26,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -144,18 +144,10 @@ type process struct {
 	output bytes.Buffer
 }
 
-// newProcess gives a process an address and a folder. The port is outside of the range from
-// which the system gives ports to others.
+// newProcess gives a process an address and a folder.
 func newProcess(t *testing.T, name string) *process {
 	t.Helper()
-	p := &process{order: order{Name: name, Dir: t.TempDir()}, t: t}
-	for p.Addr == "" {
-		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))
-		if lis, err := net.Listen("tcp", addr); err == nil {
-			require.NoError(t, lis.Close())
-			p.Addr = addr
-		}
-	}
+	p := &process{order: order{Name: name, Dir: t.TempDir(), Addr: servers.Address(t)}, t: t}
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {

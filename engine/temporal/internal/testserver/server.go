@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +24,8 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+
+	"github.com/agentarbor/arbor/internal/servers"
 )
 
 // Server is a Temporal server of a test's own. It ends with the test's process even if that is killed.
@@ -56,7 +57,7 @@ func New(t testing.TB, durable bool) *Server {
 		s.file = filepath.Join(t.TempDir(), "temporal.db")
 	}
 	for range 5 { // another program may take a port first
-		if s.port, err = freePorts(8); err != nil {
+		if s.port, err = servers.FreePorts(8); err != nil {
 			break
 		}
 		if err = s.Start(); err == nil {
@@ -126,28 +127,6 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	return program, os.Rename(fresh, program)
 })
-
-// freePorts returns the first of some ports in a row that nobody uses.
-func freePorts(n int) (int, error) {
-	for range 50 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		first, free := l.Addr().(*net.TCPAddr).Port, true
-		_ = l.Close()
-		for port := first; port < first+n && free; port++ {
-			l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-			if free = err == nil; free {
-				_ = l.Close()
-			}
-		}
-		if free {
-			return first, nil
-		}
-	}
-	return 0, errors.New("no free ports in a row")
-}
 
 // Address is where clients connect.
 func (s *Server) Address() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
