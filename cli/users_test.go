@@ -54,13 +54,13 @@ func TestUsers(t *testing.T) {
 	require.Contains(t, run(cli.StatusUsage, "users", "ls", "--users", own).err, "no such file")
 	run(0, "users", "add", "dan", "--users", own)
 	require.NoError(t, os.WriteFile(own, []byte("- name: dan\n  token: hunter2\n- nam: x\n"), 0o600))
-	for _, args := range [][]string{{"users", "ls"}, {"users", "add", "eve"}, {"users", "rm", "dan"}, {"serve", desk}} {
+	for _, args := range [][]string{{"users", "ls"}, {"users", "add", "eve"}, {"users", "rm", "dan"}, {"serve", desk, "--addr", "127.0.0.1:0"}} {
 		got = run(cli.StatusUsage, append(args, "--users", own)...)
 		require.Contains(t, got.err, "4 problems in the users file\n")
 		require.Contains(t, got.err, own+":2:10: the hash of a token is sha256:")
 		require.NotContains(t, got.err, "hunter2")
 	}
-	require.Contains(t, run(cli.StatusUsage, "serve", desk, "--no-token", "--users", file).err, "exclude each other")
+	require.Contains(t, run(cli.StatusUsage, "serve", desk, "--addr", "127.0.0.1:0", "--no-token", "--users", file).err, "exclude each other")
 }
 
 // A server takes the users of the file, from when they are in it until they are not.

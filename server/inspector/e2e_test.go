@@ -317,8 +317,12 @@ func play(t *testing.T, h *host, script string, more map[string]any) {
 	maps.Copy(given, more)
 	data, err := json.Marshal(given)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
+	ctx := t.Context()
+	if at, ok := t.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, at.Add(-30*time.Second)) // the script says where it was
+		defer cancel()
+	}
 	cmd := exec.CommandContext(ctx, "node", filepath.Join(web, "e2e", script+".mjs"))
 	cmd.Env = append(os.Environ(), "ARBOR_E2E="+string(data))
 	var out bytes.Buffer

@@ -1,8 +1,9 @@
 // What the browser tests share. Go starts a server, and gives its address and whatever a script needs to know
 // in ARBOR_E2E (see server/inspector/e2e_test.go). A script prints what is wrong, and ends with a status.
-import { readFileSync, mkdirSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { execFileSync } from "node:child_process";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { chromium } from "playwright-core";
 
@@ -105,8 +106,12 @@ const states = new Map(); // of signing in
 export async function run(work, options = {}) {
   // No Playwright default of its own reaches out: the browser is given, and opens what the test asks for.
   const executablePath = execFileSync("sh", ["-c", "command -v chromium"], { encoding: "utf8" }).trim();
+  // Its settings and its reports of crashes are in a home folder of its own.
+  const home = mkdtempSync(path.join(tmpdir(), "arbor-browser-"));
+  process.once("exit", () => rmSync(home, { recursive: true, force: true }));
   browser = await chromium.launch({
     executablePath,
+    env: { ...process.env, HOME: home, XDG_CONFIG_HOME: home, XDG_CACHE_HOME: home },
     headless: true,
     chromiumSandbox: false,
     args: ["--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", ...(options.args ?? [])],
