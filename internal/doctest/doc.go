@@ -10,7 +10,7 @@
 //	sh more        goes on with the shell of the block before, and ends with its status
 //	sh repo        run at the root of the repository
 //	sh endpoint    http://localhost:11434/v1 is the address of an endpoint that the test serves
-//	sh ci          not run here, but each line must stand in .ci/run, word for word
+//	sh ci          not run here, but each line must stand in .ci/steps, word for word
 //	go             a whole program: built in a module that only requires this one, then run
 //	go test        a whole test file: passes in such a module
 //	go fragment    statements or declarations: compiled together with testdata/prelude.go.txt, where

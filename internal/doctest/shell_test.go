@@ -164,7 +164,7 @@ func exe(name string) string {
 
 // TestCommandsOfCI finds the commands that only .ci/run executes.
 func TestCommandsOfCI(t *testing.T) {
-	script, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
+	script, err := os.ReadFile(filepath.Join(root, ".ci", "steps"))
 	require.NoError(t, err)
 	found := 0
 	for _, p := range pages(t) {

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// command is a "go test" command without its packages.
+type command struct {
+	before, after []string // its arguments before and after the packages
+	patterns      []string
+	verbose       bool // print what tests print even if they pass
+	env           []string
+}
+
+func parse(args []string) (*command, error) {
+	c := &command{verbose: slices.Contains(args, "-v") || slices.Contains(args, "-bench")}
+	for _, arg := range args {
+		switch {
+		case strings.HasPrefix(arg, "./"):
+			c.patterns = append(c.patterns, arg)
+		case len(c.patterns) == 0:
+			c.before = append(c.before, arg)
+		default:
+			c.after = append(c.after, arg)
+		}
+	}
+	at := slices.Index(c.before, "test")
+	if at < 0 || len(c.patterns) == 0 {
+		return nil, errors.New(`the arguments must be those of "go test", with packages that begin with "./"`)
+	}
+	if !slices.Contains(args, "-timeout") {
+		limits, err := limitFlags()
+		if err != nil {
+			return nil, err
+		}
+		c.before = slices.Insert(c.before, at+1, limits...)
+	}
+	c.before = slices.Insert(c.before, at+1, "-json")
+	return c, nil
+}
+
+// suite is one run of "go test", whose output it reads.
+type suite struct {
+	*command
+	packages map[string]*result
+	order    []*result
+	builds   map[string][]string // what building a package printed
+	rest     []byte              // the beginning of a line
+}
+
+// test runs the tests of packages and prints their closing lines. Its error says that the go command failed although no
+// package did, or that ctx ended.
+func (c *command) test(ctx context.Context, packages ...string) (*suite, error) {
+	s := &suite{command: c, packages: map[string]*result{}, builds: map[string][]string{}}
+	cmd := exec.CommandContext(ctx, "go", slices.Concat(c.before, packages, c.after)...)
+	cmd.Env = append(os.Environ(), c.env...)
+	cmd.Stdout, cmd.Stderr = s, os.Stdout
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second // for processes that tests left running
+	err := cmd.Run()
+	s.end(errors.Is(ctx.Err(), context.DeadlineExceeded))
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		err = nil
+	case ctx.Err() != nil:
+		err = errors.New("stopped from outside, at the limit of the step")
+	case len(s.failures()) > 0:
+		err = nil
+	case err != nil:
+		err = fmt.Errorf("go test: %w", err)
+	}
+	return s, err
+}
+
+// event is a line that "go test -json" prints.
+type event struct {
+	Action, Package, Test, Output, FailedBuild, ImportPath string
+}
+
+// Write takes the output of "go test -json".
+func (s *suite) Write(p []byte) (int, error) {
+	s.rest = append(s.rest, p...)
+	for {
+		line, rest, whole := bytes.Cut(s.rest, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		s.rest = rest
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			fmt.Printf("%s\n", line)
+			continue
+		}
+		s.take(e)
+	}
+}
+
+func (s *suite) take(e event) {
+	if e.Package == "" { // of a build
+		s.builds[e.ImportPath] = append(s.builds[e.ImportPath], e.Output)
+		return
+	}
+	r := s.packages[e.Package]
+	if r == nil {
+		r = &result{name: e.Package, tests: map[string]string{}}
+		s.packages[e.Package] = r
+		s.order = append(s.order, r)
+	}
+	switch {
+	case e.Action == "output":
+		r.print(e.Test, e.Output)
+	case e.Test != "":
+		r.tests[e.Test] = e.Action
+	case e.Action == "pass" || e.Action == "skip":
+		r.verdict = passed
+	case e.Action == "fail" && e.FailedBuild != "":
+		r.verdict = unbuilt
+		for _, line := range s.builds[e.FailedBuild] {
+			r.print("", line)
+		}
+	case e.Action == "fail":
+		r.verdict = failed
+		if r.timedOut {
+			r.verdict = hung
+		}
+	}
+	if r.verdict != "" {
+		r.show(s.verbose)
+	}
+}
+
+// end judges the packages that have not finished. If the time is over they are left out, unless a test has failed.
+func (s *suite) end(late bool) {
+	for _, r := range s.order {
+		switch {
+		case r.verdict != "":
+		case !late:
+			r.verdict = hung
+		case slices.Contains(slices.Collect(maps.Values(r.tests)), "fail"):
+			r.verdict = failed
+		}
+	}
+}
+
+// failures are the packages that failed, in the order of their ends.
+func (s *suite) failures() []*result {
+	return slices.DeleteFunc(slices.Clone(s.order), func(r *result) bool { return r.verdict == "" || r.verdict == passed })
+}
+
+// sayLeftOut names the packages that have not finished.
+func (s *suite) sayLeftOut() {
+	at := slices.Index(s.before, "test")
+	list := exec.Command("go", slices.Concat(s.before[:at], []string{"list", "-f", "{{.ImportPath}} {{.Module.Path}}"}, s.patterns)...)
+	list.Stderr = os.Stdout
+	lines, err := list.Output()
+	if err != nil {
+		fmt.Println("gotest: the packages cannot be listed:", err)
+	}
+	var names []string
+	for line := range strings.Lines(string(lines)) {
+		name, module, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if r := s.packages[name]; r == nil || r.verdict == "" {
+			names = append(names, "."+strings.TrimPrefix(name, module))
+		}
+	}
+	if len(names) > 0 {
+		fmt.Printf("LEFT OUT: go test %s (there was no time)\n", strings.Join(names, " "))
+	}
+}
