@@ -21,7 +21,15 @@ type Agent interface {
 	// SubAgents returns the children in the order in which they were given.
 	SubAgents() []Agent
 	// FindAgent returns the agent of that name in this subtree, itself included,
-	// or nil.
+	// or nil. The runner asks the root's before each step which agent a name means:
+	// the root itself, the active agent of the session, or the target of a transfer.
+	//
+	// A type of your own may implement it in its own way, as long as it returns the
+	// agents that SubAgents lead to; [NewTree] refuses other answers with a [FindError].
+	// It may return an agent of the tree for other names as well, such as a name from
+	// before a change. It must always return the same, and be quick and safe for
+	// concurrent use; [Index] is. A type that wraps another agent may return that one
+	// for its own name if it embeds it, or has the method Unwrap; see [As].
 	FindAgent(name string) Agent
 	// Run does one step from the log and returns: one model answer, or one batch of
 	// tools. If the last value that it yields is [event.Continue], it gets another step.

@@ -150,6 +150,8 @@ func ErrorCode(err error) string {
 		return "budget"
 	case errors.Is(err, ErrLimit):
 		return "limit"
+	case errors.As(err, new(*FindError)):
+		return "find_agent"
 	case errors.Is(err, ErrTimeout):
 		return "timeout"
 	case errors.Is(err, ErrUnknownPrice):

@@ -28,13 +28,14 @@ type Node struct {
 	Properties Properties
 	Depth      int // 0 for the root
 
-	tree    *Tree
-	virtual bool // a person: beside the tree, and nobody's child
-	order   int
-	kids    []*Node
-	targets []*Node
-	routes  []NodeRoute
-	guards  []Guard
+	tree     *Tree
+	embedded Agent // the one that Agent embeds, if Agent.FindAgent returns it for their name
+	virtual  bool  // a person: beside the tree, and nobody's child
+	order    int
+	kids     []*Node
+	targets  []*Node
+	routes   []NodeRoute
+	guards   []Guard
 }
 
 // Targets returns the nodes the agent may transfer to, in tree order. The slice
@@ -179,8 +180,8 @@ func (e *TreeError) Error() string {
 
 // NewTree validates and indexes the tree below root. The error is a
 // [*TreeError] that reports every problem: bad, reserved and duplicate names,
-// agents with two parents, cycles, routes without a target or in a cycle, and
-// what the agents' own checks find.
+// agents with two parents, cycles, routes without a target or in a cycle, what the
+// agents' own checks find, and an agent whose FindAgent contradicts SubAgents.
 func NewTree(root Agent, opts ...TreeOption) (*Tree, error) {
 	edge := edgeTo(root)
 	if edge.To == nil {
@@ -223,6 +224,9 @@ func newTree(edge Edge, of *Node, opts []TreeOption) (*Tree, error) {
 	}
 	b.checkRoutes()
 	b.checkOnError()
+	if len(b.problems) == 0 { // else a search may never end
+		b.checkFind()
+	}
 	for _, n := range b.tree.nodes {
 		if c, ok := As[Checker](n.Agent); ok && of == nil { // else it was asked about the whole
 			for _, msg := range c.CheckNode(n) {

@@ -136,7 +136,7 @@ func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]
 	if len(steps) > 0 {
 		status = steps[len(steps)-1]
 	}
-	if status.Final() && (word.TargetAgent == agent.Human || inv.Tree().Node(word.TargetAgent) == nil) {
+	if target, _ := inv.Tree().Find(word.TargetAgent); status.Final() && (target == nil || target.Virtual()) {
 		word.TargetAgent = l.asked.from
 	}
 	if status == Failed && word.Text == "" {
@@ -232,7 +232,7 @@ func (r *run) giveBack(reason string, err error) error {
 	}
 	failed := r.leg.status(Failed, r.leg.asked.from, reason)
 	events := append(talk(r.a.words.Unreachable), failed, index(r.inv.Session().Key(), r.leg, Failed))
-	if r.inv.Tree().Node(r.leg.asked.from) != nil {
+	if from, _ := r.inv.Tree().Find(r.leg.asked.from); from != nil {
 		events = append(events, &event.Transfer{To: r.leg.asked.from, Reason: reason, TransferType: event.TransferTypeHumanToBot})
 	}
 	r.store(events...)

@@ -25,7 +25,7 @@ func (l *lane) fallback(n *agent.Node, err error) *agent.Node {
 		if l.withinTransfers(n.Agent.Name(), to.Agent.Name(), false) != nil {
 			return nil
 		}
-		if l.isReady(l.ctx, to.Agent.Name()) == nil {
+		if l.isReady(l.ctx, to) == nil {
 			return to
 		}
 		if to = to.OnError(); to == nil {

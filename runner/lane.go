@@ -84,9 +84,12 @@ func (l *lane) step() (done bool, err error) {
 		l.begun()
 		run, turn = l.state()
 	}
-	n := l.tree.Node(run.Agent)
-	if n == nil {
+	n, err := l.find(run.Agent)
+	switch {
+	case n == nil || n.Agent.Name() != run.Agent: // a run that was cut off is no other agent's, by whatever name
 		return false, l.fail(run, &agent.RunError{Agent: run.Agent, Code: "agent_gone", Err: fmt.Errorf("the agent is no longer in the tree")})
+	case err != nil:
+		return false, l.failed(run, n, err)
 	}
 	if err := l.withinLimits(run, turn); err != nil && !n.Virtual() { // a person needs no model
 		return false, l.fail(run, err)
@@ -348,28 +351,40 @@ func (l *lane) hosts() (names []string) {
 	return names
 }
 
+// find is [agent.Tree.Find], and logs an error.
+func (l *lane) find(name string) (*agent.Node, error) {
+	n, err := l.tree.Find(name)
+	if wrong, ok := err.(*agent.FindError); ok {
+		l.t.r.logger.Error("FindAgent contradicts the tree", "error", err, "panic", wrong.Panic)
+	}
+	return n, err
+}
+
 // isReady asks the target whether it can start, and remembers that it can: a
 // target that was promised to a model must not be asked again before the commit.
-func (l *lane) isReady(ctx context.Context, to string) error {
-	if a, ok := agent.As[agent.Readier](l.tree.Node(to).Agent); ok {
-		if err := a.Ready(ctx); err != nil {
-			return fmt.Errorf("%w: %s: %w", agent.ErrTargetNotReady, to, err)
-		}
+func (l *lane) isReady(ctx context.Context, to *agent.Node) error {
+	name := to.Agent.Name()
+	_, err := l.find(name)
+	if a, ok := agent.As[agent.Readier](to.Agent); ok && err == nil {
+		err = a.Ready(ctx)
 	}
-	l.ready = to
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", agent.ErrTargetNotReady, name, err)
+	}
+	l.ready = name
 	return nil
 }
 
-// allowed holds a transfer against the policy and the limits.
-func (l *lane) allowed(inv *agent.Invocation, to string) error {
-	target := l.tree.Node(to)
+// allowed holds a transfer against the policy and the limits, and returns the target.
+func (l *lane) allowed(inv *agent.Invocation, to string) (*agent.Node, error) {
+	target, _ := l.tree.Find(to) // an error means that it is not ready
 	if !inv.Node().MayTransferTo(target) {
-		return fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
+		return nil, fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
 	}
 	if n := inv.Node(); n.Properties.Router || n.Virtual() { // they ask no model, and cannot go round without those who do
-		return nil
+		return target, nil
 	}
-	return l.withinTransfers(inv.Agent().Name(), to, l.hasText())
+	return target, l.withinTransfers(inv.Agent().Name(), target.Agent.Name(), l.hasText())
 }
 
 // commit stores the joined events and the given ones in one write, and delivers

@@ -42,14 +42,14 @@ func (r *Runner) Limits() Limits { return r.limits }
 // legal checks a transfer that an agent yields as committed, so that function
 // agents are held to the rules that bind models.
 func (l *lane) legal(inv *agent.Invocation, d *event.Transfer) error {
-	err := l.allowed(inv, d.To)
+	target, err := l.allowed(inv, d.To)
 	if err == nil {
-		if err = inv.Node().InputFor(l.tree.Node(d.To)).Check(d.Payload); err != nil {
+		if err = inv.Node().InputFor(target).Check(d.Payload); err != nil {
 			return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
 		}
 	}
 	if err == nil && l.ready != d.To {
-		err = l.isReady(l.ctx, d.To)
+		err = l.isReady(l.ctx, target)
 	}
 	if errors.Is(err, agent.ErrUnknownTarget) {
 		return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
@@ -61,11 +61,14 @@ func (l *lane) legal(inv *agent.Invocation, d *event.Transfer) error {
 // another's name. Without an outcome it is to be committed; the others say what became
 // of an attempt, and move nothing.
 func (l *lane) own(d *event.Transfer) (*event.Transfer, error) {
-	from, outcome := l.inv.Agent().Name(), cmp.Or(d.Outcome, event.TransferCommitted)
+	from, to, outcome := l.inv.Agent().Name(), d.To, cmp.Or(d.Outcome, event.TransferCommitted)
 	switch outcome {
 	case event.TransferCommitted:
-		if d.To == "" {
+		if to == "" {
 			return nil, fmt.Errorf("the agent %s yielded a transfer to nobody: its To is the target's name: %w", from, agent.ErrTransferRejected)
+		}
+		if n, _ := l.tree.Find(to); n != nil {
+			to = n.Agent.Name()
 		}
 	case event.TransferRejected, event.TransferConflict, event.TransferFailed:
 	default:
@@ -73,15 +76,15 @@ func (l *lane) own(d *event.Transfer) (*event.Transfer, error) {
 			from, outcome, event.TransferCommitted, agent.ErrTransferRejected)
 	}
 	kind := d.TransferType
-	if kind == "" && d.To == agent.Human {
+	if kind == "" && to == agent.Human {
 		kind = event.TransferTypeBotToHuman
 	}
 	routed := d.Routed() && outcome == event.TransferCommitted && !l.inv.Node().Properties.Router // which only routers may say
-	if from == d.From && outcome == d.Outcome && kind == d.TransferType && !routed {
+	if from == d.From && to == d.To && outcome == d.Outcome && kind == d.TransferType && !routed {
 		return d, nil
 	}
 	own := *d
-	own.From, own.Outcome, own.TransferType = from, outcome, kind
+	own.From, own.To, own.Outcome, own.TransferType = from, to, outcome, kind
 	if routed {
 		own.RouteDecision, own.GraphPath = nil, nil
 	}
@@ -90,10 +93,11 @@ func (l *lane) own(d *event.Transfer) (*event.Transfer, error) {
 
 // CheckTransfer implements agent.Runtime.
 func (l *lane) CheckTransfer(ctx context.Context, inv *agent.Invocation, to string) error {
-	if err := l.allowed(inv, to); err != nil {
+	target, err := l.allowed(inv, to)
+	if err != nil {
 		return err
 	}
-	return l.isReady(ctx, to)
+	return l.isReady(ctx, target)
 }
 
 // Suspended implements agent.Runtime.

@@ -272,7 +272,7 @@ var mustHappen = []string{
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",
 	"a file of a tool", "a file of an agent", "a function called again", "a function that ends with an error", "a function that asks a model", "a function that hands over", "a function in an agent tool", "a function that hands over in an agent tool",
 	"a function in a graph", "a function called again in a graph", "a function that hands over in a graph",
-	"a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
+	"an agent found by another name", "a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
 	"a question who answers", "a decision: decided", "a decision: undecided", "a user asked whom they mean", "no transfer offered after a decision",
 	"a transfer beyond the limit", "no transfer offered after a limit", "an agent that is held or got the conversation back",
 	"a question inside of 1", "a question inside of 2", "a call approved inside", "a call denied inside", "a question withdrawn inside", "a node that goes on after it waited",

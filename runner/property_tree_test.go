@@ -100,6 +100,9 @@ func (w *world) tree() {
 		}
 		if i == 0 {
 			w.root = a
+			if oneInFour.Draw(w.rt, "searches") == 3 {
+				w.root = &searching{a, w.happen}
+			}
 			break
 		}
 		if len(kids[i])+len(routes) == 0 && oneInTen.Draw(w.rt, "away") == 9 {
@@ -159,6 +162,30 @@ var (
 	oneInTen   = rapid.IntRange(0, 9)
 	someSlots  = rapid.IntRange(1, 3)
 )
+
+// searching is a root of a type of its own. Its FindAgent keeps no index, and also takes "the_" before a name.
+type searching struct {
+	agent.Agent
+	happen func(string)
+}
+
+func (s *searching) Unwrap() agent.Agent { return s.Agent }
+
+func (s *searching) FindAgent(name string) agent.Agent {
+	name, meant := strings.CutPrefix(name, "the_")
+	if name == s.Name() {
+		return s
+	}
+	for _, child := range s.SubAgents() {
+		if found := child.FindAgent(name); found != nil {
+			if meant {
+				s.happen("an agent found by another name")
+			}
+			return found
+		}
+	}
+	return nil
+}
 
 // propertyPolicies returns rules about tools, most often none.
 func propertyPolicies() []*tools.Policy {

@@ -23,7 +23,7 @@ func (l *lane) route(n *agent.Node, run session.Run) (transfer *event.Event, err
 	record := &event.Transfer{From: run.Agent, To: to.Agent.Name(), Outcome: event.TransferCommitted, TransferType: event.TransferTypeRoute}
 	err = l.withinTransfers(run.Agent, record.To, l.hasText())
 	if err == nil {
-		err = l.isReady(l.ctx, record.To)
+		err = l.isReady(l.ctx, to)
 	}
 	var limit *agent.TransferLimitError
 	switch {

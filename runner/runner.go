@@ -265,7 +265,7 @@ func (r *Runner) active(f *session.Fold) (n *agent.Node, missing bool) {
 	if name == "" || r.resumeRoot {
 		return r.tree.Root(), false
 	}
-	if n = r.tree.Node(name); n == nil {
+	if n, _ = r.tree.Find(name); n == nil { // an error ends the run that begins here
 		return r.tree.Root(), true
 	}
 	for n.Parent != nil && n.Properties.Return == agent.ReturnToParent {

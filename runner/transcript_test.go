@@ -53,6 +53,7 @@ type mode struct {
 	http, stream bool
 	responses    bool // the other protocol of OpenAI's
 	behind       bool // a router
+	searching    bool // the root has a FindAgent of its own
 }
 
 var modes = []mode{{name: "in process"}, {name: "in process, streamed", stream: true}, {name: "http", http: true}, {name: "http, streamed", http: true, stream: true},
@@ -97,6 +98,9 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 	if m.behind {
 		root, err = crashtest.BehindRouter(root)
 		require.NoError(t, err)
+	}
+	if m.searching {
+		root = &searching{root, func(string) {}}
 	}
 	store := sessiontest.Memory(t)
 	r, err := runner.New(root, store, opts...)

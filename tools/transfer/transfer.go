@@ -161,10 +161,10 @@ func unwrap(raw string) (json.RawMessage, bool) {
 	return inner, true
 }
 
-// Repair returns the agent that a name means: exactly, or the only legal target
-// (or the agent itself) that differs from it in case alone.
+// Repair returns the agent that a name means: the one that FindAgent returns, or the only legal
+// target (or the agent itself) that differs from it in case alone.
 func Repair(n *agent.Node, tree *agent.Tree, name string) *agent.Node {
-	if exact := tree.Node(name); exact != nil {
+	if exact, _ := tree.Find(name); exact != nil {
 		return exact
 	}
 	var found *agent.Node
