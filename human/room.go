@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/option"
 )
@@ -36,9 +38,9 @@ type place struct {
 	Waiting
 	number   int
 	messages []Message
-	seen     map[string]bool // the IDs of messages
-	talking  chan struct{}   // one word at a time, so that they arrive as they were said
-	failed   Event           // the word that may or may not have arrived
+	seen     map[string]bool     // the IDs of messages
+	talking  *semaphore.Weighted // one word at a time, so that they arrive as they were said
+	failed   Event               // the word that may or may not have arrived
 }
 
 // RoomOption configures a [Room].
@@ -87,7 +89,7 @@ func (r *Room) RequestTransfer(_ context.Context, req Request) (Update, error) {
 		return Update{}, fmt.Errorf("%w: %d handoffs are open, which is the most", ErrUnavailable, r.max)
 	}
 	r.count++
-	p := &place{Waiting: Waiting{Request: req, Status: Queued}, number: r.count, seen: map[string]bool{}, talking: make(chan struct{}, 1)}
+	p := &place{Waiting: Waiting{Request: req, Status: Queued}, number: r.count, seen: map[string]bool{}, talking: semaphore.NewWeighted(1)}
 	p.hear(req.Conversation)
 	r.legs[req.Leg] = p
 	waiting := 0
@@ -200,12 +202,10 @@ func (r *Room) say(ctx context.Context, leg Leg, u Update, text string) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case p.talking <- struct{}{}:
-		defer func() { <-p.talking }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := p.talking.Acquire(ctx, 1); err != nil {
+		return err
 	}
+	defer p.talking.Release(1)
 	e, deliver, err := r.word(leg, Event{HandoffID: leg.ID, Update: u, Text: text})
 	if err != nil {
 		return err

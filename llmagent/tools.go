@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agent/workflow"
@@ -99,26 +100,27 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 			return false
 		}
 	}
-	var wg sync.WaitGroup
+	slots := semaphore.NewWeighted(int64(a.parallel)) // each held by a tool that runs
 	begun, running := 0, 0
 	goOn = true
 	defer func() {
 		if running > 0 { // yield panicked: the turn ends, and nothing may run on beyond it
 			cancel()
-			wg.Wait()
+			_ = slots.Acquire(context.WithoutCancel(ctx), int64(a.parallel))
 		}
 	}()
 	var there []ended // and not yielded yet
 	var settled <-chan time.Time
 	for {
-		for ; begun < len(calls) && running < a.parallel && ctx.Err() == nil; begun++ {
+		for ; begun < len(calls) && ctx.Err() == nil && slots.TryAcquire(1); begun++ {
 			running++
 			call := begun
-			wg.Go(func() {
+			go func() {
 				e := a.call(ctx, inv, run, calls[call], send)
 				e.call = call
+				slots.Release(1) // first, because the next call begins when this end is received
 				ends <- e
-			})
+			}()
 		}
 		if running == 0 {
 			break
