@@ -35,7 +35,7 @@ import (
 const token = "the-support-desk's-token"
 
 func main() {
-	model, err := chooseModel()
+	model, err := openai.FromEnvOr(os.Getenv, offline.New())
 	if err == nil {
 		err = converse(context.Background(), os.Stdout, model,
 			"I was charged twice, please refund charge ch_1004", "yes")
@@ -139,14 +139,4 @@ func serve(root agent.Agent) (address string, stop func(), err error) {
 			log.Print(err)
 		}
 	}, nil
-}
-
-// chooseModel returns the model that the environment names.
-func chooseModel() (llm.Model, error) {
-	model, err := openai.FromEnv(os.Getenv, "")
-	if errors.Is(err, openai.ErrNoEndpoint) {
-		log.Print("no model is used: the answers come from the offline model; see OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL")
-		return offline.New(), nil
-	}
-	return model, err
 }

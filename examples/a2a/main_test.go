@@ -6,8 +6,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/exampletest"
 	"github.com/agentarbor/arbor/llm/offline"
 )
+
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
+
+func TestEndpoint(t *testing.T) {
+	env, requests := exampletest.Endpoint(t)
+	out, errs, err := exampletest.Run(t, env)
+	require.NoError(t, err, errs)
+	require.Contains(t, out, `billing: refund_charge returned "Charge ch_1004 is refunded.".`)
+	require.NotZero(t, requests())
+}
 
 // The conversation crosses to the other tree, waits there for the user's approval, and
 // continues with it.

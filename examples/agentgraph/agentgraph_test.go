@@ -13,17 +13,25 @@ import (
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/exampletest"
 )
 
 // run runs one turn with the offline model, and returns the outputs of the nodes, by
 // their ids, and those of the graph.
 func run(t *testing.T, file, message string) (order []string, outputs map[string]string) {
 	t.Helper()
+	order, outputs, notes := runWith(t, nil, file, message)
+	require.Contains(t, notes, "no model is used")
+	return order, outputs
+}
+
+// runWith runs one turn with the model of the environment.
+func runWith(t *testing.T, env []string, file, message string) (order []string, outputs map[string]string, notes string) {
+	t.Helper()
 	var out, errs bytes.Buffer
-	streams := cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }}
+	streams := cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: exampletest.Getenv(env)}
 	status := cli.Run(t.Context(), []string{"run", file, "--db", ":memory:", "--json", message}, streams)
 	require.Equal(t, cli.StatusAnswered, status, errs.String())
-	require.Contains(t, errs.String(), "no model is used")
 	outputs = map[string]string{}
 	for line := range strings.Lines(out.String()) {
 		var e event.Event
@@ -35,7 +43,22 @@ func run(t *testing.T, file, message string) (order []string, outputs map[string
 			outputs[e.Agent] = d.Content
 		}
 	}
-	return order, outputs
+	return order, outputs, errs.String()
+}
+
+// TestEndpoint: the nodes are the same ones where an endpoint answers.
+func TestEndpoint(t *testing.T) {
+	env, requests := exampletest.Endpoint(t)
+	for file, want := range map[string][]string{
+		"content-pipeline.yaml": {"content-pipeline", "researcher", "writer", "editor"}, "parallel-analysis.yaml": {"parallel-analysis", "splitter", "analyzer1", "analyzer2", "merger"},
+		"support-router.yaml": {"support-router", "classifier", "billing"},
+	} {
+		before := requests()
+		order, _, notes := runWith(t, env, file, "Where is my invoice?")
+		require.Equal(t, want, order)
+		require.Empty(t, notes)
+		require.Equal(t, len(want)-1, requests()-before, "one for each node")
+	}
 }
 
 func TestContentPipeline(t *testing.T) {

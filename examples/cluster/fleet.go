@@ -61,7 +61,7 @@ func (f *fleet) start() (*process, error) {
 		return nil, err
 	}
 	p := &process{cmd: exec.CommandContext(f.ctx, program, "serve", "--addr", "127.0.0.1:0", "--doors", "api", "--db", f.postgres, "--redis", f.redis)}
-	p.cmd.Env = append(os.Environ(), replicaVariable+"=1", "ARBOR_TOKEN="+f.token, "OPENAI_API_KEY=", "OPENAI_BASE_URL=") // so that the offline model answers
+	p.cmd.Env = append(os.Environ(), replicaVariable+"=1", "ARBOR_TOKEN="+f.token)
 	var warned bytes.Buffer
 	p.cmd.Stderr = &warned
 	said, err := p.cmd.StdoutPipe()

@@ -5,8 +5,9 @@
 //
 //	go run ./examples/cluster
 //
-// It needs no key: an offline model answers, slowed down so that it can be caught in the middle of an answer. Without --postgres and
-// --redis it starts servers of its own, from programs that are installed, which end with it.
+// It uses the endpoint of the OPENAI_* variables, or the offline model if none is set. Either model is slowed down so that a
+// kill interrupts answers. Without --postgres and --redis it starts servers of its own, from programs that are installed,
+// which end with it.
 package main
 
 import (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/exampletest"
 	"github.com/agentarbor/arbor/internal/servers"
 )
 
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) {
 // Replicas are killed while clients talk, and no conversation has a hole.
 func TestCluster(t *testing.T) {
 	c := config{lasts: 5 * time.Second, kills: 1200 * time.Millisecond, replicas: 3, clients: 8, postgres: servers.Database(t), redis: servers.SharedRedis(t)}
+	exampletest.Setenv(t)
 	var out strings.Builder
 	sum, err := run(t.Context(), &out, c)
 	require.NoError(t, err, out.String())
@@ -29,6 +31,18 @@ func TestCluster(t *testing.T) {
 	require.GreaterOrEqual(t, sum.kills, 2)
 	require.GreaterOrEqual(t, sum.turns, c.clients)
 	require.Positive(t, sum.takeOvers, "nothing was under way on a replica when it was killed")
+}
+
+// The replicas ask the endpoint that the environment names.
+func TestEndpoint(t *testing.T) {
+	c := config{lasts: time.Second, kills: time.Minute, replicas: 2, clients: 2, postgres: servers.Database(t), redis: servers.SharedRedis(t)}
+	env, requests := exampletest.Endpoint(t)
+	exampletest.Setenv(t, env...)
+	var out strings.Builder
+	sum, err := run(t.Context(), &out, c)
+	require.NoError(t, err, out.String())
+	require.GreaterOrEqual(t, requests(), sum.turns)
+	require.GreaterOrEqual(t, sum.turns, c.clients)
 }
 
 func TestClusterRefuses(t *testing.T) {

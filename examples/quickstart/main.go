@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -21,7 +20,7 @@ import (
 )
 
 func main() {
-	model := must(chooseModel())
+	model := must(openai.FromEnvOr(os.Getenv, offline.New()))
 	billing := must(llmagent.New("billing", "You handle refunds and invoices.", model,
 		llmagent.WithDescription("Refunds, invoices, being charged twice"),
 		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})))
@@ -40,16 +39,6 @@ func main() {
 			fmt.Printf("%s: %s\n", ev.Agent, d.Content)
 		}
 	}
-}
-
-// chooseModel returns the model that the environment names.
-func chooseModel() (llm.Model, error) {
-	model, err := openai.FromEnv(os.Getenv, "")
-	if errors.Is(err, openai.ErrNoEndpoint) {
-		log.Print("no model is used: the answers come from the offline model; see OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL")
-		return offline.New(), nil
-	}
-	return model, err
 }
 
 func must[T any](v T, err error) T {

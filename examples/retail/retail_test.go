@@ -15,22 +15,43 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/exampletest"
 )
+
+// arbor is the command.
+var arbor string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "retail")
+	if err == nil {
+		arbor = filepath.Join(dir, "arbor")
+		var out []byte
+		if out, err = exec.Command("go", "build", "-o", arbor, "../../cmd/arbor").CombinedOutput(); err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	status := 1
+	if err == nil {
+		status = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(status)
+}
 
 // shop is the example with its teams running.
 type shop struct {
 	*testing.T
-	arbor string
 	env   []string
 	teams map[string]*exec.Cmd
 }
 
-func open(t *testing.T) *shop {
+func open(t *testing.T, env ...string) *shop {
 	dir := t.TempDir()
-	s := &shop{T: t, arbor: filepath.Join(dir, "arbor"), teams: make(map[string]*exec.Cmd)}
-	out, err := exec.Command("go", "build", "-o", s.arbor, "../../cmd/arbor").CombinedOutput()
-	require.NoError(t, err, string(out))
-	s.env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+	s := &shop{T: t, teams: make(map[string]*exec.Cmd)}
+	s.env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}, env...)
 	for _, team := range []string{"returns", "billing", "orders"} {
 		cmd := s.command("serve", "teams/"+team, "--addr", "127.0.0.1:0", "--no-token", "--db", filepath.Join(dir, team+".db"))
 		stdout, err := cmd.StdoutPipe()
@@ -48,7 +69,7 @@ func open(t *testing.T) *shop {
 func (s *shop) command(args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
 	s.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, s.arbor, args...)
+	cmd := exec.CommandContext(ctx, arbor, args...)
 	cmd.Env = s.env
 	return cmd
 }
@@ -76,6 +97,15 @@ func TestTeams(t *testing.T) {
 	require.Contains(t, s.says("The jacket is too small and does not fit"), "triage → returns (it sounds like a return)\nreturns: ")
 	require.Contains(t, s.run("sessions", "check"), "nothing is wrong")
 	require.Contains(t, s.run("router", "explain", "triage.yaml", "Where is order 1234?"), "orders")
+}
+
+// TestEndpoint: the teams ask the endpoint that the environment names.
+func TestEndpoint(t *testing.T) {
+	t.Parallel()
+	env, requests := exampletest.Endpoint(t)
+	s := open(t, env...)
+	require.Contains(t, s.says("I was charged twice on my credit card"), "triage → billing (about money)\nbilling: ")
+	require.NotZero(t, requests())
 }
 
 // TestFrustrated: two angry messages lead to a person, and so does a team that is gone; one

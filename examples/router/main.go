@@ -1,6 +1,6 @@
-// Command router is the smallest tree behind a router: two specialists, and rules that
-// choose between them. No model decides; the offline model answers. The folder desk has
-// the same in files.
+// Command router is the smallest tree with a router at the root: rules choose between two
+// specialists, and no model decides. It uses the endpoint of the OPENAI_* variables, or the
+// offline model if none is set. The folder desk has the same in files.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
+	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/router"
 	"github.com/agentarbor/arbor/runner"
@@ -20,15 +21,16 @@ import (
 )
 
 func main() {
-	if err := converse(context.Background(), os.Stdout, "I want a refund", "Thank you", "My screen is black"); err != nil {
+	model := must(openai.FromEnvOr(os.Getenv, offline.New()))
+	if err := converse(context.Background(), os.Stdout, model, "I want a refund", "Thank you", "My screen is black"); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// converse says something to a new session, and writes who was chosen and why.
-func converse(ctx context.Context, w io.Writer, messages ...string) error {
-	billing := router.Specialist(must(llmagent.New("billing", "You handle money.", offline.New())))
-	support := router.Specialist(must(llmagent.New("support", "You help.", offline.New())))
+// converse says something to a new session, and writes who was chosen and why, and the answer.
+func converse(ctx context.Context, w io.Writer, model llm.Model, messages ...string) error {
+	billing := router.Specialist(must(llmagent.New("billing", "You handle money.", model)))
+	support := router.Specialist(must(llmagent.New("support", "You help.", model)))
 	front, err := router.New("front", router.Sticky(), router.Default(support), router.Rules(
 		router.When(router.Keyword("refund", "invoice", "charged")).To(billing),
 		router.When(router.Regexp(`(?i)\b(screen|keyboard)\b`)).To(support).Because("a device")))
@@ -41,8 +43,11 @@ func converse(ctx context.Context, w io.Writer, messages ...string) error {
 			if err != nil {
 				return err
 			}
-			if d, ok := ev.Data.(*event.Route); ok {
+			switch d := ev.Data.(type) {
+			case *event.Route:
 				fmt.Fprintf(w, "%s: %s → %s (%s)\n", text, d.From, d.To, d.Reason)
+			case *event.Text:
+				fmt.Fprintf(w, "%s: %s\n", ev.Agent, d.Content)
 			}
 		}
 	}

@@ -1,24 +1,34 @@
 package main
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/internal/exampletest"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/router"
 )
 
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
+
+// Rules decide, whether the offline model answers or an endpoint does.
 func TestExample(t *testing.T) {
-	var out strings.Builder
-	require.NoError(t, converse(t.Context(), &out, "I want a refund", "Thank you", "My screen is black"))
-	require.Equal(t, `I want a refund: front → billing (keyword "refund")
-Thank you: front → billing (no rule matches: billing stays in charge)
-My screen is black: front → support (a device)
-`, out.String())
+	env, requests := exampletest.Endpoint(t)
+	for _, env := range [][]string{nil, env} {
+		out, errs, err := exampletest.Run(t, env)
+		require.NoError(t, err, errs)
+		require.Regexp(t, `^I want a refund: front → billing \(keyword "refund"\)
+billing: .*
+Thank you: front → billing \(no rule matches: billing stays in charge\)
+billing: .*
+My screen is black: front → support \(a device\)
+support: .*
+$`, out)
+	}
+	require.Equal(t, 3, requests(), "one for each message")
 }
 
 // The files say the same as the program, and have a way to a person besides.

@@ -1,7 +1,8 @@
 // Command service serves a tree of agents over HTTP. A message begins a turn, which goes on
 // when its client goes away; events are a stream that a client can come back to; calls that
 // wait for an approval are decided by another request. Any number of its processes share one
-// database, and each serves every session.
+// database, and each serves every session. It uses the endpoint of the OPENAI_* variables, or
+// the offline model if none is set.
 //
 //	SERVICE_TOKENS=ann=a-secret go run ./examples/service --db service.db
 //
@@ -28,6 +29,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/offline"
+	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -57,7 +60,11 @@ func serve(ctx context.Context, out io.Writer, addr, db, tokens string) error {
 		return err
 	}
 	defer file.Close()
-	handler, turns, err := newService(file, users, slog.Default())
+	model, err := openai.FromEnvOr(os.Getenv, offline.New())
+	if err != nil {
+		return err
+	}
+	handler, turns, err := newService(file, model, users, slog.Default())
 	if err != nil {
 		return err
 	}
@@ -101,8 +108,8 @@ type service struct {
 }
 
 // newService makes the API on a store that several processes may share.
-func newService(store session.Store, users map[string]string, logger *slog.Logger) (http.Handler, *live.Turns, error) {
-	root, err := desk()
+func newService(store session.Store, model llm.Model, users map[string]string, logger *slog.Logger) (http.Handler, *live.Turns, error) {
+	root, err := desk(model)
 	if err != nil {
 		return nil, nil, err
 	}

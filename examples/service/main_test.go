@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/exampletest"
+	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -24,7 +26,7 @@ import (
 func replica(t *testing.T, file string) *httptest.Server {
 	db, err := sqlite.Open(file)
 	require.NoError(t, err)
-	handler, turns, err := newService(db, map[string]string{"ann's": "ann", "bob's": "bob"}, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	handler, turns, err := newService(db, offline.New(), map[string]string{"ann's": "ann", "bob's": "bob"}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(func() {
@@ -131,6 +133,34 @@ func TestTwoReplicas(t *testing.T) {
 	require.Less(t, status, 300, "a decision that was made before changes nothing")
 	status, _ = do(t, "POST", a.URL+"/sessions/s1/cancel", "ann's", "")
 	require.Equal(t, http.StatusNoContent, status)
+}
+
+// TestEndpoint: the service as its command serves it asks the endpoint that the environment names.
+func TestEndpoint(t *testing.T) {
+	env, requests := exampletest.Endpoint(t)
+	for _, c := range []struct {
+		env   []string
+		model bool
+	}{{env, true}, {nil, false}} {
+		exampletest.Setenv(t, c.env...)
+		before := requests()
+		ctx, stop := context.WithCancel(t.Context())
+		in, out := io.Pipe()
+		ended := make(chan error, 1)
+		go func() { ended <- serve(ctx, out, "127.0.0.1:0", filepath.Join(t.TempDir(), "service.db"), "ann=ann's") }()
+		url, err := bufio.NewReader(in).ReadString('\n')
+		require.NoError(t, err)
+		server := &httptest.Server{URL: strings.TrimSpace(url)}
+		status, _ := do(t, "POST", server.URL+"/sessions/s1/messages", "ann's", `{"text":"Hello"}`)
+		require.Equal(t, http.StatusAccepted, status)
+		answer, _, _ := follow(t, server, "", func(e *event.Event) bool { return e.Text() != "" })
+		require.Equal(t, "support", answer.Agent)
+		require.Equal(t, c.model, requests() > before)
+		stop()
+		require.NoError(t, <-ended)
+	}
+	exampletest.Setenv(t, env[:2]...)
+	require.ErrorContains(t, serve(t.Context(), io.Discard, "127.0.0.1:0", filepath.Join(t.TempDir(), "service.db"), "ann=ann's"), "set OPENAI_MODEL")
 }
 
 func TestTokens(t *testing.T) {

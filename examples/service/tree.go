@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/llm/offline"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -17,7 +17,7 @@ type charge struct {
 
 // desk is the tree that is served: whoever asks for money back comes to an agent that is a
 // function, whose refunds a person has to approve.
-func desk() (agent.Agent, error) {
+func desk(model llm.Model) (agent.Agent, error) {
 	refund, err := tools.Func("refund", "Pays a charge back.", func(_ tools.Context, in charge) (string, error) {
 		return in.ID + " is paid back", nil
 	}, tools.NeedsApproval())
@@ -42,7 +42,7 @@ func desk() (agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return llmagent.New("support", "Route to the right specialist.", offline.New(), llmagent.WithSubAgents(refunds))
+	return llmagent.New("support", "Route to the right specialist.", model, llmagent.WithSubAgents(refunds))
 }
 
 // chargeIn returns the id of a charge that a text names, "" if it names none.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -12,32 +11,37 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/internal/exampletest"
 )
 
-// TestMain runs the example itself if a variable says so, so that each turn of
-// the test is a process of its own.
-func TestMain(m *testing.M) {
-	if os.Getenv("SUPPORT_TEST_PROGRAM") != "" {
-		main()
-	}
-	os.Exit(m.Run())
-}
+// TestMain makes each turn of the test a process of its own.
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
 func support(t *testing.T, home string, args ...string) (stdout, stderr string) {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = []string{"HOME=" + home, "SUPPORT_TEST_PROGRAM=1"}
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
+	return supportWith(t, []string{"HOME=" + home}, args...)
+}
+
+func supportWith(t *testing.T, env []string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	stdout, stderr, err := exampletest.Run(t, env, args...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == cli.StatusApproval {
 		err = nil
 	}
-	require.NoError(t, err, errs.String())
-	return out.String(), errs.String()
+	require.NoError(t, err, stderr)
+	return stdout, stderr
+}
+
+// TestEndpoint: the endpoint's answers are the offline model's, and nobody is told that no model is used.
+func TestEndpoint(t *testing.T) {
+	env, requests := exampletest.Endpoint(t)
+	out, errs := supportWith(t, append(env, "HOME="+t.TempDir()), "run", "I'm being charged twice for my subscription", "--session", "s1")
+	want, err := os.ReadFile(filepath.Join("testdata", "charged_twice.golden"))
+	require.NoError(t, err)
+	require.Equal(t, string(want), out)
+	require.Empty(t, errs)
+	require.Equal(t, 3, requests())
 }
 
 // The example's first command without any endpoint: a transfer, a call, two rows

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agentarbor/arbor/llm"
 )
 
 // ErrNoEndpoint says that none of the environment variables of [FromEnv] is
-// set, so that the caller can take a model that needs no endpoint.
+// set, so that the caller can take a model that needs no endpoint, as [FromEnvOr] does.
 var ErrNoEndpoint = errors.New("openai: no endpoint is configured: OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL are not set")
 
 // FromEnv returns the model that the environment describes: OPENAI_BASE_URL
@@ -55,4 +57,16 @@ func FromEnv(getenv func(string) string, fallback string, opts ...Option) (*Mode
 		env = append(env, WithBaseURL(base))
 	}
 	return New(model, slices.Concat(env, opts)...)
+}
+
+// FromEnvOr returns the model of [FromEnv], or instead if none of the three variables is set.
+func FromEnvOr(getenv func(string) string, instead llm.Model, opts ...Option) (llm.Model, error) {
+	m, err := FromEnv(getenv, "", opts...)
+	switch {
+	case errors.Is(err, ErrNoEndpoint):
+		return instead, nil
+	case err != nil:
+		return nil, err
+	}
+	return m, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
 )
 
 func TestNew(t *testing.T) {
@@ -90,6 +91,21 @@ func TestFromEnv(t *testing.T) {
 	m, err := FromEnv(func(name string) string { return map[string]string{key: "x", base: "x", model: "x"}[name] }, "", WithBaseURL("http://y/v1"))
 	require.NoError(t, err)
 	require.Equal(t, "y/v1/chat/completions", m.endpoint().where, "options count more")
+}
+
+func TestFromEnvOr(t *testing.T) {
+	instead := scripted.Always("instead", scripted.Reply())
+	m, err := FromEnvOr(func(string) string { return "" }, instead)
+	require.NoError(t, err)
+	require.Equal(t, instead, m)
+	m, err = FromEnvOr(func(string) string { return "http://x/v1" }, instead)
+	require.ErrorContains(t, err, "OPENAI_API is")
+	require.Nil(t, m)
+	m, err = FromEnvOr(func(name string) string {
+		return map[string]string{"OPENAI_BASE_URL": "http://x/v1", "OPENAI_MODEL": "m"}[name]
+	}, instead)
+	require.NoError(t, err)
+	require.Equal(t, "m", m.Name())
 }
 
 // No way of printing a model may show what it knows.
