@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	goopenai "github.com/sashabaranov/go-openai"
+
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -130,7 +132,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	case !r.choice:
 		return a.client.errorf(llm.CodeBadResponse, nil, "the answer holds no choices; does this endpoint speak the chat-completions protocol?")
 	case r.finish == "error":
-		return a.client.objectError(&apiError{Message: "finish_reason is error, without an explanation"})
+		return a.client.objectError(&goopenai.APIError{Code: "", Message: "finish_reason is error, without an explanation"})
 	}
 	words, leaked := r.leaks.end()
 	if words != "" {

@@ -2,7 +2,7 @@
 // chat-completions protocol: OpenAI itself, DeepSeek, OpenRouter, vLLM, Ollama,
 // llama.cpp and many more; with [WithResponses] for those that speak OpenAI's
 // Responses API. Requests of the former are made from the types of
-// github.com/sashabaranov/go-openai; besides, it imports llm and cenkalti/backoff.
+// github.com/sashabaranov/go-openai; in addition it imports llm and cenkalti/backoff.
 //
 // [New] makes a model, [FromEnv] makes one from OPENAI_BASE_URL, OPENAI_API_KEY
 // OPENAI_MODEL and OPENAI_API, and [Model.Named] gives another model of the same endpoint.
@@ -18,7 +18,9 @@
 //     that no half answer can have an effect.
 //   - Four time limits ([Timeouts]) and a size limit bound every answer.
 //   - Every error is an *llm.Error that says what happened, where, and what to
-//     do about it; a context that ends gives the context's own error.
+//     do about it; a context that ends gives the context's own error. If the
+//     endpoint reported an error of its own, the cause is go-openai's *APIError
+//     with the endpoint's code and type.
 //
 // A Model never prints, logs or returns its API key, nor the passwords, query
 // values and secret headers it was configured with; an endpoint that echoes

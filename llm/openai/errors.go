@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	goopenai "github.com/sashabaranov/go-openai"
+
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
@@ -120,14 +122,11 @@ func (c *client) excerpt(data []byte) string {
 	return s
 }
 
-// apiError is the error object of the protocol, or what endpoints send instead.
-type apiError struct{ Message, Type, Code string }
+// parseError reads an error object of the protocol, its text alone, or a body that holds either
+// under error, message or detail. It is never nil, and its code is a string.
+func parseError(data []byte) *goopenai.APIError { return parseErrorAt(data, 0) }
 
-// parseError reads an error object, its text alone, or a body that holds either
-// under error, message or detail. It is never nil.
-func parseError(data []byte) *apiError { return parseErrorAt(data, 0) }
-
-func parseErrorAt(data []byte, depth int) *apiError {
+func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 	var o struct {
 		Error    json.RawMessage `json:"error"`
 		Message  flexText        `json:"message"`
@@ -140,7 +139,7 @@ func parseErrorAt(data []byte, depth int) *apiError {
 	}
 	data = bytes.TrimSpace(data)
 	if depth > 4 { // each level costs another scan
-		return &apiError{Message: string(data)}
+		return &goopenai.APIError{Message: string(data), Code: ""}
 	}
 	if len(data) > 0 && data[0] == '[' {
 		var list []json.RawMessage
@@ -153,12 +152,12 @@ func parseErrorAt(data []byte, depth int) *apiError {
 		if json.Unmarshal(data, &text) != nil {
 			text = flexText(data)
 		}
-		return &apiError{Message: string(text)}
+		return &goopenai.APIError{Message: string(text), Code: ""}
 	}
 	if len(o.Error) > 0 && string(o.Error) != "null" {
 		return parseErrorAt(o.Error, depth+1)
 	}
-	e := &apiError{Message: string(cmp.Or(o.Message, o.Detail)), Type: string(o.Type), Code: string(o.Code)}
+	e := &goopenai.APIError{Message: string(cmp.Or(o.Message, o.Detail)), Type: string(o.Type), Code: string(o.Code)}
 	if o.Metadata.Raw != "" {
 		e.Message += ": " + string(o.Metadata.Raw)
 	}
@@ -169,14 +168,14 @@ func parseErrorAt(data []byte, depth int) *apiError {
 }
 
 // objectError is an error that came under a status of success.
-func (c *client) objectError(a *apiError) *llm.Error {
-	e := c.errorf(llm.CodeServer, nil, "the endpoint reported an error inside its answer: %s", c.words(a))
+func (c *client) objectError(a *goopenai.APIError) *llm.Error {
+	e := c.errorf(llm.CodeServer, c.reported(a, 0), "the endpoint reported an error inside its answer: %s", c.words(a))
 	e.Retryable = true
-	if status, err := strconv.Atoi(a.Code); err == nil && status >= 400 && status <= 599 {
+	if status, err := strconv.Atoi(fmt.Sprint(a.Code)); err == nil && status >= 400 && status <= 599 {
 		e.Code, e.Retryable = classify(status, a)
 		return e
 	}
-	switch word := a.Code + " " + a.Type; {
+	switch word := fmt.Sprint(a.Code, " ", a.Type); {
 	case isContextLength(a):
 		e.Code, e.Retryable = llm.CodeContextLength, false
 	case strings.Contains(word, "rate_limit"):
@@ -193,18 +192,24 @@ func (c *client) objectError(a *apiError) *llm.Error {
 	return e
 }
 
-func (c *client) words(a *apiError) string {
+func (c *client) words(a *goopenai.APIError) string {
 	s := c.excerpt([]byte(a.Message))
 	if s == "" {
 		s = "without a word"
 	}
 	if a.Code != "" {
-		s += " (" + c.excerpt([]byte(a.Code)) + ")"
+		s += " (" + c.excerpt(fmt.Append(nil, a.Code)) + ")"
 	}
 	return s
 }
 
-func isContextLength(a *apiError) bool {
+// reported is an endpoint's own error without secrets, the cause of ours.
+func (c *client) reported(a *goopenai.APIError, status int) *goopenai.APIError {
+	return &goopenai.APIError{Code: c.excerpt(fmt.Append(nil, a.Code)), Message: c.excerpt([]byte(a.Message)), Type: c.excerpt([]byte(a.Type)),
+		HTTPStatusCode: status, HTTPStatus: http.StatusText(status)}
+}
+
+func isContextLength(a *goopenai.APIError) bool {
 	if a.Code == "context_length_exceeded" || a.Type == "exceed_context_size_error" {
 		return true
 	}
@@ -215,7 +220,7 @@ func isContextLength(a *apiError) bool {
 }
 
 // classify says what a status means, and whether it may pass.
-func classify(status int, a *apiError) (llm.ErrorCode, bool) {
+func classify(status int, a *goopenai.APIError) (llm.ErrorCode, bool) {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return llm.CodeUnauthorized, false
@@ -239,14 +244,14 @@ func classify(status int, a *apiError) (llm.ErrorCode, bool) {
 func (c *client) statusError(resp *http.Response, body io.Reader) *llm.Error {
 	// Half a body is better than none, so its error does not count.
 	data, _ := io.ReadAll(io.LimitReader(body, 64<<10))
-	a := &apiError{}
-	words := c.pageWords(data)
+	a := &goopenai.APIError{Code: ""}
+	words, cause := c.pageWords(data), error(nil)
 	if !isHTML(data) {
 		a = parseError(data)
-		words = c.words(a)
+		words, cause = c.words(a), c.reported(a, resp.StatusCode)
 	}
 	code, retry := classify(resp.StatusCode, a)
-	e := c.errorf(code, nil, "%s: %s%s", statusWords(resp.StatusCode), words, c.advice(code, resp))
+	e := c.errorf(code, cause, "%s: %s%s", statusWords(resp.StatusCode), words, c.advice(code, resp))
 	e.Status, e.Retryable = resp.StatusCode, retry
 	if retry {
 		e.RetryAfter = retryAfter(resp.Header, time.Now())

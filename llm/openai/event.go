@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 
+	goopenai "github.com/sashabaranov/go-openai"
+
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -125,7 +127,7 @@ func count(n float64) int {
 
 // failure returns the error that an event reports under a status of success.
 // whole says that the event is all there is.
-func (e *event) failure(whole bool) *apiError {
+func (e *event) failure(whole bool) *goopenai.APIError {
 	switch string(e.Error) {
 	case "", "null", "false", `""`, "{}":
 	default:

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	goopenai "github.com/sashabaranov/go-openai"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/llm"
@@ -20,15 +21,7 @@ import (
 // The fault matrix: whatever an endpoint does, one clear error comes of it, with
 // the right code, and nothing that was not whole.
 func TestFaultMatrix(t *testing.T) {
-	status := func(status int, body string, header ...string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			for i := 0; i+1 < len(header); i += 2 {
-				w.Header().Set(header[i], header[i+1])
-			}
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, body)
-		}
-	}
+
 	object := func(message, kind, code string) string {
 		return fmt.Sprintf(`{"error":{"message":%q,"type":%q,"param":null,"code":%q}}`, message, kind, code)
 	}
@@ -101,6 +94,36 @@ func TestFaultMatrix(t *testing.T) {
 			}
 		})
 	}
+}
+
+// status serves a fixed body under a status.
+func status(code int, body string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// TestReported: what the endpoint reported itself is the cause, without secrets.
+func TestReported(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"a status":            status(429, `{"error":{"message":"pay for `+testKey+`","type":"billing","code":"insufficient_quota"}}`),
+		"within the answer":   bodyOf(`{"error":{"message":"pay for ` + testKey + `","type":"billing","code":"insufficient_quota"}}`),
+		"a number, no object": status(500, `{"detail":"pay for `+testKey+`","type":"billing","code":7}`),
+	} {
+		e := fails(t, serve(t, h), helloS)
+		var reported *goopenai.APIError
+		require.ErrorAs(t, e, &reported, name)
+		require.Equal(t, "billing", reported.Type, name)
+		require.Contains(t, []any{"insufficient_quota", "7"}, reported.Code, name)
+		require.Equal(t, "pay for [secret]", reported.Message, name)
+		require.Equal(t, e.Status, reported.HTTPStatusCode, name)
+	}
+	e := fails(t, serve(t, status(502, "<html><title>Bad gateway</title>")), helloS)
+	require.NoError(t, e.Err, "a page reports nothing")
 }
 
 // reset closes the connection so that the client gets a TCP reset.
