@@ -284,6 +284,14 @@ func TestReadme(t *testing.T) {
 	require.ElementsMatch(t, packages(t), firstCells(p.section(t, "## The packages")))
 }
 
+// TestTopLevel: the design card's folders and files are where it has them.
+func TestTopLevel(t *testing.T) {
+	for _, name := range []string{"go.mod", "agent", "llmagent", "runner", "session", "tools/transfer", "agenttool", "a2a", "examples", "README.md"} {
+		_, err := os.Stat(filepath.Join(root, name))
+		require.NoError(t, err)
+	}
+}
+
 // dedent removes the space at the beginning of all lines.
 func dedent(s string) string { return regexp.MustCompile(`(?m)^[\t ]+`).ReplaceAllString(s, "") }
 
