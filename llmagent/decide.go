@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/choice"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -159,16 +160,16 @@ func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, d 
 		name, confidence = choice.Likeliest(s.probs, names, plus)
 		known = name != ""
 	}
-	how := "decided"
+	how := transfer.Decided
 	if known {
-		how = fmt.Sprintf("decided with a confidence of %.2f", confidence)
+		how = fmt.Sprintf("%s with a confidence of %.2f", transfer.Decided, confidence)
 	}
 	var target *agent.Node
 	if i := slices.Index(names, name); i >= 0 {
 		target = all[i].via
 	}
 	if target != nil && target.Agent.Name() != name {
-		how += ": for " + name
+		how += transfer.OnTheWay + name
 	}
 	said := answer{inv: inv, attempt: 1, yield: yield, usage: s.usage, model: cmp.Or(s.model, model.Name())}
 	switch {

@@ -125,7 +125,8 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 	}
 	var targets []string
 	for _, t := range n.Targets() {
-		held := !done && began != nil && began.TransferType != event.TransferTypeRoute && !began.Routed() &&
+		onTheWay := began != nil && strings.HasPrefix(began.Reason, transfer.Decided) && strings.Contains(began.Reason, transfer.OnTheWay)
+		held := !done && !onTheWay && began != nil && began.TransferType != event.TransferTypeRoute && !began.Routed() &&
 			(bounced || w.traits[s.agent].holds && began.TransferType != event.TransferTypeRefused)
 		if limited || returned[t.Agent.Name()] || held && t.Parent != n && !t.Virtual() {
 			continue

@@ -26,19 +26,30 @@ import (
 // order of [agent.Node.Targets]: none after a limit or a decision that the agent answers, and never an
 // agent that has returned the conversation in this turn. An agent that a transfer has put in charge, and
 // that has not said or done anything since, is offered only its children and a person if its policy has
-// HoldOnArrival, or if the turn has had its one wordless transfer up or sideways. The slice must
-// not be changed.
+// HoldOnArrival, or if the turn has had its one wordless transfer up or sideways; but not on the way to
+// an agent that the question who answers has named. The slice must not be changed.
 func Offered(n *agent.Node, p agent.TransferPolicy, run view.Run) []*agent.Node {
 	if run.Limited || run.Decided {
 		return nil
 	}
-	held := run.Handed != nil && (run.Bounced || p.HoldOnArrival && run.Handed.TransferType != event.TransferTypeRefused)
+	held := run.Handed != nil && !onTheWay(run.Handed) && (run.Bounced || p.HoldOnArrival && run.Handed.TransferType != event.TransferTypeRefused)
 	if !held && len(run.Returned) == 0 {
 		return n.Targets()
 	}
 	return slices.DeleteFunc(slices.Clone(n.Targets()), func(t *agent.Node) bool {
 		return slices.Contains(run.Returned, t.Agent.Name()) || held && !n.Down(t)
 	})
+}
+
+// Decided begins the reason of a transfer by the question who answers, and OnTheWay comes before the name of
+// the agent that answers where the target is only on the way there.
+const (
+	Decided  = "decided"
+	OnTheWay = ": for "
+)
+
+func onTheWay(t *event.Transfer) bool {
+	return strings.HasPrefix(t.Reason, Decided) && strings.Contains(t.Reason, OnTheWay)
 }
 
 // Call is a transfer that a model asks for.

@@ -250,6 +250,8 @@ func TestOffered(t *testing.T) {
 		{"billing", closed, view.Run{Handed: from("support", ""), Bounced: true}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
 		{"billing", closed, view.Run{Bounced: true}, nil},
 		{"billing", hold, view.Run{Handed: from("support", "")}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
+		{"billing", hold, view.Run{Handed: &event.Transfer{From: "refunds", Reason: "decided with a confidence of 0.90: for tech"}, Bounced: true}, nil},
+		{"billing", hold, view.Run{Handed: &event.Transfer{From: "support", Reason: "decided"}}, []string{"support", "tech", "Desk-EU", "desk-eu"}},
 		{"billing", hold, view.Run{Handed: from("refunds", event.TransferTypeRefused), Returned: []string{"refunds"}}, []string{"refunds"}}, // it had the conversation before
 		{"support", closed, view.Run{Handed: from("billing", ""), Bounced: true, Returned: []string{"billing"}}, []string{"billing"}},
 		{"support", closed, view.Run{Bounced: true, Returned: []string{"billing", "gone"}}, []string{"billing"}},
