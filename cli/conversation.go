@@ -27,8 +27,8 @@ func (p *program) conversationCommand() *cobra.Command {
 			return p.reduceConversation(how)
 		},
 	}
-	reduce.Flags().StringVar(&how.project, "project", "graph", "what to print: graph, thread, messages or dag")
-	reduce.Flags().StringVar(&how.active, "active", "", "the path through a conversation that branches, for thread, messages and dag: a file, or its JSON (default: the newest branch everywhere)")
+	reduce.Flags().StringVar(&how.project, "project", "graph", "what to print: graph, thread, messages, dag or hypergraph")
+	reduce.Flags().StringVar(&how.active, "active", "", "the path through a conversation that branches, for all but graph: a file, or its JSON (default: the newest branch everywhere)")
 	reduce.Flags().StringSliceVar(&how.hide, "hide", nil, "what a thread leaves out: reasoning, or all of calls but ids, names and status: tools")
 	reduce.Flags().BoolVar(&how.oneLine, "json", false, "print it in one line")
 	return group("conversation", "Turn events into the graph of a conversation", reduce)
@@ -43,8 +43,8 @@ type reduction struct {
 }
 
 func (p *program) reduceConversation(how reduction) error {
-	if !slices.Contains([]string{"graph", "thread", "messages", "dag"}, how.project) {
-		return usagef("--project %s: graph, thread, messages and dag are possible", how.project)
+	if !slices.Contains([]string{"graph", "thread", "messages", "dag", "hypergraph"}, how.project) {
+		return usagef("--project %s: graph, thread, messages, dag and hypergraph are possible", how.project)
 	}
 	var options graph.ThreadOptions
 	for _, what := range how.hide {
@@ -77,6 +77,8 @@ func (p *program) reduceConversation(how reduction) error {
 		}{jsonMessages(graph.Messages(g, active))}
 	case "dag":
 		out = graph.DAG(g, active)
+	case "hypergraph":
+		out = graph.HypergraphOf(g, active)
 	}
 	if how.oneLine {
 		render.JSON(p.Stdout, out)

@@ -60,7 +60,9 @@ func TestConversationProjections(t *testing.T) {
 	require.Len(t, dag["nodes"], 4)
 	require.Len(t, dag["edges"], 3)
 
-	for name, want := range map[string]string{"thread": `{"thread":[]}`, "messages": `{"messages":[]}`, "dag": `{"nodes":[],"edges":[]}`} {
+	require.Equal(t, []any{"message:u", "message:r"}, project("hypergraph")["messages"])
+
+	for name, want := range map[string]string{"hypergraph": `{"chunks":[],"blocks":[],"messages":[],"edges":[]}`, "thread": `{"thread":[]}`, "messages": `{"messages":[]}`, "dag": `{"nodes":[],"edges":[]}`} {
 		got := invocation{}.run(t, "conversation", "reduce", "--json", "--project", name)
 		require.Equal(t, want+"\n", got.out)
 	}

@@ -168,6 +168,7 @@ func TestForksMakeOneGraph(t *testing.T) {
 		together := map[string]bool{}
 		for _, key := range f.keys {
 			own[key] = f.reduce(conversation.New(), key)
+			requireTurns(t, f.store, key, own[key])
 			for _, fact := range facts(t, own[key]) {
 				together[fact] = true
 			}

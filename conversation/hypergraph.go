@@ -10,34 +10,36 @@ const (
 	ParentMessage  HyperedgeKind = "parent_message"
 )
 
-// Hypergraph is the graph in three tiers. A chunk is a node. A block is what
-// belongs together in one place: a block of text, a call, a result, or all that a
-// run has used. A message is what one run says: the user's message, or an agent's
-// answer. Everything is in the order of first sight.
+// Hypergraph is the graph in three tiers. A chunk is a node: a text, a call, a
+// result and so on. A block is one run: all of its chunks. A message is one turn of
+// the conversation: what the user said, or the answer to it, with the blocks of all
+// agents that take part. Each tier is in the order of its first chunks.
 type Hypergraph struct {
 	Chunks   []string    `json:"chunks"`   // node ids
-	Blocks   []string    `json:"blocks"`   // block:NODE, or usage:RUN
-	Messages []string    `json:"messages"` // message:RUN
+	Blocks   []string    `json:"blocks"`   // block:RUN
+	Messages []string    `json:"messages"` // message:RUN, after the run with which the message begins
 	Edges    []Hyperedge `json:"edges"`
 }
 
-// Hyperedge leads from the parts of something to it, or from a message to the
-// one that it follows or is a part of.
+// Hyperedge leads from the parts of something to it, or from a message to the one
+// that it replies to.
 type Hyperedge struct {
 	Kind HyperedgeKind `json:"kind"`
 	From []string      `json:"from"`
 	To   string        `json:"to"`
 }
 
-// Hypergraph derives the three tiers. As long as nothing is discarded it only
-// grows with the graph: a chunk stays in its block, and a block in its message.
+// Hypergraph derives the three tiers. As long as nothing is discarded and parents
+// come before their children, it only grows with the graph: a chunk stays in its
+// block, and a block in its message.
 //
-// It is of the whole graph; [HypergraphOf] has one path only.
+// It describes the whole graph; [HypergraphOf] describes one path.
 func (g *Graph) Hypergraph() Hypergraph { return g.hypergraph(func(int32) bool { return true }) }
 
 // HypergraphOf derives the three tiers of what is on the path, with the
 // sub-agents inside of it. Of a collapsed run only the words are left, and
-// nothing of what a summary replaces.
+// nothing of what a summary replaces. Blocks and messages have the ids that they
+// have in the whole graph.
 func HypergraphOf(g *Graph, active Active) Hypergraph {
 	shown := make(map[int32]bool)
 	_, _, steps := active.summarized(g)
@@ -53,37 +55,77 @@ func HypergraphOf(g *Graph, active Active) Hypergraph {
 
 func (g *Graph) hypergraph(has func(place int32) bool) Hypergraph {
 	h := Hypergraph{Chunks: []string{}, Blocks: []string{}, Messages: []string{}, Edges: []Hyperedge{}}
-	chunks := make(map[string][]string) // by block
-	blocks := make(map[int32][]string)  // by run
+	chunks := make(map[int32][]string) // by run
+	blocks := make(map[int32][]string) // by the run that begins the message
+	var runs, begins []int32
+	all := make(messages)
 	for place := range g.places() {
 		if !has(place) {
 			continue
 		}
 		n := g.at(place)
-		block := "block:" + n.id
-		if n.body.kind == KindUsage {
-			block = "usage:" + g.runAt(n.run).id
-		}
 		h.Chunks = append(h.Chunks, n.id)
-		if chunks[block] == nil {
-			h.Blocks = append(h.Blocks, block)
-			blocks[n.run] = append(blocks[n.run], block)
+		if chunks[n.run] == nil {
+			block, begin := "block:"+g.runAt(n.run).id, all.begin(g, n.run)
+			h.Blocks, runs = append(h.Blocks, block), append(runs, n.run)
+			if blocks[begin] == nil {
+				h.Messages, begins = append(h.Messages, g.messageID(begin)), append(begins, begin)
+			}
+			blocks[begin] = append(blocks[begin], block)
 		}
-		chunks[block] = append(chunks[block], n.id)
+		chunks[n.run] = append(chunks[n.run], n.id)
 	}
-	for _, block := range h.Blocks {
-		h.Edges = append(h.Edges, Hyperedge{ChunkToBlock, chunks[block], block})
+	for i, ri := range runs {
+		h.Edges = append(h.Edges, Hyperedge{ChunkToBlock, chunks[ri], h.Blocks[i]})
 	}
-	for ri := range int32(g.runs.n) {
-		r := g.runAt(ri)
-		if blocks[ri] == nil {
+	for i, begin := range begins {
+		h.Edges = append(h.Edges, Hyperedge{BlockToMessage, blocks[begin], h.Messages[i]})
+	}
+	for i, begin := range begins {
+		parent := g.runAt(begin).parent
+		if parent == none {
 			continue
 		}
-		h.Messages = append(h.Messages, "message:"+r.id)
-		h.Edges = append(h.Edges, Hyperedge{BlockToMessage, blocks[ri], "message:" + r.id})
-		if r.parent != none && blocks[g.at(r.parent).run] != nil {
-			h.Edges = append(h.Edges, Hyperedge{ParentMessage, []string{"message:" + r.id}, "message:" + g.runAt(g.at(r.parent).run).id})
+		if above := all.begin(g, g.at(parent).run); blocks[above] != nil {
+			h.Edges = append(h.Edges, Hyperedge{ParentMessage, []string{h.Messages[i]}, g.messageID(above)})
 		}
 	}
 	return h
 }
+
+func (g *Graph) messageID(begin int32) string { return "message:" + g.runAt(begin).id }
+
+// messages holds, by run, the run with which its message begins, as far as that is
+// known.
+type messages map[int32]int32
+
+// begin returns the run with which the message of a run begins.
+func (m messages) begin(g *Graph, ri int32) int32 {
+	var way []int32
+	for {
+		begin, known := m[ri]
+		if !known && g.beginsMessage(ri) {
+			begin, known = ri, true
+		}
+		way = append(way, ri)
+		if known {
+			for _, ri := range way {
+				m[ri] = begin
+			}
+			return begin
+		}
+		ri = g.at(g.runAt(ri).parent).run
+	}
+}
+
+// beginsMessage reports whether a run begins a message: the user's run does, the
+// run that follows it, and a run without a parent. Any other run is a block of the
+// message that it hangs on: a transfer's target, a run that resumes another one, a
+// sub-agent, a child of a workflow.
+func (g *Graph) beginsMessage(ri int32) bool {
+	parent := g.runAt(ri).parent
+	return parent == none || g.isUser(ri) || g.isUser(g.at(parent).run) && g.follows(ri)
+}
+
+// isUser reports whether a run is the user's: it begins with what the user said.
+func (g *Graph) isUser(ri int32) bool { return g.at(g.runAt(ri).first).body.kind == KindUser }

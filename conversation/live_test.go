@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -276,6 +277,7 @@ func requireSameAsLog(t *testing.T, me *client, store session.Store, key session
 	require.Equal(t, thread(stored), thread(me.live))
 	require.Equal(t, conversation.DAG(stored, conversation.Active{}), conversation.DAG(me.live, conversation.Active{}))
 	require.Equal(t, stored.Hypergraph(), me.live.Hypergraph())
+	requireTurns(t, store, key, stored)
 	require.Equal(t, conversation.HypergraphOf(stored, conversation.Active{}), conversation.HypergraphOf(me.live, conversation.Active{}))
 	nodes := slices.Collect(stored.Nodes())
 	for i := 0; i < len(nodes); i += 1 + len(nodes)/5 {
@@ -306,4 +308,31 @@ func marshal(t *testing.T, v any) string {
 	raw, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(raw)
+}
+
+// requireTurns requires that the messages of a log are its turns: what the user said,
+// and the answer to it with the runs of all agents.
+func requireTurns(t *testing.T, store session.Store, key session.Key, g *conversation.Graph) {
+	turns := make(map[string]string) // by run
+	for e, err := range store.Load(t.Context(), key, 0) {
+		require.NoError(t, err)
+		if turns[e.RunID] == "" {
+			turns[e.RunID] = "the answer in " + e.TurnID
+		}
+		if e.Type() == event.TypeUser {
+			turns[e.RunID] = "the question in " + e.TurnID
+		}
+	}
+	messages := make(map[string]string) // by turn
+	for _, edge := range g.Hypergraph().Edges {
+		if edge.Kind != conversation.BlockToMessage {
+			continue
+		}
+		turn := turns[strings.TrimPrefix(edge.From[0], "block:")]
+		require.NotContains(t, messages, turn, "%s is two messages", turn)
+		messages[turn] = edge.To
+		for _, block := range edge.From {
+			require.Equal(t, turn, turns[strings.TrimPrefix(block, "block:")], "%s of %s", block, edge.To)
+		}
+	}
 }

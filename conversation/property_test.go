@@ -135,6 +135,10 @@ func conversationEvents(t *rapid.T, stored bool) [][]string {
 	var runs [][]string
 	for i := range rapid.IntRange(1, 5).Draw(t, "runs") {
 		run := fmt.Sprintf("run%d", i)
+		isUser := rapid.IntRange(0, 3).Draw(t, "user") == 0
+		if isUser {
+			run = fmt.Sprintf("user%d", i)
+		}
 		var events []string
 		add := func(e map[string]any) {
 			e["runId"] = run
@@ -150,6 +154,11 @@ func conversationEvents(t *rapid.T, stored bool) [][]string {
 			raw, err := json.Marshal(e)
 			require.NoError(t, err)
 			events = append(events, string(raw))
+		}
+		if isUser {
+			add(map[string]any{"type": "user", "content": "Hello"})
+			runs, parents = append(runs, events), append(parents, run+":user", run)
+			continue
 		}
 		add(map[string]any{"type": "harness_start", "agentId": "a"})
 		parents = append(parents, run+":harness_start", run)
@@ -234,6 +243,9 @@ func TestOrderOfIndependentRunsIsIrrelevant(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(run[0]), &e))
 			if p, _ := e["parentId"].(string); p != "" && !strings.ContainsAny(p, ":-") {
 				e["parentId"] = p + ":harness_end"
+				if strings.HasPrefix(p, "user") {
+					e["parentId"] = p + ":user"
+				}
 				runs[i][0] = asJSONOf(t, e)
 			}
 		}
@@ -249,6 +261,7 @@ func TestOrderOfIndependentRunsIsIrrelevant(t *testing.T) {
 		}
 		got := reduceAll(t, mixed)
 		require.Equal(t, content(t, want), content(t, got))
+		require.Equal(t, joins(t, want.Hypergraph()), joins(t, got.Hypergraph()))
 		requireSound(t, got)
 	})
 }

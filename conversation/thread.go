@@ -24,15 +24,19 @@ const (
 	RoleSummary   = "summary" // what replaces the messages before; see [Active.Summarize]
 )
 
-// ViewNode is one message of a chat window: what the user said, or one answer of
-// a model with its calls and their results. Fields without a value are empty.
+// ViewNode is one part of a message in a chat window: what the user said, or one
+// response of a model with its calls and their results. Fields without a value are
+// empty.
 type ViewNode struct {
 	// ID is that of the first graph node that it shows.
 	ID    string `json:"id"`
 	RunID string `json:"runId"`
-	Role  string `json:"role"`
-	Agent string `json:"agent,omitempty"`
-	Text  string `json:"text,omitempty"`
+	// MessageID is that of the message in the [Hypergraph]: an answer consists of the
+	// view nodes that share one, and RunID tells the agents' parts of it apart.
+	MessageID string `json:"messageId"`
+	Role      string `json:"role"`
+	Agent     string `json:"agent,omitempty"`
+	Text      string `json:"text,omitempty"`
 	// Content is the user's content as it was received, if it is not just text.
 	Content   json.RawMessage `json:"content,omitempty"`
 	Reasoning string          `json:"reasoning,omitempty"`
@@ -79,12 +83,12 @@ type ThreadOptions struct {
 // JSON of a very deep thread is another matter: many parsers give up after some
 // thousand levels.
 func Thread(g *Graph, active Active, opts ThreadOptions) []ViewNode {
-	t := threader{g: g, active: active, opts: opts, beginnings: active.beginnings(g)}
+	t := threader{g: g, active: active, opts: opts, beginnings: active.beginnings(g), messages: make(messages)}
 	summary, before, steps := active.summarized(g)
 	var out []ViewNode
 	if len(before) > 0 {
 		first := g.runAt(before[0].run)
-		out = append(out, ViewNode{ID: g.at(first.first).id, RunID: first.id, Role: RoleSummary, Text: summary, Status: StatusComplete})
+		out = append(out, ViewNode{ID: g.at(first.first).id, RunID: first.id, MessageID: t.message(before[0].run), Role: RoleSummary, Text: summary, Status: StatusComplete})
 	}
 	out = append(out, t.thread(steps)...)
 	// Agents can nest deeply: a list of what is still to be done takes the place of
@@ -104,7 +108,11 @@ type threader struct {
 	todo   []nested
 
 	beginnings beginnings
+	messages   messages
 }
+
+// message returns the id of the message of which a run is a part.
+func (t *threader) message(ri int32) string { return t.g.messageID(t.messages.begin(t.g, ri)) }
 
 // nested is a thread inside of another one that is still to be made.
 type nested struct {
@@ -116,6 +124,9 @@ func (t *threader) thread(steps []step) []ViewNode {
 	var out []ViewNode
 	for _, s := range steps {
 		nodes := t.step(s)
+		for i := range nodes {
+			nodes[i].MessageID = t.message(s.run)
+		}
 		if len(nodes) > 0 {
 			nodes[0].Alternatives = t.alternatives(s.run)
 		}

@@ -394,6 +394,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.checkDesk()
 	w.checkSteps(w.log)
 	w.checkFiles(w.log)
+	w.checkMessages(w.log)
 	w.checkAsked(w.log, !w.story.unfinished && !w.story.paused)
 	w.checkDelivery(&got, a, before, cut)
 	w.checkCalls()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
@@ -419,4 +420,28 @@ func samePart(a, b llm.Part) bool {
 	}
 	y, ok := b.(llm.Media)
 	return ok && x.Kind == y.Kind && x.MediaType == y.MediaType && x.URL == y.URL && x.Name == y.Name && bytes.Equal(x.Data, y.Data)
+}
+
+// checkMessages requires that the messages of the log's graph are its turns: what the
+// user said, and the answer to it with the runs of all agents.
+func (w *world) checkMessages(log []*event.Event) {
+	turns, messages := make(map[string]string), make(map[string]string) // by run, and by turn
+	for _, e := range log {
+		if e.Type() == event.TypeUser {
+			turns[e.RunID] = "what was said in " + e.TurnID
+		} else if turns[e.RunID] == "" {
+			turns[e.RunID] = "the answer in " + e.TurnID
+		}
+	}
+	for _, edge := range reduced(log).Hypergraph().Edges {
+		if edge.Kind != conversation.BlockToMessage {
+			continue
+		}
+		turn := turns[strings.TrimPrefix(edge.From[0], "block:")]
+		require.NotContains(w.t, messages, turn, "%s is two messages", turn)
+		messages[turn] = edge.To
+		for _, block := range edge.From {
+			require.Equal(w.t, turn, turns[strings.TrimPrefix(block, "block:")], "%s in %s", block, edge.To)
+		}
+	}
 }

@@ -81,6 +81,7 @@ func (w *world) fork(to session.Key) {
 	w.checkFlows(slices.Concat(shared, own))
 	w.checkGuards(own)
 	w.checkSteps(slices.Concat(shared, own))
+	w.checkMessages(slices.Concat(shared, own))
 	w.checkAsked(slices.Concat(shared, own), false)
 	asked, answers := make(map[string]bool), make(map[string]int) // in the fork, by call
 	questions := make(map[string]string)                          // calls by question

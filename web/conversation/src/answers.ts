@@ -24,7 +24,7 @@ export class Answers {
   ) {}
 
   /** The view nodes of a run. A result ends an answer: words and calls behind it are the next one. */
-  of(step: Step): Message[] {
+  of(step: Step, messageId: string): Message[] {
     const { path } = this;
     const run = runAt(path.s, step.run);
     const collapsed = path.collapsed.has(run.id);
@@ -36,7 +36,7 @@ export class Answers {
       const last = out.at(-1);
       if (last !== undefined && !answered && last.view.role !== "user") return last;
       answered = ended = false;
-      const message = { view: this.assistant(content.id, step.run, "complete"), from, calls: [], inside: [], inCalls: [] };
+      const message = { view: this.assistant(content.id, step.run, messageId, "complete"), from, calls: [], inside: [], inCalls: [] };
       out.push(message);
       return message;
     };
@@ -45,7 +45,7 @@ export class Answers {
       const { content } = item;
       switch (content.kind) {
         case "user":
-          out.push({ view: user(content), from: place, calls: [], inside: [], inCalls: [] });
+          out.push({ view: user(content, messageId), from: place, calls: [], inside: [], inCalls: [] });
           ended = true;
           break;
         case "text": {
@@ -99,7 +99,7 @@ export class Answers {
     ended ||= step.cut !== none;
     if (out.length === 0 && !ended) {
       // It has said nothing yet. No node is a part of this.
-      const view = this.assistant(path.item(run.first).content.id, step.run, "streaming");
+      const view = this.assistant(path.item(run.first).content.id, step.run, messageId, "streaming");
       return [{ view, from: Infinity, calls: [], inside: [], inCalls: [] }];
     }
     this.finish(out, ended);
@@ -123,10 +123,10 @@ export class Answers {
     return this.options.hideReasoning === true || this.path.collapsed.has(runId);
   }
 
-  private assistant(id: string, ri: number, status: Status): Draft<ViewNode> {
+  private assistant(id: string, ri: number, messageId: string, status: Status): Draft<ViewNode> {
     const run = runAt(this.path.s, ri);
     const agent = speaker(this.path.item(run.first).content);
-    return { id, runId: run.id, role: "assistant", ...(agent !== "" && { agent }), status };
+    return { id, runId: run.id, messageId, role: "assistant", ...(agent !== "" && { agent }), status };
   }
 
   // finish sets what can be said only at the end: in a run that goes on, its last
@@ -176,8 +176,8 @@ function during(call: Draft<ViewCall>, content: Content): void {
   else ((call.progress ??= []) as unknown[]).push(content.field("content")?.value ?? null);
 }
 
-function user(said: Content): Draft<ViewNode> {
-  const view: Draft<ViewNode> = { id: said.id, runId: said.runId, role: "user", text: userText(said), status: "complete" };
+function user(said: Content, messageId: string): Draft<ViewNode> {
+  const view: Draft<ViewNode> = { id: said.id, runId: said.runId, messageId, role: "user", text: userText(said), status: "complete" };
   if (said.agent !== "") view.agent = said.agent;
   if (typeof userContent(said) !== "string") view.content = said.field("content")!.value;
   return view;

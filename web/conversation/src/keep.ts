@@ -37,7 +37,7 @@ function keep<T extends object>(old: T | undefined, made: T): T {
 
 /** A view node with its members in their order. */
 export function keepView(old: ViewNode | undefined, view: ViewNode, calls: readonly ViewCall[], branches: Branches, alternatives: readonly string[]): ViewNode {
-  const made = { id: view.id, runId: view.runId, role: view.role } as Draft<ViewNode>;
+  const made = { id: view.id, runId: view.runId, messageId: view.messageId, role: view.role } as Draft<ViewNode>;
   if (view.agent !== undefined) made.agent = view.agent;
   if (view.text !== undefined && view.text !== "") made.text = view.text;
   if (view.content !== undefined) made.content = view.content;

@@ -250,6 +250,26 @@ export class Path {
     return first.kind === "harness_start" && first.agent !== "" && first.agent === other.agent && first.path === other.path;
   }
 
+  /** The id of the message that begins with a run. */
+  messageId(begin: number): string {
+    return `message:${this.id(begin)}`;
+  }
+
+  /**
+   * Says whether a run begins a message: the user's run does, the run that follows it,
+   * and a run without a parent. Any other run is a block of the message that it hangs
+   * on: a transfer's target, a run that resumes another one, a sub-agent, a child of a
+   * workflow.
+   */
+  beginsMessage(ri: number): boolean {
+    const { parent } = runAt(this.s, ri);
+    return parent === none || this.isUser(ri) || (this.isUser(this.item(parent).run) && this.follows(ri));
+  }
+
+  private isUser(ri: number): boolean {
+    return this.item(runAt(this.s, ri).first).content.kind === "user";
+  }
+
   /** Says whether a node closes what somebody had to say: what hangs on it follows the whole run. */
   isEnd(place: number): boolean {
     const { content, next } = this.item(place);

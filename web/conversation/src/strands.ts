@@ -56,6 +56,7 @@ class Shown implements Step {
     readonly run: number,
     readonly id: string, // the run's
     public was: Shown | undefined, // the run as it was shown elsewhere until now
+    readonly messageId: string,
     public twin: Shown | undefined, // the run where it is shown too: a path can lead to what is inside of a run
   ) {
     this.alternatives = was?.alternatives ?? nothing;
@@ -237,7 +238,9 @@ export class Strands implements Marks {
     while (ri !== none) {
       const twin = this.shown.get(ri);
       const id = path.id(ri);
-      const step = new Shown(strand, steps.length, ri, id, this.past.get(id) ?? twin, twin);
+      const above = steps.at(-1) ?? strand.owner;
+      const messageId = above === null || path.beginsMessage(ri) ? path.messageId(ri) : above.messageId;
+      const step = new Shown(strand, steps.length, ri, id, this.past.get(id) ?? twin, messageId, twin);
       this.shown.set(ri, step);
       steps.push(step);
       this.compare(step);
@@ -310,7 +313,7 @@ export class Strands implements Marks {
       before.delete(ri);
       return strand;
     };
-    step.drafts = this.answers.of(step).map((message) => {
+    step.drafts = this.answers.of(step, step.messageId).map((message) => {
       const { inside, inCalls } = message;
       return { message, from: message.from, inside: inside.map(inner), inCalls: inCalls.map((runs) => runs.map(inner)) };
     });
@@ -404,7 +407,7 @@ export class Strands implements Marks {
     if (last >= 0) {
       const first = runAt(path.s, steps[0]!.run);
       const text = path.summaries.get(path.id(steps[last]!.run))!;
-      const view: ViewNode = { id: path.item(first.first).content.id, runId: first.id, role: "summary", text, status: "complete" };
+      const view: ViewNode = { id: path.item(first.first).content.id, runId: first.id, messageId: steps[0]!.messageId, role: "summary", text, status: "complete" };
       const [old] = this.out;
       out.push(keepView(old?.role === "summary" ? old : undefined, view, nothing, nothing, nothing));
     }

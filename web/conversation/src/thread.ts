@@ -6,13 +6,18 @@ import { Strands } from "./strands.js";
 export type Status = "streaming" | "complete" | "error";
 
 /**
- * One message of a chat window: what the user said, or one answer of a model with
- * its calls and their results. Members without a value are absent.
+ * One part of a message in a chat window: what the user said, or one response of a
+ * model with its calls and their results. Members without a value are absent.
  */
 export interface ViewNode {
   /** That of the first graph node that it shows. */
   readonly id: string;
   readonly runId: string;
+  /**
+   * That of the message in the hypergraph: an answer consists of the view nodes that
+   * share one, and runId tells the agents' parts of it apart.
+   */
+  readonly messageId: string;
   readonly role: "user" | "assistant" | "summary";
   readonly agent?: string;
   readonly text?: string;

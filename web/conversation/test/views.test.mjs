@@ -56,6 +56,9 @@ test("three tiers", () => {
   const all = hypergraph(graph);
   assert.deepEqual(all.messages, ["message:u", "message:one", "message:two"]);
   assert.deepEqual(all.edges.at(-1), { kind: "parent_message", from: ["message:two"], to: "message:u" });
+  const handedOver = [...run("one", "u:user", "First"), ...run("next", "one:harness_end", "Then")].reduce(reduce, graph);
+  assert.deepEqual(hypergraph(handedOver).edges.find(({ from }) => from.includes("block:next")), { kind: "block_to_message", from: ["block:one", "block:next"], to: "message:one" });
+  assert.deepEqual(thread(handedOver, switchTo(handedOver, {}, "next-t")).map((v) => v.messageId), ["message:u", "message:one", "message:one"]);
   assert.deepEqual(hypergraphOf(graph, switchTo(graph, {}, "one-t")).messages, ["message:u", "message:one"]);
-  assert.deepEqual(hypergraphOf(graph, collapse(graph, {}, "two-t")).blocks, ["block:u:user", "block:two-t"]);
+  assert.deepEqual(hypergraphOf(graph, collapse(graph, {}, "two-t")).blocks, ["block:u", "block:two"]);
 });

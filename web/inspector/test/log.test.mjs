@@ -169,17 +169,22 @@ test("a turn's runs: bars are log times, inner runs hang deeper, transfers are l
   assert.deepEqual(paused.folds.map((f) => f.to - f.from), [180_000]);
 });
 
-test("boxes: a box a run, an inner run beside, no two boxes in one place, in every zoom", () => {
+test("boxes: a box a turn, a run or a node, an inner run beside, no two boxes in one place, in every zoom", () => {
   const { graph } = fromBeginning(turns(600));
   for (const zoom of ["messages", "blocks", "chunks"]) {
     const { boxes } = boxesOf(graph, zoom, {});
-    if (zoom === "messages") assert.equal(boxes.length, [...graph.runs()].length);
+    if (zoom === "messages") assert.equal(boxes.length, 2 * [...graph.nodes()].filter((n) => n.kind === "user").length);
+    if (zoom === "blocks") assert.equal(boxes.length, [...graph.runs()].length);
     if (zoom === "chunks") assert.equal(boxes.length, graph.size);
     assert.equal(new Set(boxes.map((b) => `${b.column} ${b.layer}`)).size, boxes.length, zoom);
     for (const b of boxes) if (b.parent >= 0) assert.ok(boxes[b.parent].layer < b.layer, zoom);
     assert.ok(boxes.every((b) => b.onPath));
     assert.ok(Math.max(...boxes.map((b) => b.column)) <= 2, zoom);
   }
+  const [, answer] = boxesOf(graph, "messages", {}).boxes;
+  assert.deepEqual([...answer.runs], ["h1", "a1", "i1"]);
+  assert.equal(answer.agent, "billing", "the agent whose words it shows");
+  assert.ok(answer.label.startsWith("answer "), answer.label);
 });
 
 test("what relatives have besides stands beside the path of the session", () => {
@@ -188,8 +193,8 @@ test("what relatives have besides stands beside the path of the session", () => 
   const { graph } = fromBeginning(own);
   const more = reduce(reduce(graph, { type: "user", runId: "z", turnId: "z", parentId: shared.parentId, content: "else" }), { type: "harness_start", runId: "za", turnId: "z", parentId: "z:user", agent: "support", agentId: "support" });
   const { boxes } = boxesOf(more, "messages", {}, graph);
-  assert.deepEqual(boxes.filter((b) => !b.onPath).map((b) => b.id), ["z", "za"]);
-  const [z, za, next] = ["z", "za", shared.runId].map((id) => boxes.find((b) => b.id === id));
+  assert.deepEqual(boxes.filter((b) => !b.onPath).map((b) => b.id), ["message:z", "message:za"]);
+  const [z, za, next] = ["z", "za", shared.runId].map((id) => boxes.find((b) => b.id === `message:${id}`));
   assert.equal(next.column, 0);
   assert.equal(z.layer, next.layer);
   assert.ok(z.column > 0);

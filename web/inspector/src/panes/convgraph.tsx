@@ -35,14 +35,14 @@ export function ConversationGraph({ session }: { readonly session: OpenSession }
   const boxes = useMemo(() => boxesOf(graph, zoom, active, moment.graph), [moment.seq, graph.size, zoom, active]);
   const choose = (box: Box): void => {
     const owner = moment.graph.node(box.node.id) === undefined ? owners.get(box.node.runId) : undefined;
-    const sel = zoom === "messages" || box.node.seq === undefined ? ({ kind: "run", id: box.node.runId } as const) : ({ kind: "ev", seq: box.node.seq } as const);
+    const sel = zoom !== "chunks" || box.node.seq === undefined ? ({ kind: "run", id: box.node.runId } as const) : ({ kind: "ev", seq: box.node.seq } as const);
     if (owner !== undefined) go({ ...plain(now), id: owner, sel });
     else if (box.onPath) change({ sel });
     else change({ sel, active: JSON.stringify(switchTo(moment.graph, active, box.node.id)) });
   };
   const { sel } = now;
   const chosen = (box: Box): boolean =>
-    sel?.kind === "run" ? sel.id === box.node.runId && zoom === "messages" : sel?.kind === "ev" && sel.seq === box.node.seq && !owners.has(box.node.runId);
+    sel?.kind === "run" ? zoom !== "chunks" && box.runs.has(sel.id) : zoom === "chunks" && sel?.kind === "ev" && sel.seq === box.node.seq && !owners.has(box.node.runId);
   return (
     <div class="convgraph">
       <div class="convgraph-top">
@@ -62,7 +62,7 @@ export function ConversationGraph({ session }: { readonly session: OpenSession }
       ) : list ? (
         <BoxList boxes={boxes} chosen={chosen} choose={choose} />
       ) : (
-        <Picture key={zoom} signed={zoom !== "messages"} boxes={boxes} chosen={chosen} choose={choose} />
+        <Picture key={zoom} signed={zoom === "chunks"} boxes={boxes} chosen={chosen} choose={choose} />
       )}
     </div>
   );

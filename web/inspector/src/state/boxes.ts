@@ -1,6 +1,6 @@
-// The conversation graph as boxes in layers, in three zooms: messages (a box a run), blocks and
-// chunks. What follows stands below in the same column; what stands beside it has columns of its own.
-import { type Active, type Graph, type Node, thread } from "@agentarbor/conversation";
+// The conversation graph as boxes in layers, in three zooms: messages (a box a turn), blocks (a box
+// a run) and chunks (a box a node). What follows stands below in the same column; what stands beside it has columns of its own.
+import { type Active, type Graph, type Node, hypergraph, thread } from "@agentarbor/conversation";
 
 export type Zoom = "messages" | "blocks" | "chunks";
 
@@ -8,6 +8,8 @@ export interface Box {
   readonly id: string;
   /** The first node of it. */
   readonly node: Node;
+  /** The runs of which there is something in it. */
+  readonly runs: ReadonlySet<string>;
   readonly agent: string;
   readonly label: string;
   /** The box that it hangs on, by its place. */
@@ -24,28 +26,34 @@ export interface Boxes {
   readonly layers: number;
 }
 
-type Making = { -readonly [K in keyof Box]: Box[K] } & { kids: number[]; inside: boolean };
+type Making = { -readonly [K in keyof Box]: Box[K] } & { runs: Set<string>; kids: number[]; inside: boolean };
 
 /** Lays a graph out, in which a path leads through a part, `own`. It takes time in proportion to the nodes. */
 export function boxesOf(graph: Graph, zoom: Zoom, active: Active, own = graph): Boxes {
   const path = runsOn(own, active);
+  const partOf = tierOf(graph, zoom);
   const boxes: Making[] = [];
   const places = new Map<string, number>(); // of boxes, by what they stand for
   const byNode = new Map<string, number>();
   for (const node of graph.nodes()) {
-    const id = zoom === "messages" ? node.runId : zoom === "blocks" && node.kind === "usage" ? `usage of ${node.runId}` : node.id;
+    const id = partOf(node);
     let place = places.get(id);
     if (place === undefined) {
       place = boxes.length;
       places.set(id, place);
-      boxes.push({ id, node, agent: node.kind === "user" ? "" : (node.agent ?? ""), label: "", parent: -1, column: 0, layer: 0, onPath: path.has(node.runId), kids: [], inside: false });
+      boxes.push({ id, node, runs: new Set(), agent: "", label: "", parent: -1, column: 0, layer: 0, onPath: false, kids: [], inside: false });
     }
+    const box = boxes[place]!;
+    box.runs.add(node.runId);
+    box.onPath ||= path.has(node.runId);
     byNode.set(node.id, place);
   }
   boxes.forEach((box, i) => {
     const above = graph.parents(box.node.id)[0];
     const parent = above === undefined ? -1 : (byNode.get(above.id) ?? -1);
-    box.label = zoom === "messages" ? messageLabel(graph, box.node) : nodeLabel(box.node);
+    const speaker = zoom === "messages" ? speakerOf(graph, box.runs, path) : box.node;
+    box.agent = speaker.kind === "user" ? "" : (speaker.agent ?? "");
+    box.label = zoom === "chunks" ? nodeLabel(speaker) : runLabel(graph, speaker);
     if (parent < 0 || parent === i || circles(boxes, parent, i)) return;
     box.parent = parent;
     // A sub-agent stands beside what has opened it, although it is on the path as well.
@@ -53,6 +61,22 @@ export function boxesOf(graph: Graph, zoom: Zoom, active: Active, own = graph): 
     boxes[parent]!.kids.push(i);
   });
   return place(boxes);
+}
+
+/** Returns what a node is a part of, by its id. */
+function tierOf(graph: Graph, zoom: Zoom): (node: Node) => string {
+  if (zoom === "chunks") return (node) => node.id;
+  const tiers = new Map<string, string>(); // what each chunk and each block is a part of
+  for (const { kind, from, to } of hypergraph(graph).edges) if (kind !== "parent_message") for (const part of from) tiers.set(part, to);
+  return ({ id }) => (zoom === "blocks" ? tiers.get(id)! : tiers.get(tiers.get(id)!)!);
+}
+
+/** The first node of the run that speaks for a message: the first one with words, on the path and not inside of a call if possible. */
+function speakerOf(graph: Graph, runs: ReadonlySet<string>, path: ReadonlySet<string>): Node {
+  const all = Array.from(runs, (run) => graph.run(run)[0]!);
+  const speaks = all.filter((node) => node.kind === "user" || graph.text(node.runId).trim() !== "");
+  const outside = speaks.filter((node) => graph.parents(node.id)[0]?.kind !== "tool_call");
+  return outside.find((node) => path.has(node.runId)) ?? outside[0] ?? speaks[0] ?? all[0]!;
 }
 
 /** Parts of one box can hang on each other's successors, which would be a circle. */
@@ -114,7 +138,7 @@ function chainOf(boxes: readonly Making[], first: number): readonly number[] {
   }
 }
 
-function messageLabel(graph: Graph, node: Node): string {
+function runLabel(graph: Graph, node: Node): string {
   if (node.kind === "user") return contentLabel(node.content);
   const said = graph.text(node.runId).slice(0, 200);
   if (said.trim() !== "") return said;
