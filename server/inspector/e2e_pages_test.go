@@ -34,6 +34,7 @@ func TestScreens(t *testing.T) {
 		{"name": "sessions", "path": "", "text": "My router is slow"},
 		{"name": "sessions-filtered", "path": "?f=nothing", "waits": [][2]string{{"heading", "sessions"}}},
 		{"name": "talk", "path": "s/s1", "waits": [][2]string{{"button", "approve"}}},
+		{"name": "talk-folded", "path": "s/s1", "waits": [][2]string{{"button", "approve"}}, "clicks": [][2]string{{"button", "the part of"}}},
 		{"name": "why", "path": "s/s1?sel=ev:6&tab=why", "text": "charged, twice"},
 		{"name": "seen", "path": "s/s1?sel=ev:13&tab=seen", "text": "You are billing"},
 		{"name": "cost", "path": "s/s1?tab=cost", "text": "cached"},

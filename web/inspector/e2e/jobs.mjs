@@ -117,6 +117,29 @@ await run(async () => {
     await screenshot(page, "job-4-diff");
   });
 
+  await step("fold an agent's part, by keys", async () => {
+    const { press } = await from();
+    const rows = conversation.getByRole("article");
+    const part = conversation.getByRole("button", { name: /the part of billing/i }).first();
+    const open = async (yes, n) =>
+      until(`${n} rows`, async () => (await rows.count()) === n && (await part.getAttribute("aria-expanded")) === String(yes));
+    await part.waitFor();
+    const all = await rows.count();
+    await tabTo(page, part);
+    await press("Enter");
+    await open(false, all - 1);
+    await says(part, "I see two charges on 1 March", "2 responses", "1 call");
+    check(await part.evaluate((e) => e === document.activeElement), "the focus is elsewhere");
+    // It stays so while the session is open, and what is selected in it is still found.
+    await press("r");
+    await page.getByRole("group", { name: "Runs" }).waitFor();
+    await press("t");
+    await open(false, all - 1);
+    await tabTo(page, part);
+    await press("Space");
+    await open(true, all);
+  });
+
   await step("5 take over, by one key", async () => {
     await story("approved");
     const { counted, press } = await from("approved");

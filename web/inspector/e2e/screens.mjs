@@ -48,6 +48,10 @@ async function ready(page, screen) {
       .waitFor({ state: "attached" });
   }
   if (screen.text) await page.getByText(new RegExp(screen.text, "i")).first().waitFor({ state: "attached" });
+  for (const [role, name] of screen.clicks ?? []) {
+    const all = page.getByRole(role, { name: new RegExp(name, "i") });
+    for (let i = 0, n = await all.count(); i < n; i++) await all.nth(i).click();
+  }
   if (screen.press) await page.keyboard.press(screen.press);
   if (screen.press) await settled(page);
 }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "./bundle.mjs";
 
-const { Log, rowsAt, callsOf, measure, rowAt, partings, visible, callText, oneLine, checkpointAt, emptyAnswer } = await load(
+const { Log, rowsAt, foldRows, callsOf, measure, rowAt, partings, visible, callText, oneLine, checkpointAt, emptyAnswer } = await load(
   "state/log.ts",
   "state/talk.ts",
   "state/family.ts",
@@ -63,6 +63,31 @@ test("a moment has what was there, and what is open there", () => {
   const rows = rowsAt(log, log.at(4));
   assert.deepEqual(told(rows), ["user: I was charged twice", "support: "]);
   assert.deepEqual(callsOf(log, log.at(4), rows[1].view).map((c) => c.name), ["transfer_to_billing"]);
+});
+
+test("a folded block is one row, and what is asked or leads to another agent stays", () => {
+  const { log, all } = story();
+  const rows = rowsAt(log, log.end);
+  assert.equal(foldRows(rows, new Set()), rows);
+  assert.deepEqual(told(foldRows(rows, new Set(["b"]))), ["user: I was charged twice", "transfer", "billing: Let me look.", "notice", "billing: I did not."]);
+  assert.deepEqual(told(foldRows(rowsAt(log, log.at(13)), new Set(["b"]))), ["user: I was charged twice", "transfer", "billing: Let me look.", "open"]);
+  // A block of several rows, with a notice of its own between and a transfer behind.
+  const more = [
+    { type: "user", runId: "u2", parentId: "b2:harness_end", agent: "user", content: "Thanks" },
+    { type: "harness_start", runId: "c", parentId: "u2:user", agent: "billing", agentId: "billing" },
+    { type: "tool_call", id: "c3", runId: "c", agent: "billing", name: "look", input: {} },
+    { type: "tool_result", id: "c3", runId: "c", agent: "billing", name: "look", output: "x" },
+    { type: "notice", runId: "c", agent: "billing", code: "retried", message: "Again." },
+    { type: "text", id: "x3", runId: "c", agent: "billing", content: "You are welcome." },
+    { type: "transfer", runId: "c", agent: "billing", from: "billing", to: "support", outcome: "committed" },
+    { type: "harness_end", runId: "c", agent: "billing", agentId: "billing" },
+    { type: "harness_start", runId: "d", parentId: "c:harness_end", agent: "support", agentId: "support" },
+    { type: "text", id: "x4", runId: "d", agent: "support", content: "Anything else?" },
+  ].map((e, i) => ({ seq: all.length + i + 1, turnId: "t2", ...e }));
+  log.add(more);
+  const folded = foldRows(rowsAt(log, log.end), new Set(["c"])).slice(6);
+  assert.deepEqual(told(folded), ["user: Thanks", "billing: ", "transfer", "support: Anything else?"]);
+  assert.deepEqual(folded[1].folded.map((v) => v.text ?? v.toolCalls[0].name), ["look", "You are welcome."]);
 });
 
 test("rows that are made of those before are what is made anew, at any position and while words come", () => {

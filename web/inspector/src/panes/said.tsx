@@ -1,11 +1,12 @@
 // One message of the conversation: what the user said, or an answer of an agent with its calls.
+import type { ViewNode } from "@agentarbor/conversation";
 import type { ComponentChildren, JSX } from "preact";
 import { type LogEvent, words } from "../state/events.js";
 import type { Parting } from "../state/family.js";
 import type { OpenSession } from "../state/open.js";
 import { type Selection, type SessionRoute, type Tab, change, route } from "../state/route.js";
 import { type Event, type Row, callsOf, measure } from "../state/talk.js";
-import { clock, count, span } from "../ui/amount.js";
+import { clock, count, counted, span } from "../ui/amount.js";
 import { Fold } from "../ui/fold.js";
 import { Icon } from "../ui/icons.js";
 import { Link } from "../ui/link.js";
@@ -27,6 +28,8 @@ interface Props {
   /** Called with the key of the row that is edited, "" for none. */
   readonly edit?: (key: string) => void;
   readonly depth?: number;
+  /** Whether its block can be folded. */
+  readonly folds?: boolean;
 }
 
 export function Said(props: Props): JSX.Element {
@@ -90,7 +93,7 @@ function textOf(event: LogEvent): string {
   return event.type === "user" && typeof event.content === "string" ? event.content : "";
 }
 
-function Answer({ session, row, parting, depth = 0 }: Props): JSX.Element {
+function Answer({ session, row, parting, depth = 0, folds = false }: Props): JSX.Element {
   const { view, next } = row;
   // Deltas change only what is not complete.
   const facts = session.facts.value;
@@ -111,9 +114,11 @@ function Answer({ session, row, parting, depth = 0 }: Props): JSX.Element {
       <Mark agent={agent} active={active} /> <bdi>{visible(agent)}</bdi>
     </>
   );
+  const fold = folds && row.begins && <FoldBlock session={session} row={row} />;
+  if (row.folded !== undefined) return <Head session={session} row={row} mark={name} fold={fold} parting={parting} />;
   return (
     <>
-      <Head session={session} row={row} mark={row.named ? name : <span class="hidden-words">{visible(agent)}</span>} facts={amounts} parting={parting} />
+      <Head session={session} row={row} mark={row.named ? name : <span class="hidden-words">{visible(agent)}</span>} fold={fold} facts={amounts} parting={parting} />
       <div class="talk-body" aria-busy={growing}>
         {view.reasoning !== undefined && (
           <Fold id={`thought:${view.id}`} class="talk-thought" summary={<>Thought <span class="soft">{oneLine(visible(view.reasoning), 72)}</span></>}>
@@ -131,16 +136,54 @@ function Answer({ session, row, parting, depth = 0 }: Props): JSX.Element {
   );
 }
 
+/** Folds the block that a row begins to this row, with a line of what it holds, and unfolds it. */
+function FoldBlock({ session, row }: { readonly session: OpenSession; readonly row: SaidRow }): JSX.Element {
+  const { runId, agent = "An agent" } = row.view;
+  const toggle = (): void => {
+    const folded = new Set(session.folded.value);
+    if (!folded.delete(runId)) folded.add(runId);
+    session.folded.value = folded;
+  };
+  return (
+    <button class="talk-do talk-fold" aria-expanded={row.folded === undefined} onClick={toggle}>
+      <Icon name={row.folded === undefined ? "down" : "right"} />
+      <span class="hidden-words">The part of {visible(agent)}</span>
+      {row.folded !== undefined && <InShort session={session} views={row.folded} />}
+    </button>
+  );
+}
+
+function InShort({ session, views }: { readonly session: OpenSession; readonly views: readonly ViewNode[] }): JSX.Element {
+  const calls = views.flatMap((view) => callsOf(session.stored.value, session.moment.value, view)).length;
+  const { status } = views.at(-1)!;
+  const words = views.findLast((view) => view.text !== undefined)?.text ?? "";
+  return (
+    <>
+      <span class="talk-in-short" dir="auto">
+        {oneLine(visible(words), 160)}
+      </span>{" "}
+      <span class="fact">
+        {counted(views.length, "response")}
+        {calls > 0 && ` · ${counted(calls, "call")}`}
+        {status === "streaming" && !session.inPast.value && " · answers…"}
+        {status === "error" && <span class="failed"> · ✗ failed</span>}
+      </span>
+    </>
+  );
+}
+
 interface HeadProps {
   readonly session: OpenSession;
   readonly row: SaidRow;
   readonly mark: ComponentChildren;
-  readonly facts: string;
+  readonly fold?: ComponentChildren;
+  /** Absent if the row is a folded block, about which nothing more is told. */
+  readonly facts?: string;
   readonly parting: Parting | undefined;
   readonly children?: ComponentChildren;
 }
 
-function Head({ session, row, mark, facts, parting, children }: HeadProps): JSX.Element {
+function Head({ session, row, mark, fold, facts, parting, children }: HeadProps): JSX.Element {
   const here = selectionOf(row);
   const now = route.value as SessionRoute;
   const link = (tab: Tab, title: string): JSX.Element => (
@@ -155,12 +198,17 @@ function Head({ session, row, mark, facts, parting, children }: HeadProps): JSX.
           {mark}
         </button>
       </h3>
-      <span class="fact soft">{facts}</span>
-      <span class="talk-links fact">
-        {children}
-        {row.view.role === "assistant" && link("why", "Why?")}
-        {row.view.role === "assistant" && link("seen", "Seen")}
-      </span>
+      {fold}
+      {facts !== undefined && (
+        <>
+          <span class="fact soft">{facts}</span>
+          <span class="talk-links fact">
+            {children}
+            {row.view.role === "assistant" && link("why", "Why?")}
+            {row.view.role === "assistant" && link("seen", "Seen")}
+          </span>
+        </>
+      )}
       {parting !== undefined ? <Relatives parting={parting} /> : <Alternatives session={session} view={row.view} />}
     </div>
   );

@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { partings } from "../state/family.js";
 import type { OpenSession } from "../state/open.js";
 import { type Selection, change, route } from "../state/route.js";
-import { type Row, rowAt, rowsAt } from "../state/talk.js";
+import { type Row, foldRows, rowAt, rowsAt } from "../state/talk.js";
 import { words } from "../state/events.js";
 import { count } from "../ui/amount.js";
 import { Guarded } from "../ui/guarded.js";
@@ -27,7 +27,8 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
   const moment = session.moment.value;
   const past = session.inPast.value;
   const active = useMemo(() => pathOf(now?.active), [now?.active]);
-  const rows = useMemo(() => rowsAt(log, moment, active), [log, moment, active]);
+  const all = useMemo(() => rowsAt(log, moment, active), [log, moment, active]);
+  const rows = useMemo(() => foldRows(all, session.folded.value), [all, session.folded.value]);
   const parted = usePartings(session, rows);
   const selected = selectedIn(rows, now?.sel);
   const [editing, edit] = useState("");
@@ -146,7 +147,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
               >
                 <Guarded what="This message">
                   {row.kind === "said" ? (
-                    <Said session={session} row={row} parting={parted.get(row.key)} editing={editing === row.key} edit={edit} />
+                    <Said session={session} row={row} parting={parted.get(row.key)} editing={editing === row.key} edit={edit} folds />
                   ) : row.kind === "question" ? (
                     <QuestionCard session={session} row={row} denying={denying === row.key} deny={(yes) => deny(yes ? row.key : "")} target={row.key === target?.row.key} />
                   ) : (
@@ -206,7 +207,7 @@ function selectedIn(rows: readonly Row[], sel: Selection | undefined): number {
     case "run":
       return rows.findIndex((row) => row.kind === "said" && row.view.runId === sel.id);
     case "call":
-      return rows.findIndex((row) => row.kind === "said" && row.view.toolCalls?.some((c) => c.id === sel.id) === true);
+      return rows.findIndex((row) => row.kind === "said" && (row.folded ?? [row.view]).some((v) => v.toolCalls?.some((c) => c.id === sel.id)));
     default:
       return -1;
   }
@@ -273,6 +274,7 @@ function estimate(row: Row | undefined): number {
   if (row === undefined) return 60;
   if (row.kind === "event") return 36;
   if (row.kind === "question") return 190;
+  if (row.folded !== undefined) return 34;
   const { text = "", toolCalls = [] } = row.view;
   const lines = Math.min(400, Math.ceil(text.length / 66) + (text.match(/\n/g)?.length ?? 0));
   return 34 + lines * 23 + toolCalls.length * 52;

@@ -55,6 +55,8 @@ export class OpenSession {
   readonly revision = signal("");
   /** Whether events before the first one of the log are being loaded. */
   readonly loadingOlder = signal(false);
+  /** Runs whose blocks are folded in the conversation; it stays so while the session is open. */
+  readonly folded = signal<ReadonlySet<string>>(new Set());
   /** Positions that the session can be forked at, of a log that is too long to be loaded as a whole. */
   readonly checkpoints = signal<readonly number[]>([]);
   /** How often the server said that its tree answers otherwise now. */

@@ -18,6 +18,10 @@ export type Row = {
       readonly view: ViewNode;
       /** Whether another row, or nothing, is before it: its agent is named. */
       readonly named: boolean;
+      /** Whether its block begins with it. */
+      readonly begins: boolean;
+      /** What the block says, if it is folded: this row is all of it. */
+      readonly folded?: readonly ViewNode[];
       /** The id of the node with which the next message of the same run begins. */
       readonly next?: string;
     }
@@ -112,6 +116,37 @@ export function rowsAt(log: Log, moment: Moment, active: Active = {}): readonly 
   return marks.last.rows;
 }
 
+function isSaid(row: Row): row is Extract<Row, { kind: "said" }> {
+  return row.kind === "said";
+}
+
+/**
+ * Leaves one row of each block that is folded. What is still asked stays, and so does
+ * what leads from one agent to another.
+ */
+export function foldRows(rows: readonly Row[], folded: ReadonlySet<string>): readonly Row[] {
+  if (folded.size === 0) return rows;
+  const out: Row[] = [];
+  let views: ViewNode[] = [];
+  let run = ""; // that is folded where the rows are
+  for (const row of rows) {
+    if (row.kind === "said") {
+      if (row.begins) run = folded.has(row.view.runId) ? row.view.runId : "";
+      if (row.begins && run !== "") out.push({ ...row, folded: (views = [row.view]) });
+      else if (run !== "") views.push(row.view);
+      else out.push(row);
+    } else if (run === "" || !isInside(row, run)) out.push(row);
+  }
+  return out;
+}
+
+// isInside says whether what stands behind words of a block is a part of the block.
+function isInside(row: Exclude<Row, { kind: "said" }>, run: string): boolean {
+  if (row.kind === "question") return !row.open;
+  const { event } = row;
+  return event.runId === run && event.type !== "transfer" && event.type !== "route" && event.type !== "handoff_status";
+}
+
 /** The rows of messages that stand in one scope. */
 export function rowsOf(log: Log, moment: Moment, views: readonly ViewNode[], scope = scopeOf(log, moment.graph, views)): readonly Row[] {
   return make(marksOf(log), moment, views, scope).rows;
@@ -156,6 +191,7 @@ function make(marks: Marks, moment: Moment, views: readonly ViewNode[], scope: s
       ...(seq !== undefined && { seq }),
       view,
       named: before?.kind !== "said" || before.view.runId !== view.runId,
+      begins: rows.findLast(isSaid)?.view.runId !== view.runId,
       ...(next !== undefined && { next }),
     });
   }
