@@ -31,18 +31,20 @@ const (
 		SELECT head.key, $3 + e.n, e.line FROM head, unnest($7::text[]) WITH ORDINALITY AS e (line, n)
 	)`
 	// A run begins and ends in one session: a fork takes an open one up in a run of
-	// its own.
-	messageSQL = `, m AS (
-		SELECT * FROM json_to_recordset($9::json) AS m (id text, parent text, role text, agent text, scope text, turn text,
+	// its own. A trigger finds the message of each block, so the blocks that it can hang
+	// on have to be inserted first.
+	blockSQL = `, b AS (
+		SELECT * FROM json_to_recordset($9::json) AS b (id text, parent text, role text, agent text, scope text, turn text,
 			first bigint, last bigint, completed timestamptz)
 	), began AS (
-		INSERT INTO arbor.message AS old (session, id, parent_message_id, role, agent, scope, turn_id, first_seq, last_seq, completed)
-		SELECT head.key, m.id, m.parent, m.role, m.agent, m.scope, m.turn, m.first, m.last, m.completed FROM head, m WHERE m.first IS NOT NULL
+		INSERT INTO arbor.block AS old (session, id, parent_block_id, role, agent, scope, turn_id, first_seq, last_seq, completed)
+		SELECT head.key, b.id, b.parent, b.role, b.agent, b.scope, b.turn, b.first, b.last, b.completed FROM head, b WHERE b.first IS NOT NULL
+		ORDER BY b.first
 		ON CONFLICT (session, id) DO UPDATE
 			SET last_seq = coalesce(excluded.last_seq, old.last_seq), completed = coalesce(excluded.completed, old.completed)
 	), ended AS (
-		UPDATE arbor.message o SET last_seq = m.last, completed = m.completed FROM head, m
-		WHERE m.first IS NULL AND o.session = head.key AND o.id = m.id
+		UPDATE arbor.block o SET last_seq = b.last, completed = b.completed FROM head, b
+		WHERE b.first IS NULL AND o.session = head.key AND o.id = b.id
 	)`
 	// In the order of the key, so that no two appends wait for each other. A key
 	// that does not exist is not deleted.
@@ -182,15 +184,15 @@ func (s *Store) encode(a *appending, events []*event.Event, runOf lookup) error 
 			}
 		}
 	}
-	messages, err := messagesOf(events, runOf)
+	blocks, err := blocksOf(events, runOf)
 	if err != nil {
 		return err
 	}
 	a.sql = headSQL
 	a.args = []any{a.row, a.n, a.seq, a.key.App, a.key.User, a.key.ID, a.lines, s.time()}
-	if len(messages) > 0 {
-		a.sql += messageSQL
-		a.args = append(a.args, string(event.EncodeJSON(messages)))
+	if len(blocks) > 0 {
+		a.sql += blockSQL
+		a.args = append(a.args, string(event.EncodeJSON(blocks)))
 	}
 	if len(changes) > 0 {
 		n := len(a.args)

@@ -63,7 +63,7 @@ func TestFailover(t *testing.T) {
 				said, answered := requireSound(t, log)
 				require.Equal(t, 2, said)
 				require.Equal(t, 2, answered)
-				requireMessages(t, url, key, log, 0)
+				requireBlocks(t, url, key, log, 0)
 			}
 		})
 	}
@@ -102,7 +102,7 @@ func TestServerGone(t *testing.T) {
 	said, answered := requireSound(t, log)
 	require.Equal(t, 2, said)
 	require.Equal(t, 1, answered)
-	requireMessages(t, url, key, log, 0)
+	requireBlocks(t, url, key, log, 0)
 }
 
 // TestCanceledTurn: a turn whose context ends while the server is slow gives its

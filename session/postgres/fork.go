@@ -42,12 +42,12 @@ const (
 	nameSQL = `SELECT key FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
 	hideSQL = `UPDATE arbor.session SET app = NULL, user_id = NULL, id = NULL, seq = 0, created = NULL, updated = NULL,
 		lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE key = $1 AND id IS NOT NULL`
-	partSQL        = `SELECT parent_seq FROM arbor.session WHERE parent_key = $1 ORDER BY parent_seq DESC LIMIT 1`
-	trimEventSQL   = `DELETE FROM arbor.log WHERE session = $1 AND seq > $2`
-	trimBlobSQL    = `DELETE FROM arbor.blob WHERE session = $1 AND seq >= $2`
-	trimMessageSQL = `DELETE FROM arbor.message WHERE session = $1 AND first_seq > $2`
-	removeSQL      = `DELETE FROM arbor.session WHERE key = $1 RETURNING coalesce(parent_key, 0)` // its events follow
-	hiddenSQL      = `SELECT id IS NULL FROM arbor.session WHERE key = $1 FOR UPDATE`
+	partSQL      = `SELECT parent_seq FROM arbor.session WHERE parent_key = $1 ORDER BY parent_seq DESC LIMIT 1`
+	trimEventSQL = `DELETE FROM arbor.log WHERE session = $1 AND seq > $2`
+	trimBlobSQL  = `DELETE FROM arbor.blob WHERE session = $1 AND seq >= $2`
+	trimBlockSQL = `DELETE FROM arbor.block WHERE session = $1 AND first_seq > $2`
+	removeSQL    = `DELETE FROM arbor.session WHERE key = $1 RETURNING coalesce(parent_key, 0)` // its events follow
+	hiddenSQL    = `SELECT id IS NULL FROM arbor.session WHERE key = $1 FOR UPDATE`
 )
 
 // Fork implements [session.Store]. It copies nothing: the new session's row refers
@@ -163,7 +163,7 @@ func collect(ctx context.Context, tx pgx.Tx, row int64) error {
 		var part int64
 		err := tx.QueryRow(ctx, partSQL, row).Scan(&part)
 		if err == nil { // it has forks
-			for _, trim := range []string{trimEventSQL, trimMessageSQL, trimBlobSQL} {
+			for _, trim := range []string{trimEventSQL, trimBlockSQL, trimBlobSQL} {
 				if _, err := tx.Exec(ctx, trim, row, part); err != nil {
 					return err
 				}

@@ -119,7 +119,7 @@ func TestForksAndDeletionsAtOnce(t *testing.T) {
 	for i := range keys {
 		require.NoError(t, s.Delete(t.Context(), session.ID(fmt.Sprint(i))))
 	}
-	for _, table := range []string{"session", "event", "message"} {
+	for _, table := range []string{"session", "event", "block"} {
 		require.Equal(t, "0", run(t, url, "SELECT count(*) FROM arbor."+table), table)
 	}
 }

@@ -52,7 +52,7 @@ func loadDump(t testing.TB, url string) {
 }
 
 // TestMigrateForward opens a database of the first version. All that was there is
-// there as it was, with the messages that a new database would have, and goes on.
+// there as it was, with the blocks that a new database would have, and goes on.
 func TestMigrateForward(t *testing.T) {
 	url := servers.Database(t)
 	loadDump(t, url)
@@ -75,7 +75,7 @@ func TestMigrateForward(t *testing.T) {
 		log := load(t, s, info.Key)
 		require.Len(t, log, int(info.Seq))
 		if info.Key.ID != "payloads" && info.Key.ID != "long" { // which are no conversations
-			requireMessages(t, url, info.Key, log, info.ParentSeq)
+			requireBlocks(t, url, info.Key, log, info.ParentSeq)
 		}
 		if info.ParentSeq > 0 {
 			forks++
@@ -84,9 +84,9 @@ func TestMigrateForward(t *testing.T) {
 	require.Equal(t, 3, forks)
 
 	// The table that is filled is the table that appends write.
-	filled := rows(t, url, "SELECT * FROM arbor.message ORDER BY session, first_seq, id")
+	filled := rows(t, url, "SELECT * FROM arbor.block ORDER BY session, first_seq, id")
 	require.Greater(t, len(filled), 15)
-	run(t, url, "TRUNCATE arbor.message")
+	run(t, url, "TRUNCATE arbor.block")
 	for _, key := range rowKeys(t, url) {
 		var events []*event.Event
 		for _, text := range rowEvents(t, url, key) {
@@ -96,7 +96,7 @@ func TestMigrateForward(t *testing.T) {
 		}
 		replay(t, s, url, key, events)
 	}
-	require.Equal(t, filled, rows(t, url, "SELECT * FROM arbor.message ORDER BY session, first_seq, id"))
+	require.Equal(t, filled, rows(t, url, "SELECT * FROM arbor.block ORDER BY session, first_seq, id"))
 
 	r := newRunner(t, s)
 	for _, info := range infos {
@@ -116,7 +116,7 @@ func TestMigrateForward(t *testing.T) {
 		for _, err := range r.Run(t.Context(), info.Key, llm.UserText("It goes on")) {
 			require.NoError(t, err)
 		}
-		requireMessages(t, url, info.Key, load(t, s, info.Key), info.ParentSeq)
+		requireBlocks(t, url, info.Key, load(t, s, info.Key), info.ParentSeq)
 	}
 	lease := acquire(t, s, session.ID("new"))
 	require.Greater(t, lease.Token>>32, int64(8), "keys of the old database do not come again")
@@ -178,7 +178,7 @@ func TestMigrateStepByStep(t *testing.T) {
 		require.NoError(t, postgres.Migrate(t.Context(), url, version))
 		s := open(t, url)
 		log := load(t, s, session.ID("story"))
-		requireMessages(t, url, session.ID("story"), log, 0)
+		requireBlocks(t, url, session.ID("story"), log, 0)
 	}
 }
 

@@ -153,7 +153,7 @@ func TestOtherSettings(t *testing.T) {
 	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.WithinDuration(t, before, infos[0].Created, time.Minute)
-	requireMessages(t, url, key, load(t, s, key), 0)
+	requireBlocks(t, url, key, load(t, s, key), 0)
 }
 
 // TestPoolers: the store works with every way in which pgx can send statements,
@@ -170,7 +170,7 @@ func TestPoolers(t *testing.T) {
 		require.NoError(t, s.Fork(t.Context(), key, 4, session.ID("fork "+mode)))
 		_, err := s.List(t.Context(), session.Key{}, session.Page{})
 		require.NoError(t, err, mode)
-		requireMessages(t, url, key, load(t, s, key), 0)
+		requireBlocks(t, url, key, load(t, s, key), 0)
 		require.NoError(t, s.Delete(t.Context(), key))
 		require.Len(t, load(t, s, session.ID("fork "+mode)), 4)
 	}

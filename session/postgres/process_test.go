@@ -266,7 +266,7 @@ func TestKilledProcesses(t *testing.T) {
 			}
 			logs[i] = log
 			requireSound(t, events)
-			requireMessages(t, url, key, events, 0)
+			requireBlocks(t, url, key, events, 0)
 		}
 	}
 	t.Logf("%d processes were killed; they were given %d events, and went on with sessions %d times", n, given, resumed)
@@ -354,7 +354,7 @@ func TestTwoMachines(t *testing.T) {
 		log := load(t, s, session.ID("s"))
 		require.Greater(t, len(log), length)
 		requireSound(t, log)
-		requireMessages(t, url, session.ID("s"), log, 0)
+		requireBlocks(t, url, session.ID("s"), log, 0)
 		var said []string
 		for i, e := range log {
 			if u, ok := e.Data.(*event.User); ok {

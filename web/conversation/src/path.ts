@@ -256,7 +256,7 @@ export class Path {
   }
 
   /**
-   * Says whether a run begins a message: the user's run does, the run that follows it,
+   * Reports whether a run begins a message: the user's run does, the run that follows it,
    * and a run without a parent. Any other run is a block of the message that it hangs
    * on: a transfer's target, a run that resumes another one, a sub-agent, a child of a
    * workflow.

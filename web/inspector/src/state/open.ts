@@ -55,7 +55,7 @@ export class OpenSession {
   readonly revision = signal("");
   /** Whether events before the first one of the log are being loaded. */
   readonly loadingOlder = signal(false);
-  /** Runs whose blocks are folded in the conversation; it stays so while the session is open. */
+  /** Runs whose blocks are folded in the conversation. They stay folded while the session is open. */
   readonly folded = signal<ReadonlySet<string>>(new Set());
   /** Positions that the session can be forked at, of a log that is too long to be loaded as a whole. */
   readonly checkpoints = signal<readonly number[]>([]);

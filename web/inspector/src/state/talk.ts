@@ -120,15 +120,12 @@ function isSaid(row: Row): row is Extract<Row, { kind: "said" }> {
   return row.kind === "said";
 }
 
-/**
- * Leaves one row of each block that is folded. What is still asked stays, and so does
- * what leads from one agent to another.
- */
+/** Returns the rows with one row for each folded block. Open questions and transfers stay. */
 export function foldRows(rows: readonly Row[], folded: ReadonlySet<string>): readonly Row[] {
   if (folded.size === 0) return rows;
   const out: Row[] = [];
   let views: ViewNode[] = [];
-  let run = ""; // that is folded where the rows are
+  let run = ""; // the run of the folded block that is being read, "" if there is none
   for (const row of rows) {
     if (row.kind === "said") {
       if (row.begins) run = folded.has(row.view.runId) ? row.view.runId : "";
@@ -140,7 +137,7 @@ export function foldRows(rows: readonly Row[], folded: ReadonlySet<string>): rea
   return out;
 }
 
-// isInside says whether what stands behind words of a block is a part of the block.
+// isInside reports whether a row between the responses of a folded block is hidden with it.
 function isInside(row: Exclude<Row, { kind: "said" }>, run: string): boolean {
   if (row.kind === "question") return !row.open;
   const { event } = row;

@@ -15,11 +15,11 @@ import (
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
-// message is what a batch of events says about one run: that it began (First is
+// block is what a batch of events says about one run: that it began (First is
 // set), that it ended (Last is set), or both. See the migration for the fields.
 // Ids are such as the runner makes; one with characters that PostgreSQL cannot
 // keep is changed.
-type message struct {
+type block struct {
 	ID        string     `json:"id"`
 	Parent    *string    `json:"parent"`
 	Role      string     `json:"role"`
@@ -31,28 +31,28 @@ type message struct {
 	Completed *time.Time `json:"completed"`
 }
 
-// messagesOf returns what events say about messages, in the order of the first
+// blocksOf returns what events say about blocks, in the order of the first
 // mentions.
-func messagesOf(events []*event.Event, runOf lookup) ([]*message, error) {
-	var out []*message
-	mentioned := func(e *event.Event) *message {
+func blocksOf(events []*event.Event, runOf lookup) ([]*block, error) {
+	var out []*block
+	mentioned := func(e *event.Event) *block {
 		id := text(e.RunID)
-		for _, m := range out {
-			if m.ID == id {
-				return m
+		for _, b := range out {
+			if b.ID == id {
+				return b
 			}
 		}
-		m := &message{ID: id, Role: "agent", Agent: optional(e.Agent), Scope: optional(e.Scope), Turn: optional(e.TurnID)}
-		out = append(out, m)
-		return m
+		b := &block{ID: id, Role: "agent", Agent: optional(e.Agent), Scope: optional(e.Scope), Turn: optional(e.TurnID)}
+		out = append(out, b)
+		return b
 	}
 	for i, e := range events {
 		switch e.Data.(type) {
 		case *event.User:
-			m := mentioned(e)
-			m.Role, m.Agent = "user", nil
-			m.begin(e)
-			m.end(e)
+			b := mentioned(e)
+			b.Role, b.Agent = "user", nil
+			b.begin(e)
+			b.end(e)
 		case *event.HarnessStart:
 			mentioned(e).begin(e)
 		case *event.HarnessEnd:
@@ -61,29 +61,29 @@ func messagesOf(events []*event.Event, runOf lookup) ([]*message, error) {
 		if e.ParentID == "" {
 			continue
 		}
-		m := mentioned(e)
-		m.begin(e)
+		b := mentioned(e)
+		b.begin(e)
 		run, err := parentRun(e.ParentID, events[:i], runOf)
 		if err != nil {
 			return nil, err
 		}
-		m.Parent = optional(run)
+		b.Parent = optional(run)
 	}
 	return out, nil
 }
 
-func (m *message) begin(e *event.Event) {
-	if m.First == nil {
-		m.First = &e.Seq
+func (b *block) begin(e *event.Event) {
+	if b.First == nil {
+		b.First = &e.Seq
 	}
 }
 
-func (m *message) end(e *event.Event) {
+func (b *block) end(e *event.Event) {
 	at := e.Time.UTC()
 	if at.Year() < 1 { // PostgreSQL counts them differently
 		at = time.Time{}
 	}
-	m.Last, m.Completed = &e.Seq, &at
+	b.Last, b.Completed = &e.Seq, &at
 }
 
 func optional(s string) *string {
@@ -172,8 +172,8 @@ func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id, run string) 
 
 func needle(id string) string { return `"id":` + text(string(event.EncodeJSON(id))) }
 
-// fillMessages makes the messages of the sessions that are there when the table
-// is new.
+// fillMessages makes the rows of the sessions that are there when the table of the
+// second version is new: it is called message there, and has a row for each block.
 func fillMessages(ctx context.Context, tx *sql.Tx) error {
 	// A program of the version before may still write; what it writes now would be
 	// missing.
@@ -203,13 +203,14 @@ func fillSession(ctx context.Context, tx *sql.Tx, row int64) error {
 			return err
 		}
 		before := page[0].Seq - 1
-		messages, err := messagesOf(page, func(id, run string) (string, error) { return runOfTx(ctx, tx, row, before, id, run) })
+		blocks, err := blocksOf(page, func(id, run string) (string, error) { return runOfTx(ctx, tx, row, before, id, run) })
 		if err != nil {
 			return err
 		}
-		if len(messages) > 0 {
+		if len(blocks) > 0 {
+			before := strings.NewReplacer("$9", "$2", "arbor.block", "arbor.message", "parent_block_id", "parent_message_id")
 			_, err := tx.ExecContext(ctx, `WITH head AS (SELECT key FROM arbor.session WHERE key = $1)`+
-				strings.ReplaceAll(messageSQL, "$9", "$2")+` SELECT count(*) FROM head`, row, string(event.EncodeJSON(messages)))
+				before.Replace(blockSQL)+` SELECT count(*) FROM head`, row, string(event.EncodeJSON(blocks)))
 			if err != nil {
 				return err
 			}

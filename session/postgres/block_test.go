@@ -18,32 +18,49 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// message is a row of the table.
-type message struct {
+// blockRow is a row of the table, without what it says about messages.
+type blockRow struct {
 	ID, Parent, Role, Agent, Scope, Turn string
 	First, Last                          int64
 	Completed                            *time.Time
 }
 
-const messagesSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
+// lineSQL is a session and those that it is a fork of.
+const lineSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
 		SELECT key, parent_key, parent_seq, seq FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3
 		UNION ALL
-		SELECT s.key, s.parent_key, s.parent_seq, line.after FROM line JOIN arbor.session s ON s.key = line.parent)
-	SELECT id, coalesce(parent_message_id, ''), role, coalesce(agent, ''), coalesce(scope, ''), coalesce(turn_id, ''), first_seq, coalesce(last_seq, 0), completed
-	FROM line JOIN arbor.message m ON m.session = line.key AND m.first_seq <= line.upto ORDER BY first_seq`
+		SELECT s.key, s.parent_key, s.parent_seq, line.after FROM line JOIN arbor.session s ON s.key = line.parent)`
 
-// messages returns a session's messages, those that it shares included.
-func messages(t testing.TB, url string, key session.Key) []message {
+const blocksSQL = lineSQL + `
+	SELECT id, coalesce(parent_block_id, ''), role, coalesce(agent, ''), coalesce(scope, ''), coalesce(turn_id, ''), first_seq, coalesce(last_seq, 0), completed
+	FROM line JOIN arbor.block b ON b.session = line.key AND b.first_seq <= line.upto ORDER BY first_seq`
+
+// hyperedgesSQL yields what the rows say about messages, as hyperedges have it.
+const hyperedgesSQL = lineSQL + `, b AS (SELECT b.* FROM line JOIN arbor.block b ON b.session = line.key AND b.first_seq <= line.upto)
+	SELECT 'block_to_message', 'block:' || id, 'message:' || message_id FROM b
+	UNION SELECT 'parent_message', 'message:' || message_id, 'message:' || parent_message_id FROM b WHERE parent_message_id IS NOT NULL`
+
+// query returns what a statement about a session yields.
+func query[T any](t testing.TB, url, sql string, key session.Key) []T {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	defer conn.Close(context.Background())
-	rows, err := conn.Query(t.Context(), messagesSQL, key.App, key.User, key.ID)
+	rows, err := conn.Query(t.Context(), sql, key.App, key.User, key.ID)
 	require.NoError(t, err)
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[message])
+	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 	require.NoError(t, err)
 	return out
 }
+
+// blocks returns a session's blocks, those that it shares included.
+func blocks(t testing.TB, url string, key session.Key) []blockRow {
+	t.Helper()
+	return query[blockRow](t, url, blocksSQL, key)
+}
+
+// hyperedge joins one part.
+type hyperedge struct{ Kind, From, To string }
 
 func graphOf(events []*event.Event) *conversation.Graph {
 	g := conversation.New()
@@ -53,26 +70,27 @@ func graphOf(events []*event.Event) *conversation.Graph {
 	return g
 }
 
-// requireMessages requires that the rows say what the graph of the log says, whose
-// first events are shared with another session.
-func requireMessages(t testing.TB, url string, key session.Key, log []*event.Event, shared int64) []message {
+// requireBlocks requires that the rows say what the graph of the log says, whose
+// first events are shared with another session: its runs, and of which messages
+// they are blocks.
+func requireBlocks(t testing.TB, url string, key session.Key, log []*event.Event, shared int64) []blockRow {
 	t.Helper()
 	g := graphOf(log)
-	rows := messages(t, url, key)
-	byID := make(map[string]message)
-	for _, m := range rows {
-		require.NotContains(t, byID, m.ID)
-		byID[m.ID] = m
+	rows := blocks(t, url, key)
+	byID := make(map[string]blockRow)
+	for _, b := range rows {
+		require.NotContains(t, byID, b.ID)
+		byID[b.ID] = b
 	}
 	for run := range g.Runs() {
-		m, ok := byID[run]
-		require.True(t, ok, "the run %s is no message", run)
+		b, ok := byID[run]
+		require.True(t, ok, "the run %s is no block", run)
 		parent := ""
 		for _, p := range g.Parents(g.Run(run)[0].ID) {
 			require.NotEqual(t, run, p.RunID)
 			parent = p.RunID
 		}
-		require.Equal(t, parent, m.Parent, "the parent of %s", run)
+		require.Equal(t, parent, b.Parent, "the parent of %s", run)
 		var first, end *event.Event
 		for _, e := range log {
 			if e.RunID != run {
@@ -85,22 +103,31 @@ func requireMessages(t testing.TB, url string, key session.Key, log []*event.Eve
 				end = e
 			}
 		}
-		want := message{ID: run, Parent: parent, Role: "agent", Agent: first.Agent, Scope: first.Scope, Turn: first.TurnID, First: first.Seq}
+		want := blockRow{ID: run, Parent: parent, Role: "agent", Agent: first.Agent, Scope: first.Scope, Turn: first.TurnID, First: first.Seq}
 		if first.Type() == event.TypeUser {
 			want.Role, want.Agent = "user", ""
 		}
 		if end != nil {
 			want.Last = end.Seq
-			require.WithinDuration(t, end.Time, *m.Completed, time.Microsecond)
-		} else if m.Completed != nil { // in the session that it is shared from
-			require.Greater(t, m.Last, shared)
-			want.Last = m.Last
+			require.WithinDuration(t, end.Time, *b.Completed, time.Microsecond)
+		} else if b.Completed != nil { // in the session that it is shared from
+			require.Greater(t, b.Last, shared)
+			want.Last = b.Last
 		}
-		m.Completed = nil
-		require.Equal(t, want, m)
+		b.Completed = nil
+		require.Equal(t, want, b)
 		delete(byID, run)
 	}
-	require.Empty(t, byID, "messages that are no runs")
+	require.Empty(t, byID, "blocks that are no runs")
+	var want []hyperedge
+	for _, e := range g.Hypergraph().Edges {
+		for _, part := range e.From {
+			if e.Kind != conversation.ChunkToBlock {
+				want = append(want, hyperedge{string(e.Kind), part, e.To})
+			}
+		}
+	}
+	require.ElementsMatch(t, want, query[hyperedge](t, url, hyperedgesSQL, key))
 	return rows
 }
 
@@ -128,17 +155,26 @@ func TestGraphIsRebuilt(t *testing.T) {
 	got, err := graphOf(log).MarshalJSON()
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got))
-	rows := requireMessages(t, url, key, log, 0)
+	require.Equal(t, client.Hypergraph(), graphOf(log).Hypergraph())
+	rows := requireBlocks(t, url, key, log, 0)
 	require.Len(t, rows, 3+2+1+2) // users, the first turn's two agents, the expert, billing twice
 	scopes := 0
-	for _, m := range rows {
-		if m.Scope != "" {
+	for _, b := range rows {
+		if b.Scope != "" {
 			scopes++
-			require.Equal(t, "expert", m.Agent)
-			require.Equal(t, rows[1].ID, m.Parent, "the run with the call")
+			require.Equal(t, "expert", b.Agent)
+			require.Equal(t, rows[1].ID, b.Parent, "the run with the call")
 		}
 	}
 	require.Equal(t, 1, scopes)
+	require.Equal(t, "6", run(t, url, "SELECT count(*) FROM arbor.message WHERE completed IS NOT NULL"), "three questions, three answers")
+	require.Equal(t, "0", run(t, url, "SELECT count(*) FROM arbor.message WHERE last_seq IS NULL"))
+
+	// And so it is if all of it is stored in one statement.
+	at := session.ID("at once")
+	require.NoError(t, s.Append(t.Context(), at, 0, acquire(t, s, at), log...))
+	requireBlocks(t, url, at, log, 0)
+	require.NoError(t, s.Delete(t.Context(), at))
 
 	// A message said anew is a second one with the same parent.
 	past, err := checkpoint.New(s)
@@ -154,15 +190,10 @@ func TestGraphIsRebuilt(t *testing.T) {
 	for _, err := range r.Resume(t.Context(), edited) {
 		require.NoError(t, err)
 	}
-	requireMessages(t, url, edited, load(t, s, edited), second.Seq-1)
-	requireMessages(t, url, key, log, 0)
-	var parent string
-	for _, m := range rows {
-		if m.ID == second.RunID {
-			parent = m.Parent
-		}
-	}
-	require.NotEmpty(t, parent)
+	requireBlocks(t, url, edited, load(t, s, edited), second.Seq-1)
+	requireBlocks(t, url, key, log, 0)
+	parent := run(t, url, "SELECT parent_message_id FROM arbor.message WHERE id = $1", second.RunID)
+	require.Equal(t, rows[1].ID, parent, "the first answer, of which another agent has spoken last")
 	require.Equal(t, "2", run(t, url, "SELECT count(*) FROM arbor.message WHERE parent_message_id = $1 AND role = 'user'", parent))
 
 	// And so it is with a fork at every checkpoint, wherever it cuts.
@@ -175,13 +206,13 @@ func TestGraphIsRebuilt(t *testing.T) {
 		for _, err := range r.Resume(t.Context(), fork) {
 			require.NoError(t, err, "fork at %d", at.Seq)
 		}
-		requireMessages(t, url, fork, load(t, s, fork), at.Seq)
+		requireBlocks(t, url, fork, load(t, s, fork), at.Seq)
 	}
 	require.Greater(t, forks, 10)
 }
 
-// TestOddMessages: messages follow from whatever events are stored.
-func TestOddMessages(t *testing.T) {
+// TestOddBlocks: blocks and messages follow from whatever events are stored.
+func TestOddBlocks(t *testing.T) {
 	url := servers.Database(t)
 	s, key := open(t, url), session.ID("s1")
 	lease := acquire(t, s, key)
@@ -210,10 +241,10 @@ func TestOddMessages(t *testing.T) {
 	add(&event.HarnessEnd{AgentID: "b"}, func(e *event.Event) { e.RunID, e.Time = "six", time.Time{} })
 	add(&event.HarnessEnd{AgentID: "b"}, func(e *event.Event) { e.RunID, e.Time = "five", time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC) })
 	parents := map[string]string{}
-	for _, m := range messages(t, url, key) {
-		parents[m.ID] = m.Parent
-		require.Equal(t, m.Last != 0, m.Completed != nil)
-		require.Equal(t, m.ID == "five" || m.ID == "six", m.Completed != nil, m.ID)
+	for _, b := range blocks(t, url, key) {
+		parents[b.ID] = b.Parent
+		require.Equal(t, b.Last != 0, b.Completed != nil)
+		require.Equal(t, b.ID == "five" || b.ID == "six", b.Completed != nil, b.ID)
 	}
 	require.Equal(t, map[string]string{"a\uFFFD\uFFFD": "", "two": "one", "three": "one", "four": "", "five": "two", "six": "two",
 		"seven": "one", "eight": "", "nine": "two"}, parents)
