@@ -735,8 +735,8 @@ export interface components {
                 history?: string;
                 /** @description The schema of what a hand-over must carry. */
                 input?: unknown;
-                /** @description Whether it reads why it was handed the conversation. */
-                showReason?: boolean;
+                /** @description Whether its model is not shown the reason and the input of a transfer to it. */
+                hideReason?: boolean;
                 /** @description Who goes on if it fails. */
                 onError?: string;
             };

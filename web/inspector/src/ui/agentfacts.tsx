@@ -51,7 +51,7 @@ export function AgentFacts({ agent, short = false }: { readonly agent: Agent; re
           </Fact>
         ))}
         {edge?.history !== undefined && <Fact name="sees of the conversation">{edge.history}</Fact>}
-        {edge?.showReason && <Fact name="reads">why it was handed the conversation</Fact>}
+        {edge?.hideReason && <Fact name="does not read">why the conversation was transferred to it</Fact>}
         {edge?.onError !== undefined && <Fact name="if it fails">{edge.onError} goes on</Fact>}
         {edge?.input !== undefined && !short && (
           <Fact name="a hand-over must carry">
