@@ -140,6 +140,8 @@ func ErrorCode(err error) string {
 		return "transfer_limit"
 	case errors.Is(err, ErrTransferRejected):
 		return "transfer_rejected"
+	case errors.Is(err, ErrTargetNotReady):
+		return "target_not_ready"
 	case errors.Is(err, ErrEmptyAnswer):
 		return event.CodeEmptyAnswer
 	case errors.Is(err, ErrRepeatedCall):

@@ -94,9 +94,10 @@ func unwrap(a Agent) Agent {
 	return nil
 }
 
-// Readier is implemented by agents that may be unable to start, such as remote
-// ones. Ready is asked before a transfer to the agent is committed; an error
-// keeps the conversation where it is.
+// Readier is implemented by agents that may be unable to start, such as remote ones. The runner calls Ready
+// before it commits a transfer that an agent asks for; an error keeps the conversation where it is. If a
+// router has chosen the agent, or if the agent is to continue for one that failed, there is no such place:
+// the runner commits the transfer, calls Ready when the agent's run begins, and an error fails that run. Ready is safe for concurrent use, and returns when ctx ends.
 type Readier interface {
 	Ready(ctx context.Context) error
 }

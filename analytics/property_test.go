@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ type chance struct {
 	names []string
 	stop  context.CancelFunc
 	steps int
+	made  int // decisions of routers in this turn
 }
 
 func (c *chance) pick(label string, n int) int { return rapid.IntRange(0, n-1).Draw(c.t, label) }
@@ -71,7 +73,25 @@ func (c *chance) choose(inv *agent.Invocation) (string, error) {
 	if c.steps > 30 || c.pick("fails", 8) == 0 {
 		return "", errors.New("no rule")
 	}
+	if c.made++; c.pick("cancelled when it has decided", 8) == 0 {
+		c.stop()
+	}
 	return may[c.pick("chosen", len(may))], nil
+}
+
+// away is an agent that cannot start.
+type away struct {
+	agent.Agent
+	c *chance
+}
+
+func (a *away) Unwrap() agent.Agent { return a.Agent }
+func (a *away) Ready(ctx context.Context) error {
+	if a.c.pick("cancelled while it is asked", 4) == 0 {
+		a.c.stop()
+		return context.Cause(ctx)
+	}
+	return errors.New("away")
 }
 
 // tree draws an agent with all below it.
@@ -92,7 +112,11 @@ func (c *chance) tree(t testing.TB, depth int) agent.Agent {
 	if router {
 		return newRouter(t, name, c.choose, agent.WithSubAgents(kids...), everywhere())
 	}
-	return does(t, name, c.act, agent.WithSubAgents(kids...), everywhere())
+	a := does(t, name, c.act, agent.WithSubAgents(kids...), everywhere())
+	if c.pick("away", 5) == 0 {
+		return &away{a, c}
+	}
+	return a
 }
 
 // TestOrder plays random turns on random trees, whose consumers break, panic, cancel and crash,
@@ -106,6 +130,8 @@ func TestOrder(t *testing.T) {
 		if c.pick("nobody there", 3) == 0 {
 			d.down = human.ErrUnavailable
 		}
+		tree, err := agent.NewTree(root)
+		require.NoError(rt, err)
 		store := session.NewMemory()
 		for turn := range 1 + c.pick("turns", 3) {
 			var routes int
@@ -116,7 +142,7 @@ func TestOrder(t *testing.T) {
 				require.NoError(rt, err)
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				c.stop, c.steps = cancel, 0
+				c.stop, c.steps, c.made = cancel, 0, 0
 				events := r.Run(ctx, key, llm.UserText("hello"))
 				if turn > 0 && c.pick("resumes", 2) == 0 {
 					events = r.Resume(ctx, key)
@@ -148,6 +174,13 @@ func TestOrder(t *testing.T) {
 				}
 			})
 			var decided int
+			ordered := slices.DeleteFunc(slices.Clone(all), func(e analytics.Event) bool { return !strings.HasPrefix(e.Type, "agent_") })
+			for n, e := range ordered { // who was chosen was started, whether or not it could be
+				if to := tree.Node(e.To); e.Type == analytics.TypeRouted && to != nil && to.GraphPath() != nil && to.GraphPath()[0] == e.GraphID && !to.Properties.Router && !cut {
+					next := ordered[n+1]
+					require.Equal(rt, []string{analytics.TypeSpecialistStarted, e.To}, []string{next.Type, next.SpecialistID}, strings.Join(types(all), "\n"))
+				}
+			}
 			for n, e := range all {
 				switch {
 				case e.Type == analytics.TypeRouted:
@@ -157,6 +190,9 @@ func TestOrder(t *testing.T) {
 				}
 			}
 			require.Equal(rt, routes, decided, strings.Join(types(all), "\n"))
+			if !cut {
+				require.Equal(rt, c.made, decided, "a decision is lost: %s", strings.Join(types(all), "\n"))
+			}
 		}
 	})
 }

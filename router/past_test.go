@@ -74,8 +74,8 @@ func TestNobodyIsChosenTwice(t *testing.T) {
 		router.When(router.Keyword("broken")).To(broken)), router.Default(rest)))
 	require.Equal(t, "front broken b front rest", c.say("broken b@front"), "nor who has failed")
 	require.NoError(t, c.err)
-	require.Equal(t, "front b front", c.say("bee down b@front"))
-	require.ErrorIs(t, c.err, agent.ErrTargetNotReady, "nor in place of another one")
+	require.Equal(t, "front b front down b", c.say("bee down b@front"), "but in place of one that failed")
+	require.ErrorIs(t, c.err, agent.ErrTransferLimit, "and without a word it gives it back no second time")
 }
 
 // TestARouterInAGraph: a node has a name of its own, under which its router is handed back to.
@@ -111,7 +111,7 @@ func TestOnErrorOfThoseBelow(t *testing.T) {
 	require.Equal(t, "front desk deep", c.say("desk@deep"))
 	require.Equal(t, "front deep", c.say("hello"))
 	deep.down = context.DeadlineExceeded
-	require.Equal(t, "front rest", c.say("hello"))
+	require.Equal(t, "front deep rest", c.say("hello"))
 	require.NoError(t, c.err)
 }
 

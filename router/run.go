@@ -38,9 +38,7 @@ func (r *Router) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*even
 		}
 		began := r.now()
 		c, err := r.decide(d, inv, p)
-		if err == nil {
-			err = r.ready(ctx, inv, d, p, &c)
-		}
+		took := r.now().Sub(began)
 		for _, data := range d.events {
 			if !yield(&event.Event{Data: data, More: true}, nil) {
 				return
@@ -50,7 +48,7 @@ func (r *Router) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*even
 			yield(nil, err)
 			return
 		}
-		route := d.route(c, r.now().Sub(began))
+		route := d.route(c, took)
 		route.From, route.GraphPath = p.name, path(inv, c.to)
 		if !yield(&event.Event{Data: route, More: true}, nil) {
 			return
@@ -111,28 +109,6 @@ func (r *Router) out(p *past, name string) bool {
 	return slices.ContainsFunc(p.gone, func(gone string) bool {
 		return gone == name || t != nil && t.agent.FindAgent(gone) != nil
 	})
-}
-
-// ready follows OnError while the target cannot start, each time with a record.
-func (r *Router) ready(ctx context.Context, inv *agent.Invocation, d *deciding, p *past, c *chosen) error {
-	for {
-		err := inv.Runtime().CheckTransfer(ctx, inv, c.to)
-		if !errors.Is(err, agent.ErrTargetNotReady) {
-			return err
-		}
-		d.emit(&event.Transfer{To: c.to, Reason: c.reason, Outcome: event.TransferFailed,
-			TransferType: event.TransferTypeBotToBot, RouteDecision: event.EncodeJSON(c.to), GraphPath: path(inv, c.to)})
-		child := inv.Tree().Node(c.to)
-		for child.Parent != inv.Node() {
-			child = child.Parent
-		}
-		next := r.target(child.Agent.Name()).onError
-		if next == nil || r.out(p, next.name) {
-			return err
-		}
-		inv.Logger().Warn("the target of a router cannot start", "router", r.Name(), "target", c.to, "error", err)
-		c.to, c.reason = next.name, c.to+" is not ready"
-	}
 }
 
 // path are the names from the outermost router above down to a target.

@@ -21,18 +21,10 @@ func (l *lane) fallback(n *agent.Node, err error) *agent.Node {
 			return nil
 		}
 	}
-	for range l.tree.Len() { // those who go on may be unable to start
-		if l.withinTransfers(n.Agent.Name(), to.Agent.Name(), false) != nil {
-			return nil
-		}
-		if l.isReady(l.ctx, to) == nil {
-			return to
-		}
-		if to = to.OnError(); to == nil {
-			return nil
-		}
+	if l.withinTransfers(n.Agent.Name(), to.Agent.Name(), false) != nil {
+		return nil
 	}
-	return nil
+	return to
 }
 
 // handOn ends a run that has failed and gives the conversation to another agent, in one write

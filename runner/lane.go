@@ -160,6 +160,7 @@ func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error)
 		}
 	}()
 	defer l.recovered(run, &err)
+	asked := l.ready == run.Agent
 	l.current, l.out, l.err, l.ready = run, outcome{}, nil, ""
 	l.guards, l.tripped = n.Guards(), nil
 	attempt := 1
@@ -174,9 +175,16 @@ func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error)
 	if l.takes == nil {
 		l.takes = l.take
 	}
-	if first := l.steps == 1 && run.Answers == 0 && len(run.Pending) == 0 && run.Said == "" && !run.TakesUp; first && len(l.guards) > 0 {
-		if err := l.guardIn(run); err != nil {
-			return l.out, err
+	if first := l.steps == 1 && run.Answers == 0 && len(run.Pending) == 0 && run.Said == "" && !run.TakesUp; first {
+		if len(l.guards) > 0 {
+			if err := l.guardIn(run); err != nil {
+				return l.out, err
+			}
+		}
+		if run.Transfer != nil && run.Transfer.TransferType == event.TransferTypeBotToBot && !asked {
+			if err := l.isReady(l.ctx, n); err != nil {
+				return l.out, err
+			}
 		}
 	}
 	n.Agent.Run(l.ctx, l.inv)(l.takes)
@@ -426,6 +434,9 @@ func (l *lane) handOver(run session.Run, to string, output json.RawMessage, clos
 		return err
 	}
 	l.begun()
+	if cause := context.Cause(l.ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) && !errors.Is(cause, agent.ErrTimeout) {
+		return cause // it was cancelled while a decision was stored
+	}
 	return nil
 }
 

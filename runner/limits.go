@@ -48,7 +48,7 @@ func (l *lane) legal(inv *agent.Invocation, d *event.Transfer) error {
 			return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
 		}
 	}
-	if err == nil && l.ready != d.To {
+	if err == nil && l.ready != d.To && !inv.Node().Properties.Router { // whose decision is stored before the target is asked
 		err = l.isReady(l.ctx, target)
 	}
 	if errors.Is(err, agent.ErrUnknownTarget) {

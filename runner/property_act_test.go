@@ -338,6 +338,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	defer w.acts1(nil)
 	w.key, w.stop, w.stopped, w.stoppedAt, w.asked, w.acted = s1, cancel, false, 0, 0, 0
 	clear(w.taken)
+	w.chosen = w.chosen[:0]
 	how, at := "break", a.dies
 	if at == 0 {
 		how = someStops.Draw(w.rt, "disturb")
@@ -400,6 +401,9 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.checkCalls()
 	w.checkAnswers()
 	w.checkRoutes()
+	if !died {
+		w.checkDecided()
+	}
 	if !cut {
 		w.checkCounts(w.log[before:], w.leftOpen(got.err))
 		if a.whole && got.err == nil && len(w.story.awaited) > 0 {
@@ -485,7 +489,7 @@ func (d *delivery) take(e *event.Event, err error) {
 
 // outsideCodes are those of errors that a remote agent or the node of a graph ends a turn with.
 var outsideCodes = []string{"transfer_limit", "transfer_rejected", "limit", "budget", "output_truncated", "internal", "unknown_usage", "tripwire",
-	"agent_error", "denied", "empty_answer", "repeated_call", "timeout", "routing_error", "graph_failed", "workflow_failed", "content_filter",
+	"agent_error", "target_not_ready", "denied", "empty_answer", "repeated_call", "timeout", "routing_error", "graph_failed", "workflow_failed", "content_filter",
 	string(a2a.CodeProtocol), string(a2a.CodeTaskFailed), string(a2a.CodeTaskRejected), string(a2a.CodeTaskCanceled), string(a2a.CodeTaskGone),
 	string(a2a.CodeUnreachable), string(a2a.CodeNothingToSend), string(a2a.CodeDeclined),
 	string(llm.CodeTruncated), string(llm.CodeServer), string(llm.CodeRateLimited), string(llm.CodeContextLength)}
@@ -547,8 +551,10 @@ func (w *world) checkError(err error, a act, cut bool) {
 		require.ErrorIs(w.t, err, agent.ErrUnknownUsage)
 	case "tripwire":
 		require.ErrorIs(w.t, err, errGuard)
+	case "target_not_ready":
+		require.ErrorIs(w.t, err, agent.ErrTargetNotReady)
 	case "agent_error":
-		require.True(w.t, errors.Is(err, errCondition) || errors.Is(err, errMeddle) || errors.Is(err, errNobody) || errors.Is(err, router.ErrNobodyLeft) || errors.Is(err, agent.ErrTargetNotReady), "%v", err)
+		require.True(w.t, errors.Is(err, errCondition) || errors.Is(err, errMeddle) || errors.Is(err, errNobody) || errors.Is(err, router.ErrNobodyLeft), "%v", err)
 	default:
 		var me *llm.Error
 		require.ErrorAs(w.t, err, &me)

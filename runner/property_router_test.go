@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"iter"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,6 +33,11 @@ func (w *world) router(name string, sticky bool, kids []agent.Agent) agent.Agent
 				path, kind = append(inv.Node().GraphPath(), to.Agent.Name()), event.TransferTypeBotToHuman
 			}
 			decision, _ := json.Marshal(to.Agent.Name())
+			w.chosen = append(w.chosen, choice{inv.RunID(), to.Agent.Name()})
+			if w.hash(inv)%16 == 0 {
+				w.happen("a turn cancelled when a router has decided")
+				w.interrupt()
+			}
 			if yield(&event.Event{More: true, Data: &event.Route{From: name, To: to.Agent.Name(), Reason: "by the words", GraphPath: path}}, nil) {
 				yield(&event.Event{Data: &event.Transfer{To: to.Agent.Name(), RouteDecision: decision, GraphPath: path, TransferType: kind}}, nil)
 			}
@@ -67,9 +73,7 @@ func (w *world) choose(ctx context.Context, inv *agent.Invocation, sticky bool) 
 			back[d.From] = true // also who gave it to another
 		}
 	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(inv.Message().PlainText() + inv.TurnID()))
-	first := int(h.Sum32() % uint32(len(below)))
+	first, asks := int(w.hash(inv)%uint32(len(below))), w.hash(inv)%3 > 0
 	for i, n := range below {
 		if sticky && n.Agent.Name() == active && !n.Virtual() {
 			first = i
@@ -78,12 +82,56 @@ func (w *world) choose(ctx context.Context, inv *agent.Invocation, sticky bool) 
 	}
 	for i := range below {
 		n := below[(first+i)%len(below)]
-		if name := n.Agent.Name(); back[name] || inv.Node().InputFor(n) != nil || inv.Runtime().CheckTransfer(ctx, inv, name) != nil {
+		name := n.Agent.Name()
+		if back[name] || inv.Node().InputFor(n) != nil || asks && inv.Runtime().CheckTransfer(ctx, inv, name) != nil {
 			continue
 		}
 		return n, nil
 	}
 	return nil, errNobody
+}
+
+func (w *world) hash(inv *agent.Invocation) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(inv.Message().PlainText() + inv.TurnID()))
+	return h.Sum32()
+}
+
+// choice is what a router has decided in a run, before it says so.
+type choice struct{ run, to string }
+
+// checkDecided: what routers have decided in this action is in the log, whatever came of it.
+func (w *world) checkDecided() {
+	for _, made := range w.chosen {
+		require.True(w.t, slices.ContainsFunc(w.log, func(e *event.Event) bool {
+			d, ok := e.Data.(*event.Route)
+			return ok && e.RunID == made.run && d.To == made.to
+		}), "the decision of run %s for %s is lost", made.run, made.to)
+	}
+}
+
+// checkAway holds the i-th event of the log against what becomes of an agent that cannot start: it fails
+// if a router has chosen it, or if it was to go on for another one.
+func (w *world) checkAway(i int) {
+	e := w.log[i]
+	if !w.away[e.Agent] || e.Scope != "" {
+		return
+	}
+	start := slices.IndexFunc(w.log, func(other *event.Event) bool { return other.RunID == e.RunID })
+	if start < 2 {
+		return
+	}
+	if by, ok := w.log[start-2].Data.(*event.Transfer); !ok || by.To != e.Agent || by.TransferType != event.TransferTypeBotToBot {
+		return
+	}
+	switch d := e.Data.(type) {
+	case *event.HarnessStart, *event.HarnessEnd, *event.Route, *event.Transfer, *event.Notice:
+	case *event.Failure:
+		require.Contains(w.t, []string{"target_not_ready", "limit"}, d.Code, "seq %d", e.Seq)
+		w.happen("an agent that was chosen and cannot start")
+	default:
+		w.t.Fatalf("seq %d: %s has run, and cannot start", e.Seq, e.Agent)
+	}
 }
 
 // endsTurn are the codes of errors after which nobody goes on.
@@ -96,6 +144,7 @@ func (w *world) checkRouted(i int) {
 	e, s := w.log[i], &w.story
 	tree := w.processes[0].Tree()
 	w.checkRuled(i)
+	w.checkAway(i)
 	switch d := e.Data.(type) {
 	case *event.Route:
 		if i+1 == len(w.log) {
@@ -115,11 +164,10 @@ func (w *world) checkRouted(i int) {
 		}
 		w.happened["an agent that goes on for one that failed"] = true
 		require.NotContains(w.t, endsTurn, d.Failed.Code, "seq %d: somebody goes on after that", e.Seq)
-		next := from.OnError()
-		for next != nil && w.away[next.Agent.Name()] {
-			w.happened["an agent that would go on and cannot start"] = true
-			next = next.OnError()
+		if d.Failed.Code == "target_not_ready" {
+			w.happen("an agent that goes on for one that cannot start")
 		}
+		next := from.OnError()
 		require.True(w.t, next != nil && next.Agent.Name() == d.To, "seq %d: %s goes on for %s", e.Seq, d.To, d.From)
 		if w.stoppedAt > 0 && e.Seq > w.stoppedAt {
 			w.t.Fatalf("seq %d: %s goes on for %s after the turn was stopped at %d", e.Seq, d.To, d.From, w.stoppedAt)
@@ -133,9 +181,6 @@ func (w *world) checkRouted(i int) {
 			return
 		}
 		to := tree.Node(e.Agent).OnError()
-		for to != nil && w.away[to.Agent.Name()] {
-			to = to.OnError()
-		}
 		for _, code := range endsTurn {
 			if d.Code == code {
 				return

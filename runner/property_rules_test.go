@@ -299,7 +299,7 @@ func isBelow(n, above *agent.Node) bool {
 }
 
 // expected says who must be chosen, and by which rule; nobody is "".
-func (w *world) expected(i int, name string, shape *rulesOf) (rule *int, to string, tried []string) {
+func (w *world) expected(i int, name string, shape *rulesOf) (rule *int, to string) {
 	tree := shape.tree
 	if tree == nil {
 		tree = w.processes[0].Tree()
@@ -357,17 +357,7 @@ func (w *world) expected(i int, name string, shape *rulesOf) (rule *int, to stri
 	if to == "" && !out(shape.fallback) {
 		to = shape.fallback
 	}
-	for w.away[to] {
-		tried = append(tried, to)
-		child := tree.Node(to)
-		for child.Parent != self {
-			child = child.Parent
-		}
-		if to = shape.onError[child.Agent.Name()]; out(to) {
-			to = ""
-		}
-	}
-	return rule, to, tried
+	return rule, to
 }
 
 func returnsTo(n *agent.Node) *agent.Node {
@@ -409,10 +399,9 @@ func (w *world) checkRuled(i int) {
 			w.checkNobody(i, shape, d.Failed)
 			return
 		}
-		rule, to, tried := w.expected(i, e.Agent, shape)
+		rule, to := w.expected(i, e.Agent, shape)
 		require.Equal(w.t, to, d.To, "seq %d: who is chosen", e.Seq)
 		require.Equal(w.t, rule, d.RuleIndex, "seq %d: the rule", e.Seq)
-		w.checkTried(i, tried)
 		w.happen("a router that decides by rules" + where)
 	case *event.Transfer:
 		if d.Outcome != event.TransferCommitted {
@@ -438,17 +427,7 @@ func (w *world) checkNobody(i int, shape *rulesOf, d *event.Failure) {
 	if d.Code != "agent_error" {
 		return
 	}
-	_, to, tried := w.expected(i, w.log[i].Agent, shape)
+	_, to := w.expected(i, w.log[i].Agent, shape)
 	require.Empty(w.t, to, "seq %d: somebody is left: %s", w.log[i].Seq, d.Message)
-	w.checkTried(i, tried)
 	w.happen("a router with nobody left")
-}
-
-// checkTried: before the i-th event there are records of those who could not start.
-func (w *world) checkTried(i int, tried []string) {
-	for n, name := range tried {
-		d, ok := w.log[i-len(tried)+n].Data.(*event.Transfer)
-		require.True(w.t, ok && d.To == name && d.Outcome == event.TransferFailed, "seq %d: no record that %s cannot start", w.log[i].Seq, name)
-		w.happen("a target of a router that cannot start")
-	}
 }

@@ -258,7 +258,8 @@ func kind(toolName string) string {
 var mustHappen = []string{
 	"a router that chooses", "a router that sticks to who was active", "a router that decides by rules", "a router that decides by rules in an agent tool", "a router that decides by rules in a graph",
 	"a rule of a router", "a rule of a router that leads to a person", "a router that keeps to who was active", "a router that goes on with who has asked",
-	"a router that leaves out who gave up", "a router with nobody left", "a target of a router that cannot start", "an agent that goes on for one that failed",
+	"a router that leaves out who gave up", "a router with nobody left", "an agent that was chosen and cannot start", "an agent that goes on for one that cannot start", "an agent that goes on for one that failed",
+	"a turn cancelled when a router has decided",
 	"a desk asked again", "a desk that is lost", "a desk that is down", "a desk that is gone", "a desk that is unavailable", "a desk that is stop",
 	"a handoff that is on_hold", "a handoff that is completed", "a handoff that is cancelled", "a handoff that is failed",
 	"a person wanted", "the turn given up", "a word of the desk taken in", "a word of the desk that comes again",

@@ -210,6 +210,7 @@ type world struct {
 	saidTyped  string
 	askedTyped bool
 	routed     []routed // conditions that were asked in this action
+	chosen     []choice // of routers in this action
 	happened   map[string]bool
 	desk       *propertyDesk // nil without one
 	words      []human.Event // that it has said

@@ -26,7 +26,7 @@ func (l *lane) refusal(run session.Run, err error) *agent.RefusedError {
 		return nil
 	case from.TransferType == event.TransferTypeRoute: // the source has answered, and would answer again
 		return nil
-	case from.Routed(): // a router names who goes on
+	case from.TransferType == event.TransferTypeBotToBot: // a router, or what is to happen after an error, names the next agent
 		return nil
 	case l.tree.Node(from.From) == nil:
 		return nil

@@ -440,9 +440,10 @@ func (t *turn) appendBy(ctx context.Context, store appendFunc, events []*event.E
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	decides := slices.ContainsFunc(events, func(e *event.Event) bool { _, ok := e.Data.(*event.Route); return ok })
 	switch err := context.Cause(ctx); {
-	case errors.Is(err, agent.ErrLimit):
-		ctx = context.WithoutCancel(ctx) // what is done is kept; the next step ends the turn
+	case decides, errors.Is(err, agent.ErrLimit):
+		ctx = context.WithoutCancel(ctx) // what is decided or done is kept; the next step ends the turn
 	case err != nil:
 		return err
 	}
