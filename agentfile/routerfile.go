@@ -128,7 +128,9 @@ func (l *loader) intents(d *definition) (router.Classifier, error) {
 		if failed != nil {
 			return nil, failed
 		}
-		k.measured, err = router.ModelIntent(model, labels, nil)
+		if k.measured, err = router.ModelIntent(model, labels, nil); err == nil && s.deadline == 0 {
+			err = errors.New("a model needs a deadline, after which a message is routed without it: write signals: {deadline: 2s, intent: …}")
+		}
 	}
 	if err != nil {
 		k.measured = nil

@@ -75,7 +75,7 @@ func routerTable() []key {
 		{name: "signals", typ: "a mapping", def: "none",
 			meaning: "Of a router: where it knows from what the user wants.",
 			keys: []key{
-				{name: "deadline", typ: "a time with its unit", example: "50ms", def: "50 ms, and 3 s for a model",
+				{name: "deadline", typ: "a time with its unit", example: "50ms", def: "50 ms; required for a model",
 					meaning: "How long a message waits for a signal; it is then routed without it.",
 					read:    duration(func(d *definition) *time.Duration { return &d.router.signals.deadline })},
 				{name: "intent", typ: "a mapping", example: "{examples: {billing: [I was charged twice]}}", def: "none",

@@ -24,7 +24,7 @@ rules:
   - {when: {wantsHuman: true}, to: human, reason: asks for a person}
   - {when: {all: [{keywords: [refund]}, {state: {key: tier, equals: gold}}]}, to: billing}
   - {when: {intent: {label: parcels, above: 0.6}}, to: shop}
-signals: {intent: {model: small, labels: {parcels: where a parcel is, other: anything else}}}
+signals: {deadline: 1m, intent: {model: small, labels: {parcels: where a parcel is, other: anything else}}}
 `,
 	"shop.yaml":  "kind: Router\ndefault: shoes\nrules:\n  - {when: {language: [de]}, to: shoes}\n  - {when: {language: [de]}, to: hats}\n  - {when: {regex: .*}, to: hats}\n  - {when: {wantsHuman: true}, to: hats}\n",
 	"billing.md": "---\ntransfer: {human: false}\n---\nMoney.", "support.md": "---\n---\nHelp.", "shoes.md": "---\n---\nShoes.", "hats.md": "---\n---\nHats.",

@@ -19,7 +19,7 @@ type engine struct {
 	words       *words.Set // of all rules
 	slots       int32
 	turns       int // how many turns the rules look at
-	classifiers map[Kind]Classifier
+	classifiers map[Kind]*source
 	room        sync.Pool // of *deciding
 }
 
@@ -36,7 +36,7 @@ type compiler struct {
 	words       words.Builder
 	slots       int32
 	turns, rule int
-	classifiers map[Kind]Classifier
+	classifiers map[Kind]*source
 	problems    []string
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/choice"
@@ -16,14 +15,14 @@ import (
 // Label is something that users want, with a description for a model.
 type Label struct{ Name, Description string }
 
-// ModelDeadline is how long a model may take to say what the user wants, without [Within].
-const ModelDeadline = 3 * time.Second
-
 // ModelIntent makes a classifier of intents that asks a model for the name of the label
 // which fits. The confidence is how probable the name was against those of the other
 // labels, by the log probabilities of the answer; 1 from endpoints that give none. Change,
 // which may be nil, alters the settings of the request for endpoints that refuse one of
 // them: a temperature of 0, at most 64 tokens, and the 20 likeliest tokens at each place.
+//
+// A model takes longer than [DefaultDeadline] allows, so [New] wants the classifier in [Within]. The deadline holds also
+// for a model that ignores its context.
 func ModelIntent(model llm.Model, labels []Label, change func(*llm.Settings)) (Classifier, error) {
 	c := &byModel{model: model, change: change}
 	for i, l := range labels {
@@ -52,9 +51,8 @@ type byModel struct {
 	change func(*llm.Settings)
 }
 
-func (c *byModel) Kind() Kind              { return KindIntent }
-func (c *byModel) Labels() []string        { return c.labels }
-func (c *byModel) deadline() time.Duration { return ModelDeadline }
+func (c *byModel) Kind() Kind       { return KindIntent }
+func (c *byModel) Labels() []string { return c.labels }
 
 func (c *byModel) Classify(ctx context.Context, in Input) ([]Score, error) {
 	var cold float64

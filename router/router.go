@@ -213,8 +213,8 @@ func (b *builder) problem(format string, args ...any) {
 }
 
 // signals returns the classifiers by kind.
-func (b *builder) signals() map[Kind]Classifier {
-	given := make(map[Kind]Classifier)
+func (b *builder) signals() map[Kind]*source {
+	given := make(map[Kind]*source)
 	for i, c := range b.classifiers {
 		switch {
 		case c == nil:
@@ -224,14 +224,17 @@ func (b *builder) signals() map[Kind]Classifier {
 		case given[c.Kind()] != nil:
 			b.problem("there are two classifiers of the kind %s", c.Kind())
 		default:
-			given[c.Kind()] = c
-			if _, deadline := unwrapped(c); deadline < 0 {
+			inner, deadline := unwrapped(c)
+			if _, asks := inner.(*byModel); asks && deadline == 0 {
+				b.problem("the classifier of intents asks a model and has no deadline: say by Within how long a message may wait for it")
+			} else if deadline < 0 {
 				b.problem("the deadline %s of the classifier of the kind %s is negative", deadline, c.Kind())
 			}
+			given[c.Kind()] = &source{Classifier: inner, deadline: cmp.Or(deadline, DefaultDeadline)}
 		}
 	}
 	if given[KindSentiment] == nil {
-		given[KindSentiment] = HeuristicSentiment()
+		given[KindSentiment] = &source{Classifier: HeuristicSentiment(), deadline: DefaultDeadline}
 	}
 	return given
 }

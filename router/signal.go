@@ -40,9 +40,12 @@ type Score struct {
 
 // Classifier measures one kind of signal. It is safe for concurrent use.
 //
-// Classify is called at most once a decision, and only if a rule that needs it is reached,
-// on a goroutine of its own that is abandoned when its context ends: it must return then.
-// Labels that it does not name have the value 0.
+// The router calls Classify at most once a decision, and only if it reaches a rule that needs the signal. The
+// call has a goroutine of its own. When the deadline ends, so does its context, and Classify must
+// return: the router continues without it, uses nothing that it returns later, and leaves the goroutine
+// behind. While 64 calls of a classifier are left behind, further messages are routed without
+// asking it. An error or a panic means that the signal is not known.
+// Labels that Classify does not name have the value 0.
 type Classifier interface {
 	Kind() Kind
 	// Labels are all that it may give, nil if that is not known. Rules that ask for
@@ -58,7 +61,8 @@ type Input struct {
 	ask      func(ctx context.Context, model llm.Model, req *llm.Request) (string, []llm.LogProb, error)
 }
 
-// DefaultDeadline is how long a classifier may take without [Within].
+// DefaultDeadline is how long a classifier may take without [Within]. A decision measures at most three signals, and
+// so takes less than 200 ms unless Within allows more.
 const DefaultDeadline = 50 * time.Millisecond
 
 // Within gives a classifier another deadline. A message whose signal comes later is routed
@@ -70,20 +74,17 @@ type timed struct {
 	deadline time.Duration
 }
 
-// own is implemented by the classifiers of this package: they end with their context, and
-// so need no goroutine.
-type own interface{ deadline() time.Duration }
+// heuristic is a classifier of this package that looks at the beginning of a text and cannot wait for anything, so that
+// its deadline does not matter.
+type heuristic interface{ scores(text string) []Score }
 
-// unwrapped returns what Within has wrapped, and the deadline.
+// unwrapped returns what Within has wrapped, and the deadline, 0 without one.
 func unwrapped(c Classifier) (Classifier, time.Duration) {
 	d := time.Duration(0)
 	for t, ok := c.(*timed); ok; t, ok = c.(*timed) {
 		c, d = t.Classifier, cmp.Or(d, t.deadline)
 	}
-	if own, ok := c.(own); ok {
-		d = cmp.Or(d, own.deadline())
-	}
-	return c, cmp.Or(d, DefaultDeadline)
+	return c, d
 }
 
 // The codes of the notices that a router writes.
@@ -129,14 +130,16 @@ func (d *deciding) measure(kind Kind) *signal {
 		return s
 	}
 	s.measured = true
-	c, deadline := unwrapped(d.engine.classifiers[kind])
-	ctx, cancel := context.WithTimeout(d.ctx, deadline)
+	c := d.engine.classifiers[kind]
+	ctx, cancel := context.WithTimeout(d.ctx, c.deadline)
 	defer cancel()
 	scores, err := d.classify(ctx, c)
 	switch {
 	case d.ctx.Err() != nil: // the turn is over
+	case errors.Is(err, errLeft):
+		d.notice(NoticeSignalLate, "the %s of the message is not known: %d earlier calls of the classifier have not returned", kind, maxLeft)
 	case ctx.Err() != nil:
-		d.notice(NoticeSignalLate, "the %s of the message is not known: that took longer than %s", kind, deadline)
+		d.notice(NoticeSignalLate, "the %s of the message is not known: that took longer than %s", kind, c.deadline)
 	case err != nil: // whose words may quote anything
 		code := agent.ErrorCode(err)
 		d.logger.Warn("a classifier failed", "router", d.engine.name, "kind", string(kind), "error", err)
@@ -149,32 +152,27 @@ func (d *deciding) measure(kind Kind) *signal {
 	return s
 }
 
-// classify runs a classifier. One that is not of this package has a goroutine of its own,
-// which cannot use the turn.
-func (d *deciding) classify(ctx context.Context, c Classifier) ([]Score, error) {
+// classify runs a classifier, which cannot use the turn.
+func (d *deciding) classify(ctx context.Context, c *source) ([]Score, error) {
 	in := Input{Text: d.turn.Message, Metadata: d.turn.Metadata}
-	if _, ok := c.(own); ok {
-		in.ask = d.ask
-		return c.Classify(ctx, in)
+	if h, ok := c.Classifier.(heuristic); ok { // on a goroutine of its own it might be late where all processors are busy
+		return h.scores(in.Text), nil
 	}
-	done := make(chan func() ([]Score, error), 1)
-	go func() {
-		var scores []Score
-		var err error
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("the classifier panicked: %v", p)
+	var scores []Score
+	err := c.call(ctx, func(ctx context.Context, do func(func()) bool) (err error) {
+		in.ask = func(ctx context.Context, model llm.Model, req *llm.Request) (answer string, probs []llm.LogProb, err error) {
+			if !do(func() { answer, probs, err = d.ask(ctx, cutOff{model, c}, req) }) {
+				err = ctx.Err()
 			}
-			done <- func() ([]Score, error) { return scores, err }
-		}()
+			return answer, probs, err
+		}
 		scores, err = c.Classify(ctx, in)
-	}()
-	select {
-	case outcome := <-done:
-		return outcome()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		return err
+	})
+	if err != nil {
+		return nil, err // scores may still change
 	}
+	return scores, nil
 }
 
 // ask asks a model, on the step's own goroutine. What it used is recorded, with a discard
@@ -243,16 +241,19 @@ func HeuristicIntent(of map[string][]string) (Classifier, error) {
 
 type byExample struct{ *examples.Classes }
 
-func (c *byExample) Kind() Kind              { return KindIntent }
-func (c *byExample) deadline() time.Duration { return DefaultDeadline }
+func (c *byExample) Kind() Kind { return KindIntent }
 
-func (c *byExample) Classify(ctx context.Context, in Input) ([]Score, error) {
-	values := c.Classes.Classify(choice.Shorten(in.Text))
+func (c *byExample) Classify(_ context.Context, in Input) ([]Score, error) {
+	return c.scores(in.Text), nil
+}
+
+func (c *byExample) scores(text string) []Score {
+	values := c.Classes.Classify(choice.Shorten(text))
 	scores := make([]Score, len(values))
 	for i, label := range c.Labels() {
 		scores[i] = Score{label, values[i]}
 	}
-	return scores, ctx.Err()
+	return scores
 }
 
 // HeuristicSentiment makes a classifier of the label "frustration", for English. It adds
@@ -263,10 +264,13 @@ func HeuristicSentiment() Classifier { return lexical{} }
 
 type lexical struct{}
 
-func (lexical) Kind() Kind              { return KindSentiment }
-func (lexical) Labels() []string        { return []string{"frustration"} }
-func (lexical) deadline() time.Duration { return DefaultDeadline }
+func (lexical) Kind() Kind       { return KindSentiment }
+func (lexical) Labels() []string { return []string{"frustration"} }
 
-func (lexical) Classify(ctx context.Context, in Input) ([]Score, error) {
-	return []Score{{"frustration", phrases.Frustration(choice.Shorten(in.Text))}}, ctx.Err()
+func (c lexical) Classify(_ context.Context, in Input) ([]Score, error) {
+	return c.scores(in.Text), nil
+}
+
+func (lexical) scores(text string) []Score {
+	return []Score{{"frustration", phrases.Frustration(choice.Shorten(text))}}
 }
