@@ -55,6 +55,43 @@ func TestOneFetchForAThousandTurns(t *testing.T) {
 	require.Equal(t, 1, srv.fetches())
 }
 
+// TestPreparedCard: a card that is fetched when a program starts is the one that the first turn needs, also if
+// that begins meanwhile, or if whoever started the fetch gives up.
+func TestPreparedCard(t *testing.T) {
+	for name, c := range map[string]struct{ gives, fetches int }{"it has arrived": {0, 1}, "it is under way": {1, 1}, "it was given up": {2, 2}} {
+		t.Run(name, func(t *testing.T) {
+			srv := newServer(t, true, completes("Hello."))
+			gate, prepared := make(chan struct{}), make(chan struct{})
+			if c.gives == 0 {
+				close(gate)
+			}
+			srv.cardGate = gate
+			f := newRunner(t, newRemote(t, srv.cardURL()))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() { f.Prepare(ctx); close(prepared) }()
+			require.Eventually(t, func() bool { return srv.fetches() == 1 }, 10*time.Second, time.Millisecond)
+			if c.gives == 0 {
+				<-prepared
+			}
+			done := make(chan error, 1)
+			go func() {
+				_, _, err := f.turn("hi")
+				done <- err
+			}()
+			if c.gives == 2 {
+				cancel()
+				<-prepared
+			}
+			if c.gives > 0 {
+				close(gate)
+			}
+			require.NoError(t, <-done)
+			require.Equal(t, c.fetches, srv.fetches())
+		})
+	}
+}
+
 // counting is a transport that answers and counts.
 type counting struct {
 	a2aclient.Transport

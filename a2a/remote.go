@@ -78,9 +78,9 @@ type remote struct {
 // without a path means the well-known path of cards on that host. A user
 // and password in it are sent as basic authentication and shown nowhere.
 //
-// Nothing is fetched before the first use. The agent is an agent.Readier: while
+// The card is fetched before the first use, or by runner.Runner.Prepare before that. The agent is an agent.Readier: while
 // the card cannot be fetched, or offers no interface that we speak, a transfer to
-// it is refused and the conversation stays where it is. It has no sub-agents, may
+// it is refused and the conversation stays where it is; if a router chose it, its run fails. It has no sub-agents, may
 // transfer nowhere, and is safe for concurrent use. Errors of its runs are
 // *agent.RunError values that wrap an [*Error].
 func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"iter"
 	"reflect"
 	"slices"
 )
@@ -20,51 +21,66 @@ func (n *Node) Inner(name string) (trees []*Tree) {
 	return trees
 }
 
-// Names returns the names by which the log may call an agent: the agents of the tree,
-// and those that they or their tools run in scopes of their own, as far as their
-// [Properties] list them. The value of each is the names that the agents called so have
-// themselves. They differ if a graph calls an agent by the id of a node.
+// Names returns the names by which the log may call an agent: those of [Tree.Everyone]. The value of
+// each is the names that the agents called so have themselves. They differ if a graph calls an agent
+// by the id of a node.
 func (t *Tree) Names() map[string][]string {
-	names, _ := t.everybody()
-	return names
-}
-
-// Budgets returns the budgets that agents bring along for themselves, by their own names: those
-// of the agents that Names tells.
-func (t *Tree) Budgets() map[string]Budget {
-	_, budgets := t.everybody()
-	return budgets
-}
-
-func (t *Tree) everybody() (names map[string][]string, budgets map[string]Budget) {
-	names, budgets = make(map[string][]string), make(map[string]Budget)
-	seen := make(map[Agent]bool)
-	var add func(a Agent)
-	add = func(a Agent) {
-		if a == nil {
-			return
-		}
-		called, properties := a.Name(), PropertiesOf(a)
+	names := make(map[string][]string)
+	for a := range t.Everyone() {
+		called := a.Name()
 		for inner := unwrap(a); inner != nil; inner = unwrap(a) {
 			a = inner
 		}
 		if !slices.Contains(names[called], a.Name()) {
 			names[called] = append(names[called], a.Name())
 		}
-		if own := properties.Budgets.Own; own != (Budget{}) {
+	}
+	return names
+}
+
+// Budgets returns the budgets that the agents of [Tree.Everyone] bring along for themselves, by their own names.
+func (t *Tree) Budgets() map[string]Budget {
+	budgets := make(map[string]Budget)
+	for a := range t.Everyone() {
+		own := PropertiesOf(a).Budgets.Own
+		for inner := unwrap(a); inner != nil; inner = unwrap(a) {
+			a = inner
+		}
+		if own != (Budget{}) {
 			budgets[a.Name()] = budgets[a.Name()].Stricter(own)
 		}
-		if !reflect.ValueOf(a).Comparable() || seen[a] {
-			return
-		}
-		seen[a] = true
-		for _, child := range a.SubAgents() {
-			add(child)
-		}
-		for _, inner := range properties.Inner {
-			add(inner)
-		}
 	}
-	add(t.Root().Agent)
-	return names, budgets
+	return budgets
+}
+
+// Everyone visits the agents of the tree, and those that they or their tools run in scopes of their own, as far as
+// their [Properties] list them. It visits an agent once for each place that it has.
+func (t *Tree) Everyone() iter.Seq[Agent] {
+	return func(yield func(Agent) bool) {
+		seen := make(map[Agent]bool)
+		var visit func(a Agent) bool
+		visit = func(a Agent) bool {
+			if a == nil {
+				return true
+			}
+			if !yield(a) {
+				return false
+			}
+			properties := PropertiesOf(a)
+			for inner := unwrap(a); inner != nil; inner = unwrap(a) {
+				a = inner
+			}
+			if !reflect.ValueOf(a).Comparable() || seen[a] {
+				return true
+			}
+			seen[a] = true
+			for _, child := range slices.Concat(a.SubAgents(), properties.Inner) {
+				if !visit(child) {
+					return false
+				}
+			}
+			return true
+		}
+		visit(t.Root().Agent)
+	}
 }

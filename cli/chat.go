@@ -76,6 +76,7 @@ func (c *conversation) follow(ctx context.Context, files *watched, f turnFlags) 
 			next.end()
 			return nil, err
 		}
+		next.prepare(ctx)
 		if unused := c.newer.Swap(next); unused != nil {
 			unused.end()
 		}

@@ -85,7 +85,7 @@ func (p *program) mcpOverStdio(ctx context.Context, path, model, prices string) 
 	if err != nil {
 		return err
 	}
-	p.atEnd(tree.end)
+	p.atEnd(func() { tree.end() })
 	db, err := p.openDB(ctx, true)
 	if err != nil {
 		return err
@@ -93,6 +93,7 @@ func (p *program) mcpOverStdio(ctx context.Context, path, model, prices string) 
 	if err := p.start(tree, db, false, prices, runner.WithLogger(p.warnings())); err != nil {
 		return err
 	}
+	tree.prepare(ctx)
 	server, err := p.mcp.Server(tree.Runner, session.DefaultUser, access.Options{}, p.warnings())
 	if err != nil {
 		return usageError{err}

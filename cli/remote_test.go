@@ -1,17 +1,20 @@
 package cli_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/llm/scripted"
 )
 
 // remoteDesk is a folder with a remote specialist that needs a variable.
@@ -108,4 +111,39 @@ func TestLookingFetchesNothing(t *testing.T) {
 	require.Zero(t, asked.Load())
 	require.NotEqual(t, 0, i.run(t, "run", dir, "hello", "--db", ":memory:").status)
 	require.NotZero(t, asked.Load(), "a turn does ask")
+}
+
+// TestCardsAreFetchedAtTheStart: a command asks remote agents for their cards before a message needs them. It waits for none.
+func TestCardsAreFetchedAtTheStart(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"run", "DIR", "hello", "--db", ":memory:"}, {"chat", "DIR", "--db", ":memory:"}} {
+		asked, gone := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			once.Do(func() {
+				close(asked)
+				<-req.Context().Done()
+				close(gone)
+			})
+		}))
+		t.Cleanup(s.Close)
+		dir := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "support"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "support.md"), []byte("---\n---\nYou help.\n"), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "support", "far.md"), []byte("---\na2a: $FAR\n---\n"), 0o644))
+		env := serve(t, answers(scripted.Reply(scripted.Wait(func(ctx context.Context) error {
+			select {
+			case <-asked:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}), scripted.Text("Hello."))))
+		args[1] = dir
+		got := invocation{stdin: "hello\n", env: append(env, "FAR="+s.URL)}.run(t, args...)
+		require.Equal(t, 0, got.status, got.err)
+		require.Contains(t, got.out, "Hello.")
+		require.NotContains(t, got.err, "far")
+		<-gone
+	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -93,6 +94,15 @@ func (p *program) start(t *planted, store session.Store, desk bool, prices strin
 		return usageError{err}
 	}
 	return nil
+}
+
+// prepare has the tree's remote agents fetch their cards before a message needs them, until the tree's end.
+func (t *planted) prepare(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var prepared sync.WaitGroup
+	prepared.Go(func() { t.Prepare(ctx) })
+	end := t.end
+	t.end = sync.OnceFunc(func() { cancel(); prepared.Wait(); end() })
 }
 
 // runnerOpts returns the program's options of runners, with the prices of a file.

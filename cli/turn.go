@@ -91,6 +91,7 @@ func (p *program) converse(ctx context.Context, path string, f turnFlags, opts .
 	if err := p.start(tree, c.db.Store, f.desk, f.prices, opts...); err != nil {
 		return nil, err
 	}
+	tree.prepare(ctx)
 	c.draw()
 	return c, nil
 }

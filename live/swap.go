@@ -97,8 +97,12 @@ func (t *Turns) Swap(run *runner.Runner, over func()) error {
 	old := t.tenure
 	t.tenure, old.over = &tenure{seat: seat}, over
 	t.release(old)
+	t.prepare(run)
 	return nil
 }
+
+// prepare has remote agents fetch their cards before a message needs them.
+func (t *Turns) prepare(run *runner.Runner) { t.ended.Go(func() { run.Prepare(t.background) }) }
 
 // release notices that a runner is not needed any more. It is called with the mutex.
 func (t *Turns) release(old *tenure) {

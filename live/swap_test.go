@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -85,3 +86,29 @@ func TestSwap(t *testing.T) {
 		require.Equal(t, 2, over)
 	})
 }
+
+// TestPrepares: agents that may be unable to start are asked when a runner comes, in the background, and until Close.
+func TestPrepares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		_, a := newDesk(t)
+		far := &starting{a, func(ctx context.Context) error { asked++; <-ctx.Done(); return ctx.Err() }}
+		turns := newTurns(t, far, sessiontest.Memory(t))
+		synctest.Wait()
+		require.Equal(t, 1, asked)
+		run, err := runner.New(far, turns.Store())
+		require.NoError(t, err)
+		require.NoError(t, turns.Swap(run, nil))
+		synctest.Wait()
+		require.Equal(t, 2, asked)
+		require.NoError(t, turns.Close(context.Background()))
+	})
+}
+
+type starting struct {
+	agent.Agent
+	ready func(context.Context) error
+}
+
+func (s *starting) Unwrap() agent.Agent             { return s.Agent }
+func (s *starting) Ready(ctx context.Context) error { return s.ready(ctx) }

@@ -93,7 +93,8 @@ func WithLogger(l *slog.Logger) Option { return func(t *Turns) { t.logger = l } 
 func WithObserver(o access.Observer) Option { return func(t *Turns) { t.hears = o } }
 
 // New makes Turns of a runner and the store that it runs on, which both stay the caller's.
-// Partial events need a runner with the option runner.WithStreaming.
+// Partial events need a runner with the option runner.WithStreaming. New has the runner prepare its agents in the
+// background; see [runner.Runner.Prepare]. Close ends that.
 func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	if run == nil || store == nil {
 		return nil, errors.New("live: the runner or the store is nil")
@@ -119,6 +120,7 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 		return nil, errors.New("live: turns of this backend cannot be taken over: leave WithTakeOver out")
 	}
 	t.background, t.stop = context.WithCancelCause(context.Background())
+	t.prepare(run)
 	if t.every > 0 {
 		t.ended.Go(t.takeOver)
 	}

@@ -138,7 +138,7 @@ func (d *deciding) measure(kind Kind) *signal {
 	case d.ctx.Err() != nil: // the turn is over
 	case errors.Is(err, errLeft):
 		d.notice(NoticeSignalLate, "the %s of the message is not known: %d earlier calls of the classifier have not returned", kind, maxLeft)
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		d.notice(NoticeSignalLate, "the %s of the message is not known: that took longer than %s", kind, c.deadline)
 	case err != nil: // whose words may quote anything
 		code := agent.ErrorCode(err)
@@ -169,7 +169,7 @@ func (d *deciding) classify(ctx context.Context, c *source) ([]Score, error) {
 		scores, err = c.Classify(ctx, in)
 		return err
 	})
-	if err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, err // scores may still change
 	}
 	return scores, nil
