@@ -57,7 +57,7 @@ func TestPrepare(t *testing.T) {
 		require.NoError(t, err)
 		plan, err := workflowagent.Sequential("plan", "", []agent.Agent{far("in_a_workflow", nil)})
 		require.NoError(t, err)
-		below := []agent.Agent{plan, agent.Via(far("down", errors.New("it is down")), agent.ShowReason()), far("bad", nil)}
+		below := []agent.Agent{plan, agent.Via(far("down", errors.New("it is down"))), far("bad", nil)}
 		for i := range 20 {
 			below = append(below, far(fmt.Sprint("far", i), nil))
 		}
