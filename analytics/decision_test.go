@@ -8,19 +8,24 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/analytics"
 	"github.com/agentarbor/arbor/debugbundle"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/router"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/workflowagent"
 )
 
 // peers are remote agents that cannot answer, by why: each serves until the test ends, and calls asked
@@ -225,21 +230,52 @@ func TestNobodyReadyGoesOn(t *testing.T) {
 	}
 }
 
-// TestCancelledWhenDecided: nobody answers a turn that was cancelled while its decision was stored.
+// TestCancelledWhenDecided: a turn that is cancelled right after a decision has it in its log, wherever the router is,
+// and the specialist does not run.
 func TestCancelledWhenDecided(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ran := false
-	deaf := does(t, "deaf", func(context.Context, *agent.Invocation, func(event.Data) bool) error { ran = true; return nil })
-	root, err := router.New("front", router.Wrap(deaf))
-	require.NoError(t, err)
-	all := told(t, nil, func(i agent.Interceptor) {
-		r, err := runner.New(root, &cancelling{sessiontest.Memory(t), func(*event.Route) { cancel() }}, runner.WithInterceptors(i))
-		require.NoError(t, err)
-		for _, err = range r.Run(ctx, key, llm.UserText("hello")) {
-		}
-		require.ErrorIs(t, err, context.Canceled)
-	})
-	require.Equal(t, "entered front\nrouted front→deaf\nstarted deaf\nfailed deaf canceled\nexited cancelled front/deaf", uncoded(all))
-	require.False(t, ran)
+	for name, around := range map[string]func(t *testing.T, front agent.Agent) agent.Agent{
+		"a router": func(_ *testing.T, front agent.Agent) agent.Agent { return front },
+		"in a workflow": func(t *testing.T, front agent.Agent) agent.Agent {
+			plan, err := workflowagent.Sequential("plan", "", []agent.Agent{front})
+			require.NoError(t, err)
+			return plan
+		},
+		"in a tool": func(t *testing.T, front agent.Agent) agent.Agent {
+			tool, err := agenttool.New(front)
+			require.NoError(t, err)
+			caller, err := llmagent.New("caller", "", scripted.Always("m", scripted.Reply(scripted.Call("front", `{"input":"hello"}`))), llmagent.WithTools(tool))
+			require.NoError(t, err)
+			return caller
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ran, looks := false, 0
+			deaf := does(t, "deaf", func(context.Context, *agent.Invocation, func(event.Data) bool) error { ran = true; return nil })
+			clock := func() time.Time { // which the router reads before it decides, and after
+				if looks++; looks == 2 {
+					cancel()
+				}
+				return time.Time{}
+			}
+			front, err := router.New("front", router.Wrap(deaf), router.WithClock(clock))
+			require.NoError(t, err)
+			all := told(t, nil, func(i agent.Interceptor) {
+				r, err := runner.New(around(t, front), sessiontest.Memory(t), runner.WithInterceptors(i))
+				require.NoError(t, err)
+				for _, err = range r.Run(ctx, key, llm.UserText("hello")) {
+				}
+				require.ErrorIs(t, err, context.Canceled)
+				bundle, err := debugbundle.New(t.Context(), r, key, debugbundle.Options{})
+				require.NoError(t, err)
+				require.Len(t, bundle.AgentGraph.Decisions, 1)
+				require.Equal(t, "deaf", bundle.AgentGraph.Decisions[0].To)
+			})
+			require.False(t, ran)
+			if name == "a router" {
+				require.Equal(t, "entered front\nrouted front→deaf\nstarted deaf\nfailed deaf canceled\nexited cancelled front/deaf", uncoded(all))
+			}
+		})
+	}
 }

@@ -117,7 +117,7 @@ func (c *child) store(ctx context.Context, events []*event.Event) error {
 		c.close(last, end, events)
 		return nil
 	}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) && !decides(events) {
 		return cause
 	}
 	if c.inline {
@@ -180,7 +180,7 @@ func (c *child) storeInner(ctx context.Context, events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) && !decides(events) {
 		return cause
 	}
 	c.write = events

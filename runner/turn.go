@@ -440,9 +440,8 @@ func (t *turn) appendBy(ctx context.Context, store appendFunc, events []*event.E
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	decides := slices.ContainsFunc(events, func(e *event.Event) bool { _, ok := e.Data.(*event.Route); return ok })
 	switch err := context.Cause(ctx); {
-	case decides, errors.Is(err, agent.ErrLimit):
+	case decides(events), errors.Is(err, agent.ErrLimit):
 		ctx = context.WithoutCancel(ctx) // what is decided or done is kept; the next step ends the turn
 	case err != nil:
 		return err
@@ -495,6 +494,11 @@ func (t *turn) appendBy(ctx context.Context, store appendFunc, events []*event.E
 	}
 	t.log = append(t.log, events...)
 	return nil
+}
+
+// decides reports whether events hold a router's decision, which is stored also if the turn was cancelled since.
+func decides(events []*event.Event) bool {
+	return slices.ContainsFunc(events, func(e *event.Event) bool { _, ok := e.Data.(*event.Route); return ok })
 }
 
 // conclude stores the last events of a turn, of which there are some, and gives the lease back, in one write if the
