@@ -19,18 +19,27 @@ import (
 //go:embed scaffold
 var scaffold embed.FS
 
+// The line of the scaffold's root that sets the profile for small models, as a comment and as a key.
+const smallComment, smallKey = "\n# transfer: {profile: small}", "\ntransfer: {profile: small}"
+
 func (p *program) newCommand() *cobra.Command {
-	return &cobra.Command{
+	var small bool
+	cmd := &cobra.Command{
 		Use:   "new DIR",
 		Short: "Make a folder with a small tree of agents to begin with",
-		Long: `Makes a folder with three agents in Markdown and a page that says how to go on. They
-run without a model or a key. A folder that is there must be empty.`,
+		Long: `Makes a folder with three agents in Markdown and a page that explains the next steps. They
+run without a model or a key. If the folder exists, it must be empty.
+
+The first agent's file contains "transfer: {profile: small}" as a comment: the option for
+small models, such as those that run on a laptop. With --small it is set.`,
 		Args: exactly("DIR"),
-		RunE: func(_ *cobra.Command, args []string) error { return p.newTree(args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error { return p.newTree(args[0], small) },
 	}
+	cmd.Flags().BoolVar(&small, "small", false, "set the option for small models, such as those that run on a laptop")
+	return cmd
 }
 
-func (p *program) newTree(dir string) error {
+func (p *program) newTree(dir string, small bool) error {
 	if dir == "" {
 		return usagef("DIR is empty: name the folder to make")
 	}
@@ -61,6 +70,9 @@ func (p *program) newTree(dir string) error {
 		}
 		if filepath.Base(to) == "README.md" {
 			data = []byte(strings.ReplaceAll(string(data), "arbor ", p.name+" "))
+		}
+		if small {
+			data = []byte(strings.Replace(string(data), smallComment, smallKey, 1))
 		}
 		file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err != nil {

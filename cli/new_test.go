@@ -10,10 +10,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/offline"
 )
 
 var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
+
+// profileOf reports whether the leaves of a tree have the profile for small models.
+func profileOf(t *testing.T, dir string) bool {
+	t.Helper()
+	tree, err := agentfile.Load(dir, agentfile.WithModel(func(string) (llm.Model, error) { return offline.New(), nil }))
+	require.NoError(t, err)
+	return tree.Index().Node("billing").SmallModels()
+}
 
 // The tree that new makes is sound, and does what its own page says.
 func TestNew(t *testing.T) {
@@ -56,6 +67,19 @@ func TestNew(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(empty, "support.md"))
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(string(data), "---\n"))
+	require.Contains(t, string(data), "\n# transfer: {profile: small}  # for small models")
+	require.False(t, profileOf(t, empty))
+
+	// With --small the profile is set, and nothing else differs.
+	small := filepath.Join(base, "small")
+	require.Equal(t, 0, invocation{}.run(t, "new", "--small", small).status)
+	set, err := os.ReadFile(filepath.Join(small, "support.md"))
+	require.NoError(t, err)
+	require.Equal(t, strings.Replace(string(data), "\n# transfer:", "\ntransfer:", 1), string(set))
+	require.True(t, profileOf(t, small))
+	readme, err := os.ReadFile(filepath.Join(small, "README.md"))
+	require.NoError(t, err)
+	require.Equal(t, string(page), string(readme))
 
 	// A program with a tree of its own makes none.
 	require.Contains(t, invocation{program: "embedded"}.run(t, "new", dir).err, `unknown command "new"`)
