@@ -24,7 +24,9 @@ The status is then 2. No model is called or needed, and nothing is fetched.
 With --routing it then says what makes a sound tree route worse than it could:
 descriptions that are hard to tell apart or say nothing, agents that nothing leads to,
 and agents that nobody gets the conversation back from. The status is 1 if there is such.
-Only with --model is a model asked, by the endpoint of the environment.`,
+Only --model calls a model, by the endpoint of the environment. The model writes messages
+for the agents, and the command measures how many of them end at the right agent in each
+form of transfers: one tool, a tool for each target, and the profile for small models.`,
 	}, "lint", 0, func(cmd *cobra.Command, path string, _ []string) error {
 		if err := f.check(cmd); err != nil {
 			return err
@@ -39,7 +41,7 @@ Only with --model is a model asked, by the endpoint of the environment.`,
 		}
 		return p.lintRouting(cmd.Context(), tree, f, asJSON)
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems, or with --routing the findings, as a JSON array")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems, or with --routing the findings, as a JSON array, and with --model an object")
 	f.add(cmd.Flags())
 	return cmd
 }

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -26,7 +28,7 @@ const mostMessages = 20
 
 func (f *routingFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.routing, "routing", false, "also report what makes the tree route worse than it could")
-	fs.StringVar(&f.model, "model", "", "with --routing, also ask the model `NAME` whether it can tell the targets apart")
+	fs.StringVar(&f.model, "model", "", "with --routing, also ask the model `NAME` whether it can tell the targets apart, and how it routes best")
 	fs.IntVar(&f.messages, "messages", 3, "with --model, how many messages it writes for each target, and then gives to one")
 	fs.StringVar(&f.prices, "prices", "", "with --model, a YAML or JSON file of prices, to say what it costs")
 }
@@ -49,18 +51,20 @@ func (p *program) lintRouting(ctx context.Context, tree *agent.Tree, f routingFl
 	if f.routing {
 		found = append(found, routing.Lint(tree, p.placeOf)...)
 	}
-	var failed error
+	asked, failed := &routing.SurveyResult{}, error(nil)
 	if f.model != "" {
-		var asked []routing.Finding
 		asked, failed = p.survey(ctx, tree, f)
-		found = append(found, asked...)
 	}
-	if asJSON {
+	found = append(found, asked.Findings...)
+	if asked.Findings = found; asJSON && f.model != "" && failed == nil {
+		render.JSON(p.Stdout, asked)
+	} else if asJSON {
 		render.JSON(p.Stdout, found)
 	} else {
 		for _, finding := range found {
 			fmt.Fprintln(p.Stdout, visible.Line(finding.String()))
 		}
+		p.printForms(asked)
 	}
 	switch {
 	case failed != nil:
@@ -72,27 +76,48 @@ func (p *program) lintRouting(ctx context.Context, tree *agent.Tree, f routingFl
 	return statusError(StatusFindings)
 }
 
-// survey asks a model about the targets of a tree, and says before what that takes.
-func (p *program) survey(ctx context.Context, tree *agent.Tree, f routingFlags) ([]routing.Finding, error) {
+// printForms prints how well the forms did in which models can be shown their targets.
+func (p *program) printForms(asked *routing.SurveyResult) {
+	if len(asked.Forms) == 0 {
+		return
+	}
+	table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nFORM\tRIGHT AT THE END\tBETWEEN\tTRANSFERS\tCALLS SHOWN")
+	for _, m := range asked.Forms {
+		now := ""
+		if m.Now {
+			now = " (now)"
+		}
+		fmt.Fprintf(table, "%s%s\t%d of %d\t%.0f %% and %.0f %%\t%.1f\t%d\n", m.Form, now, m.Right.Right, m.Right.Of, 100*m.Right.Low, 100*m.Right.High, m.Transfers, m.Leaked)
+	}
+	_ = table.Flush()
+	if !slices.ContainsFunc(asked.Findings, func(f routing.Finding) bool { return f.Kind == routing.Transfers }) {
+		fmt.Fprintln(p.Stdout, asked.Why) // else it is one of the findings
+	}
+}
+
+// survey asks a model about the targets of a tree, and says before what that takes. The result is never nil.
+func (p *program) survey(ctx context.Context, tree *agent.Tree, f routingFlags) (*routing.SurveyResult, error) {
+	none := &routing.SurveyResult{}
 	var prices llm.Prices
 	m, err := p.models(f.model)
 	if err == nil && f.prices != "" {
 		prices, err = readPrices(f.prices)
 	}
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	model, err := m.named(f.model, func() {})
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	s := routing.NewSurvey(tree, model, f.messages, p.placeOf)
-	p.say("the model %s is asked %s, of about %s%s", f.model, render.Count(s.Questions, "question"), render.Count(s.Tokens, "token"), costs(prices, f.model, s.Tokens))
+	p.say("the model %s is asked about %s, of about %s%s", f.model, render.Count(s.Questions, "question"), render.Count(s.Tokens, "token"), costs(prices, f.model, s.Tokens))
 	ctx, done := p.interrupts.turn(ctx)
 	defer done()
-	found, used, err := s.Ask(ctx)
-	p.say("it has used %s and answered with %d%s", render.Count(used.InputTokens, "token"), used.OutputTokens, paid(prices, f.model, used))
-	return found, err
+	asked, err := s.Ask(ctx)
+	p.say("it has used %s and answered with %d%s", render.Count(asked.Used.InputTokens, "token"), asked.Used.OutputTokens, paid(prices, f.model, asked.Used))
+	return asked, err
 }
 
 // costs says what so many tokens of requests cost, "" without a price.

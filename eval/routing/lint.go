@@ -25,6 +25,8 @@ const (
 	Keeps Kind = "keeps"
 	// Confused are two targets between which a model chose wrong; only [Survey] finds them.
 	Confused Kind = "confused"
+	// Transfers is a tree whose messages end at the right agent more often in another [Form]; only [Survey] finds it.
+	Transfers Kind = "transfers"
 )
 
 // Threshold is the likeness of two descriptions, from 0 to 1, from which they are hard to tell apart: the

@@ -14,33 +14,52 @@ import (
 	"github.com/agentarbor/arbor/tools/transfer"
 )
 
-// Survey asks a model about the targets that agents of a tree offer side by side: of each two whether it can
+// Survey asks a model about the targets that agents of a tree offer next to each other: of each two whether it can
 // tell them apart, and for messages that users might write to each, which it then gives to the targets
-// without knowing for whom they were written. It is made by [NewSurvey], and used once.
+// without knowing for whom they were written. With the same messages it measures each [Form]. It is made by
+// [NewSurvey], and used once.
 type Survey struct {
-	// Questions is how many are asked, and Tokens about how many their requests have together.
+	// Questions is about how many are asked, and Tokens about how many their requests have together.
 	Questions, Tokens int
 
+	tree     *agent.Tree
 	model    llm.Model
 	messages int
 	groups   []offering
 	place    func(string) (string, int)
+	samples  []sample
+}
+
+// SurveyResult is what a survey found.
+type SurveyResult struct {
+	// Findings have the kinds Alike, Confused and Transfers.
+	Findings []Finding `json:"findings"`
+	// Forms are those that were measured.
+	Forms []Measured `json:"forms"`
+	// Take is the form to take, and Why a sentence that says it; "" if none was measured.
+	Take Form   `json:"take,omitempty"`
+	Why  string `json:"why,omitempty"`
+	// Used is what the model has used.
+	Used llm.Usage `json:"-"`
 }
 
 // offering are the targets of an agent.
-type offering struct{ targets []*agent.Node }
+type offering struct {
+	by      *agent.Node
+	targets []*agent.Node
+}
 
 // NewSurvey prepares a survey, which asks nothing yet. Messages is how many are written for each target.
 // Place is that of [Lint].
 func NewSurvey(tree *agent.Tree, model llm.Model, messages int, place func(agent string) (file string, line int)) *Survey {
-	s := &Survey{model: model, messages: messages, place: place}
+	s := &Survey{tree: tree, model: model, messages: messages, place: place}
 	for n := range tree.Walk() {
 		targets := n.Targets()
 		if !asks(n) || len(targets) < 2 {
 			continue
 		}
 		if !slices.ContainsFunc(s.groups, func(g offering) bool { return slices.Equal(g.targets, targets) }) {
-			s.groups = append(s.groups, offering{targets})
+			s.groups = append(s.groups, offering{n, targets})
 		}
 	}
 	// Whoever has fewer targets to choose from has the easier question.
@@ -60,6 +79,11 @@ func NewSurvey(tree *agent.Tree, model llm.Model, messages int, place func(agent
 				s.count(1, write(g, t, messages), 0)
 			}
 			s.count(len(g.targets)*messages, which(g, ""), aMessage)
+			// In each form one request for the first agent, and one for the agent that it chooses.
+			for _, form := range []transfer.Tools{transfer.OneTool, transfer.ToolPerTarget, transfer.OneTool} {
+				tools, text := transfer.DefaultForm(form).Offer(g.by, g.targets, "")
+				s.count(2*len(g.targets)*messages, &llm.Request{System: text, Tools: tools}, aMessage)
+			}
 		}
 	}
 	return s
@@ -89,9 +113,10 @@ func (s *Survey) count(times int, req *llm.Request, more int) {
 	s.Tokens += times * (llm.CountRequest(req, nil) + more)
 }
 
-// Ask asks the model, at a temperature of 0 and one question after the other, and returns the findings of the
-// kinds Alike and Confused, and what was used. An error of the model ends it.
-func (s *Survey) Ask(ctx context.Context) (found []Finding, used llm.Usage, err error) {
+// Ask asks the model, at a temperature of 0 and one question after the other. An error of the model ends it, and
+// the result has then only what was used.
+func (s *Survey) Ask(ctx context.Context) (*SurveyResult, error) {
+	a, err := &SurveyResult{Findings: []Finding{}, Forms: []Measured{}}, error(nil)
 	ask := func(req *llm.Request) string {
 		if err != nil {
 			return ""
@@ -108,30 +133,40 @@ func (s *Survey) Ask(ctx context.Context) (found []Finding, used llm.Usage, err 
 				usage, _ = c.Usage.Plausible()
 			}
 		}
-		used = used.Add(usage)
+		a.Used = a.Used.Add(usage)
 		return text.String()
 	}
-	for a, b := range s.pairs() {
-		if both, ok := sameFor(ask(apart(a, b))); ok {
-			found = append(found, Finding{Kind: Alike, Agents: namesOf([]*agent.Node{a, b}), Message: fmt.Sprintf(
-				"%s and %s are the same to the model %s: it cannot say which of them answers %s", a.Agent.Name(), b.Agent.Name(), s.model.Name(), quoted(both))})
+	for one, other := range s.pairs() {
+		if both, ok := sameFor(ask(apart(one, other))); ok {
+			a.Findings = append(a.Findings, Finding{Kind: Alike, Agents: namesOf([]*agent.Node{one, other}), Message: fmt.Sprintf(
+				"%s and %s are the same to the model %s: it cannot say which of them answers %s", one.Agent.Name(), other.Agent.Name(), s.model.Name(), quoted(both))})
 		}
 	}
 	for _, g := range s.groups {
 		if s.messages > 0 {
-			found = append(found, s.confused(g, ask)...)
+			a.Findings = append(a.Findings, s.confused(g, ask)...)
 		}
 	}
-	if err != nil {
-		return nil, used, fmt.Errorf("the model %s: %w", s.model.Name(), err)
+	if err == nil {
+		var used llm.Usage
+		a.Forms, used, err = s.measure(ctx)
+		a.Used = a.Used.Add(used)
 	}
-	return placed(found, s.place), used, nil
+	if err != nil {
+		return &SurveyResult{Used: a.Used}, fmt.Errorf("the model %s: %w", s.model.Name(), err)
+	}
+	if a.Take, a.Why = Take(a.Forms); slices.ContainsFunc(a.Forms, func(m Measured) bool { return m.Form == a.Take && !m.Now }) {
+		a.Findings = append(a.Findings, Finding{Kind: Transfers, Agents: namesOf(tops(s.tree)[:1]), Message: a.Why})
+	}
+	a.Findings = placed(a.Findings, s.place)
+	return a, nil
 }
 
 // confused has messages written for each target, and given to the targets.
 func (s *Survey) confused(g offering, ask func(*llm.Request) string) (found []Finding) {
 	for _, t := range g.targets {
 		messages := linesOf(ask(write(g, t, s.messages)), s.messages)
+		s.written(g, t, messages)
 		wrong := make(map[string][]string)
 		for _, m := range messages {
 			if name, _ := choice.Read(ask(which(g, m)), namesOf(g.targets)); name != "" && name != t.Agent.Name() {

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -18,6 +19,7 @@ type answering struct {
 	t      *testing.T
 	asked  int
 	answer func(text string) (string, error)
+	routes func(req *llm.Request) *llm.Chunk // of requests in conversations, nil for all others
 }
 
 func (*answering) Name() string { return "small" }
@@ -26,7 +28,13 @@ func (m *answering) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.
 	return func(yield func(llm.Chunk, error) bool) {
 		m.asked++
 		require.Zero(m.t, *req.Settings.Temperature)
-		require.Len(m.t, req.Messages, 1)
+		if m.routes != nil && len(req.Messages) > 0 {
+			if c := m.routes(req); c != nil {
+				c.Usage, c.Finish = &llm.Usage{InputTokens: 10, OutputTokens: 2}, cmp.Or(c.Finish, llm.FinishStop)
+				yield(*c, nil)
+				return
+			}
+		}
 		text, err := m.answer(req.System + "\n" + req.Messages[0].Text)
 		if err != nil {
 			yield(llm.Chunk{}, err)
@@ -67,12 +75,13 @@ func TestSurvey(t *testing.T) {
 	}}
 	s := NewSurvey(surveyTree(t), m, 3, nil)
 	// The three are offered by support; that each of them offers the two others makes no question more.
-	require.Equal(t, 3+3+3*3, s.Questions)
+	require.Equal(t, 3+3+3*3+3*3*6, s.Questions)
 	require.Greater(t, s.Tokens, 30*s.Questions)
-	found, used, err := s.Ask(t.Context())
+	got, err := s.Ask(t.Context())
 	require.NoError(t, err)
+	found := got.Findings
 	require.LessOrEqual(t, m.asked, s.Questions)
-	require.Equal(t, 10*m.asked, used.InputTokens)
+	require.Equal(t, 10*m.asked, got.Used.InputTokens)
 	var kinds []string
 	for _, f := range found {
 		kinds = append(kinds, string(f.Kind)+" "+strings.Join(f.Agents, " "))
@@ -81,15 +90,15 @@ func TestSurvey(t *testing.T) {
 	require.Equal(t, "2 of 3 messages that the model small wrote for refunds it gives to billing, such as “pay me back”", found[1].Message)
 
 	clear := &answering{t: t, answer: func(text string) (string, error) { return "CLEAR", nil }}
-	found, _, err = NewSurvey(surveyTree(t), clear, 0, nil).Ask(t.Context())
+	got, err = NewSurvey(surveyTree(t), clear, 0, nil).Ask(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 3, clear.asked)
-	require.Empty(t, found)
+	require.Equal(t, &SurveyResult{Findings: []Finding{}, Forms: []Measured{}, Used: llm.Usage{InputTokens: 30, OutputTokens: 6}}, got)
 
 	gone := errors.New("gone")
 	broken := &answering{t: t, answer: func(string) (string, error) { return "", gone }}
-	found, _, err = NewSurvey(surveyTree(t), broken, 3, nil).Ask(t.Context())
+	got, err = NewSurvey(surveyTree(t), broken, 3, nil).Ask(t.Context())
 	require.ErrorIs(t, err, gone)
-	require.Empty(t, found)
+	require.Equal(t, &SurveyResult{}, got)
 	require.Equal(t, 1, broken.asked, "it is not asked again")
 }

@@ -1,0 +1,233 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/eval"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools/transfer"
+)
+
+// Form is a way to show models the agents that they may transfer to. Its text is the key of an agent's file.
+type Form string
+
+// The forms that a [Survey] measures.
+const (
+	OneForm   Form = "transfer: {tools: one}"
+	EachForm  Form = "transfer: {tools: each}"
+	SmallForm Form = "transfer: {profile: small}"
+)
+
+// Measured is what came of the messages of a survey in one form.
+type Measured struct {
+	Form Form `json:"form"`
+	// Now reports whether the tree has this form.
+	Now bool `json:"now,omitempty"`
+	// Right counts the messages that an agent answered for which they were written.
+	Right eval.Interval `json:"right"`
+	// Transfers is how many there were for a message, on average.
+	Transfers float64 `json:"transfers"`
+	// Leaked counts the messages whose answer is a call that the model wrote as text.
+	Leaked int `json:"leaked"`
+
+	each []bool // of the messages, whether it was right
+}
+
+// sample is a message with the agents for which it was written.
+type sample struct {
+	text  string
+	right []string
+}
+
+// written notes messages that were written for one of the targets of a group. The agents below that target
+// are right, too, if they were not among the others.
+func (s *Survey) written(g offering, t *agent.Node, messages []string) {
+	right := []string{t.Agent.Name()}
+	for n := range t.Tree().Walk() {
+		if n != t && below(n, t) && !slices.Contains(g.targets, n) {
+			right = append(right, n.Agent.Name())
+		}
+	}
+	for _, m := range messages {
+		s.samples = append(s.samples, sample{m, right})
+	}
+}
+
+// tops returns the agents at which the measured conversations begin: those with a model and sub-agents below no
+// other such agent.
+func tops(tree *agent.Tree) (all []*agent.Node) {
+	for n := range tree.Walk() {
+		if asks(n) && len(n.Children()) > 0 && (n.Parent == nil || !asks(n.Parent)) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// measure plays the messages in each form, with copies of the tree's agents that have its descriptions,
+// instructions and policies, and no tools: nothing but the model is called. A form that does not fit the names
+// of the agents is left out.
+func (s *Survey) measure(ctx context.Context) (all []Measured, used llm.Usage, err error) {
+	all = []Measured{}
+forms:
+	for _, form := range []Form{OneForm, EachForm, SmallForm} {
+		m, right, transfers := Measured{Form: form}, 0, 0
+		for i, top := range tops(s.tree) {
+			m.Now = m.Now || i == 0 && formOf(top) == form
+			cases := s.cases(top)
+			if len(cases) == 0 {
+				continue
+			}
+			root := s.copied(top, form)
+			if root == nil {
+				continue forms
+			}
+			report, err := eval.Run(ctx, cases, []eval.Subject{{Root: root}}, eval.Parallel(1))
+			if err != nil {
+				return nil, used, err
+			}
+			for _, o := range report.Subjects[0].Outcomes {
+				t := o.Turns[0]
+				used = used.Add(llm.Usage{InputTokens: t.Usage.InputTokens, OutputTokens: t.Usage.OutputTokens})
+				ok := slices.Contains(t.ExpectedAnswers, t.Answered) && !t.Leaked
+				m.each = append(m.each, ok)
+				transfers += t.Transfers
+				if ok {
+					right++
+				}
+				if t.Leaked {
+					m.Leaked++
+				}
+			}
+		}
+		if n := len(m.each); n > 0 {
+			m.Right, m.Transfers = eval.Wilson(right, n), float64(transfers)/float64(n)
+			all = append(all, m)
+		}
+	}
+	return all, used, nil
+}
+
+// cases are the messages for agents at or below a place.
+func (s *Survey) cases(top *agent.Node) (all []eval.Case) {
+	for i, m := range s.samples {
+		if below(s.tree.Node(m.right[0]), top) {
+			all = append(all, eval.Case{Name: fmt.Sprint(i + 1), Turns: []eval.Turn{{User: m.text, Expect: eval.Expect{Answers: m.right}}}})
+		}
+	}
+	return all
+}
+
+// formOf returns the form that an agent's place in its tree has.
+func formOf(n *agent.Node) Form {
+	if n.SmallModels() {
+		return SmallForm
+	}
+	if call := n.Properties.TransferCall; call != nil && len(n.Targets()) > 0 {
+		if name, _ := call(n, transfer.Input(n.Targets()[0].Agent.Name(), event.ObjectInput(""))); name != agent.TransferTool {
+			return EachForm
+		}
+	}
+	return OneForm
+}
+
+// mostAnswered bounds the tokens of an answer, of which only the author counts.
+const mostAnswered = 96
+
+// copied returns an agent like that of a place, with copies below it; nil if the form does not fit the names.
+func (s *Survey) copied(top *agent.Node, form Form) agent.Agent {
+	var cold float64
+	var copyOf func(n *agent.Node) (agent.Agent, error)
+	copyOf = func(n *agent.Node) (agent.Agent, error) {
+		opts := []llmagent.Option{llmagent.WithDescription(n.Agent.Description()),
+			llmagent.WithSettings(llm.Settings{Temperature: &cold, MaxTokens: mostAnswered})}
+		switch {
+		case form == OneForm:
+			opts = append(opts, llmagent.WithTransferTools(transfer.OneTool))
+		case form == EachForm:
+			opts = append(opts, llmagent.WithTransferTools(transfer.ToolPerTarget))
+		case n == top:
+			opts = append(opts, llmagent.WithSmallModels())
+		}
+		instructions := ""
+		if own, ok := agent.As[*llmagent.Agent](n.Agent); ok {
+			instructions = own.Instructions()
+			opts = append(opts, llmagent.WithTransferPolicy(n.Properties.Policy), llmagent.WithGlobalInstruction(n.Properties.GlobalInstruction))
+			for _, k := range n.Children() {
+				kid, err := copyOf(k)
+				if err != nil {
+					return nil, err
+				}
+				opts = append(opts, llmagent.WithSubAgents(agent.Via(kid, edge(k.Edge))))
+			}
+		}
+		return llmagent.New(n.Agent.Name(), instructions, s.model, opts...)
+	}
+	root, err := copyOf(top)
+	if err == nil {
+		_, err = agent.NewTree(root)
+	}
+	if err != nil {
+		return nil
+	}
+	return root
+}
+
+// edge has the options of an edge that a model notices.
+type edge agent.Edge
+
+// ApplyEdge implements agent.EdgeOption.
+func (e edge) ApplyEdge(to *agent.Edge) {
+	to.HideReason, to.History, to.Input = e.HideReason, e.History, e.Input
+}
+
+// Take returns the form that is to be taken, and why: the one in which the most messages were right, if the
+// difference from the form that the tree has is hardly chance. It returns "" if nothing was measured.
+func Take(measured []Measured) (take Form, why string) {
+	now := slices.IndexFunc(measured, func(m Measured) bool { return m.Now })
+	if now < 0 {
+		return "", ""
+	}
+	best, has := measured[now], measured[now]
+	for _, m := range measured {
+		if m.Right.Right > best.Right.Right {
+			best = m
+		}
+	}
+	if best.Form == has.Form {
+		return has.Form, fmt.Sprintf("keep %s: in no other form more messages end at the right agent", has.Form)
+	}
+	better, worse := 0, 0
+	for i, ok := range best.each {
+		switch {
+		case ok && !has.each[i]:
+			better++
+		case !ok && has.each[i]:
+			worse++
+		}
+	}
+	counted := fmt.Sprintf("with %s %d of %d messages end at the right agent, with %s %d", best.Form, best.Right.Right, best.Right.Of, has.Form, has.Right.Right)
+	if p := chance(better, worse); p >= 0.05 {
+		return has.Form, fmt.Sprintf("keep %s: %s, which may be chance (p = %.2f); write more messages to know", has.Form, counted, p)
+	}
+	return best.Form, fmt.Sprintf("take %s: %s, which is hardly chance", best.Form, counted)
+}
+
+// chance is how probable it is that of messages which two forms treat differently as many or more are better
+// in one of them, if none is better than the other: the exact sign test.
+func chance(better, worse int) float64 {
+	n, p := better+worse, 0.0
+	for k := max(better, worse); k <= n; k++ {
+		all, _ := math.Lgamma(float64(n + 1))
+		in, _ := math.Lgamma(float64(k + 1))
+		out, _ := math.Lgamma(float64(n - k + 1))
+		p += math.Exp(all - in - out - float64(n)*math.Ln2)
+	}
+	return min(1, 2*p)
+}
