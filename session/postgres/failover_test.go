@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestFailover ends the server in the middle of turns, in every way there is, and
@@ -74,7 +75,8 @@ func TestFailover(t *testing.T) {
 func TestServerGone(t *testing.T) {
 	p := servers.NewPostgres(t)
 	url := p.Database(t)
-	s := open(t, url, postgres.WithRetryTime(200*time.Millisecond))
+	clock := sessiontest.NewClock()
+	s := open(t, url, postgres.WithRetryTime(200*time.Millisecond), postgres.WithClock(clock.Now))
 	r := newRunner(t, s)
 	key := session.ID("s")
 	n := 0
@@ -95,7 +97,7 @@ func TestServerGone(t *testing.T) {
 	// The turn could not give its lease back: that ends by time.
 	_, err = turn(t.Context(), r, key, "Hello?")
 	require.ErrorIs(t, err, agent.ErrSessionBusy)
-	run(t, url, "UPDATE arbor.session SET lease_until = clock_timestamp()")
+	clock.Advance(session.LeaseTTL)
 	_, err = turn(t.Context(), r, key, "Hello?")
 	require.NoError(t, err)
 	log := load(t, s, key)

@@ -210,9 +210,14 @@ func (f *tailFixture) follow(after string) *follower {
 
 func (f *tailFixture) followOn(tail session.Tail, key session.Key, after string) *follower {
 	f.Helper()
-	ctx, cancel := context.WithTimeout(f.Context(), patience)
+	ctx, cancel := context.WithCancel(f.Context())
 	next, stop := iter.Pull2(tail.Follow(ctx, key, after))
-	c := &follower{f: f, next: next, last: after, stop: func() { stop(); cancel() }}
+	wait := func() (session.Entry, error, bool) {
+		late := time.AfterFunc(patience, cancel)
+		defer late.Stop()
+		return next()
+	}
+	c := &follower{f: f, next: wait, last: after, stop: func() { stop(); cancel() }}
 	f.Cleanup(c.stop)
 	return c
 }
