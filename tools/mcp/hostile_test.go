@@ -42,7 +42,10 @@ func TestHostileServers(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			opts := []mcp.Option{mcp.WithTimeout(20 * time.Second), mcp.WithStartTimeout(2 * time.Second)}
+			opts := []mcp.Option{mcp.WithTimeout(20 * time.Second), mcp.WithStartTimeout(20 * time.Second)}
+			if mode == "silent-at-discover" {
+				opts = append(opts, mcp.WithStartTimeout(2*time.Second))
+			}
 			if c.failed && strings.Contains(c.result, "1s") {
 				opts = append(opts, mcp.WithTimeout(time.Second))
 			}
@@ -124,10 +127,8 @@ func TestServersThatDoNotStart(t *testing.T) {
 	s := start(t, "mute", mcp.WithStartTimeout(100*time.Millisecond))
 	_, err = s.Tools(t.Context())
 	require.ErrorContains(t, err, "it has not answered within 100ms")
-	begin := time.Now()
 	_, again := s.Tools(t.Context())
-	require.Equal(t, err, again)
-	require.Less(t, time.Since(begin), 100*time.Millisecond, "it pauses")
+	require.Same(t, err, again, "it pauses")
 
 	_, err = open(t, mcp.Stdio{Command: "/no/such/program"}).Tools(t.Context())
 	require.ErrorContains(t, err, "no such file or directory")
