@@ -174,7 +174,8 @@ func (w *world) checkHandoff(e *event.Event) {
 		h = w.story.handoffs[n-1]
 	}
 	status := human.Status(d.Status)
-	if status == human.Failed && d.DeskEventID == "" { // nobody was there: an agent goes on in the same turn
+	// Nobody was there: an agent continues in the same turn, if it can start.
+	if status == human.Failed && d.DeskEventID == "" && !w.away[d.TargetAgent] {
 		w.story.owes = e.RunID
 	}
 	if h == nil || h.id != d.HandoffID {
