@@ -88,7 +88,6 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 		return w, yield(a.refuse(calls[0], inv, run), nil)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	// Every event of a call goes through a channel to the one goroutine that may yield.
 	// Reports is never closed: what a tool has left running may still send.
 	reports, ends := make(chan []*event.Event), make(chan ended, len(calls))
@@ -100,13 +99,12 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 			return false
 		}
 	}
-	slots := semaphore.NewWeighted(int64(a.parallel)) // each held by a tool that runs
+	slots := semaphore.NewWeighted(int64(a.parallel)) // one for each tool, from its start until its result is taken here
 	begun, running := 0, 0
 	goOn = true
 	defer func() {
-		if running > 0 { // yield panicked: the turn ends, and nothing may run on beyond it
-			cancel()
-			_ = slots.Acquire(context.WithoutCancel(ctx), int64(a.parallel))
+		for cancel(); running > 0; running-- { // yield panicked: the turn ends, and no tool may outlive it
+			<-ends
 		}
 	}()
 	var there []ended // and not yielded yet
@@ -118,7 +116,6 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 			go func() {
 				e := a.call(ctx, inv, run, calls[call], send)
 				e.call = call
-				slots.Release(1) // first, because the next call begins when this end is received
 				ends <- e
 			}()
 		}
@@ -132,6 +129,7 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 			}
 		case e := <-ends:
 			running--
+			slots.Release(1)
 			if e.waits {
 				w.add(e)
 				break
