@@ -38,6 +38,9 @@ type Properties struct {
 	// Flow is how a workflow runs its Inner agents, for those who draw it: FlowSequential,
 	// FlowParallel or FlowLoop; "" for a graph, which draws itself.
 	Flow string
+	// Tool is the tool that the agent calls in each run, for those who draw it; "" if it is
+	// not the agent of one tool.
+	Tool string
 	// Router says that the agent chooses without a model who answers. It may transfer to any
 	// agent below it, not only to its children; its transfers count against no limit; and a
 	// turn whose active agent is below it begins with it, or with another router above it.

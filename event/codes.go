@@ -85,4 +85,10 @@ const (
 	// CodeTripwire is that of the error event of a turn that a guard ended, and of the
 	// discard that takes back the words which it refused.
 	CodeTripwire = "tripwire"
+	// CodeToolFailed is that of a tool node's run whose tool failed.
+	CodeToolFailed = "tool_failed"
+	// CodeToolRefused is that of a tool node's run whose call was not made, because it was
+	// denied or cannot be made, or was interrupted with an unknown outcome. No strategy
+	// makes the call again.
+	CodeToolRefused = "tool_refused"
 )

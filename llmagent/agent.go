@@ -39,6 +39,7 @@ type Agent struct {
 	decides      *deciding   // nil: its own model does, by calling the transfer tool
 	output       *output     // nil: words
 	noFunction   bool        // an option gave none
+	split        bool        // it asks its model, and passes the calls on
 	withState    bool        // the prompt names keys of the state
 	stateKeys    []string    // if not all of them
 
@@ -260,6 +261,16 @@ func (a *Agent) Tools() []tools.Tool { return a.tools }
 func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		a, problems := a.withSets(ctx, inv.Node())
+		if a.split {
+			_, err := readPassed(inv.Input())
+			if inv.Scope() == "" {
+				err = fmt.Errorf("agent %s passes its calls on to another node: it runs in a graph only", a.name)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
 		v, err := a.view(ctx, inv)
 		if err != nil {
 			yield(nil, err)
@@ -311,6 +322,9 @@ func (a *Agent) view(ctx context.Context, inv *agent.Invocation) (*view.View, er
 
 func (a *Agent) newView(n *agent.Node, scope string) *view.View {
 	v := view.New(n, a.history, scope)
+	if a.split {
+		v.Read(readMessages)
+	}
 	if a.compaction != nil {
 		v.Count(a.compaction.Count)
 	}

@@ -311,6 +311,10 @@ func (ans *answer) deliver(ctx context.Context, inv *agent.Invocation, a *Agent,
 	if !ans.words() {
 		return
 	}
+	if a.split {
+		ans.passOn(inv, a)
+		return
+	}
 	var asked *event.Event // a transfer
 	for _, c := range ans.calls {
 		e := a.called(inv, c)

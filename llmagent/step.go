@@ -11,7 +11,6 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -142,11 +141,7 @@ func (s *Step) settings() llm.Settings {
 // A tool that fails, or is denied, is a *CallError, after which the function may go on.
 func (s *Step) Call(tool string, args, result any) error {
 	if !s.agent.owns(tool) {
-		names := make([]string, len(s.agent.tools))
-		for i, t := range s.agent.tools {
-			names[i] = t.Info().Name
-		}
-		return fmt.Errorf("agent %q has no tool %q%s", s.agent.name, tool, nearest.Hint(tool, names))
+		return s.agent.noTool(tool)
 	}
 	call, again, err := recalled[*event.ToolCall](s, "call "+tool)
 	switch {

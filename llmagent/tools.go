@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
@@ -41,6 +42,15 @@ func clean(s string) string {
 		s = s[:1000]
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// noTool says that the agent has no tool of that name.
+func (a *Agent) noTool(name string) error {
+	names := make([]string, len(a.tools))
+	for i, t := range a.tools {
+		names[i] = t.Info().Name
+	}
+	return fmt.Errorf("agent %q has no tool %q%s", a.name, name, nearest.Hint(name, names))
 }
 
 // runTools settles the calls of one answer: first the tools, in parallel, each

@@ -185,13 +185,37 @@ func (v *View) follow(ctx context.Context, h *View, a *agent.Around) error {
 
 // input shows what an inner scope was given, unless it is the user's message that was shown last.
 func (v *View) input(d *event.HarnessStart, seq int64) {
-	in := v.policy.redactUser(event.OutputText(d.Input))
+	if v.read == nil {
+		v.inputText(event.OutputText(d.Input), seq)
+		return
+	}
+	if v.endsWith(v.policy.redactUser(event.OutputText(d.Input))) { // what is around was given the same
+		v.shown.dropLast()
+	}
+	for _, m := range v.read(d.Input) {
+		if m.Role == llm.RoleUser {
+			v.inputText(m.PlainText(), seq)
+			continue
+		}
+		m.Content = v.policy.redactParts(m.Content)
+		v.add(m, seq)
+	}
+}
+
+func (v *View) inputText(text string, seq int64) {
+	in := v.policy.redactUser(text)
 	if strings.TrimSpace(in) == "" {
 		in = NoInput
 	}
-	if n := len(v.shown.marks); n > 0 && v.shown.marks[n-1].turn && v.shown.msgs[n-1].PlainText() == in {
+	if v.endsWith(in) {
 		return
 	}
 	v.said.user(in, v.policy)
 	v.addTurn(llm.UserText(v.attribute("user", in, false)), seq)
+}
+
+// endsWith reports whether the user's message that was shown last is this one.
+func (v *View) endsWith(in string) bool {
+	n := len(v.shown.marks)
+	return n > 0 && v.shown.marks[n-1].turn && v.shown.msgs[n-1].PlainText() == in
 }

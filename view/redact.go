@@ -68,6 +68,27 @@ func (p Policy) redactContent(c llm.Content) llm.Content {
 	return c
 }
 
+// redactParts redacts what a model has answered, or the result of a call.
+func (p Policy) redactParts(c llm.Content) llm.Content {
+	if p.redact == nil {
+		return c
+	}
+	c.Text, c.Parts = p.redactText(c.Text), slices.Clone(c.Parts)
+	for i, part := range c.Parts {
+		switch part := part.(type) {
+		case llm.ToolCall:
+			part.Arguments = string(p.redactJSON(json.RawMessage(part.Arguments)))
+			c.Parts[i] = part
+		case llm.ToolResult:
+			part.Output = p.redactText(part.Output)
+			c.Parts[i] = part
+		case llm.Reasoning: // nobody can look into what is sealed
+			c.Parts[i] = llm.Reasoning{Text: p.redactText(part.Text)}
+		}
+	}
+	return c
+}
+
 // redactJSON redacts the string values of a JSON value and leaves all else as it
 // is, byte for byte. What is no JSON becomes an object that holds it as text.
 func (p Policy) redactJSON(raw json.RawMessage) json.RawMessage {

@@ -77,6 +77,14 @@ func (s *shown) addMark(k mark) {
 	}
 }
 
+// dropLast takes back the last message, which begins a turn and was shown to nobody yet.
+func (s *shown) dropLast() {
+	n := len(s.msgs) - 1
+	s.tokens -= int(s.marks[n].tokens)
+	s.turns--
+	s.msgs, s.marks = s.msgs[:n], s.marks[:n]
+}
+
 // trim keeps the last turns.
 func (s *shown) trim(turns int) {
 	if i := s.turn(turns); i >= 0 {

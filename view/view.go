@@ -37,6 +37,7 @@ type View struct {
 	entered bool          // the input of the scope was seen
 	outside []*agent.Node // the roots of the trees whose agents talk around the scope
 	kept    kept
+	read    func(input json.RawMessage) []llm.Message // nil: the scope's input is text
 }
 
 // answer is what an agent's model said at once, with the results so far. It
@@ -89,6 +90,10 @@ func New(n *agent.Node, own Policy, scope string) *View {
 	v.shown.init()
 	return v
 }
+
+// Read makes the view show the messages that f reads in the scope's input, in place of its
+// text. It is called before any event is applied.
+func (v *View) Read(f func(input json.RawMessage) []llm.Message) { v.read = f }
 
 // Seq is the position of the last event that was applied.
 func (v *View) Seq() int64 { return v.seq }

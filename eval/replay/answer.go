@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
 )
 
 // answer is what a model has given to one request, as far as the log tells.
@@ -161,6 +162,9 @@ func (r *reader) take(e *event.Event) {
 		r.stray()
 		r.finish = d.FinishReason
 		if r.last != nil && r.last.at.Equal(e.Time) {
+			for id, call := range llmagent.PassedCalls(d.Output) { // which another node makes
+				r.last.calls, r.last.finish = append(r.last.calls, callOf(id, call)), llm.FinishToolCalls
+			}
 			switch d.FinishReason {
 			case event.FinishReasonLength:
 				r.last.finish = llm.FinishLength

@@ -9,6 +9,6 @@
 // [Against] the tree that made the session is played over the same log first, and requests are
 // compared, too. [Bisect] finds among revisions of a tree the first that decides otherwise.
 //
-// It imports runner and what is below it, tools, router and human. It changes no store: the session
+// It imports runner and what is below it, tools, llmagent, router and human. It changes no store: the session
 // that it makes is in memory.
 package replay
