@@ -9,9 +9,11 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/tools/summarize"
 )
 
 // agentFolder is the agents that graphs in a folder can refer to.
@@ -87,6 +89,9 @@ func (f *agentFolder) routers(dir string) {
 
 // resolve is an [agentgraph.Resolver].
 func (f *agentFolder) resolve(ref string, config map[string]any) (agent.Agent, error) {
+	if tool, ok := strings.CutPrefix(ref, agentgraph.ToolRef("")); ok {
+		return f.toolNode(tool)
+	}
 	a := f.found[ref]
 	if a == nil {
 		var err error
@@ -112,6 +117,21 @@ func (f *agentFolder) resolve(ref string, config map[string]any) (agent.Agent, e
 		document.File = f.report.given(file)
 	}
 	return made, err
+}
+
+// toolNode makes the agent of a tool node, of a tool of the program or the built-in one.
+func (f *agentFolder) toolNode(name string) (agent.Agent, error) {
+	t := f.registry.Get(name)
+	if t == nil && name == summarize.Name {
+		model, err := f.modelOf("")
+		if err != nil {
+			return nil, fmt.Errorf("the default model cannot be used: %w", err)
+		}
+		if t, err = summarize.New(model); err != nil {
+			return nil, err
+		}
+	}
+	return agentgraph.ResolveTools(t)(agentgraph.ToolRef(name), nil)
 }
 
 // markdownAgent makes the agent of a file, with its sub-agents, as a node's

@@ -73,7 +73,7 @@ func (l *loader) readGraph(g *graphFile) (problem string) {
 	if g.agents, err = l.agentsIn(path.Dir(g.file)); err != nil {
 		return fmt.Sprintf("the agents beside %s cannot be read: %s", l.report.given(g.file), cause(err))
 	}
-	loaded, err := agentgraph.Load(data, agentgraph.WithFS(l.fsys, name), agentgraph.WithRefs(g.agents.list.Refs()...))
+	loaded, err := agentgraph.Load(data, agentgraph.WithFS(l.fsys, name), agentgraph.WithRefs(append(g.agents.list.Refs(), ToolRefs(l.tools...)...)...))
 	for _, p := range agentgraph.Problems(err) {
 		file := g.file
 		if p.File != "" {
@@ -113,11 +113,12 @@ func (l *loader) checkNodes(g *graphFile) {
 			if n.Graph != nil { // whose own lines may be those of another file
 				check(n.Graph, path+n.ID+"/", at)
 			}
-			if n.Ref == "" || len(n.Config) == 0 && plain[n.Ref] {
+			bare := len(n.Config) == 0 && n.Tool == ""
+			if n.Ref == "" || bare && plain[n.Ref] {
 				continue
 			}
-			plain[n.Ref] = plain[n.Ref] || len(n.Config) == 0
-			if _, err := g.resolve(n.Ref, n.Config); err != nil {
+			plain[n.Ref] = plain[n.Ref] || bare
+			if _, err := n.Resolve(g.resolve); err != nil {
 				g.reportNode(path+n.ID, at, err)
 			}
 		}

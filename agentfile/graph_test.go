@@ -263,3 +263,35 @@ support: expect user "Thanks" "You are welcome."
 	last := script.Requests("support")[1].Messages
 	require.Equal(t, "[research] It is Rayleigh scattering.", last[len(last)-2].PlainText())
 }
+
+// TestToolNodes: tool nodes of a graph's file have the tools of the program, the built-in one,
+// or those of an agent beside the file. What is wrong is reported in its place.
+func TestToolNodes(t *testing.T) {
+	graph := func(agents string) map[string]string {
+		return map[string]string{
+			"g.yaml":  "apiVersion: arbor/v1\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  entrypoint: a\n  edges: [{from: a, to: b}]\n  agents:\n" + agents,
+			"desk.md": "---\ntools: [refund]\n---\nYou route.", "front.md": "---\nsubagents: [desk]\n---\n",
+		}
+	}
+	tree, err := LoadFS(mapFS(graph("    - {id: a, tool: refund}\n    - {id: b, tool: summarize_text}\n")), "g.yaml", WithModel(resolve), testTools(t, "refund"))
+	require.NoError(t, err)
+	g, ok := tree.Root().(*agentgraph.Agent)
+	require.True(t, ok)
+	require.Equal(t, []string{"tool refund", "tool summarize_text"}, []string{g.Graph().Nodes[0].Runs(), g.Graph().Nodes[1].Runs()})
+	for agents, want := range map[string]string{
+		"    - {id: a, agentRef: desk}\n    - {id: b, toolsOf: a}\n":                 "",
+		"    - {id: a, agentRef: desk, tool: refund}\n    - {id: b, tool: refund}\n": "",
+		"    - {id: a, tool: refnud}\n    - {id: b, agentRef: desk}\n":               `g.yaml:8: spec.agents[0].tool: there is no tool "refnud"; did you mean "refund"? [unknown_tool]`,
+		"    - {id: a, agentRef: desk}\n    - {id: b, agentRef: desk, tool: x}\n":    `g.yaml:9: the node "b": agent "desk" has no tool "x"`,
+		"    - {id: a, agentRef: front}\n    - {id: b, toolsOf: a}\n":                `agent "front": its tools cannot run in a node of their own, because it has sub-agents`,
+	} {
+		problems, err := CheckFS(mapFS(graph(agents)), "g.yaml", WithModel(resolve), testTools(t, "refund"))
+		require.NoError(t, err)
+		if want == "" {
+			require.Empty(t, problems)
+			continue
+		}
+		require.NotEmpty(t, problems)
+		require.Contains(t, problems[0].String(), want)
+	}
+}

@@ -8,11 +8,14 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/summarize"
 )
 
 // Resolver gives graphs the agents of a folder: those in Markdown, each with its
-// sub-agents, and the documents of kind Agent. The names that it knows are those of
-// [agentgraph.FolderRefs]; the error of another one is [agentgraph.ErrUnknownRef].
+// sub-agents, and the documents of kind Agent; and tool nodes their tools. The names that
+// it knows are those of [agentgraph.FolderRefs] and of [ToolRefs]; the error of another one
+// is [agentgraph.ErrUnknownRef].
 //
 // Each call makes a new agent. The configuration of a node is laid over what the front
 // matter says, as [agentgraph.ReadLLMConfig] does it, and not over what is said about
@@ -54,4 +57,14 @@ func (l *loader) resolver(dir string) (agentgraph.Resolver, error) {
 		defer mu.Unlock()
 		return f.resolve(ref, config)
 	}, nil
+}
+
+// ToolRefs returns the references to the tools that tool nodes can name: these, and the
+// built-in summarize_text.
+func ToolRefs(t ...tools.Tool) []string {
+	refs := []string{agentgraph.ToolRef(summarize.Name)}
+	for _, tool := range t {
+		refs = append(refs, agentgraph.ToolRef(tool.Info().Name))
+	}
+	return refs
 }

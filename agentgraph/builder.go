@@ -60,7 +60,7 @@ func (b *Builder) Node(id string, a agent.Agent, opts ...NodeOption) *Builder {
 		b.errs = append(b.errs, fmt.Errorf("node %q: the agent is nil", id))
 		return b
 	}
-	n := Node{ID: id, Ref: a.Name()}
+	n := Node{ID: id, Ref: a.Name(), Tool: agent.PropertiesOf(a).Tool}
 	for _, o := range opts {
 		if o == nil {
 			b.errs = append(b.errs, fmt.Errorf("node %q: an option is nil", id))

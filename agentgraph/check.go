@@ -58,6 +58,7 @@ func (c *checker) check() {
 		}
 	}
 	c.choices()
+	c.toolsOf()
 	c.cycles()
 	if g.Entrypoint == "" {
 		return
@@ -305,7 +306,11 @@ func (r *reader) refs(o *options, known *refs) {
 	}
 	for _, d := range r.drafts {
 		for i, n := range d.graph.Nodes {
-			if n.Ref == "" || known.has(n.Ref) {
+			if n.Ref == "" || known.has(n.Ref) && (n.Tool != "" || !isTool(n.Ref)) {
+				continue
+			}
+			if tool := strings.TrimPrefix(n.Ref, toolPrefix); tool == n.Tool {
+				r.add(CodeUnknownTool, index(d.path("agents"), i)+".tool", d.nodeLines[i].tool, "there is no tool %q%s", short(tool), r.didYouMean(tool, known.tools))
 				continue
 			}
 			if o.exists != nil && o.exists(n.Ref) {
@@ -325,10 +330,11 @@ type refs struct {
 	exact map[string]bool
 	bare  map[string]bool // names that exist in some version
 	names []string
+	tools []string
 }
 
 func newRefs(names []string) *refs {
-	s := &refs{map[string]bool{}, map[string]bool{}, nil}
+	s := &refs{exact: map[string]bool{}, bare: map[string]bool{}}
 	for _, n := range names {
 		s.add(n)
 	}
@@ -337,6 +343,10 @@ func newRefs(names []string) *refs {
 
 func (s *refs) add(name string) {
 	s.exact[name] = true
+	if isTool(name) {
+		s.tools = append(s.tools, strings.TrimPrefix(name, toolPrefix))
+		return
+	}
 	s.names = append(s.names, name)
 	if i := strings.LastIndexByte(name, '@'); i > 0 {
 		s.bare[name[:i]] = true

@@ -58,11 +58,13 @@ func undisturbed(t testing.TB, build func(*scene) agent.Agent, graph *agentgraph
 // had finished in the log is not called, and no answer in it is asked for again. What
 // agents behind tools had done is lost with the call of the tool.
 func requireNotAgain(t testing.TB, log []*event.Event, whole, called map[string]int, where string) {
-	answers, finished := make(map[string]int), make(map[string]bool)
+	answers, results, finished := make(map[string]int), make(map[string]int), make(map[string]bool)
 	for _, e := range log {
 		switch d := e.Data.(type) {
 		case *event.Usage:
 			answers[d.Model]++
+		case *event.ToolResult:
+			results[d.Name]++
 		case *event.HarnessEnd:
 			if d.FinishReason == event.FinishReasonStop {
 				finished[d.AgentID] = true
@@ -78,6 +80,8 @@ func requireNotAgain(t testing.TB, log []*event.Event, whole, called map[string]
 			require.Zero(t, called[call], "%s: %s had finished", where, name)
 		case kind == "model":
 			require.LessOrEqual(t, called[call]+answers[name], n, "%s: an answer of %s stands in the log", where, name)
+		case kind == "tool":
+			require.LessOrEqual(t, called[call]+results[name], n, "%s: a result of %s stands in the log", where, name)
 		}
 	}
 }
@@ -205,7 +209,7 @@ func TestNewMessageInstead(t *testing.T) {
 // startsIn counts the calls of the nodes of a graph in the conversation that have begun.
 func startsIn(events []*event.Event) map[string]int {
 	calls := make(map[string]int)
-	for _, id := range []string{"plan", "tool", "over", "ask", "ask2", "inner", "flaky", "broken", "never", "join", "last", "spare"} {
+	for _, id := range []string{"plan", "tool", "over", "ask", "ask2", "inner", "direct", "rounds", "flaky", "broken", "never", "join", "last", "spare"} {
 		calls[id] = 0
 	}
 	graph := ""

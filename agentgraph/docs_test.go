@@ -29,7 +29,7 @@ func TestPages(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^\tCode\w+ +Code = "(\w+)"`).FindAllSubmatch(source, -1) {
 		codes = append(codes, string(m[1]))
 	}
-	require.Len(t, codes, 16)
+	require.Len(t, codes, 17)
 	require.ElementsMatch(t, codes, rows)
 
 	for prefix, table := range map[string]table{"metadata.": metadataKeys, "spec.": specKeys, "spec.agents[].": agentKeys, "spec.edges[].": edgeKeys, "spec.errorHandling.": errorKeys,

@@ -20,6 +20,7 @@ func (g *Graph) DocumentAgents(model func(name string) (llm.Model, error), t ...
 }
 
 // ResolveDocuments returns a resolver that makes LLM agents of documents of kind Agent.
+// The [ToolRef] of one of t is a tool node of it.
 // A reference name@version is the document with that version, or one that has none; a
 // name alone is the document without a version, or the one with the highest.
 //
@@ -35,6 +36,9 @@ func ResolveDocuments(documents []AgentDocument, model func(name string) (llm.Mo
 		all[i] = refVersion{d.Name, d.Version}
 	}
 	return func(ref string, config map[string]any) (agent.Agent, error) {
+		if isTool(ref) {
+			return ResolveTools(t...)(ref, config)
+		}
 		i := pick(all, ref)
 		if i < 0 {
 			return nil, fmt.Errorf("%w %q: the file holds no such document", ErrUnknownRef, ref)

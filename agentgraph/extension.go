@@ -17,7 +17,7 @@ var duration = lazyregexp.New(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s
 
 // extensions reads what arbor/v1 adds to an agent, but for graph.
 func (r *reader) extensions(d *draft, node *Node, at string, v []field) {
-	loop, when, ask, next, update, timeout, retry, history := v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]
+	loop, when, ask, next, update, timeout, retry, history, change := v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[10]
 	if loop.there() {
 		node.Loop = r.loop(d, loop, at+".loop")
 	}
@@ -29,13 +29,16 @@ func (r *reader) extensions(d *draft, node *Node, at string, v []field) {
 	}
 	node.Next = r.expression(d, next, at+".next", choice)
 	node.Update = r.updates(d, update, at+".update")
+	node.Transform = r.expression(d, change, at+".transform", transform)
 	if timeout.there() {
 		node.Timeout = r.duration(timeout, at+".timeout")
 	}
 	if retry.there() {
 		node.Retry = r.retry(retry, at+".retry")
 	}
-	if history.there() {
+	if history.there() && (node.Tool != "" || node.ToolsOf != "") {
+		r.add(CodeYAML, at+".history", history.line(), "history is for agents with a model: a tool gets its input alone")
+	} else if history.there() {
 		text, _ := history.value.Text()
 		policy, err := view.Parse(text)
 		if node.History = &policy; err != nil {
@@ -67,7 +70,7 @@ func (r *reader) missing(f field, path string, line int) bool {
 }
 
 func (r *reader) loop(d *draft, f field, path string) *Loop {
-	var v [2]field
+	var v [3]field
 	if !r.object(f, path, &loopKeys, v[:]) {
 		return nil
 	}
@@ -78,6 +81,12 @@ func (r *reader) loop(d *draft, f field, path string) *Loop {
 	}
 	if !r.missing(v[1], path+".max", line) {
 		l.Max, _ = r.whole(v[1], path+".max", 1, MaxLoop, CodeYAML)
+	}
+	if v[2].there() {
+		word, ok := r.required(v[2], path+".atMax", line, CodeYAML)
+		if l.Fail = word == "fail"; ok && !l.Fail && word != "continue" {
+			r.add(CodeYAML, path+".atMax", v[2].line(), "atMax must be continue or fail, not %q%s", short(word), r.didYouMean(word, []string{"continue", "fail"}))
+		}
 	}
 	return l
 }

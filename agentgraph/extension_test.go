@@ -17,7 +17,7 @@ type arborCase struct {
 func TestInvalidArbor(t *testing.T) {
 	for _, c := range readCases[arborCase](t, "testdata/invalid-arbor.yaml") {
 		t.Run(c.Name, func(t *testing.T) {
-			g, err := Load([]byte(c.Graph), WithRefs("x"))
+			g, err := Load([]byte(c.Graph), WithRefs("x", ToolRef("lookup")))
 			require.Nil(t, g)
 			require.Error(t, err)
 			var codes []string

@@ -226,13 +226,25 @@ func (f *flow) end(c *call, o outcome) {
 	if f.plan.nodes[c.node].Loop != nil && f.stopped == nil && f.loops(c.node, &output, o.run) {
 		return
 	}
+	if t := f.plan.nodes[c.node].Transform; t != nil {
+		value, err := (&values{&output, &f.input, f.state}).value(t)
+		if err == nil {
+			output.raw, err = encode(value)
+		}
+		if err != nil {
+			err = &nodeError{f.plan.nodes[c.node].ID, "transform", t.Source(), err}
+			f.fail(&failure{node: c.node, edge: -1, message: err.Error(), err: err, attempts: n.attempt, cause: o.run, input: n.given()})
+			return
+		}
+		output = data{raw: output.raw}
+	}
 	f.finish(c.node, output, o.run)
 }
 
 func endOf(run string) string { return run + ":harness_end" }
 
 // mayRetry reports whether a node whose call failed is called again. The limits of
-// the turn would only be met again.
+// the turn would only be met again, and a tool that was refused would be refused again.
 func (f *flow) mayRetry(fail *failure) bool {
 	most := 0
 	if f.onError.Strategy == Retry {
@@ -241,7 +253,7 @@ func (f *flow) mayRetry(fail *failure) bool {
 	if own := f.plan.nodes[fail.node].Retry; own != nil {
 		most = own.Max
 	}
-	return fail.attempts <= most && !fail.limit
+	return fail.attempts <= most && !fail.limit && fail.code != event.CodeToolRefused
 }
 
 // finish gives a node its output and takes its edges.

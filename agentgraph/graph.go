@@ -37,10 +37,12 @@ type Graph struct {
 }
 
 // Node is one agent's place in a graph. Two nodes may have the same agent. Of its
-// fields, those from Graph to Retry can be set in a graph of arbor/v1 only.
+// fields, those from Graph to History can be set in a graph of arbor/v1 only.
 type Node struct {
-	ID  string
-	Ref string // the agent's name, or name@version; empty if there is a Graph
+	ID string
+	// Ref is the agent's name, or name@version, or the [ToolRef] of a tool; empty if there
+	// is a Graph or ToolsOf.
+	Ref string
 	// Config overrides the agent's own configuration, mapping by mapping; nil is
 	// none. Its values are those of JSON, with whole numbers as int64, or uint64
 	// above the largest.
@@ -48,6 +50,12 @@ type Node struct {
 	// Graph takes the place of an agent: its entrypoint gets the node's input, and the
 	// output of its run is the node's output. Nil is none.
 	Graph *Graph
+	// Tool is the tool that the node calls with its input, which must be a JSON object of
+	// arguments. It is a tool of the agent Ref, or the one that Ref means.
+	Tool string
+	// ToolsOf is the id of another node, whose agent then passes its tool calls on: this node
+	// runs the calls of the last message of its input. See [llmagent.Agent.Split].
+	ToolsOf string
 	// Loop calls the node again with its own output; nil is one call.
 	Loop *Loop
 	// Human asks a person before the node runs; nil asks nobody.
@@ -60,6 +68,9 @@ type Node struct {
 	// has given an output, before that is used for anything else. All of them see the
 	// state as it was before.
 	Update []Update
+	// Transform gives the node's output from that of its agent, after the last call of a
+	// loop; nil is the agent's.
+	Transform *Expression
 	// Timeout is what one call of the node may take; 0 is no limit of its own.
 	Timeout time.Duration
 	// Retry says how often the node is called again after an error, whatever the
@@ -78,6 +89,8 @@ type Loop struct {
 	// Max is the largest number of calls, from 1 to [MaxLoop]. The last one's output
 	// is used, whether Until holds for it or not.
 	Max int
+	// Fail makes the node fail if Until does not hold after Max calls.
+	Fail bool
 }
 
 // MaxLoop is the largest limit that a loop can have.

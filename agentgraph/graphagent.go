@@ -141,15 +141,7 @@ func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 
 // resolve gives a node its agent.
 func (a *Agent) resolve(n *planNode, resolve Resolver) error {
-	member := a.given[n.ID]
-	var err error
-	switch {
-	case member != nil:
-	case n.Graph != nil:
-		member, err = a.inner(n, resolve)
-	case resolve != nil:
-		member, err = resolve(n.Ref, n.Config)
-	}
+	member, err := a.member(n, resolve)
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,7 @@ var (
 	shared   = feature{"state that agents share is", "state of spec, and update of an agent"}
 	tracing  = feature{"a key for traces and metrics is", ""}
 	retries  = feature{"a policy of an agent's own for errors, times and retries is", "retry or timeout of an agent"}
+	toolNode = feature{"a tool in an agent's place is", "tool or toolsOf of an agent"}
 	people   = feature{"waiting for a person is", "when: human of an agent"}
 )
 
@@ -71,7 +72,8 @@ var (
 			{"configuration", "config"}, {"settings", "config"}, {"with", "config"}},
 		future: words[feature]{{"loop", loops}, {"loops", loops}, {"repeat", loops}, {"while", loops}, {"until", loops}, {"maxIterations", loops}, {"graph", subgraph}, {"graphRef", subgraph},
 			{"subgraph", subgraph}, {"state", shared}, {"update", shared}, {"next", dynamic}, {"retry", retries}, {"retries", retries}, {"maxRetries", retries}, {"timeout", retries},
-			{"errorHandling", retries}, {"when", people}, {"ask", people}, {"approval", people}},
+			{"errorHandling", retries}, {"when", people}, {"ask", people}, {"approval", people},
+			{"tool", toolNode}, {"toolsOf", toolNode}},
 	}
 	edgeKeys = table{
 		keys: []string{"from", "to", "condition", "transform"},
@@ -89,13 +91,14 @@ var (
 var (
 	arborSpecKeys = specKeys.extended([]string{"state"}, words[string]{{"sharedState", "state"}, {"reducers", "state"}, {"memory", "state"}})
 	// The first three stand as in agentKeys.
-	arborAgentKeys = agentKeys.extended([]string{"graph", "loop", "when", "ask", "next", "update", "timeout", "retry", "history"},
+	arborAgentKeys = agentKeys.extended([]string{"graph", "loop", "when", "ask", "next", "update", "timeout", "retry", "history", "tool", "toolsOf", "transform"},
 		words[string]{{"loops", "loop"}, {"repeat", "loop"}, {"while", "loop"}, {"until", "loop"}, {"maxIterations", "loop"}, {"graphRef", "graph"}, {"subgraph", "graph"},
 			{"retries", "retry"}, {"maxRetries", "retry"}, {"errorHandling", "retry"}, {"approval", "when"}, {"human", "when"}, {"state", "update"}, {"question", "ask"},
-			{"route", "next"}, {"router", "next"}, {"goto", "next"}, {"view", "history"}, {"conversation", "history"}})
+			{"route", "next"}, {"router", "next"}, {"goto", "next"}, {"view", "history"}, {"conversation", "history"},
+			{"function", "tool"}, {"call", "tool"}, {"tools", "toolsOf"}, {"output", "transform"}, {"result", "transform"}})
 	arborEdgeKeys = edgeKeys.extended([]string{"priority"}, words[string]{{"order", "priority"}, {"weight", "priority"}})
-	loopKeys      = table{keys: []string{"until", "max"}, arbor: true,
-		meant: words[string]{{"maxIterations", "max"}, {"limit", "max"}, {"times", "max"}, {"condition", "until"}, {"while", "until"}}}
+	loopKeys      = table{keys: []string{"until", "max", "atMax"}, arbor: true,
+		meant: words[string]{{"maxIterations", "max"}, {"limit", "max"}, {"times", "max"}, {"condition", "until"}, {"while", "until"}, {"onLimit", "atMax"}, {"fail", "atMax"}}}
 	retryKeys = table{keys: []string{"max", "backoff"}, arbor: true,
 		meant: words[string]{{"maxRetries", "max"}, {"attempts", "max"}, {"times", "max"}, {"delay", "backoff"}, {"wait", "backoff"}}}
 	stateKeys = table{keys: []string{"reducer", "initial"}, arbor: true,

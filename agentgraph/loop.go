@@ -7,7 +7,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// noticeLoop is the code of the notice about a loop that its limit has ended.
+// noticeLoop is the code of the notice about a loop that its limit has ended, and of the
+// failure of one that must not end so.
 const noticeLoop = "loop_limit"
 
 // given is the input of the node's present call: what its edges gave it, or in a loop
@@ -32,6 +33,10 @@ func (f *flow) loops(i int, output *data, run string) bool {
 		return true
 	case done:
 		return false
+	case n.round+1 >= loop.Max && loop.Fail:
+		message := fmt.Sprintf("the loop of the agent %s has not ended after %d calls: %q does not hold", f.plan.nodes[i].ID, loop.Max, short(loop.Until.Source()))
+		f.fail(&failure{node: i, edge: -1, code: noticeLoop, message: message, attempts: n.attempt, cause: run, input: n.given()})
+		return true
 	case n.round+1 >= loop.Max:
 		f.records = append(f.records, &event.Notice{Code: noticeLoop,
 			Message: fmt.Sprintf("the loop of the agent %s ended after %d calls, before %q held", f.plan.nodes[i].ID, loop.Max, short(loop.Until.Source()))})

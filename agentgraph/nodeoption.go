@@ -34,7 +34,24 @@ func History(p view.Policy) NodeOption {
 // LoopUntil calls the node again with its own output until a function says that it is done,
 // at most so many times. An error of the function is one of the node.
 func LoopUntil(most int, done func(Values) (bool, error)) NodeOption {
-	return func(n *Node) { n.Loop = &Loop{function(done), most} }
+	return func(n *Node) { n.Loop = &Loop{Until: function(done), Max: most} }
+}
+
+// LoopOrFail is [LoopUntil] for a loop whose node fails if it is not done after its last
+// call.
+func LoopOrFail(most int, done func(Values) (bool, error)) NodeOption {
+	return func(n *Node) { n.Loop = &Loop{function(done), most, true} }
+}
+
+// ToolsOf makes the node run the tools of another node's agent, which is the same as this
+// one's: see [Node].
+func ToolsOf(id string) NodeOption {
+	return func(n *Node) { n.Ref, n.ToolsOf = "", id }
+}
+
+// Output gives the node's output from that of its agent. An error is one of the node.
+func Output(value func(Values) (any, error)) NodeOption {
+	return func(n *Node) { n.Transform = function(value) }
 }
 
 // Choose names the targets that may be reached from the node. An error is one of
@@ -158,7 +175,7 @@ func (b *Builder) checkOptions() (errs []error) {
 			}
 			written[u.Key] = true
 		}
-		if n.Loop != nil && n.Loop.Until.call == nil || n.Next != nil && n.Next.call == nil || slices.ContainsFunc(n.Update, func(u Update) bool { return u.Value.call == nil }) {
+		if n.Loop != nil && n.Loop.Until.call == nil || n.Transform != nil && n.Transform.call == nil || n.Next != nil && n.Next.call == nil || slices.ContainsFunc(n.Update, func(u Update) bool { return u.Value.call == nil }) {
 			node("a function is nil")
 		}
 	}

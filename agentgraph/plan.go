@@ -28,6 +28,7 @@ type plan struct {
 	// single is the only node whose output can be the end of a run, -1 if there are
 	// several.
 	single int
+	body   bool // a loop runs it: the output of a run with one end is that of the end
 }
 
 type planNode struct {
@@ -40,6 +41,7 @@ type planNode struct {
 	sources []int
 	ranked  []int // edges with a priority, the largest first
 	tree    *agent.Tree
+	toolsAt string // the id of a node that runs the agent's tools
 }
 
 type planEdge struct {
@@ -60,6 +62,11 @@ func newPlan(g *Graph) *plan {
 	for i := range g.Nodes {
 		p.nodes[i].Node, p.nodes[i].quoted, p.nodes[i].first = &g.Nodes[i], event.EncodeJSON(g.Nodes[i].ID), "1/"+g.Nodes[i].ID
 		p.index[g.Nodes[i].ID] = i
+	}
+	for i := range g.Nodes {
+		if of := g.Nodes[i].ToolsOf; of != "" {
+			p.nodes[p.index[of]].toolsAt = g.Nodes[i].ID
+		}
 	}
 	type pair struct{ from, to int }
 	slots := make(map[pair]int, len(g.Edges))

@@ -23,6 +23,7 @@ const (
 	CodeUnknownAgentRef   Code = "unknown_agent_ref"  // a reference to an agent, or to a file with a graph, that does not exist
 	CodeUnknownEdgeAgent  Code = "unknown_edge_agent" // an edge's end that is no agent's id
 	CodeUnknownEntrypoint Code = "unknown_entrypoint" // an entrypoint that is no agent's id
+	CodeUnknownTool       Code = "unknown_tool"       // a tool that does not exist
 	CodeUnknownFallback   Code = "unknown_fallback"   // a fallback that is no agent's id
 	CodeUnknownField      Code = "unknown_field"      // a key that means nothing here
 	CodeUnreachable       Code = "unreachable"        // an agent to which no way leads from the entrypoint

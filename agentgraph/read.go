@@ -64,7 +64,7 @@ type draft struct {
 	nested, size int
 }
 
-type nodeLines struct{ id, ref, next int }
+type nodeLines struct{ id, ref, next, tool int }
 
 func (d *draft) path(name string) string { return d.base + "." + name }
 
@@ -268,7 +268,7 @@ func (r *reader) nodes(c *checker, f field, line int) {
 			return
 		}
 		at := index(path, i)
-		var v [12]field
+		var v [15]field
 		if !r.fields(n, at, table, v[:len(table.keys)], nil) {
 			r.add(CodeYAML, at, n.Line(), "an agent must be a mapping with id and agentRef, not %s", r.resolve(n).Describe())
 			c.unsure = true
@@ -282,9 +282,12 @@ func (r *reader) nodes(c *checker, f field, line int) {
 			c.unsure = true
 		}
 		c.size++
-		if r.arbor && v[3].there() {
+		switch {
+		case r.arbor && (v[12].there() || v[13].there()):
+			r.tool(&node, at, v[:])
+		case r.arbor && v[3].there():
 			r.subgraph(c.draft, &node, at, v[:4])
-		} else {
+		default:
 			node.Ref, _ = r.required(v[1], at+".agentRef", node.Line, CodeUnknownAgentRef)
 			if v[2].there() {
 				node.Config = r.mapping(v[2], at+".config")
@@ -294,7 +297,7 @@ func (r *reader) nodes(c *checker, f field, line int) {
 			r.extensions(c.draft, &node, at, v[4:])
 		}
 		c.graph.Nodes = append(c.graph.Nodes, node)
-		c.nodeLines = append(c.nodeLines, nodeLines{v[0].line(), v[1].line(), v[7].line()})
+		c.nodeLines = append(c.nodeLines, nodeLines{v[0].line(), v[1].line(), v[7].line(), max(v[12].line(), v[13].line())})
 	}
 }
 

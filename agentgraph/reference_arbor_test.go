@@ -27,15 +27,29 @@ import (
 // expressions from the expressions themselves, and does by its own rules what follows
 // from them.
 
-// takes is how long a call of a node's agent takes, at most until its time is over.
-func (r *reference) takes(id string) time.Duration {
+// takes is how long a call of a node's agent takes, at most until its time is over. A tool
+// refuses at once what is no mapping.
+func (r *reference) takes(c *refCall) time.Duration {
+	id := c.node
+	if r.refuses(c) {
+		return 0
+	}
 	if most := r.graph.Nodes[r.at[id]].Timeout; most > 0 {
 		return min(most, r.does[id].takes)
 	}
 	return r.does[id].takes
 }
 
-func (r *reference) retries(id string) int {
+func (r *reference) refuses(c *refCall) bool {
+	_, fits := c.input.(map[string]any)
+	return r.does[c.node].tool && !fits
+}
+
+func (r *reference) retries(c *refCall) int {
+	id := c.node
+	if r.refuses(c) {
+		return 0
+	}
 	if own := r.graph.Nodes[r.at[id]].Retry; own != nil {
 		return own.Max
 	}
@@ -132,12 +146,31 @@ func (r *reference) loops(c *refCall, output any) bool {
 	case err != nil:
 		r.lost(c.node, &refError{agent: c.node, says: []string{"until"}, input: c.input, attempts: n.attempts})
 		return true
+	case !done && n.rounds+1 == loop.Max && loop.Fail:
+		r.lost(c.node, &refError{agent: c.node, says: []string{"has not ended"}, input: c.input, attempts: n.attempts})
+		return true
 	case done || n.rounds+1 == loop.Max:
 		return false
 	}
 	n.rounds++
 	n.attempts, n.state = 1, "ready"
 	r.add(c.node, "own", "", output)
+	return true
+}
+
+// changes replaces a node's output by its transform's value, or gives the node up, and
+// reports whether it has one.
+func (r *reference) changes(c *refCall, output *any) bool {
+	t := r.graph.Nodes[r.at[c.node]].Transform
+	if t == nil {
+		return true
+	}
+	v, err := t.WithState(r.state).Value(*output, r.input)
+	if err != nil {
+		r.lost(c.node, &refError{agent: c.node, says: []string{"transform of the agent " + c.node}, input: c.input, attempts: r.nodes[c.node].attempts})
+		return false
+	}
+	*output = jsonOf(inJSON(v))
 	return true
 }
 
@@ -203,7 +236,7 @@ func drawExtended(t *rapid.T) *extended {
 	for _, n := range c.graph.Nodes {
 		add := ""
 		if some(3, "loop") {
-			add += fmt.Sprintf(", loop: {until: %q, max: %d}", rapid.SampledFrom([]string{"output.n > 2", "state.sum > 4", "false", "output.kind == 'a'"}).Draw(t, "until"), rapid.IntRange(1, 3).Draw(t, "max"))
+			add += fmt.Sprintf(", loop: {until: %q, max: %d, atMax: %s}", rapid.SampledFrom([]string{"output.n > 2", "state.sum > 4", "false", "output.kind == 'a'"}).Draw(t, "until"), rapid.IntRange(1, 3).Draw(t, "max"), rapid.SampledFrom([]string{"continue", "fail"}).Draw(t, "atMax"))
 		}
 		if some(2, "update") {
 			add += ", update: {" + rapid.SampledFrom([]string{`all: "output.n"`, `all: "output", sum: "1"`, `sum: "output.n"`, `last: "output", most: "state.sum"`, `most: "output.kind"`, `sum: "state.most"`}).Draw(t, "write") + "}"
@@ -218,6 +251,9 @@ func drawExtended(t *rapid.T) *extended {
 			to := rapid.SampledFrom(targets).Draw(t, "target")
 			add += ", next: " + fmt.Sprintf("%q", rapid.SampledFrom([]string{"'" + to + "'", "['" + to + "', '" + targets[0] + "']", "output.kind", "nil", "state.sum > 2 ? '" + to + "' : []"}).Draw(t, "choice"))
 		}
+		if some(4, "transform") {
+			add += fmt.Sprintf(", transform: %q", rapid.SampledFrom([]string{"{'kind': 'a', 'was': output}", "output.kind", "state.sum", "output.n + 1"}).Draw(t, "change"))
+		}
 		if some(4, "timeout") {
 			add += ", timeout: 1500ms"
 		}
@@ -228,7 +264,7 @@ func drawExtended(t *rapid.T) *extended {
 			add += ", when: human"
 			c.denied[n.ID] = some(2, "denied")
 		}
-		text = strings.Replace(text, "{id: "+n.ID+", agentRef: any", "{id: "+n.ID+", agentRef: any"+add, 1)
+		text = strings.Replace(text, "{id: "+n.ID+", agentRef: any", "{id: "+n.ID+", "+map[bool]string{true: "tool: any", false: "agentRef: any"}[c.does[n.ID].tool]+add, 1)
 	}
 	priority := 0
 	for _, e := range c.graph.Edges {
@@ -326,8 +362,8 @@ func TestCutArbor(t *testing.T) {
 		c := drawExtended(rt)
 		c.concurrency, c.settle = 0, time.Millisecond
 		for id, d := range c.does {
-			d.takes = 0
-			if d.failures > 0 { // it counts its calls
+			d.takes, d.tool = 0, false // a tool's run has steps, and what begins again has fewer of them
+			if d.failures > 0 {        // it counts its calls
 				d.failures = -1
 			}
 			c.does[id] = d

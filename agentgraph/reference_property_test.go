@@ -26,6 +26,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // conditions and transforms of random graphs, with their meaning.
@@ -155,6 +156,7 @@ func drawGraph(t *rapid.T) *randomGraph {
 		d.failures = rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 2, -1}).Draw(t, "failures")
 		switch {
 		case c.settle == 0: // no two at the same time
+			d.tool = rapid.IntRange(0, 2).Draw(t, "tool") == 0
 			d.takes = time.Duration(rapid.IntRange(1, 1_000_000).Draw(t, "takes"))*time.Millisecond + time.Duration(1<<i)*time.Nanosecond
 		default:
 			d.takes = rapid.SampledFrom([]time.Duration{0, time.Second, 2 * time.Second}).Draw(t, "takes")
@@ -188,32 +190,60 @@ func drawGraph(t *rapid.T) *randomGraph {
 	return c
 }
 
-// acts makes an agent of a behaviour. Which call of the node it is, the scope says, in
-// every process.
+// acts makes an agent of a behaviour.
 func acts(b behaviour) (agent.Agent, error) {
+	if b.tool {
+		t, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "acts", Parameters: json.RawMessage(`{"type":"object"}`)}, Timeout: -1, Idempotent: true},
+			func(ctx tools.Context, _ json.RawMessage) (any, error) {
+				return b.act(ctx, ctx.Value(scopeKey{}).(string))
+			})
+		if err != nil {
+			return nil, err
+		}
+		a, err := agentgraph.Tool(t)
+		return inScope{a}, err
+	}
 	return agent.New("acts", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
-			_, place, _ := strings.Cut(inv.Scope(), ".")
-			n, err := strconv.Atoi(strings.Split(place, "/")[0])
+			output, err := b.act(ctx, inv.Scope())
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if b.takes > 0 {
-				select {
-				case <-time.After(b.takes):
-				case <-ctx.Done():
-					yield(nil, context.Cause(ctx))
-					return
-				}
-			}
-			if b.failures < 0 || n <= b.failures {
-				yield(nil, errors.New(b.message))
-				return
-			}
-			yield(&event.Event{Data: &event.Finish{Output: json.RawMessage(b.output)}}, nil)
+			yield(&event.Event{Data: &event.Finish{Output: output}}, nil)
 		}
 	})
+}
+
+type scopeKey struct{}
+
+// inScope lets an agent's tools know its scope.
+type inScope struct{ agent.Agent }
+
+func (a inScope) Unwrap() agent.Agent { return a.Agent }
+
+func (a inScope) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return a.Agent.Run(context.WithValue(ctx, scopeKey{}, inv.Scope()), inv)
+}
+
+// act is a call. Which of the node's it is, the scope says, in every process.
+func (b behaviour) act(ctx context.Context, scope string) (json.RawMessage, error) {
+	_, place, _ := strings.Cut(scope, ".")
+	n, err := strconv.Atoi(strings.Split(place, "/")[0])
+	if err != nil {
+		return nil, err
+	}
+	if b.takes > 0 {
+		select {
+		case <-time.After(b.takes):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	if b.failures < 0 || n <= b.failures {
+		return nil, errors.New(b.message)
+	}
+	return json.RawMessage(b.output), nil
 }
 
 func (c *randomGraph) agent(opts ...agentgraph.AgentOption) (*agentgraph.Agent, error) {

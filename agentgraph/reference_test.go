@@ -23,6 +23,7 @@ type behaviour struct {
 	failures int    // so many calls fail first; -1: all of them
 	message  string // of these failures
 	takes    time.Duration
+	tool     bool // it is a tool, which takes mappings alone
 }
 
 // judge is the meaning of the expressions on an edge, nil for none.
@@ -173,7 +174,7 @@ func (r *reference) start(concurrency int) {
 		n := r.nodes[c.node]
 		n.calls++
 		r.born++
-		c.born, c.number, c.ends = r.born, n.calls, r.now+r.takes(c.node)
+		c.born, c.number, c.ends = r.born, n.calls, r.now+r.takes(c)
 		r.live = append(r.live, c)
 		r.look.Calls[c.node]++
 		r.asked = r.asked || c.kind != "own"
@@ -221,7 +222,9 @@ func (r *reference) handle(ended []*refCall) {
 	wasStopped := r.stopped != nil
 	for _, c := range ended {
 		does := r.does[c.node]
-		if r.takes(c.node) < does.takes {
+		if r.refuses(c) {
+			r.erred(c, "the input does not fit")
+		} else if r.takes(c) < does.takes {
 			r.erred(c, "had no answer after")
 		} else if does.failures < 0 || c.number <= does.failures {
 			r.erred(c, does.message)
@@ -269,6 +272,9 @@ func (r *reference) succeeded(c *refCall, output any) {
 			return
 		}
 	}
+	if c.kind == "own" && !r.changes(c, &output) {
+		return
+	}
 	n.output, n.has = output, true
 	r.look.Outputs[id] = output
 	r.success++
@@ -291,7 +297,7 @@ func (r *reference) erred(c *refCall, message string) {
 		r.leave(c.of, false)
 		return
 	}
-	if r.stopped == nil && n.attempts <= r.retries(c.node) {
+	if r.stopped == nil && n.attempts <= r.retries(c) {
 		n.attempts++
 		r.add(c.node, "own", "", c.input)
 		return

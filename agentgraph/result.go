@@ -369,7 +369,7 @@ func (f *flow) output() (json.RawMessage, string) {
 	if len(ends) == 1 {
 		out := f.outputOf(ends[0])
 		words := event.OutputText(out)
-		if f.single == ends[0] || f.single >= 0 && f.rescued {
+		if f.body || f.single == ends[0] || f.single >= 0 && f.rescued {
 			return out, words
 		}
 		return object(func(int) json.RawMessage { return f.plan.nodes[ends[0]].quoted }, []json.RawMessage{out}), words

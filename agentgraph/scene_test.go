@@ -127,6 +127,50 @@ func (s *scene) lookup(name string) tools.Tool {
 	return t
 }
 
+// takes makes a tool that returns what it is given.
+func (s *scene) takes(name string) tools.Tool {
+	t, err := tools.Func(name, "Takes.", func(c tools.Context, in struct {
+		Kind string `json:"kind"`
+	}) (any, error) {
+		return in, s.note(c, "tool "+name)
+	}, tools.Idempotent())
+	s.failed(err)
+	return t
+}
+
+// splits makes a loop over a node that asks a model and one that runs the model's calls, two
+// at once.
+func (s *scene) splits(name string) *agentgraph.Agent {
+	first, second := s.lookup(name+"_one"), s.lookup(name+"_two")
+	if s.err != nil {
+		return nil
+	}
+	a, err := llmagent.New(name, "", noting{scripted.Func(name+"_model", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("Both."))
+		}
+		return scripted.Reply(scripted.Text("Let me see."), scripted.CallID("c1", name+"_one", "{}"), scripted.CallID("c2", name+"_two", "{}"))
+	}), s}, llmagent.WithTools(first, second))
+	s.failed(err)
+	body := s.build(agentgraph.NewBuilder(name).Node(name+"_agent", a).Node(name+"_tools", a, agentgraph.ToolsOf(name+"_agent")).
+		Edge(name+"_agent", name+"_tools", agentgraph.When(agentgraph.HasCalls)))
+	if s.err != nil {
+		return nil
+	}
+	return s.build(agentgraph.NewBuilder(name).Node(name+"_rounds", body,
+		agentgraph.LoopOrFail(3, agentgraph.Answered), agentgraph.Output(agentgraph.Answer)))
+}
+
+// toolNode makes the agent of a tool node.
+func (s *scene) toolNode(t tools.Tool) agent.Agent {
+	if s.err != nil {
+		return nil
+	}
+	a, err := agentgraph.Tool(t)
+	s.failed(err)
+	return a
+}
+
 func (s *scene) agentTool(a agent.Agent) tools.Tool {
 	if s.err != nil {
 		return nil
@@ -230,13 +274,15 @@ func (s *scene) variety(opts ...agentgraph.AgentOption) *agentgraph.Agent {
 		Node("ask", s.hasTool("ask", "Asked.", s.agentTool(expert))).
 		Node("ask2", s.hasTool("ask2", "Asked, too.", s.agentTool(s.inner("deep", agentgraph.WithName("deep"))))).
 		Node("inner", s.inner("inner")).
+		Node("direct", s.toolNode(s.takes("direct"))).
+		Node("rounds", s.splits("rounds")).
 		Node("flaky", flaky).
 		Node("broken", s.does("broken", func(any) (any, error) { return nil, errors.New("broken") })).
 		Node("never", s.does("never", same)).
 		Node("join", s.does("join", same, &event.Text{Content: "Together."})).
 		Node("last", s.does("last", same)).
 		Node("spare", s.does("spare", always(map[string]any{"spare": true})))
-	for _, id := range []string{"tool", "over", "ask", "ask2", "inner", "flaky", "broken"} {
+	for _, id := range []string{"tool", "over", "ask", "ask2", "inner", "direct", "rounds", "flaky", "broken"} {
 		b.Edge("plan", id, kind("a")).Edge(id, "join")
 	}
 	b.Edge("plan", "never", kind("b")).Edge("join", "last").Edge("never", "last").Edge("over", "never", kind("x"))

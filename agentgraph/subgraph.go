@@ -55,7 +55,9 @@ func (r *reader) inside(d, inner *draft, node *Node, path string, line int) {
 // set for the graph around it also applies to it.
 func (a *Agent) inner(n *planNode, resolve Resolver) (agent.Agent, error) {
 	opts := []AgentOption{WithName(legalName(n.ID)), WithConcurrency(a.concurrency), WithSettle(a.settle),
-		func(in *Agent) { in.backoff, in.maxBackoff, in.bounded = a.backoff, a.maxBackoff, a.bounded }}
+		func(in *Agent) {
+			in.backoff, in.maxBackoff, in.bounded = a.backoff, a.maxBackoff, a.bounded
+		}}
 	for id, member := range a.given {
 		if rest, ok := strings.CutPrefix(id, n.ID+"/"); ok {
 			opts = append(opts, WithAgent(rest, member))
@@ -80,4 +82,12 @@ func (a *Agent) has(id string) bool {
 		}
 	}
 	return false
+}
+
+// inLoop returns the graph as a loop runs it: if a round ends at one node, its output is
+// that node's, so that the next round gets what the same graph has given.
+func (a *Agent) inLoop() *Agent {
+	in, p := *a, *a.plan
+	p.body, in.plan = true, &p
+	return &in
 }

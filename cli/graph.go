@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/render"
@@ -29,7 +30,7 @@ type graphAgents struct {
 
 func (a *graphAgents) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&a.folder, "agents", "", "`DIR` with the agents, in Markdown or as YAML documents of kind Agent")
-	fs.StringSliceVar(&a.names, "refs", nil, "`NAMES` of agents that count as existing, with commas between them")
+	fs.StringSliceVar(&a.names, "refs", nil, "`NAMES` of agents, or tool:NAME of tools, that count as existing, with commas between them")
 }
 
 func (p *program) graphValidateCommand() *cobra.Command {
@@ -66,11 +67,11 @@ func (p *program) graphSchemaCommand() *cobra.Command {
 }
 
 func (p *program) validateGraph(file string, agents graphAgents, asJSON bool) error {
-	refs, err := agents.refs(file)
+	known, err := agents.known(p, file)
 	if err != nil {
 		return err
 	}
-	graph, err := agentgraph.LoadFile(file, agentgraph.WithRefs(refs...))
+	graph, err := agentgraph.LoadFile(file, known...)
 	if err != nil {
 		return p.badGraph(file, err, asJSON)
 	}
@@ -106,22 +107,23 @@ func (p *program) badGraph(file string, err error, asJSON bool) error {
 	return statusError(StatusUsage)
 }
 
-// refs returns the names of the agents that exist: those that the flags give, or
-// without any flag those in the folder of the graph's file.
-func (a graphAgents) refs(file string) ([]string, error) {
+// known says which agents and tools exist: the program's tools, and those agents that the
+// flags give, or without any flag those in the folder of the graph's file.
+func (a graphAgents) known(p *program, file string) ([]agentgraph.Option, error) {
+	opts := []agentgraph.Option{agentgraph.WithRefs(append(agentfile.ToolRefs(p.tools...), a.names...)...)}
 	folder := a.folder
 	if folder == "" {
 		if len(a.names) > 0 {
-			return a.names, nil
+			return opts, nil
 		}
 		folder = filepath.Dir(file)
 	}
 	found, err := agentgraph.FolderRefs(confined.Folder(folder))
 	switch {
 	case err == nil:
-		return append(found, a.names...), nil
+		return append(opts, agentgraph.WithRefs(found...)), nil
 	case a.folder == "": // reading the file says what is wrong with its path
-		return nil, nil
+		return opts, nil
 	}
 	return nil, usagef("--agents %s: the folder cannot be read: %w", a.folder, err)
 }

@@ -146,10 +146,11 @@ func (g *graphRun) mocks() (graphtest.Mocks, error) {
 
 // load loads the graph. The references of nodes with mocks count as existing.
 func (g *graphRun) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
-	refs, err := g.agents.refs(g.file)
+	known, err := g.agents.known(g.p, g.file)
 	if err != nil {
 		return nil, err
 	}
+	var refs []string
 	if len(mocks) > 0 {
 		shape, err := agentgraph.LoadFile(g.file, agentgraph.WithAnyRef())
 		if err == nil { // a misspelt id comes before the reference that lacks a mock
@@ -161,7 +162,7 @@ func (g *graphRun) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
 			refs = append(refs, mockedRefs(g.file, mocks)...)
 		}
 	}
-	graph, err := agentgraph.LoadFile(g.file, agentgraph.WithRefs(refs...))
+	graph, err := agentgraph.LoadFile(g.file, append(known, agentgraph.WithRefs(refs...))...)
 	if err != nil {
 		return nil, g.p.badGraph(g.file, err, g.json)
 	}
@@ -191,8 +192,9 @@ func mockedRefs(file string, mocks graphtest.Mocks) (refs []string) {
 		var doc struct {
 			Spec struct {
 				Agents []struct {
-					ID  string `yaml:"id"`
-					Ref string `yaml:"agentRef"`
+					ID   string `yaml:"id"`
+					Ref  string `yaml:"agentRef"`
+					Tool string `yaml:"tool"`
 				} `yaml:"agents"`
 			} `yaml:"spec"`
 		}
@@ -200,8 +202,8 @@ func mockedRefs(file string, mocks graphtest.Mocks) (refs []string) {
 			return refs
 		}
 		for _, n := range doc.Spec.Agents {
-			if _, ok := mocks[n.ID]; ok && n.Ref != "" {
-				refs = append(refs, n.Ref)
+			if _, ok := mocks[n.ID]; ok {
+				refs = append(refs, n.Ref, agentgraph.ToolRef(n.Tool))
 			}
 		}
 	}

@@ -66,11 +66,11 @@ func (p *program) testGraphs(ctx context.Context, files []string, f graphTesting
 	}
 	var opts []graphtest.LoadOption
 	if f.agents.folder != "" || len(f.agents.names) > 0 {
-		refs, err := f.agents.refs("")
+		known, err := f.agents.known(p, "")
 		if err != nil {
 			return err
 		}
-		opts = append(opts, graphtest.WithRefs(refs...))
+		opts = append(opts, graphtest.WithKnown(known...))
 	}
 	cases, err := p.cases(files, opts)
 	if err != nil {

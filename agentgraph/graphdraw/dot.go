@@ -33,7 +33,11 @@ func (d *drawing) dotPart(b *bufio.Writer, prefix, indent string) {
 	fmt.Fprintf(b, "%s%sinput [label=\"%s\", shape=oval];\n", indent, prefix, inputText)
 	for i, n := range d.nodes {
 		if n.inner == nil {
-			fmt.Fprintf(b, "%s%sn%d [label=\"%s\", tooltip=\"%s\"];\n", indent, prefix, i, DOTText(n.lines...), DOTText(n.tip))
+			shape := ""
+			if n.kind == kindTool {
+				shape = "shape=component, "
+			}
+			fmt.Fprintf(b, "%s%sn%d [%slabel=\"%s\", tooltip=\"%s\"];\n", indent, prefix, i, shape, DOTText(n.lines...), DOTText(n.tip))
 			continue
 		}
 		fmt.Fprintf(b, "%ssubgraph cluster_%sn%d {\n", indent, prefix, i)

@@ -68,7 +68,7 @@ func everything(t testing.TB) *agentgraph.Graph {
 		Name: "answer", Entrypoint: "draft", OnError: agentgraph.ErrorHandling{Fallback: "check"},
 		Nodes: []agentgraph.Node{
 			{ID: "draft", Ref: "writer"},
-			{ID: "facts", Graph: &agentgraph.Graph{Entrypoint: "look", Nodes: []agentgraph.Node{{ID: "look", Ref: "search"}}}},
+			{ID: "facts", Graph: &agentgraph.Graph{Entrypoint: "look", Nodes: []agentgraph.Node{{ID: "look", Ref: agentgraph.ToolRef("search"), Tool: "search"}}}},
 			{ID: "check", Ref: "editor", Human: &agentgraph.Approval{Ask: "Shall it be sent?"}},
 		},
 		Edges: []agentgraph.Edge{{From: "draft", To: "facts"}, {From: "draft", To: "check"}, {From: "facts", To: "check"}},
@@ -77,9 +77,9 @@ func everything(t testing.TB) *agentgraph.Graph {
 		Name: "desk", Version: "1.2.0", Entrypoint: "classifier", OnError: agentgraph.ErrorHandling{Fallback: "rescue"},
 		Nodes: []agentgraph.Node{
 			{ID: "classifier", Ref: "intent-classifier", Next: e[4], Update: []agentgraph.Update{{Key: "target", Value: e[4]}}, Timeout: 90 * time.Second, Retry: &agentgraph.RetryPolicy{Max: 2}},
-			{ID: "billing", Ref: "billing@1.0.0", Loop: &agentgraph.Loop{Until: e[2], Max: 5}},
+			{ID: "billing", Ref: "billing@1.0.0", Loop: &agentgraph.Loop{Until: e[2], Max: 5, Fail: true}},
 			{ID: "answer", Graph: inner},
-			{ID: "end", Ref: "end"},
+			{ID: "end", ToolsOf: "classifier", Transform: e[4]},
 			{ID: "rescue", Ref: "person", Human: &agentgraph.Approval{}},
 		},
 		Edges: []agentgraph.Edge{

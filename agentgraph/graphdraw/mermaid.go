@@ -40,7 +40,11 @@ func (d *drawing) mermaidPart(b *bufio.Writer, prefix, indent string) {
 	fmt.Fprintf(b, "%s%sinput([\"%s\"])\n", indent, prefix, inputText)
 	for i, n := range d.nodes {
 		if n.inner == nil {
-			fmt.Fprintf(b, "%s%sn%d[\"%s\"]\n", indent, prefix, i, MermaidText(n.lines))
+			open, end := "[", "]"
+			if n.kind == kindTool { // the shape of a subroutine
+				open, end = "[[", "]]"
+			}
+			fmt.Fprintf(b, "%s%sn%d%s\"%s\"%s\n", indent, prefix, i, open, MermaidText(n.lines), end)
 			continue
 		}
 		fmt.Fprintf(b, "%ssubgraph %sn%d[\"%s\"]\n", indent, prefix, i, MermaidText(n.lines))

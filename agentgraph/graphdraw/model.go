@@ -40,6 +40,9 @@ type drawing struct {
 
 const none = -1
 
+// kindTool is the kind of nodes that run tools.
+const kindTool = "tool"
+
 type node struct {
 	id    string
 	kind  string
@@ -104,17 +107,24 @@ func newDrawing(g *agentgraph.Graph, depth int) (*drawing, error) {
 func newNode(n agentgraph.Node, depth int) (drawn node, err error) {
 	drawn.id, drawn.kind, drawn.lines = n.ID, "node", []string{short(n.ID, maxName)}
 	tips := []string{"id: " + short(n.ID, maxTip)}
-	if n.Ref != "" {
-		tips = append(tips, "agent: "+short(n.Ref, maxTip))
-		if n.Ref != n.ID {
-			drawn.lines = append(drawn.lines, short(n.Ref, maxName))
+	if n.Tool != "" || n.ToolsOf != "" {
+		drawn.kind = kindTool
+	}
+	if runs := n.Runs(); runs != "" {
+		tips = append(tips, map[bool]string{true: "runs: ", false: "agent: "}[drawn.kind == kindTool]+short(runs, maxTip))
+		if runs != n.ID {
+			drawn.lines = append(drawn.lines, short(runs, maxName))
 		}
 	}
 	if l := n.Loop; l != nil {
 		if l.Until == nil {
 			drawn.lines = append(drawn.lines, fmt.Sprintf("loop: %d times", l.Max))
 		} else {
-			drawn.lines = append(drawn.lines, "loop until "+short(l.Until.Source(), maxExpression), fmt.Sprintf("at most %d times", l.Max))
+			most := fmt.Sprintf("at most %d times", l.Max)
+			if l.Fail {
+				most += ", or it fails"
+			}
+			drawn.lines = append(drawn.lines, "loop until "+short(l.Until.Source(), maxExpression), most)
 			tips = append(tips, "loop until: "+short(l.Until.Source(), maxTipSource))
 		}
 	}
@@ -135,6 +145,9 @@ func newNode(n agentgraph.Node, depth int) (drawn node, err error) {
 			tip += ": " + short(u.Value.Source(), maxTipSource)
 		}
 		tips = append(tips, tip)
+	}
+	if n.Transform != nil {
+		tips = append(tips, "gives: "+short(n.Transform.Source(), maxTipSource))
 	}
 	if n.Timeout > 0 {
 		tips = append(tips, "timeout: "+n.Timeout.String())

@@ -20,7 +20,7 @@ type Picture struct {
 // Box is a node, or one of the beginnings "input" and "error", which have no ID.
 type Box struct {
 	ID   string   `json:"id,omitempty"`
-	Kind string   `json:"kind"` // node, input, error, or what Arrange was given
+	Kind string   `json:"kind"` // node, tool, input, error, or what Arrange was given
 	Text []string `json:"text"`
 	Tip  string   `json:"tip,omitempty"` // more of the same
 	Rect

@@ -21,7 +21,7 @@ func TestLayout(t *testing.T) {
 		check = func(p *Picture) {
 			for _, b := range p.Boxes {
 				require.NotEmpty(t, b.Text)
-				require.Equal(t, b.Kind == "node", b.ID != "", b)
+				require.Equal(t, b.Kind == "node" || b.Kind == "tool", b.ID != "", b)
 				require.Contains(t, out.String(), fmt.Sprintf(`<rect x="%d" y="%d" width="%d" height="%d"`, b.X, b.Y, b.Width, b.Height), name)
 				if b.Inner != nil {
 					require.Contains(t, out.String(), fmt.Sprintf(`<g transform="translate(%d %d)">`, b.InnerAt.X, b.InnerAt.Y), name)

@@ -136,6 +136,7 @@ const (
 	inputFill           = "#e3f3e8"
 	errorFill           = "#fde8e6"
 	approvalFill        = "#fff4d6"
+	toolFill            = "#ebe7f8"
 	arrowLong, arrowTop = 8, 4
 )
 
@@ -161,11 +162,14 @@ func (p *picture) write(b *bufio.Writer) {
 		fmt.Fprint(b, `<g class="node">`)
 		title(b, n.tip)
 		if p.inner[i] == nil {
-			fill := nodeFill
+			fill, round := nodeFill, 6
+			if n.kind == kindTool {
+				fill, round = toolFill, 0
+			}
 			if n.asks {
 				fill = approvalFill
 			}
-			rect(b, at, size, 6, fill, nodeLine, "")
+			rect(b, at, size, round, fill, nodeLine, "")
 			texts(b, at, size, n.lines, true)
 			fmt.Fprintln(b, `</g>`)
 			continue

@@ -11,10 +11,10 @@ import (
 // LoadOption configures [LoadCases].
 type LoadOption func(*reader)
 
-// WithRefs names the agents that exist, for cases of graphs that are refused. Without it
-// every agent does.
-func WithRefs(names ...string) LoadOption {
-	return func(r *reader) { r.load = []agentgraph.Option{agentgraph.WithRefs(names...)} }
+// WithKnown says which agents and tools exist, by options such as [agentgraph.WithRefs], for
+// cases of graphs that are refused. Without it all of them do.
+func WithKnown(known ...agentgraph.Option) LoadOption {
+	return func(r *reader) { r.load = known }
 }
 
 // Refusal is what is expected of a graph that is refused.

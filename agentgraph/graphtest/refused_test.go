@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agentgraph"
 )
 
 const refusedCase = `
@@ -39,7 +41,7 @@ func TestRefused(t *testing.T) {
 	} {
 		cases, err := LoadCases([]byte(strings.Replace(refusedCase, tt.from, tt.to, 1)), "c")
 		if tt.refs != nil {
-			cases, err = LoadCases([]byte(strings.Replace(refusedCase, tt.from, tt.to, 1)), "c", WithRefs(tt.refs...))
+			cases, err = LoadCases([]byte(strings.Replace(refusedCase, tt.from, tt.to, 1)), "c", WithKnown(agentgraph.WithRefs(tt.refs...)))
 		}
 		require.NoError(t, err, name)
 		out, err := cases[0].Run(t.Context())

@@ -28,8 +28,8 @@ func drawNodes(w io.Writer, g *agentgraph.Graph, l Look, indent string) {
 	}
 	for i, n := range inOrder(g) {
 		line := indent + visible.Line(n.ID)
-		if n.Ref != "" && n.Ref != n.ID {
-			line += l.Paint(Faint, " ("+visible.Line(n.Ref)+")")
+		if runs := n.Runs(); runs != "" && runs != n.ID {
+			line += l.Paint(Faint, " ("+visible.Line(runs)+")")
 		}
 		plain := !slices.ContainsFunc(out[n.ID], func(e agentgraph.Edge) bool { return edgeText(e) != "" })
 		if plain && len(out[n.ID]) > 0 {
@@ -107,7 +107,13 @@ func nodeText(g *agentgraph.Graph, n agentgraph.Node) string {
 		if n.Loop.Until != nil {
 			text = "until " + visible.Line(n.Loop.Until.Source()) + ", " + text
 		}
+		if n.Loop.Fail {
+			text += ", or it fails"
+		}
 		notes = append(notes, text)
+	}
+	if n.Transform != nil {
+		notes = append(notes, "gives "+visible.Line(n.Transform.Source()))
 	}
 	if n.Next != nil {
 		notes = append(notes, "goes to "+visible.Line(n.Next.Source()))
@@ -149,6 +155,8 @@ type jsonGraph struct {
 type jsonGraphNode struct {
 	ID       string `json:"id"`
 	AgentRef string `json:"agentRef,omitempty"`
+	Tool     string `json:"tool,omitempty"`
+	ToolsOf  string `json:"toolsOf,omitempty"`
 	*jsonGraph
 }
 
@@ -163,7 +171,10 @@ type jsonGraphEdge struct {
 func graphJSON(g *agentgraph.Graph) *jsonGraph {
 	j := &jsonGraph{Entrypoint: g.Entrypoint, Fallback: g.OnError.Fallback, Nodes: []jsonGraphNode{}, Edges: []jsonGraphEdge{}}
 	for _, n := range g.Nodes {
-		node := jsonGraphNode{ID: n.ID, AgentRef: n.Ref}
+		node := jsonGraphNode{ID: n.ID, AgentRef: n.Ref, Tool: n.Tool, ToolsOf: n.ToolsOf}
+		if n.Ref == agentgraph.ToolRef(n.Tool) {
+			node.AgentRef = ""
+		}
 		if n.Graph != nil {
 			node.jsonGraph = graphJSON(n.Graph)
 		}

@@ -778,8 +778,12 @@ export interface components {
         };
         GraphNode: {
             id: string;
-            /** @description The agent of the node; absent if it is a graph. */
+            /** @description The agent of the node; absent if it is a graph, or runs tools of no agent of its own. */
             agentRef?: string;
+            /** @description The tool that the node calls. */
+            tool?: string;
+            /** @description The id of the node whose tool calls this one runs. */
+            toolsOf?: string;
             /** @description Of a graph: the node that begins. */
             entrypoint?: string;
             /** @description Of a graph: the node that goes on after an error. */
@@ -806,7 +810,7 @@ export interface components {
             /** @description The node's id, or the agent's name; absent for the beginnings of ways. */
             id?: string;
             /** @enum {string} */
-            kind: "node" | "input" | "error" | "router" | "graph" | "workflow" | "remote" | "human" | "agent";
+            kind: "node" | "tool" | "input" | "error" | "router" | "graph" | "workflow" | "remote" | "human" | "agent";
             /** @description The lines in the box. */
             text: string[];
             /** @description More of the same. */

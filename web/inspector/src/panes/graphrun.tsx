@@ -159,6 +159,12 @@ function Shown({ agent, picture, run, note, children }: ShownProps): JSX.Element
   );
 }
 
+/** What a node runs that has no agent of its own. */
+function runs({ tool, toolsOf }: Node): string {
+  if (toolsOf !== undefined) return `the tools of ${toolsOf}`;
+  return tool === undefined ? "a graph" : `the tool ${tool}`;
+}
+
 interface NodeProps {
   readonly id: string;
   readonly node: Node;
@@ -173,7 +179,8 @@ function NodeFacts({ id, node, run, how }: NodeProps): JSX.Element {
       <h2>Node</h2>
       <h3>{id}</h3>
       <dl class="agent-facts fact">
-        <Fact name={node.agentRef === undefined ? "is" : "agent"}>{node.agentRef ?? "a graph"}</Fact>
+        <Fact name={node.agentRef === undefined ? "is" : "agent"}>{node.agentRef ?? runs(node)}</Fact>
+        {node.agentRef !== undefined && node.tool !== undefined && <Fact name="tool">{node.tool}</Fact>}
         {how !== undefined && <Fact name="phase">{`${how.sign} ${how.words}`}</Fact>}
         {own && <Fact name="called">{times(run.calls[id] ?? 0)}</Fact>}
         {run?.error?.agent === id && (
@@ -261,7 +268,7 @@ function Tables({ graph, run, standing, press }: TablesProps): JSX.Element {
                     {key}
                   </button>
                 </th>
-                <td>{node.agentRef ?? "a graph"}</td>
+                <td>{node.agentRef ?? runs(node)}</td>
                 {run !== undefined && <td>{says(key)}</td>}
                 {run !== undefined && <td>{key in run.calls ? times(run.calls[key]!) : "–"}</td>}
               </tr>
