@@ -96,7 +96,7 @@ func TestShowView(t *testing.T) {
 	require.Contains(t, got.out, "system: You handle charges, invoices and refunds.\n")
 	require.Contains(t, got.out, "\nuser: I was charged twice\n")
 	require.Contains(t, got.out, "[support] One <moment>.")
-	require.NotContains(t, got.out, "(tools:", "nothing was said there yet, and support had just handed over")
+	require.Contains(t, got.out, "(tools: transfer_to_agent)", "its policy allows the parent, on arrival too")
 	require.NotContains(t, got.out, "Refunded", "that came later")
 	require.Regexp(t, `^arbor: what the model of billing is shown at position 19 of 27: \d+ messages, 0 tools, \d+ tokens\n$`, got.err)
 
