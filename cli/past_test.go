@@ -98,7 +98,7 @@ func TestShowView(t *testing.T) {
 	require.Contains(t, got.out, "[support] One <moment>.")
 	require.Contains(t, got.out, "(tools: transfer_to_agent)", "its policy allows the parent, on arrival too")
 	require.NotContains(t, got.out, "Refunded", "that came later")
-	require.Regexp(t, `^arbor: what the model of billing is shown at position 19 of 27: \d+ messages, 0 tools, \d+ tokens\n$`, got.err)
+	require.Regexp(t, `^arbor: what the model of billing is shown at position 19 of 27: \d+ messages, 1 tool, \d+ tokens\n$`, got.err)
 
 	got = s.sessions(t, "show", "story", "--at", "12", "--view", "support", "--tree", desk, "--json")
 	var view struct {
