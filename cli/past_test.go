@@ -120,7 +120,7 @@ func TestShowView(t *testing.T) {
 	}
 	require.Equal(t, []string{"system", "user", "assistant", "tool", "tool"}, roles)
 	require.Equal(t, "c2", view.Messages[4].ToolCallID)
-	require.Equal(t, "transfer_to_billing", view.Tools[0].Function.Name)
+	require.Equal(t, "transfer_to_agent", view.Tools[0].Function.Name)
 	require.Contains(t, s.sessions(t, "show", "story", "--at", "12", "--view", "support", "--tree", desk).out, "  assistant calls lookup(order=7, ")
 
 	own := invocation{program: "embedded", home: s.home}
