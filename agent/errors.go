@@ -140,8 +140,6 @@ func ErrorCode(err error) string {
 		return "transfer_limit"
 	case errors.Is(err, ErrTransferRejected):
 		return "transfer_rejected"
-	case errors.Is(err, ErrTargetNotReady):
-		return "target_not_ready"
 	case errors.Is(err, ErrEmptyAnswer):
 		return event.CodeEmptyAnswer
 	case errors.Is(err, ErrRepeatedCall):
@@ -154,6 +152,8 @@ func ErrorCode(err error) string {
 		return "limit"
 	case errors.As(err, new(*FindError)):
 		return "find_agent"
+	case errors.Is(err, ErrTargetNotReady):
+		return "target_not_ready"
 	case errors.Is(err, ErrTimeout):
 		return "timeout"
 	case errors.Is(err, ErrUnknownPrice):
