@@ -73,7 +73,7 @@ func (l *loader) readGraph(g *graphFile) (problem string) {
 	if g.agents, err = l.agentsIn(path.Dir(g.file)); err != nil {
 		return fmt.Sprintf("the agents beside %s cannot be read: %s", l.report.given(g.file), cause(err))
 	}
-	loaded, err := agentgraph.Load(data, agentgraph.WithFS(l.fsys, name), agentgraph.WithRefs(append(g.agents.list.Refs(), ToolRefs(l.tools...)...)...))
+	loaded, err := agentgraph.Load(data, agentgraph.WithFS(l.fsys, name), agentgraph.WithRefs(append(g.agents.list.Refs(), ToolRefs(l.tools...)...)...), agentgraph.WithFolder(g.agents.list))
 	for _, p := range agentgraph.Problems(err) {
 		file := g.file
 		if p.File != "" {

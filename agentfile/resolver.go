@@ -68,3 +68,25 @@ func ToolRefs(t ...tools.Tool) []string {
 	}
 	return refs
 }
+
+// ReadFolder is [agentgraph.ReadFolder] with the problems of the agents in Markdown that
+// their files alone have.
+func ReadFolder(fsys fs.FS) (*agentgraph.Folder, error) {
+	l, err := openFS(fsys, ".", nil)
+	if err != nil {
+		return nil, err
+	}
+	f, err := l.agentsIn(".")
+	if err != nil {
+		return nil, err
+	}
+	for i := range f.list.Agents {
+		a := &f.list.Agents[i]
+		if s := l.source(a.File); a.Document == nil && s != nil {
+			for _, p := range s.problems {
+				a.Problems = append(a.Problems, agentgraph.Problem{Code: agentgraph.CodeYAML, Line: p.Line, Message: p.Message, File: a.File})
+			}
+		}
+	}
+	return f.list, nil
+}

@@ -316,11 +316,20 @@ func (r *reader) refs(o *options, known *refs) {
 			if o.exists != nil && o.exists(n.Ref) {
 				continue
 			}
+			at := index(d.path("agents"), i) + ".agentRef"
+			if o.folder != nil {
+				if wrong, ok := o.folder.check(n.Ref); ok {
+					if wrong != "" {
+						r.add(CodeUnknownAgentRef, at, d.nodeLines[i].ref, "%s", wrong)
+					}
+					continue
+				}
+			}
 			hint := r.didYouMean(n.Ref, known.names)
 			if len(known.names) == 0 {
 				hint = "; no agents were given, and the file holds none"
 			}
-			r.add(CodeUnknownAgentRef, index(d.path("agents"), i)+".agentRef", d.nodeLines[i].ref, "there is no agent %q%s", short(n.Ref), hint)
+			r.add(CodeUnknownAgentRef, at, d.nodeLines[i].ref, "there is no agent %q%s", short(n.Ref), hint)
 		}
 	}
 }

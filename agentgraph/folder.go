@@ -2,6 +2,8 @@ package agentgraph
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -22,6 +25,14 @@ const (
 // Folder is the agents of a folder, for graphs to refer to.
 type Folder struct {
 	Agents []FolderAgent // in the order of the files, those of sub-folders behind their parent
+
+	invalid []invalidFile
+}
+
+// invalidFile is a file of the folder that holds no agent, or not all that it should.
+type invalidFile struct {
+	names []string // the agents that it could hold
+	why   string   // it does not
 }
 
 // FolderAgent is one agent of a folder.
@@ -30,15 +41,16 @@ type FolderAgent struct {
 	File          string // in the folder, with slashes
 	// Document is nil for an agent in Markdown.
 	Document *AgentDocument
-	// Problems are what is wrong with the document.
+	// Problems are what is wrong with the document, and with the front matter if whoever
+	// has read it says so.
 	Problems []Problem
 }
 
 // ReadFolder finds the agents in a folder: those in Markdown, and the documents of kind
 // Agent in files that end in .yaml or .yml. Like sub-agents, Markdown agents may be in
 // a folder that is named like their parent's file; other folders are not read. Files
-// that hold no agent, or cannot be understood, are left out: a reference to one of them
-// is then unknown.
+// that hold no agent, or cannot be understood, are left out. The error about a reference
+// that only such a file could satisfy names it.
 func ReadFolder(fsys fs.FS) (*Folder, error) {
 	f := &folder{fsys: fsys}
 	if err := f.read(".", 0, true); err != nil {
@@ -67,7 +79,7 @@ func (f *Folder) Find(ref string) (*FolderAgent, error) {
 	}
 	found := pick(all, ref)
 	if found < 0 {
-		return nil, fmt.Errorf("%w %q: the folder holds no such agent", ErrUnknownRef, ref)
+		return nil, fmt.Errorf("%w %q: %s", ErrUnknownRef, ref, cmp.Or(f.almost(ref), "the folder holds no such agent"))
 	}
 	for i, a := range all {
 		if i != found && a == all[found] {
@@ -75,6 +87,49 @@ func (f *Folder) Find(ref string) (*FolderAgent, error) {
 		}
 	}
 	return &f.Agents[found], nil
+}
+
+// almost names the file that could hold an agent and does not; "" if there is none.
+func (f *Folder) almost(ref string) string {
+	name := ref
+	if at := strings.LastIndexByte(ref, '@'); at > 0 {
+		name = ref[:at]
+	}
+	for _, bad := range f.invalid {
+		if slices.Contains(bad.names, name) {
+			return bad.why
+		}
+	}
+	for _, a := range f.Agents {
+		if a.Name == name {
+			return fmt.Sprintf("%s has %s@%s", a.File, a.Name, a.Version)
+		}
+	}
+	return ""
+}
+
+// check reports why a reference is not that of a valid agent, "" if it is. known says
+// whether the folder has something to say about it.
+func (f *Folder) check(ref string) (wrong string, known bool) {
+	a, err := f.Find(ref)
+	switch {
+	case err == nil && len(a.Problems) == 0:
+		return "", true
+	case err == nil:
+		return fmt.Sprintf("there is no agent %q: %s", short(ref), notValid(a.File, a.Problems)), true
+	case !errors.Is(err, ErrUnknownRef):
+		return err.Error(), true
+	}
+	why := f.almost(ref)
+	return fmt.Sprintf("there is no agent %q: %s", short(ref), why), why != ""
+}
+
+func notValid(file string, problems []Problem) string {
+	more := ""
+	if n := len(problems) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	return fmt.Sprintf("%s is not valid: line %d: %s%s", file, problems[0].Line, problems[0].Message, more)
 }
 
 // FolderRefs returns the names of the agents in a folder, as [ReadFolder] finds them.
@@ -148,24 +203,32 @@ func (f *folder) markdown(file string) (name string, ok bool) {
 	data := bytes.TrimPrefix(f.open(file, 2*maxFrontMatter), []byte("\xef\xbb\xbf"))
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	lines := strings.Split(string(data), "\n")
+	name = strings.TrimSuffix(path.Base(file), path.Ext(file))
 	if strings.TrimRight(lines[0], " \t") != "---" {
+		f.bad(file+" is no agent: it does not begin with front matter between two lines ---", name)
 		return "", false
 	}
-	name = strings.TrimSuffix(path.Base(file), path.Ext(file))
 	for i, line := range lines[1:] {
-		if strings.TrimRight(line, " \t") != "---" {
-			continue
+		if strings.TrimRight(line, " \t") == "---" {
+			return named(lines[1:i+1], name), true
 		}
-		for _, key := range lines[1 : i+1] {
-			if value, found := strings.CutPrefix(key, "name:"); found {
-				if s := word(value); s != "" {
-					name = s
-				}
-			}
-		}
-		return name, true
 	}
+	f.bad(notValid(file, []Problem{{Line: 1, Message: "the front matter that begins here has no end: a line --- is missing"}}), name, named(lines[1:], name))
 	return "", false
+}
+
+// named returns the name in lines of a front matter, or another one.
+func named(lines []string, other string) string {
+	for _, key := range lines {
+		if value, found := strings.CutPrefix(key, "name:"); found {
+			other = cmp.Or(word(value), other)
+		}
+	}
+	return other
+}
+
+func (f *folder) bad(why string, names ...string) {
+	f.invalid = append(f.invalid, invalidFile{names, why})
 }
 
 // word reads the value of one line, "" if it is no word.
@@ -181,9 +244,6 @@ func word(value string) string {
 // documents adds the agents of a YAML file.
 func (f *folder) documents(file string) {
 	data := f.open(file, MaxFile)
-	if !bytes.Contains(data, []byte("Agent")) {
-		return
-	}
 	from := len(f.Agents)
 	found := func(a AgentDocument) {
 		if a.Name != "" {
@@ -191,13 +251,41 @@ func (f *folder) documents(file string) {
 		}
 	}
 	// The other problems of the file are not those of its agents.
-	_, err := Load(data, WithAnyRef(), WithFile(file), func(o *options) { o.seen = found })
+	var err error
+	if bytes.Contains(data, []byte("Agent")) {
+		_, err = Load(data, WithAnyRef(), WithFile(file), func(o *options) { o.seen = found })
+	}
+	var others []Problem
 	for _, p := range Problems(err) {
-		for i := len(f.Agents) - 1; i >= from && strings.HasPrefix(p.Path, "documents["); i-- {
-			if a := &f.Agents[i]; p.Line >= a.Document.Line {
-				a.Problems = append(a.Problems, p)
-				break
-			}
+		i := len(f.Agents) - 1
+		for i >= from && (!strings.HasPrefix(p.Path, "documents[") || p.Line < f.Agents[i].Document.Line) {
+			i--
+		}
+		if i >= from {
+			f.Agents[i].Problems = append(f.Agents[i].Problems, p)
+		} else if p.Message != agentsOnly {
+			others = append(others, p)
 		}
 	}
+	kind := ""
+	if m := kindOf.Get().FindSubmatch(data); m != nil {
+		kind = string(m[1])
+	}
+	names := []string{strings.TrimSuffix(path.Base(file), path.Ext(file))}
+	for _, m := range nameOf.Get().FindAllSubmatch(data, -1) {
+		names = append(names, string(m[1]))
+	}
+	switch {
+	case len(others) > 0 && (kind == kindAgent || kind == kindGraph):
+		f.bad(notValid(file, others), names...)
+	case kind == "":
+		f.bad(file+" is no agent: it does not say kind: Agent", names...)
+	case kind != kindAgent:
+		f.bad(fmt.Sprintf("%s is no agent: its kind is %s, and not Agent", file, short(kind)), names...)
+	}
 }
+
+var (
+	kindOf = lazyregexp.New(`(?m)^kind:[ \t]*["']?([^\s"'#:]+)`)
+	nameOf = lazyregexp.New(`metadata:[\s\S]{0,200}?\bname:[ \t]*["']?([^\s"',}#]+)`)
+)

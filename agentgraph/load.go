@@ -19,6 +19,7 @@ type options struct {
 	refs   []string
 	exists func(ref string) bool
 	anyRef bool
+	folder *Folder
 	seen   func(AgentDocument) // of each agent that the file holds
 	fsys   fs.FS
 	name   string // of the graph's own file in fsys
@@ -38,6 +39,11 @@ func WithRefs(names ...string) Option {
 func WithExists(exists func(ref string) bool) Option {
 	return func(o *options) { o.exists = exists }
 }
+
+// WithFolder says which agents exist besides those of the other options: the valid ones of a
+// folder. The problem of a reference that only an invalid file of the folder could satisfy
+// names the file, and what is wrong with it.
+func WithFolder(f *Folder) Option { return func(o *options) { o.folder = f } }
 
 // WithAnyRef takes every reference, for whoever wants the shape of a graph only.
 func WithAnyRef() Option { return func(o *options) { o.anyRef = true } }
@@ -67,6 +73,9 @@ func Load(data []byte, opts ...Option) (*Graph, error) {
 	r := &reader{lines: 1, files: all}
 	r.read(data)
 	known := newRefs(o.refs)
+	if o.folder != nil {
+		known.names = append(known.names, o.folder.Refs()...)
+	}
 	for _, f := range all.readers {
 		for _, a := range f.agents {
 			if a.Name != "" {
@@ -111,9 +120,15 @@ func (r *reader) read(data []byte) {
 		if len(file.Documents) > 0 {
 			what = "the file holds agents only"
 		}
-		r.add(CodeWrongKind, "kind", 1, "%s: a document of kind AgentGraph is missing", what)
+		r.add(CodeWrongKind, "kind", 1, "%s"+noGraph, what)
 	}
 }
+
+// The message about a file without a graph, of which agentsOnly is no problem for its agents.
+const (
+	noGraph    = ": a document of kind AgentGraph is missing"
+	agentsOnly = "the file holds agents only" + noGraph
+)
 
 // LoadFile is Load for a file, whose folder is that of the files that it names. An error that is no [*Error] says why the file
 // cannot be read.

@@ -118,10 +118,10 @@ func (a graphAgents) known(p *program, file string) ([]agentgraph.Option, error)
 		}
 		folder = filepath.Dir(file)
 	}
-	found, err := agentgraph.FolderRefs(confined.Folder(folder))
+	found, err := agentfile.ReadFolder(confined.Folder(folder))
 	switch {
 	case err == nil:
-		return append(opts, agentgraph.WithRefs(found...)), nil
+		return append(opts, agentgraph.WithFolder(found)), nil
 	case a.folder == "": // reading the file says what is wrong with its path
 		return opts, nil
 	}

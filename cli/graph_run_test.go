@@ -233,7 +233,7 @@ func TestGraphRunAgents(t *testing.T) {
 	require.NoError(t, os.WriteFile(f["general.md"], []byte("---\nname: general-support\ntols: [x]\n---\n"), 0o600))
 	got = invocation{}.run(t, "graph", "run", f["g.yaml"], "--input", "{}")
 	require.Equal(t, cli.StatusUsage, got.status)
-	require.Contains(t, got.err, `general.md:3: unknown key "tols"; did you mean "tools"?`)
+	require.Contains(t, got.out, `spec.agents[2].agentRef: there is no agent "general-support": general.md is not valid: line 3: unknown key "tols"; did you mean "tools"?`)
 }
 
 // TestGraphRunCases: the command gives the same as a case that is run in Go. JSON is

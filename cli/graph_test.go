@@ -104,3 +104,40 @@ func TestGraphSchema(t *testing.T) {
 	require.Equal(t, outcome{cli.StatusAnswered, string(agentgraph.Schema()), ""}, got)
 	require.True(t, json.Valid([]byte(got.out)))
 }
+
+// TestGraphOfInvalidAgents: a reference that only an invalid file of the folder could
+// satisfy names the file and what is wrong with it, in each command that reads the graph.
+func TestGraphOfInvalidAgents(t *testing.T) {
+	t.Parallel()
+	const agent = "apiVersion: ossa.ai/v0.2.7\nkind: Agent\nmetadata: {name: "
+	for name, c := range map[string]struct{ file, text, says string }{
+		"invalid YAML":         {"x.yaml", "kind: Agent\n\tmetadata: {name: expert}\n", "x.yaml is not valid: line 2: "},
+		"invalid front matter": {"x.md", "---\nname: expert\ntools: [a\n---\nHello.\n", "x.md is not valid: line 3: "},
+		"unknown key":          {"x.md", "---\nname: expert\ntols: [a]\n---\nHello.\n", `x.md is not valid: line 3: unknown key "tols"; did you mean "tools"?`},
+		"no end":               {"x.md", "---\nname: expert\nHello.\n", "x.md is not valid: line 1: the front matter that begins here has no end"},
+		"duplicate names":      {"x.yaml", agent + "expert}\n---\n" + agent + "other}\n", `two agents are called "expert", in expert.md and in x.yaml`},
+		"wrong kind":           {"x.yaml", "kind: Workflow\nmetadata: {name: expert}\n", "x.yaml is no agent: its kind is Workflow, and not Agent"},
+		"another version":      {"x.yaml", agent + "expert, version: 1.0.0}\n", "x.yaml has expert@1.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ref, all := "expert", map[string]string{c.file: c.text}
+			switch name {
+			case "duplicate names":
+				all["expert.md"] = "---\n---\nHello."
+			case "another version":
+				ref = "expert@2.0.0"
+			}
+			all["g.yaml"] = "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  agents:\n    - {id: a, agentRef: " + ref + "}\n  entrypoint: a\n"
+			f := files(t, all)
+			for _, args := range [][]string{{"validate", f["g.yaml"]}, {"run", f["g.yaml"], "--text", "x"}} {
+				got := invocation{}.run(t, append([]string{"graph"}, args...)...)
+				require.Equal(t, cli.StatusUsage, got.status, got.err)
+				require.Contains(t, got.out, "g.yaml:6: spec.agents[0].agentRef: ")
+				require.Contains(t, got.out, c.says)
+			}
+			got := invocation{}.run(t, "run", f["g.yaml"], "Hello") // which names the place in the file itself if it can
+			require.Equal(t, cli.StatusUsage, got.status)
+			require.Contains(t, got.err, c.file)
+		})
+	}
+}
