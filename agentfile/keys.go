@@ -65,7 +65,7 @@ func ownKeys() []key {
 					meaning: "To the other sub-agents of its parent.",
 					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferToPeers = b })},
 				{name: "arrival", typ: "a text", example: "hold", def: "what the other keys allow",
-					meaning: "`hold` offers the agent only its sub-agents, and a person, when it has got the conversation by a transfer, until it has said something or used a tool. Otherwise it may transfer back or sideways at once, once in a turn.",
+					meaning: "`hold` offers the agent only its sub-agents, and a person, when a transfer has given it the conversation, until it has said something or a tool has answered it. Without the key it may transfer back or sideways at once, which is possible [once in a turn](transfer.md#on-arrival).",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
 						if p.d.policy.HoldOnArrival = v == "hold"; ok && v != "hold" {
@@ -73,7 +73,7 @@ func ownKeys() []key {
 						}
 					}},
 				{name: "profile", typ: "a text", example: "small", def: "none",
-					meaning: "`small` is for [small models](models.md#small-models), for this agent and all agents under it: `tools: each`, `arrival: hold`, and `decide: true`. Keys of an agent of its own come first.",
+					meaning: "`small` is for [small models](models.md#small-models), for this agent and all agents under it: `tools: each`, `arrival: hold`, and `decide: true`. An agent that has `tools: one`, or settings of its own for `decide`, keeps them.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
 						if p.d.small = v == "small"; ok && v != "small" {
