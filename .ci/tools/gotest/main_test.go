@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -158,14 +160,20 @@ func TestArguments(t *testing.T) {
 }
 
 func TestEnd(t *testing.T) {
-	for _, late := range []bool{true, false} {
+	for _, c := range []struct {
+		stopped error
+		lines   []string // of what has not failed, and of what has
+	}{
+		{context.DeadlineExceeded, []string{": a (TestA)", "FAILED: b (TestB)"}},
+		{context.Canceled, []string{"HUNG: a (TestA)", "HUNG: b (TestB)"}},
+		{nil, []string{"FAILED: a (TestA, go test: signal: killed)", "FAILED: b (TestB, go test: signal: killed)"}},
+	} {
 		s := &suite{command: &command{}, packages: map[string]*result{}}
 		for _, e := range []event{{Action: "run", Package: "a", Test: "TestA"}, {Action: "run", Package: "b", Test: "TestB"}, {Action: "fail", Package: "b", Test: "TestB"}} {
 			s.take(e)
 		}
-		s.end(late)
-		require.Equal(t, map[bool]verdict{true: "", false: hung}[late], s.packages["a"].verdict)
-		require.Equal(t, map[bool]verdict{true: failed, false: hung}[late], s.packages["b"].verdict)
+		s.end(c.stopped, errors.New("signal: killed"))
+		require.Equal(t, c.lines, []string{s.packages["a"].String(), s.packages["b"].String()})
 	}
 }
 

@@ -23,7 +23,7 @@ type result struct {
 	verdict  verdict
 	tests    map[string]string // the last action of each test
 	printed  []output
-	crash    string   // the kind of the first crash: a panic, a data race
+	crash    string   // what ended it before its time, or is wrong with it as a whole: a panic, a data race
 	timedOut bool     // the crash is that of the limit
 	running  []string // the tests that ran at the limit
 }

@@ -70,7 +70,7 @@ func (c *command) test(ctx context.Context, packages ...string) (*suite, error) 
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second // for processes that tests left running
 	err := cmd.Run()
-	s.end(errors.Is(ctx.Err(), context.DeadlineExceeded))
+	s.end(ctx.Err(), err)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = nil
@@ -141,12 +141,15 @@ func (s *suite) take(e event) {
 	}
 }
 
-// end judges the packages that have not finished. If the time is over they are left out, unless a test has failed.
-func (s *suite) end(late bool) {
+// end judges the packages that have not finished. If the time is over they are left out, unless a test has failed. If
+// nothing stopped the go command, somebody else ended it.
+func (s *suite) end(stopped, ended error) {
 	for _, r := range s.order {
 		switch {
 		case r.verdict != "":
-		case !late:
+		case stopped == nil:
+			r.verdict, r.crash = failed, fmt.Sprint("go test: ", ended)
+		case !errors.Is(stopped, context.DeadlineExceeded):
 			r.verdict = hung
 		case slices.Contains(slices.Collect(maps.Values(r.tests)), "fail"):
 			r.verdict = failed
