@@ -42,7 +42,7 @@ func (r *result) print(test, text string) {
 			r.crash = kind
 		}
 	}
-	r.timedOut = r.timedOut || strings.HasPrefix(text, "panic: test timed out after ") || strings.HasPrefix(text, "*** Test killed")
+	r.timedOut = r.timedOut || strings.HasPrefix(text, "panic: test timed out after ") || strings.HasPrefix(text, "SIGQUIT: ")
 	if r.timedOut && strings.HasPrefix(text, "\t\tTest") {
 		r.running = append(r.running, strings.Fields(text)[0])
 	}

@@ -67,9 +67,17 @@ func (c *command) test(ctx context.Context, packages ...string) (*suite, error) 
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Stdout, cmd.Stderr = s, os.Stdout
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}
+		return syscall.Kill(-cmd.Process.Pid, syscall.SIGQUIT) // tests print their goroutines
+	}
 	cmd.WaitDelay = 10 * time.Second // for processes that tests left running
 	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what is left of them
+	}
 	s.end(ctx.Err(), err)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
