@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,8 +97,8 @@ func TestDecisionsAreInTime(t *testing.T) {
 func TestCallsLeftBehind(t *testing.T) {
 	for _, model := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			release, calls := make(chan struct{}), 0
-			waits := func(context.Context) error { calls++; <-release; return nil }
+			release, calls := make(chan struct{}), new(atomic.Int32)
+			waits := func(context.Context) error { calls.Add(1); <-release; return nil }
 			var signal router.Classifier = classifier{router.KindIntent, func(ctx context.Context, _ router.Input) ([]router.Score, error) { return nil, waits(ctx) }}
 			if model {
 				signal = router.Within(router.DefaultDeadline, modelIntent(t, asking(func(ctx context.Context, _ func(llm.Chunk, error) bool) { _ = waits(ctx) })))
@@ -108,12 +109,12 @@ func TestCallsLeftBehind(t *testing.T) {
 				require.NoError(t, c.err)
 				require.Equal(t, router.NoticeSignalLate, of[*event.Notice](c)[0].Code)
 			}
-			require.Equal(t, 64, calls)
+			require.EqualValues(t, 64, calls.Load())
 			require.Equal(t, "the intent of the message is not known: 64 earlier calls of the classifier have not returned", of[*event.Notice](c)[0].Message)
 			close(release)
 			synctest.Wait()
 			require.Equal(t, "front rest", c.say("hello"))
-			require.Equal(t, 65, calls)
+			require.EqualValues(t, 65, calls.Load())
 		})
 	}
 }
