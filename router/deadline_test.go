@@ -106,6 +106,7 @@ func TestCallsLeftBehind(t *testing.T) {
 			c := newTalk(t, signalled(t, signal))
 			for range 70 {
 				require.Equal(t, "front rest", c.say("hello"))
+				synctest.Wait() // until what ended with the deadline has returned
 				require.NoError(t, c.err)
 				require.Equal(t, router.NoticeSignalLate, of[*event.Notice](c)[0].Code)
 			}
