@@ -82,6 +82,9 @@ func (m arborModel) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.
 		call := llm.ToolCall{ID: "call_" + m.agent}
 		switch {
 		case answer.Transfer != "":
+			if m.scenario.Loop && !yield(llm.Chunk{Text: "Yours."}, nil) { // only one transfer a turn can go to a parent without a word
+				return
+			}
 			call.Name, call.Arguments = TransferTool, `{"agent_name":"`+answer.Transfer+`"}`
 		case answer.Tool != "":
 			call.Name, call.Arguments = answer.Tool, `{"input":"`+Message+`"}`

@@ -237,14 +237,14 @@ func BenchmarkStream1000(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/chunk")
 }
 
-// BenchmarkPingPong measures one turn in which two agents hand the conversation
-// to and fro so many times, the limit switched off.
+// BenchmarkPingPong measures one turn in which two agents transfer the conversation to each other so many times, without
+// limits. They say a word first: only one transfer a turn can go to a parent without one.
 func BenchmarkPingPong(b *testing.B) {
 	for _, hops := range []int{200, 1600} {
 		b.Run(fmt.Sprintf("hops=%d", hops), func(b *testing.B) {
 			left := 0
 			model := func(name, other string) llm.Model {
-				hand := scripted.Reply(scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name":%q}`, other)))
+				hand := scripted.Reply(scripted.Text("Yours."), scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name":%q}`, other)))
 				done := scripted.Reply(scripted.Text("Enough."))
 				return scripted.Func(name, func(*llm.Request) scripted.Answer {
 					if left--; left < 0 {

@@ -572,7 +572,8 @@ var marksOnly = regexp.MustCompile("^(\\s|```([A-Za-z0-9_ \t-]*[\r\n])?|</?tool_
 
 // FuzzLeakedCalls holds that nothing is lost or doubled, whatever a model writes
 // and however it is cut: either all words come out, byte for byte, or words and
-// the calls behind them; and that the cuts make no difference.
+// the calls behind them, or nothing of the beginning of a call; and that the cuts
+// make no difference.
 func FuzzLeakedCalls(f *testing.F) {
 	for _, words := range []string{
 		toBilling, "Sure! <tool_call>\n" + toBilling + "\n</tool_call>", "```json\n{{\"name\":\"billing\",\"arguments\":{{}}}}\n```",
@@ -584,7 +585,7 @@ func FuzzLeakedCalls(f *testing.F) {
 	c := &client{config: defaults()}
 	f.Fuzz(func(t *testing.T, words, given string, size uint8) {
 		req := asking(llm.UserText(given))
-		read := func(n int) (string, []llm.ToolCall) {
+		read := func(n int) (string, []llm.ToolCall, bool) {
 			l, out := c.leaksOf(req), ""
 			for _, d := range split(words, n) {
 				s := l.words(d)
@@ -596,12 +597,19 @@ func FuzzLeakedCalls(f *testing.F) {
 			for i := range calls {
 				calls[i].ID = ""
 			}
-			return out + rest, calls
+			return out + rest, calls, l.spoiled()
 		}
-		out, calls := read(0)
-		again, callsAgain := read(int(size))
+		out, calls, spoiled := read(0)
+		again, callsAgain, spoiledAgain := read(int(size))
 		require.Equal(t, out, again)
+		require.Equal(t, spoiled, spoiledAgain)
 		require.Equal(t, calls, callsAgain)
+		if spoiled {
+			require.Empty(t, out)
+			require.Empty(t, calls)
+			require.Regexp(t, `"name"\s*:\s*"(refund|transfer_to_agent|billing|tech)"`, words)
+			return
+		}
 		if len(calls) == 0 {
 			if out != "" || !marksOnly.MatchString(words) {
 				require.Equal(t, words, out)
