@@ -62,7 +62,8 @@ func (w *world) checkSent() {
 func (w *world) checkOffer(n *agent.Node, s sent) {
 	var handed, began *event.Transfer // the last one, and the one that began the run
 	running, limited, done, answered, itself, aside := false, false, false, false, false, int64(0)
-	from, silent, bounced, returned := "", "", false, map[string]bool{} // who has said nothing since it got the conversation
+	from, bounced, returned := "", false, map[string]bool{}
+	silent, gave := "", "" // who has said nothing since it got the conversation, and who gave it
 	for e, err := range w.store.Load(context.Background(), s.key, 0) {
 		require.NoError(w.t, err)
 		if e.Seq > s.seq {
@@ -87,14 +88,14 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 			source, target := n.Tree().Node(d.From), n.Tree().Node(d.To)
 			wordless := silent == d.From && d.ToolCallID != "" && !refused && d.To != agent.Human && (source == nil || target == nil || target.Parent != source)
 			bounced = bounced || wordless
-			if d.To == s.agent && (refused || wordless && handed != nil && handed.From == d.To) {
+			if d.To == s.agent && (refused || wordless && gave == d.To) {
 				returned[d.From] = true
 			}
-			if handed, silent = d, d.To; route {
+			if handed, silent, gave = d, d.To, d.From; route {
 				silent = ""
 			}
 		case *event.User:
-			from, silent, bounced, returned = "", "", false, map[string]bool{}
+			from, silent, gave, bounced, returned = "", "", "", false, map[string]bool{}
 			running, began, handed, limited, answered, itself = false, nil, nil, false, false, false
 		case *event.HarnessStart:
 			if !running { // else it takes up what another has begun
