@@ -230,9 +230,11 @@ func (c *candidate) blank() bool {
 	return c.closed && !c.named && len(c.calls) == 0 && len(c.open) == 0 && c.object.depth == 0 && c.token == 0
 }
 
-// filled reports whether the innermost mark contains a call.
+// filled reports whether the innermost mark contains a call, or is a fence that the answer ends with: models close what
+// they have not opened.
 func (c *candidate) filled() bool {
-	return len(c.open) == 0 || len(c.calls) > c.open[len(c.open)-1].calls
+	last := len(c.open) - 1
+	return last < 0 || len(c.calls) > c.open[last].calls || c.open[last].close == fence && !c.named
 }
 
 // step takes in a byte. If it cannot belong to a call, given what is held, the

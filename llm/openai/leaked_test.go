@@ -225,7 +225,8 @@ func TestLeakedNamesOfTransfers(t *testing.T) {
 			{"transfer_to_agent", toBillingArgs}, {"transfer_to_agent", `{}`},
 		} {
 			call := fmt.Sprintf(`{"name": %q, "arguments": %s}`, c.name, c.arguments)
-			for _, words := range []string{call, "<tool_call>\n" + call + "\n</tool_call>", "<tools>" + call + "</tools>", "```json\n" + call + "\n```", "One moment.\n" + call, "{" + call + "}"} {
+			for _, words := range []string{call, "<tool_call>\n" + call + "\n</tool_call>", "<tools>" + call + "</tools>", "```json\n" + call + "\n```", "One moment.\n" + call, "{" + call + "}",
+				"{" + call + "}\n```", call + "\n```\n", "{" + call + "}}\n```"} {
 				got := answersIn(t, []int{1, 5, 0, -1}, words, req)
 				require.Len(t, got.Calls, 1, words)
 				require.Equal(t, c.name, got.Calls[0].Name)
@@ -331,7 +332,6 @@ func TestWordsThatAreNoCalls(t *testing.T) {
 		"words":                       "I can do that.",
 		"white space":                 " \n\t",
 		"words behind":                toBilling + "\nI have handed you over.",
-		"a stray fence":               toBilling + "\n```",
 		"a stray tag":                 toBilling + "</tool_call>",
 		"another brace":               toBilling + "}",
 		"a tag with words":            "<tool_call>billing</tool_call>",
