@@ -129,6 +129,28 @@ func (a *Accounts) byToken(token string) (*account, error) {
 // byName returns who has a name, nil for nobody.
 func (a *Accounts) byName(name string) *account { return a.table.Load().byName[name] }
 
+// Certificates accepts clients whose verified TLS certificate names a user of the accounts: by its
+// only URI, or else by its common name. A certificate that names no user is refused, and so is one
+// whose user was removed. [session.DefaultUser] is the owner of the machine, whom no certificate names.
+func (a *Accounts) Certificates() Authenticator { return named{a} }
+
+type named struct{ *Accounts }
+
+func (n named) Authenticate(_ context.Context, c Credentials) (User, error) {
+	if len(c.Certificates) == 0 {
+		return User{}, ErrNoCredentials
+	}
+	name := c.Certificates[0].Subject.CommonName
+	if uris := c.Certificates[0].URIs; len(uris) == 1 {
+		name = uris[0].String()
+	}
+	found := n.byName(name)
+	if found == nil || name == session.DefaultUser {
+		return User{}, fmt.Errorf("%w: the certificate names no user of this server", ErrUnauthenticated)
+	}
+	return found.user(), nil
+}
+
 // Authenticate implements [Authenticator].
 func (a *Accounts) Authenticate(_ context.Context, c Credentials) (User, error) {
 	token, err := c.bearer()

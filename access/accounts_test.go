@@ -3,14 +3,19 @@ package access
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/hex"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/session"
 )
 
 func withToken(token string) Credentials {
@@ -121,4 +126,42 @@ func TestStreamsEndWhenTheirUserIsRevoked(t *testing.T) {
 	require.NoError(t, until.Err())
 	stop()
 	require.ErrorIs(t, context.Cause(until), context.Canceled)
+}
+
+// A certificate is as good as its name in the accounts, for as long as it is there. The owner has a token only.
+func TestCertificatesNameAccounts(t *testing.T) {
+	ann, local := Account{"ann", HashToken("a"), Inspect}, Account{session.DefaultUser, HashToken("o"), All}
+	accounts := must(NewAccounts(ann, local, Account{"spiffe://x/bot", HashToken("b"), 0}))
+	uri := must(url.Parse("spiffe://x/bot"))
+	who := func(c *x509.Certificate) (User, error) {
+		return accounts.Certificates().Authenticate(t.Context(), Credentials{Certificates: []*x509.Certificate{c}})
+	}
+	named := func(name string, uris ...*url.URL) *x509.Certificate {
+		return &x509.Certificate{Subject: pkix.Name{CommonName: name, Organization: []string{"x"}}, URIs: uris}
+	}
+	got, err := who(named("ann"))
+	require.NoError(t, err)
+	require.Equal(t, "ann", got.Name)
+	require.Equal(t, Inspect, got.Rights)
+	got, err = who(named("local", uri))
+	require.NoError(t, err)
+	require.Equal(t, "spiffe://x/bot", got.Name)
+	for _, c := range []*x509.Certificate{named(""), named("Ann"), named("ann "), named("CN=ann"), named("ben"), named(session.DefaultUser),
+		named("", must(url.Parse(session.DefaultUser))), named("ann", must(url.Parse("spiffe://x/other")))} {
+		_, err = who(c)
+		require.ErrorIs(t, err, ErrUnauthenticated, c.Subject)
+		require.NotErrorIs(t, err, ErrNoCredentials)
+	}
+	_, err = accounts.Certificates().Authenticate(t.Context(), Credentials{})
+	require.ErrorIs(t, err, ErrNoCredentials)
+
+	got, err = who(named("ann"))
+	require.NoError(t, err)
+	until, stop := UntilRevoked(WithUser(t.Context(), got))
+	defer stop()
+	require.NoError(t, accounts.Replace(local))
+	<-until.Done()
+	require.ErrorIs(t, context.Cause(until), ErrRevoked)
+	_, err = who(named("ann"))
+	require.ErrorIs(t, err, ErrUnauthenticated, "ann was removed")
 }

@@ -93,7 +93,7 @@ func (p *program) serveFlags(fs *pflag.FlagSet, how *serving) {
 	p.usersFlag(fs, &how.users)
 	fs.StringVar(&how.tls.Cert, "tls-cert", "", "PEM `FILE` with the certificate of the server; it is read again when it changes")
 	fs.StringVar(&how.tls.Key, "tls-key", "", "PEM `FILE` with the key of --tls-cert")
-	fs.StringVar(&how.tls.ClientCA, "client-ca", "", "PEM `FILE` with the authorities whose client certificates are asked for")
+	fs.StringVar(&how.tls.ClientCA, "client-ca", "", "PEM `FILE` with authorities: a client certificate of theirs is the user of the users file that it names")
 	fs.StringVar(&how.signKey, "sign-key", "", "PEM `FILE` with the private key that signs the card")
 	fs.StringVar(&how.webhookFile, "webhook-file", "", "`FILE` that keeps over restarts where clients want push notifications (default: kept in memory)")
 	fs.BoolVar(&how.localWebhooks, "allow-local-webhooks", false, "send push notifications to this machine too, and over http")

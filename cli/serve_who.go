@@ -49,6 +49,8 @@ func (p *program) callers(ctx context.Context, how *serving, listeners []net.Lis
 		return nil, usagef("--no-token and --token-file exclude each other")
 	case how.noToken && how.users != "":
 		return nil, usagef("--no-token and --users exclude each other")
+	case how.noToken && how.tls.ClientCA != "":
+		return nil, usagef("--no-token and --client-ca exclude each other")
 	case how.noToken && how.url != "" && !loopbackURL(how.url):
 		return nil, usagef("--no-token: --url says that other machines are to reach the server; use a token")
 	case how.noToken:
@@ -81,7 +83,7 @@ func (p *program) callers(ctx context.Context, how *serving, listeners []net.Lis
 	}
 	ways := []access.Authenticator{guesses.Limit(accounts), guesses.Limit(signIn)}
 	if how.tls.ClientCA != "" {
-		ways = append(ways, access.ClientCertificates(nil))
+		ways = append(ways, accounts.Certificates())
 	}
 	either, err := access.AnyOf(ways...)
 	if err != nil {
