@@ -19,7 +19,7 @@ type reader struct {
 	*loader
 	entries int
 	defs    []*definition // sorted by file
-	plain   []string      // .md files without front matter
+	plain   []Problem     // of Markdown files that are not agents, with the paths that messages show
 	yaml    []string      // files in the folder itself that may be graphs
 }
 
@@ -52,6 +52,8 @@ func (r *reader) folder(dir, rel string, depth int) error {
 			}
 		case len(name) > len(".md") && strings.EqualFold(path.Ext(name), ".md"):
 			r.file(at)
+		case strings.EqualFold(path.Ext(name), ".markdown"):
+			r.plain = append(r.plain, Problem{File: at, Line: 1, Message: "the file's name must end in .md to be an agent"})
 		case isYAML(name) && r.kind(at) == "Router":
 			r.file(at)
 		case depth == 0 && isYAML(name):
@@ -70,14 +72,57 @@ func (r *reader) file(rel string) {
 	switch {
 	case s.d != nil:
 		r.defs = append(r.defs, s.d)
-	case len(s.problems) == 0:
-		r.plain = append(r.plain, rel)
+	case len(s.problems) == 0 && !strings.EqualFold(path.Base(rel), "README.md"):
+		r.plain = append(r.plain, Problem{File: rel, Line: 1, Message: s.plain})
 	}
+}
+
+// unlisted reports the Markdown files that are not agents, unless an agent's key ignore
+// lists them: a mistake in the first line must not take an agent out of the tree silently.
+func (r *reader) unlisted(defs []*definition) {
+	listed := map[string]bool{}
+	for _, d := range defs {
+		for _, i := range d.ignore {
+			if _, err := path.Match(i.value, ""); err != nil {
+				r.report.add(d.file, i.at, "ignore: %q is not a pattern of files, such as notes.md or docs/*", i.value)
+			}
+			for _, other := range defs {
+				if other.file != "" && d.ignores(i.value, other.file) {
+					r.report.add(d.file, i.at, "ignore: %q matches %s, which is an agent", i.value, r.report.given(other.file))
+				}
+			}
+			for _, p := range r.plain {
+				listed[p.File] = listed[p.File] || d.ignores(i.value, p.File)
+			}
+		}
+	}
+	for _, p := range r.plain {
+		if !listed[p.File] {
+			r.report.add(p.File, pos{p.Line, 0}, "%s; if it is not an agent, list it under ignore in an agent's front matter", p.Message)
+		}
+	}
+}
+
+// ignores reports whether a pattern of the key ignore matches a file, or a folder around it.
+func (d *definition) ignores(pattern, file string) bool {
+	if dir := path.Dir(d.file); dir != "." {
+		below, ok := strings.CutPrefix(file, dir+"/")
+		if file = below; !ok {
+			return false
+		}
+	}
+	for ; file != "."; file = path.Dir(file) {
+		if ok, _ := path.Match(path.Clean(pattern), file); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // source is a file of an agent that was read: Markdown, or a router in YAML.
 type source struct {
 	d        *definition // nil without front matter, or if it cannot be read
+	plain    string      // without front matter: why there is none
 	problems []Problem
 }
 
@@ -103,6 +148,7 @@ func (l *loader) source(rel string) *source {
 		s.d = parseRouter(r, rel, data)
 	} else {
 		s.d = parse(r, rel, data)
+		s.plain = noFrontMatter(data)
 	}
 	s.problems = r.problems
 	l.sources[rel] = s

@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"github.com/agentarbor/arbor/internal/yamldoc"
@@ -24,8 +25,8 @@ func split(data []byte) (front, body string, ok bool, at pos, problem string) {
 		return "", "", true, pos{1, 0}, "the file is UTF-16: save it as UTF-8"
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	first, rest, more := cutLine(data)
-	if !isRule(first) || !more {
+	first, rest, _ := cutLine(data)
+	if !isRule(first) {
 		return "", "", false, pos{}, ""
 	}
 	if len(data) > MaxFile {
@@ -47,6 +48,24 @@ func split(data []byte) (front, body string, ok bool, at pos, problem string) {
 		left = next
 	}
 	return "", "", true, pos{1, 0}, "the front matter that begins here has no end: a line --- is missing"
+}
+
+// noFrontMatter says why a file that begins with no front matter is not an agent.
+func noFrontMatter(data []byte) string {
+	n, hint := 0, ""
+	for line := range bytes.Lines(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))) {
+		text := string(bytes.TrimSpace(line))
+		if n++; n == 1 && text != "" && text != "---" && strings.Trim(text, "-–—") == "" {
+			hint = fmt.Sprintf(", and the line is %q", text)
+		}
+		if text == "---" && hint == "" {
+			hint = fmt.Sprintf(", and line %d is one: remove what is before it", n)
+		}
+	}
+	if n == 0 {
+		hint = ", and the file is empty"
+	}
+	return "the front matter of an agent begins with a line --- at the top of its file" + hint
 }
 
 // cutLine returns the first line without its end, the rest, and whether the line

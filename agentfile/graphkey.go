@@ -48,7 +48,7 @@ func (p *parser) graphOnly() {
 	for _, k := range keys() {
 		at, there := p.keys[k.name]
 		switch k.name {
-		case "name", "description", "guards", "budgets", "graph":
+		case "name", "description", "guards", "budgets", "ignore", "graph":
 			continue
 		}
 		if there {

@@ -299,6 +299,7 @@ type definition struct {
 	askTransfer bool
 	routes      []routeKeys
 	guards      []item
+	ignore      []item // patterns of Markdown files that are not agents
 	budgets     agent.Budgets
 	compaction  *compactionKeys // nil: never
 	history     view.Policy

@@ -293,6 +293,7 @@ func (l *loader) checkFiles() {
 		l.noMarkdown(r)
 		return
 	}
+	r.unlisted(r.defs)
 	defs := r.defs
 	for i := 0; i < len(defs); i++ {
 		d := defs[i]
@@ -324,10 +325,7 @@ func (l *loader) noMarkdown(r *reader) {
 	case len(graphs) > 1:
 		l.report.add(".", pos{}, "the folder holds %d graphs of agents: give the path of one file, such as %s", len(graphs), l.report.given(graphs[0]))
 	default:
-		hint := ""
-		if len(r.plain) > 0 {
-			hint = fmt.Sprintf("; %s has none", l.report.given(r.plain[0]))
-		}
-		l.report.add(".", pos{}, "there are no agents: an agent is a file NAME.md that begins with front matter between two lines ---%s", hint)
+		r.unlisted(nil)
+		l.report.add(".", pos{}, "there are no agents: an agent is a file NAME.md that begins with front matter between two lines ---")
 	}
 }

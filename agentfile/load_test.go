@@ -79,7 +79,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		require.Equal(t, []string{want}, problems(t, write(t, map[string]string{"a.md": text})), "%.80q", text)
 	}
 	// Neither the size nor the coding of a file that is no agent matters.
-	dir := write(t, map[string]string{"a.md": "---\n---\n", "BIG.md": strings.Repeat("x\n", 5<<20), "latin.md": "caf\xe9"})
+	dir := write(t, map[string]string{"a.md": "---\nignore: [BIG.md, latin.md]\n---\n", "BIG.md": strings.Repeat("x\n", 5<<20), "latin.md": "caf\xe9"})
 	_, err := Load(dir, WithModel(resolve))
 	require.NoError(t, err)
 }

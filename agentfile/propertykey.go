@@ -37,6 +37,9 @@ func propertyKeys() []key {
 	}
 	keys := budget(" that this agent uses in a session", func(d *definition) *agent.Budget { return &d.budgets.Own })
 	return []key{
+		{name: "ignore", typ: "a list of texts", example: "[notes.md, docs]", def: "none",
+			meaning: "The Markdown files, besides `README.md`, that are not agents: paths that begin in the folder of this file, or patterns such as `docs/*`. A folder stands for all files below it. Any other Markdown file without front matter is a problem.",
+			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.ignore = p.list(k, n) }},
 		{name: "guards", typ: "a list of names", example: "[no-cards]", def: "none",
 			meaning: "The [guards](guards.md) that check what reaches the agent and what it says: those that the program registers under these names.",
 			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.guards = p.names(k, n) }},

@@ -203,7 +203,7 @@ func (p *parser) remoteOnly() {
 	for _, k := range keys() {
 		at, there := p.keys[k.name]
 		switch k.name {
-		case "name", "description", "history", "guards", "budgets", "a2a", "auth":
+		case "name", "description", "history", "guards", "budgets", "ignore", "a2a", "auth":
 			continue
 		}
 		if there {
