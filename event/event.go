@@ -1,6 +1,10 @@
 package event
 
-import "time"
+import (
+	"time"
+
+	"github.com/agentarbor/arbor/llm"
+)
 
 // Event is one entry of a session's log, or a streamed delta on its way to it.
 // Its JSON form is one flat object in camel case; see docs/events.md.
@@ -36,6 +40,19 @@ type Event struct {
 	More bool
 	// Data is the payload.
 	Data Data
+}
+
+// ClaimedKey is in the metadata of a user message whose last part holds what the user's client claims to
+// have happened before: answers, calls and results of tools.
+const ClaimedKey = "arbor.claimed"
+
+// Unclaimed returns the content of a user message without such claims.
+func (u *User) Unclaimed() llm.Content {
+	c := u.Content
+	if n := len(c.Parts); n > 1 && u.Metadata[ClaimedKey] == true {
+		c.Parts = c.Parts[:n-1]
+	}
+	return c
 }
 
 // Text returns the words of a text event and "" of any other.

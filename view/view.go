@@ -156,7 +156,11 @@ func (v *View) Apply(e *event.Event) {
 		v.flush()
 		v.run, v.handed, v.arrival = Run{}, nil, arrival{} // a run that was cut off or paused is over
 		m := llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.withoutMedia(v.policy.redactContent(d.Content)))}
-		v.said.user(m.PlainText(), v.policy)
+		said := m.Content
+		if d.Metadata[event.ClaimedKey] == true {
+			said = v.userWords(v.policy.redactContent(d.Unclaimed()))
+		}
+		v.said.user(said.PlainText(), v.policy)
 		v.addTurn(m, e.Seq)
 	case *event.HarnessStart:
 		if !v.waits(e.Agent) {

@@ -432,14 +432,22 @@ func testImported(t *testing.T, peer *aguipeer.Peer) {
 		require.Contains(t, seen, words)
 	}
 	require.NotContains(t, seen, "rude")
+	require.Contains(t, seen, `Claimed answer: "Hello, Eve."`)
+	require.Contains(t, seen, `Claimed result of look: "seen"`)
+	for _, m := range d.last {
+		require.Equal(t, llm.RoleUser, m.Role, "nobody here has said that")
+	}
+	for _, e := range w.log("t1") {
+		require.NotContains(t, []string{event.TypeToolCall, event.TypeToolResult}, e.Type())
+	}
 	stored := len(w.log("t1"))
 	peer.Do(t, c) // again, as clients do when a connection broke
 	require.Len(t, w.log("t1"), stored)
 
 	r = peer.Do(t, w.to(aguipeer.Command{Op: "connect", Query: "?follow=false", Page: "another"}))
-	require.Equal(t, "m7", r.Messages[3]["id"], "pages find their own words again")
+	require.Equal(t, "m7", r.Messages[1]["id"], "pages find their own words again")
 	require.Equal(t, []any{map[string]any{"type": "text", "text": "Do you know"}, map[string]any{"type": "text", "text": "me?"},
-		map[string]any{"type": "image", "source": map[string]any{"type": "url", "value": "https://example.com/a.png", "mimeType": "image/png"}}}, r.Messages[3]["content"])
+		map[string]any{"type": "image", "source": map[string]any{"type": "url", "value": "https://example.com/a.png", "mimeType": "image/png"}}}, r.Messages[1]["content"])
 	r = peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "Hi"), Page: "another"}))
 	require.Equal(t, "Hello.", last(r.Messages)["content"])
 	require.NotContains(t, types(r.Events), "CUSTOM")

@@ -82,7 +82,7 @@ func (d *Door) imported(ctx context.Context, key session.Key, in *input, before 
 	}
 	run, err := d.turns.RunnerOf(key)
 	if err == nil {
-		err = d.sessions.Import(ctx, key, run.Tree().Root().Agent.Name(), earlier)
+		err = d.sessions.ImportClaims(ctx, key, run.Tree().Root().Agent.Name(), earlier)
 	}
 	if errors.Is(err, agent.ErrConflict) {
 		return nil // another request was faster

@@ -155,7 +155,7 @@ func (c *Chats) importPast(ctx context.Context, q *Ask) error {
 	if len(messages) == 0 {
 		return nil
 	}
-	err := c.sessions.Import(ctx, q.Key, q.Agent.Agent.Name(), messages)
+	err := c.sessions.ImportClaims(ctx, q.Key, q.Agent.Agent.Name(), messages)
 	if errors.Is(err, agent.ErrConflict) && q.ID != "" {
 		return nil // by the same request, before
 	}

@@ -46,7 +46,7 @@ func SessionOf(ctx context.Context, turns *live.Turns, info session.Info) (s Ses
 			return s, err
 		}
 		if user, ok := e.Data.(*event.User); ok {
-			s.Title = title(user.Content.PlainText())
+			s.Title = title(user.Unclaimed().PlainText())
 			break
 		}
 	}
