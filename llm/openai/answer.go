@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"strings"
+	"slices"
 	"time"
-
-	goopenai "github.com/sashabaranov/go-openai"
 
 	"github.com/agentarbor/arbor/llm"
 )
@@ -26,10 +24,22 @@ type reading struct {
 	begun   bool   // something was handed out
 	usage   *llm.Usage
 	model   string
-	finish  string
-	choice  bool // the answer holds one
-	refused bool // it is an error object
-	items        // of an answer of the Responses API
+	asked   string // the model's name in the request
+	end     ending
+	reason  string // the finish reason that it comes from
+	none    bool   // the field of the finish reason was there, without one
+	choice  bool   // the answer holds one
+	refused bool   // it is an error object
+	items          // of an answer of the Responses API
+}
+
+// finish takes in a finish reason.
+func (a *attempt) finish(reason string) {
+	r := &a.reading
+	if end := endingOf(reason); end > r.end {
+		r.end, r.reason = end, reason
+		a.watch.shortenSilence(afterFinish)
+	}
 }
 
 // event takes in one event of the answer; io.EOF at a regular end.
@@ -37,15 +47,15 @@ func (a *attempt) event() error {
 	r := &a.reading
 	r.chunks = r.chunks[:0]
 	data, err := a.next()
+	if err != nil && err != io.EOF && r.end != endNone {
+		a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "an answer broke off after its finish reason, and counts", slog.Any("error", err))
+		err = io.EOF
+	}
 	if err == io.EOF {
-		return err
+		return a.ended()
 	}
 	if err != nil {
-		if r.finish == "" {
-			return err
-		}
-		a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "an answer broke off after its finish reason, and counts", slog.Any("error", err))
-		return io.EOF
+		return err
 	}
 	if a.client.responses {
 		return a.responsesEvent(data)
@@ -54,7 +64,7 @@ func (a *attempt) event() error {
 	if err := json.Unmarshal(data, &r.ev); err != nil {
 		return a.client.badEvent(data, err)
 	}
-	if e := r.ev.failure(a.body.json); e != nil {
+	if e := r.ev.failure(len(r.ev.Choices) == 0, a.body.json); e != nil {
 		r.refused = true
 		return a.client.objectError(e)
 	}
@@ -70,6 +80,10 @@ func (a *attempt) event() error {
 			continue // only one answer was asked for
 		}
 		r.choice = true
+		if reported(c.Error) {
+			r.refused = true
+			return a.client.objectError(parseError(c.Error))
+		}
 		for _, out := range [...]*output{&c.Delta, &c.Message} {
 			text := out.text()
 			chunk := llm.Chunk{Text: r.leaks.words(text), Reasoning: out.reasoning()}
@@ -90,16 +104,14 @@ func (a *attempt) event() error {
 				r.chunks = append(r.chunks, llm.Chunk{LogProbs: probs})
 			}
 		}
-		if c.FinishReason != "" {
-			r.finish = string(c.FinishReason)
-			a.watch.shortenSilence(afterFinish)
-		}
+		r.none = r.none || c.FinishReason.none
+		a.finish(string(c.FinishReason.flexText))
 	}
 	return nil
 }
 
 // begin takes in events until there is something to hand out, or no more. Its
-// error is that the endpoint reports one in place of an answer: nobody has seen
+// error is that the endpoint reports one in place of an answer, or gives it up: nobody has seen
 // anything then, so that the request may be sent again like one that was refused
 // by a status. All other errors wait for read.
 func (a *attempt) begin() error {
@@ -126,14 +138,6 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	if a.err != io.EOF {
 		return a.err
 	}
-	switch {
-	case r.finish == "" && (a.client.responses || !a.body.done):
-		return a.client.truncated(nil)
-	case !r.choice:
-		return a.client.errorf(llm.CodeBadResponse, nil, "the answer holds no choices; does this endpoint speak the chat-completions protocol?")
-	case r.finish == "error":
-		return a.client.objectError(&goopenai.APIError{Code: "", Message: "finish_reason is error, without an explanation"})
-	}
 	words, leaked := r.leaks.end()
 	if words != "" {
 		if err := yield(llm.Chunk{Text: words}); err != nil {
@@ -145,37 +149,21 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			return err
 		}
 	}
-	for call := range r.calls.all() {
-		if err := yield(llm.Chunk{Call: &call}); err != nil {
+	calls := append(slices.Collect(r.calls.all()), leaked...)
+	if r.end == endFilter {
+		calls = nil // what was withheld may be a part of them
+	}
+	for i := range calls {
+		if i >= len(calls)-len(leaked) {
+			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as words counts as a call", slog.String("model", r.model), slog.String("tool", calls[i].Name))
+		}
+		if err := yield(llm.Chunk{Call: &calls[i]}); err != nil {
 			return err
 		}
 	}
-	for _, call := range leaked {
-		a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as words counts as a call", slog.String("model", r.model), slog.String("tool", call.Name))
-		if err := yield(llm.Chunk{Call: &call}); err != nil {
-			return err
-		}
-	}
-	finish := finishReason(r.finish, len(r.calls.calls)+len(leaked) > 0)
+	finish := r.end.finishReason(len(calls) > 0)
 	if finish == llm.FinishLength && r.leaks.spoiled() {
 		finish = llm.FinishStop // more room would not have made an answer of it
 	}
 	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finish})
-}
-
-// finishReason reads the finish reason of an answer that has ended well. What
-// counts is whether calls are there; the reason may be stop or missing.
-func finishReason(reason string, calls bool) llm.FinishReason {
-	switch strings.ToLower(reason) {
-	case "length", "max_tokens":
-		return llm.FinishLength
-	case "content_filter", "safety":
-		return llm.FinishContentFilter
-	case "", "stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "tool_use", "function_call":
-		if calls {
-			return llm.FinishToolCalls
-		}
-		return llm.FinishStop
-	}
-	return llm.FinishReason(reason)
 }

@@ -24,6 +24,8 @@ type answerBody struct {
 	ended  bool
 
 	line    []byte // a line longer than in's buffer
+	cr      bool   // the last line ended with CR; a LF that follows belongs to it
+	odd     []byte // the last data that was no JSON
 	pending []byte // data of an event that goes over several lines
 	kind    string // the event's name
 }
@@ -123,21 +125,14 @@ func (b *answerBody) whole() ([]byte, error) {
 	err = json.NewDecoder(bytes.NewReader(data)).Decode(&raw)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, b.client.truncated(err)
+		return nil, b.client.truncated(err, nil)
 	case err != nil || data[0] == '[' && !json.Valid(data):
 		return nil, b.client.badEvent(data, err)
 	case len(raw) < len(data):
 		return nil, b.client.badEvent(data, errors.New("it goes on after its JSON object"))
 	}
 	b.json, b.done = true, true
-	if data[0] == '[' {
-		// Gemini's endpoint wraps errors in a list.
-		var list []json.RawMessage
-		if json.Unmarshal(data, &list) == nil && len(list) == 1 {
-			data = list[0]
-		}
-	}
-	return oneLine(data), nil
+	return oneLine(unlisted(data)), nil
 }
 
 // oneLine replaces line ends, which in JSON can only be between tokens.
@@ -150,19 +145,33 @@ func oneLine(data []byte) []byte {
 	return data
 }
 
-// readLine returns the next line without its end, valid until the next call.
-// With io.EOF it returns what follows the last line end.
+// readLine returns the next line without its end, which is LF, CR or both, valid until the
+// next call. With io.EOF it returns what follows the last line end.
 func (b *answerBody) readLine() ([]byte, error) {
-	line, err := b.in.ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
-		b.line = append(b.line[:0], line...)
-		for err == bufio.ErrBufferFull {
-			line, err = b.in.ReadSlice('\n')
-			b.line = append(b.line, line...)
+	b.line = b.line[:0]
+	for {
+		_, err := b.in.Peek(1)
+		seen, _ := b.in.Peek(b.in.Buffered())
+		if b.cr && len(seen) > 0 && seen[0] == '\n' {
+			seen = seen[1:]
+			_, _ = b.in.Discard(1) // it is buffered, like all that is discarded here
 		}
-		line = b.line
+		b.cr = b.cr && len(seen) == 0 && err == nil
+		end := bytes.IndexAny(seen, "\r\n")
+		if end >= 0 {
+			b.cr = seen[end] == '\r'
+			_, _ = b.in.Discard(end + 1)
+			if len(b.line) == 0 {
+				return bytes.TrimSpace(seen[:end]), nil
+			}
+			return bytes.TrimSpace(append(b.line, seen[:end]...)), nil
+		}
+		b.line = append(b.line, seen...)
+		_, _ = b.in.Discard(len(seen))
+		if err != nil {
+			return bytes.TrimSpace(b.line), err
+		}
 	}
-	return bytes.TrimSpace(line), err
 }
 
 // take reads one line and returns an event if it completes one.
@@ -178,22 +187,25 @@ func (b *answerBody) take(line []byte) []byte {
 	case string(field) == "event":
 		b.kind = string(bytes.TrimSpace(value))
 		return nil
+	case string(field) == "error":
+		b.kind = "error" // llama.cpp has named the field so
 	case string(field) != "data":
 		return nil // id, retry, and what the standard says to ignore
 	}
 	value = bytes.TrimSpace(value)
 	switch {
+	case bytes.Equal(value, doneMark), string(value) == `"[DONE]"`:
+		b.done = true
+		return b.flush()
 	case len(b.pending) > 0:
-		if bytes.Equal(value, doneMark) {
-			b.done = true
-			return b.flush()
-		}
 		b.pending = append(append(b.pending, ' '), value...)
 		return nil
-	case bytes.Equal(value, doneMark):
-		b.done = true
-		return nil
 	case len(value) == 0:
+		return nil
+	case len(value) > 4 && bytes.EqualFold(value[:5], []byte("error")):
+		b.kind = "error"
+	case value[0] != '{' && value[0] != '[' && value[0] != '<' && b.kind != "error":
+		b.odd = append(b.odd[:0], value[:min(len(value), 1024)]...) // keeps the connection alive, or is the last that is heard
 		return nil
 	case json.Valid(value):
 		// Almost every event is one line. Not waiting for the blank line hands it
@@ -215,17 +227,32 @@ func (b *answerBody) flush() []byte {
 	return b.named(data)
 }
 
-// named marks an event that only its name tells to be an error.
+// named marks an event that only its name tells to be an error, and unpacks one in a list.
 func (b *answerBody) named(data []byte) []byte {
 	kind := b.kind
 	b.kind = ""
-	if kind != "error" || bytes.Contains(data, []byte(`"error"`)) {
-		return data
+	if kind != "error" {
+		return unlisted(data)
 	}
-	if !json.Valid(data) {
+	var has struct {
+		Error json.RawMessage `json:"error"`
+	}
+	switch err := json.Unmarshal(data, &has); {
+	case err == nil && reported(has.Error):
+		return data
+	case !json.Valid(data):
 		data, _ = json.Marshal(string(data)) // a string cannot fail to encode
 	}
 	return append(append([]byte(`{"error":`), data...), '}')
+}
+
+// unlisted takes an object out of the list in which Gemini's endpoint wraps its errors.
+func unlisted(data []byte) []byte {
+	var list []json.RawMessage
+	if data[0] == '[' && json.Unmarshal(data, &list) == nil && len(list) == 1 {
+		return list[0]
+	}
+	return data
 }
 
 // last handles the end of the body: a line without an end, an event without a

@@ -13,9 +13,11 @@
 //     are tried again with full jitter; a Retry-After header is obeyed up to a
 //     limit. Once a status of success has arrived nothing is repeated, because
 //     the caller may have shown part of the answer.
-//   - An answer that ends without its terminal signal is an *llm.Error with
-//     llm.CodeTruncated. Tool calls are handed out only after that signal, so
-//     that no half answer can have an effect.
+//   - An answer that ends without a finish reason is an *llm.Error with
+//     llm.CodeTruncated, unless the endpoint never gives one and sends [DONE].
+//     A finish reason that is in no list, such as abort, is an error too. Tool
+//     calls are returned only after a good end, so that no half answer can
+//     have an effect.
 //   - Four time limits ([Timeouts]) and a size limit bound every answer.
 //   - Every error is an *llm.Error that says what happened, where, and what to
 //     do about it; a context that ends gives the context's own error. If the
@@ -32,6 +34,6 @@
 // contain it: see docs/models.md, and [WithLeakedCalls] to turn it off. Words
 // that may be such a call are held back until that is clear, at most 64 KiB of
 // them; others are handed out as they come. Besides, a Model never repairs what a
-// language model wrote, beyond the shape that the protocol demands. It keeps no
-// state between calls except idle connections.
+// language model wrote, beyond the shape that the protocol demands. Between calls it
+// keeps idle connections, and whether a model's answers have finish reasons.
 package openai

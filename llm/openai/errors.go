@@ -71,10 +71,15 @@ func (c *client) timeoutError(limit *limitError) *llm.Error {
 	return e
 }
 
-func (c *client) truncated(cause error) *llm.Error {
-	e := c.errorf(llm.CodeTruncated, cause, "the answer ended with neither [DONE] nor a finish_reason; nothing of it counts, try again")
+// truncated is the error of an answer that broke off, or came to its end without a reason.
+// words are the last ones of the endpoint that are none of the protocol's.
+func (c *client) truncated(cause error, words []byte) *llm.Error {
+	e := c.errorf(llm.CodeTruncated, nil, "the answer ended with neither [DONE] nor a finish_reason; nothing of it counts, try again")
 	if cause != nil {
 		e = c.errorf(llm.CodeTruncated, cause, "the answer was cut off (%v); nothing of it counts, try again", cause)
+	}
+	if len(words) > 0 {
+		e.Message += "; the endpoint's last words: " + c.excerpt(words)
 	}
 	e.Retryable = true
 	return e

@@ -1,8 +1,10 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
+	"slices"
 
 	goopenai "github.com/sashabaranov/go-openai"
 
@@ -13,22 +15,36 @@ import (
 // is not even decoded, so that it cannot fail.
 type (
 	event struct {
-		Object  flexText        `json:"object"`
+		failing
 		Model   flexText        `json:"model"`
 		Choices []choice        `json:"choices"`
 		Usage   json.RawMessage `json:"usage"`
 		XGroq   *groq           `json:"x_groq"`
-		Error   json.RawMessage `json:"error"`
-		Code    flexText        `json:"code"`
-		Message json.RawMessage `json:"message"`
-		Detail  json.RawMessage `json:"detail"`
+	}
+	// failing is where an event, of either protocol, may report an error.
+	failing struct {
+		Type      flexText        `json:"type"`
+		Object    flexText        `json:"object"`
+		Error     json.RawMessage `json:"error"`
+		Code      flexText        `json:"code"`
+		ErrorCode flexText        `json:"error_code"`
+		Message   json.RawMessage `json:"message"`
+		Msg       json.RawMessage `json:"msg"`
+		ErrorMsg  json.RawMessage `json:"error_msg"`
+		Detail    json.RawMessage `json:"detail"`
+		Success   flexText        `json:"success"`
+		Base      struct {        // MiniMax
+			Code flexText        `json:"status_code"`
+			Msg  json.RawMessage `json:"status_msg"`
+		} `json:"base_resp"`
 	}
 	choice struct {
 		Index        int             `json:"index"`
 		Delta        output          `json:"delta"`
 		Message      output          `json:"message"`
 		LogProbs     json.RawMessage `json:"logprobs"`
-		FinishReason flexText        `json:"finish_reason"`
+		FinishReason reasonField     `json:"finish_reason"`
+		Error        json.RawMessage `json:"error"`
 	}
 	output struct {
 		Content          flexText     `json:"content"`
@@ -65,7 +81,7 @@ type (
 func (e *event) reset() {
 	choices := e.Choices[:cap(e.Choices)]
 	clear(choices)
-	*e = event{Object: e.Object, Model: e.Model, Choices: choices[:0]}
+	*e = event{failing: failing{Object: e.Object}, Model: e.Model, Choices: choices[:0]}
 }
 
 func (e *event) usage() *llm.Usage {
@@ -125,25 +141,34 @@ func count(n float64) int {
 	return int(n)
 }
 
-// failure returns the error that an event reports under a status of success.
-// whole says that the event is all there is.
-func (e *event) failure(whole bool) *goopenai.APIError {
-	switch string(e.Error) {
-	case "", "null", "false", `""`, "{}":
-	default:
-		return parseError(e.Error)
+// reported says whether the field of an error has one.
+func reported(raw json.RawMessage) bool {
+	return len(raw) > 0 && !slices.Contains([]string{"null", "false", "0", `""`, "{}", "[]"}, string(raw))
+}
+
+// failure returns the error that an event reports under a status of success. bare says
+// that it has nothing of an answer, and whole that it is all there is.
+func (f *failing) failure(bare, whole bool) *goopenai.APIError {
+	if reported(f.Error) && string(f.Error) != "true" {
+		return parseError(f.Error)
 	}
-	if e.Object != "error" && (!whole || e.Choices != nil) {
-		return nil
+	fails := f.Type == "error" || f.Object == "error" || string(f.Error) == "true"
+	code, texts := cmp.Or(f.Code, f.ErrorCode), []json.RawMessage{f.Message, f.Msg, f.ErrorMsg, f.Detail}
+	if base := f.Base.Code; base != "" && base != "0" {
+		code, texts, fails = base, []json.RawMessage{f.Base.Msg}, true
 	}
-	for _, text := range []json.RawMessage{e.Message, e.Detail} {
-		if len(text) > 0 {
-			f := parseError(text)
-			f.Code = string(e.Code)
-			return f
+	fails = fails || bare && (f.Success == "false" || !slices.Contains([]flexText{"", "0", "200", "success", "ok", "OK"}, code))
+	for _, text := range texts {
+		if len(text) > 0 && string(text) != "null" && (fails || bare && whole) {
+			e := parseError(text)
+			e.Code = string(code)
+			return e
 		}
 	}
-	return nil
+	if !fails {
+		return nil
+	}
+	return &goopenai.APIError{Code: string(code)}
 }
 
 func (o *output) text() string { return string(o.Content + o.Refusal) }

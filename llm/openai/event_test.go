@@ -20,8 +20,8 @@ func TestFinishReasons(t *testing.T) {
 		{"stop", false, llm.FinishStop}, {"stop", true, llm.FinishToolCalls}, {"", true, llm.FinishToolCalls}, {"", false, llm.FinishStop},
 		{"tool_calls", true, llm.FinishToolCalls}, {"tool_calls", false, llm.FinishStop}, {"function_call", true, llm.FinishToolCalls},
 		{"length", false, llm.FinishLength}, {"length", true, llm.FinishLength}, {"MAX_TOKENS", false, llm.FinishLength},
-		{"content_filter", true, llm.FinishContentFilter}, {"SAFETY", false, llm.FinishContentFilter}, {"eos", false, llm.FinishStop},
-		{"something_new", false, "something_new"},
+		{"SAFETY", false, llm.FinishContentFilter}, {"content_filter: PROHIBITED_CONTENT", false, llm.FinishContentFilter}, {"eos", false, llm.FinishStop},
+		{"FINISH_REASON_STOP", true, llm.FinishToolCalls}, {"toolUse", true, llm.FinishToolCalls}, {"model_context_window_exceeded", false, llm.FinishLength},
 	}
 	for _, c := range cases {
 		t.Run(fmt.Sprint(c.reason, c.calls), func(t *testing.T) {
@@ -106,7 +106,7 @@ func FuzzEvents(f *testing.F) {
 		if json.Unmarshal(data, &ev) != nil {
 			return
 		}
-		_ = ev.failure(true)
+		_ = ev.failure(true, true)
 		if u := ev.usage(); u != nil {
 			again, ok := u.Plausible()
 			require.True(t, ok)

@@ -77,3 +77,14 @@ func (a *arguments) UnmarshalJSON(b []byte) error {
 	*a = arguments(b)
 	return nil
 }
+
+// reasonField is a finish reason, or that there is none yet.
+type reasonField struct {
+	flexText
+	none bool
+}
+
+func (f *reasonField) UnmarshalJSON(b []byte) error {
+	f.none = string(b) == "null"
+	return f.flexText.UnmarshalJSON(b)
+}

@@ -483,7 +483,7 @@ func TestLeakedCallsOfBrokenAnswers(t *testing.T) {
 	for reason, want := range map[string]llm.FinishReason{"length": llm.FinishLength, "content_filter": llm.FinishContentFilter, "": llm.FinishToolCalls} {
 		got, err := ask(t, serve(t, bodyOf(text(toBilling)+delta(`{}`, reason)+done)), &req)
 		require.NoError(t, err)
-		require.Len(t, got.Calls, 1)
+		require.Equal(t, want != llm.FinishContentFilter, len(got.Calls) == 1, "a part of it may have been withheld")
 		require.Equal(t, want, got.Finish)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/llm"
@@ -30,6 +31,7 @@ type client struct {
 	where    string   // host and path of the endpoint, for people
 	secrets  []string // never to be shown
 	official bool     // OpenAI's own endpoint
+	habits   sync.Map // by model, an *endingHabit
 }
 
 // New returns the model with this name at an endpoint. The name is sent as it

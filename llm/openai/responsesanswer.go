@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"io"
 
 	"github.com/agentarbor/arbor/llm"
@@ -34,17 +35,12 @@ func (i *items) seal() string {
 // What comes back: an event of a stream, or a whole response, which has no type.
 type (
 	responsesEvent struct {
-		Type     string          `json:"type"`
-		Object   string          `json:"object"`
+		failing
 		At       int             `json:"output_index"`
 		Delta    flexText        `json:"delta"`
 		LogProbs json.RawMessage `json:"logprobs"`
 		Item     *responsesItem  `json:"item"`
 		Response json.RawMessage `json:"response"`
-		Error    json.RawMessage `json:"error"`
-		Code     flexText        `json:"code"`
-		Message  json.RawMessage `json:"message"`
-		Detail   json.RawMessage `json:"detail"`
 	}
 	response struct {
 		Model      string           `json:"model"`
@@ -87,16 +83,15 @@ func (a *attempt) responsesEvent(data []byte) error {
 	if err := json.Unmarshal(data, &ev); err != nil {
 		return a.client.badEvent(data, err)
 	}
-	switch {
-	case ev.Type == "error", ev.Type == "" && ev.Object != "response":
-		failed := (&event{Object: "error", Error: ev.Error, Code: ev.Code, Message: ev.Message, Detail: ev.Detail}).failure(true)
-		if failed == nil {
-			return a.client.badEvent(data, nil)
-		}
+	if failed := ev.failure(ev.Type == "", ev.Type == "" && ev.Object != "response"); failed != nil {
 		r.refused = true
 		return a.client.objectError(failed)
-	case ev.Type == "":
-		return a.response(data, true)
+	}
+	if ev.Type == "" {
+		if ev.Object == "response" {
+			return a.response(data, true)
+		}
+		return a.client.badEvent(data, errors.New("it has no type"))
 	}
 	switch ev.Type {
 	case "response.output_text.delta", "response.refusal.delta":
@@ -127,10 +122,9 @@ func (a *attempt) response(data []byte, over bool) error {
 	if !over {
 		return nil
 	}
-	if string(resp.Error) != "" && string(resp.Error) != "null" || resp.Status == "failed" {
-		failed := parseError(resp.Error)
+	if reported(resp.Error) || resp.Status == "failed" {
 		r.refused = true
-		return a.client.objectError(failed)
+		return a.client.objectError(parseError(resp.Error))
 	}
 	for at, item := range resp.Output {
 		if item != nil {
@@ -143,17 +137,16 @@ func (a *attempt) response(data []byte, over bool) error {
 		}
 	}
 	r.choice = true
-	switch {
-	case resp.Status == "completed":
-		r.finish = "stop"
-	case resp.Status == "incomplete" && resp.Incomplete.Reason == "content_filter":
-		r.finish = "content_filter"
-	case resp.Status == "incomplete":
-		r.finish = "length"
-	default:
+	switch reason := resp.Incomplete.Reason; resp.Status {
+	case "queued", "in_progress":
 		return a.client.badEvent(data, io.ErrUnexpectedEOF)
+	case "incomplete":
+		if a.finish(reason); r.end == endNone || r.end == endWell {
+			a.finish("length")
+		}
+	default: // completed, or an end that is none, such as cancelled
+		a.finish(resp.Status)
 	}
-	a.watch.shortenSilence(afterFinish)
 	return nil
 }
 

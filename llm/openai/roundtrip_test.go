@@ -90,10 +90,13 @@ func TestSameInProcessAndOverHTTP(t *testing.T) {
 				stream, remote := i%2 == 0, remote
 				req := &llm.Request{Messages: []llm.Message{llm.UserText("hi")}, Stream: stream}
 				wantMsg, wantLast, wantErr := play(local, req)
+				if name == "odd" { // no end that a protocol knows
+					wantErr = &llm.Error{Code: llm.CodeServer}
+				}
 				if i >= 2 {
 					remote = other
 					if name == "odd" { // which has no name there
-						wantLast.Finish = llm.FinishStop
+						wantErr, wantLast.Finish = nil, llm.FinishStop
 					}
 				}
 				gotMsg, gotLast, err := play(remote, req)

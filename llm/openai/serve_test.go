@@ -48,11 +48,10 @@ func jsonOf(body string) http.HandlerFunc {
 
 // delta is an event with a delta and, if not empty, a finish reason.
 func delta(d, finish string) string {
-	reason := "null"
 	if finish != "" {
-		reason = fmt.Sprintf("%q", finish)
+		finish = fmt.Sprintf(",\"finish_reason\":%q", finish)
 	}
-	return fmt.Sprintf("data: {\"model\":\"m-1\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", d, reason)
+	return fmt.Sprintf("data: {\"model\":\"m-1\",\"choices\":[{\"index\":0,\"delta\":%s%s}]}\n\n", d, finish)
 }
 
 func text(s string) string {
