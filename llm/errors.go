@@ -18,7 +18,7 @@ const (
 	CodeNotFound      ErrorCode = "not_found"      // 404: wrong base URL or model name
 	CodeBadRequest    ErrorCode = "bad_request"    // 400, 413, 422 and refusals before sending
 	CodeContextLength ErrorCode = "context_length" // the request is longer than the model's window
-	CodeRateLimited   ErrorCode = "rate_limited"   // 429
+	CodeRateLimited   ErrorCode = "rate_limited"   // 429, 498, and where the account has no credit left: 402 and the like, not retryable
 	CodeServer        ErrorCode = "server_error"   // 5xx, or an error object inside an answer
 	CodeBadResponse   ErrorCode = "bad_response"   // the body is not what the protocol promises
 )

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -175,14 +174,17 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 // objectError is an error that came under a status of success.
 func (c *client) objectError(a *goopenai.APIError) *llm.Error {
 	e := c.errorf(llm.CodeServer, c.reported(a, 0), "the endpoint reported an error inside its answer: %s", c.words(a))
-	e.Retryable = true
+	e.Retryable, e.RetryAfter = true, waitIn([]byte(a.Message), time.Now())
+	waits := e.RetryAfter > 0
 	if status, err := strconv.Atoi(fmt.Sprint(a.Code)); err == nil && status >= 400 && status <= 599 {
-		e.Code, e.Retryable = classify(status, a)
+		e.Code, e.Retryable = classify(status, a, waits)
 		return e
 	}
 	switch word := fmt.Sprint(a.Code, " ", a.Type); {
 	case isContextLength(a):
 		e.Code, e.Retryable = llm.CodeContextLength, false
+	case !waits && isUnpaid(a):
+		e.Code, e.Retryable = llm.CodeRateLimited, false
 	case strings.Contains(word, "rate_limit"):
 		e.Code = llm.CodeRateLimited
 	case strings.Contains(word, "timeout"):
@@ -214,37 +216,6 @@ func (c *client) reported(a *goopenai.APIError, status int) *goopenai.APIError {
 		HTTPStatusCode: status, HTTPStatus: http.StatusText(status)}
 }
 
-func isContextLength(a *goopenai.APIError) bool {
-	if a.Code == "context_length_exceeded" || a.Type == "exceed_context_size_error" {
-		return true
-	}
-	m := strings.ToLower(a.Message)
-	return slices.ContainsFunc([]string{"maximum context length", "context length exceeded", "exceeds the context", "context window",
-		"exceed the available context size", "exceeds the available context size", "prompt is too long", "input is too long"},
-		func(s string) bool { return strings.Contains(m, s) })
-}
-
-// classify says what a status means, and whether it may pass.
-func classify(status int, a *goopenai.APIError) (llm.ErrorCode, bool) {
-	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return llm.CodeUnauthorized, false
-	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status < 400:
-		return llm.CodeNotFound, false
-	case status == http.StatusRequestTimeout:
-		return llm.CodeTimeout, true
-	case status == http.StatusConflict:
-		return llm.CodeBadRequest, true
-	case status == http.StatusTooManyRequests:
-		return llm.CodeRateLimited, a.Code != "insufficient_quota" // that one lasts until somebody pays
-	case status >= 500:
-		return llm.CodeServer, true
-	case isContextLength(a):
-		return llm.CodeContextLength, false
-	}
-	return llm.CodeBadRequest, false
-}
-
 // statusError reads the response to a request that failed.
 func (c *client) statusError(resp *http.Response, body io.Reader) *llm.Error {
 	// Half a body is better than none, so its error does not count.
@@ -255,11 +226,11 @@ func (c *client) statusError(resp *http.Response, body io.Reader) *llm.Error {
 		a = parseError(data)
 		words, cause = c.words(a), c.reported(a, resp.StatusCode)
 	}
-	code, retry := classify(resp.StatusCode, a)
-	e := c.errorf(code, cause, "%s: %s%s", statusWords(resp.StatusCode), words, c.advice(code, resp))
+	code, retry := classify(resp.StatusCode, a, waitIn(data, time.Now()) > 0)
+	e := c.errorf(code, cause, "%s: %s%s", statusWords(resp.StatusCode), words, c.advice(code, retry, resp))
 	e.Status, e.Retryable = resp.StatusCode, retry
 	if retry {
-		e.RetryAfter = retryAfter(resp.Header, time.Now())
+		e.RetryAfter = cmp.Or(retryAfter(resp.Header, time.Now()), waitIn(data, time.Now()))
 	}
 	if e.RetryAfter > c.maxRetryAfter {
 		e.Message += fmt.Sprintf("; it asks to wait %v, which is longer than this client waits", e.RetryAfter.Round(time.Second))
@@ -275,7 +246,7 @@ func statusWords(status int) string {
 }
 
 // advice says what to do about a failed request.
-func (c *client) advice(code llm.ErrorCode, resp *http.Response) string {
+func (c *client) advice(code llm.ErrorCode, retry bool, resp *http.Response) string {
 	switch {
 	case resp.StatusCode < 400:
 		if to, err := resp.Location(); err == nil {
@@ -284,6 +255,8 @@ func (c *client) advice(code llm.ErrorCode, resp *http.Response) string {
 		return "; " + checkURL
 	case code == llm.CodeNotFound:
 		return "; " + checkURL + ". Does the endpoint serve this model?"
+	case code == llm.CodeRateLimited && !retry:
+		return "; nothing more is to be had until the account has credit or quota again"
 	case code == llm.CodeUnauthorized && c.key == "":
 		return "; no API key was sent: set OPENAI_API_KEY"
 	case code == llm.CodeUnauthorized:
@@ -292,26 +265,4 @@ func (c *client) advice(code llm.ErrorCode, resp *http.Response) string {
 		return "; shorten the conversation"
 	}
 	return ""
-}
-
-// retryAfter reads how long a response asks to wait, 0 if it does not say or
-// makes no sense. The milliseconds are OpenAI's own header.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	const most = 1000 * time.Hour // more would overflow, and means never
-	for _, f := range []struct {
-		name string
-		unit time.Duration
-	}{{"Retry-After-Ms", time.Millisecond}, {"Retry-After", time.Second}} {
-		if n, err := strconv.ParseFloat(h.Get(f.name), 64); err == nil && n > 0 {
-			return time.Duration(min(n*float64(f.unit), float64(most)))
-		}
-	}
-	at, err := http.ParseTime(h.Get("Retry-After"))
-	if err != nil {
-		return 0
-	}
-	if server, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = server // its clock may differ from ours
-	}
-	return max(0, min(at.Sub(now), most))
 }

@@ -74,7 +74,7 @@ func TestFaultMatrix(t *testing.T) {
 		"error in stream":   {bodyOf(text("a") + "data: " + object("burning "+testKey, "server_error", "") + "\n\n"), llm.CodeServer, 0, true, "burning [secret]", 0},
 		"redirect nowhere":  {status(300, ""), llm.CodeNotFound, 300, false, "is OPENAI_BASE_URL right", 0},
 		"key split":         {status(400, repeat("x", 290)+testKey+repeat("y", 100)), llm.CodeBadRequest, 400, false, "x[secret]y", 0},
-		"402 out of credit": {status(402, object("Insufficient Balance", "", "")), llm.CodeBadRequest, 402, false, "Payment Required: Insufficient Balance", 0},
+		"402 out of credit": {status(402, object("Insufficient Balance", "", "")), llm.CodeRateLimited, 402, false, "Payment Required: Insufficient Balance", 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,189 @@
+package openai
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	goopenai "github.com/sashabaranov/go-openai"
+
+	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// This file says what an endpoint's error means: the lists are data, taken from what endpoints were reported to answer.
+
+// tooLong are parts of errors, in lower case, that say that a request is longer than the model's window.
+var tooLong = []string{
+	"maximum context length",                       // OpenAI, DeepSeek, Mistral, vLLM, OpenRouter, Fireworks, Ollama
+	"context length exceeded",                      // Groq, Together
+	"exceeds the context",                          // OpenAI's Responses API, llama.cpp
+	"exceed the context",                           // LocalAI
+	"exceeds maximum context",                      // SGLang
+	"exceed context limit",                         // Anthropic: input length and max_tokens
+	"exceeds the model's context",                  // SGLang
+	"exceeded this model context",                  // Cloudflare Workers AI
+	"than the model's context length",              // SGLang
+	"context window",                               // Bedrock, MiniMax, LiteLLM
+	"exceed the available context",                 // llama.cpp
+	"exceeds the available context",                // llama.cpp
+	"greater than the context length",              // LM Studio
+	"when context the overflows",                   // LM Studio
+	"context size has been exceeded",               // LM Studio
+	"prompt is too long",                           // Anthropic
+	"input is too long",                            // Bedrock
+	"prompt exceeds max length",                    // GLM
+	"exceeds the maximum number of tokens allowed", // Gemini
+	"maximum prompt length",                        // xAI
+	"maximum model length",                         // vLLM
+	"too long to fit into the model",               // vLLM
+	"reduce the length of the messages",            // Groq, Cerebras
+	"tokens must be reduced in order to run",       // OpenAI, where one request alone is over the limit of a minute
+	"exceeded model token limit",                   // Kimi
+	"range of input length should be",              // DashScope
+	"prompt token count of",                        // Copilot
+	"cannot exceed the total tokens limit",         // watsonx
+	"number of tokens in the prompt cannot exceed", // Cohere
+	"`inputs` tokens + `max_new_tokens` must be",   // TGI, Together
+	"`inputs` must have less than",                 // TGI
+	"exceed max message tokens",                    // Doubao
+}
+
+// tooLongCodes are codes and types of such errors.
+var tooLongCodes = []string{"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached"}
+
+// unpaid are parts of errors, in lower case, that say that the account has no credit or quota left, which waiting does not
+// change; unpaidCodes are codes and types of such errors.
+var (
+	unpaid = []string{
+		"exceeded your current quota",            // OpenAI, Kimi; Gemini says it of a minute's quota, too, with how long to wait
+		"insufficient balance",                   // DeepSeek, MiniMax
+		"insufficient credits",                   // OpenRouter
+		"insufficient quota",                     // Azure, Qwen
+		"credit balance is too low",              // Anthropic
+		"run out of available credits",           // xAI
+		"monthly spending limit",                 // xAI
+		"billing hard limit",                     // OpenAI
+		"account is in good standing",            // DashScope
+		"exceeded your monthly included credits", // Hugging Face
+		"余额不足",                                   // GLM
+	}
+	unpaidCodes = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error",
+		"insufficient_balance", "insufficient_credits", "arrearage", "1113"}
+)
+
+func isContextLength(a *goopenai.APIError) bool { return says(a, tooLong, tooLongCodes) }
+
+func isUnpaid(a *goopenai.APIError) bool { return says(a, unpaid, unpaidCodes) }
+
+// says reports whether an error has one of the codes, as its code or type, or one of the words.
+func says(a *goopenai.APIError, words, codes []string) bool {
+	is := func(code string) bool { return slices.Contains(codes, strings.ToLower(code)) }
+	message := strings.ToLower(a.Message)
+	return is(fmt.Sprint(a.Code)) || is(a.Type) || slices.ContainsFunc(words, func(s string) bool { return strings.Contains(message, s) })
+}
+
+// classify says what a status means, and whether it may pass. An error that says how long to wait passes.
+func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool) {
+	switch {
+	case status < 400:
+		return llm.CodeNotFound, false
+	case isContextLength(a):
+		return llm.CodeContextLength, false
+	case status == http.StatusPaymentRequired, !waits && isUnpaid(a):
+		return llm.CodeRateLimited, false
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return llm.CodeUnauthorized, false
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
+		return llm.CodeNotFound, false
+	case status == http.StatusRequestTimeout:
+		return llm.CodeTimeout, true
+	case status == http.StatusConflict:
+		return llm.CodeBadRequest, true
+	case status == http.StatusTooManyRequests, status == 498: // Groq has no capacity
+		return llm.CodeRateLimited, true
+	case status == http.StatusFailedDependency, status == http.StatusTooEarly, status >= 500:
+		return llm.CodeServer, true
+	}
+	return llm.CodeBadRequest, false
+}
+
+const longestWait = 1000 * time.Hour // more would overflow, and means never
+
+// retryAfter reads how long a response asks to wait, 0 if it does not say or
+// makes no sense. The milliseconds are OpenAI's own header.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	for _, f := range []struct {
+		name string
+		unit time.Duration
+	}{{"Retry-After-Ms", time.Millisecond}, {"Retry-After", time.Second}} {
+		if n, err := strconv.ParseFloat(h.Get(f.name), 64); err == nil && n > 0 {
+			return bounded(n * float64(f.unit))
+		}
+	}
+	at, err := http.ParseTime(h.Get("Retry-After"))
+	if err != nil {
+		return 0
+	}
+	if server, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = server // its clock may differ from ours
+	}
+	return max(0, min(at.Sub(now), longestWait))
+}
+
+func bounded(d float64) time.Duration { return time.Duration(min(d, float64(longestWait))) }
+
+// Waits in the body of an error: Google's RetryInfo, fields of gateways, words as "try again in 1m2.5s" or "retry after 10
+// seconds", and dates.
+var (
+	waitFields = lazyregexp.New(`(?i)"(retryDelay|retry_after|retry_after_ms|retryAfterMs|retryAfter|estimated_time)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
+	waitWords  = lazyregexp.New(`(?i)\b(?:again|retry|wait)\s+(?:(?:in|after|for|about|approximately|at least|another)\s+)*(?:(\d[\dhms.]*[hms])\b|((?:\d+(?:\.\d+)?\s*` + waitUnit + `[\s,]*(?:and\s+)?)+))`)
+	waitParts  = lazyregexp.New(`(?i)(\d+(?:\.\d+)?)\s*(` + waitUnit + `)`)
+	waitDates  = lazyregexp.New(`(?i)\b(?:again|retry|resets?|reset)\s+(?:at|after|on)\s+(\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d))`)
+)
+
+const waitUnit = `(?:milliseconds?|secs?|seconds?|mins?|minutes?|hrs?|hours?)\b`
+
+// waitIn reads how long the body of an error asks to wait, 0 if it does not say.
+func waitIn(body []byte, now time.Time) time.Duration {
+	if m := waitFields.Get().FindSubmatch(body); m != nil {
+		unit := time.Second
+		if strings.HasSuffix(strings.ToLower(string(m[1])), "ms") || strings.EqualFold(string(m[3]), "ms") {
+			unit = time.Millisecond
+		}
+		n, _ := strconv.ParseFloat(string(m[2]), 64)
+		return bounded(n * float64(unit))
+	}
+	if m := waitWords.Get().FindSubmatch(body); m != nil {
+		if d, err := time.ParseDuration(strings.ToLower(string(m[1]))); err == nil {
+			return min(d, longestWait)
+		}
+		sum := 0.0
+		for _, p := range waitParts.Get().FindAllSubmatch(m[2], -1) {
+			n, _ := strconv.ParseFloat(string(p[1]), 64)
+			sum += n * float64(unitOf(strings.ToLower(string(p[2]))))
+		}
+		return bounded(sum)
+	}
+	if m := waitDates.Get().FindSubmatch(body); m != nil {
+		if at, err := time.Parse(time.RFC3339, string(m[1])); err == nil {
+			return max(0, min(at.Sub(now), longestWait))
+		}
+	}
+	return 0
+}
+
+func unitOf(word string) time.Duration {
+	switch {
+	case strings.HasPrefix(word, "mil"):
+		return time.Millisecond
+	case strings.HasPrefix(word, "m"):
+		return time.Minute
+	case strings.HasPrefix(word, "h"):
+		return time.Hour
+	}
+	return time.Second
+}

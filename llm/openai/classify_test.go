@@ -1,0 +1,123 @@
+package openai
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+func TestContextLengthWords(t *testing.T) {
+	for _, words := range []string{
+		"The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+		"This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+		"Please reduce the length of the messages or completion. Current length is 9000 while limit is 8192",
+		"Invalid request: Your request exceeded model token limit: 131072 (requested: 141403)",
+		"Range of input length should be [1, 98304]",
+		"tokens to keep from the initial prompt is greater than the context length",
+		"Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens",
+		"The decoder prompt (length 10000) is longer than the maximum model length of 8192.",
+		"The prompt (total length 9000) is too long to fit into the model (total length 8192).",
+		"prompt token count of 140000 exceeds the limit of 128000",
+		"prompt is too long: 210000 tokens > 200000 maximum",
+		"input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000, decrease input length or `max_tokens` and try again",
+		"Your input exceeds the context window of this model. Please adjust your input and try again.",
+		"This endpoint's maximum context length is 32768 tokens. However, you requested about 40000 tokens",
+		"Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+		"The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+		"Prompt exceeds max length",
+		"context window exceeds limit (2013)",
+		"`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens and 100 `max_new_tokens`",
+		"Input validation error: `inputs` must have less than 1024 tokens. Given: 1200",
+		"the request exceeds the available context size, try increasing it",
+		"too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000.",
+		"the number of input tokens 5000 cannot exceed the total tokens limit 4096 for this model",
+		"The estimated number of input and maximum output tokens (9000) exceeded this model context window limit (8192).",
+		"Request too large for m on tokens per min (TPM): Limit 10000, Requested 12000. The input or output tokens must be reduced in order to run successfully.",
+	} {
+		for _, status := range []int{400, 413, 429, 500} {
+			code, retry := classify(status, parseError([]byte(`{"error":{"message":`+strconv.Quote(words)+`}}`)), false)
+			require.Equal(t, llm.CodeContextLength, code, "%d %s", status, words)
+			require.False(t, retry)
+		}
+		require.Equal(t, llm.CodeContextLength, (&client{config: defaults()}).objectError(parseError([]byte(strconv.Quote(words)))).Code, words)
+	}
+	for _, words := range []string{
+		"max_tokens is too large: 100000. This model supports at most 16384 completion tokens",
+		"Rate limit reached for m on tokens per min (TPM): Limit 10000, Used 9000, Requested 2000. Please try again in 6s.",
+		"Invalid schema for function 'x': context must be an object",
+		"The name is too long",
+	} {
+		code, _ := classify(400, parseError([]byte(`{"error":{"message":`+strconv.Quote(words)+`}}`)), false)
+		require.Equal(t, llm.CodeBadRequest, code, words)
+	}
+}
+
+func TestClassify(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		body   string
+		code   llm.ErrorCode
+		retry  bool
+	}{
+		{402, `{"error":{"message":"Payment Required"}}`, llm.CodeRateLimited, false},
+		{429, `{"error":{"message":"You exceeded your current quota, please check your plan","type":"insufficient_quota","code":"insufficient_quota"}}`, llm.CodeRateLimited, false},
+		{429, `{"error":{"message":"no more","type":"exceeded_current_quota_error"}}`, llm.CodeRateLimited, false},
+		{429, `{"error":{"code":"1113","message":"余额不足或无可用资源包,请充值。"}}`, llm.CodeRateLimited, false},
+		{400, `{"error":{"message":"Your credit balance is too low to access the API"}}`, llm.CodeRateLimited, false},
+		{400, `{"code":"Arrearage","message":"Access denied, please make sure your account is in good standing."}`, llm.CodeRateLimited, false},
+		{403, `{"error":"Your team has either run out of available credits or reached its monthly spending limit."}`, llm.CodeRateLimited, false},
+		{429, `[{"error":{"code":429,"message":"You exceeded your current quota. Please retry in 34.07s.","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"34s"}]}}]`, llm.CodeRateLimited, true},
+		{429, `{"error":{"message":"slow down"}}`, llm.CodeRateLimited, true},
+		{498, `{"error":{"message":"Flex tier capacity exceeded"}}`, llm.CodeRateLimited, true},
+		{424, `{"error":{"message":"a dependency failed"}}`, llm.CodeServer, true},
+		{425, `{}`, llm.CodeServer, true},
+		{520, `<html>`, llm.CodeServer, true},
+		{529, `{"error":{"type":"overloaded_error","message":"Overloaded"}}`, llm.CodeServer, true},
+		{401, `{}`, llm.CodeUnauthorized, false},
+		{404, `{}`, llm.CodeNotFound, false},
+		{422, `{}`, llm.CodeBadRequest, false},
+	} {
+		code, retry := classify(tt.status, parseError([]byte(tt.body)), waitIn([]byte(tt.body), time.Now()) > 0)
+		require.Equal(t, tt.code, code, tt.body)
+		require.Equal(t, tt.retry, retry, tt.body)
+	}
+	e := (&client{config: defaults()}).objectError(parseError([]byte(`{"base_resp":{},"error":{"message":"insufficient balance","code":"1008"}}`)))
+	require.Equal(t, llm.CodeRateLimited, e.Code)
+	require.False(t, e.Retryable)
+}
+
+func TestWaitIn(t *testing.T) {
+	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	for body, want := range map[string]time.Duration{
+		`{"error":{"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}`: 34500 * time.Millisecond,
+		`{"retry_after":5}`:                          5 * time.Second,
+		`{"retry_after":"2.5"}`:                      2500 * time.Millisecond,
+		`{"retry_after_ms": 350}`:                    350 * time.Millisecond,
+		`{"error":"loading","estimated_time":20.5}`:  20500 * time.Millisecond,
+		`Please try again in 2s.`:                    2 * time.Second,
+		`Please try again in 350ms. Visit`:           350 * time.Millisecond,
+		`Please try again in 1m2.5s.`:                62500 * time.Millisecond,
+		`Try again in 6m0s`:                          6 * time.Minute,
+		`Please retry after 10 seconds.`:             10 * time.Second,
+		`retry in about 1 minute and 30 seconds`:     90 * time.Second,
+		`Please wait 2 hours, 3 minutes.`:            2*time.Hour + 3*time.Minute,
+		`Wait for another 500 milliseconds`:          500 * time.Millisecond,
+		`Your limit resets at 2026-11-26T12:01:00Z.`: time.Minute,
+		`try again at 2026-11-26T14:00:00+02:00`:     0,
+		`Try again in 99999999999 hours`:             longestWait,
+		`try again later`:                            0,
+		`retry with 5 messages, please`:              0,
+		`try again in 5 messages`:                    0,
+		`try again in 5`:                             0,
+		`the waiter brings 5s and 6m`:                0,
+		``:                                           0,
+	} {
+		require.Equal(t, want, waitIn([]byte(body), now), body)
+	}
+	require.Equal(t, 3*time.Second, retryAfter(http.Header{"Retry-After": {"3"}}, now))
+}
