@@ -46,10 +46,9 @@ type Agent struct {
 	ownView any // the memo key of the view of the user's conversation
 
 	sets       []tools.Set
-	equipped   bool              // with the tools of sets, see equip
-	refused    map[string]string // tools that must not run, and why
-	offers     *sync.Map         // *agent.Node → *offer: all that a place in a tree has
-	equipments *sync.Map         // *agent.Node → *equipment: the agent with the tools of its sets
+	equipped   bool      // with the tools of sets, see equip
+	offers     *sync.Map // *agent.Node → *offer: all that a place in a tree has
+	equipments *sync.Map // *agent.Node → *equipment: the agent with the tools of its sets
 }
 
 // InstructionFunc returns the system prompt for one invocation. An error ends
@@ -374,7 +373,7 @@ func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run
 	if settings.LeakedCalls == "" && inv.Node().SmallModels() {
 		settings.LeakedCalls = llm.LeakedCallsAny
 	}
-	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Known: a.place(inv.Node()).known, Stream: inv.Streaming(), Agent: inv.Node().Path, Settings: settings}
+	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Known: a.place(inv.Node()).named(), Stream: inv.Streaming(), Agent: inv.Node().Path, Settings: settings}
 	switch {
 	case len(o.tools) == 0:
 		req.ToolChoice, req.ParallelToolCalls = "", nil

@@ -155,7 +155,7 @@ func TestOddCalls(t *testing.T) {
 		stored, input    string
 		result           string
 	}{
-		{"a space in the name", "no te", `{"a":1}`, "malformed_tool_name", `{"arguments":"{\"a\":1}","name":"no te"}`, "there is no tool"},
+		{"a space in the name", "no te", `{"a":1}`, "malformed_tool_name", `{"arguments":"{\"a\":1}","name":"no te"}`, `there is no tool "no te". The tools: note`},
 		{"no name", "", ``, "malformed_tool_name", `{"arguments":"","name":""}`, "there is no tool"},
 		{"bad bytes", "\xff\xfe", `{}`, "malformed_tool_name", `{"arguments":"{}","name":"�"}`, "there is no tool"},
 		{"a long name", strings.Repeat("n", 65), `{}`, "malformed_tool_name", `{"arguments":"{}","name":"` + strings.Repeat("n", 65) + `"}`, "there is no tool"},

@@ -27,6 +27,12 @@ func (a *Agent) invalid(inv *agent.Invocation, run view.Run, name string, input 
 		}
 		return ""
 	}
+	if name == malformedTool {
+		var written struct{ Name string }
+		if json.Unmarshal(input, &written) == nil && written.Name != "" {
+			name = written.Name
+		}
+	}
 	offered := a.offered(inv.Node(), run).tools
 	if len(offered) == 0 {
 		return fmt.Sprintf("there is no tool %q: you have no tools", name)

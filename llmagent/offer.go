@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
@@ -20,7 +21,8 @@ type offer struct {
 	global   string         // the instructions of all agents under this one's ancestors, and of it
 	prompt   string         // the agent's fixed instructions
 	system   string         // global, prompt and transfer, joined
-	known    []llm.ToolSpec // of its place: what a call of may be written as words, on offer or not
+	known    []llm.ToolSpec // of its place: the agents and the tools of the tree
+	sets     []tools.Set    // of its place: those of all agents of the tree
 
 	view   func() any // makes the view of the user's conversation
 	others sync.Map   // moment → *offer
@@ -35,13 +37,36 @@ func (a *Agent) place(n *agent.Node) *offer {
 	o.view = func() any { return a.newView(n, "") }
 	if len(n.Tree().Root().Children()) > 0 { // else there is nobody to transfer to
 		known := o.form.Known(n.Tree())
-		for _, t := range a.tools {
-			known.Aliases = append(known.Aliases, t.Info().Name)
+		for other := range n.Tree().Walk() {
+			if with, ok := agent.As[equipped](other.Agent); ok {
+				for _, t := range with.Tools() {
+					known.Aliases = append(known.Aliases, t.Info().Name)
+				}
+				o.sets = append(o.sets, with.Toolsets()...)
+			}
 		}
 		o.known = []llm.ToolSpec{known}
 	}
 	stored, _ := a.offers.LoadOrStore(n, o)
 	return stored.(*offer)
+}
+
+// equipped is an agent with tools.
+type equipped interface {
+	Tools() []tools.Tool
+	Toolsets() []tools.Set
+}
+
+// named returns what a call of may be written as words, on offer or not: every agent of the tree, and every tool
+// that an agent of it has, as far as sets have listed theirs.
+func (o *offer) named() []llm.ToolSpec {
+	known := slices.Clip(o.known)
+	for _, s := range o.sets {
+		if s, ok := s.(interface{ Listed() *tools.Registry }); ok {
+			known = append(known, llm.ToolSpec{Aliases: s.Listed().Names()})
+		}
+	}
+	return known
 }
 
 // offered returns what the agent's model has at this moment of its run. It is asked for

@@ -172,6 +172,19 @@ billing harness_end stop
 	}
 }
 
+// TestLeakedCallNotOnOffer: a call, in text, of a tool that only another agent has is refused and not shown.
+func TestLeakedCallNotOnOffer(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		r, _ := wordyDesk(t, "", map[string][]string{"support": {leaked}, "billing": {"<function=lookup>{\"id\": 7}</function>", "Which one?"}}, stream)
+		stored, shown := wordyTurn(t, r, "Is it paid?")
+		require.Contains(t, stored, `billing tool_call # lookup {"id":7}
+billing tool_result # lookup error "there is no tool \"lookup\". The tools: transfer_to_agent"
+billing text "Which one?"
+`)
+		require.NotContains(t, shown, "lookup")
+	}
+}
+
 // TestLeakedToolCall: the call of another tool is recognised as well, and is a
 // native one in the next request.
 func TestLeakedToolCall(t *testing.T) {

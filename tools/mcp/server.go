@@ -263,6 +263,14 @@ func (s *Server) dial(done chan struct{}) {
 	s.conn, s.pause = c, firstPause
 }
 
+// Listed returns the tools that the server has listed last, without asking it; nil before the first list. It is safe
+// for concurrent use.
+func (s *Server) Listed() *tools.Registry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listing.registry
+}
+
 // Tools implements tools.Set. The registry stays the same until the server says that its
 // list has changed, or is started again with another one. The error says what of it cannot
 // be used, or that the server cannot be reached; then there is the list of before.
