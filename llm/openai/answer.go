@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"slices"
@@ -20,8 +21,9 @@ type reading struct {
 	chunks  []llm.Chunk // made from the last event, not handed out yet
 	calls   callList
 	leaks   *leaks // holds back words that may be a call
-	probs   bool   // log probabilities were asked for
-	begun   bool   // something was handed out
+	tools   []llm.ToolSpec
+	probs   bool // log probabilities were asked for
+	begun   bool // something was handed out
 	usage   *llm.Usage
 	model   string
 	asked   string // the model's name in the request
@@ -139,6 +141,9 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		return a.err
 	}
 	words, leaked := r.leaks.end()
+	if r.leaks.halved() && r.end != endFilter {
+		return a.client.truncated(errors.New("it ends within a call that the model wrote as text"), a.body.odd)
+	}
 	if words != "" {
 		if err := yield(llm.Chunk{Text: words}); err != nil {
 			return err
@@ -157,6 +162,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		if i >= len(calls)-len(leaked) {
 			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as words counts as a call", slog.String("model", r.model), slog.String("tool", calls[i].Name))
 		}
+		calls[i].Name = meant(calls[i].Name, r.offers)
 		if err := yield(llm.Chunk{Call: &calls[i]}); err != nil {
 			return err
 		}
@@ -166,4 +172,9 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		finish = llm.FinishStop // more room would not have made an answer of it
 	}
 	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finish})
+}
+
+// offers reports whether a tool of the request is called by the name.
+func (r *reading) offers(name string) bool {
+	return slices.ContainsFunc(r.tools, func(t llm.ToolSpec) bool { return called(t, name) })
 }

@@ -16,26 +16,33 @@ import (
 // words.
 const maxLeak = 64 << 10
 
-// maxLeakDepth is the deepest nesting of a call's JSON, and maxLeakedCalls how many
-// calls one answer can hold.
+// maxLeakDepth is the deepest nesting of a call's JSON, maxLeakedCalls how many
+// calls one answer can hold, and maxLeakedArgs how many arguments, each in marks, a call
+// can have, and how long their names can be.
 const (
 	maxLeakDepth   = 64
 	maxLeakedCalls = 32
+	maxLeakedArgs  = 64
 )
 
-// leaks filters the words of one answer. It hands on all words as they come,
-// except those from a place on where a call may begin: these wait until it is
-// clear whether they are one. Each byte is looked at once. A nil *leaks holds
+// leaks filters the text of one answer. It hands on all text as it comes, except that
+// from a place on where a call may begin: this waits until it is
+// clear whether it is one. Each byte is looked at once. A nil *leaks holds
 // nothing back.
 type leaks struct {
-	req   *llm.Request
-	place spot   // behind the last word
-	held  []byte // may still be a call; at is then its state
-	first bool   // nothing was said before it
-	at    candidate
-	any   bool // calls of tools that do not exist count, too
-	over  bool // a native call came: words are words
-	spoil bool // the answer is the beginning of a call, or a tool's description: nothing of it is for the user
+	req    *llm.Request
+	place  spot    // after the last byte
+	held   []byte  // may still be a call
+	trials []trial // the forms that it may have
+	next   []trial // those that it may have with one more byte
+	first  bool    // no text is before it
+	tight  bool    // it follows a sentence without a space
+	after  byte    // the last byte before it that is no white space
+	named  string  // the last tool that it names
+	any    bool    // calls of tools that do not exist count, too
+	over   bool    // a native call came: text is text
+	spoil  bool    // the text is the beginning of a call, or a tool's description: nothing of it is for the user
+	half   bool    // so is its end, and there is text before it
 }
 
 // leaksOf returns what reads the words of an answer to the request, nil where no
@@ -92,12 +99,15 @@ func (l *leaks) words(s string) string {
 // call.
 func (l *leaks) drop() []byte {
 	held := l.held
-	l.held, l.at = l.held[:0], candidate{}
+	l.held, l.trials, l.named = l.held[:0], l.trials[:0], ""
 	return held
 }
 
 // spoiled reports whether the words were left out because they are no answer to the user.
 func (l *leaks) spoiled() bool { return l != nil && l.spoil }
+
+// halved reports whether the answer ends in half a call, with text before it.
+func (l *leaks) halved() bool { return l != nil && l.half }
 
 // native says that a call came as it should. From here on all words are words;
 // those held back are returned.
@@ -109,20 +119,30 @@ func (l *leaks) native() string {
 	return string(l.drop())
 }
 
-// end returns what was held back at the end of the answer: calls, or else words.
+// end returns what was held back at the end of the answer: calls, or else text.
 func (l *leaks) end() (words string, calls []llm.ToolCall) {
 	if l == nil || len(l.held) == 0 {
 		return "", nil
 	}
+	blank := false
+	for i := range l.trials {
+		t := &l.trials[i]
+		switch p := t.part(); {
+		case t.whole() && l.quoted(t.calls):
+			return string(l.drop()), nil
+		case t.whole():
+			return "", t.calls
+		case p.kind == "bare" && l.bare(l.name()) && !l.mentioned(l.name()):
+			return "", []llm.ToolCall{{ID: "call_" + randomHex(), Name: l.name(), Arguments: "{}"}}
+		case p.kind == "over", p.kind == "info" && t.size == 0:
+			blank = blank || l.first && t.closed && len(t.calls) == 0 && t.open == "" && !t.fenced
+		}
+	}
 	switch {
-	case l.at.whole() && !l.quoted():
-		return "", l.at.calls
-	case l.at.bare && l.bare(l.name()) && !l.mentioned(l.name()):
-		return "", []llm.ToolCall{{ID: "call_" + randomHex(), Name: l.name(), Arguments: "{}"}}
-	case l.first && l.at.blank():
+	case blank:
 		return "", nil // marks around nothing are no answer
-	case l.spoils(l.at.object.depth > 0):
-		l.spoil = true
+	case l.spoils(true):
+		l.spoil, l.half = l.first, !l.first
 		return "", nil
 	}
 	return string(l.drop()), nil
@@ -146,19 +166,22 @@ func (p *spot) begins(c byte) bool {
 	if blank(c) {
 		return !p.inText
 	}
-	return !p.code && (c == '{' || c == '<' || c == '`' || !p.inText && nameByte(c)) && (!p.inLine || p.sentence())
+	return !p.code && (strings.IndexByte("{<[`>", c) >= 0 || !p.inText && nameByte(c)) && (!p.inLine || p.sentence())
 }
 
 // sentence reports whether a sentence ends here.
 func (p *spot) sentence() bool {
 	switch p.last & 0xffffff {
-	case 0xe38082, 0xefbc81, 0xefbc9f, 0xefbc9a: // full width: 。！？：
+	case 0xe38082, 0xefbc81, 0xefbc9f, 0xefbc9a, 0xe280a6: // full width: 。！？： and …
 		return true
-	case 0xe280a6: // …
-		return p.gap
 	}
 	c := byte(p.last)
-	return p.gap && (c == '.' || c == '!' || c == '?' || c == ':')
+	return c == '.' || c == '!' || c == '?' || c == ':'
+}
+
+// tight reports whether the line goes on without a space after a sentence that should have one.
+func (p *spot) tight() bool {
+	return p.inLine && !p.gap && (byte(p.last) < 0x80 || p.last&0xffffff == 0xe280a6)
 }
 
 func (p *spot) pass(c byte) {
@@ -181,209 +204,43 @@ func (p *spot) pass(c byte) {
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// marks enclose calls.
-var marks = [...]struct{ open, close string }{
-	{"```", "```"}, {"<tool_call>", "</tool_call>"}, {"<tools>", "</tools>"},
-}
-
-const fence = "```"
-
-// candidate is how far words are a call, or several.
-type candidate struct {
-	calls  []llm.ToolCall
-	open   []opened // marks that are not closed, the innermost last
-	token  int      // length of the part of a mark that the words end with
-	info   bool     // in the line that opens a fence
-	named  bool     // that line has words, and has not ended
-	closed bool     // a mark was closed
-	bare   bool     // the words are the beginning of a tool's name
-	loose  bool     // directly behind a call in doubled braces, which models close once too often
-	object object   // in one, if its depth is not 0
-}
-
-type opened struct {
-	close string
-	calls int // before it
-}
-
-// object is how far JSON is an object that can be a call.
-type object struct {
-	from   int // where it begins
-	depth  int // of braces
-	outer  int // depth of the call's own members: 1, or 2 with doubled braces
-	inner  bool
-	quoted bool // in a string
-	escape bool // behind a backslash in a string
-	text   int  // where the string begins
-	key    string
-	value  bool // behind the colon of a member of the call
-}
-
-// whole reports whether the words are calls and nothing else. What ends with the
-// answer need not be closed.
-func (c *candidate) whole() bool {
-	return len(c.calls) > 0 && c.object.depth == 0 && c.token == 0 && c.filled()
-}
-
-// blank reports whether the words are marks around nothing.
-func (c *candidate) blank() bool {
-	return c.closed && !c.named && len(c.calls) == 0 && len(c.open) == 0 && c.object.depth == 0 && c.token == 0
-}
-
-// filled reports whether the innermost mark contains a call, or is a fence that the answer ends with: models close what
-// they have not opened.
-func (c *candidate) filled() bool {
-	last := len(c.open) - 1
-	return last < 0 || len(c.calls) > c.open[last].calls || c.open[last].close == fence && !c.named
-}
-
-// step takes in a byte. If it cannot belong to a call, given what is held, the
-// byte is not held, and the answer is false.
-func (l *leaks) step(c byte) bool {
-	if len(l.held) == 0 {
-		l.first = !l.place.inText
-	}
-	l.held = append(l.held, c)
-	if !l.take(c) {
-		l.held = l.held[:len(l.held)-1]
-		return false
-	}
-	return true
-}
-
-func (l *leaks) take(c byte) bool {
-	at := &l.at
-	switch {
-	case l.first && len(l.name()) == 1 && nameByte(c), at.bare:
-		at.bare = l.beginsBare(l.name())
-		return at.bare
-	case at.object.depth > 0:
-		return l.json(c)
-	case at.token > 0:
-		return at.mark(l.held)
-	case blank(c):
-		if at.loose = false; c == '\n' || c == '\r' {
-			at.named = at.named && !at.info
-			at.info = false
-		}
-		return true
-	case c == '}' && at.loose:
-		at.loose = false
-		return true
-	case c == '{':
-		at.info = false
-		at.object = object{from: len(l.held) - 1}
-		return l.json(c)
-	case c == '<' || c == '`':
-		at.info = false
-		return at.mark(l.held)
-	}
-	at.named = at.info
-	return at.info && nameByte(c)
-}
-
-func nameByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
-}
-
-// spoils reports whether the answer has begun as a call of a tool that the request offers or knows, or as
+// spoils reports whether the text has begun as a call of a tool that the request offers or knows, or as
 // the description of one, in marks for calls or cut off in the middle, and cannot become a
 // whole call any more. That is no answer to the user.
 func (l *leaks) spoils(cut bool) bool {
-	if begin := strings.TrimLeft(string(l.held), " \t\r\n"); !l.first || !cut && !strings.HasPrefix(begin, "<") {
+	begin := strings.TrimLeft(string(l.held), " \t\r\n")
+	if !cut && (!l.first || !strings.HasPrefix(begin, "<") && !strings.HasPrefix(begin, "[TOOL_CALLS]")) {
 		return false
 	}
-	found := toolNames.Get().FindSubmatch(l.held)
-	return found != nil && l.mayCall(string(found[1])) && !l.mentioned(string(found[1]))
+	name := l.named
+	if found := toolNames.Get().FindSubmatch(l.held); name == "" && found != nil {
+		name = l.tool(string(found[1]))
+	}
+	return name != "" && !l.mentioned(name)
 }
 
-var toolNames = lazyregexp.New(`"name"\s*:\s*"([^"]+)"`)
+var toolNames = lazyregexp.New(`"(?:tool_)?name"\s*:\s*"([^"]+)"`)
 
 // name returns the words without what may surround a tool's name.
 func (l *leaks) name() string { return strings.Trim(string(l.held), " \t\r\n.") }
 
-// mark takes in a byte of a mark, the last one of held.
-func (c *candidate) mark(held []byte) bool {
-	c.token++
-	token := string(held[len(held)-c.token:])
-	if n := len(c.open) - 1; n >= 0 {
-		if end := c.open[n].close; end == token {
-			c.open, c.token, c.closed = c.open[:n], 0, true
-			return true
-		} else if strings.HasPrefix(end, token) {
-			return true
-		}
+// tool returns the name of the tool that the request offers, or knows, and that is meant by a name;
+// "" if there is none.
+func (l *leaks) tool(written string) string {
+	offered := func(name string) bool {
+		return l.anyTool(func(t llm.ToolSpec) bool { return called(t, name) })
 	}
-	for _, m := range marks {
-		switch {
-		case len(c.open) > 1, len(c.open) == 1 && (m.open == fence || c.open[0].close != fence):
-			// Marks can be in a fence, but not in each other.
-		case m.open == token:
-			c.open, c.token, c.info = append(c.open, opened{m.close, len(c.calls)}), 0, m.open == fence
-			return true
-		case strings.HasPrefix(m.open, token):
-			return true
-		}
+	if name := meant(written, offered); offered(name) || l.any && l.first {
+		return name
 	}
-	return false
+	return ""
 }
 
-// json takes in a byte of an object.
-func (l *leaks) json(c byte) bool {
-	o := &l.at.object
-	member := o.inner && o.depth == o.outer
-	switch {
-	case o.escape:
-		o.escape = false
-	case o.quoted && c == '\\':
-		o.escape = true
-	case o.quoted && c == '"':
-		o.quoted = false
-		return !member || l.member(string(l.held[o.text:len(l.held)-1]))
-	case o.quoted:
-		return c >= ' '
-	case blank(c):
-	case c == '{':
-		o.depth++
-		if !o.inner {
-			o.outer++
-		}
-		return o.outer <= 2 && o.depth <= maxLeakDepth && (!member || o.value)
-	case c == '"':
-		o.inner, o.quoted, o.text = true, true, len(l.held)
-		return true
-	case c == '}':
-		if o.depth--; o.depth > 0 {
-			return o.inner
-		}
-		call, ok := l.parse(l.held[o.from:])
-		l.at.loose = o.outer == 2
-		l.at.calls = append(l.at.calls, call)
-		return ok && len(l.at.calls) <= maxLeakedCalls
-	case member && c == ':':
-		o.value = true
-	case member && c == ',':
-		o.value = false
-	default:
-		return !member && o.inner || member && o.value && c != '['
-	}
-	return true
-}
-
-// member reports whether an object can be a call that has this string as a key,
-// or as the value of its key.
-func (l *leaks) member(s string) bool {
-	o := &l.at.object
-	if !o.value {
-		o.key = s
-		return slices.Contains(callKeys, s)
-	}
-	return o.key != "name" || l.mayCall(s)
-}
-
-// mayCall reports whether a tool that the request offers, or knows, is called by this name.
-func (l *leaks) mayCall(name string) bool {
-	return l.any && l.first || l.anyTool(func(t llm.ToolSpec) bool { return t.Name == name || slices.Contains(t.Aliases, name) })
+// beginsTool reports whether a name that means a tool may begin so.
+func (l *leaks) beginsTool(text string) bool {
+	begins := func(name string) bool { return strings.HasPrefix(name, text) }
+	return strings.ContainsAny(text, ".:/") || slices.ContainsFunc(namespaces[:], begins) ||
+		l.anyTool(func(t llm.ToolSpec) bool { return begins(t.Name) || slices.ContainsFunc(t.Aliases, begins) })
 }
 
 // beginsBare reports whether a name that is a call by itself begins with these words, and bare whether

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,6 +136,9 @@ func TestLeakedCalls(t *testing.T) {
 		"parameters":             {`{"type": "function", "name": "refund", "parameters": {"amount": 19.5}}`, "", []llm.ToolCall{{Name: "refund", Arguments: `{"amount": 19.5}`}}},
 		"a target unknown":       {`{"name": "transfer_to_agent", "arguments": {"agent_name": "nobody"}}`, "", []llm.ToolCall{{Name: "transfer_to_agent", Arguments: `{"agent_name": "nobody"}`}}},
 		"odd strings":            {`{"name": "refund", "arguments": {"note": "}} \" \\ {{ ` + "```" + ` </tool_call>\u007d"}}`, "", []llm.ToolCall{{Name: "refund", Arguments: `{"note": "}} \" \\ {{ ` + "```" + ` </tool_call>\u007d"}`}}},
+		"a list":                 {"[" + toBilling + ", {\"name\": \"refund\", \"arguments\": {}}]", "", []llm.ToolCall{billing, {Name: "refund", Arguments: "{}"}}},
+		"a tag only closed":      {toBilling + "</tool_call>", "", []llm.ToolCall{billing}},
+		"a name in a tag":        {"<tool_call>billing</tool_call>", "", []llm.ToolCall{{Name: "billing", Arguments: "{}"}}},
 		"two in one tag":         {"<tools>\n{\"name\": \"refund\", \"arguments\": {\"amount\": 1}}\n" + toBilling + "\n</tools>", "", []llm.ToolCall{{Name: "refund", Arguments: `{"amount": 1}`}, billing}},
 		"two tags":               {"<tool_call>{\"name\": \"refund\", \"arguments\": {\"amount\": 1}}</tool_call>\n<tool_call>" + toBilling + "</tool_call>", "", []llm.ToolCall{{Name: "refund", Arguments: `{"amount": 1}`}, billing}},
 		"two lines":              {"{\"name\": \"refund\", \"arguments\": {\"amount\": 1}}\n" + toBilling, "", []llm.ToolCall{{Name: "refund", Arguments: `{"amount": 1}`}, billing}},
@@ -252,6 +256,7 @@ func TestHalfACall(t *testing.T) {
 		"another tag closed": "<tool_call>\n" + toBilling + "\n</tools>",
 		"cut off":            `{"name": "transfer_to_agent", "arguments": {"agent_na`,
 		"a description":      "<tools>\n" + `{"type": "function", "function": {"name": "refund", "description": "Refunds", "parameters": {"type": "object"`,
+		"a name and words":   "<tool_call>billing it is</tool_call>",
 		"and words":          "<tools>\n" + `{"type": "function", "function": {"name": "refund", "description": "Refunds"}}` + "\n</tools>\nHello.",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -332,9 +337,8 @@ func TestWordsThatAreNoCalls(t *testing.T) {
 		"words":                       "I can do that.",
 		"white space":                 " \n\t",
 		"words behind":                toBilling + "\nI have handed you over.",
-		"a stray tag":                 toBilling + "</tool_call>",
 		"another brace":               toBilling + "}",
-		"a tag with words":            "<tool_call>billing</tool_call>",
+		"a tag with words":            "<tool_call>is how it begins</tool_call>",
 		"tags in tags":                "<tools><tool_call>" + toBilling + "</tool_call></tools>",
 		"nothing but a name":          `{"name": "transfer_to_agent"}`,
 		"a tool not offered":          `{"name": "launch", "arguments": {}}`,
@@ -348,7 +352,8 @@ func TestWordsThatAreNoCalls(t *testing.T) {
 		"bad JSON":                    `{"name": "refund", "arguments": {"amount": 1,}}`,
 		"single quotes":               `{'name': 'refund', 'arguments': {}}`,
 		"three braces":                `{{{"name": "refund", "arguments": {}}}}`,
-		"a list":                      `[` + toBilling + `]`,
+		"a list in a list":            `[[` + toBilling + `]]`,
+		"a list with more":            `[` + toBilling + `, 1]`,
 		"in a line":                   "The call " + toBilling,
 		"behind a dot":                "see call." + toBilling,
 		"quoted in code":              "Call it so: `" + toBilling + "`",
@@ -567,14 +572,23 @@ func TestRequestsDoNotTellOfLeakedCalls(t *testing.T) {
 	require.ErrorContains(t, err, `leaked calls can be auto, any or off, not "maybe"`)
 }
 
-// marksOnly finds answers without words and calls.
-var marksOnly = regexp.MustCompile("^(\\s|```([A-Za-z0-9_ \t-]*[\r\n])?|</?tool_call>|</?tools>)*$")
+// marksOnly reports whether a text has nothing but marks around calls.
+func marksOnly(words string) bool {
+	words = regexp.MustCompile("```[A-Za-z0-9_-]*").ReplaceAllString(words, "")
+	for _, f := range forms() {
+		if f.parts[0].kind == "mark" && len(f.parts[0].text) > 1 {
+			words = strings.ReplaceAll(words, f.parts[0].text, "")
+		}
+	}
+	return strings.TrimSpace(words) == ""
+}
 
 // FuzzLeakedCalls holds that nothing is lost or doubled, whatever a model writes
 // and however it is cut: either all words come out, byte for byte, or words and
 // the calls behind them, or nothing of the beginning of a call; and that the cuts
 // make no difference.
 func FuzzLeakedCalls(f *testing.F) {
+	names := []string{"refund", "transfer_to_agent", "billing", "tech", "lookup", "ping", "archive"}
 	for _, words := range []string{
 		toBilling, "Sure! <tool_call>\n" + toBilling + "\n</tool_call>", "```json\n{{\"name\":\"billing\",\"arguments\":{{}}}}\n```",
 		"<tools>\n" + toBilling + toBilling, "{\"name\":\"refund\",\"parameters\":\"{\\\"a\\\":[{}]}\"}", "```go\n{\n```\n" + toBilling + " x", "\xff{\"name\":\"\xff\"}",
@@ -582,47 +596,57 @@ func FuzzLeakedCalls(f *testing.F) {
 		f.Add(words, "print "+toBilling, uint8(1))
 		f.Add(words, "", uint8(5))
 	}
+	for _, words := range ulmForms {
+		f.Add("I look it up. "+words, "Ulm?", uint8(3))
+		f.Add(words+"\n"+words, "print "+words, uint8(1))
+		f.Add(words[:strings.Index(words, "Ulm")], "", uint8(7))
+	}
 	c := &client{config: defaults()}
 	f.Fuzz(func(t *testing.T, words, given string, size uint8) {
 		req := asking(llm.UserText(given))
-		read := func(n int) (string, []llm.ToolCall, bool) {
-			l, out := c.leaksOf(req), ""
+		req.Tools, req.Known = append(stock().Tools[:2:2], offered...), []llm.ToolSpec{{Aliases: []string{"archive"}}}
+		type outcome struct {
+			out           string
+			calls         []llm.ToolCall
+			spoiled, half bool
+		}
+		read := func(n int) (o outcome) {
+			l := c.leaksOf(req)
 			for _, d := range split(words, n) {
 				s := l.words(d)
-				require.True(t, strings.HasPrefix(words, out+s), "words come out in order")
-				out += s
+				require.True(t, strings.HasPrefix(words, o.out+s), "words come out in order")
+				o.out += s
 				require.LessOrEqual(t, len(l.held), maxLeak)
+				require.LessOrEqual(t, len(l.trials), 2*len(forms()), "a byte has few meanings")
 			}
 			rest, calls := l.end()
 			for i := range calls {
 				calls[i].ID = ""
 			}
-			return out + rest, calls, l.spoiled()
+			return outcome{o.out + rest, calls, l.spoiled(), l.halved()}
 		}
-		out, calls, spoiled := read(0)
-		again, callsAgain, spoiledAgain := read(int(size))
-		require.Equal(t, out, again)
-		require.Equal(t, spoiled, spoiledAgain)
-		require.Equal(t, calls, callsAgain)
-		if spoiled {
-			require.Empty(t, out)
-			require.Empty(t, calls)
-			require.Regexp(t, `"name"\s*:\s*"(refund|transfer_to_agent|billing|tech)"`, words)
+		got := read(0)
+		require.Equal(t, got, read(int(size)))
+		left, ok := strings.CutPrefix(words, got.out)
+		require.True(t, ok)
+		if got.spoiled || got.half {
+			require.Empty(t, got.calls)
+			require.Equal(t, got.half, got.out != "" && strings.TrimSpace(got.out) != "")
+			require.True(t, slices.ContainsFunc(names, func(name string) bool {
+				return strings.Contains(strings.Join(strings.Fields(left), ""), name) || strings.Contains(left, `\u`)
+			}))
 			return
 		}
-		if len(calls) == 0 {
-			if out != "" || !marksOnly.MatchString(words) {
-				require.Equal(t, words, out)
+		if len(got.calls) == 0 {
+			if got.out != "" || !marksOnly(words) {
+				require.Equal(t, words, got.out)
 			}
 			return
 		}
-		left, ok := strings.CutPrefix(words, out)
-		require.True(t, ok)
-		require.Contains(t, "{<`", string(strings.TrimLeft(left, " \t\r\n")[0]))
-		for _, call := range calls {
-			require.Contains(t, []string{"refund", "transfer_to_agent", "billing", "tech"}, call.Name)
-			require.Contains(t, left, call.Name)
+		for _, call := range got.calls {
+			require.Contains(t, names, call.Name)
 			require.True(t, json.Valid([]byte(call.Arguments)))
+			require.Equal(t, byte('{'), call.Arguments[0])
 		}
 		l := c.leaksOf(req)
 		half := len(words) / 2

@@ -4,20 +4,22 @@ import (
 	"bytes"
 	"encoding/json"
 	"html"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/llm"
 )
 
-// parse reads a call from JSON. It is an object with a name that may be called, with arguments,
+// parse reads a call from JSON: its name and arguments. It is an object with a name that may be called, with arguments,
 // which are an object or a string that holds one, and with nothing else but a type and an id.
 // Or it has such a name and arguments in the member "function", as calls have on the wire.
 // Doubled braces, which models copy from templates that had to escape them, count as single
 // ones.
-func (l *leaks) parse(raw []byte) (llm.ToolCall, bool) {
+func (l *leaks) parse(raw []byte) (name, args string, ok bool) {
 	forms := [][]byte{raw}
 	if bytes.Contains(raw, []byte("{{")) {
 		forms = append(forms, raw[1:len(raw)-1], single(raw))
@@ -32,41 +34,43 @@ func (l *leaks) parse(raw []byte) (llm.ToolCall, bool) {
 			if !only(o, "function", "type", "id") || json.Unmarshal(wrapped, &inner) != nil ||
 				inner["function"] != nil || inner["parameters"] != nil { // the description of a function
 
-				return llm.ToolCall{}, false
+				return "", "", false
 			}
 			o = inner
 		}
 		return l.call(o)
 	}
-	return llm.ToolCall{}, false
+	return "", "", false
 }
 
 // call reads a call from the members of an object.
-func (l *leaks) call(o map[string]json.RawMessage) (call llm.ToolCall, ok bool) {
-	args, ok := o["arguments"]
-	other, both := o["parameters"]
-	if !ok {
-		args = other
-	}
-	var name string
-	if ok == both || json.Unmarshal(o["name"], &name) != nil || !l.mayCall(name) || !only(o, callKeys...) {
-		return call, false
+func (l *leaks) call(o map[string]json.RawMessage) (name, args string, ok bool) {
+	named, twice := either(o, "name", "tool_name")
+	given, both := either(o, "arguments", "parameters")
+	if named == nil || given == nil || twice || both || json.Unmarshal(named, &name) != nil || !only(o, callKeys...) {
+		return "", "", false
 	}
 	var text string
-	if args[0] == '"' && json.Unmarshal(args, &text) == nil {
-		args = json.RawMessage(strings.TrimSpace(text))
+	if given[0] == '"' && json.Unmarshal(given, &text) == nil {
+		given = json.RawMessage(strings.TrimSpace(text))
 	}
-	if string(args) == "null" {
-		args = json.RawMessage("{}")
+	if string(given) == "null" {
+		given = json.RawMessage("{}")
 	}
-	if len(args) == 0 || args[0] != '{' || !json.Valid(args) {
-		return call, false
+	name = l.tool(name)
+	return name, string(given), name != "" && len(given) > 0 && given[0] == '{' && json.Valid(given)
+}
+
+// either returns the member that has one of the keys.
+func either(o map[string]json.RawMessage, a, b string) (value json.RawMessage, both bool) {
+	if o[a] == nil {
+		return o[b], false
 	}
-	return llm.ToolCall{ID: "call_" + randomHex(), Name: name, Arguments: string(args)}, true
+	return o[a], o[b] != nil
 }
 
 // callKeys are what a call can have as keys.
-var callKeys = []string{"name", "arguments", "parameters", "type", "id", "function"}
+var callKeys = []string{"name", "tool_name", "arguments", "parameters", "type", "id", "tool_call_id", "function"}
 
 // only reports whether an object has no other keys.
 func only(o map[string]json.RawMessage, keys ...string) bool {
@@ -98,44 +102,104 @@ func single(raw []byte) []byte {
 	return out
 }
 
+// keyed returns the arguments of a call that were written one after the other, as an object.
+func (l *leaks) keyed(t *trial) (args string, ok bool) {
+	var tool struct {
+		Properties map[string]struct {
+			Type any `json:"type"`
+		} `json:"properties"`
+	}
+	l.anyTool(func(s llm.ToolSpec) bool { return called(s, t.name) && json.Unmarshal(s.Parameters, &tool) == nil })
+	members, keys := make([]string, len(t.args)), make(map[string]bool, len(t.args))
+	for i, arg := range t.args {
+		key, value := arg[0], arg[1]
+		if keys[key] || key == "" {
+			return "", false
+		}
+		keys[key] = true
+		members[i] = quote(key) + ": " + typed(value, tool.Properties[key].Type)
+	}
+	return "{" + strings.Join(members, ", ") + "}", true
+}
+
+// typed returns a value that was written without quotes as JSON of the type, or types, that a schema gives it.
+func typed(written string, types any) string {
+	list, _ := types.([]any)
+	value := pythonWord(strings.TrimSpace(written))
+	text := types == "string" || slices.Contains(list, any("string"))
+	if !text && json.Valid([]byte(value)) && (types != nil || value[0] == '{' || value[0] == '[') {
+		return value
+	}
+	written = strings.TrimPrefix(strings.TrimPrefix(written, "\r"), "\n")
+	return quote(strings.TrimSuffix(strings.TrimSuffix(written, "\n"), "\r"))
+}
+
+func quote(s string) string {
+	b, _ := json.Marshal(s) // a string can always be encoded
+	return string(b)
+}
+
 // quoted reports whether a message of the user or the result of a tool holds one
 // of the calls: the model may then have copied what others wrote, which must not
-// have effects. A text counts as holding a call if it contains all members of the
+// have effects. A text counts as holding a call if it has one in some form, and contains all members of the
 // call, in whatever order, between whatever else, escaped or not. That may match
 // too much, which is the safe side: such a call stays words.
-func (l *leaks) quoted() bool {
-	var given []string
-	hear := func(text string) {
-		if text = plain(text); strings.Contains(text, "arguments:") || strings.Contains(text, "parameters:") {
-			given = append(given, text)
-		}
-	}
-	for _, m := range l.req.Messages {
-		if m.Role == llm.RoleUser {
-			hear(m.PlainText())
-		}
-		for _, part := range m.Parts {
-			if res, ok := part.(llm.ToolResult); ok {
-				hear(res.Output)
+func (l *leaks) quoted(calls []llm.ToolCall) bool {
+	held := squeezed(string(l.held))
+	for text := range l.given() {
+		all, letters := squeezed(text), plain(text)
+		lacks := func(member string) bool { return !strings.Contains(letters, member) }
+		inJSON := !lacks("arguments:") || !lacks("parameters:")
+		marked := slices.ContainsFunc(callMarks(), func(mark string) bool { return strings.Contains(all, mark) })
+		for _, call := range calls {
+			dec := json.NewDecoder(strings.NewReader(call.Arguments))
+			dec.UseNumber()
+			var args any
+			if dec.Decode(&args) != nil {
+				return true // it was valid when it was read
 			}
-		}
-	}
-	for _, call := range l.at.calls {
-		dec := json.NewDecoder(strings.NewReader(call.Arguments))
-		dec.UseNumber()
-		var args any
-		if dec.Decode(&args) != nil {
-			return true // it was valid when it was read
-		}
-		members := appendMembers([]string{"name:" + plain(call.Name)}, "", args)
-		for _, text := range given {
-			if !slices.ContainsFunc(members, func(member string) bool { return !strings.Contains(text, member) }) {
+			members := appendMembers([]string{"name:" + plain(call.Name)}, "", args)
+			if strings.Contains(all, held) || inJSON && !slices.ContainsFunc(members, lacks) {
+				return true
+			}
+			members[0] = plain(call.Name)
+			inPython := slices.ContainsFunc(strings.Split(all, squeezed(call.Name)+"(")[1:],
+				func(after string) bool { return after != "" && (after[0] == ')' || nameByte(after[0])) })
+			if (marked || inPython) && !slices.ContainsFunc(strings.Split(strings.Join(members, ":"), ":"), lacks) {
 				return true
 			}
 		}
 	}
 	return false
 }
+
+// given yields what others wrote: the messages of the user, and what tools returned.
+func (l *leaks) given() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, m := range l.req.Messages {
+			if m.Role == llm.RoleUser && !yield(m.PlainText()) {
+				return
+			}
+			for _, part := range m.Parts {
+				if res, ok := part.(llm.ToolResult); ok && !yield(res.Output) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// callMarks are the marks that only calls have, squeezed.
+var callMarks = sync.OnceValue(func() (marks []string) {
+	for _, f := range forms() {
+		for _, p := range f.parts {
+			if len(p.text) > 2 && strings.ContainsAny(p.text, "<[>=") && !strings.HasPrefix(p.text, "</") {
+				marks = append(marks, squeezed(p.text))
+			}
+		}
+	}
+	return marks
+})
 
 // mentioned reports whether a message of the user or the result of a tool holds the name.
 func (l *leaks) mentioned(name string) bool {
@@ -175,22 +239,24 @@ func appendMembers(members []string, key string, value any) []string {
 	return append(members, key) // null
 }
 
+// squeezed returns a text in lower case, without white space and escapes.
+func squeezed(s string) string {
+	for range 2 { // JSON in pages, and pages in JSON
+		s = unescaped(html.UnescapeString(s))
+	}
+	return strings.ToLower(strings.Join(strings.Fields(s), ""))
+}
+
 // plain returns what is left of a text without white space, quotes, braces,
 // escapes and whatever else the same JSON can be written with or without: letters
 // and digits of ASCII in lower case, and three signs.
 func plain(s string) string {
-	for range 2 { // JSON in pages, and pages in JSON
-		s = unescaped(html.UnescapeString(s))
-	}
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '_', r == '-', r == ':':
+		if r < 0x80 && nameByte(byte(r)) || r == ':' {
 			return r
 		}
 		return -1
-	}, s)
+	}, squeezed(s))
 }
 
 // unescaped resolves the escapes of JSON strings, however often they were escaped

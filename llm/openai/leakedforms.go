@@ -1,0 +1,153 @@
+package openai
+
+import (
+	"strings"
+	"sync"
+)
+
+// leakedForms are the ways in which models write calls as text. They are those that the parsers of vLLM and of
+// llama.cpp read, and what small models make of them. A row is a form. Its parts are separated by spaces, and white
+// space may be between them in an answer:
+//
+//	call          a call as a JSON object
+//	py            a call in Python: name(key=value, …)
+//	bare          a name that is a call by itself
+//	name          the name of a tool
+//	object        its arguments as a JSON object; the call is whole after it
+//	key, value    an argument; each ends where the next part of the row begins
+//	end           the call is whole here
+//	{ }           what is between them, any number of times
+//	mark?         may be missing
+//	mark … mark   any of the forms, between two marks
+//	mark          any other text; · is a space in it, \{ and \} are braces
+//
+// A mark of more than one byte that ends a form may be missing at the end of the answer.
+const leakedForms = `
+call { ; call }
+[ call { , call } ]
+\{ "tool_calls" : [ call { , call } ] \}
+\{ "tool_call" : call \}
+\{ "function_call" : call \}
+py
+print( py )
+[ py { , py } ]
+bare
+<tool_call> … </tool_call>
+<tool_calls> … </tool_calls>
+<tools> … </tools>
+<function_call> … </function_call>
+<function_calls> … </function_calls>
+<TOOLCALL> … </TOOLCALL>
+<longcat_tool_call> … </longcat_tool_call>
+<minimax:tool_call> … </minimax:tool_call>
+<seed:tool_call> … </seed:tool_call>
+<｜DSML｜function_calls> … </｜DSML｜function_calls>
+<｜DSML｜tool_calls> … </｜DSML｜tool_calls>
+<｜tool▁calls▁begin｜> … <｜tool▁calls▁end｜>
+<｜tool_calls_begin｜> … <｜tool_calls_end｜>
+<|tool_calls_section_begin|> … <|tool_calls_section_end|>
+<|tool_call|> … <|/tool_call|>
+<|tool_call_start|> … <|tool_call_end|>
+<|action_start|> … <|action_end|>
+<|START_ACTION|> … <|END_ACTION|>
+<|python_start|> … <|python_end|>
+<|python_tag|> … <|eom_id|>
+` + fence + `tool_code … ` + fence + `
+[TOOL_CALLS]
+functools
+<|plugin|>
+<|eom_id|>
+<|eot_id|>
+<|im_end|>
+<|end|>
+<|call|>
+</s>
+[TOOL_CALLS] name [ARGS]? object
+[TOOL_CALLS] name [CALL_ID] key [ARGS] object
+>>> name object
+<tool_call> name { <arg_key> key </arg_key> <arg_value> value </arg_value> } </tool_call> end
+<function= name > object </function>
+<function= name > { <parameter= key > value </parameter> } </function> end
+<function·name=" name "> object </function>
+<invoke·name=" name "> { <parameter·name=" key "> value </parameter> } </invoke> end
+<｜DSML｜invoke·name=" name "> { <｜DSML｜parameter·name=" key " string="true"? string="false"? > value </｜DSML｜parameter> } </｜DSML｜invoke> end
+<｜tool_call_begin｜> function? <｜tool_sep｜> <steptml:invoke·name=" name "> { <steptml:parameter·name=" key "> value </steptml:parameter> } </steptml:invoke> end <｜tool_call_end｜>
+<｜tool▁call▁begin｜> function? <｜tool▁sep｜>? name <｜tool▁sep｜>? ` + fence + `json? object ` + fence + `? <｜tool▁call▁end｜>
+<|tool_call_begin|> name <|tool_call_argument_begin|> object <|tool_call_end|>
+<|start|>assistant? <|channel|> commentary? analysis? to= name <|constrain|>? json? code? <|message|> object
+<|start|>assistant? to= name <|channel|> commentary? analysis? <|constrain|>? json? code? <|message|> object
+assistant? commentary to= name json? code? object
+`
+
+const fence = "```"
+
+// part is one part of a form.
+type part struct {
+	kind     string // of partKinds, or one of the kinds below
+	text     string // of a mark
+	jump     int    // of { and }: where the other one is
+	optional bool
+	last     bool // the answer may end here
+}
+
+// partKinds are the words of a row that are no marks. The other kinds are mark, info, open and close for those that
+// enclose forms, and over, the last part of each form.
+const partKinds = " call py bare name object key value end { } "
+
+type form struct {
+	parts  []part
+	begins string // its possible first bytes; "" are those of any name
+	python bool
+	loose  bool // it has no mark in front
+	rare   bool // its first mark is one that is a single token of a model
+}
+
+var forms = sync.OnceValue(func() (all []*form) {
+	for row := range strings.SplitSeq(strings.TrimSpace(leakedForms), "\n") {
+		open, end, encloses := strings.Cut(row, " … ")
+		if encloses {
+			all = append(all, formOf(part{kind: "mark", text: open}, part{kind: "open", text: end}),
+				formOf(part{kind: "mark", text: end}, part{kind: "close", text: end}))
+			continue
+		}
+		var parts []part
+		var loops []int
+		for _, word := range strings.Fields(row) {
+			p := part{kind: word}
+			switch {
+			case word == "{":
+				loops = append(loops, len(parts))
+			case word == "}":
+				p.jump = loops[len(loops)-1]
+				parts[p.jump].jump, loops = len(parts), loops[:len(loops)-1]
+			case !strings.Contains(partKinds, " "+word+" "):
+				p.kind = "mark"
+				p.text, p.optional = strings.CutSuffix(strings.ReplaceAll(strings.TrimPrefix(word, `\`), "·", " "), "?")
+			}
+			parts = append(parts, p)
+		}
+		all = append(all, formOf(parts...))
+	}
+	return append(all, formOf(part{kind: "mark", text: fence}, part{kind: "info"}))
+})
+
+func formOf(parts ...part) *form {
+	f := &form{parts: append(parts, part{kind: "over", last: true})}
+	for i := len(parts) - 1; i >= 0; i-- {
+		p := &f.parts[i]
+		p.last = p.kind == "info" || p.kind == "mark" && (p.optional || len(p.text) > 1) && f.parts[i+1].last
+		f.python = f.python || p.kind == "py"
+	}
+	first := &f.parts[0]
+	f.loose = first.kind == "py" || first.text == "print("
+	f.rare = strings.HasPrefix(first.text, "<|") || strings.HasPrefix(first.text, "<｜") || first.text == "[TOOL_CALLS]"
+	if first.kind == "call" {
+		f.begins = "{"
+	}
+	for i := 0; f.parts[i].kind == "mark"; i++ {
+		if f.begins += f.parts[i].text[:1]; !f.parts[i].optional {
+			break
+		}
+	}
+	return f
+}

@@ -1,0 +1,253 @@
+package openai
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// stock has a tool for values of all types, a transfer, and an agent that is not on offer.
+func stock(messages ...llm.Message) *llm.Request {
+	req := asking(messages...)
+	req.Tools = []llm.ToolSpec{
+		{Name: "lookup", Parameters: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"},"count":{"type":"integer"},
+			"all":{"type":["boolean","null"]},"tags":{"type":"array"},"any":{}}}`)},
+		{Name: "ping"},
+		{Name: "transfer_to_billing", Aliases: []string{"billing", "transfer_to_agent"}, Bare: []string{"transfer_to_billing"}},
+	}
+	req.Known = []llm.ToolSpec{{Aliases: []string{"archive", "transfer_to_archive", "restock"}, Bare: []string{"transfer_to_archive"}}}
+	return req
+}
+
+const (
+	ulmArgs = `{"city": "Ulm"}`
+	ulmCall = `{"name": "lookup", "arguments": {"city": "Ulm"}}`
+)
+
+// ulmForms are the call of lookup for Ulm, as models of many families write it.
+var ulmForms = map[string]string{
+	"Hermes, Qwen 2.5":          "<tool_call>\n" + ulmCall + "\n</tool_call>",
+	"Hermes in a fence":         "<tool_call>\n```json\n" + ulmCall + "\n```\n</tool_call>",
+	"Mistral, a list":           "[TOOL_CALLS][" + ulmCall + "]",
+	"Mistral, a list, spaced":   "[TOOL_CALLS] [" + ulmCall + "]</s>",
+	"Mistral, a list with ids":  `[TOOL_CALLS] [{"name": "lookup", "arguments": {"city": "Ulm"}, "id": "VvvODy9mT"}]`,
+	"Mistral, a name":           "[TOOL_CALLS]lookup" + ulmArgs,
+	"Mistral, arguments":        "[TOOL_CALLS]lookup[ARGS]" + ulmArgs,
+	"Mistral, an id":            "[TOOL_CALLS]lookup[CALL_ID]VvvODy9mT[ARGS]" + ulmArgs,
+	"Llama 3, JSON":             `{"name": "lookup", "parameters": {"city": "Ulm"}}`,
+	"Llama 3, a type":           `{"type": "function", "name": "lookup", "parameters": {"city": "Ulm"}}`,
+	"Llama 3, a tag":            `<|python_tag|>{"name": "lookup", "parameters": {"city": "Ulm"}}<|eom_id|>`,
+	"Llama 3, built in":         `<|python_tag|>lookup.call(city="Ulm")`,
+	"Llama 3, a function":       "<function=lookup>" + ulmArgs + "</function>",
+	"Llama 3, <|eom_id|>":       "<function=lookup>" + ulmArgs + "</function><|eom_id|>",
+	"Llama 3.2, Python":         `[lookup(city="Ulm")]`,
+	"Llama 4, Python":           "<|python_start|>[lookup(city='Ulm')]<|python_end|>",
+	"Python alone":              `lookup(city="Ulm")`,
+	"Python, a dict":            "lookup({'city': 'Ulm'})",
+	"Granite 3":                 "<|tool_call|>[" + ulmCall + "]",
+	"Granite 3, a tag":          "<tool_call>[" + ulmCall + "]",
+	"Granite 20B":               "<function_call> " + ulmCall,
+	"DeepSeek R1, V3":           "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>lookup\n```json\n" + ulmArgs + "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+	"DeepSeek V3.1":             "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>lookup<｜tool▁sep｜>" + ulmArgs + "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+	"DeepSeek V3.1, end cut":    "<｜tool▁call▁begin｜>lookup<｜tool▁sep｜>" + ulmArgs,
+	"DeepSeek V3.2":             "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"lookup\">\n<｜DSML｜parameter name=\"city\" string=\"true\">Ulm</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+	"Qwen 3 Coder":              "<tool_call>\n<function=lookup>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</tool_call>",
+	"Qwen 3 Coder, no tag":      "<function=lookup>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</tool_call>",
+	"Seed OSS":                  "<seed:tool_call>\n<function=lookup>\n<parameter=city>Ulm</parameter>\n</function>\n</seed:tool_call>",
+	"Kimi K2":                   "<|tool_calls_section_begin|><|tool_call_begin|>functions.lookup:0<|tool_call_argument_begin|>" + ulmArgs + "<|tool_call_end|><|tool_calls_section_end|>",
+	"Kimi K2, no section":       "<|tool_call_begin|>functions.lookup:0<|tool_call_argument_begin|>" + ulmArgs + "<|tool_call_end|>",
+	"GLM 4.5":                   "<tool_call>lookup\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n</tool_call>",
+	"GLM 4.7":                   "<tool_call>lookup<arg_key>city</arg_key><arg_value>Ulm</arg_value></tool_call>",
+	"MiniMax M1":                "<tool_calls>\n" + ulmCall + "\n</tool_calls>",
+	"MiniMax M2":                "<minimax:tool_call>\n<invoke name=\"lookup\">\n<parameter name=\"city\">Ulm</parameter>\n</invoke>\n</minimax:tool_call>",
+	"harmony":                   "<|channel|>commentary to=functions.lookup <|constrain|>json<|message|>" + ulmArgs + "<|call|>",
+	"harmony, stop left out":    "<|start|>assistant<|channel|>commentary to=functions.lookup<|message|>" + ulmArgs,
+	"harmony, in the role":      "<|start|>assistant to=functions.lookup<|channel|>commentary json<|message|>" + ulmArgs,
+	"harmony, analysis":         "<|channel|>analysis to=functions.lookup code<|message|>" + ulmArgs,
+	"harmony without tokens":    "commentary to=functions.lookup json" + ulmArgs,
+	"Jamba, Hunyuan":            "<tool_calls>[" + ulmCall + "]</tool_calls>",
+	"InternLM":                  `<|action_start|><|plugin|>{"name": "lookup", "parameters": {"city": "Ulm"}}<|action_end|>`,
+	"Command R":                 `<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "lookup", "parameters": {"city": "Ulm"}}]<|END_ACTION|>`,
+	"Nemotron":                  "<TOOLCALL>[" + ulmCall + "]</TOOLCALL>",
+	"Phi 4":                     "functools[" + ulmCall + "]",
+	"xLAM":                      "[" + ulmCall + "]",
+	"LFM2":                      `<|tool_call_start|>[lookup(city="Ulm")]<|tool_call_end|>`,
+	"Olmo 3":                    "<function_calls>\nlookup(city=\"Ulm\")\n</function_calls>",
+	"Gemma":                     "```tool_code\nlookup(city=\"Ulm\")\n```",
+	"Gemini":                    "print(default_api.lookup(city='Ulm'))",
+	"Functionary":               ">>>lookup\n" + ulmArgs,
+	"LongCat":                   "<longcat_tool_call>" + ulmCall + "</longcat_tool_call>",
+	"Step 3":                    "<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name=\"lookup\"><steptml:parameter name=\"city\">Ulm</steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>",
+	"as on the wire":            `{"tool_calls": [{"id": "1", "type": "function", "function": {"name": "lookup", "arguments": "{\"city\": \"Ulm\"}"}}]}`,
+	"Hermes, quotes and a name": "<tool_call>\n" + `{"name": " functions.lookup", "arguments": {"city": "Ulm"}}` + "\n</tool_call><|im_end|>",
+}
+
+// TestLeakedForms: each form is read as the call, alone and after text. A quotation of the call stays text, in whatever form
+// it was written and is repeated. Half a call is neither a call nor shown.
+func TestLeakedForms(t *testing.T) {
+	for form, words := range ulmForms {
+		t.Run(form, func(t *testing.T) {
+			check := func(words, text string) {
+				got := answersIn(t, []int{1, 4, 0, -1}, words, stock())
+				require.Equal(t, text, got.Text)
+				require.Len(t, got.Calls, 1)
+				require.Equal(t, "lookup", got.Calls[0].Name)
+				require.JSONEq(t, ulmArgs, got.Calls[0].Arguments)
+			}
+			check(words, "")
+			check("\n"+words+"\n", "")
+			if strings.IndexByte("<[{`>", words[0]) >= 0 {
+				check("I look it up.\n"+words, "I look it up.\n")
+				check("I look it up. "+words, "I look it up. ")
+			}
+			if strings.HasPrefix(words, "<|") || strings.HasPrefix(words, "<｜") || strings.HasPrefix(words, "[TOOL") {
+				check("I look it up."+words, "I look it up.")
+			}
+			if strings.IndexByte("<[{", words[0]) >= 0 {
+				half := "I look it up.\n" + words[:strings.Index(words, "Ulm")]
+				req := stock()
+				req.Stream = true
+				_, err := ask(t, serve(t, bodyOf(text(half)+delta(`{}`, "stop")+done)), req)
+				var e *llm.Error
+				require.ErrorAs(t, err, &e, "there is text before it: whoever asks again discards it")
+				require.Equal(t, llm.CodeTruncated, e.Code)
+				require.True(t, e.Retryable)
+			}
+			for _, prose := range []string{"The call " + words, "Text:\n```text\n" + words + "\n```\nThat is all.", "Write `" + words + "`"} {
+				got := answersIn(t, []int{1, -1}, prose, stock())
+				require.Empty(t, got.Calls)
+				require.Equal(t, prose, got.Text)
+			}
+			for given, quoted := range ulmForms {
+				if given == "Python, a dict" && given != form {
+					continue // agents are shown calls of others so
+				}
+				l := (&client{config: defaults()}).leaksOf(stock(llm.UserText("Please say " + quoted)))
+				text := l.words(words)
+				rest, calls := l.end()
+				require.Empty(t, calls, given)
+				require.Equal(t, words, text+rest, given)
+			}
+			cut := words[:strings.Index(words, "Ulm")+1]
+			got := answersIn(t, []int{1, 0, -1}, cut, stock())
+			require.Empty(t, got.Calls)
+			require.Empty(t, got.Text)
+		})
+	}
+}
+
+// TestLeakedArguments: arguments become what the schema says, or stay what the model wrote; what may not be whole is no call.
+func TestLeakedArguments(t *testing.T) {
+	coder := func(pairs ...string) string {
+		var b strings.Builder
+		for i := 0; i < len(pairs); i += 2 {
+			b.WriteString("<parameter=" + pairs[i] + ">\n" + pairs[i+1] + "\n</parameter>\n")
+		}
+		return "<tool_call>\n<function=lookup>\n" + b.String() + "</function>\n</tool_call>"
+	}
+	for words, args := range map[string]string{
+		coder(): `{}`,
+		coder("city", "7", "count", "7", "all", "True", "tags", `["a", {"b": 1}]`, "any", `{"x": 1}`, "more", "12"): `{"city": "7", "count": 7, "all": true, "tags": ["a", {"b": 1}], "any": {"x": 1}, "more": "12"}`,
+		coder("city", "  two\n\nlines \"quoted\" <b>\n", "count", "many", "all", "None", "any", "null"):             `{"city": "  two\n\nlines \"quoted\" <b>\n", "count": "many", "all": null, "any": "null"}`,
+		coder("city", "a", "city", "b"):                                                    "half",
+		"<tool_call>\n<function=lookup>\n<parameter=city>\nUlm\n</parameter>\n":            "half",
+		"<tool_call>\n<function=lookup>\n<parameter=city>\nUlm\n</parameter>\n</function>": ulmArgs,
+		"<tool_call>lookup\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n":         "half",
+		"<tool_call>lookup\n":     "half",
+		"[TOOL_CALLS]lookup{\"ci": "half",
+		"[TOOL_CALLS][" + ulmCall: "half",
+		`[lookup(city="Ulm")`:     "half",
+		`[lookup(city="Ulm"`:      "half",
+		`lookup(city="Ulm", count=7, all=True, tags=['a', "it's", {'b': -1.5e+3,}], any=None,)`: `{"city": "Ulm", "count": 7, "all": true, "tags": ["a", "it's", {"b": -1500}], "any": null}`,
+		"[lookup(city = 'a \\'b\\' \"c\" \\n) ]')]":                                             `{"city": "a 'b' \"c\" \n) ]"}`,
+		`lookup()`:                                               `{}`,
+		`lookup("Ulm")`:                                          "words",
+		`lookup(city="a", city="b")`:                             "words",
+		`lookup(city=ulm)`:                                       "words",
+		`lookup(city=f"x")`:                                      "words",
+		`lookup(city="a" + "b")`:                                 "words",
+		`lookup(**{"city": "Ulm"})`:                              "words",
+		`lookup(city="""Ulm""")`:                                 "words",
+		"```python\nlookup(city=\"Ulm\")\n```":                   "words",
+		"```python\n[lookup(city=\"Ulm\")]\n```":                 "words",
+		"[lookup](https://example.com)":                          "words",
+		"[launch(city=\"Ulm\")]":                                 "words",
+		"<tool_call>launch</tool_call>":                          "words",
+		"lookups are done":                                       "words",
+		"Lookup(city=\"Ulm\")":                                   "words",
+		"<|channel|>commentary to=functions.launch<|message|>{}": "words",
+	} {
+		got := answersIn(t, []int{1, 5, 0, -1}, words, stock())
+		switch args {
+		case "words":
+			require.Equal(t, words, got.Text)
+			require.Empty(t, got.Calls, words)
+		case "half":
+			require.Empty(t, got.Text, words)
+			require.Empty(t, got.Calls, words)
+		default:
+			require.Len(t, got.Calls, 1, words)
+			require.JSONEq(t, args, got.Calls[0].Arguments, words)
+		}
+	}
+	for _, words := range []string{
+		"[TOOL_CALLS]lookup{\"city\": \"Ulm\"}[TOOL_CALLS]ping{}", "[lookup(city='Ulm'), ping()]", "lookup(city='Ulm')\nping()",
+		"<|python_tag|>" + ulmCall + "; {\"name\": \"ping\", \"parameters\": {}}", "<tool_call>lookup<arg_key>city</arg_key><arg_value>Ulm</arg_value></tool_call>\n<tool_call>ping</tool_call>",
+		"<function=lookup>{\"city\": \"Ulm\"}</function>\n<tool_call>\n<function=ping>\n</function>\n</tool_call>",
+		"<|tool_calls_section_begin|><|tool_call_begin|>functions.lookup:0<|tool_call_argument_begin|>{\"city\":\"Ulm\"}<|tool_call_end|><|tool_call_begin|>functions.ping:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+	} {
+		got := answersIn(t, []int{1, 5, 0, -1}, words, stock())
+		require.Len(t, got.Calls, 2, words)
+		require.Equal(t, "lookup ping", got.Calls[0].Name+" "+got.Calls[1].Name)
+		require.JSONEq(t, ulmArgs, got.Calls[0].Arguments)
+		require.JSONEq(t, "{}", got.Calls[1].Arguments)
+	}
+}
+
+// TestLeakedCallsNotOnOffer: a call of what the tree has elsewhere is a call, so that it is refused, in each form.
+func TestLeakedCallsNotOnOffer(t *testing.T) {
+	for form, words := range ulmForms {
+		for _, name := range []string{"restock", "transfer_to_archive"} {
+			got := answersIn(t, []int{1, -1}, strings.ReplaceAll(words, "lookup", name), stock())
+			require.Empty(t, got.Text, form)
+			require.Len(t, got.Calls, 1, form)
+			require.Equal(t, name, got.Calls[0].Name)
+		}
+		unknown := strings.ReplaceAll(words, "lookup", "launch")
+		require.Equal(t, unknown, answersIn(t, []int{1, -1}, unknown, stock()).Text, form)
+	}
+}
+
+// TestNames: a name that a model has decorated is the one that is left, if that is offered; otherwise it stays as it is.
+func TestNames(t *testing.T) {
+	for written, name := range map[string]string{
+		"lookup": "lookup", "lookup<|channel|>commentary": "lookup", "lookup<|channel|>json": "lookup", "lookup<|constrain|>json": "lookup",
+		"<|channel|>lookup": "lookup", "<|start|>assistant<|channel|>commentary to=functions.lookup <|constrain|>json": "lookup",
+		"assistant to=functions.lookup": "lookup", "to=lookup": "lookup", "lookup<|end": "lookup", "lookup<｜tool▁sep｜>": "lookup", "lookup</function>": "lookup",
+		"functions.lookup": "lookup", "functions.lookup:0": "lookup", "functions:lookup": "lookup", "function/lookup": "lookup", "tools.lookup": "lookup",
+		"default_api:lookup": "lookup", "default_api.lookup": "lookup", " lookup\n": "lookup", "look up": "lookup", `"lookup"`: "lookup", `'lookup"`: "lookup",
+		"`lookup`": "lookup", "lookup()": "lookup", "lookup:": "lookup", "functions.transfer_to_billing": "transfer_to_billing", " billing": "billing",
+		"launch": "launch", "functions.launch": "functions.launch", "launch<|channel|>commentary": "launch<|channel|>commentary",
+		"other.lookup": "other.lookup", "lookup_all": "lookup_all", "Lookup": "Lookup", "lookup ping": "lookup ping", "lookup<|channel|>ping": "lookup<|channel|>ping",
+		"functions.archive": "functions.archive", "": "", " ": " ", "functions.": "functions.", "<|channel|>": "<|channel|>", ":0": ":0", "lookup.ping": "lookup.ping",
+	} {
+		quoted, err := json.Marshal(written)
+		require.NoError(t, err)
+		call := `{"index":0,"id":"1","type":"function","function":{"name":` + string(quoted) + `,"arguments":"{}"}}`
+		for _, answer := range []http.HandlerFunc{
+			bodyOf(toolDelta(call) + delta(`{}`, "tool_calls") + done),
+			jsonOf(`{"choices":[{"message":{"tool_calls":[` + call + `]},"finish_reason":"tool_calls"}]}`),
+		} {
+			req := stock()
+			req.Stream = true
+			got, err := ask(t, serve(t, answer), req)
+			require.NoError(t, err)
+			require.Equal(t, []llm.ToolCall{{ID: "1", Name: name, Arguments: "{}"}}, got.Calls, "%q", written)
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// trial is how far the held text has one form, or several after each other. It is a value: where a form can continue
+// in two ways, it becomes two trials, and one that does not fit the next byte is dropped.
+type trial struct {
+	form   *form
+	at     int // the part of the form that the text is in
+	size   int // bytes of that part
+	from   int // where it begins
+	calls  []llm.ToolCall
+	name   string      // of the call that is not whole yet
+	key    string      // of the argument whose value follows
+	args   [][2]string // keys and values as they are written
+	inner  int         // where the arguments in Python begin
+	scan   scan        // in arguments
+	object object      // in a call
+	open   string      // the mark that closes what is open
+	opened int         // calls in front of that
+	fenced bool
+	closed bool // a form is complete
+	loose  bool // directly after a call in doubled braces, which models close once too often
+}
+
+var between = form{parts: []part{{kind: "over", last: true}}}
+
+func (t *trial) part() *part { return &t.form.parts[t.at] }
+
+// whole reports whether the text is calls and nothing else. What ends with the answer need not be closed.
+func (t *trial) whole() bool {
+	return len(t.calls) > 0 && t.size == 0 && t.part().last && (t.open == "" || len(t.calls) > t.opened)
+}
+
+// step takes in a byte. If it cannot belong to a call, given what is held, the
+// byte is not held, and the answer is false.
+func (l *leaks) step(c byte) bool {
+	if len(l.held) == 0 {
+		l.first, l.tight, l.after = !l.place.inText, l.place.tight(), byte(l.place.last)
+		l.trials = append(l.trials[:0], trial{form: &between})
+	}
+	l.held = append(l.held, c)
+	l.next = l.next[:0]
+	for i := range l.trials {
+		l.advance(l.trials[i], c)
+	}
+	if len(l.next) == 0 {
+		l.held = l.held[:len(l.held)-1]
+		return false
+	}
+	l.trials, l.next = l.next, l.trials
+	return true
+}
+
+// advance adds what becomes of a trial with the byte to the next ones.
+func (l *leaks) advance(t trial, c byte) {
+	p := t.part()
+	switch {
+	case t.loose && c == '}':
+		t.loose = false
+		l.next = append(l.next, t)
+		return
+	case t.size == 0 && blank(c) && p.kind != "key" && p.kind != "value" && !(p.kind == "info" && c == '\n'):
+		t.loose = false
+		l.keep(t)
+		return
+	case p.kind == "over":
+		for _, f := range forms() {
+			if l.fits(f, &t, c) {
+				t := t
+				t.form, t.loose = f, false
+				l.enter(t, 0, int(c))
+			}
+		}
+		return
+	}
+	if t.loose = false; t.size == 0 {
+		t.from = len(l.held) - 1
+	}
+	t.size++
+	text := l.held[t.from:]
+	whole, ok := false, true // the part with this byte
+	switch p.kind {
+	case "mark":
+		ok, whole = p.text[t.size-1] == c, t.size == len(p.text)
+	case "call":
+		ok = (t.size > 1 || c == '{') && l.json(&t, c)
+		whole = t.scan.depth == 0
+	case "object":
+		if t.scan.step(c); t.size == 1 {
+			ok = c == '{'
+		} else if whole = t.scan.depth == 0; whole {
+			ok = json.Valid(text) && l.commit(&t, string(text))
+		}
+	case "py":
+		whole, ok = l.python(&t, c)
+	case "name":
+		if nameByte(c) || strings.IndexByte(".:/", c) >= 0 {
+			ok = l.any && l.first || l.beginsTool(string(text))
+			break
+		}
+		if t.name = l.tool(string(text[:t.size-1])); t.name != "" {
+			l.named = t.name
+			l.enter(t, t.at+1, int(c))
+		}
+		return
+	case "key", "value":
+		var written []byte
+		if written, whole = bytes.CutSuffix(text, []byte(t.form.parts[t.at+1].text)); whole {
+			if t.at++; p.kind == "key" {
+				t.key = strings.TrimSpace(string(written))
+			} else {
+				t.args = append(slices.Clip(t.args), [2]string{t.key, string(written)})
+			}
+		}
+		ok = len(t.args) <= maxLeakedArgs && (p.kind == "value" || t.size <= maxLeakedArgs && c != '\n')
+	case "bare":
+		ok = l.beginsBare(l.name())
+	case "info":
+		if !nameByte(c) {
+			if c != '`' {
+				l.enter(t, t.at+1, int(c))
+			}
+			return
+		}
+		ok = t.fenced // it is the beginning of a fence
+	}
+	switch {
+	case ok && whole:
+		l.enter(t, t.at+1, -1)
+	case ok:
+		l.next = append(l.next, t)
+	}
+}
+
+// enter adds what becomes of a trial that comes to a part of its form, and advances it with a byte unless that is -1.
+func (l *leaks) enter(t trial, at, c int) {
+	for t.at, t.size = at, 0; ; t.at++ {
+		switch p := t.part(); p.kind {
+		case "{":
+			l.enter(t, p.jump+1, c)
+		case "}":
+			t.at = p.jump - 1
+		case "end":
+			if args, ok := l.keyed(&t); !ok || !l.commit(&t, args) {
+				return
+			}
+		case "open":
+			if t.open != "" {
+				return
+			}
+			t.open, t.opened = p.text, len(t.calls)
+		case "close":
+			if t.open != p.text && (t.open != "" || len(t.calls) == 0 || l.after == '>') {
+				return
+			}
+			t.open = ""
+		default:
+			if p.optional {
+				l.enter(t, t.at+1, c)
+			}
+			if p.kind == "over" {
+				t.form, t.at, t.closed = &between, 0, true
+			}
+			if p.kind == "info" {
+				t.fenced = !t.fenced
+			}
+			if c < 0 {
+				l.keep(t)
+			} else {
+				l.advance(t, byte(c))
+			}
+			return
+		}
+	}
+}
+
+// keep adds a trial to the next ones, unless one that is between forms is there already: else they would double with each form
+// that can be read in two ways.
+func (l *leaks) keep(t trial) {
+	same := func(o trial) bool {
+		return o.form == &between && len(o.calls) == len(t.calls) && o.open == t.open && o.opened == t.opened && o.fenced == t.fenced && o.loose == t.loose
+	}
+	if t.form != &between || !slices.ContainsFunc(l.next, same) {
+		l.next = append(l.next, t)
+	}
+}
+
+// fits reports whether a form can begin with the byte after the trial.
+func (l *leaks) fits(f *form, t *trial, c byte) bool {
+	switch {
+	case f.begins != "" && strings.IndexByte(f.begins, c) < 0, l.tight && !t.closed && !f.rare, f.python && t.fenced:
+		return false
+	case f.loose:
+		return l.first || t.open != ""
+	}
+	return f.parts[0].kind != "bare" || l.first && !t.closed
+}
+
+// commit adds a whole call to those of the trial.
+func (l *leaks) commit(t *trial, args string) bool {
+	t.calls = append(slices.Clip(t.calls), llm.ToolCall{ID: "call_" + randomHex(), Name: t.name, Arguments: args})
+	t.name, t.args, t.scan = "", nil, scan{}
+	return len(t.calls) <= maxLeakedCalls
+}
+
+func nameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}
+
+// scan finds the end of a value in brackets.
+type scan struct {
+	depth  int
+	quote  byte
+	escape bool
+}
+
+func (s *scan) step(c byte) {
+	switch {
+	case s.escape:
+		s.escape = false
+	case s.quote != 0 && c == '\\':
+		s.escape = true
+	case s.quote != 0 && c == s.quote:
+		s.quote = 0
+	case s.quote != 0:
+	case c == '"' || c == '\'':
+		s.quote = c
+	case c == '{' || c == '[' || c == '(':
+		s.depth++
+	case c == '}' || c == ']' || c == ')':
+		s.depth--
+	}
+}
+
+// python takes in a byte of a call in Python.
+func (l *leaks) python(t *trial, c byte) (whole, ok bool) {
+	switch {
+	case t.name != "":
+		if t.scan.step(c); t.scan.depth > 0 {
+			return false, true
+		}
+		args, ok := pythonArguments(string(l.held[t.inner : len(l.held)-1]))
+		return true, ok && l.commit(t, args)
+	case c == '(':
+		if t.name = l.tool(string(l.held[t.from : len(l.held)-1])); t.name == "" {
+			return false, false
+		}
+		l.named, t.inner, t.scan = t.name, len(l.held), scan{depth: 1}
+		return false, true
+	}
+	return false, l.beginsTool(string(l.held[t.from:]))
+}
+
+// object is how far JSON is an object that can be a call.
+type object struct {
+	outer int // depth of the call's own members: 1, or 2 with doubled braces
+	inner bool
+	text  int // where the last string begins
+	key   string
+	value bool // after the colon of a member of the call
+}
+
+// json takes in a byte of a call as an object.
+func (l *leaks) json(t *trial, c byte) bool {
+	if t.size == 1 {
+		t.scan, t.object = scan{}, object{}
+	}
+	o, before := &t.object, t.scan
+	t.scan.step(c)
+	member := o.inner && before.depth == o.outer
+	switch {
+	case before.quote != 0 && t.scan.quote != 0:
+		return c >= ' '
+	case before.quote != 0:
+		return !member || l.member(o, string(l.held[o.text:len(l.held)-1]))
+	case t.scan.quote != 0:
+		o.inner, o.text = true, len(l.held)
+		return c == '"'
+	case blank(c):
+	case c == '{':
+		if !o.inner {
+			o.outer++
+		}
+		return o.outer <= 2 && t.scan.depth <= maxLeakDepth && (!member || o.value)
+	case t.scan.depth == 0:
+		name, args, ok := l.parse(l.held[t.from:])
+		t.name, t.loose = name, o.outer == 2
+		return ok && l.commit(t, args)
+	case member && c == ':':
+		o.value = true
+	case member && c == ',':
+		o.value = false
+	default:
+		return o.inner && (!member || c == '}' || o.value && c != '[')
+	}
+	return true
+}
+
+// member reports whether an object can be a call that has this string as a key,
+// or as the value of its key.
+func (l *leaks) member(o *object, s string) bool {
+	if !o.value {
+		o.key = s
+		return slices.Contains(callKeys, s)
+	}
+	return o.key != "name" && o.key != "tool_name" || l.tool(s) != ""
+}
