@@ -66,7 +66,12 @@ func testServer(s MCPServer) (tools.Set, error) {
 func testTools(t testing.TB, names ...string) Option {
 	list := make([]tools.Tool, 0, len(names))
 	for _, name := range names {
-		tool, err := tools.Func(name, "A tool.", func(tools.Context, struct{}) (string, error) { return "", nil })
+		tool, err := tools.Func(name, "A tool.", func(tools.Context, struct {
+			ID     string  `json:"id,omitempty"`
+			Amount float64 `json:"amount,omitempty"`
+		}) (string, error) {
+			return "", nil
+		})
 		require.NoError(t, err)
 		list = append(list, tool)
 	}

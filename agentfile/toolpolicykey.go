@@ -2,14 +2,14 @@ package agentfile
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -18,6 +18,7 @@ type toolRule struct {
 	tools.Rule
 	key string // that says it
 	at  pos    // of the tool
+	arg map[string]pos
 }
 
 // approveKey describes the short form of rules about tools.
@@ -26,7 +27,7 @@ func approveKey() key {
 		meaning: "The tools whose calls wait until [a person approves them](approvals.md). A `*` in a name stands for anything.",
 		read: func(p *parser, k *key, n yamldoc.Node) {
 			for _, i := range p.names(k, n) {
-				p.pattern(toolRule{tools.Rule{Tool: i.value, Decision: tools.Ask}, k.name, i.at})
+				p.pattern(toolRule{Rule: tools.Rule{Tool: i.value, Decision: tools.Ask}, key: k.name, at: i.at})
 			}
 		}}
 }
@@ -61,14 +62,10 @@ func readToolRule(p *parser, n yamldoc.Node) {
 			r.Tool, _ = p.text(k, n)
 			r.at = p.at(n)
 		}},
-		{name: "args", typ: "a mapping", example: `{amount: '^\d{3,}$'}`, read: func(p *parser, k *key, n yamldoc.Node) {
-			r.Args = map[string]string{}
-			p.labels(k, n, "a text", func(arg string, k *key, n yamldoc.Node) {
-				text, ok := p.text(k, n)
-				if _, err := regexp.Compile(text); ok && err != nil {
-					p.add(p.at(n), "the regular expression cannot be read: %s", err)
-				}
-				r.Args[arg] = text
+		{name: "args", typ: "a mapping", example: `{amount: {above: 100}}`, read: func(p *parser, k *key, n yamldoc.Node) {
+			r.Args, r.arg = map[string]tools.Arg{}, map[string]pos{}
+			p.labels(k, n, "a pattern or a mapping", func(arg string, k *key, n yamldoc.Node) {
+				r.Args[arg], r.arg[arg] = readArg(p, k, n), p.at(n)
 			})
 		}},
 		{name: "read_only", typ: "true or false", example: "false", read: boolean(func(_ *definition, b bool) { r.ReadOnly = &b })},
@@ -86,30 +83,137 @@ func readToolRule(p *parser, n yamldoc.Node) {
 	}
 }
 
-// checkToolRules reports rules about tools that the agent does not have: calls that somebody
-// meant to hold up would go through.
+// readArg reads what an argument must be: a pattern, or a mapping.
+func readArg(p *parser, k *key, n yamldoc.Node) (arg tools.Arg) {
+	before, name := len(p.report.problems), p.name
+	if n.Kind() != yamldoc.Mapping {
+		arg.Matches, _ = p.text(k, n)
+	} else {
+		scalar := func(name string, field *any) key {
+			return key{name: name, typ: "a number", example: "100", read: func(p *parser, k *key, n yamldoc.Node) { *field = p.compared(k, n) }}
+		}
+		list := func(name string, field *[]any) key {
+			return key{name: name, typ: "a list of values", example: "[EUR, USD]", read: func(p *parser, k *key, n yamldoc.Node) {
+				if n.Kind() != yamldoc.List {
+					p.wrongType(k, n)
+				} else if n.Len() == 0 {
+					p.add(p.at(n), "%s is empty", p.name)
+				}
+				for i := range n.Len() {
+					*field = append(*field, p.compared(k, n.Item(i)))
+				}
+			}}
+		}
+		flag := func(name string, field *bool) key {
+			return key{name: name, typ: "true or false", read: boolean(func(_ *definition, b bool) { *field = b })}
+		}
+		p.pairs([]key{
+			{name: "matches", typ: "a text", read: func(p *parser, k *key, n yamldoc.Node) { arg.Matches, _ = p.text(k, n) }},
+			scalar("above", &arg.Above), scalar("below", &arg.Below), list("in", &arg.In), list("not_in", &arg.NotIn), flag("trim", &arg.Trim), flag("optional", &arg.Optional),
+		}, name+".", n)
+	}
+	if err := arg.Check(); err != nil && len(p.report.problems) == before {
+		p.add(p.at(n), "%s: %s", name, err)
+	}
+	return arg
+}
+
+// compared reads a value that arguments are compared with, a number with all of its digits.
+func (p *parser) compared(k *key, n yamldoc.Node) any {
+	switch n.Kind() {
+	case yamldoc.Number:
+		return json.Number(n.Written())
+	case yamldoc.Bool:
+		v, _ := n.Bool()
+		return v
+	case yamldoc.Text:
+		v, _ := n.Text()
+		return v
+	}
+	p.add(p.at(n), "%s: arguments are compared with texts, numbers, true and false, not with %s", p.name, describe(n))
+	return nil
+}
+
+// checkToolRules reports rules that hold up nothing, because the agent has no such tool or the tool no
+// such argument: calls that somebody meant to hold up would go through. What a server might have
+// that the file does not say is left to when its list is there.
 func (l *loader) checkToolRules(r *report, d *definition) {
-	if len(d.mcp) > 0 { // nobody knows yet which tools these have
+	all := make([]tools.Info, 0, len(d.tools))
+	for _, t := range d.tools {
+		info := tools.Info{ToolSpec: llm.ToolSpec{Name: t.value}}
+		if tool := l.registry.Get(t.value); tool != nil {
+			info = tool.Info()
+		}
+		all = append(all, info)
+	}
+	for _, s := range d.mcp {
+		all = append(all, s.known()...)
+	}
+	policy, err := d.toolPolicy()
+	if err != nil { // reported already
 		return
 	}
 	var own []string
-	for _, t := range d.tools {
-		own = append(own, t.value)
+	for _, info := range all {
+		own = append(own, info.Name)
 	}
-	for _, rule := range d.toolRules {
-		policy, err := tools.NewPolicy(rule.Rule)
-		if err != nil || len(policy.Unmatched(own)) == 0 { // what is wrong with it is reported already
-			continue
-		}
-		hint := nearest.Hint(rule.Tool, own)
+	for _, m := range policy.Mistakes(all) {
+		rule := d.toolRules[m.Rule]
 		switch {
-		case strings.HasPrefix(rule.Tool, "transfer_to_"):
-			hint = "; for transfers write transfer: {approve: true}"
-		case hint == "" && slices.Contains(append(l.registry.Names(), builtin()...), rule.Tool):
-			hint = "; it is there, but not in the list tools of this agent"
+		case m.Open && slices.ContainsFunc(d.mcp, func(s *mcpKeys) bool { return s.mayHave(m.Tool) }):
+		case m.Arg != "":
+			r.add(d.file, rule.arg[m.Arg], "%s: %s", rule.key, m)
+		case len(m.About) > 0:
+			r.add(d.file, rule.at, "%s: %s", rule.key, m)
+		default:
+			hint := m.Hint
+			switch {
+			case strings.HasPrefix(rule.Tool, "transfer_to_"):
+				hint = "; for transfers write transfer: {approve: true}"
+			case hint == "" && slices.Contains(append(l.registry.Names(), builtin()...), rule.Tool):
+				hint = "; it is there, but not in the list tools of this agent"
+			}
+			r.add(d.file, rule.at, "%s is about the tool %+q, and the agent %q has none of that name%s", rule.key, rule.Tool, d.name, cmp.Or(hint, whichTools(own)))
 		}
-		r.add(d.file, rule.at, "%s is about the tool %q, and the agent %q has none of that name%s", rule.key, rule.Tool, d.name, cmp.Or(hint, whichTools(own)))
 	}
+}
+
+// known returns the tools that the file names of a server. It does not know their arguments.
+func (s *mcpKeys) known() (all []tools.Info) {
+	names := slices.Clone(s.server.Tools)
+	if s.server.Resources {
+		names = append(names, "list_resources", "read_resource")
+	}
+	if s.server.Prompts {
+		names = append(names, "list_prompts", "get_prompt")
+	}
+	for _, name := range names {
+		if prefixed := s.server.Prefix + name; tools.CheckName(prefixed) == nil {
+			all = append(all, tools.Info{ToolSpec: llm.ToolSpec{Name: prefixed}, Own: name})
+		}
+	}
+	return all
+}
+
+// mayHave reports whether a rule may be about a tool of the server that known does not return: because
+// the file names none, or by a pattern, or one that gets another name.
+func (s *mcpKeys) mayHave(rule string) bool {
+	const wild = `*?[\`
+	return len(s.server.Tools) == 0 || slices.ContainsFunc(s.server.Tools, func(name string) bool {
+		prefixed := s.server.Prefix + name
+		if tools.CheckName(prefixed) == nil {
+			return false
+		}
+		other := strings.Map(func(c rune) rune {
+			if tools.CheckName(string(c)) == nil || strings.ContainsRune(wild+"]", c) {
+				return c
+			}
+			return '?'
+		}, prefixed)
+		byOwn, _ := path.Match(name, rule)
+		byName, _ := path.Match(other, rule)
+		return byOwn || byName || len(prefixed) > 64 || strings.ContainsAny(rule, wild)
+	})
 }
 
 // whichTools says which tools an agent has, if they are few.

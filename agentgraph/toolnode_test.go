@@ -380,7 +380,7 @@ func (c *changing) Tools(context.Context) (*tools.Registry, error) {
 // asked when the node runs; and an agent's rules hold for its tools in a node of their own.
 func TestToolOfAnAgent(t *testing.T) {
 	var called []string
-	denies, err := tools.NewPolicy(tools.Rule{Tool: "own", Args: map[string]string{"word": "secret"}, Decision: tools.Deny})
+	denies, err := tools.NewPolicy(tools.Rule{Tool: "own", Args: map[string]tools.Arg{"word": {Matches: "secret"}}, Decision: tools.Deny})
 	require.NoError(t, err)
 	registry, err := tools.NewRegistry(lookup(t, "remote", &called))
 	require.NoError(t, err)

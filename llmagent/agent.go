@@ -46,9 +46,10 @@ type Agent struct {
 	ownView any // the memo key of the view of the user's conversation
 
 	sets       []tools.Set
-	equipped   bool      // with the tools of sets, see equip
-	offers     *sync.Map // *agent.Node → *offer: all that a place in a tree has
-	equipments *sync.Map // *agent.Node → *equipment: the agent with the tools of its sets
+	equipped   bool              // with the tools of sets, see equip
+	refused    map[string]string // tools that must not run, and why
+	offers     *sync.Map         // *agent.Node → *offer: all that a place in a tree has
+	equipments *sync.Map         // *agent.Node → *equipment: the agent with the tools of its sets
 }
 
 // InstructionFunc returns the system prompt for one invocation. An error ends

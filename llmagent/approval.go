@@ -1,14 +1,8 @@
 package llmagent
 
 import (
-	"cmp"
-	"fmt"
-	"maps"
-	"slices"
-
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -27,6 +21,9 @@ func (a *Agent) sort(calls []view.Call) (now, later []view.Call) {
 }
 
 func (a *Agent) decision(c view.Call) tools.Decision {
+	if a.refused[c.Name] != "" {
+		return tools.Deny
+	}
 	if t := a.byName[c.Name]; t != nil {
 		return a.rules.Decide(t.Info(), c.Input)
 	}
@@ -36,6 +33,8 @@ func (a *Agent) decision(c view.Call) tools.Decision {
 // denied returns why a call must not run, "" if it may.
 func (a *Agent) denied(c view.Call) string {
 	switch {
+	case a.refused[c.Name] != "":
+		return "refused: " + a.refused[c.Name]
 	case a.decision(c) == tools.Deny:
 		return "denied: this call is not allowed"
 	case c.Answer != nil && !c.Answer.Approved:
@@ -48,47 +47,6 @@ func (a *Agent) denied(c view.Call) string {
 // this process has stored the call, or the decision that allows it.
 func begun(c view.Call, inv *agent.Invocation) bool {
 	return inv.Attempt() > 1 && max(c.Seq, c.Answered) <= inv.TakenUp()
-}
-
-// checkRules finds the rules of the agent's policy that name no tool: a call that
-// somebody meant to hold up would go through. A policy that several agents of a tree
-// share may name a tool of any of them, and the first of them tells what it does not.
-func (a *Agent) checkRules(n *agent.Node) (problems []string) {
-	if a.rules == nil {
-		return nil
-	}
-	root := n
-	for root.Parent != nil {
-		root = root.Parent
-	}
-	var first *Agent
-	var names []string
-	sets := false // nobody knows yet which tools these will have
-	var note func(*agent.Node)
-	note = func(at *agent.Node) {
-		b, ok := at.Agent.(*Agent)
-		if at == n { // whatever was put around it
-			b, ok = a, true
-		}
-		if ok && b.rules == a.rules {
-			sets = sets || len(b.sets) > 0
-			first = cmp.Or(first, b)
-			names = slices.AppendSeq(names, maps.Keys(b.byName))
-		}
-		for _, child := range at.Children() {
-			note(child)
-		}
-	}
-	note(root)
-	if first != a || sets {
-		return nil
-	}
-	slices.Sort(names) // for the same hint every time
-	for _, rule := range a.rules.Unmatched(names) {
-		problems = append(problems, fmt.Sprintf("a rule of the tool policy of agent %q is about %q, and no agent with this policy has such a tool%s",
-			a.name, rule, nearest.Hint(rule, names)))
-	}
-	return problems
 }
 
 func refusal(r *event.RelayResolved) string {

@@ -14,14 +14,18 @@ import (
 // A rule that is about no tool would hold up nothing: that is a problem of the tree.
 func TestRulesNameTools(t *testing.T) {
 	tool := func(name string) tools.Tool {
-		tool, err := tools.Func(name, "", func(tools.Context, struct{}) (string, error) { return "", nil })
+		tool, err := tools.Func(name, "", func(tools.Context, struct {
+			Amount int `json:"amount"`
+		}) (string, error) {
+			return "", nil
+		})
 		require.NoError(t, err)
 		return tool
 	}
 	rules := func(names ...string) *tools.Policy {
 		var all []tools.Rule
 		for _, name := range names {
-			all = append(all, tools.Rule{Tool: name, Decision: tools.Ask, Args: map[string]string{"amount": "^9"}})
+			all = append(all, tools.Rule{Tool: name, Decision: tools.Ask, Args: map[string]tools.Arg{"amount": {Matches: "^9"}}})
 		}
 		p, err := tools.NewPolicy(all...)
 		require.NoError(t, err)
@@ -33,6 +37,8 @@ func TestRulesNameTools(t *testing.T) {
 		return a
 	}
 	shared, wrong := rules("refund", "look*", "*"), rules("refund", "lookup", "audit_*")
+	misspelt, err := tools.NewPolicy(tools.Rule{Tool: "refund", Decision: tools.Ask, Args: map[string]tools.Arg{"ammount": {Above: 100}}})
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		root     agent.Agent
 		problems []string
@@ -43,14 +49,16 @@ func TestRulesNameTools(t *testing.T) {
 			made("a", llmagent.WithTools(tool("refund")), llmagent.WithToolPolicy(shared)),
 			made("b", llmagent.WithTools(tool("lookup")), llmagent.WithToolPolicy(shared)))), nil},
 		"a typo": {made("root", llmagent.WithTools(tool("refund")), llmagent.WithToolPolicy(rules("refunds"))), []string{
-			`root: a rule of the tool policy of agent "root" is about "refunds", and no agent with this policy has such a tool; did you mean "refund"?`}},
+			`root: the tool policy of agent "root" has a mistake: there is no tool "refunds"; did you mean "refund"?`}},
 		"one that another has": {made("root", llmagent.WithTools(tool("refund")), llmagent.WithSubAgents(
 			made("a", llmagent.WithTools(tool("other")), llmagent.WithToolPolicy(rules("refund"))))), []string{
-			`root/a: a rule of the tool policy of agent "a" is about "refund", and no agent with this policy has such a tool`}},
+			`root/a: the tool policy of agent "a" has a mistake: there is no tool "refund"`}},
 		"told once": {made("root", llmagent.WithSubAgents(
 			made("a", llmagent.WithTools(tool("lookup")), llmagent.WithToolPolicy(wrong)),
 			made("b", llmagent.WithTools(tool("refund")), llmagent.WithToolPolicy(wrong)))), []string{
-			`root/a: a rule of the tool policy of agent "a" is about "audit_*", and no agent with this policy has such a tool`}},
+			`root/a: the tool policy of agent "a" has a mistake: there is no tool "audit_*"`}},
+		"no such argument": {made("root", llmagent.WithTools(tool("refund")), llmagent.WithToolPolicy(misspelt)), []string{
+			`root: the tool policy of agent "root" has a mistake: the tool refund has no argument "ammount"; did you mean "amount"?`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := agent.NewTree(c.root)

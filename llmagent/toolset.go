@@ -16,7 +16,9 @@ import (
 // the order of their names. A set is asked in every step: a change of its list
 // counts from the next one on. A tool whose name is taken, by another tool of the agent,
 // by an agent that it can transfer to or by the tools for that, is left out, and a notice
-// says so; and so it does if a set fails. The turn goes on without those tools.
+// says so; and so it does if a set fails. The turn goes on without those tools. If a rule of the
+// agent's policy then holds up nothing, because no tool has its name, or none the argument, the
+// tools of all sets are refused until that is mended.
 func WithToolset(sets ...tools.Set) Option {
 	return func(a *Agent) { a.sets = append(a.sets, sets...) }
 }
@@ -29,6 +31,7 @@ type equipment struct {
 	from  []*tools.Registry
 	agent *Agent
 	left  []string // what was left out, and why
+	wrong bool     // a rule may hold up nothing
 }
 
 // withSets returns the agent with the tools that its sets have now, and what is wrong
@@ -51,7 +54,14 @@ func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*Agent, []string) 
 		e = a.equip(n, from)
 		a.equipments.Store(n, e)
 	}
-	return e.(*equipment).agent, append(problems, e.(*equipment).left...)
+	of := e.(*equipment)
+	if problems = append(problems, of.left...); !of.wrong {
+		return of.agent, problems
+	}
+	b := *of.agent
+	refused, wrong := a.withheld(ctx, n, b.tools)
+	b.refused = refused
+	return &b, append(problems, wrong...)
 }
 
 func (a *Agent) equip(n *agent.Node, from []*tools.Registry) *equipment {
@@ -76,6 +86,11 @@ func (a *Agent) equip(n *agent.Node, from []*tools.Registry) *equipment {
 			}
 		}
 	}
+	infos := make([]tools.Info, len(b.tools))
+	for i, t := range b.tools {
+		infos[i] = t.Info()
+	}
+	e.wrong = len(a.rules.Mistakes(infos)) > 0
 	return e
 }
 

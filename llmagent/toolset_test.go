@@ -2,7 +2,11 @@ package llmagent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -149,16 +153,85 @@ func TestAFunctionWithAToolset(t *testing.T) {
 	require.Equal(t, `seen, agent "f" has no tool "lok"; did you mean "look"?`, said)
 }
 
-// A rule of a policy may be about a tool that a set will have.
+// A rule of a policy may be about a tool that a set will have. If no set has it, the tools of sets are
+// refused until that is mended, in the policy or in the list.
 func TestRulesAboutToolsOfSets(t *testing.T) {
+	named := func(names ...string) (all []tools.Tool) {
+		for _, name := range names {
+			all = append(all, tool(t, name, func(tools.Context) (any, error) { return name + " ran", nil }))
+		}
+		return all
+	}
+	set := func(all ...tools.Tool) *changing {
+		c := &changing{}
+		c.set(t, all...)
+		return c
+	}
+	own := func(name, own string) tools.Tool {
+		made, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: name}, Own: own}, func(tools.Context, json.RawMessage) (any, error) { return name + " ran", nil })
+		require.NoError(t, err)
+		return made
+	}
+	away := &changing{err: errors.New("the server s is not there")}
+	amount := map[string]tools.Arg{"amount": {Above: 5}}
+	const mistake = `the tool policy of agent "solo" has a mistake: `
+	for name, c := range map[string]struct {
+		static []tools.Tool
+		sets   []tools.Set
+		rule   tools.Rule
+		calls  map[string]string // to their results
+		notice string
+	}{
+		"there":           {named("own"), []tools.Set{set(named("later")...)}, tools.Rule{Tool: "later"}, map[string]string{"later": "denied: this call is not allowed", "own": "own ran"}, ""},
+		"its own name":    {nil, []tools.Set{set(own("s_pay", "pay"))}, tools.Rule{Tool: "pay"}, map[string]string{"s_pay": "denied: this call is not allowed"}, ""},
+		"in no set":       {named("own"), []tools.Set{set(named("a")...), set(named("b")...)}, tools.Rule{Tool: "later"}, map[string]string{"a": `there is no tool "later"`, "b": `there is no tool "later"`, "own": "own ran"}, `there is no tool "later"`},
+		"misspelt":        {named("refund"), []tools.Set{set(named("a")...)}, tools.Rule{Tool: "refunds"}, map[string]string{"refund": `there is no tool "refunds"`}, `there is no tool "refunds"; did you mean "refund"?`},
+		"no argument":     {nil, []tools.Set{set(named("later")...)}, tools.Rule{Tool: "later", Args: amount}, map[string]string{"later": `the tool later has no argument "amount"`}, `the tool later has no argument "amount"`},
+		"two of the name": {nil, []tools.Set{set(own("s_pay", "pay")), set(own("t_pay", "pay"))}, tools.Rule{Tool: "pay"}, map[string]string{"s_pay": `"pay" means 2 tools`}, `"pay" means 2 tools, s_pay and t_pay`},
+		"one is away":     {named("own"), []tools.Set{away, set(named("a", "latter")...)}, tools.Rule{Tool: "later"}, map[string]string{"a": "a ran", "own": "own ran", "latter": `there is no tool "later"`}, `there is no tool "later"; did you mean "latter"?`},
+		"all are away":    {named("own"), []tools.Set{away}, tools.Rule{Tool: "later"}, map[string]string{"own": "own ran"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.rule.Decision = tools.Deny
+			p, err := tools.NewPolicy(c.rule)
+			require.NoError(t, err)
+			var calls []scripted.Item
+			for _, name := range slices.Sorted(maps.Keys(c.calls)) {
+				calls = append(calls, scripted.Call(name, "{}"))
+			}
+			s := newSolo(t, replies(reply(calls...)), []llmagent.Option{llmagent.WithTools(c.static...), llmagent.WithToolset(c.sets...), llmagent.WithToolPolicy(p)})
+			events, err := s.say(t.Context())
+			require.NoError(t, err)
+			for _, r := range results(events) {
+				require.Contains(t, event.OutputText(r.Output), c.calls[r.Name])
+				require.Equal(t, !strings.HasSuffix(c.calls[r.Name], " ran"), r.IsError)
+			}
+			told := strings.Join(slices.DeleteFunc(notices(events), func(n string) bool { return strings.Contains(n, "not there") }), "\n")
+			require.Equal(t, c.notice != "", strings.HasPrefix(told, "toolset: "+mistake+c.notice), told)
+			require.Equal(t, c.notice == "", told == "", told)
+		})
+	}
+	_, err := llmagent.New("a", "", scripted.Always("m", reply()), llmagent.WithToolset(nil))
+	require.ErrorContains(t, err, "set of tools 0 is nil")
+}
+
+// A list that changes asks anew: the mistake is there as long as the tool is missing.
+func TestAListThatMendsAMistake(t *testing.T) {
 	p, err := tools.NewPolicy(tools.Rule{Tool: "later", Decision: tools.Deny})
 	require.NoError(t, err)
+	ran := func(tools.Context) (any, error) { return "ran", nil }
 	set := &changing{}
-	set.set(t, tool(t, "later", func(tools.Context) (any, error) { return "ran", nil }))
-	s := newSolo(t, replies(reply(scripted.Call("later", "{}"))), []llmagent.Option{llmagent.WithToolset(set), llmagent.WithToolPolicy(p)})
-	events, err := s.say(t.Context())
-	require.NoError(t, err)
-	require.Contains(t, string(results(events)[0].Output), "denied")
-	_, err = llmagent.New("a", "", s.script, llmagent.WithToolset(nil))
-	require.ErrorContains(t, err, "set of tools 0 is nil")
+	set.set(t, tool(t, "other", ran))
+	s := newSolo(t, replies(reply(scripted.Call("other", "{}")), reply(scripted.Text("Done.")), reply(scripted.Call("other", "{}")), reply(scripted.Text("Done.")), reply(scripted.Call("other", "{}"))),
+		[]llmagent.Option{llmagent.WithToolset(set), llmagent.WithToolPolicy(p)})
+	for _, want := range []string{"refused: ", "ran", "refused: "} {
+		events, err := s.say(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, event.OutputText(results(events)[0].Output), want)
+		if want == "ran" {
+			set.set(t, tool(t, "other", ran))
+		} else {
+			set.set(t, tool(t, "other", ran), tool(t, "later", ran))
+		}
+	}
 }

@@ -292,7 +292,7 @@ support: call transfer_to_agent#c1 {"agent_name": "billing"}
 
 func TestPolicyRules(t *testing.T) {
 	policy, err := tools.NewPolicy(
-		tools.Rule{Tool: "refund", Args: map[string]string{"amount": `^\d{4,}$`}, Decision: tools.Deny},
+		tools.Rule{Tool: "refund", Args: map[string]tools.Arg{"amount": {Matches: `^\d{4,}$`}}, Decision: tools.Deny},
 		tools.Rule{Tool: "look*", Decision: tools.Ask})
 	require.NoError(t, err)
 	c := newCashier(t, `

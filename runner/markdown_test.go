@@ -93,7 +93,7 @@ func goDesk(t *testing.T, model func(name string) llm.Model, list []tools.Tool) 
 	require.NoError(t, err)
 	review, err := llmagent.New("review", "You look over what was said.", model("review"))
 	require.NoError(t, err)
-	rules, err := tools.NewPolicy(tools.Rule{Tool: "ref*", Decision: tools.Ask}, tools.Rule{Tool: "lookup", Args: map[string]string{"id": "^0"}, Decision: tools.Deny},
+	rules, err := tools.NewPolicy(tools.Rule{Tool: "ref*", Decision: tools.Ask}, tools.Rule{Tool: "lookup", Args: map[string]tools.Arg{"id": {Matches: "^0"}}, Decision: tools.Deny},
 		tools.Rule{Tool: "lookup", Decision: tools.Allow})
 	require.NoError(t, err)
 	front, err := llmagent.New("front", "You answer first.", model("front"), llmagent.WithDescription("Answers first"), llmagent.WithTools(list...),

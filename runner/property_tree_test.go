@@ -194,7 +194,7 @@ func propertyPolicies() []*tools.Policy {
 		{{Tool: "fine", Decision: tools.Ask}},
 		{{Tool: "*", Decision: tools.Ask}},
 		{{Tool: "nested*", Decision: tools.Ask}, {Tool: "again", Decision: tools.Deny}},
-		{{Tool: "*", Args: map[string]string{"n": "^3$"}, Decision: tools.Deny}, {Tool: "again", Decision: tools.Ask}},
+		{{Tool: "*", Args: map[string]tools.Arg{"n": {Matches: "^3$"}}, Decision: tools.Deny}, {Tool: "again", Decision: tools.Ask}},
 		{{Tool: "ask", Decision: tools.Deny}, {Tool: "remember", Decision: tools.Ask}, {Tool: "fine", Decision: tools.Allow}},
 	} {
 		p, err := tools.NewPolicy(rules...)

@@ -3,11 +3,15 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
 	"path"
-	"regexp"
 	"slices"
+	"strings"
 
-	"github.com/agentarbor/arbor/event"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/agentarbor/arbor/internal/schema"
 )
 
 // Decision says whether a call may run. The greater one wins where several
@@ -29,12 +33,12 @@ func NeedsApproval() Option { return func(i *Info) { i.Approval = Ask } }
 
 // Rule decides about the calls that match it.
 type Rule struct {
-	// Tool is a tool's name, or a pattern as of path.Match, such as "refund_*".
+	// Tool is a tool's name, or a pattern as of path.Match, such as "refund_*". A tool of a
+	// server can also be named as the server calls it, see [Info.Own].
 	Tool string
-	// Args maps names of arguments to RE2 expressions. Each must match its
-	// argument: a string's content, any other value's JSON. An argument that is
-	// absent matches nothing.
-	Args map[string]string
+	// Args says by the names of arguments what they must be, each of them. A dot leads into an
+	// object, and a list stands for each of its items: "items.price" is the price of any item.
+	Args map[string]Arg
 	// ReadOnly, if it is not nil, must be what [Info.ReadOnly] says of the tool.
 	ReadOnly *bool
 	// Decision holds for calls that match; [Allow] takes nothing back that
@@ -47,76 +51,79 @@ type Policy struct{ rules []compiledRule }
 
 type compiledRule struct {
 	Rule
-	args map[string]*regexp.Regexp
+	args []compiledArg // in the order of their names
 }
 
 // NewPolicy compiles rules. The error names the rule and what is wrong with it.
 func NewPolicy(rules ...Rule) (*Policy, error) {
 	p := &Policy{}
 	for i, r := range rules {
-		c := compiledRule{Rule: r, args: make(map[string]*regexp.Regexp, len(r.Args))}
+		c := compiledRule{Rule: r}
+		c.Tool = norm.NFC.String(r.Tool)
 		if _, err := path.Match(r.Tool, ""); err != nil || r.Tool == "" {
 			return nil, fmt.Errorf("rule %d: %q is no pattern for tools' names", i, r.Tool)
 		}
 		if r.Decision < Allow || r.Decision > Deny {
 			return nil, fmt.Errorf("rule %d for %q: there is no decision %d", i, r.Tool, r.Decision)
 		}
-		for name, expr := range r.Args {
-			re, err := regexp.Compile(expr)
+		for _, name := range slices.Sorted(maps.Keys(r.Args)) {
+			arg, err := r.Args[name].compile(name)
 			if err != nil {
 				return nil, fmt.Errorf("rule %d for %q, argument %q: %w", i, r.Tool, name, err)
 			}
-			c.args[name] = re
+			c.args = append(c.args, arg)
 		}
 		p.rules = append(p.rules, c)
 	}
 	return p, nil
 }
 
-// Unmatched returns the names and patterns of the rules that are about none of these
-// tools, and so decide nothing. "*" is about whatever tools there are, also none.
-func (p *Policy) Unmatched(tools []string) (rules []string) {
-	if p == nil {
-		return nil
-	}
-	for i := range p.rules {
-		if r := &p.rules[i]; r.Tool != "*" && !slices.ContainsFunc(tools, r.about) {
-			rules = append(rules, r.Tool)
-		}
-	}
-	return rules
-}
-
 // Decide returns the strictest decision of the tool itself and of all rules that
 // match the call. A nil policy has no rules.
 func (p *Policy) Decide(info Info, input json.RawMessage) Decision {
 	decision := info.Approval
-	if p == nil {
-		return decision
-	}
-	var args map[string]json.RawMessage
-	_ = json.Unmarshal(input, &args) // what is no object has no arguments that match
-	for i := range p.rules {
-		if r := &p.rules[i]; r.Decision > decision && r.matches(info, args) {
-			decision = r.Decision
-		}
+	for r := range p.matching(info, input) {
+		decision = max(decision, r.Decision)
 	}
 	return decision
 }
 
-// about reports whether the rule names a tool.
-func (r *compiledRule) about(tool string) bool {
-	ok, _ := path.Match(r.Tool, tool)
-	return ok
+// matching returns the rules that match a call.
+func (p *Policy) matching(info Info, input json.RawMessage) iter.Seq[*compiledRule] {
+	return func(yield func(*compiledRule) bool) {
+		for i := 0; p != nil && i < len(p.rules); i++ {
+			if r := &p.rules[i]; r.about(info) && (r.ReadOnly == nil || *r.ReadOnly == info.ReadOnly) && r.meets(info, input) && !yield(r) {
+				return
+			}
+		}
+	}
 }
 
-func (r *compiledRule) matches(info Info, args map[string]json.RawMessage) bool {
-	if !r.about(info.Name) || r.ReadOnly != nil && *r.ReadOnly != info.ReadOnly {
-		return false
+// about reports whether the rule names a tool, or is a pattern of its name.
+func (r *compiledRule) about(info Info) bool {
+	own := norm.NFC.String(info.Own)
+	byName, _ := path.Match(r.Tool, info.Name)
+	byOwn, _ := path.Match(r.Tool, own)
+	return byName || own != "" && (byOwn || own == r.Tool)
+}
+
+// names reports whether the rule is about one tool, by its name.
+func (r *compiledRule) names() bool { return !strings.ContainsAny(r.Tool, `*?[\\`) }
+
+// meets reports whether the arguments are what the rule says. What cannot be read is.
+func (r *compiledRule) meets(info Info, input json.RawMessage) bool {
+	if len(r.args) == 0 {
+		return true
 	}
-	for arg, re := range r.args {
-		value, ok := args[arg]
-		if !ok || !re.MatchString(event.OutputText(value)) {
+	args, err := schema.Decode(input)
+	if _, ok := args.(map[string]any); err != nil || !ok {
+		return true
+	}
+	for i := range r.args {
+		if !r.args[i].holds(args, func() bool { // a pattern is about the tools that have the argument
+			found, _ := schema.Find(info.Parameters, r.args[i].name)
+			return !r.names() && found == schema.Absent
+		}) {
 			return false
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/schema"
 )
 
 // Result is the outcome of one call.
@@ -89,7 +90,8 @@ func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) 
 
 // Check holds an input against the schema of a tool that was made by [Func] or [New],
 // or of one that wraps such a tool and implements Unwrap() Tool, and returns what Execute
-// would tell the model: nil if it fits. A tool made otherwise checks its inputs itself.
+// would tell the model: nil if it fits. A tool made otherwise checks its inputs itself, but for an
+// object that holds a key twice, which no tool gets.
 func Check(t Tool, input json.RawMessage) error {
 	for t != nil {
 		if v, ok := t.(interface {
@@ -99,11 +101,12 @@ func Check(t Tool, input json.RawMessage) error {
 		}
 		w, ok := t.(interface{ Unwrap() Tool })
 		if !ok {
-			return nil
+			break
 		}
 		t = w.Unwrap()
 	}
-	return nil
+	_, err := schema.Decode(input)
+	return err
 }
 
 func guarded(c Context, t Tool, info Info, input json.RawMessage) (res Result) {

@@ -29,6 +29,9 @@ type Host interface{ InnerAgents() []agent.Agent }
 // Info describes a tool to the model and to those who run it.
 type Info struct {
 	llm.ToolSpec
+	// Own is what the source of the tool calls it, such as a server of the Model Context
+	// Protocol, without the prefix that Name may have. Rules may use either.
+	Own string
 	// Idempotent tools may be run again when a crash left their outcome unknown.
 	Idempotent bool
 	// Resumable tools do nothing themselves that must not be done twice: they are called

@@ -54,9 +54,9 @@ func Compile(schema json.RawMessage) (*Validator, error) {
 // Validate returns an error that names every violation of the schema, in words
 // for a model.
 func (v *Validator) Validate(input json.RawMessage) error {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
+	doc, err := Decode(input)
 	if err != nil {
-		return fmt.Errorf("the arguments are not JSON: %v", err)
+		return err
 	}
 	if object, ok := doc.(map[string]any); ok && len(object) == 1 && !v.rawOK {
 		if raw, ok := object["raw"].(string); ok {

@@ -1,0 +1,104 @@
+package llmagent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// checkRules finds the rules of the agent's policy that hold up nothing: a call that somebody
+// meant to hold up would go through. A policy that several agents of a tree share may name a
+// tool of any of them, and the first of them reports what it does not. What sets of tools will
+// have is not known yet: see [Agent.Mistakes].
+func (a *Agent) checkRules(n *agent.Node) (problems []string) {
+	if a.rules == nil {
+		return nil
+	}
+	all, sets, first := a.ruled(n)
+	if first != a {
+		return nil
+	}
+	for _, m := range a.rules.Mistakes(all) {
+		if len(sets) == 0 || !m.Open {
+			problems = append(problems, a.mistake(m))
+		}
+	}
+	return problems
+}
+
+func (a *Agent) mistake(m tools.Mistake) string {
+	return fmt.Sprintf("the tool policy of agent %q has a mistake: %s", a.name, m)
+}
+
+// ruled returns the tools of all agents of the tree that have the agent's policy, their sets, and
+// the first of them.
+func (a *Agent) ruled(n *agent.Node) (all []tools.Info, sets []tools.Set, first *Agent) {
+	var note func(*agent.Node)
+	note = func(at *agent.Node) {
+		b, ok := at.Agent.(*Agent)
+		if at == n { // whatever was put around it
+			b, ok = a, true
+		}
+		if ok && b.rules == a.rules {
+			first, sets = cmp.Or(first, b), append(sets, b.sets...)
+			for _, t := range b.tools {
+				all = append(all, t.Info())
+			}
+		}
+		for _, child := range at.Children() {
+			note(child)
+		}
+	}
+	root := n
+	for root.Parent != nil {
+		root = root.Parent
+	}
+	note(root)
+	return all, sets, first
+}
+
+// Mistakes returns the rules of the agent's policy that hold up nothing, by what the sets of all agents
+// with the policy have now; they are started if need be. A rule that may be about a
+// tool of a set that cannot be reached is none, and unknown says that there is such a set.
+func (a *Agent) Mistakes(ctx context.Context, n *agent.Node) (wrong []tools.Mistake, unknown error) {
+	all, sets, _ := a.ruled(n)
+	for _, s := range sets {
+		r, err := s.Tools(ctx)
+		if r == nil {
+			unknown = cmp.Or(unknown, err, errors.New("a set of tools has no list"))
+		}
+		for _, name := range r.Names() {
+			all = append(all, r.Get(name).Info())
+		}
+	}
+	return a.rules.Mistakes(all), unknown
+}
+
+// withheld returns, by their names, the tools of the agent that must not run as long as rules of its
+// policy hold up nothing, and why. Those of sets are all refused, because a rule may have been meant
+// for any of them; the agent's own are if a rule is about them, or has a name like theirs. While a
+// set cannot be reached, the rule may be about a tool of that one, and only the latter holds.
+func (a *Agent) withheld(ctx context.Context, n *agent.Node, all []tools.Tool) (refused map[string]string, problems []string) {
+	wrong, unknown := a.Mistakes(ctx, n)
+	refused = map[string]string{}
+	for _, m := range wrong {
+		before := len(refused)
+		for _, t := range all {
+			info := t.Info()
+			of := a.byName[info.Name] == nil && (unknown == nil || !m.Open)
+			if of || slices.Contains(m.About, info.Name) || nearest.Of(m.Tool, []string{info.Name, info.Own}) != "" {
+				refused[info.Name] = a.mistake(m)
+			}
+		}
+		if len(refused) > before {
+			problems = append(problems, a.mistake(m)+". Until that is mended, calls that it may have been meant for are refused")
+		}
+	}
+	return refused, problems
+}
