@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
@@ -24,11 +25,50 @@ type Guard struct {
 	// begins to answer it, also after a transfer; the input of an agent in an
 	// inner scope; and each result of the agent's tools.
 	In func(ctx context.Context, inv *Invocation, in Ingress) error
-	// Out checks, before it is stored, each text of the agent, each summary made for
-	// it, and the output that it finishes with if that differs. With streaming, the
-	// consumer has already seen the deltas of a refused text, and a discard takes them
-	// back.
+	// Out checks, before it is stored, each text of the agent, each question to the user
+	// that its tools ask, each summary made for it, and the output that it finishes with
+	// if that differs. With streaming, no delta of a text is shown before Out has passed
+	// the whole text, see [Guard.Window]. Out also checks the agent's reasoning, and the
+	// messages of its errors: those are withheld if it refuses them, and end nothing.
 	Out func(ctx context.Context, inv *Invocation, text string) error
+
+	held int // one more than the window's characters, 0 for the whole text, less than 0 for nothing
+}
+
+// HeldWhole is what [Guard.Held] returns for a guard that holds whole texts.
+const HeldWhole = math.MaxInt
+
+// Window returns the guard with a sliding window over streamed text: with each delta, Out
+// checks the text from its beginning to that delta, and all of it but its last n
+// characters is shown. If the text is long, Out waits until a 64th of it is new. So Out must judge unfinished text, and no part of something that
+// it refuses is shown if that is at most n+1 characters long. The whole text is checked
+// at its end as well. A negative n holds the whole text, as a guard without a window does.
+//
+// Refused text ends the turn when the model's answer is complete; until then nothing more of
+// it is shown, and a discard takes back what was shown before.
+func (g Guard) Window(n int) Guard {
+	g.held = max(n, -1) + 1
+	return g
+}
+
+// StreamUnchecked returns the guard without its hold on streamed text: consumers see each
+// delta at once, Out checks only whole texts, and a discard takes refused text back.
+// Out does not check reasoning then.
+func (g Guard) StreamUnchecked() Guard {
+	g.held = -1
+	return g
+}
+
+// Held returns how many characters of a streamed text the guard holds back: [HeldWhole] for
+// the whole text, -1 for nothing, and if the guard has no Out.
+func (g Guard) Held() int {
+	switch {
+	case g.held < 0 || g.Out == nil:
+		return -1
+	case g.held == 0:
+		return HeldWhole
+	}
+	return g.held - 1
 }
 
 // IngressKind says by which way something reaches an agent.
@@ -61,7 +101,11 @@ type TripwireError struct {
 	Err  error
 }
 
-func (e *TripwireError) Error() string {
+func (e *TripwireError) Error() string { return fmt.Sprintf("%s: %v", e.Refusal(), e.Err) }
+
+// Refusal says what the guard refused, without the guard's own error, which may quote it. It is
+// what the log and clients are shown.
+func (e *TripwireError) Refusal() string {
 	what := "the words of " + e.Agent
 	switch e.Kind {
 	case IngressUser, IngressTransfer:
@@ -71,7 +115,7 @@ func (e *TripwireError) Error() string {
 	case IngressTool:
 		what = "the result of the tool " + e.Tool + " of " + e.Agent
 	}
-	return fmt.Sprintf("the guard %q refused %s: %v", e.Guard, what, e.Err)
+	return fmt.Sprintf("the guard %q refused %s", e.Guard, what)
 }
 
 // Withheld is what a model may read: the guard's own error may quote what the

@@ -68,6 +68,8 @@ const (
 	// NoticeTooDeep comes with an event whose JSON was deeper than [MaxDepth] and is
 	// kept as a string.
 	NoticeTooDeep = "too_deep"
+	// NoticeWithheld says that a guard has withheld an agent's reasoning.
+	NoticeWithheld = "withheld"
 	// NoticeToolset says that an agent goes without tools of one of its sets, and why.
 	NoticeToolset = "toolset"
 )

@@ -17,7 +17,8 @@ import (
 // the agent, if there is somebody. A cancelled turn stores nothing; a limit of time that
 // cancelled it does.
 func (l *lane) failed(run session.Run, n *agent.Node, err error) error {
-	if to := l.fallback(n, err); to != nil {
+	to := l.fallback(n, err)
+	if err = l.quoting(run, err); to != nil {
 		return l.handOn(run, n, to, err)
 	}
 	if cause := context.Cause(l.ctx); cause != nil {
@@ -86,9 +87,14 @@ func (l *lane) fail(run session.Run, err error) error {
 	return &agent.RunError{Agent: run.Agent, Code: failure.Code, Err: err}
 }
 
-// FailureOf tells an error of a turn or of a sample as the log tells one.
+// FailureOf returns an error of a turn or of a sample as the log has it: without a guard's own error, which may
+// quote what the guard refused.
 func FailureOf(err error) *event.Failure {
-	return &event.Failure{Code: errorCode(err), Message: err.Error(), Retryable: llm.Retryable(err)}
+	f := &event.Failure{Code: errorCode(err), Message: err.Error(), Retryable: llm.Retryable(err)}
+	if trip := (*agent.TripwireError)(nil); errors.As(err, &trip) {
+		f.Message = trip.Refusal()
+	}
+	return f
 }
 
 // void returns what tells the consumer to drop the deltas of an answer that

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 
@@ -34,21 +35,32 @@ func (l *lane) admit(in agent.Ingress) error {
 	return nil
 }
 
-// released asks the guards about words of the agent: its own, then those of the
-// workflows around it, the innermost first. After words that they have refused, no others
-// of the same write are.
+// released asks the guards about text of the agent, in a write that is being put together. After
+// text that they have refused, no other of the same write is released.
 func (l *lane) released(text string) bool {
-	for _, guards := range [...][]agent.Guard{l.guards, l.around} {
-		for _, g := range guards {
-			if l.tripped != nil || g.Out == nil || text == "" {
-				continue
-			}
-			if err := g.Out(l.ctx, l.inv, text); err != nil {
-				l.tripped = &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Err: err}
-			}
+	if l.tripped == nil {
+		if trip := l.refusing(l.ctx, text, false); trip != nil {
+			l.tripped = trip
 		}
 	}
 	return l.tripped == nil
+}
+
+// refusing asks the guards about text of the agent: its own, then those of the workflows
+// around it, the innermost first; of all those only the ones that hold streamed text, if it
+// says so.
+func (l *lane) refusing(ctx context.Context, text string, holding bool) *agent.TripwireError {
+	for _, guards := range [...][]agent.Guard{l.guards, l.around} {
+		for _, g := range guards {
+			if g.Out == nil || text == "" || holding && g.Held() < 0 {
+				continue
+			}
+			if err := g.Out(ctx, l.inv, text); err != nil {
+				return &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Err: err}
+			}
+		}
+	}
+	return nil
 }
 
 // releasedOutput asks the guards about what an agent finishes with, which is stored and
@@ -81,6 +93,17 @@ func (l *lane) guard(e *event.Event) (*event.Event, error) {
 		if !l.released(d.Content) {
 			return nil, nil
 		}
+		l.showRest(e)
+	case *event.Reasoning:
+		return l.think(e, d), nil
+	case *event.Discard:
+		e.Data = l.voided(d)
+	case *event.Relay:
+		if !l.released(d.Message) {
+			return nil, nil
+		}
+	case *event.Notice:
+		e.Data = &event.Notice{Code: d.Code, Message: l.fit(d.Message)}
 	case *event.Compaction:
 		if !l.released(d.Summary) {
 			return nil, nil

@@ -36,6 +36,8 @@ type lane struct {
 	guards  []agent.Guard // of the agent whose step runs
 	around  []agent.Guard // of the workflows that the lane runs in: they check the words said here
 	tripped error         // what a guard said about words of the open write
+	hold    int           // how many characters of streamed text they hold back
+	held    []*heldBlock
 
 	room      [6]*event.Event // for a small write
 	joined    []*event.Event  // held back until the write they belong to is whole
@@ -162,7 +164,8 @@ func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error)
 	defer l.recovered(run, &err)
 	asked := l.ready == run.Agent
 	l.current, l.out, l.err, l.ready = run, outcome{}, nil, ""
-	l.guards, l.tripped = n.Guards(), nil
+	l.guards, l.tripped, l.held = n.Guards(), nil, nil
+	l.hold = l.heldBack()
 	attempt := 1
 	if l.again {
 		attempt = 2
@@ -325,6 +328,11 @@ func (l *lane) take(e *event.Event, err error) bool {
 				l.out.transfer = d
 			}
 			return false
+		}
+	}
+	if e.Partial && e.RunID == "" && l.hold >= 0 {
+		if e = l.due(e); e == nil {
+			return true
 		}
 	}
 	if e.Seq != 0 || e.Partial { // stored already, of an inner scope; or never to be

@@ -476,6 +476,9 @@ func (d *delivery) take(e *event.Event, err error) {
 	case e.Partial:
 		require.True(d.w.t, d.w.streaming && e.Attempt > 0, "a delta that nobody asked for, or without attempt: %v", e)
 		d.shown[e.ID] = true
+		if text, _ := e.Data.(*event.Text); text != nil && (strings.HasPrefix(e.Agent, "guarded") || e.Scope == "" && d.w.guarded[e.Agent]) {
+			require.NotContains(d.w.t, text.Content, "é", "a consumer sees a delta of %s that its guard refuses", e.Agent)
+		}
 	default:
 		d.events = append(d.events, e)
 		delete(d.shown, e.ID)

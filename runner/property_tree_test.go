@@ -125,7 +125,11 @@ func (w *world) tree() {
 		}
 		switch oneInTen.Draw(w.rt, "edge") {
 		case 5, 6, 7:
-			opts = append(opts, agent.GuardedBy(propertyGuard))
+			guard := propertyGuard // which refuses single characters
+			if n := oneInFour.Draw(w.rt, "window"); n > 0 {
+				guard = guard.Window(n - 1)
+			}
+			opts = append(opts, agent.GuardedBy(guard))
 			w.guarded[w.names[i]] = true
 		case 8:
 			if routers[parent[i]] {

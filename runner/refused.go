@@ -41,7 +41,7 @@ func (l *lane) refusal(run session.Run, err error) *agent.RefusedError {
 			return nil
 		}
 	}
-	return refused
+	return &agent.RefusedError{Agent: refused.Agent, Reason: l.fit(refused.Reason), Err: errors.New(l.fit(refused.Error()))}
 }
 
 // handBack gives the conversation back to the agent that handed it over, in one write

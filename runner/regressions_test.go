@@ -24,13 +24,13 @@ import (
 )
 
 // scriptedAgent is an agent of a script.
-func scriptedAgent(t *testing.T, name string, answers []scripted.Answer, opts ...llmagent.Option) *llmagent.Agent {
+func scriptedAgent(t testing.TB, name string, answers []scripted.Answer, opts ...llmagent.Option) *llmagent.Agent {
 	a, err := llmagent.New(name, "", scripted.New().Add(name, answers...).Model(name), opts...)
 	require.NoError(t, err)
 	return a
 }
 
-func agentTool(t *testing.T, a agent.Agent) tools.Tool {
+func agentTool(t testing.TB, a agent.Agent) tools.Tool {
 	made, err := agenttool.New(a)
 	require.NoError(t, err)
 	return made
