@@ -31,6 +31,8 @@ type MCPServer struct {
 	// Timeout bounds one call; 0 is the default.
 	Timeout            time.Duration
 	Resources, Prompts bool
+	// Required ends the start, and any turn, that cannot have the server's tools.
+	Required bool
 }
 
 // WithMCP makes the key mcp of agents possible: open makes the tools of a server, without
@@ -153,6 +155,7 @@ func serverKeys(s *mcpKeys) []key {
 			read: duration(func(*definition) *time.Duration { return &s.server.Timeout })},
 		flag("resources", "Whether the model has the tools `list_resources` and `read_resource`.", &s.server.Resources),
 		flag("prompts", "Whether the model has the tools `list_prompts` and `get_prompt`.", &s.server.Prompts),
+		flag("required", "Whether the program must not start, and no turn go on, without the server's tools. Without it the agent answers without them, and a notice says so.", &s.server.Required),
 	}
 }
 

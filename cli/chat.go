@@ -72,7 +72,7 @@ func (c *conversation) follow(ctx context.Context, files *watched, f turnFlags) 
 		if err != nil {
 			return nil, err
 		}
-		if err := c.p.start(next, c.db.Store, f.desk, f.prices, runner.WithStreaming()); err != nil {
+		if err := c.p.start(ctx, next, c.db.Store, f.desk, f.prices, runner.WithStreaming()); err != nil {
 			next.end()
 			return nil, err
 		}

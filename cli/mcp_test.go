@@ -47,7 +47,7 @@ You ask the desk.
 	require.Equal(t, 0, got.status, got.err)
 }
 
-// A server that is not there ends no turn: the user reads what is missing.
+// A server that is not there ends no turn, unless it is required: the user reads what is missing.
 func TestMCPServerIsMissing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -55,7 +55,16 @@ func TestMCPServerIsMissing(t *testing.T) {
 	got := invocation{env: serve(t, answers(scripted.Reply(scripted.Text("Without tools."))))}.run(t, "run", dir, "hello")
 	require.Equal(t, 0, got.status, got.err)
 	require.Contains(t, got.out, "Without tools.")
-	require.Contains(t, got.out+got.err, "mcp server gone: it cannot be started")
+	require.Contains(t, got.out, "mcp server gone: it cannot be started")
+	require.Contains(t, got.err, "mcp server gone: it cannot be started")
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "clerk.md"), []byte("---\nmcp: [{name: gone, command: /no/such/program, required: true}]\n---\n"), 0o644))
+	for _, command := range [][]string{{"run", dir, "hello"}, {"chat", dir}, {"serve", dir, "--addr", "127.0.0.1:0"}} {
+		got := invocation{env: serve(t, answers())}.run(t, append(command, "--db", ":memory:")...)
+		require.Equal(t, 2, got.status, got.err)
+		require.Contains(t, got.err, "mcp server gone: it cannot be started")
+		require.Empty(t, got.out)
+	}
 }
 
 // With --mcp the protocol is served beside A2A, to those who have the token.

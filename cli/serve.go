@@ -202,7 +202,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 		}
 		runs = append(runs, runner.WithInterceptors(how.kept))
 	}
-	start := func(t *planted) error { return p.start(t, store, how.desk, how.prices, runs...) }
+	start := func(t *planted) error { return p.start(ctx, t, store, how.desk, how.prices, runs...) }
 	if err := start(tree); err != nil {
 		return err
 	}

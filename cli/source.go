@@ -84,13 +84,16 @@ func (p *program) plant(path, model string) (made *planted, err error) {
 }
 
 // start makes the tree's runner, with the program's options, and the prices of a file unless it
-// is "".
-func (p *program) start(t *planted, store session.Store, desk bool, prices string, opts ...runner.Option) error {
+// is "", and the servers that agents require.
+func (p *program) start(ctx context.Context, t *planted, store session.Store, desk bool, prices string, opts ...runner.Option) error {
 	own, err := p.runnerOpts(prices)
 	if err != nil {
 		return err
 	}
 	if t.Runner, err = runner.New(t.tree.Root().Agent, store, slices.Concat(own, opts, p.seats(t.tree, desk))...); err != nil {
+		return usageError{err}
+	}
+	if err = t.Start(ctx); err != nil {
 		return usageError{err}
 	}
 	return nil

@@ -88,7 +88,7 @@ func (p *program) converse(ctx context.Context, path string, f turnFlags, opts .
 	if !f.json {
 		opts = append(opts, runner.WithStreaming())
 	}
-	if err := p.start(tree, c.db.Store, f.desk, f.prices, opts...); err != nil {
+	if err := p.start(ctx, tree, c.db.Store, f.desk, f.prices, opts...); err != nil {
 		return nil, err
 	}
 	tree.prepare(ctx)

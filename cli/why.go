@@ -124,7 +124,7 @@ func (x *explained) ask(ctx context.Context, s *past, f whyFlags) error {
 	if t.end != nil {
 		defer t.end()
 	}
-	if err := p.start(t, s.db.Store, x.Chosen == agent.Human, f.prices); err != nil {
+	if err := p.start(ctx, t, s.db.Store, x.Chosen == agent.Human, f.prices); err != nil {
 		return err
 	}
 	if x.Why, err = routing.Explain(ctx, t.Runner, s.Key, &x.Decision); err != nil || f.samples == 0 {

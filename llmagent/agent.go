@@ -261,7 +261,11 @@ func (a *Agent) Tools() []tools.Tool { return a.tools }
 // Run implements agent.Agent: one model answer, or the tools of the last one.
 func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		a, problems := a.withSets(ctx, inv.Node())
+		a, problems, err := a.withSets(ctx, inv.Node())
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		if a.split {
 			_, err := readPassed(inv.Input())
 			if inv.Scope() == "" {
@@ -335,7 +339,10 @@ func (a *Agent) newView(n *agent.Node, scope string) *view.View {
 // Asks returns the model that would be asked now, which may be the one that decides who
 // answers, and what.
 func (a *Agent) Asks(ctx context.Context, inv *agent.Invocation) (llm.Model, *llm.Request, error) {
-	a, _ = a.withSets(ctx, inv.Node())
+	a, _, err := a.withSets(ctx, inv.Node())
+	if err != nil {
+		return nil, nil, err
+	}
 	v, err := a.view(ctx, inv)
 	if err != nil {
 		return nil, nil, err

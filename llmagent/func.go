@@ -74,9 +74,11 @@ func (f *function) CheckNode(n *agent.Node) (wrong []string) { return f.like.Che
 // Run implements agent.Agent: the whole run.
 func (f *function) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		like, problems := f.like.withSets(ctx, inv.Node())
+		like, problems, err := f.like.withSets(ctx, inv.Node())
 		s := &Step{ctx: ctx, inv: inv, agent: like, yield: yield}
-		err := s.recall()
+		if err == nil {
+			err = s.recall()
+		}
 		if err == nil && len(s.before) == 0 && !tell(problems, yield) {
 			return
 		}

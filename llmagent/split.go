@@ -88,7 +88,10 @@ func (t *toolRuns) run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*ev
 }
 
 func (t *toolRuns) step(ctx context.Context, inv *agent.Invocation, yield func(*event.Event, error) bool) error {
-	a, problems := t.of.withSets(ctx, inv.Node())
+	a, problems, err := t.of.withSets(ctx, inv.Node())
+	if err != nil {
+		return err
+	}
 	v, err := a.view(ctx, inv)
 	if err != nil {
 		return err

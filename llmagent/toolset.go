@@ -2,6 +2,7 @@ package llmagent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +17,8 @@ import (
 // the order of their names. A set is asked in every step: a change of its list
 // counts from the next one on. A tool whose name is taken, by another tool of the agent,
 // by an agent that it can transfer to or by the tools for that, is left out, and a notice
-// says so; and so it does if a set fails. The turn goes on without those tools. If a rule of the
+// says so; and so it does if a set fails. The turn goes on without those tools, unless the
+// set's error wraps tools.ErrRequired: that ends it. If a rule of the
 // agent's policy then holds up nothing, because no tool has its name, or none the argument, the
 // tools of all sets are refused until that is mended.
 func WithToolset(sets ...tools.Set) Option {
@@ -35,15 +37,18 @@ type equipment struct {
 }
 
 // withSets returns the agent with the tools that its sets have now, and what is wrong
-// with them.
-func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*Agent, []string) {
+// with them. The error is that of a set that the agent must not go without.
+func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*Agent, []string, error) {
 	if len(a.sets) == 0 {
-		return a, nil
+		return a, nil, nil
 	}
 	var problems []string
 	from := make([]*tools.Registry, len(a.sets))
 	for i, s := range a.sets {
 		r, err := s.Tools(ctx)
+		if errors.Is(err, tools.ErrRequired) {
+			return a, nil, fmt.Errorf("agent %s: %w", a.name, err)
+		}
 		if err != nil && ctx.Err() == nil {
 			problems = append(problems, err.Error())
 		}
@@ -56,12 +61,12 @@ func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*Agent, []string) 
 	}
 	of := e.(*equipment)
 	if problems = append(problems, of.left...); !of.wrong {
-		return of.agent, problems
+		return of.agent, problems, nil
 	}
 	b := *of.agent
 	refused, wrong := a.withheld(ctx, n, b.tools)
 	b.refused = refused
-	return &b, append(problems, wrong...)
+	return &b, append(problems, wrong...), nil
 }
 
 func (a *Agent) equip(n *agent.Node, from []*tools.Registry) *equipment {

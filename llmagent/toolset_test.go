@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -123,6 +124,43 @@ func TestAToolsetThatClashesOrFails(t *testing.T) {
 		require.Equal(t, []string{"own", "free", "transfer_to_agent"}, offered(r))
 		require.Empty(t, r.ToolChoice)
 	}
+}
+
+// A set that is required ends the turn before its model is asked, and the start of a program; the
+// result of a turn that goes on says what it goes without.
+func TestAToolsetThatIsRequired(t *testing.T) {
+	gone := &required{changing{err: fmt.Errorf("%w: the server s is not there", tools.ErrRequired)}}
+	away := &changing{err: errors.New("the server t is not there")}
+	a := func(opts ...llmagent.Option) agent.Agent {
+		a, err := llmagent.New("a", "", scripted.Always("m", scripted.Reply(scripted.Text("Answered."))), opts...)
+		require.NoError(t, err)
+		return a
+	}
+	f, err := llmagent.Func("f", "", func(s *llmagent.Step) error { return s.Say("Answered.") }, llmagent.WithToolset(gone))
+	require.NoError(t, err)
+	for _, root := range []agent.Agent{a(llmagent.WithToolset(away, gone)), f} {
+		r, err := runner.New(root, sessiontest.Memory(t))
+		require.NoError(t, err)
+		require.ErrorIs(t, r.Start(t.Context()), tools.ErrRequired)
+		res, err := runner.Collect(r.Run(t.Context(), key, llm.UserText("Hello")))
+		require.ErrorIs(t, err, tools.ErrRequired)
+		require.ErrorContains(t, err, "the server s is not there")
+		require.Empty(t, res.Text)
+	}
+	r, err := runner.New(a(llmagent.WithToolset(away)), sessiontest.Memory(t))
+	require.NoError(t, err)
+	require.NoError(t, r.Start(t.Context()))
+	res, err := runner.Collect(r.Run(t.Context(), key, llm.UserText("Hello")))
+	require.NoError(t, err)
+	require.Equal(t, []*event.Notice{{Code: event.NoticeToolset, Message: "the server t is not there"}}, res.Notices)
+}
+
+// required is a set that a program must not start without.
+type required struct{ changing }
+
+func (r *required) Start(ctx context.Context) error {
+	_, err := r.Tools(ctx)
+	return err
 }
 
 // An agent written as a function calls the tools of sets too, and a tool that has gone is

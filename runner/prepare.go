@@ -2,13 +2,35 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/tools"
 )
+
+// Start starts what agents of the tree must not go without, in its graphs and tools as well: the
+// tools of an mcp.Required server. The error says what cannot be started, and wraps
+// tools.ErrRequired. A program calls it before it serves anybody; without it, the first turn that
+// needs the tools ends with that error.
+func (r *Runner) Start(ctx context.Context) error {
+	var all []error
+	for a := range r.tree.Everyone() {
+		with, ok := agent.As[interface{ Toolsets() []tools.Set }](a)
+		if !ok {
+			continue
+		}
+		for _, set := range with.Toolsets() {
+			if s, ok := set.(tools.Starter); ok {
+				all = append(all, s.Start(ctx))
+			}
+		}
+	}
+	return errors.Join(all...)
+}
 
 // prepares is how many agents Prepare asks at the same time.
 const prepares = 8

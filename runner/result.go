@@ -20,6 +20,9 @@ type Result struct {
 	Pending []*event.Relay
 	// Transfers are those of the user's conversation that were committed, in order.
 	Transfers []*event.Transfer
+	// Notices are what people should know about the turn, of all scopes, such as that an agent
+	// goes without the tools of a server: see the codes in package event.
+	Notices []*event.Notice
 	// Usage is the sum of what models were asked in the turn, inside of tools and
 	// graphs as well; see [event.Usage]. What remote agents say of theirs is not in it.
 	Usage llm.Usage
@@ -85,6 +88,8 @@ func (r *Result) Apply(e *event.Event) {
 		if d.Usage != nil {
 			r.Usage = r.Usage.Add(d.Usage.Counted())
 		}
+	case *event.Notice:
+		r.Notices = append(r.Notices, d)
 	case *event.Transfer:
 		if outer && d.Outcome == event.TransferCommitted {
 			r.Transfers = append(r.Transfers, d)

@@ -64,6 +64,9 @@ func (s *Servers) Open(c agentfile.MCPServer) (tools.Set, error) {
 	if c.Prompts {
 		opts = append(opts, mcp.WithPrompts())
 	}
+	if c.Required {
+		opts = append(opts, mcp.Required())
+	}
 	made, err := mcp.New(c.Name, at, opts...)
 	if err != nil {
 		return nil, err

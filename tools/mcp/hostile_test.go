@@ -1,9 +1,11 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -135,6 +137,23 @@ func TestServersThatDoNotStart(t *testing.T) {
 	_, err = open(t, mcp.HTTP{URL: "http://127.0.0.1:1/mcp?key=hidden"}).Tools(t.Context())
 	require.ErrorContains(t, err, "connection refused")
 	require.NotContains(t, err.Error(), "hidden")
+}
+
+// A server that is away is a warning once, and the end of the start if it is required.
+func TestServersThatAreRequired(t *testing.T) {
+	t.Parallel()
+	var logged bytes.Buffer
+	gone := mcp.Stdio{Command: "/no/such/program"}
+	s := open(t, gone, mcp.Required(), mcp.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
+	require.ErrorIs(t, s.Start(t.Context()), tools.ErrRequired)
+	_, err := s.Tools(t.Context())
+	require.ErrorIs(t, err, tools.ErrRequired)
+	require.Equal(t, 1, strings.Count(logged.String(), "level=WARN"), logged.String())
+	require.Contains(t, logged.String(), "an MCP server cannot be reached")
+
+	require.NoError(t, start(t, "kind", mcp.Required()).Start(t.Context()))
+	require.ErrorContains(t, start(t, "kind", mcp.Required(), mcp.WithTools("ehco")).Start(t.Context()), "it has no tool ehco")
+	require.NoError(t, open(t, gone).Start(t.Context()), "it is not required, and not started")
 }
 
 // Close ends a server that neither the end of its input nor a signal ends.

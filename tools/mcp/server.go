@@ -73,6 +73,7 @@ type config struct {
 	maxTools   int
 	resources  bool
 	prompts    bool
+	required   bool
 	sampling   Sampler
 	logger     *slog.Logger
 }
@@ -117,6 +118,12 @@ func WithResources() Option { return func(c *config) { c.resources = true } }
 // WithPrompts adds the tools list_prompts and get_prompt.
 func WithPrompts() Option { return func(c *config) { c.prompts = true } }
 
+// Required makes the server's tools necessary. Without it an agent goes without the tools of a
+// server that cannot be reached, and a notice says so. With it, runner.Start returns an error that
+// wraps tools.ErrRequired, and so ends each turn that needs the server; a tool that WithTools
+// names and the server does not have counts as well.
+func Required() Option { return func(c *config) { c.required = true } }
+
 // Sampler asks a model for a server. The protocol has deprecated this since its version
 // 2026-07-28, and servers still do it.
 //
@@ -130,7 +137,7 @@ func WithSampling(answer Sampler) Option {
 }
 
 // WithLogger logs what a subprocess writes to standard error, and what is wrong with what
-// a server sends. Without it nothing is logged.
+// a server sends. Defaults to slog.Default().
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
 // New makes a source of tools. Its name stands in messages to people and to models. Nothing
@@ -166,7 +173,7 @@ func New(name string, at Endpoint, opts ...Option) (*Server, error) {
 		s.maxTools = DefaultMaxTools
 	}
 	if s.logger == nil {
-		s.logger = slog.New(slog.DiscardHandler)
+		s.logger = slog.Default()
 	}
 	s.logger = s.logger.With("mcp", name)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -254,10 +261,15 @@ func (s *Server) dial(done chan struct{}) {
 	defer s.mu.Unlock()
 	defer close(done)
 	s.dialing = nil
+	again := s.failed != nil
 	if s.failed = err; err != nil {
 		s.next = time.Now().Add(s.pause)
 		s.pause = min(2*s.pause, lastPause)
-		s.logger.Debug("an MCP server cannot be reached", "error", err) // a notice tells it
+		level := slog.LevelWarn
+		if again {
+			level = slog.LevelDebug // until it has been reached once more
+		}
+		s.logger.Log(s.ctx, level, "an MCP server cannot be reached", "error", err)
 		return
 	}
 	s.conn, s.pause = c, firstPause
@@ -275,6 +287,23 @@ func (s *Server) Listed() *tools.Registry {
 // list has changed, or is started again with another one. The error says what of it cannot
 // be used, or that the server cannot be reached; then there is the list of before.
 func (s *Server) Tools(ctx context.Context) (*tools.Registry, error) {
+	r, err := s.usable(ctx)
+	if err != nil && s.required && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", tools.ErrRequired, err)
+	}
+	return r, err
+}
+
+// Start implements tools.Starter: it lists the tools of a server that is Required.
+func (s *Server) Start(ctx context.Context) error {
+	if !s.required {
+		return nil
+	}
+	_, err := s.Tools(ctx)
+	return err
+}
+
+func (s *Server) usable(ctx context.Context) (*tools.Registry, error) {
 	s.mu.Lock()
 	if l := s.listing; s.conn != nil && l.of == s.conn && s.conn.alive() && !s.conn.stale.Load() {
 		s.mu.Unlock()
