@@ -31,7 +31,11 @@ func MaxOutput(n int) Option { return func(i *Info) { i.MaxOutput = n } }
 // Func makes a tool of a Go function. In is a struct: its JSON schema is what
 // the model sees, with descriptions, enums and limits from `jsonschema` tags,
 // and fields without omitempty are required. The schema is enforced before fn
-// is called. The error says what is wrong with the name or with In.
+// is called. The error says what is wrong with the name, with In or with a tag.
+//
+// A tag is either the field's description, as a bare text with any commas, or parts between
+// commas, as in `jsonschema:"minimum=1,description=Red\\, or blue"`, where a comma within a part
+// has two backslashes before it. A part that has no effect on the field's type is an error.
 func Func[In, Out any](name, description string, fn func(ctx Context, in In) (Out, error), opts ...Option) (Tool, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err

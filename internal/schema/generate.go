@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-
-	"github.com/invopop/jsonschema"
 )
 
 // Of returns the JSON schema of a struct type, without references.
@@ -25,8 +23,10 @@ func Of(typ reflect.Type) (schema json.RawMessage, err error) {
 			err = fmt.Errorf("no JSON schema can be made of %s: %v", typ, r)
 		}
 	}()
-	r := jsonschema.Reflector{DoNotReference: true, ExpandedStruct: true, Anonymous: true}
-	s := r.ReflectFromType(typ)
+	if err := checkTags(typ); err != nil {
+		return nil, err
+	}
+	s := reflector().ReflectFromType(typ)
 	s.Version = ""
 	return json.Marshal(s)
 }
