@@ -38,8 +38,13 @@ func (g *graphRun) open(ctx context.Context, root agent.Agent, models *models) (
 	if g.resume {
 		opts = append(opts, runner.WithWait(resumeWait))
 	}
-	c.Runner, err = runner.New(root, db.Store, opts...)
-	return c, err
+	if c.Runner, err = runner.New(root, db.Store, opts...); err != nil {
+		return nil, unstarted(err)
+	}
+	if err = c.Start(ctx); err != nil {
+		return nil, usageError{err}
+	}
+	return c, nil
 }
 
 // turn runs the graph, prints what came of it, and returns how it ended.

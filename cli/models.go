@@ -95,7 +95,8 @@ func (m *models) named(name string, needed func()) (llm.Model, error) {
 // noModel is a model that is named but not called.
 type noModel struct{ name string }
 
-func (m noModel) Name() string { return m.name }
+func (m noModel) Name() string        { return m.name }
+func (m noModel) Models() []llm.Model { return nil } // so that it needs no price
 
 func (m noModel) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {

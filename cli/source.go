@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/pflag"
@@ -91,12 +92,20 @@ func (p *program) start(ctx context.Context, t *planted, store session.Store, de
 		return err
 	}
 	if t.Runner, err = runner.New(t.tree.Root().Agent, store, slices.Concat(own, opts, p.seats(t.tree, desk))...); err != nil {
-		return usageError{err}
+		return unstarted(err)
 	}
 	if err = t.Start(ctx); err != nil {
 		return usageError{err}
 	}
 	return nil
+}
+
+// unstarted names the flag, not the option of Go, that sets what a runner lacks.
+func unstarted(err error) error {
+	if errors.Is(err, agent.ErrUnknownPrice) {
+		return usagef("%s", strings.ReplaceAll(err.Error(), "runner.WithPrices", "--prices FILE"))
+	}
+	return usageError{err}
 }
 
 // prepare has the tree's remote agents fetch their cards before a message needs them, until the tree's end.

@@ -46,8 +46,9 @@ type Budgets struct {
 // bound holds.
 func WithBudgets(b Budgets) Option { return func(r *Runner) { r.budgets = b } }
 
-// WithPrices sets the prices by which a budget of cost is kept. A model without
-// a price is not asked then: the turn ends with agent.ErrUnknownPrice.
+// WithPrices sets the prices by which a budget of cost is kept. [New] returns an error that wraps
+// agent.ErrUnknownPrice if the model of an agent under such a budget has none. A model that is
+// only known later is not asked: the turn ends with that error.
 func WithPrices(p llm.Prices) Option { return func(r *Runner) { r.prices = p } }
 
 // checkBudgets checks what the options have set, and notes what must be watched.
@@ -77,7 +78,54 @@ func (r *Runner) checkBudgets() error {
 	if err := r.prices.Check(); err != nil {
 		return fmt.Errorf("runner: %w", err)
 	}
+	return r.priced()
+}
+
+// priced returns an error for the first model under a budget of cost that has no price.
+func (r *Runner) priced() error {
+	if !r.budgeted.cost {
+		return nil
+	}
+	names := r.tree.Names()
+	for a := range r.tree.Everyone() {
+		asks, ok := agent.As[interface{ Model() llm.Model }](a)
+		if !ok {
+			continue
+		}
+		bound := r.costs(a.Name())
+		for called, own := range names {
+			bound = bound || slices.Contains(own, a.Name()) && r.costs(called)
+		}
+		if name := r.unpriced(asks.Model()); bound && name != "" {
+			return unknownPrice(name)
+		}
+	}
 	return nil
+}
+
+// unpriced returns the name of a model without a price among those that m asks.
+func (r *Runner) unpriced(m llm.Model) string {
+	if of, ok := m.(llm.Composite); ok {
+		for _, m := range of.Models() {
+			if name := r.unpriced(m); name != "" {
+				return name
+			}
+		}
+		return ""
+	}
+	if m == nil {
+		return ""
+	}
+	if _, known := r.prices.Find(m.Name()); known {
+		return ""
+	}
+	return m.Name()
+}
+
+// costs reports whether a budget of cost is set for what an agent of this name asks.
+func (r *Runner) costs(called string) bool {
+	own := func(name string) bool { return r.budgets.Agents[name].Cost > 0 }
+	return r.budgets.Turn.Cost > 0 || r.budgets.Session.Cost > 0 || slices.ContainsFunc(r.bounding[called], own)
 }
 
 // broughtAlong adds the budgets of the agents' own.
@@ -216,8 +264,7 @@ func (l *lane) answered() {
 func (r *Runner) expect(agentName string, model llm.Model, req *llm.Request) (amount, error) {
 	u := llm.Usage{InputTokens: llm.CountRequest(req, r.tokens), OutputTokens: max(req.MaxTokens, 0)}
 	a := amount{agent: agentName, tokens: saturated(int64(u.InputTokens), int64(u.OutputTokens))}
-	costs := func(name string) bool { return r.budgets.Agents[name].Cost > 0 }
-	if r.budgets.Turn.Cost > 0 || r.budgets.Session.Cost > 0 || slices.ContainsFunc(r.bounding[agentName], costs) {
+	if r.costs(agentName) {
 		var known bool
 		if a.cost, known = r.prices.Cost(model.Name(), u); !known {
 			return a, unknownPrice(model.Name())

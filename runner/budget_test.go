@@ -105,11 +105,16 @@ func TestCostBudget(t *testing.T) {
 	require.InDelta(t, 0.012, budget.Used, 1e-9)
 
 	t.Run("unknown price", func(t *testing.T) {
-		r := newRunner(t, paidDesk(t), sessiontest.Memory(t), budgets, runner.WithPrices(llm.Prices{"support-model": {Input: 1}}))
-		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-		require.ErrorIs(t, err, agent.ErrUnknownPrice)
-		require.ErrorContains(t, err, `"billing-model"`)
-		require.Equal(t, "unknown_price", events[len(events)-2].Data.(*event.Failure).Code)
+		known := runner.WithPrices(llm.Prices{"support-model": {Input: 1}})
+		own := func(name string) runner.Option {
+			return runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{name: {Cost: 1}}})
+		}
+		for _, o := range []runner.Option{budgets, own("billing")} {
+			_, err := runner.New(paidDesk(t), sessiontest.Memory(t), o, known)
+			require.ErrorIs(t, err, agent.ErrUnknownPrice)
+			require.ErrorContains(t, err, `the model "billing-model" has none, so the budget of cost cannot be kept; set it with runner.WithPrices`)
+		}
+		newRunner(t, paidDesk(t), sessiontest.Memory(t), own("support"), known)
 	})
 	t.Run("no usage", func(t *testing.T) {
 		silent, err := llmagent.New("silent", "", scripted.Always("m", scripted.Reply(scripted.Text("hm"))))
@@ -337,7 +342,7 @@ func TestBudgetsOfOthers(t *testing.T) {
 		return a
 	}
 	used := scripted.Usage(10, 5, 0)
-	prices := llm.Prices{"priced": {Input: 1, Output: 1}}
+	prices := llm.Prices{"priced": {Input: 1, Output: 1}, "billing-model": {Input: 1, Output: 1}}
 	for name, c := range map[string]struct {
 		before, now *llmagent.Agent // who answers two turns each
 		budgets     runner.Budgets
@@ -351,9 +356,9 @@ func TestBudgetsOfOthers(t *testing.T) {
 		"tokens only, no price":       {answer("local", used), answer("local", used), runner.Budgets{Session: runner.Budget{Tokens: 1000}}, nil},
 		"tokens of a turn beside cost of another": {answer("local", used), answer("local", used),
 			runner.Budgets{Turn: runner.Budget{Tokens: 1000}, Agents: map[string]runner.Budget{"billing": {Cost: 1}}}, nil},
-		"a session, no price before":    {answer("old", used), answer("priced", used), runner.Budgets{Session: runner.Budget{Cost: 1}}, agent.ErrUnknownPrice},
-		"a session, no usage before":    {answer("old"), answer("priced", used), runner.Budgets{Session: runner.Budget{Tokens: 1000}}, agent.ErrUnknownUsage},
-		"the agent's own, no price now": {answer("old", used), answer("local", used), runner.Budgets{Agents: map[string]runner.Budget{"solo": {Cost: 1}}}, agent.ErrUnknownPrice},
+		"a session, no price before":       {answer("old", used), answer("priced", used), runner.Budgets{Session: runner.Budget{Cost: 1}}, agent.ErrUnknownPrice},
+		"a session, no usage before":       {answer("old"), answer("priced", used), runner.Budgets{Session: runner.Budget{Tokens: 1000}}, agent.ErrUnknownUsage},
+		"the agent's own, no price before": {answer("old", used), answer("priced", used), runner.Budgets{Agents: map[string]runner.Budget{"solo": {Cost: 1}}}, agent.ErrUnknownPrice},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := sessiontest.Memory(t)

@@ -87,6 +87,7 @@ func TestAFailedDecision(t *testing.T) {
 // TestADecisionIsAModelCall of the agent, towards limits and budgets.
 func TestADecisionIsAModelCall(t *testing.T) {
 	const script = "small: always \"support\" usage=390/10\nsupport: always \"I answer.\" usage=100/10"
+	priced := runner.WithPrices(llm.Prices{"support": {Input: 1}, "billing": {Input: 1}}) // and not small
 	begin := []string{"user", "harness_start", "notice decided", "usage", "error", "harness_end"}
 	for name, c := range map[string]struct {
 		opt  runner.Option
@@ -97,7 +98,7 @@ func TestADecisionIsAModelCall(t *testing.T) {
 		"a turn's budget":      {runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 400}}), begin},
 		"the agent's budget":   {runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"support": {Tokens: 400}}}), begin},
 		"ends at the question": {runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1}}), []string{"user", "harness_start", "error", "harness_end"}},
-		"without a price":      {runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Cost: 1}}), []string{"user", "harness_start", "error", "harness_end"}},
+		"without a price":      {func(r *runner.Runner) { priced(r); runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Cost: 1}})(r) }, []string{"user", "harness_start", "error", "harness_end"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := scripted.Parse([]byte(script))

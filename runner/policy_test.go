@@ -42,7 +42,9 @@ func told(t *testing.T, m llm.Model, opts ...runner.Option) (lines []string, fai
 	a, err := llmagent.New("solo", "You answer.", m)
 	require.NoError(t, err)
 	r, err := runner.New(a, sessiontest.Memory(t), opts...)
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	for e, err := range sessiontest.Turn(t, r.Run(t.Context(), session.ID("s"), llm.UserText("Hello"))) {
 		if err != nil {
 			failed = err
