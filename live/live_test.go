@@ -510,6 +510,12 @@ func TestYesOrNo(t *testing.T) {
 	for words, want := range map[string][2]bool{
 		"yes": {true, true}, "Yes, please!": {true, true}, "OK": {true, true}, "y": {true, true}, "approved, thank you": {true, true}, "yes. go ahead": {true, true},
 		"no": {false, true}, "No, never": {false, true}, "deny": {false, true}, "n": {false, true},
+		"sure, go ahead": {true, true}, "Go ahead.": {true, true}, "nope": {false, true}, "don’t do it": {false, true}, "I agree, thanks": {true, true},
+		"Ja, bitte": {true, true}, "nein danke": {false, true}, "d'accord, merci": {true, true}, "Non": {false, true}, "Sí, por favor": {true, true},
+		"Não": {false, true}, "va bene": {true, true}, "ga je gang": {true, true}, "NIE": {false, true}, "Да, пожалуйста": {true, true}, "нет": {false, true},
+		"Evet": {true, true}, "hayır": {false, true}, "好的，谢谢": {true, true}, "不要": {false, true}, "はい、お願いします": {true, true}, "いいえ": {false, true},
+		"네": {true, true}, "아니요": {false, true}, "Si\u0301": {true, true},
+		"not sure": {}, "no problem": {}, "never mind": {}, "ok?": {}, "is that fine": {}, "absolutely not": {}, "да нет": {}, "уes": {}, "yes don't": {}, "好的但是": {}, "go": {},
 		"": {}, "?": {}, "yes, but only half": {}, "yesterday": {}, "maybe": {}, "please": {}, "I said yes": {}, "ok no": {},
 	} {
 		yes, understood := YesOrNo(words)

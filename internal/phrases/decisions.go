@@ -1,0 +1,52 @@
+package phrases
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/agentarbor/arbor/internal/words"
+)
+
+//go:embed decisions.txt
+var decisions string
+
+// sectionOf maps the phrases of decisions.txt to their sections.
+var sectionOf = sync.OnceValue(func() map[string]string {
+	of := make(map[string]string)
+	all := read(decisions)
+	for _, section := range []string{"courtesy", "yes", "no", "neither"} {
+		for _, phrase := range all[section] {
+			of[words.Normal(phrase)] = section
+		}
+	}
+	return of
+})
+
+// longest is how many words a phrase may have.
+const longest = 4
+
+// YesOrNo reads a text as the answer to the question whether something may be done. A text that
+// begins with a no is one. A yes has nothing to it but courtesy, and is no question. Anything else
+// is not understood.
+func YesOrNo(text string) (yes, understood bool) {
+	said := strings.FieldsFunc(strings.ToLower(words.Normal(text)), func(r rune) bool { return !unicode.IsLetter(r) })
+	for first := true; len(said) > 0; first = false {
+		section, n := "", 0
+		for n = min(longest, len(said)); n > 0 && section == ""; n-- {
+			section = sectionOf()[strings.Join(said[:n], " ")]
+		}
+		said = said[n+1:] // n went down once more
+		switch {
+		case first && section == "no":
+			return false, true
+		case section == "yes", !first && section == "courtesy":
+		default:
+			return false, false
+		}
+		yes = true
+	}
+	yes = yes && !strings.ContainsAny(text, "?？")
+	return yes, yes
+}
