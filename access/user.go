@@ -49,7 +49,7 @@ type Rights uint8
 
 // The rights.
 const (
-	// Inspect is to read the sessions of all users.
+	// Inspect is to read the sessions of all users, and what agents are told and their models asked.
 	Inspect Rights = 1 << iota
 	// Act is to write, decide, stop and cancel in the sessions of all users.
 	Act

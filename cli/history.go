@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/internal/visible"
@@ -36,7 +37,7 @@ func (p *program) showHistory(ctx context.Context, id string, asJSON bool) error
 	if !asJSON {
 		fmt.Fprintln(table, "SEQ\tTIME\tACTIVE\tWHAT")
 	}
-	for line, err := range sessionform.History(ctx, s.Sessions, s.Info) {
+	for line, err := range sessionform.History(ctx, s.Sessions, s.Info, func(e *event.Event) *event.Event { return e }) {
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func (p *program) addUser(file *string) *cobra.Command {
 		Long: `Adds a user and prints the user's token, which is not kept: the file has its hash. A
 server that runs takes it within two seconds. Users see their own sessions. More may
 who has rights:
-  inspect  read the sessions of all users
+  inspect  read the sessions of all users, and instructions and requests of agents
   act      also write, decide, stop and cancel there
   desk     answer conversations that were handed over to a person`,
 		Args: exactly("NAME"),

@@ -247,6 +247,9 @@ func (a *Agent) Model() llm.Model { return a.model }
 // Instructions returns the text that New was given. A function in its place is not asked.
 func (a *Agent) Instructions() string { return a.prompt }
 
+// History returns the agent's own view policy, as [WithHistory] sets it.
+func (a *Agent) History() view.Policy { return a.history }
+
 // OutputSchema returns the JSON schema of the agent's answers, nil without [WithOutput].
 func (a *Agent) OutputSchema() json.RawMessage {
 	if a.output == nil {

@@ -138,6 +138,7 @@ type turn struct {
 
 // play runs a turn, and tells the client what happens.
 func (t *turn) play(events iter.Seq2[*event.Event, error]) error {
+	private := live.Private(t.runner.Tree())
 	for e, err := range events {
 		if err != nil {
 			return err
@@ -145,7 +146,9 @@ func (t *turn) play(events iter.Seq2[*event.Event, error]) error {
 		if e.Scope == "" {
 			t.answer.Apply(e)
 		}
-		t.progress(e)
+		if !private(e) {
+			t.progress(e)
+		}
 	}
 	return nil
 }

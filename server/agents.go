@@ -12,17 +12,18 @@ import (
 
 func (d *Door) agents(c *front.Call) error {
 	last, t := d.reloads.now(), d.treeNow()
+	all, tag := render.AgentsOf(t.run.Tree()), t.revision
 	if !c.User.May(access.Inspect) {
-		last.Problems = nil // they quote files
+		last.Problems, all, tag = nil, all.Own(), tag+"-own" // problems quote files
 	}
-	if c.Fresh(last.tag(t.revision)) {
+	if c.Fresh(last.tag(tag)) {
 		return nil
 	}
 	return c.JSON(http.StatusOK, struct {
 		Revision string `json:"revision"`
 		reload
 		render.Agents
-	}{t.revision, last, render.AgentsOf(t.run.Tree())})
+	}{t.revision, last, all})
 }
 
 func (d *Door) drawing(c *front.Call) error {

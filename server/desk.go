@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server/internal/front"
@@ -50,9 +49,6 @@ func complete(c *front.Call) (word human.Event, err error) {
 
 // underWay returns the handoffs that are under way, the oldest first.
 func (d *Door) underWay(c *front.Call) ([]human.Handoff, error) {
-	if !c.User.May(access.Desk) {
-		return nil, &front.Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: `the desk needs the right "desk"`}
-	}
 	state, err := d.turns.Store().SharedState(c.R.Context(), session.Key{App: d.App(), User: c.User.Name, ID: "desk"})
 	return append([]human.Handoff{}, human.Handoffs(state)...), err
 }

@@ -75,7 +75,7 @@ func (d *Door) someEvents(c *front.Call, info session.Info, first, last int64, f
 		}
 		return c.Then(func() error { return follow(shape, after) })
 	}
-	page, err := logpage.Read(c.R.Context(), d.turns.Store(), info.Key, first, last, query, shape)
+	page, err := logpage.Read(c.R.Context(), d.turns.Store(), info.Key, first, last, query, shape, c.See())
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,13 @@ func (d *Door) oneEvent(c *front.Call) (*event.Event, error) {
 	}
 	if seq, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64); err == nil && seq > 0 {
 		for e, err := range d.turns.Store().Load(c.R.Context(), key, seq-1) {
-			return e, err
+			if err == nil {
+				e = c.See()(e)
+			}
+			if err != nil || e != nil {
+				return e, err
+			}
+			break
 		}
 	}
 	return nil, front.NotFound()

@@ -27,7 +27,7 @@ func (d *Door) checkpoints(c *front.Call, info session.Info, _ int64) error {
 		Checkpoints []sessionform.Checkpoint `json:"checkpoints"`
 		Next        string                   `json:"next,omitempty"`
 	}{Checkpoints: []sessionform.Checkpoint{}}
-	for p, err := range sessionform.History(c.R.Context(), d.stored, info) {
+	for p, err := range sessionform.History(c.R.Context(), d.stored, info, c.See()) {
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,15 @@ func (d *Door) diff(c *front.Call, info session.Info, _ int64) error {
 		sessionform.Diff
 		Next string `json:"next,omitempty"`
 	}{Diff: sessionform.DiffOf(diff)}
+	see := c.See()
 	for _, side := range []*sessionform.Side{&page.A, &page.B} {
+		events := []*event.Event{}
+		for _, e := range side.Events {
+			if e = see(e); e != nil {
+				events = append(events, e)
+			}
+		}
+		side.Events = events
 		n := int64(len(side.Events))
 		from := min(after, n)
 		to := min(from+int64(limit), n)
@@ -98,9 +106,19 @@ func (d *Door) export(c *front.Call, info session.Info, at int64) error {
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": info.Key.ID + "." + format}))
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 	h.Set("Cache-Control", "no-store")
+	see := c.See()
 	out := bufio.NewWriterSize(c.W, 32<<10)
 	err := sessionform.Export(out, format, info.Key.ID, info.Seq, func() iter.Seq2[*event.Event, error] {
-		return d.stored.Replay(c.R.Context(), info.Key, at)
+		return func(yield func(*event.Event, error) bool) {
+			for e, err := range d.stored.Replay(c.R.Context(), info.Key, at) {
+				if err == nil {
+					e = see(e)
+				}
+				if (err != nil || e != nil) && !yield(e, err) {
+					return
+				}
+			}
+		}
 	})
 	switch {
 	case err == nil:

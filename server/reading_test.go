@@ -94,21 +94,21 @@ func (a answer) ok(t testing.TB, status int) map[string]any {
 
 func TestAgents(t *testing.T) {
 	s := newOffice(t)
-	a := s.get(t, "ann", "/agents")
+	a := s.get(t, "ann!", "/agents")
 	tree := a.ok(t, 200)
 	root := tree["root"].(map[string]any)
 	require.Equal(t, "router", root["kind"])
 	require.Equal(t, "human", tree["human"].(map[string]any)["name"])
-	require.Equal(t, s.get(t, "ann", "/me").ok(t, 200)["tree"].(map[string]any)["revision"], tree["revision"])
+	require.Equal(t, s.get(t, "ann!", "/me").ok(t, 200)["tree"].(map[string]any)["revision"], tree["revision"])
 	require.Equal(t, fmt.Sprintf("%q", tree["revision"]), a.header.Get("ETag"))
-	require.Equal(t, 304, s.get(t, "ann", "/agents", "If-None-Match", a.header.Get("ETag")).status)
+	require.Equal(t, 304, s.get(t, "ann!", "/agents", "If-None-Match", a.header.Get("ETag")).status)
 
 	for name, ends := range map[string]int{"front": 2, "plan": 4} {
-		drawn := s.get(t, "ann", "/agents/"+name+"/drawing").ok(t, 200)
+		drawn := s.get(t, "ann!", "/agents/"+name+"/drawing").ok(t, 200)
 		require.Len(t, drawn["boxes"], ends, "%s: %v", name, drawn)
 	}
-	require.Equal(t, "not_found", s.get(t, "ann", "/agents/billing/drawing").code(t))
-	require.Equal(t, "not_found", s.get(t, "ann", "/agents/nobody/drawing").code(t))
+	require.Equal(t, "not_found", s.get(t, "ann!", "/agents/billing/drawing").code(t))
+	require.Equal(t, "not_found", s.get(t, "ann!", "/agents/nobody/drawing").code(t))
 
 	// Whatever agents are told names the tree, and equal trees have equal names.
 	revisions := make(map[any]int)
@@ -118,7 +118,7 @@ func TestAgents(t *testing.T) {
 		run, err := runner.New(root, s.store)
 		require.NoError(t, err)
 		require.NoError(t, s.turns.Swap(run, nil))
-		revisions[s.get(t, "ann", "/agents", "If-None-Match", a.header.Get("ETag")).ok(t, 200)["revision"]]++
+		revisions[s.get(t, "ann!", "/agents", "If-None-Match", a.header.Get("ETag")).ok(t, 200)["revision"]]++
 	}
 	require.Len(t, revisions, 2)
 	require.NotContains(t, revisions, tree["revision"])
@@ -130,7 +130,7 @@ func TestForksAndEdits(t *testing.T) {
 	s.say(t, "s1", "Please bill me")
 	var seqs []int64
 	for after := ""; ; {
-		page := s.get(t, "ann", "/sessions/s1/checkpoints?limit=2&after="+after).ok(t, 200)
+		page := s.get(t, "ann!", "/sessions/s1/checkpoints?limit=2&after="+after).ok(t, 200)
 		for _, c := range page["checkpoints"].([]any) {
 			seqs = append(seqs, int64(c.(map[string]any)["seq"].(float64)))
 		}
@@ -195,16 +195,16 @@ func TestForksAndEdits(t *testing.T) {
 	require.Equal(t, "exists", fork("forks", `{"at":2,"id":"mine"}`, "k3").code(t))
 	require.Equal(t, 400, fork("forks", `{"at":1}`, strings.Repeat("k", 256)).status)
 
-	family := s.get(t, "ann", "/sessions/mine/family").ok(t, 200)["sessions"].([]any)
+	family := s.get(t, "ann!", "/sessions/mine/family").ok(t, 200)["sessions"].([]any)
 	require.Equal(t, "s1", family[0].(map[string]any)["id"])
 	require.Len(t, family, 7)
 
-	diff := s.get(t, "ann", "/sessions/s1/diff/"+edited["id"].(string)).ok(t, 200)
+	diff := s.get(t, "ann!", "/sessions/s1/diff/"+edited["id"].(string)).ok(t, 200)
 	require.Equal(t, 0.0, diff["common"])
 	require.Equal(t, false, diff["same"])
 	var a1, b1 []any
 	for after := ""; ; {
-		page := s.get(t, "ann", "/sessions/s1/diff/"+edited["id"].(string)+"?limit=3&after="+after).ok(t, 200)
+		page := s.get(t, "ann!", "/sessions/s1/diff/"+edited["id"].(string)+"?limit=3&after="+after).ok(t, 200)
 		a1, b1 = append(a1, page["a"].(map[string]any)["events"].([]any)...), append(b1, page["b"].(map[string]any)["events"].([]any)...)
 		if page["next"] == nil {
 			break
@@ -217,7 +217,7 @@ func TestForksAndEdits(t *testing.T) {
 	require.NoError(t, err)
 	same, err := json.Marshal(sessionform.DiffOf(d))
 	require.NoError(t, err)
-	require.JSONEq(t, string(same), string(s.get(t, "ann", "/sessions/s1/diff/"+edited["id"].(string)).body))
+	require.JSONEq(t, string(same), string(s.get(t, "ann!", "/sessions/s1/diff/"+edited["id"].(string)).body))
 }
 
 // rests waits until the last turn of a session rests.
@@ -248,7 +248,7 @@ func TestViewsAndSamples(t *testing.T) {
 		if _, starts := e.Data.(*event.HarnessStart); !starts {
 			continue
 		}
-		view := s.get(t, "ann", fmt.Sprintf("/sessions/s1/views/%s?at=%d", e.Agent, e.Seq))
+		view := s.get(t, "ann!", fmt.Sprintf("/sessions/s1/views/%s?at=%d", e.Agent, e.Seq))
 		if e.Agent == "front" {
 			require.Equal(t, "not_found", view.code(t), "a router asks no model")
 			continue
@@ -269,15 +269,15 @@ func TestViewsAndSamples(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, asked)
-	require.Equal(t, []any{map[string]any{"name": "billing", "description": "Bills."}, map[string]any{"name": "plan"}}, s.get(t, "ann", "/sessions/s1/views/support").ok(t, 200)["targets"].([]any)[:2])
-	require.Nil(t, s.get(t, "ann", "/sessions/s1/views/support?at=0").ok(t, 200)["sent"])
-	require.Equal(t, map[string]any{"input": 2., "output": 8.}, s.get(t, "ann", "/sessions/s1/views/support").ok(t, 200)["price"])
-	require.Nil(t, s.get(t, "ann", "/sessions/s1/views/billing").ok(t, 200)["price"])
-	require.Equal(t, "not_found", s.get(t, "ann", "/sessions/s1/views/nobody").code(t))
-	require.Equal(t, 400, s.get(t, "ann", "/sessions/s1/views/support?at=1000").status)
+	require.Equal(t, []any{map[string]any{"name": "billing", "description": "Bills."}, map[string]any{"name": "plan"}}, s.get(t, "ann!", "/sessions/s1/views/support").ok(t, 200)["targets"].([]any)[:2])
+	require.Nil(t, s.get(t, "ann!", "/sessions/s1/views/support?at=0").ok(t, 200)["sent"])
+	require.Equal(t, map[string]any{"input": 2., "output": 8.}, s.get(t, "ann!", "/sessions/s1/views/support").ok(t, 200)["price"])
+	require.Nil(t, s.get(t, "ann!", "/sessions/s1/views/billing").ok(t, 200)["price"])
+	require.Equal(t, "not_found", s.get(t, "ann!", "/sessions/s1/views/nobody").code(t))
+	require.Equal(t, 400, s.get(t, "ann!", "/sessions/s1/views/support?at=1000").status)
 
 	at := before[3].Seq
-	samples := s.post(t, "/sessions/s1/samples", fmt.Sprintf(`{"at":%d,"agent":"support","n":10}`, at)).ok(t, 200)
+	samples := s.do(t, "ann!", "POST", "/sessions/s1/samples", fmt.Sprintf(`{"at":%d,"agent":"support","n":10}`, at)).ok(t, 200)
 	require.Len(t, samples["samples"], 10)
 	for _, x := range samples["samples"].([]any) {
 		x := x.(map[string]any)
@@ -285,21 +285,21 @@ func TestViewsAndSamples(t *testing.T) {
 		require.Equal(t, map[string]any{"to": "billing", "reason": "it was said"}, x["transfer"])
 		require.InDelta(t, (50*2+5*8)/1e6, x["cost"], 1e-12)
 	}
-	require.Equal(t, s.get(t, "ann", "/agents").ok(t, 200)["revision"], samples["revision"])
+	require.Equal(t, s.get(t, "ann!", "/agents").ok(t, 200)["revision"], samples["revision"])
 	require.EqualValues(t, 500, samples["usage"].(map[string]any)["inputTokens"])
-	last := s.post(t, "/sessions/s1/samples", `{}`).ok(t, 200)
+	last := s.do(t, "ann!", "POST", "/sessions/s1/samples", `{}`).ok(t, 200)
 	require.Equal(t, "billing", last["agent"], "who has the conversation")
 	require.Nil(t, last["samples"].([]any)[0].(map[string]any)["cost"], "the model has no price")
 	require.Nil(t, last["samples"].([]any)[0].(map[string]any)["transfer"])
 	require.Equal(t, before, log(), "nothing is stored")
-	require.Nil(t, s.get(t, "ann", "/sessions/s1/views/billing").ok(t, 200)["sent"], "a sample is not sent in the conversation")
+	require.Nil(t, s.get(t, "ann!", "/sessions/s1/views/billing").ok(t, 200)["sent"], "a sample is not sent in the conversation")
 	for body, path := range map[string]string{`{"n":0}`: "n", `{"n":11}`: "n", `{"at":1000}`: "at", `{"agent":"nobody"}`: "agent", `{"agent":"front"}`: "agent", `{"x":1}`: "x"} {
-		a := s.post(t, "/sessions/s1/samples", body)
+		a := s.do(t, "ann!", "POST", "/sessions/s1/samples", body)
 		require.Equal(t, 400, a.status, body)
 		require.Equal(t, path, a.json(t)["problems"].([]any)[0].(map[string]any)["path"], body)
 	}
 	s.post(t, "/sessions", `{"id":"s2","content":"fail"}`, "Prefer", "wait=60")
-	failed := s.post(t, "/sessions/s2/samples", `{"at":4,"n":2}`).ok(t, 200)["samples"].([]any)
+	failed := s.do(t, "ann!", "POST", "/sessions/s2/samples", `{"at":4,"n":2}`).ok(t, 200)["samples"].([]any)
 	require.Len(t, failed, 2)
 	require.NotEmpty(t, failed[0].(map[string]any)["error"].(map[string]any)["code"])
 }
@@ -309,7 +309,7 @@ func TestSamplesAreBounded(t *testing.T) {
 	s := newServed(t)
 	s.begin(t, "s1")
 	answers := make(chan answer)
-	sample := func() { answers <- s.post(t, "/sessions/s1/samples", `{"at":2,"n":2}`) }
+	sample := func() { answers <- s.do(t, "ann!", "POST", "/sessions/s1/samples", `{"at":2,"n":2}`) }
 	for range 4 {
 		go sample()
 	}
@@ -331,7 +331,7 @@ func TestSamplesAreBounded(t *testing.T) {
 func TestUsageGraphsAndDebug(t *testing.T) {
 	s := newOffice(t)
 	s.say(t, "s1", "Please bill me")
-	u := s.get(t, "ann", "/sessions/s1/usage").ok(t, 200)
+	u := s.get(t, "ann!", "/sessions/s1/usage").ok(t, 200)
 	require.Nil(t, u["session"].(map[string]any)["cost"], "a model has no price")
 	models := u["models"].([]any)
 	require.Len(t, models, 2)
@@ -342,14 +342,14 @@ func TestUsageGraphsAndDebug(t *testing.T) {
 	require.Nil(t, small["price"])
 	require.EqualValues(t, 150, u["turn"].(map[string]any)["inputTokens"])
 	require.NotEmpty(t, u["agents"])
-	require.Equal(t, u, s.get(t, "ann", fmt.Sprintf("/sessions/s1/usage?at=%v", u["seq"])).ok(t, 200))
-	u = s.get(t, "ann", "/sessions/s1/usage?at=1").ok(t, 200)
+	require.Equal(t, u, s.get(t, "ann!", fmt.Sprintf("/sessions/s1/usage?at=%v", u["seq"])).ok(t, 200))
+	u = s.get(t, "ann!", "/sessions/s1/usage?at=1").ok(t, 200)
 	require.Empty(t, u["models"])
 	require.Equal(t, 0.0, u["session"].(map[string]any)["cost"])
 
-	require.Empty(t, s.get(t, "ann", "/sessions/s1/graphs").ok(t, 200)["runs"])
+	require.Empty(t, s.get(t, "ann!", "/sessions/s1/graphs").ok(t, 200)["runs"])
 	s.say(t, "s2", "Make a plan")
-	runs := s.get(t, "ann", "/sessions/s2/graphs").ok(t, 200)["runs"].([]any)
+	runs := s.get(t, "ann!", "/sessions/s2/graphs").ok(t, 200)["runs"].([]any)
 	require.Len(t, runs, 1)
 	run := runs[0].(map[string]any)
 	require.Equal(t, "plan", run["agent"])
@@ -359,14 +359,14 @@ func TestUsageGraphsAndDebug(t *testing.T) {
 	require.Equal(t, map[string]any{"first": "finished", "yes": "finished", "no": "skipped"}, run["phases"])
 	require.Equal(t, []any{map[string]any{"from": "first", "to": "yes", "state": "taken"}, map[string]any{"from": "first", "to": "no", "state": "not_taken"}}, run["edges"])
 	at := int64(run["seq"].(float64))
-	run = s.get(t, "ann", fmt.Sprintf("/sessions/s2/graphs?at=%d", at)).ok(t, 200)["runs"].([]any)[0].(map[string]any)
+	run = s.get(t, "ann!", fmt.Sprintf("/sessions/s2/graphs?at=%d", at)).ok(t, 200)["runs"].([]any)[0].(map[string]any)
 	require.Equal(t, true, run["open"])
 	require.Equal(t, "due", run["phases"].(map[string]any)["first"])
-	require.Empty(t, s.get(t, "ann", fmt.Sprintf("/sessions/s2/graphs?at=%d", at-1)).ok(t, 200)["runs"])
+	require.Empty(t, s.get(t, "ann!", fmt.Sprintf("/sessions/s2/graphs?at=%d", at-1)).ok(t, 200)["runs"])
 
-	b := s.get(t, "ann", "/sessions/s2/debug").ok(t, 200)
+	b := s.get(t, "ann!", "/sessions/s2/debug").ok(t, 200)
 	require.Equal(t, "front", b["activeAgent"], "each turn begins with the router")
-	require.NotContains(t, string(s.get(t, "ann", "/sessions/s2/debug").body), "Make a plan")
+	require.NotContains(t, string(s.get(t, "ann!", "/sessions/s2/debug").body), "Make a plan")
 	require.Len(t, b["agentGraph"].(map[string]any)["decisions"], 1)
 }
 
@@ -385,7 +385,7 @@ func TestExportAndImport(t *testing.T) {
 		require.NoError(t, err)
 		lines = int(e.Seq)
 	}
-	require.Equal(t, lines, bytes.Count(s.get(t, "ann", "/sessions/s1/export").body, []byte("\n")), "an event a line")
+	require.Equal(t, lines, bytes.Count(s.get(t, "ann!", "/sessions/s1/export").body, []byte("\n")), "an event a line")
 	require.Equal(t, 1, bytes.Count(s.get(t, "ann", "/sessions/s1/export?at=1").body, []byte("\n")))
 	require.Equal(t, 400, s.get(t, "ann", "/sessions/s1/export?format=pdf").status)
 	require.Equal(t, 201, s.post(t, "/sessions/s1/forks", `{"at":0,"id":"empty"}`).status)
@@ -467,7 +467,7 @@ func TestOthersSessionsAreNotThere(t *testing.T) {
 			return s.do(t, who, r.Method, strings.Replace(path, "{session}", id, 1)+query, bodies[last])
 		}
 		theirs, none := ask("s1", "", "bob"), ask("nothing", "", "bob")
-		require.Equal(t, 404, theirs.status, "%s %s", r.Method, r.Path)
+		require.Equal(t, map[bool]int{false: 404, true: 403}[r.Needs != 0], theirs.status, "%s %s", r.Method, r.Path)
 		for _, a := range []*answer{&theirs, &none} {
 			v := a.json(t)
 			delete(v, "instance")

@@ -18,7 +18,7 @@ func TestReloads(t *testing.T) {
 	var reloads server.Reloads
 	s := newServed(t, server.WithReloads(&reloads))
 	s.say(t, "s", "hello")
-	first := s.get(t, "owner", "/agents")
+	first, anns := s.get(t, "owner", "/agents"), s.get(t, "ann", "/agents")
 	revision := first.json(t)["revision"].(string)
 	require.Equal(t, `"`+revision+`"`, first.header.Get("ETag"))
 	require.NotContains(t, first.json(t), "changed")
@@ -46,7 +46,7 @@ func TestReloads(t *testing.T) {
 		map[string]any{"message": "two agents have the name tech"},
 	}, broken.json(t)["problems"])
 	require.Equal(t, 304, s.get(t, "owner", "/agents", "If-None-Match", broken.header.Get("ETag")).status)
-	require.Equal(t, 304, s.get(t, "ann", "/agents", "If-None-Match", first.header.Get("ETag")).status, "for her all is as it was")
+	require.Equal(t, 304, s.get(t, "ann", "/agents", "If-None-Match", anns.header.Get("ETag")).status, "for her all is as it was")
 
 	began := time.Now()
 	next, err := llmagent.New("desk", "You obey no more.", scripted.Always("desk", scripted.Reply(scripted.Text("No."))))
@@ -55,7 +55,7 @@ func TestReloads(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.turns.Swap(run, nil))
 	reloads.Took()
-	after := s.get(t, "ann", "/agents", "If-None-Match", first.header.Get("ETag")).json(t)
+	after := s.get(t, "ann", "/agents", "If-None-Match", anns.header.Get("ETag")).json(t)
 	require.NotEqual(t, revision, after["revision"])
 	require.NotContains(t, after, "problems")
 	changed, err := time.Parse(time.RFC3339Nano, after["changed"].(string))

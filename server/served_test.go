@@ -96,6 +96,7 @@ func newDesk(t testing.TB) *desk {
 var users = map[string]access.User{
 	"ann":   {Name: "ann"},
 	"bob":   {Name: "bob"},
+	"ann!":  {Name: "ann", Rights: access.Inspect}, // who may look, too
 	"eve":   {Name: "eve", Rights: access.Inspect},
 	"owner": {Name: session.DefaultUser, Rights: access.All},
 }

@@ -150,6 +150,9 @@ func (p Policy) String() string {
 	return name
 }
 
+// HidesFacts reports whether the policy hides a tool call of another agent, its progress or its result.
+func (p Policy) HidesFacts(e *event.Event) bool { return p.hideFacts || !p.shows(e) }
+
 func (p Policy) shows(e *event.Event) bool {
 	switch {
 	case p.hideOther:

@@ -42,6 +42,7 @@ type projection struct {
 	usage   []modelUsage
 
 	blob    func(digest string) ([]byte, error) // reads the bytes of files; nil if nothing of them is wanted
+	private func(*event.Event) bool             // reports facts that peers are not told; nil reports none
 	maxFile int64                               // of those that are sent
 }
 
@@ -240,7 +241,7 @@ func (p *projection) author(e *event.Event, more map[string]any) map[string]any 
 
 // fact tells subscribers that want it what an agent does besides talking.
 func (p *projection) fact(e *event.Event, value map[string]any, tool string) []sdk.Event {
-	if !p.extended || tool == agent.TransferTool || p.settled() { // that calls are withdrawn is told by what comes next
+	if !p.extended || p.private != nil && p.private(e) || tool == agent.TransferTool || p.settled() { // that calls are withdrawn is told by what comes next
 		return nil
 	}
 	m := p.message(e, sdk.NewDataPart(value))

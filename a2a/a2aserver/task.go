@@ -9,6 +9,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -73,7 +74,7 @@ func (s *served) findAt(ctx context.Context, id sdk.TaskID, at *event.Event, ext
 			}
 			f.projection = newProjection(key, e)
 			f.maxFile, f.blob = s.maxFile, func(digest string) ([]byte, error) { return s.store.Blob(ctx, key, digest) }
-			f.extended = extended
+			f.extended, f.private = extended, live.Private(s.turns.Runner().Tree())
 			f.a2a = began(user)
 		}
 		f.apply(e)

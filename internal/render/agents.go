@@ -49,6 +49,21 @@ func AgentsOf(tree *agent.Tree) Agents {
 	return all
 }
 
+// Own leaves out what a user without the right to inspect does not see: addresses, rules, graphs and edges.
+func (a Agents) Own() Agents {
+	a.Root.own()
+	return a
+}
+
+func (j *jsonNode) own() {
+	j.Remote, j.Router, j.jsonGraph, j.Edge, j.Routes = "", nil, nil, nil, nil
+	for _, below := range [...][]*jsonNode{j.Agents, j.SubAgents} {
+		for _, n := range below {
+			n.own()
+		}
+	}
+}
+
 func placeJSON(n *agent.Node) *jsonPlace {
 	p := &jsonPlace{Kind: "agent"}
 	_, remote := remoteURL(n.Agent)

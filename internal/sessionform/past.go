@@ -45,8 +45,9 @@ type Checkpoint struct {
 	Shared bool `json:"shared,omitempty"`
 }
 
-// History yields the checkpoints of a session, the oldest first.
-func History(ctx context.Context, s *checkpoint.Sessions, of session.Info) iter.Seq2[Checkpoint, error] {
+// History yields the checkpoints of a session, the oldest first. What was done is told of the events as see returns
+// them; nil is left out.
+func History(ctx context.Context, s *checkpoint.Sessions, of session.Info, see func(*event.Event) *event.Event) iter.Seq2[Checkpoint, error] {
 	return func(yield func(Checkpoint, error) bool) {
 		fold := &session.Fold{}
 		for c, err := range s.History(ctx, of.Key) {
@@ -54,10 +55,14 @@ func History(ctx context.Context, s *checkpoint.Sessions, of session.Info) iter.
 				yield(Checkpoint{}, err)
 				return
 			}
+			var seen []*event.Event
 			for _, e := range c.Events {
 				fold.Apply(e)
+				if e = see(e); e != nil {
+					seen = append(seen, e)
+				}
 			}
-			if !yield(Checkpoint{c.Seq, c.Time.UTC(), render.Step(c.Events), Active(fold), len(c.Events), c.Seq <= of.ParentSeq}, nil) {
+			if !yield(Checkpoint{c.Seq, c.Time.UTC(), render.Step(seen), Active(fold), len(c.Events), c.Seq <= of.ParentSeq}, nil) {
 				return
 			}
 		}

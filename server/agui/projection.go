@@ -15,6 +15,8 @@ import (
 // run of AG-UI ends: clients refuse the end otherwise. The zero value stands before a log.
 type projection struct {
 	reasoning bool // is shown
+	// see returns an event as the client sees it, nil for one that is hidden; nil shows all.
+	see func(*event.Event) *event.Event
 	// history returns the conversation up to a position, for when words are taken back; nil if nobody is sent anything.
 	history func(upTo int64) ([]*message, error)
 	err     error // of history
@@ -56,6 +58,10 @@ type (
 func (p *projection) apply(at session.Position, e *event.Event) []any {
 	p.out = p.out[:0]
 	p.move(at, e)
+	shown := e
+	if p.see != nil {
+		shown = p.see(e)
+	}
 	h, before := head{}, p.answer.Text
 	if e.Scope != "" {
 		h.Run = e.RunID
@@ -79,14 +85,23 @@ func (p *projection) apply(at session.Position, e *event.Event) []any {
 		}
 	case *event.ToolCall:
 		set(&p.calls, e.ID, h.Run)
+		if shown == nil {
+			break
+		}
 		set(&p.bears, e.RunID, cmp.Or(p.bears[e.RunID], e.ID))
 		p.emit(&itemEvent{head: h.of("TOOL_CALL_START"), Call: e.ID, CallName: d.Name, Parent: p.bears[e.RunID]})
 		p.emit(&itemEvent{head: h.of("TOOL_CALL_ARGS"), Call: e.ID, Delta: string(d.Input)})
 		p.emit(&itemEvent{head: h.of("TOOL_CALL_END"), Call: e.ID})
 	case *event.ToolProgress:
+		if shown == nil {
+			break
+		}
 		p.emit(&activityEvent{h.of("ACTIVITY_SNAPSHOT"), d.ToolCallID + ":progress", "arbor.tool_progress", d})
 	case *event.ToolResult:
 		p.asked = slices.DeleteFunc(p.asked, func(i interrupt) bool { return i.Call == e.ID }) // what it asked is needless
+		if shown == nil {
+			break
+		}
 		output := event.OutputText(d.Output)
 		r := &itemEvent{head: h.of("TOOL_CALL_RESULT"), Message: e.ID + ":result", Call: e.ID, Content: &output}
 		if d.IsError {
@@ -99,7 +114,7 @@ func (p *projection) apply(at session.Position, e *event.Event) []any {
 	case *event.RelayResolved:
 		p.asked = slices.DeleteFunc(p.asked, func(i interrupt) bool { return i.ID == d.RelayID })
 	case *event.Transfer:
-		p.emit(&customEvent{h.of("CUSTOM"), "arbor.transfer", d})
+		p.emit(&customEvent{h.of("CUSTOM"), "arbor.transfer", shown.Data})
 	case *event.State:
 		p.change(h, d.Delta)
 	case *event.File:
@@ -112,7 +127,7 @@ func (p *projection) apply(at session.Position, e *event.Event) []any {
 		} else if e.Scope == "" {
 			p.person = cmp.Or(d.TargetAgent, p.person)
 		}
-		p.emit(&customEvent{h.of("CUSTOM"), "arbor.handoff", d})
+		p.emit(&customEvent{h.of("CUSTOM"), "arbor.handoff", shown.Data})
 	case *event.Usage:
 		delete(p.bears, e.RunID)
 		p.spend(d)

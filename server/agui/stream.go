@@ -28,9 +28,9 @@ func (d *Door) stream(c *front.Call, key session.Key, in *input, p *projection) 
 	if err != nil {
 		return nil, nil, err
 	}
-	p.reasoning = d.reasoning
+	p.reasoning, p.see = d.reasoning, c.See()
 	p.history = func(upTo int64) ([]*message, error) {
-		return (&projection{reasoning: d.reasoning}).past(d.turns.Store().Load(to.Context(), key, 0), upTo)
+		return (&projection{reasoning: d.reasoning, see: p.see}).past(d.turns.Store().Load(to.Context(), key, 0), upTo)
 	}
 	return &stream{Stream: to, call: c, p: p, thread: in.Thread, ignored: in.ignored()}, leave, nil
 }

@@ -116,6 +116,7 @@ type chatAnswer struct {
 	out   wireChat
 	words words.Script
 	shown []byte // to the client
+	see   func(*event.Event) *event.Event
 
 	stream        *access.Stream
 	sent          bool        // anything
@@ -125,6 +126,7 @@ type chatAnswer struct {
 }
 
 func (w *chatAnswer) write() error {
+	w.see = w.c.See()
 	if !w.r.Stream {
 		return w.whole()
 	}
@@ -172,8 +174,8 @@ func (w *chatAnswer) json(v any) error {
 func (w *chatAnswer) whole() error {
 	var events []*event.Event
 	rep, err := w.run(func(en session.Entry, said []words.Piece) error {
-		if w.r.Arbor.Events {
-			events = append(events, en.Event)
+		if e := w.see(en.Event); w.r.Arbor.Events && e != nil {
+			events = append(events, e)
 		}
 		return w.take(en, said)
 	})
@@ -208,9 +210,9 @@ func (w *chatAnswer) arbor(rep *live.Report) *wireArbor {
 
 // delta sends what an entry has for the client.
 func (w *chatAnswer) delta(en session.Entry, said []words.Piece) error {
-	if w.r.Arbor.Events {
+	if e := w.see(en.Event); w.r.Arbor.Events && e != nil {
 		out := w.out
-		out.Object, out.Choices, out.Arbor = "chat.completion.chunk", []wireChoice{}, &wireArbor{Events: []*event.Event{en.Event}}
+		out.Object, out.Choices, out.Arbor = "chat.completion.chunk", []wireChoice{}, &wireArbor{Events: []*event.Event{e}}
 		if err := w.json(out); err != nil {
 			return err
 		}

@@ -56,7 +56,9 @@ func (d *Door) respond(c *front.Call) error {
 		}
 		return c.JSON(http.StatusOK, out.Object())
 	}
-	out.Events = r.body.Arbor.Events
+	if r.body.Arbor.Events {
+		out.Events = c.See()
+	}
 	return d.write(c, a, out, stays || r.body.Background, r.body.Stream)
 }
 

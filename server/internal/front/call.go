@@ -20,6 +20,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -66,6 +67,14 @@ func (c *Call) Key(id string) (session.Key, error) {
 	}
 	c.Session = id
 	return key, nil
+}
+
+// See returns how the caller sees the events of sessions: whole with the right to inspect, and as [live.Own] without.
+func (c *Call) See() func(*event.Event) *event.Event {
+	if c.User.May(access.Inspect) {
+		return func(e *event.Event) *event.Event { return e }
+	}
+	return live.Own(c.door.config.Turns.Runner().Tree())
 }
 
 // Find is [Call.Key] for a session that must be stored.

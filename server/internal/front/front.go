@@ -29,8 +29,20 @@ import (
 type Route struct {
 	Method, Path string
 	// Open routes are for everybody: nobody is asked who they are.
-	Open   bool
+	Open bool
+	// Needs are the rights without which a caller is refused.
+	Needs  access.Rights
 	Handle func(*Call) error
+}
+
+// needs is the handler of the route for callers who have its rights.
+func (r Route) needs() func(*Call) error {
+	return func(c *Call) error {
+		if !c.User.May(r.Needs) {
+			return &Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: fmt.Sprintf("this needs the right %q", strings.Join(r.Needs.Names(), ", "))}
+		}
+		return r.Handle(c)
+	}
 }
 
 // Config is what a door is made of.
@@ -84,7 +96,7 @@ func New(c Config) (*Door, error) {
 	d := &Door{config: c, mux: http.NewServeMux(), name: strings.ToLower(rand.Text()[:10])}
 	for _, r := range c.Routes {
 		pattern := r.Method + " " + c.Prefix + r.Path
-		d.mux.Handle(pattern, d.handler(pattern, r.Open, r.Handle))
+		d.mux.Handle(pattern, d.handler(pattern, r.Open, r.needs()))
 	}
 	d.lost = d.handler("* "+c.Prefix+"/", false, func(*Call) error { return NotFound() })
 	for _, rest := range []string{c.Prefix + "/", c.Prefix} {

@@ -48,21 +48,21 @@ func newDoor(t *testing.T) *front.Door {
 	guard, err := access.New(access.Options{Users: bearer, MaxBody: 100})
 	require.NoError(t, err)
 	d, err := front.New(front.Config{Turns: turns, Guard: guard, Prefix: "/x", Routes: []front.Route{
-		{"GET", "/open", true, func(c *front.Call) error { return c.JSON(200, "open for "+c.User.Name) }},
-		{"GET", "/panic", false, func(c *front.Call) error { panic("oh") }},
-		{"POST", "/body", false, func(c *front.Call) error {
+		{"GET", "/open", true, 0, func(c *front.Call) error { return c.JSON(200, "open for "+c.User.Name) }},
+		{"GET", "/panic", false, 0, func(c *front.Call) error { panic("oh") }},
+		{"POST", "/body", false, 0, func(c *front.Call) error {
 			var b body
 			if err := c.Decode(&b); err != nil {
 				return err
 			}
 			return c.JSON(200, b)
 		}},
-		{"GET", "/sessions/{id}", false, func(c *front.Call) error {
+		{"GET", "/sessions/{id}", false, 0, func(c *front.Call) error {
 			_, err := c.Find(c.R.PathValue("id"))
 			return err
 		}},
-		{"GET", "/busy", false, func(c *front.Call) error { return fmt.Errorf("turn: %w", agent.ErrSessionBusy) }},
-		{"GET", "/broken", false, func(c *front.Call) error { return errors.New("the password of the database") }},
+		{"GET", "/busy", false, 0, func(c *front.Call) error { return fmt.Errorf("turn: %w", agent.ErrSessionBusy) }},
+		{"GET", "/broken", false, 0, func(c *front.Call) error { return errors.New("the password of the database") }},
 	}, Fail: func(c *front.Call, f *front.Fault) {
 		require.NoError(t, c.JSON(f.Status, map[string]any{"code": f.Code, "detail": f.Detail, "problems": f.Problems}))
 	}})

@@ -21,6 +21,7 @@ type Page struct {
 	Next, Previous string
 
 	shape       Shape
+	see         func(*event.Event) *event.Event
 	store       session.Store
 	key         session.Key
 	first, last int64 // of all that there are
@@ -30,9 +31,10 @@ type Page struct {
 	bytes       int
 }
 
-// Read reads the page that a query asks for, of the events between two positions of a log.
-func Read(ctx context.Context, store session.Store, key session.Key, first, last int64, query url.Values, shape Shape) (p *Page, err error) {
-	p = &Page{shape: shape, store: store, key: key, first: first, last: last, align: query.Get("align") != ""}
+// Read reads the page that a query asks for, of the events between two positions of a log, each as see returns it; nil
+// is left out.
+func Read(ctx context.Context, store session.Store, key session.Key, first, last int64, query url.Values, shape Shape, see func(*event.Event) *event.Event) (p *Page, err error) {
+	p = &Page{shape: shape, see: see, store: store, key: key, first: first, last: last, align: query.Get("align") != ""}
 	after, err := session.ParsePosition(query.Get("after"))
 	if err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (p *Page) JSON() []byte {
 func (p *Page) full() bool { return len(p.events) >= p.limit || p.bytes >= size }
 
 func (p *Page) add(e *event.Event) error {
-	if !p.shape.Wants(e) {
+	if e = p.see(e); e == nil || !p.shape.Wants(e) {
 		return nil
 	}
 	data, err := p.shape.Encode(e)

@@ -82,8 +82,8 @@ type Response struct {
 	Over   bool       // another response goes on with the turn
 	Began  time.Time  // zero if the turn has no such response
 	Output []*Item
-	// Events says that those of the log are wanted as well.
-	Events bool
+	// Events returns those of the log that are wanted as well, as the client sees them, or nil; nil if none are.
+	Events func(*event.Event) *event.Event
 	// Send is for a client that reads along; nil if none does. The data is valid until it returns.
 	Send func(kind string, data []byte) error
 
@@ -151,10 +151,12 @@ func (r *Response) Take(en session.Entry, rep *live.Report) error {
 			r.tellNumber(numberInProgress, &Event{Type: "response.in_progress", Response: r.Object()})
 		}
 	}
-	if r.Events && r.Send != nil {
-		r.event(r.last, &Event{Type: "arbor.event", Event: e})
-	} else if r.Events && !e.Partial {
-		r.kept = append(r.kept, e)
+	if r.Events != nil {
+		if shown := r.Events(e); shown != nil && r.Send != nil {
+			r.event(r.last, &Event{Type: "arbor.event", Event: shown})
+		} else if shown != nil && !e.Partial {
+			r.kept = append(r.kept, shown)
+		}
 	}
 	for _, p := range said {
 		r.piece(p)

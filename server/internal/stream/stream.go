@@ -84,13 +84,14 @@ func Send(c *front.Call, turns *live.Turns, tree Tree, key session.Key, as logpa
 		return err
 	}
 	defer turns.OnStop(key, func() { _ = s.stand(0, math.MaxInt64) })()
+	see := c.See()
 	for entry, err := range entries(out.Context()) {
 		if err != nil {
 			return s.end(err)
 		}
 		e := entry.Event
-		if as.Wants(e) {
-			data, err := as.Encode(e)
+		if shown := see(e); shown != nil && as.Wants(shown) {
+			data, err := as.Encode(shown)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,171 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server"
+	"github.com/agentarbor/arbor/server/agui"
+	"github.com/agentarbor/arbor/server/inspector"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/openaiapi"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/tail"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+// TestRights walks all routes of all APIs as a user without rights who wants to read what agents are told, think and get
+// of tools that a view hides. Each route has a row in the documentation, which says what it needs.
+func TestRights(t *testing.T) {
+	lookup, err := tools.Func("lookup", "Looks up.", func(tools.Context, struct{}) (string, error) { return "hidden result", nil })
+	require.NoError(t, err)
+	billing, err := llmagent.New("billing", "hidden instructions of billing", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("Paid."))
+		}
+		return scripted.Reply(scripted.Think("hidden thought"), scripted.Call("lookup", `{}`))
+	}), llmagent.WithDescription("Bills."), llmagent.WithTools(lookup))
+	require.NoError(t, err)
+	root, err := llmagent.New("support", "hidden instructions of support", scripted.Func("m", func(*llm.Request) scripted.Answer {
+		return scripted.Reply(scripted.Call("transfer_to_billing", `{"reason":"it was said"}`))
+	}), llmagent.WithSubAgents(billing), llmagent.WithHistory(view.TextOnly()))
+	require.NoError(t, err)
+	store, err := tail.New(sessiontest.Memory(t))
+	require.NoError(t, err)
+	run, err := runner.New(root, store, runner.WithStreaming())
+	require.NoError(t, err)
+	turns, err := live.New(run, store)
+	require.NoError(t, err)
+	guard, err := access.New(access.Options{Users: tokens{}})
+	require.NoError(t, err)
+	api, err := server.New(turns, server.WithGuard(guard))
+	require.NoError(t, err)
+	chat, err := openaiapi.New(turns, openaiapi.WithGuard(guard))
+	require.NoError(t, err)
+	page, err := agui.New(turns, agui.WithGuard(guard))
+	require.NoError(t, err)
+	look, err := inspector.New(inspector.WithGuard(guard))
+	require.NoError(t, err)
+	web := httptest.NewServer(server.Mux(api, chat, page, look))
+	t.Cleanup(func() {
+		require.NoError(t, turns.Close(context.Background()))
+		web.CloseClientConnections()
+		web.Close()
+	})
+	begin := func(id string) string {
+		turn, err := turns.Begin(t.Context(), session.Key{App: session.DefaultApp, User: "ann", ID: id}, llm.UserText("Pay"))
+		require.NoError(t, err)
+		<-turn.Done()
+		return turn.Report().ID
+	}
+	turn := begin("s")
+	begin("other")
+	doc, err := os.ReadFile("../docs/server-rights.md")
+	require.NoError(t, err)
+	rows := make(map[string]string)
+	for _, m := range regexp.MustCompile("(?m)^\\| `((?:GET|POST|DELETE) \\S+)` \\| ([^|]+) \\|").FindAllStringSubmatch(string(doc), -1) {
+		require.NotContains(t, rows, m[1], "twice")
+		rows[m[1]] = strings.Trim(m[2], "`")
+	}
+	message := `{"id":"m1","role":"user","content":"Pay"}`
+	bodies := map[string]string{
+		"/turns": `{"content":"Pay"}`, "/sessions": `{"content":"Pay"}`, "/forks": `{"at":0}`, "/edits": `{"at":1,"content":"Pay"}`, "/samples": `{}`,
+		"/import": `{"messages":[` + message + `]}`, "/decisions": `{"decisions":[{"callId":"c","approved":true}]}`,
+		"/completions": `{"model":"support","messages":[{"role":"user","content":"Pay"}],"arbor":{"events":true}}`,
+		"/responses":   `{"model":"support","input":"Pay","arbor":{"events":true}}`,
+		"/agui":        `{"threadId":"t","runId":"r","messages":[` + message + `]}`, "/connect": `{"threadId":"s","runId":"r","messages":[]}`,
+	}
+	seen := make(map[string]bool)
+	for _, door := range []interface {
+		Prefix() string
+		Routes() []front.Route
+	}{api, chat, page, look} {
+		for _, r := range door.Routes() {
+			row := r.Method + " " + door.Prefix() + r.Path
+			who := rows[row]
+			delete(rows, row)
+			want := map[bool]string{true: "anybody", false: "a user"}[r.Open]
+			if r.Needs != 0 {
+				want = strings.Join(r.Needs.Names(), ", ")
+			}
+			require.Equal(t, want, who, "docs/server-rights.md: the row of %s", row)
+			if row == "GET /api/v1/changes" || r.Method == http.MethodDelete {
+				continue // a stream of states without an end; and the end of what the others read
+			}
+			path := strings.NewReplacer("{session}", "s", "{other}", "other", "{turn}", turn, "{agent}", "billing", "{part}", "0", "{digest}", "d", "{handoff}", "h",
+				"{model...}", "support", "{path...}", "", "{id}", "resp_x").Replace(door.Prefix() + r.Path)
+			last := path[strings.LastIndex(path, "/"):]
+			paths := []string{path}
+			switch {
+			case last == "/export":
+				paths = []string{path + "?format=jsonl", path + "?format=md", path + "?format=html", path + "?format=openai", path + "?format=case"}
+			case last == "/connect":
+				paths = []string{path + "?follow=false"}
+			case strings.Contains(path, "{seq}"):
+				paths = nil
+				for seq := range 30 {
+					paths = append(paths, strings.ReplaceAll(path, "{seq}", fmt.Sprint(seq+1)))
+				}
+			}
+			for _, path := range paths {
+				for _, typ := range []string{"application/json", "text/event-stream"} {
+					if typ == "text/event-stream" && strings.HasSuffix(path, "/sessions/s/events") {
+						continue // has no end; it is what the stream of a turn is
+					}
+					ask := func(token string) (int, string) {
+						req, err := http.NewRequestWithContext(t.Context(), r.Method, web.URL+path, strings.NewReader(bodies[last]))
+						require.NoError(t, err)
+						req.Header.Set("Authorization", "Bearer "+token)
+						req.Header.Set("Content-Type", "application/json")
+						req.Header.Set("Accept", typ+", */*;q=0.1")
+						req.Header.Set("Prefer", "wait=30")
+						got, err := web.Client().Do(req)
+						require.NoError(t, err)
+						defer got.Body.Close()
+						text, err := io.ReadAll(got.Body)
+						require.NoError(t, err)
+						return got.StatusCode, string(text)
+					}
+					status, body := ask("ann")
+					require.Equal(t, r.Needs != 0, status == http.StatusForbidden, "%s: %d %s", path, status, body)
+					require.NotContains(t, body, "hidden ", "%s %s (%s)", r.Method, path, typ)
+					if r.Needs == access.Desk {
+						continue
+					}
+					status, body = ask("ann!")
+					require.NotEqual(t, http.StatusForbidden, status, body)
+					for _, what := range []string{"hidden instructions of billing", "hidden result", "hidden thought"} {
+						if strings.Contains(body, what) {
+							seen[row+" "+what] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	require.Empty(t, rows, "docs/server-rights.md: routes that there are not")
+	for _, row := range []string{
+		"GET /api/v1/sessions/{session}/views/{agent} hidden instructions of billing", "GET /api/v1/sessions/{session}/events hidden thought", "GET /api/v1/sessions/{session}/events/{seq} hidden result",
+		"GET /api/v1/sessions/{session}/turns/{turn}/events hidden result", "GET /api/v1/sessions/{session}/export hidden result", "GET /api/v1/sessions/{session}/checkpoints hidden result",
+		"POST /v1/chat/completions hidden thought", "POST /v1/responses hidden result", "POST /agui hidden result", "POST /agui/connect hidden result",
+	} {
+		require.True(t, seen[row], "%s, for who may see it", row)
+	}
+}
