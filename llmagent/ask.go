@@ -357,6 +357,8 @@ func (a *Agent) called(inv *agent.Invocation, c llm.ToolCall) *event.Event {
 	} else if !toolName(data.Name) {
 		data.Input = event.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})
 		data.Name = malformedTool
+	} else if object := ""; strings.HasPrefix(c.Arguments, `"{\"`) && json.Unmarshal([]byte(c.Arguments), &object) == nil && json.Valid([]byte(object)) {
+		data.Input = event.ObjectInput(object) // some models and endpoints encode it once more
 	}
 	return &event.Event{ID: c.ID, Data: data, More: true}
 }

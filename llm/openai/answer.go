@@ -1,11 +1,13 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/agentarbor/arbor/llm"
@@ -20,6 +22,11 @@ type reading struct {
 	ev      event
 	chunks  []llm.Chunk // made from the last event, not handed out yet
 	calls   callList
+	old     callList // of the field function_call
+	deltas  bool     // pieces came, so that messages are what they add up to
+	text    flow
+	thought flow
+	choices choices
 	leaks   *leaks // holds back words that may be a call
 	tools   []llm.ToolSpec
 	probs   bool // log probabilities were asked for
@@ -76,40 +83,66 @@ func (a *attempt) event() error {
 	if r.ev.Model != "" {
 		r.model = string(r.ev.Model)
 	}
+	r.choice = r.choice || len(r.ev.Choices) > 0
 	for i := range r.ev.Choices {
 		c := &r.ev.Choices[i]
-		if c.Index != 0 {
-			continue // only one answer was asked for
-		}
-		r.choice = true
 		if reported(c.Error) {
 			r.refused = true
 			return a.client.objectError(parseError(c.Error))
 		}
-		for _, out := range [...]*output{&c.Delta, &c.Message} {
-			text := out.text()
-			chunk := llm.Chunk{Text: r.leaks.words(text), Reasoning: out.reasoning()}
-			r.calls.addAll(out, out == &c.Message)
-			if len(r.calls.calls) > 0 {
-				chunk.Text += r.leaks.native()
-			}
-			if chunk.Text == "" && text != "" && !r.begun {
-				chunk.Model = r.model // says that the answer has begun, if all of it is held back
-			}
-			if chunk.Text != "" || chunk.Reasoning != "" || text != "" && !r.begun {
-				r.begun = true
-				r.chunks = append(r.chunks, chunk)
-			}
-		}
-		if r.probs {
-			if probs := c.logProbs(); len(probs) > 0 {
-				r.chunks = append(r.chunks, llm.Chunk{LogProbs: probs})
-			}
-		}
-		r.none = r.none || c.FinishReason.none
-		a.finish(string(c.FinishReason.flexText))
+		a.take(c, a.body.json)
 	}
 	return nil
+}
+
+// take takes in what an event has for a choice.
+func (a *attempt) take(c *choice, whole bool) {
+	r := &a.reading
+	delta, message := &c.Delta, &c.Message
+	parts := len(delta.ToolCalls) > 0 || delta.FunctionCall != nil
+	r.deltas = r.deltas || parts || delta.text() != "" || delta.reasoning() != ""
+	ours := a.ours(c, len(r.ev.Choices) == 1, parts || len(message.ToolCalls) > 0 || message.FunctionCall != nil)
+	for _, out := range [...]*output{delta, message} {
+		for i := range out.ToolCalls {
+			switch p := &out.ToolCalls[i]; {
+			case whole:
+				r.calls.start().fill(p.words())
+			case out == message && r.deltas:
+				r.calls.set(p, i)
+			default:
+				if out == message {
+					p.Index = cmp.Or(p.Index, flexText(strconv.Itoa(i)))
+				}
+				r.calls.add(p)
+			}
+		}
+		if out.FunctionCall != nil {
+			p := &callPart{Function: *out.FunctionCall}
+			if out == message && r.deltas {
+				r.old.set(p, 0)
+			} else {
+				r.old.add(p)
+			}
+		}
+	}
+	if r.calls.named() || r.old.named() {
+		if held := r.leaks.native(); held != "" {
+			r.chunks = append(r.chunks, llm.Chunk{Text: held})
+		}
+	}
+	if !ours {
+		return
+	}
+	last := c.FinishReason.flexText != ""
+	r.say(r.text.add(delta.text(), last), r.thought.add(delta.reasoning(), last))
+	r.say(r.text.whole(message.text(), r.deltas), r.thought.whole(message.reasoning(), r.deltas))
+	if r.probs {
+		if probs := c.logProbs(); len(probs) > 0 {
+			r.chunks = append(r.chunks, llm.Chunk{LogProbs: probs})
+		}
+	}
+	r.none = r.none || c.FinishReason.none
+	a.finish(string(c.FinishReason.flexText))
 }
 
 // begin takes in events until there is something to hand out, or no more. Its
@@ -140,6 +173,11 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	if a.err != io.EOF {
 		return a.err
 	}
+	for _, chunk := range r.chunks {
+		if err := yield(chunk); err != nil {
+			return err
+		}
+	}
 	words, leaked := r.leaks.end()
 	if r.leaks.halved() && r.end != endFilter {
 		return a.client.truncated(errors.New("it ends within a call that the model wrote as text"), a.body.odd)
@@ -154,7 +192,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			return err
 		}
 	}
-	calls := append(slices.Collect(r.calls.all()), leaked...)
+	calls := append(r.calls.end(&r.old), leaked...)
 	if r.end == endFilter {
 		calls = nil // what was withheld may be a part of them
 	}

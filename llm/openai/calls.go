@@ -1,110 +1,268 @@
 package openai
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
-	"iter"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agentarbor/arbor/llm"
 )
 
-// callList puts tool calls together from their parts.
+// callList puts tool calls together from their parts. Which call a part belongs to is
+// decided in find, by index, id, name and whether what is there of a call is whole.
 type callList struct {
 	calls   []*call
-	byIndex map[int]*call
+	byIndex map[string]*call
+	byID    map[string]*call
+	offered func(name string) bool // nil if it does not matter
 }
 
 type call struct {
 	id, name string
-	args     strings.Builder
+	index    string
+	parts    []string // of the arguments
+	all      jsonEnd  // of all parts, one after the other
+	grows    bool     // each part has the one before it as its beginning
+	last     jsonEnd  // of the last part, if it does
 }
 
-func (c *call) complete() bool { return c.args.Len() > 0 && json.Valid([]byte(c.args.String())) }
-
-func (l *callList) addAll(o *output, whole bool) {
-	for i := range o.ToolCalls {
-		l.add(&o.ToolCalls[i], whole)
+// whole reports whether the arguments have begun and are closed.
+func (c *call) whole() bool {
+	if c.grows && len(c.parts) > 1 {
+		return c.last.whole()
 	}
-	if o.FunctionCall != nil {
-		l.add(&callPart{Function: *o.FunctionCall}, whole)
-	}
+	return c.all.whole()
 }
 
-// find returns the call that a part belongs to, nil for a new one. Only a part
-// with a right index is unambiguous; the rest is what servers do without one,
-// or with an index that is always 0.
-func (l *callList) find(p *callPart) *call {
-	id, name := string(p.ID), string(p.Function.Name)
-	var last *call
-	if n := len(l.calls); n > 0 {
-		last = l.calls[n-1]
+// latest returns the last part of the arguments.
+func (c *call) latest() string {
+	if len(c.parts) == 0 {
+		return ""
 	}
+	return c.parts[len(c.parts)-1]
+}
+
+// take adds a part of the arguments. A placeholder gives way to whatever follows it.
+func (c *call) take(part string) {
 	switch {
-	case p.Index != nil:
-		c := l.byIndex[*p.Index]
-		if c == nil || id != "" && c.id != "" && c.id != id || id == "" && name != "" && c.complete() {
-			return nil
-		}
-		return c
-	case id != "":
-		for _, c := range l.calls {
-			if c.id == id {
-				return c
-			}
-		}
-		return nil
-	case last == nil || name == "" || last.name == "":
-		return last
-	case last.name == name && last.args.Len() > 0 && !last.complete():
-		return last // the name is repeated with every part
+	case part == "":
+		return
+	case len(c.parts) == 1 && placeholder(c.parts[0]) && starts(part):
+		c.parts, c.all = nil, jsonEnd{}
 	}
-	return nil
+	c.grows = len(c.parts) == 0 || c.grows && strings.HasPrefix(part, c.latest())
+	if c.grows {
+		c.last = jsonEnd{}
+		c.last.pass(part)
+	}
+	c.parts = append(c.parts, part)
+	c.all.pass(part)
 }
 
-func (l *callList) add(p *callPart, whole bool) {
-	var c *call
-	if !whole {
-		c = l.find(p)
+// fill takes in what is whole: it takes the place of its parts, unless it is empty.
+func (c *call) fill(id, name, args string) {
+	c.id, c.name = cmp.Or(c.id, id), cmp.Or(name, c.name)
+	if !placeholder(args) || len(c.parts) == 0 {
+		c.parts, c.all = nil, jsonEnd{}
+		c.take(args)
 	}
+}
+
+// start adds a call of which nothing is known yet.
+func (l *callList) start() *call {
+	c := &call{index: "whole " + strconv.Itoa(len(l.calls))}
+	if l.byID == nil {
+		l.byIndex, l.byID = map[string]*call{}, map[string]*call{}
+	}
+	l.calls = append(l.calls, c)
+	return c
+}
+
+// add takes in a part of a call.
+func (l *callList) add(p *callPart) {
+	id, name, args := p.words()
+	index := indexOf(p.Index)
+	c := l.find(index, id, name, args)
 	if c == nil {
-		c = &call{}
-		l.calls = append(l.calls, c)
+		c = l.start()
+		c.index = index
 	}
-	if p.Index != nil {
-		if l.byIndex == nil {
-			l.byIndex = map[int]*call{}
-		}
-		l.byIndex[*p.Index] = c
-	}
-	if p.ID != "" {
-		c.id = string(p.ID)
-	}
-	if name := string(p.Function.Name); name != c.name && c.args.Len() == 0 {
+	l.byIndex[index], l.byID[id] = c, c
+	c.id = cmp.Or(c.id, id)
+	if c.name == "" || strings.HasPrefix(name, c.name) {
+		c.name = cmp.Or(name, c.name) // it may have come late, again, or longer
+	} else if name != "" {
 		c.name += name
 	}
-	c.args.WriteString(string(p.Function.Arguments))
+	c.take(args)
 }
 
-// all yields the calls, each with an id of its own.
-func (l *callList) all() iter.Seq[llm.ToolCall] {
-	return func(yield func(llm.ToolCall) bool) {
-		used := make(map[string]bool, len(l.calls))
-		for _, c := range l.calls {
-			if c.id == "" || used[c.id] {
-				c.id = "call_" + randomHex()
+// set takes in a call that is whole as far as the answer has come: the call with its id,
+// or at its place, has come in parts before.
+func (l *callList) set(p *callPart, at int) {
+	id, name, args := p.words()
+	c := l.byID[id]
+	if id == "" || c == nil {
+		if c = nil; at < len(l.calls) && (id == "" || l.calls[at].id == "") && cmp.Or(l.calls[at].name, name) == name {
+			c = l.calls[at]
+		}
+	}
+	if c == nil {
+		c = l.start()
+	}
+	l.byID[id] = c
+	c.fill(id, name, args)
+}
+
+// find returns the call that a part belongs to, nil for a new one.
+func (l *callList) find(index, id, name, args string) *call {
+	var c *call
+	same := l.byID[id]
+	switch {
+	case len(l.calls) == 0:
+		return nil
+	case index != "":
+		c = l.byIndex[index]
+		switch {
+		case id == "" || same == nil:
+		case c == nil && !same.whole() && (name == "" || args != "" && (args[0] != '{' || strings.HasPrefix(args, same.latest()))):
+			c = same // the index counts the parts
+		case c != nil && c.id != "" && c.id != id:
+			c = same // the index is always the same
+		}
+	case id != "" && same != nil:
+		c = same
+	default:
+		c = l.calls[len(l.calls)-1]
+	}
+	if c == nil || !l.continues(c, id, name, args) {
+		return nil
+	}
+	return c
+}
+
+// continues reports whether a part that may belong to a call does.
+func (l *callList) continues(c *call, id, name, args string) bool {
+	other := id != "" && c.id != "" && id != c.id
+	switch {
+	case name == "":
+		return true
+	case c.name == "":
+		return !other || !c.whole()
+	case name != c.name: // a piece of the name, or the name as far as it has come
+		longer := strings.HasPrefix(name, c.name)
+		both := l.offered != nil && l.offered(c.name) && l.offered(name)
+		return !other && (len(c.parts) == 0 || longer && !c.whole()) && (!both || longer && id != "" && id == c.id)
+	case !c.whole():
+		return !other || len(c.parts) > 0
+	case args != "" && !starts(args):
+		return true // what is behind the arguments
+	case id != "" && !other && c.id != "":
+		return args == "" || args == c.latest()
+	}
+	return !other && c.grows && len(c.parts) > 1 && args == c.latest()
+}
+
+// end returns the calls, each with an id of its own, and those of the old field that are
+// no others.
+func (l *callList) end(old *callList) []llm.ToolCall {
+	var list []*call
+	for _, c := range l.calls {
+		var before *call
+		if len(list) > 0 {
+			before = list[len(list)-1]
+		}
+		switch {
+		case before != nil && c.name == "" && !before.whole():
+			for _, part := range c.parts {
+				before.take(part)
 			}
-			used[c.id] = true
-			if !yield(llm.ToolCall{ID: c.id, Name: c.name, Arguments: c.args.String()}) {
-				return
+		case c.name == "" && c.empty():
+		case before != nil && before.name == c.name && before.index == c.index && before.empty() && !c.empty() &&
+			(len(before.parts) == 0 || before.id == "" || c.id == "" || before.id == c.id):
+			c.id = cmp.Or(before.id, c.id) // the first was its head; it must not run without arguments
+			list[len(list)-1] = c
+		default:
+			list = append(list, c)
+		}
+	}
+	var out []llm.ToolCall
+	used := make(map[string]llm.ToolCall, len(list))
+	for _, c := range list {
+		call := llm.ToolCall{ID: c.id, Name: c.name, Arguments: joined(c.parts, c.grows)}
+		first, again := used[c.id]
+		if again && first.Name == call.Name && sameJSON(first.Arguments, call.Arguments) {
+			continue
+		}
+		if call.ID == "" || again {
+			call.ID = "call_" + randomHex()
+		}
+		used[call.ID] = call
+		out = append(out, call)
+	}
+	if old != nil {
+		for _, call := range old.end(nil) {
+			if !slices.ContainsFunc(out, func(c llm.ToolCall) bool { return c.Name == call.Name && sameJSON(c.Arguments, call.Arguments) }) {
+				out = append(out, call)
 			}
 		}
 	}
+	return out
+}
+
+// named reports whether a call came that has a name.
+func (l *callList) named() bool {
+	return slices.ContainsFunc(l.calls, func(c *call) bool { return c.name != "" })
+}
+
+// empty reports whether nothing came as arguments that says anything.
+func (c *call) empty() bool {
+	return !slices.ContainsFunc(c.parts, func(part string) bool { return !placeholder(part) })
 }
 
 func randomHex() string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // documented never to fail
 	return hex.EncodeToString(b[:])
+}
+
+// indexOf reads an index, which may be a text or 1.0; "" is none.
+func indexOf(t flexText) string {
+	n, err := strconv.ParseFloat(string(t), 64)
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
+}
+
+// jsonEnd finds the end of a JSON value whose text comes in pieces.
+type jsonEnd struct {
+	begun, quoted, escape bool
+	depth                 int
+}
+
+func (e *jsonEnd) whole() bool { return e.begun && !e.quoted && e.depth <= 0 }
+
+func (e *jsonEnd) pass(text string) {
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case e.escape:
+			e.escape = false
+		case e.quoted:
+			e.escape, e.quoted = c == '\\', c != '"'
+		case blank(c):
+			continue
+		case c == '"':
+			e.quoted = true
+		case c == '{' || c == '[':
+			e.depth++
+		case c == '}' || c == ']':
+			e.depth--
+		}
+		e.begun = true
+	}
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,13 +44,15 @@ func TestToolCallsAreAssembled(t *testing.T) {
 }
 
 func TestMissingAndRepeatedCallIDs(t *testing.T) {
+	arg := func(n int) string { return `"arguments":"{\"a\":` + strconv.Itoa(n) + `}"}}` }
 	cases := map[string]string{
 		"stream, nothing but names": toolDelta(`{"function":{"name":"f","arguments":"{}"}}`) + toolDelta(`{"function":{"name":"f","arguments":"{}"}}`) + done,
 		"stream, index always 0":    toolDelta(`{"index":0,"function":{"name":"f","arguments":"{}"}}`) + toolDelta(`{"index":0,"function":{"name":"f","arguments":"{}"}}`) + done,
-		"stream, one id":            toolDelta(`{"index":0,"id":"x","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"x","function":{"name":"f","arguments":"{}"}}`) + done,
+		"stream, one id":            toolDelta(`{"index":0,"id":"x","function":{"name":"f",`+arg(1)+`,{"index":1,"id":"x","function":{"name":"f",`+arg(2)) + done,
+		"stream, one id, no index":  toolDelta(`{"id":"x","function":{"name":"f",`+arg(1)+`,{"id":"x","function":{"name":"f",`+arg(2)) + done,
 		"whole, no ids":             `{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}},{"function":{"name":"f","arguments":"{}"}}]}}]}`,
-		"whole, one id":             `{"choices":[{"message":{"tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}},{"id":"x","function":{"name":"f","arguments":"{}"}}]}}]}`,
-		"whole, old":                `{"choices":[{"message":{"function_call":{"name":"f","arguments":"{}"},"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}`,
+		"whole, one id":             `{"choices":[{"message":{"tool_calls":[{"id":"x","function":{"name":"f",` + arg(1) + `,{"id":"x","function":{"name":"f",` + arg(2) + `]}}]}`,
+		"whole, old":                `{"choices":[{"message":{"function_call":{"name":"f","arguments":"{}"},"tool_calls":[{"function":{"name":"f",` + arg(1) + `]}}]}`,
 	}
 	for name, body := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +64,7 @@ func TestMissingAndRepeatedCallIDs(t *testing.T) {
 				require.NotEmpty(t, c.ID)
 				require.LessOrEqual(t, len(c.ID), maxWireID)
 				require.Equal(t, "f", c.Name)
-				require.Equal(t, "{}", c.Arguments)
+				require.Contains(t, []string{"{}", `{"a":1}`, `{"a":2}`}, c.Arguments)
 			}
 		})
 	}

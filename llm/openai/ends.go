@@ -86,6 +86,7 @@ type endingHabit struct {
 // has a field for it has left it empty twice, and never filled it.
 func (a *attempt) ended() error {
 	r := &a.reading
+	a.rest()
 	known, _ := a.client.habits.LoadOrStore(r.asked, new(endingHabit))
 	habit := known.(*endingHabit)
 	switch {

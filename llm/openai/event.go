@@ -39,7 +39,7 @@ type (
 		} `json:"base_resp"`
 	}
 	choice struct {
-		Index        int             `json:"index"`
+		Index        flexText        `json:"index"`
 		Delta        output          `json:"delta"`
 		Message      output          `json:"message"`
 		LogProbs     json.RawMessage `json:"logprobs"`
@@ -51,17 +51,20 @@ type (
 		Refusal          flexText     `json:"refusal"`
 		ReasoningContent flexText     `json:"reasoning_content"`
 		Reasoning        flexText     `json:"reasoning"`
-		ToolCalls        []callPart   `json:"tool_calls"`
+		ToolCalls        callParts    `json:"tool_calls"`
 		FunctionCall     *functionOut `json:"function_call"` // of old servers
 	}
 	callPart struct {
-		Index    *int        `json:"index"`
-		ID       flexText    `json:"id"`
-		Function functionOut `json:"function"`
+		Index       flexText    `json:"index"`
+		ID          flexText    `json:"id"`
+		Function    functionOut `json:"function"`
+		functionOut             // what some write without a function around it
 	}
 	functionOut struct {
-		Name      flexText  `json:"name"`
-		Arguments arguments `json:"arguments"`
+		Name       flexText  `json:"name"`
+		Arguments  arguments `json:"arguments"`
+		Parameters arguments `json:"parameters"`
+		Input      arguments `json:"input"`
 	}
 	groq struct {
 		Usage json.RawMessage `json:"usage"`
@@ -169,6 +172,12 @@ func (f *failing) failure(bare, whole bool) *goopenai.APIError {
 		return nil
 	}
 	return &goopenai.APIError{Code: string(code)}
+}
+
+// words returns the call's id, its name and its arguments, as far as they are there.
+func (p *callPart) words() (id, name, args string) {
+	in, out := &p.Function, &p.functionOut
+	return string(p.ID), string(cmp.Or(in.Name, out.Name)), string(cmp.Or(in.Arguments, in.Parameters, in.Input, out.Arguments, out.Parameters, out.Input))
 }
 
 func (o *output) text() string { return string(o.Content + o.Refusal) }

@@ -114,11 +114,15 @@ func FuzzEvents(f *testing.F) {
 		}
 		var calls callList
 		for _, c := range ev.Choices {
-			calls.addAll(&c.Delta, false)
-			calls.addAll(&c.Message, true)
+			for i := range c.Delta.ToolCalls {
+				calls.add(&c.Delta.ToolCalls[i])
+			}
+			for i := range c.Message.ToolCalls {
+				calls.set(&c.Message.ToolCalls[i], i)
+			}
 		}
 		seen := map[string]bool{}
-		for c := range calls.all() {
+		for _, c := range calls.end(nil) {
 			require.False(t, seen[c.ID] || c.ID == "")
 			seen[c.ID] = true
 		}

@@ -78,6 +78,25 @@ func (a *arguments) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// callParts are parts of calls. One that cannot be read is there with its own text, as
+// arguments of nothing, so that it is refused and not lost.
+type callParts []callPart
+
+func (l *callParts) UnmarshalJSON(b []byte) error {
+	var list []json.RawMessage
+	if json.Unmarshal(b, &list) != nil {
+		list = []json.RawMessage{b}
+	}
+	for _, raw := range list {
+		var p callPart
+		if json.Unmarshal(raw, &p) != nil {
+			p = callPart{Function: functionOut{Arguments: arguments(raw)}}
+		}
+		*l = append(*l, p)
+	}
+	return nil
+}
+
 // reasonField is a finish reason, or that there is none yet.
 type reasonField struct {
 	flexText

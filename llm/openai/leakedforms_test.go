@@ -234,7 +234,7 @@ func TestNames(t *testing.T) {
 		"`lookup`": "lookup", "lookup()": "lookup", "lookup:": "lookup", "functions.transfer_to_billing": "transfer_to_billing", " billing": "billing",
 		"launch": "launch", "functions.launch": "functions.launch", "launch<|channel|>commentary": "launch<|channel|>commentary",
 		"other.lookup": "other.lookup", "lookup_all": "lookup_all", "Lookup": "Lookup", "lookup ping": "lookup ping", "lookup<|channel|>ping": "lookup<|channel|>ping",
-		"functions.archive": "functions.archive", "": "", " ": " ", "functions.": "functions.", "<|channel|>": "<|channel|>", ":0": ":0", "lookup.ping": "lookup.ping",
+		"functions.archive": "functions.archive", " ": " ", "functions.": "functions.", "<|channel|>": "<|channel|>", ":0": ":0", "lookup.ping": "lookup.ping",
 	} {
 		quoted, err := json.Marshal(written)
 		require.NoError(t, err)

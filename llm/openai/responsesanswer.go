@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/agentarbor/arbor/llm"
 )
@@ -14,9 +15,74 @@ import (
 type items struct {
 	by    string // who can read the sealed ones
 	think []sealedItem
-	loose int          // how many of them, the last ones, are in front of nothing yet
-	done  map[int]bool // items that were whole, by their places
-	shown map[int]bool // those of which deltas came
+	loose int     // how many of them, the last ones, are in front of nothing yet
+	list  []*item // in the order in which they came
+}
+
+type item struct {
+	kind   string
+	id, at string
+	said   strings.Builder // of its words or thoughts
+	call   *call
+	done   bool // it was whole
+	last   bool // it was in the whole response
+}
+
+const (
+	messageItem   = "message"
+	callItem      = "function_call"
+	reasoningItem = "reasoning"
+)
+
+// of returns the item that an event is about: the one with its id, with its place, or else
+// the last one of its kind.
+func (i *items) of(kind, id, at string) *item {
+	var found *item
+	for _, it := range i.list {
+		switch {
+		case it.kind != kind:
+		case id != "" && it.id == id:
+			return it
+		case it.done && id != "", id != "" && it.id != "" && it.at == "":
+		case at == it.at || at == "" || it.at == "":
+			found = it
+		}
+	}
+	if found == nil {
+		found = i.begin(kind, id, at)
+	}
+	return found
+}
+
+func (i *items) begin(kind, id, at string) *item {
+	for _, it := range i.list {
+		if id != "" && it.id == id && it.kind == kind {
+			return it
+		}
+	}
+	it := &item{kind: kind, id: id, at: at}
+	i.list = append(i.list, it)
+	return it
+}
+
+// again returns the item that came before the whole response has it: the one with its id, or
+// the next one that agrees with it.
+func (i *items) again(w *responsesItem, text string) *item {
+	for _, sure := range []bool{true, false} {
+		for _, it := range i.list {
+			c, callID := it.call, string(w.CallID)
+			switch {
+			case it.last || it.kind != w.Type:
+			case w.ID != "" && it.id == w.ID, c != nil && callID != "" && c.id == callID:
+				return it
+			case sure:
+			case it.kind == callItem && (c == nil || c.name != "" && c.name != string(w.Name) || c.id != "" && callID != ""):
+			case it.kind != messageItem || text == "" || strings.HasPrefix(text, it.said.String()):
+				return it
+			}
+		}
+	}
+	return i.begin(w.Type, w.ID, "")
 }
 
 // seal returns the reasoning items as one text.
@@ -36,11 +102,15 @@ func (i *items) seal() string {
 type (
 	responsesEvent struct {
 		failing
-		At       int             `json:"output_index"`
-		Delta    flexText        `json:"delta"`
-		LogProbs json.RawMessage `json:"logprobs"`
-		Item     *responsesItem  `json:"item"`
-		Response json.RawMessage `json:"response"`
+		At        flexText        `json:"output_index"`
+		ID        flexText        `json:"item_id"`
+		Delta     flexText        `json:"delta"`
+		Text      flexText        `json:"text"`
+		Name      flexText        `json:"name"`
+		Arguments arguments       `json:"arguments"`
+		LogProbs  json.RawMessage `json:"logprobs"`
+		Item      *responsesItem  `json:"item"`
+		Response  json.RawMessage `json:"response"`
 	}
 	response struct {
 		Model      string           `json:"model"`
@@ -54,6 +124,7 @@ type (
 	}
 	responsesItem struct {
 		Type    string `json:"type"`
+		Status  string `json:"status"`
 		Content []struct {
 			Type     string          `json:"type"`
 			Text     flexText        `json:"text"`
@@ -62,7 +133,7 @@ type (
 		} `json:"content"`
 		CallID    flexText        `json:"call_id"`
 		Name      flexText        `json:"name"`
-		Arguments flexText        `json:"arguments"`
+		Arguments arguments       `json:"arguments"`
 		ID        string          `json:"id"`
 		Summary   json.RawMessage `json:"summary"`
 		Encrypted string          `json:"encrypted_content"`
@@ -93,22 +164,57 @@ func (a *attempt) responsesEvent(data []byte) error {
 		}
 		return a.client.badEvent(data, errors.New("it has no type"))
 	}
+	id, at := string(ev.ID), indexOf(ev.At)
 	switch ev.Type {
 	case "response.output_text.delta", "response.refusal.delta":
-		r.mark(&r.shown, ev.At)
+		r.items.of(messageItem, id, at).said.WriteString(string(ev.Delta))
 		r.say(string(ev.Delta), "")
 		r.likely(ev.LogProbs)
+	case "response.output_text.done", "response.refusal.done":
+		if it := r.items.of(messageItem, id, at); it.said.Len() == 0 {
+			r.itemSays(it, string(ev.Text))
+		}
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		r.mark(&r.shown, ev.At)
+		r.items.of(reasoningItem, id, at).said.WriteString(string(ev.Delta))
 		r.say("", string(ev.Delta))
+	case "response.function_call_arguments.delta":
+		r.called(r.items.of(callItem, id, at)).take(string(ev.Delta))
+	case "response.function_call_arguments.done":
+		r.called(r.items.of(callItem, id, at)).fill("", string(ev.Name), string(ev.Arguments))
+	case "response.output_item.added":
+		if i := ev.Item; i != nil && i.Type == callItem {
+			r.called(r.items.begin(i.Type, i.ID, at)).fill(string(i.CallID), string(i.Name), string(i.Arguments))
+		} else if i != nil && (i.Type == messageItem || i.Type == reasoningItem) {
+			r.items.begin(i.Type, i.ID, at)
+		}
 	case "response.output_item.done":
-		if ev.Item != nil {
-			r.item(ev.Item, ev.At)
+		if i := ev.Item; i != nil {
+			a.item(i, r.items.of(i.Type, i.ID, at))
 		}
 	case "response.created", "response.completed", "response.incomplete", "response.failed":
 		return a.response(ev.Response, ev.Type != "response.created")
 	}
 	return nil
+}
+
+// called returns the call that an item is.
+func (r *reading) called(it *item) *call {
+	if it.call == nil {
+		r.leadsTo(len(r.calls.calls))
+		it.call = r.calls.start()
+		if held := r.leaks.native(); held != "" {
+			r.chunks = append(r.chunks, llm.Chunk{Text: held})
+		}
+	}
+	return it.call
+}
+
+// itemSays hands on what an item says in addition to what came of it before.
+func (r *reading) itemSays(it *item, text string) {
+	if more, ok := strings.CutPrefix(text, it.said.String()); ok {
+		r.say(more, "")
+		it.said.WriteString(more)
+	}
 }
 
 // response takes in what is known of the response as a whole.
@@ -126,10 +232,13 @@ func (a *attempt) response(data []byte, over bool) error {
 		r.refused = true
 		return a.client.objectError(parseError(resp.Error))
 	}
-	for at, item := range resp.Output {
-		if item != nil {
-			r.item(item, at) // what no event of its own has brought
+	for _, i := range resp.Output {
+		if i == nil {
+			continue
 		}
+		it := r.items.again(i, i.text())
+		it.last = true
+		a.item(i, it) // what no event of its own has brought
 	}
 	if u := resp.Usage; u != nil && *u != (responsesUsage{}) {
 		if counted, ok := (llm.Usage{InputTokens: count(u.Input), OutputTokens: count(u.Output), CachedTokens: count(u.Cached.Tokens)}).Plausible(); ok {
@@ -148,13 +257,6 @@ func (a *attempt) response(data []byte, over bool) error {
 		a.finish(resp.Status)
 	}
 	return nil
-}
-
-func (r *reading) mark(which *map[int]bool, at int) {
-	if *which == nil {
-		*which = map[int]bool{}
-	}
-	(*which)[at] = true
 }
 
 // say hands on words or thoughts, unless they may become a call that was written as words.
@@ -179,40 +281,51 @@ func (r *reading) likely(raw json.RawMessage) {
 	}
 }
 
-// item takes in a whole item, once.
-func (r *reading) item(i *responsesItem, at int) {
-	if r.done[at] {
-		return
+// text returns the words of a message.
+func (i *responsesItem) text() string {
+	var all strings.Builder
+	for _, part := range i.Content {
+		all.WriteString(string(part.Text + part.Refusal))
 	}
-	r.mark(&r.done, at)
+	return all.String()
+}
+
+// item takes in a whole item, of which some or all may have come before.
+func (a *attempt) item(i *responsesItem, it *item) {
+	r := &a.reading
+	first := !it.done
+	it.done, it.id = true, cmp.Or(it.id, i.ID)
 	switch i.Type {
-	case "message":
-		r.leadsTo(-1)
-		if r.shown[at] {
-			return
+	case messageItem:
+		if first {
+			r.leadsTo(-1)
 		}
+		shown := it.said.Len() > 0
+		r.itemSays(it, i.text())
 		for _, part := range i.Content {
-			r.say(string(part.Text+part.Refusal), "")
-			r.likely(part.LogProbs)
+			if first && !shown {
+				r.likely(part.LogProbs)
+			}
 		}
-	case "function_call":
-		r.leadsTo(len(r.calls.calls))
-		r.calls.add(&callPart{ID: i.CallID, Function: functionOut{Name: i.Name, Arguments: arguments(i.Arguments)}}, true)
-		if held := r.leaks.native(); held != "" {
-			r.chunks = append(r.chunks, llm.Chunk{Text: held})
+	case callItem:
+		r.called(it).fill(string(i.CallID), string(i.Name), string(i.Arguments))
+		if i.Status == "incomplete" {
+			a.finish("length") // whatever its response says
 		}
-	case "reasoning":
-		r.thinks(i, at)
+	case reasoningItem:
+		if first {
+			r.thinks(i, it.said.Len() > 0)
+		}
 	}
 }
 
 // thinks keeps a reasoning item as it has to be given back, if it is encrypted: without
 // that the endpoint would look for it in its own memory.
-func (r *reading) thinks(i *responsesItem, at int) {
+func (r *reading) thinks(i *responsesItem, shown bool) {
 	var summary []struct {
 		Text flexText `json:"text"`
 	}
-	if !r.shown[at] && json.Unmarshal(i.Summary, &summary) == nil {
+	if !shown && json.Unmarshal(i.Summary, &summary) == nil {
 		for _, s := range summary {
 			r.say("", string(s.Text))
 		}

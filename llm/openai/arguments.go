@@ -1,0 +1,153 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/internal/lazyregexp"
+)
+
+// This file makes the arguments of a call of their parts, and repairs what has one
+// meaning. What has none or several stays as it is, so that whoever called is told so.
+
+// placeholder reports whether arguments say nothing: endpoints send them for none, and in
+// front of the real ones.
+func placeholder(args string) bool {
+	return slices.Contains([]string{"", "{}", "null", `""`, "[]", "None", `"{}"`, "{ }"}, strings.TrimSpace(args))
+}
+
+// starts reports whether a text can be the beginning of arguments.
+func starts(args string) bool {
+	args = strings.TrimLeft(args, " \t\r\n")
+	return args != "" && strings.IndexByte(`{["nN`, args[0]) >= 0
+}
+
+func isObject(args string) bool {
+	args = strings.TrimLeft(args, " \t\r\n")
+	return args != "" && args[0] == '{' && json.Valid([]byte(args))
+}
+
+func sameJSON(a, b string) bool {
+	var x, y bytes.Buffer
+	return a == b || json.Compact(&x, []byte(a)) == nil && json.Compact(&y, []byte(b)) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+// joined returns the arguments that the parts are. They follow each other, or each has
+// all so far, if they grow, or the last has all of them once more.
+func joined(parts []string, grows bool) string {
+	all := strings.Join(parts, "")
+	if len(parts) == 0 || isObject(all) {
+		return all
+	}
+	last := len(parts) - 1
+	for ; last > 0 && (placeholder(parts[last]) || parts[last] == parts[last-1] && isObject(parts[last])); last-- {
+	}
+	if last == 0 && placeholder(parts[0]) {
+		return "{}"
+	}
+	forms := []string{all, strings.Join(parts[:last+1], ""), parts[last], strings.Join(parts[:last], "")}
+	switch {
+	case grows:
+		forms = forms[:3]
+	case last > 0 && sameJSON(forms[2], forms[3]): // which both are whole
+		forms = []string{all, forms[1], forms[2]}
+	default:
+		forms = forms[:2]
+	}
+	for _, form := range forms {
+		if args, ok := repaired(form); ok {
+			return args
+		}
+	}
+	return all
+}
+
+// aroundArguments is what models and parsers leave around arguments.
+var aroundArguments = lazyregexp.New("^(?:\\s|</?[\\w|:.-]+>|```(?:json)?|\\[/?[A-Z_]+\\])*$")
+
+// repaired returns the object that a text is. An object in a string stays one: it has one
+// meaning for whoever reads it, and the log shows what the model wrote of a transfer.
+func repaired(text string) (string, bool) {
+	if isObject(text) {
+		return text, true
+	}
+	var inner string
+	if json.Unmarshal([]byte(text), &inner) == nil {
+		object, ok := repaired(inner)
+		if object == inner {
+			object = text
+		}
+		return object, ok
+	}
+	from := strings.IndexByte(text, '{')
+	if from < 0 {
+		return "", false
+	}
+	object, rest, ok := lenient(text[from:])
+	around := aroundArguments.Get()
+	return object, ok && around.MatchString(text[:from]) && around.MatchString(strings.TrimLeft(rest, "} \t\r\n"))
+}
+
+// lenient reads an object as JSON that was written as Python, with commas in front of
+// brackets, or with control characters in its texts. It returns what follows it.
+func lenient(text string) (object, rest string, ok bool) {
+	var out []byte
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '"' || c == '\'':
+			if out, i = appendQuoted(out, text, i); i < 0 {
+				return "", "", false
+			}
+			continue
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+			if kept := bytes.TrimRight(out, " \t\r\n"); bytes.HasSuffix(kept, []byte(",")) && !bytes.HasSuffix(kept, []byte("{,")) && !bytes.HasSuffix(kept, []byte("[,")) {
+				out = kept[:len(kept)-1]
+			}
+		case c == 'T' || c == 'F' || c == 'N':
+			for _, word := range [...][2]string{{"True", "true"}, {"False", "false"}, {"None", "null"}} {
+				if strings.HasPrefix(text[i:], word[0]) {
+					out = append(out, word[1][:len(word[1])-1]...)
+					i += len(word[0]) - 1
+					c = word[1][len(word[1])-1]
+				}
+			}
+		}
+		if out = append(out, c); depth == 0 {
+			return string(out), text[i+1:], json.Valid(out)
+		}
+	}
+	return "", "", false // half of it is missing
+}
+
+// appendQuoted adds the text that begins at i as a string of JSON, and returns its end,
+// or -1 if it has none.
+func appendQuoted(out []byte, text string, i int) ([]byte, int) {
+	quote := text[i]
+	out = append(out, '"')
+	for i++; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == quote:
+			return append(out, '"'), i
+		case c == '\\' && i+1 < len(text):
+			if i++; text[i] != '\'' {
+				out = append(out, c) // what JSON does not know makes the object invalid
+			}
+			out = append(out, text[i])
+		case c == '"':
+			out = append(out, '\\', c)
+		case c < ' ':
+			out = fmt.Appendf(out, `\u%04x`, c)
+		default:
+			out = append(out, c)
+		}
+	}
+	return out, -1
+}
