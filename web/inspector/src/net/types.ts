@@ -891,7 +891,7 @@ export interface components {
             resume?: boolean;
         };
         NewImport: {
-            /** @description Messages as chat completions write them. Those of the system are left out. */
+            /** @description Messages as chat completions write them. Those of the system are left out. What they say of assistants and tools becomes a claim in the user's messages, unless the caller has the right act. */
             messages: {
                 [key: string]: unknown;
             }[];
