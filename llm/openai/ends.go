@@ -32,7 +32,7 @@ var endings = sync.OnceValue(func() map[string]ending {
 		endNone: "null none unspecified notfinished unfinished inprogress false",
 		endWell: "stop stopped endturn endofturn eos eostoken eosfound endoftext endofsequence endofmessage stopsequence stoptoken stopstring stopword end " +
 			"complete completed finish finished done normal success toolcall toolcalls tooluse functioncall functioncalls",
-		endLength: "length lengthlimit maxtoken maxtokens maxlength maxlen maxtokensreached maxoutput maxoutputtokens maxnewtokens maxcompletiontokens " +
+		endLength: "length limit lengthlimit maxtoken maxtokens maxlength maxlen maxtokensreached maxoutput maxoutputtokens maxnewtokens maxcompletiontokens " +
 			"tokenlimit modellength modelcontextwindowexceeded contextwindowexceeded contextlength contextlengthexceeded",
 		endFilter: "contentfilter contentfiltered filtered filter safety sensitive recitation blocklist blocked prohibitedcontent spii imagesafety " +
 			"guardrail guardrailintervened errortoxic refusal moderation contentpolicy contentpolicyviolation",
