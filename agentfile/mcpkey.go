@@ -28,6 +28,7 @@ type MCPServer struct {
 	Headers map[string]string
 	Tools   []string // names and patterns; nil means all
 	Prefix  string
+	Approve []string // the tools whose calls wait for an approval: names and patterns
 	// Timeout bounds one call; 0 is the default.
 	Timeout            time.Duration
 	Resources, Prompts bool
@@ -52,6 +53,7 @@ type mcpKeys struct {
 	url     value
 	env     map[string]value
 	headers map[string]value
+	approve []item // unless it is all
 }
 
 func mcpKey() key {
@@ -150,6 +152,17 @@ func serverKeys(s *mcpKeys) []key {
 			read: address(func(*definition) *value { return &s.url })},
 		values("headers", "{Authorization: $SEARCH_AUTH}", "What is sent with each request to the address. The values are names of environment variables.", true, &s.headers),
 		list("tools", "[read_file, 'list_*']", "all of them", "The tools that are used, by the server's names. A `*` stands for anything.", &s.server.Tools),
+		{name: "approve", typ: "all or a list of texts", example: "all", def: "none", meaning: "The tools whose calls wait until [a person approves them](approvals.md): `all` of the server, or some by its names for them or by those that the model sees.",
+			read: func(p *parser, k *key, n yamldoc.Node) {
+				if word, _ := n.Text(); word == "all" {
+					s.server.Approve = []string{"*"}
+					return
+				}
+				s.approve = p.names(k, n)
+				for _, i := range s.approve {
+					s.server.Approve = append(s.server.Approve, i.value)
+				}
+			}},
 		word("prefix", "files_", "none", "What the names of the tools begin with for the model.", &s.server.Prefix),
 		{name: "timeout", typ: "a time with its unit", example: "20s", def: "1 minute", meaning: "How long one call may take.",
 			read: duration(func(*definition) *time.Duration { return &s.server.Timeout })},
@@ -163,6 +176,7 @@ func serverKeys(s *mcpKeys) []key {
 // started, and no message holds what a variable holds.
 func (l *loader) toolsets(r *report, d *definition) (sets []tools.Set) {
 	for _, s := range d.mcp {
+		s.checkApprove(r, d)
 		before, server := len(r.problems), s.server
 		held := func(v value) string {
 			text := l.held(v)

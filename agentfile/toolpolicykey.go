@@ -195,6 +195,19 @@ func (s *mcpKeys) known() (all []tools.Info) {
 	return all
 }
 
+// checkApprove reports names of tools of which the file itself says that the server's are others.
+func (s *mcpKeys) checkApprove(r *report, d *definition) {
+	for _, i := range s.approve {
+		policy, err := tools.NewPolicy(tools.Rule{Tool: i.value, Decision: tools.Ask})
+		if err != nil || s.mayHave(i.value) {
+			continue // the server itself reports a bad pattern
+		}
+		for _, m := range policy.Mistakes(s.known()) {
+			r.add(d.file, i.at, "mcp.approve of the server %s: %s", s.server.Name, m)
+		}
+	}
+}
+
 // mayHave reports whether a rule may be about a tool of the server that known does not return: because
 // the file names none, or by a pattern, or one that gets another name.
 func (s *mcpKeys) mayHave(rule string) bool {

@@ -14,6 +14,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
@@ -100,9 +101,33 @@ func (s *Server) registry(found []*sdk.Tool) (*tools.Registry, error) {
 		found = found[:s.maxTools]
 		problems = append(problems, fmt.Sprintf("it lists %d tools, of which the first %d are used: choose those that are needed by their names", n, s.maxTools))
 	}
+	own := make([]string, 0, len(found))
+	for _, t := range found {
+		own = append(own, t.Name)
+	}
+	for _, t := range s.extras() {
+		own = append(own, t.info.Own)
+	}
+	var refused error
+	for _, p := range s.approval {
+		if p != "*" && !slices.ContainsFunc(own, func(name string) bool { return s.approves(p, name) }) {
+			problem := fmt.Sprintf("calls of %s are to be approved, and it has no such tool%s; all calls are refused until that is mended", p, nearest.Hint(p, own))
+			problems, refused = append(problems, problem), s.errorf("%s", problem)
+		}
+	}
 	var all []tools.Tool
 	taken := map[string]bool{}
-	add := func(name string, t tools.Tool, err error) {
+	add := func(info tools.Info, call func(tools.Context, json.RawMessage) (any, error), err error) {
+		name := info.Own
+		if refused != nil {
+			call = func(tools.Context, json.RawMessage) (any, error) { return nil, refused }
+		} else if slices.ContainsFunc(s.approval, func(p string) bool { return s.approves(p, name) }) {
+			info.Approval = tools.Ask
+		}
+		var t tools.Tool
+		if err == nil {
+			t, err = tools.New(info, call)
+		}
 		switch {
 		case err != nil:
 			left(name, "%s", clip(err.Error(), 300))
@@ -114,12 +139,10 @@ func (s *Server) registry(found []*sdk.Tool) (*tools.Registry, error) {
 		}
 	}
 	for _, t := range found {
-		made, err := s.tool(t)
-		add(t.Name, made, err)
+		add(s.tool(t))
 	}
 	for _, t := range s.extras() {
-		made, err := tools.New(t.info, t.call)
-		add(t.info.Name, made, err)
+		add(t.info, t.call, nil)
 	}
 	registry, err := tools.NewRegistry(all...)
 	if err != nil {
@@ -134,26 +157,31 @@ func (s *Server) registry(found []*sdk.Tool) (*tools.Registry, error) {
 	return registry, err
 }
 
-// tool makes a tool of one that the server lists.
-func (s *Server) tool(t *sdk.Tool) (tools.Tool, error) {
+// approves reports whether a pattern of WithApproval is about a tool, by the server's name for it.
+func (s *Server) approves(pattern, name string) bool {
+	return matches(pattern, name) || matches(pattern, legal(s.prefix+name))
+}
+
+// tool returns what makes a tool of one that the server lists.
+func (s *Server) tool(t *sdk.Tool) (info tools.Info, call func(tools.Context, json.RawMessage) (any, error), err error) {
+	info.Own = t.Name
 	schema, err := json.Marshal(t.InputSchema)
 	switch {
 	case err != nil:
-		return nil, err
+		return info, nil, err
 	case len(schema) > maxSchema:
-		return nil, fmt.Errorf("its schema has %d bytes, and at most %d are possible", len(schema), maxSchema)
+		return info, nil, fmt.Errorf("its schema has %d bytes, and at most %d are possible", len(schema), maxSchema)
 	case t.InputSchema == nil:
 		schema = json.RawMessage(`{"type":"object"}`)
 	case t.Name == "":
-		return nil, errors.New("it has no name")
+		return info, nil, errors.New("it has no name")
 	}
-	info := tools.Info{
-		ToolSpec:   llm.ToolSpec{Name: legal(s.prefix + t.Name), Description: clip(cmp.Or(t.Description, t.Title), maxDescription), Parameters: schema},
-		Idempotent: chosen(s.idempotent, t.Name), ReadOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint,
+	info = tools.Info{
+		ToolSpec: llm.ToolSpec{Name: legal(s.prefix + t.Name), Description: clip(cmp.Or(t.Description, t.Title), maxDescription), Parameters: schema},
+		Own:      t.Name, Idempotent: chosen(s.idempotent, t.Name), ReadOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint,
 		Timeout: s.timeout, MaxOutput: s.maxOutput,
 	}
-	name := t.Name
-	return tools.New(info, func(ctx tools.Context, input json.RawMessage) (any, error) { return s.call(ctx, name, input) })
+	return info, func(ctx tools.Context, input json.RawMessage) (any, error) { return s.call(ctx, info.Own, input) }, nil
 }
 
 // legal makes a name that a tool may have. Servers may use dots and slashes, which

@@ -93,6 +93,39 @@ func TestAServerOverStdio(t *testing.T) {
 	require.Equal(t, "user: Greet Ann", good(t, r, "k_get_prompt", `{"name":"greet","arguments":{"who":"Ann"}}`))
 }
 
+// A tool that waits for an approval is named as the server names it or as the model sees it. A name that is
+// nobody's is a mistake for which all calls are refused, until the list has such a tool.
+func TestApproval(t *testing.T) {
+	t.Parallel()
+	asks := func(r *tools.Registry) (names []string) {
+		for _, name := range r.Names() {
+			if info := r.Get(name).Info(); info.Approval == tools.Ask {
+				names = append(names, info.Own)
+			}
+		}
+		return names
+	}
+	require.Equal(t, []string{"env.list", "list_resources", "object"},
+		asks(list(t, start(t, "kind", mcp.WithPrefix("k_"), mcp.WithResources(), mcp.WithApproval("env.list", "k_obj*", "list_resources")))))
+	all := list(t, start(t, "kind", mcp.WithPrompts(), mcp.WithApproval("*")))
+	require.Len(t, asks(all), len(all.Names()))
+
+	s := start(t, "kind", mcp.WithApproval("lat", "late"))
+	refused := func(name string) {
+		r, err := s.Tools(t.Context())
+		require.ErrorContains(t, err, "calls of "+name+" are to be approved, and it has no such tool")
+		require.Contains(t, bad(t, r, "echo", `{"text":"hello"}`), "all calls are refused until that is mended")
+	}
+	refused("lat")
+	s = start(t, "kind", mcp.WithApproval("parts"), mcp.WithTools("echo", "grow", "parts"))
+	r := list(t, s)
+	require.Equal(t, "grown", good(t, r, "grow", `{"text":"late"}`)) // takes parts away
+	require.Eventually(t, func() bool { _, err := s.Tools(t.Context()); return err != nil }, 10*time.Second, time.Millisecond)
+	refused("parts")
+	_, err := mcp.New("peer", mcp.Stdio{Command: "x"}, mcp.WithApproval("["))
+	require.ErrorContains(t, err, "is no pattern")
+}
+
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	r := list(t, start(t, "kind"))

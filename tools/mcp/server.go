@@ -67,6 +67,7 @@ type config struct {
 	prefix     string
 	filter     []string
 	idempotent []string
+	approval   []string
 	timeout    time.Duration
 	start      time.Duration
 	maxOutput  int
@@ -95,6 +96,12 @@ func WithTools(patterns ...string) Option {
 // nothing.
 func WithIdempotent(patterns ...string) Option {
 	return func(c *config) { c.idempotent = append(c.idempotent, patterns...) }
+}
+
+// WithApproval says which tools' calls wait for an approval, as WithTools names them or with the
+// prefix; "*" is all. As long as one of the names is that of no tool, all calls are refused.
+func WithApproval(patterns ...string) Option {
+	return func(c *config) { c.approval = append(c.approval, patterns...) }
 }
 
 // WithTimeout bounds one call. 0 is tools.DefaultTimeout.
@@ -158,7 +165,7 @@ func New(name string, at Endpoint, opts ...Option) (*Server, error) {
 	default:
 		err = at.check()
 	}
-	for _, p := range slices.Concat(s.filter, s.idempotent) {
+	for _, p := range slices.Concat(s.filter, s.idempotent, s.approval) {
 		if _, bad := path.Match(p, ""); err == nil && (bad != nil || p == "") {
 			err = fmt.Errorf("%q is no pattern for tools' names", p)
 		}
