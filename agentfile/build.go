@@ -227,6 +227,7 @@ func (l *loader) load() (*Tree, error) {
 		root := l.build(&l.report, l.root, t.sources)
 		err = l.index(t, root)
 	}
+	t.given, t.made = l.report.given, l.made
 	if t.closers = l.closers; err == nil {
 		return t, nil
 	}
@@ -348,7 +349,12 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 		}
 		opts = append(opts, llmagent.WithStateInInstructions(keys...))
 	}
-	return llmagent.New(d.name, d.body, model, append(opts,
+	made, err := llmagent.New(d.name, d.body, model, append(opts,
 		llmagent.WithDescription(d.description), llmagent.WithGlobalInstruction(d.global), llmagent.WithTools(list...), llmagent.WithToolset(l.toolsets(r, d)...), llmagent.WithSubAgents(children...),
 		llmagent.WithTransferPolicy(d.policy), llmagent.WithTransferTools(d.form), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))...)
+	if err != nil {
+		return nil, err
+	}
+	l.made = append(l.made, madeAgent{made, d})
+	return made, nil
 }

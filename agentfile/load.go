@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -73,6 +75,44 @@ type Tree struct {
 	index   *agent.Tree
 	sources map[string]Source
 	closers []func() error
+	given   func(file string) string // see report
+	made    []madeAgent
+}
+
+// madeAgent is an agent with a model, and what its file says of it.
+type madeAgent struct {
+	of *llmagent.Agent
+	by *definition
+}
+
+// Connect starts the servers of the Model Context Protocol that the files name, and returns what is wrong
+// with them, with their lists, and with the rules that are about their tools; none if all is well. A
+// server that cannot be reached is a problem.
+func (t *Tree) Connect(ctx context.Context) []Problem {
+	r := &report{given: t.given}
+	for _, m := range t.made {
+		var names []string
+		for _, own := range m.of.Tools() {
+			names = append(names, own.Info().Name)
+		}
+		for i, s := range m.of.Toolsets() {
+			has, err := s.Tools(ctx)
+			if names = append(names, has.Names()...); err != nil {
+				r.add(m.by.file, m.by.mcp[i].at, "%s", err)
+			}
+		}
+		wrong, unknown := m.of.Mistakes(ctx, nil)
+		for _, w := range wrong {
+			if unknown == nil || !w.Open {
+				m.by.mistake(r, w, names)
+			}
+		}
+	}
+	var all *Error
+	if errors.As(r.err(), &all) {
+		return all.Problems
+	}
+	return nil
 }
 
 // Source says which file an agent comes from.
@@ -182,8 +222,9 @@ type loader struct {
 	failed   map[string]error
 	chains   map[string]llm.Model // of models with fallbacks, by their names
 	closers  []func() error       // of what was begun for the tree
-	people   bool                 // somebody may hand over to a person
-	tolerant bool                 // that there is no default model is reported at the end
+	made     []madeAgent
+	people   bool // somebody may hand over to a person
+	tolerant bool // that there is no default model is reported at the end
 }
 
 func open(dir string, opts []Option) (*loader, error) {

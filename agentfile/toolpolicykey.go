@@ -158,23 +158,29 @@ func (l *loader) checkToolRules(r *report, d *definition) {
 		own = append(own, info.Name)
 	}
 	for _, m := range policy.Mistakes(all) {
-		rule := d.toolRules[m.Rule]
+		rule := d.toolRules[m.Rule].Tool
 		switch {
-		case m.Open && slices.ContainsFunc(d.mcp, func(s *mcpKeys) bool { return s.mayHave(m.Tool) }):
-		case m.Arg != "":
-			r.add(d.file, rule.arg[m.Arg], "%s: %s", rule.key, m)
+		case m.Open && slices.ContainsFunc(d.mcp, func(s *mcpKeys) bool { return s.mayHave(rule) }):
+			continue
 		case len(m.About) > 0:
-			r.add(d.file, rule.at, "%s: %s", rule.key, m)
-		default:
-			hint := m.Hint
-			switch {
-			case strings.HasPrefix(rule.Tool, "transfer_to_"):
-				hint = "; for transfers write transfer: {approve: true}"
-			case hint == "" && slices.Contains(append(l.registry.Names(), builtin()...), rule.Tool):
-				hint = "; it is there, but not in the list tools of this agent"
-			}
-			r.add(d.file, rule.at, "%s is about the tool %+q, and the agent %q has none of that name%s", rule.key, rule.Tool, d.name, cmp.Or(hint, whichTools(own)))
+		case strings.HasPrefix(rule, "transfer_to_"):
+			m.Hint = "; for transfers write transfer: {approve: true}"
+		case m.Hint == "" && slices.Contains(append(l.registry.Names(), builtin()...), rule):
+			m.Hint = "; it is there, but not in the list tools of this agent"
 		}
+		d.mistake(r, m, own)
+	}
+}
+
+// mistake reports what is wrong with a rule of the agent, which has tools of these names.
+func (d *definition) mistake(r *report, m tools.Mistake, names []string) {
+	switch rule := d.toolRules[m.Rule]; {
+	case m.Arg != "":
+		r.add(d.file, rule.arg[m.Arg], "%s: %s", rule.key, m)
+	case len(m.About) > 0:
+		r.add(d.file, rule.at, "%s: %s", rule.key, m)
+	default:
+		r.add(d.file, rule.at, "%s is about the tool %+q, and the agent %q has none of that name%s", rule.key, rule.Tool, d.name, cmp.Or(m.Hint, whichTools(names)))
 	}
 }
 

@@ -145,7 +145,9 @@ type program struct {
 	began  bool // the command line was right, and the command has begun
 	// sources says which file an agent of the tree that was loaded last comes from; nil for a tree of the program's own.
 	sources func(agent string) (agentfile.Source, bool)
-	closer  []func()
+	// connectServers starts the servers of that tree, and says what is wrong with them; nil for a tree of the program's own.
+	connectServers func(context.Context) []agentfile.Problem
+	closer         []func()
 }
 
 // embedded reports whether the tree is part of the program, so that commands

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,15 +13,20 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools"
 )
 
 func (p *program) lintCommand() *cobra.Command {
 	var f routingFlags
-	var asJSON bool
+	var asJSON, connect bool
 	cmd := p.withPath(&cobra.Command{
 		Short: "Report every problem of a tree, with file and line",
 		Long: `Checks a tree and prints every problem on a line of its own, as file:line: message.
 The status is then 2. No model is called or needed, and nothing is fetched.
+
+With --connect it also starts the servers of the Model Context Protocol that the files name,
+and reports servers that do not work and rules that match none of their tools.
 
 With --routing it then says what makes a sound tree route worse than it could:
 descriptions that are hard to tell apart or say nothing, agents that nothing leads to,
@@ -35,6 +42,11 @@ form of transfers: one tool, a tool for each target, and the profile for small m
 		if err != nil {
 			return p.badFiles(err, asJSON)
 		}
+		if connect {
+			if err := p.connected(cmd.Context(), path, tree); err != nil {
+				return p.badFiles(err, asJSON)
+			}
+		}
 		if !asJSON {
 			p.sound(tree)
 			p.mention(path)
@@ -42,8 +54,43 @@ form of transfers: one tool, a tool for each target, and the profile for small m
 		return p.lintRouting(cmd.Context(), tree, f, asJSON)
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems, or with --routing the findings, as a JSON array, and with --model an object")
+	cmd.Flags().BoolVar(&connect, "connect", false, "start the MCP servers that the files name, and check the rules about their tools")
 	f.add(cmd.Flags())
 	return cmd
+}
+
+// connected starts the servers of a tree's agents, and returns what is wrong with them and with rules about their
+// tools.
+func (p *program) connected(ctx context.Context, path string, own *agent.Tree) error {
+	if p.build == nil {
+		_, end, err := p.loadTree(path, unused)
+		if err != nil {
+			return err
+		}
+		defer end()
+		if all := p.connectServers(ctx); len(all) > 0 {
+			return &agentfile.Error{Problems: all}
+		}
+		return nil
+	}
+	var problems []agent.Problem
+	for n := range own.Walk() {
+		a, ok := agent.As[*llmagent.Agent](n.Agent)
+		if !ok {
+			continue
+		}
+		wrong, unknown := a.Mistakes(ctx, n)
+		if unknown != nil {
+			problems = append(problems, agent.Problem{Agent: n.Agent.Name(), Path: n.Path, Message: unknown.Error()})
+		}
+		for _, m := range slices.DeleteFunc(wrong, func(m tools.Mistake) bool { return m.Open && unknown != nil }) {
+			problems = append(problems, agent.Problem{Agent: n.Agent.Name(), Path: n.Path, Message: m.String()})
+		}
+	}
+	if len(problems) > 0 {
+		return &agent.TreeError{Problems: problems}
+	}
+	return nil
 }
 
 // problem is one of a tree that cannot be loaded. Those of a tree that a program made have

@@ -19,17 +19,21 @@ import (
 func TestMCPOfOneTreeInAnother(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "clerk.md"), []byte(fmt.Sprintf(`---
+	file := filepath.Join(dir, "clerk.md")
+	write := func(rules string) {
+		require.NoError(t, os.WriteFile(file, []byte(fmt.Sprintf(`---
 mcp:
   - name: desk
     command: %s
     args: [mcp, %s, --db, ":memory:"]
     env: {HOME: $HOME}
     prefix: desk_
-approve: [desk_other]
+%s
 ---
 You ask the desk.
-`, arbor, mustAbs(t, desk))), 0o644))
+`, arbor, mustAbs(t, desk), rules)), 0o644))
+	}
+	write("rules: [{tool: ask, args: {message: '^secret'}, decision: deny}]")
 	env := serve(t, answers(
 		scripted.Reply(scripted.Call("desk_ask", `{"message":"my invoice shows two charges"}`)),
 		scripted.Reply(scripted.Text("The desk has answered.")),
@@ -43,8 +47,16 @@ You ask the desk.
 
 	got = i.run(t, "tree", dir)
 	require.Contains(t, got.out, "mcp desk")
-	got = invocation{home: i.home}.run(t, "lint", dir)
-	require.Equal(t, 0, got.status, got.err)
+	lint := invocation{env: []string{"HOME=" + i.home}, home: i.home}
+	require.Equal(t, outcome{0, "ok: 1 agent\n", ""}, lint.run(t, "lint", dir, "--connect"))
+	write("rules: [{tool: ask, args: {mesage: '^secret'}, decision: deny}, {tool: desk_aks, decision: ask}]\napprove: [asks, ask, desk_ask]")
+	require.Equal(t, outcome{0, "ok: 1 agent\n", ""}, lint.run(t, "lint", dir))
+	got = lint.run(t, "lint", dir, "--connect")
+	require.Equal(t, 2, got.status)
+	require.Equal(t, file+`:8: rules: the tool desk_ask has no argument "mesage"; did you mean "message"?
+`+file+`:8: rules is about the tool "desk_aks", and the agent "clerk" has none of that name; did you mean "desk_ask"?
+`+file+`:9: approve is about the tool "asks", and the agent "clerk" has none of that name; did you mean "ask"?
+`, got.out)
 }
 
 // A server that is not there ends no turn, unless it is required: the user reads what is missing.
@@ -65,6 +77,9 @@ func TestMCPServerIsMissing(t *testing.T) {
 		require.Contains(t, got.err, "mcp server gone: it cannot be started")
 		require.Empty(t, got.out)
 	}
+	got = invocation{}.run(t, "lint", dir, "--connect", "--json")
+	require.Equal(t, 2, got.status)
+	require.Contains(t, got.out, "mcp server gone: it cannot be started")
 }
 
 // With --mcp the protocol is served beside A2A, to those who have the token.

@@ -47,7 +47,7 @@ func (p *program) loadTree(path string, resolve func(name string) (llm.Model, er
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	p.sources = files.Source
+	p.sources, p.connectServers = files.Source, files.Connect
 	return files.Index(), func() {
 		if err := files.Close(); err != nil {
 			p.say("not everything of the agents ended well: %s", err)

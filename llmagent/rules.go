@@ -37,19 +37,24 @@ func (a *Agent) mistake(m tools.Mistake) string {
 }
 
 // ruled returns the tools of all agents of the tree that have the agent's policy, their sets, and
-// the first of them.
+// the first of them; without a place in a tree those of the agent alone.
 func (a *Agent) ruled(n *agent.Node) (all []tools.Info, sets []tools.Set, first *Agent) {
+	add := func(b *Agent) {
+		first, sets = cmp.Or(first, b), append(sets, b.sets...)
+		for _, t := range b.tools {
+			all = append(all, t.Info())
+		}
+	}
+	if n == nil {
+		add(a)
+		return all, sets, first
+	}
 	var note func(*agent.Node)
 	note = func(at *agent.Node) {
-		b, ok := at.Agent.(*Agent)
 		if at == n { // whatever was put around it
-			b, ok = a, true
-		}
-		if ok && b.rules == a.rules {
-			first, sets = cmp.Or(first, b), append(sets, b.sets...)
-			for _, t := range b.tools {
-				all = append(all, t.Info())
-			}
+			add(a)
+		} else if b, ok := at.Agent.(*Agent); ok && b.rules == a.rules {
+			add(b)
 		}
 		for _, child := range at.Children() {
 			note(child)
@@ -63,9 +68,9 @@ func (a *Agent) ruled(n *agent.Node) (all []tools.Info, sets []tools.Set, first 
 	return all, sets, first
 }
 
-// Mistakes returns the rules of the agent's policy that hold up nothing, by what the sets of all agents
-// with the policy have now; they are started if need be. A rule that may be about a
-// tool of a set that cannot be reached is none, and unknown says that there is such a set.
+// Mistakes returns what is wrong with the rules of the agent's policy, by what the sets of all agents
+// with the policy have now; they are started if need be. Without a place in a tree it looks at the
+// agent alone. Unknown is the error of a set that has no list: a mistake that is Open may then be none.
 func (a *Agent) Mistakes(ctx context.Context, n *agent.Node) (wrong []tools.Mistake, unknown error) {
 	all, sets, _ := a.ruled(n)
 	for _, s := range sets {
