@@ -18,7 +18,7 @@ const maxLeak = 64 << 10
 
 // maxLeakDepth is the deepest nesting of a call's JSON, maxLeakedCalls how many
 // calls one answer can hold, and maxLeakedArgs how many arguments, each in marks, a call
-// can have, and how long their names can be.
+// can have.
 const (
 	maxLeakDepth   = 64
 	maxLeakedCalls = 32
@@ -128,7 +128,7 @@ func (l *leaks) end() (words string, calls []llm.ToolCall) {
 	for i := range l.trials {
 		t := &l.trials[i]
 		switch p := t.part(); {
-		case t.whole() && l.quoted(t.calls):
+		case t.whole() && l.quoted(t):
 			return string(l.drop()), nil
 		case t.whole():
 			return "", t.calls
@@ -141,7 +141,7 @@ func (l *leaks) end() (words string, calls []llm.ToolCall) {
 	switch {
 	case blank:
 		return "", nil // marks around nothing are no answer
-	case l.spoils(true):
+	case l.spoils(true) && (l.first || l.held[len(l.held)-1] != '`'): // else it is code in a text
 		l.spoil, l.half = l.first, !l.first
 		return "", nil
 	}
@@ -219,7 +219,7 @@ func (l *leaks) spoils(cut bool) bool {
 	return name != "" && !l.mentioned(name)
 }
 
-var toolNames = lazyregexp.New(`"(?:tool_)?name"\s*:\s*"([^"]+)"`)
+var toolNames = lazyregexp.New(`["'](?:tool_)?name["']\s*:\s*["']([^"']+)["']`)
 
 // name returns the words without what may surround a tool's name.
 func (l *leaks) name() string { return strings.Trim(string(l.held), " \t\r\n.") }
@@ -227,13 +227,14 @@ func (l *leaks) name() string { return strings.Trim(string(l.held), " \t\r\n.") 
 // tool returns the name of the tool that the request offers, or knows, and that is meant by a name;
 // "" if there is none.
 func (l *leaks) tool(written string) string {
-	offered := func(name string) bool {
-		return l.anyTool(func(t llm.ToolSpec) bool { return called(t, name) })
-	}
-	if name := meant(written, offered); offered(name) || l.any && l.first {
+	if name := meant(written, l.exists); l.exists(name) || l.any && l.first {
 		return name
 	}
 	return ""
+}
+
+func (l *leaks) exists(name string) bool {
+	return l.anyTool(func(t llm.ToolSpec) bool { return called(t, name) })
 }
 
 // beginsTool reports whether a name that means a tool may begin so.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -24,6 +25,7 @@ func (l *leaks) parse(raw []byte) (name, args string, ok bool) {
 	if bytes.Contains(raw, []byte("{{")) {
 		forms = append(forms, raw[1:len(raw)-1], single(raw))
 	}
+	forms = append(forms, []byte(fromPython(string(raw))))
 	for _, form := range forms {
 		var o map[string]json.RawMessage
 		if json.Unmarshal(form, &o) != nil {
@@ -143,15 +145,19 @@ func quote(s string) string {
 // of the calls: the model may then have copied what others wrote, which must not
 // have effects. A text counts as holding a call if it has one in some form, and contains all members of the
 // call, in whatever order, between whatever else, escaped or not. That may match
-// too much, which is the safe side: such a call stays words.
-func (l *leaks) quoted(calls []llm.ToolCall) bool {
+// too much, which is the safe side: such a call stays words. So does one whose values have no quotes if a
+// text has the mark that ends them: a value that others wrote could have brought arguments of its own.
+func (l *leaks) quoted(t *trial) bool {
 	held := squeezed(string(l.held))
 	for text := range l.given() {
 		all, letters := squeezed(text), plain(text)
 		lacks := func(member string) bool { return !strings.Contains(letters, member) }
 		inJSON := !lacks("arguments:") || !lacks("parameters:")
 		marked := slices.ContainsFunc(callMarks(), func(mark string) bool { return strings.Contains(all, mark) })
-		for _, call := range calls {
+		if t.raw != "" && strings.Contains(all, squeezed(t.raw)) {
+			return true
+		}
+		for _, call := range t.calls {
 			dec := json.NewDecoder(strings.NewReader(call.Arguments))
 			dec.UseNumber()
 			var args any
@@ -163,15 +169,18 @@ func (l *leaks) quoted(calls []llm.ToolCall) bool {
 				return true
 			}
 			members[0] = plain(call.Name)
-			inPython := slices.ContainsFunc(strings.Split(all, squeezed(call.Name)+"(")[1:],
-				func(after string) bool { return after != "" && (after[0] == ')' || nameByte(after[0])) })
-			if (marked || inPython) && !slices.ContainsFunc(strings.Split(strings.Join(members, ":"), ":"), lacks) {
+			named := slices.ContainsFunc(strings.Split(all, squeezed(call.Name))[1:], argumentsFollow.Get().MatchString)
+			if (marked || named) && !slices.ContainsFunc(strings.Split(strings.Join(members, ":"), ":"), lacks) {
 				return true
 			}
 		}
 	}
 	return false
 }
+
+// argumentsFollow finds what is after the name of a tool that is called without marks. How agents are shown calls of others,
+// NAME({…}), is not among it.
+var argumentsFollow = lazyregexp.New(`^(\((\)|[a-z0-9_])|(:[0-9]*)?\{)`)
 
 // given yields what others wrote: the messages of the user, and what tools returned.
 func (l *leaks) given() iter.Seq[string] {

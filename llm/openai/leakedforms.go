@@ -10,10 +10,10 @@ import (
 // space may be between them in an answer:
 //
 //	call          a call as a JSON object
-//	py            a call in Python: name(key=value, …)
 //	bare          a name that is a call by itself
 //	name          the name of a tool
 //	object        its arguments as a JSON object; the call is whole after it
+//	(             its arguments in Python, with both parentheses; the call is whole after it
 //	key, value    an argument; each ends where the next part of the row begins
 //	end           the call is whole here
 //	{ }           what is between them, any number of times
@@ -28,9 +28,10 @@ call { ; call }
 \{ "tool_calls" : [ call { , call } ] \}
 \{ "tool_call" : call \}
 \{ "function_call" : call \}
-py
-print( py )
-[ py { , py } ]
+name (
+name object
+print( name ( )
+[ name ( { , name ( } ]
 bare
 <tool_call> … </tool_call>
 <tool_calls> … </tool_calls>
@@ -56,6 +57,8 @@ bare
 [TOOL_CALLS]
 functools
 <|plugin|>
+<|message_sep|>
+function·call<|role_sep|>
 <|eom_id|>
 <|eot_id|>
 <|im_end|>
@@ -74,6 +77,8 @@ functools
 <｜tool_call_begin｜> function? <｜tool_sep｜> <steptml:invoke·name=" name "> { <steptml:parameter·name=" key "> value </steptml:parameter> } </steptml:invoke> end <｜tool_call_end｜>
 <｜tool▁call▁begin｜> function? <｜tool▁sep｜>? name <｜tool▁sep｜>? ` + fence + `json? object ` + fence + `? <｜tool▁call▁end｜>
 <|tool_call_begin|> name <|tool_call_argument_begin|> object <|tool_call_end|>
+<start_function_call>call: name \{ { key :<escape> value <escape> ,? } \} <end_function_call> end
+<|tool_call>call: name \{ { key :<|"|> value <|"|> ,? } \} <tool_call|> end
 <|start|>assistant? <|channel|> commentary? analysis? to= name <|constrain|>? json? code? <|message|> object
 <|start|>assistant? to= name <|channel|> commentary? analysis? <|constrain|>? json? code? <|message|> object
 assistant? commentary to= name json? code? object
@@ -92,7 +97,7 @@ type part struct {
 
 // partKinds are the words of a row that are no marks. The other kinds are mark, info, open and close for those that
 // enclose forms, and over, the last part of each form.
-const partKinds = " call py bare name object key value end { } "
+const partKinds = " call bare name object ( key value end { } "
 
 type form struct {
 	parts  []part
@@ -136,10 +141,10 @@ func formOf(parts ...part) *form {
 	for i := len(parts) - 1; i >= 0; i-- {
 		p := &f.parts[i]
 		p.last = p.kind == "info" || p.kind == "mark" && (p.optional || len(p.text) > 1) && f.parts[i+1].last
-		f.python = f.python || p.kind == "py"
+		f.python = f.python || p.kind == "("
 	}
 	first := &f.parts[0]
-	f.loose = first.kind == "py" || first.text == "print("
+	f.loose = first.kind == "name" || first.text == "print("
 	f.rare = strings.HasPrefix(first.text, "<|") || strings.HasPrefix(first.text, "<｜") || first.text == "[TOOL_CALLS]"
 	if first.kind == "call" {
 		f.begins = "{"

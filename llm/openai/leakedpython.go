@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// pythonArguments returns what is between the parentheses of a call in Python as a JSON object: key=value, …, or a
-// dict in place of all of them. It reads literals only, without tuples.
-func pythonArguments(s string) (object string, ok bool) {
+// fromPython returns what is between the parentheses of a call in Python as a JSON object: key=value, …, or a
+// dict in place of all of them. It reads literals only, without tuples; what is none of these does not become valid JSON.
+func fromPython(s string) string {
 	var b []byte
 	var keys []string
 	depth := 0
@@ -19,7 +19,7 @@ func pythonArguments(s string) (object string, ok bool) {
 		case c == '"' || c == '\'':
 			text, size, ok := pythonString(s)
 			if n = size; !ok {
-				return "", false
+				return ""
 			}
 			b = append(b, quote(text)...)
 		case nameByte(c):
@@ -32,7 +32,9 @@ func pythonArguments(s string) (object string, ok bool) {
 				n = len(s) - len(after)
 				break
 			}
-			b = append(b, pythonWord(word)...)
+			if b = append(b, pythonWord(word)...); n < len(s) && blank(s[n]) {
+				b = append(b, ' ')
+			}
 		case c == ',' && strings.IndexAny(strings.TrimLeft(s[1:], " \t\r\n")+")", ")]}") == 0: // after the last
 		default:
 			depth += strings.Count("{[", s[:1]) - strings.Count("}]", s[:1])
@@ -43,7 +45,7 @@ func pythonArguments(s string) (object string, ok bool) {
 	if len(b) == 0 || b[0] != '{' {
 		b = append(append([]byte{'{'}, b...), '}')
 	}
-	return string(b), json.Valid(b)
+	return string(b)
 }
 
 func pythonWord(word string) string {

@@ -20,7 +20,7 @@ type trial struct {
 	name   string      // of the call that is not whole yet
 	key    string      // of the argument whose value follows
 	args   [][2]string // keys and values as they are written
-	inner  int         // where the arguments in Python begin
+	raw    string      // what ends values that are written without quotes
 	scan   scan        // in arguments
 	object object      // in a call
 	open   string      // the mark that closes what is open
@@ -93,21 +93,28 @@ func (l *leaks) advance(t trial, c byte) {
 	case "call":
 		ok = (t.size > 1 || c == '{') && l.json(&t, c)
 		whole = t.scan.depth == 0
-	case "object":
-		if t.scan.step(c); t.size == 1 {
-			ok = c == '{'
-		} else if whole = t.scan.depth == 0; whole {
-			ok = json.Valid(text) && l.commit(&t, string(text))
+	case "object", "(":
+		t.scan.step(c)
+		ok = t.size > 1 || c == '(' && p.kind == "(" || c == '{' && p.kind == "object"
+		if whole = t.scan.depth == 0; whole && ok {
+			args := string(text)
+			if p.kind == "(" {
+				args = fromPython(args[1 : len(args)-1])
+			}
+			ok = json.Valid([]byte(args)) && l.commit(&t, args)
+		} else if ok {
+			l.named = t.name
 		}
-	case "py":
-		whole, ok = l.python(&t, c)
 	case "name":
+		made := l.any && l.first && !t.form.loose // models make tools up
 		if nameByte(c) || strings.IndexByte(".:/", c) >= 0 {
-			ok = l.any && l.first || l.beginsTool(string(text))
+			ok = made || l.beginsTool(string(text))
 			break
 		}
-		if t.name = l.tool(string(text[:t.size-1])); t.name != "" {
-			l.named = t.name
+		if t.name = l.tool(string(text[:t.size-1])); made || l.exists(t.name) {
+			if !t.form.loose {
+				l.named = t.name
+			}
 			l.enter(t, t.at+1, int(c))
 		}
 		return
@@ -116,11 +123,13 @@ func (l *leaks) advance(t trial, c byte) {
 		if written, whole = bytes.CutSuffix(text, []byte(t.form.parts[t.at+1].text)); whole {
 			if t.at++; p.kind == "key" {
 				t.key = strings.TrimSpace(string(written))
+				ok = !strings.ContainsAny(t.key, `{}<>:,"`)
 			} else {
 				t.args = append(slices.Clip(t.args), [2]string{t.key, string(written)})
+				t.raw = t.part().text
 			}
 		}
-		ok = len(t.args) <= maxLeakedArgs && (p.kind == "value" || t.size <= maxLeakedArgs && c != '\n')
+		ok = ok && len(t.args) <= maxLeakedArgs && (p.kind == "value" || t.size <= 2*maxLeakedArgs && c != '\n')
 	case "bare":
 		ok = l.beginsBare(l.name())
 	case "info":
@@ -240,25 +249,6 @@ func (s *scan) step(c byte) {
 	}
 }
 
-// python takes in a byte of a call in Python.
-func (l *leaks) python(t *trial, c byte) (whole, ok bool) {
-	switch {
-	case t.name != "":
-		if t.scan.step(c); t.scan.depth > 0 {
-			return false, true
-		}
-		args, ok := pythonArguments(string(l.held[t.inner : len(l.held)-1]))
-		return true, ok && l.commit(t, args)
-	case c == '(':
-		if t.name = l.tool(string(l.held[t.from : len(l.held)-1])); t.name == "" {
-			return false, false
-		}
-		l.named, t.inner, t.scan = t.name, len(l.held), scan{depth: 1}
-		return false, true
-	}
-	return false, l.beginsTool(string(l.held[t.from:]))
-}
-
 // object is how far JSON is an object that can be a call.
 type object struct {
 	outer int // depth of the call's own members: 1, or 2 with doubled braces
@@ -283,7 +273,6 @@ func (l *leaks) json(t *trial, c byte) bool {
 		return !member || l.member(o, string(l.held[o.text:len(l.held)-1]))
 	case t.scan.quote != 0:
 		o.inner, o.text = true, len(l.held)
-		return c == '"'
 	case blank(c):
 	case c == '{':
 		if !o.inner {
