@@ -26,20 +26,23 @@ type reading struct {
 	deltas  bool     // pieces came, so that messages are what they add up to
 	text    flow
 	thought flow
+	halves  [2]halves // of text and thought
 	choices choices
-	leaks   *leaks // holds back words that may be a call
-	tools   []llm.ToolSpec
-	probs   bool // log probabilities were asked for
-	begun   bool // something was handed out
-	usage   *llm.Usage
-	model   string
-	asked   string // the model's name in the request
-	end     ending
-	reason  string // the finish reason that it comes from
-	none    bool   // the field of the finish reason was there, without one
-	choice  bool   // the answer holds one
-	refused bool   // it is an error object
-	items          // of an answer of the Responses API
+
+	thinking thinking
+	leaks    *leaks // holds back words that may be a call
+	tools    []llm.ToolSpec
+	probs    bool // log probabilities were asked for
+	begun    bool // something was handed out
+	usage    *llm.Usage
+	model    string
+	asked    string // the model's name in the request
+	end      ending
+	reason   string // the finish reason that it comes from
+	none     bool   // the field of the finish reason was there, without one
+	choice   bool   // the answer holds one
+	refused  bool   // it is an error object
+	items           // of an answer of the Responses API
 }
 
 // finish takes in a finish reason.

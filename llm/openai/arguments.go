@@ -38,7 +38,7 @@ func sameJSON(a, b string) bool {
 // joined returns the arguments that the parts are. They follow each other, or each has
 // all so far, if they grow, or the last has all of them once more.
 func joined(parts []string, grows bool) string {
-	all := strings.Join(parts, "")
+	all := mended(strings.Join(parts, ""))
 	if len(parts) == 0 || isObject(all) {
 		return all
 	}

@@ -31,7 +31,7 @@ type attempt struct {
 // try sends a request once and returns when the answer begins.
 func (c *client) try(ctx context.Context, model string, body []byte, req *llm.Request) (*attempt, error) {
 	a := &attempt{client: c, stream: req.Stream, reading: reading{asked: model, leaks: c.leaksOf(req), tools: req.Tools, probs: req.TopLogProbs > 0, items: items{by: c.sealer(model)}}}
-	a.reading.calls.offered = a.reading.offers
+	a.reading.calls.offered, a.reading.thinking.over = a.reading.offers, c.plainThink
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.stop = func() {}
 	if t := c.timeouts.Attempt; t > 0 {

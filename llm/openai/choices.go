@@ -86,4 +86,7 @@ func (a *attempt) rest() {
 		r.say(r.text.add(o.other.text, false), "")
 	}
 	r.say(r.text.end(), r.thought.end())
+	said, thought := r.thinking.split(mended(r.halves[0].held))
+	more, last := r.thinking.end()
+	r.hand(said+more, mended(r.halves[1].held)+thought+last, false)
 }

@@ -47,10 +47,10 @@ type (
 		Error        json.RawMessage `json:"error"`
 	}
 	output struct {
-		Content          flexText     `json:"content"`
-		Refusal          flexText     `json:"refusal"`
-		ReasoningContent flexText     `json:"reasoning_content"`
-		Reasoning        flexText     `json:"reasoning"`
+		Content          pieceText    `json:"content"`
+		Refusal          pieceText    `json:"refusal"`
+		ReasoningContent pieceText    `json:"reasoning_content"`
+		Reasoning        pieceText    `json:"reasoning"`
 		ToolCalls        callParts    `json:"tool_calls"`
 		FunctionCall     *functionOut `json:"function_call"` // of old servers
 	}

@@ -3,6 +3,8 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,9 +18,59 @@ func (t *flexText) UnmarshalJSON(b []byte) error {
 		return nil // the model's name, once more
 	}
 	s, err := flexible(b, 0)
-	*t = flexText(s)
+	*t = flexText(strings.ToValidUTF8(s, "\uFFFD"))
 	return err
 }
+
+// pieceText is a flexText that may begin and end within a character; see halves.
+type pieceText string
+
+func (t *pieceText) UnmarshalJSON(b []byte) error {
+	s, err := flexible(b, 0)
+	*t = pieceText(s)
+	return err
+}
+
+// unquoted decodes a string of JSON. Half a character at either end stays half a character.
+func unquoted(b []byte) (string, error) {
+	b = b[1 : len(b)-1]
+	var head, tail []byte
+	if r := escaped(b); r >= 0xdc00 && r < 0xe000 {
+		head, b = wtf8(r), b[6:]
+	}
+	for len(head) < 3 && len(b) > 0 && !utf8.RuneStart(b[0]) {
+		head, b = append(head, b[0]), b[1:]
+	}
+	if n := len(b) - 6; n >= 0 && (n-len(bytes.TrimRight(b[:n], `\`)))%2 == 0 {
+		if r := escaped(b[n:]); r >= 0xd800 && r < 0xdc00 {
+			tail, b = wtf8(r), b[:n]
+		}
+	}
+	for n := 1; n <= min(3, len(b)); n++ {
+		if end := b[len(b)-n:]; utf8.RuneStart(end[0]) && !utf8.FullRune(end) {
+			tail, b = end, b[:len(b)-n]
+			break
+		}
+	}
+	var s string
+	err := json.Unmarshal(slices.Concat([]byte{'"'}, b, []byte{'"'}), &s)
+	return string(head) + s + string(tail), err
+}
+
+// escaped reads the escape that a text begins with, -1 if there is none.
+func escaped(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	r, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(r)
+}
+
+// wtf8 writes half a surrogate pair as UTF-8 would if it had any.
+func wtf8(r rune) []byte { return []byte{0xed, 0x80 | byte(r>>6)&0x3f, 0x80 | byte(r)&0x3f} }
 
 func flexible(b []byte, depth int) (string, error) {
 	switch {
@@ -28,9 +80,7 @@ func flexible(b []byte, depth int) (string, error) {
 		if bytes.IndexByte(b, '\\') < 0 && utf8.Valid(b) {
 			return string(b[1 : len(b)-1]), nil
 		}
-		var s string
-		err := json.Unmarshal(b, &s)
-		return s, err
+		return unquoted(b)
 	case b[0] == '[':
 		var list []json.RawMessage
 		if err := json.Unmarshal(b, &list); err != nil {
@@ -72,7 +122,7 @@ func (a *arguments) UnmarshalJSON(b []byte) error {
 	case string(b) == "null":
 		return nil
 	case b[0] == '"':
-		return (*flexText)(a).UnmarshalJSON(b)
+		return (*pieceText)(a).UnmarshalJSON(b)
 	}
 	*a = arguments(b)
 	return nil

@@ -57,6 +57,7 @@ type config struct {
 	maxBytes      int64
 	echo          bool
 	leaked        llm.LeakedCalls
+	plainThink    bool    // blocks of thoughts are text
 	cacheKey      *string // the prefix
 	slots         slots
 	tier          string
@@ -125,6 +126,10 @@ func WithMaxAnswerBytes(n int64) Option { return func(c *config) { c.maxBytes = 
 // WithReasoningEcho sends an assistant's reasoning back, as reasoning_content.
 // Few endpoints want this and some refuse it, so the default is not to.
 func WithReasoningEcho() Option { return func(c *config) { c.echo = true } }
+
+// WithoutThinkBlocks leaves a block such as <think> at the beginning of an answer in its
+// text. By default it is the answer's reasoning, if the endpoint gives none of its own.
+func WithoutThinkBlocks() Option { return func(c *config) { c.plainThink = true } }
 
 // WithLeakedCalls says whether a whole tool call that a model writes as words, as
 // small models do, is read as the call that it is; see the package documentation.

@@ -104,7 +104,7 @@ type (
 		failing
 		At        flexText        `json:"output_index"`
 		ID        flexText        `json:"item_id"`
-		Delta     flexText        `json:"delta"`
+		Delta     pieceText       `json:"delta"`
 		Text      flexText        `json:"text"`
 		Name      flexText        `json:"name"`
 		Arguments arguments       `json:"arguments"`
@@ -257,18 +257,6 @@ func (a *attempt) response(data []byte, over bool) error {
 		a.finish(resp.Status)
 	}
 	return nil
-}
-
-// say hands on words or thoughts, unless they may become a call that was written as words.
-func (r *reading) say(text, reasoning string) {
-	chunk := llm.Chunk{Text: r.leaks.words(text), Reasoning: reasoning}
-	if chunk.Text == "" && text != "" && !r.begun {
-		chunk.Model = r.model
-	}
-	if chunk.Text != "" || chunk.Reasoning != "" || text != "" && !r.begun {
-		r.begun = true
-		r.chunks = append(r.chunks, chunk)
-	}
 }
 
 func (r *reading) likely(raw json.RawMessage) {

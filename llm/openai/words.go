@@ -1,6 +1,87 @@
 package openai
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// say hands on words and thoughts, unless they may become a call that was written as words.
+// An endpoint that tells thoughts from words leaves none in the words.
+func (r *reading) say(text, reasoning string) {
+	text, reasoning = r.halves[0].mend(text), r.halves[1].mend(reasoning)
+	if reasoning != "" && r.thinking.held == "" && r.thinking.close == nil {
+		r.thinking.over = true
+	}
+	said, thought := r.thinking.split(text)
+	r.hand(said, reasoning+thought, text != "")
+}
+
+// hand hands on words and thoughts. began says that there were some, even if all are held back.
+func (r *reading) hand(text, reasoning string, began bool) {
+	chunk := llm.Chunk{Text: r.leaks.words(text), Reasoning: reasoning}
+	if chunk.Text == "" && chunk.Reasoning == "" {
+		if r.begun || !began {
+			return
+		}
+		chunk.Model = r.model // says that the answer has begun
+	}
+	r.begun = true
+	r.chunks = append(r.chunks, chunk)
+}
+
+// halves puts characters together that were cut in the middle, in a text that comes in
+// pieces. The halves of a surrogate pair come as bytes of their own, of which UTF-8 has none.
+type halves struct{ held string }
+
+func (h *halves) mend(piece string) string {
+	if piece == "" || h.held == "" && utf8.ValidString(piece) {
+		return piece
+	}
+	piece = h.held + piece
+	at := len(piece)
+	for n := 1; n <= min(3, len(piece)); n++ {
+		tail := piece[len(piece)-n:]
+		if high, _ := surrogate(tail); high >= 0xd800 && high < 0xdc00 || utf8.RuneStart(tail[0]) && !utf8.FullRuneInString(tail) {
+			at = len(piece) - n
+		}
+	}
+	h.held = piece[at:]
+	return mended(piece[:at])
+}
+
+// mended puts surrogate pairs together, and replaces what is left of characters.
+func mended(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	var out []byte
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError && n == 1 {
+			high, _ := surrogate(text[i:])
+			low, ok := surrogate(text[min(i+3, len(text)):])
+			if high >= 0 {
+				n = 3
+			}
+			if ok && high >= 0xd800 && high < 0xdc00 && low >= 0xdc00 {
+				r, n = 0x10000+(high-0xd800)<<10+(low-0xdc00), 6
+			}
+		}
+		out = utf8.AppendRune(out, r)
+		i += n
+	}
+	return string(out)
+}
+
+// surrogate reads half a pair at the beginning of a text, -1 if there is none.
+func surrogate(text string) (rune, bool) {
+	if len(text) < 3 || text[0] != 0xed || text[1] < 0xa0 || text[1] > 0xbf || text[2]&0xc0 != 0x80 {
+		return -1, false
+	}
+	return 0xd000 | rune(text[1]&0x3f)<<6 | rune(text[2]&0x3f), true
+}
 
 // flow is a text that comes in pieces. Some endpoints send with each piece, or in the
 // last, all that they have said before: of that only what is new counts.
