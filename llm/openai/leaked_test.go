@@ -136,7 +136,7 @@ func TestLeakedCalls(t *testing.T) {
 		"parameters":             {`{"type": "function", "name": "refund", "parameters": {"amount": 19.5}}`, "", []llm.ToolCall{{Name: "refund", Arguments: `{"amount": 19.5}`}}},
 		"a target unknown":       {`{"name": "transfer_to_agent", "arguments": {"agent_name": "nobody"}}`, "", []llm.ToolCall{{Name: "transfer_to_agent", Arguments: `{"agent_name": "nobody"}`}}},
 		"odd strings":            {`{"name": "refund", "arguments": {"note": "}} \" \\ {{ ` + "```" + ` </tool_call>\u007d"}}`, "", []llm.ToolCall{{Name: "refund", Arguments: `{"note": "}} \" \\ {{ ` + "```" + ` </tool_call>\u007d"}`}}},
-		"a dict":                 {`{'name': 'refund', 'arguments': {'ok': True,}}`, "", []llm.ToolCall{{Name: "refund", Arguments: `{"ok":true}`}}},
+		"a dict":                 {`{'name': 'refund', 'arguments': {'ok': True,}}`, "", []llm.ToolCall{{Name: "refund", Arguments: `{"ok": true}`}}},
 		"a list":                 {"[" + toBilling + ", {\"name\": \"refund\", \"arguments\": {}}]", "", []llm.ToolCall{billing, {Name: "refund", Arguments: "{}"}}},
 		"a tag only closed":      {toBilling + "</tool_call>", "", []llm.ToolCall{billing}},
 		"a name in a tag":        {"<tool_call>billing</tool_call>", "", []llm.ToolCall{{Name: "billing", Arguments: "{}"}}},

@@ -127,7 +127,10 @@ func (l *leaks) keyed(t *trial) (args string, ok bool) {
 // typed returns a value that was written without quotes as JSON of the type, or types, that a schema gives it.
 func typed(written string, types any) string {
 	list, _ := types.([]any)
-	value := pythonWord(strings.TrimSpace(written))
+	value := strings.TrimSpace(written)
+	if word, ok := map[string]string{"True": "true", "False": "false", "None": "null"}[value]; ok {
+		value = word
+	}
 	text := types == "string" || slices.Contains(list, any("string"))
 	if !text && json.Valid([]byte(value)) && (types != nil || value[0] == '{' || value[0] == '[') {
 		return value
