@@ -76,3 +76,18 @@ func TestRulesNameTools(t *testing.T) {
 		})
 	}
 }
+
+// Parts of an agent have its rules, and are looked at when they are made.
+func TestRulesOfParts(t *testing.T) {
+	refund, err := tools.Func("refund", "", func(tools.Context, struct{}) (string, error) { return "", nil })
+	require.NoError(t, err)
+	p, err := tools.NewPolicy(tools.Rule{Tool: "refnd", Decision: tools.Ask})
+	require.NoError(t, err)
+	a, err := llmagent.New("a", "", scripted.Always("m", scripted.Reply(scripted.Text("x"))), llmagent.WithTools(refund), llmagent.WithToolPolicy(p))
+	require.NoError(t, err)
+	const mistake = `the tool policy of agent "a" has a mistake: there is no tool "refnd"; did you mean "refund"?`
+	_, err = a.ToolAgent("refund")
+	require.EqualError(t, err, mistake)
+	_, _, err = a.Split()
+	require.EqualError(t, err, mistake)
+}

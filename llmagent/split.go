@@ -73,6 +73,9 @@ type toolRuns struct {
 }
 
 func (a *Agent) toolAgent(name, tool string) (agent.Agent, error) {
+	if wrong := a.checkRules(nil); wrong != nil { // no place in a tree reports them
+		return nil, errors.New(strings.Join(wrong, "; "))
+	}
 	return agent.New(name, a.description, (&toolRuns{a, tool}).run, func(p *agent.Properties) {
 		p.Stepwise, p.Inner, p.Tool = true, a.properties.Inner, tool
 	})
