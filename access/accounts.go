@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,7 @@ type Account struct {
 	Name   string
 	Token  Hash
 	Rights Rights
+	Grants []string // as those of a User
 }
 
 // Accounts are the users who call with tokens of their own, in "Authorization: Bearer" (RFC
@@ -64,7 +66,7 @@ type account struct {
 	revoke context.CancelFunc
 }
 
-func (a *account) user() User { return User{Name: a.Name, Rights: a.Rights, revoked: a.ctx} }
+func (a *account) user() User { return User{Name: a.Name, Rights: a.Rights, Grants: a.Grants, revoked: a.ctx} }
 
 // NewAccounts makes accounts. The error is that of [Accounts.Replace].
 func NewAccounts(all ...Account) (*Accounts, error) {
@@ -94,7 +96,7 @@ func (a *Accounts) Replace(all ...Account) error {
 			return fmt.Errorf("access: the users %q and %q have the same token", next.byCode[code].Name, each.Name)
 		}
 		now := &account{Account: each}
-		if was := old.byName[each.Name]; was != nil && was.Token == each.Token && each.Rights&was.Rights == was.Rights {
+		if was := old.byName[each.Name]; was != nil && was.Token == each.Token && each.Rights&was.Rights == was.Rights && !slices.ContainsFunc(was.Grants, func(right string) bool { return !slices.Contains(each.Grants, right) }) {
 			now.ctx, now.revoke = was.ctx, was.revoke
 		} else {
 			now.ctx, now.revoke = context.WithCancel(context.Background())

@@ -41,7 +41,7 @@ func TestHashes(t *testing.T) {
 }
 
 func TestAccounts(t *testing.T) {
-	ann, bob := Account{"ann", HashToken("a"), Inspect | Desk}, Account{"bob", HashToken("b"), 0}
+	ann, bob := Account{"ann", HashToken("a"), Inspect | Desk, nil}, Account{"bob", HashToken("b"), 0, nil}
 	a := must(NewAccounts(ann, bob))
 	user := must(a.Authenticate(t.Context(), withToken("a")))
 	require.Equal(t, "ann", user.Name)
@@ -55,7 +55,7 @@ func TestAccounts(t *testing.T) {
 	_, err := a.Authenticate(t.Context(), Credentials{})
 	require.ErrorIs(t, err, ErrNoCredentials)
 
-	for _, bad := range [][]Account{{ann, ann}, {ann, {"eve", ann.Token, 0}}, {{"", HashToken("x"), 0}}, {{"a\x00", HashToken("x"), 0}}} {
+	for _, bad := range [][]Account{{ann, ann}, {ann, {"eve", ann.Token, 0, nil}}, {{"", HashToken("x"), 0, nil}}, {{"a\x00", HashToken("x"), 0, nil}}} {
 		require.Error(t, a.Replace(bad...))
 		_, err := NewAccounts(bad...)
 		require.Error(t, err)
@@ -66,17 +66,17 @@ func TestAccounts(t *testing.T) {
 // What a user has open ends with the token and with each right, and goes on whatever happens to
 // others.
 func TestStreamsEndWhenTheirUserIsRevoked(t *testing.T) {
-	ann, bob := Account{"ann", HashToken("a"), Inspect}, Account{"bob", HashToken("b"), Inspect}
+	ann, bob := Account{"ann", HashToken("a"), Inspect, nil}, Account{"bob", HashToken("b"), Inspect, nil}
 	for name, test := range map[string]struct {
 		next  []Account
 		ended bool
 	}{
 		"as it was":    {[]Account{bob, ann}, false},
-		"more rights":  {[]Account{{"ann", ann.Token, Inspect | Act}}, false},
+		"more rights":  {[]Account{{"ann", ann.Token, Inspect | Act, nil}}, false},
 		"gone":         {[]Account{bob}, true},
-		"fewer rights": {[]Account{{"ann", ann.Token, Act}, bob}, true},
-		"a new token":  {[]Account{{"ann", HashToken("c"), Inspect}, bob}, true},
-		"another name": {[]Account{{"anna", ann.Token, Inspect}, bob}, true},
+		"fewer rights": {[]Account{{"ann", ann.Token, Act, nil}, bob}, true},
+		"a new token":  {[]Account{{"ann", HashToken("c"), Inspect, nil}, bob}, true},
+		"another name": {[]Account{{"anna", ann.Token, Inspect, nil}, bob}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -130,8 +130,8 @@ func TestStreamsEndWhenTheirUserIsRevoked(t *testing.T) {
 
 // A certificate is as good as its name in the accounts, for as long as it is there. The owner has a token only.
 func TestCertificatesNameAccounts(t *testing.T) {
-	ann, local := Account{"ann", HashToken("a"), Inspect}, Account{session.DefaultUser, HashToken("o"), All}
-	accounts := must(NewAccounts(ann, local, Account{"spiffe://x/bot", HashToken("b"), 0}))
+	ann, local := Account{"ann", HashToken("a"), Inspect, nil}, Account{session.DefaultUser, HashToken("o"), All, nil}
+	accounts := must(NewAccounts(ann, local, Account{"spiffe://x/bot", HashToken("b"), 0, nil}))
 	uri := must(url.Parse("spiffe://x/bot"))
 	who := func(c *x509.Certificate) (User, error) {
 		return accounts.Certificates().Authenticate(t.Context(), Credentials{Certificates: []*x509.Certificate{c}})

@@ -15,7 +15,7 @@ import (
 
 func TestGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		accounts := must(NewAccounts(Account{"ann", HashToken("good"), 0}))
+		accounts := must(NewAccounts(Account{"ann", HashToken("good"), 0, nil}))
 		var g Guesses
 		limited := g.Limit(accounts)
 		from := func(addr, token string) error {
@@ -87,7 +87,7 @@ func TestGuessesKnowABoundedNumberOfAddresses(t *testing.T) {
 
 func TestTooManyGuessesOverHTTP(t *testing.T) {
 	var g Guesses
-	guard := must(New(Options{Users: g.Limit(must(NewAccounts(Account{"ann", HashToken("good"), 0})))}))
+	guard := must(New(Options{Users: g.Limit(must(NewAccounts(Account{"ann", HashToken("good"), 0, nil})))}))
 	ask := func(token string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("POST", "http://agents.example.com/", http.NoBody) // from 192.0.2.1

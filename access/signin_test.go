@@ -53,7 +53,7 @@ func enter(t *testing.T, s *SignIn, code, token string) (browser, error) {
 }
 
 func TestSignIn(t *testing.T) {
-	ann, bob := Account{"ann", HashToken("a"), Desk}, Account{"bob", HashToken("b"), 0}
+	ann, bob := Account{"ann", HashToken("a"), Desk, nil}, Account{"bob", HashToken("b"), 0, nil}
 	accounts := must(NewAccounts(ann, bob))
 	s := must(NewSignIn(accounts, SignInOptions{Port: 8420}))
 	w := httptest.NewRecorder()
@@ -138,7 +138,7 @@ func TestSignIn(t *testing.T) {
 	other = must(NewSignIn(accounts, SignInOptions{Port: 8421}))
 	_, err = other.Authenticate(t.Context(), CredentialsOf(b.with(t, true, true)))
 	require.ErrorIs(t, err, ErrNoCredentials, "it is the cookie of another server")
-	require.NoError(t, accounts.Replace(Account{"ann", HashToken("new"), Desk}))
+	require.NoError(t, accounts.Replace(Account{"ann", HashToken("new"), Desk, nil}))
 	_, err = who(b.with(t, true, true))
 	require.ErrorIs(t, err, ErrUnauthenticated)
 	require.NoError(t, accounts.Replace(ann))
@@ -150,7 +150,7 @@ func TestSignIn(t *testing.T) {
 
 func TestSignInEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := must(NewSignIn(must(NewAccounts(Account{"ann", HashToken("a"), 0})), SignInOptions{Port: 1}))
+		s := must(NewSignIn(must(NewAccounts(Account{"ann", HashToken("a"), 0, nil})), SignInOptions{Port: 1}))
 		b := must(enter(t, s, "", "a"))
 		who := func() error {
 			_, err := s.Authenticate(t.Context(), CredentialsOf(b.with(t, true, true)))
@@ -178,7 +178,7 @@ func TestSignInEnds(t *testing.T) {
 // What is remembered of sign-ins that were ended is bounded, and forgotten when they would have ended.
 func TestSignOutsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := must(NewSignIn(must(NewAccounts(Account{"ann", HashToken("a"), 0})), SignInOptions{Port: 1, Lifetime: time.Hour}))
+		s := must(NewSignIn(must(NewAccounts(Account{"ann", HashToken("a"), 0, nil})), SignInOptions{Port: 1, Lifetime: time.Hour}))
 		for range maxSignedOut + 10 {
 			b := must(enter(t, s, "", "a"))
 			s.Close(httptest.NewRecorder(), b.with(t, true, true))
@@ -193,7 +193,7 @@ func TestSignOutsAreBounded(t *testing.T) {
 
 func TestCodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		accounts := must(NewAccounts(Account{"ann", HashToken("a"), 0}))
+		accounts := must(NewAccounts(Account{"ann", HashToken("a"), 0, nil}))
 		s := must(NewSignIn(accounts, SignInOptions{Port: 1}))
 		_, err := s.Code("eve")
 		require.Error(t, err)
@@ -230,7 +230,7 @@ func TestCodes(t *testing.T) {
 
 func TestWrongSignInsAreBounded(t *testing.T) {
 	guesses := &Guesses{}
-	s := must(NewSignIn(must(NewAccounts(Account{"ann", HashToken("a"), 0})), SignInOptions{Port: 1, Guesses: guesses}))
+	s := must(NewSignIn(must(NewAccounts(Account{"ann", HashToken("a"), 0, nil})), SignInOptions{Port: 1, Guesses: guesses}))
 	b := must(enter(t, s, "", "a"))
 	b.key = strings.Repeat("A", len(b.key))
 	for range 50 { // pages go on with a sign-in that is over, and guess nothing
@@ -255,7 +255,7 @@ func TestWrongSignInsAreBounded(t *testing.T) {
 
 // Other machines sign in under https only.
 func TestSignInInTheClear(t *testing.T) {
-	accounts := must(NewAccounts(Account{"ann", HashToken("a"), 0}))
+	accounts := must(NewAccounts(Account{"ann", HashToken("a"), 0, nil}))
 	for _, test := range []struct {
 		name       string
 		https, tls bool
@@ -302,7 +302,7 @@ func TestSignInInTheClear(t *testing.T) {
 
 // Whatever is sent as the halves, nobody is let in but by what was given out.
 func FuzzSignIn(f *testing.F) {
-	s := must(NewSignIn(must(NewAccounts(Account{"ann", HashToken("a"), 0})), SignInOptions{Port: 1}))
+	s := must(NewSignIn(must(NewAccounts(Account{"ann", HashToken("a"), 0, nil})), SignInOptions{Port: 1}))
 	payload := append(binary.BigEndian.AppendUint64([]byte{signInVersion}, 1<<40), "0123456789abcdefann"...) // the same in all processes of the fuzzer
 	signature, half := halves(HashToken("a"), payload)
 	cookie, key := base64.RawURLEncoding.EncodeToString(append(signature[:], payload...)), base64.RawURLEncoding.EncodeToString(half[:])

@@ -70,7 +70,7 @@ func tlsFiles(t *testing.T, a *authority) TLSFiles {
 
 func TestTLS(t *testing.T) {
 	a, other := newAuthority(), newAuthority()
-	guard := must(New(Options{Users: must(AnyOf(ClientCertificates(nil), must(NewAccounts(Account{"ann", HashToken("good"), 0}))))}))
+	guard := must(New(Options{Users: must(AnyOf(ClientCertificates(nil), must(NewAccounts(Account{"ann", HashToken("good"), 0, nil}))))}))
 	server := &http.Server{Handler: guard.Handler(http.HandlerFunc(hello)), TLSConfig: must(tlsFiles(t, a).Config()), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	Harden(server)
 	l := must(net.Listen("tcp", "127.0.0.1:0"))

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -14,6 +18,9 @@ type User struct {
 	Name string
 	// Rights are what the user may do beyond their own sessions; 0 is nothing.
 	Rights Rights
+	// Grants are the names of rights that a program defines, such as "refunds": tools.ByStaff
+	// asks for them.
+	Grants []string
 
 	revoked context.Context // ends when the user is revoked; nil is never
 }
@@ -44,6 +51,25 @@ func UntilRevoked(ctx context.Context) (until context.Context, stop context.Canc
 // May reports whether the user has all of some rights.
 func (u User) May(r Rights) bool { return u.Rights&r == r }
 
+// Has reports whether the user has the right of a name. The owner of a machine has every right.
+func (u User) Has(right string) bool {
+	if r := RightNamed(right); r != 0 && u.May(r) {
+		return true
+	}
+	return u.May(Owner) || slices.Contains(u.Grants, right)
+}
+
+// Decides reports whether the user may have to decide in sessions of others.
+func (u User) Decides() bool {
+	return u.Rights&(Act|Approve|Owner) != 0 || len(u.Grants) > 0
+}
+
+// RightNames returns the names of all rights of the user but that of the owner.
+func (u User) RightNames() []string { return append(u.Rights.Names(), u.Grants...) }
+
+// Revoked reports whether the user's token or a right was taken away since the user was let in.
+func (u User) Revoked() bool { return u.revoked != nil && u.revoked.Err() != nil }
+
 // Rights are a set of what users may do beyond their own sessions.
 type Rights uint8
 
@@ -55,14 +81,18 @@ const (
 	Act
 	// Desk is to answer users whose conversations were handed to a person.
 	Desk
+	// Approve is to decide about calls that wait for an approval by staff, in the sessions of all users.
+	Approve
 
-	// All are all of them, as the owner of a machine has them.
-	All = Inspect | Act | Desk
+	// All are all of them.
+	All = Inspect | Act | Desk | Approve
+	// Owner is to have every right, those that a program defines too, as the owner of a machine has.
+	Owner Rights = 1 << 7
 )
 
-var rightNames = [...]string{"inspect", "act", "desk"}
+var rightNames = [...]string{"inspect", "act", "desk", "approve"}
 
-// Names returns the names of the rights: inspect, act, desk.
+// Names returns the names of the rights: inspect, act, desk, approve.
 func (r Rights) Names() []string {
 	names := make([]string, 0, len(rightNames))
 	for i, name := range rightNames {
@@ -81,6 +111,22 @@ func RightNamed(name string) Rights {
 		}
 	}
 	return 0
+}
+
+// ReadRights reads names of rights: those of this package, and those that a program defines. A
+// name that is nearly one of this package's is a mistake.
+func ReadRights(names ...string) (rights Rights, grants []string, err error) {
+	for _, name := range names {
+		right := RightNamed(name)
+		if rights |= right; right != 0 {
+			continue
+		}
+		if hint := nearest.Hint(name, rightNames[:]); hint != "" || !event.IsRight(name) {
+			return 0, nil, fmt.Errorf("%.40q is no right; there are %s, and words of your own%s", name, strings.Join(rightNames[:], ", "), hint)
+		}
+		grants = append(grants, name)
+	}
+	return rights, grants, nil
 }
 
 var (

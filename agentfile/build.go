@@ -329,8 +329,9 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 		opts = append(opts, llmagent.WithToolPolicy(policy))
 	}
 	if d.askTransfer {
-		opts = append(opts, llmagent.WithTransferApproval())
+		opts = append(opts, llmagent.WithTransferApproval(d.transferBy))
 	}
+	opts = append(opts, llmagent.WithApprover(d.approver))
 	if d.small {
 		opts = append(opts, llmagent.WithSmallModels())
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/summarize"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
@@ -100,6 +101,7 @@ func ownKeys() []key {
 			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.tools = p.names(k, n) }},
 		mcpKey(),
 		approveKey(),
+		approverKey(),
 		routesKey(),
 		{name: "history", typ: "a text or a mapping", example: "{last_turns: 6}", def: "`full`",
 			meaning: "How much of the conversation the agent's model sees: `full`; `text_only`, without what other agents' tools did; `own`, without what other agents said and did; or a mapping with `last_turns: N`, at least the last N turns of the user, and `facts: N`, at most N bytes of what other agents' tools were given and returned. In a [workflow](#workflows): of the conversation around it, which its agents see.",
@@ -297,6 +299,8 @@ type definition struct {
 	toolRules   []toolRule
 	aboutTools  bool // the key rules is about tools
 	askTransfer bool
+	transferBy  tools.By
+	approver    tools.By
 	routes      []routeKeys
 	guards      []item
 	ignore      []item // patterns of Markdown files that are not agents

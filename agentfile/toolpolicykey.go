@@ -23,13 +23,48 @@ type toolRule struct {
 
 // approveKey describes the short form of rules about tools.
 func approveKey() key {
-	return key{name: "approve", typ: "a list of names", example: "[refund, 'delete_*']", def: "none",
-		meaning: "The tools whose calls wait until [a person approves them](approvals.md). A `*` in a name stands for anything.",
+	return key{name: "approve", typ: "a list of names, or a mapping of names to who decides", example: "{book: user, 'delete_*': staff, refund: [refunds]}", def: "none",
+		meaning: "The tools whose calls wait until [a person approves them](approvals.md). A `*` in a name stands for anything. In a mapping each has [who decides](approvals.md#who-decides): `user`, `staff`, or a list of rights, all of which are needed.",
 		read: func(p *parser, k *key, n yamldoc.Node) {
+			if n.Kind() == yamldoc.Mapping {
+				p.labels(k, n, deciders, func(tool string, k *key, n yamldoc.Node) {
+					p.pattern(toolRule{Rule: tools.Rule{Tool: tool, Decision: tools.Ask, By: p.by(k, n)}, key: "approve", at: p.keyAt})
+				})
+				return
+			}
 			for _, i := range p.names(k, n) {
 				p.pattern(toolRule{Rule: tools.Rule{Tool: i.value, Decision: tools.Ask}, key: k.name, at: i.at})
 			}
 		}}
+}
+
+// deciders is the type of values that say who decides.
+const deciders = "user, staff, or a list of rights"
+
+// by reads who decides.
+func (p *parser) by(k *key, n yamldoc.Node) tools.By {
+	var words []string
+	if n.Kind() == yamldoc.List {
+		for _, i := range p.list(k, n) {
+			words = append(words, i.value)
+		}
+	} else if word, ok := p.text(k, n); ok {
+		words = []string{word}
+	} else {
+		return tools.By{}
+	}
+	by, err := tools.ReadBy(words...)
+	if err != nil {
+		p.add(p.at(n), "%s: %s", p.name, err)
+	}
+	return by
+}
+
+// approverKey describes the default for what waits.
+func approverKey() key {
+	return key{name: "approver", typ: deciders, example: "staff", def: "the server's default, which is `staff`",
+		meaning: "[Who decides](approvals.md#who-decides) about calls and transfers of the agent that wait, where the tool and the rule do not say it.",
+		read:    func(p *parser, k *key, n yamldoc.Node) { p.d.approver = p.by(k, n) }}
 }
 
 func (p *parser) pattern(r toolRule) {
@@ -46,7 +81,7 @@ func isToolRule(n yamldoc.Node) bool {
 	about := false
 	for i := range n.Len() {
 		switch name, _ := n.Pair(i).Key.Word(); name {
-		case "tool", "args", "read_only", "decision":
+		case "tool", "args", "read_only", "decision", "by":
 			about = true
 		case "when", "to":
 			return false
@@ -76,7 +111,11 @@ func readToolRule(p *parser, n yamldoc.Node) {
 				p.add(p.at(n), "%s must be allow, ask or deny, not %q", p.name, v)
 			}
 		}},
+		{name: "by", typ: deciders, example: "staff", read: func(p *parser, k *key, n yamldoc.Node) { r.By = p.by(k, n) }},
 	}, "rules.", n)
+	if r.By.Needs() != nil && r.Decision != tools.Ask {
+		p.add(p.at(n), "by says who decides about calls that wait: it goes with decision: ask")
+	}
 	p.needs(n, "rules", "tool", "decision")
 	if len(p.report.problems) == before {
 		p.pattern(r)
@@ -260,7 +299,13 @@ func (d *definition) toolPolicy() (*tools.Policy, error) {
 
 // transferApproveKey describes the approval of transfers, which no rule is about.
 func transferApproveKey() key {
-	return key{name: "approve", typ: "true or false", example: "true", def: "false",
-		meaning: "Whether each transfer waits until [a person approves it](approvals.md).",
-		read:    boolean(func(d *definition, b bool) { d.askTransfer = b })}
+	return key{name: "approve", typ: "true or false, or " + deciders, example: "user", def: "false",
+		meaning: "Whether each transfer waits until [a person approves it](approvals.md), and [who decides](approvals.md#who-decides).",
+		read: func(p *parser, k *key, n yamldoc.Node) {
+			if n.Kind() == yamldoc.Bool {
+				boolean(func(d *definition, b bool) { d.askTransfer = b })(p, k, n)
+				return
+			}
+			p.d.askTransfer, p.d.transferBy = true, p.by(k, n)
+		}}
 }

@@ -208,7 +208,7 @@ func TestLeavesTheGraph(t *testing.T) {
 
 // TestApproval: a turn that waits is told in two graphs, the second one of another process.
 func TestApproval(t *testing.T) {
-	refund, err := tools.Func("refund", "", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval())
+	refund, err := tools.Func("refund", "", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	script, err := scripted.Parse([]byte("deep: call refund {}\ndeep: \"Done.\"\n"))
 	require.NoError(t, err)

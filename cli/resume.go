@@ -92,6 +92,7 @@ type decided struct {
 	approve, deny []string // calls
 	answer        []string // CALL=WORDS, to what calls ask
 	reason        string
+	decider
 }
 
 func (d *decided) flags(fs *pflag.FlagSet, approve, deny, reason string) {
@@ -99,6 +100,8 @@ func (d *decided) flags(fs *pflag.FlagSet, approve, deny, reason string) {
 	fs.StringArrayVar(&d.deny, "deny", nil, deny)
 	fs.StringArrayVar(&d.answer, "answer", nil, "give the call the words that it asks for, as `CALL=WORDS`; may be repeated")
 	fs.StringVar(&d.reason, "reason", "", reason)
+	fs.StringVar(&d.by, "by", "", "`NAME` of the user of the users file who decides (default the owner of this machine)")
+	fs.StringVar(&d.users, "users", "", "`FILE` with the users for --by (default that of arbor users)")
 }
 
 // check looks at what the flags say together.
@@ -107,6 +110,9 @@ func (d *decided) check() error {
 		if !strings.Contains(given, "=") {
 			return usagef("--answer %s: it is CALL=WORDS", render.Cut(given, 40))
 		}
+	}
+	if d.by != "" && len(d.approve)+len(d.deny)+len(d.answer) == 0 {
+		return usagef("--by goes with --approve, --deny or --answer")
 	}
 	if d.reason != "" && len(d.deny) == 0 {
 		return usagef("--reason goes with --deny")
@@ -130,7 +136,7 @@ func (d *decided) decisions(ctx context.Context, c *conversation) (all []runner.
 	for _, call := range d.deny {
 		all = append(all, runner.Deny(call, d.reason))
 	}
-	return all, nil
+	return c.sign(ctx, d.decider, all)
 }
 
 // noting reports in some whether the sequence yielded something.

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // serving is what the flags of serve say.
@@ -31,6 +32,8 @@ type serving struct {
 	mcp           bool
 	tokenFile     string
 	noToken       bool
+	approver      []string
+	deciders      tools.By
 	users         string
 	tls           access.TLSFiles
 	signKey       string
@@ -89,6 +92,7 @@ func (p *program) serveFlags(fs *pflag.FlagSet, how *serving) {
 		fs.BoolVar(&how.mcp, "mcp", false, "serve the Model Context Protocol as well, at "+mcpPath)
 	}
 	fs.StringVar(&how.tokenFile, "token-file", "", "`FILE` that holds the owner's token (default: what "+tokenVariable+" holds, or a new one)")
+	fs.StringSliceVar(&how.approver, "approver", []string{"staff"}, "`WHO` decides about calls that wait where nothing else says it: user, staff, or the names of rights, with commas between them")
 	fs.BoolVar(&how.noToken, "no-token", false, "let every program of this machine in as the owner; only at a loopback address")
 	p.usersFlag(fs, &how.users)
 	fs.StringVar(&how.tls.Cert, "tls-cert", "", "PEM `FILE` with the certificate of the server; it is read again when it changes")
@@ -206,7 +210,10 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if err := start(tree); err != nil {
 		return err
 	}
-	turnOpts := []live.Option{live.WithLogger(p.warnings())}
+	if how.deciders, err = tools.ReadBy(how.approver...); err != nil {
+		return usagef("--approver: %w", err)
+	}
+	turnOpts := []live.Option{live.WithLogger(p.warnings()), live.WithApprover(how.deciders)}
 	if measured.Observer != nil {
 		turnOpts = append(turnOpts, live.WithObserver(measured.Observer))
 	}
@@ -251,7 +258,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	swap := func(*runner.Runner) {}
 	if how.mcp {
 		var mcp http.Handler
-		if mcp, swap, err = p.serveMCP(tree.Runner, access.Options{Users: who, Hosts: hostOf(how.url), Origins: how.origins}); err != nil {
+		if mcp, swap, err = p.serveMCP(tree.Runner, how.deciders, access.Options{Users: who, Hosts: hostOf(how.url), Origins: how.origins}); err != nil {
 			return err
 		}
 		doors = append(doors, server.At(mcpPath, named("mcp", mcp)))

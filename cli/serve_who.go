@@ -21,7 +21,7 @@ const tokenVariable = "ARBOR_TOKEN"
 const maxSecretFile = 64 << 10
 
 // owner is whose sessions the other commands have, too, and who may do everything.
-var owner = access.User{Name: session.DefaultUser, Rights: access.All}
+var owner = access.User{Name: session.DefaultUser, Rights: access.All | access.Owner}
 
 // everybody is let in with --no-token.
 type everybody struct{}

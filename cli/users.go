@@ -17,7 +17,6 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/access/usersfile"
-	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/render"
 )
 
@@ -52,16 +51,14 @@ server that runs takes it within two seconds. Users see their own sessions. More
 who has rights:
   inspect  read the sessions of all users, and instructions and requests of agents
   act      also write, decide, stop and cancel there
-  desk     answer conversations that were handed over to a person`,
+  desk     answer conversations that were handed over to a person
+  approve  decide about calls that wait for an approval by staff
+Rights by other names, such as refunds, let the user decide about calls that need them.`,
 		Args: exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			var rights access.Rights
-			for _, name := range may {
-				right := access.RightNamed(name)
-				if right == 0 {
-					return usagef("--may: %q is no right; there are %s%s", render.Cut(name, 40), strings.Join(access.All.Names(), ", "), nearest.Hint(name, access.All.Names()))
-				}
-				rights |= right
+			rights, grants, err := access.ReadRights(may...)
+			if err != nil {
+				return usagef("--may: %w", err)
 			}
 			path, err := p.usersPath(*file)
 			if err != nil {
@@ -72,7 +69,7 @@ who has rights:
 					return usagef("the folder of the users file cannot be made: %w", err)
 				}
 			}
-			token, err := usersfile.Add(path, args[0], rights)
+			token, err := usersfile.Add(path, args[0], rights, grants...)
 			if err != nil {
 				return usageError{err}
 			}
@@ -81,7 +78,7 @@ who has rights:
 			return nil
 		},
 	}
-	cmd.Flags().StringSliceVar(&may, "may", nil, "`RIGHTS` of the user, with commas between them: "+strings.Join(access.All.Names(), ", "))
+	cmd.Flags().StringSliceVar(&may, "may", nil, "`RIGHTS` of the user, with commas between them: "+strings.Join(access.All.Names(), ", ")+", and names of your own")
 	return cmd
 }
 
@@ -110,13 +107,13 @@ func (p *program) listUsers(file *string) *cobra.Command {
 			}
 			for _, user := range all {
 				if !asJSON {
-					fmt.Fprintf(table, "%s\t%s\n", user.Name, cmp.Or(strings.Join(user.Rights.Names(), ", "), "-"))
+					fmt.Fprintf(table, "%s\t%s\n", user.Name, cmp.Or(strings.Join(access.User{Rights: user.Rights, Grants: user.Grants}.RightNames(), ", "), "-"))
 					continue
 				}
 				line, err := json.Marshal(struct {
 					Name string   `json:"name"`
 					May  []string `json:"may"`
-				}{user.Name, user.Rights.Names()})
+				}{user.Name, access.User{Rights: user.Rights, Grants: user.Grants}.RightNames()})
 				if err != nil {
 					return err
 				}

@@ -122,7 +122,7 @@ func desk(t *testing.T, c *chance) agent.Agent {
 		return "seen", nil
 	})
 	require.NoError(t, err)
-	pay, err := tools.Func("pay", "Pays.", func(tools.Context, in) (string, error) { return "paid", nil }, tools.NeedsApproval())
+	pay, err := tools.Func("pay", "Pays.", func(tools.Context, in) (string, error) { return "paid", nil }, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	model := func(name string, targets ...string) llm.Model { return &improviser{name, targets, c} }
 	clerk, err := llmagent.New("clerk", "You look.", model("clerk"), llmagent.WithTools(look))

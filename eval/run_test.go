@@ -356,7 +356,7 @@ func TestUnsteady(t *testing.T) {
 
 // cashier has a tool that needs an approval, and one that asks.
 func cashier(t *testing.T, script string) agent.Agent {
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval())
+	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	where, err := tools.Func("where", "Asks.", func(c tools.Context, _ struct{}) (string, error) {
 		street, err := c.Ask("Which street?", nil)

@@ -27,7 +27,7 @@ func TestWriteSession(t *testing.T) {
 		Charge string `json:"charge" jsonschema:"enum=march"`
 	}) (string, error) {
 		return "Refunded.", nil
-	}, tools.NeedsApproval())
+	}, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	model := offline.New()
 	billing, err := llmagent.New("billing", "You handle refunds.", model, llmagent.WithDescription("Refunds, invoices, being charged twice"),

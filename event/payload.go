@@ -2,6 +2,7 @@ package event
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/agentarbor/arbor/llm"
 )
@@ -163,6 +164,13 @@ type (
 		// Within are the agents around the one that asks, the conversation's first. The
 		// runner fills it in; it is empty for a question of the conversation's own agent.
 		Within []string `json:"within,omitempty"`
+		// By says who may decide: [ByUser], or the names of the rights that are needed, all of
+		// them. If it is empty the server's default applies to a permission, which needs
+		// [ByStaff] without one; a question is the user's.
+		By []string `json:"by,omitempty"`
+		// Digest identifies what is decided: the tool's name and definition, and the
+		// arguments. The call runs only if it is still the same.
+		Digest string `json:"digest,omitempty"`
 	}
 	// RelayResolved is the decision. Content is the answer to a RelayInput that was not
 	// declined.
@@ -172,6 +180,10 @@ type (
 		Reason   string          `json:"reason,omitempty"`
 		By       string          `json:"by,omitempty"`
 		Content  json.RawMessage `json:"content,omitempty"`
+		// Rights are those by which By could decide; [ByUser] is that of the session's user.
+		Rights []string `json:"rights,omitempty"`
+		// Digest is that of the Relay.
+		Digest string `json:"digest,omitempty"`
 	}
 	// Transfer records a transfer, or an attempt at one. Payload is the typed
 	// input that a transfer may carry. An agent that yields one hands over if the
@@ -312,6 +324,19 @@ const (
 	RelayPermission = "permission"
 	RelayInput      = "input"
 )
+
+// Who may decide, in the By of a [Relay], besides the names of rights that a server defines.
+const (
+	ByUser  = "user"    // the user of the session
+	ByStaff = "approve" // callers with this right
+)
+
+// IsRight reports whether a name can be that of a right: a word of at most 32 lower-case
+// letters, digits, "_" and "-" that begins with a letter and is not [ByUser].
+func IsRight(name string) bool {
+	bad := func(c rune) bool { return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-') }
+	return name != "" && len(name) <= 32 && name != ByUser && name[0] >= 'a' && name[0] <= 'z' && !strings.ContainsFunc(name, bad)
+}
 
 // Control values: an agent yields one as its last event to say what comes next.
 // They are not stored and not delivered.

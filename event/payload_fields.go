@@ -95,6 +95,8 @@ func (d *Relay) fields(f *fields) {
 	f.textIf("message", &d.Message)
 	f.rawIf("schema", &d.Schema)
 	f.textsIf("within", &d.Within)
+	f.textsIf("by", &d.By)
+	f.textIf("digest", &d.Digest)
 }
 
 func (d *RelayResolved) fields(f *fields) {
@@ -103,6 +105,8 @@ func (d *RelayResolved) fields(f *fields) {
 	f.textIf("reason", &d.Reason)
 	f.nameIf("by", &d.By)
 	f.rawIf("content", &d.Content)
+	f.textsIf("rights", &d.Rights)
+	f.textIf("digest", &d.Digest)
 }
 
 func (d *Transfer) fields(f *fields) {

@@ -16,6 +16,6 @@
 // over by whoever follows it, or by any process that looks for such turns ([WithTakeOver]), after
 // the rules of the store's leases, so any number of processes serve the same sessions.
 //
-// It imports access for the bound of turns, agent, event, human, llm, runner, session and view. It never
+// It imports access for the bound of turns and for who may decide, agent, event, human, llm, runner, session, tools and view. It never
 // knows how it is served, and never reads or writes a log but through the runner and the store.
 package live

@@ -38,7 +38,7 @@ type desk struct {
 func newDesk(t testing.TB) (*desk, agent.Agent) {
 	t.Helper()
 	d := &desk{make(chan string, 100), make(chan struct{}, 100)}
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval())
+	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	model := scripted.Func("desk", func(req *llm.Request) scripted.Answer {
 		last := req.Messages[len(req.Messages)-1]

@@ -38,6 +38,8 @@ type Turns struct {
 	logger *slog.Logger
 	hears  access.Observer // nil without one
 
+	deciders Deciders
+
 	backend func(*runner.Runner) Backend // nil for the runner itself
 
 	background context.Context // of all turns
@@ -107,6 +109,9 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	}
 	if t.limit == nil || t.resume == nil || t.logger == nil {
 		return nil, errors.New("live: a limit, a logger or a function is nil")
+	}
+	if err := t.deciders.Standard.Check(); err != nil {
+		return nil, fmt.Errorf("live: the approver: %w", err)
 	}
 	if t.most < 0 || t.every < 0 || t.app == "" {
 		return nil, errors.New("live: the most turns or the interval to take them over are negative, or the app has no name")
@@ -214,9 +219,14 @@ func sinceWords(events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, e
 
 // Resume goes on with a turn that was cut off, or that waits, with the decisions about its
 // calls, as [runner.Runner.Resume] does. It returns when the decisions are stored, or without any
-// when something happens in the turn, which a model may take its time for. The errors are those of
-// [Turns.Begin], and runner.ErrNoApproval.
+// when something happens in the turn, which a model may take its time for. Whoever ctx carries
+// must be allowed to decide, and By and Rights of the decisions are replaced; see [Deciders.May].
+// The errors are those of [Turns.Begin], runner.ErrNoApproval, and a *[DeciderError].
 func (t *Turns) Resume(ctx context.Context, key session.Key, decisions ...runner.Decision) (*Turn, error) {
+	decisions, err := t.sign(ctx, key, decisions)
+	if err != nil {
+		return nil, err
+	}
 	return t.start(ctx, key, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] {
 		return b.Resume(ctx, key, decisions...)
 	})

@@ -35,6 +35,8 @@ type Agent struct {
 	parallel     int
 	rules        *tools.Policy
 	askTransfer  bool
+	transferBy   tools.By    // who may decide about a transfer that waits
+	approver     tools.By    // and where nothing else says it
 	compaction   *compaction // nil: never
 	decides      *deciding   // nil: its own model does, by calling the transfer tool
 	output       *output     // nil: words
@@ -131,8 +133,15 @@ func WithHistory(p view.Policy) Option { return func(a *Agent) { a.history = p }
 // denied, besides what the tools themselves demand.
 func WithToolPolicy(p *tools.Policy) Option { return func(a *Agent) { a.rules = p } }
 
-// WithTransferApproval makes every transfer of the agent wait for an approval.
-func WithTransferApproval() Option { return func(a *Agent) { a.askTransfer = true } }
+// WithTransferApproval makes every transfer of the agent wait for an approval. By says who may
+// give it, as that of [tools.NeedsApproval] does.
+func WithTransferApproval(by ...tools.By) Option {
+	return func(a *Agent) { a.askTransfer, a.transferBy = true, tools.Strictest(by...) }
+}
+
+// WithApprover says who may decide about the calls and transfers of the agent that wait, where
+// the tool, the rule or the transfer leaves it open.
+func WithApprover(by tools.By) Option { return func(a *Agent) { a.approver = by } }
 
 // WithParallelTools bounds how many tools of one answer run at once; the
 // default is 8, and 1 runs them one after the other.
@@ -186,6 +195,9 @@ func (a *Agent) configure(opts []Option) (errs []error) {
 		errs = append(errs, fmt.Errorf("%d tools in parallel: at least 1 is needed", a.parallel))
 	}
 	if err := a.compaction.check(a.settings.MaxTokens); err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(a.transferBy.Check(), a.approver.Check()); err != nil {
 		errs = append(errs, err)
 	}
 	if err := a.decides.check(); err != nil {

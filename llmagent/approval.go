@@ -1,6 +1,8 @@
 package llmagent
 
 import (
+	"encoding/json"
+
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/tools"
@@ -8,10 +10,10 @@ import (
 )
 
 // sort parts the calls that can be settled now from those that wait for an
-// approval or an answer.
-func (a *Agent) sort(calls []view.Call) (now, later []view.Call) {
+// approval or an answer. An approval of something else than what would run is none.
+func (a *Agent) sort(inv *agent.Invocation, calls []view.Call) (now, later []view.Call) {
 	for _, c := range calls {
-		if c.Asked || c.Answer == nil && a.decision(c) == tools.Ask {
+		if c.Asked || (c.Answer == nil || a.stale(c, c.Input) && !a.lost(c, inv)) && a.decision(c) == tools.Ask {
 			later = append(later, c)
 		} else {
 			now = append(now, c)
@@ -28,6 +30,28 @@ func (a *Agent) decision(c view.Call) tools.Decision {
 		return a.rules.Decide(t.Info(), c.Input)
 	}
 	return tools.Allow
+}
+
+// stale reports whether a call that was approved, and has to be, would not run as it was approved.
+func (a *Agent) stale(c view.Call, input json.RawMessage) bool {
+	t := a.byName[c.Name]
+	if t == nil || c.Answer == nil || !c.Answer.Approved || a.decision(c) != tools.Ask {
+		return false
+	}
+	digest, _ := a.digest(t.Info(), input)
+	return digest != c.Answer.Digest
+}
+
+// digest identifies what an approval of a call is about, and says who may give it.
+func (a *Agent) digest(info tools.Info, input json.RawMessage) (digest string, by tools.By) {
+	by = a.rules.By(info, input, a.approver)
+	return tools.Digest(info.ToolSpec, by.Needs(), input), by
+}
+
+// question asks for the approval of a call.
+func (a *Agent) question(c view.Call) *event.Relay {
+	digest, by := a.digest(a.byName[c.Name].Info(), c.Input)
+	return &event.Relay{Kind: event.RelayPermission, ToolCallID: c.ID, Tool: c.Name, Params: c.Input, By: by.Needs(), Digest: digest}
 }
 
 // denied returns why a call must not run, "" if it may.
@@ -49,6 +73,15 @@ func begun(c view.Call, inv *agent.Invocation) bool {
 	return inv.Attempt() > 1 && max(c.Seq, c.Answered) <= inv.TakenUp()
 }
 
+// lost reports whether nobody knows if a call has run, and it must not run twice.
+func (a *Agent) lost(c view.Call, inv *agent.Invocation) bool {
+	if !begun(c, inv) {
+		return false
+	}
+	info := a.byName[c.Name].Info()
+	return !info.Idempotent && !info.Resumable
+}
+
 func refusal(r *event.RelayResolved) string {
 	if r.Reason == "" {
 		return "denied"
@@ -58,10 +91,10 @@ func refusal(r *event.RelayResolved) string {
 
 // permissions returns the questions about the calls that wait for an approval, but those that
 // were asked before.
-func permissions(calls []view.Call) (asked []*event.Relay) {
+func (a *Agent) permissions(calls []view.Call) (asked []*event.Relay) {
 	for _, c := range calls {
 		if !c.Asked {
-			asked = append(asked, &event.Relay{Kind: event.RelayPermission, ToolCallID: c.ID, Tool: c.Name, Params: c.Input})
+			asked = append(asked, a.question(c))
 		}
 	}
 	return asked

@@ -100,7 +100,7 @@ func (t *toolRuns) step(ctx context.Context, inv *agent.Invocation, yield func(*
 		return err
 	}
 	if calls := v.Pending(); len(calls) > 0 {
-		if _, later := a.sort(calls); t.tool != "" && len(later) == 0 && a.quick(calls[0], inv) {
+		if _, later := a.sort(inv, calls); t.tool != "" && len(later) == 0 && a.quick(calls[0], inv) {
 			e := a.refuse(calls[0], inv, v.Run())
 			e.More = true // the error joins this write, so that its code is not lost
 			if !yield(e, nil) {

@@ -169,8 +169,8 @@ func (s *Step) Call(tool string, args, result any) error {
 		return err
 	}
 	run, calls := v.Run(), v.Pending()
-	if _, later := s.agent.sort(calls); len(later) > 0 {
-		pause(permissions(later), s.yield)
+	if _, later := s.agent.sort(s.inv, calls); len(later) > 0 {
+		pause(s.agent.permissions(later), s.yield)
 		return s.end()
 	}
 	var given *event.ToolResult

@@ -35,6 +35,9 @@ const wandering = "this is the third transfer of the turn before anything was sa
 // would accept; that name is kept in the call's input.
 const malformedTool = "malformed_tool_name"
 
+// notApproved is what a model reads of a call that would not run as it was approved.
+const notApproved = "not executed: the tool or its arguments are not those that were approved"
+
 func toolName(name string) bool { return tools.CheckName(name) == nil }
 
 func clean(s string) string {
@@ -64,8 +67,8 @@ func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, run view.Ru
 			plain = append(plain, c)
 		}
 	}
-	now, later := a.sort(plain)
-	asked, waits := permissions(later), len(later) > 0
+	now, later := a.sort(inv, plain)
+	asked, waits := a.permissions(later), len(later) > 0
 	if len(now) > 0 {
 		w, goOn := a.execute(ctx, inv, run, now, yield)
 		if !goOn {
@@ -214,15 +217,7 @@ func settle(there []ended, yield func(*event.Event, error) bool) bool {
 
 // quick reports whether a call is answered without running anything.
 func (a *Agent) quick(c view.Call, inv *agent.Invocation) bool {
-	t := a.byName[c.Name]
-	if t == nil || a.denied(c) != "" {
-		return true
-	}
-	if !begun(c, inv) {
-		return false
-	}
-	info := t.Info()
-	return !info.Idempotent && !info.Resumable
+	return a.byName[c.Name] == nil || a.denied(c) != "" || a.lost(c, inv)
 }
 
 // refuse answers a call that is not run.
@@ -272,6 +267,9 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 		func(ctx context.Context, input json.RawMessage) (*event.ToolResult, error) {
 			end.asked = nil // by an attempt before
 			inside.Store(false)
+			if a.stale(c, input) { // an interceptor has changed the arguments, or the tool has just changed
+				return &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(notApproved), IsError: true}, nil
+			}
 			res, err := tools.Execute(ctx, a.byName[c.Name], info, input)
 			if err != nil {
 				return nil, err
@@ -353,8 +351,8 @@ func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, run view.Run,
 		yield(nil, err) // cancelled before the commit: nothing switches
 		return
 	}
-	if len(d.asked) > 0 {
-		pause(permissions(d.asked), yield)
+	if d.waits {
+		pause(d.asked, yield)
 		return
 	}
 	if d.winner != nil {
@@ -394,7 +392,8 @@ type decision struct {
 type verdict struct {
 	events  []*event.Event
 	winner  *event.Transfer
-	asked   []view.Call // the transfer that waits for an approval
+	asked   []*event.Relay // about the transfer that waits for an approval
+	waits   bool
 	refused int
 	last    string // the result of the last refused call
 	err     error  // ends the run
@@ -429,7 +428,7 @@ func (d *decision) call(ctx context.Context, c view.Call) error {
 		return nil
 	}
 	d.events, d.winner = d.events[:n], winner
-	d.asked = slices.DeleteFunc(d.asked, func(asked view.Call) bool { return asked.ID == c.ID })
+	d.asked, d.waits = before.asked, before.waits
 	d.add(result(c, res.Output, res.IsError))
 	if call, err := transfer.Parse(c.Input); err == nil && res.IsError {
 		d.record(c, call, event.TransferFailed)
@@ -464,10 +463,7 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 		err = d.inv.Runtime().CheckTransfer(ctx, d.inv, target.Agent.Name())
 	}
 	switch {
-	case err == nil && d.agent.askTransfer && c.Answer == nil:
-		if len(d.asked) == 0 { // the first legal one is the one to ask about
-			d.asked = []view.Call{c}
-		}
+	case err == nil && d.agent.askTransfer && d.asks(c, target):
 	case err == nil && c.Answer != nil && !c.Answer.Approved:
 		d.answer(c, refusal(c.Answer), true)
 		d.record(c, call, event.TransferFailed)
@@ -480,6 +476,21 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 	default:
 		d.refuse(c, call, err)
 	}
+}
+
+// asks reports whether a legal transfer waits for an approval. The first one is the one to ask
+// about.
+func (d *decision) asks(c view.Call, target *agent.Node) bool {
+	by := d.agent.transferBy.Or(d.agent.approver)
+	digest := tools.Digest(llm.ToolSpec{Name: c.Name, Description: target.Agent.Description()}, by.Needs(), c.Input)
+	if c.Answer != nil && !c.Asked && (!c.Answer.Approved || c.Answer.Digest == digest) {
+		return false
+	}
+	if !d.waits && !c.Asked {
+		d.asked = []*event.Relay{{Kind: event.RelayPermission, ToolCallID: c.ID, Tool: c.Name, Params: c.Input, By: by.Needs(), Digest: digest}}
+	}
+	d.waits = true
+	return true
 }
 
 // refuse answers a call that moves nothing, and records why.

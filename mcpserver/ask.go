@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
@@ -49,6 +51,7 @@ type askInput struct {
 type connection struct {
 	server  *Server
 	user    string
+	caller  func() access.User // who decides; without rights if nobody was asked for a name
 	session string // of the conversation that is meant if the client names none
 }
 
@@ -97,18 +100,19 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 		if len(pending) == 0 {
 			return t.result(nil), nil, nil
 		}
-		if !t.canAsk() || req.Params.InputResponses != nil && !t.decided { // the user wants to say nothing now
+		mine := slices.DeleteFunc(slices.Clone(pending), func(q *event.Relay) bool { return !t.may(q) })
+		if len(mine) == 0 || !t.canAsk() || req.Params.InputResponses != nil && !t.decided { // the user wants to say nothing now
 			return t.result(pending), nil, nil
 		}
 		if t.latest() {
 			asks := sdk.InputRequestMap{}
-			for _, q := range pending {
+			for _, q := range mine {
 				asks[q.ToolCallID] = elicit(q)
 			}
 			return &sdk.CallToolResult{InputRequests: asks, RequestState: t.key.ID}, nil, nil
 		}
 		answers := map[string]*sdk.ElicitResult{}
-		for _, q := range pending {
+		for _, q := range mine {
 			if answers[q.ToolCallID], err = req.Session.Elicit(ctx, elicit(q)); err != nil {
 				if ctx.Err() != nil {
 					return nil, nil, ctx.Err()
@@ -117,7 +121,13 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 			}
 		}
 		t.decided = false
-		err = t.decide(ctx, func(q *event.Relay) (runner.Decision, bool) { return decision(q, answers[q.ToolCallID]) })
+		err = t.decide(ctx, func(q *event.Relay) (d runner.Decision, ok bool) {
+			if i := slices.IndexFunc(mine, func(shown *event.Relay) bool { return shown.ToolCallID == q.ToolCallID }); i >= 0 {
+				d, ok = decision(q, answers[q.ToolCallID])
+				d.Digest = mine[i].Digest
+			}
+			return d, ok
+		})
 		if err == nil && !t.decided {
 			return t.result(pending), nil, nil
 		}
@@ -200,7 +210,6 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 	var all []runner.Decision
 	for _, q := range pending {
 		if d, ok := about(q); ok {
-			d.By = t.user
 			all = append(all, d)
 		}
 	}
@@ -211,8 +220,17 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 		t.answer.FinishReason = event.FinishReasonInputRequired
 		return nil
 	}
+	if all, err = t.server.deciders.Sign(t.caller(), t.key, pending, all); err != nil {
+		return err
+	}
 	t.decided = true
 	return t.play(t.runner.Resume(ctx, t.key, all...))
+}
+
+// may reports whether the client's user may decide about a question.
+func (t *turn) may(q *event.Relay) bool {
+	_, err := t.server.deciders.May(t.caller(), t.key, q)
+	return err == nil
 }
 
 // canAsk reports whether the client can ask its user.
@@ -312,12 +330,19 @@ func (t *turn) result(pending []*event.Relay) *sdk.CallToolResult {
 	text := t.answer.Text
 	switch {
 	case len(pending) > 0:
-		lines := []string{"The turn waits for answers."}
+		lines, mine := []string{"The turn waits for answers."}, ""
 		for _, q := range pending {
 			lines = append(lines, fmt.Sprintf("%s: %s", q.ToolCallID, words(q)))
+			if !t.may(q) {
+				lines = append(lines, live.Colleague)
+				continue
+			}
+			mine = cmp.Or(mine, q.ToolCallID)
 			out.Questions = append(out.Questions, Question{CallID: q.ToolCallID, Tool: q.Tool, Params: q.Params, Message: q.Message, Schema: q.Schema})
 		}
-		lines = append(lines, fmt.Sprintf("Ask your user, then call ask with session %q and answers, such as {%q: true}.", t.key.ID, pending[0].ToolCallID))
+		if mine != "" {
+			lines = append(lines, fmt.Sprintf("Ask your user, then call ask with session %q and answers, such as {%q: true}.", t.key.ID, mine))
+		}
 		text = strings.TrimSpace(text + "\n\n" + strings.Join(lines, "\n"))
 	case t.answer.FinishReason == event.FinishReasonInputRequired:
 		text = strings.TrimSpace(text + "\n\nThe turn waits for something outside. Say something in the session " + t.key.ID + " later to go on.")

@@ -22,6 +22,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,8 +30,10 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // SessionPrefix begins the ids of all sessions that clients reach, so that they reach no
@@ -45,7 +48,8 @@ const idleTimeout = time.Hour
 type Server struct {
 	runner atomic.Pointer[runner.Runner]
 	config
-	secret []byte // marks the ids of sessions over HTTP with their users
+	secret []byte   // marks the ids of sessions over HTTP with their users
+	users  sync.Map // of clients over HTTP by their names, with the rights that they had last
 	web    http.Handler
 }
 
@@ -54,6 +58,7 @@ type config struct {
 	version     string
 	user        string
 	access      access.Options
+	deciders    live.Deciders
 	logger      *slog.Logger
 }
 
@@ -74,6 +79,9 @@ func WithUser(name string) Option { return func(c *config) { c.user = name } }
 // WithAccess says who may call over HTTP, and from where.
 func WithAccess(o access.Options) Option { return func(c *config) { c.access = o } }
 
+// WithApprover says who may decide about a call where agent, tool and rule leave it open. The default is tools.ByStaff.
+func WithApprover(by tools.By) Option { return func(c *config) { c.deciders.Standard = by } }
+
 // WithLogger logs what clients do not get to know. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
@@ -88,6 +96,9 @@ func New(r *runner.Runner, opts ...Option) (*Server, error) {
 	if err := option.Apply(&s.config, opts); err != nil {
 		return nil, fmt.Errorf("mcpserver: %w", err)
 	}
+	if err := s.deciders.Standard.Check(); err != nil {
+		return nil, fmt.Errorf("mcpserver: the approver: %w", err)
+	}
 	s.runner.Store(r)
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
@@ -98,9 +109,18 @@ func New(r *runner.Runner, opts ...Option) (*Server, error) {
 		return nil, err
 	}
 	streams := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
-		return s.connection(s.userOf(r.Context()))
+		name := s.userOf(r.Context())
+		return s.connection(name, func() access.User { // with the rights that they have now
+			if u, ok := s.users.Load(name); ok {
+				return u.(access.User)
+			}
+			return access.User{Name: name}
+		})
 	}, &sdk.StreamableHTTPOptions{SessionTimeout: idleTimeout, Logger: s.logger, DisableLocalhostProtection: true}) // the guard looks at hosts
 	s.web = guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if u := access.UserOf(r.Context()); u.Name != "" {
+			s.users.Store(u.Name, u)
+		}
 		if id := r.Header.Get("Mcp-Session-Id"); id != "" && !s.owns(s.userOf(r.Context()), id) {
 			http.Error(w, "there is no such session", http.StatusNotFound)
 			return
@@ -116,7 +136,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.web.Serve
 // Serve serves one client over its input and output, such as those of the process, until
 // the input or ctx ends. Nothing else may be written to the output.
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	err := s.connection(s.user).Run(ctx, &sdk.IOTransport{Reader: in, Writer: out})
+	err := s.connection(s.user, func() access.User { return access.User{Name: s.user} }).Run(ctx, &sdk.IOTransport{Reader: in, Writer: out})
 	if errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil
 	}
@@ -143,10 +163,10 @@ func (s *Server) owns(user, marked string) bool {
 }
 
 // connection makes what serves one session of a client, with a conversation of its own.
-func (s *Server) connection(user string) *sdk.Server {
+func (s *Server) connection(user string, caller func() access.User) *sdk.Server {
 	root := s.runner.Load().Tree().Root().Agent
 	id := strings.ToLower(rand.Text())
-	c := &connection{server: s, user: user, session: SessionPrefix + id}
+	c := &connection{server: s, user: user, caller: caller, session: SessionPrefix + id}
 	server := sdk.NewServer(&sdk.Implementation{Name: root.Name(), Version: s.version}, &sdk.ServerOptions{
 		Logger: s.logger, GetSessionID: func() string { return s.mark(user, id) },
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},

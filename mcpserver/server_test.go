@@ -81,7 +81,7 @@ func support(t testing.TB, opts []runner.Option) *runner.Runner {
 		Amount int `json:"amount"`
 	}) (string, error) {
 		return "paid back", nil
-	}, tools.NeedsApproval())
+	}, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	seat, err := tools.Func("seat", "Books.", func(ctx tools.Context, _ struct{}) (string, error) {
 		got, err := ctx.Ask("Which seat?", json.RawMessage(`{"type":"object","properties":{"seat":{"type":"integer"}},"required":["seat"]}`))

@@ -23,8 +23,13 @@ type Decision struct {
 	Content json.RawMessage
 	// Reason is for the model, in the result of a call that is denied.
 	Reason string
-	// By says who decided; it is kept in the log.
-	By string
+	// By says who decided, and Rights by which rights; both are kept in the log. A runner
+	// believes them: package live looks whether whoever calls may decide.
+	By     string
+	Rights []string
+	// Digest, if it is not "", must be that of the question: whoever decides has seen that one
+	// and no other.
+	Digest string
 	// ID becomes the id of the decision's event, so that whoever decides finds out
 	// whether a decision was stored. It is printable ASCII of at most 64 bytes and names
 	// nothing else in the session; "" has one made.
@@ -76,7 +81,7 @@ func (t *turn) decide(decisions []Decision) error {
 				by = took[scope]
 			}
 			events = append(events, &event.Event{ID: d.ID, TurnID: of.TurnID, RunID: by, Scope: scope, Agent: of.Agent, Path: of.Path,
-				Data: &event.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By, Content: d.Content}})
+				Data: &event.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By, Content: d.Content, Rights: d.Rights, Digest: c.Asks.Digest}})
 		}
 	}
 	if len(settled) > 0 {
@@ -118,6 +123,8 @@ func (d *Decision) answers(asked *event.Relay) error {
 		return fmt.Errorf("the decision about call %q: %s: %w", d.CallID, why, agent.ErrBadInput)
 	}
 	switch input := asked.Kind == event.RelayInput; {
+	case d.Digest != "" && d.Digest != asked.Digest:
+		return fmt.Errorf("the decision about call %q is about another question than the one that is asked: %w", d.CallID, ErrNoApproval)
 	case !d.Approved || !input && d.Content == nil:
 		d.Content = nil
 		return nil

@@ -11,7 +11,9 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // lane runs one scope of a turn: the conversation, or an inner one. Its loop is
@@ -306,9 +308,14 @@ func (l *lane) take(e *event.Event, err error) bool {
 			}
 		}
 	case *event.Relay:
-		if e.Seq == 0 && l.outer != nil {
+		if e.Seq == 0 && (l.outer != nil || d.Digest == "") {
 			own := *d
-			own.Within = l.hosts()
+			if l.outer != nil {
+				own.Within = l.hosts()
+			}
+			if own.Digest == "" {
+				own.Digest = tools.Digest(llm.ToolSpec{Name: d.Tool, Description: d.Message, Parameters: d.Schema}, d.By, d.Params)
+			}
 			e.Data = &own
 		}
 	case *event.Transfer:

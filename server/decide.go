@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/form"
@@ -16,7 +19,7 @@ import (
 )
 
 func (d *Door) decide(c *front.Call) error {
-	key, err := c.Key(c.R.PathValue("session"))
+	key, err := c.KeyIf(c.R.PathValue("session"), c.User.Decides(), access.Approve)
 	if err != nil {
 		return err
 	}
@@ -32,6 +35,7 @@ func (d *Door) decide(c *front.Call) error {
 			Approved *bool           `json:"approved"`
 			Content  json.RawMessage `json:"content"`
 			Reason   string          `json:"reason"`
+			Digest   string          `json:"digest"`
 		} `json:"decisions"`
 	}
 	if err := c.Decode(&body); err != nil {
@@ -45,7 +49,7 @@ func (d *Door) decide(c *front.Call) error {
 		if b.CallID == "" || b.Approved == nil && b.Content == nil {
 			return front.ProblemAt(fmt.Sprintf("decisions[%d]", i), "needs a callId, and approved or content")
 		}
-		decisions[i] = runner.Decision{CallID: b.CallID, Approved: b.Approved == nil || *b.Approved, Content: b.Content, Reason: b.Reason, By: c.User.Name}
+		decisions[i] = runner.Decision{CallID: b.CallID, Approved: b.Approved == nil || *b.Approved, Content: b.Content, Reason: b.Reason, Digest: b.Digest}
 	}
 	name, err := c.IdempotencyKey()
 	if err != nil {
@@ -55,7 +59,54 @@ func (d *Door) decide(c *front.Call) error {
 	if err != nil {
 		return err
 	}
+	if key.User != c.User.Name && !c.User.May(access.Act) { // who decides need not see what the user reads
+		c.W.WriteHeader(http.StatusNoContent)
+		return nil
+	}
 	return d.answer(c, key, b)
+}
+
+// approval is a question of somebody's that the caller may decide.
+type approval struct {
+	User     string        `json:"user"`
+	Session  string        `json:"session"`
+	Turn     string        `json:"turn"`
+	Question form.Question `json:"question"`
+}
+
+// approvals lists what the caller may decide, in their own sessions or in those of all users: of the
+// sessions that have changed last.
+func (d *Door) approvals(c *front.Call) error {
+	ctx, of := c.R.Context(), session.Key{App: d.App(), User: c.User.Name}
+	if c.User.Decides() {
+		of.User = ""
+	}
+	infos, err := d.turns.Store().List(ctx, of, session.Page{Limit: lookedAt})
+	if err != nil {
+		return err
+	}
+	all := []approval{}
+	for _, info := range infos {
+		now, err := d.turns.Look(ctx, info.Key)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(now.Pending, func(q *event.Relay) bool { return d.turns.MayDecide(ctx, info.Key, q) }) {
+			continue
+		}
+		r, err := d.turns.Report(ctx, info.Key, "")
+		if errors.Is(err, live.ErrNoTurn) { // it has just been deleted
+			continue
+		} else if err != nil {
+			return err
+		}
+		for _, e := range r.Questions() {
+			if d.turns.MayDecide(ctx, info.Key, e.Data.(*event.Relay)) {
+				all = append(all, approval{info.Key.User, info.Key.ID, r.ID, form.QuestionOf(e)})
+			}
+		}
+	}
+	return c.JSON(http.StatusOK, map[string]any{"approvals": all})
 }
 
 // last returns the turn that the path names, which must be the session's last.

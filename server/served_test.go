@@ -40,7 +40,7 @@ type desk struct {
 func newDesk(t testing.TB) *desk {
 	t.Helper()
 	d := &desk{thinks: make(chan string, 1000), free: make(chan struct{})}
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval())
+	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	report, err := tools.Func("report", "Makes a report.", func(c tools.Context, _ struct{}) (string, error) {
 		c.Set("reports", 1)

@@ -96,7 +96,7 @@ func (d *Door) me(c *front.Call) error {
 		Doors   []string `json:"doors"`
 		Tree    named    `json:"tree"`
 		Desk    bool     `json:"desk"`
-	}{c.User.Name, c.User.Rights.Names(), d.App(), d.version, d.doors, named{t.run.Tree().Root().Agent.Name(), t.revision}, t.run.Tree().Node(agent.Human) != nil})
+	}{c.User.Name, c.User.RightNames(), d.App(), d.version, d.doors, named{t.run.Tree().Root().Agent.Name(), t.revision}, t.run.Tree().Node(agent.Human) != nil})
 }
 
 // link links to what is of a session, as the caller may ask for it.

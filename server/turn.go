@@ -26,6 +26,7 @@ func (d *Door) turnRoutes() []front.Route {
 		{Method: "POST", Path: "/sessions/{session}/turns", Handle: d.newTurn},
 		{Method: "GET", Path: "/sessions/{session}/turns/{turn}", Handle: d.turn},
 		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/decisions", Handle: d.decide},
+		{Method: "GET", Path: "/approvals", Handle: d.approvals},
 		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/stop", Handle: d.stop},
 		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/resume", Handle: d.resume},
 		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/cancel", Handle: d.cancel},

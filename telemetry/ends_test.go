@@ -249,7 +249,7 @@ func TestTheConsumerPanics(t *testing.T) {
 func TestApproval(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s1")
 	s := scripted.New().Add("support", scripted.Reply(scripted.CallID("c1", "refund", `{}`)), scripted.Reply(scripted.Text("Refunded.")))
-	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, "refund", ok, tools.NeedsApproval()))), nil)
+	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, "refund", ok, tools.NeedsApproval(tools.ByUser())))), nil)
 	_, err := b.say(ctx, key)
 	require.NoError(t, err)
 	require.Equal(t, `invoke_workflow support

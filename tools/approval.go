@@ -28,8 +28,11 @@ const (
 	Deny
 )
 
-// NeedsApproval makes every call of the tool wait for an approval.
-func NeedsApproval() Option { return func(i *Info) { i.Approval = Ask } }
+// NeedsApproval makes every call of the tool wait for an approval. By says who may give it;
+// of several the strictest counts.
+func NeedsApproval(by ...By) Option {
+	return func(i *Info) { i.Approval, i.By = Ask, Strictest(by...) }
+}
 
 // Rule decides about the calls that match it.
 type Rule struct {
@@ -44,6 +47,8 @@ type Rule struct {
 	// Decision holds for calls that match; [Allow] takes nothing back that
 	// another rule or the tool itself demands.
 	Decision Decision
+	// By says who may decide where the decision is [Ask].
+	By By
 }
 
 // Policy decides about calls by rules. A denial always wins, then a question.
@@ -65,6 +70,9 @@ func NewPolicy(rules ...Rule) (*Policy, error) {
 		}
 		if r.Decision < Allow || r.Decision > Deny {
 			return nil, fmt.Errorf("rule %d for %q: there is no decision %d", i, r.Tool, r.Decision)
+		}
+		if err := r.By.Check(); err != nil {
+			return nil, fmt.Errorf("rule %d for %q: %w", i, r.Tool, err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(r.Args)) {
 			arg, err := r.Args[name].compile(name)
@@ -97,6 +105,26 @@ func (p *Policy) matching(info Info, input json.RawMessage) iter.Seq[*compiledRu
 			}
 		}
 	}
+}
+
+// By returns who may decide about a call that the tool or a rule has wait: the strictest of
+// what they say, where rights are stricter than silence, and silence than consent. Standard is
+// what silence means; if that is silent too, a destructive tool needs [ByStaff].
+func (p *Policy) By(info Info, input json.RawMessage, standard By) By {
+	var said []By
+	if info.Approval == Ask {
+		said = append(said, info.By)
+	}
+	for r := range p.matching(info, input) {
+		if r.Decision == Ask {
+			said = append(said, r.By)
+		}
+	}
+	by := Strictest(said...).Or(standard)
+	if by.needs == nil && info.Destructive {
+		by = ByStaff()
+	}
+	return by
 }
 
 // about reports whether the rule names a tool, or is a pattern of its name.

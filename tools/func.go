@@ -22,6 +22,9 @@ func Idempotent() Option { return func(i *Info) { i.Idempotent = true } }
 // have answered is not asked for again, and those that were cut off go on.
 func Resumable() Option { return func(i *Info) { i.Resumable = true } }
 
+// Destructive marks a tool whose calls can do harm that cannot be undone.
+func Destructive() Option { return func(i *Info) { i.Destructive = true } }
+
 // Timeout bounds one call of the tool.
 func Timeout(d time.Duration) Option { return func(i *Info) { i.Timeout = d } }
 
@@ -90,6 +93,9 @@ func New(info Info, call func(ctx Context, input json.RawMessage) (any, error)) 
 	}
 	if info.MaxOutput < 0 {
 		return nil, fmt.Errorf("tool %q: the output limit %d is negative", info.Name, info.MaxOutput)
+	}
+	if err := info.By.Check(); err != nil {
+		return nil, fmt.Errorf("tool %q: %w", info.Name, err)
 	}
 	check, err := schema.Compile(info.Parameters)
 	if err != nil {

@@ -44,6 +44,11 @@ type Info struct {
 	Timeout time.Duration
 	// Approval is what the tool itself demands of every call: nothing, or Ask.
 	Approval Decision
+	// By is who may give the approval.
+	By By
+	// Destructive says that a call can do harm that cannot be undone: where nothing else
+	// is said, its approvals need the right "approve", whatever the server's default is.
+	Destructive bool
 	// MaxOutput bounds the output in bytes; 0 means DefaultMaxOutput. What is
 	// longer is cut, and says so.
 	MaxOutput int

@@ -73,7 +73,7 @@ func (g *gate) wait(ctx context.Context) error {
 // what is to be echoed: tasks span transfers.
 func obedient(t testing.TB, g *gate) agent.Agent {
 	t.Helper()
-	check, err := tools.Func("check", "Checks.", func(tools.Context, struct{}) (string, error) { return "checked", nil }, tools.NeedsApproval())
+	check, err := tools.Func("check", "Checks.", func(tools.Context, struct{}) (string, error) { return "checked", nil }, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	answer := func(req *llm.Request) scripted.Answer {
 		last := req.Messages[len(req.Messages)-1]

@@ -168,7 +168,7 @@ func TestArborAsksForApproval(t *testing.T) {
 	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
 		ran++
 		return "ok", nil
-	}, tools.NeedsApproval())
+	}, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	script := scripted.New().Add("helper", scripted.Reply(scripted.Call("refund", `{}`)), scripted.Reply(scripted.Text("Refunded.")))
 	a := newArbor(t, talker(t, script, llmagent.WithTools(refund)), nil)

@@ -75,7 +75,7 @@ func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Even
 // only one that does. It returns none for words that are neither yes nor no where a call
 // waits for an approval: who was not understood is asked again, because nothing may run on
 // a guess.
-func decisions(parts sdk.ContentParts, pending []question, by string) ([]runner.Decision, error) {
+func decisions(parts sdk.ContentParts, pending []question) ([]runner.Decision, error) {
 	waits := make(map[string]*event.Relay, len(pending))
 	for _, q := range pending {
 		waits[q.ToolCallID] = q.Relay
@@ -102,7 +102,7 @@ func decisions(parts sdk.ContentParts, pending []question, by string) ([]runner.
 			answer, answered := m["answer"]
 			q := waits[id]
 			asks := q != nil && q.Kind == event.RelayInput
-			d := runner.Decision{CallID: id, Approved: approved, Reason: reason, By: by}
+			d := runner.Decision{CallID: id, Approved: approved, Reason: reason}
 			switch {
 			case q == nil:
 				return nil, fmt.Errorf("part %d of the message: no call %.40q waits for an answer", i, id)
@@ -128,10 +128,10 @@ func decisions(parts sdk.ContentParts, pending []question, by string) ([]runner.
 		if text == "" {
 			return nil, nil
 		}
-		return []runner.Decision{{CallID: q.ToolCallID, Approved: true, Content: live.Content(q.Relay, text), By: by}}, nil
+		return []runner.Decision{{CallID: q.ToolCallID, Approved: true, Content: live.Content(q.Relay, text)}}, nil
 	}
 	if approved, understood := live.YesOrNo(text); understood {
-		return []runner.Decision{{CallID: q.ToolCallID, Approved: approved, Reason: text, By: by}}, nil
+		return []runner.Decision{{CallID: q.ToolCallID, Approved: approved, Reason: text}}, nil
 	}
 	return nil, nil
 }

@@ -57,13 +57,13 @@ func TestAnswers(t *testing.T) {
 		want  runner.Decision
 		wrong string
 	}{
-		"words":       {parts: sdk.ContentParts{textPart(" 3 ")}, want: runner.Decision{CallID: "c1", Approved: true, Content: json.RawMessage(`{"seats":3}`), By: "bob"}},
-		"data":        {parts: part(map[string]any{"callId": "c1", "answer": map[string]any{"seats": 2}}), want: runner.Decision{CallID: "c1", Approved: true, Content: json.RawMessage(`{"seats":2}`), By: "bob"}},
-		"declined":    {parts: part(map[string]any{"callId": "c1", "approved": false, "reason": "none"}), want: runner.Decision{CallID: "c1", Reason: "none", By: "bob"}},
+		"words":       {parts: sdk.ContentParts{textPart(" 3 ")}, want: runner.Decision{CallID: "c1", Approved: true, Content: json.RawMessage(`{"seats":3}`)}},
+		"data":        {parts: part(map[string]any{"callId": "c1", "answer": map[string]any{"seats": 2}}), want: runner.Decision{CallID: "c1", Approved: true, Content: json.RawMessage(`{"seats":2}`)}},
+		"declined":    {parts: part(map[string]any{"callId": "c1", "approved": false, "reason": "none"}), want: runner.Decision{CallID: "c1", Reason: "none"}},
 		"only yes":    {parts: part(map[string]any{"callId": "c1", "approved": true}), wrong: `part 0 of the message: call "c1" asks for an "answer"`},
 		"nobody asks": {parts: part(map[string]any{"callId": "c2", "answer": 1}), wrong: `part 0 of the message: no call "c2" waits for an answer`},
 	} {
-		list, err := decisions(c.parts, []question{wants}, "bob")
+		list, err := decisions(c.parts, []question{wants})
 		if c.wrong != "" {
 			require.EqualError(t, err, c.wrong, name)
 			continue
@@ -71,13 +71,13 @@ func TestAnswers(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, []runner.Decision{c.want}, list, name)
 	}
-	list, err := decisions(sdk.ContentParts{textPart(" ")}, []question{wants}, "bob")
+	list, err := decisions(sdk.ContentParts{textPart(" ")}, []question{wants})
 	require.NoError(t, err)
 	require.Empty(t, list, "silence is no answer")
 	both := append(permission("refund", json.RawMessage(`{}`)), wants)
 	both[0].Relay.ToolCallID = "c0"
-	_, err = decisions(part(map[string]any{"callId": "c0", "answer": true}), both, "bob")
+	_, err = decisions(part(map[string]any{"callId": "c0", "answer": true}), both)
 	require.EqualError(t, err, `part 0 of the message: "approved" is not true or false`)
-	_, err = decisions(sdk.ContentParts{textPart("yes")}, both, "bob")
+	_, err = decisions(sdk.ContentParts{textPart("yes")}, both)
 	require.ErrorContains(t, err, "2 calls wait for answers")
 }

@@ -206,7 +206,7 @@ func refundTool(t testing.TB, ran *[]string) tools.Tool {
 	refund, err := tools.Func("refund", "Refunds an order.", func(_ tools.Context, in refundIn) (string, error) {
 		*ran = append(*ran, in.Order)
 		return "refunded " + in.Order, nil
-	}, tools.NeedsApproval())
+	}, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	return refund
 }

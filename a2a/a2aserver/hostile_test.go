@@ -157,7 +157,7 @@ func (w *sea) restart() {
 
 // tree has an agent that does what it is told, and one to which it hands over.
 func (w *sea) tree() agent.Agent {
-	check, err := tools.Func("check", "Checks.", func(tools.Context, struct{}) (string, error) { return "checked", nil }, tools.NeedsApproval())
+	check, err := tools.Func("check", "Checks.", func(tools.Context, struct{}) (string, error) { return "checked", nil }, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(w.t, err)
 	answer := func(name string) llm.Model {
 		return scripted.Func(name, func(req *llm.Request) scripted.Answer {

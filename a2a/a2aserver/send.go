@@ -163,7 +163,7 @@ func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg
 	case len(f.pending) == 0:
 		return s.begin(ctx, f.key, f.seq, msg, from, f.task.ID, f.extended)
 	}
-	list, err := decisions(m.Parts, f.pending, s.caller(ctx))
+	list, err := decisions(m.Parts, f.pending)
 	if err != nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, err.Error())
 	}
@@ -281,6 +281,8 @@ func refused(err error, key session.Key) error {
 		return sdk.NewError(sdk.ErrInvalidParams, err.Error())
 	case errors.As(err, new(*access.LimitError)):
 		return wire.TooMany(err, "more than %d turns of this caller are at work: wait for some or cancel them")
+	case errors.Is(err, access.ErrForbidden):
+		return sdk.NewError(sdk.ErrUnauthorized, err.Error())
 	case errors.Is(err, runner.ErrNoApproval):
 		return sdk.NewError(sdk.ErrInvalidParams, "nobody waits for the approval any more")
 	}

@@ -106,7 +106,7 @@ func TestArborAsksForApproval(t *testing.T) {
 	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
 		ran++
 		return "ok", nil
-	}, tools.NeedsApproval())
+	}, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	script := scripted.New().Add("helper", scripted.Reply(scripted.Call("refund", `{}`)), scripted.Reply(scripted.Text("Refunded.")))
 	f := newRunner(t, newOldRemote(t, newArbor(t, talker(t, script, llmagent.WithTools(refund))).URL))

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -22,15 +23,15 @@ var ErrExists = errors.New("there is such a user already")
 // Add adds a user to a file, which is made if it is not there, and returns the token, of 130 random
 // bits. Nobody else knows it; the file has its hash. Processes that change a file at the same
 // time wait for each other.
-func Add(path, name string, rights access.Rights) (token string, err error) {
+func Add(path, name string, rights access.Rights, grants ...string) (token string, err error) {
 	if err := checkName(name); err != nil {
 		return "", err
 	}
 	token = rand.Text()
-	who := access.Account{Name: name, Token: access.HashToken(token), Rights: rights}
+	who := access.Account{Name: name, Token: access.HashToken(token), Rights: rights, Grants: grants}
 	entry := fmt.Sprintf("- name: %s\n  token: %s\n", quoted(name), who.Token)
-	if rights != 0 {
-		entry += "  may: [" + strings.Join(rights.Names(), ", ") + "]\n"
+	if may := (access.User{Rights: rights, Grants: grants}).RightNames(); len(may) > 0 {
+		entry += "  may: [" + strings.Join(may, ", ") + "]\n"
 	}
 	err = edit(path, true, func(text string, users []access.Account, _ []int) (string, []access.Account, error) {
 		if find(users, name) >= 0 {
@@ -109,7 +110,7 @@ func edit(path string, create bool, change func(text string, users []access.Acco
 	if err != nil {
 		return err
 	}
-	if got, _, err := parse(path, []byte(text)); err != nil || !slices.Equal(got, want) {
+	if got, _, err := parse(path, []byte(text)); err != nil || !slices.EqualFunc(got, want, func(a, b access.Account) bool { return reflect.DeepEqual(a, b) }) {
 		return fmt.Errorf("%s is not written as one entry after the other, each beginning with \"- \" at the beginning of a line: change it by hand", path)
 	}
 	return replace(path, text)

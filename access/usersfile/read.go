@@ -149,7 +149,7 @@ func (r *reader) user(entry yamldoc.Node) {
 	}
 	who.Name = r.name(entry, values)
 	who.Token = r.token(entry, values)
-	who.Rights = r.may(values["may"])
+	who.Rights, who.Grants = r.may(values["may"])
 	r.accounts, r.lines = append(r.accounts, who), append(r.lines, entry.Line())
 }
 
@@ -205,19 +205,21 @@ func (r *reader) token(entry yamldoc.Node, values map[string]yamldoc.Node) acces
 	return hash
 }
 
-func (r *reader) may(value yamldoc.Node) (rights access.Rights) {
+func (r *reader) may(value yamldoc.Node) (rights access.Rights, grants []string) {
 	if value.Kind() != yamldoc.List && value.Kind() != yamldoc.Nothing {
 		r.add(value, "may is a list of rights, such as [%s]", strings.Join(access.All.Names(), ", "))
-		return 0
+		return 0, nil
 	}
 	for i := range value.Len() {
 		item := value.Item(i)
 		name, _ := item.Text()
-		right := access.RightNamed(name)
-		if right == 0 {
-			r.add(item, "%s is no right; there are %s%s", item.Describe(), strings.Join(access.All.Names(), ", "), nearest.Hint(name, access.All.Names()))
+		right, grant, err := access.ReadRights(name)
+		if _, text := item.Text(); !text {
+			r.add(item, "%s is no right", item.Describe())
+		} else if err != nil {
+			r.add(item, "%s", err)
 		}
-		rights |= right
+		rights, grants = rights|right, append(grants, grant...)
 	}
-	return rights
+	return rights, grants
 }

@@ -35,7 +35,7 @@ func write(t *testing.T, path, text string) {
 
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.yaml")
-	write(t, path, "# ours\n"+entry("ann", "a", "[inspect, act, desk]")+"\n# and a bot\r\n- {may: [], name: \"build-bot\", token: '"+access.HashToken("b").String()+"'}\n"+
+	write(t, path, "# ours\n"+entry("ann", "a", "[inspect, act, desk, approve]")+"\n# and a bot\r\n- {may: [], name: \"build-bot\", token: '"+access.HashToken("b").String()+"'}\n"+
 		"- name: 'no'\n  token: "+access.HashToken("c").String()+"\n")
 	require.Equal(t, []access.Account{{Name: "ann", Token: access.HashToken("a"), Rights: access.All},
 		{Name: "build-bot", Token: access.HashToken("b")}, {Name: "no", Token: access.HashToken("c")}}, must(Read(path)))
@@ -62,8 +62,8 @@ func TestMistakes(t *testing.T) {
 		"- name: \"\"\n  token: " + hash + "\n":       `F:1:9: "" cannot be a name`,
 		"- name: " + many + "\n  token: " + hash:      "cannot be a name: it must be one word of at most 64 bytes",
 		"- nam: ann\n  token: " + hash + "\n":         `F:1:3: the key "nam" is not known; did you mean "name"?`,
-		entry("ann", "a", "inspect"):                  "F:3:8: may is a list of rights, such as [inspect, act, desk]",
-		entry("ann", "a", "[inspcet]"):                `the text "inspcet" is no right; there are inspect, act, desk; did you mean "inspect"?`,
+		entry("ann", "a", "inspect"):                  "F:3:8: may is a list of rights, such as [inspect, act, desk, approve]",
+		entry("ann", "a", "[inspcet]"):                `"inspcet" is no right; there are inspect, act, desk, approve, and words of your own; did you mean "inspect"?`,
 		entry("ann", "a", "[true]"):                   "the value true is no right",
 		entry("a", "a", "[]\n  name: b"):              "F:4:3: the key name is there twice",
 		entry("a", "a", "[]") + entry("a", "b", "[]"): "F:4:9: the user a is there twice: already on line 1",

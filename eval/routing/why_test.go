@@ -112,7 +112,7 @@ billing: "Refunded."
 	require.Equal(t, "transfer b → c committed () 8 12-13", s.find(t, 0).line(), "the last of several")
 
 	// The transfer waits for an approval, and is made in another run of the runner.
-	s = tell(t, scriptedDesk(t, "support: call transfer_to_billing#c1 {}\nbilling: \"Two charges.\"", llmagent.WithTransferApproval()), "I was charged twice")
+	s = tell(t, scriptedDesk(t, "support: call transfer_to_billing#c1 {}\nbilling: \"Two charges.\"", llmagent.WithTransferApproval(tools.ByUser())), "I was charged twice")
 	asked, err := s.Pending(t.Context(), key)
 	require.NoError(t, err)
 	for range sessiontest.Turn(t, s.Resume(t.Context(), key, runner.Decision{CallID: asked[0].ToolCallID, Approved: true})) {

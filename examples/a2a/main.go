@@ -89,7 +89,7 @@ type refundIn struct {
 func billingTeam(model llm.Model) (agent.Agent, error) {
 	refund, err := tools.Func("refund_charge", "Refund one charge in full.", func(_ tools.Context, in refundIn) (string, error) {
 		return "Charge " + in.ChargeID + " is refunded.", nil
-	}, tools.NeedsApproval())
+	}, tools.NeedsApproval(tools.ByUser()))
 	if err != nil {
 		return nil, err
 	}

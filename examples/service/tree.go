@@ -20,7 +20,7 @@ type charge struct {
 func desk(model llm.Model) (agent.Agent, error) {
 	refund, err := tools.Func("refund", "Pays a charge back.", func(_ tools.Context, in charge) (string, error) {
 		return in.ID + " is paid back", nil
-	}, tools.NeedsApproval())
+	}, tools.NeedsApproval(tools.ByUser()))
 	if err != nil {
 		return nil, err
 	}

@@ -113,7 +113,7 @@ func cashDesk(d *stage) (agent.Agent, error) {
 // refundDesk wants to run one tool that needs no approval and two calls of one
 // that does, then hands over to an agent that asks for one more.
 func refundDesk(d *stage) (agent.Agent, error) {
-	refund := d.tool("refund", tools.NeedsApproval())
+	refund := d.tool("refund", tools.NeedsApproval(tools.ByUser()))
 	billing := d.agent("billing", func(said string, last llm.Message) items {
 		switch {
 		case strings.Contains(said, "Thanks"):
@@ -136,7 +136,7 @@ func guardedDesk(d *stage) (agent.Agent, error) {
 			return items{scripted.Text("Then I answer.")}
 		}
 		return items{scripted.Text("I hand over."), to("billing")}
-	}, llmagent.WithTransferApproval(), llmagent.WithSubAgents(billing)), d.err
+	}, llmagent.WithTransferApproval(tools.ByUser()), llmagent.WithSubAgents(billing)), d.err
 }
 
 // researchDesk calls two agents as tools at once: one that may be run again from
@@ -211,7 +211,7 @@ func buyingDesk(d *stage) (agent.Agent, error) {
 			return items{scripted.Call(call, "{}")}
 		}
 	}
-	notary := d.agent("notary", after("seal", "Sealed."), llmagent.WithTools(d.tool("seal", tools.NeedsApproval(), tools.Idempotent())))
+	notary := d.agent("notary", after("seal", "Sealed."), llmagent.WithTools(d.tool("seal", tools.NeedsApproval(tools.ByUser()), tools.Idempotent())))
 	clerk := d.agent("clerk", func(string, llm.Message) items { return items{scripted.Text("The notary does it."), to("notary")} }, llmagent.WithSubAgents(notary))
 	buyer := d.agent("buyer", func(_ string, last llm.Message) items {
 		if last.Role != llm.RoleTool {
@@ -221,8 +221,8 @@ func buyingDesk(d *stage) (agent.Agent, error) {
 			return items{scripted.Text("Bought.")}
 		}
 		return items{scripted.Call("clerk", `{"input":"Have it sealed"}`)}
-	}, llmagent.WithTools(d.tool("order", tools.NeedsApproval()), d.tool("lookup", tools.Idempotent()), d.agentTool(clerk)))
-	lawyer := d.agent("lawyer", after("sign", "Not signed."), llmagent.WithTools(d.tool("sign", tools.NeedsApproval())))
+	}, llmagent.WithTools(d.tool("order", tools.NeedsApproval(tools.ByUser())), d.tool("lookup", tools.Idempotent()), d.agentTool(clerk)))
+	lawyer := d.agent("lawyer", after("sign", "Not signed."), llmagent.WithTools(d.tool("sign", tools.NeedsApproval(tools.ByUser()))))
 	return d.agent("support", func(said string, last llm.Message) items {
 		switch {
 		case strings.Contains(said, "Thanks"):

@@ -41,7 +41,7 @@ func Tools(t testing.TB) *tools.Registry {
 	}
 	exit, err := workflowagent.ExitTool()
 	require.NoError(t, err)
-	pay, err := tools.Func("pay", "Does pay.", func(tools.Context, in) (any, error) { return "paid", nil }, tools.NeedsApproval())
+	pay, err := tools.Func("pay", "Does pay.", func(tools.Context, in) (any, error) { return "paid", nil }, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	r, err := tools.NewRegistry(exit,
 		tool("lookup", func(_ tools.Context, in in) (any, error) { return map[string]any{"id": in.ID, "amount": 19}, nil }),
@@ -126,7 +126,7 @@ func Tree(t testing.TB, text string, model func(name string) llm.Model, all ...l
 			switch w {
 			case "tool", "human":
 			case "asks":
-				opts = append(opts, llmagent.WithTransferApproval())
+				opts = append(opts, llmagent.WithTransferApproval(tools.ByUser()))
 			case "mcp":
 				server, err := Server(func(string, string) {})
 				require.NoError(t, err)

@@ -43,7 +43,7 @@ func newDesk(t testing.TB) *desk {
 	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
 		d.refunds.Add(1)
 		return "refunded", nil
-	}, tools.NeedsApproval())
+	}, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	count, err := tools.Func("count", "Asks.", func(c tools.Context, _ struct{}) (any, error) {
 		return c.Ask("How many?", json.RawMessage(`{"type":"integer"}`))

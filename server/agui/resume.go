@@ -57,9 +57,9 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 		if err != nil {
 			return refuse("resume[%d]: %s", i, err)
 		}
-		decision.By = c.User.Name
 		decisions, open = append(decisions, decision), slices.Concat(open[:n], open[n+1:])
 	}
+	open = slices.DeleteFunc(slices.Clone(open), func(q interrupt) bool { return !d.turns.MayDecide(ctx, key, q.Metadata.Relay) })
 	if len(open) > 0 && !r.Decided(in.Run) {
 		return refuse("there is no answer to %q: all that the thread waits for is to be answered at once", open[0].ID)
 	}

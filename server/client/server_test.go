@@ -70,7 +70,7 @@ func newHost(t *testing.T, model llm.Model) (*host, *Client) {
 }
 
 func (h *host) start() {
-	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval())
+	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(h.t, err)
 	root, err := llmagent.New("desk", "You obey.", h.model, llmagent.WithTools(refund))
 	require.NoError(h.t, err)

@@ -42,6 +42,9 @@ type Session struct {
 type Call struct {
 	CallID, Kind, Tool, Message, Agent, Path string
 	Params, Schema                           json.RawMessage
+	// By says who may decide, as in an event.Relay, and Digest identifies what is decided.
+	By     []string
+	Digest string
 }
 
 // Turn is what a turn has come to. Its State is running, waiting (for decisions, or for something
@@ -84,6 +87,8 @@ type Decision struct {
 	Approved bool            `json:"approved"`
 	Content  json.RawMessage `json:"content,omitempty"`
 	Reason   string          `json:"reason,omitempty"`
+	// Digest, if it is not "", must be that of the call.
+	Digest string `json:"digest,omitempty"`
 }
 
 // read reads what is at a path.

@@ -89,7 +89,7 @@ func (d *Door) chat(c *front.Call) error {
 
 // place finds where a conversation goes on.
 func (d *Door) place(c *front.Call, r *chatRequest) (q *chats.Ask, err error) {
-	q = &chats.Ask{Agent: r.agent, Past: r.past, Now: r.now, Wait: c.Prefer(), By: c.User.Name}
+	q = &chats.Ask{Agent: r.agent, Past: r.past, Now: r.now, Wait: c.Prefer()}
 	if q.ID, q.Repeats, err = repeats(c.R); err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (w *chatAnswer) whole() error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.words.End(question(rep.Pending, w.a.Refuse)); err != nil {
+	if _, err := w.words.End(w.d.question(w.c, w.a.Key, rep.Pending, w.a.Refuse)); err != nil {
 		return err
 	}
 	w.shown = w.words.Text()
@@ -249,7 +249,7 @@ func (w *chatAnswer) send(words string) error {
 
 // last ends the stream.
 func (w *chatAnswer) last(rep *live.Report) error {
-	words, err := w.words.End(question(rep.Pending, w.a.Refuse))
+	words, err := w.words.End(w.d.question(w.c, w.a.Key, rep.Pending, w.a.Refuse))
 	if err == nil && (words != "" || w.before == nil) {
 		err = w.send(words)
 	}

@@ -37,15 +37,19 @@ func continues(r *http.Request) (bool, error) {
 }
 
 // question is what a client is asked in words, "" if nothing is. One question is asked at a time: a yes is the
-// answer to one.
-func question(pending []*event.Relay, refused string) string {
+// answer to one. It is the first that the caller may decide.
+func (d *Door) question(c *front.Call, key session.Key, pending []*event.Relay, refused string) string {
 	if len(pending) == 0 {
 		return ""
 	}
-	words := live.Question(pending[0])
-	if pending[0].Kind == event.RelayInput {
+	asked, may := d.turns.Asked(c.R.Context(), key, pending)
+	words := live.Question(asked)
+	switch {
+	case !may:
+		return words + live.Colleague
+	case asked.Kind == event.RelayInput:
 		words += "Answer with your next message."
-	} else {
+	default:
 		words += "Answer yes to let it run, or no."
 	}
 	if refused != "" {

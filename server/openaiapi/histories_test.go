@@ -38,7 +38,7 @@ func newDesk(t testing.TB) *desk {
 		Amount int `json:"amount"`
 	}) (string, error) {
 		return fmt.Sprintf("refunded %d", in.Amount), nil
-	}, tools.NeedsApproval())
+	}, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	count, err := tools.Func("count", "Counts.", func(ctx tools.Context, _ struct{}) (any, error) {
 		return ctx.Ask("How many?\nA number.", []byte(`{"type":"integer"}`))

@@ -37,7 +37,7 @@ func (d *Door) respond(c *front.Call) error {
 		return err
 	}
 	if a.Again != nil { // nothing was begun
-		return &front.Fault{Status: http.StatusConflict, Code: "approval_required", Detail: question(a.Again.Pending, a.Refuse)}
+		return &front.Fault{Status: http.StatusConflict, Code: "approval_required", Detail: d.question(c, a.Key, a.Again.Pending, a.Refuse)}
 	}
 	seq, err := responses.Begin(c.R.Context(), d.turns, a.Key, a.Turn, a.First, a.After)
 	if err != nil {

@@ -133,7 +133,7 @@ func expectedItems(t *testing.T, tr *transcript.Transcript) (all []answered) {
 						params := string(d.Params)
 						item := answeredItem{Type: "mcp_approval_request", Agent: e.Agent, Name: &d.Tool, Arguments: &params}
 						if d.Kind == event.RelayInput {
-							words := question([]*event.Relay{d}, "")
+							words := live.Question(d) + "Answer with your next message."
 							item = answeredItem{Type: "message", Status: &completed, Agent: e.Agent, Text: &words}
 						}
 						want.Items = append(want.Items, item)

@@ -89,6 +89,7 @@ type call struct {
 	run, tool string
 	whole     bool // the answer that it is part of is over
 	relay     string
+	digest    string // of what was asked last
 	resolved  bool
 	fresh     bool // it was resolved since the scope's last run began
 }
@@ -265,12 +266,12 @@ func (c *Checker) payload(e *event.Event, s *scope, r *run) {
 		c.calls[e.ID] = true
 	case *event.Relay:
 		switch call := s.pending[d.ToolCallID]; {
-		case call == nil || call.tool != d.Tool || call.relay != "" && !(call.resolved && d.Kind == event.RelayInput):
+		case call == nil || call.tool != d.Tool || call.relay != "" && !(call.resolved && (d.Kind == event.RelayInput || d.Digest != call.digest)):
 			c.fail(e, "a question about %q, which is no open call that nobody asked about", d.ToolCallID)
 		case !slices.Equal(d.Within, c.around(s)):
 			c.fail(e, "a question about %q inside of %q, and not of %q", d.ToolCallID, c.around(s), d.Within)
 		default:
-			call.relay, call.resolved = e.ID, false
+			call.relay, call.digest, call.resolved = e.ID, d.Digest, false
 		}
 	case *event.Transfer:
 		switch d.Outcome {
@@ -371,7 +372,9 @@ func (c *Checker) resolved(e *event.Event, d *event.RelayResolved, s *scope) {
 	}
 	for _, call := range s.pending {
 		if call.relay == d.RelayID && !call.resolved {
-			call.resolved, call.fresh = true, true
+			if call.resolved, call.fresh = true, true; d.Digest != call.digest {
+				c.fail(e, "a decision about %q, and %q was asked", d.Digest, call.digest)
+			}
 			return
 		}
 	}

@@ -179,9 +179,15 @@ func (s *Server) tool(t *sdk.Tool) (info tools.Info, call func(tools.Context, js
 	info = tools.Info{
 		ToolSpec: llm.ToolSpec{Name: legal(s.prefix + t.Name), Description: clip(cmp.Or(t.Description, t.Title), maxDescription), Parameters: schema},
 		Own:      t.Name, Idempotent: chosen(s.idempotent, t.Name), ReadOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint,
-		Timeout: s.timeout, MaxOutput: s.maxOutput,
+		Destructive: destructive(t.Annotations),
+		Timeout:     s.timeout, MaxOutput: s.maxOutput,
 	}
 	return info, func(ctx tools.Context, input json.RawMessage) (any, error) { return s.call(ctx, info.Own, input) }, nil
+}
+
+// destructive reports what a server says of a tool; one that says nothing counts as destructive, as the protocol has it.
+func destructive(a *sdk.ToolAnnotations) bool {
+	return a == nil || !a.ReadOnlyHint && (a.DestructiveHint == nil || *a.DestructiveHint)
 }
 
 // legal makes a name that a tool may have. Servers may use dots and slashes, which

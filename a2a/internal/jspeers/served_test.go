@@ -75,7 +75,7 @@ func support(t *testing.T, others ...agent.Agent) agent.Agent {
 		Charge int `json:"charge"`
 	}) (string, error) {
 		return fmt.Sprintf("charge %d was refunded", in.Charge), nil
-	}, tools.NeedsApproval())
+	}, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	var calls atomic.Int64
 	call := func(tool, input string) scripted.Item {

@@ -100,7 +100,7 @@ func TestApprovalBeforeTransfer(t *testing.T) {
 	for _, approve := range []bool{true, false} {
 		t.Run(fmt.Sprint("approved ", approve), func(t *testing.T) {
 			same(t, func(t *testing.T, p place) any {
-				audit, err := tools.Func("audit", "Audits.", func(tools.Context, struct{}) (string, error) { return "audited", nil }, tools.NeedsApproval())
+				audit, err := tools.Func("audit", "Audits.", func(tools.Context, struct{}) (string, error) { return "audited", nil }, tools.NeedsApproval(tools.ByUser()))
 				require.NoError(t, err)
 				script := scripted.New().
 					Add("support", scripted.Reply(scripted.CallID("c1", "audit", `{}`), scripted.CallID("t1", agent.TransferTool, `{"agent_name":"billing"}`))).
@@ -132,7 +132,7 @@ func TestApprovalAtTheTarget(t *testing.T) {
 		refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
 			ran++
 			return "refunded", nil
-		}, tools.NeedsApproval())
+		}, tools.NeedsApproval(tools.ByUser()))
 		require.NoError(t, err)
 		script := scripted.New().Add("support", handOver()).
 			Add("billing", scripted.Reply(scripted.Text("Let me see."), scripted.CallID("c1", "refund", `{}`)), says("It is ", "done."), says("Bye."))

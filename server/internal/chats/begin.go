@@ -37,8 +37,6 @@ type Ask struct {
 	Repeats bool
 	Sum     [sha256.Size]byte
 	Wait    time.Duration
-	// By is who decides.
-	By string
 	// At is what the client has seen of the session, which Place finds out; nil is what there is.
 	At *Seen
 

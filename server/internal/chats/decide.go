@@ -41,8 +41,9 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	}
 	decisions := q.Decisions
 	if decisions == nil {
-		decision, understood := decisionOf(rep.Pending[0], q.content)
-		if !understood {
+		asked, may := c.turns.Asked(ctx, q.Key, rep.Pending)
+		decision, understood := decisionOf(asked, q.content)
+		if !understood || !may {
 			a.Again = rep
 			return a, nil
 		}
@@ -52,7 +53,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		if !slices.ContainsFunc(rep.Pending, func(d *event.Relay) bool { return d.ToolCallID == given.CallID }) {
 			return nil, runner.ErrNoApproval
 		}
-		if decisions[i].By, decisions[i].ID = q.By, q.name(); i > 0 {
+		if decisions[i].ID = q.name(); i > 0 {
 			decisions[i].ID += "-" + strconv.Itoa(i)
 		}
 	}

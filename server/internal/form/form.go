@@ -70,15 +70,22 @@ type Question struct {
 	Agent   string          `json:"agent"`
 	Path    string          `json:"path"`
 	Within  []string        `json:"within,omitempty"`
+	By      []string        `json:"by,omitempty"`
+	Digest  string          `json:"digest,omitempty"`
 }
 
 func questionsOf(r *live.Report) []Question {
 	asked := []Question{}
 	for _, e := range r.Questions() {
-		q := e.Data.(*event.Relay)
-		asked = append(asked, Question{q.ToolCallID, q.Kind, q.Tool, event.EncodeJSON(q.Params), q.Message, q.Schema, e.Agent, e.Path, q.Within})
+		asked = append(asked, QuestionOf(e))
 	}
 	return asked
+}
+
+// QuestionOf writes the event of a question.
+func QuestionOf(e *event.Event) Question {
+	q := e.Data.(*event.Relay)
+	return Question{q.ToolCallID, q.Kind, q.Tool, event.EncodeJSON(q.Params), q.Message, q.Schema, e.Agent, e.Path, q.Within, q.By, q.Digest}
 }
 
 // Turn is what a turn has come to.

@@ -48,14 +48,20 @@ func (c *Call) Then(rest func() error) error {
 // Key returns the key of a session of the caller, or of the user whom ?user= names if the caller
 // has the right to.
 func (c *Call) Key(id string) (session.Key, error) {
+	need := access.Inspect
+	if c.R.Method != http.MethodGet && c.R.Method != http.MethodHead {
+		need = access.Act
+	}
+	return c.KeyIf(id, c.User.May(need), need)
+}
+
+// KeyIf is [Call.Key] where another rule says whether the caller may reach sessions of others, and
+// which right they lack otherwise.
+func (c *Call) KeyIf(id string, others bool, need access.Rights) (session.Key, error) {
 	user := c.User.Name
 	if strings.Contains(c.R.URL.RawQuery, "user=") {
 		if other := c.R.URL.Query().Get("user"); other != "" && other != user {
-			need := access.Inspect
-			if c.R.Method != http.MethodGet && c.R.Method != http.MethodHead {
-				need = access.Act
-			}
-			if !c.User.May(need) {
+			if !others {
 				return session.Key{}, &Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: fmt.Sprintf("sessions of others need the right %q", need.Names()[0])}
 			}
 			user = other
