@@ -256,7 +256,7 @@ lawyer: expect result "3 of" "3 of them"`)
 		}
 	}
 	require.Equal(t, &event.Relay{Kind: event.RelayInput, ToolCallID: "q1", Tool: "ask", Params: []byte(`{}`), Message: "How many?",
-		Schema: []byte(`{"type":"integer","minimum":1}`), Within: []string{"front"}}, asked)
+		Schema: []byte(`{"type":"integer","minimum":1}`), Within: []string{"front"}, Digest: asked.Digest}, asked)
 	before := len(load(t, f.process(), s1))
 	for _, wrong := range []runner.Decision{runner.Answer("q1", 0), runner.Answer("q1", "three"), runner.Approve("q1"), {CallID: "q1", Approved: true, Content: []byte("{")}} {
 		_, err := collect(f.process().Resume(context.Background(), s1, wrong))
