@@ -223,6 +223,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what waits for a decision of the caller
+         * @description Of the 500 sessions that have changed last: the caller's own, or those of all users for callers with a right to decide there.
+         */
+        get: operations["approvals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{session}/turns/{turn}/decisions": {
         parameters: {
             query?: never;
@@ -1344,7 +1364,7 @@ export interface components {
             /** @description Who calls. */
             user: string;
             /** @description What the caller may do beyond their own sessions. */
-            rights: ("inspect" | "act" | "desk")[];
+            rights: string[];
             /** @description The app part of the keys of all sessions here. */
             app: string;
             /** @description The version of the server. */
@@ -1389,6 +1409,10 @@ export interface components {
             path: string;
             /** @description The agents around it, the conversation's first. */
             within?: string[];
+            /** @description Who may decide: `user`, or the rights that are needed, all of them. Absent where the server's default applies. */
+            by?: string[];
+            /** @description Identifies what is decided: the tool, its definition and the arguments. */
+            digest?: string;
         };
         /** @description What ended a turn. */
         Failure: {
@@ -1573,6 +1597,16 @@ export interface components {
             content?: unknown;
             /** @description Why, for the model. */
             reason?: string;
+            /** @description That of the question which the decision is about. If another is asked, the decision is refused. */
+            digest?: string;
+        };
+        Approvals: {
+            approvals: {
+                user: string;
+                session: string;
+                turn: string;
+                question: components["schemas"]["Call"];
+            }[];
         };
         Events: {
             events: components["schemas"]["Event"][];
@@ -1767,6 +1801,8 @@ export interface components {
             message?: components["schemas"]["Words"];
             schema?: unknown;
             within?: string[];
+            by?: string[];
+            digest?: string;
         };
         RelayResolvedEvent: components["schemas"]["Envelope"] & {
             /** @constant */
@@ -1776,6 +1812,8 @@ export interface components {
             reason?: components["schemas"]["Words"];
             by?: string;
             content?: unknown;
+            rights?: string[];
+            digest?: string;
         };
         TransferEvent: components["schemas"]["Envelope"] & {
             /** @constant */
@@ -2574,6 +2612,29 @@ export interface operations {
             503: components["responses"]["Problem"];
         };
     };
+    approvals: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The questions. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Approvals"];
+                };
+            };
+            401: components["responses"]["Problem"];
+            429: components["responses"]["Problem"];
+            500: components["responses"]["Problem"];
+        };
+    };
     decide: {
         parameters: {
             query?: {
@@ -2622,6 +2683,13 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Turn"];
                 };
+            };
+            /** @description The decision is made, in the session of a user whose words the caller may not read. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["Problem"];
             401: components["responses"]["Problem"];
