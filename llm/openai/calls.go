@@ -155,6 +155,9 @@ func (l *callList) continues(c *call, id, name, args string) bool {
 	case name != c.name: // a piece of the name, or the name as far as it has come
 		longer := strings.HasPrefix(name, c.name)
 		both := l.offered != nil && l.offered(c.name) && l.offered(name)
+		if other && longer && l.offered != nil && !l.offered(c.name) && len(c.parts) == 0 {
+			return true // no tool has the name so far
+		}
 		return !other && (len(c.parts) == 0 || longer && !c.whole()) && (!both || longer && id != "" && id == c.id)
 	case !c.whole():
 		return !other || len(c.parts) > 0
@@ -162,6 +165,8 @@ func (l *callList) continues(c *call, id, name, args string) bool {
 		return true // what is behind the arguments
 	case id != "" && !other && c.id != "":
 		return args == "" || args == c.latest()
+	case id == "" && c.id != "" && args != "" && len(c.parts) > 1 && sameJSON(args, joined(c.parts, c.grows)):
+		return true // once more
 	}
 	return !other && c.grows && len(c.parts) > 1 && args == c.latest()
 }
