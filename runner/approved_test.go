@@ -1,0 +1,64 @@
+package runner_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// TestApprovedIsWhatRuns: a call whose tool, or who may decide about it, has changed since the approval asks
+// again; a decision about the older question is none.
+func TestApprovedIsWhatRuns(t *testing.T) {
+	store, key, ran := sessiontest.Memory(t), session.ID("s"), 0
+	process := func(description string, by tools.By) *runner.Runner {
+		pay, err := tools.Func("pay", description, func(tools.Context, struct{}) (string, error) { ran++; return "paid", nil }, tools.NeedsApproval(by))
+		require.NoError(t, err)
+		model := scripted.Func("m", func(req *llm.Request) scripted.Answer {
+			if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+				return scripted.Reply(scripted.Text("Paid."))
+			}
+			return scripted.Reply(scripted.CallID("c1", "pay", `{}`))
+		})
+		root, err := llmagent.New("clerk", "You pay.", model, llmagent.WithTools(pay))
+		require.NoError(t, err)
+		r, err := runner.New(root, store)
+		require.NoError(t, err)
+		return r
+	}
+	asked := func(r *runner.Runner) *event.Relay {
+		all, err := r.Pending(context.Background(), key)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		return all[0]
+	}
+	v1 := process("Pays one euro.", tools.ByUser())
+	_, err := collect(v1.Run(context.Background(), key, llm.UserText("Pay")))
+	require.NoError(t, err)
+	first := asked(v1)
+	v2 := process("Pays all.", tools.ByUser())
+	_, err = collect(v2.Resume(context.Background(), key, runner.Decision{CallID: first.ToolCallID, Approved: true, Digest: first.Digest}))
+	require.NoError(t, err)
+	require.Zero(t, ran)
+	second := asked(v2)
+	require.NotEqual(t, first.Digest, second.Digest)
+	_, err = collect(v2.Resume(context.Background(), key, runner.Decision{CallID: first.ToolCallID, Approved: true, Digest: first.Digest}))
+	require.ErrorIs(t, err, runner.ErrNoApproval)
+	v3 := process("Pays all.", tools.ByStaff())
+	_, err = collect(v3.Resume(context.Background(), key, runner.Approve(second.ToolCallID)))
+	require.NoError(t, err)
+	require.Zero(t, ran)
+	require.Equal(t, []string{event.ByStaff}, asked(v3).By)
+	_, err = collect(v3.Resume(context.Background(), key, runner.Approve(second.ToolCallID)))
+	require.NoError(t, err)
+	require.Equal(t, 1, ran)
+}
