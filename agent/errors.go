@@ -118,6 +118,27 @@ func (e *BudgetError) Error() string {
 // Is makes errors.Is(err, ErrLimit) true.
 func (e *BudgetError) Is(target error) bool { return target == ErrLimit }
 
+// MessageSizeError says that a user's message is larger than a budget or the window of a model
+// allows. Nothing was stored. It is an [ErrBadInput].
+type MessageSizeError struct {
+	Tokens int     // of the message, about
+	Of     string  // "the budget of the session" or "the window of the model of billing"
+	Unit   string  // "tokens" or "cost"
+	Needs  float64 // what a request with the message would need
+	Left   float64 // what one may need
+}
+
+func (e *MessageSizeError) Error() string {
+	needs := fmt.Sprintf("needs about %.0f tokens, and %.0f", e.Needs, e.Left)
+	if e.Unit == "cost" {
+		needs = fmt.Sprintf("costs about %.6g, and %.6g", e.Needs, e.Left)
+	}
+	return fmt.Sprintf("the message is too large for %s: it has about %d tokens, and the request with it %s are left; nothing was stored; shorten the message, or send it in parts", e.Of, e.Tokens, needs)
+}
+
+// Is makes errors.Is(err, ErrBadInput) true.
+func (e *MessageSizeError) Is(target error) bool { return target == ErrBadInput }
+
 // TransferLimitError is an ErrTransferLimit. An agent answers the first of a run with
 // a result for its model, which is not offered transfers any more; the next one ends
 // the run.

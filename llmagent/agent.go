@@ -370,6 +370,15 @@ func (a *Agent) Asks(ctx context.Context, inv *agent.Invocation) (llm.Model, *ll
 	return a.model, req, err
 }
 
+// Window returns how many tokens a request of the agent may have, by its [Compaction] and the length of its answers; 0
+// if that is not known.
+func (a *Agent) Window() int {
+	if a.compaction == nil {
+		return 0
+	}
+	return a.compaction.Window - a.settings.MaxTokens
+}
+
 // system returns the system text: the instructions, and what the model reads of transfers.
 func (a *Agent) system(ctx context.Context, inv *agent.Invocation, o *offer, transfers string) (string, error) {
 	system, err := a.instructions(ctx, inv)

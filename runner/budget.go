@@ -227,7 +227,7 @@ func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request,
 		return &agent.LimitError{Name: "answers of one agent", Limit: int64(steps)}
 	}
 	if r.budgeted.tokens || r.budgeted.cost {
-		if err := l.withinBudgets(next); err != nil {
+		if err := l.withinBudgets(next, func(s session.Spent) session.Use { return s.Turn }); err != nil {
 			return err
 		}
 	}
@@ -278,12 +278,12 @@ func unknownPrice(model string) error {
 }
 
 // withinBudgets checks the next call against every budget that applies to it.
-func (l *lane) withinBudgets(next amount) error {
+func (l *lane) withinBudgets(next amount, ofTurn func(session.Spent) session.Use) error {
 	r, b := l.t.r, l.t.r.budgets
 	everybody := func(string) bool { return true }
 	ever := func(s session.Spent) session.Use { return s.Session }
 	err := cmp.Or(
-		l.within(b.Turn, "the turn", next, everybody, func(s session.Spent) session.Use { return s.Turn }),
+		l.within(b.Turn, "the turn", next, everybody, ofTurn),
 		l.within(b.Session, "the session", next, everybody, ever))
 	for _, name := range r.bounding[next.agent] {
 		err = cmp.Or(err, l.within(b.Agents[name], "the agent "+name, next, r.inBudget(name), ever))

@@ -387,6 +387,10 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	before := len(w.log)
 	clear(w.story.awaited) // what was cut off there is over
 	w.read(r)
+	if errors.As(got.err, new(*agent.MessageSizeError)) {
+		w.happened["a message that is too large"] = true
+		a.refused, a.silent = []error{agent.ErrBadInput}, true // and nothing is stored
+	}
 	w.checkError(got.err, a, cut)
 	checkLogOf(w.t, r, w.log, w.resumeRoot)
 	w.checkGraphs(w.log)
@@ -523,6 +527,9 @@ func (w *world) checkError(err error, a act, cut bool) {
 		w.t.Fatalf("%v should have been one of %v", err, a.refused)
 	}
 	if err == nil || w.stopped && errors.Is(err, context.Canceled) || cut && errors.Is(err, errStoreDied) {
+		return
+	}
+	if errors.As(err, new(*agent.MessageSizeError)) { // of a fork
 		return
 	}
 	var re *agent.RunError

@@ -321,6 +321,9 @@ func (t *turn) begin(msg llm.Message, o turnOptions) error {
 		return t.resume(nil)
 	}
 	err := t.expect(o)
+	if err == nil && !o.person {
+		err = t.fits(&msg)
+	}
 	if err == nil {
 		err = t.branch()
 	}

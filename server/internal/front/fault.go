@@ -82,6 +82,7 @@ func FaultOf(err error) *Fault {
 	var fault *Fault
 	var refused *access.RefusedError
 	var limit *access.LimitError
+	var large *agent.MessageSizeError
 	switch {
 	case errors.As(err, &fault):
 		return fault
@@ -107,6 +108,8 @@ func FaultOf(err error) *Fault {
 		return &Fault{Status: http.StatusConflict, Code: "session_busy", Detail: "a turn of the session is under way", RetryAfter: time.Second}
 	case errors.Is(err, agent.ErrConflict):
 		return &Fault{Status: http.StatusPreconditionFailed, Code: "position_moved", Detail: "the session has changed since"}
+	case errors.As(err, &large):
+		return &Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: err.Error()}
 	case errors.Is(err, agent.ErrBadInput):
 		return BadRequest("%s", err)
 	}
