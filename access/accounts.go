@@ -66,7 +66,9 @@ type account struct {
 	revoke context.CancelFunc
 }
 
-func (a *account) user() User { return User{Name: a.Name, Rights: a.Rights, Grants: a.Grants, revoked: a.ctx} }
+func (a *account) user() User {
+	return User{Name: a.Name, Rights: a.Rights, Grants: a.Grants, revoked: a.ctx}
+}
 
 // NewAccounts makes accounts. The error is that of [Accounts.Replace].
 func NewAccounts(all ...Account) (*Accounts, error) {

@@ -52,7 +52,7 @@ type connection struct {
 	server  *Server
 	user    string
 	caller  func() access.User // who decides; without rights if nobody was asked for a name
-	session string // of the conversation that is meant if the client names none
+	session string             // of the conversation that is meant if the client names none
 }
 
 // maxRounds bounds how often one call asks the user.
