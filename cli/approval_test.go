@@ -148,3 +148,34 @@ spec:
 	requireWhole(t, got.err, "  │ ")
 	requireWhole(t, run("--resume").out, "  │ ")
 }
+
+// TestChatDecides: where one call waits, words decide and commands need no id; anything else asks
+// before it withdraws the call.
+func TestChatDecides(t *testing.T) {
+	t.Parallel()
+	call := scripted.Reply(scripted.Call("refund", `{"id":7}`))
+	for said, want := range map[string]struct {
+		out, err string
+		decided  string // in the transcript
+	}{
+		"sure, go ahead":        {"careful: Done.", "", "> approved: refund"},
+		"/approve":              {"careful: Done.", "", "> approved: refund"},
+		"nope":                  {"careful: Done.", "", "> denied: refund"},
+		"/deny it is too much":  {"careful: Done.", "", "it is too much"},
+		"what for?\nno\nyes":    {"careful: Done.", "a new message withdraws what waits", "> approved: refund"},
+		"what for?\nyes":        {"careful: Done.", "a new message withdraws what waits", "what for?"},
+		"what for?\nand when?":  {"refund(id=7) → waits", "a new message withdraws what waits", "refund"},
+		"what for?\n/deny\nyes": {"careful: Done.", "a new message withdraws what waits", "> denied: refund"},
+	} {
+		t.Run(said, func(t *testing.T) {
+			t.Parallel()
+			s := told{invocation{program: "careful", home: t.TempDir()}, filepath.Join(t.TempDir(), "s.db")}
+			s.env = serve(t, answers(call, scripted.Reply(scripted.Text("Done.")), scripted.Reply(scripted.Text("Done."))))
+			s.stdin = "refund it\n" + said + "\n"
+			got := s.run(t, "chat", "--session", "a", "--db", s.db)
+			require.Contains(t, got.out, want.out, got.err)
+			require.Contains(t, got.err, want.err)
+			require.Contains(t, s.sessions(t, "export", "a", "--format", "md").out, want.decided)
+		})
+	}
+}

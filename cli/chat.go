@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -42,6 +45,7 @@ const chatHelp = `/agents        the tree, with the agent that would answer next
 /approve CALL  let a call run that waits for an approval
 /answer CALL … answer what a call asks
 /deny CALL WHY refuse it
+               (where one call waits, these two need no CALL, and yes and no will do)
 /help          this list
 /quit          leave (so does Ctrl-D)`
 
@@ -67,7 +71,8 @@ func (p *program) chat(ctx context.Context, path string, f turnFlags) error {
 // follow has the next line answered by the tree that the files describe then.
 func (c *conversation) follow(ctx context.Context, files *watched, f turnFlags) {
 	c.p.atEnd(func() { c.takeUp() })
-	c.p.keepUp(ctx, files, c.errors(), func() (*agent.Tree, error) {
+	c.news.w = c.errors()
+	c.p.keepUp(ctx, files, &c.news, func() (*agent.Tree, error) {
 		next, err := c.p.plant(c.path, f.model)
 		if err != nil {
 			return nil, err
@@ -153,6 +158,7 @@ func (c *conversation) loop(ctx context.Context, in lines) error {
 		case quit:
 			return last
 		case errors.Is(err, context.Canceled) && ctx.Err() == nil:
+			interrupted = true // so that one more at the prompt leaves
 			c.p.say("interrupted: /resume goes on with this turn, a new message leaves it as it is")
 			err = statusError(StatusInterrupted)
 		case c.p.out.failed() != nil || ctx.Err() != nil:
@@ -217,10 +223,85 @@ func (c *conversation) line(ctx context.Context, line string) (quit bool, err er
 	if err != nil {
 		return false, err
 	}
-	return false, c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.at.begin(ctx, msg) })
+	asked, err := c.asked(ctx)
+	if err != nil {
+		return false, err
+	}
+	yes, understood := live.YesOrNo(line)
+	held := c.held
+	switch c.held = ""; {
+	case len(asked) == 0:
+	case held != "" && yes:
+		if msg, err = checkMessage(held); err != nil {
+			return false, err
+		}
+	case held != "" && understood:
+		c.waiting(asked)
+		return false, nil
+	case held == "" && understood && len(asked) == 1 && asked[0].Kind != event.RelayInput:
+		command := map[bool]string{true: "/approve ", false: "/deny "}[yes]
+		return false, c.goOn(ctx, command+asked[0].ToolCallID+" "+line)
+	default:
+		c.held = line
+		c.p.say("a new message withdraws what waits: yes withdraws it and sends the message, no lets it wait")
+		return false, nil
+	}
+	return false, c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.send(ctx, msg) })
+}
+
+// asked returns the questions that the user can answer.
+func (c *conversation) asked(ctx context.Context) ([]*event.Relay, error) {
+	fold, err := c.look(ctx)
+	if err != nil || !fold.Paused() {
+		return nil, err
+	}
+	return fold.Questions(), nil
+}
+
+// send begins a turn. While another process works on the session the message waits.
+func (c *conversation) send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		for told := false; ; told = true {
+			busy, caughtUp := false, !told
+			for e, err := range c.at.begin(ctx, msg) {
+				if !caughtUp && err == nil {
+					c.missed(ctx, e.Seq)
+					caughtUp = true
+				}
+				if busy = errors.Is(err, agent.ErrSessionBusy); !busy && !yield(e, err) {
+					return
+				}
+			}
+			switch {
+			case !busy:
+				return
+			case !told:
+				c.p.say("another program is working on this session: your message is sent when it has finished")
+			}
+			select {
+			case <-time.After(pollInterval):
+			case <-ctx.Done():
+				yield(nil, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// missed prints what others have done before a position while a message waited.
+func (c *conversation) missed(ctx context.Context, before int64) {
+	out := c.p.overhearing(nil)
+	for e, err := range c.at.log(ctx, c.seen) {
+		if err != nil || e.Seq >= before {
+			break
+		}
+		out.Event(e)
+	}
+	out.Finish()
 }
 
 func (c *conversation) slash(ctx context.Context, line string) (quit bool, err error) {
+	c.held = ""
 	switch name := strings.Fields(line)[0]; name {
 	case "/quit", "/exit":
 		return true, nil
@@ -249,13 +330,9 @@ func (c *conversation) slash(ctx context.Context, line string) (quit bool, err e
 
 // showWaiting shows the calls that wait, or one of them.
 func (c *conversation) showWaiting(ctx context.Context, call string) error {
-	fold, err := c.look(ctx)
+	asked, err := c.asked(ctx)
 	if err != nil {
 		return err
-	}
-	var asked []*event.Relay
-	if fold.Paused() {
-		asked = fold.Questions()
 	}
 	if call != "" {
 		asked = slices.DeleteFunc(asked, func(d *event.Relay) bool { return d.ToolCallID != call })
@@ -271,10 +348,20 @@ func (c *conversation) showWaiting(ctx context.Context, call string) error {
 	return nil
 }
 
-// goOn resumes the last turn: /resume, /approve CALL, /answer CALL WORDS, /deny CALL REASON.
+// goOn resumes the last turn: /resume, /approve CALL, /answer CALL WORDS, /deny CALL REASON. Where
+// one call waits it need not be named.
 func (c *conversation) goOn(ctx context.Context, line string) error {
 	name, rest, _ := strings.Cut(line, " ")
-	call, reason, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	rest = strings.TrimSpace(rest)
+	call, reason, _ := strings.Cut(rest, " ")
+	asked, err := c.asked(ctx)
+	if err != nil {
+		return err
+	}
+	named := slices.ContainsFunc(asked, func(d *event.Relay) bool { return d.ToolCallID == call })
+	if len(asked) == 1 && !named && (name == "/approve" && call == "" || name == "/deny") {
+		call, reason = asked[0].ToolCallID, rest
+	}
 	var decisions []runner.Decision
 	switch {
 	case name == "/resume":

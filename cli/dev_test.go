@@ -182,8 +182,9 @@ func TestDevOpens(t *testing.T) {
 	require.Equal(t, said[1]+"/inspect/#code="+said[2]+"\n", string(address))
 	stop := func(s *screen) (seen string) {
 		t.Helper()
-		seen = s.until("/.well-known/agent-card.json") // on standard output, when all else was said
-		resp, err := http.Get(seen[strings.LastIndex(seen, "http://"):])
+		seen = s.until("\nhttp://") // on standard output, when all else was said
+		base, _, _ := strings.Cut(s.until("\n"), "\r")
+		resp, err := http.Get("http://" + base + "/.well-known/agent-card.json")
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		s.enter("\x03")

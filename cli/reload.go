@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
@@ -84,6 +85,35 @@ func (p *program) keepUp(ctx context.Context, files *watched, w io.Writer, renew
 			}
 		}
 	}()
+}
+
+// news is what people are told between the turns of a chat. What comes during a turn is told when
+// its answer is complete.
+type news struct {
+	w    io.Writer
+	mu   sync.Mutex
+	held bool
+	kept []byte
+}
+
+func (n *news) Write(b []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.held {
+		n.kept = append(n.kept, b...)
+		return len(b), nil
+	}
+	return n.w.Write(b)
+}
+
+// hold begins or ends a turn.
+func (n *news) hold(on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.held = on; !on && len(n.kept) > 0 {
+		_, _ = n.w.Write(n.kept)
+		n.kept = nil
+	}
 }
 
 // folderOf returns the folder that a tree's files are in.

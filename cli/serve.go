@@ -61,7 +61,7 @@ func (p *program) serveCommand() *cobra.Command {
 		Long: `Serves the tree until an interrupt. One address has several doors, and a session is
 the same at all of them: the native API at /api/v1, chat completions and responses
 for OpenAI clients at /v1, AG-UI at /agui, A2A 1.0 at /rpc and the root, and a page for
-people at /inspect/. The address of the A2A card goes to standard output.
+people at /inspect/, to which the root leads a browser. The address goes to standard output.
 
 Whoever calls needs a token, as "Authorization: Bearer TOKEN". The owner's is what
 ` + tokenVariable + ` or the file of --token-file holds; without either one is made and said
@@ -263,16 +263,13 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 		}
 		doors = append(doors, server.At(mcpPath, named("mcp", mcp)))
 	}
-	ways = append(ways, webDoor(listener, server.Mux(doors...), certified))
+	ways = append(ways, webDoor(listener, how.root(server.Mux(doors...)), certified))
 	(&conversation{planted: tree, p: p}).notice()
 	p.say("serving %s at %s; %s", tree.tree.Root().Agent.Name(), base, who.told)
 	if err := p.tellPage(how, who, base); err != nil {
 		return err
 	}
-	if base = strings.TrimSuffix(base, "/"); how.has(doorA2A) {
-		base += "/.well-known/agent-card.json"
-	}
-	fmt.Fprintln(p.Stdout, base)
+	fmt.Fprintln(p.Stdout, strings.TrimSuffix(base, "/"))
 	p.keepUp(ctx, files, p.Stderr, func() (_ *agent.Tree, err error) {
 		defer func() {
 			if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server"
 	"github.com/agentarbor/arbor/server/agui"
@@ -92,6 +94,28 @@ func (p *program) webDoors(how *serving, turns *live.Turns, guard *access.Guard,
 		return d, err
 	})
 	return doors, err
+}
+
+// root leads a browser that opens the server's address to the page, and tells other clients where the
+// doors are.
+func (how *serving) root(next http.Handler) http.Handler {
+	at := map[string]string{doorAPI: "/api/v1", doorOpenAI: "/v1", doorAGUI: "/agui", doorA2A: "/rpc", doorInspector: "/inspect/"}
+	maps.DeleteFunc(at, func(door, _ string) bool { return !how.has(door) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" || r.Method != http.MethodGet && r.Method != http.MethodHead {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Vary", "Accept")
+		switch {
+		case how.has(doorInspector) && strings.Contains(r.Header.Get("Accept"), "text/html"):
+			w.Header().Set("Location", "inspect/") // below the public address, which may have a path
+			w.WriteHeader(http.StatusFound)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(append(event.EncodeJSON(map[string]any{"doors": at}), '\n'))
+		}
+	})
 }
 
 // a2aOptions returns the options of A2A that do not depend on the address.

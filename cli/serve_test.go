@@ -92,10 +92,32 @@ func (i invocation) serveWith(t *testing.T, args ...string) *served {
 	require.NoError(t, s.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err, "%s", s.said)
-	base, ok := strings.CutSuffix(line, "/.well-known/agent-card.json\n")
+	base, ok := strings.CutSuffix(line, "\n")
 	require.True(t, ok, line)
 	s.base = base
 	return s
+}
+
+// TestServeRoot: a browser at the root is led to the page, other clients read where things are.
+func TestServeRoot(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.serve(t, desk, "--db", ":memory:")
+	once := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for accept, want := range map[string]int{"text/html,application/xhtml+xml,*/*;q=0.8": http.StatusFound, "application/json": http.StatusOK, "": http.StatusOK} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.base+"/", nil)
+		require.NoError(t, err)
+		req.Header.Set("Accept", accept)
+		resp, err := once.Do(req)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		if require.Equal(t, want, resp.StatusCode, accept); want == http.StatusFound {
+			require.Equal(t, "inspect/", resp.Header.Get("Location"))
+			continue
+		}
+		require.JSONEq(t, `{"doors":{"api":"/api/v1","openai":"/v1","agui":"/agui","a2a":"/rpc","inspector":"/inspect/"}}`, string(body))
+	}
 }
 
 // stop sends a signal and returns the status.

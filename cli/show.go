@@ -78,6 +78,12 @@ func (p *program) showSession(ctx context.Context, id string, f showing) error {
 		return p.printJSON(sessionform.MomentOf(s.Key, fold), f.json)
 	case f.at.given() && !f.json && !f.usage:
 		p.say("%s", sessionform.Line(fold, s.Seq))
+	case !f.at.given() && !f.json && !f.usage && fold.Unfinished() && !s.Leased:
+		news := "the last turn was cut off"
+		if own(s.Key) {
+			news += "; to go on: " + p.again("resume", s.Key)
+		}
+		p.say("%s", news)
 	}
 	return nil
 }

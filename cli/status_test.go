@@ -178,6 +178,7 @@ func TestInterrupt(t *testing.T) {
 			require.Equal(t, "support → tech\n", got.out)
 			require.Contains(t, got.err, "arbor: interrupted; to go on: arbor resume testdata/desk --session s1\n")
 
+			require.Contains(t, in.run(t, "sessions", "show", "s1").err, "arbor: the last turn was cut off; to go on: arbor resume PATH --session s1")
 			in.stdin = "/quit\n"
 			require.Contains(t, in.run(t, "chat", desk, "--session", "s1").err, "the last turn was cut off: /resume goes on")
 			in.stdin = ""

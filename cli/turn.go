@@ -67,6 +67,8 @@ type conversation struct {
 	json     bool    // events are printed, and nothing for people
 	chatting bool    // answers are typed, not given as flags
 	pages    *editor // of a chat on a terminal, else nil
+	held     string  // a message that is sent if the user withdraws what waits
+	news     news
 }
 
 // converse loads the tree, opens the database and puts both together.
@@ -122,6 +124,8 @@ func (c *conversation) look(ctx context.Context) (*session.Fold, error) {
 // cancels it.
 func (c *conversation) turn(ctx context.Context, events func(context.Context) iter.Seq2[*event.Event, error]) error {
 	c.notice()
+	c.news.hold(true)
+	defer c.news.hold(false)
 	ctx, done := c.p.interrupts.turn(ctx)
 	defer done()
 	var end event.FinishReason

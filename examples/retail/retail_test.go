@@ -61,7 +61,7 @@ func open(t *testing.T, env ...string) *shop {
 		card, err := bufio.NewReader(stdout).ReadString('\n')
 		require.NoError(t, err)
 		s.teams[team] = cmd
-		s.env = append(s.env, fmt.Sprintf("%s_URL=%s", strings.ToUpper(team), strings.TrimSuffix(strings.TrimSpace(card), "/.well-known/agent-card.json")))
+		s.env = append(s.env, fmt.Sprintf("%s_URL=%s", strings.ToUpper(team), strings.TrimSpace(card)))
 	}
 	return s
 }
