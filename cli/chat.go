@@ -223,9 +223,11 @@ func (c *conversation) line(ctx context.Context, line string) (quit bool, err er
 	if err != nil {
 		return false, err
 	}
-	asked, err := c.asked(ctx)
-	if err != nil {
-		return false, err
+	var asked []*event.Relay
+	if c.told {
+		if asked, err = c.asked(ctx); err != nil {
+			return false, err
+		}
 	}
 	yes, understood := live.YesOrNo(line)
 	held := c.held

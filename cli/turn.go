@@ -67,6 +67,7 @@ type conversation struct {
 	json     bool    // events are printed, and nothing for people
 	chatting bool    // answers are typed, not given as flags
 	pages    *editor // of a chat on a terminal, else nil
+	told     bool    // the user knows that something waits
 	held     string  // a message that is sent if the user withdraws what waits
 	news     news
 }
@@ -124,6 +125,7 @@ func (c *conversation) look(ctx context.Context) (*session.Fold, error) {
 // cancels it.
 func (c *conversation) turn(ctx context.Context, events func(context.Context) iter.Seq2[*event.Event, error]) error {
 	c.notice()
+	c.told = false
 	c.news.hold(true)
 	defer c.news.hold(false)
 	ctx, done := c.p.interrupts.turn(ctx)
@@ -179,6 +181,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 
 // waiting shows what was asked, and prints how to answer.
 func (c *conversation) waiting(asked []*event.Relay) {
+	c.told = true
 	c.show(asked)
 	if len(asked) == 0 {
 		c.p.say("the turn waits for an approval")
