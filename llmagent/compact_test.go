@@ -301,7 +301,7 @@ func TestAnAgentToolOutgrowsItsWindow(t *testing.T) {
 // TestTooLongAnyway has nothing that could be left out: the endpoint decides.
 func TestTooLongAnyway(t *testing.T) {
 	model := &endpoint{t: t, name: "m", window: 1000, answer: says("Well.")}
-	r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: 1000})
+	r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: 10_000})
 	_, err := turn(r, strings.Repeat("word ", 1500))
 	var failed *llm.Error
 	require.ErrorAs(t, err, &failed)

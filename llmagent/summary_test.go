@@ -138,7 +138,7 @@ func TestASummaryIsWithinLimits(t *testing.T) {
 
 	small = &endpoint{t: t, name: "small", answer: says("A summary.")}
 	r, _, store = full(t, small)
-	poor, err := runner.New(r.Tree().Root().Agent, store, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 10}}))
+	poor, err := runner.New(r.Tree().Root().Agent, store, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 40}}))
 	require.NoError(t, err)
 	events, err = turn(poor, "And now?")
 	require.ErrorIs(t, err, agent.ErrLimit)

@@ -47,7 +47,7 @@ func (t *turn) fits(msg *llm.Message) error {
 	}
 	switch {
 	case next.tokens > 0:
-	case !n.Properties.Router: // it asks no model, or others with requests of its own
+	case !n.Properties.Router, size <= smallMessage: // it asks no model, or others with requests of its own
 		return nil
 	default: // which model it gives the message to is not known yet
 		next = amount{agent: n.Agent.Name(), tokens: int64(size)}
