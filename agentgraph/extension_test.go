@@ -122,7 +122,7 @@ func TestArborGraph(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, stop)
 	}
-	require.Equal(t, &Approval{"Shall it be reviewed?"}, review.Human)
+	require.Equal(t, &Approval{Ask: "Shall it be reviewed?"}, review.Human)
 	require.Equal(t, &Approval{}, g.Nodes[2].Human)
 	require.Empty(t, review.Ref)
 	to, err := review.Next.Choose(map[string]any{"good": false, "other": "publish"}, nil)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/internal/expression"
+	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -98,7 +99,8 @@ const MaxLoop = 1000
 
 // Approval is a question to a person.
 type Approval struct {
-	Ask string // what to ask; may be empty
+	Ask string   // what to ask; may be empty
+	By  tools.By // who may answer; the zero value leaves it to the server
 }
 
 // Update is a write to the shared state.

@@ -152,7 +152,7 @@ func (r *run) pauses(yield func(*event.Event, error) bool) bool {
 		if !yield(call, nil) {
 			return true
 		}
-		relay := &event.Event{Data: &event.Relay{Kind: "permission", ToolCallID: call.ID, Tool: ApprovalTool, Params: input}, More: true}
+		relay := &event.Event{Data: &event.Relay{Kind: "permission", ToolCallID: call.ID, Tool: ApprovalTool, Params: input, By: n.Human.By.Needs()}, More: true}
 		if !yield(relay, nil) {
 			return true
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -66,9 +67,15 @@ func Write(key string, value func(Values) (any, error)) NodeOption {
 	return func(n *Node) { n.Update = append(n.Update, Update{key, function(value)}) }
 }
 
-// AskFirst asks a person before the node runs. The question may be empty.
-func AskFirst(question string) NodeOption {
-	return func(n *Node) { n.Human = &Approval{question} }
+// AskFirst asks a person before the node runs. The question may be empty. Of several who may answer the last counts;
+// without one the server's default holds, which is staff.
+func AskFirst(question string, by ...tools.By) NodeOption {
+	return func(n *Node) {
+		n.Human = &Approval{Ask: question}
+		if len(by) > 0 {
+			n.Human.By = by[len(by)-1]
+		}
+	}
 }
 
 // Priority makes the edge exclude others of its source: see [Edge].

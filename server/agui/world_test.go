@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/tail"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // world is a door on loopback, and what is behind it.
@@ -36,7 +37,7 @@ func newTurns(t testing.TB, root agent.Agent, store session.Store, opts ...runne
 	require.NoError(t, err)
 	run, err := runner.New(root, followed, opts...)
 	require.NoError(t, err)
-	turns, err := live.New(run, followed)
+	turns, err := live.New(run, followed, live.WithApprover(tools.ByUser()))
 	require.NoError(t, err)
 	return turns
 }
