@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/tail"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // newTurns makes turns of a tree on a store, as a process of its own does.
@@ -28,7 +29,7 @@ func newTurns(t testing.TB, root agent.Agent, store session.Store, opts ...runne
 	require.NoError(t, err)
 	run, err := runner.New(root, followed, append([]runner.Option{runner.WithStreaming()}, opts...)...)
 	require.NoError(t, err)
-	turns, err := live.New(run, followed)
+	turns, err := live.New(run, followed, live.WithApprover(tools.ByUser()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
 	return turns
