@@ -18,11 +18,12 @@ import (
 	"github.com/agentarbor/arbor/server"
 	"github.com/agentarbor/arbor/server/client"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // serve serves a desk over HTTP, with the engine behind all that clients do.
 func (d *desk) serve() (*live.Turns, *client.Client) {
-	turns, err := live.New(d.runner, d.store, live.WithBackend(func(*runner.Runner) live.Backend { return d.engine }))
+	turns, err := live.New(d.runner, d.store, live.WithApprover(tools.ByUser()), live.WithBackend(func(*runner.Runner) live.Backend { return d.engine }))
 	require.NoError(d, err)
 	users, err := access.Secrets(map[string]string{"0123456789abcdef0123456789abcdef": session.DefaultUser})
 	require.NoError(d, err)
