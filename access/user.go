@@ -67,7 +67,7 @@ func (u User) Decides() bool {
 // RightNames returns the names of all rights of the user but that of the owner.
 func (u User) RightNames() []string { return append(u.Rights.Names(), u.Grants...) }
 
-// Revoked reports whether the user's token or a right was taken away since the user was let in.
+// Revoked reports whether the user's token or a right was taken away since the user signed in.
 func (u User) Revoked() bool { return u.revoked != nil && u.revoked.Err() != nil }
 
 // Rights are a set of what users may do beyond their own sessions.

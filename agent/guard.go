@@ -40,9 +40,9 @@ const HeldWhole = math.MaxInt
 
 // Window returns the guard with a sliding window over streamed text: with each delta, Out
 // checks the text from its beginning to that delta, and all of it but its last n
-// characters is shown. If the text is long, Out waits until a 64th of it is new. So Out must judge unfinished text, and no part of something that
-// it refuses is shown if that is at most n+1 characters long. The whole text is checked
-// at its end as well. A negative n holds the whole text, as a guard without a window does.
+// characters is shown. In a long text, Out waits until a 64th of it is new. Out has to judge
+// unfinished text. Something that it refuses is not shown, not even in part, if it has at most
+// n+1 characters. Out checks the whole text at its end as well. A negative n holds the whole text, as a guard without a window does.
 //
 // Refused text ends the turn when the model's answer is complete; until then nothing more of
 // it is shown, and a discard takes back what was shown before.

@@ -173,8 +173,8 @@ func (p *parser) compared(k *key, n yamldoc.Node) any {
 	return nil
 }
 
-// checkToolRules reports rules that hold up nothing, because the agent has no such tool or the tool no
-// such argument: calls that somebody meant to hold up would go through. What a server might have
+// checkToolRules reports rules that match nothing, because the agent has no such tool or the tool no
+// such argument: the calls that they are for would run without a question. What a server might have
 // that the file does not say is left to when its list is there.
 func (l *loader) checkToolRules(r *report, d *definition) {
 	all := make([]tools.Info, 0, len(d.tools))

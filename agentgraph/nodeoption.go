@@ -67,15 +67,10 @@ func Write(key string, value func(Values) (any, error)) NodeOption {
 	return func(n *Node) { n.Update = append(n.Update, Update{key, function(value)}) }
 }
 
-// AskFirst asks a person before the node runs. The question may be empty. Of several who may answer the last counts;
-// without one the server's default holds, which is staff.
+// AskFirst asks a person before the node runs. The question may be empty. By says who may answer, as that of
+// [tools.NeedsApproval] does.
 func AskFirst(question string, by ...tools.By) NodeOption {
-	return func(n *Node) {
-		n.Human = &Approval{Ask: question}
-		if len(by) > 0 {
-			n.Human.By = by[len(by)-1]
-		}
-	}
+	return func(n *Node) { n.Human = &Approval{question, tools.Strictest(by...)} }
 }
 
 // Priority makes the edge exclude others of its source: see [Edge].

@@ -42,11 +42,11 @@ type Deciders struct {
 // caller may decide about a question in a session, for the log:
 //
 //   - about a question for the user, the user of the session, callers with the right "act", and
-//     a caller whom nobody has asked for a name, in whatever session they reach;
+//     a caller without a name, in whatever session they reach;
 //   - about one for staff, callers who have each of the rights that it needs.
 //
 // The error is a *[DeciderError], or access.ErrRevoked for a caller who has lost a right since they
-// were let in.
+// signed in.
 func (d Deciders) May(u access.User, key session.Key, asked *event.Relay) (rights []string, err error) {
 	needs := asked.By
 	if len(needs) == 0 && asked.Kind == event.RelayInput {

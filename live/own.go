@@ -19,7 +19,9 @@ func Private(tree *agent.Tree) func(*event.Event) bool {
 		if a, ok := agent.As[interface{ History() view.Policy }](n.Agent); ok {
 			own = a.History()
 		}
-		viewers = append(viewers, viewer{n.Agent.Name(), view.For(n, own)})
+		if policy := view.For(n, own); policy.HidesSome() {
+			viewers = append(viewers, viewer{n.Agent.Name(), policy})
+		}
 	}
 	return func(e *event.Event) bool {
 		switch e.Data.(type) {

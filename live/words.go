@@ -36,9 +36,9 @@ func Question(d *event.Relay) string {
 }
 
 // YesOrNo reads words as the answer to the question whether a call may run, in the languages that
-// router.WantsHuman knows. What is neither a plain yes nor a no is not understood: the user is
-// asked again, because nothing may run on a guess. A yes with anything more to it than courtesy
-// is none: "yes, but only half".
+// router.WantsHuman knows. Any other text is not understood: the user is
+// asked again, because nothing may run on a guess. A yes may only come with courtesy:
+// "yes, but only half" is not one.
 func YesOrNo(words string) (yes, understood bool) { return phrases.YesOrNo(words) }
 
 // Content makes the answer to a question of the kind [event.RelayInput] of words that somebody

@@ -12,8 +12,8 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// checkRules finds the rules of the agent's policy that hold up nothing: a call that somebody
-// meant to hold up would go through. A policy that several agents of a tree share may name a
+// checkRules finds the rules of the agent's policy that match nothing: the calls that they are
+// for would run without a question. A policy that several agents of a tree share may name a
 // tool of any of them, and the first of them reports what it does not. What sets of tools will
 // have is not known yet: see [Agent.Mistakes].
 func (a *Agent) checkRules(n *agent.Node) (problems []string) {
@@ -85,8 +85,8 @@ func (a *Agent) Mistakes(ctx context.Context, n *agent.Node) (wrong []tools.Mist
 	return a.rules.Mistakes(all), unknown
 }
 
-// withheld returns, by their names, the tools of the agent that must not run as long as rules of its
-// policy hold up nothing, and why. Those of sets are all refused, because a rule may have been meant
+// withheld returns, by their names, the tools of the agent that must not run while rules of its
+// policy match nothing, and why. Those of sets are all refused, because a rule may have been meant
 // for any of them; the agent's own are if a rule is about them, or has a name like theirs. While a
 // set cannot be reached, the rule may be about a tool of that one, and only the latter holds.
 func (a *Agent) withheld(ctx context.Context, n *agent.Node, all []tools.Tool) (refused map[string]string, problems []string) {

@@ -19,7 +19,7 @@ import (
 // by an agent that it can transfer to or by the tools for that, is left out, and a notice
 // says so; and so it does if a set fails. The turn goes on without those tools, unless the
 // set's error wraps tools.ErrRequired: that ends it. If a rule of the
-// agent's policy then holds up nothing, because no tool has its name, or none the argument, the
+// agent's policy then matches nothing, because no tool has its name or its argument, calls of the
 // tools of all sets are refused until that is mended.
 func WithToolset(sets ...tools.Set) Option {
 	return func(a *Agent) { a.sets = append(a.sets, sets...) }

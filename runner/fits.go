@@ -2,15 +2,14 @@ package runner
 
 import (
 	"errors"
-	"math"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
 
-// smallMessage is the number of tokens up to which a message is taken to fit: it is as nothing to the window of a
-// model, and the request that follows is held against the budgets anyway.
+// smallMessage is the number of tokens up to which nobody counts a message: windows are far larger, and the budgets
+// check each request anyway.
 const smallMessage = 128
 
 // fits refuses a message that is too large for the window of the active agent's model, or for what a budget has left,
@@ -23,7 +22,7 @@ func (t *turn) fits(msg *llm.Message) error {
 	size := llm.CountMessage(&text, r.tokens)
 	windowed, _ := agent.As[interface{ Window() int }](n.Agent)
 	budgeted := r.budgeted.tokens || r.budgeted.cost
-	if size <= smallMessage && !t.tiny(size) || windowed == nil && !budgeted {
+	if size <= smallMessage || windowed == nil && !budgeted {
 		return nil
 	}
 	without := amount{agent: n.Agent.Name()}
@@ -47,7 +46,7 @@ func (t *turn) fits(msg *llm.Message) error {
 	}
 	switch {
 	case next.tokens > 0:
-	case !n.Properties.Router, size <= smallMessage: // it asks no model, or others with requests of its own
+	case !n.Properties.Router: // it asks no model, or others with requests of its own
 		return nil
 	default: // which model it gives the message to is not known yet
 		next = amount{agent: n.Agent.Name(), tokens: int64(size)}
@@ -63,15 +62,4 @@ func (t *turn) fits(msg *llm.Message) error {
 		return &agent.MessageSizeError{Tokens: size, Of: "the budget of " + spent.Of, Unit: spent.Unit, Needs: spent.Needs, Left: spent.Budget - spent.Used}
 	}
 	return nil
-}
-
-// tiny reports whether a budget is so small that even a small message matters to it.
-func (t *turn) tiny(size int) bool {
-	least := int64(math.MaxInt64)
-	for _, b := range []Budget{t.r.budgets.Turn, t.r.budgets.Session} {
-		if b.Tokens > 0 {
-			least = min(least, b.Tokens)
-		}
-	}
-	return least < 16*int64(size)
 }

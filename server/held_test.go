@@ -31,6 +31,23 @@ var noSecret = agent.Guard{Name: "no-secret", Out: func(_ context.Context, _ *ag
 	return nil
 }}
 
+// peers serves the stand's turns to peers of A2A, and returns the address.
+func (s *stand) peers(t *testing.T) string {
+	t.Helper()
+	verify, err := access.Secrets(map[string]string{stormToken: "ann"})
+	require.NoError(t, err)
+	bearer, err := access.Bearer(verify)
+	require.NoError(t, err)
+	declared, err := a2aserver.Declare(bearer, nil)
+	require.NoError(t, err)
+	peers, err := a2aserver.NewOn(s.turns, a2aserver.WithAuthenticator(declared))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, peers.Close(context.Background())) })
+	remote := httptest.NewServer(server.Mux(server.At("", peers)))
+	t.Cleanup(remote.Close)
+	return remote.URL
+}
+
 // TestGuardedTextReachesNoDoor: a streamed text that a guard refuses reaches the clients of no API, not even in
 // part, and neither does the guard's error, which quotes it.
 func TestGuardedTextReachesNoDoor(t *testing.T) {
@@ -39,24 +56,13 @@ func TestGuardedTextReachesNoDoor(t *testing.T) {
 		a, err := llmagent.New("clerk", "You answer.", model, llmagent.WithGuards(g))
 		require.NoError(t, err)
 		s := newStand(t, a, session.NewMemory())
-		verify, err := access.Secrets(map[string]string{stormToken: "ann"})
-		require.NoError(t, err)
-		bearer, err := access.Bearer(verify)
-		require.NoError(t, err)
-		declared, err := a2aserver.Declare(bearer, nil)
-		require.NoError(t, err)
-		peers, err := a2aserver.NewOn(s.turns, a2aserver.WithAuthenticator(declared))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, peers.Close(context.Background())) })
-		remote := httptest.NewServer(server.Mux(server.At("", peers)))
-		t.Cleanup(remote.Close)
-		local := s.listen(t)
+		local, remote := s.listen(t), s.peers(t)
 		for _, c := range []struct{ base, path, body string }{
 			{local, "/api/v1/sessions", `{"id":"s","content":"hello"}`},
 			{local, "/v1/chat/completions", `{"model":"clerk","stream":true,"messages":[{"role":"user","content":"hello"}]}`},
 			{local, "/v1/responses", `{"model":"clerk","stream":true,"input":"hello"}`},
 			{local, "/agui", `{"threadId":"t","runId":"r","state":{},"messages":[{"id":"m1","role":"user","content":"hello"}],"tools":[],"context":[],"forwardedProps":{}}`},
-			{remote.URL, "/message:stream", `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]}}`},
+			{remote, "/message:stream", `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]}}`},
 		} {
 			t.Run(how+c.path, func(t *testing.T) {
 				res, err := post(t.Context(), c.base, c.path, "text/event-stream", c.body)

@@ -1,20 +1,15 @@
 package server_test
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/a2a/a2aserver"
-	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
-	"github.com/agentarbor/arbor/server"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -25,18 +20,7 @@ func TestLargeMessagesAtEveryDoor(t *testing.T) {
 		llmagent.WithCompaction(llmagent.Compaction{Window: 2000}))
 	require.NoError(t, err)
 	s := newStand(t, a, session.NewMemory())
-	verify, err := access.Secrets(map[string]string{stormToken: "ann"})
-	require.NoError(t, err)
-	bearer, err := access.Bearer(verify)
-	require.NoError(t, err)
-	declared, err := a2aserver.Declare(bearer, nil)
-	require.NoError(t, err)
-	peers, err := a2aserver.NewOn(s.turns, a2aserver.WithAuthenticator(declared))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, peers.Close(context.Background())) })
-	remote := httptest.NewServer(server.Mux(server.At("", peers)))
-	t.Cleanup(remote.Close)
-	local, n := s.listen(t), 0
+	local, remote, n := s.listen(t), s.peers(t), 0
 	ask := func(base, path, accept, body, words string) string {
 		n++
 		res, err := post(t.Context(), base, path, accept, strings.NewReplacer("MESSAGE", words, "NUMBER", fmt.Sprint(n)).Replace(body))
@@ -54,7 +38,7 @@ func TestLargeMessagesAtEveryDoor(t *testing.T) {
 		{local, "/v1/chat/completions", `{"model":"clerk","messages":[{"role":"user","content":"MESSAGE"}]}`, `: 413 .*"error":.*"code":"too_large"`},
 		{local, "/v1/responses", `{"model":"clerk","input":"MESSAGE"}`, `: 413 .*"error":.*"code":"too_large"`},
 		{local, "/agui", `{"threadId":"t","runId":"rNUMBER","state":{},"messages":[{"id":"mNUMBER","role":"user","content":"MESSAGE"}],"tools":[],"context":[],"forwardedProps":{}}`, `RUN_ERROR|: 413 `},
-		{remote.URL, "/message:send", `{"message":{"messageId":"mNUMBER","contextId":"c","role":"ROLE_USER","parts":[{"text":"MESSAGE"}]}}`, `: 400 .*INVALID`},
+		{remote, "/message:send", `{"message":{"messageId":"mNUMBER","contextId":"c","role":"ROLE_USER","parts":[{"text":"MESSAGE"}]}}`, `: 400 .*INVALID`},
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			for range 2 {

@@ -31,8 +31,8 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// TestRights walks all routes of all APIs as a user without rights who wants to read what agents are told, think and get
-// of tools that a view hides. Each route has a row in the documentation, which says what it needs.
+// TestRights calls all routes of all APIs as a user without rights. The user tries to read instructions, thoughts and
+// hidden results of tools. Each route has a row in the documentation, which says what it needs.
 func TestRights(t *testing.T) {
 	lookup, err := tools.Func("lookup", "Looks up.", func(tools.Context, struct{}) (string, error) { return "hidden result", nil })
 	require.NoError(t, err)

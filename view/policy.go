@@ -153,6 +153,9 @@ func (p Policy) String() string {
 // HidesFacts reports whether the policy hides a tool call of another agent, its progress or its result.
 func (p Policy) HidesFacts(e *event.Event) bool { return p.hideFacts || !p.shows(e) }
 
+// HidesSome reports whether there can be such facts.
+func (p Policy) HidesSome() bool { return p.hideFacts || p.hideOther || p.keep != nil }
+
 func (p Policy) shows(e *event.Event) bool {
 	switch {
 	case p.hideOther:

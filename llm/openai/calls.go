@@ -62,7 +62,7 @@ func (c *call) take(part string) {
 	c.all.pass(part)
 }
 
-// fill takes in what is whole: it takes the place of its parts, unless it is empty.
+// fill replaces the parts of a call by its whole form. An empty one replaces nothing.
 func (c *call) fill(id, name, args string) {
 	c.id, c.name = cmp.Or(c.id, id), cmp.Or(name, c.name)
 	if !placeholder(args) || len(c.parts) == 0 {
@@ -245,29 +245,15 @@ func indexOf(t flexText) string {
 
 // jsonEnd finds the end of a JSON value whose text comes in pieces.
 type jsonEnd struct {
-	begun, quoted, escape bool
-	depth                 int
+	scan
+	begun bool
 }
 
-func (e *jsonEnd) whole() bool { return e.begun && !e.quoted && e.depth <= 0 }
+func (e *jsonEnd) whole() bool { return e.begun && e.quote == 0 && e.depth <= 0 }
 
 func (e *jsonEnd) pass(text string) {
 	for i := range len(text) {
-		c := text[i]
-		switch {
-		case e.escape:
-			e.escape = false
-		case e.quoted:
-			e.escape, e.quoted = c == '\\', c != '"'
-		case blank(c):
-			continue
-		case c == '"':
-			e.quoted = true
-		case c == '{' || c == '[':
-			e.depth++
-		case c == '}' || c == ']':
-			e.depth--
-		}
-		e.begun = true
+		e.step(text[i])
+		e.begun = e.begun || !blank(text[i])
 	}
 }

@@ -226,11 +226,12 @@ func (c *client) statusError(resp *http.Response, body io.Reader) *llm.Error {
 		a = parseError(data)
 		words, cause = c.words(a), c.reported(a, resp.StatusCode)
 	}
-	code, retry := classify(resp.StatusCode, a, waitIn(data, time.Now()) > 0)
+	said := waitIn(data, time.Now())
+	code, retry := classify(resp.StatusCode, a, said > 0)
 	e := c.errorf(code, cause, "%s: %s%s", statusWords(resp.StatusCode), words, c.advice(code, retry, resp))
 	e.Status, e.Retryable = resp.StatusCode, retry
 	if retry {
-		e.RetryAfter = cmp.Or(retryAfter(resp.Header, time.Now()), waitIn(data, time.Now()))
+		e.RetryAfter = cmp.Or(retryAfter(resp.Header, time.Now()), said)
 	}
 	if e.RetryAfter > c.maxRetryAfter {
 		e.Message += fmt.Sprintf("; it asks to wait %v, which is longer than this client waits", e.RetryAfter.Round(time.Second))
