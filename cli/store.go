@@ -115,7 +115,8 @@ func (p *program) openStore(ctx context.Context, db string, create bool) (*datab
 }
 
 // openFile opens a SQLite file. What it creates only its owner can read, because it
-// holds conversations. Without create a missing file is an error that is errNoFile.
+// holds conversations. Without create a missing file is an error that is errNoFile, and one that
+// cannot be written is opened to be read only.
 func (p *program) openFile(db string, create bool) (*database, error) {
 	path := db
 	if path == "" {
@@ -142,6 +143,11 @@ func (p *program) openFile(db string, create bool) (*database, error) {
 		return nil, usageError{err}
 	}
 	store, err := sqlite.Open(path)
+	if err != nil && !create {
+		if readable, e := sqlite.Open(path, sqlite.ReadOnly()); e == nil {
+			store, err = readable, nil
+		}
+	}
 	if err != nil {
 		return nil, usagef("the sessions' file %s cannot be used: %w", path, err)
 	}

@@ -117,6 +117,17 @@ func TestOpenErrors(t *testing.T) {
 	_, err = postgres.Open(t.Context(), change(t, good, func(u *url.URL) { u.User = url.UserPassword("bob", "right") }))
 	require.ErrorContains(t, err, "lacks a right")
 
+	// Who may only read reads, and each write is refused.
+	run(t, good, "GRANT SELECT ON ALL TABLES IN SCHEMA arbor TO bob")
+	run(t, good, "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA arbor TO bob")
+	reader := open(t, change(t, good, func(u *url.URL) { u.User = url.UserPassword("bob", "right") }))
+	require.Len(t, load(t, reader, key), 3)
+	listed, err := reader.List(t.Context(), session.Key{}, session.Page{})
+	require.NoError(t, err)
+	require.Len(t, listed, 1)
+	_, err = reader.Acquire(t.Context(), session.ID("new"), session.Self())
+	require.ErrorContains(t, err, "lacks a right")
+
 	// Later errors do not tell the password either.
 	require.NoError(t, p.Stop())
 	_, err = postgres.Open(t.Context(), as("bob"), postgres.WithRetryTime(0))

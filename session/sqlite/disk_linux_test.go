@@ -3,6 +3,8 @@ package sqlite_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,26 +20,28 @@ import (
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
-// openAsNobody opens a file in another process, which is no root even if the
-// test is, and returns the error's text.
-func openAsNobody(t *testing.T, path string) string {
+// asNobody plays a role in another process, which is no root even if the test is,
+// and returns the error's text, and what it printed.
+func asNobody(t *testing.T, role, path string) (text, printed string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe") // whatever the permissions on the way to the test's program
-	cmd.Env = append(os.Environ(), "ARBOR_TEST_ROLE=open", "ARBOR_TEST_FILE="+path, "ARBOR_TEST_NAME=s")
+	cmd.Env = append(os.Environ(), "ARBOR_TEST_ROLE="+role, "ARBOR_TEST_FILE="+path, "ARBOR_TEST_NAME=s")
 	cmd.Dir = "/"
 	cmd.Stdin = strings.NewReader("\n")
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	var exit *exec.ExitError
 	require.ErrorAs(t, cmd.Run(), &exit, stderr.String())
 	require.Equal(t, 1, exit.ExitCode(), stderr.String())
-	return strings.TrimSpace(stderr.String())
+	return strings.TrimSpace(stderr.String()), stdout.String()
 }
 
-func TestPermissions(t *testing.T) {
+// openFolder returns a folder that another user can enter.
+func openFolder(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	for _, d := range []string{dir, filepath.Dir(dir)} { // the other user must get here
 		require.NoError(t, os.Chmod(d, 0o755))
@@ -51,6 +55,11 @@ func TestPermissions(t *testing.T) {
 			}
 		}
 	}
+	return dir
+}
+
+func TestPermissions(t *testing.T) {
+	dir := openFolder(t)
 	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
 	folder := func(name string, mode os.FileMode) string {
 		require.NoError(t, os.Mkdir(at(name), 0o755))
@@ -82,7 +91,7 @@ func TestPermissions(t *testing.T) {
 		{"a read-only file in a read-only folder", file("both", 0o444, 0o555), []string{"check", "permissions"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			text := openAsNobody(t, tt.path)
+			text, _ := asNobody(t, "open", tt.path)
 			require.Contains(t, text, tt.path)
 			for _, s := range tt.says {
 				require.Contains(t, text, s)
@@ -91,6 +100,49 @@ func TestPermissions(t *testing.T) {
 			require.NotContains(t, text, "\n")
 		})
 	}
+}
+
+// TestReadOnly: a file that this user cannot write is read, with what is still in its write-ahead log, and each
+// write is refused.
+func TestReadOnly(t *testing.T) {
+	for name, folderMode := range map[string]os.FileMode{"file": 0o777, "file and folder": 0o555} {
+		for _, atRest := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, at rest %t", name, atRest), func(t *testing.T) {
+				dir := openFolder(t)
+				path := filepath.Join(dir, "x.db")
+				s := open(t, path)
+				lease, err := s.Acquire(t.Context(), session.ID("s"), session.Self())
+				require.NoError(t, err)
+				require.NoError(t, s.Append(t.Context(), session.ID("s"), 0, lease, batch(0, 3)...))
+				if atRest {
+					require.NoError(t, s.Close())
+				}
+				for _, suffix := range []string{"", "-wal", "-shm"} {
+					if err := os.Chmod(path+suffix, 0o444); !atRest {
+						require.NoError(t, err)
+					}
+				}
+				require.NoError(t, os.Chmod(dir, folderMode))
+				t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
+				text, printed := asNobody(t, "read", path)
+				require.Equal(t, "ready\n1\n2\n3\n", printed, text)
+				require.Equal(t, 2, strings.Count(text, "opened to be read only"), text)
+				require.Equal(t, 2, strings.Count(text, "permission denied"), text)
+			})
+		}
+	}
+}
+
+// TestReadOnlyMistakes: a file that is missing, another program's, or of another version is not read.
+func TestReadOnlyMistakes(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "missing.db")
+	_, err := sqlite.Open(missing, sqlite.ReadOnly())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoFileExists(t, missing)
+	require.NoError(t, os.WriteFile(missing, nil, 0o600))
+	_, err = sqlite.Open(missing, sqlite.ReadOnly())
+	require.ErrorContains(t, err, "an older version of this program wrote it (schema 0")
 }
 
 // smallDisk mounts a file system of its own, which only root may.

@@ -50,7 +50,7 @@ func (s *Store) explain(doing string, err error) error {
 	case codes.SQLITE_READONLY:
 		advice = "it cannot be written: check the permissions of the file, of the files beside it that end in -wal and -shm, and of their folder"
 	case codes.SQLITE_CANTOPEN, codes.SQLITE_PERM, codes.SQLITE_AUTH:
-		advice = "it cannot be opened for writing: check that it is there, the permissions of the file, of its folder and of the file system, and the limit of open files"
+		advice = "it cannot be opened: check that it is there, the permissions of the file, of its folder and of the file system, and the limit of open files"
 	case codes.SQLITE_IOERR:
 		advice = "the disk or its file system failed: check them, and the space that is left"
 	case codes.SQLITE_TOOBIG:

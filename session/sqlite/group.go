@@ -101,7 +101,7 @@ func (s *Store) group(ctx context.Context, lasts bool, change func(*leaseWriter)
 		s.turn <- struct{}{}
 	case <-w.done:
 	case <-s.closed:
-		s.leave(w, errClosed)
+		s.leave(w, s.refused)
 	case <-ctx.Done():
 		s.leave(w, ctx.Err())
 	}

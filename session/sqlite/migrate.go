@@ -34,6 +34,29 @@ func checkFile(ctx context.Context, db *sql.DB) error {
 	return errors.New("it is an SQLite database of another program: give the path of another file")
 }
 
+// checkSchema refuses a file that is not ours, or whose schema is not the newest.
+func checkSchema(ctx context.Context, db *sql.DB) error {
+	if err := checkFile(ctx, db); err != nil {
+		return err
+	}
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return err
+	}
+	version, err := schemaVersion(ctx, db)
+	switch {
+	case err != nil || version == len(files):
+		return err
+	case version > len(files):
+		return newer(version, len(files))
+	}
+	return fmt.Errorf("an older version of this program wrote it (schema %d, and this program reads %d): open it once where it can be written, or a copy", version, len(files))
+}
+
+func newer(version, known int) error {
+	return fmt.Errorf("a newer version of this program wrote it (schema %d, and this program knows %d): update this program", version, known)
+}
+
 // migrate brings the schema up to date, in one transaction. Each file of the
 // folder migrations, in the order of their names, is one version.
 func migrate(ctx context.Context, db *sql.DB) error {
@@ -48,7 +71,7 @@ func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) (err
 	if version, err := schemaVersion(ctx, db); err != nil || version == len(files) {
 		return err
 	} else if version > len(files) {
-		return fmt.Errorf("a newer version of this program wrote it (schema %d, and this program knows %d): update this program", version, len(files))
+		return newer(version, len(files))
 	}
 	conn, err := db.Conn(ctx)
 	if err != nil {

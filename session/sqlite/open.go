@@ -92,8 +92,8 @@ func (s *Store) dsn(synchronous string, more ...string) string {
 // log before its time, and its checksums twice.
 const writeCache = "cache_size(-8192)"
 
-func (s *Store) readDSN() string {
-	return s.uri([]string{"_query_only", "on", "_busy_timeout", fmt.Sprint(max(s.wait, time.Millisecond).Milliseconds())})
+func (s *Store) readDSN(more ...string) string {
+	return s.uri(append([]string{"_query_only", "on", "_busy_timeout", fmt.Sprint(max(s.wait, time.Millisecond).Milliseconds())}, more...))
 }
 
 func (s *Store) uri(params []string) string {

@@ -27,7 +27,7 @@ import (
 // playRole is what the test's program does as another process. It says "ready"
 // once it runs and begins at the first line of its standard input.
 func playRole(role string) int {
-	play := map[string]func(path, name string) error{"turns": playTurns, "open": playOpen, "append": playAppend}[role]
+	play := map[string]func(path, name string) error{"turns": playTurns, "open": playOpen, "read": playRead, "append": playAppend}[role]
 	fmt.Println("ready")
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		return 2
@@ -167,6 +167,23 @@ func playOpen(path, name string) error {
 		return err
 	}
 	return errors.Join(turn(context.Background(), s, session.ID(name), 2, func(int) string { return name }), s.Close())
+}
+
+// playRead opens a file to be read only, and prints what is there and what a write is told.
+func playRead(path, name string) error {
+	s, err := sqlite.Open(path, sqlite.ReadOnly())
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	for e, err := range s.Load(ctx, session.ID(name), 0) {
+		if err != nil {
+			return err
+		}
+		fmt.Println(e.Seq)
+	}
+	_, err = s.Acquire(ctx, session.ID(name), session.Self())
+	return errors.Join(fmt.Errorf("acquire: %w", err), s.Delete(ctx, session.ID(name)), s.Close())
 }
 
 // TestManyProcessesOpenANewFile: the switch to a write-ahead log and the schema

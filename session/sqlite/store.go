@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"sync"
 	"time"
 
@@ -19,6 +21,9 @@ type Store struct {
 	driver string // of package database/sql
 	now    func() time.Time
 	wait   time.Duration
+
+	readOnly bool
+	refused  error // what a write is told once closed is closed
 
 	// turn holds a token while nobody writes. SQLite lets one connection write at
 	// a time; queueing here is cheaper and fairer than its polling, which is left
@@ -52,11 +57,20 @@ func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = no
 // processes that are writing to the file, before it fails. The default is 10 s.
 func WithBusyTimeout(d time.Duration) Option { return func(s *Store) { s.wait = d } }
 
+// ReadOnly opens a file only to read it, and makes none. It serves files and folders that this user
+// cannot write, backups and file systems that are mounted read-only. Every write
+// then returns an error that wraps [fs.ErrPermission].
+//
+// The file must have the schema of this version, because the store cannot bring it up to date. If
+// the folder cannot be written either and the file has no -wal beside it, SQLite reads it without locks,
+// which is only right while no other process writes to it.
+func ReadOnly() Option { return func(s *Store) { s.readOnly = true } }
+
 // Open opens a file, or makes a new one, in a folder that exists. The error says
 // what is wrong with the file and what to do; it wraps fs.ErrNotExist,
 // fs.ErrPermission and the like where they are the cause.
 func Open(path string, opts ...Option) (*Store, error) {
-	s := &Store{driver: "sqlite", now: time.Now, wait: 10 * time.Second, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	s := &Store{driver: "sqlite", now: time.Now, wait: 10 * time.Second, refused: errClosed, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 	if err := option.Apply(s, opts); err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
@@ -66,6 +80,12 @@ func Open(path string, opts ...Option) (*Store, error) {
 	var err error
 	if s.path, err = checkPath(path); err != nil {
 		return nil, err
+	}
+	if s.readOnly {
+		if err := s.openReadOnly(); err != nil {
+			return nil, s.explain("read", err)
+		}
+		return s, nil
 	}
 	if err := s.open(); err != nil {
 		return nil, s.explain("open", err)
@@ -165,8 +185,44 @@ func (s *Store) open() (err error) {
 	return nil
 }
 
-// errClosed is what a closed store answers.
-var errClosed = errors.New("the store is closed")
+var (
+	errClosed   = errors.New("the store is closed")
+	errReadOnly = fmt.Errorf("it was opened to be read only: %w", fs.ErrPermission)
+)
+
+// openReadOnly opens the connections that read and no other, and refuses all writes.
+func (s *Store) openReadOnly() error {
+	if _, err := os.Stat(s.path); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	db, err := sql.Open(s.driver, s.readDSN("mode", "ro"))
+	if err != nil {
+		return err
+	}
+	err = checkSchema(ctx, db)
+	if _, missing := os.Stat(s.path + "-wal"); err != nil && errors.Is(missing, fs.ErrNotExist) {
+		_ = db.Close()
+		if db, err = sql.Open(s.driver, s.readDSN("immutable", "1")); err != nil {
+			return err
+		}
+		err = checkSchema(ctx, db)
+	}
+	db.SetMaxOpenConns(readers())
+	p := &preparer{ctx: ctx, on: db, whileBusy: s.whileBusy}
+	if err == nil {
+		s.reader, s.readOnce = newReader(p), p.once
+		err = p.err
+	}
+	s.close = sync.OnceValue(func() error { return errors.Join(p.close(), db.Close()) })
+	if err != nil {
+		_ = s.close()
+		return err
+	}
+	s.refused = errReadOnly
+	close(s.closed)
+	return nil
+}
 
 // write runs fn when it is this goroutine's turn to write, again and again while
 // another process keeps it from starting. fn must not have changed anything when
@@ -178,7 +234,7 @@ func (s *Store) write(ctx context.Context, fn func() error) error {
 	select {
 	case <-s.turn:
 	case <-s.closed:
-		return errClosed
+		return s.refused
 	case <-ctx.Done():
 		return ctx.Err()
 	}
