@@ -134,7 +134,7 @@ func ownKeys() []key {
 						}
 					}},
 				{name: "tool_choice", typ: "a text", example: "required", def: "`auto`",
-					meaning: "`auto`, `none`, `required`, or the name of the one tool to call.",
+					meaning: "`auto`, `none`, `required`, or the name of the one tool to call. The last two hold for the first calls of each run; after their results the model is free to answer.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, _ := p.text(k, n)
 						p.d.settings.ToolChoice = llm.ToolChoice(v)

@@ -330,6 +330,19 @@ func TestLoopLimit(t *testing.T) {
 	}))
 }
 
+// TestSplitIsForcedOnce: the tools that a choice forced are part of the model's input, not of its run.
+func TestSplitIsForcedOnce(t *testing.T) {
+	var called []string
+	s := scripted.New(scripted.WithRecording()).Add("helper", scripted.Reply(scripted.CallID("c", "lookup", `{"word":"one"}`)), scripted.Reply(scripted.Text("There.")))
+	a := pictureOf(t, s, llmagent.WithTools(lookup(t, "lookup", &called)), llmagent.WithSettings(llm.Settings{ToolChoice: llm.ToolChoiceRequired}))
+	_, _, err := try(t, a, "Look up.")
+	require.NoError(t, err)
+	asked := s.Requests("helper")
+	require.Len(t, asked, 2)
+	require.Equal(t, llm.ToolChoiceRequired, asked[0].ToolChoice)
+	require.Empty(t, asked[1].ToolChoice)
+}
+
 // TestSplitSees: the model of a split agent sees its instructions, the conversation around
 // the graph if the nodes say so, its own reasoning, and nothing that it redacts.
 func TestSplitSees(t *testing.T) {

@@ -122,7 +122,9 @@ func WithGlobalInstruction(text string) Option {
 }
 
 // WithSettings tunes the generation: temperature, token limit, tool choice, stop
-// strings, response format.
+// strings, response format. A tool choice that forces calls, required or the name of a
+// tool, holds until the results of the run's first calls are there. From then on
+// the model is free to answer.
 func WithSettings(s llm.Settings) Option { return func(a *Agent) { a.settings = s } }
 
 // WithHistory says how much of the conversation the model sees; view.Full is
@@ -409,6 +411,8 @@ func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run
 	switch {
 	case len(o.tools) == 0:
 		req.ToolChoice, req.ParallelToolCalls = "", nil
+	case run.Called && req.ToolChoice != llm.ToolChoiceNone && req.ToolChoice != llm.ToolChoiceAuto: // else the model could never answer
+		req.ToolChoice = ""
 	case !o.has(req.ToolChoice) && (a.place(inv.Node()).has(req.ToolChoice) || a.equipped && !req.ToolChoice.Mode()): // endpoints refuse the name of a tool that is not there
 		req.ToolChoice = ""
 	}

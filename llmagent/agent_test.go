@@ -46,6 +46,25 @@ func TestSettingsReachTheModel(t *testing.T) {
 	require.Equal(t, 7, got.MaxTokens)
 }
 
+// TestAForcedCallIsForcedOnce: a choice that forces calls would otherwise never let the model answer. The next run begins
+// with it again; none and auto force nothing and stay.
+func TestAForcedCallIsForcedOnce(t *testing.T) {
+	for choice, then := range map[llm.ToolChoice]llm.ToolChoice{"required": "", "note": "", "auto": "auto", "none": "none"} {
+		call := reply(scripted.Call("note", "{}"))
+		s := newSolo(t, replies(call, call, reply(scripted.Text("Done.")), call), []llmagent.Option{
+			llmagent.WithSettings(llm.Settings{ToolChoice: choice}), llmagent.WithTools(tool(t, "note", nothing))})
+		for range 2 {
+			_, err := s.say(context.Background())
+			require.NoError(t, err)
+		}
+		var got []llm.ToolChoice
+		for _, r := range s.script.requests {
+			got = append(got, r.ToolChoice)
+		}
+		require.Equal(t, []llm.ToolChoice{choice, then, then, choice, then}, got)
+	}
+}
+
 func TestInstructions(t *testing.T) {
 	leaf, err := llmagent.New("leaf", "", &model{}, llmagent.WithDescription("A leaf"))
 	require.NoError(t, err)

@@ -193,6 +193,7 @@ func (v *View) input(d *event.HarnessStart, seq int64) {
 		v.shown.dropLast()
 	}
 	for _, m := range v.read(d.Input) {
+		v.run.Called = m.Role == llm.RoleTool
 		if m.Role == llm.RoleUser {
 			v.inputText(m.PlainText(), seq)
 			continue

@@ -156,7 +156,7 @@ func (r *viewReader) state(v *View) {
 	v.run.Handed = payloadOf[*event.Transfer](r)
 	v.run.Refused = r.Int()
 	v.run.From, v.run.Reason = r.Text(), r.Text()
-	v.run.Limited, v.run.Answered, v.run.Decided, v.run.Empty, v.run.Misfit = r.Bool(), r.Bool(), r.Bool(), r.Bool(), r.Bool()
+	v.run.Limited, v.run.Answered, v.run.Called, v.run.Decided, v.run.Empty, v.run.Misfit = r.Bool(), r.Bool(), r.Bool(), r.Bool(), r.Bool(), r.Bool()
 	for range r.Items() {
 		v.run.Failures = append(v.run.Failures, Failure{Name: r.Text(), Input: r.Text(), Error: r.Text(), Answers: r.Int(), last: r.Position()})
 	}

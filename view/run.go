@@ -47,6 +47,8 @@ type Run struct {
 	// Answered is set once a model has answered in the run, to the question who answers
 	// too, or failed to answer that.
 	Answered bool
+	// Called is set once the results of an answer with calls are known, those of the agent's input included.
+	Called bool
 	// Decided is set once it was decided that the agent itself answers.
 	Decided bool
 	// Empty is set when the last attempt at an answer was discarded because it was
@@ -167,6 +169,7 @@ func (r *Run) settle(a *answer) {
 	if done {
 		r.Handed = nil
 	}
+	r.Called = r.Called || len(a.calls) > 0
 }
 
 func (r *Run) fails(c *call, seq int64) {

@@ -13,7 +13,7 @@ import (
 
 // viewForm is the version of the bytes of a view. Whoever changes what Apply keeps, or what it shows of an
 // event, changes it: views that were stored before are made anew from their logs then.
-const viewForm = 2
+const viewForm = 3
 
 // SnapshotName is the name under which the view can be stored beside the log; "" if it cannot be. One
 // whose policy has functions cannot, nor one of an inner scope, which is short.
@@ -196,7 +196,7 @@ func (v *View) appendState(b []byte) ([]byte, error) {
 	payload(w, &r.Handed, r.Handed != nil)
 	w.ints(r.Refused)
 	w.texts(r.From, r.Reason)
-	w.bools(r.Limited, r.Answered, r.Decided, r.Empty, r.Misfit)
+	w.bools(r.Limited, r.Answered, r.Called, r.Decided, r.Empty, r.Misfit)
 	w.ints(len(r.Failures))
 	for _, f := range r.Failures {
 		w.texts(f.Name, f.Input, f.Error)
