@@ -70,6 +70,9 @@ const (
 	NoticeTooDeep = "too_deep"
 	// NoticeWithheld says that a guard has withheld an agent's reasoning.
 	NoticeWithheld = "withheld"
+	// NoticeCompactionFailed says that a summary of the earlier part of a conversation failed, and whether that part is
+	// left out without it.
+	NoticeCompactionFailed = "compaction_failed"
 	// NoticeToolset says that an agent goes without tools of one of its sets, and why.
 	NoticeToolset = "toolset"
 )

@@ -14,11 +14,6 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// NoticeCompactionFailed is the code of the notice that the earlier part of a
-// conversation was left out of an agent's view without a summary, because the
-// model that was to write it failed.
-const NoticeCompactionFailed = "compaction_failed"
-
 // Compaction says when and how the view of an agent is made shorter. The log
 // keeps everything, and other agents' views stay as they are.
 type Compaction struct {
@@ -46,9 +41,12 @@ type Compaction struct {
 // their calls. The user's last message and the newest answer always stay.
 //
 // The summary is asked for within the limits and budgets of the turn, and is a
-// model call of the agent. If it fails, the old messages are left out all the
-// same, and a notice says so. If nothing can be left out any more, the model is
-// asked anyway.
+// model call of the agent. If it fails, a notice says so, and nothing is left out
+// while the request still fits into the window with a tenth to spare for the answer, or
+// Settings.MaxTokens. The summary is then tried again after the next answer, then
+// after two more, after four more, and so on. A request that no longer fits loses
+// its old messages without a summary. If nothing can be left out any more, the
+// model is asked anyway.
 //
 // For an endpoint that reports no usage, an instruction function is called once
 // more in every step, because its text counts.
@@ -107,6 +105,11 @@ func (c *compaction) limit(maxTokens int) int {
 	return min(int(c.At*float64(c.Window)), c.Window-maxTokens)
 }
 
+// fits reports whether a request leaves room for an answer.
+func (c *compaction) fits(request, maxTokens int) bool {
+	return request <= c.Window-cmp.Or(maxTokens, c.Window/10)
+}
+
 // maxSummary bounds a summary, in tokens.
 func (c *compaction) maxSummary() int { return min(c.Window/8, 2000) }
 
@@ -116,33 +119,32 @@ const compactions = 2
 
 // askWithin asks the model unless the view has to be compacted first.
 func (a *Agent) askWithin(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*event.Event, error) bool) {
-	near, err := a.near(ctx, inv, v)
+	c := a.compaction
+	request, err := a.tokens(ctx, inv, v)
 	if err != nil {
 		yield(nil, err)
 		return
 	}
-	if near && a.compact(ctx, inv, v, false, yield) {
+	fits := c.Summarizer != nil && c.fits(request, a.settings.MaxTokens)
+	if request > c.limit(a.settings.MaxTokens) && (!fits || v.SummaryDue()) && a.compact(ctx, inv, v, fits, false, yield) {
 		return
 	}
 	a.ask(ctx, inv, v, func(e *event.Event, err error) bool {
-		if err != nil && errorCode(err) == string(llm.CodeContextLength) && v.Compactions() < compactions && a.compact(ctx, inv, v, true, yield) {
+		if err != nil && errorCode(err) == string(llm.CodeContextLength) && v.Compactions() < compactions && a.compact(ctx, inv, v, false, true, yield) {
 			return false
 		}
 		return yield(e, err)
 	})
 }
 
-// near reports whether the next request is too near to the end of the window.
-func (a *Agent) near(ctx context.Context, inv *agent.Invocation, v *view.View) (bool, error) {
+// tokens returns the size of the next request.
+func (a *Agent) tokens(ctx context.Context, inv *agent.Invocation, v *view.View) (int, error) {
 	messages, request := v.Tokens()
-	if request == 0 {
-		frame, err := a.frame(ctx, inv, v.Run())
-		if err != nil {
-			return false, err
-		}
-		request = frame + messages
+	if request > 0 {
+		return request, nil
 	}
-	return request > a.compaction.limit(a.settings.MaxTokens), nil
+	frame, err := a.frame(ctx, inv, v.Run())
+	return frame + messages, err
 }
 
 // frame counts what a request has beside its messages.
@@ -167,9 +169,9 @@ func sameTools(a, b []llm.ToolSpec) bool {
 }
 
 // compact leaves out the oldest messages of the view, and yields what is to be
-// stored of it. Harder leaves out more, whatever the count says. It reports
-// false, having done nothing, if nothing can be left out.
-func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View, harder bool, yield func(*event.Event, error) bool) bool {
+// stored of it. Harder leaves out more, whatever the count says. It reports false if
+// the model can be asked: if nothing can be left out, or the request fits and there is no summary.
+func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View, fits, harder bool, yield func(*event.Event, error) bool) bool {
 	fixed, err := a.frame(ctx, inv, v.Run())
 	if err != nil {
 		yield(nil, err)
@@ -192,8 +194,11 @@ func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View
 			yield(nil, err)
 			return true
 		}
-		if failure == nil {
+		switch {
+		case failure == nil:
 			usage = s.usageOf(s.source.Name())
+		case fits:
+			return !yield(failed("the conversation still fits and stays whole, without a summary: ", failure), nil)
 		}
 	}
 	if done.Summary == "" && v.Summary() != "" { // the earlier one is better than none
@@ -204,8 +209,7 @@ func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View
 		events = append(events, &event.Event{Data: usage})
 	}
 	if failure != nil {
-		events = append(events, &event.Event{Data: &event.Notice{Code: NoticeCompactionFailed,
-			Message: "the earlier part of the conversation is left out without a summary: " + failure.Error()}})
+		events = append(events, failed("the earlier part of the conversation is left out without a summary: ", failure))
 	}
 	for i, e := range events {
 		e.More = i < len(events)-1
@@ -215,6 +219,10 @@ func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View
 	}
 	yield(&event.Event{Data: &event.Continue{}}, nil)
 	return true
+}
+
+func failed(what string, why error) *event.Event {
+	return &event.Event{Data: &event.Notice{Code: event.NoticeCompactionFailed, Message: what + why.Error()}}
 }
 
 // gap ends a summary that is older than what was left out last.

@@ -2,6 +2,7 @@ package llmagent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,36 +10,50 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// summarize asks for a summary of messages.
-func (c *compaction) summarize(ctx context.Context, s *aside, old []llm.Message) (string, error) {
-	req := &llm.Request{
-		System:   fmt.Sprintf(summaryInstruction, max(20, c.maxSummary()*3/5)),
-		Messages: []llm.Message{llm.UserText(transcript(old))},
-	}
-	text := ""
-	err := s.put(ctx, req, func() error {
-		text = strings.ToValidUTF8(strings.TrimSpace(s.text.String()), "\uFFFD")
-		switch {
-		case s.finish == llm.FinishContentFilter:
-			return &llm.Error{Code: llm.CodeBadResponse, Message: "the summary was held back by a content filter"}
-		case text == "":
-			return &llm.Error{Code: llm.CodeBadResponse, Message: "the summary is empty"}
+// errCut is the error of a summary that reached its length limit.
+var errCut = &llm.Error{Code: llm.CodeBadResponse, Message: "the summary was cut off by its length limit"}
+
+// summarize asks for a summary of messages. One that is cut off is asked for once more, with fewer words.
+func (c *compaction) summarize(ctx context.Context, s *aside, old []llm.Message) (text string, err error) {
+	transcript, words := transcript(old), c.maxSummary()*3/5
+	for _, words := range []int{words, words / 4} {
+		req := &llm.Request{System: fmt.Sprintf(summaryInstruction, max(20, words)), Messages: []llm.Message{llm.UserText(transcript)}}
+		err = s.put(ctx, req, func() error {
+			text = strings.ToValidUTF8(strings.TrimSpace(s.text.String()), "\uFFFD")
+			switch {
+			case s.finish == llm.FinishContentFilter:
+				return &llm.Error{Code: llm.CodeBadResponse, Message: "the summary was held back by a content filter"}
+			case s.finish == llm.FinishLength:
+				return errCut
+			case text == "":
+				return &llm.Error{Code: llm.CodeBadResponse, Message: "the summary is empty"}
+			}
+			return nil
+		})
+		if err == nil {
+			return c.clip(text), nil
 		}
-		return nil
-	})
-	if err != nil {
-		return "", err
+		if s.stopped || !errors.Is(err, errCut) {
+			break
+		}
 	}
-	return c.clip(text), nil
+	return "", err
 }
 
-// clip cuts a summary that is too long.
+// cutHere ends a summary of which only the beginning is kept.
+const cutHere = " [cut here]"
+
+// clip cuts a summary that is too long, and says so.
 func (c *compaction) clip(text string) string {
 	most := c.maxSummary()
+	if c.Count(text) <= most {
+		return text
+	}
+	most = max(most-c.Count(cutHere), 0)
 	for n := c.Count(text); n > most && text != ""; n = c.Count(text) {
 		text = strings.ToValidUTF8(text[:min(len(text)*most/n, len(text)-1)], "")
 	}
-	return text
+	return text + cutHere
 }
 
 // summaryInstruction is the system message for a summary; %d is a number of

@@ -60,25 +60,34 @@ func TestTheSummarizerFails(t *testing.T) {
 		"nothing":              {says("  \n"), 1, 1, "empty"},
 		"cut off twice":        {items(scripted.Text("They"), scripted.Cut()), 2, 2, "terminal signal"},
 		"held back":            {items(scripted.Text("They"), scripted.Finish(llm.FinishContentFilter)), 1, 1, "content filter"},
+		"cut at its limit":     {items(scripted.Text("They asked for"), scripted.Finish(llm.FinishLength)), 2, 2, "length limit"},
 		"a call, and no words": {items(scripted.Call("look", "{}")), 1, 1, "empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			small := &endpoint{t: t, name: "small", answer: c.answer}
 			r, model, _ := full(t, small)
-			events, err := turn(r, "And now?")
-			require.NoError(t, err, "the turn goes on")
-			require.Len(t, small.requests, c.asked)
-			notices := payloads[*event.Notice](events)
-			require.Len(t, notices, 1)
-			require.Equal(t, llmagent.NoticeCompactionFailed, notices[0].Code)
-			require.Contains(t, notices[0].Message, c.says)
-			require.Len(t, payloads[*event.Discard](events), c.discards, "an attempt that was under way counts")
-			require.Len(t, payloads[*event.Usage](events), 1, "only that of the answer")
-			done := payloads[*event.Compaction](events)
-			require.Len(t, done, 1)
-			require.Equal(t, "The first summary.\n[What was said after that was left out.]", done[0].Summary, "the earlier summary is better than none")
-			require.Contains(t, words(model.last()), "The first summary.")
-			require.Contains(t, words(model.last()), "And now?")
+			before := len(model.last().Messages)
+			for i, fits := range []bool{true, false} {
+				events, err := turn(r, "And now?")
+				require.NoError(t, err, "the turn continues")
+				require.Len(t, small.requests, c.asked*(i+1))
+				notices := payloads[*event.Notice](events)
+				require.Len(t, notices, 1)
+				require.Equal(t, event.NoticeCompactionFailed, notices[0].Code)
+				require.Contains(t, notices[0].Message, c.says)
+				require.Len(t, payloads[*event.Discard](events), c.discards, "an attempt that was under way counts")
+				require.Len(t, payloads[*event.Usage](events), 1, "only that of the answer")
+				require.Contains(t, words(model.last()), "The first summary.")
+				require.Contains(t, words(model.last()), "And now?")
+				done := payloads[*event.Compaction](events)
+				if fits {
+					require.Empty(t, done)
+					require.Len(t, model.last().Messages, before+2, "nothing is left out")
+					continue
+				}
+				require.Len(t, done, 1)
+				require.Equal(t, "The first summary.\n[What was said after that was left out.]", done[0].Summary, "the earlier summary is better than none")
+			}
 		})
 	}
 	t.Run("again and again", func(t *testing.T) {
@@ -99,7 +108,7 @@ func TestTheSummarizerFails(t *testing.T) {
 			if n++; n == 1 {
 				return []scripted.Item{scripted.Text("They"), scripted.Cut()}
 			}
-			return []scripted.Item{scripted.Think("hm"), scripted.Text("The ", "second."), scripted.ModelName("small-2026"), scripted.Usage(70, 80, 9), scripted.Finish(llm.FinishLength)}
+			return []scripted.Item{scripted.Think("hm"), scripted.Text("The ", "second."), scripted.ModelName("small-2026"), scripted.Usage(70, 80, 9)}
 		}}
 		r, _, _ := full(t, small)
 		events, err := turn(r, "And now?")
@@ -112,6 +121,47 @@ func TestTheSummarizerFails(t *testing.T) {
 	})
 }
 
+// TestAFailingSummarizerIsAskedLessOften: the conversation still fits, so that each step could try again.
+func TestAFailingSummarizerIsAskedLessOften(t *testing.T) {
+	down := scripted.Fail(&llm.Error{Code: llm.CodeServer, Message: "down"})
+	small := &endpoint{t: t, name: "small", answer: func(*llm.Request) []scripted.Item { return []scripted.Item{down} }}
+	n := 0
+	model := &endpoint{t: t, name: "m", count: func(*llm.Request) int { return 850 }, answer: func(*llm.Request) []scripted.Item {
+		if n++; n%10 > 0 {
+			return []scripted.Item{scripted.Call("look", "{}")}
+		}
+		return []scripted.Item{scripted.Text("Done.")}
+	}}
+	store := sessiontest.Memory(t)
+	r := build(t, store, model, llmagent.Compaction{Window: 1000, Summarizer: small}, llmagent.WithTools(looking(t, 5)))
+	events, err := turn(r, "Look ten times.")
+	require.NoError(t, err)
+	require.Len(t, small.requests, 4, "before the answers 2, 3, 5 and 9")
+	require.Empty(t, payloads[*event.Compaction](events))
+	require.Len(t, model.last().Messages, 19)
+	cold := build(t, store, model, llmagent.Compaction{Window: 1000, Summarizer: small}, llmagent.WithTools(looking(t, 5)))
+	_, err = turn(cold, "Again.")
+	require.NoError(t, err)
+	require.Len(t, small.requests, 5, "another process continues to count")
+}
+
+// TestACutSummaryIsAskedForAgain with fewer words.
+func TestACutSummaryIsAskedForAgain(t *testing.T) {
+	small := &endpoint{t: t, name: "small", answer: func(req *llm.Request) []scripted.Item {
+		if strings.Contains(req.System, "at most 75 words") {
+			return []scripted.Item{scripted.Text("They asked for"), scripted.Finish(llm.FinishLength)}
+		}
+		require.Contains(t, req.System, "at most 20 words")
+		return []scripted.Item{scripted.Text("They asked.")}
+	}}
+	r, _, _ := full(t, small)
+	events, err := turn(r, "And now?")
+	require.NoError(t, err)
+	require.Len(t, small.requests, 2)
+	require.Equal(t, "They asked.", payloads[*event.Compaction](events)[0].Summary)
+	require.Len(t, payloads[*event.Discard](events), 1)
+}
+
 func TestASummaryThatIsTooLong(t *testing.T) {
 	small := &endpoint{t: t, name: "small", answer: says(strings.Repeat("длинный ", 2000))}
 	r, model, _ := full(t, small)
@@ -120,6 +170,7 @@ func TestASummaryThatIsTooLong(t *testing.T) {
 	got := payloads[*event.Compaction](events)[0].Summary
 	require.LessOrEqual(t, llm.EstimateTokens(got), 1000/8)
 	require.Greater(t, llm.EstimateTokens(got), 1000/10)
+	require.True(t, strings.HasSuffix(got, " [cut here]"))
 	require.LessOrEqual(t, llm.CountRequest(model.last(), nil), 800)
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -327,7 +326,7 @@ func (w *world) checkCounts(added []*event.Event, open bool) {
 		case *event.Compaction:
 			compactions++ // in place of a refused request, perhaps
 		case *event.Notice:
-			if d.Code == llmagent.NoticeCompactionFailed || d.Code == event.NoticeUndecided {
+			if d.Code == event.NoticeCompactionFailed || d.Code == event.NoticeUndecided {
 				failures++
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/llmagent"
 )
 
 // logStory is what a log says about who is active, what waits and what was called,
@@ -122,7 +121,7 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 			happened["a compaction with a summary"] = true
 		}
 	case *event.Notice:
-		if d.Code == llmagent.NoticeCompactionFailed {
+		if d.Code == event.NoticeCompactionFailed {
 			happened["a compaction whose summary failed"] = true
 		}
 		if d.Code == event.NoticeDecided || d.Code == event.NoticeUndecided {

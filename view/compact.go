@@ -18,6 +18,8 @@ type dropped struct {
 	summary string // of the last compaction, as the log has it
 	at      int64  // the seq of the last compaction
 	tries   int    // compactions since the agent's last answer
+	failed  int    // summaries that failed since then
+	since   int    // answers of the agent since the last of them
 }
 
 // compact drops all groups of events that end at or before the compaction's
@@ -29,6 +31,7 @@ func (v *View) compact(c *event.Compaction, seq int64) {
 	v.dropped.upTo = max(v.dropped.upTo, min(c.UpTo, seq))
 	v.dropped.summary, v.dropped.at = c.Summary, seq
 	v.dropped.tries++
+	v.dropped.failed = 0
 	v.use.reported = 0
 	front := llm.UserText(LeftOut)
 	if c.Summary != "" {
@@ -44,6 +47,12 @@ func (v *View) Summary() string { return v.dropped.summary }
 // Compactions says how often the view was compacted since the agent's last
 // answer.
 func (v *View) Compactions() int { return v.dropped.tries }
+
+// SummaryDue reports whether a summary may be tried. After one that failed, it is tried again after the agent's next
+// answer, then after two more, after four more, and so on.
+func (v *View) SummaryDue() bool {
+	return v.dropped.failed == 0 || v.dropped.since >= 1<<min(v.dropped.failed-1, 30)
+}
 
 // Oldest proposes what to drop so that the messages that stay have at most keep
 // tokens: the position to which a compaction has to reach, and the messages that

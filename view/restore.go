@@ -160,7 +160,7 @@ func (r *viewReader) state(v *View) {
 	for range r.Items() {
 		v.run.Failures = append(v.run.Failures, Failure{Name: r.Text(), Input: r.Text(), Error: r.Text(), Answers: r.Int(), last: r.Position()})
 	}
-	v.use.reported, v.use.counted, v.dropped.tries = r.Int(), r.Int(), r.Int()
+	v.use.reported, v.use.counted, v.dropped.tries, v.dropped.failed, v.dropped.since = r.Int(), r.Int(), r.Int(), r.Int(), r.Int()
 	v.dropped.upTo, v.dropped.at, v.dropped.summary = r.Position(), r.Position(), r.Text()
 	for range r.Items() {
 		v.said.last = append(v.said.last, Exchange{Said: r.Text(), By: r.Text()})

@@ -203,7 +203,7 @@ func (v *View) appendState(b []byte) ([]byte, error) {
 		w.ints(f.Answers)
 		w.b = pack.Int(w.b, f.last)
 	}
-	w.ints(v.use.reported, v.use.counted, v.dropped.tries)
+	w.ints(v.use.reported, v.use.counted, v.dropped.tries, v.dropped.failed, v.dropped.since)
 	w.b = pack.Int(pack.Int(w.b, v.dropped.upTo), v.dropped.at)
 	w.texts(v.dropped.summary)
 	w.ints(len(v.said.last))

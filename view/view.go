@@ -266,6 +266,9 @@ func (v *View) Apply(e *event.Event) {
 // notice takes in a notice of the agent's.
 func (v *View) notice(code string) {
 	switch code {
+	case event.NoticeCompactionFailed:
+		v.dropped.failed++
+		v.dropped.since = 0
 	case event.NoticeTransferLimit:
 		v.run.Refused-- // the attempt is a limit's, not the model's mistake
 		v.run.Limited = true

@@ -217,12 +217,11 @@ func (r *reader) notice(e *event.Event, d *event.Notice) {
 		} else if name, ok := strings.CutSuffix(why, " needs an input, which the agent's own model has to give"); ok {
 			a.text = name
 		}
-	case "compaction_failed":
-		if a := r.next; a != nil && a.kind == summary {
-			_, why, _ := strings.Cut(d.Message, noSummary)
-			a.failed = failureOf("", why, false)
-			r.add(a)
-		}
+	case event.NoticeCompactionFailed:
+		a := r.open(e) // of a compaction, or by itself where nothing was left out
+		_, why, _ := strings.Cut(d.Message, noSummary)
+		a.kind, a.failed = summary, failureOf("", why, false)
+		r.add(a)
 	case "fallback":
 		r.beside = append(r.beside, llm.Chunk{Notice: &llm.Notice{Code: d.Code, Message: d.Message}})
 	}
