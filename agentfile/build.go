@@ -92,6 +92,9 @@ func (l *loader) toolChoice(d *definition) string {
 // transfers returns how the agent's model is shown the agents that it may transfer to, as
 // llmagent does it.
 func (d *definition) transfers() transfer.Form {
+	if len(d.tools)+len(d.targets()) > cmp.Or(d.maxTools, llmagent.DefaultMaxTools) {
+		return transfer.DefaultForm(transfer.OneTool)
+	}
 	if each := transfer.DefaultForm(transfer.ToolPerTarget); d.form == transfer.ToolPerTarget ||
 		d.form == 0 && d.settings.ToolChoice != agent.TransferTool && d.smallModels() && len(each.Check(d.targets(), d.owns)) == 0 {
 		return each
@@ -352,7 +355,7 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 	}
 	made, err := llmagent.New(d.name, d.body, model, append(opts,
 		llmagent.WithDescription(d.description), llmagent.WithGlobalInstruction(d.global), llmagent.WithTools(list...), llmagent.WithToolset(l.toolsets(r, d)...), llmagent.WithSubAgents(children...),
-		llmagent.WithTransferPolicy(d.policy), llmagent.WithTransferTools(d.form), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))...)
+		llmagent.WithTransferPolicy(d.policy), llmagent.WithTransferTools(d.form), llmagent.WithMaxTools(d.maxTools), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))...)
 	if err != nil {
 		return nil, err
 	}

@@ -139,6 +139,13 @@ func ownKeys() []key {
 						v, _ := p.text(k, n)
 						p.d.settings.ToolChoice = llm.ToolChoice(v)
 					}},
+				{name: "max_tools", typ: "a whole number", example: "64", def: "128",
+					meaning: "How many tools the endpoint takes in a request. [Above that](tools.md#what-an-endpoint-is-sent-of-tools) one tool serves all transfers, and what is still too much is an error.",
+					read: func(p *parser, k *key, n yamldoc.Node) {
+						if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
+							p.d.maxTools = int(v)
+						}
+					}},
 				{name: "parallel_tool_calls", typ: "true or false", example: "false", def: "the endpoint's own",
 					meaning: "Whether one answer may hold several tool calls.",
 					read:    boolean(func(d *definition, b bool) { d.settings.ParallelToolCalls = &b })},
@@ -309,6 +316,7 @@ type definition struct {
 	history     view.Policy
 	around      bool // the key history is there: in a workflow, what its agents see around
 	settings    llm.Settings
+	maxTools    int
 	withState   bool   // the body names keys of the state
 	state       []item // if not all of them
 	body        string

@@ -101,6 +101,11 @@ func (t *Tree) Connect(ctx context.Context) []Problem {
 				r.add(m.by.file, m.by.mcp[i].at, "%s", err)
 			}
 		}
+		if n := t.index.Node(m.of.Name()); n != nil {
+			if wrong := m.of.TooManyTools(n, len(names)); wrong != nil {
+				r.add(m.by.file, m.by.pos(), "%s", wrong)
+			}
+		}
 		wrong, unknown := m.of.Mistakes(ctx, nil)
 		for _, w := range wrong {
 			if unknown == nil || !w.Open {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
@@ -33,6 +34,7 @@ type Agent struct {
 	settings     llm.Settings
 	history      view.Policy
 	parallel     int
+	maxTools     int // 0: DefaultMaxTools
 	rules        *tools.Policy
 	askTransfer  bool
 	transferBy   tools.By    // who may decide about a transfer that waits
@@ -196,6 +198,9 @@ func (a *Agent) configure(opts []Option) (errs []error) {
 	if a.parallel < 1 {
 		errs = append(errs, fmt.Errorf("%d tools in parallel: at least 1 is needed", a.parallel))
 	}
+	if a.maxTools < 0 {
+		errs = append(errs, fmt.Errorf("at most %d tools: the number is negative", a.maxTools))
+	}
 	if err := a.compaction.check(a.settings.MaxTokens); err != nil {
 		errs = append(errs, err)
 	}
@@ -298,7 +303,7 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event
 			yield(nil, err)
 			return
 		}
-		if !v.Run().Answered && !tell(problems, yield) { // once a run
+		if !v.Run().Answered && !tell(slices.Concat(problems, a.place(inv.Node()).cut), yield) { // once a run
 			return
 		}
 		if calls := v.Pending(); len(calls) > 0 {
@@ -417,5 +422,8 @@ func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run
 		req.ToolChoice = ""
 	}
 	a.output.ask(req, run.Misfit)
+	if len(o.tools) > a.mostTools() {
+		return nil, &agent.RunError{Agent: a.name, Code: "too_many_tools", Err: a.TooManyTools(inv.Node(), len(a.tools))}
+	}
 	return req, nil
 }

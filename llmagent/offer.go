@@ -1,10 +1,13 @@
 package llmagent
 
 import (
+	"fmt"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
@@ -21,6 +24,7 @@ type offer struct {
 	global   string         // the instructions of all agents under this one's ancestors, and of it
 	prompt   string         // the agent's fixed instructions
 	system   string         // global, prompt and transfer, joined
+	cut      []string       // what of the tools is not shown in full, and why
 	known    []llm.ToolSpec // of its place: the agents and the tools of the tree
 	sets     []tools.Set    // of its place: those of all agents of the tree
 
@@ -101,18 +105,33 @@ type moment struct {
 func (a *Agent) newOffer(n *agent.Node, targets []*agent.Node, from string) *offer {
 	o := &offer{tools: make([]llm.ToolSpec, 0, len(a.tools)+1), targets: targets, form: a.formAt(n), prompt: a.prompt}
 	for _, t := range a.tools {
-		o.tools = append(o.tools, t.Info().ToolSpec)
+		o.add(t.Info().ToolSpec)
 	}
 	if len(n.Tree().Root().Children()) > 0 || len(targets) > 0 { // else there is nobody to tell it from
 		var specs []llm.ToolSpec
 		specs, o.transfer = o.form.Offer(n, targets, from)
-		o.tools = append(o.tools, specs...)
+		for _, s := range specs {
+			o.add(s)
+		}
 	}
 	for up := n; up != nil; up = up.Parent {
 		o.global = paragraphs(up.Properties.GlobalInstruction, o.global)
 	}
 	o.system = paragraphs(paragraphs(o.global, o.prompt), o.transfer)
 	return o
+}
+
+// maxDescription bounds, in characters, the description of a tool. OpenAI refuses a longer one.
+const maxDescription = 1024
+
+// add offers a tool in the form that the strictest endpoints take. Its calls are held against its own schema.
+func (o *offer) add(t llm.ToolSpec) {
+	t.Parameters = schema.Plain(t.Parameters)
+	if n := utf8.RuneCountInString(t.Description); n > maxDescription {
+		t.Description = string([]rune(t.Description)[:maxDescription-1]) + "…"
+		o.cut = append(o.cut, fmt.Sprintf("the description of the tool %s has %d characters, of which the model is shown the first %d: endpoints refuse longer ones", t.Name, n, maxDescription-1))
+	}
+	o.tools = append(o.tools, t)
 }
 
 // has reports whether the choice names a tool that is offered.

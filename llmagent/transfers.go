@@ -76,12 +76,44 @@ func (w wording) form(t transfer.Tools) transfer.Form {
 
 // formAt returns the form in a place of the agent.
 func (a *Agent) formAt(n *agent.Node) transfer.Form {
+	if len(a.tools)+len(n.Targets()) > a.mostTools() {
+		one := a.form
+		if one.Tools == transfer.ToolPerTarget {
+			one = a.wording.form(transfer.OneTool)
+			one.Name = agent.TransferTool // else it is what the names of all begin with
+		}
+		return one
+	}
 	if n.SmallModels() && !a.wording.one {
 		if each := a.wording.form(transfer.ToolPerTarget); len(each.Check(targetNames(n), a.owns)) == 0 {
 			return each
 		}
 	}
 	return a.form
+}
+
+// DefaultMaxTools is how many tools OpenAI and most other endpoints take in a request.
+const DefaultMaxTools = 128
+
+// WithMaxTools sets how many tools the agent's endpoint takes in a request, those for transfers included. Defaults to
+// [DefaultMaxTools]. Above that number one tool serves the transfers to all targets. If
+// there are still too many, the tree cannot be built, or, with those of sets, the turn ends with an error.
+func WithMaxTools(n int) Option { return func(a *Agent) { a.maxTools = n } }
+
+func (a *Agent) mostTools() int { return cmp.Or(a.maxTools, DefaultMaxTools) }
+
+// TooManyTools returns an error that names the counts if the agent, in its place, would offer more tools than its
+// endpoint takes, with this number of tools besides those for transfers.
+func (a *Agent) TooManyTools(n *agent.Node, own int) error {
+	targets := targetNames(n)
+	transfers := len(a.formAt(n).Names(targets))
+	if most := a.mostTools(); own+transfers > most {
+		transfers = min(transfers, 1) // at least one tool for all targets
+		if own+transfers > most {
+			return fmt.Errorf("agent %s has %d tools, and %d for transfers, and its endpoint takes %d: leave some out, or set max_tools if it takes more", a.name, own, transfers, most)
+		}
+	}
+	return nil
 }
 
 func (a *Agent) owns(name string) bool { return a.byName[name] != nil }
@@ -137,5 +169,8 @@ func (a *Agent) CheckNode(n *agent.Node) (problems []string) {
 		}
 	}
 	problems = append(problems, form.Check(targets, a.owns)...)
+	if wrong := a.TooManyTools(n, len(a.tools)); wrong != nil {
+		problems = append(problems, wrong.Error())
+	}
 	return append(problems, a.checkRules(n)...)
 }

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
@@ -126,6 +127,9 @@ func (s *Server) registry(found []*sdk.Tool) (*tools.Registry, error) {
 		}
 		var t tools.Tool
 		if err == nil {
+			info.Parameters, err = schema.Usable(info.Parameters)
+		}
+		if err == nil {
 			t, err = tools.New(info, call)
 		}
 		switch {
@@ -165,19 +169,19 @@ func (s *Server) approves(pattern, name string) bool {
 // tool returns what makes a tool of one that the server lists.
 func (s *Server) tool(t *sdk.Tool) (info tools.Info, call func(tools.Context, json.RawMessage) (any, error), err error) {
 	info.Own = t.Name
-	schema, err := json.Marshal(t.InputSchema)
+	parameters, err := json.Marshal(t.InputSchema)
 	switch {
 	case err != nil:
 		return info, nil, err
-	case len(schema) > maxSchema:
-		return info, nil, fmt.Errorf("its schema has %d bytes, and at most %d are possible", len(schema), maxSchema)
+	case len(parameters) > maxSchema:
+		return info, nil, fmt.Errorf("its schema has %d bytes, and at most %d are possible", len(parameters), maxSchema)
 	case t.InputSchema == nil:
-		schema = json.RawMessage(`{"type":"object"}`)
+		parameters = json.RawMessage(`{"type":"object"}`)
 	case t.Name == "":
 		return info, nil, errors.New("it has no name")
 	}
 	info = tools.Info{
-		ToolSpec: llm.ToolSpec{Name: legal(s.prefix + t.Name), Description: clip(cmp.Or(t.Description, t.Title), maxDescription), Parameters: schema},
+		ToolSpec: llm.ToolSpec{Name: legal(s.prefix + t.Name), Description: clip(cmp.Or(t.Description, t.Title), maxDescription), Parameters: parameters},
 		Own:      t.Name, Idempotent: chosen(s.idempotent, t.Name), ReadOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint,
 		Destructive: destructive(t.Annotations),
 		Timeout:     s.timeout, MaxOutput: s.maxOutput,

@@ -207,7 +207,7 @@ func hostile(mode string) {
 				next = `,"nextCursor":"again"`
 			case "odd":
 				list = append(list, `null`, `{"name":"","inputSchema":{"type":"object"}}`, `{"name":"no schema"}`, `{"name":"list","inputSchema":{"type":"array"}}`,
-					`{"name":"a.b","inputSchema":{"type":"object"}}`, `{"name":"a/b","inputSchema":{"type":"object"}}`, `{"name":"wrong","inputSchema":{"type":"object","properties":{"x":{"type":"nonsense"}}}}`,
+					`{"name":"a.b","inputSchema":{"type":"object"}}`, `{"name":"a/b","inputSchema":{"type":"object"}}`, `{"name":"wrong","inputSchema":{"type":"object","properties":{"x":{"minLength":"many"}}}}`,
 					fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, strings.Repeat("n", 100)))
 			}
 			result(`{"tools":[%s]%s}`, strings.Join(list, ","), next)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	schemas "github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -226,7 +227,7 @@ func inputs(n *agent.Node, targets []*agent.Node) (schema any, all bool) {
 	var wanted []titled
 	for _, t := range targets {
 		if in := n.InputFor(t); in != nil {
-			wanted = append(wanted, titled{"For " + t.Agent.Name(), []json.RawMessage{in.Schema}})
+			wanted = append(wanted, titled{"For " + t.Agent.Name(), []json.RawMessage{schemas.Plain(in.Schema)}})
 		}
 	}
 	switch {

@@ -1,0 +1,174 @@
+package schema
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// join adds the properties of another schema, and those that it requires.
+func join(m, other map[string]any) {
+	merge(m, other)
+	if more, _ := other["required"].([]any); len(more) > 0 {
+		all, _ := m["required"].([]any)
+		all = slices.Clone(all)
+		for _, name := range more {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+		m["required"] = all
+	}
+}
+
+func merge(m, other map[string]any) {
+	more, _ := other["properties"].(map[string]any)
+	all, _ := m["properties"].(map[string]any)
+	if all = maps.Clone(all); all == nil && more != nil {
+		all = map[string]any{}
+	}
+	for name, s := range more {
+		if before, there := all[name]; there {
+			s = either(before, s)
+		}
+		all[name] = s
+	}
+	if all != nil {
+		m["properties"] = all
+	}
+}
+
+// either returns a schema that allows what one of two allows.
+func either(a, b any) any {
+	one, _ := a.(map[string]any)
+	other, _ := b.(map[string]any)
+	if reflect.DeepEqual(a, b) {
+		return a
+	}
+	first, _ := one["enum"].([]any)
+	if more, _ := other["enum"].([]any); first != nil && more != nil && one["type"] == other["type"] {
+		one = maps.Clone(one)
+		one["enum"] = slices.Concat(first, slices.DeleteFunc(slices.Clone(more), func(v any) bool { return holds(first, v) }))
+		return one
+	}
+	var all []any
+	for _, s := range []any{a, b} {
+		m, _ := s.(map[string]any)
+		inner, some := m["anyOf"].([]any)
+		if !some || len(m) > 1 {
+			inner = []any{s}
+		}
+		for _, s := range inner {
+			if !holds(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return map[string]any{"anyOf": all}
+}
+
+func holds(all []any, v any) bool {
+	return slices.ContainsFunc(all, func(other any) bool { return reflect.DeepEqual(v, other) })
+}
+
+// tuple makes one schema for all items of schemas for each of them.
+func tuple(m map[string]any) {
+	all, old := m["items"].([]any)
+	rest := m["additionalItems"]
+	if !old {
+		all, _ = m["prefixItems"].([]any)
+		rest = m["items"]
+	}
+	delete(m, "prefixItems")
+	delete(m, "additionalItems")
+	if len(all) == 0 {
+		return
+	}
+	var items any = false
+	for _, s := range append(slices.Clip(all), rest) {
+		switch {
+		case s == nil || s == false:
+		case items == false:
+			items = s
+		default:
+			items = either(items, s)
+		}
+	}
+	m["items"] = items
+}
+
+// split makes alternatives of a list of types.
+func split(m map[string]any) {
+	list, ok := m["type"].([]any)
+	if !ok {
+		return
+	}
+	if delete(m, "type"); len(list) == 1 {
+		m["type"] = list[0]
+		return
+	}
+	for _, k := range []string{"anyOf", "oneOf", "allOf", "not", "if"} {
+		if _, there := m[k]; there {
+			return
+		}
+	}
+	enum, some := m["enum"].([]any)
+	delete(m, "enum")
+	var all []any
+	for _, t := range list {
+		one := map[string]any{"type": t}
+		for k, v := range m {
+			if of := about(k); of == t || of == "number" && t == "integer" {
+				one[k] = v
+			}
+		}
+		if some {
+			one["enum"] = slices.DeleteFunc(slices.Clone(enum), func(v any) bool { return typeOf(v) != t && !(numeric(typeOf(v)) && numeric(t)) })
+			if len(one["enum"].([]any)) == 0 {
+				continue
+			}
+		}
+		all = append(all, one)
+	}
+	maps.DeleteFunc(m, func(k string, _ any) bool { return about(k) != nil })
+	m["anyOf"] = all
+}
+
+// about returns the type that a keyword is about, nil if it is about all.
+func about(keyword string) any {
+	switch keyword {
+	case "minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType", "contentSchema":
+		return "string"
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+		return "number"
+	case "items", "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems":
+		return "array"
+	case "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties",
+		"dependencies", "dependentRequired", "dependentSchemas":
+		return "object"
+	}
+	return nil
+}
+
+func numeric(t any) bool { return t == "integer" || t == "number" }
+
+func typeOf(v any) any {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case []any:
+		return "array"
+	case json.Number:
+		if !strings.ContainsAny(v.String(), ".eE") {
+			return "integer"
+		}
+		return "number"
+	}
+	return "object"
+}

@@ -1,0 +1,383 @@
+package schema
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// The bounds of a plain schema. OpenAI's structured outputs allow ten levels; references that are resolved may
+// make a schema grow.
+const (
+	maxDepth = 10
+	maxNodes = 2000
+)
+
+// Plain returns a schema of arguments in the form that the strictest endpoints take, byte for byte the
+// same if it has that form. An object has properties, an array items, and both are schemas. There is no
+// anyOf, oneOf, allOf, not, enum or condition at the top: the properties of its alternatives are merged. There is no
+// reference, const, list of types or tuple, no pattern that Go cannot read, and nothing below ten levels.
+// The result allows at least what the schema allows. A schema that cannot be read is returned as it is.
+func Plain(schema json.RawMessage) json.RawMessage {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	top, ok := doc.(map[string]any)
+	if err != nil || !ok {
+		return schema
+	}
+	p := plainer{root: doc}
+	top = maps.Clone(top)
+	top["type"] = "object"
+	plain := p.node(top, 0, []string{"#"})
+	hoist(plain)
+	plain["type"] = "object" // also if alternatives came in its place
+	if finish(plain); reflect.DeepEqual(any(plain), doc) {
+		return schema
+	}
+	var b bytes.Buffer
+	write(&b, plain, order(schema))
+	return b.Bytes()
+}
+
+// Usable returns the schema of somebody else's tool as one that Compile takes. What cannot be
+// checked, such as a pattern that Go cannot read or a reference to another document, is left out. The error is that of
+// a schema of which nothing is left.
+func Usable(schema json.RawMessage) (json.RawMessage, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	top, ok := doc.(map[string]any)
+	if err != nil || !ok {
+		_, err := Compile(schema)
+		return nil, err
+	}
+	if kinds, many := top["type"].([]any); top["type"] == nil || many && slices.Contains(kinds, any("object")) {
+		top["type"] = "object" // as arguments are
+		schema, _ = json.Marshal(top)
+	}
+	_, failed := Compile(schema)
+	if failed == nil {
+		return schema, nil
+	}
+	if top["type"] != "object" {
+		return nil, failed
+	}
+	loose, _ := json.Marshal((&plainer{root: doc}).loosen(doc))
+	for _, s := range []json.RawMessage{loose, Plain(schema)} {
+		if _, err := Compile(s); err == nil {
+			return s, nil
+		}
+	}
+	return nil, failed
+}
+
+// plainer makes schemas plain.
+type plainer struct {
+	root  any
+	nodes int
+}
+
+// each replaces the schemas that a schema holds, in the order of their names, by such that allow at least as much.
+// What turns on something that is not allowed goes if it has changed.
+func each(m map[string]any, f func(keyword string, schema any) any) {
+	before := maps.Clone(m)
+	replace(m, f)
+	changed := func(k string) bool { return !reflect.DeepEqual(before[k], m[k]) }
+	if changed("oneOf") {
+		if m["anyOf"] == nil {
+			m["anyOf"] = m["oneOf"]
+		}
+		delete(m, "oneOf")
+	}
+	if changed("not") {
+		delete(m, "not")
+	}
+	if changed("contains") {
+		delete(m, "maxContains")
+	}
+	if changed("if") {
+		delete(m, "if")
+		delete(m, "then")
+		delete(m, "else")
+	}
+}
+
+func replace(m map[string]any, f func(keyword string, schema any) any) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		switch k {
+		case "$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties":
+			members, ok := m[k].(map[string]any)
+			if !ok {
+				continue
+			}
+			members = maps.Clone(members)
+			for _, name := range slices.Sorted(maps.Keys(members)) {
+				if _, names := members[name].([]any); !names { // of dependencies
+					members[name] = f(k, members[name])
+				}
+			}
+			m[k] = members
+		case "allOf", "anyOf", "oneOf", "prefixItems", "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items",
+			"not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties":
+			list, ok := m[k].([]any)
+			if !ok {
+				m[k] = f(k, m[k])
+				continue
+			}
+			list = slices.Clone(list)
+			for i, s := range list {
+				list[i] = f(k, s)
+			}
+			m[k] = list
+		}
+	}
+}
+
+// loosen leaves out what cannot be checked.
+func (p *plainer) loosen(schema any) any {
+	m, ok := schema.(map[string]any)
+	if !ok {
+		return schema
+	}
+	m = maps.Clone(m)
+	repair(m)
+	if ref, there := m["$ref"]; there && p.find(ref) == nil {
+		delete(m, "$ref")
+	}
+	if of, _ := m["$schema"].(string); !strings.Contains(of, "//json-schema.org/draft") {
+		delete(m, "$schema")
+	}
+	each(m, func(_ string, s any) any { return p.loosen(s) })
+	return m
+}
+
+var types = []any{"array", "boolean", "integer", "null", "number", "object", "string"}
+
+// repair leaves out keywords of a schema whose values no checker can use.
+func repair(m map[string]any) {
+	wrong := func(keyword string, bad bool) {
+		if bad {
+			delete(m, keyword)
+		}
+	}
+	readable := func(pattern string) bool {
+		_, err := regexp.Compile(pattern)
+		return err == nil
+	}
+	pattern, ok := m["pattern"].(string)
+	wrong("pattern", !ok || !readable(pattern))
+	required, ok := m["required"].([]any)
+	wrong("required", !ok || slices.ContainsFunc(required, func(v any) bool { _, ok := v.(string); return !ok }))
+	enum, _ := m["enum"].([]any)
+	wrong("enum", len(enum) == 0)
+	for _, k := range []string{"exclusiveMinimum", "exclusiveMaximum"} { // of an old draft
+		_, old := m[k].(bool)
+		wrong(k, old)
+	}
+	switch t := m["type"].(type) {
+	case []any:
+		known := slices.Compact(slices.SortedFunc(slices.Values(t), func(a, b any) int { return cmp.Compare(slices.Index(types, a), slices.Index(types, b)) }))
+		if known = slices.DeleteFunc(known, func(t any) bool { return !slices.Contains(types, t) }); len(known) != len(t) {
+			m["type"] = known
+		}
+		wrong("type", len(known) == 0)
+	default:
+		wrong("type", !slices.Contains(types, t))
+	}
+	if of, ok := m["patternProperties"].(map[string]any); ok {
+		of = maps.Clone(of)
+		maps.DeleteFunc(of, func(p string, _ any) bool { return !readable(p) })
+		if len(of) < len(m["patternProperties"].(map[string]any)) {
+			m["patternProperties"] = of
+			delete(m, "additionalProperties") // which properties these are is not known any more
+			delete(m, "unevaluatedProperties")
+		}
+	}
+}
+
+// find returns what a reference within the schema refers to, nil if that is not there.
+func (p *plainer) find(ref any) any {
+	text, _ := ref.(string)
+	pointer, ok := strings.CutPrefix(text, "#")
+	if pointer, err := url.PathUnescape(pointer); !ok || err != nil || pointer != "" && pointer[0] != '/' {
+		return nil
+	}
+	at := p.root
+	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if m, ok := at.(map[string]any); ok && pointer != "" {
+			step, _ = url.PathUnescape(step)
+			at = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+		} else if pointer != "" {
+			return nil
+		}
+	}
+	return at
+}
+
+// node makes a schema plain. Depth is the number of objects and lists around it, within names the references
+// that lead to it.
+func (p *plainer) node(schema any, depth int, within []string) map[string]any {
+	m, _ := schema.(map[string]any)
+	m = maps.Clone(m)
+	if p.nodes++; m == nil {
+		return map[string]any{}
+	}
+	again := ""
+	for ref := refer(m); ref != ""; ref = refer(m) {
+		target, _ := p.find(ref).(map[string]any)
+		if target != nil && (slices.Contains(within, ref) || p.nodes > maxNodes) {
+			again = ref
+		}
+		if slices.Contains(within, ref) {
+			target = maps.Clone(target)
+			refer(target) // which may be a circle
+		}
+		within = append(slices.Clip(within), ref)
+		join(m, target)
+		_, condition := m["if"]
+		_, contains := m["contains"]
+		for k, v := range target {
+			if _, there := m[k]; !there && !(condition && (k == "then" || k == "else")) && !(contains && k == "maxContains") {
+				m[k] = v
+			}
+		}
+	}
+	tuple(m)
+	for _, k := range []string{"$schema", "$id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary", "$defs", "definitions"} {
+		delete(m, k)
+	}
+	if c, ok := m["const"]; ok {
+		if delete(m, "const"); m["enum"] == nil {
+			m["enum"] = []any{c}
+		}
+		if m["type"] == nil {
+			m["type"] = typeOf(c)
+		}
+	}
+	if repair(m); again != "" || depth >= maxDepth {
+		return cutOff(m, again)
+	}
+	split(m)
+	each(m, func(keyword string, s any) any {
+		_, is := s.(bool)
+		switch keyword {
+		case "properties", "items", "patternProperties", "contains", "additionalProperties", "unevaluatedProperties", "unevaluatedItems":
+			if is && (strings.HasSuffix(keyword, "dProperties") || keyword == "additionalProperties" || keyword == "unevaluatedItems" || keyword == "properties" && s == false) {
+				return s
+			}
+			return p.node(s, depth+1, within)
+		}
+		return p.node(s, depth, within)
+	})
+	finish(m)
+	return m
+}
+
+// refer takes the reference out of a schema, "" if there is none.
+func refer(m map[string]any) (ref string) {
+	for _, k := range []string{"$recursiveRef", "$dynamicRef", "$ref"} {
+		if r, ok := m[k].(string); ok {
+			ref = r
+		}
+		delete(m, k)
+	}
+	return ref
+}
+
+// hoist merges what the alternatives at the top have, and leaves out what may not be there.
+func hoist(m map[string]any) {
+	merged := false
+	for _, k := range []string{"allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas"} {
+		var all []any
+		switch v := m[k].(type) {
+		case []any:
+			all = v
+		case map[string]any:
+			if all = []any{v}; k == "dependentSchemas" {
+				all = slices.Collect(maps.Values(v))
+			}
+		}
+		var common []any // what each alternative requires
+		merged = merged || len(all) > 0
+		for i, s := range all {
+			branch, _ := s.(map[string]any)
+			branch = maps.Clone(branch)
+			hoist(branch)
+			if merge(m, branch); k == "allOf" {
+				join(m, branch)
+			}
+			required, _ := branch["required"].([]any)
+			if i == 0 {
+				common = required
+			}
+			common = slices.DeleteFunc(slices.Clone(common), func(name any) bool { return !slices.Contains(required, name) })
+		}
+		if k == "anyOf" || k == "oneOf" {
+			join(m, map[string]any{"required": common})
+		}
+		delete(m, k)
+	}
+	for _, k := range []string{"if", "not", "enum"} {
+		delete(m, k)
+	}
+	if merged { // the properties of alternatives are not additional
+		delete(m, "additionalProperties")
+		delete(m, "unevaluatedProperties")
+	}
+}
+
+// finish gives an object its properties, and an array its items.
+func finish(m map[string]any) {
+	for _, k := range []string{"allOf", "anyOf", "oneOf"} {
+		if list, _ := m[k].([]any); len(list) == 0 {
+			delete(m, k)
+		}
+	}
+	properties, ok := m["properties"].(map[string]any)
+	maps.DeleteFunc(properties, func(_ string, s any) bool { return s == false })
+	if !ok {
+		delete(m, "properties")
+	}
+	if _, ok := m["items"].(map[string]any); !ok {
+		delete(m, "items")
+	}
+	switch {
+	case m["type"] == "array" && m["items"] == nil:
+		m["items"] = map[string]any{}
+	case m["type"] == "object":
+		if !ok {
+			properties = map[string]any{}
+		}
+		required, _ := m["required"].([]any)
+		for _, name := range required {
+			if name := name.(string); properties[name] == nil {
+				properties[name] = map[string]any{}
+			}
+		}
+		m["properties"] = properties
+	}
+}
+
+// cutOff returns what is left of a schema that is too deep, or the same as one around it.
+func cutOff(m map[string]any, again string) map[string]any {
+	left := map[string]any{}
+	for _, k := range []string{"type", "title", "description", "enum"} {
+		if v, ok := m[k]; ok {
+			left[k] = v
+		}
+	}
+	if _, many := left["type"].([]any); many {
+		delete(left, "type")
+	}
+	if again != "" {
+		described, _ := left["description"].(string)
+		left["description"] = strings.TrimLeft(described+" (of the form "+again[strings.LastIndexAny(again, "/#")+1:]+")", " ")
+	}
+	finish(left)
+	return left
+}
