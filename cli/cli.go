@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
@@ -137,12 +138,13 @@ type program struct {
 	a2a03         a2aserver.Option        // nil: not built in
 	a2a03Bindings []a2a.Binding
 
-	out    *firstError // Stdout
-	saying sync.Mutex  // guards Stderr
-	place  place
-	server serverFlags
-	tape   tape
-	began  bool // the command line was right, and the command has begun
+	out      *firstError // Stdout
+	saying   sync.Mutex  // guards Stderr
+	place    place
+	server   serverFlags
+	tape     tape
+	timeouts openai.Timeouts // of the models' endpoint, by flags
+	began    bool            // the command line was right, and the command has begun
 	// sources says which file an agent of the tree that was loaded last comes from; nil for a tree of the program's own.
 	sources func(agent string) (agentfile.Source, bool)
 	// connectServers starts the servers of that tree, and says what is wrong with them; nil for a tree of the program's own.

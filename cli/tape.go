@@ -22,6 +22,9 @@ type tape struct {
 func (p *program) tapeFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&p.tape.record, "record", "", "write what the models' endpoint is asked, and what it answers, to `FILE`")
 	fs.StringVar(&p.tape.replay, "replay", "", "answer from `FILE`, which --record has written, and ask no endpoint")
+	fs.DurationVar(&p.timeouts.FirstByte, "timeout-first", 0, "`TIME` that the endpoint may be silent before the first word of a streamed answer (default 5m; negative: no limit)")
+	fs.DurationVar(&p.timeouts.Idle, "timeout-silence", 0, "`TIME` that it may be silent after that (default 1m; negative: no limit)")
+	fs.DurationVar(&p.timeouts.Attempt, "timeout-answer", 0, "`TIME` that one answer may take (default 10m; negative: no limit)")
 }
 
 // endpoint returns the environment that describes the models' endpoint, and what the flags add to it.
@@ -29,7 +32,7 @@ func (p *program) endpoint() (getenv func(string) string, opts []openai.Option, 
 	t := &p.tape
 	switch {
 	case t.record == "" && t.replay == "":
-		return p.Getenv, nil, nil
+		return p.Getenv, []openai.Option{openai.WithTimeouts(p.timeouts)}, nil
 	case t.record != "" && t.replay != "":
 		return nil, nil, usagef("--record and --replay cannot be given together")
 	case t.record != "" && p.Getenv("OPENAI_BASE_URL") == "" && p.Getenv("OPENAI_API_KEY") == "":
@@ -43,7 +46,7 @@ func (p *program) endpoint() (getenv func(string) string, opts []openai.Option, 
 	if t.player != nil {
 		getenv = t.described(p.Getenv)
 	}
-	return getenv, []openai.Option{openai.WithHTTPClient(t.client)}, nil
+	return getenv, []openai.Option{openai.WithTimeouts(p.timeouts), openai.WithHTTPClient(t.client)}, nil
 }
 
 func (p *program) openTape() error {

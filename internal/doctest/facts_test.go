@@ -141,7 +141,7 @@ var (
 	usageLine  = regexp.MustCompile(`(?m)^Usage:\n  (.+?)(?: \[flags\])?$`)
 	subcommand = regexp.MustCompile(`(?m)^  ([a-z]+) +\S`)
 	flag       = regexp.MustCompile(`(?m)^ +(?:-[a-z], )?(--[a-z0-9-]+)`)
-	docFlag    = regexp.MustCompile("(?m)^\\| `(--[a-z0-9-]+)")
+	docFlag    = regexp.MustCompile("(?m)^\\| `(--[a-z0-9-]+)`(?:, `(--[a-z0-9-]+)`)?(?:, `(--[a-z0-9-]+)`)?")
 	sameFlags  = regexp.MustCompile("all flags of \\[`([^`]+)`\\]")
 )
 
@@ -186,7 +186,7 @@ func TestCommandPages(t *testing.T) {
 			section += sections["`"+m[1]+"`"]
 		}
 		for _, m := range docFlag.FindAllStringSubmatch(section, -1) {
-			got = append(got, m[1])
+			got = append(got, slices.DeleteFunc(m[1:], func(name string) bool { return name == "" })...)
 		}
 		require.ElementsMatch(t, want, got, usage[1])
 	}

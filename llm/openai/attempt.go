@@ -142,7 +142,11 @@ func (m *meter) Read(p []byte) (int, error) {
 	if m.left < 0 {
 		return 0, m.a.client.tooLong()
 	}
-	m.a.watch.enter(phaseIdle)
+	phase := phaseIdle
+	if m.a.stream && !m.a.reading.deltas { // the endpoint still reads what it was asked
+		phase = phaseFirstByte
+	}
+	m.a.watch.enter(phase)
 	n, err := m.src.Read(p)
 	m.a.watch.pause()
 	m.left -= int64(n)

@@ -20,12 +20,14 @@ type Timeouts struct {
 	// Connect is the time to open a connection, name resolution and TLS
 	// included. Default 10 s.
 	Connect time.Duration
-	// FirstByte is the time from a connection to the first byte of a streamed
-	// answer. Default 2 min. It does not apply to answers that are not streamed,
+	// FirstByte is the longest silence before the first word of a streamed
+	// answer, in which a local model may read a long prompt for minutes. Default
+	// 5 min. It does not apply to answers that are not streamed,
 	// whose first byte comes when the whole answer is made.
 	FirstByte time.Duration
-	// Idle is the longest silence within an answer. Default 1 min. Keep-alive
-	// comments end a silence. The time a consumer takes does not count.
+	// Idle is the longest silence after the first word: a piece of text, reasoning
+	// or a call. Default 1 min. Keep-alive comments end a silence. The time a
+	// consumer takes does not count.
 	Idle time.Duration
 	// Attempt is the time from the start of an attempt to the end of the
 	// answer, the consumer's time included. Default 10 min.
@@ -36,7 +38,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	for _, f := range []struct {
 		d   *time.Duration
 		def time.Duration
-	}{{&t.Connect, 10 * time.Second}, {&t.FirstByte, 2 * time.Minute}, {&t.Idle, time.Minute}, {&t.Attempt, 10 * time.Minute}} {
+	}{{&t.Connect, 10 * time.Second}, {&t.FirstByte, 5 * time.Minute}, {&t.Idle, time.Minute}, {&t.Attempt, 10 * time.Minute}} {
 		if *f.d == 0 {
 			*f.d = f.def
 		}

@@ -165,6 +165,7 @@ func (a *attempt) responsesEvent(data []byte) error {
 		return a.client.badEvent(data, errors.New("it has no type"))
 	}
 	id, at := string(ev.ID), indexOf(ev.At)
+	r.deltas = r.deltas || strings.HasSuffix(string(ev.Type), ".delta")
 	switch ev.Type {
 	case "response.output_text.delta", "response.refusal.delta":
 		r.items.of(messageItem, id, at).said.WriteString(string(ev.Delta))

@@ -98,8 +98,10 @@ func (w *watchdog) pause() {
 func (w *watchdog) shortenSilence(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.limits.Idle <= 0 || d < w.limits.Idle {
-		w.limits.Idle = d
+	for _, limit := range []*time.Duration{&w.limits.FirstByte, &w.limits.Idle} {
+		if *limit <= 0 || d < *limit {
+			*limit = d
+		}
 	}
 }
 

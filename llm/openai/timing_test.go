@@ -67,8 +67,9 @@ func TestTimeouts(t *testing.T) {
 		after time.Duration
 		want  string
 	}{
-		"first byte":                {stall(""), helloS, 2 * time.Minute, "no answer began within 2m0s; raise the limit with WithTimeouts"},
+		"first byte":                {stall(""), helloS, 5 * time.Minute, "no answer began within 5m0s; raise the limit with WithTimeouts"},
 		"whole answers take longer": {stall(""), hello, 10 * time.Minute, "not complete within 10m0s"},
+		"first word":                {stall(delta(`{"role":"assistant","content":""}`, "")), helloS, 5 * time.Minute, "no answer began within 5m0s"},
 		"idle":                      {stall(text("a")), helloS, time.Minute, "the answer stalled: nothing came for 1m0s"},
 		"idle, whole":               {stall(`{"choices":[`), hello, time.Minute, "stalled"},
 		"attempt":                   {slowly(1000, 30*time.Second), helloS, 10 * time.Minute, "not complete within 10m0s"},
@@ -87,6 +88,13 @@ func TestTimeouts(t *testing.T) {
 	}
 	t.Run("comments keep it alive", func(t *testing.T) {
 		bubble(t, slowly(8, 59*time.Second), func(t *testing.T, m *Model) {
+			got, err := ask(t, m, helloS)
+			require.NoError(t, err)
+			require.Equal(t, "ok", got.Text)
+		})
+	})
+	t.Run("a long prompt is read before the first word", func(t *testing.T) {
+		bubble(t, slowly(2, 4*time.Minute), func(t *testing.T, m *Model) {
 			got, err := ask(t, m, helloS)
 			require.NoError(t, err)
 			require.Equal(t, "ok", got.Text)
