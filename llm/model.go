@@ -68,11 +68,33 @@ type Settings struct {
 	// ReasoningEffort says how much a model thinks before it answers, in words that its
 	// endpoint knows, such as low; empty sends none.
 	ReasoningEffort string
+	// Thinking turns a model's thinking before it answers on or off, where it can be; nil leaves it as it is.
+	Thinking *bool
+	// Echo says whether the model gets its own reasoning back; empty is EchoAuto.
+	Echo Echo
+	// Endpoint names what is special about the endpoint, in words of its adapter: for llm/openai see openai.Endpoints.
+	// Empty leaves it to the adapter. It is never sent.
+	Endpoint []string
 	// LeakedCalls says whether a whole tool call that the model writes as words is
 	// read as a call; empty means what the adapter does otherwise. It is about the
 	// answer, and never sent.
 	LeakedCalls LeakedCalls
 }
+
+// Echo says whether a model gets its own reasoning back with the conversation. It never gets that of another model, or of
+// another endpoint.
+type Echo string
+
+// With auto the reasoning goes back where the endpoint is known to want it, or has refused a request without it. With on it
+// goes back unless the endpoint refuses it, and with off it never does.
+const (
+	EchoAuto Echo = "auto"
+	EchoOn   Echo = "on"
+	EchoOff  Echo = "off"
+)
+
+// Known reports whether the value is one of these.
+func (e Echo) Known() bool { return e == EchoAuto || e == EchoOn || e == EchoOff }
 
 // LeakedCalls says what is done with a tool call that a model writes as words.
 type LeakedCalls string

@@ -61,8 +61,8 @@ var quartersOf = func() (q [256]uint8) {
 // CountRequest returns the input tokens of a request as count sees its texts:
 // system message, messages, tools, the schema of the answer, and their frames.
 // A nil count is EstimateTokens. The ids of calls count nothing, because models
-// do not read them. Of a message that holds reasoning the reasoning counts, as
-// it is sent back.
+// do not read them. Reasoning counts in a message with calls: without any, few
+// endpoints want it back, and their models do not read it.
 func CountRequest(req *Request, count TokenCounter) int {
 	n := ReplyTokens + CountTools(req.Tools, count)
 	if count == nil {
@@ -86,7 +86,7 @@ func CountMessage(m *Message, count TokenCounter) int {
 	if count == nil {
 		count = EstimateTokens
 	}
-	n := MessageTokens
+	n, thought := MessageTokens, "" // before a call
 	if m.Text != "" {
 		n += count(m.Text)
 	}
@@ -97,11 +97,12 @@ func CountMessage(m *Message, count TokenCounter) int {
 		case Media:
 			n += MediaTokens
 		case ToolCall:
-			n += CallTokens + count(p.Name) + count(p.Arguments)
+			n += CallTokens + count(p.Name) + count(p.Arguments) + count(thought)
+			thought = ""
 		case ToolResult:
 			n += count(p.Output)
 		case Reasoning:
-			n += count(p.Text)
+			thought = p.Text
 		}
 	}
 	return n

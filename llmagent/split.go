@@ -285,7 +285,7 @@ func readMessages(input json.RawMessage) (all []llm.Message) {
 		case strings.TrimSpace(m.Content) == "" && len(m.ToolCalls) == 0: // some endpoints refuse it
 			continue
 		}
-		if len(m.ToolCalls) > 0 && m.Reasoning+m.Sealed != "" {
+		if len(m.ToolCalls) > 0 && m.Reasoning != "" || m.Sealed != "" {
 			out.Parts = append(out.Parts, llm.Reasoning{Text: m.Reasoning, Sealed: m.Sealed})
 		}
 		for _, c := range m.ToolCalls {

@@ -83,7 +83,7 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 		model = func(name string) llm.Model {
 			opts := []openai.Option{openai.WithBaseURL(server.URL()), openai.WithRetries(0)}
 			if m.responses {
-				opts = append(opts, openai.WithResponses(), openai.WithReasoningEcho())
+				opts = append(opts, openai.WithResponses(), openai.WithEndpoint("echo"))
 			}
 			client, err := openai.New(name, opts...)
 			require.NoError(t, err)

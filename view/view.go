@@ -437,16 +437,20 @@ func (v *View) addNative(a *answer) {
 	}
 	p := v.policy
 	text := p.redactText(a.text)
+	if p.redact != nil {
+		a.sealed = "" // nobody can look into it
+	}
 	if shown == 0 {
 		if strings.TrimSpace(text) != "" { // some endpoints refuse a message without words
-			v.add(llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text}}, a.last)
+			m := llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text}}
+			if a.sealed != "" { // else it is of an endpoint that does not want it
+				m.Parts = []llm.Part{llm.Reasoning{Text: a.reasoning, Sealed: a.sealed}}
+			}
+			v.add(m, a.last)
 		}
 		return
 	}
 	parts := make([]llm.Part, 0, shown+1)
-	if p.redact != nil {
-		a.sealed = "" // nobody can look into it
-	}
 	if a.reasoning != "" || a.sealed != "" {
 		parts = append(parts, llm.Reasoning{Text: p.redactText(a.reasoning), Sealed: a.sealed})
 	}

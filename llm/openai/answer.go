@@ -19,15 +19,18 @@ const afterFinish = 5 * time.Second
 
 // reading is what is known of an answer so far.
 type reading struct {
-	ev      event
-	chunks  []llm.Chunk // made from the last event, not handed out yet
-	calls   callList
-	old     callList // of the field function_call
-	deltas  bool     // pieces came, so that messages are what they add up to
-	text    flow
-	thought flow
-	halves  [2]halves // of text and thought
-	choices choices
+	ev       event
+	chunks   []llm.Chunk // made from the last event, not handed out yet
+	calls    callList
+	old      callList // of the field function_call
+	deltas   bool     // pieces came, so that messages are what they add up to
+	text     flow
+	thought  flow
+	halves   [2]halves // of text and thought
+	field    string    // in which thoughts come
+	details  details
+	thoughts int // bytes that were handed out
+	choices  choices
 
 	thinking thinking
 	leaks    *leaks // holds back words that may be a call
@@ -103,13 +106,18 @@ func (a *attempt) take(c *choice, whole bool) {
 	r := &a.reading
 	delta, message := &c.Delta, &c.Message
 	parts := len(delta.ToolCalls) > 0 || delta.FunctionCall != nil
-	r.deltas = r.deltas || parts || delta.text() != "" || delta.reasoning() != ""
+	more, all := r.details.take(delta.Details), r.details.take(message.Details)
+	thought := cmp.Or(delta.reasoning(), more)
+	r.field = cmp.Or(r.field, delta.field(), message.field())
+	r.deltas = r.deltas || parts || delta.text() != "" || thought != ""
 	ours := a.ours(c, len(r.ev.Choices) == 1, parts || len(message.ToolCalls) > 0 || message.FunctionCall != nil)
 	for _, out := range [...]*output{delta, message} {
 		for i := range out.ToolCalls {
 			switch p := &out.ToolCalls[i]; {
 			case whole:
-				r.calls.start().fill(p.words())
+				c := r.calls.start()
+				c.fill(p.words())
+				c.keep(p)
 			case out == message && r.deltas:
 				r.calls.set(p, i)
 			default:
@@ -137,8 +145,8 @@ func (a *attempt) take(c *choice, whole bool) {
 		return
 	}
 	last := c.FinishReason.flexText != ""
-	r.say(r.text.add(delta.text(), last), r.thought.add(delta.reasoning(), last))
-	r.say(r.text.whole(message.text(), r.deltas), r.thought.whole(message.reasoning(), r.deltas))
+	r.say(r.text.add(delta.text(), last), r.thought.add(thought, last))
+	r.say(r.text.whole(message.text(), r.deltas), r.thought.whole(cmp.Or(message.reasoning(), all), r.deltas))
 	if r.probs {
 		if probs := c.logProbs(); len(probs) > 0 {
 			r.chunks = append(r.chunks, llm.Chunk{LogProbs: probs})
@@ -190,14 +198,18 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			return err
 		}
 	}
-	if sealed := r.seal(); sealed != "" {
-		if err := yield(llm.Chunk{Sealed: sealed}); err != nil {
-			return err
-		}
-	}
 	calls := append(r.calls.end(&r.old), leaked...)
 	if r.end == endFilter {
 		calls = nil // what was withheld may be a part of them
+	}
+	sealed := r.items.seal()
+	if !a.client.responses {
+		sealed = r.seal(calls)
+	}
+	if sealed != "" {
+		if err := yield(llm.Chunk{Sealed: sealed}); err != nil {
+			return err
+		}
 	}
 	for i := range calls {
 		if i >= len(calls)-len(leaked) {

@@ -23,6 +23,7 @@ type attempt struct {
 	stop     context.CancelFunc // of the limit for the whole attempt
 	watch    *watchdog
 	answered bool        // an answer has begun: no retry from here on
+	refusal  string      // the endpoint's words, if it refuses the request
 	body     *answerBody // set with answered
 	reading  reading
 	err      error // why there are no more events
@@ -49,7 +50,7 @@ func (c *client) try(ctx context.Context, model string, body []byte, req *llm.Re
 	if err != nil {
 		err = a.explain(err)
 	} else if err = a.begin(); err != nil {
-		a.answered = false
+		a.answered, a.refusal = false, err.Error()
 	}
 	if err != nil {
 		a.close()
@@ -88,7 +89,9 @@ func (a *attempt) send(body []byte) error {
 	src := &meter{src: resp.Body, a: a, left: c.maxBytes}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
-		return c.statusError(resp, src)
+		var e *llm.Error
+		e, a.refusal = c.statusError(resp, src)
+		return e
 	}
 	a.answered = true
 	a.body = newAnswerBody(src, resp.Header.Get("Content-Type"), c)

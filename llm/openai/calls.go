@@ -18,6 +18,7 @@ type callList struct {
 	byIndex map[string]*call
 	byID    map[string]*call
 	offered func(name string) bool // nil if it does not matter
+	extras  map[string]callExtras  // of the calls at the end, by id
 }
 
 type call struct {
@@ -27,6 +28,7 @@ type call struct {
 	all      jsonEnd  // of all parts, one after the other
 	grows    bool     // each part has the one before it as its beginning
 	last     jsonEnd  // of the last part, if it does
+	extras   *callExtras
 }
 
 // whole reports whether the arguments have begun and are closed.
@@ -71,6 +73,16 @@ func (c *call) fill(id, name, args string) {
 	}
 }
 
+// keep keeps what a part has that is others' own.
+func (c *call) keep(p *callPart) {
+	if x, some := p.extras(); some && c.extras == nil {
+		c.extras = &x
+	} else if some {
+		c.extras.take(&x.opaque)
+		c.extras.Function = cmp.Or(x.Function, c.extras.Function)
+	}
+}
+
 // start adds a call of which nothing is known yet.
 func (l *callList) start() *call {
 	c := &call{index: "whole " + strconv.Itoa(len(l.calls))}
@@ -91,6 +103,7 @@ func (l *callList) add(p *callPart) {
 		c.index = index
 	}
 	l.byIndex[index], l.byID[id] = c, c
+	c.keep(p)
 	c.id = cmp.Or(c.id, id)
 	if c.name == "" || strings.HasPrefix(name, c.name) {
 		c.name = cmp.Or(name, c.name) // it may have come late, again, or longer
@@ -114,6 +127,7 @@ func (l *callList) set(p *callPart, at int) {
 		c = l.start()
 	}
 	l.byID[id] = c
+	c.keep(p)
 	c.fill(id, name, args)
 }
 
@@ -206,6 +220,12 @@ func (l *callList) end(old *callList) []llm.ToolCall {
 			call.ID = "call_" + randomHex()
 		}
 		used[call.ID] = call
+		if c.extras != nil {
+			if l.extras == nil {
+				l.extras = map[string]callExtras{}
+			}
+			l.extras[call.ID] = *c.extras
+		}
 		out = append(out, call)
 	}
 	if old != nil {

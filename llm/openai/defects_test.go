@@ -124,7 +124,7 @@ func TestDefect6_EmptyContentAndArgumentsAreSent(t *testing.T) {
 		{"role":"assistant","content":null,"tool_calls":[
 			{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}},
 			{"id":"2","type":"function","function":{"name":"g","arguments":"{}"}}]},
-		{"role":"tool","tool_call_id":"1","content":""},
+		{"role":"tool","tool_call_id":"1","content":"(no output)"},
 		{"role":"tool","tool_call_id":"2","content":"out"},
 		{"role":"user","content":""}]`, string(messages))
 }

@@ -35,5 +35,6 @@
 // that may be such a call are held back until that is clear, at most 64 KiB of
 // them; others are handed out as they come. Besides, a Model never repairs what a
 // language model wrote, beyond the shape that the protocol demands. Between calls it
-// keeps idle connections, and whether a model's answers have finish reasons.
+// keeps idle connections, whether a model's answers have finish reasons, and what its
+// endpoint refuses: see docs/endpoints.md, and [WithEndpoint] to say so.
 package openai

@@ -87,8 +87,7 @@ type endingHabit struct {
 func (a *attempt) ended() error {
 	r := &a.reading
 	a.rest()
-	known, _ := a.client.habits.LoadOrStore(r.asked, new(endingHabit))
-	habit := known.(*endingHabit)
+	habit := &a.client.habit(r.asked).endings
 	switch {
 	case r.end == endBroken:
 		r.refused = true

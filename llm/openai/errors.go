@@ -216,8 +216,8 @@ func (c *client) reported(a *goopenai.APIError, status int) *goopenai.APIError {
 		HTTPStatusCode: status, HTTPStatus: http.StatusText(status)}
 }
 
-// statusError reads the response to a request that failed.
-func (c *client) statusError(resp *http.Response, body io.Reader) *llm.Error {
+// statusError reads the response to a request that failed, and returns its body, too.
+func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, string) {
 	// Half a body is better than none, so its error does not count.
 	data, _ := io.ReadAll(io.LimitReader(body, 64<<10))
 	a := &goopenai.APIError{Code: ""}
@@ -236,7 +236,7 @@ func (c *client) statusError(resp *http.Response, body io.Reader) *llm.Error {
 	if e.RetryAfter > c.maxRetryAfter {
 		e.Message += fmt.Sprintf("; it asks to wait %v, which is longer than this client waits", e.RetryAfter.Round(time.Second))
 	}
-	return e
+	return e, string(data)
 }
 
 func statusWords(status int) string {

@@ -47,12 +47,13 @@ type (
 		Error        json.RawMessage `json:"error"`
 	}
 	output struct {
-		Content          pieceText    `json:"content"`
-		Refusal          pieceText    `json:"refusal"`
-		ReasoningContent pieceText    `json:"reasoning_content"`
-		Reasoning        pieceText    `json:"reasoning"`
-		ToolCalls        callParts    `json:"tool_calls"`
-		FunctionCall     *functionOut `json:"function_call"` // of old servers
+		Content          pieceText       `json:"content"`
+		Refusal          pieceText       `json:"refusal"`
+		ReasoningContent pieceText       `json:"reasoning_content"`
+		Reasoning        pieceText       `json:"reasoning"`
+		Details          json.RawMessage `json:"reasoning_details"`
+		ToolCalls        callParts       `json:"tool_calls"`
+		FunctionCall     *functionOut    `json:"function_call"` // of old servers
 	}
 	callPart struct {
 		Index       flexText    `json:"index"`
@@ -65,6 +66,7 @@ type (
 		Arguments  arguments `json:"arguments"`
 		Parameters arguments `json:"parameters"`
 		Input      arguments `json:"input"`
+		opaque
 	}
 	groq struct {
 		Usage json.RawMessage `json:"usage"`
@@ -183,8 +185,26 @@ func (p *callPart) words() (id, name, args string) {
 func (o *output) text() string { return string(o.Content + o.Refusal) }
 
 func (o *output) reasoning() string {
-	if o.ReasoningContent != "" {
-		return string(o.ReasoningContent) // some send both, and they are the same
+	return string(cmp.Or(o.ReasoningContent, o.Reasoning)) // some send both, and they are the same
+}
+
+// field is the name of the field that the reasoning is in.
+func (o *output) field() string {
+	switch {
+	case o.ReasoningContent != "":
+		return "reasoning_content"
+	case o.Reasoning != "":
+		return "reasoning"
 	}
-	return string(o.Reasoning)
+	return ""
+}
+
+// extras are the fields of the part that are others' own.
+func (p *callPart) extras() (x callExtras, some bool) {
+	x.take(&p.functionOut.opaque)
+	var in opaque
+	if in.take(&p.Function.opaque); !in.empty() {
+		x.Function = &in
+	}
+	return x, x.Function != nil || !x.empty()
 }

@@ -20,6 +20,17 @@ func wireID(id string) string {
 	return "call_" + hex.EncodeToString(sum[:16])
 }
 
+// id is the id of a call as the endpoint takes it.
+func (g *giving) id(id string) string {
+	switch {
+	case g.has(quirkShortIDs):
+		return shortID(id)
+	case g.own[id]:
+		return id // which may hold more than a name: LiteLLM puts signatures in it
+	}
+	return wireID(id)
+}
+
 // wireName makes a legal name of one that a model invented, because endpoints
 // refuse the whole conversation for it.
 func wireName(name string) string {

@@ -27,11 +27,11 @@ var _ llm.Model = (*Model)(nil)
 // client is what all models of one endpoint share.
 type client struct {
 	config
-	url      string   // where requests go, with its secrets
-	where    string   // host and path of the endpoint, for people
-	secrets  []string // never to be shown
-	official bool     // OpenAI's own endpoint
-	habits   sync.Map // by model, an *endingHabit
+	url     string      // where requests go, with its secrets
+	where   string      // host and path of the endpoint, for people
+	secrets []string    // never to be shown
+	form    requestForm // that the options or the address ask for
+	habits  sync.Map    // by model, a *habit
 }
 
 // New returns the model with this name at an endpoint. The name is sent as it
@@ -54,7 +54,12 @@ func New(model string, opts ...Option) (*Model, error) {
 	u.Path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), chatPath), responsesPath) + c.path()
 	u.RawPath, u.Fragment = "", ""
 	c.url, c.where = u.String(), u.Host+u.EscapedPath()
-	c.official = u.Hostname() == "api.openai.com"
+	if c.endpoint == nil {
+		if name := providerAt(u.Hostname()); name != "" {
+			c.endpoint = []string{name}
+		}
+	}
+	c.form, _ = named(c.endpoint) // they were checked
 	c.http = prepareHTTP(c.http)
 	return &Model{name: model, endpoint: func() *client { return c }}, nil
 }
@@ -113,15 +118,11 @@ func (m *Model) generate(ctx context.Context, req *llm.Request, yield func(llm.C
 		return err
 	}
 	c := m.endpoint()
-	write := c.writeRequest
-	if c.responses {
-		write = c.writeResponses
-	}
-	body, err := write(m.name, req)
+	w, err := c.write(m.name, req)
 	if err != nil {
 		return err
 	}
-	a, err := c.sendWithRetries(ctx, m.name, body, req)
+	a, err := c.sendWithRetries(ctx, m.name, w, req)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -57,15 +58,13 @@ type config struct {
 	retryMax      time.Duration
 	maxRetryAfter time.Duration
 	maxBytes      int64
-	echo          bool
 	leaked        llm.LeakedCalls
 	plainThink    bool    // blocks of thoughts are text
 	cacheKey      *string // the prefix
 	slots         slots
 	tier          string
-	completion    bool // the name of the token limit is max_completion_tokens
-	inPrompt      bool // schemas of answers are
-	responses     bool // the other protocol is spoken
+	endpoint      []string // names
+	responses     bool     // the other protocol is spoken
 	log           *slog.Logger
 }
 
@@ -125,9 +124,10 @@ func WithMaxRetryAfter(d time.Duration) Option { return func(c *config) { c.maxR
 // WithMaxAnswerBytes bounds the size of an answer on the wire; default 16 MiB.
 func WithMaxAnswerBytes(n int64) Option { return func(c *config) { c.maxBytes = n } }
 
-// WithReasoningEcho sends an assistant's reasoning back, as reasoning_content.
-// Few endpoints want this and some refuse it, so the default is not to.
-func WithReasoningEcho() Option { return func(c *config) { c.echo = true } }
+// WithEndpoint names the provider whose forms the endpoint takes, such as "mistral", or single forms, such as "echo" or
+// "schema-in-prompt": those of [Endpoints], which docs/models.md describes. Without it the address tells, if it is known.
+// What an endpoint refuses is found by its error in any case. What a request's Settings name counts instead.
+func WithEndpoint(names ...string) Option { return func(c *config) { c.endpoint = names } }
 
 // WithoutThinkBlocks leaves a block such as <think> at the beginning of an answer in its
 // text. By default it is the answer's reasoning, if the endpoint gives none of its own.
@@ -149,20 +149,10 @@ func WithPromptCacheKey(prefix string) Option { return func(c *config) { c.cache
 // fast and at what price it answers, such as flex or priority. Empty is none.
 func WithServiceTier(tier string) Option { return func(c *config) { c.tier = strings.TrimSpace(tier) } }
 
-// WithMaxCompletionTokens sends the limit of an answer's tokens as max_completion_tokens.
-// OpenAI has renamed max_tokens so. The new name is used by itself for OpenAI's own endpoint
-// and for models whose names are those of OpenAI's newer ones; most others know only the
-// old one.
-func WithMaxCompletionTokens() Option { return func(c *config) { c.completion = true } }
-
-// WithSchemaInPrompt writes the schema that an answer has to follow into the system
-// message, for endpoints that know no response_format of the type json_schema.
-func WithSchemaInPrompt() Option { return func(c *config) { c.inPrompt = true } }
-
 // WithResponses speaks OpenAI's Responses API in place of chat completions. Nothing is
 // kept at the endpoint: each request has the whole conversation. Reasoning models give
 // their reasoning encrypted and get it back with the calls that it has led to; with
-// [WithReasoningEcho] they are also asked for a summary of it. The API has no stop strings,
+// the form "echo" they are also asked for a summary of it. The API has no stop strings,
 // so a request with some is an error, and no seed, which is left out.
 func WithResponses() Option { return func(c *config) { c.responses = true } }
 
@@ -212,6 +202,9 @@ func (c *config) check() (*url.URL, error) {
 	}
 	if !c.leaked.Known() {
 		problems = append(problems, fmt.Errorf("leaked calls can be auto, any or off, not %q", c.leaked))
+	}
+	if _, unknown := named(c.endpoint); unknown != "" {
+		problems = append(problems, fmt.Errorf("no endpoint is called %q%s", unknown, nearest.Hint(unknown, Endpoints())))
 	}
 	if c.slots.n < 0 {
 		problems = append(problems, errors.New("the number of slots is negative"))

@@ -17,20 +17,21 @@ import (
 )
 
 // writeRequest returns the body of a request.
-func (c *client) writeRequest(model string, req *llm.Request) ([]byte, error) {
+func (c *client) writeRequest(model string, req *llm.Request, form requestForm) ([]byte, error) {
 	w := wireRequest{Model: model, Seed: req.Seed}
-	w.ServiceTier, w.ReasoningEffort = goopenai.ServiceTier(c.tier), req.ReasoningEffort
+	w.ReasoningEffort = form.effort(req)
 	w.Stream, w.Stop, w.LogProbs, w.TopLogProbs = req.Stream, req.Stop, req.TopLogProbs > 0, req.TopLogProbs
-	if req.Stream {
+	if req.Stream && !form.has(quirkNoStreamOptions) {
 		w.StreamOptions = &goopenai.StreamOptions{IncludeUsage: true}
 	}
 	w.Messages = make([]wireMessage, 0, len(req.Messages)+1)
-	if system := c.system(req); system != "" {
-		w.Messages = append(w.Messages, wireMessage{Role: goopenai.ChatMessageRoleSystem, Content: system})
+	if req.System != "" {
+		w.Messages = append(w.Messages, wireMessage{Role: goopenai.ChatMessageRoleSystem, Content: req.System})
 	}
+	back := giving{quirks: form.quirks, by: c.sealer(model)}
 	for i := range req.Messages {
 		var err error
-		if w.Messages, err = c.appendMessage(w.Messages, &req.Messages[i]); err != nil {
+		if w.Messages, err = back.appendMessage(w.Messages, &req.Messages[i]); err != nil {
 			return nil, c.errorf(llm.CodeBadRequest, err, "message %d of the request cannot be sent: %v", i, err)
 		}
 	}
@@ -61,7 +62,7 @@ func (c *client) writeRequest(model string, req *llm.Request) ([]byte, error) {
 			w.ParallelToolCalls = *req.ParallelToolCalls
 		}
 	}
-	if f := req.ResponseFormat; f != nil && !c.inPrompt {
+	if f := req.ResponseFormat; f != nil {
 		if !json.Valid(f.Schema) {
 			return nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is no JSON", f.Name)
 		}
@@ -74,7 +75,7 @@ func (c *client) writeRequest(model string, req *llm.Request) ([]byte, error) {
 			JSONSchema: &goopenai.ChatCompletionResponseFormatJSONSchema{Name: name, Schema: f.Schema, Strict: f.Strict},
 		}
 	}
-	if c.completion || takesCompletionTokens(model, c.official) {
+	if (form.has(quirkMaxCompletion) || reasons(model)) && !form.has(quirkMaxTokens) {
 		w.MaxCompletionTokens = max(req.MaxTokens, 0)
 	} else {
 		w.MaxTokens = max(req.MaxTokens, 0)
@@ -92,25 +93,39 @@ func (c *client) writeRequest(model string, req *llm.Request) ([]byte, error) {
 		}
 		*f.to = json.Number(strconv.FormatFloat(*f.from, 'f', -1, 64))
 	}
-	c.caches(&w, req.Agent)
+	if !form.has(quirkNoCacheKeys) {
+		w.ServiceTier = goopenai.ServiceTier(c.tier)
+		c.caches(&w, req.Agent)
+	}
 	body, err := json.Marshal(&w)
 	if err != nil {
 		return nil, c.errorf(llm.CodeBadRequest, err, "the request cannot be built: %v", err)
 	}
-	return body, nil
+	return form.withThinking(body, req.Thinking), nil
 }
 
-func (c *client) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessage, error) {
+// giving gives an endpoint the messages of a conversation.
+type giving struct {
+	quirks
+	by  string          // who can read what is sealed
+	own map[string]bool // long ids that the endpoint has made
+}
+
+func (g *giving) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessage, error) {
 	switch m.Role {
 	case llm.RoleAssistant:
-		return c.appendAssistant(list, m), nil
+		return g.appendAssistant(list, m), nil
 	case llm.RoleTool:
 		for _, part := range m.Parts {
 			res, ok := part.(llm.ToolResult)
 			if !ok {
 				return nil, &misplacedError{m.Role, part}
 			}
-			list = append(list, wireMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: wireID(res.CallID), Content: res.Output})
+			output := any(noOutput)
+			if res.Output != "" {
+				output = res.Output
+			}
+			list = append(list, wireMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: g.id(res.CallID), Content: output})
 		}
 		return list, nil
 	}
@@ -135,45 +150,59 @@ func (c *client) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessag
 		}
 	}
 	out := wireMessage{Role: string(m.Role), Content: m.Text}
-	if parts != nil {
+	if g.has(quirkString) && !slices.ContainsFunc(parts, func(p wirePart) bool { return p.Type != goopenai.ChatMessagePartTypeText }) {
+		out.Content = m.PlainText()
+	} else if parts != nil {
 		out.Content = parts
 	}
 	return append(list, out), nil
 }
 
-func (c *client) appendAssistant(list []wireMessage, m *llm.Message) []wireMessage {
+func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessage {
 	out := wireMessage{Role: goopenai.ChatMessageRoleAssistant}
-	var reasoning strings.Builder
+	text := m.PlainText()
+	var extras map[int]callExtras
+	own := false
 	for _, part := range m.Parts {
 		switch part := part.(type) {
 		case llm.Reasoning:
-			if c.echo {
-				reasoning.WriteString(part.Text)
+			if s := unseal(part.Sealed, g.by); s.By != "" {
+				own, extras = true, s.extras(extras)
+				text = g.thoughts(&out, &s, part.Text, text)
 			}
 		case llm.ToolCall:
-			out.ToolCalls = append(out.ToolCalls, goopenai.ToolCall{
-				ID:       wireID(part.ID),
-				Type:     goopenai.ToolTypeFunction,
-				Function: goopenai.FunctionCall{Name: wireName(part.Name), Arguments: wireArguments(part.Arguments)},
-			})
+			if own && len(part.ID) > maxWireID {
+				g.own = withID(g.own, part.ID)
+			}
+			c := wireCall{ID: g.id(part.ID), Type: goopenai.ToolTypeFunction, Function: wireFunction{Name: wireName(part.Name), Arguments: wireArguments(part.Arguments)}}
+			if x, ok := extras[len(out.ToolCalls)]; ok && !g.has(quirkNoSignatures) {
+				c.opaque = x.opaque
+				if x.Function != nil {
+					c.Function.opaque = *x.Function
+				}
+			} else if len(extras) == 0 && g.has(quirkSignatures) && !g.has(quirkNoSignatures) {
+				c.Extra = json.RawMessage(`{"google":{"thought_signature":"` + signature + `"}}`)
+			}
+			out.ToolCalls = append(out.ToolCalls, c)
 		}
 	}
-	out.ReasoningContent = reasoning.String()
-	if text := m.PlainText(); text != "" {
+	switch {
+	case text != "":
 		out.Content = text
-	} else if out.ToolCalls == nil {
+	case out.ToolCalls == nil:
 		return list // nothing but reasoning: no endpoint takes an empty message
+	case g.has(quirkString) && g.has(quirkNoEmpty):
+		out.Content = noText
+	case g.has(quirkString):
+		out.Content = ""
+	}
+	if g.has(quirkEchoEmpty) && out.ReasoningContent == nil && out.Reasoning == nil && out.ReasoningDetails == nil && (text == m.PlainText() || text == "") {
+		out.ReasoningContent = new(string)
+	}
+	if r := out.ReasoningContent; r != nil && *r == "" && g.has(quirkEchoFilled) {
+		*r = "."
 	}
 	return append(list, out)
-}
-
-// system is the system message of a request.
-func (c *client) system(req *llm.Request) string {
-	f := req.ResponseFormat
-	if f == nil || !c.inPrompt {
-		return req.System
-	}
-	return strings.TrimPrefix(req.System+"\n\nAnswer with JSON that follows this schema, and with nothing else: "+string(f.Schema), "\n\n")
 }
 
 // dataURL is the address of a media part, which may be the data itself.
@@ -235,11 +264,6 @@ func (e *misplacedError) Error() string {
 	}
 	return "a message of role " + string(e.role) + " cannot hold a " + kind
 }
-
-// takesCompletionTokens says under which name the endpoint takes the limit of
-// output tokens: OpenAI has renamed max_tokens to max_completion_tokens, and its
-// newer models refuse the old name; most other endpoints know only the old one.
-func takesCompletionTokens(model string, official bool) bool { return official || reasons(model) }
 
 // reasons reports whether a name is that of a reasoning model of OpenAI's.
 func reasons(model string) bool {

@@ -2,8 +2,6 @@ package openai
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -100,9 +98,11 @@ type (
 )
 
 // writeResponses returns the body of a request of the Responses API.
-func (c *client) writeResponses(model string, req *llm.Request) ([]byte, error) {
-	w := responsesRequest{Model: model, Instructions: c.system(req), Stream: req.Stream, Input: make([]any, 0, len(req.Messages)),
-		ServiceTier: c.tier, PromptCacheKey: c.promptCacheKey(req.Agent)}
+func (c *client) writeResponses(model string, req *llm.Request, form requestForm) ([]byte, error) {
+	w := responsesRequest{Model: model, Instructions: req.System, Stream: req.Stream, Input: make([]any, 0, len(req.Messages))}
+	if !form.has(quirkNoCacheKeys) {
+		w.ServiceTier, w.PromptCacheKey = c.tier, c.promptCacheKey(req.Agent)
+	}
 	if req.MaxTokens > 0 {
 		w.MaxOutputTokens = max(req.MaxTokens, minOutputTokens)
 	}
@@ -119,15 +119,16 @@ func (c *client) writeResponses(model string, req *llm.Request) ([]byte, error) 
 	if err := c.responsesTools(&w, req); err != nil {
 		return nil, err
 	}
-	if f := req.ResponseFormat; f != nil && !c.inPrompt {
+	if f := req.ResponseFormat; f != nil {
 		if !json.Valid(f.Schema) {
 			return nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is no JSON", f.Name)
 		}
 		w.Text = &responsesText{responsesFormat{"json_schema", cmp.Or(f.Name, "response"), f.Schema, f.Strict}}
 	}
-	if thinks := reasons(model) || req.ReasoningEffort != ""; thinks || c.echo {
+	effort := form.effort(req)
+	if thinks := reasons(model) || effort != ""; thinks || form.has(quirkEcho) {
 		w.Include = append(w.Include, "reasoning.encrypted_content") // models that do not reason refuse it
-		if w.Reasoning = (&responsesThink{Effort: req.ReasoningEffort}); c.echo {
+		if w.Reasoning = (&responsesThink{Effort: effort}); form.has(quirkEcho) {
 			w.Reasoning.Summary = "auto"
 		}
 		if *w.Reasoning == (responsesThink{}) {
@@ -194,7 +195,7 @@ func appendInput(list []any, m *llm.Message, by string) ([]any, error) {
 			if !ok {
 				return nil, &misplacedError{m.Role, part}
 			}
-			list = append(list, responsesOutput{"function_call_output", wireID(res.CallID), res.Output})
+			list = append(list, responsesOutput{"function_call_output", wireID(res.CallID), cmp.Or(res.Output, noOutput)})
 		}
 		return list, nil
 	}
@@ -249,10 +250,13 @@ func appendSaid(list []any, m *llm.Message, by string) []any {
 	for _, part := range m.Parts {
 		switch part := part.(type) {
 		case llm.Reasoning:
-			thought = append(thought, unseal(part.Sealed, by)...)
+			thought = append(thought, unseal(part.Sealed, by).Items...)
 		case llm.ToolCall:
 			said = append(said, responsesCall{"function_call", wireID(part.ID), wireName(part.Name), wireArguments(part.Arguments)})
 		}
+	}
+	if calls == len(said) {
+		thought = nil // without calls nothing needs them
 	}
 	for i, item := range said {
 		for _, t := range thought {
@@ -263,31 +267,4 @@ func appendSaid(list []any, m *llm.Message, by string) []any {
 		list = append(list, item)
 	}
 	return list
-}
-
-// sealedItem is a reasoning item as its endpoint gave it, and the call that it came in
-// front of, -1 for the words.
-type sealedItem struct {
-	Call int             `json:"call"`
-	Item json.RawMessage `json:"item"`
-}
-
-type sealed struct {
-	By    string       `json:"by"`
-	Items []sealedItem `json:"items"`
-}
-
-// sealer names who can read what a model of the endpoint has encrypted.
-func (c *client) sealer(model string) string {
-	sum := sha256.Sum256([]byte(c.where + " " + model))
-	return hex.EncodeToString(sum[:8])
-}
-
-// unseal returns the items of another answer of the same model, nil of any other's.
-func unseal(text, by string) []sealedItem {
-	var s sealed
-	if text == "" || json.Unmarshal([]byte(text), &s) != nil || s.By != by {
-		return nil
-	}
-	return s.Items
 }

@@ -44,7 +44,7 @@ func TestBytesOfResponsesRequests(t *testing.T) {
 		"system":   {&llm.Request{System: "be good", Messages: hi, Stream: true, Agent: "a/b"}, []Option{WithPromptCacheKey("x"), WithServiceTier("flex")}, `{"model":"m","instructions":"be good","input":[{"role":"user","content":"hi"}],"stream":true,"store":false,"service_tier":"flex","prompt_cache_key":"x/a/b"}`},
 		"settings": {with(llm.Settings{Temperature: ptr(0.0), TopP: ptr(0.5), MaxTokens: 7, ReasoningEffort: "low"}), nil,
 			start + `,"include":["reasoning.encrypted_content"],"temperature":0,"top_p":0.5,"max_output_tokens":16,"reasoning":{"effort":"low"}}`},
-		"echo":     {with(llm.Settings{}), []Option{WithReasoningEcho()}, start + `,"include":["reasoning.encrypted_content"],"reasoning":{"summary":"auto"}}`},
+		"echo":     {with(llm.Settings{}), []Option{WithEndpoint("echo")}, start + `,"include":["reasoning.encrypted_content"],"reasoning":{"summary":"auto"}}`},
 		"likely":   {with(llm.Settings{TopLogProbs: 4}), nil, start + `,"include":["message.output_text.logprobs"],"top_logprobs":4}`},
 		"tools":    {with(llm.Settings{ToolChoice: "f", ParallelToolCalls: ptr(false)}, f), nil, start + tools + `,"tool_choice":{"type":"function","name":"f"},"parallel_tool_calls":false}`},
 		"required": {with(llm.Settings{ToolChoice: llm.ToolChoiceRequired}, f), nil, start + tools + `,"tool_choice":"required"}`},
@@ -57,7 +57,7 @@ func TestBytesOfResponsesRequests(t *testing.T) {
 				`{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,AA=="},{"type":"input_file","file_url":"https://x/a.pdf"},{"type":"input_audio","input_audio":{"data":"AAE=","format":"wav"}}]}],"stream":false,"store":false}`},
 		"calls": {&llm.Request{Messages: append(hi, assistant("w", llm.ToolCall{ID: "1", Name: "f"}, llm.ToolCall{ID: "2", Name: "g h", Arguments: "{oops"}), toolResult("1", ""), toolResult("2", "x"))}, nil,
 			`{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":"w"},{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},` +
-				`{"type":"function_call","call_id":"2","name":"g_h","arguments":"{\"raw\":\"{oops\"}"},{"type":"function_call_output","call_id":"1","output":""},{"type":"function_call_output","call_id":"2","output":"x"}],"stream":false,"store":false}`},
+				`{"type":"function_call","call_id":"2","name":"g_h","arguments":"{\"raw\":\"{oops\"}"},{"type":"function_call_output","call_id":"1","output":"(no output)"},{"type":"function_call_output","call_id":"2","output":"x"}],"stream":false,"store":false}`},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, sentResponses(t, "m", c.req, c.opts...)) })
 	}

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -91,11 +90,7 @@ func (i *items) seal() string {
 	if len(whole) == 0 {
 		return ""
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(sealed{i.by, whole}) // of JSON that was read, so this cannot fail
-	return string(bytes.TrimSpace(b.Bytes()))
+	return (&sealed{By: i.by, Items: whole}).text()
 }
 
 // What comes back: an event of a stream, or a whole response, which has no type.

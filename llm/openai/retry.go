@@ -15,7 +15,7 @@ import (
 
 // sendWithRetries sends a request until an answer begins, or trying again is of
 // no use.
-func (c *client) sendWithRetries(ctx context.Context, model string, body []byte, req *llm.Request) (*attempt, error) {
+func (c *client) sendWithRetries(ctx context.Context, model string, w *writing, req *llm.Request) (*attempt, error) {
 	tries, most := 0, uint(c.retries)+1
 	if req.Once {
 		most = 1
@@ -23,11 +23,17 @@ func (c *client) sendWithRetries(ctx context.Context, model string, body []byte,
 	a, err := backoff.Retry(ctx, func() (*attempt, error) {
 		tries++
 		start := time.Now()
-		a, err := c.try(ctx, model, body, req)
+		a, err := c.try(ctx, model, w.body, req)
+		for err != nil && ctx.Err() == nil && !a.answered && w.mend(err, a.refusal) {
+			c.log.LogAttrs(ctx, slog.LevelWarn, "the endpoint refuses the form of a request, which is sent in another one",
+				slog.String("model", model), slog.String("endpoint", c.where), slog.String("form", w.last), slog.Any("error", err))
+			a, err = c.try(ctx, model, w.body, req)
+		}
 		c.log.LogAttrs(ctx, slog.LevelDebug, "model call",
 			slog.String("model", model), slog.String("endpoint", c.where), slog.Int("attempt", tries),
 			slog.Duration("took", time.Since(start)), slog.Any("error", err))
 		if err == nil {
+			c.habit(model).refused.Or(uint32(w.learned))
 			return a, nil
 		}
 		var e *llm.Error

@@ -1,6 +1,9 @@
 package openai
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // thinkBlocks enclose what a model thinks, where its endpoint does not tell it from what
 // it says. In harmony, the form of gpt-oss, what it says is in a block as well.
@@ -37,6 +40,7 @@ type thinking struct {
 	behind bool     // a block was closed
 	close  []string // of the block that is open
 	words  bool     // which is of words
+	mark   string   // that opened the first block of thoughts
 	begun  bool     // something of the block was handed out
 	held   string   // may belong to a mark, or is white space around one
 }
@@ -89,6 +93,9 @@ func (t *thinking) opens() bool {
 		b := &thinkBlocks[i]
 		if rest, ok := strings.CutPrefix(begin, b.open); ok {
 			t.close, t.words, t.begun, t.held = b.close, b.words, false, rest
+			if !b.words {
+				t.mark = cmp.Or(t.mark, b.open)
+			}
 			return true
 		}
 		if strings.HasPrefix(b.open, begin) && len(t.held) < maxThinkHeld {

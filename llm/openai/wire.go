@@ -26,11 +26,24 @@ type (
 	// wireMessage embeds nothing: go-openai's message writes itself, and would so
 	// write whatever embeds it.
 	wireMessage struct {
-		Role             string              `json:"role"`
-		Content          any                 `json:"content"` // a string, []wirePart, or nil for null
-		ReasoningContent string              `json:"reasoning_content,omitempty"`
-		ToolCalls        []goopenai.ToolCall `json:"tool_calls,omitempty"`
-		ToolCallID       string              `json:"tool_call_id,omitempty"`
+		Role             string            `json:"role"`
+		Content          any               `json:"content"` // a string, []wirePart, or nil for null
+		ReasoningContent *string           `json:"reasoning_content,omitempty"`
+		Reasoning        *string           `json:"reasoning,omitempty"`
+		ReasoningDetails []json.RawMessage `json:"reasoning_details,omitempty"`
+		ToolCalls        []wireCall        `json:"tool_calls,omitempty"`
+		ToolCallID       string            `json:"tool_call_id,omitempty"`
+	}
+	wireCall struct {
+		ID       string            `json:"id,omitempty"`
+		Type     goopenai.ToolType `json:"type"`
+		Function wireFunction      `json:"function"`
+		opaque
+	}
+	wireFunction struct {
+		Name      string `json:"name,omitempty"`
+		Arguments string `json:"arguments,omitempty"`
+		opaque
 	}
 	wirePart struct {
 		goopenai.ChatMessagePart

@@ -27,7 +27,7 @@ func (r *reading) hand(text, reasoning string, began bool) {
 		}
 		chunk.Model = r.model // says that the answer has begun
 	}
-	r.begun = true
+	r.begun, r.thoughts = true, r.thoughts+len(reasoning)
 	r.chunks = append(r.chunks, chunk)
 }
 

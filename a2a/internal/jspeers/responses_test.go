@@ -41,7 +41,7 @@ func TestResponsesAPI(t *testing.T) {
 	t.Parallel()
 	p := start(t, "aimock-responses.mjs")
 	var sent recording
-	m, err := openai.New("o4-mini", openai.WithHTTPClient(&http.Client{Transport: &sent}), openai.WithBaseURL(p.URL+"/v1"), openai.WithResponses(), openai.WithReasoningEcho(), openai.WithRetries(0))
+	m, err := openai.New("o4-mini", openai.WithHTTPClient(&http.Client{Transport: &sent}), openai.WithBaseURL(p.URL+"/v1"), openai.WithResponses(), openai.WithEndpoint("echo"), openai.WithRetries(0))
 	require.NoError(t, err)
 	look, err := tools.Func("look", "Looks.", func(_ tools.Context, in struct {
 		ID int `json:"id"`

@@ -1,0 +1,136 @@
+package openai
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+const (
+	noOutput   = "(no output)"                      // a result that is empty, which many refuse
+	noText     = "(empty)"                          // a text that is, where that is refused
+	beginning  = "(The conversation begins.)"       // of the user, before an assistant that speaks first
+	bridgeText = "I have read the results."         // of the assistant, between a result and a user's message
+	signature  = "skip_thought_signature_validator" // Google's, for calls that its model has not made
+)
+
+// messageQuirks are the quirks that change messages.
+const messageQuirks = quirkAlternate | quirkBridge | quirkNoSystem | quirkNoEmpty
+
+// fit returns the request as the quirks want it, as far as they are not about the protocol: the same conversation.
+func (q quirks) fit(req *llm.Request) *llm.Request {
+	if q == 0 {
+		return req
+	}
+	r := *req
+	if s := r.ResponseFormat; s != nil && q.has(quirkSchemaInPrompt) {
+		r.System = strings.TrimPrefix(r.System+"\n\nAnswer with JSON that follows this schema, and with nothing else: "+string(s.Schema), "\n\n")
+		r.ResponseFormat = nil
+	}
+	if q.has(quirkNoParallel) {
+		r.ParallelToolCalls = nil
+	}
+	if q.has(quirkNoLogProbs) {
+		r.TopLogProbs = 0
+	}
+	if q.has(quirkNoSampling) {
+		r.Temperature, r.TopP = nil, nil
+	}
+	if q.has(quirkTools) && len(r.Tools) == 0 && slices.ContainsFunc(r.Messages, calls) {
+		r.Tools = []llm.ToolSpec{{Name: "none", Description: "This is no tool. Never call it."}}
+	}
+	if !q.has(messageQuirks) {
+		return &r
+	}
+	r.Messages = nil
+	if q.has(quirkNoSystem) && r.System != "" {
+		r.Messages, r.System = q.add(r.Messages, llm.UserText(r.System)), ""
+	}
+	for _, m := range req.Messages {
+		r.Messages = q.add(r.Messages, m)
+	}
+	return &r
+}
+
+func calls(m llm.Message) bool {
+	return slices.ContainsFunc(m.Parts, func(p llm.Part) bool { _, is := p.(llm.ToolCall); return is })
+}
+
+// add adds a message to those before it.
+func (q quirks) add(list []llm.Message, m llm.Message) []llm.Message {
+	if q.has(quirkNoEmpty) {
+		m.Content = filled(m)
+	}
+	if len(list) == 0 {
+		if q.has(quirkAlternate) && m.Role == llm.RoleAssistant {
+			list = append(list, llm.UserText(beginning))
+		}
+		return append(list, m)
+	}
+	last := &list[len(list)-1]
+	switch {
+	case q.has(quirkBridge) && last.Role == llm.RoleTool && m.Role == llm.RoleUser:
+		list = append(list, llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: bridgeText}})
+	case q.has(quirkAlternate) && last.Role == m.Role && m.Role != llm.RoleTool && !calls(*last):
+		last.Content = together(last.Content, m.Content)
+		return list
+	}
+	return append(list, m)
+}
+
+// together is the content of two messages as that of one.
+func together(a, b llm.Content) llm.Content {
+	parts := slices.Clone(a.Parts)
+	isText := func(p llm.Part) bool { _, thought := p.(llm.Reasoning); return !thought }
+	switch {
+	case b.Text == "":
+	case slices.ContainsFunc(parts, isText):
+		parts = append(parts, llm.TextPart{Text: b.Text})
+	case a.Text == "":
+		a.Text = b.Text
+	default:
+		a.Text += "\n\n" + b.Text
+	}
+	return llm.Content{Text: a.Text, Parts: append(parts, b.Parts...)}
+}
+
+// filled is the content of a message without a text that is empty or white space.
+func filled(m llm.Message) llm.Content {
+	c := llm.Content{Text: m.Text}
+	if m.Role == llm.RoleAssistant {
+		c.Text = strings.TrimSpace(c.Text) // white space at the end is refused, too
+	} else if strings.TrimSpace(c.Text) == "" {
+		c.Text = ""
+	}
+	for _, p := range m.Parts {
+		switch part := p.(type) {
+		case llm.TextPart:
+			if strings.TrimSpace(part.Text) == "" {
+				continue
+			}
+		case llm.ToolResult:
+			if strings.TrimSpace(part.Output) == "" {
+				part.Output = noOutput
+			}
+			p = part
+		}
+		c.Parts = append(c.Parts, p)
+	}
+	if c.Text == "" && len(c.Parts) == 0 {
+		c.Text = noText
+	}
+	return c
+}
+
+// shortID is an id of nine letters and digits.
+func shortID(id string) string {
+	alphanumeric := func(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
+	if len(id) == 9 && !strings.ContainsFunc(id, func(r rune) bool { return !alphanumeric(r) }) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])[:9]
+}

@@ -1,0 +1,256 @@
+package openai
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// quirks is a set of rows of quirkTable: what an endpoint refuses of an ordinary request, or wants in addition.
+type quirks uint32
+
+const (
+	quirkEchoEmpty quirks = 1 << iota
+	quirkEchoFilled
+	quirkSignatures
+	quirkEcho
+	quirkNoEcho
+	quirkNoSignatures
+	quirkMaxCompletion
+	quirkMaxTokens
+	quirkAlternate
+	quirkBridge
+	quirkNoSystem
+	quirkShortIDs
+	quirkNoEmpty
+	quirkString
+	quirkTools
+	quirkNoStreamOptions
+	quirkNoParallel
+	quirkSchemaInPrompt
+	quirkNoCacheKeys
+	quirkNoLogProbs
+	quirkNoSampling
+)
+
+// quirkTable has a row for each form, in the order of the constants, which is also the order in which a refusal is read.
+// A refusal names one of the fields beside a word for "unsupported", or has the words, an expression in lower case.
+var quirkTable = [...]struct{ name, sent, fields, words string }{
+	{"echo-empty", "like `echo`, and an empty reasoning with each message of the assistant that has none", "",
+		`(reasoning_content|reasoning content|reasoning_details|content\[\]\.thinking).{0,120}(missing|passed back|required|must be (passed|provided|included|present|sent|set|non))|` +
+			`(missing|requires?|must (include|contain|have|pass)).{0,80}(reasoning_content|reasoning content|reasoning_details)`}, // Kimi, DeepSeek
+	{"echo-filled", "like `echo-empty`, with a dot for what is empty", "", `(reasoning_content|reasoning content).{0,120}(missing|empty|required)`}, // Kimi
+	{"signatures", "calls that came from elsewhere get the signature that Google documents for them", "", `thought_?signature`},                     // Gemini
+	{"echo", "reasoning goes back to the model that gave it, in the field that it came in", "", `thought_?signature`},                               // Gemini at OpenRouter
+	{"no-echo", "reasoning never goes back", "reasoning_content|reasoning_details|messages.{0,40}reasoning", ""},                                    // Groq, Mistral, Cerebras
+	{"no-signatures", "calls go back without the fields of others, such as `extra_content`", "extra_content|provider_specific_fields|thought_signature", ""},
+	{"max-completion-tokens", "`max_completion_tokens` in place of `max_tokens`", `\bmax_tokens`, `max_completion_tokens.{0,2} instead`}, // OpenAI
+	{"max-tokens", "`max_tokens` in place of `max_completion_tokens`", "max_completion_tokens", `[^_]max_tokens.{0,2} instead`},
+	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|consecutive.{0,30}(role|messages|user|assistant)`},
+	{"bridge", "a short message of the assistant between a result and a user's message", "", `role.{0,6}user.{0,20}after.{0,20}tool|after.{0,30}tool.{0,60}(assistant|not user)`}, // Mistral
+	{"no-system", "the system text as the first message of the user", `\bsystem\b`, ""},                                                                                           // Gemma, o1-mini
+	{"short-ids", "ids of calls with nine letters and digits", "", `length of 9|(9|nine).{0,20}characters`},                                                                       // Mistral
+	{"no-empty", "no text that is empty or white space: none beside calls, else `(empty)`", "", `empty|non-?whitespace|blank|at least (1|one) character|trailing whitespace`},     // Claude, Bedrock
+	{"string-content", "the content of a message is always a string, also beside calls", "", `content.{0,80}(null|none\b|string)|(null|none\b|string).{0,60}content|valid string|sequence, expected a string`},
+	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
+	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
+	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel_tool_calls", ""},                                                                                                        // o3, o4-mini
+	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", "response_format|json_schema", ""},                                                     // DeepSeek
+	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
+	{"no-logprobs", "no `logprobs`", "logprobs", ""},
+	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
+}
+
+const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid)|extra_forbidden|extra (inputs|fields)|no such|remove)`
+
+var refusals = sync.OnceValue(func() (list []*lazyregexp.Regexp) {
+	for _, f := range quirkTable {
+		source := f.words
+		if f.fields != "" {
+			source = strings.TrimSuffix(`(`+f.fields+`).{0,160}`+refusing+`|`+refusing+`.{0,160}(`+f.fields+`)|`+source, `|`)
+		}
+		list = append(list, lazyregexp.New(`(?s)`+source))
+	}
+	return list
+})
+
+// providers has a row for each provider that has something special, and for servers and models that have it wherever they run.
+var providers = [...]struct {
+	name   string
+	hosts  string // in whose names each of these is the end
+	quirks quirks
+	// off and on are the members of a request that turn a model's thinking off and on; without them its effort is "none".
+	off, on string
+	special string // what docs/models.md says besides
+}{
+	{"openai", "api.openai.com", quirkMaxCompletion, "", "", ""},
+	{"deepseek", "api.deepseek.com", quirkEchoEmpty, thinkingOff, thinkingOn, ""},
+	{"kimi", "moonshot.ai moonshot.cn api.kimi.com", quirkEchoFilled, thinkingOff, thinkingOn, ""},
+	{"glm", "api.z.ai bigmodel.cn", quirkEcho, thinkingOff, thinkingOn, ""},
+	{"minimax", "api.minimax.io minimaxi.com minimax.chat", quirkEcho, "", "", "a `<think>` block goes back where it came"},
+	{"qwen", "dashscope.aliyuncs.com dashscope-intl.aliyuncs.com", 0, `"enable_thinking":false`, `"enable_thinking":true`, ""},
+	{"gemini", "generativelanguage.googleapis.com", quirkSignatures, "", "", "`extra_content` of calls goes back"},
+	{"mistral", "api.mistral.ai", quirkNoEcho | quirkAlternate | quirkShortIDs, "", "", ""},
+	{"claude", "api.anthropic.com", quirkNoEmpty | quirkTools, "", "", ""},
+	{"litellm", "", quirkTools, "", "", "signatures in the ids of calls go back"},
+	{"openrouter", "openrouter.ai", quirkEcho, `"reasoning":{"enabled":false}`, `"reasoning":{"enabled":true}`, "`reasoning_details` goes back"},
+	{"groq", "api.groq.com", quirkNoEcho, "", "", ""},
+	{"vllm", "", 0, `"chat_template_kwargs":{"enable_thinking":false}`, `"chat_template_kwargs":{"enable_thinking":true}`, "also for SGLang and llama.cpp"},
+	{"gemma", "", quirkAlternate | quirkNoSystem, "", "", "its template, wherever it is served"},
+}
+
+const (
+	thinkingOff = `"thinking":{"type":"disabled"}`
+	thinkingOn  = `"thinking":{"type":"enabled"}`
+)
+
+// Endpoints returns the names that [WithEndpoint] and llm.Settings.Endpoint take: those of providers, and of single quirks.
+func Endpoints() (names []string) {
+	for i := range providers {
+		names = append(names, providers[i].name)
+	}
+	for i := range quirkTable {
+		names = append(names, quirkTable[i].name)
+	}
+	return names
+}
+
+// requestForm is how an endpoint is asked: its quirks, and the members that turn thinking off and on.
+type requestForm struct {
+	quirks
+	thinking [2]string
+}
+
+// named returns the form of a request for an endpoint with these names, and the first that is unknown.
+func named(names []string) (f requestForm, unknown string) {
+	for _, name := range names {
+		if i := slices.IndexFunc(quirkTable[:], func(row struct{ name, sent, fields, words string }) bool { return row.name == name }); i >= 0 {
+			f.quirks |= 1 << i
+			continue
+		}
+		found := false
+		for i := range providers {
+			if p := &providers[i]; p.name == name {
+				found, f.quirks, f.thinking = true, f.quirks|p.quirks, [2]string{p.off, p.on}
+			}
+		}
+		if !found {
+			return f, name
+		}
+	}
+	return f, ""
+}
+
+// providerAt returns the name of the provider whose host this is, "" if none is known.
+func providerAt(host string) string {
+	for i := range providers {
+		for end := range strings.FieldsSeq(providers[i].hosts) {
+			if host == end || strings.HasSuffix(host, "."+end) {
+				return providers[i].name
+			}
+		}
+	}
+	return ""
+}
+
+func (q quirks) has(one quirks) bool { return q&one != 0 }
+
+// settled adds the quirks that others bring with them, and takes away those that others rule out.
+func (q quirks) settled() quirks {
+	if q.has(quirkEchoFilled) {
+		q |= quirkEchoEmpty
+	}
+	if q.has(quirkEchoEmpty) {
+		q |= quirkEcho
+	}
+	if q.has(quirkNoEcho) {
+		q &^= quirkEcho | quirkEchoEmpty | quirkEchoFilled
+	}
+	if q.has(quirkAlternate) {
+		q |= quirkBridge
+	}
+	return q
+}
+
+// habit is what is known of a model's endpoint, for as long as the process lives.
+type habit struct {
+	endings endingHabit
+	refused atomic.Uint32 // quirks
+}
+
+func (c *client) habit(model string) *habit {
+	known, ok := c.habits.Load(model)
+	if !ok {
+		known, _ = c.habits.LoadOrStore(model, new(habit))
+	}
+	return known.(*habit)
+}
+
+// writing is a request on its way to an endpoint.
+type writing struct {
+	client  *client
+	model   string
+	req     *llm.Request
+	form    requestForm
+	learned quirks // from refusals of this request
+	last    string
+	body    []byte
+}
+
+// write begins with a request as the endpoint is known to take it.
+func (c *client) write(model string, req *llm.Request) (*writing, error) {
+	w := &writing{client: c, model: model, req: req, form: c.form}
+	if len(req.Endpoint) > 0 {
+		f, unknown := named(req.Endpoint)
+		if unknown != "" {
+			return nil, c.errorf(llm.CodeBadRequest, nil, "no endpoint is called %q", unknown)
+		}
+		w.form = f
+	}
+	w.form.quirks |= quirks(c.habit(model).refused.Load())
+	switch req.Echo {
+	case llm.EchoOn:
+		w.form.quirks |= quirkEcho
+	case llm.EchoOff:
+		w.form.quirks |= quirkNoEcho
+	}
+	var err error
+	w.body, err = w.bytes(0)
+	return w, err
+}
+
+// bytes is the body of the request with more quirks.
+func (w *writing) bytes(more quirks) ([]byte, error) {
+	form := w.form
+	form.quirks = (form.quirks | more).settled()
+	if w.client.responses {
+		return w.client.writeResponses(w.model, form.fit(w.req), form)
+	}
+	return w.client.writeRequest(w.model, form.fit(w.req), form)
+}
+
+// mend puts the request into the first form that a refusal asks for and that makes a difference, and reports whether there
+// is one. What is learned of it counts for other requests once an answer begins.
+func (w *writing) mend(err error, refusal string) bool {
+	var e *llm.Error
+	if !errors.As(err, &e) || e.Code != llm.CodeBadRequest && e.Code != llm.CodeServer {
+		return false
+	}
+	refusal = strings.ToLower(refusal)
+	for i, says := range refusals() {
+		form := quirks(1) << i
+		if w.learned.has(form) || !says.MatchString(refusal) {
+			continue
+		}
+		if body, err := w.bytes(w.learned | form); err == nil && string(body) != string(w.body) {
+			w.learned, w.last, w.body = w.learned|form, quirkTable[i].name, body
+			return true
+		}
+	}
+	return false
+}

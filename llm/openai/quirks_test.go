@@ -1,0 +1,423 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// wireObject is a request as an endpoint reads it.
+type wireObject = map[string]any
+
+func messagesOf(req wireObject) (list []wireObject) {
+	all, _ := req["messages"].([]any)
+	for _, m := range all {
+		list = append(list, m.(wireObject))
+	}
+	return list
+}
+
+func callsOf(m wireObject) (list []wireObject) {
+	all, _ := m["tool_calls"].([]any)
+	for _, c := range all {
+		list = append(list, c.(wireObject))
+	}
+	return list
+}
+
+// some reports whether a message of the request is so.
+func some(req wireObject, is func(m wireObject) bool) bool {
+	for _, m := range messagesOf(req) {
+		if is(m) {
+			return true
+		}
+	}
+	return false
+}
+
+func has(names ...string) func(wireObject) bool {
+	return func(req wireObject) bool {
+		for _, name := range names {
+			if _, there := req[name]; there {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func follows(first, then string) func(wireObject) bool {
+	return func(req wireObject) bool {
+		before := ""
+		return some(req, func(m wireObject) bool {
+			is := before == first && m["role"] == then
+			before, _ = m["role"].(string)
+			return is
+		})
+	}
+}
+
+func emptyText(m wireObject) bool {
+	text, ok := m["content"].(string)
+	return ok && strings.TrimSpace(text) == ""
+}
+
+// refusing is, for each quirk, what an endpoint refuses, and how endpoints were reported to say so.
+var refusalsOf = map[string]struct {
+	refuses func(req wireObject) bool
+	says    []string
+}{
+	"echo-empty": {func(req wireObject) bool {
+		return some(req, func(m wireObject) bool { _, there := m["reasoning_content"]; return m["role"] == "assistant" && !there })
+	}, []string{"thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
+		"The `reasoning_content` in the thinking mode must be passed back to the API.",
+		"preserved thinking (thinking.keep=all) requires reasoning_content on every assistant message, but assistant message at index 6 is missing reasoning_content"}},
+	"echo-filled": {func(req wireObject) bool {
+		return some(req, func(m wireObject) bool {
+			return m["role"] == "assistant" && (m["reasoning_content"] == nil || m["reasoning_content"] == "")
+		})
+	}, []string{"thinking is enabled but reasoning_content is missing in assistant tool call message at index 2"}},
+	"no-echo": {func(req wireObject) bool {
+		return some(req, has("reasoning_content", "reasoning", "reasoning_details"))
+	},
+		[]string{"'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning_content' is unsupported)]",
+			`[{"type":"extra_forbidden","loc":["body","messages",2,"assistant","reasoning_content"],"msg":"Extra inputs are not permitted"}]`}},
+	"signatures": {func(req wireObject) bool {
+		return some(req, func(m wireObject) bool {
+			for _, c := range callsOf(m) {
+				if c["extra_content"] == nil {
+					return true
+				}
+			}
+			return false
+		})
+	}, []string{"Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly."}},
+	"no-signatures": {func(req wireObject) bool {
+		return some(req, func(m wireObject) bool {
+			for _, c := range callsOf(m) {
+				if has("extra_content", "provider_specific_fields")(c) {
+					return true
+				}
+			}
+			return false
+		})
+	}, []string{"messages.2.tool_calls.0.extra_content: Extra inputs are not permitted"}},
+	"max-completion-tokens": {has("max_tokens"), []string{"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}},
+	"max-tokens":            {has("max_completion_tokens"), []string{"Validation error at #/max_completion_tokens: Extra inputs are not permitted"}},
+	"alternate": {func(req wireObject) bool {
+		return follows("user", "user")(req) || follows("assistant", "assistant")(req) || follows("tool", "user")(req) || follows("system", "assistant")(req)
+	}, []string{"Conversation roles must alternate user/assistant/user/assistant/...", "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s)."}},
+	"bridge":    {follows("tool", "user"), []string{"Unexpected role 'user' after role 'tool'"}},
+	"no-system": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return m["role"] == "system" }) }, []string{"System role not supported", "Unsupported value: 'messages[0].role' does not support 'system' with this model."}},
+	"short-ids": {func(req wireObject) bool {
+		return some(req, func(m wireObject) bool { id, ok := m["tool_call_id"].(string); return ok && id != shortID(id) })
+	}, []string{"Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9."}},
+	"no-empty": {func(req wireObject) bool { return some(req, emptyText) }, []string{"messages: text content blocks must be non-empty", "messages: text content blocks must contain non-whitespace text", "The content field in the Message wireObject at messages.2 is empty."}},
+	"string-content": {func(req wireObject) bool {
+		return some(req, func(m wireObject) bool { _, ok := m["content"].(string); return !ok })
+	}, []string{"body.messages.content.str - Input should be a valid string", "Invalid value for 'content': expected a string, got null", "invalid type: sequence, expected a string at line 1 column 20"}},
+	"tools-always":      {func(req wireObject) bool { return req["tools"] == nil && some(req, has("tool_calls")) }, []string{"litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified.", "The toolConfig field must be defined when using toolUse and toolResult content blocks."}},
+	"no-stream-options": {has("stream_options"), []string{"[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs are not permitted'}]"}},
+	"no-parallel-calls": {has("parallel_tool_calls"), []string{"Unsupported parameter: 'parallel_tool_calls' is not supported with this model."}},
+	"schema-in-prompt":  {has("response_format"), []string{"This response_format type is unavailable now"}},
+	"no-cache-keys":     {has("prompt_cache_key", "id_slot", "service_tier"), []string{"Unrecognized request argument supplied: prompt_cache_key"}},
+	"no-logprobs":       {has("logprobs"), []string{"logprobs is not supported with this model"}},
+	"no-sampling":       {has("temperature", "top_p"), []string{"Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.", "invalid temperature: only 1 is allowed for this model"}},
+}
+
+// strictEndpoint refuses what the rules say, one at a time, and gives an answer otherwise.
+type strictEndpoint struct {
+	mu      sync.Mutex
+	rules   []string
+	form    int // of the refusals
+	status  int
+	refused []string
+	last    wireObject
+}
+
+func (s *strictEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	raw, _ := io.ReadAll(r.Body)
+	s.last = nil
+	_ = json.Unmarshal(raw, &s.last)
+	for _, name := range s.rules {
+		rule := refusalsOf[name]
+		if !rule.refuses(s.last) {
+			continue
+		}
+		s.refused = append(s.refused, name)
+		w.WriteHeader(s.status)
+		fmt.Fprintf(w, `{"error":{"message":%s,"type":"invalid_request_error"}}`, quoted(rule.says[s.form%len(rule.says)]))
+		return
+	}
+	if s.last["stream"] == true {
+		bodyOf(delta(`{"content":"ok"}`, "stop")+done)(w, r)
+		return
+	}
+	jsonOf(`{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}`)(w, r)
+}
+
+// sealedBy is reasoning as the model m of an endpoint has given it.
+func sealedBy(m *Model, text string) llm.Reasoning {
+	s := sealed{By: m.endpoint().sealer("m"), Field: "reasoning_content"}
+	return llm.Reasoning{Text: text, Sealed: s.text()}
+}
+
+// everything is a request that has all that an endpoint may refuse.
+func everything(m *Model, rules ...string) *llm.Request {
+	no := false
+	req := &llm.Request{System: "You help.", Stream: true, Agent: "a/b", Messages: []llm.Message{
+		llm.UserText("one"), llm.UserParts(llm.TextPart{Text: "two"}, llm.TextPart{Text: "and"}),
+		assistant(" ", sealedBy(m, "because"), llm.ToolCall{ID: "call_1", Name: "f", Arguments: `{"a":1}`}), toolResult("call_1", ""),
+		llm.UserText("three"), assistant("", llm.Reasoning{Text: "a secret"}, llm.ToolCall{ID: "call_2", Name: "f"}), toolResult("call_2", "r"), assistant("four"), llm.UserText("\n"),
+	}, Tools: []llm.ToolSpec{{Name: "f"}}, Settings: llm.Settings{Temperature: ptr(0.5), MaxTokens: 9, ParallelToolCalls: &no, TopLogProbs: 2,
+		ResponseFormat: &llm.ResponseFormat{Schema: json.RawMessage(`{"a":1}`)}}}
+	for _, rule := range rules {
+		switch rule {
+		case "tools-always":
+			req.Tools = nil
+		case "no-echo":
+			req.Echo = llm.EchoOn
+		case "max-tokens":
+			req.Endpoint = []string{"max-completion-tokens"}
+		case "no-signatures":
+			req.Endpoint = []string{"signatures"}
+		}
+	}
+	return req
+}
+
+// saidIn is the conversation of a request, whatever its form.
+func saidIn(req wireObject) string {
+	var b strings.Builder
+	for _, m := range messagesOf(req) {
+		texts, _ := m["content"].([]any)
+		if s, ok := m["content"].(string); ok {
+			texts = []any{wireObject{"text": s}}
+		}
+		for _, p := range texts {
+			for line := range strings.Lines(p.(wireObject)["text"].(string)) {
+				if line = strings.TrimSpace(line); line != "" && line != noText && line != noOutput && line != bridgeText && line != beginning && !strings.HasPrefix(line, "Answer with JSON") {
+					b.WriteString(line + "\n")
+				}
+			}
+		}
+		for _, c := range callsOf(m) {
+			f := c["function"].(wireObject)
+			fmt.Fprintln(&b, f["name"], f["arguments"])
+		}
+	}
+	return b.String()
+}
+
+const everythingSaid = "You help.\none\ntwo\nand\nf {\"a\":1}\nthree\nf {}\nr\nfour\n"
+
+// TestQuirks: what an endpoint refuses is found by its error, once in a process, and what is named is not refused at all.
+func TestQuirks(t *testing.T) {
+	for _, row := range quirkTable {
+		rule, ok := refusalsOf[row.name]
+		if row.name == "echo" {
+			continue // no endpoint is known to want it and to say so alone
+		}
+		require.True(t, ok, row.name)
+		for i := range rule.says {
+			t.Run(row.name, func(t *testing.T) {
+				s := &strictEndpoint{rules: []string{row.name}, form: i, status: http.StatusBadRequest}
+				m := serve(t, s.ServeHTTP, WithPromptCacheKey("k"))
+				req := everything(m, row.name)
+				for range 2 {
+					got, err := ask(t, m, req)
+					require.NoError(t, err)
+					require.Equal(t, "ok", got.Text)
+					require.Equal(t, everythingSaid, saidIn(s.last))
+					require.NotContains(t, fmt.Sprint(s.last), "a secret")
+				}
+				most := 1
+				if row.name == "echo-filled" {
+					most = 2 // an empty one is tried first
+				}
+				require.Len(t, s.refused, most)
+				other := serve(t, s.ServeHTTP, WithPromptCacheKey("k"), WithEndpoint(row.name))
+				req.Endpoint = nil
+				_, err := ask(t, other, req)
+				require.NoError(t, err)
+				require.Len(t, s.refused, most)
+			})
+		}
+	}
+}
+
+// TestQuirksThatDoNotHelp are not remembered, and change nothing of the error.
+func TestQuirksThatDoNotHelp(t *testing.T) {
+	bodies, broken := []string{}, true
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(raw))
+		if broken {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"Unsupported parameter: 'parallel_tool_calls'"}}`)
+			return
+		}
+		bodyOf(delta(`{"content":"ok"}`, "stop")+done)(w, r)
+	})
+	req := everything(m)
+	require.Contains(t, fails(t, m, req).Message, "Unsupported parameter")
+	require.Len(t, bodies, 2, "with it and without")
+	broken = false
+	_, err := ask(t, m, req)
+	require.NoError(t, err)
+	require.Equal(t, bodies[0], bodies[2])
+}
+
+// TestEchoIsOff: what a setting forbids no error brings back.
+func TestEchoIsOff(t *testing.T) {
+	s := &strictEndpoint{rules: []string{"echo-empty"}, status: http.StatusBadRequest}
+	m := serve(t, s.ServeHTTP)
+	req := everything(m)
+	req.Echo = llm.EchoOff
+	require.Contains(t, fails(t, m, req).Message, "reasoning_content is missing")
+	require.Len(t, s.refused, 1)
+}
+
+// TestRefusingDialects: whatever an endpoint refuses, and however it says so, it gets to the same conversation.
+func TestRefusingDialects(t *testing.T) {
+	s := &strictEndpoint{}
+	url := serve(t, s.ServeHTTP).endpoint().url
+	var names []string
+	for _, row := range quirkTable {
+		if row.name != "echo" {
+			names = append(names, row.name)
+		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		m, err := New("m", WithBaseURL(url), WithRetries(rapid.IntRange(0, 1).Draw(rt, "retries")), WithRetryDelay(0, 0), WithPromptCacheKey("k"))
+		require.NoError(rt, err)
+		rules := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 4, rapid.ID).Draw(rt, "rules")
+		*s = strictEndpoint{form: rapid.IntRange(0, 5).Draw(rt, "form"), status: rapid.SampledFrom([]int{400, 422, 500}).Draw(rt, "status")}
+		for _, rule := range rules {
+			against := map[string]string{"no-echo": "echo-empty echo-filled", "echo-empty": "no-echo", "echo-filled": "no-echo", "signatures": "no-signatures",
+				"no-signatures": "signatures", "max-tokens": "max-completion-tokens", "max-completion-tokens": "max-tokens"}[rule]
+			if !strings.Contains(against, rule) && !slicesContainAny(s.rules, against) {
+				s.rules = append(s.rules, rule)
+			}
+		}
+		req := everything(m, s.rules...)
+		req.Stream = rapid.Bool().Draw(rt, "stream")
+		for i := range 2 {
+			before := len(s.refused)
+			got, err := collect(t.Context(), m, req)
+			require.NoError(rt, err, s.refused)
+			require.Equal(rt, "ok", got.Text)
+			require.Equal(rt, everythingSaid, saidIn(s.last))
+			require.True(rt, i == 0 || len(s.refused) == before, "it was not remembered: %s", s.refused)
+		}
+	})
+}
+
+func slicesContainAny(list []string, words string) bool {
+	for _, s := range list {
+		for w := range strings.FieldsSeq(words) {
+			if s == w {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestProviders: an endpoint with the rules of a provider refuses nothing of a model that is told, and nobody but the
+// owner of an address is taken for a provider.
+func TestProviders(t *testing.T) {
+	for _, p := range providers {
+		t.Run(p.name, func(t *testing.T) {
+			s := &strictEndpoint{status: http.StatusBadRequest}
+			for i, row := range quirkTable {
+				if p.quirks.settled().has(1<<i) && refusalsOf[row.name].refuses != nil {
+					s.rules = append(s.rules, row.name)
+				}
+			}
+			m := serve(t, s.ServeHTTP)
+			for _, on := range []bool{false, true} {
+				req := everything(m, "tools-always")
+				req.Endpoint, req.Thinking = []string{p.name}, &on
+				_, err := ask(t, m, req)
+				require.NoError(t, err)
+				require.Empty(t, s.refused)
+				require.Equal(t, everythingSaid, saidIn(s.last))
+				want := map[bool]string{true: p.on, false: p.off}[on]
+				if p.off == "" && !on {
+					want = `"reasoning_effort":"none"`
+				}
+				if want != "" {
+					var members wireObject
+					require.NoError(t, json.Unmarshal([]byte("{"+want+"}"), &members))
+					for name, value := range members {
+						require.Equal(t, value, s.last[name])
+					}
+				}
+			}
+			for host := range strings.FieldsSeq(p.hosts) {
+				require.Equal(t, p.name, providerAt(host))
+				require.Empty(t, providerAt("not"+host))
+				require.Empty(t, providerAt(host+".example.com"))
+			}
+		})
+	}
+	_, err := New("m", WithEndpoint("mistrol"))
+	require.ErrorContains(t, err, `no endpoint is called "mistrol"; did you mean "mistral"?`)
+	req := *hello
+	req.Endpoint = []string{"nobody"}
+	require.Contains(t, fails(t, serve(t, nil), &req).Message, `no endpoint is called "nobody"`)
+}
+
+// TestTableOfQuirks: the documentation has the tables of the code.
+func TestTableOfQuirks(t *testing.T) {
+	var pages strings.Builder
+	for _, name := range []string{"models.md", "endpoints.md"} {
+		page, err := os.ReadFile("../../docs/" + name)
+		require.NoError(t, err)
+		pages.Write(page)
+	}
+	var b strings.Builder
+	b.WriteString("| provider | found by | what is special | tested by |\n|---|---|---|---|\n")
+	for _, p := range providers {
+		var special []string
+		for i, row := range quirkTable {
+			if p.quirks.has(1 << i) {
+				special = append(special, "`"+row.name+"`")
+			}
+		}
+		if p.special != "" {
+			special = append(special, p.special)
+		}
+		if p.off != "" {
+			special = append(special, "thinking off is `"+p.off+"`")
+		}
+		found := "its name"
+		if p.hosts != "" {
+			found = "`" + strings.Join(strings.Fields(p.hosts), "`, `") + "`"
+		}
+		if special == nil {
+			special = []string{"nothing"}
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `TestProviders/%s` |\n", p.name, found, strings.Join(special, ", "), p.name)
+	}
+	b.WriteString("\n| quirk | what is sent |\n|---|---|\n")
+	for _, row := range quirkTable {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", row.name, row.sent)
+	}
+	for table := range strings.SplitSeq(b.String(), "\n\n") {
+		require.Contains(t, pages.String(), strings.TrimSpace(table), "the table must be\n%s", table)
+	}
+}

@@ -1,0 +1,246 @@
+package openai
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// sealed is what an endpoint wants back with an answer, as the log keeps it beside the reasoning, whose text it does
+// not repeat: guards may withhold that.
+type sealed struct {
+	By    string       `json:"by"`
+	Field string       `json:"field,omitempty"` // in which the reasoning came, or the mark that it began with
+	Items []sealedItem `json:"items,omitempty"`
+}
+
+// sealedItem is what came with a call, or else, with -1, with the text: a reasoning item of the Responses API, an entry
+// of reasoning_details, or the fields of a call that are others' own.
+type sealedItem struct {
+	Call int             `json:"call"`
+	Item json.RawMessage `json:"item"`
+}
+
+// opaque are fields that some endpoints give with a call and want back with it, unchanged.
+type opaque struct {
+	Extra     json.RawMessage `json:"extra_content,omitempty"`            // Gemini
+	Provider  json.RawMessage `json:"provider_specific_fields,omitempty"` // LiteLLM
+	Signature json.RawMessage `json:"thought_signature,omitempty"`        // gateways
+}
+
+// callExtras are those of a call, and of the function in it.
+type callExtras struct {
+	opaque
+	Function *opaque `json:"function,omitempty"`
+}
+
+// take takes in what has come later.
+func (o *opaque) take(more *opaque) {
+	for _, f := range []struct{ to, from *json.RawMessage }{{&o.Extra, &more.Extra}, {&o.Provider, &more.Provider}, {&o.Signature, &more.Signature}} {
+		if reported(*f.from) {
+			*f.to = bytes.Clone(*f.from)
+		}
+	}
+}
+
+func (o *opaque) empty() bool { return o.Extra == nil && o.Provider == nil && o.Signature == nil }
+
+// sealer names who can read what a model of the endpoint has sealed.
+func (c *client) sealer(model string) string {
+	sum := sha256.Sum256([]byte(c.where + " " + model))
+	return hex.EncodeToString(sum[:8])
+}
+
+// unseal returns what another answer of the same model has sealed, nothing of any other's.
+func unseal(text, by string) (s sealed) {
+	if text == "" || json.Unmarshal([]byte(text), &s) != nil || s.By != by {
+		return sealed{}
+	}
+	return s
+}
+
+func (s *sealed) text() string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // of JSON that was read, so this cannot fail
+	return string(bytes.TrimSpace(b.Bytes()))
+}
+
+// extras are what came with the calls, by their places.
+func (s *sealed) extras(all map[int]callExtras) map[int]callExtras {
+	for _, i := range s.Items {
+		var x callExtras
+		if i.Call >= 0 && json.Unmarshal(i.Item, &x) == nil {
+			if all == nil {
+				all = map[int]callExtras{}
+			}
+			all[i.Call] = x
+		}
+	}
+	return all
+}
+
+// seal is what the endpoint wants back with the answer, "" if that is nothing.
+func (r *reading) seal(calls []llm.ToolCall) string {
+	s := sealed{By: r.items.by, Field: cmp.Or(r.field, r.thinking.mark), Items: r.details.items(r.thoughts)}
+	needed := s.Field != "" || len(s.Items) > 0
+	for i := range calls {
+		needed = needed || len(calls[i].ID) > maxWireID
+		if x, ok := r.calls.extras[calls[i].ID]; ok {
+			raw, _ := json.Marshal(x) // JSON that was read
+			s.Items, needed = append(s.Items, sealedItem{i, raw}), true
+		}
+	}
+	if !needed {
+		return ""
+	}
+	return s.text()
+}
+
+// thoughts gives reasoning back in the field that it came in, and returns the text of the message, which it may be a part of.
+func (g *giving) thoughts(out *wireMessage, s *sealed, thought, text string) string {
+	if !g.has(quirkEcho) {
+		return text
+	}
+	out.ReasoningDetails = append(out.ReasoningDetails, s.details(thought)...)
+	for i := range thinkBlocks {
+		if b := &thinkBlocks[i]; b.open == s.Field && thought != "" {
+			return strings.TrimSpace(b.open + "\n" + thought + "\n" + b.close[0] + "\n\n" + text)
+		}
+	}
+	field := map[string]**string{"reasoning_content": &out.ReasoningContent, "reasoning": &out.Reasoning}[s.Field]
+	if field == nil {
+		return text
+	}
+	if *field != nil {
+		thought = **field + thought
+	}
+	*field = &thought
+	return text
+}
+
+// details are the entries of reasoning_details, put together from the parts of a stream.
+type details []map[string]json.RawMessage
+
+// detailTexts are the fields of an entry that hold a text that people read as reasoning.
+var detailTexts = [...]string{"text", "summary"}
+
+// take takes in a list of entries and returns the text in it.
+func (d *details) take(raw json.RawMessage) (text string) {
+	if len(raw) == 0 {
+		return ""
+	}
+	var list []map[string]json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return ""
+	}
+	for _, more := range list {
+		var into map[string]json.RawMessage
+		for _, e := range *d {
+			if bytes.Equal(e["type"], more["type"]) && bytes.Equal(e["index"], more["index"]) && (len(more["index"]) > 0 || bytes.Equal(e["id"], more["id"])) {
+				into = e
+			}
+		}
+		if into == nil {
+			into = map[string]json.RawMessage{}
+			*d = append(*d, into)
+		}
+		for name, value := range more {
+			var piece, before string
+			if !reported(value) && into[name] != nil {
+				continue
+			}
+			if name != detailTexts[0] && name != detailTexts[1] || json.Unmarshal(value, &piece) != nil {
+				into[name] = value
+				continue
+			}
+			_ = json.Unmarshal(into[name], &before) // "" if it is the first
+			text += piece
+			if !strings.HasPrefix(piece, before) || before == "" {
+				piece = before + piece // else it has all so far
+			}
+			into[name], _ = json.Marshal(piece)
+		}
+	}
+	return text
+}
+
+// items are the entries without their texts, of which only the lengths stay, if they add up to all that was thought.
+func (d details) items(thoughts int) (list []sealedItem) {
+	for _, e := range d {
+		for _, name := range detailTexts {
+			var text string
+			if json.Unmarshal(e[name], &text) == nil && len(e[name]) > 0 {
+				e[name], _ = json.Marshal(len(text))
+				thoughts -= len(text)
+			}
+		}
+		raw, _ := json.Marshal(e)
+		list = append(list, sealedItem{-1, raw})
+	}
+	if thoughts != 0 {
+		return nil
+	}
+	return list
+}
+
+// details are the entries with their texts, nil if the thought is not the one that they came with.
+func (s *sealed) details(thought string) (list []json.RawMessage) {
+	for _, i := range s.Items {
+		var e map[string]json.RawMessage
+		if i.Call >= 0 || json.Unmarshal(i.Item, &e) != nil {
+			continue
+		}
+		for _, name := range detailTexts {
+			n := 0
+			if json.Unmarshal(e[name], &n) != nil || len(e[name]) == 0 {
+				continue
+			}
+			if n < 0 || n > len(thought) {
+				return nil
+			}
+			e[name], _ = json.Marshal(thought[:n])
+			thought = thought[n:]
+		}
+		raw, _ := json.Marshal(e)
+		list = append(list, raw)
+	}
+	if thought != "" {
+		return nil
+	}
+	return list
+}
+
+// effort is the word for how much the model is to think.
+func (f requestForm) effort(req *llm.Request) string {
+	if t := req.Thinking; t != nil && !*t && f.thinking[0] == "" {
+		return "none"
+	}
+	return req.ReasoningEffort
+}
+
+// withThinking adds what turns the model's thinking on or off to the body of a request.
+func (f requestForm) withThinking(body []byte, on *bool) []byte {
+	if on == nil || f.thinking[0] == "" {
+		return body
+	}
+	member := f.thinking[0]
+	if *on {
+		member = f.thinking[1]
+	}
+	return append(body[:len(body)-1], ","+member+"}"...)
+}
+
+func withID(ids map[string]bool, id string) map[string]bool {
+	if ids == nil {
+		ids = map[string]bool{}
+	}
+	ids[id] = true
+	return ids
+}

@@ -1,0 +1,112 @@
+package openai
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// said asks a model and returns its answer as a conversation keeps it.
+func said(t *testing.T, m *Model, stream bool) llm.Message {
+	t.Helper()
+	out, thought := assistant(""), llm.Reasoning{}
+	var calls []llm.Part
+	for c, err := range m.Generate(t.Context(), &llm.Request{Messages: hello.Messages, Stream: stream, Tools: []llm.ToolSpec{{Name: "f"}}}) {
+		require.NoError(t, err)
+		out.Text, thought.Text, thought.Sealed = out.Text+c.Text, thought.Text+c.Reasoning, thought.Sealed+c.Sealed
+		if c.Call != nil {
+			calls = append(calls, *c.Call)
+		}
+	}
+	out.Parts = append([]llm.Part{thought}, calls...)
+	return out
+}
+
+// TestOpaqueDataGoesBack to the model that it came from, and to nobody else.
+func TestOpaqueDataGoesBack(t *testing.T) {
+	long := "call_1__thought__" + repeat("c2ln", 300)
+	call := func(more string) string {
+		return `"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}` + more + `}]`
+	}
+	for name, c := range map[string]struct {
+		answer, back string // of a message, what is in it and what goes back; {} is its text
+		echoes       bool   // only with echo
+	}{
+		"reasoning_content":    {`"reasoning_content":"So.","content":"Hi"`, `"reasoning_content":"So."`, true},
+		"reasoning":            {`"reasoning":"So.",` + call(""), `"reasoning":"So."`, true},
+		"both":                 {`"reasoning":"So.","reasoning_content":"So.",` + call(""), `"reasoning_content":"So."`, true},
+		"a block":              {`"content":"<think>\nSo.\n</think>\n\nHi"`, `"content":"\u003cthink\u003e\nSo.\n\u003c/think\u003e\n\nHi"`, true},
+		"a block and a call":   {`"content":"<think>So.</think>",` + call(""), `"content":"\u003cthink\u003e\nSo.\n\u003c/think\u003e"`, true},
+		"details":              {`"reasoning_details":[{"type":"reasoning.text","index":0,"text":"So.","signature":"s<"},{"type":"reasoning.encrypted","index":1,"data":"E"}],` + call(""), `"reasoning_details":[{"index":0,"signature":"s\u003c","text":"So.","type":"reasoning.text"},{"data":"E","index":1,"type":"reasoning.encrypted"}]`, true},
+		"details beside":       {`"reasoning":"So.","reasoning_details":[{"type":"reasoning.summary","summary":"So."}],"content":"Hi"`, `"reasoning":"So.","reasoning_details":[{"summary":"So.","type":"reasoning.summary"}]`, true},
+		"Gemini's signature":   {call(`,"extra_content":{"google":{"thought_signature":"c2<ln"}}`), `"extra_content":{"google":{"thought_signature":"c2\u003cln"}}`, false},
+		"a field of LiteLLM's": {call(`,"provider_specific_fields":{"thought_signature":"c2ln"}`), `"provider_specific_fields":{"thought_signature":"c2ln"}`, false},
+		"of the function":      {strings.Replace(call(""), `"arguments":"{}"`, `"arguments":"{}","thought_signature":"c2ln"`, 1), `"arguments":"{}","thought_signature":"c2ln"}`, false},
+		"in the id":            {strings.Replace(call(""), "c1", long, 1), `"tool_call_id":"` + long + `"`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var body string
+			h := func(w http.ResponseWriter, r *http.Request) {
+				raw, _ := io.ReadAll(r.Body)
+				if body = string(raw); strings.Contains(body, `"stream":true`) {
+					bodyOf(delta("{"+c.answer+"}", "")+delta("{}", "stop")+done)(w, r)
+					return
+				}
+				jsonOf(`{"choices":[{"message":{`+c.answer+`},"finish_reason":"stop"}]}`)(w, r)
+			}
+			for _, stream := range []bool{false, true} {
+				m, other := serve(t, h), serve(t, h)
+				answer := said(t, m, stream)
+				thought := answer.Parts[0].(llm.Reasoning)
+				if strings.Contains(c.answer, "So.") {
+					require.Equal(t, "So.", thought.Text)
+				}
+				require.NotContains(t, thought.Sealed, "So.", "what guards may withhold")
+				req := &llm.Request{Messages: []llm.Message{llm.UserText("hi"), answer}}
+				if len(answer.Parts) > 1 {
+					req.Messages = append(req.Messages, toolResult(answer.Parts[1].(llm.ToolCall).ID, "r"))
+				}
+				goes := func(m *Model, echo llm.Echo) bool {
+					req.Echo = echo
+					_, err := ask(t, m, req)
+					require.NoError(t, err)
+					return strings.Contains(body, c.back)
+				}
+				require.Equal(t, !c.echoes, goes(m, ""))
+				require.True(t, goes(m, llm.EchoOn), body)
+				require.Equal(t, !c.echoes, goes(m, llm.EchoOff))
+				require.False(t, goes(other, llm.EchoOn), "another endpoint: %s", body)
+				require.False(t, goes(m.Named("n"), llm.EchoOn), "another model: %s", body)
+				require.NotContains(t, body, "So.")
+				answer.Parts[0] = llm.Reasoning{Text: thought.Text + " Secret.", Sealed: thought.Sealed}
+				if strings.Contains(c.answer, "details") {
+					require.False(t, goes(m, llm.EchoOn), "texts that are not what was sealed: %s", body)
+				}
+			}
+		})
+	}
+}
+
+// TestDetailsOfStreams are put together, whether their pieces follow each other or grow.
+func TestDetailsOfStreams(t *testing.T) {
+	for _, second := range []string{"know.", "I know."} {
+		var d details
+		require.Equal(t, "I ", d.take(json.RawMessage(`[{"type":"reasoning.text","index":0,"text":"I ","format":"x"}]`)))
+		d.take(json.RawMessage(`[{"type":"reasoning.text","index":0,"text":"` + second + `","signature":null}]`))
+		d.take(json.RawMessage(`[{"type":"reasoning.text","index":0,"signature":"s"}, {"type":"reasoning.text","index":1,"text":"Yes."}]`))
+		s := sealed{Items: d.items(len("I know.Yes."))}
+		raw, err := json.Marshal(s.details("I know.Yes."))
+		require.NoError(t, err)
+		require.JSONEq(t, `[{"type":"reasoning.text","index":0,"text":"I know.","format":"x","signature":"s"},{"type":"reasoning.text","index":1,"text":"Yes."}]`, string(raw))
+		require.Nil(t, s.details("I know."))
+		require.Nil(t, s.details("I know.Yes.No."))
+	}
+	require.Empty(t, new(details).take(json.RawMessage(`{"no":"list"}`)))
+	require.Nil(t, (&sealed{Items: []sealedItem{{-1, json.RawMessage(`{"text":-1}`)}}}).details("x"))
+}
