@@ -114,6 +114,22 @@ func (d *definition) smallModels() bool {
 	return false
 }
 
+// inherited returns the settings with what those of agents above say about endpoints and reasoning.
+func (d *definition) inherited() llm.Settings {
+	s := d.settings
+	for seen := map[*definition]bool{}; !seen[d]; d = d.parents[0].parent {
+		if len(s.Endpoint) == 0 {
+			s.Endpoint = d.settings.Endpoint
+		}
+		s.Echo, s.Thinking, s.ReasoningEffort = cmp.Or(s.Echo, d.settings.Echo), cmp.Or(s.Thinking, d.settings.Thinking), cmp.Or(s.ReasoningEffort, d.settings.ReasoningEffort)
+		if len(d.parents) == 0 {
+			break
+		}
+		seen[d] = true
+	}
+	return s
+}
+
 // owns reports whether a name is that of a listed tool.
 func (d *definition) owns(name string) bool {
 	return slices.ContainsFunc(d.tools, func(t item) bool { return t.value == name })
@@ -316,7 +332,7 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 		}
 		list = append(list, tool)
 	}
-	settings := d.settings
+	settings := d.inherited()
 	if f := settings.ResponseFormat; f != nil {
 		settings.ResponseFormat = &llm.ResponseFormat{Name: d.name, Schema: f.Schema}
 	}

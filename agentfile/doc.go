@@ -13,6 +13,6 @@
 // remote agent, and writes nothing. What it reads besides files are the environment
 // variables that the front matters of remote agents name.
 //
-// It imports a2a, agent, agentgraph, event, human, llmagent, llm, router, tools, view and workflowagent. It
+// It imports a2a, agent, agentgraph, event, human, llmagent, llm, llm/openai, router, tools, view and workflowagent. It
 // never runs an agent: that is the part of package runner.
 package agentfile

@@ -239,7 +239,7 @@ func (d *definition) config() map[string]any {
 	if d.model != "" {
 		c["model"] = d.model
 	}
-	s := d.settings
+	s := d.inherited()
 	if s.Temperature != nil {
 		c["temperature"] = *s.Temperature
 	}
@@ -250,11 +250,7 @@ func (d *definition) config() map[string]any {
 		c["maxTokens"] = s.MaxTokens
 	}
 	if s.Stop != nil {
-		stop := make([]any, len(s.Stop))
-		for i, text := range s.Stop {
-			stop[i] = text
-		}
-		c["stop"] = stop
+		c["stop"] = anyOf(s.Stop)
 	}
 	if s.ToolChoice != "" {
 		c["toolChoice"] = string(s.ToolChoice)
@@ -268,6 +264,15 @@ func (d *definition) config() map[string]any {
 	if s.ReasoningEffort != "" {
 		c["reasoningEffort"] = s.ReasoningEffort
 	}
+	if s.Thinking != nil {
+		c["thinking"] = *s.Thinking
+	}
+	if s.Echo != "" {
+		c["reasoningEcho"] = string(s.Echo)
+	}
+	if len(s.Endpoint) > 0 {
+		c["endpoint"] = anyOf(s.Endpoint)
+	}
 	if s.LeakedCalls != "" {
 		c["leakedCalls"] = string(s.LeakedCalls)
 	}
@@ -275,6 +280,14 @@ func (d *definition) config() map[string]any {
 		c["responseFormat"] = decoded(s.ResponseFormat.Schema)
 	}
 	return c
+}
+
+func anyOf(texts []string) []any {
+	list := make([]any, len(texts))
+	for i, text := range texts {
+		list[i] = text
+	}
+	return list
 }
 
 // decoded returns JSON that is known to be valid as a value.

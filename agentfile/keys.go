@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/summarize"
 	"github.com/agentarbor/arbor/tools/transfer"
@@ -50,6 +51,47 @@ func ownKeys() []key {
 		{name: "model", typ: "a text or a list of texts", example: "gpt-4o-mini", def: "the program's default model",
 			meaning: "The name of the model that the agent uses. Of a list such as `[large, small]` the first is used, and if that fails the next: see [fallbacks](policies.md#fallbacks).",
 			read:    models},
+		{name: "endpoint", typ: "a text or a list of texts", example: "mistral", def: "what its address tells, and what it refuses",
+			meaning: "What is [special about the endpoint](models.md#providers) of this agent's models and of those of all agents under it: the name of a provider, or single quirks.",
+			read: func(p *parser, k *key, n yamldoc.Node) {
+				list := []item{}
+				if n.Kind() == yamldoc.List {
+					list = p.names(k, n)
+				} else if v, ok := p.text(k, n); ok {
+					list = append(list, item{value: v, at: p.at(n)})
+				}
+				for _, i := range list {
+					if p.d.settings.Endpoint = append(p.d.settings.Endpoint, i.value); !slices.Contains(openai.Endpoints(), i.value) {
+						p.add(i.at, "no endpoint is called %q%s", i.value, nearest.Hint(i.value, openai.Endpoints()))
+					}
+				}
+			}},
+		{name: "reasoning", typ: "a mapping", def: "the endpoint's own",
+			meaning: "How this agent's models, and those of all agents under it, think before they answer.",
+			keys: []key{
+				{name: "echo", typ: "a text", example: "on", def: "`auto`",
+					meaning: "Whether a model gets its own reasoning [back](endpoints.md#what-goes-back): `auto` where the endpoint wants it, `on` unless it refuses it, or `off`.",
+					read: func(p *parser, k *key, n yamldoc.Node) {
+						v, ok := p.text(k, n)
+						if p.d.settings.Echo = llm.Echo(v); ok && !p.d.settings.Echo.Known() {
+							p.add(p.at(n), "%s must be auto, on or off, not %q", p.name, v)
+						}
+					}},
+				{name: "thinking", typ: "on or off", example: "off", def: "the endpoint's own",
+					meaning: "Whether the model thinks, where that can be turned on and off.",
+					read: func(p *parser, k *key, n yamldoc.Node) {
+						on, ok := n.Bool()
+						if v, _ := textOf(n); !ok && (v == "on" || v == "off") {
+							on, ok = v == "on", true
+						}
+						if p.d.settings.Thinking = &on; !ok {
+							p.wrongType(k, n)
+						}
+					}},
+				{name: "effort", typ: "a text", example: "low", def: "the endpoint's own",
+					meaning: "How much the model thinks, in a word that its endpoint knows.",
+					read:    text(func(d *definition) *string { return &d.settings.ReasoningEffort })},
+			}},
 		{name: "subagents", typ: "a list of names", example: "[billing, tech]", def: "the agents in the folder that is named like the file",
 			meaning: "The agents this one can hand the conversation to, in this order. If the key is there, only the listed agents count.",
 			read:    children},
@@ -156,9 +198,6 @@ func ownKeys() []key {
 							p.d.settings.Seed = &v
 						}
 					}},
-				{name: "reasoning_effort", typ: "a text", example: "low", def: "the endpoint's own",
-					meaning: "How much the model thinks before it answers, in a word that its endpoint knows.",
-					read:    text(func(d *definition) *string { return &d.settings.ReasoningEffort })},
 				{name: "response_format", typ: "a mapping", example: "{type: object, required: [intent], properties: {intent: {enum: [billing, other]}}}", def: "free text",
 					meaning: "A JSON schema: the agent answers with JSON that follows it.",
 					read:    responseFormat},

@@ -138,7 +138,7 @@ func (p *parser) routerOnly() {
 	}
 	own := routerFile()
 	for _, k := range keys() {
-		if at, there := p.keys[k.name]; there && find(own, k.name) == nil {
+		if at, there := p.keys[k.name]; there && find(own, k.name) == nil && k.name != "endpoint" && k.name != "reasoning" {
 			p.add(at, "the key %q does not go with rules: a router has no model, and its agents have their own", k.name)
 		}
 	}

@@ -86,7 +86,7 @@ func (p *parser) workflowOnly() {
 		}
 		return
 	}
-	own := []string{"name", "description", "history", "guards", "budgets", "ignore", "mcp", "kind", "agents"}
+	own := []string{"name", "description", "history", "guards", "budgets", "ignore", "mcp", "kind", "agents", "endpoint", "reasoning"}
 	only := map[string]string{"collect": "parallel", "concurrency": "parallel", "until": "loop", "limit": "loop"}
 	for _, k := range keys() {
 		at, there := p.keys[k.name]

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/nearest"
 	jsonschema "github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/openai"
 )
 
 // LLMConfig is a configuration as an LLM agent understands it. Its zero value sets
@@ -37,8 +39,8 @@ func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Messag
 
 // ReadLLMConfig merges configurations, later ones over earlier ones as [MergeConfig] does, and
 // reads the result. It understands model; instructions, or role if there are none; and the
-// settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, seed, reasoningEffort, leakedCalls and
-// responseFormat, which is a JSON schema. Their names may be written with underscores as well,
+// settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, seed, reasoningEffort, thinking,
+// reasoningEcho, endpoint, leakedCalls and responseFormat, which is a JSON schema. Their names may be written with underscores as well,
 // and they may be in a mapping llm. null is the same as absent. The error is a [*ConfigError].
 func ReadLLMConfig(layers ...map[string]any) (LLMConfig, error) {
 	var merged map[string]any
@@ -84,14 +86,33 @@ var configKeys = map[string]func(c *LLMConfig, v any) string{
 	"temperature":       func(c *LLMConfig, v any) string { return setFraction(&c.Settings.Temperature, v, 2) },
 	"topP":              func(c *LLMConfig, v any) string { return setFraction(&c.Settings.TopP, v, 1) },
 	"maxTokens":         setMaxTokens,
-	"stop":              setStop,
+	"stop":              func(c *LLMConfig, v any) string { return setTexts(&c.Settings.Stop, v) },
 	"toolChoice":        func(c *LLMConfig, v any) string { return setToolChoice(&c.Settings, v) },
-	"parallelToolCalls": func(c *LLMConfig, v any) string { return setParallel(&c.Settings, v) },
+	"parallelToolCalls": func(c *LLMConfig, v any) string { return setBool(&c.Settings.ParallelToolCalls, v) },
 	"leakedCalls":       func(c *LLMConfig, v any) string { return setLeakedCalls(&c.Settings, v) },
 	"seed":              setSeed,
 	"reasoningEffort": func(c *LLMConfig, v any) (wrong string) {
 		c.Settings.ReasoningEffort, wrong = settingText(v)
 		return wrong
+	},
+	"thinking": func(c *LLMConfig, v any) string { return setBool(&c.Settings.Thinking, v) },
+	"reasoningEcho": func(c *LLMConfig, v any) string {
+		text, _ := v.(string)
+		if c.Settings.Echo = llm.Echo(text); !c.Settings.Echo.Known() {
+			return "must be auto, on or off, not " + showSetting(v)
+		}
+		return ""
+	},
+	"endpoint": func(c *LLMConfig, v any) string {
+		if wrong := setTexts(&c.Settings.Endpoint, v); wrong != "" {
+			return wrong
+		}
+		for _, name := range c.Settings.Endpoint {
+			if !slices.Contains(openai.Endpoints(), name) {
+				return fmt.Sprintf("names no endpoint: %q%s", name, nearest.Hint(name, openai.Endpoints()))
+			}
+		}
+		return ""
 	},
 	"responseFormat": func(c *LLMConfig, v any) string { return setResponseFormat(&c.Settings, v) },
 }
@@ -254,7 +275,7 @@ func setSeed(c *LLMConfig, v any) string {
 	return ""
 }
 
-func setStop(c *LLMConfig, v any) string {
+func setTexts(to *[]string, v any) string {
 	list, isList := v.([]any)
 	if s, ok := v.(string); ok {
 		list, isList = []any{s}, true
@@ -267,7 +288,7 @@ func setStop(c *LLMConfig, v any) string {
 		if !ok || s == "" {
 			return "must be a list of texts, but one of them is " + showSetting(item)
 		}
-		c.Settings.Stop = append(c.Settings.Stop, s)
+		*to = append(*to, s)
 	}
 	return ""
 }
@@ -278,12 +299,12 @@ func setToolChoice(s *llm.Settings, v any) string {
 	return wrong
 }
 
-func setParallel(s *llm.Settings, v any) string {
+func setBool(to **bool, v any) string {
 	b, ok := v.(bool)
 	if !ok {
 		return "must be true or false, not " + showSetting(v)
 	}
-	s.ParallelToolCalls = &b
+	*to = &b
 	return ""
 }
 
