@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
@@ -71,6 +72,7 @@ type approval struct {
 	User     string        `json:"user"`
 	Session  string        `json:"session"`
 	Turn     string        `json:"turn"`
+	Since    time.Time     `json:"since"`
 	Question form.Question `json:"question"`
 }
 
@@ -102,7 +104,7 @@ func (d *Door) approvals(c *front.Call) error {
 		}
 		for _, e := range r.Questions() {
 			if d.turns.MayDecide(ctx, info.Key, e.Data.(*event.Relay)) {
-				all = append(all, approval{info.Key.User, info.Key.ID, r.ID, form.QuestionOf(e)})
+				all = append(all, approval{info.Key.User, info.Key.ID, r.ID, e.Time.UTC(), form.QuestionOf(e, true)})
 			}
 		}
 	}

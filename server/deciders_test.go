@@ -242,6 +242,9 @@ func TestWhoDecides(t *testing.T) {
 					d.t = t
 					key, turn, asked := d.waits(who.Name, tool)
 					ran := d.ran.Load()
+					client := &caller{t: t, base: d.url + "/api/v1", http: http.DefaultClient, token: who.Name}
+					pending := readAll(t, client.request("GET", "/sessions/"+key.ID, nil))
+					require.Contains(t, pending, fmt.Sprintf(`"mayDecide":%t`, right != ""), "what a page shows")
 					status, text := decide(d, who.Name, key, turn, asked)
 					made := d.outcome(key)
 					if right == "" {

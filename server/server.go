@@ -96,10 +96,12 @@ func (d *Door) me(c *front.Call) error {
 		Doors   []string `json:"doors"`
 		Tree    named    `json:"tree"`
 		Desk    bool     `json:"desk"`
-	}{c.User.Name, c.User.RightNames(), d.App(), d.version, d.doors, named{t.run.Tree().Root().Agent.Name(), t.revision}, t.run.Tree().Node(agent.Human) != nil})
+		Decides bool     `json:"decides"`
+	}{c.User.Name, c.User.RightNames(), d.App(), d.version, d.doors, named{t.run.Tree().Root().Agent.Name(), t.revision}, t.run.Tree().Node(agent.Human) != nil, c.User.Decides()})
 }
 
 // link links to what is of a session, as the caller may ask for it.
 func (d *Door) link(c *front.Call, key session.Key) form.Link {
-	return form.Link{Prefix: d.Prefix(), Caller: c.User.Name, Key: key}
+	may := func(q *event.Relay) bool { return d.turns.MayDecide(c.R.Context(), key, q) }
+	return form.Link{Prefix: d.Prefix(), Caller: c.User.Name, Key: key, May: may}
 }

@@ -23,6 +23,8 @@ type Link struct {
 	// Caller may be somebody else than the user whose session it is.
 	Caller string
 	Key    session.Key
+	// May reports whether the caller may decide about a question of the session.
+	May func(*event.Relay) bool
 }
 
 // To returns the path of something below the session.
@@ -72,20 +74,22 @@ type Question struct {
 	Within  []string        `json:"within,omitempty"`
 	By      []string        `json:"by,omitempty"`
 	Digest  string          `json:"digest,omitempty"`
+	// MayDecide reports whether the caller may decide.
+	MayDecide bool `json:"mayDecide"`
 }
 
-func questionsOf(r *live.Report) []Question {
+func questionsOf(r *live.Report, may func(*event.Relay) bool) []Question {
 	asked := []Question{}
 	for _, e := range r.Questions() {
-		asked = append(asked, QuestionOf(e))
+		asked = append(asked, QuestionOf(e, may(e.Data.(*event.Relay))))
 	}
 	return asked
 }
 
-// QuestionOf writes the event of a question.
-func QuestionOf(e *event.Event) Question {
+// QuestionOf writes the event of a question for a caller who may decide about it, or may not.
+func QuestionOf(e *event.Event, may bool) Question {
 	q := e.Data.(*event.Relay)
-	return Question{q.ToolCallID, q.Kind, q.Tool, event.EncodeJSON(q.Params), q.Message, q.Schema, e.Agent, e.Path, q.Within, q.By, q.Digest}
+	return Question{q.ToolCallID, q.Kind, q.Tool, event.EncodeJSON(q.Params), q.Message, q.Schema, e.Agent, e.Path, q.Within, q.By, q.Digest, may}
 }
 
 // Turn is what a turn has come to.
@@ -116,6 +120,6 @@ type Links struct {
 
 // TurnOf is the form of a report about a turn of the session that a link leads to.
 func TurnOf(r *live.Report, l Link) *Turn {
-	return &Turn{r.ID, l.Key.ID, r.First, r.Seq, r.State, r.Agent, r.Text, r.FinishReason, questionsOf(r), r.Output, usageOf(r.Usage), r.Failure, r.Began, r.Changed,
+	return &Turn{r.ID, l.Key.ID, r.First, r.Seq, r.State, r.Agent, r.Text, r.FinishReason, questionsOf(r, l.May), r.Output, usageOf(r.Usage), r.Failure, r.Began, r.Changed,
 		Links{l.To("turns", r.ID), l.To("turns", r.ID, "events"), l.To()}}
 }

@@ -87,7 +87,7 @@ func DetailOf(ctx context.Context, turns *live.Turns, info session.Info, past bo
 	} else if err = turns.Runner().Glance(ctx, info.Key, d.take); err == nil && d.Turn != "" {
 		r, err = turns.Report(ctx, info.Key, d.Turn)
 	}
-	d.Pending = questionsOf(r)
+	d.Pending = questionsOf(r, func(q *event.Relay) bool { return turns.MayDecide(ctx, info.Key, q) })
 	return d, err
 }
 

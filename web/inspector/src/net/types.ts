@@ -1379,6 +1379,8 @@ export interface components {
             };
             /** @description Whether conversations can go to a person. */
             desk: boolean;
+            /** @description Whether the caller may have to decide in sessions of other users. */
+            decides: boolean;
         };
         /** @description What models were asked and have answered, in tokens. */
         Usage: {
@@ -1413,6 +1415,8 @@ export interface components {
             by?: string[];
             /** @description Identifies what is decided: the tool, its definition and the arguments. */
             digest?: string;
+            /** @description Whether the caller may decide. */
+            mayDecide: boolean;
         };
         /** @description What ended a turn. */
         Failure: {
@@ -1605,6 +1609,11 @@ export interface components {
                 user: string;
                 session: string;
                 turn: string;
+                /**
+                 * Format: date-time
+                 * @description When the question was asked.
+                 */
+                since: string;
                 question: components["schemas"]["Call"];
             }[];
         };
