@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/agentarbor/arbor/access"
@@ -76,6 +77,34 @@ type approval struct {
 	Question form.Question `json:"question"`
 }
 
+// quiet knows sessions of whose logs nothing is asked, so that a client that asks for approvals again
+// and again costs what has changed since. The zero value is ready for use.
+type quiet struct {
+	mu   sync.Mutex
+	logs map[length]bool
+}
+
+// length is how long the log of a session is.
+type length struct {
+	session.Key
+	incarnation, seq int64
+}
+
+func (q *quiet) has(i session.Info) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.logs[length{i.Key, i.Incarnation, i.Seq}]
+}
+
+func (q *quiet) add(i session.Info) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.logs == nil || len(q.logs) >= 8*lookedAt { // most are of sessions that have changed since
+		q.logs = make(map[length]bool)
+	}
+	q.logs[length{i.Key, i.Incarnation, i.Seq}] = true
+}
+
 // approvals lists what the caller may decide, in their own sessions or in those of all users: of the
 // sessions that have changed last.
 func (d *Door) approvals(c *front.Call) error {
@@ -89,9 +118,15 @@ func (d *Door) approvals(c *front.Call) error {
 	}
 	all := []approval{}
 	for _, info := range infos {
+		if d.quiet.has(info) {
+			continue
+		}
 		now, err := d.turns.Look(ctx, info.Key)
 		if err != nil {
 			return err
+		}
+		if len(now.Pending) == 0 && now.Seq == info.Seq {
+			d.quiet.add(info)
 		}
 		if !slices.ContainsFunc(now.Pending, func(q *event.Relay) bool { return d.turns.MayDecide(ctx, info.Key, q) }) {
 			continue

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -41,6 +42,7 @@ type deciding struct {
 	run      *runner.Runner
 	url      string
 	ran      atomic.Int32
+	loads    atomic.Int32
 	sessions int
 }
 
@@ -93,7 +95,7 @@ func newDeciding(t *testing.T, opts ...live.Option) *deciding {
 		tool("book", tools.NeedsApproval(tools.ByUser())), tool("refund", tools.NeedsApproval(tools.ByStaff())),
 		tool("wire", tools.NeedsApproval(tools.ByStaff("refunds"))), tool("open", tools.NeedsApproval()), tool("harm", tools.NeedsApproval(), tools.Destructive())))
 	require.NoError(t, err)
-	store, err := tail.New(sessiontest.Memory(t))
+	store, err := tail.New(reads{session.Wrapped{Store: sessiontest.Memory(t)}, &d.loads})
 	require.NoError(t, err)
 	d.run, err = runner.New(root, store, runner.WithStreaming())
 	require.NoError(t, err)
@@ -273,4 +275,44 @@ func TestWhoDecides(t *testing.T) {
 			require.Nil(t, d.outcome(key))
 		})
 	}
+}
+
+// The list of approvals has what was asked since it was asked for last, and reads no log again that is as it was.
+func TestApprovalsAgain(t *testing.T) {
+	d := newDeciding(t)
+	client := &caller{t: t, base: d.url + "/api/v1", http: http.DefaultClient, token: "sue"}
+	list := func() (users []string) {
+		var got struct{ Approvals []struct{ User string } }
+		require.NoError(t, json.Unmarshal([]byte(readAll(t, client.request("GET", "/approvals", nil))), &got))
+		for _, a := range got.Approvals {
+			users = append(users, a.User)
+		}
+		return users
+	}
+	for i := range 3 {
+		key := session.Key{App: session.DefaultApp, User: "ann", ID: fmt.Sprint("quiet", i)}
+		x, err := d.turns.Begin(t.Context(), key, llm.UserText("hello"))
+		require.NoError(t, err)
+		<-x.Done()
+	}
+	require.Empty(t, list())
+	read := d.loads.Load()
+	require.Empty(t, list())
+	require.Equal(t, read, d.loads.Load(), "quiet sessions are not read again")
+	x, err := d.turns.Begin(t.Context(), session.Key{App: session.DefaultApp, User: "ann", ID: "quiet1"}, llm.UserText("refund"))
+	require.NoError(t, err)
+	<-x.Done()
+	require.Equal(t, []string{"ann"}, list())
+	require.Equal(t, []string{"ann"}, list())
+}
+
+// reads counts how often logs are read.
+type reads struct {
+	session.Wrapped
+	n *atomic.Int32
+}
+
+func (r reads) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	r.n.Add(1)
+	return r.Wrapped.Load(ctx, key, after)
 }

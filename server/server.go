@@ -27,6 +27,7 @@ type Door struct {
 	turns    *live.Turns
 	document []byte
 	tree     atomic.Pointer[tree]
+	quiet    quiet
 }
 
 type settings struct {
