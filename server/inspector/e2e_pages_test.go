@@ -48,6 +48,7 @@ func TestScreens(t *testing.T) {
 		{"name": "tree", "path": "tree", "text": "Refunds, invoices, charges"},
 		{"name": "agent", "path": "tree/support/billing", "text": "list_charges"},
 		{"name": "usage", "path": "usage", "text": "billing"},
+		{"name": "approvals", "path": "approvals", "text": "ch_1004"},
 		{"name": "palette", "path": "s/s1", "press": "Control+k", "waits": [][2]string{{"log", ""}}},
 		{"name": "keys", "path": "s/s1", "press": "?", "waits": [][2]string{{"log", ""}}},
 		{"name": "gone", "path": "s/none", "text": "go to the sessions"},
@@ -103,6 +104,12 @@ func TestJobs(t *testing.T) {
 func TestDesk(t *testing.T) {
 	t.Parallel()
 	play(t, office(t), "desk", nil)
+}
+
+// Each of several users sees and decides what they may, and reads plain words about the rest.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	play(t, serve(t, bankWorld(t)), "rights", nil)
 }
 
 // budgets has TestBudgets hold times to their goals, on a machine that does nothing else.

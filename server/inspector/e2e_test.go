@@ -53,6 +53,8 @@ type world struct {
 	root   agent.Agent
 	runner []runner.Option
 	prices llm.Prices
+	// users are those besides the owner.
+	users []access.Account
 	// controls are what a script may ask for by POST, besides what every host answers.
 	controls map[string]func(body []byte) (any, error)
 }
@@ -118,7 +120,7 @@ func (h *host) start() error {
 	}
 	if h.signIn == nil { // the first time
 		h.addr = l.Addr().String()
-		if h.accounts, err = access.NewAccounts(owner(token)); err != nil {
+		if h.accounts, err = access.NewAccounts(append(h.users, owner(token))...); err != nil {
 			return err
 		}
 		if h.kept, err = server.KeepRequests(32 << 20); err != nil {
@@ -269,6 +271,13 @@ func (h *host) control(name string, body []byte) (any, error) {
 	switch name {
 	case "code":
 		return h.signIn.Code(session.DefaultUser)
+	case "rights": // the others have none any more
+		var others []access.Account
+		for _, u := range h.users {
+			u.Rights = 0
+			others = append(others, u)
+		}
+		return nil, h.accounts.Replace(append(others, owner(token))...)
 	case "token": // the owner's token is another one from now on
 		return nil, h.accounts.Replace(owner(in.Token))
 	case "log":

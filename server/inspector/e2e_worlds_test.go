@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/checkpoint"
@@ -27,6 +28,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
 )
 
 // pace holds answers in their middle: a word for each step that a script lets go.
@@ -350,6 +352,43 @@ func office(t testing.TB) *host {
 	h.say("analysed", "Please analyse this")
 	h.say("person", "I want a person")
 	return h
+}
+
+// bankWorld has users with and without rights, tools that ask one or another of them, and an agent whose view hides
+// the calls of the others, so that a user without rights sees none of them.
+func bankWorld(t testing.TB) *world {
+	t.Helper()
+	tool := func(name string, by tools.By) tools.Tool {
+		made, err := tools.Func(name, "Does "+name+".", func(tools.Context, struct {
+			Account float64 `json:"account"`
+			Amount  float64 `json:"amount"`
+			Note    string  `json:"note"`
+		}) (string, error) {
+			return name + " is done", nil
+		}, tools.NeedsApproval(by))
+		require.NoError(t, err)
+		return made
+	}
+	args := fmt.Sprintf(`{"account":9007199254740993,"amount":5.00,"note":"%sthe end"}`, strings.Repeat("long ", 8000))
+	clerk := scripted.Func("small", func(req *llm.Request) scripted.Answer {
+		text, result := heard(req)
+		switch name, _, asks := strings.Cut(text, ", please"); {
+		case result:
+			return scripted.Reply(scripted.Text("The tool says: "+text), scripted.Usage(50, 5, 0))
+		case asks:
+			return scripted.Reply(scripted.Think("They mean it."), scripted.Call(name, args), scripted.Usage(50, 5, 0))
+		}
+		return scripted.Reply(scripted.Think("A greeting."), scripted.Text("Hello."), scripted.Usage(50, 5, 0))
+	})
+	other, err := llmagent.New("other", "You wait.", clerk, llmagent.WithDescription("Waits"), llmagent.WithHistory(view.TextOnly()))
+	require.NoError(t, err)
+	root, err := llmagent.New("clerk", "You pay.", clerk, llmagent.WithDescription("Pays"), llmagent.WithSubAgents(other),
+		llmagent.WithTools(tool("pay", tools.ByStaff()), tool("book", tools.ByUser()), tool("wire", tools.ByStaff("wires"))))
+	require.NoError(t, err)
+	user := func(name string, rights access.Rights, grants ...string) access.Account {
+		return access.Account{Name: name, Token: access.HashToken(name), Rights: rights, Grants: grants}
+	}
+	return &world{root: root, users: []access.Account{user("ann", 0), user("sue", access.Approve), user("rita", 0, "wires")}}
 }
 
 // hostile is content that tries to be more than text in a page.

@@ -27,6 +27,7 @@ const screens: { readonly [S in Route["screen"]]: ComponentType } = {
   tree: other("Tree"),
   graph: other("GraphScreen"),
   usage: other("Usage"),
+  approvals: other("Approvals"),
   desk: other("Desk"),
   nowhere: Nowhere,
 };
@@ -72,7 +73,7 @@ export function App(): JSX.Element {
 
 /** Names the tab; screens that know more than their address do so themselves. */
 function Named({ route: to }: { readonly route: Route }): null {
-  const names = { tree: "Tree", usage: "Usage", sessions: "Sessions", desk: "Desk" } as const;
+  const names = { tree: "Tree", usage: "Usage", sessions: "Sessions", approvals: "Approvals", desk: "Desk" } as const;
   usePage(to.screen === "diff" ? `${to.a} ⇄ ${to.b}` : to.screen === "graph" ? to.name : to.screen in names ? names[to.screen as keyof typeof names] : "");
   return null;
 }

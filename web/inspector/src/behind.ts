@@ -8,6 +8,7 @@ export { Slider } from "./panes/slider.js";
 export { TreePane } from "./panes/treepane.js";
 export { WhatIf } from "./panes/whatif.js";
 export { Why } from "./panes/why.js";
+export { Approvals } from "./screens/approvals.js";
 export { Desk } from "./screens/desk.js";
 export { Diff } from "./screens/diff.js";
 export { GraphScreen } from "./screens/graph.js";

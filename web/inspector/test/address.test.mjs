@@ -13,7 +13,8 @@ function routes(seed) {
   const path = () => Array.from({ length: 1 + Math.floor(next() * 3) }, () => one(names).replaceAll("/", "-")).join("/");
   const maybe = (name, value) => (next() < 0.5 ? {} : { [name]: value });
   const made = () => {
-    switch (one(["sessions", "session", "diff", "tree", "graph", "usage", "desk"])) {
+    const screen = one(["sessions", "session", "diff", "tree", "graph", "usage", "approvals", "desk"]);
+    switch (screen) {
       case "sessions":
         return { screen: "sessions", ...maybe("filter", one(names)) };
       case "session":
@@ -34,7 +35,8 @@ function routes(seed) {
       case "graph":
         return { screen: "graph", name: path(), ...maybe("session", one(names)), ...maybe("run", one(names)) };
       case "usage":
-        return { screen: "usage" };
+      case "approvals":
+        return { screen };
       default:
         return { screen: "desk", ...maybe("handoff", one(names)) };
     }

@@ -92,6 +92,37 @@ test("a gap is said, and nothing behind it is taken in", () => {
   same(log.end, events, "after the gap was filled");
 });
 
+test("events that the reader does not see leave their places free, and what is asked about a hidden call is asked", () => {
+  for (let seed = 1; seed <= 8; seed++) {
+    const next = random(seed);
+    const seen = turns(400).filter((e) => e.type === "user" || next() < 0.8);
+    const log = new Log(1, true);
+    for (let i = 0; i < seen.length; ) {
+      const n = 1 + Math.floor(next() * 40);
+      log.add(seen.slice(i, i + n));
+      i += n;
+    }
+    assert.equal(log.end.seq, seen.at(-1).seq);
+    for (const e of seen) assert.deepEqual(log.event(e.seq), e);
+    for (const at of [1, 64, 65, 128, 200, 321, 399]) {
+      const [graph, want] = [log.at(at).graph, fromBeginning(seen.filter((e) => e.seq <= at)).graph];
+      assert.equal(JSON.stringify(graph), JSON.stringify(want), `seed ${seed}, position ${at}`);
+    }
+    assert.equal(new Sifted(log, "").grow().seqs.length, seen.length);
+  }
+  const log = new Log(1, true);
+  const of = { turnId: "t", runId: "r", agent: "a" };
+  log.add([
+    { ...of, seq: 1, type: "user", content: "pay" },
+    { ...of, seq: 2, type: "harness_start", agentId: "a" },
+    { ...of, seq: 4, id: "q", type: "relay", kind: "permission", toolCallId: "c", tool: "pay", params: {} },
+    { ...of, seq: 5, type: "harness_end", agentId: "a", finishReason: "input_required" },
+  ]);
+  assert.deepEqual([log.end.facts.turn, log.end.facts.questions.map((q) => q.callId)], ["waiting", ["c"]]);
+  log.add([{ ...of, seq: 6, type: "relay_resolved", relayId: "q", approved: true }]);
+  assert.equal(log.end.facts.questions.length, 0);
+});
+
 test("a log of 10,000 events takes at most 60 MB of heap", () => {
   setFlagsFromString("--expose-gc");
   const gc = runInNewContext("gc");

@@ -46,6 +46,18 @@ export async function get<T>(path: string, ask: Ask = {}): Promise<T> {
   return (await (await send(path, ask)).json()) as T;
 }
 
+/** Does the same where a person decides by what the answer says: its numbers stay as they are written, 9007199254740993 and 5.00. */
+export async function getExact<T>(path: string, ask: Ask = {}): Promise<T> {
+  return JSON.parse(await (await send(path, ask)).text(), exact as Parameters<typeof JSON.parse>[1]) as T;
+}
+
+/** Keeps a number that JavaScript would write in another way, if the browser can, as a value that JSON.stringify writes as it was. */
+function exact(_: string, value: unknown, at?: { readonly source?: string }): unknown {
+  const { rawJSON } = JSON as { readonly rawJSON?: (text: string) => unknown };
+  const source = at?.source;
+  return typeof value === "number" && source !== undefined && rawJSON !== undefined && String(value) !== source ? rawJSON(source) : value;
+}
+
 export async function post<T>(path: string, body: unknown, ask: Ask = {}): Promise<T> {
   const answer = await send(path, { ...ask, method: "POST", body });
   return (answer.status === 204 ? undefined : await answer.json()) as T;

@@ -1,7 +1,7 @@
 // What the four tabs beside a session have in common.
 import "../style/details.css";
 import type { ComponentChildren, JSX } from "preact";
-import { tree, agentAt } from "../state/app.js";
+import { agentAt, blind, may, tree } from "../state/app.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, route } from "../state/route.js";
 import { type Asked, type View, askAgain, askedAgain, forkable } from "../state/views.js";
@@ -43,6 +43,7 @@ export function Place({ seq, tab, children }: { readonly seq: number; readonly t
 export function withoutModel(name: string, scope: string): string {
   if (scope !== "") return "This was said in an inner conversation. The server computes requests of the user's own conversation only.";
   if (name === "user") return "The user said this.";
+  if (!may("inspect")) return blind;
   const { value } = tree;
   if (value === undefined) return "";
   const agent = value.human !== undefined && value.human.name === name ? value.human : agentAt(name);

@@ -48,7 +48,7 @@ export function Feed({ session }: { readonly session: OpenSession }): JSX.Elemen
           onKeyDown={(e) => e.key === "Escape" && e.currentTarget.blur()}
         />
         <span class="fact soft" role="status">
-          {filter === "" ? counted(all, "event") : `${count(until)} of ${counted(all, "event")}`}
+          {filter === "" ? counted(until, "event") : `${count(until)} of ${counted(all, "event")}`}
           {log.whole ? "" : `, from ${count(log.from)} on`}
         </span>
       </div>

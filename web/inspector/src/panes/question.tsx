@@ -12,6 +12,7 @@ import type { Row } from "../state/talk.js";
 import { wholeEvent } from "../state/whole.js";
 import { clock } from "../ui/amount.js";
 import { Mark } from "../ui/mark.js";
+import { Arguments, Colleague } from "../ui/args.js";
 import { asText, visible } from "../ui/visible.js";
 import { Fields, emptyAnswer } from "./fields.js";
 import { ShowAll } from "./long.js";
@@ -30,13 +31,19 @@ function keyOf(session: OpenSession, row: QuestionRow, decision: string): string
 
 const sent = new Set<string>();
 
+/** What the server says about a question that is open; undefined until it has. */
+export function callOf(session: OpenSession, { event, open }: QuestionRow): Schemas["Call"] | undefined {
+  return open && !session.inPast.value ? session.question(event.toolCallId, event.digest) : undefined;
+}
+
 /** Sends a decision once; what comes of it is seen in the log. */
 export async function answer(session: OpenSession, row: QuestionRow, decision: Omit<Schemas["Decision"], "callId">): Promise<boolean> {
   const id = `${session.path} ${row.event.id}`;
-  if (sent.has(id) || !row.open || session.inPast.value) return false;
+  const call = callOf(session, row);
+  if (sent.has(id) || call === undefined || !call.mayDecide) return false;
   sent.add(id);
   const turn = row.event.turnId ?? session.facts.value.turnId;
-  const done = await decide(session, turn, { callId: row.event.toolCallId, ...decision }, keyOf(session, row, JSON.stringify(decision)));
+  const done = await decide(session, turn, { callId: call.callId, ...(call.digest !== undefined && { digest: call.digest }), ...decision }, keyOf(session, row, JSON.stringify(decision)));
   sent.delete(id);
   return done;
 }
@@ -54,6 +61,7 @@ export function QuestionCard({ session, row, denying, deny, target }: Props): JS
   const { event, resolved, open } = row;
   const [sending, send] = useState(false);
   const past = session.inPast.value;
+  const call = callOf(session, row);
   const input = event.kind === "input";
   const [given, give] = useState<unknown>(() => emptyAnswer(event.schema));
   const decided = (decision: Omit<Schemas["Decision"], "callId">): void => {
@@ -77,12 +85,17 @@ export function QuestionCard({ session, row, denying, deny, target }: Props): JS
           <strong class="code">{visible(event.tool)}</strong> {input ? "asks" : "wants to run"}
         </p>
         {event.message !== undefined && <p dir="auto">{visible(words(event.message).text)}</p>}
-        <Arguments session={session} row={row} />
+        {call !== undefined ? (!input || call.params != null) && <Arguments of={call.params} /> : <Recorded session={session} row={row} />}
         {open && past ? (
           <div class="question-decided">
             <p class="fact soft">Nothing had happened yet.</p>
             <p class="question-do">It waited for a decision here.</p>
           </div>
+        ) : open && call?.mayDecide !== true ? (
+          <>
+            <p class="fact soft">Nothing has happened yet.</p>
+            {call !== undefined && <Colleague call={call} />}
+          </>
         ) : open && denying ? (
           <Denial sending={sending} deny={(reason) => decided({ approved: false, ...(reason !== "" && { reason }) })} close={() => deny(false)} />
         ) : open ? (
@@ -107,26 +120,16 @@ export function QuestionCard({ session, row, denying, deny, target }: Props): JS
   );
 }
 
-/** The arguments, one a row, whole: whoever decides sees what is decided. */
-function Arguments({ session, row }: { readonly session: OpenSession; readonly row: QuestionRow }): JSX.Element | null {
+/** The arguments as the log has them, of which the stream may have sent the beginning. */
+function Recorded({ session, row }: { readonly session: OpenSession; readonly row: QuestionRow }): JSX.Element | null {
   const { event } = row;
   const whole = wholeEvent(session, event.seq!);
   const params = whole?.type === "relay" ? whole.params : event.params;
   const clipped = whole === undefined && JSON.stringify(params ?? null).includes('"clipped":');
-  const rows = typeof params === "object" && params !== null && !Array.isArray(params) ? Object.entries(params) : params == null ? [] : [["", params]];
-  if (rows.length === 0) return event.kind === "input" ? null : <p class="fact soft">It has no arguments.</p>;
+  if (event.kind === "input" && params == null) return null;
   return (
     <>
-      <dl class="question-args" tabIndex={0} aria-label="Arguments">
-        {rows.map(([name, value]) => (
-          <div key={String(name)}>
-            <dt class="soft">{visible(String(name))}</dt>
-            <dd class="code" dir="auto">
-              {asText(value, 2)}
-            </dd>
-          </div>
-        ))}
-      </dl>
+      <Arguments of={params} />
       {clipped && <ShowAll session={session} seqs={[event.seq!]} size={JSON.stringify(params).length} />}
     </>
   );

@@ -16,7 +16,7 @@ import { visible } from "../ui/visible.js";
 import { Between } from "./between.js";
 import { Composer } from "./composer.js";
 import { Relatives, pathOf } from "./picker.js";
-import { QuestionCard, answer } from "./question.js";
+import { QuestionCard, answer, callOf } from "./question.js";
 import { Said, selectionOf } from "./said.js";
 
 type Parted = ReadonlyMap<string, ReturnType<typeof partings>[number]>;
@@ -44,7 +44,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
   const fresh = useFresh(rows, atEnd, past);
   const last = rows.at(-1);
   const growing = !past && last?.kind === "said" && last.view.status === "streaming";
-  const asked = rows.flatMap((row, i) => (row.kind === "question" && row.open ? [{ row, i }] : []));
+  const asked = rows.flatMap((row, i) => (row.kind === "question" && callOf(session, row)?.mayDecide ? [{ row, i }] : []));
   const target = asked.find(({ i }) => i === selected) ?? (asked.length === 1 ? asked[0] : undefined);
 
   const focus = useRef(false);

@@ -5,30 +5,29 @@ import type { Schemas } from "../net/api.js";
 import { type Place, decide, once } from "../state/actions.js";
 import { tell } from "../state/app.js";
 import { useKeys } from "../ui/keys.js";
-import { asText, visible } from "../ui/visible.js";
+import { Arguments, Colleague } from "../ui/args.js";
+import { visible } from "../ui/visible.js";
 
 interface Props {
   readonly place: Place;
   readonly turn: string;
-  readonly call: Pick<Schemas["Call"], "callId" | "kind" | "tool" | "params" | "message" | "schema" | "agent">;
+  readonly call: Schemas["Call"];
   /** Whether the keys a and d are for this one. */
   readonly keys: boolean;
-  /** Whether the arguments stand somewhere else. */
-  readonly short?: boolean;
 }
 
 /** A question of a turn with the buttons that answer it. Who answers first decides, in any window. */
-export function Ask({ place, turn, call, keys, short = false }: Props): JSX.Element {
+export function Ask({ place, turn, call, keys }: Props): JSX.Element {
   const [busy, setBusy] = useState(false);
   const [why, setWhy] = useState<string | undefined>();
   const answer = (decision: Omit<Schemas["Decision"], "callId">): void => {
     if (busy) return;
     setBusy(true);
-    void decide(place, turn, { callId: call.callId, ...decision }, once()).then((taken) => taken || setBusy(false));
+    void decide(place, turn, { callId: call.callId, ...(call.digest !== undefined && { digest: call.digest }), ...decision }, once()).then((taken) => taken || setBusy(false));
   };
   const permission = call.kind === "permission";
   useKeys(
-    keys && permission
+    keys && permission && call.mayDecide
       ? { a: ["Approve", () => answer({ approved: true })], d: ["Deny…", () => setWhy(why ?? "")] }
       : {},
   );
@@ -38,10 +37,12 @@ export function Ask({ place, turn, call, keys, short = false }: Props): JSX.Elem
         <strong>{visible(permission ? `${call.tool} wants to run` : (call.message ?? `${call.tool} asks`))}</strong>{" "}
         <span class="soft">for {call.agent}</span>
       </p>
-      {!short && permission && call.message !== undefined && call.message !== "" && <p>{visible(call.message)}</p>}
-      {!short && <Params of={call.params} />}
-      {!short && <p class="soft">Nothing has happened yet.</p>}
-      {!permission ? (
+      {permission && call.message !== undefined && call.message !== "" && <p>{visible(call.message)}</p>}
+      {(permission || call.params != null) && <Arguments of={call.params} />}
+      <p class="soft">Nothing has happened yet.</p>
+      {!call.mayDecide ? (
+        <Colleague call={call} />
+      ) : !permission ? (
         <Words schema={call.schema} busy={busy} answer={(content) => answer({ content })} />
       ) : why === undefined ? (
         <div class="ask-actions">
@@ -82,21 +83,6 @@ export function Ask({ place, turn, call, keys, short = false }: Props): JSX.Elem
         </form>
       )}
     </div>
-  );
-}
-
-/** Arguments as names and values. */
-function Params({ of }: { readonly of: unknown }): JSX.Element | null {
-  if (of === null || typeof of !== "object" || Object.keys(of).length === 0) return null;
-  return (
-    <dl class="code">
-      {Object.entries(of).map(([name, value]) => (
-        <>
-          <dt>{visible(name)}</dt>
-          <dd>{asText(value)}</dd>
-        </>
-      ))}
-    </dl>
   );
 }
 

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { once } from "../state/actions.js";
 import { may, tree, type Agent } from "../state/app.js";
-import { type Handoff, atDesk, deskError, handoff, handoffs, watchDesk } from "../state/desk.js";
+import { type Handoff, atDesk, desk, handoff, handoffs } from "../state/desk.js";
 import { type LogEvent, words } from "../state/events.js";
 import { type OpenSession, open } from "../state/open.js";
 import { go, route } from "../state/route.js";
@@ -27,7 +27,7 @@ export function Desk(): JSX.Element {
   const now = route.value;
   const waiting = all?.filter(waits).length ?? 0;
   usePage(waiting > 0 ? `${waiting} waiting · Desk` : "Desk", waiting > 0 ? "waiting" : "");
-  useEffect(watchDesk, []);
+  useEffect(desk.watch, []);
   const shown = handoff.value;
   return (
     <div class="desk screen" data-chosen={shown !== undefined}>
@@ -40,8 +40,8 @@ export function Desk(): JSX.Element {
             </span>
           )}
         </h1>
-        {deskError.value !== undefined ? (
-          <p class="failed">{deskError.value}.</p>
+        {desk.error.value !== undefined ? (
+          <p class="failed">{desk.error.value}.</p>
         ) : all === undefined ? (
           <p class="soft">Loading…</p>
         ) : all.length === 0 ? (

@@ -2,7 +2,7 @@ import "../style/graph.css";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Schemas, get, path } from "../net/api.js";
-import { agentAt, tree } from "../state/app.js";
+import { agentAt, blind, may, tree } from "../state/app.js";
 import { type Route, go, route } from "../state/route.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
@@ -15,6 +15,10 @@ type GraphRoute = Extract<Route, { screen: "graph" }>;
 /** A graph of agents with its runs, or a router with what it has decided. */
 export function GraphScreen(): JSX.Element {
   const now = route.value as GraphRoute;
+  return may("inspect") ? <Drawn now={now} /> : <Page now={now} title={now.name}><p>{blind}</p></Page>;
+}
+
+function Drawn({ now }: { readonly now: GraphRoute }): JSX.Element {
   const agent = agentAt(now.name);
   const [picture, error] = usePicture(now.name);
   const { session, user } = now;

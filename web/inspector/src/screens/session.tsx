@@ -19,7 +19,6 @@ import { Sheet } from "../ui/sheet.js";
 import { State, signOf, states } from "../ui/state.js";
 import { visible } from "../ui/visible.js";
 import { columns, nextWidth, widths } from "../ui/width.js";
-import { Ask } from "./ask.js";
 
 type Pane = ComponentType<{ readonly session: OpenSession }>;
 
@@ -180,8 +179,10 @@ function One({ session, now }: { readonly session: OpenSession; readonly now: Se
       <Chips session={session} onOpen={() => show("tree")} />
       <MiddleColumn session={session} now={now} />
       {question !== undefined && (
-        <div class="ask ask-bar" role="region" aria-label="What is asked">
-          <Ask key={question.callId} place={session} turn={session.stored.value.end.facts.turnId} call={question} keys={false} short />
+        <div class="ask-bar" role="region" aria-label="What is asked">
+          <Link to={{ ...now, middle: "talk", sel: { kind: "ev", seq: question.seq } }} class="button main">
+            <span>{visible(question.tool)} waits: look at it</span>
+          </Link>
         </div>
       )}
       <nav class="bottom" aria-label="Views of the session">

@@ -67,8 +67,8 @@ function Inbox({ all }: { readonly all: SessionList }): JSX.Element | null {
               </span>
             </p>
             {s.pending.map((call) => {
-              const keys = first;
-              first = false;
+              const keys = first && call.mayDecide;
+              first &&= !keys;
               return <Ask key={call.callId} place={{ path: path("sessions", s.id), query }} turn={s.turn ?? ""} call={call} keys={keys} />;
             })}
           </article>

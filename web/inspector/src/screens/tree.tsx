@@ -6,7 +6,7 @@ import { useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { agentAt, tree } from "../state/app.js";
 import { go, route } from "../state/route.js";
-import { AgentFacts, AgentList, TreeProblems, placeOf } from "../ui/agentfacts.js";
+import { AgentFacts, AgentList, TreeProblems, drawn, placeOf } from "../ui/agentfacts.js";
 import { clock } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
@@ -82,7 +82,7 @@ function Details({ agent }: { readonly agent: Agent }): JSX.Element {
         <Mark agent={agent.name} /> {agent.name} · {agent.kind}
       </h2>
       <AgentFacts agent={agent} />
-      {(agent.kind === "graph" || agent.kind === "router") && (
+      {drawn(agent) && (
         <p>
           <Link to={placeOf(agent)} class="button">
             Show the drawing

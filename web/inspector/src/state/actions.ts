@@ -22,13 +22,26 @@ export async function start(content: Schemas["Content"], key: string): Promise<v
   if (turn !== undefined) go({ screen: "session", id: turn.session, middle: "talk", ...(user !== undefined && { user }) });
 }
 
-/** Where a session is in the native API. An open session is one. */
-export type Place = Pick<OpenSession, "path" | "query">;
+/** Where a session is in the native API, and what asks anew for its questions. An open session is one. */
+export type Place = Pick<OpenSession, "path" | "query"> & { readonly refresh?: () => Promise<void> };
 
-/** Answers a question of a turn. The server takes the first answer, from whatever window it comes. */
+const moved = "Somebody else has decided, or something else is asked now. Nothing was done; what waits now is shown.";
+const notDecided = {
+  403: "You may not decide this: a colleague has to. Nothing was done.",
+  404: "The session is not there any more. Nothing was done.",
+  409: moved,
+  412: moved,
+};
+
+/**
+ * Answers the question that the reader has seen, which its digest names. The server takes the first answer, from
+ * whatever window it comes.
+ */
 export async function decide(session: Place, turnId: string, decision: Schemas["Decision"], key: string): Promise<boolean> {
   const to = `${session.path}/turns/${encodeURIComponent(turnId)}/decisions`;
-  return (await attempt(() => post(to, { decisions: [decision] }, { query: session.query, key }))) !== undefined;
+  const done = await attempt(() => post(to, { decisions: [decision] }, { query: session.query, key }).then(() => true), notDecided);
+  await session.refresh?.();
+  return done === true;
 }
 
 /** Stops, resumes or cancels a turn. */

@@ -27,6 +27,7 @@ export type Route = (
   | { readonly screen: "tree"; readonly path?: string }
   | { readonly screen: "graph"; readonly name: string; readonly session?: string; readonly run?: string }
   | { readonly screen: "usage" }
+  | { readonly screen: "approvals" }
   | { readonly screen: "desk"; readonly handoff?: string }
   | { readonly screen: "nowhere"; readonly path: string }
 ) & {
@@ -73,7 +74,8 @@ export function parse(url: URL): Route {
       if (one !== "") return { screen: "graph", name: rest.join("/"), ...given("session", q("s")), ...given("run", q("run")), ...whose };
       break;
     case "usage":
-      return { screen: "usage", ...whose };
+    case "approvals":
+      return { screen, ...whose };
     case "desk":
       return { screen: "desk", ...given("handoff", one || undefined), ...whose };
   }
@@ -112,7 +114,8 @@ export function format(route: Route): string {
       set("run", route.run);
       break;
     case "usage":
-      path = "usage";
+    case "approvals":
+      path = route.screen;
       break;
     case "desk":
       path = join("desk", ...(route.handoff === undefined ? [] : [route.handoff]));

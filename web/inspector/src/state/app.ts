@@ -1,9 +1,10 @@
 // What the page knows besides sessions: who is signed in, what is served, and what was told.
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { ApiError, type Schemas, get, pageVersion, send, signIn as enter, signInKey, signOut as leave } from "../net/api.js";
-import { deskLost, sessionOfDesk } from "./desk.js";
+import { sessionOfDesk } from "./desk.js";
 import { SessionList, list, parseFilter } from "./list.js";
 import { OpenSession, open } from "./open.js";
+import { lost } from "./polled.js";
 import { go, route } from "./route.js";
 
 export type Me = Schemas["Me"];
@@ -20,7 +21,7 @@ export const tree = signal<Schemas["Agents"] | undefined>(undefined);
 /** Whether the server has another page now than this one. */
 export const outdated = signal(false);
 /** Since when the server has not answered. */
-export const lostSince = computed(() => open.value?.lostSince.value ?? list.value?.lostSince.value ?? deskLost.value);
+export const lostSince = computed(() => open.value?.lostSince.value ?? list.value?.lostSince.value ?? lost.value);
 
 /** One sentence about something that did not work, or was done. */
 export interface Told {
@@ -40,16 +41,19 @@ export function putAway(id: number): void {
   told.value = told.value.filter((t) => t.id !== id);
 }
 
-/** Does something that asks the server, and tells what went wrong. */
-export async function attempt<T>(what: () => Promise<T>): Promise<T | undefined> {
+/** Does something that asks the server, and tells what went wrong, in words of its own where `plain` has some. */
+export async function attempt<T>(what: () => Promise<T>, plain: Readonly<Record<number, string>> = {}): Promise<T | undefined> {
   try {
     return await what();
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) signedOut.value = true;
-    else tell(error instanceof Error ? error.message : String(error), true);
+    else tell((error instanceof ApiError && plain[error.status]) || (error instanceof Error ? error.message : String(error)), true);
     return undefined;
   }
 }
+
+/** What is said in place of what the server shows to few. */
+export const blind = "What agents are told and models are shown needs the right inspect, which you do not have.";
 
 export function may(right: Me["rights"][number]): boolean {
   return me.value?.rights.includes(right) ?? false;

@@ -25,6 +25,15 @@ export type LogEvent =
   | Schemas["ErrorEvent"]
   | Schemas["HarnessEndEvent"];
 
+/** Stands for an event that the server does not show to the reader. No event of a log has its type. */
+export function hiddenAt(seq: number): LogEvent {
+  return { type: "hidden", seq } as unknown as LogEvent;
+}
+
+export function isHidden(event: LogEvent | undefined): boolean {
+  return (event?.type as string) === "hidden";
+}
+
 /** What was cut off words: they are whole at the address. */
 export interface Clip {
   readonly bytes: number;

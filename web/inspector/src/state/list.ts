@@ -1,7 +1,7 @@
 // The sessions of a user, the last changed first, and which of them wait for a decision; followed as
 // they change. They are followed on the screens that show them, so that a tab has one stream.
 import { computed, signal } from "@preact/signals";
-import { ApiError, type Schemas, get, path } from "../net/api.js";
+import { ApiError, type Schemas, get, getExact, path } from "../net/api.js";
 import { type Frame, follow } from "../net/stream.js";
 
 export type Listed = Schemas["Session"];
@@ -185,7 +185,7 @@ export class SessionList {
 
   private async detail(id: string): Promise<Schemas["SessionDetail"] | undefined> {
     try {
-      return await get<Schemas["SessionDetail"]>(path("sessions", id), { query: { user: this.user } });
+      return await getExact<Schemas["SessionDetail"]>(path("sessions", id), { query: { user: this.user } });
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return undefined; // deleted meanwhile
       throw error;

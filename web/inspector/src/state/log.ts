@@ -1,7 +1,7 @@
 // A log and what follows from it: the graph and the facts at its end and, computed from a kept
 // graph that is not far before, at any other position.
 import { type Event, type Graph, empty, reduceMany } from "@agentarbor/conversation";
-import { type Clip, type LogEvent, unclip } from "./events.js";
+import { type Clip, type LogEvent, hiddenAt, isHidden, unclip } from "./events.js";
 import { type Facts, nothing, step } from "./session.js";
 
 /** A session at one position. */
@@ -16,7 +16,7 @@ const kept = 64;
 
 /** Events from the first that is loaded to the last that was received, and what follows from them. */
 export class Log {
-  /** Stored events without a gap, the first one at position `from`. */
+  /** Stored events, the first one at position `from`. Each that the reader does not see has one in its place. */
   readonly events: LogEvent[] = [];
   /** By position: words of which only the beginning was sent. */
   readonly clips = new Map<number, Clip>();
@@ -26,7 +26,11 @@ export class Log {
   private flying: LogEvent[] = []; // deltas of what is not stored yet
   private past: Moment | undefined; // the last moment that was asked for
 
-  constructor(readonly from = 1) {
+  /** With `gaps`, the server leaves events out that the reader does not see. */
+  constructor(
+    readonly from = 1,
+    private readonly gaps = false,
+  ) {
     this.stored = { seq: from - 1, graph: empty, facts: { ...nothing, seq: from - 1 } };
     this.live = this.stored;
     this.marks.push(this.stored);
@@ -48,7 +52,8 @@ export class Log {
   }
 
   event(seq: number): LogEvent | undefined {
-    return this.events[seq - this.from];
+    const event = this.events[seq - this.from];
+    return isHidden(event) ? undefined : event;
   }
 
   /** Takes in stored events and deltas in the order in which they came. What is known is left out. */
@@ -60,6 +65,14 @@ export class Log {
     const take = (): void => {
       graph = reduceMany(graph, whole);
       whole = [];
+    };
+    const store = (event: LogEvent): void => {
+      this.events.push(event);
+      facts = step(facts, event);
+      whole.push(event as Event);
+      if ((facts.seq - this.from + 1) % kept !== 0) return;
+      take();
+      this.marks.push({ seq: facts.seq, graph, facts });
     };
     try {
       for (const received of events) {
@@ -76,21 +89,17 @@ export class Log {
         }
         const { seq } = event;
         if (seq === undefined || seq <= facts.seq) continue;
+        while (this.gaps && facts.seq + 1 < seq) store(hiddenAt(facts.seq + 1));
         if (seq !== facts.seq + 1) throw new Error(`Event ${seq} came where ${facts.seq + 1} was to come. Reload the page.`);
         // Words that came one by one stay as they are if the stored event has only their beginning.
         const heard = clip === undefined ? undefined : this.heard(event, clip);
         if (heard !== undefined) event = { ...event, content: heard } as LogEvent;
         else if (clip !== undefined) this.clips.set(seq, clip);
-        this.events.push(event);
-        facts = step(facts, event);
-        whole.push(event as Event);
+        store(event);
         if (this.flying.length > 0) {
           news.push(event as Event);
           this.flying = this.flying.filter((delta) => !settles(event, delta));
         }
-        if ((seq - this.from + 1) % kept !== 0) continue;
-        take();
-        this.marks.push({ seq, graph, facts });
       }
     } finally {
       take();

@@ -1,9 +1,9 @@
 // The session that is open: its log, which is loaded from its end and followed, and where the page
 // looks at it.
 import { type ReadonlySignal, type Signal, computed, effect, signal } from "@preact/signals";
-import { ApiError, type Schemas, get, path } from "../net/api.js";
+import { ApiError, type Schemas, get, getExact, path } from "../net/api.js";
 import { type Frame, follow } from "../net/stream.js";
-import { attempt, tell } from "./app.js";
+import { attempt, may, tell } from "./app.js";
 import type { LogEvent } from "./events.js";
 import { Log, type Moment } from "./log.js";
 import { route } from "./route.js";
@@ -61,6 +61,7 @@ export class OpenSession {
   readonly checkpoints = signal<readonly number[]>([]);
   /** How often the server said that its tree answers otherwise now. */
   readonly trees = signal(0);
+  private readonly gaps = !may("inspect");
   private readonly held = signal(new Log());
   private stopped = false;
   private disconnect: (() => void) | undefined;
@@ -68,6 +69,7 @@ export class OpenSession {
   private queue: Frame[] = [];
   private drawing = false;
   private lastId = "";
+  private looked: unknown;
 
   private readonly stopLooking: () => void;
 
@@ -140,26 +142,49 @@ export class OpenSession {
   private async load(): Promise<void> {
     try {
       const [detail, newest] = await Promise.all([
-        get<Schemas["SessionDetail"]>(this.path, { query: this.query }),
+        this.ask(),
         this.page({ before: "end", align: "turn", limit: first }),
       ]);
       if (this.stopped) return;
       this.detail.value = detail;
       this.state.value = detail.state;
       const events = newest.events as LogEvent[];
-      const log = new Log(events[0]?.seq ?? 1);
+      const log = new Log(events[0]?.seq ?? 1, this.gaps);
       log.add(events);
       this.held.value = log;
       this.phase.value = "live";
       this.version.value++;
       this.lastId = log.end.seq > 0 ? String(log.end.seq) : "";
       this.connect();
+      this.look();
       void this.relatives();
       if (log.end.seq <= most) void this.reach(1);
       else void this.loadCheckpoints();
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  private ask(): Promise<Schemas["SessionDetail"]> {
+    return getExact(this.path, { query: this.query });
+  }
+
+  /** A question as the server has it: with all of its arguments, and whether the reader may decide. Undefined if the server has not said so yet. */
+  question(callId: string, digest: string | undefined): Schemas["Call"] | undefined {
+    return this.detail.value?.pending.find((q) => q.callId === callId && (q.digest ?? "") === (digest ?? ""));
+  }
+
+  /** Asks the server about questions of the log that are new. */
+  private look(): void {
+    const { questions } = this.held.peek().end.facts;
+    if (questions !== this.looked && questions.some((q) => this.question(q.callId, q.digest) === undefined)) void this.refresh();
+    this.looked = questions;
+  }
+
+  /** Asks the server anew how the session stands. */
+  async refresh(): Promise<void> {
+    const detail = await attempt(() => this.ask());
+    if (detail !== undefined && !this.stopped && detail.seq >= (this.detail.peek()?.seq ?? 0)) this.detail.value = detail;
   }
 
   /** Loads what is older than the log goes back, if somebody wants to see it. */
@@ -219,7 +244,7 @@ export class OpenSession {
   }
 
   private async fromBeginning(before: number): Promise<Log> {
-    const whole = new Log();
+    const whole = new Log(1, this.gaps);
     // While one page is taken in, the next one is under way.
     const ask = (after: number): Promise<LogEvent[]> | undefined =>
       after >= before - 1 ? undefined : this.page({ after, limit: page }).then(({ events }) => events as LogEvent[]);
@@ -244,7 +269,7 @@ export class OpenSession {
       pages.unshift(some);
       first = some[0]!.seq ?? 1;
     }
-    const log = new Log(first);
+    const log = new Log(first, this.gaps);
     for (const some of pages) await this.sliced(log, some);
     return log;
   }
@@ -270,8 +295,11 @@ export class OpenSession {
       frames: (frames) => this.receive(frames),
       connected: (yes) => {
         if (this.stopped || this.phase.value === "failed") return;
-        if (yes) this.lostSince.value = undefined;
-        else this.lostSince.value ??= new Date();
+        if (yes) {
+          this.lostSince.value = undefined;
+          this.looked = undefined;
+          this.look();
+        } else this.lostSince.value ??= new Date();
         this.phase.value = yes ? "live" : "lost";
       },
       failed: (error) => this.fail(error),
@@ -313,6 +341,7 @@ export class OpenSession {
       return;
     }
     this.version.value++;
+    this.look();
   }
 
   private end({ reason }: Schemas["StreamEnd"]): void {

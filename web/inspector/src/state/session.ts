@@ -15,6 +15,8 @@ export interface Question {
   readonly agent: string;
   readonly seq: number;
   readonly scope: string;
+  /** Identifies what is asked; "" if the log does not say. */
+  readonly digest: string;
 }
 
 /** What an agent has used with one model. */
@@ -70,6 +72,8 @@ export interface Facts {
   /** What nobody has decided yet, in all scopes, in the order of the log. */
   readonly questions: readonly Question[];
   readonly spent: readonly Spent[];
+  /** Whether events are left out, so that a call that is asked about may be one of them. */
+  readonly gaps: boolean;
   /** The last run of the conversation itself. */
   readonly run: Run;
   /** The conversation and what is not over inside of it; only the next step looks at it. */
@@ -89,6 +93,7 @@ export const nothing: Facts = {
   spoke: [],
   questions: [],
   spent: [],
+  gaps: false,
   run: noRun,
   scopes: new Map([["", noScope]]),
 };
@@ -162,9 +167,10 @@ function apply(next: Next, event: LogEvent, seq: number): void {
       return;
     case "relay": {
       const i = scope.pending.findIndex((c) => c.id === event.toolCallId);
-      if (i < 0) return;
+      if (i < 0 && !next.gaps) return;
       const id = event.id ?? "";
-      put(next, name, { ...scope, pending: scope.pending.with(i, { id: event.toolCallId, ...(id !== "" && { asks: asked(event, id, seq) }) }) });
+      const call = { id: event.toolCallId, ...(id !== "" && { asks: asked(event, id, seq) }) };
+      put(next, name, { ...scope, pending: i < 0 ? [...scope.pending, call] : scope.pending.with(i, call) });
       return;
     }
     case "relay_resolved":
@@ -181,6 +187,7 @@ function apply(next: Next, event: LogEvent, seq: number): void {
       if (event.usage !== undefined) next.spent = spend(next.spent, agent, event.usage, 0);
       return;
     default:
+      if (damaged.type === "hidden") next.gaps = true;
       if (damaged.type === "unreadable") settle(next, name, (event as { readonly id?: string }).id ?? "");
   }
 }
@@ -215,6 +222,7 @@ function asked(event: Schemas["RelayEvent"], relayId: string, seq: number): Ques
     agent: event.agent ?? "",
     seq,
     scope: event.scope ?? "",
+    digest: event.digest ?? "",
   };
 }
 

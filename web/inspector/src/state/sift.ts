@@ -1,7 +1,7 @@
 // What the feed shows of a log: the filter as it is written in the address, and the events that it
 // lets through, which grow with the log.
 import { line, whose } from "../ui/line.js";
-import { type LogEvent } from "./events.js";
+import { type LogEvent, isHidden } from "./events.js";
 import type { Log } from "./log.js";
 
 /** What is asked of events: any of the types, any of the agents, and all of the words. */
@@ -52,7 +52,7 @@ export class Sifted {
     const { events } = this.log;
     for (; this.done < events.length; this.done++) {
       const event = events[this.done]!;
-      if (passes(this.sift, event)) this.seqs.push(event.seq ?? 0);
+      if (!isHidden(event) && passes(this.sift, event)) this.seqs.push(event.seq ?? 0);
     }
     return this;
   }

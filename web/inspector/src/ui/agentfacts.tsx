@@ -2,6 +2,7 @@ import "./agentfacts.css";
 import type { ComponentChildren, JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
+import { may } from "../state/app.js";
 import type { Route } from "../state/route.js";
 import { branchOf, everyone, matches } from "../state/shape.js";
 import { counted } from "./amount.js";
@@ -13,9 +14,14 @@ import { visible } from "./visible.js";
 
 type Agent = Schemas["Agent"];
 
+/** Whether the reader may see a drawing of an agent. */
+export function drawn({ kind }: Agent): boolean {
+  return (kind === "graph" || kind === "router") && may("inspect");
+}
+
 /** Where an agent is shown: a graph or a router has a drawing, any other its place in the tree. */
 export function placeOf(agent: Agent, session?: string, user?: string): Route {
-  if (agent.kind !== "graph" && agent.kind !== "router") return { screen: "tree", path: agent.path };
+  if (!drawn(agent)) return { screen: "tree", path: agent.path };
   return { screen: "graph", name: agent.name, ...(session !== undefined && { session }), ...(user !== undefined && { user }) };
 }
 

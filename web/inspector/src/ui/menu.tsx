@@ -28,6 +28,7 @@ export function Screens(): JSX.Element {
       {link({ screen: "sessions", ...whose }, "Sessions")}
       {link({ screen: "tree" }, "Tree")}
       {link({ screen: "usage", ...whose }, "Usage")}
+      {me.value?.decides && link({ screen: "approvals" }, "Approvals")}
       {me.value?.desk && may("desk") && link({ screen: "desk" }, "Desk")}
     </>
   );

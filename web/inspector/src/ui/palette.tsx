@@ -134,6 +134,7 @@ function places(): Item[] {
     to("screen", "Sessions", { screen: "sessions" }),
     to("screen", "Tree", { screen: "tree" }),
     to("screen", "Usage", { screen: "usage" }),
+    ...(me.value?.decides ? [to("screen", "Approvals", { screen: "approvals" })] : []),
     ...(me.value?.desk && may("desk") ? [to("screen", "Desk", { screen: "desk" })] : []),
   ];
 }
@@ -167,7 +168,7 @@ function typed(query: string): Item[] {
   if (route.value.screen === "session" && Number.isSafeInteger(position) && position > 0) {
     items.push({ id: "position", kind: "time", name: `Position ${position}`, does: () => change({ at: position }) });
   }
-  if (/^(https?:\/\/|\/inspect\/|(s|diff|tree|graph|desk|usage)\/)/.test(text)) {
+  if (/^(https?:\/\/|\/inspect\/|(s|diff|tree|graph|desk|usage)\/|approvals$)/.test(text)) {
     const url = URL.canParse(text) ? new URL(text) : new URL(text.startsWith("/") ? text : `/inspect/${text}`, location.origin);
     const where = url.origin === location.origin && url.pathname.startsWith("/inspect/") ? parse(url) : undefined;
     if (where !== undefined && where.screen !== "nowhere") items.push(to("address", text, where));

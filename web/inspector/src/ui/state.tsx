@@ -4,7 +4,7 @@ import type { Sign } from "./page.js";
 /** How the server says that a session stands, in words. */
 export const states: Readonly<Record<string, string>> = {
   running: "at work",
-  waiting: "waits for you",
+  waiting: "waits",
   cut_off: "was cut off",
   done: "done",
   failed: "failed",
