@@ -86,6 +86,13 @@ func (a *attempt) rest() {
 		r.say(r.text.add(o.other.text, false), "")
 	}
 	r.say(r.text.end(), r.thought.end())
+	for _, it := range r.items.list {
+		if it.kind == messageItem {
+			r.say(it.said.end(), "")
+		} else {
+			r.say("", it.said.end())
+		}
+	}
 	said, thought := r.thinking.split(mended(r.halves[0].held))
 	more, last := r.thinking.end()
 	r.hand(said+more, mended(r.halves[1].held)+thought+last, false)

@@ -184,10 +184,75 @@ func (d dialect) call(t *rapid.T, at int, c llm.ToolCall, yield func(string)) {
 	}
 }
 
+// writeResponses returns the events of an answer of the Responses API, with fewer fields or other pieces than
+// OpenAI sends.
+func writeResponses(t *rapid.T, words string, calls []llm.ToolCall) string {
+	draw := func(label string) bool { return rapid.Bool().Draw(t, label) }
+	ids, places, added, dones, output, all := draw("ids"), draw("places"), draw("added"), draw("items done"), draw("output"), draw("words so far")
+	onlyDone := draw("arguments at the end")
+	var b strings.Builder
+	send := func(kind, fields string) { fmt.Fprintf(&b, "data: {\"type\":%q%s}\n\n", kind, fields) }
+	var whole []string
+	item := func(kind string, fields, added string, pieces func(where string)) {
+		id, at := "", len(whole)
+		if ids {
+			id = fmt.Sprintf(`,"id":"i%d"`, at)
+		}
+		where := ""
+		if places {
+			where = fmt.Sprintf(`,"output_index":%d`, at)
+		}
+		send("response.output_item.added", where+`,"item":{"type":`+quoted(kind)+id+added+`}`)
+		at2 := where
+		if ids {
+			at2 += fmt.Sprintf(`,"item_id":"i%d"`, at)
+		}
+		pieces(at2)
+		full := `{"type":` + quoted(kind) + id + fields + `}`
+		if dones || kind == callItem && !output {
+			send("response.output_item.done", where+`,"item":`+full)
+		}
+		whole = append(whole, full)
+	}
+	if words != "" {
+		item(messageItem, `,"content":[{"type":"output_text","text":`+quoted(words)+`}]`, "", func(where string) {
+			pieces := cut(t, words, "words")
+			if all && len(pieces) > 2 && len(strings.TrimSpace(pieces[0])) > 1 {
+				pieces = soFar(pieces)
+			}
+			for _, p := range pieces {
+				send("response.output_text.delta", where+`,"delta":`+quoted(p))
+			}
+		})
+	}
+	for _, c := range calls {
+		named := `,"call_id":` + quoted(c.ID) + `,"name":` + quoted(c.Name)
+		first := ""
+		if added || !dones && !output {
+			first = named
+		}
+		item(callItem, named+`,"arguments":`+quoted(c.Arguments), first, func(where string) {
+			if onlyDone {
+				return
+			}
+			for _, p := range cut(t, c.Arguments, "args") {
+				send("response.function_call_arguments.delta", where+`,"delta":`+quoted(p))
+			}
+		})
+	}
+	list := "[]"
+	if output {
+		list = "[" + strings.Join(whole, ",") + "]"
+	}
+	send("response.completed", `,"response":{"object":"response","status":"completed","output":`+list+`}`)
+	return b.String()
+}
+
 // TestDialects: every ordinary answer means the same in every dialect, however it is cut.
 func TestDialects(t *testing.T) {
 	var body string
-	m := serve(t, func(w http.ResponseWriter, r *http.Request) { bodyOf(body)(w, r) })
+	answer := func(w http.ResponseWriter, r *http.Request) { bodyOf(body)(w, r) }
+	chat, responses := serve(t, answer), serve(t, answer, WithResponses())
 	rapid.Check(t, func(rt *rapid.T) {
 		var calls []llm.ToolCall
 		for i := range rapid.IntRange(0, 3).Draw(rt, "calls") {
@@ -195,11 +260,16 @@ func TestDialects(t *testing.T) {
 			calls = append(calls, llm.ToolCall{ID: "call_" + strconv.Itoa(i), Name: rapid.SampledFrom([]string{"lookup", "find_it", "transfer_to_agent"}).Draw(rt, "tool"), Arguments: args})
 		}
 		words := rapid.SampledFrom([]string{"", "There are 7 of them.", "ä🦜 It is:\n1, 11, 111", "No."}).Draw(rt, "text")
-		d := drawDialect(rt)
 		if words == "" && len(calls) == 0 {
 			words = "Hello."
 		}
-		body = d.write(rt, words, calls)
+		m := chat
+		if rapid.Bool().Draw(rt, "responses") {
+			m, body = responses, writeResponses(rt, words, calls)
+		} else {
+			d := drawDialect(rt)
+			body = d.write(rt, words, calls)
+		}
 		req := *helloS
 		req.Tools = []llm.ToolSpec{{Name: "lookup"}, {Name: "find_it"}, {Name: "transfer_to_agent"}}
 		got, err := collect(t.Context(), m, &req)

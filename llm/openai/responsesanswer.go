@@ -21,7 +21,7 @@ type items struct {
 type item struct {
 	kind   string
 	id, at string
-	said   strings.Builder // of its words or thoughts
+	said   flow // its words or thoughts
 	call   *call
 	done   bool // it was whole
 	last   bool // it was in the whole response
@@ -76,7 +76,7 @@ func (i *items) again(w *responsesItem, text string) *item {
 				return it
 			case sure:
 			case it.kind == callItem && (c == nil || c.name != "" && c.name != string(w.Name) || c.id != "" && callID != ""):
-			case it.kind != messageItem || text == "" || strings.HasPrefix(text, it.said.String()):
+			case it.kind != messageItem || text == "" || strings.HasPrefix(text, it.said.said.String()):
 				return it
 			}
 		}
@@ -163,16 +163,14 @@ func (a *attempt) responsesEvent(data []byte) error {
 	r.deltas = r.deltas || strings.HasSuffix(string(ev.Type), ".delta")
 	switch ev.Type {
 	case "response.output_text.delta", "response.refusal.delta":
-		r.items.of(messageItem, id, at).said.WriteString(string(ev.Delta))
-		r.say(string(ev.Delta), "")
+		r.say(r.items.of(messageItem, id, at).said.add(string(ev.Delta), false), "")
 		r.likely(ev.LogProbs)
 	case "response.output_text.done", "response.refusal.done":
-		if it := r.items.of(messageItem, id, at); it.said.Len() == 0 {
-			r.itemSays(it, string(ev.Text))
+		if it := r.items.of(messageItem, id, at); it.said.empty() {
+			r.say(it.said.whole(string(ev.Text), true), "")
 		}
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		r.items.of(reasoningItem, id, at).said.WriteString(string(ev.Delta))
-		r.say("", string(ev.Delta))
+		r.say("", r.items.of(reasoningItem, id, at).said.add(string(ev.Delta), false))
 	case "response.function_call_arguments.delta":
 		r.called(r.items.of(callItem, id, at)).take(string(ev.Delta))
 	case "response.function_call_arguments.done":
@@ -203,14 +201,6 @@ func (r *reading) called(it *item) *call {
 		}
 	}
 	return it.call
-}
-
-// itemSays hands on what an item says in addition to what came of it before.
-func (r *reading) itemSays(it *item, text string) {
-	if more, ok := strings.CutPrefix(text, it.said.String()); ok {
-		r.say(more, "")
-		it.said.WriteString(more)
-	}
 }
 
 // response takes in what is known of the response as a whole.
@@ -284,8 +274,8 @@ func (a *attempt) item(i *responsesItem, it *item) {
 		if first {
 			r.leadsTo(-1)
 		}
-		shown := it.said.Len() > 0
-		r.itemSays(it, i.text())
+		shown := !it.said.empty()
+		r.say(it.said.whole(i.text(), true), "")
 		for _, part := range i.Content {
 			if first && !shown {
 				r.likely(part.LogProbs)
@@ -298,7 +288,8 @@ func (a *attempt) item(i *responsesItem, it *item) {
 		}
 	case reasoningItem:
 		if first {
-			r.thinks(i, it.said.Len() > 0)
+			r.say("", it.said.end())
+			r.thinks(i, !it.said.empty())
 		}
 	}
 }
