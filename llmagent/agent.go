@@ -82,8 +82,8 @@ func WithTransferPolicy(p agent.TransferPolicy) Option {
 
 // WithSmallModels is for models that run on a laptop. It holds for the agent and for all LLM agents
 // under it, and changes how transfers are shown to them: each target has a tool of its own, an
-// agent that has just got the conversation is offered only its children
-// (agent.TransferPolicy.HoldOnArrival), and each run begins with the question of
+// agent that a transfer has put in charge is offered only its children for the rest of its run
+// (agent.TransferPolicy.HoldOnArrival alone ends when a tool has answered), and each run begins with the question of
 // [WithDecision]. Options of an agent of its own, for the tools and for the question, come first.
 func WithSmallModels() Option { return func(a *Agent) { a.properties.SmallModels = true } }
 

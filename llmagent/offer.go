@@ -76,9 +76,8 @@ func (o *offer) named() []llm.ToolSpec {
 // offered returns what the agent's model has at this moment of its run. It is asked for
 // the request, and when a call of the answer to it is executed.
 func (a *Agent) offered(n *agent.Node, run view.Run) *offer {
-	o, p := a.place(n), a.properties.Policy
-	p.HoldOnArrival = p.HoldOnArrival || n.SmallModels()
-	left := transfer.Offered(n, p, run)
+	o := a.place(n)
+	left := transfer.Offered(n, a.properties.Policy, run)
 	if len(left) == len(o.targets) && run.From == "" {
 		return o
 	}

@@ -26,13 +26,18 @@ import (
 // order of [agent.Node.Targets]: none after a limit or a decision that the agent answers, and never an
 // agent that has returned the conversation in this turn. An agent that a transfer has put in charge, and
 // that has not said or done anything since, is offered only its children and a person if its policy has
-// HoldOnArrival, or if the turn has had its one wordless transfer up or sideways; but not on the way to
-// an agent that the question who answers has named. The slice must not be changed.
+// HoldOnArrival or its models are small, or if the turn has had its one wordless transfer up or sideways; but not on the way to
+// an agent that the question who answers has named. With small models that holds for its whole run,
+// because they transfer away once a tool has answered. The slice must not be changed.
 func Offered(n *agent.Node, p agent.TransferPolicy, run view.Run) []*agent.Node {
 	if run.Limited || run.Decided {
 		return nil
 	}
-	held := run.Handed != nil && !onTheWay(run.Handed) && (run.Bounced || p.HoldOnArrival && run.Handed.TransferType != event.TransferTypeRefused)
+	small := n.SmallModels()
+	held := small && run.From != ""
+	if t := run.Handed; t != nil {
+		held = !onTheWay(t) && (run.Bounced || (small || p.HoldOnArrival) && t.TransferType != event.TransferTypeRefused)
+	}
 	if !held && len(run.Returned) == 0 {
 		return n.Targets()
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm/offline"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
@@ -280,6 +282,29 @@ func TestOffered(t *testing.T) {
 			require.ErrorContains(t, err, "you cannot transfer to "+name+" now: answer the user yourself")
 		}
 		require.ElementsMatch(t, c.gone, gone, "%+v", c)
+	}
+}
+
+// TestOfferedToSmallModels: an agent that a transfer has put in charge is held until its run ends, also when a tool has
+// answered it.
+func TestOfferedToSmallModels(t *testing.T) {
+	root, err := llmagent.New("support", "", offline.New(), llmagent.WithSmallModels(), llmagent.WithSubAgents(
+		node(t, "billing", "", open, node(t, "refunds", "", open)), node(t, "tech", "", open)))
+	require.NoError(t, err)
+	tree, err := agent.NewTree(root)
+	require.NoError(t, err)
+	all, children := []string{"support", "refunds", "tech"}, []string{"refunds"}
+	for want, runs := range map[*[]string][]view.Run{
+		&all:      {{}, {Handed: &event.Transfer{From: "support", Reason: "decided: for refunds"}, From: "support"}},
+		&children: {{Handed: &event.Transfer{From: "support"}, From: "support"}, {From: "support"}},
+	} {
+		for _, run := range runs {
+			var got []string
+			for _, target := range transfer.Offered(tree.Node("billing"), closed, run) {
+				got = append(got, target.Agent.Name())
+			}
+			require.ElementsMatch(t, *want, got, "%+v", run)
+		}
 	}
 }
 
