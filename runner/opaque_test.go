@@ -24,6 +24,7 @@ import (
 // TestOpaqueDataOfProviders: what a provider gives with a call and with words goes back to it, in a process that resumes
 // the turn, after transfers there and back, and in a fork; the provider of another agent never gets it.
 func TestOpaqueDataOfProviders(t *testing.T) {
+	long := "call_1__thought__" + strings.Repeat("c2ln/+", 300) // as LiteLLM makes them
 	serve := func(calls string) (*openai.Model, *[]string) {
 		var bodies []string
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +37,7 @@ func TestOpaqueDataOfProviders(t *testing.T) {
 			last := asked.Messages[len(asked.Messages)-1]
 			answer := `"content":"Well.","reasoning_content":"Words of mine."`
 			if last.Role == "user" && last.Content == "Look" {
-				answer = `"reasoning_content":"I look.","tool_calls":[{"id":"c` + strings.Repeat("x", len(bodies)) + `","function":{"name":"lookup","arguments":"{\"id\": 1}"},"extra_content":{"google":{"thought_signature":"c2ln"}}}]`
+				answer = `"reasoning_content":"I look.","tool_calls":[{"id":"` + long + `","function":{"name":"lookup","arguments":"{\"id\": 1}"},"extra_content":{"google":{"thought_signature":"c2ln"}}}]`
 			} else if last.Role == "user" && last.Content == "Go" {
 				answer = `"tool_calls":[{"id":"t` + strings.Repeat("x", len(bodies)) + `","function":{"name":"` + agent.TransferTool + `","arguments":"{\"agent_name\": \"` + calls + `\"}"}}]`
 			}
@@ -73,7 +74,7 @@ func TestOpaqueDataOfProviders(t *testing.T) {
 		require.NoError(t, err)
 		return (*asked)[len(*asked)-1]
 	}
-	require.Contains(t, (*asked)[1], `"reasoning_content":"I look.","tool_calls":[{"id":"cx","type":"function","function":{"name":"lookup","arguments":"{\"id\":1}"},"extra_content":{"google":{"thought_signature":"c2ln"}}}]`)
+	require.Contains(t, (*asked)[1], `"reasoning_content":"I look.","tool_calls":[{"id":"`+long+`","type":"function","function":{"name":"lookup","arguments":"{\"id\":1}"},"extra_content":{"google":{"thought_signature":"c2ln"}}}]`)
 	back(key, "Go") // to the other, which answers
 	require.Len(t, *heard, 1)
 	last := int64(0)
@@ -91,6 +92,7 @@ func TestOpaqueDataOfProviders(t *testing.T) {
 	for _, key := range []session.Key{key, fork} {
 		body := back(key, "And now?")
 		require.Contains(t, body, `"thought_signature":"c2ln"`)
+		require.Contains(t, body, `"tool_call_id":"`+long+`"`)
 		require.Contains(t, body, `"reasoning_content":"I look."`)
 		require.Contains(t, body, `"content":"Well.","reasoning_content":"Words of mine."`)
 	}

@@ -25,8 +25,8 @@ func (g *giving) id(id string) string {
 	switch {
 	case g.has(quirkShortIDs):
 		return shortID(id)
-	case g.own[id]:
-		return id // which may hold more than a name: LiteLLM puts signatures in it
+	case g.own[id] != "":
+		return g.own[id]
 	}
 	return wireID(id)
 }

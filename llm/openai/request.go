@@ -107,8 +107,8 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 // giving gives an endpoint the messages of a conversation.
 type giving struct {
 	quirks
-	by  string          // who can read what is sealed
-	own map[string]bool // long ids that the endpoint has made
+	by  string            // who can read what is sealed
+	own map[string]string // the endpoint's own ids of calls, where they are others in the log
 }
 
 func (g *giving) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessage, error) {
@@ -162,20 +162,23 @@ func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 	out := wireMessage{Role: goopenai.ChatMessageRoleAssistant}
 	text := m.PlainText()
 	var extras map[int]callExtras
-	own := false
 	for _, part := range m.Parts {
 		switch part := part.(type) {
 		case llm.Reasoning:
 			if s := unseal(part.Sealed, g.by); s.By != "" {
-				own, extras = true, s.extras(extras)
+				extras = s.extras(extras)
 				text = g.thoughts(&out, &s, part.Text, text)
 			}
 		case llm.ToolCall:
-			if own && len(part.ID) > maxWireID {
-				g.own = withID(g.own, part.ID)
+			x, ok := extras[len(out.ToolCalls)]
+			if x.ID != "" {
+				if g.own == nil {
+					g.own = map[string]string{}
+				}
+				g.own[part.ID] = x.ID
 			}
 			c := wireCall{ID: g.id(part.ID), Type: goopenai.ToolTypeFunction, Function: wireFunction{Name: wireName(part.Name), Arguments: wireArguments(part.Arguments)}}
-			if x, ok := extras[len(out.ToolCalls)]; ok && !g.has(quirkNoSignatures) {
+			if ok && !g.has(quirkNoSignatures) {
 				c.opaque = x.opaque
 				if x.Function != nil {
 					c.Function.opaque = *x.Function

@@ -33,9 +33,10 @@ type opaque struct {
 	Signature json.RawMessage `json:"thought_signature,omitempty"`        // gateways
 }
 
-// callExtras are those of a call, and of the function in it.
+// callExtras are those of a call, and of the function in it, with the call's id if logs would not keep it.
 type callExtras struct {
 	opaque
+	ID       string  `json:"id,omitempty"` // that is too long for others: LiteLLM puts signatures in it
 	Function *opaque `json:"function,omitempty"`
 }
 
@@ -91,8 +92,11 @@ func (r *reading) seal(calls []llm.ToolCall) string {
 	s := sealed{By: r.items.by, Field: cmp.Or(r.field, r.thinking.mark), Items: r.details.items(r.thoughts)}
 	needed := s.Field != "" || len(s.Items) > 0
 	for i := range calls {
-		needed = needed || len(calls[i].ID) > maxWireID
-		if x, ok := r.calls.extras[calls[i].ID]; ok {
+		x, ok := r.calls.extras[calls[i].ID]
+		if len(calls[i].ID) > maxWireID {
+			x.ID, ok = calls[i].ID, true
+		}
+		if ok {
 			raw, _ := json.Marshal(x) // JSON that was read
 			s.Items, needed = append(s.Items, sealedItem{i, raw}), true
 		}
@@ -235,12 +239,4 @@ func (f requestForm) withThinking(body []byte, on *bool) []byte {
 		member = f.thinking[1]
 	}
 	return append(body[:len(body)-1], ","+member+"}"...)
-}
-
-func withID(ids map[string]bool, id string) map[string]bool {
-	if ids == nil {
-		ids = map[string]bool{}
-	}
-	ids[id] = true
-	return ids
 }
