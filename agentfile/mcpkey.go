@@ -30,7 +30,9 @@ type MCPServer struct {
 	Prefix  string
 	Approve []string // the tools whose calls wait for an approval: names and patterns
 	// Timeout bounds one call; 0 is the default.
-	Timeout            time.Duration
+	Timeout time.Duration
+	// StartTimeout bounds how long the server may take to start and to list its tools; 0 is the default.
+	StartTimeout       time.Duration
 	Resources, Prompts bool
 	// Required ends the start, and any turn, that cannot have the server's tools.
 	Required bool
@@ -166,6 +168,8 @@ func serverKeys(s *mcpKeys) []key {
 		word("prefix", "files_", "none", "What the names of the tools begin with for the model.", &s.server.Prefix),
 		{name: "timeout", typ: "a time with its unit", example: "20s", def: "1 minute", meaning: "How long one call may take.",
 			read: duration(func(*definition) *time.Duration { return &s.server.Timeout })},
+		{name: "start_timeout", typ: "a time with its unit", example: "2m", def: "30 seconds", meaning: "How long the server may take to start and to list its tools.",
+			read: duration(func(*definition) *time.Duration { return &s.server.StartTimeout })},
 		flag("resources", "Whether the model has the tools `list_resources` and `read_resource`.", &s.server.Resources),
 		flag("prompts", "Whether the model has the tools `list_prompts` and `get_prompt`.", &s.server.Prompts),
 		flag("required", "Whether the program must not start, and no turn go on, without the server's tools. Without it the agent answers without them, and a notice says so.", &s.server.Required),

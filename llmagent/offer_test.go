@@ -26,7 +26,10 @@ func TestToolsForStrictEndpoints(t *testing.T) {
 	var ran []string
 	own := `{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}],"properties":{"a":{"type":"array"},"b":{"const":1}}}`
 	odd, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "odd", Description: strings.Repeat("ä", 1025), Parameters: json.RawMessage(own)}},
-		func(_ tools.Context, input json.RawMessage) (any, error) { ran = append(ran, string(input)); return "done", nil })
+		func(_ tools.Context, input json.RawMessage) (any, error) {
+			ran = append(ran, string(input))
+			return "done", nil
+		})
 	require.NoError(t, err)
 	s := newSolo(t, replies(reply(scripted.Call("odd", `{"a":[],"b":1}`)), reply(scripted.Call("odd", `{"a":[]}`))), []llmagent.Option{llmagent.WithTools(odd)})
 	events, err := s.say(context.Background())

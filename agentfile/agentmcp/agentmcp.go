@@ -57,7 +57,7 @@ func (s *Servers) Open(c agentfile.MCPServer) (tools.Set, error) {
 	if c.URL != "" {
 		at = mcp.HTTP{URL: c.URL, Headers: c.Headers}
 	}
-	opts := append(s.opts[:len(s.opts):len(s.opts)], mcp.WithPrefix(c.Prefix), mcp.WithTools(c.Tools...), mcp.WithApproval(c.Approve...), mcp.WithTimeout(c.Timeout))
+	opts := append(s.opts[:len(s.opts):len(s.opts)], mcp.WithPrefix(c.Prefix), mcp.WithTools(c.Tools...), mcp.WithApproval(c.Approve...), mcp.WithTimeout(c.Timeout), mcp.WithStartTimeout(c.StartTimeout))
 	if c.Resources {
 		opts = append(opts, mcp.WithResources())
 	}
