@@ -74,6 +74,9 @@ type Runtime interface {
 	Suspended() bool
 }
 
+// StaysBehind is what models read in a fork about a call that only the other session may run.
+const StaysBehind = "the call belongs to the conversation that this one was forked from, and may run there"
+
 // Invocation is what an agent's step knows of its turn. It is valid during the
 // step only.
 type Invocation struct{ p InvocationParams }
@@ -107,6 +110,9 @@ type InvocationParams struct {
 	Around *Around
 	// TakenUp is the last position of the log when this process took the turn up.
 	TakenUp int64
+	// Shared is the last position of the log that a fork shares with the session that it was
+	// forked from; 0 in any other session.
+	Shared int64
 	// AtOnce says that a transfer which the only call of an answer asks for may be decided in
 	// the write of that answer, because nothing comes between the two that takes long, such as
 	// to ask the target whether it can start, or that has to find the call in the log.
@@ -191,6 +197,10 @@ func (i *Invocation) Attempt() int { return i.p.Attempt }
 // another process did is recorded at this position or before it, or not at all. What
 // was only allowed after this position nobody has done yet.
 func (i *Invocation) TakenUp() int64 { return i.p.TakenUp }
+
+// Shared is the last position of the log that a fork shares with the session that it was forked
+// from, which may still do what the log leaves open there; 0 in any other session.
+func (i *Invocation) Shared() int64 { return i.p.Shared }
 
 // AtOnce reports whether a transfer that the only call of an answer asks for may be decided
 // in the write of that answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
@@ -66,13 +67,15 @@ func (c *conversation) page(d *event.Relay) {
 	}
 }
 
-// asked reads a session's log: what it amounts to, and what somebody is asked.
+// asked reads a session's log: what it amounts to, and what somebody is asked in that session.
 func (db *database) asked(ctx context.Context, key session.Key) ([]*event.Relay, *session.Fold, error) {
 	fold, err := db.fold(ctx, key)
 	if err != nil {
 		return nil, nil, err
 	}
-	return fold.Questions(), fold, nil
+	info, _, err := session.Find(ctx, db, key)
+	shared := fold.SharedQuestions(info.ParentSeq)
+	return slices.DeleteFunc(fold.Questions(), func(q *event.Relay) bool { return slices.Contains(shared, q) }), fold, err
 }
 
 // answer makes the decision that gives words to what a call asks.

@@ -208,7 +208,7 @@ func TestForkAnywhere(t *testing.T) {
 	}
 }
 
-// A fork of a session that waits for an approval waits for one of its own.
+// A fork of a session that waits for an approval goes on without the call, which runs in the session alone.
 func TestForkThatWaits(t *testing.T) {
 	t.Parallel()
 	s := told{invocation{program: "careful", home: t.TempDir()}, filepath.Join(t.TempDir(), "s.db")}
@@ -217,17 +217,17 @@ func TestForkThatWaits(t *testing.T) {
 	require.Equal(t, cli.StatusApproval, run.status, run.err)
 	call := regexp.MustCompile(`--approve (\S+) `).FindStringSubmatch(run.err)[1]
 	fork := s.sessions(t, "fork", "a", "--to", "b")
-	require.Contains(t, fork.err, "session b shares 6 events with a; it waits for an approval: careful resume --session b --approve "+call+" --db "+s.db+", or --deny "+call+" --reason TEXT\n")
+	require.Contains(t, fork.err, "session b shares 6 events with a; to go on: careful resume --session b --db "+s.db+"\n")
 
-	run = s.run(t, "resume", "--session", "b", "--db", s.db)
-	require.Equal(t, cli.StatusApproval, run.status, run.err)
-	require.Contains(t, run.err, "careful resume --session b --approve "+call+" --db "+s.db)
 	run = s.run(t, "resume", "--session", "b", "--approve", call, "--db", s.db)
+	require.Equal(t, cli.StatusUsage, run.status, run.err)
+	require.Contains(t, run.err, "waits in the session that this one was forked from, and is decided there")
+	run = s.run(t, "resume", "--session", "b", "--db", s.db)
+	require.Equal(t, 0, run.status, run.err)
+	require.NotContains(t, run.out, "refund → done")
+	run = s.run(t, "resume", "--session", "a", "--approve", call, "--db", s.db)
 	require.Equal(t, 0, run.status, run.err)
 	require.Contains(t, run.out, "refund → done")
-	run = s.run(t, "resume", "--session", "a", "--deny", call, "--db", s.db)
-	require.Equal(t, 0, run.status, run.err)
-	require.Contains(t, run.out, "Not refunded.")
 }
 
 // A session can be looked at and forked while another process is in a turn of it,

@@ -13,7 +13,7 @@ import (
 // approval or an answer. An approval of something else than what would run is none.
 func (a *Agent) sort(inv *agent.Invocation, calls []view.Call) (now, later []view.Call) {
 	for _, c := range calls {
-		if c.Asked || (c.Answer == nil || a.stale(c, c.Input) && !a.lost(c, inv)) && a.decision(c) == tools.Ask {
+		if !a.stays(c, inv) && (c.Asked || (c.Answer == nil || a.stale(c, c.Input) && !a.lost(c, inv)) && a.decision(c) == tools.Ask) {
 			later = append(later, c)
 		} else {
 			now = append(now, c)
@@ -80,6 +80,16 @@ func (a *Agent) lost(c view.Call, inv *agent.Invocation) bool {
 	}
 	info := a.byName[c.Name].Info()
 	return !info.Idempotent && !info.Resumable
+}
+
+// stays reports whether a call belongs to the session that this one is a fork of: it may run there,
+// and asks or must not run twice.
+func (a *Agent) stays(c view.Call, inv *agent.Invocation) bool {
+	if c.Seq > inv.Shared() || a.byName[c.Name] == nil {
+		return false
+	}
+	info := a.byName[c.Name].Info()
+	return a.decision(c) == tools.Ask || !info.Idempotent && !info.Resumable
 }
 
 func refusal(r *event.RelayResolved) string {

@@ -217,12 +217,15 @@ func settle(there []ended, yield func(*event.Event, error) bool) bool {
 
 // quick reports whether a call is answered without running anything.
 func (a *Agent) quick(c view.Call, inv *agent.Invocation) bool {
-	return a.byName[c.Name] == nil || a.denied(c) != "" || a.lost(c, inv)
+	return a.byName[c.Name] == nil || a.denied(c) != "" || a.stays(c, inv) || a.lost(c, inv)
 }
 
 // refuse answers a call that is not run.
 func (a *Agent) refuse(c view.Call, inv *agent.Invocation, run view.Run) *event.Event {
 	message := "interrupted; outcome unknown; check before you repeat it"
+	if a.stays(c, inv) {
+		message = "not executed here: " + agent.StaysBehind
+	}
 	if reason := a.denied(c); reason != "" {
 		message = reason
 	}

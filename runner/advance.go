@@ -73,14 +73,14 @@ func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, op
 
 // Decide stores decisions as Resume does, but takes no step. Decisions that were made before are not stored again; what
 // their calls gave is returned then, if they have run. Without decisions it takes up a turn that waits for something
-// that is done elsewhere, as Resume does, and leaves all others as they are.
+// that is done elsewhere, as Resume does, and a fork of one that waits for approvals, and leaves all others as they are.
 func (r *Runner) Decide(ctx context.Context, key session.Key, decisions ...Decision) ([]*event.Event, TurnState, error) {
 	if err := session.CheckKey(key); err != nil {
 		return nil, TurnState{}, notBegun{err}
 	}
 	return r.part(ctx, key, nil, func(t *turn) error {
 		switch {
-		case len(decisions) > 0:
+		case len(decisions) > 0 || len(t.stayed()) > 0:
 			return t.resume(decisions)
 		case t.w.fold.Waits():
 			return t.lookAgain()

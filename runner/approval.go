@@ -50,10 +50,17 @@ func Deny(callID, reason string) Decision { return Decision{CallID: callID, Reas
 // decide stores the decisions, each in the scope of its call, and opens a run of the
 // conversation that takes up what the paused one waited for, in one write. Inner scopes are
 // taken up by who has opened them. Decisions that were made before only deliver the recorded
-// results.
+// results. What the session that this one is a fork of asks is denied here.
 func (t *turn) decide(decisions []Decision) error {
 	f := &t.w.fold
 	run, held := &f.Scope("").Run, f.Held()
+	stayed := t.stayed()
+	for _, d := range decisions {
+		if slices.ContainsFunc(stayed, func(s Decision) bool { return s.CallID == d.CallID }) {
+			return fmt.Errorf("call %q waits in the session that this one was forked from, and is decided there: %w", d.CallID, ErrNoApproval)
+		}
+	}
+	decisions = slices.Concat(decisions, stayed)
 	var events []*event.Event
 	var settled []string
 	took := make(map[string]string) // scopes to the runs that take them up, in a fork
@@ -114,6 +121,15 @@ func (t *turn) decide(decisions []Decision) error {
 		events = append(events, t.withdraw(run)...)
 	}
 	return t.append(t.ctx, append(events, t.start(n, run.TurnID, endNode(run.ID), "", nil)))
+}
+
+// stayed denies what waits for a permission in the session that this one is a fork of. A call is
+// approved once, and runs once, however many forks were made of it.
+func (t *turn) stayed() (all []Decision) {
+	for _, q := range t.w.fold.SharedQuestions(t.lease.Shared) {
+		all = append(all, Deny(q.ToolCallID, agent.StaysBehind))
+	}
+	return all
 }
 
 // answers checks that a decision is one about what was asked, and brings it into the form in

@@ -2,11 +2,13 @@ package runner_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -32,58 +34,101 @@ func (c *cashier) resumeFork(decisions ...runner.Decision) ([]*event.Event, erro
 	return events, err
 }
 
-// TestApprovalInAFork: a fork of a session that waits for an approval waits, too. The
-// call runs when it is approved there, whatever happens to it in the other session.
+// TestApprovalInAFork: a call that waits for an approval stays in its session. The fork goes on
+// without it, and no decision is taken there.
 func TestApprovalInAFork(t *testing.T) {
 	c := newCashier(t, refundAndHandOver+"\nbilling: \"Done, too.\"")
 	c.say("Money back")
 	past := c.fork()
-	none, err := c.resumeFork()
-	require.NoError(t, err)
-	require.Empty(t, none, "nobody has decided yet")
-	_, done, err := over(c.process().Advance(context.Background(), forked, runner.Step{Attempt: 1}))
-	require.NoError(t, err)
-	require.True(t, done)
-	for _, id := range []string{"c9", "c1"} {
-		_, err = c.resumeFork(runner.Approve("c2"), runner.Approve(id))
+	for _, d := range []runner.Decision{runner.Approve("c2"), runner.Deny("c2", "no"), runner.Approve("c9"), runner.Approve("c1")} {
+		_, err := c.resumeFork(d)
 		require.ErrorIs(t, err, runner.ErrNoApproval)
 	}
-	_, err = c.resumeFork(runner.Approve("c2"), runner.Approve("c2"))
-	require.ErrorIs(t, err, agent.ErrBadInput)
-	require.Len(t, load(t, c.process(), forked), len(past), "nothing is stored until somebody decides")
+	require.Len(t, load(t, c.process(), forked), len(past), "nothing is stored")
 
-	events, err := c.resumeFork(runner.Approve("c2"))
+	events, err := c.resumeFork()
 	require.NoError(t, err)
-	require.Equal(t, []int{19}, c.refunds)
+	require.Empty(t, c.refunds)
 	who, text := lastText(events)
 	require.Equal(t, "billing Done.", who+" "+text)
 	require.Equal(t, event.TypeHarnessStart, events[0].Type())
-	require.Equal(t, event.TypeRelayResolved, events[2].Type())
+	denial := events[2].Data.(*event.RelayResolved)
+	require.False(t, denial.Approved)
+	require.Contains(t, denial.Reason, "forked")
 	require.Equal(t, events[0].Time, events[2].Time, "one write")
-	again, err := c.resumeFork(runner.Approve("c2"))
+	_, err = c.resumeFork(runner.Approve("c2"))
 	require.NoError(t, err)
-	require.Len(t, again, 1, "the recorded result")
+	require.Empty(t, c.refunds, "the recorded result")
 
 	require.Len(t, load(t, c.process(), s1), len(past))
 	_, err = c.resume(runner.Approve("c2"))
 	require.NoError(t, err)
-	require.Equal(t, []int{19, 19}, c.refunds)
+	require.Equal(t, []int{19}, c.refunds)
 }
 
-func TestSeveralApprovalsInAFork(t *testing.T) {
+// TestDecideInAFork: an engine takes the turn up there without a decision, too.
+func TestDecideInAFork(t *testing.T) {
+	c := newCashier(t, "support: call refund#c1 {\"amount\": 1}\nsupport: expect result \"forked\" \"It is elsewhere.\"")
+	c.say("Money back")
+	c.fork()
+	r, ctx := c.process(), context.Background()
+	_, state, err := r.Decide(ctx, forked)
+	require.NoError(t, err)
+	require.False(t, state.Waits)
+	for done := false; !done; {
+		_, done, err = over(r.Advance(ctx, forked, runner.Step{}))
+		require.NoError(t, err)
+	}
+	require.Empty(t, c.refunds)
+	require.NoError(t, c.script.Done())
+}
+
+// TestForksRunNoCallAgain: wherever forks are taken once a model has made calls, and whatever is
+// approved in them, no call runs that the session itself can run.
+func TestForksRunNoCallAgain(t *testing.T) {
 	c := newCashier(t, `
 support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
 support: "Both."`)
 	c.say("Money back")
-	c.fork()
-	events, err := c.resumeFork(runner.Approve("c2"))
-	require.NoError(t, err)
-	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
-	require.Equal(t, []int{2}, c.refunds)
-	events, err = c.resumeFork(runner.Approve("c1"))
-	require.NoError(t, err)
-	require.Equal(t, event.FinishReasonStop, endOf(events))
-	require.Equal(t, []int{2, 1}, c.refunds)
+	for e, err := range c.process().Resume(context.Background(), s1, runner.Approve("c1")) {
+		require.NoError(t, err)
+		if e.Type() == event.TypeHarnessStart { // cut off before the call has run
+			break
+		}
+	}
+	require.Empty(t, c.refunds)
+	log := load(t, c.process(), s1)
+	first := slices.IndexFunc(log, func(e *event.Event) bool { return e.Type() == event.TypeToolCall })
+	for i, e := range log {
+		if i+1 < len(log) && e.Time.Equal(log[i+1].Time) || i < first {
+			continue
+		}
+		for _, approves := range []bool{true, false} {
+			script, err := scripted.Parse([]byte("support: expect result \"forked\" \"It is elsewhere.\""))
+			require.NoError(t, err)
+			in := *c
+			in.script = script
+			key, r := session.ID(fmt.Sprint("fork ", e.Seq, approves)), in.process()
+			require.NoError(t, c.store.Fork(context.Background(), s1, e.Seq, key))
+			for range 3 {
+				if approves {
+					for _, id := range []string{"c1", "c2"} {
+						_, err := collect(r.Resume(context.Background(), key, runner.Approve(id)))
+						require.ErrorIs(t, errors.Join(err, runner.ErrNoApproval), runner.ErrNoApproval)
+					}
+				}
+				_, err := collect(r.Resume(context.Background(), key))
+				require.NoError(t, err)
+				pending, err := r.Pending(context.Background(), key)
+				require.NoError(t, err)
+				require.Empty(t, pending)
+			}
+			checkLog(t, r, load(t, r, key))
+			require.Empty(t, in.refunds, key.ID)
+			require.NoError(t, script.Done())
+		}
+	}
+	require.Greater(t, len(log)-first, 3)
 }
 
 // TestTheUserGoesOnInAFork: a call that waits for an approval there has not run, and
@@ -131,7 +176,7 @@ func TestForkOfAnAgentThatLeftTheTree(t *testing.T) {
 	past := c.fork()
 	root, script := tree(t, "front", `front: expect user "not executed" "I take over."`)
 	r := newRunner(t, root, c.store)
-	events, err := collect(r.Resume(context.Background(), forked, runner.Approve("c1")))
+	events, err := collect(r.Resume(context.Background(), forked))
 	require.NoError(t, err)
 	who, text := lastText(events)
 	require.Equal(t, "front I take over.", who+" "+text)
@@ -168,30 +213,18 @@ func TestForkAdvances(t *testing.T) {
 // it does outside is done once.
 func TestIdempotencyKeyInAFork(t *testing.T) {
 	var keys []string
-	note := func(ctx tools.Context, _ struct{}) (string, error) {
+	pay, err := tools.Func("pay", "", func(ctx tools.Context, _ struct{}) (string, error) {
 		keys = append(keys, ctx.IdempotencyKey())
 		return "paid", nil
-	}
-	for name, made := range map[string]tools.Option{"again": tools.Idempotent(), "asked": tools.NeedsApproval()} {
-		keys = nil
-		pay, err := tools.Func("pay", "", note, made)
-		require.NoError(t, err)
-		root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.CallID("c1", "pay", "{}")), scripted.Reply(scripted.Text("Paid.")), scripted.Reply(scripted.Text("Paid."))), llmagent.WithTools(pay))
-		store := sessiontest.Memory(t)
-		r := newRunner(t, root, store)
-		events, err := say(r, s1, "Pay")
-		require.NoError(t, err)
-		ctx := context.Background()
-		var decisions []runner.Decision
-		position := int64(4)
-		if name == "asked" {
-			decisions, position = append(decisions, runner.Approve("c1")), int64(len(events))
-		}
-		require.NoError(t, store.Fork(ctx, s1, position, forked))
-		for _, key := range []session.Key{s1, forked} {
-			_, err = collect(r.Resume(ctx, key, decisions...))
-			require.NoError(t, err)
-		}
-		require.Equal(t, []string{events[2].RunID + "/c1", events[2].RunID + "/c1"}, keys, name)
-	}
+	}, tools.Idempotent())
+	require.NoError(t, err)
+	root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.CallID("c1", "pay", "{}")), scripted.Reply(scripted.Text("Paid.")), scripted.Reply(scripted.Text("Paid."))), llmagent.WithTools(pay))
+	store := sessiontest.Memory(t)
+	r := newRunner(t, root, store)
+	events, err := say(r, s1, "Pay")
+	require.NoError(t, err)
+	require.NoError(t, store.Fork(context.Background(), s1, 4, forked))
+	_, err = collect(r.Resume(context.Background(), forked))
+	require.NoError(t, err)
+	require.Equal(t, []string{events[2].RunID + "/c1", events[2].RunID + "/c1"}, keys)
 }

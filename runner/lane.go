@@ -174,7 +174,7 @@ func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error)
 	}
 	l.again = false
 	params := agent.InvocationParams{Node: n, Tree: l.tree, Session: l.session, Runtime: l, TurnID: run.TurnID, RunID: run.ID,
-		Scope: l.scope, Since: run.Since, Attempt: attempt, TakenUp: l.t.lease.Seq, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger}
+		Scope: l.scope, Since: run.Since, Attempt: attempt, TakenUp: l.t.lease.Seq, Shared: l.t.lease.Shared, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger}
 	l.origin(run, &params)
 	l.inv = agent.NewInvocation(params)
 	if l.takes == nil {

@@ -276,7 +276,7 @@ var mustHappen = []string{
 	"a question who answers", "a decision: decided", "a decision: undecided", "a user asked whom they mean", "no transfer offered after a decision",
 	"a transfer beyond the limit", "no transfer offered after a limit", "an agent that is held or got the conversation back",
 	"a question inside of 1", "a question inside of 2", "a call approved inside", "a call denied inside", "a question withdrawn inside", "a node that goes on after it waited",
-	"a fork", "a fork that takes up a run", "a fork inside of an agent tool", "a fork that waits for a decision", "a call approved in a fork", "a store that dies in a fork",
+	"a fork", "a fork that takes up a run", "a fork inside of an agent tool", "a fork that waits for a decision", "a decision that a fork refuses", "a store that dies in a fork",
 	"an answer", "an answer in an agent tool", "an answer in a graph", "an answer declined", "an answer declined in an agent tool", "an answer declined in a graph",
 	"an answer withdrawn", "an answer withdrawn in an agent tool", "an answer withdrawn in a graph", "an answer that does not fit", "a second question of a call",
 	"a question withdrawn", "a call approved, a tool", "a call denied, a tool", "a call approved, a transfer", "a call denied, a transfer",

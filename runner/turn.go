@@ -383,7 +383,7 @@ func (t *turn) answer(events []*event.Event, turnID, userRunID string) []*event.
 // goes on in run, and inner scopes when who has opened them runs again.
 func (t *turn) resume(decisions []Decision) error {
 	f := &t.w.fold
-	if len(decisions) > 0 || f.Held() {
+	if len(decisions) > 0 || f.Held() || len(t.stayed()) > 0 {
 		return t.decide(decisions)
 	}
 	if !f.Unfinished() {

@@ -137,7 +137,10 @@ func (d *Door) approvals(c *front.Call) error {
 		} else if err != nil {
 			return err
 		}
-		for _, e := range r.Questions() {
+		for _, e := range r.Questions() { // what a fork shares is decided in the other session
+			if q := e.Data.(*event.Relay); q.Kind != event.RelayInput && e.Seq <= info.ParentSeq {
+				continue
+			}
 			if d.turns.MayDecide(ctx, info.Key, e.Data.(*event.Relay)) {
 				all = append(all, approval{info.Key.User, info.Key.ID, r.ID, e.Time.UTC(), form.QuestionOf(e, true)})
 			}

@@ -56,6 +56,17 @@ func (f *Fold) Questions() (asked []*event.Relay) {
 	return asked
 }
 
+// SharedQuestions returns which of the Questions are about a permission for a call that the session
+// has made from which this one was forked at a position. They are decided there.
+func (f *Fold) SharedQuestions(position int64) (asked []*event.Relay) {
+	for _, c := range f.questions() {
+		if c.Made <= position && c.Asks.Kind != event.RelayInput {
+			asked = append(asked, c.Asks)
+		}
+	}
+	return asked
+}
+
 func (f *Fold) questions() (open []*Call) {
 	add := func(s *Scope) {
 		for i := range s.Run.Pending {
