@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -17,12 +18,12 @@ var duration = lazyregexp.New(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s
 
 // extensions reads what arbor/v1 adds to an agent, but for graph.
 func (r *reader) extensions(d *draft, node *Node, at string, v []field) {
-	loop, when, ask, next, update, timeout, retry, history, change := v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[10]
+	loop, when, ask, next, update, timeout, retry, history, change, by := v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[10], v[11]
 	if loop.there() {
 		node.Loop = r.loop(d, loop, at+".loop")
 	}
-	if when.there() || ask.there() {
-		node.Human = r.approval(when, ask, at, node.Line)
+	if when.there() || ask.there() || by.there() {
+		node.Human = r.approval(when, ask, by, at, node.Line)
 		if when.there() && d.depth > 1 {
 			r.add(CodeYAML, at+".when", when.line(), "in a graph that stands in another one nobody can be asked: ask before the agent in whose place it stands")
 		}
@@ -91,17 +92,31 @@ func (r *reader) loop(d *draft, f field, path string) *Loop {
 	return l
 }
 
-func (r *reader) approval(when, ask field, at string, line int) *Approval {
+func (r *reader) approval(when, ask, by field, at string, line int) *Approval {
 	a := &Approval{}
 	if when.there() {
 		if word, ok := r.required(when, at+".when", line, CodeYAML); ok && word != "human" {
 			r.add(CodeYAML, at+".when", when.line(), "when takes only the word human, not %q: a condition stands on an edge", short(word))
 		}
 	} else {
-		r.add(CodeMissingField, at+".when", line, "when is missing: ask is the question of when: human")
+		r.add(CodeMissingField, at+".when", line, "when is missing: ask is the question of when: human, and by says who answers it")
 	}
 	if ask.there() {
 		a.Ask, _ = r.required(ask, at+".ask", line, CodeYAML)
+	}
+	if by.there() {
+		words, n := []string(nil), r.resolve(by.value)
+		for i := range n.Len() {
+			word, _ := n.Item(i).Text()
+			words = append(words, word)
+		}
+		if word, ok := n.Text(); ok {
+			words = []string{word}
+		}
+		var err error
+		if a.By, err = tools.ReadBy(words...); err != nil {
+			r.add(CodeYAML, at+".by", by.line(), "by: %v", err)
+		}
 	}
 	return a
 }

@@ -349,3 +349,25 @@ func TestHumanInConversation(t *testing.T) {
 	require.Contains(t, said, "Paid.")
 	require.Contains(t, said, "Thanks")
 }
+
+// TestHumanBy: a file says who may answer, in the words that approve has in Markdown.
+func TestHumanBy(t *testing.T) {
+	agents := map[string]agent.Agent{"x": gives(t, 1)}
+	for by, want := range map[string][]string{"user": {"user"}, "staff": {"approve"}, "refunds": {"refunds"}, "[refunds, audit]": {"audit", "refunds"}} {
+		s := begin(t, "1", func() *agentgraph.Agent {
+			return build(t, "  entrypoint: a\n  agents: [{id: a, agentRef: x, when: human, by: "+by+"}]\n", agents)
+		})
+		asked, err := s.process().Pending(t.Context(), s.key)
+		require.NoError(t, err)
+		require.Len(t, asked, 1)
+		require.Equal(t, want, asked[0].By, by)
+	}
+	for wrong, says := range map[string]string{
+		"when: human, by: Staff": `by: "Staff" does not say who decides`, "when: human, by: [staff, refunds]": "does not say who decides",
+		"when: human, by: [user, refunds]": "does not say who decides", "when: human, by: []": "does not say who decides",
+		"when: human, by: [1]": "does not say who decides", "by: staff": "when is missing",
+	} {
+		_, err := agentgraph.Load([]byte("apiVersion: arbor/v1\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  entrypoint: a\n  agents: [{id: a, agentRef: x, " + wrong + "}]\n"))
+		require.ErrorContains(t, err, says, wrong)
+	}
+}

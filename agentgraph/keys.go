@@ -91,9 +91,9 @@ var (
 var (
 	arborSpecKeys = specKeys.extended([]string{"state"}, words[string]{{"sharedState", "state"}, {"reducers", "state"}, {"memory", "state"}})
 	// The first three stand as in agentKeys.
-	arborAgentKeys = agentKeys.extended([]string{"graph", "loop", "when", "ask", "next", "update", "timeout", "retry", "history", "tool", "toolsOf", "transform"},
+	arborAgentKeys = agentKeys.extended([]string{"graph", "loop", "when", "ask", "next", "update", "timeout", "retry", "history", "tool", "toolsOf", "transform", "by"},
 		words[string]{{"loops", "loop"}, {"repeat", "loop"}, {"while", "loop"}, {"until", "loop"}, {"maxIterations", "loop"}, {"graphRef", "graph"}, {"subgraph", "graph"},
-			{"retries", "retry"}, {"maxRetries", "retry"}, {"errorHandling", "retry"}, {"approval", "when"}, {"human", "when"}, {"state", "update"}, {"question", "ask"},
+			{"retries", "retry"}, {"maxRetries", "retry"}, {"errorHandling", "retry"}, {"approval", "when"}, {"human", "when"}, {"state", "update"}, {"question", "ask"}, {"approver", "by"},
 			{"route", "next"}, {"router", "next"}, {"goto", "next"}, {"view", "history"}, {"conversation", "history"},
 			{"function", "tool"}, {"call", "tool"}, {"tools", "toolsOf"}, {"output", "transform"}, {"result", "transform"}})
 	arborEdgeKeys = edgeKeys.extended([]string{"priority"}, words[string]{{"order", "priority"}, {"weight", "priority"}})

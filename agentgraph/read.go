@@ -268,7 +268,7 @@ func (r *reader) nodes(c *checker, f field, line int) {
 			return
 		}
 		at := index(path, i)
-		var v [15]field
+		var v [16]field
 		if !r.fields(n, at, table, v[:len(table.keys)], nil) {
 			r.add(CodeYAML, at, n.Line(), "an agent must be a mapping with id and agentRef, not %s", r.resolve(n).Describe())
 			c.unsure = true
