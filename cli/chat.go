@@ -23,6 +23,7 @@ import (
 
 func (p *program) chatCommand() *cobra.Command {
 	var f turnFlags
+	var d decider
 	cmd := p.withPath(&cobra.Command{
 		Short: "Talk to the tree, line by line",
 		Long: `Talks to the tree: each line is a message. An interrupt (Ctrl-C) ends the turn under
@@ -30,9 +31,10 @@ way, a second one the program. Lines that begin with a slash are commands, /help
 lists them; // at the beginning stands for a message's own slash. What others do in
 the session is shown before the prompt. With --server and without a tree of its own
 the session is one at a server, which runs its turns.`,
-	}, "chat", 0, func(cmd *cobra.Command, path string, _ []string) error { return p.chat(cmd.Context(), path, f) })
+	}, "chat", 0, func(cmd *cobra.Command, path string, _ []string) error { return p.chat(cmd.Context(), path, f, d) })
 	p.atServer(cmd, func(cmd *cobra.Command) error { return p.chatAt(cmd.Context(), f) })
 	p.turnFlags(cmd, &f)
+	d.flags(cmd.Flags())
 	p.reloadFlag(cmd.Flags(), &f.noReload)
 	deskFlag(cmd.Flags(), &f.desk)
 	return cmd
@@ -49,13 +51,16 @@ const chatHelp = `/agents        the tree, with the agent that would answer next
 /help          this list
 /quit          leave (so does Ctrl-D)`
 
-func (p *program) chat(ctx context.Context, path string, f turnFlags) error {
+func (p *program) chat(ctx context.Context, path string, f turnFlags, d decider) error {
+	if _, err := p.who(d); err != nil {
+		return err
+	}
 	files := p.watch(path, f.noReload)
 	c, err := p.converse(ctx, path, f)
 	if err != nil {
 		return err
 	}
-	c.chatting = true
+	c.chatting, c.decider = true, d
 	in, err := p.lines(p.historyFile(c.db))
 	if err != nil {
 		return err

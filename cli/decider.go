@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/spf13/pflag"
+
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/access/usersfile"
 	"github.com/agentarbor/arbor/internal/render"
@@ -15,6 +17,11 @@ import (
 
 // decider is who decides by a command: the owner of the machine, or a user of the users file.
 type decider struct{ by, users string }
+
+func (d *decider) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&d.by, "by", "", "`NAME` of the user of the users file who decides (default the owner of this machine)")
+	fs.StringVar(&d.users, "users", "", "`FILE` with the users for --by (default that of arbor users)")
+}
 
 // who returns the user with the rights that the users file gives now.
 func (p *program) who(d decider) (access.User, error) {

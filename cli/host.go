@@ -67,7 +67,7 @@ func (h here) begin(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event
 }
 
 func (h here) resume(ctx context.Context, _ *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
-	decisions, err := h.c.sign(ctx, decider{}, decisions)
+	decisions, err := h.c.sign(ctx, h.c.decider, decisions)
 	if err != nil {
 		return func(yield func(*event.Event, error) bool) { yield(nil, err) }
 	}

@@ -45,7 +45,7 @@ func (f serverFlags) words() []string {
 
 // remote reports whether --server is given, and refuses flags that say what the server decides.
 func (p *program) remote(cmd *cobra.Command) (bool, error) {
-	return p.remoteWithout(cmd, "db", "redis", "model", "record", "replay", "prices", "desk", "no-reload")
+	return p.remoteWithout(cmd, "db", "redis", "model", "record", "replay", "prices", "desk", "no-reload", "by", "users")
 }
 
 // remoteWithout reports whether --server is given, and refuses flags that do not go with it.

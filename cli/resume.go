@@ -100,8 +100,7 @@ func (d *decided) flags(fs *pflag.FlagSet, approve, deny, reason string) {
 	fs.StringArrayVar(&d.deny, "deny", nil, deny)
 	fs.StringArrayVar(&d.answer, "answer", nil, "give the call the words that it asks for, as `CALL=WORDS`; may be repeated")
 	fs.StringVar(&d.reason, "reason", "", reason)
-	fs.StringVar(&d.by, "by", "", "`NAME` of the user of the users file who decides (default the owner of this machine)")
-	fs.StringVar(&d.users, "users", "", "`FILE` with the users for --by (default that of arbor users)")
+	d.decider.flags(fs)
 }
 
 // check looks at what the flags say together.

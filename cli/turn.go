@@ -66,6 +66,7 @@ type conversation struct {
 
 	json     bool    // events are printed, and nothing for people
 	chatting bool    // answers are typed, not given as flags
+	decider  decider // of what is typed
 	pages    *editor // of a chat on a terminal, else nil
 	told     bool    // the user knows that something waits
 	held     string  // a message that is sent if the user withdraws what waits
