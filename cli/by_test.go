@@ -3,6 +3,7 @@ package cli_test
 import (
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,7 +35,8 @@ func TestBy(t *testing.T) {
 	chat.stdin = "/approve\nyes\n/quit\n"
 	run = chat.run(t, "chat", "--session", "a", "--by", "bob", "--users", users, "--db", s.db)
 	require.Contains(t, run.err, "a colleague has to approve this")
-	require.NotContains(t, run.out, "refund → done")
+	require.Equal(t, 2, strings.Count(run.err, "a colleague has to approve this"), "yes is no new message: %s", run.err)
+	require.NotContains(t, run.out, "withdrawn")
 	run = chat.run(t, "chat", "--session", "a", "--by", "eve", "--users", users, "--db", s.db)
 	require.Equal(t, cli.StatusUsage, run.status, run.err)
 	require.Contains(t, run.err, "no such user")

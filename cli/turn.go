@@ -126,7 +126,6 @@ func (c *conversation) look(ctx context.Context) (*session.Fold, error) {
 // cancels it.
 func (c *conversation) turn(ctx context.Context, events func(context.Context) iter.Seq2[*event.Event, error]) error {
 	c.notice()
-	c.told = false
 	c.news.hold(true)
 	defer c.news.hold(false)
 	ctx, done := c.p.interrupts.turn(ctx)
@@ -139,6 +138,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 			failure = err
 			break
 		}
+		c.told = false // not before: what a decision was refused for keeps waiting
 		c.out.Event(e)
 		c.seen = max(c.seen, e.Seq)
 		switch d := e.Data.(type) {

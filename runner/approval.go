@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -50,14 +51,21 @@ func Deny(callID, reason string) Decision { return Decision{CallID: callID, Reas
 // decide stores the decisions, each in the scope of its call, and opens a run of the
 // conversation that takes up what the paused one waited for, in one write. Inner scopes are
 // taken up by who has opened them. Decisions that were made before only deliver the recorded
-// results. What the session that this one is a fork of asks is denied here.
+// results. What the session that this one is a fork of asks is denied here, and cannot be approved.
 func (t *turn) decide(decisions []Decision) error {
 	f := &t.w.fold
 	run, held := &f.Scope("").Run, f.Held()
 	stayed := t.stayed()
-	for _, d := range decisions {
-		if slices.ContainsFunc(stayed, func(s Decision) bool { return s.CallID == d.CallID }) {
+	decisions = slices.Clone(decisions)
+	for i := range decisions {
+		d, n := &decisions[i], len(stayed)
+		stayed = slices.DeleteFunc(stayed, func(s Decision) bool { return s.CallID == d.CallID })
+		switch {
+		case len(stayed) == n:
+		case d.Approved:
 			return fmt.Errorf("call %q waits in the session that this one was forked from, and is decided there: %w", d.CallID, ErrNoApproval)
+		default:
+			d.Reason = strings.TrimPrefix(d.Reason+"; "+agent.StaysBehind, "; ")
 		}
 	}
 	decisions = slices.Concat(decisions, stayed)

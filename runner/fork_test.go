@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -35,18 +36,18 @@ func (c *cashier) resumeFork(decisions ...runner.Decision) ([]*event.Event, erro
 }
 
 // TestApprovalInAFork: a call that waits for an approval stays in its session. The fork goes on
-// without it, and no decision is taken there.
+// without it, and it cannot be approved there.
 func TestApprovalInAFork(t *testing.T) {
 	c := newCashier(t, refundAndHandOver+"\nbilling: \"Done, too.\"")
 	c.say("Money back")
 	past := c.fork()
-	for _, d := range []runner.Decision{runner.Approve("c2"), runner.Deny("c2", "no"), runner.Approve("c9"), runner.Approve("c1")} {
+	for _, d := range []runner.Decision{runner.Approve("c2"), runner.Approve("c9"), runner.Approve("c1")} {
 		_, err := c.resumeFork(d)
 		require.ErrorIs(t, err, runner.ErrNoApproval)
 	}
 	require.Len(t, load(t, c.process(), forked), len(past), "nothing is stored")
 
-	events, err := c.resumeFork()
+	events, err := c.resumeFork(runner.Deny("c2", "Not twice"))
 	require.NoError(t, err)
 	require.Empty(t, c.refunds)
 	who, text := lastText(events)
@@ -54,7 +55,7 @@ func TestApprovalInAFork(t *testing.T) {
 	require.Equal(t, event.TypeHarnessStart, events[0].Type())
 	denial := events[2].Data.(*event.RelayResolved)
 	require.False(t, denial.Approved)
-	require.Contains(t, denial.Reason, "forked")
+	require.Equal(t, "Not twice; "+agent.StaysBehind, denial.Reason)
 	require.Equal(t, events[0].Time, events[2].Time, "one write")
 	_, err = c.resumeFork(runner.Approve("c2"))
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -187,6 +188,10 @@ var breaks = regexp.MustCompile(`[\n\r\v\f\x{85}\x{2028}\x{2029}]`)
 // or line that is not there without it.
 func requireHarmless(t testing.TB, text string, want, got *story) {
 	require.Equal(t, want.active, got.active)
+	got.log = slices.DeleteFunc(got.log, func(e *event.Event) bool { // that a long description is cut
+		d, ok := e.Data.(*event.Notice)
+		return ok && d.Code == event.NoticeToolset
+	})
 	require.Equal(t, eventTypes(want.log), eventTypes(got.log))
 	for i, e := range got.log {
 		if d, ok := e.Data.(*event.Transfer); ok {
