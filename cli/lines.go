@@ -87,6 +87,7 @@ func (p *program) newEditor(historyFile string) (*editor, error) {
 	prompt := p.lookOf(p.Stdout).Paint(render.Bold, "you") + "> "
 	rl, err := readline.NewEx(&readline.Config{
 		Prompt:                 prompt,
+		Stdin:                  readline.NewCancelableStdin(&pasted{r: readline.Stdin}),
 		HistoryLimit:           maxHistory,
 		DisableAutoSaveHistory: true,
 		InterruptPrompt:        "^C",
@@ -99,7 +100,10 @@ func (p *program) newEditor(historyFile string) (*editor, error) {
 	if historyFile != "" {
 		e.recall(historyFile)
 	}
-	p.interrupts.restore(func() { _ = rl.Terminal.ExitRawMode() })
+	p.interrupts.restore(func() {
+		rl.Terminal.Print(pasteOff)
+		_ = rl.Terminal.ExitRawMode()
+	})
 	p.atEnd(func() {
 		p.interrupts.restore(nil)
 		_ = rl.Close()
@@ -138,7 +142,9 @@ func (e *editor) next(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
+	e.rl.Terminal.Print(pasteOn)
 	line, err := e.rl.Readline()
+	e.rl.Terminal.Print(pasteOff)
 	if errors.Is(err, readline.ErrInterrupt) {
 		return "", errInterrupt
 	}
@@ -148,5 +154,5 @@ func (e *editor) next(ctx context.Context) (string, error) {
 			_, _ = e.history.WriteString(line + "\n")
 		}
 	}
-	return line, err
+	return typed(line), err
 }

@@ -242,6 +242,30 @@ func TestChatOnTerminal(t *testing.T) {
 	require.Equal(t, 0, s.status())
 }
 
+// TestPaste: what is pasted is one message, sent by the key that the user presses then, and one line of the history.
+func TestPaste(t *testing.T) {
+	t.Parallel()
+	script := answers(scripted.Reply(scripted.Text("Read.")), scripted.Reply(scripted.Text("Read again.")))
+	home := t.TempDir()
+	in := invocation{home: home, env: append(serve(t, script), "NO_COLOR=1")}
+	s := in.onScreen(t, "chat", desk)
+	require.Contains(t, s.until("you> "), "\x1b[?2004h")
+	s.enter("\x1b[200~one\rtwo\r\n\tthree\x07\n")
+	s.enter("four\x1b[2")
+	s.enter("01~!\r")
+	require.Contains(t, s.until("Read."), "\x1b[?2004l", "off while an agent answers")
+	s.until("you> ")
+	s.enter("\x1b[A\r") // the line before
+	s.until("Read again.")
+	s.until("you> ")
+	s.enter("\x04")
+	s.until("\x1b[?2004l")
+	require.Equal(t, 0, s.status())
+	for i, message := range []int{0, 2} {
+		require.Equal(t, "one\ntwo\n three\nfour!", script.Requests("model")[i].Messages[message].Text)
+	}
+}
+
 // Without a terminal chat reads lines and prints no prompt.
 func TestChatOnPipes(t *testing.T) {
 	t.Parallel()
