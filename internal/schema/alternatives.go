@@ -15,7 +15,7 @@ func join(m, other map[string]any) {
 		all, _ := m["required"].([]any)
 		all = slices.Clone(all)
 		for _, name := range more {
-			if !slices.Contains(all, name) {
+			if !holds(all, name) { // nothing has checked yet that these are names
 				all = append(all, name)
 			}
 		}
@@ -48,7 +48,7 @@ func either(a, b any) any {
 		return a
 	}
 	first, _ := one["enum"].([]any)
-	if more, _ := other["enum"].([]any); first != nil && more != nil && one["type"] == other["type"] {
+	if more, _ := other["enum"].([]any); first != nil && more != nil && reflect.DeepEqual(one["type"], other["type"]) {
 		one = maps.Clone(one)
 		one["enum"] = slices.Concat(first, slices.DeleteFunc(slices.Clone(more), func(v any) bool { return holds(first, v) }))
 		return one

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -181,8 +180,8 @@ func repair(m map[string]any) {
 	}
 	switch t := m["type"].(type) {
 	case []any:
-		known := slices.Compact(slices.SortedFunc(slices.Values(t), func(a, b any) int { return cmp.Compare(slices.Index(types, a), slices.Index(types, b)) }))
-		if known = slices.DeleteFunc(known, func(t any) bool { return !slices.Contains(types, t) }); len(known) != len(t) {
+		known := slices.DeleteFunc(slices.Clone(types), func(k any) bool { return !slices.Contains(t, k) })
+		if len(known) != len(t) {
 			m["type"] = known
 		}
 		wrong("type", len(known) == 0)
