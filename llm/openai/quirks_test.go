@@ -418,6 +418,6 @@ func TestTableOfQuirks(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", row.name, row.sent)
 	}
 	for table := range strings.SplitSeq(b.String(), "\n\n") {
-		require.Contains(t, pages.String(), strings.TrimSpace(table), "the table must be\n%s", table)
+		require.Contains(t, pages.String(), strings.TrimSpace(table)+"\n\n", "the table must be\n%s", table)
 	}
 }
