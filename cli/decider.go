@@ -52,11 +52,11 @@ func (c *conversation) sign(ctx context.Context, d decider, decisions []runner.D
 	if err != nil {
 		return nil, err
 	}
-	asked, _, err := c.db.asked(ctx, c.key)
+	fold, err := c.db.fold(ctx, c.key)
 	if err != nil {
 		return nil, err
 	}
-	signed, err := live.Deciders{}.Sign(who, c.key, asked, decisions)
+	signed, err := live.Deciders{}.Sign(who, c.key, fold.Questions(), decisions)
 	if err != nil {
 		return nil, usageError{err}
 	}

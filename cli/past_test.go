@@ -222,7 +222,7 @@ func TestForkThatWaits(t *testing.T) {
 	run = s.run(t, "resume", "--session", "b", "--approve", call, "--db", s.db)
 	require.Equal(t, cli.StatusUsage, run.status, run.err)
 	require.Contains(t, run.err, "waits in the session that this one was forked from, and is decided there")
-	run = s.run(t, "resume", "--session", "b", "--db", s.db)
+	run = s.run(t, "resume", "--session", "b", "--deny", call, "--reason", "Not twice", "--db", s.db)
 	require.Equal(t, 0, run.status, run.err)
 	require.NotContains(t, run.out, "refund → done")
 	run = s.run(t, "resume", "--session", "a", "--approve", call, "--db", s.db)
