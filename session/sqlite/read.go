@@ -202,10 +202,12 @@ func (s *Store) readError(ctx context.Context, err error) error {
 	}
 	select {
 	case <-s.closed:
-		return errClosed
+		if !s.readOnly { // else it is closed for writes only
+			return errClosed
+		}
 	default:
-		return err
 	}
+	return err
 }
 
 // SharedState implements [session.Store].
