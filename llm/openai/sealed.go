@@ -130,7 +130,15 @@ func (g *giving) thoughts(out *wireMessage, s *sealed, thought, text string) str
 }
 
 // details are the entries of reasoning_details, put together from the parts of a stream.
-type details []map[string]json.RawMessage
+type details []*detail
+
+// detail is an entry. Its texts are kept apart, so that a long one is not read again for each piece of it.
+type detail struct {
+	fields map[string]json.RawMessage // of those that have a text, textApart
+	texts  [len(detailTexts)]strings.Builder
+}
+
+const textApart = `""`
 
 // detailTexts are the fields of an entry that hold a text that people read as reasoning.
 var detailTexts = [...]string{"text", "summary"}
@@ -145,31 +153,32 @@ func (d *details) take(raw json.RawMessage) (text string) {
 		return ""
 	}
 	for _, more := range list {
-		var into map[string]json.RawMessage
+		var into *detail
 		for _, e := range *d {
-			if bytes.Equal(e["type"], more["type"]) && bytes.Equal(e["index"], more["index"]) && (len(more["index"]) > 0 || bytes.Equal(e["id"], more["id"])) {
+			if f := e.fields; bytes.Equal(f["type"], more["type"]) && bytes.Equal(f["index"], more["index"]) && (len(more["index"]) > 0 || bytes.Equal(f["id"], more["id"])) {
 				into = e
 			}
 		}
 		if into == nil {
-			into = map[string]json.RawMessage{}
+			into = &detail{fields: map[string]json.RawMessage{}}
 			*d = append(*d, into)
 		}
-		for name, value := range more {
-			var piece, before string
-			if !reported(value) && into[name] != nil {
+		for i, name := range detailTexts {
+			var piece string
+			if !reported(more[name]) || json.Unmarshal(more[name], &piece) != nil {
 				continue
 			}
-			if name != detailTexts[0] && name != detailTexts[1] || json.Unmarshal(value, &piece) != nil {
-				into[name] = value
-				continue
-			}
-			_ = json.Unmarshal(into[name], &before) // "" if it is the first
 			text += piece
-			if !strings.HasPrefix(piece, before) || before == "" {
-				piece = before + piece // else it has all so far
+			if before := into.texts[i].String(); before != "" {
+				piece = strings.TrimPrefix(piece, before) // it may have all so far
 			}
-			into[name], _ = json.Marshal(piece)
+			into.texts[i].WriteString(piece)
+			more[name] = json.RawMessage(textApart)
+		}
+		for name, value := range more {
+			if reported(value) || into.fields[name] == nil {
+				into.fields[name] = value
+			}
 		}
 	}
 	return text
@@ -178,14 +187,14 @@ func (d *details) take(raw json.RawMessage) (text string) {
 // items are the entries without their texts, of which only the lengths stay, if they add up to all that was thought.
 func (d details) items(thoughts int) (list []sealedItem) {
 	for _, e := range d {
-		for _, name := range detailTexts {
-			var text string
-			if json.Unmarshal(e[name], &text) == nil && len(e[name]) > 0 {
-				e[name], _ = json.Marshal(len(text))
-				thoughts -= len(text)
+		for i, name := range detailTexts {
+			if string(e.fields[name]) == textApart {
+				n := e.texts[i].Len()
+				e.fields[name], _ = json.Marshal(n)
+				thoughts -= n
 			}
 		}
-		raw, _ := json.Marshal(e)
+		raw, _ := json.Marshal(e.fields)
 		list = append(list, sealedItem{-1, raw})
 	}
 	if thoughts != 0 {
