@@ -198,7 +198,9 @@ type writing struct {
 	req     *llm.Request
 	form    requestForm
 	learned quirks // from refusals of this request
-	last    string
+	helped  quirks // those of them that changed the refusal, or ended it
+	last    int    // place in quirkTable of the one that was learned last
+	refusal string // that it was learned from
 	body    []byte
 }
 
@@ -235,20 +237,25 @@ func (w *writing) bytes(more quirks) ([]byte, error) {
 }
 
 // mend puts the request into the first form that a refusal asks for and that makes a difference, and reports whether there
-// is one. What is learned of it counts for other requests once an answer begins.
+// is one. A form that has helped counts for other requests once an answer begins. One after which the endpoint said the
+// same again does not: users could otherwise have a form learned by words that an error quotes.
 func (w *writing) mend(err error, refusal string) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || e.Code != llm.CodeBadRequest && e.Code != llm.CodeServer {
 		return false
 	}
 	refusal = strings.ToLower(refusal)
+	if refusal == w.refusal {
+		w.helped &^= 1 << w.last
+	}
+	w.refusal = refusal
 	for i, says := range refusals() {
 		form := quirks(1) << i
 		if w.learned.has(form) || !says.MatchString(refusal) {
 			continue
 		}
 		if body, err := w.bytes(w.learned | form); err == nil && string(body) != string(w.body) {
-			w.learned, w.last, w.body = w.learned|form, quirkTable[i].name, body
+			w.learned, w.helped, w.last, w.body = w.learned|form, w.helped|form, i, body
 			return true
 		}
 	}

@@ -280,6 +280,30 @@ func TestQuirksThatDoNotHelp(t *testing.T) {
 	require.Equal(t, bodies[0], bodies[2])
 }
 
+// TestQuirksThatDidNotHelp: of the forms that were tried only the one that ended the refusal is remembered.
+func TestQuirksThatDidNotHelp(t *testing.T) {
+	var last wireObject
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		last = nil
+		_ = json.Unmarshal(raw, &last)
+		if has("parallel_tool_calls")(last) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"our system does not support parallel_tool_calls"}}`)
+			return
+		}
+		bodyOf(delta(`{"content":"ok"}`, "stop")+done)(w, r)
+	})
+	system := func(m wireObject) bool { return m["role"] == "system" }
+	req := everything(m)
+	_, err := ask(t, m, req)
+	require.NoError(t, err)
+	require.False(t, some(last, system), "the words were taken for a refusal of the role at first")
+	_, err = ask(t, m, req)
+	require.NoError(t, err)
+	require.True(t, some(last, system))
+}
+
 // TestEchoIsOff: what a setting forbids no error brings back.
 func TestEchoIsOff(t *testing.T) {
 	s := &strictEndpoint{rules: []string{"echo-empty"}, status: http.StatusBadRequest}

@@ -26,14 +26,14 @@ func (c *client) sendWithRetries(ctx context.Context, model string, w *writing, 
 		a, err := c.try(ctx, model, w.body, req)
 		for err != nil && ctx.Err() == nil && !a.answered && w.mend(err, a.refusal) {
 			c.log.LogAttrs(ctx, slog.LevelWarn, "the endpoint refuses the form of a request, which is sent in another one",
-				slog.String("model", model), slog.String("endpoint", c.where), slog.String("form", w.last), slog.Any("error", err))
+				slog.String("model", model), slog.String("endpoint", c.where), slog.String("form", quirkTable[w.last].name), slog.Any("error", err))
 			a, err = c.try(ctx, model, w.body, req)
 		}
 		c.log.LogAttrs(ctx, slog.LevelDebug, "model call",
 			slog.String("model", model), slog.String("endpoint", c.where), slog.Int("attempt", tries),
 			slog.Duration("took", time.Since(start)), slog.Any("error", err))
 		if err == nil {
-			c.habit(model).refused.Or(uint32(w.learned))
+			c.habit(model).refused.Or(uint32(w.helped))
 			return a, nil
 		}
 		var e *llm.Error
