@@ -67,7 +67,7 @@ func (c *conversation) page(d *event.Relay) {
 	}
 }
 
-// asked reads a session's log: what it amounts to, and what somebody is asked in that session.
+// asked reads a session's log. It returns the questions that are decided in this session, and the fold.
 func (db *database) asked(ctx context.Context, key session.Key) ([]*event.Relay, *session.Fold, error) {
 	fold, err := db.fold(ctx, key)
 	if err != nil {

@@ -115,8 +115,8 @@ func (p *program) openStore(ctx context.Context, db string, create bool) (*datab
 }
 
 // openFile opens a SQLite file. What it creates only its owner can read, because it
-// holds conversations. Without create a missing file is an error that is errNoFile, and one that
-// cannot be written is opened to be read only.
+// holds conversations. Without create, a missing file is an error that is errNoFile, and a file that
+// cannot be written is opened for reading.
 func (p *program) openFile(db string, create bool) (*database, error) {
 	path := db
 	if path == "" {

@@ -68,12 +68,12 @@ type Settings struct {
 	// ReasoningEffort says how much a model thinks before it answers, in words that its
 	// endpoint knows, such as low; empty sends none.
 	ReasoningEffort string
-	// Thinking turns a model's thinking before it answers on or off, where it can be; nil leaves it as it is.
+	// Thinking turns the model's thinking before an answer on or off, if the endpoint can; nil leaves it to the endpoint.
 	Thinking *bool
 	// Echo says whether the model gets its own reasoning back; empty is EchoAuto.
 	Echo Echo
-	// Endpoint names what is special about the endpoint, in words of its adapter: for llm/openai see openai.Endpoints.
-	// Empty leaves it to the adapter. It is never sent.
+	// Endpoint names the endpoint's provider, or its quirks, as the adapter calls them: for llm/openai see
+	// openai.Endpoints. Empty leaves it to the adapter. It is never sent.
 	Endpoint []string
 	// LeakedCalls says whether a whole tool call that the model writes as words is
 	// read as a call; empty means what the adapter does otherwise. It is about the
@@ -81,12 +81,12 @@ type Settings struct {
 	LeakedCalls LeakedCalls
 }
 
-// Echo says whether a model gets its own reasoning back with the conversation. It never gets that of another model, or of
-// another endpoint.
+// Echo says whether a model gets its own reasoning back with the conversation. A model never gets the reasoning of
+// another model or another endpoint.
 type Echo string
 
-// With auto the reasoning goes back where the endpoint is known to want it, or has refused a request without it. With on it
-// goes back unless the endpoint refuses it, and with off it never does.
+// With auto, the reasoning goes back if the endpoint is known to want it, or has refused a request without it. With on, it
+// goes back unless the endpoint refuses it. With off, it never goes back.
 const (
 	EchoAuto Echo = "auto"
 	EchoOn   Echo = "on"

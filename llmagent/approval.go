@@ -82,8 +82,8 @@ func (a *Agent) lost(c view.Call, inv *agent.Invocation) bool {
 	return !info.Idempotent && !info.Resumable
 }
 
-// stays reports whether a call belongs to the session that this one is a fork of: it may run there,
-// and asks or must not run twice.
+// stays reports whether a call belongs to the session that this one was forked from, and must not run
+// here: it may run there, and needs an approval or must not run twice.
 func (a *Agent) stays(c view.Call, inv *agent.Invocation) bool {
 	if c.Seq > inv.Shared() || a.byName[c.Name] == nil {
 		return false

@@ -170,7 +170,7 @@ func sameTools(a, b []llm.ToolSpec) bool {
 
 // compact leaves out the oldest messages of the view, and yields what is to be
 // stored of it. Harder leaves out more, whatever the count says. It reports false if
-// the model can be asked: if nothing can be left out, or the request fits and there is no summary.
+// the model is to be asked now: nothing can be left out, or the summary failed and the request fits.
 func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View, fits, harder bool, yield func(*event.Event, error) bool) bool {
 	fixed, err := a.frame(ctx, inv, v.Run())
 	if err != nil {

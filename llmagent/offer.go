@@ -24,7 +24,7 @@ type offer struct {
 	global   string         // the instructions of all agents under this one's ancestors, and of it
 	prompt   string         // the agent's fixed instructions
 	system   string         // global, prompt and transfer, joined
-	cut      []string       // what of the tools is not shown in full, and why
+	cut      []string       // a notice for each tool whose description was shortened
 	known    []llm.ToolSpec // of its place: the agents and the tools of the tree
 	sets     []tools.Set    // of its place: those of all agents of the tree
 
@@ -123,12 +123,12 @@ func (a *Agent) newOffer(n *agent.Node, targets []*agent.Node, from string) *off
 // maxDescription bounds, in characters, the description of a tool. OpenAI refuses a longer one.
 const maxDescription = 1024
 
-// add offers a tool in the form that the strictest endpoints take. Its calls are held against its own schema.
+// add offers a tool in the form that the strictest endpoints accept. Its calls are checked against its own schema.
 func (o *offer) add(t llm.ToolSpec) {
 	t.Parameters = schema.Plain(t.Parameters)
 	if n := utf8.RuneCountInString(t.Description); n > maxDescription {
 		t.Description = string([]rune(t.Description)[:maxDescription-1]) + "…"
-		o.cut = append(o.cut, fmt.Sprintf("the description of the tool %s has %d characters, of which the model is shown the first %d: endpoints refuse longer ones", t.Name, n, maxDescription-1))
+		o.cut = append(o.cut, fmt.Sprintf("the description of the tool %s has %d characters: the model sees the first %d, because endpoints refuse longer ones", t.Name, n, maxDescription-1))
 	}
 	o.tools = append(o.tools, t)
 }

@@ -92,18 +92,19 @@ func (a *Agent) formAt(n *agent.Node) transfer.Form {
 	return a.form
 }
 
-// DefaultMaxTools is how many tools OpenAI and most other endpoints take in a request.
+// DefaultMaxTools is the number of tools that OpenAI and most other endpoints accept in a request.
 const DefaultMaxTools = 128
 
-// WithMaxTools sets how many tools the agent's endpoint takes in a request, those for transfers included. Defaults to
-// [DefaultMaxTools]. Above that number one tool serves the transfers to all targets. If
-// there are still too many, the tree cannot be built, or, with those of sets, the turn ends with an error.
+// WithMaxTools sets how many tools the agent's endpoint accepts in a request, those for transfers included. Above that
+// number, one tool serves the transfers to all targets. If there are still too many, the tree cannot be built. If the
+// tools of sets are too many, the turn ends with an error.
+// Defaults to [DefaultMaxTools].
 func WithMaxTools(n int) Option { return func(a *Agent) { a.maxTools = n } }
 
 func (a *Agent) mostTools() int { return cmp.Or(a.maxTools, DefaultMaxTools) }
 
-// TooManyTools returns an error that names the counts if the agent, in its place, would offer more tools than its
-// endpoint takes, with this number of tools besides those for transfers.
+// TooManyTools returns an error with the counts if the agent, in its place, would offer more tools than its endpoint
+// accepts. own is the number of its tools without those for transfers.
 func (a *Agent) TooManyTools(n *agent.Node, own int) error {
 	targets := targetNames(n)
 	transfers := len(a.formAt(n).Names(targets))

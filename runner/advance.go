@@ -72,8 +72,8 @@ func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, op
 }
 
 // Decide stores decisions as Resume does, but takes no step. Decisions that were made before are not stored again; what
-// their calls gave is returned then, if they have run. Without decisions it takes up a turn that waits for something
-// that is done elsewhere, as Resume does, and a fork of one that waits for approvals, and leaves all others as they are.
+// their calls gave is returned then, if they have run. Without decisions it resumes, as Resume does, a turn that waits for something
+// done elsewhere and a fork of a turn that waits for approvals. It leaves all others as they are.
 func (r *Runner) Decide(ctx context.Context, key session.Key, decisions ...Decision) ([]*event.Event, TurnState, error) {
 	if err := session.CheckKey(key); err != nil {
 		return nil, TurnState{}, notBegun{err}

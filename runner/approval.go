@@ -51,7 +51,7 @@ func Deny(callID, reason string) Decision { return Decision{CallID: callID, Reas
 // decide stores the decisions, each in the scope of its call, and opens a run of the
 // conversation that takes up what the paused one waited for, in one write. Inner scopes are
 // taken up by who has opened them. Decisions that were made before only deliver the recorded
-// results. What the session that this one is a fork of asks is denied here, and cannot be approved.
+// results. In a fork, what the other session asks is denied and cannot be approved.
 func (t *turn) decide(decisions []Decision) error {
 	f := &t.w.fold
 	run, held := &f.Scope("").Run, f.Held()
@@ -131,8 +131,8 @@ func (t *turn) decide(decisions []Decision) error {
 	return t.append(t.ctx, append(events, t.start(n, run.TurnID, endNode(run.ID), "", nil)))
 }
 
-// stayed denies what waits for a permission in the session that this one is a fork of. A call is
-// approved once, and runs once, however many forks were made of it.
+// stayed returns denials of the calls that wait for a permission in the session that this one was forked
+// from. Such a call is approved once and runs once, however many forks there are.
 func (t *turn) stayed() (all []Decision) {
 	for _, q := range t.w.fold.SharedQuestions(t.lease.Shared) {
 		all = append(all, Deny(q.ToolCallID, agent.StaysBehind))

@@ -234,8 +234,8 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 // process, also days after the question; what is not decided keeps waiting. A
 // call that was decided and settled before is not run again: its recorded result
 // is yielded. An error that is [ErrNoApproval] says that nobody asked about a
-// call; nothing is stored then. In a fork no call that the other session has made can be
-// approved: it is denied, also without decisions, and the model reads that it stays there.
+// call; nothing is stored then. In a fork, a call that the other session made cannot be approved.
+// Resume denies it there, even without decisions, and the model reads that the call belongs to the other session.
 func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decision) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		if err := session.CheckKey(key); err != nil {

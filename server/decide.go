@@ -77,14 +77,14 @@ type approval struct {
 	Question form.Question `json:"question"`
 }
 
-// quiet knows sessions of whose logs nothing is asked, so that a client that asks for approvals again
-// and again costs what has changed since. The zero value is ready for use.
+// quiet remembers the sessions without an open question. For a client that polls for approvals the server
+// then reads only the logs that have changed since. The zero value is ready for use.
 type quiet struct {
 	mu   sync.Mutex
 	logs map[length]bool
 }
 
-// length is how long the log of a session is.
+// length identifies the log of a session at one length.
 type length struct {
 	session.Key
 	incarnation, seq int64
@@ -137,7 +137,7 @@ func (d *Door) approvals(c *front.Call) error {
 		} else if err != nil {
 			return err
 		}
-		for _, e := range r.Questions() { // what a fork shares is decided in the other session
+		for _, e := range r.Questions() { // in a fork, the other session's are decided there
 			if q := e.Data.(*event.Relay); q.Kind != event.RelayInput && e.Seq <= info.ParentSeq {
 				continue
 			}

@@ -56,8 +56,8 @@ func (f *Fold) Questions() (asked []*event.Relay) {
 	return asked
 }
 
-// SharedQuestions returns which of the Questions are about a permission for a call that the session
-// has made from which this one was forked at a position. They are decided there.
+// SharedQuestions returns the Questions that ask permission for a call made at or before a position.
+// In a fork taken at this position, the other session made these calls, and they are decided there.
 func (f *Fold) SharedQuestions(position int64) (asked []*event.Relay) {
 	for _, c := range f.questions() {
 		if c.Made <= position && c.Asks.Kind != event.RelayInput {

@@ -20,11 +20,11 @@ const (
 	maxNodes = 2000
 )
 
-// Plain returns a schema of arguments in the form that the strictest endpoints take, byte for byte the
-// same if it has that form. An object has properties, an array items, and both are schemas. There is no
-// anyOf, oneOf, allOf, not, enum or condition at the top: the properties of its alternatives are merged. There is no
-// reference, const, list of types or tuple, no pattern that Go cannot read, and nothing below ten levels.
-// The result allows at least what the schema allows. A schema that cannot be read is returned as it is.
+// Plain returns a schema of arguments in the form that the strictest endpoints accept. A schema that has this form, and
+// one that cannot be read, is returned byte for byte as it is. In this form every object has properties and every array
+// has items. The top has no anyOf, oneOf, allOf, not, enum or condition: the properties of its alternatives are merged.
+// There is no reference, const, list of types or tuple, no pattern that Go cannot read, and nothing below ten levels.
+// The result allows at least what the schema allows.
 func Plain(schema json.RawMessage) json.RawMessage {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	top, ok := doc.(map[string]any)
@@ -45,9 +45,9 @@ func Plain(schema json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// Usable returns the schema of somebody else's tool as one that Compile takes. What cannot be
-// checked, such as a pattern that Go cannot read or a reference to another document, is left out. The error is that of
-// a schema of which nothing is left.
+// Usable returns the schema of another program's tool as one that Compile accepts. It leaves out what cannot be
+// checked, such as a pattern that Go cannot read or a reference to another document. If Compile accepts nothing of the
+// schema, Usable returns the error of Compile.
 func Usable(schema json.RawMessage) (json.RawMessage, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	top, ok := doc.(map[string]any)
@@ -81,8 +81,8 @@ type plainer struct {
 	nodes int
 }
 
-// each replaces the schemas that a schema holds, in the order of their names, by such that allow at least as much.
-// What turns on something that is not allowed goes if it has changed.
+// each replaces the schemas in a schema, in the order of their keywords, with schemas that allow at least as much. A
+// keyword that forbids what its schema allows, such as not, is deleted if its schema has changed.
 func each(m map[string]any, f func(keyword string, schema any) any) {
 	before := maps.Clone(m)
 	replace(m, f)
@@ -199,7 +199,7 @@ func repair(m map[string]any) {
 	}
 }
 
-// find returns what a reference within the schema refers to, nil if that is not there.
+// find returns the target of a reference within the schema, nil if it does not exist.
 func (p *plainer) find(ref any) any {
 	text, _ := ref.(string)
 	pointer, ok := strings.CutPrefix(text, "#")
@@ -218,7 +218,7 @@ func (p *plainer) find(ref any) any {
 	return at
 }
 
-// node makes a schema plain. Depth is the number of objects and lists around it, within names the references
+// node makes a schema plain. depth is the number of objects and lists around it, and within holds the references
 // that lead to it.
 func (p *plainer) node(schema any, depth int, within []string) map[string]any {
 	m, _ := schema.(map[string]any)
@@ -277,7 +277,7 @@ func (p *plainer) node(schema any, depth int, within []string) map[string]any {
 	return m
 }
 
-// refer takes the reference out of a schema, "" if there is none.
+// refer removes the reference from a schema and returns it, "" if there is none.
 func refer(m map[string]any) (ref string) {
 	for _, k := range []string{"$recursiveRef", "$dynamicRef", "$ref"} {
 		if r, ok := m[k].(string); ok {
@@ -288,7 +288,7 @@ func refer(m map[string]any) (ref string) {
 	return ref
 }
 
-// hoist merges what the alternatives at the top have, and leaves out what may not be there.
+// hoist merges the alternatives at the top, and deletes the keywords that are not allowed there.
 func hoist(m map[string]any) {
 	merged := false
 	for _, k := range []string{"allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas"} {
@@ -362,7 +362,7 @@ func finish(m map[string]any) {
 	}
 }
 
-// cutOff returns what is left of a schema that is too deep, or the same as one around it.
+// cutOff returns what is kept of a schema that is too deep, or that contains itself.
 func cutOff(m map[string]any, again string) map[string]any {
 	left := map[string]any{}
 	for _, k := range []string{"type", "title", "description", "enum"} {

@@ -23,7 +23,7 @@ type attempt struct {
 	stop     context.CancelFunc // of the limit for the whole attempt
 	watch    *watchdog
 	answered bool        // an answer has begun: no retry from here on
-	refusal  string      // the endpoint's words, if it refuses the request
+	refusal  string      // the endpoint's error, if it refuses the request
 	body     *answerBody // set with answered
 	reading  reading
 	err      error // why there are no more events

@@ -73,7 +73,7 @@ func (c *call) fill(id, name, args string) {
 	}
 }
 
-// keep keeps what a part has that is others' own.
+// keep stores the opaque fields of a part.
 func (c *call) keep(p *callPart) {
 	if x, some := p.extras(); some && c.extras == nil {
 		c.extras = &x

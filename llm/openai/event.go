@@ -188,7 +188,7 @@ func (o *output) reasoning() string {
 	return string(cmp.Or(o.ReasoningContent, o.Reasoning)) // some send both, and they are the same
 }
 
-// field is the name of the field that the reasoning is in.
+// field returns the name of the field that holds the reasoning.
 func (o *output) field() string {
 	switch {
 	case o.ReasoningContent != "":
@@ -199,7 +199,7 @@ func (o *output) field() string {
 	return ""
 }
 
-// extras are the fields of the part that are others' own.
+// extras returns the opaque fields of the part, and whether there are any.
 func (p *callPart) extras() (x callExtras, some bool) {
 	x.take(&p.functionOut.opaque)
 	var in opaque

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	noOutput   = "(no output)"                      // a result that is empty, which many refuse
-	noText     = "(empty)"                          // a text that is, where that is refused
+	noOutput   = "(no output)"                      // in place of an empty result, which many refuse
+	noText     = "(empty)"                          // in place of an empty text, if the endpoint refuses it
 	beginning  = "(The conversation begins.)"       // of the user, before an assistant that speaks first
 	bridgeText = "I have read the results."         // of the assistant, between a result and a user's message
 	signature  = "skip_thought_signature_validator" // Google's, for calls that its model has not made
@@ -20,7 +20,7 @@ const (
 // messageQuirks are the quirks that change messages.
 const messageQuirks = quirkAlternate | quirkBridge | quirkNoSystem | quirkNoEmpty
 
-// fit returns the request as the quirks want it, as far as they are not about the protocol: the same conversation.
+// fit returns the request with the changes that do not depend on the protocol. The conversation stays the same.
 func (q quirks) fit(req *llm.Request) *llm.Request {
 	if q == 0 {
 		return req
@@ -81,7 +81,7 @@ func (q quirks) add(list []llm.Message, m llm.Message) []llm.Message {
 	return append(list, m)
 }
 
-// together is the content of two messages as that of one.
+// together joins the contents of two messages.
 func together(a, b llm.Content) llm.Content {
 	parts := slices.Clone(a.Parts)
 	isText := func(p llm.Part) bool { _, thought := p.(llm.Reasoning); return !thought }
@@ -97,7 +97,7 @@ func together(a, b llm.Content) llm.Content {
 	return llm.Content{Text: a.Text, Parts: append(parts, b.Parts...)}
 }
 
-// filled is the content of a message without a text that is empty or white space.
+// filled returns the content of a message without texts that are empty or white space.
 func filled(m llm.Message) llm.Content {
 	c := llm.Content{Text: m.Text}
 	if m.Role == llm.RoleAssistant {
@@ -125,7 +125,7 @@ func filled(m llm.Message) llm.Content {
 	return c
 }
 
-// shortID is an id of nine letters and digits.
+// shortID makes an id of nine letters and digits.
 func shortID(id string) string {
 	alphanumeric := func(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 	if len(id) == 9 && !strings.ContainsFunc(id, func(r rune) bool { return !alphanumeric(r) }) {

@@ -20,7 +20,7 @@ func wireID(id string) string {
 	return "call_" + hex.EncodeToString(sum[:16])
 }
 
-// id is the id of a call as the endpoint takes it.
+// id returns the id of a call as the endpoint accepts it.
 func (g *giving) id(id string) string {
 	switch {
 	case g.has(quirkShortIDs):

@@ -22,7 +22,7 @@ type Timeouts struct {
 	// included. Default 10 s.
 	Connect time.Duration
 	// FirstByte is the longest silence before the first word of a streamed
-	// answer, in which a local model may read a long prompt for minutes. Default
+	// answer. A local model may read a long prompt for minutes. Default
 	// 5 min. It does not apply to answers that are not streamed,
 	// whose first byte comes when the whole answer is made.
 	FirstByte time.Duration
@@ -124,9 +124,10 @@ func WithMaxRetryAfter(d time.Duration) Option { return func(c *config) { c.maxR
 // WithMaxAnswerBytes bounds the size of an answer on the wire; default 16 MiB.
 func WithMaxAnswerBytes(n int64) Option { return func(c *config) { c.maxBytes = n } }
 
-// WithEndpoint names the provider whose forms the endpoint takes, such as "mistral", or single forms, such as "echo" or
-// "schema-in-prompt": those of [Endpoints], which docs/models.md describes. Without it the address tells, if it is known.
-// What an endpoint refuses is found by its error in any case. What a request's Settings name counts instead.
+// WithEndpoint names the endpoint's provider, such as "mistral", or single quirks, such as "echo" or
+// "schema-in-prompt". [Endpoints] returns the names, and docs/endpoints.md describes them. Defaults to the provider
+// that the address belongs to, if there is one. The Endpoint of a request's Settings replaces these names. In any case
+// the model learns from errors what the endpoint refuses.
 func WithEndpoint(names ...string) Option { return func(c *config) { c.endpoint = names } }
 
 // WithoutThinkBlocks leaves a block such as <think> at the beginning of an answer in its
@@ -152,7 +153,7 @@ func WithServiceTier(tier string) Option { return func(c *config) { c.tier = str
 // WithResponses speaks OpenAI's Responses API in place of chat completions. Nothing is
 // kept at the endpoint: each request has the whole conversation. Reasoning models give
 // their reasoning encrypted and get it back with the calls that it has led to; with
-// the form "echo" they are also asked for a summary of it. The API has no stop strings,
+// the quirk "echo" they are also asked for a summary of it. The API has no stop strings,
 // so a request with some is an error, and no seed, which is left out.
 func WithResponses() Option { return func(c *config) { c.responses = true } }
 

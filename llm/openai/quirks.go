@@ -38,8 +38,9 @@ const (
 	quirkNoSampling
 )
 
-// quirkTable has a row for each form, in the order of the constants, which is also the order in which a refusal is read.
-// A refusal names one of the fields beside a word for "unsupported", or has the words, an expression in lower case.
+// quirkTable has a row for each quirk, in the order of the constants. A refusal is matched against the rows in this order.
+// It matches a row if it names one of the fields near a word for "unsupported", or if it matches words. Both are
+// expressions in lower case.
 var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"echo-empty", "like `echo`, and an empty reasoning with each message of the assistant that has none", "",
 		`(reasoning_content|reasoning content|reasoning_details|content\[\]\.thinking).{0,120}(missing|passed back|required|must be (passed|provided|included|present|sent|set|non))|` +
@@ -79,10 +80,10 @@ var refusals = sync.OnceValue(func() (list []*lazyregexp.Regexp) {
 	return list
 })
 
-// providers has a row for each provider that has something special, and for servers and models that have it wherever they run.
+// providers has a row for each provider with quirks, and for servers and models that have quirks wherever they run.
 var providers = [...]struct {
 	name   string
-	hosts  string // in whose names each of these is the end
+	hosts  string // suffixes of the provider's host names
 	quirks quirks
 	// off and on are the members of a request that turn a model's thinking off and on; without them its effort is "none".
 	off, on string
@@ -120,7 +121,7 @@ func Endpoints() (names []string) {
 	return names
 }
 
-// requestForm is how an endpoint is asked: its quirks, and the members that turn thinking off and on.
+// requestForm is the form of requests to an endpoint: its quirks, and the members that turn thinking off and on.
 type requestForm struct {
 	quirks
 	thinking [2]string
@@ -146,7 +147,7 @@ func named(names []string) (f requestForm, unknown string) {
 	return f, ""
 }
 
-// providerAt returns the name of the provider whose host this is, "" if none is known.
+// providerAt returns the name of the provider with this host, "" if none is known.
 func providerAt(host string) string {
 	for i := range providers {
 		for end := range strings.FieldsSeq(providers[i].hosts) {
@@ -177,7 +178,7 @@ func (q quirks) settled() quirks {
 	return q
 }
 
-// habit is what is known of a model's endpoint, for as long as the process lives.
+// habit is what the process has learned about a model's endpoint.
 type habit struct {
 	endings endingHabit
 	refused atomic.Uint32 // quirks
@@ -204,7 +205,7 @@ type writing struct {
 	body    []byte
 }
 
-// write begins with a request as the endpoint is known to take it.
+// write starts with the form of the request that the endpoint is known to accept.
 func (c *client) write(model string, req *llm.Request) (*writing, error) {
 	w := &writing{client: c, model: model, req: req, form: c.form}
 	if len(req.Endpoint) > 0 {
@@ -226,7 +227,7 @@ func (c *client) write(model string, req *llm.Request) (*writing, error) {
 	return w, err
 }
 
-// bytes is the body of the request with more quirks.
+// bytes returns the body of the request with more quirks.
 func (w *writing) bytes(more quirks) ([]byte, error) {
 	form := w.form
 	form.quirks = (form.quirks | more).settled()

@@ -104,7 +104,7 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 	return form.withThinking(body, req.Thinking), nil
 }
 
-// giving gives an endpoint the messages of a conversation.
+// giving writes the messages of a conversation for an endpoint.
 type giving struct {
 	quirks
 	by  string            // who can read what is sealed

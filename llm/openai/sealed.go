@@ -11,36 +11,36 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// sealed is what an endpoint wants back with an answer, as the log keeps it beside the reasoning, whose text it does
-// not repeat: guards may withhold that.
+// sealed is the data that an endpoint wants back with an answer, as the log stores it next to the reasoning. It does not
+// repeat the text of the reasoning, because guards may withhold that text.
 type sealed struct {
 	By    string       `json:"by"`
 	Field string       `json:"field,omitempty"` // in which the reasoning came, or the mark that it began with
 	Items []sealedItem `json:"items,omitempty"`
 }
 
-// sealedItem is what came with a call, or else, with -1, with the text: a reasoning item of the Responses API, an entry
-// of reasoning_details, or the fields of a call that are others' own.
+// sealedItem is what came with a call or, if Call is -1, with the text: a reasoning item of the Responses API, an entry
+// of reasoning_details, or the opaque fields of a call.
 type sealedItem struct {
 	Call int             `json:"call"`
 	Item json.RawMessage `json:"item"`
 }
 
-// opaque are fields that some endpoints give with a call and want back with it, unchanged.
+// opaque are fields that some endpoints send with a call and want back with it, unchanged.
 type opaque struct {
 	Extra     json.RawMessage `json:"extra_content,omitempty"`            // Gemini
 	Provider  json.RawMessage `json:"provider_specific_fields,omitempty"` // LiteLLM
 	Signature json.RawMessage `json:"thought_signature,omitempty"`        // gateways
 }
 
-// callExtras are those of a call, and of the function in it, with the call's id if logs would not keep it.
+// callExtras are the opaque fields of a call and of its function, and the call's id if logs would not keep it.
 type callExtras struct {
 	opaque
 	ID       string  `json:"id,omitempty"` // that is too long for others: LiteLLM puts signatures in it
 	Function *opaque `json:"function,omitempty"`
 }
 
-// take takes in what has come later.
+// take adds what has come later.
 func (o *opaque) take(more *opaque) {
 	for _, f := range []struct{ to, from *json.RawMessage }{{&o.Extra, &more.Extra}, {&o.Provider, &more.Provider}, {&o.Signature, &more.Signature}} {
 		if reported(*f.from) {
@@ -51,13 +51,13 @@ func (o *opaque) take(more *opaque) {
 
 func (o *opaque) empty() bool { return o.Extra == nil && o.Provider == nil && o.Signature == nil }
 
-// sealer names who can read what a model of the endpoint has sealed.
+// sealer identifies a model of the endpoint, which alone gets back what it has sealed.
 func (c *client) sealer(model string) string {
 	sum := sha256.Sum256([]byte(c.where + " " + model))
 	return hex.EncodeToString(sum[:8])
 }
 
-// unseal returns what another answer of the same model has sealed, nothing of any other's.
+// unseal returns what an answer of the same model has sealed, and the zero value for that of any other model.
 func unseal(text, by string) (s sealed) {
 	if text == "" || json.Unmarshal([]byte(text), &s) != nil || s.By != by {
 		return sealed{}
@@ -73,7 +73,7 @@ func (s *sealed) text() string {
 	return string(bytes.TrimSpace(b.Bytes()))
 }
 
-// extras are what came with the calls, by their places.
+// extras adds what came with the calls, by the places of the calls, and returns the map.
 func (s *sealed) extras(all map[int]callExtras) map[int]callExtras {
 	for _, i := range s.Items {
 		var x callExtras
@@ -87,7 +87,7 @@ func (s *sealed) extras(all map[int]callExtras) map[int]callExtras {
 	return all
 }
 
-// seal is what the endpoint wants back with the answer, "" if that is nothing.
+// seal returns what the endpoint wants back with the answer, "" if that is nothing.
 func (r *reading) seal(calls []llm.ToolCall) string {
 	s := sealed{By: r.items.by, Field: cmp.Or(r.field, r.thinking.mark), Items: r.details.items(r.thoughts)}
 	needed := s.Field != "" || len(s.Items) > 0
@@ -107,7 +107,7 @@ func (r *reading) seal(calls []llm.ToolCall) string {
 	return s.text()
 }
 
-// thoughts gives reasoning back in the field that it came in, and returns the text of the message, which it may be a part of.
+// thoughts writes reasoning to the field that it came in, and returns the text of the message, which may now begin with it.
 func (g *giving) thoughts(out *wireMessage, s *sealed, thought, text string) string {
 	if !g.has(quirkEcho) {
 		return text
@@ -129,7 +129,7 @@ func (g *giving) thoughts(out *wireMessage, s *sealed, thought, text string) str
 	return text
 }
 
-// details are the entries of reasoning_details, put together from the parts of a stream.
+// details are the entries of reasoning_details, joined from the parts of a stream.
 type details []*detail
 
 // detail is an entry. Its texts are kept apart, so that a long one is not read again for each piece of it.
@@ -143,7 +143,7 @@ const textApart = `""`
 // detailTexts are the fields of an entry that hold a text that people read as reasoning.
 var detailTexts = [...]string{"text", "summary"}
 
-// take takes in a list of entries and returns the text in it.
+// take adds a list of entries, and returns the text in it.
 func (d *details) take(raw json.RawMessage) (text string) {
 	if len(raw) == 0 {
 		return ""
@@ -184,7 +184,8 @@ func (d *details) take(raw json.RawMessage) (text string) {
 	return text
 }
 
-// items are the entries without their texts, of which only the lengths stay, if they add up to all that was thought.
+// items returns the entries with the lengths of their texts in place of the texts, nil if the texts are not the whole
+// reasoning, which has this length.
 func (d details) items(thoughts int) (list []sealedItem) {
 	for _, e := range d {
 		for i, name := range detailTexts {
@@ -203,7 +204,7 @@ func (d details) items(thoughts int) (list []sealedItem) {
 	return list
 }
 
-// details are the entries with their texts, nil if the thought is not the one that they came with.
+// details returns the entries with their texts, nil if the reasoning is not the one that they came with.
 func (s *sealed) details(thought string) (list []json.RawMessage) {
 	for _, i := range s.Items {
 		var e map[string]json.RawMessage
@@ -230,7 +231,7 @@ func (s *sealed) details(thought string) (list []json.RawMessage) {
 	return list
 }
 
-// effort is the word for how much the model is to think.
+// effort returns the reasoning effort to send.
 func (f requestForm) effort(req *llm.Request) string {
 	if t := req.Thinking; t != nil && !*t && f.thinking[0] == "" {
 		return "none"

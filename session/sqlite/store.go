@@ -23,7 +23,7 @@ type Store struct {
 	wait   time.Duration
 
 	readOnly bool
-	refused  error // what a write is told once closed is closed
+	refused  error // the error of writes once closed is closed
 
 	// turn holds a token while nobody writes. SQLite lets one connection write at
 	// a time; queueing here is cheaper and fairer than its polling, which is left
@@ -57,13 +57,13 @@ func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = no
 // processes that are writing to the file, before it fails. The default is 10 s.
 func WithBusyTimeout(d time.Duration) Option { return func(s *Store) { s.wait = d } }
 
-// ReadOnly opens a file only to read it, and makes none. It serves files and folders that this user
-// cannot write, backups and file systems that are mounted read-only. Every write
+// ReadOnly opens an existing file for reading. Use it for files and folders that this user cannot
+// write, for backups, and for file systems that are mounted read-only. Every write
 // then returns an error that wraps [fs.ErrPermission].
 //
 // The file must have the schema of this version, because the store cannot bring it up to date. If
-// the folder cannot be written either and the file has no -wal beside it, SQLite reads it without locks,
-// which is only right while no other process writes to it.
+// the folder cannot be written either and the file has no -wal next to it, SQLite reads it without locks.
+// The store is then correct only while no other process writes to the file.
 func ReadOnly() Option { return func(s *Store) { s.readOnly = true } }
 
 // Open opens a file, or makes a new one, in a folder that exists. The error says
@@ -190,7 +190,7 @@ var (
 	errReadOnly = fmt.Errorf("it was opened to be read only: %w", fs.ErrPermission)
 )
 
-// openReadOnly opens the connections that read and no other, and refuses all writes.
+// openReadOnly opens only the connections that read, and refuses all writes.
 func (s *Store) openReadOnly() error {
 	if _, err := os.Stat(s.path); err != nil {
 		return err
