@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -98,6 +99,34 @@ func (rp *replay) applyApproval(e *event.Event) {
 	case *event.ToolResult:
 		if q := find(func(q *question) bool { return q.call == e.ID }); q != nil {
 			q.settled = true
+		}
+	case *event.Notice:
+		if d.Code == event.NoticeForked {
+			rp.staysBehind()
+		}
+	}
+}
+
+// staysBehind fails, where a fork takes the graph up, the nodes that a person has approved and that have not ended: they
+// run in the other session, and an approval is for one run.
+func (rp *replay) staysBehind() {
+	rp.index()
+	for _, q := range rp.questions {
+		if q.verdict == nil || !q.verdict.Approved {
+			continue
+		}
+		for _, open := range []map[string]*call{rp.begun, rp.due} {
+			for key, c := range open {
+				if c.node != q.node || c.standIn >= 0 || c.rescue {
+					continue
+				}
+				delete(open, key)
+				if rp.flow.goesOn(c); !c.begun {
+					rp.flow.started(c)
+				}
+				rp.flow.refuse(c.node, "not executed here: "+agent.StaysBehind)
+				rp.settle()
+			}
 		}
 	}
 }

@@ -2,7 +2,11 @@ package agentgraph_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -231,6 +235,10 @@ func TestHumanAnywhere(t *testing.T) {
 				require.Contains(t, lines(s.log()), agent.StaysBehind, key.ID)
 				continue
 			}
+			if key == fork && approvedAndOpen(events[:i+1]) { // which runs in the other session
+				require.Contains(t, string(event.EncodeJSON(s.result())), agent.StaysBehind, key.ID)
+				continue
+			}
 			for range 3 {
 				ids := s.waits()
 				if len(ids) == 0 {
@@ -245,6 +253,66 @@ func TestHumanAnywhere(t *testing.T) {
 			got := s.result()
 			require.Equal(t, want, got, key.ID)
 		}
+	}
+}
+
+// approvedAndOpen reports whether a log ends after the approval of a node and before its end.
+func approvedAndOpen(log []*event.Event) bool {
+	nodes, asked, open := make(map[string]string), make(map[string]string), make(map[string]bool)
+	for _, e := range log {
+		switch d := e.Data.(type) {
+		case *event.ToolCall:
+			if d.Name == agentgraph.ApprovalTool {
+				var input struct{ Agent string }
+				_ = json.Unmarshal(d.Input, &input) // the graph's own
+				nodes[e.ID] = input.Agent
+			}
+		case *event.Relay:
+			asked[e.ID] = nodes[d.ToolCallID]
+		case *event.RelayResolved:
+			open[asked[d.RelayID]] = d.Approved
+		case *event.HarnessEnd:
+			if _, node, ok := strings.Cut(e.Scope, "/"); ok && d.FinishReason != event.FinishReasonInputRequired {
+				open[node] = false
+			}
+		}
+	}
+	return slices.Contains(slices.Collect(maps.Values(open)), true)
+}
+
+// TestApprovedOnce: a node that was approved runs in one session, wherever forks are taken, and forks of these forks
+// agree with their logs.
+func TestApprovedOnce(t *testing.T) {
+	for _, strategy := range []string{"fail-fast", "continue", "retry, maxRetries: 2"} {
+		var paid atomic.Int64
+		pay := does(t, "pay", func(context.Context, any) (any, error) { return paid.Add(1), nil })
+		whole := begin(t, "1", func() *agentgraph.Agent {
+			return build(t, fmt.Sprintf("  entrypoint: a\n  agents: [{id: a, agentRef: x}, {id: b, agentRef: pay, when: human}, {id: c, agentRef: x}]\n"+
+				"  edges: [{from: a, to: b}, {from: b, to: c}]\n  errorHandling: {strategy: %s}\n", strategy), map[string]agent.Agent{"x": gives(t, 1), "pay": pay})
+		})
+		require.Empty(t, whole.resume(runner.Approve(whole.waits()[0])))
+		require.EqualValues(t, 1, paid.Load())
+		behind := 0
+		events := whole.log()
+		for i, e := range events[:len(events)-1] {
+			if e.Time.Equal(events[i+1].Time) { // in the middle of a write
+				continue
+			}
+			fork, again := session.ID(fmt.Sprintf("fork-%d", e.Seq)), session.ID(fmt.Sprintf("again-%d", e.Seq))
+			require.NoError(t, whole.store.Fork(t.Context(), whole.key, e.Seq, fork))
+			s := &asked{t, whole.make, whole.store, fork}
+			_ = s.resume()
+			log := s.log()
+			require.NoError(t, whole.store.Fork(t.Context(), fork, log[len(log)-1].Seq, again))
+			s = &asked{t, whole.make, whole.store, again}
+			want := (&asked{t, whole.make, whole.store, fork}).result()
+			require.Equal(t, want, s.result())
+			if strings.Contains(string(event.EncodeJSON(want)), agent.StaysBehind) {
+				behind++
+			}
+		}
+		require.Positive(t, behind, strategy)
+		require.EqualValues(t, 1, paid.Load(), "%s: one approval is for one run", strategy)
 	}
 }
 
