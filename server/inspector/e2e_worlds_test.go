@@ -460,7 +460,7 @@ func hostileKid(t testing.TB, short string) agent.Agent {
 		many = append(many, tool)
 	}
 	kid, err := llmagent.New("kid", short, scripted.Func("last", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text(short)) }),
-		llmagent.WithTools(many...), llmagent.WithDescription(hostile[0]+strings.Repeat("x", 5000)))
+		llmagent.WithTools(many...), llmagent.WithMaxTools(len(many)), llmagent.WithDescription(hostile[0]+strings.Repeat("x", 5000)))
 	require.NoError(t, err)
 	return kid
 }
