@@ -1,6 +1,7 @@
 package llmagent
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/agentarbor/arbor/agent"
@@ -32,14 +33,18 @@ func (a *Agent) decision(c view.Call) tools.Decision {
 	return tools.Allow
 }
 
-// stale reports whether a call that was approved, and has to be, would not run as it was approved.
+// stale reports whether a call would not run with an input as it was approved, or, if an interceptor has changed the
+// input, not as the rules allow.
 func (a *Agent) stale(c view.Call, input json.RawMessage) bool {
 	t := a.byName[c.Name]
-	if t == nil || c.Answer == nil || !c.Answer.Approved || a.decision(c) != tools.Ask {
+	if t == nil {
 		return false
 	}
-	digest, _ := a.digest(t.Info(), input)
-	return digest != c.Answer.Digest
+	if c.Answer != nil && c.Answer.Approved && a.decision(c) == tools.Ask {
+		digest, _ := a.digest(t.Info(), input)
+		return digest != c.Answer.Digest
+	}
+	return !bytes.Equal(input, c.Input) && a.rules.Decide(t.Info(), input) != tools.Allow
 }
 
 // digest identifies what an approval of a call is about, and says who may give it.

@@ -35,7 +35,7 @@ const wandering = "this is the third transfer of the turn before anything was sa
 // would accept; that name is kept in the call's input.
 const malformedTool = "malformed_tool_name"
 
-// notApproved is what a model reads of a call that would not run as it was approved.
+// notApproved is what a model reads of a call that would not run as it was approved, or as the rules allow.
 const notApproved = "not executed: the tool or its arguments are not those that were approved"
 
 func toolName(name string) bool { return tools.CheckName(name) == nil }
