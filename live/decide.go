@@ -57,7 +57,12 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 			b.From = r.Seq
 		}
 		for _, d := range decisions {
-			if !slices.ContainsFunc(r.Pending, func(p *event.Relay) bool { return p.ToolCallID == d.CallID }) {
+			of := func(q *event.Relay) bool { return q.ToolCallID == d.CallID }
+			switch {
+			case slices.ContainsFunc(r.Pending, of):
+			case slices.ContainsFunc(r.asked, func(e *event.Event) bool { return of(e.Data.(*event.Relay)) }):
+				return nil, fmt.Errorf("call %.64q is decided already, or withdrawn: %w", d.CallID, runner.ErrNoApproval)
+			default:
 				return nil, fmt.Errorf("call %.64q: %w", d.CallID, runner.ErrNoApproval)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/agentarbor/arbor/internal/schema"
 )
 
-// ErrNoApproval: nobody asked for an approval of the call, or it was withdrawn.
-var ErrNoApproval = errors.New("no approval was asked for")
+// ErrNoApproval: nobody asked for an approval of the call, or it is decided or withdrawn, or the decision is about another question.
+var ErrNoApproval = errors.New("no such question is open")
 
 // Decision answers the question whether a call may run, or what a call asks.
 type Decision struct {

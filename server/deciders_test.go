@@ -42,6 +42,7 @@ type deciding struct {
 	run      *runner.Runner
 	url      string
 	ran      atomic.Int32
+	calls    atomic.Int32 // their ids differ from session to session
 	loads    atomic.Int32
 	sessions int
 }
@@ -87,7 +88,7 @@ func newDeciding(t *testing.T, opts ...live.Option) *deciding {
 			return scripted.Reply(scripted.Text("It is done."))
 		}
 		if words := strings.Fields(last.PlainText()); len(words) == 1 && slices.Contains([]string{"book", "refund", "wire", "open", "harm"}, words[0]) {
-			return scripted.Reply(scripted.Call(words[0], `{}`))
+			return scripted.Reply(scripted.CallID(fmt.Sprint("call", d.calls.Add(1)), words[0], `{}`))
 		}
 		return scripted.Reply(scripted.Text("Hello."))
 	})
