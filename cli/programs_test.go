@@ -3,8 +3,10 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"os"
+	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
@@ -68,6 +70,17 @@ var programs = map[string]func(){
 				return nil, err
 			}
 			return llmagent.New("careful", "You refund.", model, llmagent.WithTools(refund))
+		}))
+	},
+	// guarded has a guard that refuses a card number, wherever in the text it is.
+	"guarded": func() {
+		cli.Main(cli.WithName("guarded"), cli.WithTreeFunc(func(model llm.Model) (agent.Agent, error) {
+			return llmagent.New("guarded", "You answer.", model, llmagent.WithGuards(agent.Guard{Name: "no-cards", Out: func(_ context.Context, _ *agent.Invocation, text string) error {
+				if strings.Contains(text, "4111 1111") {
+					return errors.New("a card number")
+				}
+				return nil
+			}}))
 		}))
 	},
 	// asker has an agent as a tool, whose own tool asks two things.
