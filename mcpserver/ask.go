@@ -73,7 +73,7 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 	switch answered := req.Params.InputResponses; {
 	case answered != nil:
 		err = t.decide(ctx, func(q *event.Relay) (runner.Decision, bool) {
-			r, _ := answered[q.ToolCallID].(*sdk.ElicitResult)
+			r, _ := answered[name(q)].(*sdk.ElicitResult)
 			return decision(q, r)
 		})
 	case len(in.Answers) > 0:
@@ -107,7 +107,7 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 		if t.latest() {
 			asks := sdk.InputRequestMap{}
 			for _, q := range mine {
-				asks[q.ToolCallID] = elicit(q)
+				asks[name(q)] = elicit(q)
 			}
 			return &sdk.CallToolResult{InputRequests: asks, RequestState: t.key.ID}, nil, nil
 		}
@@ -245,6 +245,10 @@ func (t *turn) latest() bool {
 	p := t.req.Session.InitializeParams()
 	return p != nil && p.ProtocolVersion >= "2026-07-28"
 }
+
+// name identifies a question. A later one about the same call has another name, and an answer to this one does not
+// count for it.
+func name(q *event.Relay) string { return q.ToolCallID + " " + q.Digest }
 
 // elicit makes the form that asks.
 func elicit(q *event.Relay) *sdk.ElicitParams {
