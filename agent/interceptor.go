@@ -25,7 +25,8 @@ type Interceptor interface {
 	// and must not be changed: to change it, pass a changed copy to next.
 	ModelCall(ctx context.Context, c ModelCallInfo, next ModelFunc) iter.Seq2[llm.Chunk, error]
 	// ToolCall wraps one call of a tool, transfers among them. It is not asked
-	// about calls that are answered without being run. A transfer whose result
+	// about calls that are answered without being run. Arguments that it changes
+	// run only if they were approved, or the rules allow them. A transfer whose result
 	// comes back as an error is not committed. An error ends the agent's run.
 	ToolCall(ctx context.Context, c ToolCallInfo, next ToolFunc) (*event.ToolResult, error)
 }
