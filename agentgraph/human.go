@@ -6,6 +6,8 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // ApprovalTool is the name of the call that asks for an approval of a node. Its input
@@ -105,6 +107,13 @@ func (rp *replay) applyApproval(e *event.Event) {
 			rp.staysBehind()
 		}
 	}
+}
+
+// approved reports whether a node would run with what a person has approved: the same question and the same input.
+func (r *run) approved(i int) bool {
+	n := &r.flow.plan.nodes[i]
+	digest := tools.Digest(llm.ToolSpec{Name: ApprovalTool}, n.Human.By.Needs(), event.EncodeJSON(approvalInput{n.ID, n.Human.Ask, r.flow.nodes[i].input}))
+	return slices.ContainsFunc(r.questions, func(q *question) bool { return q.node == i && q.verdict != nil && q.verdict.Digest == digest })
 }
 
 // staysBehind fails, where a fork takes the graph up, the nodes that a person has approved and that have not ended: they

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -253,6 +254,45 @@ func TestHumanAnywhere(t *testing.T) {
 			got := s.result()
 			require.Equal(t, want, got, key.ID)
 		}
+	}
+}
+
+// TestApprovedIsWhatRuns: a node runs with the question and the input that were approved, however its JSON is
+// written, and not at all if the graph has changed since.
+func TestApprovedIsWhatRuns(t *testing.T) {
+	const odd = `{ "a": "\u003cb\u003e <i> & \u00e9 é \u2028 \ud83d\ude00", "n": 5.00, "m": 1e3, "big": 12345678901234567890123, "a": "twice" }`
+	for change, to := range map[string][2]string{
+		"": {}, "the input": {"transform: output", "transform: output.n"}, "the question": {"Shall it?", "Shall it not?"}, "who decides": {"by: user", "by: staff"},
+		"another node": {"agentRef: x}]", "agentRef: x, timeout: 5s}]"},
+	} {
+		var paid atomic.Int64
+		spec := "  entrypoint: a\n  agents: [{id: a, agentRef: x}, {id: b, agentRef: pay, when: human, ask: 'Shall it?', by: user}, {id: c, agentRef: x}]\n" +
+			"  edges: [{from: a, to: b, transform: output}, {from: b, to: c}]\n"
+		now := spec
+		s := begin(t, "1", func() *agentgraph.Agent {
+			x, err := agent.New("x", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+				return func(yield func(*event.Event, error) bool) {
+					yield(&event.Event{Data: &event.Finish{Output: json.RawMessage(odd)}}, nil)
+				}
+			})
+			require.NoError(t, err)
+			return build(t, now, map[string]agent.Agent{"x": x, "pay": does(t, "pay", func(context.Context, any) (any, error) { return paid.Add(1), nil })})
+		})
+		call := s.waits()[0]
+		now = strings.ReplaceAll(spec, to[0], to[1])
+		if to[0] == "" {
+			now = spec
+		}
+		failed := s.resume(runner.Approve(call))
+		if change == "" || change == "another node" {
+			require.Empty(t, failed, change)
+			require.EqualValues(t, 1, paid.Load(), change)
+			continue
+		}
+		require.Contains(t, failed, "the agent b of the graph is not run: its input or its question is not what was approved", change)
+		require.Zero(t, paid.Load(), change)
+		require.Empty(t, failure(s.process().Run(t.Context(), s.key, llm.UserText("2"))), "the session goes on, and asks anew")
+		require.Len(t, s.waits(), 1)
 	}
 }
 

@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -123,7 +124,13 @@ func (r *run) start() error {
 	cut := min(most, len(r.cut))
 	begin(r.cut[:cut])
 	r.cut = r.cut[cut:]
-	begin(f.due(most - cut))
+	due := f.due(most - cut)
+	for _, c := range due {
+		if f.nodes[c.node].approved && f.nodes[c.node].made == 0 && !r.approved(c.node) {
+			return fmt.Errorf("the agent %s of the graph is not run: its input or its question is not what was approved, because the graph has changed since", f.plan.nodes[c.node].ID)
+		}
+	}
+	begin(due)
 	if len(r.batch) == 0 {
 		return nil
 	}
