@@ -40,14 +40,14 @@ func TestChangedArguments(t *testing.T) {
 		asks         bool
 		paid         []int
 	}{
-		"as approved":                    {`{"amount":150}`, "", true, []int{150}},
-		"as approved, but spelled wider": {`{"amount":150}`, ` { "amount" : 150 } `, true, []int{150}},
-		"more than approved":             {`{"amount":150}`, `{"amount":9000}`, true, nil},
-		"less than approved":             {`{"amount":150}`, `{"amount":5}`, true, nil},
-		"approved and more besides":      {`{"amount":150}`, `{"amount":150,"amount":4000}`, true, nil},
-		"more, where nobody was asked":   {`{"amount":50}`, `{"amount":4000}`, false, nil},
-		"denied, where nobody was asked": {`{"amount":50}`, `{"amount":9000}`, false, nil},
-		"less, where nobody was asked":   {`{"amount":50}`, `{"amount":5}`, false, []int{5}},
+		"as approved":                          {`{"amount":150}`, "", true, []int{150}},
+		"as approved, but spelled wider":       {`{"amount":150}`, ` { "amount" : 150 } `, true, []int{150}},
+		"more than approved":                   {`{"amount":150}`, `{"amount":9000}`, true, nil},
+		"less than approved":                   {`{"amount":150}`, `{"amount":5}`, true, nil},
+		"approved and more besides":            {`{"amount":150}`, `{"amount":150,"amount":4000}`, true, nil},
+		"a larger amount, without an approval": {`{"amount":50}`, `{"amount":4000}`, false, nil},
+		"denied, where nobody was asked":       {`{"amount":50}`, `{"amount":9000}`, false, nil},
+		"less, where nobody was asked":         {`{"amount":50}`, `{"amount":5}`, false, []int{5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var paid []int

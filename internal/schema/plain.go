@@ -277,7 +277,7 @@ func (p *plainer) node(schema any, depth int, within []string) map[string]any {
 	return m
 }
 
-// refer removes the reference from a schema and returns it, "" if there is none.
+// refer removes the reference from a schema and returns it. It returns "" if the schema has no reference.
 func refer(m map[string]any) (ref string) {
 	for _, k := range []string{"$recursiveRef", "$dynamicRef", "$ref"} {
 		if r, ok := m[k].(string); ok {

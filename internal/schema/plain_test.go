@@ -36,7 +36,7 @@ func TestPlain(t *testing.T) {
 			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]}`},
 		"required and unknown": {`{"type":"object","properties":{},"required":["a"]}`, `{"type":"object","properties":{"a":{}},"required":["a"]}`},
 		"an old draft":         {`{"type":"object","properties":{"a":{"type":"any","required":true,"exclusiveMinimum":true,"minimum":1}}}`, `{"type":"object","properties":{"a":{"minimum":1}}}`},
-		"types that are none":  {`{"type":"object","properties":{"a":{"type":[{},{},"string"]}}}`, `{"type":"object","properties":{"a":{"type":"string"}}}`},
+		"unknown types":        {`{"type":"object","properties":{"a":{"type":[{},{},"string"]}}}`, `{"type":"object","properties":{"a":{"type":"string"}}}`},
 		"names that are none":  {`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"object","required":[{},{}]}}}`, `{"type":"object","properties":{"a":{"type":"object","properties":{}}}}`},
 		"a tuple of values": {`{"type":"object","properties":{"a":{"type":"array","items":[{"type":["string","null"],"enum":["x"]},{"type":["string","null"],"enum":["y"]}]}}}`,
 			`{"type":"object","properties":{"a":{"type":"array","items":{"anyOf":[{"type":"string","enum":["x","y"]}]}}}}`},
@@ -66,7 +66,7 @@ func TestUsable(t *testing.T) {
 		"a reference elsewhere": {`{"type":"object","properties":{"a":{"$ref":"other.json"},"b":{"const":1}}}`, `{"a":[],"b":1}`, `{"b":2}`},
 		"alternatives":          {`{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}],"properties":{"a":{"pattern":"(?=x)"}}}`, `{"a":"y"}`, `{"a":"x","b":1}`},
 		"an old draft":          {`{"type":"object","properties":{"a":{"type":"number","required":true,"exclusiveMinimum":true,"minimum":1}}}`, `{"a":2}`, `{"a":0}`},
-		"types that are none":   {`{"type":"object","properties":{"a":{"type":[{},{}]},"b":{"type":"integer"}}}`, `{"a":1,"b":2}`, `{"b":"x"}`},
+		"unknown types":         {`{"type":"object","properties":{"a":{"type":[{},{}]},"b":{"type":"integer"}}}`, `{"a":1,"b":2}`, `{"b":"x"}`},
 		"an unknown draft":      {`{"$schema":"https://example.com/mine","type":"object","properties":{"a":{"type":"integer"}}}`, `{"a":2}`, `{"a":"x"}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func said(t *testing.T, m *Model, stream bool) llm.Message {
 	return out
 }
 
-// TestOpaqueDataGoesBack to the model that it came from, and to nobody else.
+// TestOpaqueDataGoesBack checks that opaque data is sent only to the model that it came from.
 func TestOpaqueDataGoesBack(t *testing.T) {
 	long := "call_1__thought__" + repeat("c2ln", 300)
 	call := func(more string) string {
