@@ -162,15 +162,20 @@ func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 	out := wireMessage{Role: goopenai.ChatMessageRoleAssistant}
 	text := m.PlainText()
 	var extras map[int]callExtras
+	var calls []string // their ids
 	for _, part := range m.Parts {
 		switch part := part.(type) {
 		case llm.Reasoning:
 			if s := unseal(part.Sealed, g.by); s.By != "" {
-				extras = s.extras(extras)
+				extras, calls = s.extras(extras), append(calls, s.Calls...)
 				text = g.thoughts(&out, &s, part.Text, text)
 			}
 		case llm.ToolCall:
-			x, ok := extras[len(out.ToolCalls)]
+			place := len(out.ToolCalls)
+			if at := slices.Index(calls, part.ID); at >= 0 {
+				place = at
+			}
+			x, ok := extras[place]
 			if x.ID != "" {
 				if g.own == nil {
 					g.own = map[string]string{}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/llm"
@@ -17,6 +18,7 @@ type sealed struct {
 	By    string       `json:"by"`
 	Field string       `json:"field,omitempty"` // in which the reasoning came, or the mark that it began with
 	Items []sealedItem `json:"items,omitempty"`
+	Calls []string     `json:"calls,omitempty"` // the ids of all calls, because a conversation may leave out some
 }
 
 // sealedItem is what came with a call or, if Call is -1, with the text: a reasoning item of the Responses API, an entry
@@ -103,6 +105,11 @@ func (r *reading) seal(calls []llm.ToolCall) string {
 	}
 	if !needed {
 		return ""
+	}
+	if slices.ContainsFunc(s.Items, func(i sealedItem) bool { return i.Call >= 0 }) {
+		for i := range calls {
+			s.Calls = append(s.Calls, calls[i].ID)
+		}
 	}
 	return s.text()
 }

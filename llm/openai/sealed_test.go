@@ -93,6 +93,32 @@ func TestOpaqueDataGoesBack(t *testing.T) {
 	}
 }
 
+// TestOpaqueDataOfALeftOutCall checks that another call does not get the data of a call that the conversation leaves out, such as a
+// transfer.
+func TestOpaqueDataOfALeftOutCall(t *testing.T) {
+	const extra = `"extra_content":{"google":{"thought_signature":"c2ln"}}`
+	part := func(id, more string) string {
+		return `{"id":"` + id + `","type":"function","function":{"name":"f","arguments":"{}"}` + more + `}`
+	}
+	for signed, calls := range map[string]string{"c1": part("c1", ","+extra) + "," + part("c2", ""), "c2": part("c1", "") + "," + part("c2", ","+extra)} {
+		var body string
+		m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			raw, _ := io.ReadAll(r.Body)
+			body = string(raw)
+			jsonOf(`{"choices":[{"message":{"tool_calls":[`+calls+`]},"finish_reason":"tool_calls"}]}`)(w, r)
+		})
+		answer := said(t, m, false)
+		require.Len(t, answer.Parts, 3)
+		for _, kept := range []int{1, 2} {
+			id := answer.Parts[kept].(llm.ToolCall).ID
+			shown := llm.Message{Role: answer.Role, Content: llm.Content{Parts: []llm.Part{answer.Parts[0], answer.Parts[kept]}}}
+			_, err := ask(t, m, &llm.Request{Messages: []llm.Message{llm.UserText("hi"), shown, toolResult(id, "r")}})
+			require.NoError(t, err)
+			require.Equal(t, id == signed, strings.Contains(body, extra), body)
+		}
+	}
+}
+
 // TestDetailsOfStreams are put together, whether their pieces follow each other or grow.
 func TestDetailsOfStreams(t *testing.T) {
 	for _, second := range []string{"know.", "I know."} {
