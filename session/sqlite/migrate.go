@@ -43,18 +43,19 @@ func checkSchema(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	version, err := schemaVersion(ctx, db)
-	switch {
-	case err != nil || version == len(files):
+	version, err := knownVersion(ctx, db, len(files))
+	if err != nil || version == len(files) {
 		return err
-	case version > len(files):
-		return newer(version, len(files))
 	}
 	return fmt.Errorf("an older version of this program wrote it (schema %d, and this program reads %d): open it once where it can be written, or a copy", version, len(files))
 }
 
-func newer(version, known int) error {
-	return fmt.Errorf("a newer version of this program wrote it (schema %d, and this program knows %d): update this program", version, known)
+// knownVersion returns the version of the schema, and an error if this program is too old for it.
+func knownVersion(ctx context.Context, db *sql.DB, newest int) (version int, err error) {
+	if version, err = schemaVersion(ctx, db); err == nil && version > newest {
+		err = fmt.Errorf("a newer version of this program wrote it (schema %d, and this program knows %d): update this program", version, newest)
+	}
+	return version, err
 }
 
 // migrate brings the schema up to date, in one transaction. Each file of the
@@ -68,10 +69,8 @@ func migrate(ctx context.Context, db *sql.DB) error {
 }
 
 func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) (err error) {
-	if version, err := schemaVersion(ctx, db); err != nil || version == len(files) {
+	if version, err := knownVersion(ctx, db, len(files)); err != nil || version == len(files) {
 		return err
-	} else if version > len(files) {
-		return newer(version, len(files))
 	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
