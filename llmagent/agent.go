@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
@@ -303,8 +304,13 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event
 			yield(nil, err)
 			return
 		}
-		if !v.Run().Answered && !tell(slices.Concat(problems, a.place(inv.Node()).cut), yield) { // once a run
-			return
+		if !v.Run().Answered { // once a run
+			if cut := a.place(inv.Node()).cut; len(cut) > 0 {
+				problems = append(slices.Clip(problems), fmt.Sprintf("the model sees the first %d characters of the descriptions of these tools, because endpoints refuse longer ones: %s", maxDescription-1, strings.Join(cut, ", ")))
+			}
+			if !tell(problems, yield) {
+				return
+			}
 		}
 		if calls := v.Pending(); len(calls) > 0 {
 			a.runTools(ctx, inv, v.Run(), calls, yield)

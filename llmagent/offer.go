@@ -24,7 +24,7 @@ type offer struct {
 	global   string         // the instructions of all agents under this one's ancestors, and of it
 	prompt   string         // the agent's fixed instructions
 	system   string         // global, prompt and transfer, joined
-	cut      []string       // a notice for each tool whose description was shortened
+	cut      []string       // the tools whose descriptions were shortened, with the lengths
 	known    []llm.ToolSpec // of its place: the agents and the tools of the tree
 	sets     []tools.Set    // of its place: those of all agents of the tree
 
@@ -128,7 +128,7 @@ func (o *offer) add(t llm.ToolSpec) {
 	t.Parameters = schema.Plain(t.Parameters)
 	if n := utf8.RuneCountInString(t.Description); n > maxDescription {
 		t.Description = string([]rune(t.Description)[:maxDescription-1]) + "…"
-		o.cut = append(o.cut, fmt.Sprintf("the description of the tool %s has %d characters: the model sees the first %d, because endpoints refuse longer ones", t.Name, n, maxDescription-1))
+		o.cut = append(o.cut, fmt.Sprintf("%s (%d)", t.Name, n))
 	}
 	o.tools = append(o.tools, t)
 }

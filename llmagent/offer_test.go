@@ -40,7 +40,7 @@ func TestToolsForStrictEndpoints(t *testing.T) {
 	require.Equal(t, []string{`{"a":[]}`}, ran, "the other arguments do not fit the tool's own schema")
 	notices := payloads[*event.Notice](events)
 	require.Len(t, notices, 1, "once in a run")
-	require.Equal(t, "the description of the tool odd has 1025 characters: the model sees the first 1023, because endpoints refuse longer ones", notices[0].Message)
+	require.Equal(t, "the model sees the first 1023 characters of the descriptions of these tools, because endpoints refuse longer ones: odd (1025)", notices[0].Message)
 }
 
 // TestTooManyTools: one tool for all targets takes the place of one for each, and what is still too much is an error
