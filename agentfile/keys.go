@@ -182,7 +182,7 @@ func ownKeys() []key {
 						p.d.settings.ToolChoice = llm.ToolChoice(v)
 					}},
 				{name: "max_tools", typ: "a whole number", example: "64", def: "128",
-					meaning: "How many tools the endpoint takes in a request. [Above that](tools.md#what-an-endpoint-is-sent-of-tools) one tool serves all transfers, and what is still too much is an error.",
+					meaning: "How many tools the endpoint takes in a request. [Above that](tools.md#what-an-endpoint-is-sent-of-tools) one tool serves all transfers, and a request that still has too many is an error.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
 							p.d.maxTools = int(v)

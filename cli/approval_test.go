@@ -63,7 +63,7 @@ func TestApprovalIsWhole(t *testing.T) {
 	page := s.sessions(t, "export", "a", "--format", "html").out
 	requireWhole(t, strings.ReplaceAll(page, "&#34;", `"`), "")
 	require.Contains(t, page, `<details open>`)
-	require.NotContains(t, s.sessions(t, "fork", "a", "--to", "b").err, `"last-one"`, "the fork asks nobody: the call stays with a")
+	require.NotContains(t, s.sessions(t, "fork", "a", "--to", "b").err, `"last-one"`, "the fork asks no question: the call stays with a")
 
 	s.stdin = "/show\n/show nothing\n/show " + call + "\n/approve " + call + "\n"
 	got = s.run(t, "chat", "--session", "a", "--db", s.db)

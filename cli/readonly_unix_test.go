@@ -47,6 +47,6 @@ func TestReadOnlySessions(t *testing.T) {
 	}
 	got := nobody("sessions", "rm", "s1")
 	require.NotZero(t, got.status)
-	require.Contains(t, got.err, "opened to be read only")
+	require.Contains(t, got.err, "opened read-only")
 	require.Equal(t, cli.StatusUsage, nobody("run", ".", "hello").status)
 }

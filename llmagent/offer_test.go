@@ -21,7 +21,7 @@ import (
 )
 
 // TestToolsForStrictEndpoints: the model is shown a schema and a description that every endpoint takes, and its
-// arguments are held against the tool's own schema.
+// arguments are checked against the tool's own schema.
 func TestToolsForStrictEndpoints(t *testing.T) {
 	var ran []string
 	own := `{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}],"properties":{"a":{"type":"array"},"b":{"const":1}}}`

@@ -12,7 +12,7 @@ import (
 	"github.com/agentarbor/arbor/internal/schema"
 )
 
-// ErrNoApproval: nobody asked for an approval of the call, or it is decided or withdrawn, or the decision is about another question.
+// ErrNoApproval says that no such question is open: the call asked none, the question is decided or withdrawn, or the decision is about another one.
 var ErrNoApproval = errors.New("no such question is open")
 
 // Decision answers the question whether a call may run, or what a call asks.

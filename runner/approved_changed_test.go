@@ -46,8 +46,8 @@ func TestChangedArguments(t *testing.T) {
 		"less than approved":                   {`{"amount":150}`, `{"amount":5}`, true, nil},
 		"approved and more besides":            {`{"amount":150}`, `{"amount":150,"amount":4000}`, true, nil},
 		"a larger amount, without an approval": {`{"amount":50}`, `{"amount":4000}`, false, nil},
-		"denied, where nobody was asked":       {`{"amount":50}`, `{"amount":9000}`, false, nil},
-		"less, where nobody was asked":         {`{"amount":50}`, `{"amount":5}`, false, []int{5}},
+		"denied, without an approval":          {`{"amount":50}`, `{"amount":9000}`, false, nil},
+		"a smaller amount, without one":        {`{"amount":50}`, `{"amount":5}`, false, []int{5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var paid []int

@@ -438,7 +438,7 @@ func (v *View) addNative(a *answer) {
 	p := v.policy
 	text := p.redactText(a.text)
 	if p.redact != nil {
-		a.sealed = "" // nobody can look into it
+		a.sealed = "" // it cannot be redacted
 	}
 	if shown == 0 {
 		if strings.TrimSpace(text) != "" { // some endpoints refuse a message without words

@@ -93,7 +93,7 @@ var providers = [...]struct {
 	{"deepseek", "api.deepseek.com", quirkEchoEmpty, thinkingOff, thinkingOn, ""},
 	{"kimi", "moonshot.ai moonshot.cn api.kimi.com", quirkEchoFilled, thinkingOff, thinkingOn, ""},
 	{"glm", "api.z.ai bigmodel.cn", quirkEcho, thinkingOff, thinkingOn, ""},
-	{"minimax", "api.minimax.io minimaxi.com minimax.chat", quirkEcho, "", "", "a `<think>` block goes back where it came"},
+	{"minimax", "api.minimax.io minimaxi.com minimax.chat", quirkEcho, "", "", "a `<think>` block goes back in the text"},
 	{"qwen", "dashscope.aliyuncs.com dashscope-intl.aliyuncs.com", 0, `"enable_thinking":false`, `"enable_thinking":true`, ""},
 	{"gemini", "generativelanguage.googleapis.com", quirkSignatures, "", "", "`extra_content` of calls goes back"},
 	{"mistral", "api.mistral.ai", quirkNoEcho | quirkAlternate | quirkShortIDs, "", "", ""},

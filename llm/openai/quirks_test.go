@@ -360,8 +360,8 @@ func slicesContainAny(list []string, words string) bool {
 	return false
 }
 
-// TestProviders: an endpoint with the rules of a provider refuses nothing of a model that is told, and nobody but the
-// owner of an address is taken for a provider.
+// TestProviders checks that an endpoint with the rules of a provider accepts what a model of this provider sends, and that only
+// the provider's own hosts are taken for it.
 func TestProviders(t *testing.T) {
 	for _, p := range providers {
 		t.Run(p.name, func(t *testing.T) {

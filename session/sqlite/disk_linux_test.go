@@ -126,7 +126,7 @@ func TestReadOnly(t *testing.T) {
 				t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
 				text, printed := asNobody(t, "read", path)
 				require.Equal(t, "ready\n1\n2\n3\n", printed, text)
-				require.Equal(t, 2, strings.Count(text, "opened to be read only"), text)
+				require.Equal(t, 2, strings.Count(text, "opened read-only"), text)
 				require.Equal(t, 2, strings.Count(text, "permission denied"), text)
 			})
 		}

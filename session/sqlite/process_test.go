@@ -169,7 +169,7 @@ func playOpen(path, name string) error {
 	return errors.Join(turn(context.Background(), s, session.ID(name), 2, func(int) string { return name }), s.Close())
 }
 
-// playRead opens a file to be read only, and prints what is there and what a write is told.
+// playRead opens a file read-only, and prints its events and the error of a write.
 func playRead(path, name string) error {
 	s, err := sqlite.Open(path, sqlite.ReadOnly())
 	if err != nil {

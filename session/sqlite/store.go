@@ -187,7 +187,7 @@ func (s *Store) open() (err error) {
 
 var (
 	errClosed   = errors.New("the store is closed")
-	errReadOnly = fmt.Errorf("it was opened to be read only: %w", fs.ErrPermission)
+	errReadOnly = fmt.Errorf("it was opened read-only: %w", fs.ErrPermission)
 )
 
 // openReadOnly opens only the connections that read, and refuses all writes.
