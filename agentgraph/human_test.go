@@ -236,7 +236,7 @@ func TestHumanAnywhere(t *testing.T) {
 				require.Contains(t, lines(s.log()), agent.StaysBehind, key.ID)
 				continue
 			}
-			if key == fork && approvedAndOpen(events[:i+1]) { // which runs in the other session
+			if key == fork && approvedAndOpen(events[:i+1], events[i+1:]) { // which runs in the other session
 				require.Contains(t, string(event.EncodeJSON(s.result())), agent.StaysBehind, key.ID)
 				continue
 			}
@@ -296,9 +296,12 @@ func TestApprovedIsWhatRuns(t *testing.T) {
 	}
 }
 
-// approvedAndOpen reports whether a log ends after the approval of a node and before its end.
-func approvedAndOpen(log []*event.Event) bool {
+// approvedAndOpen reports whether a log ends after the approval of a node and before its last call ends, which rest tells.
+func approvedAndOpen(log, rest []*event.Event) bool {
 	nodes, asked, open := make(map[string]string), make(map[string]string), make(map[string]bool)
+	goesOn := func(node string) bool {
+		return slices.ContainsFunc(rest, func(e *event.Event) bool { return strings.HasSuffix(e.Scope, "/"+node) })
+	}
 	for _, e := range log {
 		switch d := e.Data.(type) {
 		case *event.ToolCall:
@@ -313,7 +316,7 @@ func approvedAndOpen(log []*event.Event) bool {
 			open[asked[d.RelayID]] = d.Approved
 		case *event.HarnessEnd:
 			if _, node, ok := strings.Cut(e.Scope, "/"); ok && d.FinishReason != event.FinishReasonInputRequired {
-				open[node] = false
+				open[node] = open[node] && goesOn(node) // by a retry or a loop
 			}
 		}
 	}

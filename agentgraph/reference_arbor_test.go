@@ -465,7 +465,7 @@ func (c *extended) cut(t sessiontest.TB, cuts *int) string {
 			before.Apply(e)
 		}
 		for _, key := range []session.Key{crash, fork} {
-			if key == fork && (len(before.Questions()) > 0 || approvedAndOpen(events[:i+1])) { // which stays with the other session
+			if key == fork && (len(before.Questions()) > 0 || approvedAndOpen(events[:i+1], events[i+1:])) { // which stays with the other session
 				continue
 			}
 			got, err := on(key, false)
