@@ -417,6 +417,17 @@ func TestInvalidRequests(t *testing.T) {
 			return err
 		},
 		"a long page": func() error { _, err := client.ListTasks(ctx, &pb.ListTasksRequest{PageSize: &large}); return err },
+		"a negative length, list": func() error {
+			_, err := client.ListTasks(ctx, &pb.ListTasksRequest{HistoryLength: &negative})
+			return err
+		},
+		"a negative length, stream": func() error {
+			stream, err := client.SendStreamingMessage(ctx, &pb.SendMessageRequest{Configuration: &pb.SendMessageConfiguration{HistoryLength: &negative}})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		},
 		"a hook without a URL": func() error {
 			_, err := client.CreateTaskPushNotificationConfig(ctx, &pb.TaskPushNotificationConfig{TaskId: "t"})
 			return err

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -285,4 +286,45 @@ func TestMessageWithABadWebhook(t *testing.T) {
 	list, err := h.ListTasks(ctx, &sdk.ListTasksRequest{})
 	require.NoError(t, err)
 	require.Empty(t, list.Tasks)
+}
+
+// A server that starts again resumes the turns whose webhooks still wait for the end.
+func TestWebhookAfterRestart(t *testing.T) {
+	r, file := webhooktest.New(t, nil), filepath.Join(t.TempDir(), "hooks.json")
+	store := sessiontest.Memory(t)
+	b, slow := newBlocked(t)
+	serve := func() *Server {
+		configs, err := push.NewFile(file)
+		require.NoError(t, err)
+		return newTestServer(t, slow, store, WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig(), Store: configs}))
+	}
+	s, ctx := serve(), context.Background()
+	task := sendAtOnce(t, s.RequestHandler(), ctx, userMessage("m1", "think"))
+	_, err := s.RequestHandler().CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: task.ID, URL: r.URL})
+	require.NoError(t, err)
+	<-b.begun
+	require.NoError(t, s.Close(ctx))
+	close(b.free)
+	serve()
+	until(t, r, sdk.TaskStateCompleted)
+}
+
+// A server without push notifications refuses all that has to do with them.
+func TestPushNotSupported(t *testing.T) {
+	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Done.")))
+	a, err := llmagent.New("a", "Answer.", script.Model("a"))
+	require.NoError(t, err)
+	h, ctx := newTestServer(t, a, sessiontest.Memory(t), WithoutPush()).RequestHandler(), context.Background()
+	id := sendTask(t, h, ctx, userMessage("m1", "do it")).ID
+	_, err = h.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: id, URL: "https://hooks.example.com/"})
+	require.ErrorIs(t, err, sdk.ErrPushNotificationNotSupported)
+	_, err = h.GetTaskPushConfig(ctx, &sdk.GetTaskPushConfigRequest{TaskID: id, ID: "x"})
+	require.ErrorIs(t, err, sdk.ErrPushNotificationNotSupported)
+	_, err = h.ListTaskPushConfigs(ctx, &sdk.ListTaskPushConfigRequest{TaskID: id})
+	require.ErrorIs(t, err, sdk.ErrPushNotificationNotSupported)
+	err = h.DeleteTaskPushConfig(ctx, &sdk.DeleteTaskPushConfigRequest{TaskID: id, ID: "x"})
+	require.ErrorIs(t, err, sdk.ErrPushNotificationNotSupported)
+	_, err = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m2", "do it"),
+		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: "https://hooks.example.com/"}}})
+	require.ErrorIs(t, err, sdk.ErrPushNotificationNotSupported)
 }

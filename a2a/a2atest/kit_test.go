@@ -19,25 +19,34 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
-// TestKit asks for what the protocol's conformance kit asks for, with the protocol's own
-// client over every binding.
-func TestKit(t *testing.T) {
+// serveKit serves the kit's agent over all three bindings.
+func serveKit(t *testing.T, opts ...a2aserver.Option) (url, grpcAddress string) {
+	t.Helper()
 	kit, err := a2atest.Kit()
 	require.NoError(t, err)
-	server, err := a2aserver.New(kit, sessiontest.Memory(t), a2aserver.WithDirectAnswers(a2atest.KitDirect))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	grpcAddress = listener.Addr().String()
+	server, err := a2aserver.New(kit, sessiontest.Memory(t), append(opts,
+		a2aserver.WithDirectAnswers(a2atest.KitDirect), a2aserver.WithInterface(a2agrpc.Interface("http://"+grpcAddress)))...)
 	require.NoError(t, err)
 	overHTTP := httptest.NewServer(server)
 	t.Cleanup(overHTTP.Close)
 	overGRPC, err := a2agrpc.NewServer(server)
 	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
 	go func() { _ = overGRPC.Serve(listener) }()
 	t.Cleanup(overGRPC.Stop)
+	return overHTTP.URL, grpcAddress
+}
+
+// TestKit asks for what the protocol's conformance kit asks for, with the protocol's own
+// client over every binding.
+func TestKit(t *testing.T) {
+	url, grpcAddress := serveKit(t)
 	for _, i := range []sdk.AgentInterface{
-		{URL: overHTTP.URL + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version},
-		{URL: overHTTP.URL, ProtocolBinding: sdk.TransportProtocolHTTPJSON, ProtocolVersion: sdk.Version},
-		a2agrpc.Interface(listener.Addr().String()),
+		{URL: url + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version},
+		{URL: url, ProtocolBinding: sdk.TransportProtocolHTTPJSON, ProtocolVersion: sdk.Version},
+		a2agrpc.Interface(grpcAddress),
 	} {
 		t.Run(string(i.ProtocolBinding), func(t *testing.T) {
 			c, err := a2aclient.NewFromEndpoints(t.Context(), []*sdk.AgentInterface{&i}, sdkgrpc.WithGRPCTransport(grpc.WithTransportCredentials(insecure.NewCredentials())))
