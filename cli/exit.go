@@ -79,7 +79,6 @@ func (p *program) report(err error) {
 		tree  *agent.TreeError
 		files *agentfile.Error
 		users *usersfile.Error
-		list  listError
 		what  string
 	)
 	switch {
@@ -92,8 +91,6 @@ func (p *program) report(err error) {
 		what = "agents' files"
 	case errors.As(err, &users):
 		what = "users file"
-	case errors.As(err, &list):
-		what = "list of databases"
 	case errors.As(err, &tree):
 		what = "tree of agents"
 	}

@@ -147,10 +147,7 @@ func problemLines(err error) (lines []string) {
 	var tree *agent.TreeError
 	var files *agentfile.Error
 	var users *usersfile.Error
-	var list listError
 	switch {
-	case errors.As(err, &list):
-		return list
 	case errors.As(err, &users):
 		for _, problem := range users.Problems {
 			lines = append(lines, problem.String())

@@ -108,9 +108,6 @@ func (p *program) openStore(ctx context.Context, db string, create bool) (*datab
 		}
 		return p.openPostgres(ctx, db)
 	}
-	if isShards(db) {
-		return p.openShards(ctx, db, create)
-	}
 	return p.openFile(db, create)
 }
 

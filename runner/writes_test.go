@@ -14,7 +14,6 @@ import (
 	"github.com/agentarbor/arbor/session/folder"
 	"github.com/agentarbor/arbor/session/redis"
 	"github.com/agentarbor/arbor/session/sessiontest"
-	"github.com/agentarbor/arbor/session/sharded"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/session/tail"
 )
@@ -73,30 +72,19 @@ func TestWritesOfATurn(t *testing.T) {
 		require.NoError(t, err)
 		return s
 	}
-	spread := func(t *testing.T, store session.Store) session.Store {
-		s, err := sharded.New([]sharded.Shard{{Name: "a", Store: store}})
-		require.NoError(t, err)
-		return s
-	}
-	moving := func(t *testing.T, store session.Store) session.Store {
-		s, err := sharded.New([]sharded.Shard{{Name: "a", Store: store, Leaving: true}, {Name: "b", Store: session.NewMemory()}}, sharded.Former("a"))
-		require.NoError(t, err)
-		return s
-	}
 	published := func(t *testing.T, store session.Store) session.Store {
 		s, err := redis.New(t.Context(), "redis://"+miniredis.RunT(t).Addr(), store)
 		require.NoError(t, err)
 		return s
 	}
 	for name, wrap := range map[string]wrapper{
-		"store":                  func(_ *testing.T, store session.Store) session.Store { return store },
-		"tail":                   live,
-		"redis":                  published,
-		"folder":                 files,
-		"sharded":                spread,
-		"checked":                func(t *testing.T, store session.Store) session.Store { return sessiontest.Checked(t, store) },
-		"tail of folder":         func(t *testing.T, store session.Store) session.Store { return live(t, files(t, store)) },
-		"redis of sharded tails": func(t *testing.T, store session.Store) session.Store { return published(t, spread(t, live(t, store))) },
+		"store":           func(_ *testing.T, store session.Store) session.Store { return store },
+		"tail":            live,
+		"redis":           published,
+		"folder":          files,
+		"checked":         func(t *testing.T, store session.Store) session.Store { return sessiontest.Checked(t, store) },
+		"tail of folder":  func(t *testing.T, store session.Store) session.Store { return live(t, files(t, store)) },
+		"redis of folder": func(t *testing.T, store session.Store) session.Store { return published(t, files(t, store)) },
 	} {
 		for kind, options := range map[string][]runner.Option{"plain": nil, "transfer": {runner.ResumeRoot()}} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
@@ -120,13 +108,4 @@ func TestWritesOfATurn(t *testing.T) {
 			})
 		}
 	}
-	t.Run("a session that is to move", func(t *testing.T) {
-		disk := &noted{Wrapped: session.Wrapped{Store: session.NewMemory()}}
-		turn(t, newRunner(t, chain(t, 1, "I see."), spread(t, disk)), s1)
-		r := newRunner(t, chain(t, 1, "I see."), moving(t, disk))
-		turn(t, r, s1)
-		disk.made = nil
-		turn(t, r, s1)
-		require.Equal(t, []string{"acquire and append", "append and release"}, disk.made)
-	})
 }

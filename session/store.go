@@ -64,9 +64,6 @@ type Lease struct {
 	// Incarnation differs between a session and one of the same key that was
 	// deleted before, so that nobody takes what is known of the one for the other.
 	Incarnation int64
-	// Shard says which store gave the lease if there are several behind one; it is empty otherwise.
-	// Who takes a lease hands it on as it is.
-	Shard string
 }
 
 // Info describes a stored session.

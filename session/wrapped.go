@@ -9,7 +9,7 @@ import (
 // Wrapped is the store that another one wraps. Who embeds it passes on what it does not do itself, and that is
 // more than a [Store] has: it is an [Acquirer] and a [Releaser] as far as the store is one, and [SnapshotsOf] finds the
 // store's snapshots. One that has an Append of its own also needs an AcquireAppend and an AppendRelease of its own, which
-// would append past it otherwise. It is no [Tail] and no [Mover]: a tail goes around it, not into it. It is safe for
+// would append past it otherwise. It is no [Tail]: a tail goes around it, not into it. It is safe for
 // concurrent use as its store is, which must not be nil.
 type Wrapped struct{ Store }
 

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryExample: each example is run against an endpoint, but for the one that asks no model.
+// TestEveryExample: each example is run against an endpoint.
 func TestEveryExample(t *testing.T) {
 	folders, err := os.ReadDir("../../examples")
 	require.NoError(t, err)
 	for _, folder := range folders {
-		if !folder.IsDir() || folder.Name() == "scale" {
+		if !folder.IsDir() {
 			continue
 		}
 		tests, err := filepath.Glob(filepath.Join("../../examples", folder.Name(), "*_test.go"))

@@ -77,8 +77,6 @@ type appending struct {
 	lines  []string // the events
 	sql    string
 	args   []any
-	// stateless says that the state of user and app stays as it is.
-	stateless bool
 }
 
 // Append implements [session.Store]. It returns after the server's commit, which
@@ -178,7 +176,7 @@ func (s *Store) encode(a *appending, events []*event.Event, runOf lookup) error 
 			return fmt.Errorf("session %s: %w", a.key, err)
 		}
 		a.lines[i] = line
-		if st, ok := e.Data.(*event.State); ok && !a.stateless {
+		if st, ok := e.Data.(*event.State); ok {
 			if err := addChanges(changes, st.Delta); err != nil {
 				return fmt.Errorf("session %s: event %s: %w", a.key, e.ID, err)
 			}

@@ -73,7 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) session.Store, opts ...Option) {
 		tests []test
 	}{
 		{"log", logTests}, {"load", loadTests}, {"payload", payloadTests}, {"damage", damageTests}, {"lease", leaseTests}, {"orphan", orphanTests}, {"state", stateTests},
-		{"list", listTests}, {"page", pageTests}, {"fork", forkTests}, {"blob", blobTests}, {"snapshot", snapshotTests}, {"move", moveTests}, {"concurrency", concurrencyTests}, {"durable", durableTests}, {"peer", peerTests},
+		{"list", listTests}, {"page", pageTests}, {"fork", forkTests}, {"blob", blobTests}, {"snapshot", snapshotTests}, {"concurrency", concurrencyTests}, {"durable", durableTests}, {"peer", peerTests},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, test := range group.tests {

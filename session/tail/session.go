@@ -29,7 +29,7 @@ type stream struct {
 	appending int           // appends under way
 	ending    *ending       // the one of them that ends the lease, nil if there is none
 	version   uint64        // changes when an append begins or ends
-	deletions int           // how often the session was deleted, or moved
+	deletions int           // how often the session was deleted
 	changed   chan struct{} // closed at the next change; nil if nobody waits
 }
 
@@ -229,7 +229,7 @@ func (s *stream) deleted() {
 	s.lease, s.incarnation = 0, 0
 }
 
-// reset forgets a session that was deleted, or has moved to another shard: followers find out. The caller holds the mutex.
+// reset forgets a session that was deleted: followers find out. The caller holds the mutex.
 func (s *stream) reset() {
 	s.seq, s.part, s.parts, s.bytes = unknown, 0, nil, 0
 	s.blocks = OpenBlocks{}

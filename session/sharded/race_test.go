@@ -1,5 +1,0 @@
-//go:build race
-
-package sharded_test
-
-const raceEnabled = true
