@@ -31,7 +31,7 @@ type MCPServer struct {
 	Approve []string // the tools whose calls wait for an approval: names and patterns
 	// Timeout bounds one call; 0 is the default.
 	Timeout time.Duration
-	// StartTimeout bounds how long the server may take to start and to list its tools; 0 is the default.
+	// StartTimeout is how long a turn waits for the server to start and to list its tools; 0 is the default.
 	StartTimeout       time.Duration
 	Resources, Prompts bool
 	// Required ends the start, and any turn, that cannot have the server's tools.
@@ -168,7 +168,7 @@ func serverKeys(s *mcpKeys) []key {
 		word("prefix", "files_", "none", "What the names of the tools begin with for the model.", &s.server.Prefix),
 		{name: "timeout", typ: "a time with its unit", example: "20s", def: "1 minute", meaning: "How long one call may take.",
 			read: duration(func(*definition) *time.Duration { return &s.server.Timeout })},
-		{name: "start_timeout", typ: "a time with its unit", example: "2m", def: "30 seconds", meaning: "How long the server may take to start and to list its tools.",
+		{name: "start_timeout", typ: "a time with its unit", example: "2m", def: "30 seconds", meaning: "How long a turn waits for the server to start and to list its tools. A server that takes longer [continues to start](mcp.md#servers-that-are-slow); a `required` one fails.",
 			read: duration(func(*definition) *time.Duration { return &s.server.StartTimeout })},
 		flag("resources", "Whether the model has the tools `list_resources` and `read_resource`.", &s.server.Resources),
 		flag("prompts", "Whether the model has the tools `list_prompts` and `get_prompt`.", &s.server.Prompts),

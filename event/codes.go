@@ -73,7 +73,8 @@ const (
 	// NoticeCompactionFailed says that a summary of the earlier part of a conversation failed, and whether that part is
 	// left out without it.
 	NoticeCompactionFailed = "compaction_failed"
-	// NoticeToolset says that an agent goes without tools of one of its sets, and why.
+	// NoticeToolset says that an agent continues without tools of one of its sets, and why, or that it has
+	// them again.
 	NoticeToolset = "toolset"
 )
 

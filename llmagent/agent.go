@@ -52,6 +52,7 @@ type Agent struct {
 
 	sets       []tools.Set
 	equipped   bool              // with the tools of sets, see equip
+	lacks      []string          // the sets that have no tools now
 	refused    map[string]string // tools that must not run, and why
 	offers     *sync.Map         // *agent.Node → *offer: all that a place in a tree has
 	equipments *sync.Map         // *agent.Node → *equipment: the agent with the tools of its sets
@@ -304,13 +305,13 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event
 			yield(nil, err)
 			return
 		}
-		if !v.Run().Answered { // once a run
-			if cut := a.place(inv.Node()).cut; len(cut) > 0 {
-				problems = append(slices.Clip(problems), fmt.Sprintf("the model sees the first %d characters of the descriptions of these tools, because endpoints refuse longer ones: %s", maxDescription-1, strings.Join(cut, ", ")))
-			}
-			if !tell(problems, yield) {
-				return
-			}
+		if v.Run().Answered { // a run says it once
+			problems = nil
+		} else if cut := a.place(inv.Node()).cut; len(cut) > 0 {
+			problems = append(slices.Clip(problems), fmt.Sprintf("the model sees the first %d characters of the descriptions of these tools, because endpoints refuse longer ones: %s", maxDescription-1, strings.Join(cut, ", ")))
+		}
+		if !tell(append(slices.Clip(problems), a.arrived(inv)...), yield) {
+			return
 		}
 		if calls := v.Pending(); len(calls) > 0 {
 			a.runTools(ctx, inv, v.Run(), calls, yield)

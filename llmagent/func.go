@@ -79,7 +79,7 @@ func (f *function) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*ev
 		if err == nil {
 			err = s.recall()
 		}
-		if err == nil && len(s.before) == 0 && !tell(problems, yield) {
+		if err == nil && len(s.before) == 0 && !tell(append(problems, like.arrived(inv)...), yield) {
 			return
 		}
 		if err == nil {

@@ -17,7 +17,7 @@ import (
 // the order of their names. A set is asked in every step: a change of its list
 // counts from the next one on. A tool whose name is taken, by another tool of the agent,
 // by an agent that it can transfer to or by the tools for that, is left out, and a notice
-// says so; and so it does if a set fails. The turn goes on without those tools, unless the
+// says so; and so it does if a set fails, and when one that is a [fmt.Stringer] has tools again. The turn goes on without those tools, unless the
 // set's error wraps tools.ErrRequired: that ends it. If a rule of the
 // agent's policy then matches nothing, because no tool has its name or its argument, calls of the
 // tools of all sets are refused until that is mended.
@@ -42,17 +42,15 @@ func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*Agent, []string, 
 	if len(a.sets) == 0 {
 		return a, nil, nil
 	}
+	from, errs := a.list(ctx)
 	var problems []string
-	from := make([]*tools.Registry, len(a.sets))
-	for i, s := range a.sets {
-		r, err := s.Tools(ctx)
+	for _, err := range errs {
 		if errors.Is(err, tools.ErrRequired) {
 			return a, nil, fmt.Errorf("agent %s: %w", a.name, err)
 		}
 		if err != nil && ctx.Err() == nil {
 			problems = append(problems, err.Error())
 		}
-		from[i] = r
 	}
 	e, ok := a.equipments.Load(n)
 	if !ok || !slices.Equal(e.(*equipment).from, from) {
@@ -69,13 +67,52 @@ func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*Agent, []string, 
 	return &b, append(problems, wrong...), nil
 }
 
+// list asks all sets for their tools at the same time: an agent waits for the slowest, and not for one
+// after the other.
+func (a *Agent) list(ctx context.Context) ([]*tools.Registry, []error) {
+	from, errs := make([]*tools.Registry, len(a.sets)), make([]error, len(a.sets))
+	var group sync.WaitGroup
+	for i, s := range a.sets {
+		group.Go(func() {
+			defer func() {
+				if r := recover(); r != nil {
+					errs[i] = fmt.Errorf("a set of tools of agent %s panics: %v", a.name, r)
+				}
+			}()
+			from[i], errs[i] = s.Tools(ctx)
+		})
+	}
+	group.Wait()
+	return from, errs
+}
+
+type lacksKey struct{ view any }
+
+// arrived returns a notice for each set that has tools now and had none in the conversation's step before.
+func (a *Agent) arrived(inv *agent.Invocation) (news []string) {
+	if !a.equipped {
+		return nil
+	}
+	before := inv.Session().Memo(lacksKey{a.viewKey(inv.Node(), inv.Scope())}, func() any { return new([]string) }).(*[]string)
+	for _, name := range *before {
+		if !slices.Contains(a.lacks, name) {
+			news = append(news, fmt.Sprintf("the tools of %s can be used now", name))
+		}
+	}
+	*before = a.lacks
+	return news
+}
+
 func (a *Agent) equip(n *agent.Node, from []*tools.Registry) *equipment {
 	b := *a // with places of its own, because it offers other tools
 	b.sets, b.offers, b.equipped = nil, new(sync.Map), true
 	b.tools, b.byName = slices.Clone(a.tools), maps.Clone(a.byName)
 	e := &equipment{from: from, agent: &b}
 	targets, form := targetNames(n), a.formAt(n)
-	for _, r := range from {
+	for i, r := range from {
+		if s, ok := a.sets[i].(fmt.Stringer); ok && r == nil {
+			b.lacks = append(b.lacks, s.String())
+		}
 		for _, name := range r.Names() {
 			_, transfers := form.Called(n, name)
 			switch {

@@ -273,3 +273,50 @@ func TestAListThatMendsAMistake(t *testing.T) {
 		}
 	}
 }
+
+// late is a set that has tools from the second time on.
+type late struct {
+	changing
+	asked int
+	waits chan struct{} // until another set is asked too
+}
+
+func (l *late) String() string { return "mcp late" }
+
+func (l *late) Tools(ctx context.Context) (*tools.Registry, error) {
+	if l.asked++; l.asked == 1 {
+		<-l.waits
+		return nil, errors.New("the server has not answered yet")
+	}
+	return l.changing.Tools(ctx)
+}
+
+// second is a set that lets late continue.
+type second struct {
+	changing
+	once sync.Once
+	of   *late
+}
+
+func (s *second) Tools(ctx context.Context) (*tools.Registry, error) {
+	s.once.Do(func() { close(s.of.waits) })
+	return s.changing.Tools(ctx)
+}
+
+// Sets are asked at the same time, and one whose tools come in the middle of a run is offered from the
+// next question on, with a notice.
+func TestAToolsetThatComesLate(t *testing.T) {
+	set := &late{waits: make(chan struct{})}
+	set.set(t, tool(t, "look", func(tools.Context) (any, error) { return "seen", nil }))
+	own := tool(t, "own", func(tools.Context) (any, error) { return "own", nil })
+	s := newSolo(t, replies(reply(scripted.Call("own", "{}")), reply(scripted.Call("look", "{}"))),
+		[]llmagent.Option{llmagent.WithTools(own), llmagent.WithToolset(set, &second{of: set})})
+	events, err := s.say(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"toolset: the server has not answered yet", "toolset: the tools of mcp late can be used now"}, notices(events))
+	require.Equal(t, []string{"own"}, offered(s.script.requests[0]))
+	require.Equal(t, []string{"own", "look"}, offered(s.script.requests[1]))
+	events, err = s.say(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, notices(events))
+}

@@ -110,7 +110,7 @@ const MetaIdempotencyKey = "agentarbor/idempotencyKey"
 
 // begin sends a call to the server.
 func (s *Server) begin(ctx tools.Context, name string, input json.RawMessage) (*call, error) {
-	c, err := s.connection(ctx)
+	c, err := s.ready(ctx, false)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -32,14 +33,42 @@ type conn struct {
 	unpaired []*question      // of which it is not known yet which call asks
 }
 
+// greeting is how a connection begins.
+type greeting int
+
+const (
+	// probing asks what the server speaks, and greets it as older servers are greeted if half of the start timeout
+	// passes without an answer: servers from before version 2026-07-28 may say nothing to what they do not know.
+	probing greeting = iota
+	older            // such a server may also end when it is asked
+	patient          // the server refuses the older greeting, and needs longer for its answer
+)
+
+// unsettled reports whether a server that could not be greeted may answer another greeting.
+func unsettled(ctx context.Context, err error) bool {
+	var unstarted *startError
+	return err != nil && ctx.Err() == nil && !errors.As(err, &unstarted)
+}
+
+// refused reports whether the server has answered the greeting with an error.
+func refused(err error) bool {
+	var said *jsonrpc.Error
+	return errors.As(err, &said) && said.Code != rejected
+}
+
 // connect starts the server, or reaches it, and greets it.
-func (s *Server) connect(legacy bool) (*conn, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.start)
-	defer cancel()
-	transport, why, err := s.at.dial(s)
+func (s *Server) connect(ctx context.Context, form greeting) (*conn, error) {
+	var probe time.Duration
+	if form == probing {
+		probe = s.start / 2
+	}
+	transport, why, err := s.at.dial(s, probe)
 	if err != nil {
 		return nil, s.errorf("%w", &startError{err})
 	}
+	s.mu.Lock()
+	s.said = why
+	s.mu.Unlock()
 	c := &conn{server: s, kept: &keeping{Transport: transport}, ended: make(chan struct{}), calls: map[string]*call{}}
 	c.stale.Store(true)
 	options := &sdk.ClientOptions{
@@ -54,7 +83,7 @@ func (s *Server) connect(legacy bool) (*conn, error) {
 	client.AddReceivingMiddleware(s.guard)
 	client.AddSendingMiddleware(s.guard)
 	var how *sdk.ClientSessionOptions
-	if legacy {
+	if form == older {
 		how = &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"}
 	}
 	if c.session, err = greet(ctx, client, c.kept, how); err != nil {
@@ -63,11 +92,11 @@ func (s *Server) connect(legacy bool) (*conn, error) {
 		case errors.As(err, &unstarted):
 			return nil, s.errorf("%w", err)
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return nil, s.errorf("it has not answered within %s%s", s.start, said)
+			return nil, s.errorf("it has not answered within %s%s", s.limit(), said)
 		case s.ctx.Err() != nil:
 			return nil, ErrClosed
 		default:
-			return nil, s.errorf("it does not start: %s%s", plain(err), said)
+			return nil, s.errorf("it does not start: %w%s", &plainError{err}, said)
 		}
 	}
 	go func() {
@@ -76,6 +105,12 @@ func (s *Server) connect(legacy bool) (*conn, error) {
 	}()
 	return c, nil
 }
+
+// plainError is an error of the SDK whose text is that of plain.
+type plainError struct{ error }
+
+func (e *plainError) Error() string { return plain(e.error) }
+func (e *plainError) Unwrap() error { return e.error }
 
 // greet connects, and returns when the time is up even if the server takes no message. The
 // connection is then closed.

@@ -1,12 +1,14 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -14,9 +16,10 @@ import (
 // Endpoint is where a server is: [Stdio], [HTTP] or a [Transport].
 type Endpoint interface {
 	check() error
-	// dial begins a connection. Why tells afterwards what is known of its failure, "" or
-	// ": " and some words.
-	dial(s *Server) (t sdk.Transport, why func() string, err error)
+	// dial begins a connection. Why returns afterwards what is known of its failure, "" or
+	// "; " and some words. Unless probe is 0, the transport itself refuses the question what the server
+	// speaks if the server says nothing for that long.
+	dial(s *Server, probe time.Duration) (t sdk.Transport, why func() string, err error)
 }
 
 // startError is the error of a server that could not even be begun with.
@@ -26,6 +29,9 @@ func (e *startError) Error() string { return "it cannot be started: " + e.err.Er
 func (e *startError) Unwrap() error { return e.err }
 
 func nothing() string { return "" }
+
+// discover is the question what a server speaks, since version 2026-07-28.
+const discover = "server/discover"
 
 // Transport is a transport of the protocol's SDK, made anew for each connection.
 type Transport func() (sdk.Transport, error)
@@ -37,7 +43,7 @@ func (t Transport) check() error {
 	return nil
 }
 
-func (t Transport) dial(*Server) (sdk.Transport, func() string, error) {
+func (t Transport) dial(*Server, time.Duration) (sdk.Transport, func() string, error) {
 	made, err := t()
 	return made, nothing, err
 }
@@ -65,7 +71,7 @@ func (h HTTP) check() error {
 	return nil
 }
 
-func (h HTTP) dial(*Server) (sdk.Transport, func() string, error) {
+func (h HTTP) dial(_ *Server, probe time.Duration) (sdk.Transport, func() string, error) {
 	client := http.Client{}
 	if h.Client != nil {
 		client = *h.Client
@@ -74,7 +80,7 @@ func (h HTTP) dial(*Server) (sdk.Transport, func() string, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	client.Transport = &bounded{base, h}
+	client.Transport = &bounded{base, h, probe}
 	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme || len(via) > 5 {
 			return errors.New("the server redirects to another place, which is refused")
@@ -88,7 +94,8 @@ func (h HTTP) dial(*Server) (sdk.Transport, func() string, error) {
 // these as long as they are.
 type bounded struct {
 	http.RoundTripper
-	at HTTP
+	at    HTTP
+	probe time.Duration
 }
 
 func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -97,6 +104,11 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		for name, value := range b.at.Headers {
 			req.Header.Set(name, value)
 		}
+	}
+	if b.probe > 0 && req.Header.Get("Mcp-Method") == discover {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer time.AfterFunc(b.probe, cancel).Stop()
+		req = req.WithContext(ctx)
 	}
 	resp, err := b.RoundTripper.RoundTrip(req)
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {

@@ -30,7 +30,7 @@ func (s *Server) extras() (all []extra) {
 			if err := json.Unmarshal(input, &in); err != nil {
 				return nil, err
 			}
-			c, err := s.connection(ctx)
+			c, err := s.ready(ctx, false)
 			if err != nil {
 				return nil, err
 			}

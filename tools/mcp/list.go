@@ -40,8 +40,6 @@ type listing struct {
 // list asks for the tools, and notes them. A list that has not changed keeps its registry.
 func (s *Server) list(ctx context.Context, c *conn) error {
 	c.stale.Store(false) // before, so that a change in the meantime is not lost
-	ctx, cancel := context.WithTimeout(ctx, s.start)
-	defer cancel()
 	found, err := c.tools(ctx)
 	if err != nil {
 		c.stale.Store(true)

@@ -18,8 +18,11 @@ import (
 
 // The limits of a server that sets none.
 const (
-	// DefaultStartTimeout bounds how long a server may take to start and to list its tools.
+	// DefaultStartTimeout is how long a turn waits for a server to start and to list its tools.
 	DefaultStartTimeout = 30 * time.Second
+	// StartLimit is how long a server that is not Required may take to start, while turns continue
+	// without its tools.
+	StartLimit = 5 * time.Minute
 	// DefaultMaxTools is how many tools of a server are used; endpoints refuse long lists.
 	DefaultMaxTools = 100
 	// MaxMessage bounds, in bytes, one message of a server. The call that a longer one
@@ -52,15 +55,17 @@ type Server struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
-	mu      sync.Mutex
-	conn    *conn         // nil before the first one
-	dialing chan struct{} // closed when the attempt under way has ended
-	legacy  bool          // it speaks only the protocol before version 2026-07-28
-	failed  error         // the last attempt
-	pause   time.Duration // before the next one
-	next    time.Time
-	listing listing
-	parked  map[place]*call
+	mu       sync.Mutex
+	conn     *conn         // nil before the first one
+	trying   chan struct{} // closed when the attempt under way has ended
+	greeting greeting      // the one that succeeded last
+	failed   error         // the last attempt
+	slow     error         // nobody waits until the server can be used: the start timeout has passed once
+	said     func() string // what it said last, "" or "; it said: " and some words
+	pause    time.Duration // before the next attempt
+	next     time.Time
+	listing  listing
+	parked   map[place]*call
 }
 
 type config struct {
@@ -107,8 +112,9 @@ func WithApproval(patterns ...string) Option {
 // WithTimeout bounds one call. 0 is tools.DefaultTimeout.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
-// WithStartTimeout bounds how long the server may take to start and to list its tools. 0 is
-// DefaultStartTimeout.
+// WithStartTimeout bounds how long a turn waits for the server to start and to list its tools. A
+// server that takes longer continues to start, up to StartLimit, and agents have its tools as soon as
+// it can be used. One that is Required fails instead. 0 is DefaultStartTimeout.
 func WithStartTimeout(d time.Duration) Option { return func(c *config) { c.start = d } }
 
 // WithMaxOutput bounds, in bytes, what a model reads of one result. 0 is
@@ -150,7 +156,7 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l }
 // New makes a source of tools. Its name stands in messages to people and to models. Nothing
 // is started yet; the error says what is wrong with the name, the endpoint or an option.
 func New(name string, at Endpoint, opts ...Option) (*Server, error) {
-	s := &Server{name: name, at: at, parked: map[place]*call{}, pause: firstPause}
+	s := &Server{name: name, at: at, parked: map[place]*call{}, pause: firstPause, said: nothing}
 	err := option.Apply(&s.config, opts)
 	switch {
 	case name == "":
@@ -198,10 +204,10 @@ func (s *Server) String() string { return "mcp " + s.name }
 func (s *Server) Close() error {
 	s.cancel()
 	s.mu.Lock()
-	c, dialing := s.conn, s.dialing
+	c, trying := s.conn, s.trying
 	s.mu.Unlock()
-	if dialing != nil {
-		<-dialing
+	if trying != nil {
+		<-trying
 		s.mu.Lock()
 		c = s.conn
 		s.mu.Unlock()
@@ -217,69 +223,123 @@ func (s *Server) errorf(format string, args ...any) error {
 	return fmt.Errorf("mcp server %s: "+format, append([]any{s.name}, args...)...)
 }
 
-// connection returns a connection that works. It waits for an attempt that is under way,
-// which goes on if ctx ends first.
-func (s *Server) connection(ctx context.Context) (*conn, error) {
+// ready returns a connection that works and, if the caller wants tools, whose tools are listed. It
+// starts an attempt unless one is under way, and waits for it; the attempt continues when the wait ends.
+// Once the start timeout has passed nobody waits any more until the server can be used.
+func (s *Server) ready(ctx context.Context, listed bool) (*conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var patience <-chan time.Time
 	for {
-		s.mu.Lock()
 		switch {
 		case s.ctx.Err() != nil:
-			s.mu.Unlock()
 			return nil, ErrClosed
-		case s.conn != nil && s.conn.alive():
-			c := s.conn
-			s.mu.Unlock()
-			return c, nil
-		case s.dialing == nil && s.failed != nil && time.Now().Before(s.next):
-			err := s.failed
-			s.mu.Unlock()
-			return nil, err
-		case s.dialing == nil:
-			s.dialing = make(chan struct{})
-			go s.dial(s.dialing)
+		case s.conn != nil && s.conn.alive() && (!listed || s.current()):
+			return s.conn, nil
+		case s.trying != nil:
+		case s.failed != nil && time.Now().Before(s.next):
+			return nil, s.failed
+		default:
+			s.trying = make(chan struct{})
+			go s.try(s.trying)
 		}
-		dialing := s.dialing
-		s.mu.Unlock()
-		select {
-		case <-dialing:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if s.slow != nil {
+			return nil, s.slow
 		}
-		s.mu.Lock()
-		err := s.failed
-		s.mu.Unlock()
-		if err != nil {
+		if patience == nil && !s.required { // else the attempt ends with the start timeout
+			patience = time.After(s.start)
+		}
+		if err := s.wait(ctx, s.trying, patience); err != nil {
 			return nil, err
 		}
+		listed = false // a server that changes its list all the time is not asked all the time
 	}
 }
 
-// dial makes one attempt to reach the server, and notes what came of it.
-func (s *Server) dial(done chan struct{}) {
-	c, err := s.connect(s.legacy)
-	if unstarted := (*startError)(nil); err != nil && !s.legacy && s.ctx.Err() == nil && !errors.As(err, &unstarted) {
-		// Servers from before version 2026-07-28 may end, or say nothing, when they are
-		// asked what they are instead of being greeted.
-		if old, again := s.connect(true); again == nil {
-			c, err, s.legacy = old, nil, true
-		}
+// wait waits for an attempt. The caller holds mu, which is free meanwhile.
+func (s *Server) wait(ctx context.Context, trying chan struct{}, patience <-chan time.Time) error {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-trying:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.failed
+	case <-patience:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch {
+	case s.trying != trying:
+		return s.failed
+	case s.slow == nil:
+		s.slow = s.errorf("it has not answered within %s; its tools can be used once it does%s", s.start, s.said())
+		s.logger.Warn("an MCP server is slow, and agents continue without its tools", "error", s.slow)
+	}
+	return s.slow
+}
+
+// limit bounds one attempt.
+func (s *Server) limit() time.Duration {
+	if s.required {
+		return s.start
+	}
+	return max(s.start, StartLimit)
+}
+
+// current reports whether the list of tools is that of the connection. The caller holds mu.
+func (s *Server) current() bool { return s.listing.of == s.conn && !s.conn.stale.Load() }
+
+// try makes one attempt to reach the server and to list its tools, and notes what came of it.
+func (s *Server) try(done chan struct{}) {
+	err := s.reach()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	defer close(done)
-	s.dialing = nil
-	again := s.failed != nil
-	if s.failed = err; err != nil {
+	level := slog.LevelWarn
+	if s.failed != nil || s.slow != nil {
+		level = slog.LevelDebug // until it has been reached once more
+	}
+	s.trying, s.failed = nil, err
+	if err != nil {
 		s.next = time.Now().Add(s.pause)
 		s.pause = min(2*s.pause, lastPause)
-		level := slog.LevelWarn
-		if again {
-			level = slog.LevelDebug // until it has been reached once more
-		}
 		s.logger.Log(s.ctx, level, "an MCP server cannot be reached", "error", err)
 		return
 	}
-	s.conn, s.pause = c, firstPause
+	if s.slow != nil {
+		s.logger.Info("an MCP server has started, and agents have its tools")
+	}
+	s.pause, s.slow = firstPause, nil
+}
+
+// reach connects to the server unless it is connected, and lists its tools.
+func (s *Server) reach() error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.limit())
+	defer cancel()
+	s.mu.Lock()
+	c, form := s.conn, s.greeting
+	s.mu.Unlock()
+	if c == nil || !c.alive() {
+		var err error
+		if c, err = s.connect(ctx, form); form == probing && unsettled(ctx, err) {
+			if form = older; refused(err) {
+				form = patient
+			}
+			if other, e := s.connect(ctx, form); e == nil {
+				c, err = other, nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.conn, s.greeting = c, form
+		s.mu.Unlock()
+	}
+	return s.list(ctx, c)
 }
 
 // Listed returns the tools that the server has listed last, without asking it; nil before the first list. It is safe
@@ -311,16 +371,7 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 func (s *Server) usable(ctx context.Context) (*tools.Registry, error) {
-	s.mu.Lock()
-	if l := s.listing; s.conn != nil && l.of == s.conn && s.conn.alive() && !s.conn.stale.Load() {
-		s.mu.Unlock()
-		return l.registry, l.problem
-	}
-	s.mu.Unlock()
-	c, err := s.connection(ctx)
-	if err == nil {
-		err = s.list(ctx, c)
-	}
+	_, err := s.ready(ctx, true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil && (s.listing.registry == nil || errors.Is(err, ErrClosed)) {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -49,13 +50,13 @@ func (p Stdio) check() error {
 	return nil
 }
 
-func (p Stdio) dial(s *Server) (sdk.Transport, func() string, error) {
+func (p Stdio) dial(s *Server, probe time.Duration) (sdk.Transport, func() string, error) {
 	cmd := exec.Command(p.Command, p.Args...)
 	cmd.Env, cmd.Dir = append([]string{}, p.Env...), p.Dir // nil would hand on ours
 	said := &stderr{logger: s.logger}
 	cmd.Stderr, cmd.WaitDelay = said, time.Second
 	ownGroup(cmd)
-	return &process{cmd: cmd, logger: s.logger}, said.last, nil
+	return &process{cmd: cmd, logger: s.logger, probe: probe}, said.last, nil
 }
 
 // process is the transport, and then the connection, of a subprocess. The SDK's own ends
@@ -67,6 +68,9 @@ type process struct {
 	in     *os.File // of the server
 	out    *os.File
 	reader *bufio.Reader
+	probe  time.Duration
+	asked  atomic.Pointer[jsonrpc.ID] // of discover, until the answer
+	until  time.Time                  // when it is refused, set before asked
 	write  sync.Mutex
 	closed sync.Once
 	err    error
@@ -108,6 +112,11 @@ func (p *process) Write(_ context.Context, m jsonrpc.Message) error {
 	}
 	p.write.Lock()
 	defer p.write.Unlock()
+	if r, ok := m.(*jsonrpc.Request); ok && r.Method == discover && p.probe > 0 {
+		p.until = time.Now().Add(p.probe)
+		p.asked.Store(&r.ID)
+		_ = p.out.SetReadDeadline(p.until) // of a read under way
+	}
 	_ = p.in.SetWriteDeadline(time.Now().Add(writeTimeout)) // where pipes have none it may hang as long as the server
 	_, err = p.in.Write(append(b, '\n'))
 	return err
@@ -117,6 +126,9 @@ func (p *process) Write(_ context.Context, m jsonrpc.Message) error {
 // is passed over. One that is too long becomes an error for the call that it answers.
 func (p *process) Read(context.Context) (jsonrpc.Message, error) {
 	for {
+		if m := p.unanswered(); m != nil {
+			return m, nil
+		}
 		line, cut, err := p.line()
 		if cut > 0 {
 			if m := tooLong(line, cut); m != nil {
@@ -124,6 +136,9 @@ func (p *process) Read(context.Context) (jsonrpc.Message, error) {
 			}
 		} else if at := bytes.IndexByte(line, '{'); at >= 0 {
 			if m, err := jsonrpc.DecodeMessage(line[at:]); err == nil {
+				if r, ok := m.(*jsonrpc.Response); ok && p.asked.Load() != nil && r.ID == *p.asked.Load() {
+					p.asked.Store(nil)
+				}
 				return m, nil
 			}
 		}
@@ -134,6 +149,22 @@ func (p *process) Read(context.Context) (jsonrpc.Message, error) {
 			return nil, err
 		}
 	}
+}
+
+// unanswered waits until the server writes. If its answer to discover is overdue, unanswered returns
+// the one of a server that does not know the question.
+func (p *process) unanswered() jsonrpc.Message {
+	if p.asked.Load() != nil {
+		_ = p.out.SetReadDeadline(p.until)
+	}
+	_, err := p.reader.Peek(1)
+	_ = p.out.SetReadDeadline(time.Time{}) // a line that has begun is read to its end
+	id := p.asked.Load()
+	if id == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	p.asked.Store(nil)
+	return &jsonrpc.Response{ID: *id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the server says nothing to " + discover}}
 }
 
 // edge is how much is kept of both ends of a line that is too long.
