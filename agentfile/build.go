@@ -114,13 +114,14 @@ func (d *definition) smallModels() bool {
 	return false
 }
 
-// inherited returns the settings with what those of agents above say about endpoints and reasoning.
+// inherited returns the settings with what those of agents above say about endpoints, reasoning and time limits.
 func (d *definition) inherited() llm.Settings {
 	s := d.settings
 	for seen := map[*definition]bool{}; !seen[d]; d = d.parents[0].parent {
 		if len(s.Endpoint) == 0 {
 			s.Endpoint = d.settings.Endpoint
 		}
+		s.Timeouts = s.Timeouts.Or(d.settings.Timeouts)
 		s.Echo, s.Thinking, s.ReasoningEffort = cmp.Or(s.Echo, d.settings.Echo), cmp.Or(s.Thinking, d.settings.Thinking), cmp.Or(s.ReasoningEffort, d.settings.ReasoningEffort)
 		if len(d.parents) == 0 {
 			break

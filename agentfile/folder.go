@@ -273,6 +273,9 @@ func (d *definition) config() map[string]any {
 	if len(s.Endpoint) > 0 {
 		c["endpoint"] = anyOf(s.Endpoint)
 	}
+	if limits := agentgraph.TimeoutsConfig(s.Timeouts); len(limits) > 0 {
+		c["timeouts"] = limits
+	}
 	if s.LeakedCalls != "" {
 		c["leakedCalls"] = string(s.LeakedCalls)
 	}

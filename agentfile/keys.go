@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/nearest"
@@ -91,6 +92,13 @@ func ownKeys() []key {
 				{name: "effort", typ: "a text", example: "low", def: "the endpoint's own",
 					meaning: "How much the model thinks, in a word that its endpoint knows.",
 					read:    text(func(d *definition) *string { return &d.settings.ReasoningEffort })},
+			}},
+		{name: "timeouts", typ: "a mapping", def: "those of the command, or [the adapter's](models.md#timeouts)",
+			meaning: "How long this agent's models, and those of all agents under it, may take for an answer.",
+			keys: []key{
+				limit("first", "20m", "The longest silence before the first word of a streamed answer.", func(t *llm.Timeouts) *time.Duration { return &t.First }),
+				limit("silence", "2m", "The longest silence after the first word.", func(t *llm.Timeouts) *time.Duration { return &t.Silence }),
+				limit("answer", "30m", "The whole answer.", func(t *llm.Timeouts) *time.Duration { return &t.Answer }),
 			}},
 		{name: "subagents", typ: "a list of names", example: "[billing, tech]", def: "the agents in the folder that is named like the file",
 			meaning: "The agents this one can hand the conversation to, in this order. If the key is there, only the listed agents count.",
@@ -214,6 +222,12 @@ func ownKeys() []key {
 			meaning: "A file with a [graph of agents](agentgraph.md) that is the agent, in place of a prompt. The path begins in the folder of this file. Beside it only `name`, `description`, `guards` and `budgets` are possible, and no body.",
 			read:    graphPath},
 	}
+}
+
+// limit is the key of a time limit.
+func limit(name, example, meaning string, field func(*llm.Timeouts) *time.Duration) key {
+	return key{name: name, typ: "a time with its unit", example: example, def: "as above", meaning: meaning,
+		read: duration(func(d *definition) *time.Duration { return field(&d.settings.Timeouts) })}
 }
 
 func text(field func(*definition) *string) func(*parser, *key, yamldoc.Node) {

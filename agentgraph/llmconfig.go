@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agentarbor/arbor/internal/nearest"
 	jsonschema "github.com/agentarbor/arbor/internal/schema"
@@ -40,7 +41,7 @@ func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Messag
 // ReadLLMConfig merges configurations, later ones over earlier ones as [MergeConfig] does, and
 // reads the result. It understands model; instructions, or role if there are none; and the
 // settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, seed, reasoningEffort, thinking,
-// reasoningEcho, endpoint, leakedCalls and responseFormat, which is a JSON schema. Their names may be written with underscores as well,
+// reasoningEcho, endpoint, timeouts, leakedCalls and responseFormat, which is a JSON schema. Their names may be written with underscores as well,
 // and they may be in a mapping llm. null is the same as absent. The error is a [*ConfigError].
 func ReadLLMConfig(layers ...map[string]any) (LLMConfig, error) {
 	var merged map[string]any
@@ -114,7 +115,47 @@ var configKeys = map[string]func(c *LLMConfig, v any) string{
 		}
 		return ""
 	},
+	"timeouts":       func(c *LLMConfig, v any) string { return setTimeouts(&c.Settings.Timeouts, v) },
 	"responseFormat": func(c *LLMConfig, v any) string { return setResponseFormat(&c.Settings, v) },
+}
+
+// timeouts are the names of time limits.
+func timeouts(t *llm.Timeouts) map[string]*time.Duration {
+	return map[string]*time.Duration{"first": &t.First, "silence": &t.Silence, "answer": &t.Answer}
+}
+
+// TimeoutsConfig returns the value of the key timeouts, nil if no limit is set.
+func TimeoutsConfig(t llm.Timeouts) (v map[string]any) {
+	for name, d := range timeouts(&t) {
+		if *d == 0 {
+			continue
+		}
+		if v == nil {
+			v = map[string]any{}
+		}
+		v[name] = d.String()
+	}
+	return v
+}
+
+func setTimeouts(t *llm.Timeouts, v any) string {
+	given, ok := v.(map[string]any)
+	if !ok {
+		return "must be a mapping such as {first: 20m, silence: 2m, answer: 30m}, not " + showSetting(v)
+	}
+	known := timeouts(t)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		text, _ := given[name].(string)
+		d, err := time.ParseDuration(text)
+		switch {
+		case known[name] == nil:
+			return fmt.Sprintf("has no limit %q%s", name, nearest.Hint(name, slices.Sorted(maps.Keys(known))))
+		case err != nil || d <= 0:
+			return name + " must be a time with its unit, such as 20m, not " + showSetting(given[name])
+		}
+		*known[name] = d
+	}
+	return ""
 }
 
 // canonicalConfig gives the understood keys of a configuration one spelling, and takes

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,7 +15,7 @@ func TestReadLLMConfig(t *testing.T) {
 	c, err := ReadLLMConfig(
 		jsonConfig(t, `{"llm": {"model": "own", "temperature": 0.2, "max_tokens": 100}, "threshold": 0.5, "limits": {"a": 1, "b": 2}}`),
 		nil,
-		jsonConfig(t, `{"temperature": 0, "topP": 1, "maxTokens": 50, "stop": "END", "tool_choice": "none", "parallelToolCalls": false, "leaked_calls": "off",
+		jsonConfig(t, `{"temperature": 0, "topP": 1, "maxTokens": 50, "stop": "END", "tool_choice": "none", "parallelToolCalls": false, "leaked_calls": "off", "timeouts": {"first": "20m"},
 			"limits": {"b": 3}, "role": "You are other.", "responseFormat": {"type": "object"}}`),
 	)
 	require.NoError(t, err)
@@ -22,7 +23,7 @@ func TestReadLLMConfig(t *testing.T) {
 	require.Equal(t, LLMConfig{
 		Model: "own", Instructions: "You are other.",
 		Settings: llm.Settings{Temperature: &zero, TopP: &one, MaxTokens: 50, Stop: []string{"END"}, ToolChoice: llm.ToolChoiceNone,
-			ParallelToolCalls: &no, LeakedCalls: llm.LeakedCallsOff, ResponseFormat: &llm.ResponseFormat{Schema: json.RawMessage(`{"type":"object"}`)}},
+			ParallelToolCalls: &no, LeakedCalls: llm.LeakedCallsOff, Timeouts: llm.Timeouts{First: 20 * time.Minute}, ResponseFormat: &llm.ResponseFormat{Schema: json.RawMessage(`{"type":"object"}`)}},
 		Other: map[string]any{"threshold": 0.5, "limits": map[string]any{"a": 1.0, "b": 3.0}},
 	}, c)
 
@@ -55,6 +56,9 @@ func TestConfigErrors(t *testing.T) {
 		`{"maxTokens": 1.5}`:                           `config.maxTokens must be a whole number from 1, not 1.5`,
 		`{"maxTokens": [1]}`:                           `config.maxTokens must be a whole number from 1, not a list`,
 		`{"leakedCalls": "maybe"}`:                     `config.leakedCalls must be auto, any or off, not the text "maybe"`,
+		`{"timeouts": 5}`:                              `config.timeouts must be a mapping such as {first: 20m, silence: 2m, answer: 30m}, not 5`,
+		`{"timeouts": {"frist": "1m"}}`:                `config.timeouts has no limit "frist"; did you mean "first"?`,
+		`{"timeouts": {"first": "-1m"}}`:               `config.timeouts first must be a time with its unit, such as 20m, not the text "-1m"`,
 		`{"leakedCalls": false}`:                       `config.leakedCalls must be auto, any or off, not false`,
 		`{"model": 4}`:                                 `config.model must be a text, not 4`,
 		`{"model": " "}`:                               `config.model is empty`,

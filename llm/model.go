@@ -1,9 +1,11 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
+	"time"
 )
 
 // Model is a language model. Implementations are safe for concurrent use.
@@ -75,10 +77,31 @@ type Settings struct {
 	// Endpoint names the endpoint's provider, or its quirks, as the adapter calls them: for llm/openai see
 	// openai.Endpoints. Empty leaves it to the adapter. It is never sent.
 	Endpoint []string
+	// Timeouts bound the wait for an answer, in place of the adapter's own limits. They are never sent.
+	Timeouts Timeouts
 	// LeakedCalls says whether a whole tool call that the model writes as words is
 	// read as a call; empty means what the adapter does otherwise. It is about the
 	// answer, and never sent.
 	LeakedCalls LeakedCalls
+}
+
+// Timeouts bound the wait for one answer. A field of zero leaves the limit to the adapter, a negative one
+// means no limit.
+type Timeouts struct {
+	First   time.Duration // the longest silence before the first word of a streamed answer
+	Silence time.Duration // the longest silence after it
+	Answer  time.Duration // from the request to the end of the answer
+}
+
+// Or returns the limits with those of other for fields that are zero.
+func (t Timeouts) Or(other Timeouts) Timeouts {
+	return Timeouts{cmp.Or(t.First, other.First), cmp.Or(t.Silence, other.Silence), cmp.Or(t.Answer, other.Answer)}
+}
+
+// ForEndpoint returns the settings that describe the endpoint and the model's thinking, without those that
+// describe the answer. An agent's requests of other kinds, such as for a summary, use them.
+func (s Settings) ForEndpoint() Settings {
+	return Settings{Thinking: s.Thinking, Echo: s.Echo, Endpoint: s.Endpoint, Timeouts: s.Timeouts}
 }
 
 // Echo says whether a model gets its own reasoning back with the conversation. A model never gets the reasoning of

@@ -186,7 +186,7 @@ func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View
 	var failure error
 	if a.compaction.Summarizer != nil {
 		s := newAside(inv, a.compaction.Summarizer, yield)
-		done.Summary, failure = a.compaction.summarize(ctx, s, old)
+		done.Summary, failure = a.compaction.summarize(ctx, s, a.settings.ForEndpoint(), old)
 		if s.stopped {
 			return true
 		}

@@ -14,10 +14,10 @@ import (
 var errCut = &llm.Error{Code: llm.CodeBadResponse, Message: "the summary was cut off by its length limit"}
 
 // summarize asks for a summary of messages. One that is cut off is asked for once more, with fewer words.
-func (c *compaction) summarize(ctx context.Context, s *aside, old []llm.Message) (text string, err error) {
+func (c *compaction) summarize(ctx context.Context, s *aside, settings llm.Settings, old []llm.Message) (text string, err error) {
 	transcript, words := transcript(old), c.maxSummary()*3/5
 	for _, words := range []int{words, words / 4} {
-		req := &llm.Request{System: fmt.Sprintf(summaryInstruction, max(20, words)), Messages: []llm.Message{llm.UserText(transcript)}}
+		req := &llm.Request{System: fmt.Sprintf(summaryInstruction, max(20, words)), Messages: []llm.Message{llm.UserText(transcript)}, Settings: settings}
 		err = s.put(ctx, req, func() error {
 			text = strings.ToValidUTF8(strings.TrimSpace(s.text.String()), "\uFFFD")
 			switch {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,7 +24,7 @@ import (
 
 // full returns a runner whose next turn must compact, and that has a summary
 // already. The next one is small's to write.
-func full(t testing.TB, small *endpoint) (r *runner.Runner, model *endpoint, store session.Store) {
+func full(t testing.TB, small *endpoint, opts ...llmagent.Option) (r *runner.Runner, model *endpoint, store session.Store) {
 	store = sessiontest.Memory(t)
 	counted := func(req *llm.Request) int { return llm.CountRequest(req, nil) }
 	model = &endpoint{t: t, name: "m", window: 1000, count: counted, answer: says(strings.Repeat("word ", 100))}
@@ -42,7 +43,24 @@ func full(t testing.TB, small *endpoint) (r *runner.Runner, model *endpoint, sto
 		require.Less(t, i, 50)
 	}
 	settings.Summarizer = small
-	return build(t, store, model, settings), model, store
+	return build(t, store, model, settings, opts...), model, store
+}
+
+// A request for a summary has the settings of its agent that are about the endpoint, and no others.
+func TestASummaryIsAskedForLikeAnAnswer(t *testing.T) {
+	off, hot := false, 1.5
+	own := llm.Settings{Endpoint: []string{"mistral"}, Thinking: &off, Echo: llm.EchoOn, Timeouts: llm.Timeouts{First: time.Hour}}
+	var asked []llm.Settings
+	small := &endpoint{t: t, name: "small", answer: func(req *llm.Request) []scripted.Item {
+		asked = append(asked, req.Settings)
+		return says("Short.")(req)
+	}}
+	settings := own
+	settings.Temperature, settings.ReasoningEffort = &hot, "high"
+	r, _, _ := full(t, small, llmagent.WithSettings(settings))
+	_, err := turn(r, "Go on")
+	require.NoError(t, err)
+	require.Equal(t, []llm.Settings{own}, asked)
 }
 
 func TestTheSummarizerFails(t *testing.T) {

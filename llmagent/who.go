@@ -102,7 +102,8 @@ func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.V
 	}
 	ask(said)
 	var cold float64
-	req.Settings = llm.Settings{Temperature: &cold, MaxTokens: 256, TopLogProbs: 20, LeakedCalls: llm.LeakedCallsOff, Endpoint: a.settings.Endpoint, Thinking: a.settings.Thinking}
+	req.Settings = a.settings.ForEndpoint()
+	req.Temperature, req.MaxTokens, req.TopLogProbs, req.LeakedCalls = &cold, 256, 20, llm.LeakedCallsOff
 	if d.schema {
 		req.ResponseFormat = &llm.ResponseFormat{Name: "who_answers", Schema: choiceOf(names), Strict: true}
 	}

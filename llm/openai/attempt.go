@@ -35,10 +35,10 @@ func (c *client) try(ctx context.Context, model string, body []byte, req *llm.Re
 	a.reading.calls.offered, a.reading.thinking.over = a.reading.offers, c.plainThink
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.stop = func() {}
-	if t := c.timeouts.Attempt; t > 0 {
+	limits := c.timeouts.with(req.Timeouts)
+	if t := limits.Attempt; t > 0 {
 		a.ctx, a.stop = context.WithTimeoutCause(a.ctx, t, &limitError{phaseAttempt, t})
 	}
-	limits := c.timeouts
 	if !a.stream {
 		limits.FirstByte = -1 // it comes when the answer is whole
 	}

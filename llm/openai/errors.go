@@ -61,7 +61,7 @@ func (c *client) networkError(err error) *llm.Error {
 }
 
 func (c *client) timeoutError(limit *limitError) *llm.Error {
-	advice := "raise the limit with WithTimeouts if the endpoint is slow"
+	advice := "raise the limit with WithTimeouts or the key timeouts if the endpoint is slow"
 	if limit.phase == phaseConnect {
 		advice = "is the endpoint running, and is OPENAI_BASE_URL right?"
 	}

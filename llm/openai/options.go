@@ -47,6 +47,13 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
+// with returns the limits with those that a request has of its own.
+func (t Timeouts) with(own llm.Timeouts) Timeouts {
+	all := llm.Timeouts{First: t.FirstByte, Silence: t.Idle, Answer: t.Attempt}
+	all = own.Or(all)
+	return Timeouts{Connect: t.Connect, FirstByte: all.First, Idle: all.Silence, Attempt: all.Answer}
+}
+
 type config struct {
 	baseURL       string
 	key           string

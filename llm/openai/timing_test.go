@@ -61,13 +61,21 @@ func TestTimeouts(t *testing.T) {
 			_, _ = io.WriteString(w, text("ok")+done)
 		}
 	}
+	within := func(own llm.Timeouts) *llm.Request {
+		req := *helloS
+		req.Timeouts = own
+		return &req
+	}
 	cases := map[string]struct {
 		h     http.HandlerFunc
 		req   *llm.Request
 		after time.Duration
 		want  string
 	}{
-		"first byte":                {stall(""), helloS, 5 * time.Minute, "no answer began within 5m0s; raise the limit with WithTimeouts"},
+		"first byte":                {stall(""), helloS, 5 * time.Minute, "no answer began within 5m0s; raise the limit with WithTimeouts or the key timeouts"},
+		"of the request":            {stall(""), within(llm.Timeouts{First: 20 * time.Minute, Answer: time.Hour}), 20 * time.Minute, "no answer began within 20m0s"},
+		"idle of the request":       {stall(text("a")), within(llm.Timeouts{Silence: 2 * time.Minute}), 2 * time.Minute, "nothing came for 2m0s"},
+		"attempt of the request":    {stall(""), within(llm.Timeouts{First: -1, Answer: time.Hour}), time.Hour, "not complete within 1h0m0s"},
 		"whole answers take longer": {stall(""), hello, 10 * time.Minute, "not complete within 10m0s"},
 		"first word":                {stall(delta(`{"role":"assistant","content":""}`, "")), helloS, 5 * time.Minute, "no answer began within 5m0s"},
 		"idle":                      {stall(text("a")), helloS, time.Minute, "the answer stalled: nothing came for 1m0s"},
