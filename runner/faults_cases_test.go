@@ -97,6 +97,8 @@ var faults = []fault{
 		again: theAgent, code: llm.CodeTruncated, retryable: true, shown: true, want: "neither [DONE] nor a finish_reason"},
 	{name: "An empty answer", serve: func(b *breakage) { b.write("") },
 		again: theAgent, code: llm.CodeTruncated, retryable: true, want: "neither [DONE] nor a finish_reason"},
+	{name: "An unknown finish reason, such as `abort`", serve: (*breakage).abort,
+		again: theAgent, code: llm.CodeServer, retryable: true, shown: true, want: "finish_reason is abort"},
 	{name: "Garbage in place of JSON", serve: func(b *breakage) { b.textOrElse("{oops}", "data: {oops}\n\n") },
 		code: llm.CodeBadResponse, shown: true, want: "{oops}"},
 	{name: "A page of HTML with the status 200", serve: func(b *breakage) { b.write("<html><title>Please log in</title></html>") },
@@ -174,6 +176,17 @@ func (b *breakage) object() {
 		object = "data: " + object + "\n\n"
 	}
 	b.write(object)
+}
+
+// abort writes an answer that the endpoint gives up.
+func (b *breakage) abort() {
+	if !b.streamed {
+		b.write(fmt.Sprintf(`{"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"abort"}]}`, half))
+		return
+	}
+	b.text()
+	b.call(true)
+	b.write(`data: {"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]}` + "\n\ndata: [DONE]\n\n")
 }
 
 func (b *breakage) call(complete bool) {

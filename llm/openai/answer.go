@@ -106,10 +106,11 @@ func (a *attempt) take(c *choice, whole bool) {
 	r := &a.reading
 	delta, message := &c.Delta, &c.Message
 	parts := len(delta.ToolCalls) > 0 || delta.FunctionCall != nil
-	more, all := r.details.take(delta.Details), r.details.take(message.Details)
-	thought := cmp.Or(delta.reasoning(), more)
+	thought := delta.reasoning()
+	detailed := r.details.take(delta.Details, false, false)
 	r.field = cmp.Or(r.field, delta.field(), message.field())
-	r.deltas = r.deltas || parts || delta.text() != "" || thought != ""
+	r.deltas = r.deltas || parts || delta.text() != "" || thought != "" || detailed != ""
+	detailed += r.details.take(message.Details, true, r.deltas)
 	ours := a.ours(c, len(r.ev.Choices) == 1, parts || len(message.ToolCalls) > 0 || message.FunctionCall != nil)
 	for _, out := range [...]*output{delta, message} {
 		for i := range out.ToolCalls {
@@ -146,7 +147,10 @@ func (a *attempt) take(c *choice, whole bool) {
 	}
 	last := c.FinishReason.flexText != ""
 	r.say(r.text.add(delta.text(), last), r.thought.add(thought, last))
-	r.say(r.text.whole(message.text(), r.deltas), r.thought.whole(cmp.Or(message.reasoning(), all), r.deltas))
+	r.say(r.text.whole(message.text(), r.deltas), r.thought.whole(message.reasoning(), r.deltas))
+	if detailed != "" && r.field == "" {
+		r.say("", r.thought.put(detailed))
+	}
 	if r.probs {
 		if probs := c.logProbs(); len(probs) > 0 {
 			r.chunks = append(r.chunks, llm.Chunk{LogProbs: probs})

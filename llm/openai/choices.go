@@ -86,6 +86,9 @@ func (a *attempt) rest() {
 		r.say(r.text.add(o.other.text, false), "")
 	}
 	r.say(r.text.end(), r.thought.end())
+	if held := r.details.end(); r.field == "" {
+		r.say("", r.thought.put(held))
+	}
 	for _, it := range r.items.list {
 		if it.kind == messageItem {
 			r.say(it.said.end(), "")

@@ -218,6 +218,9 @@ func (a *attempt) response(data []byte, over bool) error {
 		r.refused = true
 		return a.client.objectError(parseError(resp.Error))
 	}
+	for _, it := range r.items.list {
+		it.last = false // some send the whole response twice
+	}
 	for _, i := range resp.Output {
 		if i == nil {
 			continue

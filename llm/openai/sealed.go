@@ -137,102 +137,144 @@ func (g *giving) thoughts(out *wireMessage, s *sealed, thought, text string) str
 }
 
 // details are the entries of reasoning_details, joined from the parts of a stream.
-type details []*detail
-
-// detail is an entry. Its texts are kept apart, so that a long one is not read again for each piece of it.
-type detail struct {
-	fields map[string]json.RawMessage // of those that have a text, textApart
-	texts  [len(detailTexts)]strings.Builder
+type details struct {
+	entries []*detail
+	said    int // bytes of all their texts, in the order in which they came
 }
 
-const textApart = `""`
+// detail is an entry. Its texts are not repeated in it, because guards may withhold them: it has the places that they
+// have in the reasoning.
+type detail struct {
+	fields map[string]json.RawMessage
+	texts  [len(detailTexts)]flow
+	places [len(detailTexts)][]int // from and to, from and to
+}
 
-// detailTexts are the fields of an entry that hold a text that people read as reasoning.
-var detailTexts = [...]string{"text", "summary"}
+// detailTexts are the fields of an entry that hold a text that people read as reasoning, and detailFields the
+// others that endpoints want back. No other field reaches the log, and none that is longer than maxDetailField.
+var (
+	detailTexts  = [...]string{"text", "summary"}
+	detailFields = [...]string{"type", "id", "index", "format", "signature", "data"}
+)
 
-// take adds a list of entries, and returns the text in it.
-func (d *details) take(raw json.RawMessage) (text string) {
-	if len(raw) == 0 {
-		return ""
-	}
+const maxDetailField = 1 << 20
+
+// take adds a list of entries, and returns what is new in their texts. Those of a message (whole) have all so far,
+// beside or in place of pieces.
+func (d *details) take(raw json.RawMessage, whole, beside bool) (text string) {
 	var list []map[string]json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
+	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
 		return ""
 	}
 	for _, more := range list {
-		var into *detail
-		for _, e := range *d {
-			if f := e.fields; bytes.Equal(f["type"], more["type"]) && bytes.Equal(f["index"], more["index"]) && (len(more["index"]) > 0 || bytes.Equal(f["id"], more["id"])) {
-				into = e
+		into := d.of(more)
+		for _, name := range detailFields {
+			if v := more[name]; len(v) <= maxDetailField && len(v) > 0 && (reported(v) || into.fields[name] == nil) {
+				into.fields[name] = v
 			}
-		}
-		if into == nil {
-			into = &detail{fields: map[string]json.RawMessage{}}
-			*d = append(*d, into)
 		}
 		for i, name := range detailTexts {
 			var piece string
 			if !reported(more[name]) || json.Unmarshal(more[name], &piece) != nil {
 				continue
 			}
-			text += piece
-			if before := into.texts[i].String(); before != "" {
-				piece = strings.TrimPrefix(piece, before) // it may have all so far
+			if f := &into.texts[i]; whole {
+				piece = f.whole(piece, beside)
+			} else {
+				piece = f.add(piece, false)
 			}
-			into.texts[i].WriteString(piece)
-			more[name] = json.RawMessage(textApart)
-		}
-		for name, value := range more {
-			if reported(value) || into.fields[name] == nil {
-				into.fields[name] = value
-			}
+			text += d.place(into, i, piece)
 		}
 	}
 	return text
 }
 
-// items returns the entries with the lengths of their texts in place of the texts, nil if the texts are not the whole
-// reasoning, which has this length.
-func (d details) items(thoughts int) (list []sealedItem) {
-	for _, e := range d {
+// of returns the entry that a part belongs to: the one of its type with its index or, without one, with its id.
+func (d *details) of(part map[string]json.RawMessage) *detail {
+	for _, e := range slices.Backward(d.entries) {
+		key := "index"
+		if len(part[key]) == 0 {
+			key = "id"
+		}
+		if f := e.fields; bytes.Equal(f["type"], part["type"]) && bytes.Equal(f["index"], part["index"]) && bytes.Equal(f[key], part[key]) {
+			return e
+		}
+	}
+	e := &detail{fields: map[string]json.RawMessage{}}
+	d.entries = append(d.entries, e)
+	return e
+}
+
+// place notes where a piece of a text is in the reasoning, and returns the piece.
+func (d *details) place(e *detail, i int, piece string) string {
+	if piece == "" {
+		return ""
+	}
+	from := d.said
+	d.said += len(piece)
+	if p := e.places[i]; len(p) > 0 && p[len(p)-1] == from {
+		p[len(p)-1] = d.said
+	} else {
+		e.places[i] = append(p, from, d.said)
+	}
+	return piece
+}
+
+// end returns what the texts have held back.
+func (d *details) end() (text string) {
+	for _, e := range d.entries {
+		for i := range detailTexts {
+			text += d.place(e, i, e.texts[i].end())
+		}
+	}
+	return text
+}
+
+// items returns the entries with the places of their texts, nil if the texts are not the whole reasoning, which has
+// this length.
+func (d *details) items(thoughts int) (list []sealedItem) {
+	if d.said != thoughts {
+		return nil
+	}
+	for _, e := range d.entries {
 		for i, name := range detailTexts {
-			if string(e.fields[name]) == textApart {
-				n := e.texts[i].Len()
-				e.fields[name], _ = json.Marshal(n)
-				thoughts -= n
+			if e.places[i] != nil {
+				e.fields[name], _ = json.Marshal(e.places[i])
 			}
 		}
 		raw, _ := json.Marshal(e.fields)
 		list = append(list, sealedItem{-1, raw})
-	}
-	if thoughts != 0 {
-		return nil
 	}
 	return list
 }
 
 // details returns the entries with their texts, nil if the reasoning is not the one that they came with.
 func (s *sealed) details(thought string) (list []json.RawMessage) {
+	left := len(thought)
 	for _, i := range s.Items {
 		var e map[string]json.RawMessage
 		if i.Call >= 0 || json.Unmarshal(i.Item, &e) != nil {
 			continue
 		}
 		for _, name := range detailTexts {
-			n := 0
-			if json.Unmarshal(e[name], &n) != nil || len(e[name]) == 0 {
+			var places []int
+			if len(e[name]) == 0 || json.Unmarshal(e[name], &places) != nil {
 				continue
 			}
-			if n < 0 || n > len(thought) {
-				return nil
+			text := ""
+			for p := range slices.Chunk(places, 2) {
+				if len(p) < 2 || p[0] < 0 || p[1] < p[0] || p[1] > len(thought) {
+					return nil
+				}
+				text += thought[p[0]:p[1]]
 			}
-			e[name], _ = json.Marshal(thought[:n])
-			thought = thought[n:]
+			left -= len(text)
+			e[name], _ = json.Marshal(text)
 		}
 		raw, _ := json.Marshal(e)
 		list = append(list, raw)
 	}
-	if thought != "" {
+	if left != 0 {
 		return nil
 	}
 	return list

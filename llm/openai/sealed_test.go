@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -119,20 +120,38 @@ func TestOpaqueDataOfALeftOutCall(t *testing.T) {
 	}
 }
 
-// TestDetailsOfStreams are put together, whether their pieces follow each other or grow.
+// TestDetailsOfStreams puts entries together, whether their pieces follow each other, grow or alternate with those of
+// other entries.
 func TestDetailsOfStreams(t *testing.T) {
-	for _, second := range []string{"know.", "I know."} {
-		var d details
-		require.Equal(t, "I ", d.take(json.RawMessage(`[{"type":"reasoning.text","index":0,"text":"I ","format":"x"}]`)))
-		d.take(json.RawMessage(`[{"type":"reasoning.text","index":0,"text":"` + second + `","signature":null}]`))
-		d.take(json.RawMessage(`[{"type":"reasoning.text","index":0,"signature":"s"}, {"type":"reasoning.text","index":1,"text":"Yes."}]`))
-		s := sealed{Items: d.items(len("I know.Yes."))}
-		raw, err := json.Marshal(s.details("I know.Yes."))
-		require.NoError(t, err)
-		require.JSONEq(t, `[{"type":"reasoning.text","index":0,"text":"I know.","format":"x","signature":"s"},{"type":"reasoning.text","index":1,"text":"Yes."}]`, string(raw))
-		require.Nil(t, s.details("I know."))
-		require.Nil(t, s.details("I know.Yes.No."))
+	entry := func(index int, text string) string {
+		return fmt.Sprintf(`{"type":"reasoning.text","index":%d,"text":%q,"secret":"x"}`, index, text)
 	}
-	require.Empty(t, new(details).take(json.RawMessage(`{"no":"list"}`)))
-	require.Nil(t, (&sealed{Items: []sealedItem{{-1, json.RawMessage(`{"text":-1}`)}}}).details("x"))
+	know := `[{"type":"reasoning.text","index":0,"text":"I know that.","signature":"s"},{"type":"reasoning.text","index":1,"text":"Yes. No."}]`
+	for _, pieces := range [][]string{
+		{entry(0, "I know"), entry(0, " that."), entry(1, "Yes."), entry(1, " No.")},
+		{entry(0, "I know"), entry(0, "I know that."), entry(1, "Yes."), entry(1, "Yes. No.")},
+		{entry(0, "I know"), entry(1, "Yes."), entry(0, " that."), entry(1, " No.")},
+		{entry(0, "I know"), entry(1, "Yes.") + "," + entry(0, " that."), entry(1, " No.")},
+	} {
+		body := ""
+		for _, p := range append(pieces, `{"type":"reasoning.text","index":0,"text":null,"signature":"s"}`) {
+			body += delta(`{"reasoning_details":[`+p+`]}`, "")
+		}
+		m := serve(t, bodyOf(body+text("Hi")+delta("{}", "stop")+done))
+		answer := said(t, m, true)
+		thought := answer.Parts[0].(llm.Reasoning)
+		require.Len(t, thought.Text, len("I know that.Yes. No."))
+		require.NotContains(t, thought.Sealed, "secret", "no guard sees it")
+		var s sealed
+		require.NoError(t, json.Unmarshal([]byte(thought.Sealed), &s))
+		raw, err := json.Marshal(s.details(thought.Text))
+		require.NoError(t, err)
+		require.JSONEq(t, know, string(raw), pieces)
+		require.Nil(t, s.details(thought.Text[1:]))
+		require.Nil(t, s.details(thought.Text+"No."))
+	}
+	require.Empty(t, new(details).take(json.RawMessage(`{"no":"list"}`), false, false))
+	for _, places := range []string{"[-1,1]", "[0]", "[1,0]", "[0,2]", "[0,1,5]"} {
+		require.Nil(t, (&sealed{Items: []sealedItem{{-1, json.RawMessage(`{"text":` + places + `}`)}}}).details("x"), places)
+	}
 }

@@ -123,7 +123,12 @@ func (f *flow) add(s string, last bool) string {
 	if f.grows {
 		s = s[len(said):]
 	}
-	f.pieces++
+	return f.put(s)
+}
+
+// put takes in a piece that is new.
+func (f *flow) put(s string) string {
+	f.pieces += min(len(s), 1)
 	f.said.WriteString(s)
 	return s
 }
@@ -142,9 +147,7 @@ func (f *flow) whole(s string, beside bool) string {
 	case beside || strings.HasPrefix(said, s):
 		return out
 	}
-	f.pieces++
-	f.said.WriteString(s)
-	return out + s
+	return out + f.put(s)
 }
 
 // end returns what waits for a third piece.
