@@ -162,8 +162,11 @@ const maxDetailField = 1 << 20
 // take adds a list of entries, and returns what is new in their texts. Those of a message (whole) have all so far,
 // beside or in place of pieces.
 func (d *details) take(raw json.RawMessage, whole, beside bool) (text string) {
+	if len(raw) == 0 {
+		return ""
+	}
 	var list []map[string]json.RawMessage
-	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
+	if json.Unmarshal(raw, &list) != nil {
 		return ""
 	}
 	for _, more := range list {
