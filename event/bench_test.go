@@ -1,7 +1,6 @@
 package event_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // conversation makes the log of a session of so many turns as the runner writes it: one
@@ -76,161 +74,66 @@ func conversation(turns int) []*event.Event {
 	return log
 }
 
-func rows(t testing.TB, log []*event.Event) (rows [][]byte) {
-	for _, e := range log {
-		row, err := e.MarshalJSON()
-		require.NoError(t, err)
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// byType has an example of each type, the first one of those that are alike.
-func byType() (log []*event.Event) {
-	seen := make(map[string]bool)
-	for _, data := range sessiontest.Payloads() {
-		if typ := data.EventType(); !seen[typ] {
-			seen[typ] = true
-			log = append(log, &event.Event{Seq: int64(len(log) + 1), ID: "j44jnnmzvf2n", TurnID: "a4tp6nnqnka3", RunID: "2apq5jh80f1v", Agent: "billing", Path: "support/billing",
-				Time: time.Date(2026, 2, 3, 4, 5, 6, 258_207_175, time.UTC), Data: data})
-		}
-	}
-	return log
-}
-
-// TestAllocationBudgetOfTheCodec holds an event's way from and to JSON to a number of
-// allocations. One is the event with its payload, one its texts, one each of its raw JSON;
-// those of maps and lists are theirs.
+// TestAllocationBudgetOfTheCodec holds an event's way from and to its line to a number of allocations.
 func TestAllocationBudgetOfTheCodec(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates on its own")
 	}
 	log := conversation(100)
-	stored := rows(t, log)
+	stored := lines(t, log)
 	var d event.Decoder
-	per := func(n int, f func(i int)) float64 {
-		return testing.AllocsPerRun(20, func() {
-			for i := range n {
-				f(i)
-			}
-		}) / float64(n)
-	}
 	for name, c := range map[string]struct {
 		budget float64
 		cost   func(i int)
 	}{
-		"decode a log":    {2.5, func(i int) { d.Decode(int64(i+1), stored[i]) }},
-		"decode alone":    {2.7, func(i int) { event.Decode(int64(i+1), stored[i]) }},
-		"unmarshal alone": {2.7, func(i int) { _ = new(event.Event).UnmarshalJSON(stored[i]) }}, // the new one stays where it is
-		"encode a log":    {1.01, func(i int) { _, _ = log[i].MarshalJSON() }},
-		"how deep":        {0, func(i int) { event.Deeper(stored[i], 10) }},
+		"decode":   {13, func(i int) { d.DecodeLine(int64(i+1), stored[i]) }},
+		"encode":   {9, func(i int) { _, _ = log[i].Line() }},
+		"how deep": {0, func(i int) { event.Deeper(stored[i], 10) }},
 	} {
-		got := per(len(log), c.cost)
+		got := testing.AllocsPerRun(20, func() {
+			for i := range log {
+				c.cost(i)
+			}
+		}) / float64(len(log))
 		t.Logf("%s: %.2f allocations an event", name, got)
 		if got > c.budget {
 			t.Errorf("%s: %.2f allocations an event, the budget is %.2f", name, got, c.budget)
 		}
 	}
-	budgets := map[string]float64{event.TypeUser: 20, event.TypeState: 20, event.TypeRoute: 20, event.TypeHandoffStatus: 9, event.TypeTransfer: 5, event.TypeDiscard: 3}
-	examples := byType()
-	for i, row := range rows(t, examples) {
-		got := per(1, func(int) { d.Decode(int64(i+1), row) })
-		budget := max(budgets[examples[i].Type()], 4)
-		t.Logf("%s: %.0f allocations to decode, %.0f to encode", examples[i].Type(), got, per(1, func(int) { _, _ = examples[i].MarshalJSON() }))
-		if got > budget {
-			t.Errorf("%s: %.0f allocations, the budget is %.0f", examples[i].Type(), got, budget)
-		}
-	}
-	var boxed any = "It's \"so\"\nthat"
-	encoded, number := []byte(`"It's \"so\"\nthat"`), []byte("12.5")
-	for name, cost := range map[string]func(int){
-		"a text":    func(int) { event.EncodeJSON(boxed) },
-		"its text":  func(int) { event.OutputText(encoded) },
-		"arguments": func(int) { event.ObjectInput(`{"agent_name":"billing"}`) },
-		"no object": func(int) { event.ObjectInput("billing") },
-		"a value":   func(int) { event.DecodeValue(number) },
-	} {
-		if got := per(1, cost); got > 1 {
-			t.Errorf("%s: %.0f allocations, the budget is 1", name, got)
-		}
-	}
 }
 
-func total(rows [][]byte) (n int64) {
-	for _, row := range rows {
-		n += int64(len(row))
+func lines(t testing.TB, log []*event.Event) (lines [][]byte) {
+	for _, e := range log {
+		lines = append(lines, []byte(line(t, e)))
 	}
-	return n
+	return lines
 }
 
-// BenchmarkDecode decodes a log: with a memory, without, with package json, and beside
-// that a bare copy of the same rows. Then it decodes an event of each type.
-func BenchmarkDecode(b *testing.B) {
-	stored := rows(b, conversation(100))
-	var d event.Decoder
-	for _, c := range []struct {
-		name   string
-		decode func(seq int64, row []byte)
-	}{
-		{"log", func(seq int64, row []byte) { d.Decode(seq, row) }},
-		{"log-alone", func(seq int64, row []byte) { event.Decode(seq, row) }},
-		{"log-package-json", func(seq int64, row []byte) { _, _ = event.Slow(row) }},
-		{"log-copy", func(seq int64, row []byte) { sink = bytes.Clone(row) }},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.SetBytes(total(stored))
-			b.ReportAllocs()
-			for b.Loop() {
-				for i, row := range stored {
-					c.decode(int64(i+1), row)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(stored)), "ns/event")
-		})
-	}
-	examples := byType()
-	for i, row := range rows(b, examples) {
-		b.Run(examples[i].Type(), func(b *testing.B) {
-			b.SetBytes(int64(len(row)))
-			b.ReportAllocs()
-			for b.Loop() {
-				d.Decode(int64(i+1), row)
-			}
-		})
-	}
-}
-
-var sink []byte
-
-// BenchmarkEncode does the same the other way.
-func BenchmarkEncode(b *testing.B) {
+// BenchmarkCodec reads and writes the log of a conversation, as JSON and as lines of a database.
+func BenchmarkCodec(b *testing.B) {
 	log := conversation(100)
-	stored := rows(b, log)
-	for _, c := range []struct {
-		name   string
-		encode func(i int)
-	}{
-		{"log", func(i int) { sink, _ = log[i].MarshalJSON() }},
-		{"log-package-json", func(i int) { sink, _ = event.WriteSlow(log[i]) }},
-		{"log-copy", func(i int) { sink = bytes.Clone(stored[i]) }},
+	var whole [][]byte
+	for _, e := range log {
+		row, err := e.MarshalJSON()
+		require.NoError(b, err)
+		whole = append(whole, row)
+	}
+	short := lines(b, log)
+	var d event.Decoder
+	for name, f := range map[string]func(i int){
+		"decode":      func(i int) { event.Decode(int64(i+1), whole[i]) },
+		"decode-line": func(i int) { d.DecodeLine(int64(i+1), short[i]) },
+		"encode":      func(i int) { _, _ = log[i].MarshalJSON() },
+		"encode-line": func(i int) { _, _ = log[i].Line() },
 	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.SetBytes(total(stored))
+		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for i := range log {
-					c.encode(i)
+					f(i)
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(log)), "ns/event")
-		})
-	}
-	for _, e := range byType() {
-		b.Run(e.Type(), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				sink, _ = e.MarshalJSON()
-			}
 		})
 	}
 }

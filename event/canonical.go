@@ -3,7 +3,7 @@ package event
 import (
 	"bytes"
 	"encoding/json"
-	"math"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 )
@@ -12,19 +12,26 @@ import (
 // session that is warm and one that is read from a store show models and tools
 // the same: raw JSON without spaces, text that is valid UTF-8, state of JSON's
 // own types. The payload given is not changed, because an agent may yield one
-// value many times. One that has no JSON form is returned as it is.
+// value many times. One that has no JSON form is returned as it is; a store will refuse it.
+// A user's message is, too, because it was checked when its turn began.
 func Canonical(data Data) Data {
-	if d, ok := data.(interface{ canonical() (Data, bool) }); ok {
-		if done, ok := d.canonical(); ok {
-			return done
-		}
+	v := reflect.ValueOf(data)
+	if v.IsNil() {
+		return data
 	}
-	return readBack(data)
-}
-
-// readBack returns a payload of a type that is rare as a store would give it back. One
-// that has no JSON form stays as it is; the store will refuse it.
-func readBack(data Data) Data {
+	switch d := data.(type) {
+	case *User:
+		return d
+	case *State: // values without a JSON form become strings
+		delta := make(map[string]any, len(d.Delta))
+		for key, value := range d.Delta {
+			delta[ValidText(key)] = DecodeValue(EncodeJSON(value))
+		}
+		return &State{Delta: delta}
+	}
+	if isCanonical(v.Elem()) {
+		return data
+	}
 	var back Event
 	if b, err := (&Event{Data: data}).MarshalJSON(); err != nil || back.UnmarshalJSON(b) != nil {
 		return data
@@ -32,17 +39,41 @@ func readBack(data Data) Data {
 	return back.Data
 }
 
-// ValidText returns a text as it is stored: what is no UTF-8 becomes U+FFFD.
-func ValidText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-func validTexts(texts []string) bool {
-	for _, s := range texts {
-		if !utf8.ValidString(s) {
+// isCanonical reports whether a payload comes back from its JSON form as it is. It may say no of one
+// that does, if its type is rare.
+func isCanonical(payload reflect.Value) bool {
+	for i := range payload.NumField() {
+		field := payload.Field(i)
+		if field.Kind() == reflect.Pointer && !field.IsNil() {
+			field = field.Elem()
+		}
+		ok := true
+		switch v := field.Addr().Interface().(type) {
+		case *json.RawMessage:
+			ok = len(*v) > 0 && isCompact(*v) || *v == nil && omits(payload, i)
+		case *[]string:
+			ok = (len(*v) > 0 || *v == nil) && utf8.ValidString(strings.Join(*v, ""))
+		default:
+			if field.Kind() == reflect.String {
+				ok = utf8.ValidString(field.String())
+			} else if !field.CanInt() && !field.CanFloat() && field.Kind() != reflect.Bool {
+				ok = field.IsZero()
+			}
+		}
+		if !ok {
 			return false
 		}
 	}
 	return true
 }
+
+// omits reports whether a field is left out where it is empty.
+func omits(payload reflect.Value, i int) bool {
+	return strings.HasSuffix(payload.Type().Field(i).Tag.Get("json"), ",omitempty")
+}
+
+// ValidText returns a text as it is stored: what is no UTF-8 becomes U+FFFD.
+func ValidText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // isCompact reports whether raw JSON is valid UTF-8 and free of spaces outside
 // strings.
@@ -69,18 +100,4 @@ func CompactJSON(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	return b.Bytes()
-}
-
-func jsonValue(v any) any {
-	switch v := v.(type) {
-	case nil, bool:
-		return v
-	case string:
-		return ValidText(v)
-	case float64:
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			return v
-		}
-	}
-	return DecodeValue(EncodeJSON(v))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -38,137 +37,64 @@ var envelopeFields = []string{"seq", "id", "turnId", "runId", "scope", "parentId
 // payload that is nested so deeply that UnmarshalJSON could not read it again; see
 // [Bound].
 func (e *Event) MarshalJSON() ([]byte, error) {
-	none := e.Data == nil || reflect.ValueOf(e.Data).IsNil()
-	_, unknown := e.Data.(*Unknown)
-	switch {
-	case e.Data == nil || unknown && none:
+	payload, err := e.payloadJSON()
+	if err != nil {
+		return nil, err
+	}
+	return e.whole(payload)
+}
+
+// whole returns the event's JSON with the payload's JSON object.
+func (e *Event) whole(payload []byte) ([]byte, error) {
+	env := envelope{Seq: e.Seq, ID: e.ID, TurnID: e.TurnID, RunID: e.RunID, Scope: e.Scope, ParentID: e.ParentID, Type: e.Type(),
+		Agent: e.Agent, Path: e.Path, Partial: e.Partial, Attempt: e.Attempt}
+	if !e.Time.IsZero() {
+		at := e.Time.UTC()
+		if !hasJSON(at) {
+			return nil, fmt.Errorf("event: the time of event %s is outside the years 0 to 9999", e.ID)
+		}
+		env.Time = &at
+	}
+	out, err := encodeJSON(env)
+	if err != nil {
+		return nil, fmt.Errorf("event: event %s: %w", e.ID, err)
+	}
+	if len(payload) == len("{}") {
+		return out, nil
+	}
+	out[len(out)-1] = ','
+	return append(out, payload[1:]...), nil
+}
+
+// hasJSON reports whether a time in UTC can be written and read.
+func hasJSON(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
+
+// payloadJSON returns the payload as a JSON object without spaces, valid UTF-8 and not too deep to be read.
+func (e *Event) payloadJSON() (payload []byte, err error) {
+	switch u, unknown := e.Data.(*Unknown); {
+	case e.Data == nil || reflect.ValueOf(e.Data).IsNil():
 		return nil, errors.New("event: an event without payload has no JSON form")
 	case isControl(e.Type()):
 		return nil, fmt.Errorf("event: a %s event is never stored and has no JSON form", e.Type())
 	case e.Type() == "":
 		return nil, fmt.Errorf("event: event %s has no type", e.ID)
-	}
-	room := 0
-	if !none {
-		room = e.room()
-	}
-	out, err := e.appendEnvelope(make([]byte, 0, room))
-	if err != nil {
-		return nil, err
-	}
-	if f := (fields{out: out, writing: true}); !none && walk(&f, e.Data) && !f.odd {
-		return append(f.out, '}'), nil
-	}
-	return e.appendPayload(out)
-}
-
-// room returns how many bytes the event's JSON has at most, unless it has many escapes, or
-// a payload of a kind that is rare. The payload is not nil.
-func (e *Event) room() int {
-	n := 200 + len(e.ID) + len(e.TurnID) + len(e.RunID) + len(e.Scope) + len(e.ParentID) + 2*len(e.Path)
-	switch d := e.Data.(type) {
-	case *User:
-		n += written(d.Content.Text)
-	case *Text:
-		n += written(d.Content)
-	case *Reasoning:
-		n += written(d.Content) + written(d.Sealed)
-	case *ToolCall:
-		n += len(d.Name) + len(d.Input)
-	case *ToolResult:
-		n += len(d.Name) + len(d.Output)
-	case *Transfer:
-		n += 150 + len(d.From) + len(d.To) + written(d.Reason) + len(d.ToolCallID) + len(d.Payload) + len(d.RouteDecision)
-	case *Notice:
-		n += len(d.Code) + written(d.Message)
-	case *Discard:
-		n += len(d.Code) + written(d.Message)
-	case *Compaction:
-		n += written(d.Summary)
-	case *HarnessEnd:
-		n += 50 + len(d.AgentID) + len(d.Target) + len(d.Output)
-	case *Usage:
-		n += 50 + len(d.Model)
-	case *Unknown:
-		n += len(d.Raw)
+	case !unknown:
+		payload, err = encodeJSON(e.Data)
+	case len(u.Raw) == 0:
+		payload = []byte("{}")
 	default:
-		n += 200
+		payload, err = withoutEnvelope(u.Raw)
 	}
-	return n
-}
-
-// written is how many bytes a text has in JSON, with its line breaks.
-func written(s string) int { return len(s) + len(s)/16 + 8 }
-
-// appendPayload writes the payload with package json, behind the envelope, which is not
-// closed.
-func (e *Event) appendPayload(out []byte) ([]byte, error) {
-	start := len(out)
-	u, unknown := e.Data.(*Unknown)
-	buf := bytes.NewBuffer(out)
-	if unknown {
-		raw := u.Raw
-		if len(raw) == 0 {
-			raw = json.RawMessage("{}")
-		}
-		raw, err := withoutEnvelope(raw)
-		if err != nil {
-			return nil, fmt.Errorf("event: payload of %s event %s: %w", e.Type(), e.ID, err)
-		}
-		buf.Write(raw)
-	} else {
-		payload, err := encodeJSON(e.Data)
-		if err != nil {
-			return nil, fmt.Errorf("event: payload of %s event %s: %w", e.Type(), e.ID, err)
-		}
-		buf.Write(payload)
-	}
-	out = buf.Bytes()
-	if !utf8.Valid(out) { // raw JSON of others, which is not checked for it
-		out = append(out[:start:start], bytes.ToValidUTF8(out[start:], []byte("\ufffd"))...)
-	}
-	switch payload := out[start:]; {
-	case Deeper(out, maxReadable):
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("event: payload of %s event %s: %w", e.Type(), e.ID, err)
+	case Deeper(payload, maxReadable):
 		return nil, fmt.Errorf("event: payload of %s event %s: its JSON is nested deeper than %d levels and could not be read again; bound it with event.Bound",
 			e.Type(), e.ID, maxReadable-1)
-	case len(payload) < 2 || payload[0] != '{':
-		return nil, fmt.Errorf("event: payload of %s event %s is not a JSON object", e.Type(), e.ID)
-	case len(payload) == 2:
-		return append(out[:start], '}'), nil
-	default:
-		payload[0] = ','
-		return out, nil
+	case !utf8.Valid(payload): // raw JSON of others, which package json does not check for it
+		payload = bytes.ToValidUTF8(payload, []byte("\ufffd"))
 	}
-}
-
-// appendEnvelope writes the fields that all events share as an envelope has them, with the brace
-// that opens the object.
-func (e *Event) appendEnvelope(out []byte) ([]byte, error) {
-	out = append(out, '{')
-	if e.Seq != 0 {
-		out = append(strconv.AppendInt(append(out, `"seq":`...), e.Seq, 10), ',')
-	}
-	for _, f := range [...]struct{ name, value string }{{"id", e.ID}, {"turnId", e.TurnID}, {"runId", e.RunID}, {"scope", e.Scope}, {"parentId", e.ParentID},
-		{"type", e.Type()}, {"agent", e.Agent}, {"path", e.Path}} {
-		if f.value != "" {
-			out = append(append(append(out, '"'), f.name...), `":`...)
-			out = append(appendString(out, f.value), ',')
-		}
-	}
-	if !e.Time.IsZero() {
-		t := e.Time.UTC()
-		if y := t.Year(); y < 0 || y > 9999 {
-			return nil, fmt.Errorf("event: the time of event %s is outside the years 0 to 9999", e.ID)
-		}
-		out = append(t.AppendFormat(append(out, `"time":"`...), time.RFC3339Nano), `",`...)
-	}
-	if e.Partial {
-		out = append(out, `"partial":true,`...)
-	}
-	if e.Attempt != 0 {
-		out = append(strconv.AppendInt(append(out, `"attempt":`...), int64(e.Attempt), 10), ',')
-	}
-	return out[:len(out)-1], nil
+	return payload, nil
 }
 
 func isControl(typ string) bool {
@@ -179,16 +105,6 @@ func isControl(typ string) bool {
 // time is accepted; an unknown type is kept as [Unknown]. On an error the event
 // is not changed.
 func (e *Event) UnmarshalJSON(data []byte) error {
-	var f fields
-	if read := f.event(data); read != nil {
-		*e = *read
-		return nil
-	}
-	return e.unmarshal(data)
-}
-
-// unmarshal reads an event with package json, whatever form it has.
-func (e *Event) unmarshal(data []byte) error {
 	var env envelope
 	if err := json.Unmarshal(data, &env); err != nil {
 		return fmt.Errorf("event: %w", err)
@@ -203,24 +119,19 @@ func (e *Event) unmarshal(data []byte) error {
 		Agent: env.Agent, Path: env.Path, Partial: env.Partial, Attempt: env.Attempt}
 	if env.Time != nil {
 		decoded.Time = env.Time.UTC()
-		if y := decoded.Time.Year(); y < 0 || y > 9999 {
+		if !hasJSON(decoded.Time) {
 			return fmt.Errorf("event: the time %s is outside the years 0 to 9999", env.Time)
 		}
 	}
-	payload := New(env.Type)
-	if payload == nil {
+	if decoded.Data = New(env.Type); decoded.Data == nil {
 		raw, err := withoutEnvelope(data)
 		if err != nil {
-			return err
+			return fmt.Errorf("event: %w", err)
 		}
 		decoded.Data = &Unknown{Type: env.Type, Raw: raw}
-		*e = decoded
-		return nil
-	}
-	if err := decodePayload(data, payload); err != nil {
+	} else if err := decodePayload(data, decoded.Data); err != nil {
 		return fmt.Errorf("event: payload of %s event %s: %w", env.Type, env.ID, err)
 	}
-	decoded.Data = payload
 	*e = decoded
 	return nil
 }
@@ -229,10 +140,14 @@ func (e *Event) unmarshal(data []byte) error {
 // room for, such as 1e30: it is unknown, and so 0. Numbers in values of the state and of
 // metadata keep their digits, those beyond all float64 as a string.
 func decodePayload(data []byte, payload Data) (err error) {
-	if p, ok := payload.(interface{ plainNumbers() }); ok {
-		err = decodeValues(data, payload)
-		p.plainNumbers()
-	} else {
+	switch d := payload.(type) {
+	case *User:
+		err = decodeValues(data, d)
+		plainNumbers(d.Metadata, new(bool))
+	case *State:
+		err = decodeValues(data, d)
+		plainNumbers(d.Delta, new(bool))
+	default:
 		err = json.Unmarshal(data, payload)
 	}
 	var typ *json.UnmarshalTypeError
@@ -242,20 +157,33 @@ func decodePayload(data []byte, payload Data) (err error) {
 	return err
 }
 
+// Decode returns the event that a store holds at a position, from its JSON. It never
+// fails, so that only the damaged entry itself is lost. An event that cannot be
+// read, or whose JSON has another seq, is an [Unknown] of [TypeUnreadable] with the
+// position's seq, and with as much of its envelope as precedes the damage. JSON
+// deeper than [MaxDepth], which earlier versions stored, is a string, as by [Bound].
+// Nothing of data is kept.
+func Decode(seq int64, data []byte) *Event {
+	e := new(Event)
+	err := e.UnmarshalJSON(data)
+	switch {
+	case err != nil:
+	case e.Seq != seq:
+		err = fmt.Errorf("it says that it is event %d", e.Seq)
+	case e.Partial:
+		err = errors.New("it says that it is partial, and no partial event is stored")
+	default:
+		e.Data, _ = Bound(e.Data)
+		return e
+	}
+	return unreadable(seq, data, err)
+}
+
 // Counted returns the usage as it is added up: nothing if it cannot be true, as in logs
 // of versions that believed every endpoint.
 func (u *Usage) Counted() llm.Usage {
 	counted, _ := llm.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens}.Plausible()
 	return counted
-}
-
-// ownFields goes over the fields of an object, and reports whether each is compact, has a
-// name that is written as it is, and is none of the envelope's.
-func (s *scan) ownFields() bool {
-	return s.each('{', '}', maxPlainDepth, func() bool {
-		name, ok := s.str()
-		return ok && plain(s.data[name.from:name.to]) && !ofEnvelope(string(s.data[name.from:name.to])) && s.is(':') && s.skip(maxPlainDepth-1)
-	})
 }
 
 // ofEnvelope reports whether a field is the envelope's. Package json ignores case where
@@ -272,25 +200,22 @@ func ofEnvelope(name string) bool {
 // withoutEnvelope returns the fields of a JSON object that are not the
 // envelope's, in their order, without spaces.
 func withoutEnvelope(data []byte) (json.RawMessage, error) {
-	if s := (scan{data: data}); s.ownFields() && s.at == len(data) {
-		return bytes.Clone(data), nil
-	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if t, err := dec.Token(); err != nil {
-		return nil, fmt.Errorf("event: %w", err)
+		return nil, err
 	} else if t != json.Delim('{') {
-		return nil, errors.New("event: not a JSON object")
+		return nil, errors.New("not a JSON object")
 	}
 	var buf bytes.Buffer
 	buf.WriteByte('{')
 	for dec.More() {
 		name, err := dec.Token()
 		if err != nil {
-			return nil, fmt.Errorf("event: %w", err)
+			return nil, err
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			return nil, fmt.Errorf("event: %w", err)
+			return nil, err
 		}
 		if ofEnvelope(name.(string)) {
 			continue
@@ -301,91 +226,15 @@ func withoutEnvelope(data []byte) (json.RawMessage, error) {
 		buf.Write(EncodeJSON(name))
 		buf.WriteByte(':')
 		if err := json.Compact(&buf, value); err != nil {
-			return nil, fmt.Errorf("event: %w", err)
+			return nil, err
 		}
 	}
 	if _, err := dec.Token(); err != nil { // the closing brace
-		return nil, fmt.Errorf("event: %w", err)
+		return nil, err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("event: more than one JSON value")
+		return nil, errors.New("more than one JSON value")
 	}
 	buf.WriteByte('}')
 	return buf.Bytes(), nil
-}
-
-// ObjectInput returns a model's tool arguments as the JSON object that a
-// [ToolCall] event holds. Empty arguments are {}; what is no JSON object
-// becomes {"raw": arguments}. An object that is [TooDeep] is left to [Bound].
-func ObjectInput(arguments string) json.RawMessage {
-	object := strings.TrimSpace(arguments)
-	if object == "" {
-		return json.RawMessage("{}")
-	}
-	if object[0] == '{' {
-		if raw := json.RawMessage(object); isPlain(raw) || TooDeep(raw) || json.Valid(raw) {
-			return raw
-		}
-	}
-	return rawObject(arguments)
-}
-
-// EncodeJSON encodes v without HTML escapes. A value that has no JSON form
-// becomes a string that says so, so that what happened is never lost. It may be
-// [TooDeep] if v is.
-func EncodeJSON(v any) json.RawMessage {
-	if raw, ok := v.(json.RawMessage); ok {
-		if TooDeep(raw) {
-			return raw // which Bound makes a string of; package json would refuse it
-		}
-		if isPlain(raw) {
-			return bytes.Clone(raw)
-		}
-	}
-	if s, ok := v.(string); ok {
-		return appendString(make([]byte, 0, written(s)+2), s)
-	}
-	if out, ok := appendValue(nil, v, maxPlainDepth); ok {
-		return out
-	}
-	out, err := encodeJSON(v)
-	if err != nil {
-		return EncodeJSON("value without a JSON form: " + err.Error())
-	}
-	return out
-}
-
-// encodeJSON encodes v with package json, without HTML escapes.
-func encodeJSON(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
-}
-
-// OutputText returns a tool's output as the text a model reads: a JSON string's
-// content, any other value as its JSON.
-func OutputText(output json.RawMessage) string {
-	if last := len(output) - 1; last > 0 && output[0] == '"' && output[last] == '"' {
-		s := scan{data: output}
-		if text, ok := s.str(); ok && s.at == len(output) && text.form != surrogates {
-			return s.text(text)
-		}
-		var text string
-		if json.Unmarshal(output, &text) == nil {
-			return text
-		}
-	}
-	return string(output)
-}
-
-// plain reports whether s is the same inside a JSON string as outside.
-func plain[T ~string | ~[]byte](s T) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\' {
-			return false
-		}
-	}
-	return true
 }

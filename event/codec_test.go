@@ -222,6 +222,7 @@ func FuzzEventCodec(f *testing.F) {
 		require.Equal(t, stored.Type(), event.Decode(7, kept).Type())
 		_, deep := event.Bound(stored.Data)
 		require.Nil(t, deep)
+		require.Equal(t, stored.Data, event.Canonical(stored.Data))
 		var first event.Event
 		if first.UnmarshalJSON(data) != nil {
 			return

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -69,11 +70,48 @@ func valueTooDeep(v any, left int) bool {
 // text}. The notice says so; it is nil if nothing was too deep, and then the payload
 // is the one given, which is never changed.
 func Bound(data Data) (Data, *Notice) {
-	if d, ok := data.(interface{ bound() (Data, *Notice) }); ok {
-		return d.bound()
+	given := reflect.ValueOf(data)
+	if data == nil || given.IsNil() {
+		return data, nil
 	}
-	return data, nil
+	var notice *Notice
+	for i := range given.Elem().NumField() {
+		var bounded any
+		switch v := given.Elem().Field(i).Addr().Interface().(type) {
+		case *json.RawMessage:
+			if !TooDeep(*v) {
+				continue
+			}
+			bounded = boundRaw(data, *v)
+		case *map[string]any:
+			values, changed := boundValues(*v)
+			if !changed {
+				continue
+			}
+			bounded = values
+		default:
+			continue
+		}
+		if notice == nil {
+			c := reflect.New(given.Type().Elem())
+			c.Elem().Set(given.Elem())
+			given, data = c, c.Interface().(Data)
+			notice = &Notice{Code: NoticeTooDeep, Message: fmt.Sprintf("JSON of the event %s was nested deeper than %d levels and is kept as text", data.EventType(), MaxDepth)}
+		}
+		given.Elem().Field(i).Set(reflect.ValueOf(bounded))
+	}
+	return data, notice
 }
+
+func boundRaw(data Data, raw json.RawMessage) json.RawMessage {
+	switch data.(type) {
+	case *ToolCall, *Unknown:
+		return rawObject(string(raw))
+	}
+	return EncodeJSON(string(raw))
+}
+
+func rawObject(text string) json.RawMessage { return EncodeJSON(map[string]string{"raw": text}) }
 
 // BoundAll bounds the payloads of events that are about to be stored in one write,
 // and puts the notices among them: after the event that it is about, or before it if
@@ -103,23 +141,6 @@ func BoundAll(events []*Event) []*Event {
 		}
 	}
 	return out
-}
-
-func tooDeep(what string) *Notice {
-	return &Notice{Code: NoticeTooDeep, Message: fmt.Sprintf("%s was nested deeper than %d levels and is kept as text", what, MaxDepth)}
-}
-
-func rawText(raw json.RawMessage) json.RawMessage { return EncodeJSON(string(raw)) }
-
-func rawObject(text string) json.RawMessage {
-	return append(appendString(append(make([]byte, 0, written(text)+10), `{"raw":`...), text), '}')
-}
-
-func boundRaw(raw json.RawMessage) json.RawMessage {
-	if TooDeep(raw) {
-		return rawText(raw)
-	}
-	return raw
 }
 
 // boundValues bounds each value of a map separately. It copies the map only if

@@ -1,22 +1,10 @@
 package event
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
 )
-
-// decodeValues reads JSON as json.Unmarshal does, but where v leaves the type open a
-// number may be a json.Number, which plainNumbers has to see.
-func decodeValues(data []byte, v any) error {
-	if !mayLoseDigits(data) || !json.Valid(data) {
-		return json.Unmarshal(data, v)
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	return dec.Decode(v)
-}
 
 // plainNumbers makes float64 of the numbers that a float64 does not change, inside of a
 // value of JSON's own types, and returns the value. A number that Go has no room for, such
@@ -42,33 +30,6 @@ func plainNumbers(v any, large *bool) any {
 		}
 	}
 	return v
-}
-
-// safeDigits is how many decimal digits every float64 keeps.
-const safeDigits = 15
-
-// mayLoseDigits reports whether a float64 might not hold all numbers of a JSON text. It
-// saves what is usual, short numbers, from being read twice.
-func mayLoseDigits(data []byte) bool {
-	run, inString := 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString, run = !inString, 0
-		case inString:
-		case '0' <= c && c <= '9', c == '.':
-			if run++; run > safeDigits {
-				return true
-			}
-		case (c == 'e' || c == 'E') && run > 0:
-			return true
-		default:
-			run = 0
-		}
-	}
-	return false
 }
 
 // decimal is a number as digits × 10^exponent, without zeros at either end. Equal

@@ -11,9 +11,7 @@ import (
 // is closed.
 //
 // A new type of event that is stored needs a struct, a name, an entry in stored, and the two
-// methods here. If it holds JSON of others it needs the method bound, in payload_bound.go, beside which
-// canonical saves it the way through its JSON form. The method fields, in payload_fields.go, saves it the
-// way through package json. Tests name the pages and the renderers that have to know it.
+// methods here. Tests name the pages and the renderers that have to know it.
 type Data interface {
 	// EventType is the value of the JSON field "type".
 	EventType() string
@@ -23,29 +21,29 @@ type Data interface {
 // stored are the payloads that have a JSON form. What is not among them is read as [Unknown].
 var stored = [...]struct {
 	name  string
-	empty func() (*Event, Data)
+	empty func() Data
 }{
-	{TypeUser, together[User]},
-	{TypeHarnessStart, together[HarnessStart]},
-	{TypeText, together[Text]},
-	{TypeReasoning, together[Reasoning]},
-	{TypeToolCall, together[ToolCall]},
-	{TypeToolProgress, together[ToolProgress]},
-	{TypeToolResult, together[ToolResult]},
-	{TypeRelay, together[Relay]},
-	{TypeRelayResolved, together[RelayResolved]},
-	{TypeTransfer, together[Transfer]},
-	{TypeRoute, together[Route]},
-	{TypeHandoffStatus, together[HandoffStatus]},
-	{TypeState, together[State]},
-	{TypeFile, together[File]},
-	{TypeUsage, together[Usage]},
-	{TypeRemoteTask, together[RemoteTask]},
-	{TypeCompaction, together[Compaction]},
-	{TypeNotice, together[Notice]},
-	{TypeDiscard, together[Discard]},
-	{TypeError, together[Failure]},
-	{TypeHarnessEnd, together[HarnessEnd]},
+	{TypeUser, empty[User]},
+	{TypeHarnessStart, empty[HarnessStart]},
+	{TypeText, empty[Text]},
+	{TypeReasoning, empty[Reasoning]},
+	{TypeToolCall, empty[ToolCall]},
+	{TypeToolProgress, empty[ToolProgress]},
+	{TypeToolResult, empty[ToolResult]},
+	{TypeRelay, empty[Relay]},
+	{TypeRelayResolved, empty[RelayResolved]},
+	{TypeTransfer, empty[Transfer]},
+	{TypeRoute, empty[Route]},
+	{TypeHandoffStatus, empty[HandoffStatus]},
+	{TypeState, empty[State]},
+	{TypeFile, empty[File]},
+	{TypeUsage, empty[Usage]},
+	{TypeRemoteTask, empty[RemoteTask]},
+	{TypeCompaction, empty[Compaction]},
+	{TypeNotice, empty[Notice]},
+	{TypeDiscard, empty[Discard]},
+	{TypeError, empty[Failure]},
+	{TypeHarnessEnd, empty[HarnessEnd]},
 }
 
 // Types returns the types of events that are stored, the values of the JSON field "type".
@@ -59,30 +57,19 @@ func Types() []string {
 
 // New returns an empty payload of a type that is stored, nil if there is no such type.
 func New(typ string) Data {
-	_, data := empty([]byte(typ))
-	return data
-}
-
-// empty returns an empty event and an empty payload for it, nil if the type is not stored.
-func empty(typ []byte) (*Event, Data) {
 	for i := range stored {
-		if stored[i].name == string(typ) {
+		if stored[i].name == typ {
 			return stored[i].empty()
 		}
 	}
-	return nil, nil
+	return nil
 }
 
-// together makes an event and its payload in one piece of memory.
-func together[T any, P interface {
+func empty[T any, P interface {
 	*T
 	Data
-}]() (*Event, Data) {
-	both := new(struct {
-		Event
-		payload T
-	})
-	return &both.Event, P(&both.payload)
+}]() Data {
+	return P(new(T))
 }
 
 // The values of the JSON field "type".

@@ -29,25 +29,6 @@ const (
 	maxDamagedReason = 500
 )
 
-// DecodeValue returns a value of the state, from its JSON. A number is a float64, or a
-// json.Number if a float64 would change its digits. What cannot be read, what has a number
-// that Go has no room for, and what is [TooDeep], is a string of its text.
-func DecodeValue(data []byte) any {
-	f := fields{scan: scan{data: data}}
-	if value, ok := f.value(maxPlainDepth); ok && f.at == len(data) {
-		return value
-	}
-	var value any
-	var large bool
-	if !TooDeep(data) && decodeValues(data, &value) == nil {
-		value = plainNumbers(value, &large)
-		if !large {
-			return value
-		}
-	}
-	return clip(string(data), len(data))
-}
-
 func unreadable(seq int64, data []byte, why error) *Event {
 	e := &Event{Seq: seq}
 	d := Damage{Reason: clip(why.Error(), maxDamagedReason), Text: clip(string(data), maxDamagedText), Bytes: len(data)}

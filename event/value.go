@@ -1,170 +1,79 @@
 package event
 
 import (
-	"slices"
-	"strconv"
-	"unicode/utf8"
+	"bytes"
+	"encoding/json"
+	"strings"
 )
 
-// value reads a value as DecodeValue does.
-func (f *fields) value(levels int) (v any, ok bool) {
-	if f.at >= len(f.data) {
-		return nil, false
+// ObjectInput returns a model's tool arguments as the JSON object that a
+// [ToolCall] event holds. Empty arguments are {}; what is no JSON object
+// becomes {"raw": arguments}. An object that is [TooDeep] is left to [Bound].
+func ObjectInput(arguments string) json.RawMessage {
+	object := strings.TrimSpace(arguments)
+	if object == "" {
+		return json.RawMessage("{}")
 	}
-	switch f.data[f.at] {
-	case '"':
-		text, ok := f.str()
-		if !ok || text.form == surrogates {
-			return nil, false
-		}
-		return f.scan.text(text), true
-	case 't':
-		return true, f.literal("true")
-	case 'f':
-		return false, f.literal("false")
-	case 'n':
-		return nil, f.literal("null")
-	case '{':
-		values := make(map[string]any)
-		return values, f.each('{', '}', levels, func() bool {
-			name, ok := f.str()
-			if !ok || name.form == surrogates || !f.is(':') {
-				return false
-			}
-			key := f.nameOf(name)
-			values[key], ok = f.value(levels - 1)
-			return ok
-		})
-	case '[':
-		list := []any{}
-		ok := f.each('[', ']', levels, func() bool {
-			v, ok := f.value(levels - 1)
-			list = append(list, v)
-			return ok
-		})
-		return list, ok
+	if raw := json.RawMessage(object); object[0] == '{' && (TooDeep(raw) || json.Valid(raw)) {
+		return raw
 	}
-	text, short, ok := f.scan.number()
-	if !ok || !short {
-		return nil, false
-	}
-	n, err := strconv.ParseFloat(string(text), 64)
-	return n, err == nil
+	return rawObject(arguments)
 }
 
-// nameOf returns a text that is likely to occur again.
-func (f *fields) nameOf(text span) string {
-	if f.names == nil || text.form != plainForm || text.size() > maxName {
-		return f.scan.text(text)
+// EncodeJSON encodes v without HTML escapes. A value that has no JSON form
+// becomes a string that says so, so that what happened is never lost. It may be
+// [TooDeep] if v is.
+func EncodeJSON(v any) json.RawMessage {
+	if raw, ok := v.(json.RawMessage); ok && TooDeep(raw) {
+		return raw // which Bound makes a string of; package json would refuse it
 	}
-	name := f.data[text.from:text.to]
-	i := f.names.index(name)
-	if f.names[i] != string(name) {
-		f.names[i] = string(name)
+	out, err := encodeJSON(v)
+	if err != nil {
+		return EncodeJSON("value without a JSON form: " + err.Error())
 	}
-	return f.names[i]
+	return out
 }
 
-// appendValue writes a value of at most so many levels as EncodeJSON does, if it is one
-// that can be read from JSON.
-func appendValue(out []byte, v any, levels int) (_ []byte, ok bool) {
-	switch v := v.(type) {
-	case nil:
-		return append(out, "null"...), true
-	case bool:
-		return strconv.AppendBool(out, v), true
-	case string:
-		return appendString(out, v), true
-	case int:
-		return strconv.AppendInt(out, int64(v), 10), true
-	case float64:
-		return appendFloat(out, v)
-	case map[string]any:
-		return appendValues(out, v, levels)
-	case []any:
-		if v == nil {
-			return append(out, "null"...), true
-		}
-		out = append(out, '[')
-		for i, inner := range v {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			if levels == 0 {
-				return out, false
-			}
-			if out, ok = appendValue(out, inner, levels-1); !ok {
-				return out, false
-			}
-		}
-		return append(out, ']'), levels > 0
-	}
-	return out, false
+// encodeJSON encodes v with package json, without HTML escapes.
+func encodeJSON(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
 }
 
-func appendValues(out []byte, values map[string]any, levels int) (_ []byte, ok bool) {
-	if values == nil {
-		return append(out, "null"...), true
+// OutputText returns a tool's output as the text a model reads: a JSON string's
+// content, any other value as its JSON.
+func OutputText(output json.RawMessage) string {
+	var text string
+	if len(output) > 0 && output[0] == '"' && json.Unmarshal(output, &text) == nil {
+		return text
 	}
-	if levels == 0 {
-		return out, false
-	}
-	var few [8]string
-	keys := few[:0]
-	for key := range values {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for i, key := range keys {
-		out = append(appendString(append(out, `{,`[min(i, 1)]), key), ':')
-		if out, ok = appendValue(out, values[key], levels-1); !ok {
-			return out, false
-		}
-	}
-	if len(keys) == 0 {
-		out = append(out, '{')
-	}
-	return append(out, '}'), true
+	return string(output)
 }
 
-// appendString writes a string as package json does without its escapes for HTML.
-func appendString(out []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	out = append(out, '"')
-	done := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
+// DecodeValue returns a value of the state, from its JSON. A number is a float64, or a
+// json.Number if a float64 would change its digits. What cannot be read, what has a number
+// that Go has no room for, and what is [TooDeep], is a string of its text.
+func DecodeValue(data []byte) any {
+	var value any
+	var large bool
+	if !TooDeep(data) && decodeValues(data, &value) == nil {
+		if value = plainNumbers(value, &large); !large {
+			return value
 		}
-		r, n := rune(c), 1
-		if c >= utf8.RuneSelf {
-			r, n = utf8.DecodeRuneInString(s[i:])
-			if r != '\u2028' && r != '\u2029' && (r != utf8.RuneError || n > 1) {
-				i += n
-				continue
-			}
-		}
-		out = append(append(out, s[done:i]...), '\\')
-		switch r {
-		case '"', '\\':
-			out = append(out, c)
-		case '\b':
-			out = append(out, 'b')
-		case '\f':
-			out = append(out, 'f')
-		case '\n':
-			out = append(out, 'n')
-		case '\r':
-			out = append(out, 'r')
-		case '\t':
-			out = append(out, 't')
-		default:
-			out = append(out, 'u', hex[r>>12], hex[r>>8&15], hex[r>>4&15], hex[r&15])
-		}
-		i += n
-		done = i
 	}
-	return append(append(out, s[done:]...), '"')
+	return clip(string(data), len(data))
+}
+
+// decodeValues reads JSON as json.Unmarshal does, but where v leaves the type open a
+// number is a json.Number, which plainNumbers has to see.
+func decodeValues(data []byte, v any) error {
+	if !json.Valid(data) {
+		return json.Unmarshal(data, v) // which says what is wrong
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	return dec.Decode(v)
 }

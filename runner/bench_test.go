@@ -330,10 +330,10 @@ func TestAllocationBudget(t *testing.T) {
 		budget float64
 	}{
 		{"transfer turn", chain(t, 1, "I see two charges."), nil, 96},
-		{"routed turn", ruled(t), nil, 86},
+		{"routed turn", ruled(t), nil, 90},
 		{"eight levels deep", chain(t, 8, "I see two charges."), nil, 425},
-		{"agent tool", delegation(t), nil, 236},
-		{"1,000 chunks", chain(t, 1, words...), []runner.Option{runner.WithStreaming()}, 1105},
+		{"agent tool", delegation(t), nil, 245},
+		{"1,000 chunks", chain(t, 1, words...), []runner.Option{runner.WithStreaming()}, 1110},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := session.NewMemory()
