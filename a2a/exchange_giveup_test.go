@@ -53,7 +53,7 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 			}
 			require.Equal(t, c.tasks, canceled)
 			require.Greater(t, len(stored(t, f.store)), len(before))
-			require.Empty(t, fold.Remote())
+			require.Empty(t, fold.Remote)
 			require.Empty(t, fold.Open())
 			require.False(t, fold.Unfinished())
 
@@ -102,6 +102,6 @@ func TestGiveUpOnce(t *testing.T) {
 	for _, e := range stored(t, cut) {
 		fold.Apply(e)
 	}
-	require.Empty(t, fold.Remote())
+	require.Empty(t, fold.Remote)
 	require.False(t, fold.Unfinished())
 }

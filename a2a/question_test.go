@@ -338,7 +338,7 @@ func TestWithdrawnInsideOfAgents(t *testing.T) {
 				for _, e := range stored(t, f.store) {
 					fold.Apply(e)
 				}
-				for _, r := range fold.Remote() {
+				for _, r := range fold.Remote {
 					require.NotEqual(t, string(task.ID), r.TaskID)
 				}
 				before := len(stored(t, f.store))

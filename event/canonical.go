@@ -32,8 +32,15 @@ func Canonical(data Data) Data {
 	if isCanonical(v.Elem()) {
 		return data
 	}
+	valid := reflect.New(v.Type().Elem())
+	valid.Elem().Set(v.Elem())
+	for i := range valid.Elem().NumField() {
+		if field := valid.Elem().Field(i); field.Kind() == reflect.String {
+			field.SetString(ValidText(field.String())) // as the deltas of a text were shown
+		}
+	}
 	var back Event
-	if b, err := (&Event{Data: data}).MarshalJSON(); err != nil || back.UnmarshalJSON(b) != nil {
+	if b, err := (&Event{Data: valid.Interface().(Data)}).MarshalJSON(); err != nil || back.UnmarshalJSON(b) != nil {
 		return data
 	}
 	return back.Data

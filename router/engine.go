@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"sync"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/words"
 	"github.com/agentarbor/arbor/llm"
 )
 
-// engine decides by rules. It is immutable but for a pool of room to decide in.
+// engine decides by rules. It is immutable.
 type engine struct {
 	name        string
 	rules       []compiled
@@ -20,7 +19,6 @@ type engine struct {
 	slots       int32
 	turns       int // how many turns the rules look at
 	classifiers map[Kind]*source
-	room        sync.Pool // of *deciding
 }
 
 // compiled is a rule in an engine.
@@ -76,20 +74,9 @@ type deciding struct {
 	generate func(context.Context, llm.Model, *llm.Request) iter.Seq2[llm.Chunk, error]
 }
 
-// begin makes a decision about a turn, which end gives back.
+// begin makes a decision about a turn.
 func (e *engine) begin(ctx context.Context, turn Turn, before []mood, logger *slog.Logger) *deciding {
-	d, _ := e.room.Get().(*deciding)
-	if d == nil {
-		d = &deciding{hits: make([]int32, e.slots)}
-	}
-	clear(d.hits)
-	*d = deciding{engine: e, ctx: ctx, logger: logger, turn: turn, text: words.Normal(turn.Message), before: before, hits: d.hits}
-	return d
-}
-
-func (d *deciding) end() {
-	*d = deciding{engine: d.engine, hits: d.hits} // nothing of a session is kept
-	d.engine.room.Put(d)
+	return &deciding{engine: e, ctx: ctx, logger: logger, turn: turn, text: words.Normal(turn.Message), before: before, hits: make([]int32, e.slots)}
 }
 
 // match returns the place of the first rule that matches, but of those whose target is

@@ -32,7 +32,6 @@ func (r *Router) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*even
 			turn.Message = event.OutputText(in)
 		}
 		d := r.engine.begin(ctx, turn, p.felt(inv.TurnID()), inv.Logger())
-		defer d.end()
 		d.generate = func(ctx context.Context, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 			return inv.Runtime().Ask(ctx, inv, model, req)
 		}
@@ -152,7 +151,6 @@ type Decision struct {
 func (r *Router) Explain(ctx context.Context, message string, metadata, state map[string]any) (Decision, error) {
 	turn := Turn{Message: event.ValidText(message), Metadata: metadata, state: func(key string) (any, bool) { v, ok := state[key]; return v, ok }}
 	d := r.engine.begin(ctx, turn, nil, slog.New(slog.DiscardHandler))
-	defer d.end()
 	d.generate = func(ctx context.Context, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 		return model.Generate(ctx, req)
 	}

@@ -329,11 +329,11 @@ func TestAllocationBudget(t *testing.T) {
 		opts   []runner.Option
 		budget float64
 	}{
-		{"transfer turn", chain(t, 1, "I see two charges."), nil, 96},
-		{"routed turn", ruled(t), nil, 90},
-		{"eight levels deep", chain(t, 8, "I see two charges."), nil, 425},
-		{"agent tool", delegation(t), nil, 245},
-		{"1,000 chunks", chain(t, 1, words...), []runner.Option{runner.WithStreaming()}, 1110},
+		{"transfer turn", chain(t, 1, "I see two charges."), nil, 120},
+		{"routed turn", ruled(t), nil, 105},
+		{"eight levels deep", chain(t, 8, "I see two charges."), nil, 480},
+		{"agent tool", delegation(t), nil, 270},
+		{"1,000 chunks", chain(t, 1, words...), []runner.Option{runner.WithStreaming()}, 1150},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := session.NewMemory()

@@ -299,7 +299,7 @@ func (l *lane) within(b Budget, of string, next amount, counts func(agentName st
 	}
 	r := l.t.r
 	var used amount
-	for _, s := range l.t.w.fold.Spent() {
+	for _, s := range l.t.w.fold.Spent {
 		u := use(s)
 		switch {
 		case !counts(s.Agent), u == session.Use{}:
@@ -343,7 +343,7 @@ func allows(b Budget, of string, used, next amount) error {
 // stops it.
 func (l *lane) watch(run session.Run) (stop func() bool, spent error) {
 	l.t.mu.Lock()
-	times, outer, began := l.t.w.fold.Times(), l.t.w.fold.Scope("").Began(), l.t.w.fold.Scope(l.scope).Began()
+	times, outer, began := l.t.w.fold.Times, l.t.w.fold.Scope("").Began(), l.t.w.fold.Scope(l.scope).Began()
 	now := l.t.r.now()
 	running := max(0, now.Sub(outer)) // the log's times may be ahead of a clock that does not advance
 	b := l.t.r.budgets

@@ -110,7 +110,7 @@ func (t *turn) giveUp() error {
 // others.
 func (t *turn) cancelRemote(which func(session.Remote) bool) (inner []*event.Event, rest []event.Data) {
 	var tasks []session.Remote
-	for _, r := range t.w.fold.Remote() {
+	for _, r := range t.w.fold.Remote {
 		if which(r) {
 			tasks = append(tasks, r)
 		}

@@ -46,7 +46,7 @@ func (c *child) resume() (had, waits bool) {
 	if s.Run.ID == "" {
 		return false, false
 	}
-	c.scope, c.scoped.after = scope, max(0, s.First()-1)
+	c.scope, c.scoped.after = scope, max(0, s.First-1)
 	events, again, goesOn := t.goOn(scope)
 	c.again = again
 	c.group.events = append(c.group.events, events...)

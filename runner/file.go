@@ -21,7 +21,7 @@ type files []fileAt
 
 type fileAt struct {
 	*event.File       // without a digest if it is in a user's message
-	seq         int64 // of that message
+	Seq         int64 // of that message
 }
 
 func (f *files) add(d *event.File, seq int64) {
@@ -122,7 +122,7 @@ func (t *turn) File(ctx context.Context, name string) (*event.File, []byte, erro
 	switch {
 	case found.File == nil:
 		return nil, nil, fmt.Errorf("%.80q: %w", name, agent.ErrNoFile)
-	case found.seq > 0:
+	case found.Seq > 0:
 		return t.sentFile(ctx, found)
 	case found.URL != "":
 		return nil, nil, fmt.Errorf("%.80q is at an address, and its bytes are not here: %w", name, agent.ErrNoFile)
@@ -139,7 +139,7 @@ func (t *turn) File(ctx context.Context, name string) (*event.File, []byte, erro
 
 // sentFile returns a file out of a user's message.
 func (t *turn) sentFile(ctx context.Context, f fileAt) (*event.File, []byte, error) {
-	for e, err := range t.Events(ctx, f.seq-1) {
+	for e, err := range t.Events(ctx, f.Seq-1) {
 		if err != nil {
 			return nil, nil, &unsaved{"the file " + f.Name + " could not be read", err}
 		}

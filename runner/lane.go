@@ -248,7 +248,7 @@ func (l *lane) surroundings() *agent.Around {
 		return nil
 	}
 	f := &l.t.w.fold
-	upTo := f.Scope(l.scope).First() - 1
+	upTo := f.Scope(l.scope).First - 1
 	if call := f.Scope(l.outer.scope).Run.Call(f.Opener(l.scope)); call != nil {
 		upTo = call.Made
 	}

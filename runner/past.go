@@ -164,7 +164,7 @@ func (r *Runner) imagine(ctx context.Context, w *warm, name string, do func(*lan
 		l.origin(run, &params)
 	case !run.Open && run.Finish == event.FinishReasonTransfer && run.Target == name: // it has not started yet
 		params.TurnID = run.TurnID
-		l.origin(session.Run{Transfer: conversation.Handed()}, &params)
+		l.origin(session.Run{Transfer: conversation.Handed}, &params)
 	}
 	l.inv = agent.NewInvocation(params)
 	model, req, err := a.Asks(ctx, l.inv)

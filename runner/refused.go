@@ -51,7 +51,7 @@ func (l *lane) handBack(run session.Run, refused *agent.RefusedError) error {
 	back := &event.Transfer{From: run.Agent, To: run.Transfer.From, Reason: refused.Reason, Outcome: event.TransferCommitted,
 		TransferType: event.TransferTypeRefused}
 	l.t.mu.Lock()
-	if given := l.t.w.fold.Scope(l.scope).Given(); given != nil {
+	if given := l.t.w.fold.Scope(l.scope).Given; given != nil {
 		back.Payload = given.Payload // what the source was started with
 	}
 	l.t.mu.Unlock()

@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"hash/crc32"
 	"runtime/debug"
@@ -211,30 +213,28 @@ func (r *Runner) recallUser(ctx context.Context, w *warm) error {
 	return nil
 }
 
-// bytes are what is known of a session.
+// known is what a snapshot says of a session.
+type known struct {
+	Calls int64
+	Files []fileAt
+	Fold  *session.Fold
+}
+
 func (w *warm) bytes() ([]byte, error) {
-	b := pack.Int(pack.Int(nil, w.calls.n), len(w.files))
-	for _, f := range w.files {
-		var err error
-		if b, err = pack.Payload(pack.Int(b, f.seq), f.File); err != nil {
-			return nil, err
-		}
-	}
-	return w.fold.AppendBinary(b)
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false) // raw JSON stays as it is
+	err := enc.Encode(known{w.calls.n, w.files, &w.fold})
+	return buf.Bytes(), err
 }
 
 func (w *warm) read(data string) bool {
-	r := pack.NewReader(data)
-	w.calls.n = r.Position()
-	w.calls.unread = w.calls.n
-	for range r.Items() {
-		f := fileAt{seq: r.Position(), File: pack.PayloadOf[*event.File](r)}
-		if f.File == nil {
-			return false
-		}
-		w.files = append(w.files, f)
+	k := known{Fold: &w.fold}
+	if json.Unmarshal([]byte(data), &k) != nil || k.Fold == nil {
+		return false
 	}
-	return r.Err() == nil && w.fold.UnmarshalBinary([]byte(data[len(data)-r.Left():])) == nil
+	w.calls.n, w.calls.unread, w.files = k.Calls, k.Calls, k.Files
+	return true
 }
 
 // recallCalls reads the ids of the calls before the session's snapshot, from the log if need be. The caller holds mu.

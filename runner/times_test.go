@@ -74,11 +74,11 @@ func TestTimeOfACutOffTurn(t *testing.T) {
 					fold.Apply(e)
 				}
 				got := make(map[string]time.Duration)
-				for _, a := range fold.Times().Agents {
+				for _, a := range fold.Times.Agents {
 					got[a.Agent] = a.Session.Round(time.Millisecond)
 				}
 				require.Equal(t, want, got, "inner %v, fork %v, %s", inner, fork, how)
-				require.Equal(t, time.Second, fold.Times().Session.Round(time.Millisecond))
+				require.Equal(t, time.Second, fold.Times.Session.Round(time.Millisecond))
 			}
 		}
 	}

@@ -21,18 +21,25 @@ type Fold struct {
 	// Latest is the time of the last event.
 	Latest time.Time
 
-	before int64 // when the last event was stored that is not of the same write, in Unix nanoseconds
+	// Before is when the last event was stored that is not of the same write, in Unix nanoseconds.
+	Before int64
 
-	conversation Scope
-	inner        map[string]*Scope // of the current turn
-	inside       map[string]int    // of them, how many are not over, by what opened them
-	over         []Opened          // inner scopes that are over, whose calls have no result
-	free         []*Scope          // of scopes that are over
-	state        map[string]any
-	spent        []Spent
-	time         Times
-	timedAt      map[string]int // places in time.Agents, if there are many
-	remote       []Remote
+	Conversation Scope
+	// Scopes are the inner scopes of the current turn that are not over, by their names.
+	Scopes map[string]*Scope
+	// Over are the inner scopes that are over and whose calls have no result.
+	Over []Opened
+	// Values are the turn's and the session's state; see State.
+	Values Values
+	// Spent is what models have used, by agent and model in the order of their first answers.
+	Spent []Spent
+	// Times is how long ended runs took.
+	Times Times
+	// Remote are the tasks at remote agents that are not known to be over, in all scopes and of all turns, in the
+	// order in which they began.
+	Remote []Remote
+
+	inside map[string]int // how many of the scopes were opened by each opener
 }
 
 // Turn counts what the current user turn has used, over all scopes.
@@ -59,9 +66,9 @@ type Turn struct {
 // until the next Apply.
 func (f *Fold) Scope(name string) *Scope {
 	if name == "" {
-		return &f.conversation
+		return &f.Conversation
 	}
-	if s := f.inner[name]; s != nil {
+	if s := f.Scopes[name]; s != nil {
 		return s
 	}
 	return &Scope{}
@@ -70,41 +77,30 @@ func (f *Fold) Scope(name string) *Scope {
 // open returns the state of a scope to be changed.
 func (f *Fold) open(name string) *Scope {
 	if name == "" {
-		return &f.conversation
+		return &f.Conversation
 	}
-	s := f.inner[name]
+	s := f.Scopes[name]
 	if s == nil {
-		if f.inner == nil {
-			f.inner = make(map[string]*Scope)
+		if f.Scopes == nil {
+			f.Scopes = make(map[string]*Scope)
 		}
-		if n := len(f.free); n > 0 {
-			s, f.free = f.free[n-1], f.free[:n-1]
-		} else {
-			s = &Scope{}
-		}
-		f.inner[name] = s
+		s = &Scope{}
+		f.Scopes[name] = s
 	}
 	return s
 }
 
-// maxFree bounds the states that are kept to be used again.
-const maxFree = 16
-
 // forget drops the state of an inner scope.
 func (f *Fold) forget(name string) {
-	s := f.inner[name]
-	delete(f.inner, name)
+	s := f.Scopes[name]
+	delete(f.Scopes, name)
 	if s == nil {
 		return
 	}
-	if s.opener != "" {
-		if f.inside[s.opener]--; f.inside[s.opener] <= 0 {
-			delete(f.inside, s.opener)
+	if s.Opener != "" {
+		if f.inside[s.Opener]--; f.inside[s.Opener] <= 0 {
+			delete(f.inside, s.Opener)
 		}
-	}
-	if len(f.free) < maxFree {
-		*s = Scope{}
-		f.free = append(f.free, s)
 	}
 }
 
@@ -114,15 +110,15 @@ func (f *Fold) Inside(opener string) int { return f.inside[opener] }
 
 // Runs reports whether a run of an inner scope is open, or waits there for something.
 func (f *Fold) Runs(scope, run string) bool {
-	s := f.inner[scope]
+	s := f.Scopes[scope]
 	return s != nil && s.Run.ID == run && (s.Run.Open || s.Run.Finish == event.FinishReasonInputRequired)
 }
 
 // Opener returns what has opened an inner scope that is not over: the run of a workflow,
 // or a call. It is "" for any other.
 func (f *Fold) Opener(scope string) string {
-	if s := f.inner[scope]; s != nil {
-		return s.opener
+	if s := f.Scopes[scope]; s != nil {
+		return s.Opener
 	}
 	return ""
 }
@@ -132,13 +128,13 @@ func (f *Fold) Opener(scope string) string {
 // inside it.
 func (f *Fold) Open() []string {
 	var names []string
-	for name, s := range f.inner {
+	for name, s := range f.Scopes {
 		if s.Run.Open {
 			names = append(names, name)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(f.inner[a].first, f.inner[b].first) })
-	if f.conversation.Run.Open {
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(f.Scopes[a].First, f.Scopes[b].First) })
+	if f.Conversation.Run.Open {
 		names = slices.Insert(names, 0, "")
 	}
 	return names
@@ -146,17 +142,17 @@ func (f *Fold) Open() []string {
 
 // State returns a value of the turn's or the session's state.
 func (f *Fold) State(key string) (any, bool) {
-	v, ok := f.state[key]
+	v, ok := f.Values[key]
 	return v, ok
 }
 
 // States returns a copy of the turn's and the session's state.
-func (f *Fold) States() map[string]any { return maps.Clone(f.state) }
+func (f *Fold) States() map[string]any { return maps.Clone(map[string]any(f.Values)) }
 
 // Unfinished reports whether the last turn was cut off: its user event has no
 // run, a run is open, or a transfer's target has not started.
 func (f *Fold) Unfinished() bool {
-	run := &f.conversation.Run
+	run := &f.Conversation.Run
 	return f.Turn.ID != "" && (run.Open || run.TurnID != f.Turn.ID || run.Finish == event.FinishReasonTransfer)
 }
 
@@ -168,7 +164,7 @@ func (f *Fold) Apply(e *event.Event) {
 	}
 	f.Seq = e.Seq
 	if !e.Time.IsZero() && !e.Time.Equal(f.Latest) { // events of one write share their time; a damaged one may have none
-		f.before, f.Latest = f.Latest.UnixNano(), e.Time
+		f.Before, f.Latest = f.Latest.UnixNano(), e.Time
 	}
 	user, ok := e.Data.(*event.User)
 	damaged, _ := e.Data.(*event.Unknown)
@@ -178,17 +174,17 @@ func (f *Fold) Apply(e *event.Event) {
 	}
 	if ok && user != nil {
 		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, First: e.Seq, Started: e.Time, User: user}
-		f.conversation.pairs = f.conversation.pairs[:0]
-		f.time.Turn = 0
-		for i := range f.spent {
-			f.spent[i].Turn = Use{}
+		f.Conversation.Pairs = f.Conversation.Pairs[:0]
+		f.Times.Turn = 0
+		for i := range f.Spent {
+			f.Spent[i].Turn = Use{}
 		}
-		clear(f.inner)
+		clear(f.Scopes)
 		clear(f.inside)
-		f.over = f.over[:0]
-		for key := range f.state {
+		f.Over = f.Over[:0]
+		for key := range f.Values {
 			if strings.HasPrefix(key, "turn:") {
-				delete(f.state, key)
+				delete(f.Values, key)
 			}
 		}
 		return
@@ -204,34 +200,31 @@ func (f *Fold) Apply(e *event.Event) {
 			s.Run.Pending, s.Run.Transfer, s.Run.Said = last.Pending, last.Transfer, last.Said
 			s.Run.TakesUp = last.TakesUp || last.Answers > 0 || len(last.Pending) > 0 || last.Said != ""
 			s.Run.Since, s.Run.Before = last.Since, append(last.Before[:len(last.Before):len(last.Before)], last.ID)
-			f.took(e, f.before)
+			f.took(e, f.Before)
 		case same && last.Finish == event.FinishReasonInputRequired: // it resumes a paused run
 			s.Run.Pending, s.Run.Transfer, s.Run.Said, s.Run.TakesUp = last.Pending, last.Transfer, last.Said, true
 			s.Run.Since, s.Run.Before = last.Since, append(last.Before[:len(last.Before):len(last.Before)], last.ID)
-		case same && last.Finish == event.FinishReasonTransfer && s.handed != nil && s.handed.To == e.Agent:
-			s.Run.Transfer = s.handed
+		case same && last.Finish == event.FinishReasonTransfer && s.Handed != nil && s.Handed.To == e.Agent:
+			s.Run.Transfer = s.Handed
 		}
 		if len(d.Input) > 0 {
 			s.Input = d.Input
 		}
-		if s.first == 0 {
-			s.first, s.root = e.Seq, e.Agent
+		if s.First == 0 {
+			s.First, s.Root = e.Seq, e.Agent
 			if e.Scope != "" {
-				s.opener = cmp.Or(event.ParentRun(e.Scope), e.ParentID)
+				s.Opener = cmp.Or(event.ParentRun(e.Scope), e.ParentID)
 			}
-			if s.opener != "" {
-				if f.inside == nil {
-					f.inside = make(map[string]int)
-				}
-				f.inside[s.opener]++
+			if s.Opener != "" {
+				f.opens(s.Opener)
 			}
 		}
-		s.began = e.Time.UnixNano()
+		s.BeganAt = e.Time.UnixNano()
 	case *event.HarnessEnd:
 		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
 		s.LastEnd = e.RunID
 		if d.FinishReason == event.FinishReasonCanceled {
-			f.took(e, f.before) // written when somebody found the run cut off
+			f.took(e, f.Before) // written when somebody found the run cut off
 		} else {
 			f.took(e, e.Time.UnixNano())
 		}
@@ -243,19 +236,19 @@ func (f *Fold) Apply(e *event.Event) {
 		}
 	case *event.Text:
 		if strings.TrimSpace(d.Content) != "" {
-			s.pairs, s.Run.Said = s.pairs[:0], d.Content
+			s.Pairs, s.Run.Said = s.Pairs[:0], d.Content
 		}
 	case *event.ToolCall:
 		f.Turn.ToolCalls++
 		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Made: e.Seq, Number: f.Turn.ToolCalls})
 	case *event.Relay:
 		if c := s.Run.Call(d.ToolCallID); c != nil {
-			c.Relay, c.Resolved, c.Asks, c.at = e.ID, false, d, e.Seq
+			c.Relay, c.Resolved, c.Asks, c.At = e.ID, false, d, e.Seq
 		}
 	case *event.RelayResolved:
 		for i := range s.Run.Pending {
 			if c := &s.Run.Pending[i]; c.Relay != "" && c.Relay == d.RelayID {
-				c.Resolved, c.at = true, e.Seq
+				c.Resolved, c.At = true, e.Seq
 			}
 		}
 	case *event.Unknown:
@@ -265,7 +258,7 @@ func (f *Fold) Apply(e *event.Event) {
 	case *event.ToolResult:
 		f.settle(s, e.ID)
 		if d.Name != agent.TransferTool {
-			s.pairs = s.pairs[:0]
+			s.Pairs = s.Pairs[:0]
 		}
 	case *event.Transfer:
 		f.transfer(s, d)
@@ -291,8 +284,8 @@ func (f *Fold) Apply(e *event.Event) {
 				f.leave(e.Time)
 			}
 		case event.NoticeResumed:
-			f.took(e, f.before)
-			s.began = e.Time.UnixNano()
+			f.took(e, f.Before)
+			s.BeganAt = e.Time.UnixNano()
 		}
 	case *event.RemoteTask:
 		f.remoteTask(e, d)
@@ -309,17 +302,17 @@ func (f *Fold) Apply(e *event.Event) {
 // conversation's own run has opened, as a workflow or by calls that have no result, and those
 // in them. They are taken up as well. The time until then is nobody's.
 func (f *Fold) leave(now time.Time) {
-	names := slices.SortedFunc(maps.Keys(f.inner), func(a, b string) int { return cmp.Compare(f.inner[a].first, f.inner[b].first) })
+	names := slices.SortedFunc(maps.Keys(f.Scopes), func(a, b string) int { return cmp.Compare(f.Scopes[a].First, f.Scopes[b].First) })
 	within := make(map[string]bool)
 	note := func(r *Run) { r.Opens(func(id string) { within[id] = true }) }
-	note(&f.conversation.Run)
+	note(&f.Conversation.Run)
 	for _, name := range names {
-		s := f.inner[name]
+		s := f.Scopes[name]
 		if s.Run.Open {
-			f.took(&event.Event{Scope: name, Agent: s.Run.Agent}, f.before)
-			s.began = now.UnixNano()
+			f.took(&event.Event{Scope: name, Agent: s.Run.Agent}, f.Before)
+			s.BeganAt = now.UnixNano()
 		}
-		if s.opener != "" && within[s.opener] {
+		if s.Opener != "" && within[s.Opener] {
 			note(&s.Run)
 			continue
 		}
@@ -329,9 +322,9 @@ func (f *Fold) leave(now time.Time) {
 
 func (f *Fold) transfer(s *Scope, t *event.Transfer) {
 	if t.Outcome == event.TransferCommitted {
-		s.Active, s.handed, s.given = t.To, t, s.Run.Transfer
+		s.Active, s.Handed, s.Given = t.To, t, s.Run.Transfer
 		if !t.Routed() {
-			s.pairs = append(s.pairs, hop{t.From, t.To})
+			s.Pairs = append(s.Pairs, Hop{t.From, t.To})
 			f.Turn.Transfers++
 		}
 	}
@@ -348,16 +341,16 @@ func (f *Fold) handoff(s *Scope, d *event.HandoffStatus) {
 }
 
 func (f *Fold) setState(delta map[string]any) {
-	if f.state == nil {
-		f.state = make(map[string]any)
+	if f.Values == nil {
+		f.Values = make(Values)
 	}
 	for key, value := range delta {
 		switch {
 		case strings.HasPrefix(key, "user:"), strings.HasPrefix(key, "app:"):
 		case value == nil:
-			delete(f.state, key)
+			delete(f.Values, key)
 		default:
-			f.state[key] = value
+			f.Values[key] = value
 		}
 	}
 }

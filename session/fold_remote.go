@@ -27,34 +27,29 @@ type Hosted struct{ Agent, Inner string }
 // side by side, and those that asked for something and never got it.
 const maxRemote = 256
 
-// Remote returns the tasks at remote agents that are not known to be over, in all scopes
-// and of all turns, in the order in which they were begun. The slice is shared: it is
-// valid until the next Apply.
-func (f *Fold) Remote() []Remote { return f.remote }
-
 func (f *Fold) remoteTask(e *event.Event, d *event.RemoteTask) {
-	i := slices.IndexFunc(f.remote, func(r Remote) bool { return r.Scope == e.Scope && r.Agent == e.Agent })
+	i := slices.IndexFunc(f.Remote, func(r Remote) bool { return r.Scope == e.Scope && r.Agent == e.Agent })
 	if i < 0 && e.Scope == "" { // who gave it up may have had no other place to say so
-		i = slices.IndexFunc(f.remote, func(r Remote) bool { return r.TaskID == d.TaskID && r.URL == d.URL })
+		i = slices.IndexFunc(f.Remote, func(r Remote) bool { return r.TaskID == d.TaskID && r.URL == d.URL })
 	}
 	if d.TaskID == "" || over(d.Status) {
 		if i >= 0 {
-			f.remote = slices.Delete(f.remote, i, i+1)
+			f.Remote = slices.Delete(f.Remote, i, i+1)
 		}
 		return
 	}
 	s := f.Scope(e.Scope)
-	r := Remote{RemoteTask: *d, Scope: e.Scope, Agent: e.Agent, Path: e.Path, RunID: e.RunID, TurnID: e.TurnID, Since: s.Run.Since, First: s.first}
+	r := Remote{RemoteTask: *d, Scope: e.Scope, Agent: e.Agent, Path: e.Path, RunID: e.RunID, TurnID: e.TurnID, Since: s.Run.Since, First: s.First}
 	if i >= 0 {
-		r.Way = f.remote[i].Way
-		f.remote[i] = r
+		r.Way = f.Remote[i].Way
+		f.Remote[i] = r
 		return
 	}
 	r.Way = f.way(e.Scope)
-	if len(f.remote) == maxRemote {
-		f.remote = slices.Delete(f.remote, 0, 1)
+	if len(f.Remote) == maxRemote {
+		f.Remote = slices.Delete(f.Remote, 0, 1)
 	}
-	f.remote = append(f.remote, r)
+	f.Remote = append(f.Remote, r)
 }
 
 // over reports whether a status is one after which nothing comes.
@@ -69,8 +64,8 @@ func over(status string) bool {
 // way returns the steps from the conversation into a scope, nil if the log does not
 // say.
 func (f *Fold) way(scope string) (way []Hosted) {
-	for range len(f.inner) {
-		s := f.inner[scope]
+	for range len(f.Scopes) {
+		s := f.Scopes[scope]
 		if s == nil {
 			return nil
 		}
@@ -92,16 +87,16 @@ func (f *Fold) way(scope string) (way []Hosted) {
 func (f *Fold) host(scope string, inner *Scope) (around string, step Hosted, ok bool) {
 	workflow := event.ParentRun(scope) != ""
 	opened := func(r *Run) bool {
-		step = Hosted{r.Agent, inner.root}
+		step = Hosted{r.Agent, inner.Root}
 		if workflow {
-			return r.ID == inner.opener || slices.Contains(r.Before, inner.opener)
+			return r.ID == inner.Opener || slices.Contains(r.Before, inner.Opener)
 		}
-		return r.Call(inner.opener) != nil
+		return r.Call(inner.Opener) != nil
 	}
-	if opened(&f.conversation.Run) {
+	if opened(&f.Conversation.Run) {
 		return "", step, true
 	}
-	for name, s := range f.inner {
+	for name, s := range f.Scopes {
 		if name != scope && opened(&s.Run) {
 			return name, step, true
 		}
@@ -112,5 +107,5 @@ func (f *Fold) host(scope string, inner *Scope) (around string, step Hosted, ok 
 // leaveRemote drops the tasks of inner scopes where a fork is taken: the session that it
 // was taken of waits for them.
 func (f *Fold) leaveRemote() {
-	f.remote = slices.DeleteFunc(f.remote, func(r Remote) bool { return r.Scope != "" })
+	f.Remote = slices.DeleteFunc(f.Remote, func(r Remote) bool { return r.Scope != "" })
 }

@@ -19,56 +19,52 @@ type Scope struct {
 	// Run.TurnID says. Its ID is "" before the first.
 	Run Run
 	// Input is what an inner scope was started with.
-	Input json.RawMessage
+	Input json.RawMessage `json:",omitempty"`
 
-	root   string          // the agent that it was opened for
-	first  int64           // the seq at which the scope was opened
-	opener string          // the workflow's run, or the call, that opened it
-	node   node            // the last one
-	handed *event.Transfer // the last committed one
-	given  *event.Transfer // what had started the run that made it
-	pairs  []hop           // committed since text or another tool's result came
-
-	began int64 // since when the run runs, in Unix nanoseconds
+	// Root is the agent that the scope was opened for, and Opener the workflow's run, or the call, that opened it.
+	Root, Opener string
+	// First is the position of the scope's first event.
+	First int64
+	// Node is the last event of the scope that the conversation graph has a node of.
+	Node Node
+	// Handed is the last committed transfer, and Given the transfer that had started the run which made it. Each is nil
+	// if there is none.
+	Handed, Given *event.Transfer
+	// Pairs are the transfers committed since text or another tool's result came.
+	Pairs []Hop
+	// BeganAt is since when the run runs, in Unix nanoseconds.
+	BeganAt int64
 }
-
-// Handed returns the last committed transfer, nil before the first.
-func (s *Scope) Handed() *event.Transfer { return s.handed }
-
-// Given returns the transfer that had started the run which made the last committed
-// one; nil if none did.
-func (s *Scope) Given() *event.Transfer { return s.given }
-
-// First is the position of the scope's first event.
-func (s *Scope) First() int64 { return s.first }
 
 // Began is since when an open run has been running: its start, or when it was
 // taken up again.
-func (s *Scope) Began() time.Time { return time.Unix(0, s.began) }
+func (s *Scope) Began() time.Time { return time.Unix(0, s.BeganAt) }
 
-type hop struct{ from, to string }
+// Hop is a transfer from one agent to another.
+type Hop struct{ From, To string }
 
-// node is an event that the conversation graph has a node of.
-type node struct {
-	id, run, typ string
-	n            int // of its type in its run, where that counts
+// Node is an event that the conversation graph has a node of. N is its number among those of its type in its run, where
+// that counts.
+type Node struct {
+	ID, Run, Type string
+	N             int
 }
 
 // LastNode returns the id of the last node that the scope has in the conversation
 // graph, what a run that follows there names as its parent. A result is named with
 // its run in front, because the same call can have others in other forks.
 func (s *Scope) LastNode() string {
-	switch s.node.typ {
+	switch s.Node.Type {
 	case "":
 		return ""
 	case event.TypeToolResult:
-		return s.node.run + ":" + s.node.id + ":result"
+		return s.Node.Run + ":" + s.Node.ID + ":result"
 	case event.TypeUsage:
-		return s.node.run + ":usage:" + strconv.Itoa(s.node.n)
+		return s.Node.Run + ":usage:" + strconv.Itoa(s.Node.N)
 	case event.TypeHarnessStart, event.TypeHarnessEnd, event.TypeError:
-		return s.node.run + ":" + s.node.typ
+		return s.Node.Run + ":" + s.Node.Type
 	}
-	return s.node.id
+	return s.Node.ID
 }
 
 // Run is the state of one activation of an agent.
@@ -110,8 +106,8 @@ type Call struct {
 	Relay           string
 	Resolved        bool
 	Asks            *event.Relay
-
-	at int64 // the position of the question, or of the answer
+	// At is the position of the question, or of the answer.
+	At int64
 }
 
 // Open reports whether somebody was asked about the call who has not answered.
@@ -147,24 +143,24 @@ func (r *Run) Waits() bool {
 // Repeats reports whether a transfer from one agent to another was committed
 // before in this turn, without text or another tool's result since.
 func (s *Scope) Repeats(from, to string) bool {
-	return slices.Contains(s.pairs, hop{from, to})
+	return slices.Contains(s.Pairs, Hop{from, to})
 }
 
 // mark notes the event if the conversation graph has a node of it.
 func (s *Scope) mark(e *event.Event) {
-	n := node{id: e.ID, run: e.RunID, typ: e.Type()}
+	n := Node{ID: e.ID, Run: e.RunID, Type: e.Type()}
 	switch e.Data.(type) {
 	case *event.Usage:
-		n.n = 1
-		if s.node.run == e.RunID {
-			n.n += s.Run.Answers
+		n.N = 1
+		if s.Node.Run == e.RunID {
+			n.N += s.Run.Answers
 		}
 	case *event.HarnessStart, *event.HarnessEnd, *event.Failure, *event.Text, *event.Reasoning, *event.ToolCall, *event.ToolResult,
 		*event.ToolProgress, *event.Relay:
 	default:
 		return
 	}
-	s.node = n
+	s.Node = n
 }
 
 // settle notes that a call has its result: what it has opened is over.
@@ -175,7 +171,15 @@ func (f *Fold) settle(s *Scope, call string) {
 	if f.inside[call] > 0 {
 		f.drop(call)
 	}
-	if len(f.over) > 0 {
-		f.over = slices.DeleteFunc(f.over, func(o Opened) bool { return o.call == call })
+	if len(f.Over) > 0 {
+		f.Over = slices.DeleteFunc(f.Over, func(o Opened) bool { return o.Call == call })
 	}
+}
+
+// opens notes that an inner scope was opened.
+func (f *Fold) opens(opener string) {
+	if f.inside == nil {
+		f.inside = make(map[string]int)
+	}
+	f.inside[opener]++
 }

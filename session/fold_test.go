@@ -437,12 +437,12 @@ func TestFoldSpending(t *testing.T) {
 		{Agent: "a", Model: "m", Session: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}}},
 		{Agent: "b", Model: "m", Session: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}}},
 		{Agent: "a", Model: "n", Session: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}}},
-	}, f.Spent())
+	}, f.Spent)
 	second := run{"t2", "r3", "a", ""}
 	f = foldOf(append(first, user("t2"), second.start(), use(second, "m", 3, 2))...)
-	require.Equal(t, session.Use{Answers: 2, Reported: 2, Usage: llm.Usage{InputTokens: 20, OutputTokens: 7, CachedTokens: 2}}, f.Spent()[0].Session)
-	require.Equal(t, session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 3, OutputTokens: 2, CachedTokens: 1}}, f.Spent()[0].Turn)
-	require.Zero(t, f.Spent()[1].Turn)
+	require.Equal(t, session.Use{Answers: 2, Reported: 2, Usage: llm.Usage{InputTokens: 20, OutputTokens: 7, CachedTokens: 2}}, f.Spent[0].Session)
+	require.Equal(t, session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 3, OutputTokens: 2, CachedTokens: 1}}, f.Spent[0].Turn)
+	require.Zero(t, f.Spent[1].Turn)
 }
 
 // TestFoldTimes: the events of logOf are a second apart.
@@ -451,7 +451,7 @@ func TestFoldTimes(t *testing.T) {
 	f := foldOf(user("t1"), a.start(), inner.start(), inner.text("x"), inner.end(event.FinishReasonStop, ""), a.end(event.FinishReasonStop, ""),
 		user("t2"), b.start(), b.text("x"), b.event(&event.Notice{Code: event.NoticeResumed}), b.text("y"), b.text("z"), b.end(event.FinishReasonCanceled, ""))
 	require.Equal(t, session.Times{Session: 7 * time.Second, Turn: 3 * time.Second, Agents: []session.AgentTime{
-		{Agent: "c", Session: 2 * time.Second}, {Agent: "a", Session: 4 * time.Second}, {Agent: "b", Session: 3 * time.Second}}}, f.Times(),
+		{Agent: "c", Session: 2 * time.Second}, {Agent: "a", Session: 4 * time.Second}, {Agent: "b", Session: 3 * time.Second}}}, f.Times,
 		"neither the second before the resumption counts, nor the one before a run is found cut off")
 }
 
@@ -493,7 +493,7 @@ func TestFoldForkOfWorkflow(t *testing.T) {
 	require.Equal(t, "r5", run.Pending[0].RunID, "its result is the new run's")
 	require.JSONEq(t, `1`, string(f.Scope("g1.1/a").Input))
 	apply("r5", "g1.1/a", "a", &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonStop})
-	for _, spent := range f.Times().Agents {
+	for _, spent := range f.Times.Agents {
 		require.Less(t, spent.Session, time.Minute, "the time until the fork is not counted")
 	}
 }

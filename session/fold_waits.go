@@ -12,7 +12,7 @@ import (
 // Held reports whether the conversation's last run ended, in this turn, to wait for somebody
 // outside: it is Paused, or Waits, or both.
 func (f *Fold) Held() bool {
-	run := &f.conversation.Run
+	run := &f.Conversation.Run
 	return run.Waits() && run.TurnID == f.Turn.ID
 }
 
@@ -28,10 +28,10 @@ func (f *Fold) Waits() bool {
 	if !f.Held() {
 		return false
 	}
-	if f.elsewhere(&f.conversation) {
+	if f.elsewhere(&f.Conversation) {
 		return true
 	}
-	for _, s := range f.inner {
+	for _, s := range f.Scopes {
 		if s.Run.Waits() && f.elsewhere(s) {
 			return true
 		}
@@ -75,21 +75,21 @@ func (f *Fold) questions() (open []*Call) {
 			}
 		}
 	}
-	add(&f.conversation)
-	for _, s := range f.inner {
+	add(&f.Conversation)
+	for _, s := range f.Scopes {
 		add(s)
 	}
-	slices.SortFunc(open, func(a, b *Call) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(open, func(a, b *Call) int { return cmp.Compare(a.At, b.At) })
 	return open
 }
 
 // Call returns a call that has no result, and the scope in which it was made; nil if there
 // is none of this id. It is valid until the next Apply.
 func (f *Fold) Call(id string) (c *Call, scope string) {
-	if c = f.conversation.Run.Call(id); c != nil {
+	if c = f.Conversation.Run.Call(id); c != nil {
 		return c, ""
 	}
-	for name, s := range f.inner {
+	for name, s := range f.Scopes {
 		if c = s.Run.Call(id); c != nil {
 			return c, name
 		}
@@ -101,27 +101,27 @@ func (f *Fold) Call(id string) (c *Call, scope string) {
 // scope comes before those inside it. A run of each is open, or waits, or a transfer's target
 // has not started.
 func (f *Fold) Inner() []string {
-	if len(f.inner) == 0 {
+	if len(f.Scopes) == 0 {
 		return nil
 	}
-	return slices.SortedFunc(maps.Keys(f.inner), func(a, b string) int { return cmp.Compare(f.inner[a].first, f.inner[b].first) })
+	return slices.SortedFunc(maps.Keys(f.Scopes), func(a, b string) int { return cmp.Compare(f.Scopes[a].First, f.Scopes[b].First) })
 }
 
 // GoesOn reports whether there is something to do in an inner scope that is not over: its
 // run is open, or it waits and something was decided since, in it or in a scope inside, or
 // what it waits for is done elsewhere, which can only be found out there.
 func (f *Fold) GoesOn(scope string) bool {
-	s := f.inner[scope]
+	s := f.Scopes[scope]
 	if s == nil || !s.Run.Waits() || f.elsewhere(s) {
 		return s != nil
 	}
-	goesOn := slices.ContainsFunc(s.Run.Pending, func(c Call) bool { return c.Resolved && c.at > s.Run.Start })
+	goesOn := slices.ContainsFunc(s.Run.Pending, func(c Call) bool { return c.Resolved && c.At > s.Run.Start })
 	s.Run.Opens(func(opener string) {
 		if f.inside[opener] == 0 {
 			return
 		}
-		for name, inner := range f.inner {
-			goesOn = goesOn || inner.opener == opener && f.GoesOn(name)
+		for name, inner := range f.Scopes {
+			goesOn = goesOn || inner.Opener == opener && f.GoesOn(name)
 		}
 	})
 	return goesOn
@@ -133,24 +133,24 @@ type Opened struct {
 	// First is the position of its first event.
 	First int64
 	Agent string
-	Input json.RawMessage
+	Input json.RawMessage `json:",omitempty"`
 	// Over says that its last run has ended, and not to wait for something; Canceled that it was cut
 	// off for good.
 	Over, Canceled bool
-
-	call string
+	// Call is the call that has opened it.
+	Call string
 }
 
 // Opened returns the scopes that a call without a result has opened, as they were opened.
 func (f *Fold) Opened(call string) (opened []Opened) {
-	for _, o := range f.over {
-		if o.call == call {
+	for _, o := range f.Over {
+		if o.Call == call {
 			opened = append(opened, o)
 		}
 	}
 	if f.inside[call] > 0 {
-		for name, s := range f.inner {
-			if s.opener == call {
+		for name, s := range f.Scopes {
+			if s.Opener == call {
 				opened = append(opened, s.opened(name))
 			}
 		}
@@ -160,7 +160,7 @@ func (f *Fold) Opened(call string) (opened []Opened) {
 }
 
 func (s *Scope) opened(name string) Opened {
-	return Opened{Scope: name, First: s.first, Agent: s.root, Input: s.Input, call: s.opener}
+	return Opened{Scope: name, First: s.First, Agent: s.Root, Input: s.Input, Call: s.Opener}
 }
 
 // ended forgets an inner scope whose last run has ended. What a call has opened is known until
@@ -169,7 +169,7 @@ func (f *Fold) ended(name string, s *Scope) {
 	if event.ParentRun(name) == "" {
 		o := s.opened(name)
 		o.Over, o.Canceled = true, s.Run.Finish == event.FinishReasonCanceled
-		f.over = append(f.over, o)
+		f.Over = append(f.Over, o)
 	}
 	f.forget(name)
 }
@@ -192,8 +192,8 @@ func (f *Fold) abandon(r *Run) {
 
 // drop forgets the scopes that something has opened, and all inside of them.
 func (f *Fold) drop(opener string) {
-	for name, s := range f.inner {
-		if s.opener == opener {
+	for name, s := range f.Scopes {
+		if s.Opener == opener {
 			run := s.Run
 			f.forget(name)
 			run.Opens(func(id string) {

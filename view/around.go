@@ -55,7 +55,6 @@ func (v *View) surround(ctx context.Context, n *agent.Node, a *agent.Around) err
 	p = p.Redact(redact)
 	create := func() *View {
 		h := &View{node: outermost(a.Tree.Root()), scope: a.Scope, policy: p}
-		h.shown.init()
 		return h
 	}
 	if a.Scope != "" { // it is short, and goes with its scope
@@ -165,7 +164,6 @@ func (v *View) follow(ctx context.Context, h *View, a *agent.Around) error {
 	}
 	if h.open.agent != "" { // whose calls are under way: one of them has opened the scope
 		last := &View{node: h.node, policy: h.policy, open: h.open, outside: h.outside}
-		last.shown.init()
 		last.open.calls = slices.Clone(h.open.calls)
 		for i := range last.open.calls {
 			last.open.calls[i].hidden = last.open.calls[i].hidden || !last.open.calls[i].settled

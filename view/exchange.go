@@ -11,19 +11,13 @@ type Exchange struct{ Said, By string }
 
 // exchanges are the user's last words, and who answered them. There are few of them,
 // however long the conversation is.
-type exchanges struct {
-	last []Exchange
-	one  [1]Exchange // the first, without an allocation of its own
-}
+type exchanges struct{ last []Exchange }
 
 const keptExchanges = 4
 
 func (x *exchanges) user(text string, p Policy) {
 	if n := len(x.last); n == keptExchanges || n > 0 && n == p.turns {
 		x.last = slices.Delete(x.last, 0, 1)
-	}
-	if x.last == nil {
-		x.last = x.one[:0]
 	}
 	x.last = append(x.last, Exchange{Said: strings.TrimSpace(text)})
 }

@@ -32,7 +32,6 @@ func (v *View) Restore(parts []string) bool {
 		total += r.n
 	}
 	s := &fresh.shown
-	s.init()
 	s.generation = readers[0].generation
 	room := total + min(total/8+8, afterwards)
 	s.msgs, s.marks = make([]llm.Message, 0, room), make([]mark, 0, room)

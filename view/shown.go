@@ -22,8 +22,6 @@ type shown struct {
 
 	seen  int  // how many messages were looked at for files that they name
 	files bool // one of them names a file
-
-	few [4]mark // the first marks, without an allocation of their own
 }
 
 // mark says where a message comes from. The messages of one group, such as an
@@ -35,8 +33,6 @@ type mark struct {
 	tokens int32
 	turn   bool // it begins a user turn
 }
-
-func (s *shown) init() { s.marks = s.few[:0] }
 
 // spoke reports whether the agent's own words are the last, to which nothing may be added.
 func (s *shown) spoke() bool {
@@ -56,9 +52,6 @@ func (s *shown) nameFiles() bool {
 
 func (s *shown) add(m llm.Message, seq int64, turn bool) {
 	s.addMark(s.measure(&m, mark{seq: seq, turn: turn}))
-	if s.msgs == nil {
-		s.msgs = make([]llm.Message, 0, 2)
-	}
 	s.msgs = append(s.msgs, m)
 }
 

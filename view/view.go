@@ -87,7 +87,6 @@ type Call struct {
 // New returns the empty view of an agent in its place, for one scope.
 func New(n *agent.Node, own Policy, scope string) *View {
 	v := &View{agent: n.Agent.Name(), node: n, scope: scope, policy: For(n, own), hideReason: n.Edge.HideReason}
-	v.shown.init()
 	return v
 }
 

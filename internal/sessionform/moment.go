@@ -61,7 +61,7 @@ func MomentOf(key session.Key, f *session.Fold) Moment {
 	case f.Unfinished():
 		m.Turn = "open"
 	}
-	for _, u := range f.Spent() {
+	for _, u := range f.Spent {
 		m.Used = append(m.Used, Use{u.Agent, u.Model, u.Session.Answers, u.Session.InputTokens, u.Session.CachedTokens, u.Session.OutputTokens})
 	}
 	return m
@@ -96,7 +96,7 @@ func Active(f *session.Fold) string {
 
 // Used adds up what all models have used.
 func Used(f *session.Fold) (sum session.Use) {
-	for _, u := range f.Spent() {
+	for _, u := range f.Spent {
 		sum.Answers += u.Session.Answers
 		sum.Usage = sum.Usage.Add(u.Session.Usage)
 	}

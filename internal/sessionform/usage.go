@@ -43,7 +43,7 @@ type AgentTime struct {
 // UsageOf returns what a log tells of usage.
 func UsageOf(f *session.Fold, prices llm.Prices) Usage {
 	u := Usage{Seq: f.Seq, Models: []ModelUse{}, Agents: []AgentTime{}, Turn: Spent{Cost: new(float64)}, Session: Spent{Cost: new(float64)}}
-	for _, s := range f.Spent() {
+	for _, s := range f.Spent {
 		m := ModelUse{Agent: s.Agent, Model: s.Model, Turn: spentOf(s.Model, s.Turn, prices), Session: spentOf(s.Model, s.Session, prices)}
 		if p, ok := prices.Find(s.Model); ok {
 			m.Price = &p
@@ -52,7 +52,7 @@ func UsageOf(f *session.Fold, prices llm.Prices) Usage {
 		u.Turn.add(m.Turn)
 		u.Session.add(m.Session)
 	}
-	times := f.Times()
+	times := f.Times
 	u.Turn.Seconds, u.Session.Seconds = new(times.Turn.Seconds()), new(times.Session.Seconds())
 	for _, t := range times.Agents {
 		u.Agents = append(u.Agents, AgentTime{t.Agent, t.Session.Seconds()})

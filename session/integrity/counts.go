@@ -66,11 +66,11 @@ func (n *counts) compare(f *session.Fold, wrong func(string, ...any)) {
 	if has != n.turn {
 		wrong("has counted the turn's answers, calls and transfers as %v, and not %v", has, n.turn)
 	}
-	if len(f.Spent()) != len(n.spent) {
-		wrong("knows of %d that have used something, and not %d", len(f.Spent()), len(n.spent))
+	if len(f.Spent) != len(n.spent) {
+		wrong("knows of %d that have used something, and not %d", len(f.Spent), len(n.spent))
 		return
 	}
-	for _, has := range f.Spent() {
+	for _, has := range f.Spent {
 		if s := n.spent[spender{has.Agent, has.Model}]; s == nil || s.session != has.Session.Usage || s.turn != has.Turn.Usage {
 			wrong("is wrong about what %q has used of %q", has.Agent, has.Model)
 		}

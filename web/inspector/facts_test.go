@@ -211,7 +211,7 @@ func factsOf(f *session.Fold, first string) facts {
 	for _, q := range f.Questions() {
 		out.Questions = append(out.Questions, q.ToolCallID+" "+q.Kind)
 	}
-	for _, s := range f.Spent() {
+	for _, s := range f.Spent {
 		out.Spent = append(out.Spent, fmt.Sprint(s.Agent, " ", s.Model, " ", s.Session.Answers, " ", s.Session.InputTokens, " ", s.Session.OutputTokens, " ", s.Session.CachedTokens))
 	}
 	return out

@@ -115,7 +115,7 @@ func Past(ctx context.Context, store session.Store, key session.Key, at int64) (
 
 // take copies what a fold says.
 func (d *Detail) take(f *session.Fold) error {
-	for _, s := range f.Spent() {
+	for _, s := range f.Spent {
 		d.Usage.InputTokens += s.Session.InputTokens
 		d.Usage.OutputTokens += s.Session.OutputTokens
 		d.Usage.CachedTokens += s.Session.CachedTokens

@@ -1,0 +1,70 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/agentarbor/arbor/event"
+)
+
+// foldForm is the version of a fold's JSON. A change of what Apply keeps, or of what it makes of an event,
+// changes the version too, so that folds stored before are rebuilt from their logs.
+const foldForm = 2
+
+type foldFields Fold
+
+// MarshalJSON returns all that Apply needs to continue, but for Turn.User, which is the event at
+// Turn.First. The error is that of a value without a JSON form.
+func (f *Fold) MarshalJSON() ([]byte, error) {
+	kept := foldFields(*f)
+	kept.Turn.User = nil
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(struct {
+		Form int
+		*foldFields
+	}{foldForm, &kept}); err != nil {
+		return nil, fmt.Errorf("session: a fold: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON has written. On an error the fold is not changed.
+func (f *Fold) UnmarshalJSON(data []byte) error {
+	var read struct {
+		Form int
+		foldFields
+	}
+	if err := json.Unmarshal(data, &read); err != nil {
+		return fmt.Errorf("session: a fold: %w", err)
+	}
+	if read.Form != foldForm {
+		return errors.New("session: a fold of another version")
+	}
+	*f = Fold(read.foldFields)
+	for _, s := range f.Scopes {
+		if s.Opener != "" {
+			f.opens(s.Opener)
+		}
+	}
+	return nil
+}
+
+// Values are values of the state, of JSON's own types; see event.DecodeValue.
+type Values map[string]any
+
+// UnmarshalJSON reads an object. Numbers keep their digits.
+func (v *Values) UnmarshalJSON(data []byte) error {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil || raw == nil {
+		return err
+	}
+	*v = make(Values, len(raw))
+	for key, value := range raw {
+		(*v)[key] = event.DecodeValue(value)
+	}
+	return nil
+}
