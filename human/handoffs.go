@@ -18,10 +18,10 @@ const IndexPrefix = "app:handoff:"
 func index(key agent.SessionKey, l *leg, s Status) *event.State {
 	var entry any
 	if !s.Final() {
-		entry = map[string]any{"user": key.User, "session": key.ID, "status": string(s), "from": l.asked.from, "reason": l.asked.reason,
-			"since": l.since.UTC().Format(time.RFC3339)}
+		entry = map[string]any{"user": key.User, "session": key.ID, "status": string(s), "from": l.Asked.From, "reason": l.Asked.Reason,
+			"since": l.Since.UTC().Format(time.RFC3339)}
 	}
-	return &event.State{Delta: map[string]any{IndexPrefix + l.id: entry}}
+	return &event.State{Delta: map[string]any{IndexPrefix + l.ID: entry}}
 }
 
 // Handoff is one that is under way, as the app's state lists it.

@@ -14,35 +14,41 @@ import (
 	"github.com/agentarbor/arbor/internal/pack"
 )
 
-// leg is the session's last handoff, as its log says. It is kept beside the session and
-// takes in event by event.
+// leg is the session's last handoff, as its log says. The runner keeps it next to the session, and stores it as
+// JSON: a change of what it keeps of a log changes the name of its snapshot.
 type leg struct {
-	seq     int64 // the position up to which the log was read
-	at      time.Time
-	id      string
-	asked   wish      // with which it was asked for
-	askedAt int64     // the position of the request
-	since   time.Time // when somebody asked
-	upTo    int64     // the desk has the conversation until there; 0: it has not answered the request
-	now     Status
-	heard   []string // the desk's words, as sums of their ids
-	handed  wish     // of the last transfer that led to a person
+	Position int64     // up to which the log was read
+	At       time.Time // of the event there
+	ID       string
+	Asked    wish      // with which it was requested
+	AskedAt  int64     // the position of the request
+	Since    time.Time // when it was requested
+	UpTo     int64     // the desk has the conversation up to this position; 0: it has not answered the request
+	Now      Status
+	Heard    []string // sums of the ids of the desk's messages
+	Handed   wish     // of the last transfer that led to a person
 }
 
-// wish is that for a person.
+// wish is the request for a person.
 type wish struct {
-	from   string // the agent that handed over
-	reason string
-	route  string   // the target that a router chose
-	path   []string // of the graph
+	From   string // the agent that transferred
+	Reason string
+	Route  string   // the target that a router chose
+	Path   []string // of the graph
 }
+
+// Seq is the position up to which the log was read.
+func (l *leg) Seq() int64 { return l.Position }
+
+// SnapshotName is the name under which the runner stores a leg next to the log.
+func (l *leg) SnapshotName() string { return "desk" }
 
 type memoKey struct{}
 
 // follow returns the leg as it is at the end of the log.
 func follow(ctx context.Context, s agent.Session) (*leg, error) {
-	l := s.Memo(memoKey{}, func() any { return &leg{now: None} }).(*leg)
-	return l, l.CatchUp(s.Events(ctx, l.seq))
+	l := s.Memo(memoKey{}, func() any { return &leg{Now: None} }).(*leg)
+	return l, l.CatchUp(s.Events(ctx, l.Position))
 }
 
 // CatchUp takes in the events behind those that were taken in before. The runner calls it after a turn, too.
@@ -51,7 +57,7 @@ func (l *leg) CatchUp(events iter.Seq2[*event.Event, error]) error {
 		if err != nil {
 			return err
 		}
-		if e.Seq > l.seq {
+		if e.Seq > l.Position {
 			l.apply(e)
 		}
 	}
@@ -59,45 +65,45 @@ func (l *leg) CatchUp(events iter.Seq2[*event.Event, error]) error {
 }
 
 func (l *leg) apply(e *event.Event) {
-	l.seq, l.at = e.Seq, e.Time
+	l.Position, l.At = e.Seq, e.Time
 	if e.Scope != "" {
 		return
 	}
 	switch d := e.Data.(type) {
 	case *event.Transfer:
 		if d.To == agent.Human && d.Outcome == event.TransferCommitted {
-			l.handed = wish{from: d.From, reason: d.Reason, path: d.GraphPath}
+			l.Handed = wish{From: d.From, Reason: d.Reason, Path: d.GraphPath}
 			if d.Routed() {
-				l.handed.route = agent.Human
+				l.Handed.Route = agent.Human
 			}
 		}
 	case *event.HandoffStatus:
-		if d.HandoffID != l.id {
-			*l = leg{seq: e.Seq, at: e.Time, id: d.HandoffID, askedAt: e.Seq, since: e.Time, now: None, handed: l.handed,
-				asked: wish{l.handed.from, d.Reason, d.RouteDecision, d.GraphPath}}
+		if d.HandoffID != l.ID {
+			*l = leg{Position: e.Seq, At: e.Time, ID: d.HandoffID, AskedAt: e.Seq, Since: e.Time, Now: None, Handed: l.Handed,
+				Asked: wish{l.Handed.From, d.Reason, d.RouteDecision, d.GraphPath}}
 		}
-		if to := Status(d.Status); l.now.leadsTo(to) { // news repeat the status
-			l.now = to
+		if to := Status(d.Status); l.Now.leadsTo(to) { // news repeat the status
+			l.Now = to
 		}
-		l.upTo = max(l.upTo, d.UpTo)
+		l.UpTo = max(l.UpTo, d.UpTo)
 		if d.DeskEventID != "" {
-			l.heard = append(l.heard, pack.Sum(d.DeskEventID))
+			l.Heard = append(l.Heard, pack.Sum(d.DeskEventID))
 		}
 	}
 }
 
 // knows reports whether the log has a word of the desk.
-func (l *leg) knows(wordID string) bool { return slices.Contains(l.heard, pack.Sum(wordID)) }
+func (l *leg) knows(wordID string) bool { return slices.Contains(l.Heard, pack.Sum(wordID)) }
 
 // next begins another leg.
 func (l *leg) next(id string) *leg {
-	return &leg{seq: l.seq, at: l.at, since: l.at, id: id, asked: l.handed, now: Requested, handed: l.handed}
+	return &leg{Position: l.Position, At: l.At, Since: l.At, ID: id, Asked: l.Handed, Now: Requested, Handed: l.Handed}
 }
 
 // open reports whether the leg is under way in a session. A fork has the log of another one's
 // handoff, and no part in it.
 func (l *leg) open(key agent.SessionKey) bool {
-	return !l.now.Final() && strings.HasPrefix(l.id, legID(key, ""))
+	return !l.Now.Final() && strings.HasPrefix(l.ID, legID(key, ""))
 }
 
 func legID(key agent.SessionKey, id string) string {
@@ -108,19 +114,19 @@ func legID(key agent.SessionKey, id string) string {
 
 // steps returns the way to a status; none if it is the present one, or if there is none.
 func (l *leg) steps(to Status) ([]Status, error) {
-	if to == "" || to == l.now {
+	if to == "" || to == l.Now {
 		return nil, nil
 	}
-	if way := l.now.way(to); way != nil {
+	if way := l.Now.way(to); way != nil {
 		return way, nil
 	}
-	return nil, &TransitionError{l.now, to}
+	return nil, &TransitionError{l.Now, to}
 }
 
 // walk returns the events of steps, or of news without any. The last one has the update.
 func (l *leg) walk(steps []Status, u Update, wordID string) (events []event.Data) {
 	if len(steps) == 0 {
-		steps = []Status{l.now}
+		steps = []Status{l.Now}
 	}
 	for i, status := range steps {
 		d := l.status(status, "", "")
@@ -136,8 +142,8 @@ func (l *leg) walk(steps []Status, u Update, wordID string) (events []event.Data
 }
 
 func (l *leg) status(s Status, target, reason string) *event.HandoffStatus {
-	return &event.HandoffStatus{HandoffID: l.id, Status: string(s), TargetAgent: target, Reason: reason, UpTo: l.upTo,
-		RouteDecision: l.asked.route, GraphPath: l.asked.path}
+	return &event.HandoffStatus{HandoffID: l.ID, Status: string(s), TargetAgent: target, Reason: reason, UpTo: l.UpTo,
+		RouteDecision: l.Asked.Route, GraphPath: l.Asked.Path}
 }
 
 // messages returns what was said in the conversation after a position, and the position of the

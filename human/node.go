@@ -114,9 +114,9 @@ func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]
 	switch {
 	case err != nil:
 		return nil, err
-	case l.id == word.HandoffID && l.knows(word.ID):
+	case l.ID == word.HandoffID && l.knows(word.ID):
 		return nil, nil
-	case l.id != word.HandoffID || !l.open(key):
+	case l.ID != word.HandoffID || !l.open(key):
 		return nil, ErrGone
 	}
 	steps, err := l.steps(word.Status)
@@ -125,19 +125,19 @@ func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]
 	}
 	own := *l
 	r := &run{a: a, ctx: ctx, inv: inv, leg: &own}
-	r.leg.upTo = max(r.leg.upTo, r.leg.askedAt) // the desk has the request, because it answers
+	r.leg.UpTo = max(r.leg.UpTo, r.leg.AskedAt) // the desk has the request, because it answers
 	if _, err := r.send(0); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
-		inv.Logger().Warn("the desk cannot be reached", "handoff", l.id, "error", err)
+		inv.Logger().Warn("the desk cannot be reached", "handoff", l.ID, "error", err)
 	}
-	status := l.now
+	status := l.Now
 	if len(steps) > 0 {
 		status = steps[len(steps)-1]
 	}
 	if target, _ := inv.Tree().Find(word.TargetAgent); status.Final() && (target == nil || target.Virtual()) {
-		word.TargetAgent = l.asked.from
+		word.TargetAgent = l.Asked.From
 	}
 	if status == Failed && word.Text == "" {
 		word.Text = a.words.Unreachable
@@ -157,10 +157,10 @@ func (a *Agent) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Data
 		return nil, err
 	}
 	const reason = "the user went on without a person"
-	if err := a.desk.Cancel(ctx, Leg{l.id, key}, reason); err != nil {
-		inv.Logger().Warn("the desk does not know that a handoff was cancelled", "handoff", l.id, "error", err)
+	if err := a.desk.Cancel(ctx, Leg{l.ID, key}, reason); err != nil {
+		inv.Logger().Warn("the desk does not know that a handoff was cancelled", "handoff", l.ID, "error", err)
 	}
-	return []event.Data{l.status(Cancelled, l.asked.from, reason), index(key, l, Cancelled)}, nil
+	return []event.Data{l.status(Cancelled, l.Asked.From, reason), index(key, l, Cancelled)}, nil
 }
 
 // run is one run of the agent.
@@ -178,11 +178,11 @@ func (r *run) step() error {
 	switch {
 	case !r.leg.open(key):
 		r.leg = r.leg.next(legID(key, r.inv.NewID()))
-		if !r.store(r.leg.status(Requested, "", r.leg.asked.reason), index(key, r.leg, Requested)) {
+		if !r.store(r.leg.status(Requested, "", r.leg.Asked.Reason), index(key, r.leg, Requested)) {
 			return nil
 		}
 		return r.ask()
-	case r.leg.upTo == 0: // a crash came between the request and what the desk said of it
+	case r.leg.UpTo == 0: // a crash came between the request and what the desk said of it
 		return r.ask()
 	}
 	return r.pass()
@@ -196,7 +196,7 @@ func (r *run) ask() error {
 	if err != nil {
 		return err
 	}
-	request := Request{Leg: Leg{l.id, key}, From: l.asked.from, Reason: l.asked.reason, RouteDecision: l.asked.route, GraphPath: l.asked.path, Conversation: said}
+	request := Request{Leg: Leg{l.ID, key}, From: l.Asked.From, Reason: l.Asked.Reason, RouteDecision: l.Asked.Route, GraphPath: l.Asked.Path, Conversation: said}
 	var answer Update
 	err = r.try(r.a.patience, func(ctx context.Context) (err error) {
 		answer, err = r.a.desk.RequestTransfer(ctx, request)
@@ -220,7 +220,7 @@ func (r *run) ask() error {
 	if err != nil || answer.Status.Final() {
 		return r.giveBack(answer.Reason, err)
 	}
-	l.upTo = upTo
+	l.UpTo = upTo
 	r.store(append(talk(r.a.words.Asked), append(l.walk(steps, answer, ""), index(key, l, answer.Status))...)...)
 	return nil
 }
@@ -228,12 +228,12 @@ func (r *run) ask() error {
 // giveBack ends the leg within the user's turn: the agent that asked for a person goes on.
 func (r *run) giveBack(reason string, err error) error {
 	if err != nil {
-		r.inv.Logger().Warn("a handoff failed", "handoff", r.leg.id, "error", err)
+		r.inv.Logger().Warn("a handoff failed", "handoff", r.leg.ID, "error", err)
 	}
-	failed := r.leg.status(Failed, r.leg.asked.from, reason)
+	failed := r.leg.status(Failed, r.leg.Asked.From, reason)
 	events := append(talk(r.a.words.Unreachable), failed, index(r.inv.Session().Key(), r.leg, Failed))
-	if from, _ := r.inv.Tree().Find(r.leg.asked.from); from != nil {
-		events = append(events, &event.Transfer{To: r.leg.asked.from, Reason: reason, TransferType: event.TransferTypeHumanToBot})
+	if from, _ := r.inv.Tree().Find(r.leg.Asked.From); from != nil {
+		events = append(events, &event.Transfer{To: r.leg.Asked.From, Reason: reason, TransferType: event.TransferTypeHumanToBot})
 	}
 	r.store(events...)
 	return nil
@@ -249,10 +249,10 @@ func (r *run) pass() error {
 	case errors.Is(err, ErrGone), errors.Is(err, ErrUnavailable):
 		return r.giveBack("the desk has closed the handoff", err)
 	case err != nil:
-		r.inv.Logger().Warn("the desk cannot be reached", "handoff", r.leg.id, "error", err)
-		r.store(append(talk(r.a.words.Undelivered), r.leg.status(r.leg.now, "", ""))...)
+		r.inv.Logger().Warn("the desk cannot be reached", "handoff", r.leg.ID, "error", err)
+		r.store(append(talk(r.a.words.Undelivered), r.leg.status(r.leg.Now, "", ""))...)
 	case sent:
-		r.store(r.leg.status(r.leg.now, "", ""))
+		r.store(r.leg.status(r.leg.Now, "", ""))
 	}
 	return nil
 }
@@ -260,15 +260,15 @@ func (r *run) pass() error {
 // send sends what the user has said since the desk was told last, and reports whether there was anything.
 func (r *run) send(patience time.Duration) (sent bool, err error) {
 	session := r.inv.Session()
-	upTo, said, err := messages(r.ctx, session, r.leg.upTo)
+	upTo, said, err := messages(r.ctx, session, r.leg.UpTo)
 	said = slices.DeleteFunc(said, func(m Message) bool { return m.Author != "user" })
 	if err == nil && len(said) > 0 {
-		err = r.try(patience, func(ctx context.Context) error { return r.a.desk.Send(ctx, Leg{r.leg.id, session.Key()}, said) })
+		err = r.try(patience, func(ctx context.Context) error { return r.a.desk.Send(ctx, Leg{r.leg.ID, session.Key()}, said) })
 	}
 	if err != nil {
 		return false, err
 	}
-	r.leg.upTo = upTo // also if nobody said anything: what was looked through need not be again
+	r.leg.UpTo = upTo // also if nobody said anything: what was looked through need not be again
 	return len(said) > 0, nil
 }
 

@@ -198,7 +198,7 @@ func (l level) compile(c *compiler) condition {
 	return condition{holds: func(d *deciding) bool {
 		n := len(d.before) - l.turns + 1
 		return d.measure(l.kind).of(l.label) >= l.above && n >= 0 &&
-			!slices.ContainsFunc(d.before[n:], func(m mood) bool { return m.values[l.label] < l.above })
+			!slices.ContainsFunc(d.before[n:], func(m mood) bool { return m.Values[l.label] < l.above })
 	}, why: func(d *deciding) string {
 		return fmt.Sprintf("%s %s %.2f", l.kind, l.label, d.measure(l.kind).of(l.label))
 	}}

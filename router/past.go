@@ -2,36 +2,63 @@ package router
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/pack"
 )
 
 // past is what a router must know of the log, updated event by event. Its size does not
-// grow with the log.
+// grow with the log. The runner stores it as JSON: a change of what it keeps of a log changes the name of its snapshot.
 type past struct {
-	name   string // the router's, which in a graph is that of its node
-	of     *Router
-	seq    int64
-	turn   string
-	active string   // the target of the last committed transfer
-	before string   // what it was when the turn began
-	gone   []string // who has given the conversation back to the router in this turn, or has failed
-	asking []asks   // the latest last
-	asked  bool     // the run has asked for an approval, and so nothing of the user's next message
-	moods  []mood   // of the last turns that the router has measured
+	name string // the router's, which in a graph is that of its node
+	of   *Router
+
+	Position int64 // up to which the log was read
+	Turn     string
+	Active   string   // the target of the last committed transfer
+	Before   string   // what it was when the turn began
+	Gone     []string // the agents that have returned the conversation to the router in this turn, or have failed
+	Asking   []asks   // the latest last
+	Asked    bool     // the run has asked for an approval, and so nothing of the user's next message
+	Moods    []mood   // of the last turns that the router has measured
+	Below    string   // the names of all agents below the router
 }
 
-// asks is an agent below the router that waits for the user's words.
+// asks is an agent below the router that waits for the user's answer.
 type asks struct {
-	agent string
-	task  bool // its task at a remote agent does, whatever becomes of its runs
+	Agent string
+	Task  bool // its task at a remote agent waits, whatever becomes of its runs
 }
 
 type mood struct {
-	turn   string
-	values map[string]float64
+	Turn   string
+	Values map[string]float64
+}
+
+// Seq is the position up to which the log was read.
+func (p *past) Seq() int64 { return p.Position }
+
+// SnapshotName is the name under which the runner stores a past next to the log.
+func (p *past) SnapshotName() string { return pack.Name("router", p.name) }
+
+// UnmarshalJSON reads what was stored. The past of a router with other agents below it is an error.
+func (p *past) UnmarshalJSON(data []byte) error {
+	type fields past
+	read := fields{name: p.name, of: p.of}
+	if err := json.Unmarshal(data, &read); err != nil {
+		return err
+	}
+	if read.Below != p.of.namesBelow() {
+		return errors.New("other agents are below the router")
+	}
+	*p = past(read)
+	return nil
 }
 
 type pastKey struct{ router, scope string }
@@ -40,12 +67,12 @@ type pastKey struct{ router, scope string }
 func (r *Router) past(ctx context.Context, inv *agent.Invocation) (*past, error) {
 	s := inv.Session()
 	name := inv.Agent().Name()
-	p := s.Memo(pastKey{name, inv.Scope()}, func() any { return &past{name: name, of: r} }).(*past)
-	for e, err := range s.Events(ctx, p.seq) {
+	p := s.Memo(pastKey{name, inv.Scope()}, func() any { return &past{name: name, of: r, Below: r.namesBelow()} }).(*past)
+	for e, err := range s.Events(ctx, p.Position) {
 		if err != nil {
 			return nil, err
 		}
-		if p.seq = e.Seq; e.Scope == inv.Scope() {
+		if p.Position = e.Seq; e.Scope == inv.Scope() {
 			p.apply(e, r)
 		}
 	}
@@ -53,17 +80,17 @@ func (r *Router) past(ctx context.Context, inv *agent.Invocation) (*past, error)
 }
 
 func (p *past) apply(e *event.Event, r *Router) {
-	if e.TurnID != p.turn {
-		p.turn, p.before, p.gone = e.TurnID, p.active, p.gone[:0]
+	if e.TurnID != p.Turn {
+		p.Turn, p.Before, p.Gone = e.TurnID, p.Active, p.Gone[:0]
 	}
 	switch d := e.Data.(type) {
 	case *event.HarnessStart:
-		p.asked = false
+		p.Asked = false
 		p.answered(e.Agent, false)
 	case *event.Relay:
-		p.asked = true
+		p.Asked = true
 	case *event.HarnessEnd:
-		if d.FinishReason == event.FinishReasonInputRequired && !p.asked {
+		if d.FinishReason == event.FinishReasonInputRequired && !p.Asked {
 			p.waits(r, asks{e.Agent, false})
 		}
 	case *event.RemoteTask:
@@ -72,50 +99,50 @@ func (p *past) apply(e *event.Event, r *Router) {
 			p.waits(r, asks{e.Agent, true})
 		}
 	case *event.HandoffStatus: // as session.Fold follows it
-		if event.HandoffOver(d.Status) && d.TargetAgent != "" && p.active == human {
-			p.active = d.TargetAgent
+		if event.HandoffOver(d.Status) && d.TargetAgent != "" && p.Active == human {
+			p.Active = d.TargetAgent
 		}
 	case *event.Transfer:
 		if d.Outcome != event.TransferCommitted {
 			return
 		}
-		if p.active = d.To; d.To == p.name && (d.From == human || r.FindAgent(d.From) != nil) {
-			p.gone = append(p.gone, d.From)
+		if p.Active = d.To; d.To == p.name && (d.From == human || r.FindAgent(d.From) != nil) {
+			p.Gone = append(p.Gone, d.From)
 		}
 	case *event.Route:
 		switch {
 		case d.Failed != nil:
-			p.gone = append(p.gone, d.From)
+			p.Gone = append(p.Gone, d.From)
 		case d.From == p.name && d.Sentiment != nil:
-			if n := len(p.moods); n > 0 && p.moods[n-1].turn == e.TurnID {
-				p.moods = p.moods[:n-1]
+			if n := len(p.Moods); n > 0 && p.Moods[n-1].Turn == e.TurnID {
+				p.Moods = p.Moods[:n-1]
 			}
-			if len(p.moods) == maxTurns {
-				p.moods = slices.Delete(p.moods, 0, 1)
+			if len(p.Moods) == maxTurns {
+				p.Moods = slices.Delete(p.Moods, 0, 1)
 			}
-			p.moods = append(p.moods, mood{e.TurnID, d.Sentiment})
+			p.Moods = append(p.Moods, mood{e.TurnID, d.Sentiment})
 		}
 	}
 }
 
 func (p *past) answered(name string, task bool) {
-	p.asking = slices.DeleteFunc(p.asking, func(a asks) bool { return a == asks{name, task} })
+	p.Asking = slices.DeleteFunc(p.Asking, func(a asks) bool { return a == asks{name, task} })
 }
 
 // waits notes who asks, if it is an agent below the router: there are not many of them.
 func (p *past) waits(r *Router, a asks) {
-	if a.agent != p.name && r.FindAgent(a.agent) != nil {
-		p.answered(a.agent, a.task)
-		p.asking = append(p.asking, a)
+	if a.Agent != p.name && r.FindAgent(a.Agent) != nil {
+		p.answered(a.Agent, a.Task)
+		p.Asking = append(p.Asking, a)
 	}
 }
 
 // felt are the sentiments of the turns before one.
 func (p *past) felt(turn string) []mood {
-	if n := len(p.moods); n > 0 && p.moods[n-1].turn == turn {
-		return p.moods[:n-1]
+	if n := len(p.Moods); n > 0 && p.Moods[n-1].Turn == turn {
+		return p.Moods[:n-1]
 	}
-	return p.moods
+	return p.Moods
 }
 
 // stays returns who answers a message for which there is no rule, before the default: the
@@ -123,7 +150,7 @@ func (p *past) felt(turn string) []mood {
 // It is nil if there is none, and after somebody has given the conversation back. Where
 // another router is on the way its rules come first.
 func (r *Router) stays(inv *agent.Invocation, p *past) (to *agent.Node, why string) {
-	if len(p.gone) > 0 {
+	if len(p.Gone) > 0 {
 		return nil, ""
 	}
 	below := func(name string) *agent.Node {
@@ -143,14 +170,17 @@ func (r *Router) stays(inv *agent.Invocation, p *past) (to *agent.Node, why stri
 		return nil
 	}
 	if r.sticky {
-		if to = below(p.before); to != nil {
-			return to, "no rule matches: " + p.before + " stays in charge"
+		if to = below(p.Before); to != nil {
+			return to, "no rule matches: " + p.Before + " stays in charge"
 		}
 	}
-	for _, a := range slices.Backward(p.asking) {
-		if to = below(a.agent); to != nil {
-			return to, "no rule matches: " + a.agent + " has asked the user"
+	for _, a := range slices.Backward(p.Asking) {
+		if to = below(a.Agent); to != nil {
+			return to, "no rule matches: " + a.Agent + " has asked the user"
 		}
 	}
 	return nil, ""
 }
+
+// namesBelow are the names of all agents below the router.
+func (r *Router) namesBelow() string { return strings.Join(slices.Sorted(maps.Keys(r.index)), " ") }

@@ -93,7 +93,7 @@ func (r *Router) decide(d *deciding, inv *agent.Invocation, p *past) (chosen, er
 		c.to, c.reason = r.fallback.name, cmp.Or(r.fallback.reason, c.reason)
 	}
 	if c.to == "" {
-		return c, fmt.Errorf("router %s: %w: %q has given the conversation back or failed, and no rule names another", r.Name(), ErrNobodyLeft, p.gone)
+		return c, fmt.Errorf("router %s: %w: %q has given the conversation back or failed, and no rule names another", r.Name(), ErrNobodyLeft, p.Gone)
 	}
 	return c, nil
 }
@@ -101,11 +101,11 @@ func (r *Router) decide(d *deciding, inv *agent.Invocation, p *past) (chosen, er
 // out reports whether a target has given the conversation back in this turn or has failed,
 // or somebody below it has.
 func (r *Router) out(p *past, name string) bool {
-	if len(p.gone) == 0 {
+	if len(p.Gone) == 0 {
 		return false
 	}
 	t := r.target(name)
-	return slices.ContainsFunc(p.gone, func(gone string) bool {
+	return slices.ContainsFunc(p.Gone, func(gone string) bool {
 		return gone == name || t != nil && t.agent.FindAgent(gone) != nil
 	})
 }

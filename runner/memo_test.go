@@ -2,14 +2,16 @@ package runner_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"iter"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/pack"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -53,14 +55,24 @@ func (c *counter) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*eve
 func (v *counted) Seq() int64           { return v.n }
 func (v *counted) SnapshotName() string { return "counted" }
 
-func (v *counted) AppendSnapshot(b []byte) []byte {
-	return pack.Text(pack.Int(b, v.n), make([]byte, v.of.size))
+type storedCount struct {
+	N    int64
+	Text string
 }
 
-func (v *counted) ReadSnapshot(r *pack.Reader) bool {
+func (v *counted) MarshalJSON() ([]byte, error) {
+	return json.Marshal(storedCount{v.n, strings.Repeat("a", v.of.size)})
+}
+
+func (v *counted) UnmarshalJSON(data []byte) error {
+	var stored storedCount
+	err := json.Unmarshal(data, &stored)
 	v.of.read++
-	v.n = r.Position() + v.of.off
-	return len(r.Text()) == v.of.size && !v.of.half
+	v.n = stored.N + v.of.off
+	if len(stored.Text) != v.of.size || v.of.half {
+		return errors.New("it has another size")
+	}
+	return err
 }
 
 // TestMemosFromSnapshots: what an agent keeps and stores as a whole comes back in another process. What was read in vain, or

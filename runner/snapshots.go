@@ -41,28 +41,22 @@ type snapshotted interface {
 	Restore(parts []string) bool
 }
 
-// small is what is stored as a whole each time.
+// small is what is stored as a whole each time, as JSON.
 type small interface {
 	Seq() int64
 	SnapshotName() string
-	AppendSnapshot(b []byte) []byte
-	// ReadSnapshot makes a fresh value what was stored, if it can. Else the value is not used.
-	ReadSnapshot(r *pack.Reader) bool
 }
 
 // whole makes one part of what is small.
 type whole struct{ small }
 
 func (w whole) Snapshot(bool) (part int64, data []byte, err error) {
-	return 0, w.AppendSnapshot(nil), nil
+	data, err = json.Marshal(w.small)
+	return 0, data, err
 }
 
 func (w whole) Restore(parts []string) bool {
-	if len(parts) != 1 {
-		return false
-	}
-	r := pack.NewReader(parts[0])
-	return w.ReadSnapshot(r) && r.Done() == nil
+	return len(parts) == 1 && json.Unmarshal([]byte(parts[0]), w.small) == nil
 }
 
 // snapshotOf returns how what an agent keeps is stored, nil if it is not.

@@ -338,9 +338,9 @@ func TestSnapshotsHaveEverything(t *testing.T) {
 		}
 		return strings.TrimSpace(names)
 	}
-	require.Equal(t, "agent node scope policy hideReason applies failed seq shown {msgs marks (seq tokens turn) turns generation count tokens seen files few} "+
+	require.Equal(t, "agent node scope policy hideReason applies failed seq shown {msgs marks (seq tokens turn) turns generation count tokens seen files} "+
 		"open {agent text reasoning sealed show calls (Call {ID Name RunID Seq Input Asked Answer Answers Answered relay input} result isError settled hidden wire files) last} "+
 		"run {Handed From Reason Bounced Returned Wordless Spoken Refused Limited Answered Called Decided Empty Misfit Failures (Name Input Error Answers last)} handed arrival {to from bounced returned wordless spoken} asks asked "+
-		"use {reported counted} dropped {upTo summary at tries failed since} said {last (Said By) one} entered outside kept {generation parts (first size) end} read",
+		"use {reported counted} dropped {upTo summary at tries failed since} said {last (Said By)} entered outside kept {generation parts (first size) end} read",
 		fields(reflect.TypeFor[view.View]()))
 }

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"strconv"
 )
 
@@ -16,13 +17,12 @@ func Name(kind string, agents ...string) string {
 	return kind
 }
 
-// Sum returns sixteen bytes in the place of texts that are only compared with others, so that keeping many of them
-// costs little. Other texts have another sum.
+// Sum returns 22 characters that stand for texts which are only compared with others. Other texts have another sum.
 func Sum(texts ...string) string {
 	var b []byte
 	for _, s := range texts {
 		b = Text(b, s)
 	}
 	sum := sha256.Sum256(b)
-	return string(sum[:16])
+	return base64.RawStdEncoding.EncodeToString(sum[:16])
 }
