@@ -93,16 +93,10 @@ func each(m map[string]any, f func(keyword string, schema any) any) {
 		}
 		delete(m, "oneOf")
 	}
-	if changed("not") {
-		delete(m, "not")
-	}
-	if changed("contains") {
-		delete(m, "maxContains")
-	}
-	if changed("if") {
-		delete(m, "if")
-		delete(m, "then")
-		delete(m, "else")
+	for k, gone := range map[string][]string{"not": {"not"}, "contains": {"maxContains"}, "if": {"if", "then", "else"}} {
+		if changed(k) {
+			maps.DeleteFunc(m, func(k string, _ any) bool { return slices.Contains(gone, k) })
+		}
 	}
 }
 
