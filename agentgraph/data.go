@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/expression"
 )
 
 // data is a JSON value on its way through a graph. Its bytes are shared and never
@@ -67,15 +68,15 @@ func fenced(text string) (string, bool) {
 	return strings.TrimSpace(rest), true
 }
 
-// decoded returns the value in Go, with numbers as json.Number. It is shared.
+// decoded returns the value as expressions see it. It is shared.
 func (d *data) decoded() any {
 	if !d.known {
-		d.value, d.known = decode(d.raw), true
+		d.value, d.known = expression.Decode(d.raw), true
 	}
 	return d.value
 }
 
-// decode returns a value of its own.
+// decode returns a value of its own, with numbers as json.Number.
 func decode(raw json.RawMessage) any {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

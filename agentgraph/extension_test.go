@@ -116,7 +116,7 @@ func TestArborGraph(t *testing.T) {
 	require.Nil(t, draft.Human)
 	v, err := draft.Update[1].Value.Value(nil, nil)
 	require.NoError(t, err)
-	require.Equal(t, int64(1), v)
+	require.Equal(t, 1, v)
 	for total, want := range map[int]bool{10: false, 11: true} {
 		stop, err := draft.Loop.Until.WithState(map[string]any{"total": total}).Test(map[string]any{"score": 0.5}, nil)
 		require.NoError(t, err)

@@ -221,34 +221,44 @@ func (e *Expression) Source() string {
 }
 
 // Test evaluates a condition. output is the value of the edge's source and input
-// that of the whole run: values of JSON as encoding/json makes them, with whole
-// numbers of any Go type. A missing value is false; a comparison by size with a
-// missing value, and whatever else has no answer, is an error. It takes a bounded
-// number of steps.
+// that of the whole run: values of JSON as encoding/json returns them, with numbers of
+// any Go type. A missing value is false. A comparison by size with a missing value, and
+// every other expression without a value, is an error. Time and memory are bounded.
 func (e *Expression) Test(output, input any) (bool, error) {
 	if e.call != nil {
 		return called[bool](e.call, Values{output, input, e.state})
 	}
-	return e.program.Test(e.env(output, input))
+	env, err := e.env(output, input)
+	if err != nil {
+		return false, err
+	}
+	return e.program.Test(env)
 }
 
 // Value evaluates a transform. The result shares nothing with output and input; it
-// is nil, bool, string, int64, uint64 above the largest int64, float64, []any or
-// map[string]any. It takes a bounded number of steps and bytes.
+// is nil, bool, string, int, float64, []any or map[string]any. Time and memory are bounded.
 func (e *Expression) Value(output, input any) (any, error) {
 	if e.call != nil {
 		return called[any](e.call, Values{output, input, e.state})
 	}
-	return e.program.Value(e.env(output, input))
+	env, err := e.env(output, input)
+	if err != nil {
+		return nil, err
+	}
+	return e.program.Value(env)
 }
 
 // Choose evaluates what a node has as Next: the ids, or none. Whether they are ids
-// is not checked. It takes a bounded number of steps.
+// is not checked. Time and memory are bounded.
 func (e *Expression) Choose(output, input any) ([]string, error) {
 	if e.call != nil {
 		return called[[]string](e.call, Values{output, input, e.state})
 	}
-	return e.program.Texts(e.env(output, input))
+	env, err := e.env(output, input)
+	if err != nil {
+		return nil, err
+	}
+	return e.program.Texts(env)
 }
 
 // WithState returns the expression as it is evaluated with a shared state, whose
@@ -258,6 +268,6 @@ func (e *Expression) WithState(state map[string]any) *Expression {
 	return &Expression{e.program, e.call, state}
 }
 
-func (e *Expression) env(output, input any) expression.Env {
-	return expression.Env{Output: output, Input: input, State: e.state}
+func (e *Expression) env(output, input any) (expression.Env, error) {
+	return expression.EnvOf(output, input, e.state)
 }

@@ -317,7 +317,7 @@ spec: {instructions: You are y.}
 	require.Equal(t, CodeWrongAPIVersion, g.Warnings[0].Code)
 	v, err := g.Edges[0].Transform.Value(map[string]any{"extracted": []any{1}}, nil)
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"data": []any{int64(1)}, "format": "json"}, v)
+	require.Equal(t, map[string]any{"data": []any{1}, "format": "json"}, v)
 }
 
 func TestRefsWithVersions(t *testing.T) {

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/expression"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -103,35 +103,7 @@ func canonical(v any) (any, error) {
 	if _, err := json.Marshal(v); err != nil {
 		return nil, err
 	}
-	return plainNumbers(decode(event.EncodeJSON(v)))
-}
-
-// plainNumbers replaces the numbers of a value of its own.
-func plainNumbers(v any) (any, error) {
-	var err error
-	switch v := v.(type) {
-	case json.Number:
-		if i, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-			return i, nil
-		}
-		if u, err := strconv.ParseUint(string(v), 10, 64); err == nil {
-			return u, nil
-		}
-		return v.Float64()
-	case []any:
-		for i := range v {
-			if v[i], err = plainNumbers(v[i]); err != nil {
-				return nil, err
-			}
-		}
-	case map[string]any:
-		for k := range v {
-			if v[k], err = plainNumbers(v[k]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return v, nil
+	return expression.Decode(event.EncodeJSON(v)), nil
 }
 
 // checkOptions finds what is wrong with what a Builder was given besides the shape of

@@ -124,13 +124,7 @@ func (f *flow) share(keys []StateKey) {
 	initial := make(map[string]any)
 	for _, k := range keys {
 		if k.Initial != nil {
-			v := k.Initial
-			switch initial := v.(type) { // which all runs share
-			case []any:
-				v = initial[:len(initial):len(initial)]
-			case map[string]any:
-				v = copyConfig(initial)
-			}
+			v, _ := expression.Copy(k.Initial) // which all runs share, and which is a value of JSON
 			f.state[k.Name], initial[k.Name] = v, v
 		}
 	}
@@ -202,7 +196,7 @@ func (v *values) test(e *Expression) (bool, error) {
 		yes, _ := out.(bool)
 		return yes, err
 	}
-	return v.with(e).Test(v.output.decoded(), v.input.decoded())
+	return e.program.Test(v.env())
 }
 
 func (v *values) value(e *Expression) (any, error) {
@@ -213,7 +207,7 @@ func (v *values) value(e *Expression) (any, error) {
 		}
 		return canonical(out)
 	}
-	return v.with(e).Value(v.output.decoded(), v.input.decoded())
+	return e.program.Value(v.env())
 }
 
 func (v *values) choose(e *Expression) ([]string, error) {
@@ -222,12 +216,9 @@ func (v *values) choose(e *Expression) ([]string, error) {
 		to, _ := out.([]string)
 		return to, err
 	}
-	return v.with(e).Choose(v.output.decoded(), v.input.decoded())
+	return e.program.Texts(v.env())
 }
 
-func (v *values) with(e *Expression) *Expression {
-	if v.state == nil {
-		return e
-	}
-	return e.WithState(v.state)
+func (v *values) env() expression.Env {
+	return expression.Env{Output: v.output.decoded(), Input: v.input.decoded(), State: v.state}
 }

@@ -103,7 +103,7 @@ func TestStateErrors(t *testing.T) {
 		"sum too large":    {"reducer: sum, initial: 9223372036854775807", "1", "too large"},
 		"max of a mapping": {"reducer: max, initial: 1", "output", "it must be a number for max"},
 		"merge of a text":  {"reducer: merge", "output.text", "it must be a mapping"},
-		"broken":           {"reducer: replace", "output.no.no", "output.no is missing"},
+		"broken":           {"reducer: replace", "output.no.no", "cannot fetch no from nil"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := func(strategy string) *agentgraph.Agent {

@@ -25,7 +25,7 @@ var reducers = []struct {
 
 func isNumber(v any) bool {
 	switch v.(type) {
-	case int64, uint64, float64:
+	case int, int64, uint64, float64:
 		return true
 	}
 	return false

@@ -271,7 +271,11 @@ func Expr(source string, stateKeys ...string) Matcher {
 					state[key] = v
 				}
 			}
-			ok, err := program.Test(expression.Env{Input: d.expressed(needs), State: state})
+			ok := false
+			env, err := expression.EnvOf(nil, d.expressed(needs), state)
+			if err == nil {
+				ok, err = program.Test(env)
+			}
 			if err != nil {
 				d.logger.Warn("the expression of a rule has no value", "router", d.engine.name, "rule", rule, "error", err)
 				d.notice(NoticeRuleFailed, "rule %d does not match: its expression has no value for this turn", rule)

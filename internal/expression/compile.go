@@ -4,17 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/compiler"
 	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/parser/lexer"
+	"github.com/expr-lang/expr/vm"
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
@@ -25,20 +26,15 @@ const (
 	MaxNodes  = 500     // nodes of the syntax tree, those that are evaluated twice counted twice
 
 	maxPattern      = 512   // bytes of a regular expression
-	maxPatternNodes = 5_000 // instructions of a compiled one
+	maxPatternNodes = 1_000 // instructions of a compiled one
 )
 
 // Program is a compiled expression. It is immutable and can be evaluated by any
 // number of goroutines at once.
 type Program struct {
-	source   string
-	node     ast.Node
-	patterns map[*ast.BinaryNode]pattern
-}
-
-type pattern struct {
-	*regexp.Regexp
-	size int // instructions
+	source    string
+	code      *vm.Program
+	constants []string
 }
 
 // Source returns the text that was compiled.
@@ -60,19 +56,6 @@ func (e *CompileError) Error() string {
 		return fmt.Sprintf("%s (column %d)", e.Message, e.Column)
 	}
 	return fmt.Sprintf("%s (line %d, column %d)", e.Message, e.Line, e.Column)
-}
-
-// names are the values that an expression sees, as the type checker wants them.
-type names struct {
-	Output any `expr:"output"`
-	Input  any `expr:"input"`
-}
-
-// namesWithState are those of a language with state.
-type namesWithState struct {
-	Output any `expr:"output"`
-	Input  any `expr:"input"`
-	State  any `expr:"state"`
 }
 
 // want is what an expression has to give.
@@ -108,15 +91,12 @@ func (l Language) compile(source string, want want) (p *Program, err error) {
 		return nil, err
 	}
 	config := conf.New(names{})
-	if l.state {
-		config = conf.New(namesWithState{})
-	}
-	config.MaxNodes = MaxNodes
+	config.MaxNodes, config.Optimize = MaxNodes, false // the optimizer makes nil in [''] true
 	tree, err := parser.ParseWithConfig(source, config)
 	if err != nil {
 		return nil, syntaxError(source, err)
 	}
-	g := guard{source: []rune(source), language: l, patterns: map[*ast.BinaryNode]pattern{}}
+	g := guard{source: []rune(source), language: l}
 	// Before the type checker: a chain of comparisons holds its middle part twice,
 	// and nested ones make the checker's work exponential.
 	if err := g.node(tree.Node); err != nil {
@@ -142,7 +122,15 @@ func (l Language) compile(source string, want want) (p *Program, err error) {
 			return nil, &CompileError{Message: "a text or a list of texts is needed, and this is " + typeName(given.String())}
 		}
 	}
-	return &Program{source, tree.Node, g.patterns}, nil
+	found := constants(tree.Node, nil)
+	ast.Walk(&tree.Node, patcher{})
+	config.Functions, config.Expect = added(), reflect.Invalid
+	code, err := compiler.Compile(tree, config)
+	if err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n") // a stack follows
+		return nil, &CompileError{Message: "the expression cannot be read: " + first}
+	}
+	return &Program{source, code, found}, nil
 }
 
 // checkTokens refuses what leaves no trace in the syntax tree.
@@ -234,26 +222,21 @@ func typeName(goType string) string {
 	return goType
 }
 
-// compilePattern compiles the regular expression of matches, whose cost is known
-// because it is written in the source.
-func compilePattern(text string) (pattern, error) {
+// checkPattern bounds the regular expression of matches.
+func checkPattern(text string) error {
 	if len(text) > maxPattern {
-		return pattern{}, fmt.Errorf("the pattern has %d bytes, and %d are the most", len(text), maxPattern)
+		return fmt.Errorf("the pattern has %d bytes, and %d are the most", len(text), maxPattern)
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return pattern{}, fmt.Errorf("the pattern cannot be read: %w", err)
+		return fmt.Errorf("the pattern cannot be read: %w", err)
 	}
 	compiled, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
-		return pattern{}, fmt.Errorf("the pattern cannot be read: %w", err)
+		return fmt.Errorf("the pattern cannot be read: %w", err)
 	}
 	if len(compiled.Inst) > maxPatternNodes {
-		return pattern{}, errors.New("the pattern is too complex: its repetitions multiply")
+		return errors.New("the pattern is too complex: its repetitions multiply")
 	}
-	re, err := regexp.Compile(text)
-	if err != nil {
-		return pattern{}, fmt.Errorf("the pattern cannot be read: %w", err)
-	}
-	return pattern{re, len(compiled.Inst)}, nil
+	return nil
 }

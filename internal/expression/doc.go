@@ -1,14 +1,11 @@
-// Package expression evaluates small expressions over JSON values, such as the
-// conditions and transforms on the edges of a graph of agents. The language is
-// that of github.com/expr-lang/expr (expr-lang.org), whose parser and type checker
-// are used; evaluation is this package's own, because it has to be bounded.
+// Package expression compiles and evaluates small expressions over JSON values, such as the
+// conditions and transforms on the edges of a graph of agents. The language and its virtual
+// machine are those of github.com/expr-lang/expr (expr-lang.org).
 //
-// An expression sees two values, output and input, and in a language with state also
-// this, and nothing else: no clock, no randomness, no environment, no methods of Go
-// values. What it may cost is bounded by constants: the length of its source and the
-// number of its nodes when it is compiled, steps and memory when it is evaluated. It
-// never changes the values that it is given, and what it returns shares no list or
-// map with them.
-//
-// Of this module the package imports internal/nearest.
+// An expression sees the values output and input, in a language with state also state, and
+// nothing else: no clock, no randomness, no environment, no methods of Go values. A guard
+// refuses what the language here does not have, and a patcher adds what the virtual machine
+// does not check: numbers that grow too large, the order of keys, and the time and the memory
+// of functions over lists. An expression never changes the values that it is given, and its
+// result shares no list or map with them.
 package expression

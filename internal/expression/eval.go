@@ -3,25 +3,45 @@ package expression
 import (
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"strings"
-	"unicode/utf8"
+	"time"
 
-	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/vm"
 )
 
-// The bounds of one evaluation. A step is about one node that is evaluated, one
-// item that is looked at, or 64 bytes of text that are read.
+// The bounds of one evaluation, in addition to the memory budget of the virtual machine, which
+// counts the items of the lists and mappings that an expression makes.
 const (
-	MaxSteps  = 2_000_000
-	MaxMemory = 16 << 20 // bytes of what the expression makes, its result included
+	MaxTime   = time.Second // of functions over lists, checked after each item
+	MaxMemory = 16 << 20    // bytes of a result, of what functions over lists give, and of join and replace
 )
 
-// Env is what an expression sees: values of JSON as Go's encoding/json makes them,
-// or with whole numbers of any Go type. They are only read. State is for programs
-// that were compiled WithState.
+// Env is what an expression sees: values as [Decode] and [Copy] return them. They are only
+// read. State is for programs that were compiled WithState.
 type Env struct{ Output, Input, State any }
+
+// EnvOf returns copies of values of JSON, in any form that [Copy] takes.
+func EnvOf(output, input any, state map[string]any) (env Env, err error) {
+	for _, v := range []struct {
+		to   *any
+		from any
+		name string
+	}{{&env.Output, output, "output"}, {&env.Input, input, "input"}, {&env.State, state, "state"}} {
+		if *v.to, err = Copy(v.from); err != nil {
+			return Env{}, fmt.Errorf("%s: %w", v.name, err)
+		}
+	}
+	return env, nil
+}
+
+// names are what the virtual machine sees.
+type names struct {
+	Output any  `expr:"output"`
+	Input  any  `expr:"input"`
+	State  any  `expr:"state"`
+	Run    *run `expr:"$run"` // for the calls that the patcher adds
+}
 
 // EvalError says why an expression has no value for what it was given.
 type EvalError struct {
@@ -36,7 +56,7 @@ func (e *EvalError) Error() string {
 // Test evaluates a condition. A missing value is false; any value but true and
 // false is an error. The error is an [*EvalError].
 func (p *Program) Test(env Env) (bool, error) {
-	v, err := p.run(env, false)
+	v, err := p.run(env)
 	if err != nil {
 		return false, err
 	}
@@ -52,7 +72,7 @@ func (p *Program) Test(env Env) (bool, error) {
 // Texts evaluates an expression that is a text, a list of texts, or nil, which is
 // none. The error is an [*EvalError].
 func (p *Program) Texts(env Env) ([]string, error) {
-	v, err := p.run(env, true)
+	v, err := p.Value(env)
 	if err != nil {
 		return nil, err
 	}
@@ -75,342 +95,64 @@ func (p *Program) Texts(env Env) ([]string, error) {
 	return nil, &EvalError{p.source, "a text or a list of texts is needed, and this is " + describe(v)}
 }
 
-// Value evaluates the expression. The result is nil, bool, string, int64, uint64
-// above the largest int64, float64, []any or map[string]any, and is the caller's
-// own through and through. The error is an [*EvalError].
-func (p *Program) Value(env Env) (any, error) { return p.run(env, true) }
-
-func (p *Program) run(env Env, clone bool) (v any, err error) {
-	m := machine{program: p, env: env}
-	defer func() { // a defect in here is an error of this evaluation, not the end of the program
-		if r := recover(); r != nil {
-			v, err = nil, &EvalError{p.source, fmt.Sprintf("it cannot be evaluated: %v", r)}
-		}
-	}()
-	if v, err = m.eval(p.node); err == nil && clone {
-		v, err = m.copy(v, 0)
-	}
+// Value evaluates the expression. The result is nil, bool, string, int, float64, []any or
+// map[string]any, and is the caller's own through and through. The error is an [*EvalError].
+func (p *Program) Value(env Env) (any, error) {
+	v, err := p.run(env)
 	if err != nil {
-		return nil, &EvalError{p.source, err.Error()}
+		return nil, err
+	}
+	c := copier{left: MaxMemory, finite: true}
+	if v, err = c.copy(v, 0); err != nil {
+		return nil, &EvalError{p.source, "its result: " + err.Error()}
 	}
 	return v, nil
 }
 
-// machine is one evaluation.
-type machine struct {
-	program *Program
-	env     Env
-	steps   int
-	memory  int
-	item    any // inside of a function over a list
-}
-
-// step counts work that was done or is about to be.
-func (m *machine) step(n int) error {
-	if m.steps += n; m.steps > MaxSteps {
-		return fmt.Errorf("it takes more than %d steps", MaxSteps)
+func (p *Program) run(env Env) (any, error) {
+	if env.State == nil { // each key of it is missing
+		env.State = map[string]any(nil)
 	}
-	return nil
-}
-
-// alloc counts memory before it is used.
-func (m *machine) alloc(bytes int) error {
-	if m.memory += bytes; m.memory > MaxMemory {
-		return fmt.Errorf("it makes more than %d MiB of data", MaxMemory>>20)
-	}
-	return m.step(bytes / 64)
-}
-
-const (
-	sizeOfValue = 16 // of an interface value in a list
-	sizeOfPair  = 48 // of one in a map, roughly
-	maxDepth    = 1000
-)
-
-// copy makes a value that shares nothing with the environment.
-func (m *machine) copy(v any, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("its result is nested more than %d levels deep", maxDepth)
-	}
-	v, err := canonical(v)
+	r := &run{until: time.Now().Add(MaxTime), left: MaxMemory}
+	v, err := vm.Run(p.code, &names{env.Output, env.Input, env.State, r})
 	if err != nil {
-		return nil, err
+		return nil, &EvalError{p.source, p.explain(err)}
 	}
-	if err := m.step(1); err != nil {
-		return nil, err
+	return v, nil
+}
+
+// plain replaces Go's words for values by those of JSON.
+var plain = strings.NewReplacer("interface conversion: interface {} is ", "this is ",
+	"map[string]interface {}", "a mapping", "[]interface {}", "a list", "<nil>", "nil")
+
+// explain says what went wrong, and where in the source.
+func (p *Program) explain(err error) string {
+	var where *file.Error
+	if !errors.As(err, &where) {
+		return plain.Replace(err.Error())
 	}
+	return errorAt([]rune(p.source), where.From, "%s", plain.Replace(where.Message)).Error()
+}
+
+// describe says what a value is, for messages.
+func describe(v any) string {
 	switch v := v.(type) {
-	case string: // counted although it is shared, for whoever writes the result somewhere
-		return v, m.alloc(len(v))
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, errors.New("its result holds a number that is infinite or none at all")
-		}
-		return v, nil
-	case []any:
-		if v == nil {
-			return nil, nil
-		}
-		if err := m.alloc(len(v) * sizeOfValue); err != nil {
-			return nil, err
-		}
-		out := make([]any, len(v))
-		for i := range v {
-			if out[i], err = m.copy(v[i], depth+1); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	case map[string]any:
-		if v == nil {
-			return nil, nil
-		}
-		if err := m.alloc(len(v) * sizeOfPair); err != nil {
-			return nil, err
-		}
-		out := make(map[string]any, len(v))
-		for k, inner := range v {
-			if err := m.alloc(len(k)); err != nil {
-				return nil, err
-			}
-			if out[k], err = m.copy(inner, depth+1); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	}
-	return v, nil
-}
-
-// errChain ends a chain of ?. whose beginning is missing.
-var errChain = errors.New("missing")
-
-func (m *machine) eval(n ast.Node) (any, error) {
-	if err := m.step(1); err != nil {
-		return nil, err
-	}
-	switch n := n.(type) {
-	case *ast.NilNode:
-		return nil, nil
-	case *ast.BoolNode:
-		return n.Value, nil
-	case *ast.IntegerNode:
-		return int64(n.Value), nil
-	case *ast.FloatNode:
-		return n.Value, nil
-	case *ast.StringNode:
-		return n.Value, nil
-	case *ast.IdentifierNode:
-		switch n.Value {
-		case "input":
-			return canonical(m.env.Input)
-		case "state":
-			return canonical(m.env.State)
-		}
-		return canonical(m.env.Output)
-	case *ast.PointerNode:
-		return m.item, nil
-	case *ast.UnaryNode:
-		return m.unary(n)
-	case *ast.BinaryNode:
-		return m.binary(n)
-	case *ast.ConditionalNode:
-		yes, err := m.truth(n.Cond)
-		if err != nil {
-			return nil, err
-		}
-		if yes {
-			return m.eval(n.Exp1)
-		}
-		return m.eval(n.Exp2)
-	case *ast.ChainNode:
-		v, err := m.eval(n.Node)
-		if errors.Is(err, errChain) {
-			return nil, nil
-		}
-		return v, err
-	case *ast.MemberNode:
-		return m.member(n)
-	case *ast.SliceNode:
-		return m.slice(n)
-	case *ast.BuiltinNode:
-		return m.builtin(n)
-	case *ast.ArrayNode:
-		if err := m.alloc(len(n.Nodes) * sizeOfValue); err != nil {
-			return nil, err
-		}
-		out := make([]any, len(n.Nodes))
-		for i := range n.Nodes {
-			var err error
-			if out[i], err = m.eval(n.Nodes[i]); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	case *ast.MapNode:
-		return m.mapping(n)
-	}
-	return nil, fmt.Errorf("%T cannot be evaluated", n)
-}
-
-func (m *machine) mapping(n *ast.MapNode) (any, error) {
-	if err := m.alloc(len(n.Pairs) * sizeOfPair); err != nil {
-		return nil, err
-	}
-	out := make(map[string]any, len(n.Pairs))
-	for _, p := range n.Pairs {
-		pair := p.(*ast.PairNode)
-		key, err := m.eval(pair.Key)
-		if err != nil {
-			return nil, err
-		}
-		name, ok := key.(string)
-		if !ok {
-			return nil, fmt.Errorf("the key %s must be a text, and is %s", text(pair.Key), describe(key))
-		}
-		if out[name], err = m.eval(pair.Value); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// truth evaluates what must be true or false.
-func (m *machine) truth(n ast.Node) (bool, error) {
-	v, err := m.eval(n)
-	if err != nil {
-		return false, err
-	}
-	if b, ok := v.(bool); ok {
-		return b, nil
-	}
-	return false, fmt.Errorf("%s must be true or false, and is %s", text(n), describe(v))
-}
-
-func (m *machine) member(n *ast.MemberNode) (any, error) {
-	base, err := m.eval(n.Node)
-	if err != nil {
-		return nil, err
-	}
-	key, err := m.eval(n.Property)
-	if err != nil {
-		return nil, err
-	}
-	switch base := base.(type) {
 	case nil:
-		if n.Optional {
-			return nil, errChain
+		return "missing"
+	case bool:
+		return fmt.Sprintf("the value %t", v)
+	case string:
+		if len(v) > 40 {
+			return "a text"
 		}
-		return nil, fmt.Errorf("%s is missing, so that it has no %s; ?. instead of . makes it missing as well", text(n.Node), text(n.Property))
-	case map[string]any:
-		if name, ok := key.(string); ok {
-			return canonical(base[name])
-		}
-		return nil, fmt.Errorf("a field's name must be a text, and %s is %s", text(n.Property), describe(key))
+		return fmt.Sprintf("the text %q", v)
 	case []any:
-		i, ok := key.(int64)
-		if !ok {
-			return nil, fmt.Errorf("%s is a list, of which %s is no item: an item has a number", text(n.Node), text(n.Property))
-		}
-		if i < 0 {
-			i += int64(len(base))
-		}
-		if i < 0 || i >= int64(len(base)) {
-			return nil, fmt.Errorf("%s has %d items, and item %s is asked for", text(n.Node), len(base), text(n.Property))
-		}
-		return canonical(base[i])
+		return "a list"
+	case map[string]any:
+		return "a mapping"
 	}
-	return nil, fmt.Errorf("%s is %s, which has no %s", text(n.Node), describe(base), text(n.Property))
+	return fmt.Sprintf("the number %v", v)
 }
-
-func (m *machine) slice(n *ast.SliceNode) (any, error) {
-	base, err := m.eval(n.Node)
-	if err != nil {
-		return nil, err
-	}
-	bound := func(part ast.Node, otherwise, size int) (int, error) {
-		if part == nil {
-			return otherwise, nil
-		}
-		v, err := m.eval(part)
-		if err != nil {
-			return 0, err
-		}
-		i, ok := v.(int64)
-		if !ok {
-			return 0, fmt.Errorf("%s must be a whole number, and is %s", text(part), describe(v))
-		}
-		if i < 0 {
-			i += int64(size)
-		}
-		return int(max(0, min(i, int64(size)))), nil
-	}
-	var size int
-	list, isList := base.([]any)
-	word, isText := base.(string)
-	switch {
-	case isList:
-		size = len(list)
-	case isText:
-		if err := m.step(len(word) / 64); err != nil {
-			return nil, err
-		}
-		size = utf8.RuneCountInString(word)
-	default:
-		return nil, fmt.Errorf("%s must be a list or a text, and is %s", text(n.Node), describe(base))
-	}
-	from, err := bound(n.From, 0, size)
-	if err != nil {
-		return nil, err
-	}
-	to, err := bound(n.To, size, size)
-	if err != nil {
-		return nil, err
-	}
-	from = min(from, to)
-	if isList {
-		return list[from:to:to], nil
-	}
-	if err := m.alloc(4*size + len(word)); err != nil {
-		return nil, err
-	}
-	return string([]rune(word)[from:to]), nil
-}
-
-func (m *machine) unary(n *ast.UnaryNode) (any, error) {
-	if n.Operator == "not" || n.Operator == "!" {
-		b, err := m.truth(n.Node)
-		return !b, err
-	}
-	v, err := m.eval(n.Node)
-	if err != nil {
-		return nil, err
-	}
-	switch v := v.(type) {
-	case int64:
-		if n.Operator == "+" {
-			return v, nil
-		}
-		if v == math.MinInt64 {
-			return nil, errTooLarge
-		}
-		return -v, nil
-	case uint64:
-		if n.Operator == "+" {
-			return v, nil
-		}
-		return nil, errTooLarge
-	case float64:
-		if n.Operator == "+" {
-			return v, nil
-		}
-		return -v, nil
-	}
-	return nil, fmt.Errorf("%s must be a number, and is %s", text(n.Node), describe(v))
-}
-
-// text is a part of the expression for messages.
-func text(n ast.Node) string { return short(n.String()) }
 
 func short(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
@@ -418,14 +160,4 @@ func short(s string) string {
 		s = strings.ToValidUTF8(s[:80], "") + "…"
 	}
 	return s
-}
-
-// sortedKeys returns the keys of a map in a fixed order.
-func sortedKeys(v map[string]any) []string {
-	keys := make([]string, 0, len(v))
-	for k := range v {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -12,7 +12,6 @@ import (
 type guard struct {
 	source    []rune
 	language  Language
-	patterns  map[*ast.BinaryNode]pattern
 	count     int
 	predicate bool // inside of one
 }
@@ -128,11 +127,9 @@ func (g *guard) binary(n *ast.BinaryNode) error {
 		if !ok {
 			return g.fail(n, "the pattern of matches must be a text that stands in the expression")
 		}
-		p, err := compilePattern(text.Value)
-		if err != nil {
+		if err := checkPattern(text.Value); err != nil {
 			return g.fail(text, "%v", err)
 		}
-		g.patterns[n] = p
 	}
 	if err := g.node(n.Left); err != nil {
 		return err
@@ -181,6 +178,9 @@ func (g *guard) builtin(n *ast.BuiltinNode) error {
 			why = ": its cost cannot be bounded well enough"
 		}
 		return g.fail(n, "the function %q is not available%s", n.Name, why)
+	}
+	if most := map[string]int{"split": 2, "replace": 3}[n.Name]; most > 0 && len(n.Arguments) > most {
+		return g.fail(n, "%s takes %d arguments", n.Name, most)
 	}
 	return g.all(n.Arguments)
 }

@@ -72,7 +72,7 @@ func (g *guard) stateKey(n *ast.MemberNode) error {
 // Constants returns the texts written in the source that the expression may give:
 // the expression itself, an item of its list, or what a condition or ?? chooses
 // from.
-func (p *Program) Constants() []string { return constants(p.node, nil) }
+func (p *Program) Constants() []string { return p.constants }
 
 func constants(n ast.Node, found []string) []string {
 	switch n := n.(type) {

@@ -11,8 +11,8 @@ func TestState(t *testing.T) {
 	l := WithState("count", "notes")
 	env := Env{Output: decode(t, `{"key": "count", "n": 2}`), State: map[string]any{"count": 3, "notes": []any{"a"}}}
 	for source, want := range map[string]any{
-		`state.count + output.n`: int64(5), `state["notes"][0]`: "a", `state[output.key]`: int64(3), `state["no" + "ne"]`: nil,
-		`keys(state)`: []any{"count", "notes"}, `state?.count`: int64(3), `'count' in state`: true, `output.state`: nil,
+		`state.count + output.n`: 5, `state["notes"][0]`: "a", `state[output.key]`: 3, `state["no" + "ne"]`: nil,
+		`keys(state)`: []any{"count", "notes"}, `state?.count`: 3, `'count' in state`: true, `output.state`: nil,
 	} {
 		p, err := l.Compile(source)
 		require.NoError(t, err, source)
