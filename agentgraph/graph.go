@@ -131,8 +131,7 @@ type StateKey struct {
 }
 
 // Reducer joins a value that is written to a state key with the one that is there.
-// Nodes write in the order in which they end, and those that end together in the
-// order of the file.
+// Nodes write in the order in which they end.
 type Reducer string
 
 // The reducers. A key without a value takes the first one that is written, except

@@ -48,9 +48,18 @@ func started(t testing.TB, s *scene, name string) tools.Tool {
 	return tool
 }
 
+// callers returns the agents in the order in which the log has their first calls of a tool.
+func callers(events []*event.Event, tool string) (names []string) {
+	for _, e := range events {
+		if d, ok := e.Data.(*event.ToolCall); ok && d.Name == tool && !slices.Contains(names, e.Agent) {
+			names = append(names, e.Agent)
+		}
+	}
+	return names
+}
+
 // TestToolCallsSideBySide: the limit of tool calls holds exactly for agents that run side
-// by side, and it is the same ones that it stops each time: those whose calls the log has
-// last.
+// by side, and it stops those whose calls the log has last.
 func TestToolCallsSideBySide(t *testing.T) {
 	for _, apart := range []time.Duration{0, 100 * time.Microsecond, 10 * time.Millisecond, 3 * time.Second} {
 		for _, calls := range []int{1, 2} {
@@ -76,11 +85,7 @@ func TestToolCallsSideBySide(t *testing.T) {
 						run := 5 / calls
 						require.Equal(t, run*calls, s.take()["tool"], "calls that were run")
 						require.Equal(t, agentgraph.CompletedWithErrors, result.Status)
-						var late []string
-						for i := run; i < 8; i++ {
-							late = append(late, id(i))
-						}
-						require.Equal(t, late, result.Failed)
+						require.ElementsMatch(t, callers(events, "lookup")[run:], result.Failed)
 						requireClosed(t, events, "limited")
 					})
 				}
@@ -108,13 +113,12 @@ func TestTransfersSideBySide(t *testing.T) {
 			return items{scripted.Call(agent.TransferTool, `{"agent_name":"target"}`)}
 		}, llmagent.WithSubAgents(slowTarget(t, s)))
 	}
-	refused := []string{id(3), id(4), id(5), id(6), id(7)}
 	for name, c := range map[string]struct {
-		node     func(t *testing.T, s *scene, i int) agent.Agent
-		answered []string // whose results say to answer themselves
-		failed   int
+		node    func(t *testing.T, s *scene, i int) agent.Agent
+		answers bool // those that come too late
+		failed  int
 	}{
-		"models": {model, refused, 0},
+		"models": {model, true, 0},
 		"functions": {func(t *testing.T, s *scene, i int) agent.Agent {
 			a, err := agent.New(id(i), "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 				return func(yield func(*event.Event, error) bool) {
@@ -123,10 +127,10 @@ func TestTransfersSideBySide(t *testing.T) {
 			}, agent.WithSubAgents(slowTarget(t, s)))
 			require.NoError(t, err)
 			return a
-		}, nil, 5},
+		}, false, 5},
 		"routes": {func(t *testing.T, s *scene, i int) agent.Agent {
 			return s.model(id(i), func(llm.Message) items { return items{scripted.Text("One moment.")} }, llmagent.WithSubAgents(slowTarget(t, s)), llmagent.WithRoutes(agent.OnStop("target")))
-		}, nil, 5},
+		}, false, 5},
 		"targets that are slow to be ready": {func(t *testing.T, s *scene, i int) agent.Agent {
 			return s.model(id(i), func(last llm.Message) items {
 				if last.Role == llm.RoleTool {
@@ -134,7 +138,7 @@ func TestTransfersSideBySide(t *testing.T) {
 				}
 				return items{scripted.Call(agent.TransferTool, `{"agent_name":"target"}`)}
 			}, llmagent.WithSubAgents(slowly{slowTarget(t, s).(*llmagent.Agent), time.Duration(9-i) * time.Second}))
-		}, refused, 0},
+		}, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 5 {
@@ -160,8 +164,8 @@ func TestTransfersSideBySide(t *testing.T) {
 					}
 					require.Equal(t, most, committed)
 					require.Len(t, result.Failed, c.failed, strings.Join(result.Failed, " "))
-					if c.answered != nil {
-						require.ElementsMatch(t, c.answered, answered)
+					if c.answers {
+						require.ElementsMatch(t, callers(events, agent.TransferTool)[most:], answered)
 					}
 					requireClosed(t, events, "limited")
 				})
@@ -280,7 +284,8 @@ func TestLimitsSideBySideAfterACrash(t *testing.T) {
 			for _, err := range r.Resume(context.Background(), session.ID("s")) {
 				require.NoError(t, err)
 			}
-			transfers, looked := 0, 0
+			transfers := 0
+			var calls []string
 			var events []*event.Event
 			for e, err := range r.History(context.Background(), session.ID("s")) {
 				require.NoError(t, err)
@@ -290,14 +295,15 @@ func TestLimitsSideBySideAfterACrash(t *testing.T) {
 					if d.Outcome == event.TransferCommitted {
 						transfers++
 					}
+				case *event.ToolCall:
+					calls = append(calls, e.ID)
 				case *event.ToolResult:
 					if d.Name == "lookup" && !d.IsError {
-						looked++
+						require.Less(t, slices.Index(calls, e.ID), 7, "cut behind event %d", cut)
 					}
 				}
 			}
 			require.Equal(t, 3, transfers, "cut behind event %d", cut)
-			require.LessOrEqual(t, looked, 2, "cut behind event %d", cut) // of seven calls five were transfers
 			requireClosed(t, events, "limited")
 			if n < cut {
 				whole = n
