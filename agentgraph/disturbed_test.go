@@ -197,13 +197,39 @@ func TestNewMessageInstead(t *testing.T) {
 			require.Len(t, results, 2)
 			require.Equal(t, outcome(whole), outcome(results[1]), where)
 			if end := cut[len(cut)-1]; end.Scope != "" || end.Type() != event.TypeHarnessEnd {
-				require.Equal(t, agentgraph.Cancelled, results[0].Status, where)
+				require.Equal(t, agentgraph.Cancelled, results[0].Status, "%s\n%s", where, lines(cut))
 				require.Equal(t, agentgraph.Cancelled, before[0].Status, where)
 				require.Equal(t, startsIn(cut), results[0].Calls, where)
 				require.Equal(t, startsIn(cut), before[0].Calls, where)
 			}
 		}
 	})
+}
+
+// TestStandInCutOff: a run is cancelled that was cut off while its fallback stood in for a node, also if all other nodes are over.
+func TestStandInCutOff(t *testing.T) {
+	begun := make(chan struct{})
+	spare := does(t, "spare", func(ctx context.Context, _ any) (any, error) {
+		close(begun)
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	})
+	a, err := agentgraph.NewBuilder("cut").Node("a", gives(t, 1)).Node("b", fails(t, 9, "broken", nil)).Node("c", gives(t, 2)).Node("spare", spare).
+		Edge("a", "b").Edge("b", "c").OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Continue, Fallback: "spare"}).Build()
+	require.NoError(t, err)
+	r, err := runner.New(a, sessiontest.Memory(t))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-begun
+		cancel()
+	}()
+	for _, err := range r.Run(ctx, key, llm.UserText("go")) {
+		if err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	}
+	require.Equal(t, agentgraph.Cancelled, resultsOf(t, a, r)[0].Status)
 }
 
 // startsIn counts the calls of the nodes of a graph in the conversation that have begun.

@@ -32,6 +32,7 @@ type flow struct {
 	records []event.Data
 	held    []int           // nodes that wait for an approval
 	waits   []*call         // whose agents wait for somebody
+	standIn int             // how many calls of the fallback in place of a node neither ended nor wait
 	state   map[string]any  // shared by the nodes; nil if the graph has none
 	large   map[string]bool // keys of it that are not written to the log any more
 	crossed []EdgeState     // what became of the edges, if somebody wants to know
@@ -154,6 +155,9 @@ func (f *flow) started(c *call) {
 func (f *flow) goesOn(c *call) {
 	if at := slices.Index(f.waits, c); at >= 0 {
 		f.waits = slices.Delete(f.waits, at, at+1)
+		if c.standIn >= 0 {
+			f.standIn++
+		}
 		if f.nodes[c.node].phase == halted {
 			f.nodes[c.node].phase = running
 		}
@@ -184,6 +188,9 @@ func (f *flow) end(c *call, o outcome) {
 	switch {
 	case o.reason == event.FinishReasonInputRequired && (f.stopped == nil || c.rescue):
 		f.waits = append(f.waits, c)
+		if c.standIn >= 0 {
+			f.standIn--
+		}
 		if f.nodes[c.node].phase == running {
 			f.nodes[c.node].phase = halted
 		}
@@ -201,6 +208,7 @@ func (f *flow) end(c *call, o outcome) {
 		f.rescueEnded(c, problem, o)
 		return
 	case c.standIn >= 0:
+		f.standIn--
 		f.standInEnded(c, problem, o)
 		return
 	}
@@ -454,6 +462,7 @@ func (f *flow) fail(fail *failure) {
 	case f.fallback >= 0 && f.fallback != fail.node:
 		c := f.call(f.fallback, f.report(fail), fail.parent())
 		c.standIn = fail.node
+		f.standIn++
 		f.starts = append(f.starts, c)
 	default:
 		f.leave(fail.node, false)

@@ -219,6 +219,8 @@ func (f *flow) status() Status {
 		}
 	}
 	switch {
+	case f.standIn > 0:
+		return Cancelled
 	case len(f.held) > 0, len(f.waits) > 0:
 		return Waiting
 	case f.first == nil:
