@@ -206,7 +206,7 @@ func (f *fixture) crashed(t *testing.T, typ string, n int) session.Store {
 	t.Helper()
 	ctx := context.Background()
 	copied := sessiontest.Memory(t)
-	lease, err := copied.Acquire(ctx, key, session.Self())
+	lease, err := sessiontest.Acquire(ctx, copied, key, session.Self())
 	require.NoError(t, err)
 	var write []*event.Event
 	for e, err := range f.store.Load(ctx, key, 0) {
@@ -220,8 +220,8 @@ func (f *fixture) crashed(t *testing.T, typ string, n int) session.Store {
 		}
 	}
 	require.Zero(t, n, "no such event")
-	require.NoError(t, copied.Append(ctx, key, 0, lease, write...))
-	require.NoError(t, copied.Release(ctx, key, lease))
+	require.NoError(t, sessiontest.Append(ctx, copied, key, 0, lease, write...))
+	require.NoError(t, sessiontest.Release(ctx, copied, key, lease))
 	return copied
 }
 

@@ -241,15 +241,15 @@ func TestAnswersAfterACrash(t *testing.T) {
 					}
 					cut := &fixture{nil, sessiontest.Memory(t), t}
 					ctx := context.Background()
-					lease, err := cut.store.Acquire(ctx, key, session.Self())
+					lease, err := sessiontest.Acquire(ctx, cut.store, key, session.Self())
 					require.NoError(t, err)
 					var write []*event.Event
 					for _, e := range log[:i+1] {
 						own := *e
 						write = append(write, &own)
 					}
-					require.NoError(t, cut.store.Append(ctx, key, 0, lease, write...))
-					require.NoError(t, cut.store.Release(ctx, key, lease))
+					require.NoError(t, sessiontest.Append(ctx, cut.store, key, 0, lease, write...))
+					require.NoError(t, sessiontest.Release(ctx, cut.store, key, lease))
 					cut = cut.again(t, c.root(t, newRemote(t, p.url)))
 					events, _, err := cut.resume()
 					want(cut, events, err)

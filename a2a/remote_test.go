@@ -514,7 +514,7 @@ func TestResumeRejoinsTask(t *testing.T) {
 	_, _, err = (&fixture{r, store, t}).turn("first")
 	require.NoError(t, err)
 	crashed := sessiontest.Memory(t)
-	lease, err := crashed.Acquire(context.Background(), key, session.Self())
+	lease, err := sessiontest.Acquire(context.Background(), crashed, key, session.Self())
 	require.NoError(t, err)
 	var seq int64
 	for e, err := range store.Load(context.Background(), key, 0) {
@@ -523,13 +523,13 @@ func TestResumeRejoinsTask(t *testing.T) {
 		if h, ok := e.Data.(*event.RemoteTask); ok {
 			copied.Data = &event.RemoteTask{TaskID: h.TaskID, ContextID: h.ContextID, Status: "working", URL: h.URL}
 		}
-		require.NoError(t, crashed.Append(context.Background(), key, seq, lease, &copied))
+		require.NoError(t, sessiontest.Append(context.Background(), crashed, key, seq, lease, &copied))
 		seq++
 		if e.Type() == event.TypeRemoteTask {
 			break
 		}
 	}
-	require.NoError(t, crashed.Release(context.Background(), key, lease))
+	require.NoError(t, sessiontest.Release(context.Background(), crashed, key, lease))
 	r, err = runner.New(remote, crashed)
 	require.NoError(t, err)
 	var events []*event.Event

@@ -272,11 +272,14 @@ type failingStore struct {
 
 var errStore = errors.New("the disk is full")
 
-func (s *failingStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	if left := s.left.Add(-1); left == 0 || s.dead && left < 0 {
-		return errStore
+func (s *failingStore) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return s.Store.Write(ctx, key, w)
 	}
-	return s.Store.Append(ctx, key, seq, lease, events...)
+	if left := s.left.Add(-1); left == 0 || s.dead && left < 0 {
+		return session.Lease{}, errStore
+	}
+	return s.Store.Write(ctx, key, w)
 }
 
 // TestFailingStore: a store that fails at any write ends the turn with its error, and

@@ -220,10 +220,10 @@ func TestHumanAnywhere(t *testing.T) {
 		ctx := context.Background()
 		fork, crash := session.ID(fmt.Sprintf("fork-%d", e.Seq)), session.ID(fmt.Sprintf("crash-%d", e.Seq))
 		require.NoError(t, whole.store.Fork(ctx, whole.key, e.Seq, fork))
-		lease, err := whole.store.Acquire(ctx, crash, session.Owner{Host: "test"})
+		lease, err := sessiontest.Acquire(ctx, whole.store, crash, session.Owner{Host: "test"})
 		require.NoError(t, err)
-		require.NoError(t, whole.store.Append(ctx, crash, 0, lease, events[:i+1]...))
-		require.NoError(t, whole.store.Release(ctx, crash, lease))
+		require.NoError(t, sessiontest.Append(ctx, whole.store, crash, 0, lease, events[:i+1]...))
+		require.NoError(t, sessiontest.Release(ctx, whole.store, crash, lease))
 		var before session.Fold
 		for _, e := range events[:i+1] {
 			before.Apply(e)

@@ -61,11 +61,14 @@ type countedStore struct {
 	*suicide
 }
 
-func (s countedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (s countedStore) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return s.Store.Write(ctx, key, w)
+	}
 	s.pass("write")
-	err := s.Store.Append(ctx, key, seq, lease, events...)
+	lease, err := s.Store.Write(ctx, key, w)
 	s.pass("written")
-	return err
+	return lease, err
 }
 
 // playToEnd begins or continues the session in a folder, to the end of its turn.

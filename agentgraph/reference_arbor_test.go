@@ -455,8 +455,8 @@ func (c *extended) cut(t sessiontest.TB, cuts *int) string {
 		}
 		*cuts++
 		crash, fork := session.ID(fmt.Sprintf("crash-%d", i)), session.ID(fmt.Sprintf("fork-%d", i))
-		lease, err := store.Acquire(ctx, crash, session.Owner{Host: "test"})
-		err = errors.Join(err, store.Append(ctx, crash, 0, lease, events[:i+1]...), store.Release(ctx, crash, lease), store.Fork(ctx, session.ID("whole"), e.Seq, fork))
+		lease, err := sessiontest.Acquire(ctx, store, crash, session.Owner{Host: "test"})
+		err = errors.Join(err, sessiontest.Append(ctx, store, crash, 0, lease, events[:i+1]...), sessiontest.Release(ctx, store, crash, lease), store.Fork(ctx, session.ID("whole"), e.Seq, fork))
 		if err != nil {
 			return err.Error()
 		}

@@ -311,9 +311,9 @@ func (c *randomGraph) play(t sessiontest.TB, log ...*event.Event) (p played) {
 	}
 	turn := r.Run(ctx, key, llm.UserText(c.input))
 	if len(log) > 0 {
-		lease, err := store.Acquire(ctx, key, session.Owner{Host: "test"})
+		lease, err := sessiontest.Acquire(ctx, store, key, session.Owner{Host: "test"})
 		if err == nil {
-			err = cmp.Or(store.Append(ctx, key, 0, lease, log...), store.Release(ctx, key, lease))
+			err = cmp.Or(sessiontest.Append(ctx, store, key, 0, lease, log...), sessiontest.Release(ctx, store, key, lease))
 		}
 		if err != nil {
 			return played{err: err}

@@ -68,10 +68,10 @@ func TestCutAnywhere(t *testing.T) {
 					}
 					where := fmt.Sprint("cut after ", k)
 					store := sessiontest.Memory(t)
-					lease, err := store.Acquire(context.Background(), key, session.Owner{Host: "test"})
+					lease, err := sessiontest.Acquire(context.Background(), store, key, session.Owner{Host: "test"})
 					require.NoError(t, err)
-					require.NoError(t, store.Append(context.Background(), key, 0, lease, events[:k]...))
-					require.NoError(t, store.Release(context.Background(), key, lease))
+					require.NoError(t, sessiontest.Append(context.Background(), store, key, 0, lease, events[:k]...))
+					require.NoError(t, sessiontest.Release(context.Background(), store, key, lease))
 					goOn(t, tree, store, key, whole, events[:k], called, name == "behind a tool", where)
 				}
 			})
@@ -89,17 +89,17 @@ func TestForkAnywhere(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				whole, events, called := wholeOf(t, tree)
 				store := sessiontest.Memory(t)
-				lease, err := store.Acquire(context.Background(), key, session.Owner{Host: "test"})
+				lease, err := sessiontest.Acquire(context.Background(), store, key, session.Owner{Host: "test"})
 				require.NoError(t, err)
 				for first := 0; first < len(events); { // write by write, as it was
 					last := first + 1
 					for last < len(events) && events[last].Time.Equal(events[first].Time) {
 						last++
 					}
-					require.NoError(t, store.Append(context.Background(), key, int64(first), lease, events[first:last]...))
+					require.NoError(t, sessiontest.Append(context.Background(), store, key, int64(first), lease, events[first:last]...))
 					first = last
 				}
-				require.NoError(t, store.Release(context.Background(), key, lease))
+				require.NoError(t, sessiontest.Release(context.Background(), store, key, lease))
 				sessions, err := checkpoint.New(store)
 				require.NoError(t, err)
 				n := 0

@@ -243,10 +243,10 @@ func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (age
 		cuts++
 		fork, crash := session.ID(fmt.Sprintf("fork-%d", e.Seq)), session.ID(fmt.Sprintf("crash-%d", e.Seq))
 		require.NoError(t, store.Fork(ctx, session.ID("whole"), e.Seq, fork))
-		lease, err := store.Acquire(ctx, crash, session.Owner{Host: "test"})
+		lease, err := sessiontest.Acquire(ctx, store, crash, session.Owner{Host: "test"})
 		require.NoError(t, err)
-		require.NoError(t, store.Append(ctx, crash, 0, lease, events[:i+1]...))
-		require.NoError(t, store.Release(ctx, crash, lease))
+		require.NoError(t, sessiontest.Append(ctx, store, crash, 0, lease, events[:i+1]...))
+		require.NoError(t, sessiontest.Release(ctx, store, crash, lease))
 		for _, key := range []session.Key{crash, fork} {
 			again, err := runner.New(make(), store)
 			require.NoError(t, err)

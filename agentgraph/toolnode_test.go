@@ -221,10 +221,10 @@ func TestToolNodeInterrupted(t *testing.T) {
 				continue
 			}
 			store, ctx := sessiontest.Memory(t), context.Background()
-			lease, err := store.Acquire(ctx, key, session.Owner{Host: "test"})
+			lease, err := sessiontest.Acquire(ctx, store, key, session.Owner{Host: "test"})
 			require.NoError(t, err)
-			require.NoError(t, store.Append(ctx, key, 0, lease, events[:k+1]...))
-			require.NoError(t, store.Release(ctx, key, lease))
+			require.NoError(t, sessiontest.Append(ctx, store, key, 0, lease, events[:k+1]...))
+			require.NoError(t, sessiontest.Release(ctx, store, key, lease))
 			called = nil
 			r, err := runner.New(a, store)
 			require.NoError(t, err)

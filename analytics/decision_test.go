@@ -66,16 +66,19 @@ type cancelling struct {
 	decided func(*event.Route)
 }
 
-func (s *cancelling) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	for _, e := range events {
+func (s *cancelling) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return s.Store.Write(ctx, key, w)
+	}
+	for _, e := range w.Events {
 		if d, ok := e.Data.(*event.Route); ok {
 			s.decided(d)
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return session.Lease{}, err
 	}
-	return s.Store.Append(ctx, key, seq, lease, events...)
+	return s.Store.Write(ctx, key, w)
 }
 
 // TestDecisionsAreKept: a decision is in the log, in the debug bundle and in analytics whatever becomes of the

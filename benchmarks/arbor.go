@@ -145,14 +145,8 @@ func (a *arborSystem) Past(ctx context.Context, id string) (Past, error) {
 func (a *arborSystem) PutBack(ctx context.Context, id string, past Past) error {
 	events := past.([]*event.Event)
 	key := session.ID(id)
-	lease, err := a.store.Acquire(ctx, key, session.Owner{})
-	if err != nil {
-		return err
-	}
-	if err := a.store.Append(ctx, key, 0, lease, events...); err != nil {
-		return err
-	}
-	return a.store.Release(ctx, key, lease)
+	_, err := a.store.Write(ctx, key, session.Write{Acquire: session.Self(), Events: events, Release: true})
+	return err
 }
 
 // Warm reads the session's log, which the runner does in the first turn of a

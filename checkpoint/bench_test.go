@@ -12,21 +12,22 @@ import (
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
 // filled makes a session of n events, each a checkpoint.
 func filled(t testing.TB, store session.Store, key session.Key, n int) {
 	ctx := context.Background()
-	lease, err := store.Acquire(ctx, key, session.Self())
+	lease, err := sessiontest.Acquire(ctx, store, key, session.Self())
 	require.NoError(t, err)
 	events := make([]*event.Event, n)
 	for i := range events {
 		events[i] = &event.Event{Seq: int64(i) + 1, ID: fmt.Sprint("e", i), TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing",
 			Time: time.Unix(1_800_000_000, int64(i)).UTC(), Data: &event.Text{Content: "I see two charges of 24.90 on your card."}}
 	}
-	require.NoError(t, store.Append(ctx, key, 0, lease, events...))
-	require.NoError(t, store.Release(ctx, key, lease))
+	require.NoError(t, sessiontest.Append(ctx, store, key, 0, lease, events...))
+	require.NoError(t, sessiontest.Release(ctx, store, key, lease))
 }
 
 // BenchmarkFork forks sessions of 10 and of 10,000 events at their end.

@@ -223,10 +223,10 @@ func TestState(t *testing.T) {
 	past, err := checkpoint.New(store)
 	require.NoError(t, err)
 	ctx := context.Background()
-	lease, err := store.Acquire(ctx, s1, session.Self())
+	lease, err := sessiontest.Acquire(ctx, store, s1, session.Self())
 	require.NoError(t, err)
 	for seq, delta := range []map[string]any{{"mood": "calm", "user:name": "Ann"}, {"mood": "angry", "n": 1.0}, {"mood": nil}} {
-		require.NoError(t, store.Append(ctx, s1, int64(seq), lease, &event.Event{Seq: int64(seq) + 1, ID: fmt.Sprint(seq), TurnID: "t", RunID: "r", Agent: "a",
+		require.NoError(t, sessiontest.Append(ctx, store, s1, int64(seq), lease, &event.Event{Seq: int64(seq) + 1, ID: fmt.Sprint(seq), TurnID: "t", RunID: "r", Agent: "a",
 			Time: time.Unix(int64(seq)+1, 0), Data: &event.State{Delta: delta}}))
 	}
 	for seq, want := range []map[string]any{{}, {"mood": "calm"}, {"mood": "angry", "n": 1.0}, {"n": 1.0}} {
@@ -546,16 +546,10 @@ func (d *dying) Fork(ctx context.Context, of session.Key, seq int64, to session.
 	return d.Store.Fork(ctx, of, seq, to, events...)
 }
 
-func (d *dying) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
+func (d *dying) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
 	d.pass()
 	defer d.pass()
-	return d.Store.Acquire(ctx, key, owner)
-}
-
-func (d *dying) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	d.pass()
-	defer d.pass()
-	return d.Store.Append(ctx, key, seq, lease, events...)
+	return d.Store.Write(ctx, key, w)
 }
 
 func TestNew(t *testing.T) {

@@ -137,16 +137,10 @@ func (s *Sessions) event(ctx context.Context, key session.Key, seq int64) (*even
 	return nil, noPosition(key, seq)
 }
 
-// write stores the first events of a session with a lease, as a turn would.
+// write stores the first events of a session.
 func (s *Sessions) write(ctx context.Context, key session.Key, events ...*event.Event) error {
-	lease, err := s.store.Acquire(ctx, key, session.Self())
-	if err != nil {
-		return err
-	}
-	events = s.date(0, time.Time{}, events...)
-	return errors.Join(
-		s.store.Append(ctx, key, 0, lease, events...),
-		s.store.Release(context.WithoutCancel(ctx), key, lease))
+	_, err := s.store.Write(ctx, key, session.Write{Acquire: session.Self(), Events: s.date(0, time.Time{}, events...), Release: true})
+	return err
 }
 
 // date gives events that are stored in one write their positions, times and ids, and

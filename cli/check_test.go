@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -27,12 +28,12 @@ func TestSessionsCheck(t *testing.T) {
 		last = e
 	}
 	require.Equal(t, event.TypeHarnessEnd, last.Type())
-	lease, err := store.Acquire(t.Context(), session.ID("story"), session.Owner{Host: "test"})
+	lease, err := sessiontest.Acquire(t.Context(), store, session.ID("story"), session.Owner{Host: "test"})
 	require.NoError(t, err)
 	again := *last
 	again.Seq, again.ID = last.Seq+1, "twice"
-	require.NoError(t, store.Append(t.Context(), session.ID("story"), last.Seq, lease, &again))
-	require.NoError(t, store.Release(t.Context(), session.ID("story"), lease))
+	require.NoError(t, sessiontest.Append(t.Context(), store, session.ID("story"), last.Seq, lease, &again))
+	require.NoError(t, sessiontest.Release(t.Context(), store, session.ID("story"), lease))
 	require.NoError(t, store.Close())
 
 	s.unlawful = true

@@ -180,14 +180,7 @@ func (p *program) fetch(ctx context.Context, id string) (*database, session.Info
 	}
 	db := &database{Store: fetched{session.NewMemory(), served{api, id}}, path: p.server.url, remote: true}
 	key := session.Key{App: me.App, User: s.User, ID: s.ID}
-	lease, err := db.Acquire(ctx, key, session.Self())
-	if err == nil && len(events) > 0 {
-		err = db.Append(ctx, key, 0, lease, events...)
-	}
-	if err == nil {
-		err = db.Release(ctx, key, lease)
-	}
-	if err != nil {
+	if _, err := db.Write(ctx, key, session.Write{Acquire: session.Self(), Events: events, Release: true}); err != nil {
 		return nil, none, fmt.Errorf("session %s of the server at %s: %w", visible.Line(id), p.server.url, err)
 	}
 	info := session.Info{Key: key, Seq: int64(len(events)), Created: s.Created, Updated: s.Updated}

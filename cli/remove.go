@@ -62,11 +62,12 @@ func (db *database) remove(ctx context.Context, sessions []session.Info, done fu
 	leases := make(map[session.Key]session.Lease, len(sessions))
 	defer func() {
 		for key, lease := range leases {
-			failed = cmp.Or(failed, db.Release(context.WithoutCancel(ctx), key, lease))
+			_, err := db.Write(context.WithoutCancel(ctx), key, session.Write{Lease: lease, Release: true})
+			failed = cmp.Or(failed, err)
 		}
 	}()
 	for _, s := range sessions {
-		lease, err := db.Acquire(ctx, s.Key, session.Self())
+		lease, err := db.Write(ctx, s.Key, session.Write{Acquire: session.Self()})
 		if errors.Is(err, agent.ErrSessionBusy) {
 			return fmt.Errorf("session %s has a turn under way, and nothing was removed: %w", shownID(s.Key), err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -32,15 +33,15 @@ func TestRemoveSessions(t *testing.T) {
 
 	store, err := sqlite.Open(s.db)
 	require.NoError(t, err)
-	lease, err := store.Acquire(t.Context(), session.ID("story"), session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), store, session.ID("story"), session.Self())
 	require.NoError(t, err)
 	got := s.try(t, "rm", "fork", "story")
 	require.Equal(t, cli.StatusBusy, got.status)
 	require.Contains(t, got.err, "session story has a turn under way, and nothing was removed: ")
-	again, err := store.Acquire(t.Context(), session.ID("fork"), session.Self())
+	again, err := sessiontest.Acquire(t.Context(), store, session.ID("fork"), session.Self())
 	require.NoError(t, err, "the lease of the other one was given back")
-	require.NoError(t, store.Release(t.Context(), session.ID("fork"), again))
-	require.NoError(t, store.Release(t.Context(), session.ID("story"), lease))
+	require.NoError(t, sessiontest.Release(t.Context(), store, session.ID("fork"), again))
+	require.NoError(t, sessiontest.Release(t.Context(), store, session.ID("story"), lease))
 	require.NoError(t, store.Close())
 	require.NotEmpty(t, s.sessions(t, "show", "fork").out, "nothing was removed")
 

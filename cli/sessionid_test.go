@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -26,11 +27,11 @@ func TestSessionsTakeWhatListPrints(t *testing.T) {
 		{App: "helpdesk", User: "a2a", ID: "c1"}, {App: "helpdesk", User: "a2a", ID: "plain"}, {App: "helpdesk", User: "a2a", ID: "x/y"},
 		{App: "helpdesk", User: "ann", ID: "right\u202eleft"}, {App: "helpdesk", User: "ann", ID: strings.Repeat("long", 60)}}
 	for _, key := range keys {
-		lease, err := store.Acquire(t.Context(), key, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
 		require.NoError(t, err)
 		said := &event.Event{ID: "e", TurnID: "t", RunID: "r", Agent: "user", Seq: 1, Time: storyAt, Data: &event.User{Content: llm.Content{Text: "I am " + key.String()}}}
-		require.NoError(t, store.Append(t.Context(), key, 0, lease, said))
-		require.NoError(t, store.Release(t.Context(), key, lease))
+		require.NoError(t, sessiontest.Append(t.Context(), store, key, 0, lease, said))
+		require.NoError(t, sessiontest.Release(t.Context(), store, key, lease))
 	}
 	require.NoError(t, store.Close())
 

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -72,17 +73,17 @@ func story() [][]*event.Event {
 // write stores steps as a session, three seconds after each other.
 func write(t *testing.T, store session.Store, key session.Key, steps [][]*event.Event) {
 	t.Helper()
-	lease, err := store.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
 	require.NoError(t, err)
 	seq := int64(0)
 	for i, step := range steps {
 		for j, e := range step {
 			e.Seq, e.Time = seq+int64(j)+1, storyAt.Add(time.Duration(i)*3*time.Second)
 		}
-		require.NoError(t, store.Append(t.Context(), key, seq, lease, step...))
+		require.NoError(t, sessiontest.Append(t.Context(), store, key, seq, lease, step...))
 		seq += int64(len(step))
 	}
-	require.NoError(t, store.Release(t.Context(), key, lease))
+	require.NoError(t, sessiontest.Release(t.Context(), store, key, lease))
 }
 
 // told is a command with the story in its database.

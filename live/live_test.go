@@ -219,12 +219,15 @@ type slowLease struct {
 	let   chan struct{}
 }
 
-func (s *slowLease) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
+func (s *slowLease) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if !w.Acquires() {
+		return s.Store.Write(ctx, key, w)
+	}
 	s.once.Do(func() {
 		close(s.asked)
 		<-s.let
 	})
-	return s.Store.Acquire(ctx, key, owner)
+	return s.Store.Write(ctx, key, w)
 }
 
 // A turn that was stopped stays so while others follow it, until somebody resumes it.

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +18,29 @@ import (
 // slowRelease is a store that takes its time to give a lease back.
 type slowRelease struct {
 	session.Store
-	takes time.Duration
+	takes    time.Duration
+	releases sync.WaitGroup
 }
 
-func (s *slowRelease) Release(ctx context.Context, key session.Key, lease session.Lease) error {
-	time.Sleep(s.takes) // of the bubble
-	return s.Store.Release(ctx, key, lease)
+func newSlowRelease(t testing.TB, store session.Store, takes time.Duration) *slowRelease {
+	s := &slowRelease{Store: store, takes: takes}
+	t.Cleanup(s.releases.Wait)
+	return s
+}
+
+func (s *slowRelease) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if !w.Release {
+		return s.Store.Write(ctx, key, w)
+	}
+	w.Release = false
+	lease, err := s.Store.Write(ctx, key, w)
+	if err == nil {
+		s.releases.Go(func() {
+			time.Sleep(s.takes) // of the bubble
+			_, _ = s.Store.Write(context.WithoutCancel(ctx), key, session.Write{Lease: lease, Release: true})
+		})
+	}
+	return lease, err
 }
 
 // Who has read a turn to its end can go on at once, though the session is held for a moment longer.
@@ -32,7 +50,7 @@ func TestGoesOnWhenATurnRests(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx := context.Background()
 				_, a := newDesk(t)
-				turns := newTurns(t, a, &slowRelease{sessiontest.Memory(t), takes})
+				turns := newTurns(t, a, newSlowRelease(t, sessiontest.Memory(t), takes))
 				b, err := turns.BeginOnce(ctx, key, llm.UserText("hello"), Request{})
 				require.NoError(t, err)
 				for _, err := range turns.Watch(ctx, key, b.First, "") {

@@ -24,6 +24,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/tail"
 )
 
@@ -165,9 +166,9 @@ func TestNotTakenOver(t *testing.T) {
 
 // abandon makes the session an orphan.
 func abandon(t *testing.T, store session.Store) {
-	lease, err := store.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
 	require.NoError(t, err)
-	require.NoError(t, store.Abandon(t.Context(), key, lease))
+	require.NoError(t, sessiontest.Abandon(t.Context(), store, key, lease))
 	require.Len(t, orphans(t, store), 1)
 }
 
@@ -303,9 +304,9 @@ func TestTakeOverLeavesOtherTrees(t *testing.T) {
 		// A tree with the same app, and without the desk.
 		a2, err := llmagent.New("front", "", scripted.Always("front", scripted.Reply(scripted.Text("Hello."))))
 		require.NoError(t, err)
-		lease, err := store.Acquire(t.Context(), gone, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), store, gone, session.Self())
 		require.NoError(t, err)
-		require.NoError(t, store.Append(t.Context(), gone, 0, lease, &event.Event{ID: "u", Seq: 1, TurnID: "t", RunID: "u", Agent: "user", Time: time.Now(), Data: &event.User{Content: llm.Content{Text: "think"}}}))
+		require.NoError(t, sessiontest.Append(t.Context(), store, gone, 0, lease, &event.Event{ID: "u", Seq: 1, TurnID: "t", RunID: "u", Agent: "user", Time: time.Now(), Data: &event.User{Content: llm.Content{Text: "think"}}}))
 		time.Sleep(session.LeaseTTL)
 		strangers := newTurns(t, a2, store, WithTakeOver(time.Second))
 		picky := newTurns(t, a, store, WithTakeOver(time.Second), WithTakeUp(func(*event.User) bool { return false }))

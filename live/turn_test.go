@@ -54,39 +54,11 @@ type crashes struct {
 
 var errDead = errors.New("killed")
 
-func (s *crashes) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
+func (s *crashes) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
 	if s.dead.Load() {
 		return session.Lease{}, errDead
 	}
-	return s.Store.Acquire(ctx, key, owner)
-}
-
-func (s *crashes) Append(ctx context.Context, key session.Key, at int64, lease session.Lease, events ...*event.Event) error {
-	if s.dead.Load() {
-		return errDead
-	}
-	return s.Store.Append(ctx, key, at, lease, events...)
-}
-
-func (s *crashes) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
-	if s.dead.Load() {
-		return errDead
-	}
-	return s.Store.Renew(ctx, key, lease)
-}
-
-func (s *crashes) Release(ctx context.Context, key session.Key, lease session.Lease) error {
-	if s.dead.Load() {
-		return errDead
-	}
-	return s.Store.Release(ctx, key, lease)
-}
-
-func (s *crashes) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
-	if s.dead.Load() {
-		return errDead
-	}
-	return s.Store.Abandon(ctx, key, lease)
+	return s.Store.Write(ctx, key, w)
 }
 
 // clocked is a store whose leases end by the clock of the bubble.
@@ -270,7 +242,7 @@ func TestQuickerThanTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		_, a := newDesk(t)
-		store := &slowRelease{clocked(t), 50 * time.Millisecond}
+		store := newSlowRelease(t, clocked(t), 50*time.Millisecond)
 		one, two := newTurns(t, a, store), newTurns(t, a, store)
 		for _, turns := range []*Turns{one, two} {
 			b, err := one.BeginOnce(ctx, key, llm.UserText("ask"), Request{})
@@ -337,18 +309,18 @@ func TestReportOfWordsAlone(t *testing.T) {
 	_, a := newDesk(t)
 	store := session.NewMemory() // unchecked: a log as others may write it
 	turns := newTurns(t, a, store)
-	lease, err := store.Acquire(ctx, key, session.Self())
+	lease, err := sessiontest.Acquire(ctx, store, key, session.Self())
 	require.NoError(t, err)
 	said := func(seq int64, id string) *event.Event {
 		return &event.Event{Seq: seq, ID: id, TurnID: id, RunID: "r" + id, Agent: "user", Time: time.Unix(seq, 0), Data: &event.User{Content: llm.Content{Text: "hi"}}}
 	}
-	require.NoError(t, store.Append(ctx, key, 0, lease, said(1, "a"), said(2, "b")))
+	require.NoError(t, sessiontest.Append(ctx, store, key, 0, lease, said(1, "a"), said(2, "b")))
 	for id, want := range map[string]State{"a": Canceled, "b": Running} {
 		r, err := turns.Report(ctx, key, id)
 		require.NoError(t, err)
 		require.Equal(t, want, r.State)
 	}
-	require.NoError(t, store.Release(ctx, key, lease))
+	require.NoError(t, sessiontest.Release(ctx, store, key, lease))
 	r, err := turns.Report(ctx, key, "b")
 	require.NoError(t, err)
 	require.Equal(t, CutOff, r.State)

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 const complaint = "I am charged twice for my subscription"
@@ -137,14 +138,14 @@ func past(b testing.TB, root agent.Agent, turns int) []*event.Event {
 // it is warm as any session that is in use.
 func putBack(b testing.TB, r *runner.Runner, store session.Store, key session.Key, events []*event.Event) {
 	ctx := context.Background()
-	lease, err := store.Acquire(ctx, key, session.Owner{})
+	lease, err := sessiontest.Acquire(ctx, store, key, session.Owner{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := store.Append(ctx, key, 0, lease, events...); err != nil {
+	if err := sessiontest.Append(ctx, store, key, 0, lease, events...); err != nil {
 		b.Fatal(err)
 	}
-	if err := store.Release(ctx, key, lease); err != nil {
+	if err := sessiontest.Release(ctx, store, key, lease); err != nil {
 		b.Fatal(err)
 	}
 	turn(b, r, key)

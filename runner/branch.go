@@ -58,7 +58,7 @@ func (t *turn) goOn(scope string) (events []*event.Event, again, ok bool) {
 		return []*event.Event{{TurnID: run.TurnID, RunID: t.newID(), Scope: scope, ParentID: endNode(run.ID), Agent: run.Agent, Path: run.Path,
 			Data: &event.HarnessStart{AgentID: run.AgentID}}}, false, true
 	}
-	return nil, run.Open && run.Start <= t.lease.Seq, true
+	return nil, run.Open && run.Start <= t.lease.Head.Seq, true
 }
 
 // past reports whether a run is of the session that this one is a fork of. Nothing is

@@ -39,6 +39,9 @@ type cache struct {
 	busy  map[session.Key]chan struct{} // sessions that are being brought up to date; closed then, unless nil
 }
 
+// head returns where the log ended.
+func (w *warm) head() session.Head { return session.Head{Seq: w.fold.Seq, ID: w.last} }
+
 func newCache(bound int) *cache {
 	c := &cache{bound: bound, byKey: make(map[session.Key]*warm), turns: make(map[session.Key]*turn), busy: make(map[session.Key]chan struct{})}
 	c.ends.next, c.ends.prev = &c.ends, &c.ends
@@ -149,23 +152,19 @@ func (c *cache) unlink(w *warm) {
 	w.prev, w.next = nil, nil
 }
 
-// warm returns the session, brought up to date with the store. A lease, if there
-// is one, tells how far its log goes, and whether it was deleted and begun anew.
-// Without one, or if what is known was learned without one, the store is asked for
-// the last known event, too, which tells the same.
+// warm returns the session, brought up to date with the store. A lease, if there is one, tells where its log ends, and whether it was
+// deleted and begun anew. Otherwise the last known event is read once more: if another one is at its position now, because the
+// database went back or the session was deleted, the log is read from its beginning.
 func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease) (*warm, error) {
 	w := r.cache.take(key)
-	if w == nil || lease != nil && (w.fold.Seq > lease.Seq || w.born != 0 && w.born != lease.Incarnation) {
+	if w == nil || lease != nil && (w.fold.Seq > lease.Head.Seq || w.born != 0 && w.born != lease.Incarnation) {
 		w = r.recall(ctx, key, lease)
 	}
-	after := w.fold.Seq
-	if lease == nil || w.born == 0 {
-		after = max(0, after-1)
+	if lease != nil && w.head() == lease.Head {
+		w.born, w.tail = lease.Incarnation, nil
+		return w, r.recallUser(ctx, w)
 	}
-	if lease != nil && after == lease.Seq {
-		w.born = lease.Incarnation
-		return w, nil
-	}
+	after := max(0, w.fold.Seq-1)
 	same, err := w.load(r.store.Load(ctx, key, after), after)
 	if err == nil && !same {
 		w = &warm{key: key}
@@ -199,7 +198,7 @@ func (w *warm) load(events iter.Seq2[*event.Event, error], after int64) (same bo
 			return false, err
 		case e.Seq > w.fold.Seq:
 			w.apply(e)
-		case e.ID != w.last || !e.Time.Equal(w.fold.Latest):
+		case session.HeadOf(e).ID != w.last || !e.Time.Equal(w.fold.Latest):
 			return false, nil
 		default:
 			same = true

@@ -90,10 +90,10 @@ func TestCancelCutOffTurn(t *testing.T) {
 	}
 	for n := 1; n < len(log); n++ {
 		cut := session.NewMemory()
-		lease, err := cut.Acquire(ctx, key, session.Self())
+		lease, err := sessiontest.Acquire(ctx, cut, key, session.Self())
 		require.NoError(t, err)
-		require.NoError(t, cut.Append(ctx, key, 0, lease, log[:n]...))
-		require.NoError(t, cut.Release(ctx, key, lease))
+		require.NoError(t, sessiontest.Append(ctx, cut, key, 0, lease, log[:n]...))
+		require.NoError(t, sessiontest.Release(ctx, cut, key, lease))
 		r, err := runner.New(support, cut)
 		require.NoError(t, err)
 		events, err := r.Cancel(ctx, key)

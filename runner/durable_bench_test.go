@@ -43,22 +43,12 @@ type countedStore struct {
 	d *durable
 }
 
-func (s countedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	s.d.appends.Add(1)
-	s.d.events.Add(int64(len(events)))
-	return s.Store.Append(ctx, key, seq, lease, events...)
-}
-
-func (s countedStore) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
-	s.d.appends.Add(1)
-	s.d.events.Add(int64(len(events)))
-	return s.Store.(session.Acquirer).AcquireAppend(ctx, key, owner, expected, events...)
-}
-
-func (s countedStore) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	s.d.appends.Add(1)
-	s.d.events.Add(int64(len(events)))
-	return s.Store.(session.Releaser).AppendRelease(ctx, key, seq, lease, events...)
+func (s countedStore) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if n := len(w.Events); n > 0 {
+		s.d.appends.Add(1)
+		s.d.events.Add(int64(n))
+	}
+	return s.Store.Write(ctx, key, w)
 }
 
 func newDurable(b *testing.B, dir string, opts ...runner.Option) *durable {

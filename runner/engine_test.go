@@ -227,12 +227,12 @@ func TestDecideTakesNoStep(t *testing.T) {
 // TestNotBegun: what fails before the step is told from what fails in it.
 func TestNotBegun(t *testing.T) {
 	e := newEngine(t, scripted.Reply(scripted.Fail(errors.New("broken"))))
-	lease, err := e.store.Acquire(t.Context(), s1, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), e.store, s1, session.Self())
 	require.NoError(t, err)
 	_, _, err = e.begin("t-1", 1)
 	require.ErrorIs(t, err, runner.ErrNotBegun)
 	require.ErrorIs(t, err, agent.ErrSessionBusy)
-	require.NoError(t, e.store.Release(t.Context(), s1, lease))
+	require.NoError(t, sessiontest.Release(t.Context(), e.store, s1, lease))
 	_, state, err := e.begin("t-1", 2)
 	require.NoError(t, err)
 	_, state, err = e.process().Advance(t.Context(), s1, runner.Step{Turn: "t-1", Seq: state.Seq})

@@ -126,8 +126,8 @@ func (t *turn) turnID(o turnOptions) string {
 
 // expect refuses a turn that was decided on when the log ended elsewhere.
 func (t *turn) expect(o turnOptions) error {
-	if o.pinned && t.lease.Seq != o.at {
-		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", t.key, t.lease.Seq, o.at, agent.ErrConflict)
+	if o.pinned && t.lease.Head.Seq != o.at {
+		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", t.key, t.lease.Head.Seq, o.at, agent.ErrConflict)
 	}
 	return nil
 }

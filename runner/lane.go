@@ -138,7 +138,7 @@ func (l *lane) step() (done bool, err error) {
 	if end == nil || (out.finish.Reason != "" && out.finish.Reason != event.FinishReasonStop) || out.finish.Output != nil {
 		end = &event.HarnessEnd{AgentID: run.AgentID, FinishReason: cmp.Or(out.finish.Reason, event.FinishReasonStop), Output: out.finish.Output}
 	}
-	return true, l.conclude(run, &event.Event{Data: end})
+	return true, l.finish(run, &event.Event{Data: end})
 }
 
 // state copies what the step needs of the fold.
@@ -174,7 +174,7 @@ func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error)
 	}
 	l.again = false
 	params := agent.InvocationParams{Node: n, Tree: l.tree, Session: l.session, Runtime: l, TurnID: run.TurnID, RunID: run.ID,
-		Scope: l.scope, Since: run.Since, Attempt: attempt, TakenUp: l.t.lease.Seq, Shared: l.t.lease.Shared, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger}
+		Scope: l.scope, Since: run.Since, Attempt: attempt, TakenUp: l.t.lease.Head.Seq, Shared: l.t.lease.Shared, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger}
 	l.origin(run, &params)
 	l.inv = agent.NewInvocation(params)
 	if l.takes == nil {
@@ -426,12 +426,12 @@ func (l *lane) whole(run session.Run, closing []*event.Event) []*event.Event {
 	return events
 }
 
-// conclude is commit for what ends the scope.
-func (l *lane) conclude(run session.Run, end *event.Event) error {
+// finish is commit for what ends the scope.
+func (l *lane) finish(run session.Run, end *event.Event) error {
 	if l.scope != "" {
 		return l.commit(run, end)
 	}
-	if err := l.t.conclude(l.ctx, l.whole(run, []*event.Event{end})); err != nil {
+	if err := l.t.finish(l.ctx, l.whole(run, []*event.Event{end})); err != nil {
 		return err
 	}
 	l.deliver()

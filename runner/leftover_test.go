@@ -31,9 +31,12 @@ type writes struct {
 	n atomic.Int64
 }
 
-func (s *writes) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (s *writes) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return s.Store.Write(ctx, key, w)
+	}
 	s.n.Add(1)
-	return s.Store.Append(ctx, key, seq, lease, events...)
+	return s.Store.Write(ctx, key, w)
 }
 
 // besides makes an agent that calls the tools side by side, and answers in
@@ -237,12 +240,16 @@ type sickForInner struct {
 
 var errDisk = errors.New("the disk is full")
 
-func (s *sickForInner) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (s *sickForInner) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return s.Store.Write(ctx, key, w)
+	}
+	events := w.Events
 	if events[0].Scope != "" && events[0].Type() == event.TypeToolResult && s.left > 0 {
 		s.left--
-		return errDisk
+		return session.Lease{}, errDisk
 	}
-	return s.Store.Append(ctx, key, seq, lease, events...)
+	return s.Store.Write(ctx, key, w)
 }
 
 // TestInnerRunsThatCouldNotBeClosed: an inner run whose end the store would not

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/router"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -449,6 +450,9 @@ func (w *world) disturb(r *runner.Runner, how string) {
 	case "cancel":
 		w.interrupt()
 	case "busy":
+		if info, _, err := session.Find(ctx, w.store, s1); err != nil || !info.Leased {
+			return // the last write of the turn gave the lease back
+		}
 		events, err := collect(w.runner().Resume(ctx, s1))
 		require.ErrorIs(w.t, err, agent.ErrSessionBusy)
 		require.Empty(w.t, events)

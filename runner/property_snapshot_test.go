@@ -17,7 +17,7 @@ import (
 // propertySnapshots are snapshots that nobody may trust: what is read may be there or not, of an earlier time, of
 // another session, cut off, or random bytes with a checksum that is right.
 type propertySnapshots struct {
-	session.Snapshots // nil: the store keeps none
+	kept bool // else the store keeps none
 
 	mu      sync.Mutex
 	random  *rand.Rand // nil: what is read is what was stored
@@ -41,57 +41,42 @@ func (w *world) someSnapshots() *propertySnapshots {
 	case 3:
 		s.random = rand.New(rand.NewPCG(rapid.Uint64().Draw(w.rt, "hostile"), 1))
 	}
-	s.Snapshots = session.SnapshotsOf(w.store.Store)
+	s.kept = true
 	w.opts = append(w.opts, runner.WithSnapshots(rapid.SampledFrom([]int{1, 1, 5, 20}).Draw(w.rt, "every")))
 	return s
 }
 
-// Unwrap implements what session.SnapshotsOf looks for.
-func (s *propertyStore) Unwrap() session.Store {
-	if s.snapshots == nil || s.snapshots.Snapshots == nil {
-		return nil
-	}
-	return withSnapshots{s.Store, s}
-}
+func (s *propertyStore) KeepsSnapshots() bool { return s.snapshots != nil && s.snapshots.kept }
 
-type withSnapshots struct {
-	session.Store
-	s *propertyStore
-}
-
-func (w withSnapshots) PutSnapshots(ctx context.Context, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
-	w.s.mu.Lock()
-	dead := w.s.died
-	w.s.mu.Unlock()
-	s := w.s.snapshots
+func (s *propertyStore) keep(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if dead || s.random != nil && s.random.IntN(8) == 0 {
-		return errStoreDied
+	dead := s.died
+	s.mu.Unlock()
+	o := s.snapshots
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if dead || o.random != nil && o.random.IntN(8) == 0 {
+		return session.Lease{}, errStoreDied
 	}
-	if s.random != nil && s.random.IntN(8) == 0 {
-		return nil // a crash of the system takes it away
+	if o.random != nil && o.random.IntN(8) == 0 {
+		return w.Lease, nil // a crash of the system takes it away
 	}
-	for _, p := range parts { // which must be one that can be kept
-		before, err := s.Snapshots.Snapshots(ctx, key, p.Name)
+	for _, p := range w.Snapshots { // which must be one that can be kept
+		before, err := s.Store.Snapshots(ctx, key, p.Name)
 		if err != nil {
-			return err
+			return session.Lease{}, err
 		}
 		of := snapshotOf{key, p.Name}
-		s.history[of] = append(s.history[of], before)
+		o.history[of] = append(o.history[of], before)
 	}
-	return s.PutTo(ctx, key, lease, parts)
+	return s.Store.Write(ctx, key, w)
 }
 
-func (s *propertySnapshots) PutTo(ctx context.Context, key session.Key, lease session.Lease, parts []session.Snapshot) error {
-	return s.Snapshots.PutSnapshots(ctx, key, lease, parts...)
-}
-
-func (w withSnapshots) Snapshots(ctx context.Context, key session.Key, name string) ([]session.Snapshot, error) {
-	s := w.s.snapshots
+func (p *propertyStore) Snapshots(ctx context.Context, key session.Key, name string) ([]session.Snapshot, error) {
+	s := p.snapshots
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, err := s.Snapshots.Snapshots(ctx, key, name)
+	found, err := p.Store.Snapshots(ctx, key, name)
 	if err != nil || len(found) == 0 {
 		return found, err
 	}

@@ -50,34 +50,14 @@ func (s *propertyStore) revive() bool {
 	return died
 }
 
-func (s *propertyStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	return s.write(ctx, key, seq, events, func(ctx context.Context, events []*event.Event) error {
-		return s.Store.Append(ctx, key, seq, lease, events...)
-	})
-}
-
-// inOneWrite is the same store for runners that can take a lease in the first write of a turn and give it back in the last one.
-type inOneWrite struct{ *propertyStore }
-
-func (s inOneWrite) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (lease session.Lease, err error) {
-	err = s.write(ctx, key, expected.Seq, events, func(ctx context.Context, events []*event.Event) (err error) {
-		lease, err = s.Store.(session.Acquirer).AcquireAppend(ctx, key, owner, expected, events...)
-		return err
-	})
-	if err != nil && lease != (session.Lease{}) { // whoever took it has died
-		return session.Lease{}, errors.Join(err, s.Abandon(context.WithoutCancel(ctx), key, lease))
+// Write dies before or after a write of events if its time has come.
+func (s *propertyStore) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	switch {
+	case len(w.Snapshots) > 0:
+		return s.keep(ctx, key, w)
+	case len(w.Events) == 0:
+		return s.Store.Write(ctx, key, w)
 	}
-	return lease, err
-}
-
-func (s inOneWrite) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	return s.write(ctx, key, seq, events, func(ctx context.Context, events []*event.Event) error {
-		return s.Store.(session.Releaser).AppendRelease(ctx, key, seq, lease, events...)
-	})
-}
-
-// write stores events, and dies before or behind that if its time has come.
-func (s *propertyStore) write(ctx context.Context, key session.Key, seq int64, events []*event.Event, store func(context.Context, []*event.Event) error) error {
 	s.mu.Lock()
 	if s.left > 0 {
 		s.left--
@@ -88,30 +68,34 @@ func (s *propertyStore) write(ctx context.Context, key session.Key, seq int64, e
 	}
 	s.mu.Unlock()
 	if dead || dies && !s.lost {
-		return errStoreDied
+		return session.Lease{}, errStoreDied
 	}
 	if key == s1 {
-		s.written.Store(seq + int64(len(events)))
+		s.written.Store(w.End().Seq)
 	}
 	if s.codec {
 		ctx = context.WithoutCancel(ctx) // a store may make a write although nobody waits for it any more
-		decoded := make([]*event.Event, len(events))
-		for i, e := range events {
+		decoded := make([]*event.Event, len(w.Events))
+		for i, e := range w.Events {
 			data, err := e.MarshalJSON() // as stores do
 			if err != nil {
-				return err
+				return session.Lease{}, err
 			}
 			decoded[i] = new(event.Event)
 			if err := decoded[i].UnmarshalJSON(data); err != nil {
-				return err
+				return session.Lease{}, err
 			}
 		}
-		events = decoded
+		w.Events = decoded
 	}
-	if err := store(ctx, events); err != nil || !dies {
-		return err
+	lease, err := s.Store.Write(ctx, key, w)
+	if err != nil || !dies {
+		return lease, err
 	}
-	return errStoreDied
+	if w.Acquires() { // the process that took the lease has died
+		return session.Lease{}, errors.Join(errStoreDied, sessiontest.Abandon(ctx, s.Store, key, lease))
+	}
+	return session.Lease{}, errStoreDied
 }
 
 // PutBlob fails while the store is dead. Bytes that nobody names matter to nothing.

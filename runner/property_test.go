@@ -291,9 +291,6 @@ func (w *world) play(told *failedCase) {
 	w.store = newPropertyStore(w.t, rapid.Bool().Draw(w.rt, "codec"))
 	w.store.snapshots = w.someSnapshots()
 	w.storage = w.store
-	if rapid.Bool().Draw(w.rt, "leases in one write with events") {
-		w.storage = inOneWrite{w.store}
-	}
 	w.opts = append(w.opts, runner.WithIDs(w.newID))
 	if w.desk != nil {
 		w.opts = append(w.opts, runner.WithDesk(w.desk, human.WithPatience(0)))
@@ -352,7 +349,7 @@ var someLimit = rapid.IntRange(0, 4)
 // they read of it when they ran last.
 func (w *world) process() *runner.Runner {
 	i := rapid.IntRange(0, 2).Draw(w.rt, "process")
-	if w.store.snapshots.Snapshots != nil && rapid.Bool().Draw(w.rt, "cold") {
+	if w.store.snapshots.kept && rapid.Bool().Draw(w.rt, "cold") {
 		w.processes = nil
 	}
 	if i >= len(w.processes) {

@@ -78,14 +78,18 @@ type signals struct {
 	stored chan struct{}
 }
 
-func (s *signals) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	err := s.Store.Append(ctx, key, seq, lease, events...)
+func (s *signals) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return s.Store.Write(ctx, key, w)
+	}
+	events := w.Events
+	lease, err := s.Store.Write(ctx, key, w)
 	for _, e := range events {
 		if e.Agent == "deep" && e.Text() != "" {
 			close(s.stored)
 		}
 	}
-	return err
+	return lease, err
 }
 
 // Deltas of agents two agent tools deep do not come after the complete event.

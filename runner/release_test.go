@@ -23,44 +23,36 @@ import (
 type leases struct {
 	session.Store
 	acquired, released, abandoned, together, loads int
-	foreseen                                       int   // leases that were taken with events
-	fails                                          error // of the next AppendRelease
-	refuses                                        error // of the next AcquireAppend
+	begun                                          int   // leases that were taken with events
+	fails                                          error // of the next write that stores events and gives the lease back
+	refuses                                        error // of the next write that takes a lease with events
 }
 
-func (s *leases) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (lease session.Lease, err error) {
-	if err = s.refuses; err != nil {
-		s.refuses = nil
-		return lease, err
+func (s *leases) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	var fails *error
+	switch stores := len(w.Events) > 0; {
+	case w.Acquires() && stores:
+		fails = &s.refuses
+	case w.Acquires():
+		s.acquired++
+	case w.Release && stores:
+		s.together++
+		fails = &s.fails
+	case w.Release:
+		s.released++
+	case w.Abandon:
+		s.abandoned++
 	}
-	if lease, err = s.Store.(session.Acquirer).AcquireAppend(ctx, key, owner, expected, events...); err == nil {
-		s.foreseen++
+	if fails != nil && *fails != nil {
+		err := *fails
+		*fails = nil
+		return session.Lease{}, err
+	}
+	lease, err := s.Store.Write(ctx, key, w)
+	if fails == &s.refuses && err == nil {
+		s.begun++
 	}
 	return lease, err
-}
-
-func (s *leases) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
-	s.acquired++
-	return s.Store.Acquire(ctx, key, owner)
-}
-
-func (s *leases) Release(ctx context.Context, key session.Key, lease session.Lease) error {
-	s.released++
-	return s.Store.Release(ctx, key, lease)
-}
-
-func (s *leases) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
-	s.abandoned++
-	return s.Store.Abandon(ctx, key, lease)
-}
-
-func (s *leases) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	s.together++
-	if err := s.fails; err != nil {
-		s.fails = nil
-		return err
-	}
-	return s.Store.(session.Releaser).AppendRelease(ctx, key, seq, lease, events...)
 }
 
 func (s *leases) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
@@ -94,19 +86,21 @@ func TestTheLastWriteGivesTheLeaseBack(t *testing.T) {
 
 // renewals counts how often leases are renewed.
 type renewals struct {
-	session.Wrapped
+	session.Store
 	n atomic.Int64
 }
 
-func (s *renewals) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
-	s.n.Add(1)
-	return s.Wrapped.Renew(ctx, key, lease)
+func (s *renewals) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if !w.Acquires() && !w.Ends() && !w.Stores() {
+		s.n.Add(1)
+	}
+	return s.Store.Write(ctx, key, w)
 }
 
 // TestALeaseThatIsBackIsNotRenewed, however long the consumer looks at the last events of the turn.
 func TestALeaseThatIsBackIsNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &renewals{Wrapped: session.Wrapped{Store: sessiontest.Memory(t)}}
+		store := &renewals{Store: sessiontest.Memory(t)}
 		r := newRunner(t, says(t, "a", "A."), store)
 		for e, err := range r.Run(t.Context(), s1, llm.UserText("Hi")) {
 			require.NoError(t, err)
@@ -140,9 +134,9 @@ func TestTheFirstWriteTakesTheLease(t *testing.T) {
 		require.NoError(t, err)
 		return events
 	}
-	counts := func(acquired, foreseen int) {
+	counts := func(acquired, begun int) {
 		t.Helper()
-		require.Equal(t, []int{acquired, foreseen}, []int{store.acquired, store.foreseen})
+		require.Equal(t, []int{acquired, begun}, []int{store.acquired, store.begun})
 	}
 	say(r, s1)
 	counts(1, 0)
@@ -181,11 +175,11 @@ func TestTheFirstWriteTakesTheLease(t *testing.T) {
 	say(r, s1)
 	counts(6, 4)
 
-	lease, err := shared.Acquire(t.Context(), s1, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), shared, s1, session.Self())
 	require.NoError(t, err)
 	_, err = collect(r.Run(t.Context(), s1, llm.UserText("Hi")))
 	require.ErrorIs(t, err, agent.ErrSessionBusy)
-	require.NoError(t, shared.Release(t.Context(), s1, lease))
+	require.NoError(t, sessiontest.Release(t.Context(), shared, s1, lease))
 	say(r, s1)
 	counts(7, 5)
 

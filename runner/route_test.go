@@ -184,13 +184,17 @@ type batches struct {
 	wrote []string
 }
 
-func (b *batches) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (b *batches) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return b.Store.Write(ctx, key, w)
+	}
+	events := w.Events
 	var types []string
 	for _, e := range events {
 		types = append(types, e.Type())
 	}
 	b.wrote = append(b.wrote, strings.Join(types, " "))
-	return b.Store.Append(ctx, key, seq, lease, events...)
+	return b.Store.Write(ctx, key, w)
 }
 
 // TestNobodyHandsOverInAnothersName: a function agent's transfer is its own,

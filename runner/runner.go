@@ -34,13 +34,11 @@ type Runner struct {
 
 // config is what a runner of a part of the tree has in common with that of the whole.
 type config struct {
-	store    session.Store
-	tail     session.Tail     // the store, if others can follow sessions through it
-	acquirer session.Acquirer // the store, if it can take leases while it stores
-	releaser session.Releaser // the store, if it can give leases back while it stores
+	store session.Store
+	tail  session.Tail // the store, if others can follow sessions through it
 
-	snapshots session.Snapshots // of the store, nil if it keeps none
-	every     int               // how many events come between two snapshots
+	snapshots bool // the store keeps them
+	every     int  // how many events come between two snapshots
 
 	limits     Limits
 	streaming  bool
@@ -120,7 +118,7 @@ func WithIDs(newID func() string) Option { return func(r *Runner) { r.newID = ne
 func WithCache(sessions int) Option { return func(r *Runner) { r.cache = newCache(sessions) } }
 
 // WithSnapshots sets how many events come at least between two snapshots of a session, which the runner stores beside the
-// log after a turn, if the store is a session.Snapshots: then a session that is not warm need not be read from
+// log after a turn, if the store keeps snapshots: then a session that is not warm need not be read from
 // the beginning. The default is 64; 0 neither stores nor reads any. Large ones come less often.
 func WithSnapshots(events int) Option { return func(r *Runner) { r.every = events } }
 
@@ -141,7 +139,6 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	r := &Runner{cache: newCache(1024), config: config{store: store, limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
 		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens, fileLimit: 32 << 20, every: snapshotEvery}}
 	r.tail, _ = store.(session.Tail)
-	r.acquirer, r.releaser = session.AcquirerOf(store), session.ReleaserOf(store)
 	for i, o := range opts {
 		if o == nil {
 			return nil, fmt.Errorf("runner: option %d is nil", i)
@@ -160,9 +157,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	if r.every < 0 {
 		return nil, errors.New("runner: snapshots come after a number of events that is negative; 0 stores none")
 	}
-	if r.every > 0 {
-		r.snapshots = session.SnapshotsOf(store)
-	}
+	r.snapshots = r.every > 0 && store.KeepsSnapshots()
 	if r.fileLimit <= 0 {
 		return nil, errors.New("runner: the limit of files is not positive")
 	}

@@ -68,7 +68,7 @@ func (l *lane) enter(around *lane, out *toolRun, cause string, input json.RawMes
 	defer t.mu.Unlock()
 	if run.Call(cause) != nil {
 		for _, o := range t.w.fold.Opened(cause) {
-			if o.First > t.lease.Seq || t.entered[o.Scope] || o.Agent != l.tree.Root().Agent.Name() || !bytes.Equal(event.CompactJSON(o.Input), event.CompactJSON(input)) {
+			if o.First > t.lease.Head.Seq || t.entered[o.Scope] || o.Agent != l.tree.Root().Agent.Name() || !bytes.Equal(event.CompactJSON(o.Input), event.CompactJSON(input)) {
 				continue
 			}
 			if t.entered == nil {

@@ -15,7 +15,7 @@ import (
 // apply takes a stored event into what is kept of the session.
 func (w *warm) apply(e *event.Event) {
 	w.fold.Apply(e)
-	w.last = e.ID
+	w.last = session.HeadOf(e).ID
 	switch d := e.Data.(type) {
 	case *event.ToolCall:
 		w.calls.add(e.ID)

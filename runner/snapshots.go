@@ -158,7 +158,7 @@ func unseal(key session.Key, s session.Snapshot) (p place, data string, ok bool)
 
 // snapshot reads the parts of a name, and where the last of them was made. There are none if one of them is damaged.
 func (r *Runner) snapshot(ctx context.Context, key session.Key, name string) (parts []string, last place) {
-	found, err := r.snapshots.Snapshots(ctx, key, name)
+	found, err := r.store.Snapshots(ctx, key, name)
 	if err != nil && ctx.Err() == nil {
 		r.logger.Warn("a snapshot could not be read", "session", key.String(), "name", name, "error", err)
 	}
@@ -177,11 +177,11 @@ func (r *Runner) snapshot(ctx context.Context, key session.Key, name string) (pa
 // is still to be seen: its last event is checked as that of any session that is warm.
 func (r *Runner) recall(ctx context.Context, key session.Key, lease *session.Lease) *warm {
 	w := &warm{key: key}
-	if r.snapshots == nil || lease != nil && lease.Seq < int64(r.every) {
+	if !r.snapshots || lease != nil && lease.Head.Seq < int64(r.every) {
 		return w
 	}
 	parts, last := r.snapshot(ctx, key, sessionName)
-	if len(parts) != 1 || lease != nil && last.seq > lease.Seq || !w.read(parts[0]) || w.fold.Seq != last.seq || !w.fold.Latest.Equal(last.at) {
+	if len(parts) != 1 || lease != nil && last.seq > lease.Head.Seq || !w.read(parts[0]) || w.fold.Seq != last.seq || !w.fold.Latest.Equal(last.at) {
 		return &warm{key: key}
 	}
 	w.last, w.kept = last.id, keptAt{seq: last.seq, size: len(parts[0])}
@@ -262,7 +262,7 @@ func (r *Runner) has(ctx context.Context, key session.Key, p place) bool {
 // restored makes what an agent keeps beside the session, as it was when it was stored if that can be had.
 func (t *turn) restored(create func() any) (m memo) {
 	m.value = create() // it may look at the session
-	if t.r.snapshots == nil {
+	if !t.r.snapshots {
 		return m
 	}
 	if m.stored = snapshotOf(m.value); m.stored == nil {
@@ -343,7 +343,7 @@ func (t *turn) event(seq int64) (e *event.Event, until int64) {
 
 // keepSnapshots stores what has changed enough since it was stored last. The turn still has the lease.
 func (t *turn) keepSnapshots() {
-	if t.r.snapshots == nil || t.w.fold.Seq < int64(t.r.every) {
+	if !t.r.snapshots || t.w.fold.Seq < int64(t.r.every) {
 		return
 	}
 	parts, stored := t.takeSnapshots()
@@ -352,7 +352,7 @@ func (t *turn) keepSnapshots() {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), snapshotTime)
 	defer cancel()
-	err := t.r.snapshots.PutSnapshots(ctx, t.key, t.lease, parts...)
+	_, err := t.r.store.Write(ctx, t.key, session.Write{Lease: t.lease, Head: t.w.head(), Snapshots: parts})
 	if err != nil && !errors.Is(err, agent.ErrConflict) {
 		t.r.logger.Warn("snapshots could not be stored", "session", t.key.String(), "error", err)
 	}

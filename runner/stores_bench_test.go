@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -25,14 +24,17 @@ type timedStore struct {
 	took times
 }
 
-func (s *timedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (s *timedStore) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return s.Store.Write(ctx, key, w)
+	}
 	start := time.Now()
-	err := s.Store.Append(ctx, key, seq, lease, events...)
+	lease, err := s.Store.Write(ctx, key, w)
 	took := time.Since(start)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.took = append(s.took, took)
-	return err
+	return lease, err
 }
 
 // benchmarkStores opens the stores that are compared, those whose servers can be

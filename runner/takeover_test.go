@@ -22,14 +22,18 @@ type sickAt struct {
 	sick bool
 }
 
-func (s *sickAt) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (s *sickAt) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return s.Store.Write(ctx, key, w)
+	}
+	events := w.Events
 	for _, e := range events {
 		s.sick = s.sick || e.Type() == s.from
 	}
 	if s.sick {
-		return errDisk
+		return session.Lease{}, errDisk
 	}
-	return s.Store.Append(ctx, key, seq, lease, events...)
+	return s.Store.Write(ctx, key, w)
 }
 
 // TestLeftByAFailingStore: a turn that the store has ended is an orphan, and whoever finds it goes on with it. One that has

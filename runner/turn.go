@@ -40,8 +40,9 @@ type turn struct {
 	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
-	foreseen bool       // the lease is not taken yet, but what one would say
-	released bool       // the lease was given back with what was stored last
+	unleased bool       // the first write takes the lease
+	released bool       // the last write gave the lease back
+	lost     bool       // a write was refused: the lease was lost, or the log is not what the warm session says
 	failed   error      // what the turn has ended with here
 	known    bool       // how it stood when it left the session
 	cut      bool       // it was not over then
@@ -80,7 +81,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, fresh bool, yield fu
 	if t.newID == nil {
 		t.newID = t.ids.next
 	}
-	begun, err := t.foresee(fresh, begin)
+	begun, err := t.beginUnleased(fresh, begin)
 	if !begun && err == nil {
 		t.lease, err = r.acquire(ctx, key)
 	}
@@ -94,11 +95,9 @@ func (r *Runner) turn(ctx context.Context, key session.Key, fresh bool, yield fu
 		if t.released {
 			return
 		}
-		giveBack := r.store.Release
-		if t.abandons(context.Cause(ctx)) {
-			giveBack = r.store.Abandon
-		}
-		if err := giveBack(context.WithoutCancel(ctx), key, t.lease); err != nil {
+		w := session.Write{Lease: t.lease, Abandon: t.abandons(context.Cause(ctx))}
+		w.Release = !w.Abandon
+		if _, err := r.store.Write(context.WithoutCancel(ctx), key, w); err != nil && !errors.Is(err, agent.ErrConflict) {
 			r.logger.Warn("the lease could not be given back", "session", key.String(), "error", err)
 		}
 	}()
@@ -155,25 +154,25 @@ func (t *turn) abandons(cause error) bool {
 	return t.failed != nil && t.cut && t.tells == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft)
 }
 
-// foresee begins a fresh turn of a warm session in which nothing is open without asking the store first how long its log is:
-// the lease is taken in the write that stores the first events, if the log is as long as was thought. It reports
-// false if the turn has not begun so; nothing has happened then, if there is no error.
-func (t *turn) foresee(fresh bool, begin func(*turn) error) (begun bool, err error) {
+// beginUnleased begins a fresh turn of a warm session in which nothing is open: the write that stores the first events takes the
+// lease, if the log still ends where the warm session does. It reports false if the turn has not begun so; nothing has happened
+// then, if there is no error.
+func (t *turn) beginUnleased(fresh bool, begin func(*turn) error) (begun bool, err error) {
 	c := t.r.cache
-	if t.r.acquirer == nil || !fresh {
+	if !fresh {
 		return false, nil
 	}
 	if t.w = c.takeIf(t.key, (*warm).rests); t.w == nil {
 		return false, nil
 	}
-	t.lease, t.foreseen = session.Lease{Seq: t.w.fold.Seq, Incarnation: t.w.born}, true
+	t.lease, t.unleased = session.Lease{Head: t.w.head(), Incarnation: t.w.born}, true
 	defer func() {
-		if t.foreseen {
+		if t.unleased {
 			c.put(t.w)
-			t.w, t.lease, t.foreseen = nil, session.Lease{}, false
+			t.w, t.lease, t.unleased, t.lost = nil, session.Lease{}, false, false
 		}
 	}()
-	if err = begin(t); err == nil && !t.foreseen {
+	if err = begin(t); err == nil && !t.unleased {
 		c.has(t.key, t)
 		return true, nil
 	}
@@ -183,13 +182,20 @@ func (t *turn) foresee(fresh bool, begin func(*turn) error) (begun bool, err err
 	return false, nil // with the lease it may be otherwise
 }
 
-// takeLease is Append for a turn that has no lease yet.
-func (t *turn) takeLease(ctx context.Context, key session.Key, _ int64, expected session.Lease, events ...*event.Event) error {
-	lease, err := t.r.acquirer.AcquireAppend(ctx, key, t.r.owner, expected, events...)
+// send makes a write where the log ends.
+func (t *turn) send(ctx context.Context, w session.Write) error {
+	w.Head, w.Lease = t.w.head(), t.lease
+	if t.unleased {
+		w.Acquire = t.r.owner
+	}
+	lease, err := t.r.store.Write(ctx, t.key, w)
 	switch {
-	case err == nil:
-		t.lease, t.foreseen = lease, false
-	case !errors.Is(err, agent.ErrConflict):
+	case err == nil && t.unleased:
+		lease.Head = w.Head // where the turn began
+		t.lease, t.unleased, t.w.born = lease, false, lease.Incarnation
+	case errors.Is(err, agent.ErrConflict):
+		t.lost = true
+	case err != nil && t.unleased && !errors.Is(err, agent.ErrSessionBusy):
 		t.failed = err
 	}
 	return err
@@ -226,7 +232,9 @@ func (t *turn) leave() {
 		*t.tells = turnStateOf(&w.fold)
 	}
 	t.w, t.mu.left = nil, t
-	c.put(w)
+	if !t.lost {
+		c.put(w)
+	}
 	if c.turn(w.key) == t { // else another one has taken the lease over
 		c.has(w.key, nil)
 	}
@@ -253,7 +261,7 @@ func (t *turn) complete(e *event.Event) {
 }
 
 func (r *Runner) acquire(ctx context.Context, key session.Key) (session.Lease, error) {
-	lease, err := r.store.Acquire(ctx, key, r.owner)
+	lease, err := r.store.Write(ctx, key, session.Write{Acquire: r.owner})
 	if r.wait <= 0 || !errors.Is(err, agent.ErrSessionBusy) {
 		return lease, err
 	}
@@ -268,7 +276,7 @@ func (r *Runner) acquire(ctx context.Context, key session.Key) (session.Lease, e
 		case <-deadline.C:
 			return lease, err
 		case <-tick.C:
-			lease, err = r.store.Acquire(ctx, key, r.owner)
+			lease, err = r.store.Write(ctx, key, session.Write{Acquire: r.owner})
 		}
 	}
 	return lease, err
@@ -291,7 +299,7 @@ func (t *turn) keepLease(key session.Key) *renewal {
 		if n.stopped {
 			return
 		}
-		err := t.r.store.Renew(t.ctx, key, t.lease)
+		_, err := t.r.store.Write(t.ctx, key, session.Write{Lease: t.lease})
 		if errors.Is(err, agent.ErrConflict) {
 			t.cancel(err)
 			return
@@ -429,15 +437,11 @@ func endNode(runID string) string { return runID + ":harness_end" }
 // append stores events in one atomic write and takes them into the fold. Seq,
 // time and missing ids are given here.
 func (t *turn) append(ctx context.Context, events []*event.Event) error {
-	if t.foreseen {
-		return t.appendBy(ctx, t.takeLease, events)
-	}
-	return t.appendBy(ctx, t.r.store.Append, events)
+	return t.write(ctx, events, false)
 }
 
-type appendFunc func(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error
-
-func (t *turn) appendBy(ctx context.Context, store appendFunc, events []*event.Event) error {
+// write is append, and may give the lease back in the same write.
+func (t *turn) write(ctx context.Context, events []*event.Event, release bool) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -476,9 +480,10 @@ func (t *turn) appendBy(ctx context.Context, store appendFunc, events []*event.E
 			e.ID = t.newID()
 		}
 	}
-	err := store(ctx, t.key, t.w.fold.Seq, t.lease, events...)
+	w := session.Write{Events: events, Release: release}
+	err := t.send(ctx, w)
 	if err != nil && errors.Is(context.Cause(ctx), agent.ErrLimit) { // the limit came while it wrote
-		err = store(context.WithoutCancel(ctx), t.key, t.w.fold.Seq, t.lease, events...)
+		err = t.send(context.WithoutCancel(ctx), w)
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -504,17 +509,17 @@ func decides(events []*event.Event) bool {
 	return slices.ContainsFunc(events, func(e *event.Event) bool { _, ok := e.Data.(*event.Route); return ok })
 }
 
-// conclude stores the last events of a turn, of which there are some, and gives the lease back, in one write if the
-// store can. The warm session is back in the cache before anybody else of this process looks
+// finish stores the last events of a turn, of which there are some, and gives the lease back in the same write.
+// The warm session is back in the cache before anybody else of this process looks
 // for it there, and before the consumer gets the events, who may begin the next turn then. Where
 // snapshots are to be stored the lease is kept for them.
-func (t *turn) conclude(ctx context.Context, events []*event.Event) error {
+func (t *turn) finish(ctx context.Context, events []*event.Event) error {
 	c, key := t.r.cache, t.key
-	if t.r.releaser == nil || t.r.snapshots != nil && t.w.dueAfter(len(events), t.r.every) || c.enter(ctx, key) != nil {
+	if t.r.snapshots && t.w.dueAfter(len(events), t.r.every) || c.enter(ctx, key) != nil {
 		return t.append(ctx, events)
 	}
 	defer c.leave(key)
-	err := t.appendBy(ctx, t.r.releaser.AppendRelease, events)
+	err := t.write(ctx, events, true)
 	if err == nil {
 		t.released = true
 		t.renewal.stop() // the consumer may look at the end for long

@@ -224,10 +224,10 @@ billing: "Hello."`)
 	last := len(log) - 1
 	require.Equal(t, event.TypeHarnessStart, log[last].Type(), "it is part of the transfer's write")
 	require.Equal(t, "billing", log[last].Agent)
-	lease, err := earlier.Acquire(t.Context(), s1, session.Owner{})
+	lease, err := sessiontest.Acquire(t.Context(), earlier, s1, session.Owner{})
 	require.NoError(t, err)
-	require.NoError(t, earlier.Append(t.Context(), s1, 0, lease, log[:last]...))
-	require.NoError(t, earlier.Release(t.Context(), s1, lease))
+	require.NoError(t, sessiontest.Append(t.Context(), earlier, s1, 0, lease, log[:last]...))
+	require.NoError(t, sessiontest.Release(t.Context(), earlier, s1, lease))
 
 	for _, c := range []struct {
 		store session.Store

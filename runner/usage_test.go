@@ -38,16 +38,16 @@ func TestUsageThatCannotBeTrue(t *testing.T) {
 	// In a log of a version that believed it.
 	for _, u := range []event.Usage{{InputTokens: -100_000}, {InputTokens: math.MaxInt, OutputTokens: math.MaxInt}} {
 		store := sessiontest.Memory(t)
-		lease, err := store.Acquire(t.Context(), s1, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), store, s1, session.Self())
 		require.NoError(t, err)
 		spent := u
-		require.NoError(t, store.Append(t.Context(), s1, 0, lease,
+		require.NoError(t, sessiontest.Append(t.Context(), store, s1, 0, lease,
 			&event.Event{Seq: 1, ID: "u", TurnID: "t", RunID: "ru", Data: &event.User{Content: llm.Content{Text: "Hello"}}},
 			&event.Event{Seq: 2, ID: "a", TurnID: "t", RunID: "r", ParentID: "ru:user", Agent: "root", Path: "root", Data: &event.HarnessStart{AgentID: "root"}},
 			&event.Event{Seq: 3, ID: "b", TurnID: "t", RunID: "r", Agent: "root", Path: "root", Data: &spent},
 			&event.Event{Seq: 4, ID: "c", TurnID: "t", RunID: "r", Agent: "root", Path: "root", Data: &event.Usage{InputTokens: 600, OutputTokens: 300}},
 			&event.Event{Seq: 5, ID: "d", TurnID: "t", RunID: "r", Agent: "root", Path: "root", Data: &event.HarnessEnd{AgentID: "root", FinishReason: event.FinishReasonStop}}))
-		require.NoError(t, store.Release(t.Context(), s1, lease))
+		require.NoError(t, sessiontest.Release(t.Context(), store, s1, lease))
 		r := newRunner(t, spender(t, "root", 200, 0), store, budgets)
 		_, err = collect(r.Run(t.Context(), s1, llm.UserText("Hello"))) // 900 of 1000 are spent
 		require.NoError(t, err)

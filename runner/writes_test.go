@@ -3,12 +3,12 @@ package runner_test
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/folder"
@@ -20,43 +20,22 @@ import (
 
 // noted notes the writes to a store, each of which is a transaction.
 type noted struct {
-	session.Wrapped
+	session.Store
 	made []string
 }
 
-func (w *noted) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
-	w.made = append(w.made, "acquire")
-	return w.Wrapped.Acquire(ctx, key, owner)
-}
-
-func (w *noted) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
-	w.made = append(w.made, "acquire and append")
-	return w.Wrapped.AcquireAppend(ctx, key, owner, expected, events...)
-}
-
-func (w *noted) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	w.made = append(w.made, "append")
-	return w.Wrapped.Append(ctx, key, seq, lease, events...)
-}
-
-func (w *noted) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	w.made = append(w.made, "append and release")
-	return w.Wrapped.AppendRelease(ctx, key, seq, lease, events...)
-}
-
-func (w *noted) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
-	w.made = append(w.made, "renew")
-	return w.Wrapped.Renew(ctx, key, lease)
-}
-
-func (w *noted) Release(ctx context.Context, key session.Key, lease session.Lease) error {
-	w.made = append(w.made, "release")
-	return w.Wrapped.Release(ctx, key, lease)
-}
-
-func (w *noted) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
-	w.made = append(w.made, "abandon")
-	return w.Wrapped.Abandon(ctx, key, lease)
+func (n *noted) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	var parts []string
+	for _, part := range []struct {
+		is   bool
+		name string
+	}{{w.Acquires(), "acquire"}, {len(w.Events) > 0, "append"}, {w.Release, "release"}, {w.Abandon, "abandon"}} {
+		if part.is {
+			parts = append(parts, part.name)
+		}
+	}
+	n.made = append(n.made, strings.Join(parts, " and "))
+	return n.Store.Write(ctx, key, w)
 }
 
 // TestWritesOfATurn: whatever stands between the runner and a store, a turn makes no write more than on the store itself.
@@ -90,7 +69,7 @@ func TestWritesOfATurn(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				file, err := sqlite.Open(filepath.Join(t.TempDir(), "sessions.db"))
 				require.NoError(t, err)
-				disk := &noted{Wrapped: session.Wrapped{Store: file}}
+				disk := &noted{Store: file}
 				store := wrap(t, disk)
 				t.Cleanup(func() { require.NoError(t, store.Close()) })
 				r := newRunner(t, chain(t, 1, "I see two charges."), store, append(options, runner.WithStreaming(), runner.WithSnapshots(0))...)

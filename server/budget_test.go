@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // wire is a connection of a client that costs nothing itself.
@@ -102,7 +103,7 @@ func TestAllocationBudget(t *testing.T) {
 				}
 			}()
 		}
-		lease, err := s.store.Acquire(t.Context(), key, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), s.store, key, session.Self())
 		require.NoError(t, err)
 		e := &event.Event{ID: "b", TurnID: "t", RunID: "r", Agent: "desk", Path: "desk", Partial: true, Attempt: 1, Time: time.Now().UTC(), Data: &event.Text{Content: " a word"}}
 		n := allocations(500, func() {
@@ -110,7 +111,7 @@ func TestAllocationBudget(t *testing.T) {
 			for left := followers; left > 0; left -= <-frames {
 			}
 		})
-		require.NoError(t, s.store.Release(t.Context(), key, lease))
+		require.NoError(t, sessiontest.Release(t.Context(), s.store, key, lease))
 		return n
 	}
 	few, many := delta(1), delta(11)

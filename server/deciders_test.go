@@ -96,7 +96,7 @@ func newDeciding(t *testing.T, opts ...live.Option) *deciding {
 		tool("book", tools.NeedsApproval(tools.ByUser())), tool("refund", tools.NeedsApproval(tools.ByStaff())),
 		tool("wire", tools.NeedsApproval(tools.ByStaff("refunds"))), tool("open", tools.NeedsApproval()), tool("harm", tools.NeedsApproval(), tools.Destructive())))
 	require.NoError(t, err)
-	store, err := tail.New(reads{session.Wrapped{Store: sessiontest.Memory(t)}, &d.loads})
+	store, err := tail.New(reads{sessiontest.Memory(t), &d.loads})
 	require.NoError(t, err)
 	d.run, err = runner.New(root, store, runner.WithStreaming())
 	require.NoError(t, err)
@@ -309,11 +309,11 @@ func TestApprovalsAgain(t *testing.T) {
 
 // reads counts how often logs are read.
 type reads struct {
-	session.Wrapped
+	session.Store
 	n *atomic.Int32
 }
 
 func (r reads) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
 	r.n.Add(1)
-	return r.Wrapped.Load(ctx, key, after)
+	return r.Store.Load(ctx, key, after)
 }

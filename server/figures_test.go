@@ -37,6 +37,7 @@ import (
 	"github.com/agentarbor/arbor/server/openaiapi"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/session/tail"
 )
@@ -462,7 +463,7 @@ func BenchmarkPage(b *testing.B) {
 			db := open(b)
 			b.Cleanup(func() { require.NoError(b, db.Close()) })
 			key := session.Key{App: "app", User: "ann", ID: "s"}
-			lease, err := db.Acquire(b.Context(), key, session.Self())
+			lease, err := sessiontest.Acquire(b.Context(), db, key, session.Self())
 			require.NoError(b, err)
 			at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			for seq := int64(0); seq < long+1000; {
@@ -475,10 +476,10 @@ func BenchmarkPage(b *testing.B) {
 					}
 					batch = append(batch, e)
 				}
-				require.NoError(b, db.Append(b.Context(), key, seq, lease, batch...))
+				require.NoError(b, sessiontest.Append(b.Context(), db, key, seq, lease, batch...))
 				seq += int64(len(batch))
 			}
-			require.NoError(b, db.Release(b.Context(), key, lease))
+			require.NoError(b, sessiontest.Release(b.Context(), db, key, lease))
 			base := newStand(b, saying(b, func(int) string { return "" }), db).listen(b)
 			for _, from := range []int{10, long} {
 				b.Run(strconv.Itoa(from), func(b *testing.B) {

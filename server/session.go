@@ -104,12 +104,12 @@ func (d *Door) deleteSession(c *front.Call) error {
 	}
 	// A turn under way has the lease, and none begins while the session goes.
 	ctx, store := c.R.Context(), d.turns.Store()
-	lease, err := store.Acquire(ctx, info.Key, session.Self())
+	lease, err := store.Write(ctx, info.Key, session.Write{Acquire: session.Self()})
 	if err != nil {
 		return err
 	}
 	if err := store.Delete(ctx, info.Key); err != nil {
-		_ = store.Release(context.WithoutCancel(ctx), info.Key, lease)
+		_, _ = store.Write(context.WithoutCancel(ctx), info.Key, session.Write{Lease: lease, Release: true})
 		return err
 	}
 	c.W.WriteHeader(http.StatusNoContent)

@@ -11,19 +11,20 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // longLog makes a session of n events.
 func longLog(t testing.TB, store session.Store, key session.Key, n int) {
 	t.Helper()
-	lease, err := store.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
 	require.NoError(t, err)
 	events := make([]*event.Event, n)
 	for i := range events {
 		events[i] = &event.Event{Seq: int64(i + 1), ID: "e", TurnID: "t", RunID: "r", Data: &event.Text{Content: "x"}}
 	}
-	require.NoError(t, store.Append(t.Context(), key, 0, lease, events...))
-	require.NoError(t, store.Release(t.Context(), key, lease))
+	require.NoError(t, sessiontest.Append(t.Context(), store, key, 0, lease, events...))
+	require.NoError(t, sessiontest.Release(t.Context(), store, key, lease))
 }
 
 // readCount counts what is read from a store, and may fail.

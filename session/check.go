@@ -50,11 +50,5 @@ func CheckEvents(key Key, expectedSeq int64, events []*event.Event) error {
 // LeaseLost returns the error of a store that was given a lease which is no longer the
 // current one. It is [agent.ErrConflict].
 func LeaseLost(key Key) error {
-	return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
-}
-
-// Unexpected returns the error of an [Acquirer] whose session is not as was expected. It is
-// [agent.ErrConflict].
-func Unexpected(key Key) error {
-	return fmt.Errorf("session %s is not as expected: %w", key, agent.ErrConflict)
+	return fmt.Errorf("session %s: the lease was lost: another process has it, or the database was restored: %w", key, agent.ErrConflict)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // A store appends under a lease, at a position that the writer knows. A writer
@@ -17,18 +18,18 @@ import (
 func ExampleStore() {
 	ctx, key := context.Background(), session.ID("s1")
 	store := session.NewMemory()
-	lease, err := store.Acquire(ctx, key, session.Self())
+	lease, err := sessiontest.Acquire(ctx, store, key, session.Self())
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = store.Acquire(ctx, key, session.Self())
+	_, err = sessiontest.Acquire(ctx, store, key, session.Self())
 	fmt.Println("busy:", errors.Is(err, agent.ErrSessionBusy))
 
 	hello := &event.Event{Seq: 1, ID: "a", Data: &event.User{Content: llm.Content{Text: "Hello"}}}
-	if err := store.Append(ctx, key, 0, lease, hello); err != nil {
+	if err := sessiontest.Append(ctx, store, key, 0, lease, hello); err != nil {
 		log.Fatal(err)
 	}
-	err = store.Append(ctx, key, 0, lease, hello)
+	err = sessiontest.Append(ctx, store, key, 0, lease, hello)
 	fmt.Println("conflict:", errors.Is(err, agent.ErrConflict))
 
 	for e, err := range store.Load(ctx, key, 0) {

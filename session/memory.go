@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -66,17 +67,13 @@ type memorySession struct {
 	mu        sync.Mutex
 	past      *memoryPast      // of a fork
 	pages     [][]memoryRecord // from the first event that is not shared
-	seq       int64
-	run       *memoryRun // of the last record
+	run       *memoryRun       // of the last record
 	places    []*memoryPlace
 	listed    memoryListed
 	blobs     map[string]memoryBlob // by digest
 	snapshots map[string][]Snapshot // by name
 
-	born    int64 // a token of its own
-	token   int64
-	held    bool
-	expires time.Time
+	row Row
 }
 
 // memoryPast is what a fork shares. Logs only grow, so that the other session may
@@ -141,7 +138,7 @@ func (m *Memory) createSession(key Key) *memorySession {
 	defer m.mu.Unlock()
 	s := m.sessions[key]
 	if s == nil {
-		s = &memorySession{born: m.tokens.Add(1), listed: memoryListed{key: key}}
+		s = &memorySession{row: Row{Lease: Lease{Incarnation: m.tokens.Add(1)}}, listed: memoryListed{key: key}}
 		m.sessions[key] = s
 	}
 	return s
@@ -178,7 +175,7 @@ func (m *Memory) Load(ctx context.Context, key Key, after int64) iter.Seq2[*even
 func (s *memorySession) length() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seq
+	return s.row.Head.Seq
 }
 
 // yield yields own events between two positions, the second included. It holds no
@@ -237,77 +234,48 @@ func (r *memoryRecord) event(seq int64) *event.Event {
 	return e
 }
 
-// Append implements [Store].
-func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*event.Event) error {
-	return m.append(ctx, key, expectedSeq, lease, true, events)
-}
-
-// AppendRelease implements [Releaser].
-func (m *Memory) AppendRelease(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*event.Event) error {
-	if len(events) == 0 {
-		return m.Release(ctx, key, lease)
-	}
-	return m.append(ctx, key, expectedSeq, lease, false, events)
-}
-
-// AcquireAppend implements [Acquirer].
-func (m *Memory) AcquireAppend(ctx context.Context, key Key, _ Owner, expected Lease, events ...*event.Event) (Lease, error) {
-	if err := cmp.Or(ctx.Err(), CheckEvents(key, expected.Seq, events)); err != nil {
+// Write implements [Store]. All owners are of this process, so that only the passing of LeaseTTL without renewal frees a lease that
+// was not given back.
+func (m *Memory) Write(ctx context.Context, key Key, w Write) (Lease, error) {
+	if err := cmp.Or(ctx.Err(), w.Check(key)); err != nil {
 		return Lease{}, err
 	}
 	s := m.session(key)
 	if s == nil {
-		return Lease{}, Unexpected(key)
+		if err := new(Row).Change(key, &w, 1, m.now()); err != nil {
+			return Lease{}, err
+		}
+		s = m.createSession(key)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held || s.past != nil || s.seq != expected.Seq || s.born != expected.Incarnation || len(events) == 0 {
-		return Lease{}, Unexpected(key)
+	row, now := s.row, m.now()
+	if err := row.Change(key, &w, rand.Int64(), now); err != nil {
+		return Lease{}, err
 	}
-	lease := m.lend(s)
-	m.store(key, s, events)
-	return lease, nil
-}
-
-// append stores events. The lease stays held or is given back.
-func (m *Memory) append(ctx context.Context, key Key, expectedSeq int64, lease Lease, held bool, events []*event.Event) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	if w.Acquires() || w.Abandon {
+		row.Token, row.Holder = m.tokens.Add(1), Owner{}
 	}
-	if err := CheckEvents(key, expectedSeq, events); err != nil {
-		return err
+	switch {
+	case s.row.Held && !row.Held:
+		m.order.letGo(s)
+	case row.Held && !s.row.Held:
+		m.order.hold(s)
 	}
-	s := m.session(key)
-	if s == nil {
-		return LeaseLost(key)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.held || s.token != lease.Token {
-		return LeaseLost(key)
-	}
-	if s.seq != expectedSeq {
-		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", key, s.seq, expectedSeq, agent.ErrConflict)
-	}
-	if len(events) == 0 {
-		return nil
-	}
-	if !held {
-		m.letGo(s)
-	}
-	m.store(key, s, events)
-	return nil
-}
-
-// store adds events to a session, whose mutex the caller holds.
-func (m *Memory) store(key Key, s *memorySession, events []*event.Event) {
-	for _, e := range events {
+	for _, e := range w.Events {
 		s.add(e)
 		if st, ok := e.Data.(*event.State); ok {
 			m.share(key, st.Delta)
 		}
 	}
-	m.order.move(s, m.now().UTC(), s.seq)
+	s.row = row
+	if len(w.Events) > 0 {
+		m.order.move(s, now.UTC(), row.Head.Seq)
+	}
+	if m.keeps {
+		s.keep(w.Snapshots)
+	}
+	return row.Lease, nil
 }
 
 // place returns the event's agent and scope, sharing the value with earlier
@@ -334,7 +302,7 @@ func (s *memorySession) add(e *event.Event) {
 		s.run = &memoryRun{turnID: e.TurnID, runID: e.RunID, parentID: e.ParentID, attempt: e.Attempt, first: e.Seq,
 			memoryPlace: s.place(e)}
 	}
-	p, i := locate(s.seq - s.shared())
+	p, i := locate(e.Seq - 1 - s.shared())
 	if s.pages == nil {
 		s.pages = make([][]memoryRecord, 0, 2)
 	}
@@ -346,7 +314,6 @@ func (s *memorySession) add(e *event.Event) {
 		nano = e.Time.UnixNano()
 	}
 	s.pages[p] = append(s.pages[p], memoryRecord{id: e.ID, run: s.run, nano: nano, data: e.Data})
-	s.seq++
 }
 
 // share changes the shared state.
@@ -385,32 +352,6 @@ func (m *Memory) SharedState(ctx context.Context, key Key) (map[string]any, erro
 	return out, nil
 }
 
-// Acquire implements [Store]. All owners are of this process, so only the
-// passing of LeaseTTL without renewal frees a lease that was not released.
-func (m *Memory) Acquire(ctx context.Context, key Key, _ Owner) (Lease, error) {
-	if err := ctx.Err(); err != nil {
-		return Lease{}, err
-	}
-	s := m.createSession(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.held && Leased(s.expires, m.now()) {
-		return Lease{}, fmt.Errorf("session %s: %w", key, agent.ErrSessionBusy)
-	}
-	return m.lend(s), nil
-}
-
-// lend gives the session's lease. The caller holds the session's mutex.
-func (m *Memory) lend(s *memorySession) Lease {
-	s.token = m.tokens.Add(1)
-	s.expires = m.now().Add(LeaseTTL)
-	if !s.held {
-		s.held = true
-		m.order.hold(s)
-	}
-	return Lease{Token: s.token, Seq: s.seq, Fork: s.past != nil, Shared: s.shared(), Incarnation: s.born}
-}
-
 // Fork implements [Store].
 func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...*event.Event) error {
 	if err := cmp.Or(ctx.Err(), CheckEvents(to, seq, events)); err != nil {
@@ -425,9 +366,11 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...
 		parent, key = parent.past.of, parent.past.key
 	}
 	now := m.now().UTC()
-	fork := &memorySession{past: &memoryPast{of: parent, key: key, seq: seq}, seq: seq, born: m.tokens.Add(1), listed: memoryListed{key: to}}
+	row := Row{Lease: Lease{Incarnation: m.tokens.Add(1), Fork: true, Shared: seq, Head: parent.at(seq)}}
+	fork := &memorySession{past: &memoryPast{of: parent, key: key, seq: seq}, row: row, listed: memoryListed{key: to}}
 	for _, e := range events {
 		fork.add(e)
+		fork.row.Head = HeadOf(e)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -443,71 +386,32 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...
 		m.order.remove(old)
 	}
 	m.sessions[to] = fork
-	m.order.move(fork, now, fork.seq)
+	m.order.move(fork, now, fork.row.Head.Seq)
 	return nil
+}
+
+// at returns the head of the log when it ended at an own event.
+func (s *memorySession) at(seq int64) Head {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seq <= s.shared() {
+		return Head{}
+	}
+	p, i := locate(seq - 1 - s.shared())
+	return HeadOf(s.pages[p][i].event(seq))
 }
 
 // exists tells a session from one that only was leased.
 func (s *memorySession) exists() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seq > 0 || s.past != nil
+	return s.row.Head.Seq > 0 || s.past != nil
 }
 
 func (s *memorySession) leased(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held && Leased(s.expires, now)
-}
-
-// Renew implements [Store].
-func (m *Memory) Renew(ctx context.Context, key Key, lease Lease) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s := m.session(key)
-	if s == nil {
-		return LeaseLost(key)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.held || s.token != lease.Token {
-		return LeaseLost(key)
-	}
-	s.expires = m.now().Add(LeaseTTL)
-	return nil
-}
-
-// Release implements [Store].
-func (m *Memory) Release(_ context.Context, key Key, lease Lease) error {
-	if s := m.session(key); s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.token == lease.Token {
-			m.letGo(s)
-		}
-	}
-	return nil
-}
-
-// letGo ends the session's lease. The caller holds the session's mutex.
-func (m *Memory) letGo(s *memorySession) {
-	if s.held {
-		s.held = false
-		m.order.letGo(s)
-	}
-}
-
-// Abandon implements [Store].
-func (m *Memory) Abandon(_ context.Context, key Key, lease Lease) error {
-	if s := m.session(key); s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.held && s.token == lease.Token {
-			s.token, s.expires = m.tokens.Add(1), time.Time{} // nobody has this one
-		}
-	}
-	return nil
+	return s.row.Held && Leased(s.row.Until, now)
 }
 
 // Delete implements [Store].

@@ -24,14 +24,14 @@ func (m *Memory) PutBlob(ctx context.Context, key Key, lease Lease, data []byte)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.held || s.token != lease.Token {
+	if !s.row.holds(&lease) {
 		return "", LeaseLost(key)
 	}
 	if _, ok := s.blobs[digest]; !ok {
 		if s.blobs == nil {
 			s.blobs = make(map[string]memoryBlob)
 		}
-		s.blobs[digest] = memoryBlob{s.seq, copied}
+		s.blobs[digest] = memoryBlob{s.row.Head.Seq, copied}
 	}
 	return digest, nil
 }

@@ -168,7 +168,7 @@ func (o *memoryOrder) page(filter Key, one *memorySession, page Page) (infos []I
 }
 
 func (l *memoryListed) info(s *memorySession) Info {
-	return Info{Key: l.key, Seq: l.seq, Created: l.created, Updated: l.updated, ParentSeq: s.shared(), Incarnation: s.born}
+	return Info{Key: l.key, Seq: l.seq, Created: l.created, Updated: l.updated, ParentSeq: s.shared(), Incarnation: s.row.Incarnation}
 }
 
 // List implements [Store].
@@ -221,7 +221,7 @@ func (m *Memory) Orphans(ctx context.Context, page Page) ([]Info, error) {
 func (s *memorySession) orphaned(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held && !Leased(s.expires, now)
+	return s.row.Held && !Leased(s.row.Until, now)
 }
 
 // CompareInfo orders sessions as [Store.List] returns them.

@@ -5,33 +5,11 @@ import (
 	"slices"
 )
 
-var _ Snapshots = (*Memory)(nil)
-
-// KeepsSnapshots implements what [SnapshotsOf] looks for.
+// KeepsSnapshots implements [Store].
 func (m *Memory) KeepsSnapshots() bool { return m.keeps }
 
-// PutSnapshots implements [Snapshots].
-func (m *Memory) PutSnapshots(ctx context.Context, key Key, lease Lease, parts ...Snapshot) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := CheckSnapshots(key, parts); err != nil {
-		return err
-	}
-	s := m.session(key)
-	if s == nil {
-		return LeaseLost(key)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.held || s.token != lease.Token {
-		return LeaseLost(key)
-	}
-	for _, p := range parts {
-		if p.Seq > s.seq {
-			return SnapshotTooNew(key, s.seq)
-		}
-	}
+// keep stores parts of snapshots. The caller holds the mutex.
+func (s *memorySession) keep(parts []Snapshot) {
 	for _, p := range parts {
 		if s.snapshots == nil {
 			s.snapshots = make(map[string][]Snapshot)
@@ -42,10 +20,9 @@ func (m *Memory) PutSnapshots(ctx context.Context, key Key, lease Lease, parts .
 		}
 		s.snapshots[p.Name] = append(slices.Clip(kept), p) // others may be reading them
 	}
-	return nil
 }
 
-// Snapshots implements [Snapshots].
+// Snapshots implements [Store].
 func (m *Memory) Snapshots(ctx context.Context, key Key, name string) ([]Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Self returns the calling process as an owner: the value for [Store.Acquire].
+// Self returns the calling process as an owner: the value for Acquire in a [Write].
 // It is computed once and cached.
 //
 // Host is the host's name and, on Linux, a mark of the kernel's current boot and

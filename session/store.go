@@ -39,7 +39,7 @@ func Leased(until, now time.Time) bool {
 
 // ErrAbandoned is the cause with which a turn's context is cancelled when another process is
 // to go on with the turn: its lease is abandoned then, instead of given back. See
-// [Store.Abandon].
+// [Write].
 var ErrAbandoned = fmt.Errorf("the session is left to another process: %w", agent.ErrSuspended)
 
 // Owner says who holds a lease.
@@ -51,12 +51,14 @@ type Owner struct {
 	Started int64
 }
 
-// Lease is the right to append to one session. Token grows with every lease of
-// the session, so that a writer whose lease was taken over can append nothing.
+// Lease is the right to write to one session.
 type Lease struct {
+	// Token grows with every lease of the session.
 	Token int64
-	// Seq is the position of the session's last event when the lease was taken.
-	Seq int64
+	// Nonce is a random number: a lease of a database that was restored since is not taken for one that has its Token now.
+	Nonce int64
+	// Head is where the log ended after the write that returned the lease.
+	Head Head
 	// Fork says that the session is a fork, and Shared how many events it shares with
 	// the one it was forked from.
 	Fork   bool
@@ -80,7 +82,7 @@ type Info struct {
 	// Incarnation is the Incarnation of a [Lease] on the session. Two infos with the
 	// same one and the same Seq are of the same log.
 	Incarnation int64
-	// Leased says that somebody holds the session, by the store's clock: Acquire would
+	// Leased says that somebody holds the session, by the store's clock: a Write that acquires it would
 	// return agent.ErrSessionBusy. So a turn that is not over is under way somewhere,
 	// and otherwise was cut off.
 	Leased bool
@@ -130,24 +132,18 @@ type Store interface {
 	// Load yields the events after a position, oldest first. A session that does
 	// not exist has no events.
 	Load(ctx context.Context, key Key, after int64) iter.Seq2[*event.Event, error]
-	// Append stores events whose Seq are expectedSeq+1 and so on, all or none. It
-	// returns an error that is [agent.ErrConflict] when the log is not at
-	// expectedSeq or the lease is no longer the current one. State events write
-	// through to the user's and the app's state in the same transaction.
-	Append(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*event.Event) error
-	// Acquire takes the session's lease, or returns an error that is
-	// [agent.ErrSessionBusy].
-	Acquire(ctx context.Context, key Key, owner Owner) (Lease, error)
-	// Renew prolongs a lease, or returns an agent.ErrConflict if it was lost.
-	Renew(ctx context.Context, key Key, lease Lease) error
-	// Release gives a lease back. Releasing a lost lease does nothing.
-	Release(ctx context.Context, key Key, lease Lease) error
-	// Abandon ends a lease without giving it back: the lease is lost, and the session is an
-	// orphan at once. Abandoning a lost lease does nothing. Like Release it also works with a
-	// context that has ended.
-	Abandon(ctx context.Context, key Key, lease Lease) error
+	// Write changes a session: it takes the lease, stores events and snapshots, and gives the lease back, each if asked, all in one
+	// transaction. It returns the lease as it is then. With an error nothing is changed. The error is [agent.ErrSessionBusy] if
+	// somebody else holds the lease, a [*HeadError] if the log does not end where the writer thinks, and [agent.ErrConflict] if the
+	// writer's lease is no longer the current one. Events last when Write returns; snapshots and leases without
+	// events may be lost in a crash of the system.
+	Write(ctx context.Context, key Key, w Write) (Lease, error)
+	// Snapshots returns the parts of a name in their order, none if there are none.
+	Snapshots(ctx context.Context, key Key, name string) ([]Snapshot, error)
+	// KeepsSnapshots reports whether snapshots that are written can be read again.
+	KeepsSnapshots() bool
 	// Orphans returns the sessions that List would, whose last lease was not given back and is
-	// held by nobody: its holder has died, or has abandoned it. Acquire gives them to whoever
+	// held by nobody: its holder has died, or has abandoned it. Write gives it to whoever
 	// asks. Who takes the lease of one and gives it back ends its being one, whatever was done
 	// in between. They come in the order of List, and cost what they and the sessions under way
 	// are, however many others there are. Leases that were taken before the store knew of
@@ -155,7 +151,7 @@ type Store interface {
 	Orphans(ctx context.Context, page Page) ([]Info, error)
 	// Fork makes a session that begins with the first seq events of another, whose storage they share:
 	// nothing is copied, and it costs the same for a log of any length. Seq 0 shares no event, but
-	// still names the parent. Events of its own, if any are given, follow, as Append would store them;
+	// still names the parent. Events of its own, if any are given, follow, as Write would store them;
 	// the session is there with all of them or not at all. Leases are not touched, and the other
 	// session can continue as before; deleting it leaves a fork all it shares. It returns an error
 	// that is [agent.ErrBadInput] when there is no such session or position, and [agent.ErrConflict]
@@ -175,22 +171,4 @@ type Store interface {
 	Blobs
 	// Close releases what the store holds; it must not be used afterwards.
 	Close() error
-}
-
-// Acquirer is a [Store] that can take a lease in the write that stores the first events under it,
-// which saves a write of its own.
-type Acquirer interface {
-	// AcquireAppend is Acquire and then Append for who expects a session to be as a lease on it
-	// would say, of which Seq and Incarnation count; it is no fork. With an error nothing is done:
-	// one that is [agent.ErrConflict] says that the session is not so, or that its last lease was
-	// not given back. Acquire tells which.
-	AcquireAppend(ctx context.Context, key Key, owner Owner, expected Lease, events ...*event.Event) (Lease, error)
-}
-
-// Releaser is a [Store] that can give a lease back in the write that stores the last events
-// under it, which saves a write of its own.
-type Releaser interface {
-	// AppendRelease is Append and then Release. All of it is done or nothing: with an error the
-	// lease is held as before, unless it was lost. Without events it is Release alone.
-	AppendRelease(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*event.Event) error
 }

@@ -128,7 +128,11 @@ type store struct {
 	starts map[string]trace.SpanContext
 }
 
-func (s *store) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (s *store) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return s.Store.Write(ctx, key, w)
+	}
+	events := w.Events
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range events {
@@ -137,7 +141,7 @@ func (s *store) Append(ctx context.Context, key session.Key, seq int64, lease se
 			s.starts[e.Type()+" "+e.Agent] = trace.SpanContextFromContext(ctx)
 		}
 	}
-	return s.Store.Append(ctx, key, seq, lease, events...)
+	return s.Store.Write(ctx, key, w)
 }
 
 // What an instrumented store does for a run nests below that run, with the start of the next one that is

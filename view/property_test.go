@@ -31,9 +31,11 @@ type writes struct {
 	ends map[int64]bool
 }
 
-func (w *writes) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	w.ends[seq+int64(len(events))] = true
-	return w.Store.Append(ctx, key, seq, lease, events...)
+func (s *writes) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) > 0 {
+		s.ends[w.End().Seq] = true
+	}
+	return s.Store.Write(ctx, key, w)
 }
 
 // randomLog has a real runner write a random log. It returns that with the tree,

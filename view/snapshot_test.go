@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -216,7 +217,7 @@ func TestSnapshotsOfAnotherView(t *testing.T) {
 	}
 	require.Empty(t, view.New(node, view.Full(), "inner").SnapshotName())
 	require.Equal(t, `view "root"`, view.New(node, view.Full(), "").SnapshotName())
-	require.NoError(t, session.CheckSnapshots(session.ID("s"), []session.Snapshot{{Name: view.New(node, view.Full(), "").SnapshotName()}}))
+	require.NoError(t, session.CheckSnapshots(session.ID("s"), math.MaxInt64, []session.Snapshot{{Name: view.New(node, view.Full(), "").SnapshotName()}}))
 }
 
 // TestSnapshotsThatAreNone: damaged parts are refused, or make a view that works.

@@ -115,10 +115,10 @@ func TestCutAnywhere(t *testing.T) {
 // fill stores events as they were written.
 func fill(t testing.TB, store session.Store, log []*event.Event) {
 	t.Helper()
-	lease, err := store.Acquire(context.Background(), key, session.Owner{Host: "test"})
+	lease, err := sessiontest.Acquire(context.Background(), store, key, session.Owner{Host: "test"})
 	require.NoError(t, err)
-	require.NoError(t, store.Append(context.Background(), key, 0, lease, log...))
-	require.NoError(t, store.Release(context.Background(), key, lease))
+	require.NoError(t, sessiontest.Append(context.Background(), store, key, 0, lease, log...))
+	require.NoError(t, sessiontest.Release(context.Background(), store, key, lease))
 }
 
 // TestBrokenOffAnywhere: the consumer leaves after each event, and takes the turn up again.

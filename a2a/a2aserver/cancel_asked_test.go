@@ -20,9 +20,19 @@ type lateRelease struct {
 	let chan struct{}
 }
 
-func (s *lateRelease) Release(ctx context.Context, key session.Key, lease session.Lease) error {
-	<-s.let
-	return s.Store.Release(ctx, key, lease)
+func (s *lateRelease) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if !w.Release {
+		return s.Store.Write(ctx, key, w)
+	}
+	w.Release = false
+	lease, err := s.Store.Write(ctx, key, w)
+	if err == nil {
+		go func() {
+			<-s.let
+			_, _ = s.Store.Write(context.WithoutCancel(ctx), key, session.Write{Lease: lease, Release: true})
+		}()
+	}
+	return lease, err
 }
 
 // A task that asks can be canceled at once, although the turn that asked still holds the

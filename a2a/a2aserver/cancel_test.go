@@ -23,12 +23,15 @@ type slowLease struct {
 	let    chan struct{}
 }
 
-func (s *slowLease) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
+func (s *slowLease) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if !w.Acquires() {
+		return s.Store.Write(ctx, key, w)
+	}
 	if s.leases.Add(1) == 2 {
 		close(s.asked)
 		<-s.let
 	}
-	return s.Store.Acquire(ctx, key, owner)
+	return s.Store.Write(ctx, key, w)
 }
 
 // Who looks at a task that is just being canceled does not take it up again, and who

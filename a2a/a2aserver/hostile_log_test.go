@@ -50,10 +50,10 @@ func TestOddLogs(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		key := session.ID(fmt.Sprint("c", seed))
-		lease, err := store.Acquire(ctx, key, session.Self())
+		lease, err := sessiontest.Acquire(ctx, store, key, session.Self())
 		require.NoError(t, err)
-		require.NoError(t, store.Append(ctx, key, 0, lease, oddLog(rnd)...))
-		require.NoError(t, store.Release(ctx, key, lease))
+		require.NoError(t, sessiontest.Append(ctx, store, key, 0, lease, oddLog(rnd)...))
+		require.NoError(t, sessiontest.Release(ctx, store, key, lease))
 	}
 	good := sendTask(t, h, ctx, userMessage("m", "hi"))
 	seen := make(map[sdk.TaskID]bool)

@@ -159,11 +159,11 @@ func (p *past) task(context string) {
 	entry := func(n int64, run string, data event.Data) *event.Event {
 		return &event.Event{Seq: seq + n, ID: fmt.Sprint("e", seq+n), TurnID: turn, RunID: run, Agent: "a", Time: at, Data: data}
 	}
-	lease, err := p.store.Acquire(p.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(p.Context(), p.store, key, session.Self())
 	require.NoError(p, err)
-	require.NoError(p, p.store.Append(p.Context(), key, seq, lease, entry(1, "u"+turn, &event.User{}),
+	require.NoError(p, sessiontest.Append(p.Context(), p.store, key, seq, lease, entry(1, "u"+turn, &event.User{}),
 		entry(2, "r"+turn, &event.HarnessStart{AgentID: "a"}), entry(3, "r"+turn, &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonStop})))
-	require.NoError(p, p.store.Release(p.Context(), key, lease))
+	require.NoError(p, sessiontest.Release(p.Context(), p.store, key, lease))
 	p.tasks[taskID(seq+1, turn, context)] = at
 	p.seqs[context] = seq + 3
 }
@@ -254,9 +254,9 @@ func TestListThatFindsLittle(t *testing.T) {
 	p := newPast(t, 1)
 	a, err := llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes."))))
 	require.NoError(t, err)
-	lease, err := p.store.Acquire(t.Context(), session.ID("asks"), session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), p.store, session.ID("asks"), session.Self())
 	require.NoError(t, err)
-	require.NoError(t, p.store.Append(t.Context(), session.ID("asks"), 0, lease, &event.Event{Seq: 1, ID: "u", TurnID: "t", RunID: "u", Time: p.now, Data: &event.User{}}))
+	require.NoError(t, sessiontest.Append(t.Context(), p.store, session.ID("asks"), 0, lease, &event.Event{Seq: 1, ID: "u", TurnID: "t", RunID: "u", Time: p.now, Data: &event.User{}}))
 	for i := range maxWalk + 500 {
 		p.task(fmt.Sprint("c", i))
 	}

@@ -196,14 +196,17 @@ type faulty struct {
 	once   sync.Once
 }
 
-func (s *faulty) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
+func (s *faulty) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if !w.Acquires() {
+		return s.Store.Write(ctx, key, w)
+	}
 	if s.stalls != nil {
 		s.once.Do(s.stalls)
 	}
 	if s.after.Add(-1) < 0 && s.fails.Add(-1) >= 0 {
 		return session.Lease{}, s.err
 	}
-	return s.Store.Acquire(ctx, key, owner)
+	return s.Store.Write(ctx, key, w)
 }
 
 // TestBusy: a lease that cannot be had is waited for, in the activity or by Temporal, and the tool that runs then is in

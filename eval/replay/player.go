@@ -80,23 +80,25 @@ func newPlayer(l *Log, c *config) *player {
 		here: make(map[string]string), places: make(map[int64]int64), given: make(map[string]int), askedOf: make(map[string]bool)}
 }
 
-// kept is the store of a replay: in memory, and looked into. It is no more than a store must be, so that nothing is
-// appended past it.
+// kept is the store of a replay: in memory, and looked into.
 type kept struct {
 	session.Store
 	p *player
 }
 
-func (s *kept) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (s *kept) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return s.Store.Write(ctx, key, w)
+	}
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()
 	if s.p.over {
-		return errOver
+		return session.Lease{}, errOver
 	}
-	if err := s.p.match(events); err != nil {
-		return err
+	if err := s.p.match(w.Events); err != nil {
+		return session.Lease{}, err
 	}
-	return s.Store.Append(ctx, key, seq, lease, events...)
+	return s.Store.Write(ctx, key, w)
 }
 
 // Blob has the files of the session that is replayed, too.

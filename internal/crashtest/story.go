@@ -112,7 +112,7 @@ func (s *Story) Play(way Way, at Place, o *Odometer) (err error) {
 	if s.delivers != nil {
 		opts = append(opts, runner.WithDesk(paperDesk{&stage{path: filepath.Join(at.Dir, "calls"), odometer: o}}))
 	}
-	p, err := way.Play(ctx, &Process{Place: at, Root: root, Store: watchedStore{session.Wrapped{Store: store}, o}, Options: opts, Odometer: o})
+	p, err := way.Play(ctx, &Process{Place: at, Root: root, Store: watchedStore{store, o}, Options: opts, Odometer: o})
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}

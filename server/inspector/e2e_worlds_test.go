@@ -27,6 +27,7 @@ import (
 	"github.com/agentarbor/arbor/router"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -290,10 +291,10 @@ func (h *host) repeat(id string, events int, words ...string) {
 			all = append(all, e)
 		}
 	}
-	lease, err := h.store.Acquire(h.t.Context(), key(id), session.Self())
+	lease, err := sessiontest.Acquire(h.t.Context(), h.store, key(id), session.Self())
 	require.NoError(h.t, err)
-	require.NoError(h.t, h.store.Append(h.t.Context(), key(id), 0, lease, all...))
-	require.NoError(h.t, h.store.Release(h.t.Context(), key(id), lease))
+	require.NoError(h.t, sessiontest.Append(h.t.Context(), h.store, key(id), 0, lease, all...))
+	require.NoError(h.t, sessiontest.Release(h.t.Context(), h.store, key(id), lease))
 }
 
 // officeWorld has a router in front, a graph of agents in which one fails and the fallback answers,

@@ -33,7 +33,7 @@ type Store struct {
 }
 
 // underlying is how a store is embedded without showing in the documentation.
-type underlying = session.Wrapped
+type underlying = session.Store
 
 var _ session.Store = (*Store)(nil)
 
@@ -54,7 +54,7 @@ func New(dir string, store session.Store) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folder: %w", err)
 	}
-	return &Store{underlying{Store: store}, abs}, nil
+	return &Store{store, abs}, nil
 }
 
 // of returns the folder of a session. A key may have any bytes, and be longer than a name.
@@ -79,7 +79,8 @@ func (s *Store) find(key session.Key, pattern string) []string {
 
 // PutBlob implements [session.Blobs]. It returns when the bytes are on the disk.
 func (s *Store) PutBlob(ctx context.Context, key session.Key, lease session.Lease, data []byte) (string, error) {
-	if err := s.Renew(ctx, key, lease); err != nil { // which says whether it is the current one
+	lease, err := s.Write(ctx, key, session.Write{Lease: lease})
+	if err != nil { // which says whether it is the current one
 		return "", err
 	}
 	digest := session.Digest(data)
@@ -87,7 +88,7 @@ func (s *Store) PutBlob(ctx context.Context, key session.Key, lease session.Leas
 		return digest, nil
 	}
 	dir := filepath.Join(s.of(key), strconv.FormatInt(lease.Incarnation, 10))
-	if err := write(dir, name(digest, lease.Seq), data); err != nil {
+	if err := write(dir, name(digest, lease.Head.Seq), data); err != nil {
 		return "", fmt.Errorf("folder: store a file: %w", err)
 	}
 	return digest, nil

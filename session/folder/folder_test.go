@@ -46,11 +46,11 @@ func open(t *testing.T, dir string) *folder.Store {
 }
 
 func put(t *testing.T, s session.Store, key session.Key, data string) string {
-	lease, err := s.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	require.NoError(t, err)
 	digest, err := s.PutBlob(t.Context(), key, lease, []byte(data))
 	require.NoError(t, err)
-	require.NoError(t, s.Release(t.Context(), key, lease))
+	require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 	return digest
 }
 

@@ -50,7 +50,7 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportAllocs()
 	for seq := int64(0); b.Loop(); seq += 5 {
 		start := time.Now()
-		if err := s.Append(b.Context(), key, seq, lease, batch(seq, 5)...); err != nil {
+		if err := sessiontest.Append(b.Context(), s, key, seq, lease, batch(seq, 5)...); err != nil {
 			b.Fatal(err)
 		}
 		took.since(start)
@@ -61,20 +61,20 @@ func BenchmarkAppend(b *testing.B) {
 // benchTurn makes the calls of a turn to the store: lease, five appends of one to
 // three events, lease back.
 func benchTurn(b *testing.B, s session.Store, key session.Key, took *durations) error {
-	lease, err := s.Acquire(b.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(b.Context(), s, key, session.Self())
 	if err != nil {
 		return err
 	}
-	seq := lease.Seq
+	seq := lease.Head.Seq
 	for _, n := range []int{2, 3, 1, 3, 2} {
 		start := time.Now()
-		if err := s.Append(b.Context(), key, seq, lease, batch(seq, n)...); err != nil {
+		if err := sessiontest.Append(b.Context(), s, key, seq, lease, batch(seq, n)...); err != nil {
 			return err
 		}
 		took.since(start)
 		seq += int64(n)
 	}
-	return s.Release(b.Context(), key, lease)
+	return sessiontest.Release(b.Context(), s, key, lease)
 }
 
 func BenchmarkTurn(b *testing.B) {
@@ -171,7 +171,7 @@ func BenchmarkLoad(b *testing.B) {
 				e.Data = &event.HarnessEnd{AgentID: e.Agent, FinishReason: event.FinishReasonStop}
 			}
 		}
-		require.NoError(b, s.Append(b.Context(), key, seq, lease, log...))
+		require.NoError(b, sessiontest.Append(b.Context(), s, key, seq, lease, log...))
 	}
 	conn, err := pgx.Connect(b.Context(), url)
 	require.NoError(b, err)
@@ -219,7 +219,7 @@ func BenchmarkFork(b *testing.B) {
 			key := session.ID("s")
 			lease := acquire(b, s, key)
 			for seq := int64(0); seq < length; seq += min(500, length) {
-				require.NoError(b, s.Append(b.Context(), key, seq, lease, batch(seq, int(min(500, length)))...))
+				require.NoError(b, sessiontest.Append(b.Context(), s, key, seq, lease, batch(seq, int(min(500, length)))...))
 			}
 			require.NoError(b, s.Fork(b.Context(), key, length, session.ID("first")))
 			run(b, url, "CHECKPOINT")

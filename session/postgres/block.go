@@ -208,9 +208,9 @@ func fillSession(ctx context.Context, tx *sql.Tx, row int64) error {
 			return err
 		}
 		if len(blocks) > 0 {
-			before := strings.NewReplacer("$9", "$2", "arbor.block", "arbor.message", "parent_block_id", "parent_message_id")
+			before := strings.NewReplacer("arbor.block", "arbor.message", "parent_block_id", "parent_message_id")
 			_, err := tx.ExecContext(ctx, `WITH head AS (SELECT key FROM arbor.session WHERE key = $1)`+
-				before.Replace(blockSQL)+` SELECT count(*) FROM head`, row, string(event.EncodeJSON(blocks)))
+				fmt.Sprintf(before.Replace(blockSQL), "$2")+` SELECT count(*) FROM head`, row, string(event.EncodeJSON(blocks)))
 			if err != nil {
 				return err
 			}

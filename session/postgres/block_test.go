@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // blockRow is a row of the table, without what it says about messages.
@@ -172,7 +173,7 @@ func TestGraphIsRebuilt(t *testing.T) {
 
 	// And so it is if all of it is stored in one statement.
 	at := session.ID("at once")
-	require.NoError(t, s.Append(t.Context(), at, 0, acquire(t, s, at), log...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, at, 0, acquire(t, s, at), log...))
 	requireBlocks(t, url, at, log, 0)
 	require.NoError(t, s.Delete(t.Context(), at))
 
@@ -222,7 +223,7 @@ func TestOddBlocks(t *testing.T) {
 		e := saying(at+1, "")
 		e.Data, e.RunID, e.ParentID = data, "r", ""
 		change(e)
-		require.NoError(t, s.Append(t.Context(), key, at, lease, e))
+		require.NoError(t, sessiontest.Append(t.Context(), s, key, at, lease, e))
 		at++
 	}
 	add(&event.Text{Content: "no start"}, func(e *event.Event) { e.RunID = "only text" })

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // smallDisk mounts a file system of its own, which only root may.
@@ -53,7 +54,7 @@ func fillUp(t *testing.T, s session.Store, key session.Key, lease session.Lease)
 		require.Less(t, seq, int64(10_000), "the disk never got full")
 		state := saying(seq+3, "")
 		state.Data = &event.State{Delta: map[string]any{"app:seq": seq}}
-		if err = s.Append(t.Context(), key, seq, lease, saying(seq+1, "small"), saying(seq+2, noise(50<<10)), state); err == nil {
+		if err = sessiontest.Append(t.Context(), s, key, seq, lease, saying(seq+1, "small"), saying(seq+2, noise(50<<10)), state); err == nil {
 			seq += 3
 		}
 	}
@@ -83,9 +84,9 @@ func TestFullDisk(t *testing.T) {
 	require.EqualValues(t, seq-3, shared["app:seq"])
 
 	require.NoError(t, os.Remove(filler))
-	require.NoError(t, s.Append(t.Context(), key, seq, lease, saying(seq+1, "small"), saying(seq+2, noise(50<<10))))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, saying(seq+1, "small"), saying(seq+2, noise(50<<10))))
 	require.Len(t, load(t, s, key), int(seq)+2)
-	require.NoError(t, s.Release(t.Context(), key, lease))
+	require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 }
 
 // TestFullDiskOfTheServer: without room for anything, its own log included, the
@@ -98,7 +99,7 @@ func TestFullDiskOfTheServer(t *testing.T) {
 	p := servers.NewPostgres(t, "min_wal_size=32MB", "max_wal_size=32MB")
 	s, key := open(t, p.Database(t), postgres.WithRetryTime(500*time.Millisecond)), session.ID("s")
 	lease := acquire(t, s, key)
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 3)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 3)...))
 	filler, err := os.Create(filepath.Join(dir, "filler"))
 	require.NoError(t, err)
 	for err == nil {
@@ -109,7 +110,7 @@ func TestFullDiskOfTheServer(t *testing.T) {
 	seq := int64(3)
 	for err = nil; err == nil; {
 		require.Less(t, seq, int64(10_000), "the disk never got full")
-		if err = s.Append(t.Context(), key, seq, lease, saying(seq+1, noise(50<<10))); err == nil {
+		if err = sessiontest.Append(t.Context(), s, key, seq, lease, saying(seq+1, noise(50<<10))); err == nil {
 			seq++
 		}
 	}
@@ -122,6 +123,6 @@ func TestFullDiskOfTheServer(t *testing.T) {
 	require.GreaterOrEqual(t, len(log), int(seq))
 	require.LessOrEqual(t, len(log), int(seq)+1)
 	seq = int64(len(log))
-	require.NoError(t, s.Append(t.Context(), key, seq, lease, batch(seq, 3)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, batch(seq, 3)...))
 	require.Len(t, load(t, s, key), int(seq)+3)
 }

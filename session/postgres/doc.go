@@ -8,13 +8,13 @@
 //
 // # What survives
 //
-// When Append, Fork or Delete has returned nil, the change survives the death of
+// When Write, Fork or Delete has returned nil, the change survives the death of
 // the process and of the server, as far as the server's disk keeps its word: the
 // server's commit waits for its log, and Open refuses a user or database for which
 // synchronous_commit is off. Whether the change also survives the loss of the
 // server's machine is a question of its replication.
 //
-// An append is one statement: one round trip, one transaction. When a connection
+// A write is one statement: one round trip, one transaction. When a connection
 // breaks before its answer has arrived, the store connects again and compares the
 // log with what it sent, so that the append is made exactly once. It retries for
 // [WithRetryTime] through restarts and failovers, refused connections, deadlocks

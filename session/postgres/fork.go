@@ -35,12 +35,12 @@ const (
 		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
 	lockLeasedSQL = ` AND created IS NULL FOR UPDATE`
 	// While its own events are stored, the fork is leased: nobody sees that.
-	forkSQL = `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, parent_key, parent_seq, fork_nonce, lease_until)
-		SELECT $1, $2, $3, $4, now, now, $5, $4, $6, now FROM (SELECT coalesce($7, statement_timestamp()) AS now) AS clock RETURNING key, lease_token`
+	forkSQL = `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, parent_key, parent_seq, fork_nonce, lease_fence, lease_until)
+		SELECT $1, $2, $3, $4, now, now, $5, $4, $6, $6, now FROM (SELECT coalesce($7, statement_timestamp()) AS now) AS clock RETURNING key, lease_token`
 	forkedSQL = `UPDATE arbor.session SET lease_until = NULL, updated = created WHERE key = $1`
 
 	nameSQL = `SELECT key FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
-	hideSQL = `UPDATE arbor.session SET app = NULL, user_id = NULL, id = NULL, seq = 0, created = NULL, updated = NULL,
+	hideSQL = `UPDATE arbor.session SET app = NULL, user_id = NULL, id = NULL, seq = 0, head = NULL, created = NULL, updated = NULL,
 		lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE key = $1 AND id IS NOT NULL`
 	partSQL      = `SELECT parent_seq FROM arbor.session WHERE parent_key = $1 ORDER BY parent_seq DESC LIMIT 1`
 	trimEventSQL = `DELETE FROM arbor.log WHERE session = $1 AND seq > $2`
@@ -94,21 +94,21 @@ func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, 
 			}
 		}
 	}
-	own := &appending{key: to, seq: seq}
-	if err := tx.QueryRow(ctx, forkSQL, to.App, to.User, to.ID, seq, parent, nonce, s.time()).Scan(&own.row, &own.n); err != nil {
+	var row, n int64
+	if err := tx.QueryRow(ctx, forkSQL, to.App, to.User, to.ID, seq, parent, nonce, s.time()).Scan(&row, &n); err != nil {
 		return err
 	}
 	if len(events) > 0 {
-		err := s.encode(own, events, func(id, run string) (string, error) { return runOf(ctx, tx.Conn(), own.row, seq, id, run) })
-		if err != nil {
+		w := &session.Write{Lease: session.Lease{Token: token(row, n), Nonce: nonce}, Head: session.Head{Seq: seq}, Events: events}
+		own := &change{key: to, write: w}
+		if err := own.encode(func(id, run string) (string, error) { return runOf(ctx, tx.Conn(), row, seq, id, run) }); err != nil {
 			return err
 		}
-		var stored int
-		if err := tx.QueryRow(ctx, own.sql, own.args...).Scan(&stored); err != nil {
+		if _, err := s.change(ctx, tx.Conn(), own, false); err != nil {
 			return err
 		}
 	}
-	_, err = tx.Exec(ctx, forkedSQL, own.row)
+	_, err = tx.Exec(ctx, forkedSQL, row)
 	return err
 }
 

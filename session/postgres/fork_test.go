@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // written returns how many bytes the server has written to its log so far.
@@ -33,9 +34,9 @@ func TestForkCopiesNothing(t *testing.T) {
 		key := session.ID(id)
 		lease := acquire(t, s, key)
 		for seq := int64(0); seq < n; seq += min(500, n) {
-			require.NoError(t, s.Append(t.Context(), key, seq, lease, batch(seq, int(min(500, n)))...))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, batch(seq, int(min(500, n)))...))
 		}
-		require.NoError(t, s.Release(t.Context(), key, lease))
+		require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 		return key
 	}
 	small, big := fill("small", 10), fill("big", 10_000)
@@ -80,12 +81,12 @@ func TestForksAndDeletionsAtOnce(t *testing.T) {
 				k := key(r)
 				switch r.IntN(8) {
 				case 0, 1, 2:
-					lease, err := s.Acquire(t.Context(), k, session.Self())
+					lease, err := sessiontest.Acquire(t.Context(), s, k, session.Self())
 					if err == nil {
-						start := saying(lease.Seq+1, "")
-						start.Data, start.RunID = &event.HarnessStart{AgentID: "a"}, fmt.Sprint(w, lease.Token, lease.Seq)
-						err = errors.Join(s.Append(t.Context(), k, lease.Seq, lease, start, saying(lease.Seq+2, "x"), saying(lease.Seq+3, "x")),
-							s.Release(t.Context(), k, lease))
+						start := saying(lease.Head.Seq+1, "")
+						start.Data, start.RunID = &event.HarnessStart{AgentID: "a"}, fmt.Sprint(w, lease.Token, lease.Head.Seq)
+						err = errors.Join(sessiontest.Append(t.Context(), s, k, lease.Head.Seq, lease, start, saying(lease.Head.Seq+2, "x"), saying(lease.Head.Seq+3, "x")),
+							sessiontest.Release(t.Context(), s, k, lease))
 					}
 					if err != nil && !errors.Is(err, agent.ErrSessionBusy) && !errors.Is(err, agent.ErrConflict) {
 						t.Error("append", err)

@@ -20,7 +20,7 @@ func TestEventsForSQL(t *testing.T) {
 	url := servers.Database(t)
 	events := sessiontest.OddEvents()
 	s := open(t, url)
-	require.NoError(t, s.Append(t.Context(), session.ID("s"), 0, acquire(t, s, session.ID("s")), events...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, acquire(t, s, session.ID("s")), events...))
 	var want []string
 	for _, e := range events {
 		whole, err := e.MarshalJSON()
@@ -57,7 +57,7 @@ func TestProgramOfVersion6GoesOn(t *testing.T) {
 	s := open(t, url)
 	require.Equal(t, before, rows(t, url, "SELECT session, seq, json FROM arbor.event ORDER BY 1, 2"))
 	lease := acquire(t, s, session.ID("new"))
-	require.NoError(t, s.Append(t.Context(), session.ID("new"), 0, lease, batch(0, 3)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("new"), 0, lease, batch(0, 3)...))
 	const says = "a newer version of this program has brought the database up to date"
 	_, err = old.Exec(t.Context(), insert, lease.Incarnation, 4, "{}")
 	require.ErrorContains(t, err, says)

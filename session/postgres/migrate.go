@@ -18,7 +18,7 @@ var migrations embed.FS
 
 // schemaVersion is the newest version of the schema: the SQL files, and as the third
 // version the function that fills the second one's table.
-const schemaVersion = 9
+const schemaVersion = 10
 
 // versionTable is where goose keeps the version, in the schema that it is the
 // version of.

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // version1 is what pg_dump made of a database of the first version.
@@ -40,7 +41,8 @@ func rows(t testing.TB, url, sql string) (out []string) {
 }
 
 // contentSQL is everything that a database of the first version holds.
-var contentSQL = []string{"SELECT * FROM arbor.session ORDER BY key", "SELECT * FROM arbor.event ORDER BY session, seq", "SELECT * FROM arbor.state ORDER BY 1, 2, 3, 4"}
+var contentSQL = []string{`SELECT key, app, user_id, id, seq, created, updated, parent_key, parent_seq, fork_nonce,
+	lease_token, lease_host, lease_pid, lease_started, lease_until FROM arbor.session ORDER BY key`, "SELECT * FROM arbor.event ORDER BY session, seq", "SELECT * FROM arbor.state ORDER BY 1, 2, 3, 4"}
 
 func loadDump(t testing.TB, url string) {
 	t.Helper()
@@ -100,7 +102,7 @@ func TestMigrateForward(t *testing.T) {
 
 	r := newRunner(t, s)
 	for _, info := range infos {
-		_, err := s.Acquire(t.Context(), info.Key, session.Self())
+		_, err := sessiontest.Acquire(t.Context(), s, info.Key, session.Self())
 		if info.Key.ID == "payloads" { // its lease was held
 			run(t, url, "UPDATE arbor.session SET lease_until = clock_timestamp() WHERE id = 'payloads'")
 			continue
@@ -164,9 +166,9 @@ func replay(t testing.TB, s session.Store, url string, key int64, events []*even
 	require.NoError(t, conn.QueryRow(t.Context(), "SELECT app, user_id, id FROM arbor.session WHERE key = $1", key).Scan(&name.App, &name.User, &name.ID))
 	lease := acquire(t, s, name)
 	for _, e := range events {
-		require.NoError(t, s.Append(t.Context(), name, e.Seq-1, lease, e))
+		require.NoError(t, sessiontest.Append(t.Context(), s, name, e.Seq-1, lease, e))
 	}
-	require.NoError(t, s.Release(t.Context(), name, lease))
+	require.NoError(t, sessiontest.Release(t.Context(), s, name, lease))
 }
 
 // TestMigrateStepByStep: a program that stops between two steps leaves a database
@@ -221,7 +223,7 @@ func TestMigrateFromVersion7(t *testing.T) {
 	run(t, url, "UPDATE arbor.session SET lease_until = NULL WHERE id = 'new'")
 	require.Equal(t, []string{"before"}, orphans(), "an older program has given it back")
 	lease := acquire(t, s, session.ID("before"))
-	require.NoError(t, s.Release(t.Context(), session.ID("before"), lease))
+	require.NoError(t, sessiontest.Release(t.Context(), s, session.ID("before"), lease))
 	require.Empty(t, orphans())
 	require.Equal(t, "0", run(t, url, "SELECT count(*) FROM arbor.held"))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // enterable returns a temporary folder that the server's user may enter.
@@ -110,7 +111,7 @@ func TestOpenErrors(t *testing.T) {
 	s := open(t, as("carol"))
 	key := session.ID("s")
 	lease := acquire(t, s, key)
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 3)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 3)...))
 	require.Len(t, load(t, s, key), 3)
 	require.Equal(t, "0", run(t, good, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"))
 	run(t, good, "GRANT USAGE ON SCHEMA arbor TO bob")
@@ -125,7 +126,7 @@ func TestOpenErrors(t *testing.T) {
 	listed, err := reader.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.Len(t, listed, 1)
-	_, err = reader.Acquire(t.Context(), session.ID("new"), session.Self())
+	_, err = sessiontest.Acquire(t.Context(), reader, session.ID("new"), session.Self())
 	require.ErrorContains(t, err, "lacks a right")
 
 	// Later errors do not tell the password either.
@@ -149,7 +150,7 @@ func TestPasswordsStayUnsaid(t *testing.T) {
 	key := session.ID("s")
 	lease := acquire(t, s, key)
 	require.NoError(t, p.StopImmediately())
-	err := s.Append(t.Context(), key, 0, lease, batch(0, 1)...)
+	err := sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 1)...)
 	require.ErrorContains(t, err, "cannot be reached")
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "s3cr3t")
 }
@@ -198,7 +199,7 @@ func TestClose(t *testing.T) {
 	require.NoError(t, err)
 	key := session.ID("s")
 	lease := acquire(t, s, key)
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 500)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 500)...))
 	var last error
 	count := 0
 	for e, err := range s.Load(t.Context(), key, 0) { // closed while it reads
@@ -214,11 +215,11 @@ func TestClose(t *testing.T) {
 	require.NoError(t, s.Close(), "closing twice")
 	start := time.Now()
 	closed := func(err error) { t.Helper(); require.ErrorContains(t, err, "the store is closed") }
-	closed(s.Append(t.Context(), key, 500, lease, batch(500, 1)...))
-	_, err = s.Acquire(t.Context(), key, session.Self())
+	closed(sessiontest.Append(t.Context(), s, key, 500, lease, batch(500, 1)...))
+	_, err = sessiontest.Acquire(t.Context(), s, key, session.Self())
 	closed(err)
-	closed(s.Renew(t.Context(), key, lease))
-	closed(s.Release(t.Context(), key, lease))
+	closed(sessiontest.Renew(t.Context(), s, key, lease))
+	closed(sessiontest.Release(t.Context(), s, key, lease))
 	closed(s.Delete(t.Context(), key))
 	closed(s.Fork(t.Context(), key, 1, session.ID("f")))
 	_, err = s.List(t.Context(), session.Key{}, session.Page{})
@@ -236,10 +237,10 @@ func TestReleaseAfterCancel(t *testing.T) {
 	s := open(t, servers.Database(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	key := session.ID("s")
-	lease, err := s.Acquire(ctx, key, session.Self())
+	lease, err := sessiontest.Acquire(ctx, s, key, session.Self())
 	require.NoError(t, err)
 	cancel()
-	require.NoError(t, s.Release(ctx, key, lease))
+	require.NoError(t, sessiontest.Release(ctx, s, key, lease))
 	acquire(t, s, key)
 }
 
@@ -252,11 +253,11 @@ func TestWhatCannotBeKept(t *testing.T) {
 	events := batch(0, 2)
 	for _, name := range []string{"own", "user:shared"} {
 		events[1].Data = &event.State{Delta: map[string]any{name: func() {}}}
-		require.ErrorContains(t, s.Append(t.Context(), key, 0, lease, events...), "e2")
+		require.ErrorContains(t, sessiontest.Append(t.Context(), s, key, 0, lease, events...), "e2")
 	}
 	require.Empty(t, load(t, s, key))
 	events[1].Data = &event.ToolResult{Name: "t", Output: json.RawMessage("\"a\xff\"")}
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, events...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, events...))
 	require.Equal(t, "\"a\uFFFD\"", string(load(t, s, key)[1].Data.(*event.ToolResult).Output))
 
 	for _, bad := range []session.Key{{App: "a\x00b", User: "u", ID: "i"}, {App: "a", User: "\x00", ID: "i"}, {App: "a", User: "u", ID: "i\xff"}} {
@@ -265,11 +266,11 @@ func TestWhatCannotBeKept(t *testing.T) {
 			require.ErrorIs(t, err, agent.ErrBadInput)
 			require.ErrorContains(t, err, "UTF-8")
 		}
-		_, err := s.Acquire(t.Context(), bad, session.Self())
+		_, err := sessiontest.Acquire(t.Context(), s, bad, session.Self())
 		refused(err)
-		refused(s.Append(t.Context(), bad, 0, lease, batch(0, 1)...))
-		refused(s.Renew(t.Context(), bad, lease))
-		refused(s.Release(t.Context(), bad, lease))
+		refused(sessiontest.Append(t.Context(), s, bad, 0, lease, batch(0, 1)...))
+		refused(sessiontest.Renew(t.Context(), s, bad, lease))
+		refused(sessiontest.Release(t.Context(), s, bad, lease))
 		refused(s.Fork(t.Context(), key, 1, bad))
 		refused(s.Fork(t.Context(), bad, 1, key))
 		refused(s.Delete(t.Context(), bad))

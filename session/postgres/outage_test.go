@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestBrokenAppend breaks the connection of an append at every moment that there
@@ -33,10 +34,10 @@ func TestBrokenAppend(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			key := session.ID(name)
 			lease := acquire(t, s, key)
-			require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, "first")))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "first")))
 			struck := w.strike(t, fate(f), "break me")
 			start := time.Now()
-			require.NoError(t, s.Append(t.Context(), key, 1, lease, saying(2, "break me"), saying(3, "and me")))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 1, lease, saying(2, "break me"), saying(3, "and me")))
 			struck()
 			require.Less(t, time.Since(start), 5*time.Second)
 			want := []string{"first", "break me", "and me"}
@@ -45,11 +46,11 @@ func TestBrokenAppend(t *testing.T) {
 				w.release()
 				require.Equal(t, want, contents(t, s, key))
 			}
-			require.NoError(t, s.Append(t.Context(), key, 3, lease, saying(4, "goes on")))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 3, lease, saying(4, "goes on")))
 
 			// What another has stored at the position is a conflict, not one's own.
 			struck = w.strike(t, fate(f), "break me")
-			require.ErrorIs(t, s.Append(t.Context(), key, 1, lease, saying(2, "break me"), saying(3, "not me")), agent.ErrConflict)
+			require.ErrorIs(t, sessiontest.Append(t.Context(), s, key, 1, lease, saying(2, "break me"), saying(3, "not me")), agent.ErrConflict)
 			struck()
 			want = append(want, "goes on")
 			require.Equal(t, want, contents(t, s, key))
@@ -59,38 +60,37 @@ func TestBrokenAppend(t *testing.T) {
 
 			// The lease that is given back with them is free, and whoever takes it is not disturbed.
 			struck = w.strike(t, fate(f), "break me")
-			require.NoError(t, s.AppendRelease(t.Context(), key, 4, lease, saying(5, "break me"), saying(6, "the last")))
+			require.NoError(t, sessiontest.Finish(t.Context(), s, key, 4, lease, saying(5, "break me"), saying(6, "the last")))
 			struck()
 			lease = acquire(t, s, key)
 			if fate(f) == delayRequest {
 				w.release()
 			}
-			require.NoError(t, s.Append(t.Context(), key, 6, lease, saying(7, "another's")))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 6, lease, saying(7, "another's")))
 			want = append(want, "break me", "the last", "another's")
 			require.Equal(t, want, contents(t, s, key))
 
 			// A lease that is taken with them is the caller's, and nobody's if it cannot be.
-			require.NoError(t, s.Release(t.Context(), key, lease))
-			expected := session.Lease{Seq: 7, Incarnation: lease.Incarnation}
-			for _, expected.Seq = range []int64{7, 6} {
+			require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
+			for _, seq := range []int64{7, 6} {
 				struck = w.strike(t, fate(f), "break me")
-				taken, err := s.AcquireAppend(t.Context(), key, session.Self(), expected, saying(expected.Seq+1, "break me"))
+				taken, err := sessiontest.Begin(t.Context(), s, key, seq, saying(seq+1, "break me"))
 				struck()
 				if fate(f) == delayRequest {
 					w.release()
 				}
-				if expected.Seq == 6 {
+				if seq == 6 {
 					require.ErrorIs(t, err, agent.ErrConflict)
 					break
 				}
 				require.NoError(t, err)
-				_, err = s.Acquire(t.Context(), key, session.Self())
+				_, err = sessiontest.Acquire(t.Context(), s, key, session.Self())
 				require.ErrorIs(t, err, agent.ErrSessionBusy)
-				require.NoError(t, s.Append(t.Context(), key, 8, taken, saying(9, "goes on")))
-				require.NoError(t, s.Release(t.Context(), key, taken))
+				require.NoError(t, sessiontest.Append(t.Context(), s, key, 8, taken, saying(9, "goes on")))
+				require.NoError(t, sessiontest.Release(t.Context(), s, key, taken))
 			}
 			require.Equal(t, append(want, "break me", "goes on"), contents(t, s, key))
-			require.EqualValues(t, 9, acquire(t, s, key).Seq)
+			require.EqualValues(t, 9, acquire(t, s, key).Head.Seq)
 		})
 	}
 }
@@ -104,12 +104,12 @@ func TestLateAppend(t *testing.T) {
 		key := session.ID(fmt.Sprint(instead))
 		lease := acquire(t, s, key)
 		struck := w.strike(t, delayRequest, "late")
-		err := s.Append(t.Context(), key, 0, lease, saying(1, "late"))
+		err := sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "late"))
 		struck()
 		require.ErrorContains(t, err, "it is not known whether the change was made")
 		require.NotErrorIs(t, err, agent.ErrConflict)
 		if instead {
-			require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, "instead")))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "instead")))
 		}
 		w.release()
 		if log := contents(t, s, key); instead {
@@ -127,7 +127,7 @@ func TestBrokenCalls(t *testing.T) {
 	s := open(t, w.url)
 	of := session.ID("of")
 	lease := acquire(t, s, of)
-	require.NoError(t, s.Append(t.Context(), of, 0, lease, batch(0, 5)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, of, 0, lease, batch(0, 5)...))
 	for f, name := range []string{"lost request", "lost answer", "hung up", "delayed request"} {
 		t.Run(name, func(t *testing.T) {
 			late := func(struck func()) {
@@ -140,15 +140,15 @@ func TestBrokenCalls(t *testing.T) {
 			for range 2 { // made, then taken
 				struck := w.strike(t, fate(f), key.ID)
 				lease := acquire(t, s, key)
-				_, err := s.Acquire(t.Context(), key, session.Self())
+				_, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 				require.ErrorIs(t, err, agent.ErrSessionBusy)
 				late(struck)
-				require.NoError(t, s.Append(t.Context(), key, lease.Seq, lease, saying(lease.Seq+1, "mine")))
+				require.NoError(t, sessiontest.Append(t.Context(), s, key, lease.Head.Seq, lease, saying(lease.Head.Seq+1, "mine")))
 				struck = w.strike(t, fate(f), key.ID)
-				require.NoError(t, s.Renew(t.Context(), key, lease))
+				require.NoError(t, sessiontest.Renew(t.Context(), s, key, lease))
 				late(struck)
 				struck = w.strike(t, fate(f), key.ID)
-				require.NoError(t, s.Release(t.Context(), key, lease))
+				require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 				late(struck)
 			}
 			struck := w.strike(t, fate(f), key.ID)
@@ -231,11 +231,11 @@ func TestTerminatedConnections(t *testing.T) {
 	for i := range sessions {
 		writers.Go(func() {
 			key := session.ID(fmt.Sprint(i))
-			lease, err := s.Acquire(t.Context(), key, session.Self())
+			lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 			for seq := int64(0); err == nil && seq < 2*appends; seq += 2 {
 				state := saying(seq+2, "")
 				state.Data = &event.State{Delta: map[string]any{"app:last": i, "user:last": seq}}
-				err = s.Append(t.Context(), key, seq, lease, saying(seq+1, fmt.Sprint(seq/2)), state)
+				err = sessiontest.Append(t.Context(), s, key, seq, lease, saying(seq+1, fmt.Sprint(seq/2)), state)
 				store(i, 1)
 			}
 			store(i, over)
@@ -269,11 +269,11 @@ func TestSerializable(t *testing.T) {
 	for i := range sessions {
 		wg.Go(func() {
 			key := session.ID(fmt.Sprint(i))
-			lease, err := s.Acquire(t.Context(), key, session.Self())
+			lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 			for seq := int64(0); err == nil && seq < appends; seq++ {
 				e := saying(seq+1, "")
 				e.Data = &event.State{Delta: map[string]any{"app:n": i, "app:m": i, "user:k": seq}}
-				if err = s.Append(t.Context(), key, seq, lease, e); err == nil && seq == 10 {
+				if err = sessiontest.Append(t.Context(), s, key, seq, lease, e); err == nil && seq == 10 {
 					err = s.Fork(t.Context(), key, seq, session.ID(fmt.Sprint("fork", i)))
 				}
 			}
@@ -332,10 +332,10 @@ func TestDeadlock(t *testing.T) {
 		e.Data = &event.State{Delta: map[string]any{"app:a": seq, "app:b": seq}}
 		return e
 	}
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, change(1)))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, change(1)))
 	other := block(t, url, "UPDATE arbor.state SET value = '0' WHERE name = 'app:b'")
 	done := make(chan error, 1)
-	go func() { done <- s.Append(t.Context(), key, 1, lease, change(2)) }()
+	go func() { done <- sessiontest.Append(t.Context(), s, key, 1, lease, change(2)) }()
 	other.blocks(url)
 	_, err := other.Exec(t.Context(), "SET LOCAL deadlock_timeout = '1min'")
 	require.NoError(t, err)
@@ -358,14 +358,16 @@ func TestLocked(t *testing.T) {
 	s, hasty := open(t, url), open(t, url, postgres.WithRetryTime(200*time.Millisecond))
 	key := session.ID("s")
 	lease := acquire(t, s, key)
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, "a")))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "a")))
 	calls := map[string]func(context.Context, session.Store) error{
-		"append": func(ctx context.Context, s session.Store) error { return s.Append(ctx, key, 1, lease, saying(2, "b")) },
+		"append": func(ctx context.Context, s session.Store) error {
+			return sessiontest.Append(ctx, s, key, 1, lease, saying(2, "b"))
+		},
 		"acquire": func(ctx context.Context, s session.Store) error {
-			_, err := s.Acquire(ctx, key, session.Self())
+			_, err := sessiontest.Acquire(ctx, s, key, session.Self())
 			return err
 		},
-		"renew":  func(ctx context.Context, s session.Store) error { return s.Renew(ctx, key, lease) },
+		"renew":  func(ctx context.Context, s session.Store) error { return sessiontest.Renew(ctx, s, key, lease) },
 		"delete": func(ctx context.Context, s session.Store) error { return s.Delete(ctx, key) },
 		"fork":   func(ctx context.Context, s session.Store) error { return s.Fork(ctx, key, 1, session.ID("fork")) },
 	}
@@ -394,7 +396,7 @@ func TestLocked(t *testing.T) {
 			require.NoError(t, other.Rollback(t.Context()))
 		})
 	}
-	require.NoError(t, s.Append(t.Context(), key, 1, lease, saying(2, "c")))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 1, lease, saying(2, "c")))
 	require.Equal(t, []string{"a", "c"}, contents(t, s, key))
 }
 
@@ -433,7 +435,7 @@ func TestRefusedConnections(t *testing.T) {
 			_ = c.Close(context.Background())
 		}
 	})
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, "a")))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "a")))
 	require.Len(t, load(t, s, key), 1)
 }
 
@@ -445,8 +447,8 @@ func TestNoAnswerAtAll(t *testing.T) {
 	lease := acquire(t, s, key)
 	require.NoError(t, p.Stop())
 	for name, err := range map[string]error{
-		"append": s.Append(t.Context(), key, 0, lease, saying(1, "a")),
-		"renew":  s.Renew(t.Context(), key, lease),
+		"append": sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "a")),
+		"renew":  sessiontest.Renew(t.Context(), s, key, lease),
 		"fork":   s.Fork(t.Context(), key, 0, session.ID("f")),
 		"delete": s.Delete(t.Context(), key),
 		"list":   func() error { _, err := s.List(t.Context(), session.Key{}, session.Page{}); return err }(),
@@ -456,5 +458,5 @@ func TestNoAnswerAtAll(t *testing.T) {
 		require.False(t, errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrSessionBusy), name)
 	}
 	require.NoError(t, p.Start())
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, "a")))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, saying(1, "a")))
 }

@@ -2,8 +2,10 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +55,26 @@ func run(t testing.TB, url, sql string, args ...any) (out string) {
 	return out
 }
 
+// save copies what the store has stored. What it returns puts the copy back.
+func save(t testing.TB, url string) (restore func()) {
+	t.Helper()
+	tables := []string{"session", "log", "block", "state", "snapshot", "blob", "held"}
+	schema := "saved_" + strings.ToLower(rand.Text())
+	statements := []string{"CREATE SCHEMA " + schema}
+	for _, name := range tables {
+		statements = append(statements, fmt.Sprintf("CREATE TABLE %s.%s AS TABLE arbor.%s", schema, name, name))
+	}
+	run(t, url, "DO $$ BEGIN "+strings.Join(statements, ";")+"; END $$")
+	return func() {
+		t.Helper()
+		statements := []string{"SET LOCAL session_replication_role = replica"} // no triggers, no foreign keys
+		for _, name := range tables {
+			statements = append(statements, "DELETE FROM arbor."+name, fmt.Sprintf("INSERT INTO arbor.%s OVERRIDING SYSTEM VALUE TABLE %s.%s", name, schema, name))
+		}
+		run(t, url, "DO $$ BEGIN "+strings.Join(statements, ";")+"; END $$")
+	}
+}
+
 // batch makes n events of ordinary size that follow the position seq.
 func batch(seq int64, n int) []*event.Event {
 	events := make([]*event.Event, n)
@@ -95,7 +117,7 @@ func contents(t testing.TB, s session.Store, key session.Key) []string {
 
 func acquire(t testing.TB, s session.Store, key session.Key) session.Lease {
 	t.Helper()
-	lease, err := s.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	require.NoError(t, err)
 	return lease
 }
@@ -111,6 +133,7 @@ func TestStore(t *testing.T) {
 			run(t, url, `UPDATE arbor.log SET line = $1 WHERE seq = $2 AND session =
 				(SELECT key FROM arbor.session WHERE app = $3 AND user_id = $4 AND id = $5)`, text, seq, key.App, key.User, key.ID)
 		}),
+		sessiontest.WithRestore(func(t *testing.T, _ session.Store) func() { return save(t, url) }),
 		sessiontest.WithPeer(func(t *testing.T, _ session.Store) session.Store { return openStore(t) }),
 		sessiontest.WithReopen(func(t *testing.T, old session.Store) session.Store {
 			require.NoError(t, old.Close())

@@ -25,6 +25,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 var kills = flag.Int("kills", 0, "how many processes TestKilledProcesses kills; 0 is 100 if CI=true, else 10")
@@ -105,11 +106,11 @@ func playOpen(url, name string, _ *bufio.Reader) error {
 		return err
 	}
 	key := session.ID(name)
-	lease, err := s.Acquire(ctx, key, session.Self())
+	lease, err := sessiontest.Acquire(ctx, s, key, session.Self())
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.Append(ctx, key, 0, lease, saying(1, name)), s.Release(ctx, key, lease), s.Close())
+	return errors.Join(sessiontest.Append(ctx, s, key, 0, lease, saying(1, name)), sessiontest.Release(ctx, s, key, lease), s.Close())
 }
 
 // TestManyProcessesOpenANewDatabase: the making of the schema is a race that every
@@ -293,9 +294,12 @@ type onHost struct {
 	host string
 }
 
-func (s onHost) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
-	owner.Host = s.host
-	return s.Store.Acquire(ctx, key, owner)
+func (s onHost) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if !w.Acquires() {
+		return s.Store.Write(ctx, key, w)
+	}
+	w.Acquire.Host = s.host
+	return s.Store.Write(ctx, key, w)
 }
 
 // playMachine runs one turn on a machine of its own, whose clock is off. It stops

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestSnapshotsOfDeletedSessions: what a session's snapshots say goes with its name, also if forks keep
@@ -16,9 +17,9 @@ func TestSnapshotsOfDeletedSessions(t *testing.T) {
 	s := open(t, url)
 	key := session.ID("s")
 	lease := acquire(t, s, key)
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 3)...))
-	require.NoError(t, s.PutSnapshots(t.Context(), key, lease, session.Snapshot{Name: "x", Seq: 3, Data: "secret"}))
-	require.NoError(t, s.Release(t.Context(), key, lease))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 3)...))
+	require.NoError(t, sessiontest.Keep(t.Context(), s, key, 3, lease, session.Snapshot{Name: "x", Seq: 3, Data: "secret"}))
+	require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 	require.NoError(t, s.Fork(t.Context(), key, 2, session.ID("fork")))
 	require.Equal(t, "1", run(t, url, "SELECT count(*) FROM arbor.snapshot"))
 	require.Equal(t, "on", run(t, url, "SELECT current_setting('synchronous_commit')"))

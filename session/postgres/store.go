@@ -27,10 +27,7 @@ type Store struct {
 	now    func() time.Time // nil: the server's clock
 }
 
-var (
-	_ session.Store    = (*Store)(nil)
-	_ session.Releaser = (*Store)(nil)
-)
+var _ session.Store = (*Store)(nil)
 
 // Option configures a [Store].
 type Option func(*Store)

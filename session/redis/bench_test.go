@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // eachStore runs a benchmark on stores with the tail around them and without it.
@@ -50,14 +51,14 @@ func percentiles(b *testing.B, took []time.Duration) {
 func BenchmarkAppend(b *testing.B) {
 	eachStore(b, func(b *testing.B, s session.Store) {
 		key := session.ID("s")
-		lease, err := s.Acquire(b.Context(), key, session.Self())
+		lease, err := sessiontest.Acquire(b.Context(), s, key, session.Self())
 		require.NoError(b, err)
 		var took []time.Duration
 		b.ReportAllocs()
 		for seq := int64(0); b.Loop(); seq++ {
 			e := benchEvent(fmt.Sprint("e", seq), seq+1)
 			began := time.Now()
-			if err := s.Append(b.Context(), key, seq, lease, e); err != nil {
+			if err := sessiontest.Append(b.Context(), s, key, seq, lease, e); err != nil {
 				b.Fatal(err)
 			}
 			took = append(took, time.Since(began))
@@ -71,7 +72,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkPublish(b *testing.B) {
 	tail := newTail(b, servers.NewRedis(b).URL(), session.NewMemory())
 	key := session.ID("s")
-	lease, err := tail.Acquire(b.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(b.Context(), tail, key, session.Self())
 	require.NoError(b, err)
 	caughtUp := make(chan struct{})
 	ctx, cancel := context.WithCancel(b.Context())
@@ -97,7 +98,7 @@ func BenchmarkPublish(b *testing.B) {
 		}
 		if n++; n%most == 0 {
 			b.StopTimer()
-			require.NoError(b, tail.Append(b.Context(), key, seq, lease, benchEvent("e", seq+1)))
+			require.NoError(b, sessiontest.Append(b.Context(), tail, key, seq, lease, benchEvent("e", seq+1)))
 			seq++
 			<-caughtUp
 			b.StartTimer()
@@ -112,7 +113,7 @@ func BenchmarkLatency(b *testing.B) {
 		b.Run(kind, func(b *testing.B) {
 			url, store, key := servers.NewRedis(b).URL(), shared{session.NewMemory()}, session.ID("s")
 			here, there := newTail(b, url, store), newTail(b, url, store)
-			lease, err := here.Acquire(b.Context(), key, session.Self())
+			lease, err := sessiontest.Acquire(b.Context(), here, key, session.Self())
 			require.NoError(b, err)
 			got := make(chan struct{})
 			ctx, cancel := context.WithCancel(b.Context())
@@ -125,13 +126,13 @@ func BenchmarkLatency(b *testing.B) {
 					got <- struct{}{}
 				}
 			}()
-			require.NoError(b, here.Append(b.Context(), key, 0, lease, benchEvent("e", 1)))
+			require.NoError(b, sessiontest.Append(b.Context(), here, key, 0, lease, benchEvent("e", 1)))
 			<-got
 			var took []time.Duration
 			for seq := int64(1); b.Loop(); seq++ {
 				began := time.Now()
 				if kind == "event" {
-					err = here.Append(b.Context(), key, seq, lease, benchEvent("e", seq+1))
+					err = sessiontest.Append(b.Context(), here, key, seq, lease, benchEvent("e", seq+1))
 				} else {
 					e := benchEvent("b", 0)
 					e.Partial = true

@@ -7,25 +7,29 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // late is a store whose answer to the last write of a turn waits until it is let go.
 type late struct {
-	session.Wrapped
+	session.Store
 	made, answer chan struct{}
 }
 
-func (l *late) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
-	err := l.Wrapped.AppendRelease(ctx, key, seq, lease, events...)
+func (l *late) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 || !w.Release {
+		return l.Store.Write(ctx, key, w)
+	}
+	lease, err := l.Store.Write(ctx, key, w)
 	close(l.made)
 	<-l.answer
-	return err
+	return lease, err
 }
 
 // TestTheNextLeaseIsFaster: a lease may be given back and taken again before its holder has heard that his last events are stored.
@@ -36,7 +40,7 @@ func TestTheNextLeaseIsFaster(t *testing.T) {
 		t.Run(fmt.Sprintf("elsewhere %t, silent %t, open %t", elsewhere, silent, open), func(t *testing.T) {
 			key := session.ID(rand.Text())
 			url, memory := servers.SharedRedis(t), session.NewMemory()
-			slow := &late{session.Wrapped{Store: memory}, make(chan struct{}), make(chan struct{})}
+			slow := &late{memory, make(chan struct{}), make(chan struct{})}
 			first := newTail(t, url, slow, redis.WithPoll(time.Hour)) // so that Redis alone tells what is new
 			next := first
 			if elsewhere {
@@ -56,15 +60,15 @@ func TestTheNextLeaseIsFaster(t *testing.T) {
 			over := make(chan error)
 			e := w.event("b1", "b")
 			e.Seq = 2
-			go func() { over <- first.AppendRelease(t.Context(), key, 1, w.lease, e) }()
+			go func() { over <- sessiontest.Finish(t.Context(), first, key, 1, w.lease, e) }()
 			<-slow.made
-			second, err := next.Acquire(t.Context(), key, session.Self())
+			second, err := sessiontest.Acquire(t.Context(), next, key, session.Self())
 			require.NoError(t, err)
-			require.EqualValues(t, 2, second.Seq)
+			require.EqualValues(t, 2, second.Head.Seq)
 			if !silent {
-				require.NoError(t, next.Append(t.Context(), key, 2, second, &event.Event{Seq: 3, ID: "c", TurnID: "t", RunID: "r", Agent: "a", Data: &event.Text{Content: "c"}}))
+				require.NoError(t, sessiontest.Append(t.Context(), next, key, 2, second, &event.Event{Seq: 3, ID: "c", TurnID: "t", RunID: "r", Agent: "a", Data: &event.Text{Content: "c"}}))
 			}
-			require.NoError(t, next.Release(t.Context(), key, second))
+			require.NoError(t, sessiontest.Release(t.Context(), next, key, second))
 			close(slow.answer)
 			require.NoError(t, <-over)
 			if want = append(want, "b."); open {

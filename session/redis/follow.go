@@ -46,7 +46,7 @@ func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.S
 			return
 		}
 		f := &follower{Tail: t, name: streamName(t.prefix, key), yield: yield,
-			log: tail.LogReader{Store: t.Store, Key: key, Position: pos}}
+			log: tail.LogReader{Store: t.underlying, Key: key, Position: pos}}
 		if err := f.run(ctx); err != nil && !errors.Is(err, errStopped) {
 			if t.isClosed() {
 				err = errClosed

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // The tests in this file take Redis away in all kinds of ways.
@@ -55,9 +56,9 @@ type writer struct {
 
 func begin(t testing.TB, tail *redis.Tail, key session.Key) *writer {
 	t.Helper()
-	lease, err := tail.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), tail, key, session.Self())
 	require.NoError(t, err)
-	return &writer{t, tail, key, lease, lease.Seq}
+	return &writer{t, tail, key, lease, lease.Head.Seq}
 }
 
 func (w *writer) event(id, words string) *event.Event {
@@ -68,7 +69,7 @@ func (w *writer) add(id, words string) {
 	w.t.Helper()
 	e := w.event(id, words)
 	e.Seq = w.seq + 1
-	require.NoError(w.t, w.tail.Append(w.t.Context(), w.key, w.seq, w.lease, e))
+	require.NoError(w.t, sessiontest.Append(w.t.Context(), w.tail, w.key, w.seq, w.lease, e))
 	w.seq++
 }
 
@@ -81,7 +82,7 @@ func (w *writer) show(id, words string) {
 
 func (w *writer) end() {
 	w.t.Helper()
-	require.NoError(w.t, w.tail.Release(w.t.Context(), w.key, w.lease))
+	require.NoError(w.t, sessiontest.Release(w.t.Context(), w.tail, w.key, w.lease))
 }
 
 // client follows a session in the background.
@@ -349,14 +350,14 @@ func TestOtherPast(t *testing.T) {
 	}
 	turn(session.NewMemory(), "before", 4)
 	back := session.NewMemory()
-	lease, err := back.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), back, key, session.Self())
 	require.NoError(t, err)
 	for i := range int64(6) {
 		e := (&writer{}).event(fmt.Sprint("back", i), fmt.Sprint("back", i))
 		e.Seq = i + 1
-		require.NoError(t, back.Append(t.Context(), key, i, lease, e))
+		require.NoError(t, sessiontest.Append(t.Context(), back, key, i, lease, e))
 	}
-	require.NoError(t, back.Release(t.Context(), key, lease))
+	require.NoError(t, sessiontest.Release(t.Context(), back, key, lease))
 	tail := newTail(t, url, shared{back}, redis.WithPoll(20*time.Millisecond))
 	c := follow(t, tail, key, "2-0")
 	c.sees("back2.", "back3.", "back4.", "back5.")
@@ -465,15 +466,15 @@ func TestDeletedWhileRedisIsDown(t *testing.T) {
 	}
 	// The session was made anew past Redis.
 	for range 3 { // so that tokens are newer
-		lease, err := store.Acquire(t.Context(), key, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
 		require.NoError(t, err)
-		require.NoError(t, store.Release(t.Context(), key, lease))
+		require.NoError(t, sessiontest.Release(t.Context(), store, key, lease))
 	}
-	lease, err := store.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), store, key, session.Self())
 	require.NoError(t, err)
 	e := &event.Event{Seq: 1, ID: "new1", RunID: "r", Time: time.Now().UTC(), Data: &event.Text{Content: "new"}}
-	require.NoError(t, store.Append(t.Context(), key, 0, lease, e))
-	require.NoError(t, store.Release(t.Context(), key, lease))
+	require.NoError(t, sessiontest.Append(t.Context(), store, key, 0, lease, e))
+	require.NoError(t, sessiontest.Release(t.Context(), store, key, lease))
 
 	tail := newTail(t, server.URL(), store, redis.WithPoll(20*time.Millisecond))
 	c, on := follow(t, tail, key, ""), follow(t, tail, key, "1-0")

@@ -146,7 +146,7 @@ func TestLeaseTakenOverWhileCutOff(t *testing.T) {
 	w.end()
 	c.sees("one.", "half", "void b", "new", "new.")
 	c.sound(store, key)
-	require.ErrorIs(t, here.Renew(t.Context(), key, stale.lease), agent.ErrConflict)
+	require.ErrorIs(t, sessiontest.Renew(t.Context(), here, key, stale.lease), agent.ErrConflict)
 	require.NoError(t, here.Publish(t.Context(), key))
 	e := stale.event("b", "x")
 	e.Partial = true

@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -42,12 +43,12 @@ func playWriter(file, url string) error {
 	if err != nil {
 		return err
 	}
-	lease, err := tail.Acquire(ctx, key, session.Self())
+	lease, err := sessiontest.Acquire(ctx, tail, key, session.Self())
 	if err != nil {
 		return err
 	}
-	e := &event.Event{Seq: lease.Seq + 1, ID: fmt.Sprint("e", lease.Token), TurnID: "t", RunID: "r", Agent: "a", Time: time.Now().UTC(), Data: &event.Text{Content: "one"}}
-	if err := tail.Append(ctx, key, lease.Seq, lease, e); err != nil {
+	e := &event.Event{Seq: lease.Head.Seq + 1, ID: fmt.Sprint("e", lease.Token), TurnID: "t", RunID: "r", Agent: "a", Time: time.Now().UTC(), Data: &event.Text{Content: "one"}}
+	if err := sessiontest.Append(ctx, tail, key, lease.Head.Seq, lease, e); err != nil {
 		return err
 	}
 	pace := time.Tick(time.Millisecond)

@@ -45,7 +45,7 @@ type Tail struct {
 }
 
 // underlying is how a store is embedded without showing in the documentation.
-type underlying = session.Wrapped
+type underlying = session.Store
 
 var _ interface {
 	session.Store
@@ -110,7 +110,7 @@ func open(ctx context.Context, d *dialer, store session.Store, opts []Option) (*
 	if store == nil {
 		return nil, errors.New("redis: the store is nil")
 	}
-	t := &Tail{underlying: underlying{Store: store}, dialer: d, prefix: "arbor", logger: slog.New(slog.DiscardHandler),
+	t := &Tail{underlying: store, dialer: d, prefix: "arbor", logger: slog.New(slog.DiscardHandler),
 		poll: time.Second, ttl: time.Hour, linger: time.Minute, limit: 16384, bytes: 16 << 20, maxLen: 20_000,
 		sessions: make(map[session.Key]*stream), signal: make(chan struct{}, 1), done: make(chan struct{})}
 	if err := option.Apply(t, opts); err != nil {
@@ -226,65 +226,37 @@ func (t *Tail) wake() {
 	}
 }
 
-// Acquire implements [session.Store].
-func (t *Tail) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
-	lease, err := t.underlying.Acquire(ctx, key, owner)
-	if err == nil {
-		t.acquired(key, lease, nil)
+// Write implements [session.Store].
+func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if w.Ends() && len(w.Events) == 0 { // while the lease is still held
+		t.released(key, w.Lease)
 	}
-	return lease, err
-}
-
-// AcquireAppend implements [session.Acquirer].
-func (t *Tail) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
-	lease, err := t.underlying.AcquireAppend(ctx, key, owner, expected, events...)
-	if err == nil {
-		t.acquired(key, lease, events)
-	}
-	return lease, err
-}
-
-// acquired publishes the beginning of a turn and the events that were stored with it.
-func (t *Tail) acquired(key session.Key, lease session.Lease, events []*event.Event) {
+	lease, err := t.underlying.Write(ctx, key, w)
 	defer t.wake()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.stream(key)
-	s.lease, s.start, s.seq, s.mark, s.blocks = lease.Token, lease.Seq, lease.Seq, "", tail.OpenBlocks{}
-	t.put(op{kind: opLease, s: s, token: lease.Token, seq: lease.Seq})
-	t.stored(s, lease, events)
-}
-
-// Append implements [session.Store].
-func (t *Tail) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
-	err := t.underlying.Append(ctx, key, expectedSeq, lease, events...)
-	if err != nil || len(events) == 0 {
-		return err
-	}
-	defer t.wake()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stored(t.stream(key), lease, events)
-	return nil
-}
-
-// AppendRelease implements [session.Releaser].
-func (t *Tail) AppendRelease(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
-	if len(events) == 0 {
-		return t.Release(ctx, key, lease)
-	}
-	err := t.underlying.AppendRelease(ctx, key, expectedSeq, lease, events...)
 	if err != nil {
-		return err
+		if s := t.sessions[key]; errors.Is(err, agent.ErrConflict) && s != nil && !w.Stores() && s.lease == w.Lease.Token {
+			s.lease = 0 // the next holder of the lease voids what we showed
+			t.forget(s)
+		}
+		return lease, err
 	}
-	defer t.wake()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := t.stream(key); s.seq < events[len(events)-1].Seq { // else whoever has taken the next lease has published as much
-		t.stored(s, lease, events)
-		t.over(s, lease)
+	if w.Acquires() {
+		s, seq := t.stream(key), lease.Head.Seq-int64(len(w.Events))
+		s.lease, s.start, s.seq, s.mark, s.blocks = lease.Token, seq, seq, "", tail.OpenBlocks{}
+		t.put(op{kind: opLease, s: s, token: lease.Token, seq: seq})
 	}
-	return nil
+	if len(w.Events) == 0 {
+		return lease, nil
+	}
+	if s := t.stream(key); !w.Ends() || s.seq < lease.Head.Seq { // else the next holder of the lease has published as much
+		t.stored(s, lease, w.Events)
+		if w.Ends() {
+			t.over(s, lease)
+		}
+	}
+	return lease, nil
 }
 
 // stored publishes events that are stored. The caller holds the mutex.
@@ -298,32 +270,6 @@ func (t *Tail) stored(s *stream, lease session.Lease, events []*event.Event) {
 	last := events[len(events)-1]
 	s.seq, s.mark = max(s.seq, last.Seq), last.ID
 	t.put(op{kind: opStored, s: s, token: lease.Token, seq: s.seq, mark: s.mark})
-}
-
-// Renew implements [session.Store].
-func (t *Tail) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
-	err := t.underlying.Renew(ctx, key, lease)
-	if errors.Is(err, agent.ErrConflict) { // who took the lease over voids what we showed
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if s := t.sessions[key]; s != nil && s.lease == lease.Token {
-			s.lease = 0
-			t.forget(s)
-		}
-	}
-	return err
-}
-
-// Release implements [session.Store].
-func (t *Tail) Release(ctx context.Context, key session.Key, lease session.Lease) error {
-	t.released(key, lease)
-	return t.underlying.Release(ctx, key, lease)
-}
-
-// Abandon implements [session.Store].
-func (t *Tail) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
-	t.released(key, lease)
-	return t.underlying.Abandon(ctx, key, lease)
 }
 
 // released publishes the end of a turn while the lease is still held.

@@ -17,7 +17,7 @@ func (f *fixture) put(key session.Key, data []byte) (digest string) {
 	lease := f.acquire(key)
 	digest, err := f.store.PutBlob(f.Context(), key, lease, data)
 	require.NoError(f, err)
-	f.append(key, lease.Seq, lease, text("named"))
+	f.append(key, lease.Head.Seq, lease, text("named"))
 	f.release(key, lease)
 	return digest
 }

@@ -28,11 +28,11 @@ func Memory(t TB, opts ...session.MemoryOption) session.Store {
 // fails the test, which goes on. A test that stores damaged logs on purpose does so in a
 // store that is not checked.
 func Checked(t TB, store session.Store) session.Store {
-	return &checked{Wrapped: session.Wrapped{Store: store}, t: t, logs: make(map[session.Key]*checkedLog)}
+	return &checked{Store: store, t: t, logs: make(map[session.Key]*checkedLog)}
 }
 
 type checked struct {
-	session.Wrapped
+	session.Store
 	t TB
 
 	mu   sync.Mutex
@@ -58,56 +58,31 @@ func (s *checked) of(key session.Key, lease session.Lease) *checkedLog {
 	return l
 }
 
-func (s *checked) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
-	return s.append(ctx, s.Store.Append, key, expectedSeq, lease, events)
-}
-
-func (s *checked) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (lease session.Lease, err error) {
-	store := func(ctx context.Context, key session.Key, _ int64, _ session.Lease, events ...*event.Event) (err error) {
-		lease, err = s.Wrapped.AcquireAppend(ctx, key, owner, expected, events...)
-		return err
-	}
-	return lease, s.append(ctx, store, key, expected.Seq, expected, events)
-}
-
-func (s *checked) AppendRelease(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
-	err := s.append(ctx, s.Wrapped.AppendRelease, key, expectedSeq, lease, events)
-	if err == nil {
-		s.check(context.WithoutCancel(ctx), key, lease)
-	}
-	return err
-}
-
-type appendFunc func(context.Context, session.Key, int64, session.Lease, ...*event.Event) error
-
-func (s *checked) append(ctx context.Context, store appendFunc, key session.Key, expectedSeq int64, lease session.Lease, events []*event.Event) error {
-	encoded := make([][]byte, len(events))
-	for i, e := range events {
+func (s *checked) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	encoded := make([][]byte, len(w.Events))
+	for i, e := range w.Events {
 		var err error
 		if encoded[i], err = e.MarshalJSON(); err != nil {
 			s.t.Errorf("session %s: an event that has no JSON form is stored: %v", key, err)
 		}
 	}
-	if err := store(ctx, key, expectedSeq, lease, events...); err != nil {
-		return err
+	if w.Ends() && len(w.Events) == 0 { // nobody has a lease yet that would make it another session
+		s.check(context.WithoutCancel(ctx), key, w.Lease)
+	}
+	lease, err := s.Store.Write(ctx, key, w)
+	if err != nil || len(w.Events) == 0 {
+		return lease, err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	l := s.of(key, lease)
-	for i, e := range events {
+	for i, e := range w.Events {
 		l.written[e.Seq] = encoded[i]
 	}
-	return nil
-}
-
-func (s *checked) Release(ctx context.Context, key session.Key, lease session.Lease) error {
-	s.check(context.WithoutCancel(ctx), key, lease)
-	return s.Store.Release(ctx, key, lease)
-}
-
-func (s *checked) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
-	s.check(context.WithoutCancel(ctx), key, lease)
-	return s.Store.Abandon(ctx, key, lease)
+	s.mu.Unlock()
+	if w.Ends() {
+		s.check(context.WithoutCancel(ctx), key, lease)
+	}
+	return lease, nil
 }
 
 // check reads what was stored since the last time.

@@ -44,13 +44,13 @@ func (s forgetful) Load(ctx context.Context, key session.Key, after int64) iter.
 // turn stores events in one turn, which are given positions and ids.
 func turn(t *testing.T, s session.Store, events ...*event.Event) {
 	ctx, key := context.Background(), session.ID("s")
-	lease, err := s.Acquire(ctx, key, session.Owner{Host: "test"})
+	lease, err := sessiontest.Acquire(ctx, s, key, session.Owner{Host: "test"})
 	require.NoError(t, err)
 	for i, e := range events {
-		e.Seq, e.ID, e.TurnID = lease.Seq+int64(i)+1, fmt.Sprint("i", lease.Seq+int64(i)+1), "t"
+		e.Seq, e.ID, e.TurnID = lease.Head.Seq+int64(i)+1, fmt.Sprint("i", lease.Head.Seq+int64(i)+1), "t"
 	}
-	require.NoError(t, s.Append(ctx, key, lease.Seq, lease, events...))
-	require.NoError(t, s.Release(ctx, key, lease))
+	require.NoError(t, sessiontest.Append(ctx, s, key, lease.Head.Seq, lease, events...))
+	require.NoError(t, sessiontest.Release(ctx, s, key, lease))
 }
 
 func TestChecked(t *testing.T) {

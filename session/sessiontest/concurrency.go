@@ -56,7 +56,7 @@ var concurrencyTests = []test{
 			var forked, stored error
 			var wg sync.WaitGroup
 			wg.Go(func() { forked = f.store.Fork(f.Context(), f.key, 1, to, events(1, state("user:b", i))...) })
-			wg.Go(func() { stored = f.store.Append(f.Context(), to, 0, lease, events(0, state("user:a", i))...) })
+			wg.Go(func() { stored = Append(f.Context(), f.store, to, 0, lease, events(0, state("user:a", i))...) })
 			wg.Wait()
 			require.ErrorIs(f, forked, agent.ErrConflict)
 			require.NoError(f, stored)
@@ -69,7 +69,7 @@ var concurrencyTests = []test{
 			var wg sync.WaitGroup
 			for i := range errs {
 				wg.Go(func() {
-					errs[i] = f.store.Append(f.Context(), f.key, seq, lease, events(seq, texts(2, fmt.Sprintf("%d-", i))...)...)
+					errs[i] = Append(f.Context(), f.store, f.key, seq, lease, events(seq, texts(2, fmt.Sprintf("%d-", i))...)...)
 				})
 			}
 			wg.Wait()
@@ -133,37 +133,37 @@ func (f *fixture) contend(a, b session.Store) {
 }
 
 func (f *fixture) tagged(store session.Store, n, size int) error {
-	lease, err := store.Acquire(f.Context(), f.key, session.Self())
+	lease, err := Acquire(f.Context(), store, f.key, session.Self())
 	if err != nil {
 		return err
 	}
-	if err := store.Append(f.Context(), f.key, lease.Seq, lease, events(lease.Seq, texts(size, fmt.Sprintf("%d-", n))...)...); err != nil {
+	if err := Append(f.Context(), store, f.key, lease.Head.Seq, lease, events(lease.Head.Seq, texts(size, fmt.Sprintf("%d-", n))...)...); err != nil {
 		return err
 	}
-	return store.Release(f.Context(), f.key, lease)
+	return Release(f.Context(), store, f.key, lease)
 }
 
 // turn appends the texts number from to from+n-1, with the lease of a turn.
 func (f *fixture) turn(store session.Store, key session.Key, from, n int) error {
-	lease, err := store.Acquire(f.Context(), key, session.Self())
+	lease, err := Acquire(f.Context(), store, key, session.Self())
 	if err != nil {
 		return err
 	}
-	if lease.Seq != int64(from) {
-		return fmt.Errorf("the log is at %d instead of %d", lease.Seq, from)
+	if lease.Head.Seq != int64(from) {
+		return fmt.Errorf("the log is at %d instead of %d", lease.Head.Seq, from)
 	}
-	batch := events(lease.Seq, texts(n, "")...)
+	batch := events(lease.Head.Seq, texts(n, "")...)
 	for _, e := range batch {
 		e.Data = text(fmt.Sprintf("%s %d", key, e.Seq))
 	}
 	batch[n-1].Data = &event.State{Delta: map[string]any{"user:last": key.ID, "app:n": float64(from)}}
-	if err := store.Append(f.Context(), key, lease.Seq, lease, batch...); err != nil {
+	if err := Append(f.Context(), store, key, lease.Head.Seq, lease, batch...); err != nil {
 		return err
 	}
-	if err := store.Renew(f.Context(), key, lease); err != nil {
+	if err := Renew(f.Context(), store, key, lease); err != nil {
 		return err
 	}
-	return store.Release(f.Context(), key, lease)
+	return Release(f.Context(), store, key, lease)
 }
 
 // complete requires what turn wrote, without gaps.

@@ -18,7 +18,7 @@ import (
 func BenchmarkPage(b *testing.B, store session.Store) {
 	const far, page = 1_000_000, 500
 	ctx, key := b.Context(), session.ID("long")
-	lease, err := store.Acquire(ctx, key, session.Self())
+	lease, err := Acquire(ctx, store, key, session.Self())
 	require.NoError(b, err)
 	for seq := int64(0); seq < far+page; seq += 2500 {
 		events := make([]*event.Event, 2500)
@@ -27,9 +27,9 @@ func BenchmarkPage(b *testing.B, store session.Store) {
 			events[i] = &event.Event{Seq: at, ID: fmt.Sprint("e", at), TurnID: "t", RunID: "r", Agent: "billing", Path: "support/billing", Time: time.Unix(1_800_000_000, at).UTC(),
 				Data: &event.Text{Content: "I see two charges of 24.90 on your card, both from the third of March."}}
 		}
-		require.NoError(b, store.Append(ctx, key, seq, lease, events...))
+		require.NoError(b, Append(ctx, store, key, seq, lease, events...))
 		if seq%50_000 == 0 {
-			require.NoError(b, store.Renew(ctx, key, lease))
+			require.NoError(b, Renew(ctx, store, key, lease))
 		}
 	}
 	took := make(map[int64][]time.Duration)

@@ -89,23 +89,23 @@ var peerTests = []test{
 	})},
 	{"a lease holds in both", withPeer(func(f *fixture, peer session.Store) {
 		lease := f.acquire(f.key)
-		_, err := peer.Acquire(f.Context(), f.key, session.Self())
+		_, err := Acquire(f.Context(), peer, f.key, session.Self())
 		require.ErrorIs(f, err, agent.ErrSessionBusy)
-		require.NoError(f, peer.Append(f.Context(), f.key, 0, lease, entry(1, text("a"))))
-		require.NoError(f, peer.Renew(f.Context(), f.key, lease))
-		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 0, lease, entry(1, text("b"))), agent.ErrConflict)
-		require.NoError(f, peer.Release(f.Context(), f.key, lease))
+		require.NoError(f, Append(f.Context(), peer, f.key, 0, lease, entry(1, text("a"))))
+		require.NoError(f, Renew(f.Context(), peer, f.key, lease))
+		require.ErrorIs(f, Append(f.Context(), f.store, f.key, 0, lease, entry(1, text("b"))), agent.ErrConflict)
+		require.NoError(f, Release(f.Context(), peer, f.key, lease))
 		f.refused(f.key, 1, lease)
-		next, err := peer.Acquire(f.Context(), f.key, session.Self())
+		next, err := Acquire(f.Context(), peer, f.key, session.Self())
 		require.NoError(f, err)
 		require.Greater(f, next.Token, lease.Token)
-		require.EqualValues(f, 1, next.Seq)
+		require.EqualValues(f, 1, next.Head.Seq)
 	})},
 	{"a stale writer is fenced off from the other", withPeer(func(f *fixture, peer session.Store) {
 		stale := f.acquire(f.key)
 		f.append(f.key, 0, stale, text("a"))
 		f.pass(session.LeaseTTL)
-		_, err := peer.Acquire(f.Context(), f.key, session.Self())
+		_, err := Acquire(f.Context(), peer, f.key, session.Self())
 		require.NoError(f, err)
 		f.refused(f.key, 1, stale)
 	})},
@@ -116,7 +116,7 @@ var peerTests = []test{
 			errs := make([]error, len(stores))
 			var wg sync.WaitGroup
 			for i, store := range stores {
-				wg.Go(func() { errs[i] = store.Append(f.Context(), f.key, seq, lease, entry(seq+1, text("a"))) })
+				wg.Go(func() { errs[i] = Append(f.Context(), store, f.key, seq, lease, entry(seq+1, text("a"))) })
 			}
 			wg.Wait()
 			require.True(f, errs[0] == nil && isConflict(errs[1]) || errs[1] == nil && isConflict(errs[0]), "%v", errs)

@@ -13,27 +13,6 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// releaser returns the store as one that can give a lease back while it stores, or skips the
-// test.
-func (f *fixture) releaser() session.Releaser {
-	f.Helper()
-	r := session.ReleaserOf(f.store)
-	if r == nil {
-		f.Skip("the store gives leases back by themselves")
-	}
-	return r
-}
-
-// acquirer returns the store as one that can take a lease while it stores, or skips the test.
-func (f *fixture) acquirer() session.Acquirer {
-	f.Helper()
-	a := session.AcquirerOf(f.store)
-	if a == nil {
-		f.Skip("the store takes leases by themselves")
-	}
-	return a
-}
-
 var leaseTests = []test{
 	{"one holder at a time", func(f *fixture) {
 		lease := f.acquire(f.key)
@@ -43,7 +22,7 @@ var leaseTests = []test{
 		f.release(f.key, lease)
 		second := f.acquire(f.key)
 		require.Greater(f, second.Token, lease.Token)
-		require.EqualValues(f, 1, second.Seq)
+		require.EqualValues(f, 1, second.Head.Seq)
 		f.busy(f.key)
 	}},
 	{"sessions have leases of their own", func(f *fixture) {
@@ -60,7 +39,7 @@ var leaseTests = []test{
 		f.refused(f.key, 1, session.Lease{})
 		lease := f.acquire(f.key)
 		for _, token := range []int64{0, -1, -lease.Token, lease.Token - 1, lease.Token + 1, lease.Token << 32} {
-			f.refused(f.key, 1, session.Lease{Token: token, Seq: 1})
+			f.refused(f.key, 1, session.Lease{Token: token, Nonce: lease.Nonce})
 		}
 		f.append(f.key, 1, lease, text("b"))
 	}},
@@ -74,15 +53,15 @@ var leaseTests = []test{
 		require.NoError(f, f.store.Delete(f.Context(), f.key))
 		third := f.acquire(f.key)
 		require.NotEqual(f, first.Incarnation, third.Incarnation)
-		require.Zero(f, third.Seq)
+		require.Zero(f, third.Head.Seq)
 	}},
 	{"another session's lease is worth nothing", func(f *fixture) {
 		other := session.Key{App: f.app, User: f.key.User, ID: "s2"}
 		lease, theirs := f.acquire(f.key), f.acquire(other)
 		f.refused(f.key, 0, theirs)
 		f.refused(other, 0, lease)
-		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, theirs), agent.ErrConflict)
-		require.NoError(f, f.store.Release(f.Context(), f.key, theirs))
+		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, theirs), agent.ErrConflict)
+		require.NoError(f, Release(f.Context(), f.store, f.key, theirs))
 		f.busy(f.key)
 		f.append(f.key, 0, lease, text("a"))
 		f.append(other, 0, theirs, text("b"))
@@ -92,7 +71,7 @@ var leaseTests = []test{
 		seq := f.append(f.key, 0, lease, text("a"))
 		f.release(f.key, lease)
 		f.refused(f.key, seq, lease)
-		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, lease), agent.ErrConflict)
+		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, lease), agent.ErrConflict)
 		next := f.acquire(f.key)
 		f.refused(f.key, seq, lease)
 		f.release(f.key, lease) // the old one again: nothing happens
@@ -110,91 +89,161 @@ var leaseTests = []test{
 		f.release(f.key, lease)
 		f.acquire(f.key)
 	}},
+	{"the lease's random number counts, too", func(f *fixture) {
+		lease := f.acquire(f.key)
+		other := lease
+		other.Nonce++
+		f.refused(f.key, 0, other)
+		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, other), agent.ErrConflict)
+		require.NoError(f, Release(f.Context(), f.store, f.key, other))
+		require.NoError(f, Abandon(f.Context(), f.store, f.key, other))
+		f.busy(f.key)
+		_, err := f.store.PutBlob(f.Context(), f.key, other, []byte("x"))
+		require.ErrorIs(f, err, agent.ErrConflict)
+		f.append(f.key, 0, lease, text("a"))
+	}},
 	{"a lease is taken with the first events", func(f *fixture) {
-		acquirer := f.acquirer()
 		first := f.acquire(f.key)
 		f.append(f.key, 0, first, text("a"))
 		f.release(f.key, first)
-		second, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: 1, Incarnation: first.Incarnation},
-			events(1, text("b"), &event.State{Delta: map[string]any{"user:tone": "warm"}})...)
+		second, err := Begin(f.Context(), f.store, f.key, 1, events(1, text("b"), &event.State{Delta: map[string]any{"user:tone": "warm"}})...)
 		require.NoError(f, err)
-		require.Equal(f, session.Lease{Token: second.Token, Seq: 1, Incarnation: first.Incarnation}, second)
+		require.Equal(f, session.Lease{Token: second.Token, Nonce: second.Nonce, Head: session.HeadOf(f.load(f.key, 2)[0]), Incarnation: first.Incarnation}, second)
 		require.Greater(f, second.Token, first.Token)
 		f.busy(f.key)
 		f.refused(f.key, 3, first)
-		require.NoError(f, f.store.Renew(f.Context(), f.key, second))
+		require.NoError(f, Renew(f.Context(), f.store, f.key, second))
 		f.append(f.key, 3, second, text("c"))
 		f.release(f.key, second)
 		third := f.acquire(f.key)
 		require.Greater(f, third.Token, second.Token)
-		require.EqualValues(f, 4, third.Seq)
+		require.EqualValues(f, 4, third.Head.Seq)
 		require.Len(f, f.load(f.key, 0), 4)
 		state, err := f.store.SharedState(f.Context(), f.key)
 		require.NoError(f, err)
 		require.Equal(f, map[string]any{"user:tone": "warm"}, state)
 	}},
+	{"a turn is one write if it can be", func(f *fixture) {
+		_, err := f.store.Write(f.Context(), f.key, session.Write{Acquire: session.Self(), Events: events(0, text("a"), text("b")), Release: true})
+		require.NoError(f, err)
+		require.Equal(f, []string{"a", "b"}, f.contents(f.key))
+		f.orphaned()
+		_, err = Begin(f.Context(), f.store, f.key, 2, events(2, text("c"))...)
+		require.NoError(f, err)
+	}},
+	{"a write returns where the log ends", func(f *fixture) {
+		lease := f.acquire(f.key)
+		require.Zero(f, lease.Head)
+		for n := range int64(3) {
+			next, err := f.store.Write(f.Context(), f.key, session.Write{Lease: lease, Head: lease.Head, Events: events(n, text("a"))})
+			require.NoError(f, err)
+			require.Equal(f, session.HeadOf(f.load(f.key, n)[0]), next.Head)
+			require.Equal(f, lease.Token, next.Token)
+			require.Equal(f, lease.Nonce, next.Nonce)
+			lease = next
+		}
+		f.release(f.key, lease)
+		require.Equal(f, lease.Head, f.acquire(f.key).Head)
+	}},
 	{"a lease that was taken with events and not given back makes an orphan", func(f *fixture) {
-		acquirer := f.acquirer()
-		first := f.acquire(f.key)
-		f.append(f.key, 0, first, text("a"))
-		f.release(f.key, first)
-		lease, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: 1, Incarnation: first.Incarnation}, events(1, text("b"))...)
+		f.write(f.key, text("a"))
+		lease, err := Begin(f.Context(), f.store, f.key, 1, events(1, text("b"))...)
 		require.NoError(f, err)
 		f.orphaned()
 		f.abandon(f.key, lease)
 		f.orphaned(f.key.ID)
-		_, err = acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: 2, Incarnation: first.Incarnation}, events(2, text("c"))...)
-		require.ErrorIs(f, err, agent.ErrConflict, "its last lease was not given back")
-		f.orphaned(f.key.ID)
+		_, err = Begin(f.Context(), f.store, f.key, 2, events(2, text("c"))...)
+		require.NoError(f, err)
+		f.orphaned()
+		f.refused(f.key, 3, lease)
 	}},
 	{"a session that is not as expected gives no lease and stores nothing", func(f *fixture) {
-		acquirer := f.acquirer()
-		refused := func(key session.Key, expected session.Lease) {
+		moved := func(key session.Key, want session.Head) {
 			f.Helper()
-			_, err := acquirer.AcquireAppend(f.Context(), key, session.Self(), expected, events(expected.Seq, text("x"))...)
-			require.ErrorIs(f, err, agent.ErrConflict)
+			before := f.contents(key)
+			_, err := f.store.Write(f.Context(), key, session.Write{Acquire: session.Self(), Head: want, Events: events(want.Seq, text("x"))})
+			var e *session.HeadError
+			require.ErrorAs(f, err, &e)
+			require.Equal(f, want, e.Want)
+			require.Equal(f, before, f.contents(key))
 		}
-		refused(f.key, session.Lease{})
-		require.Empty(f, f.load(f.key, 0))
+		moved(f.key, session.Head{Seq: 2, ID: "x"})
 		first := f.acquire(f.key)
 		f.append(f.key, 0, first, text("a"), text("b"))
-		refused(f.key, session.Lease{Seq: 2, Incarnation: first.Incarnation}) // it is held
+		_, err := Begin(f.Context(), f.store, f.key, 2, events(2, text("x"))...)
+		require.ErrorIs(f, err, agent.ErrSessionBusy)
 		f.release(f.key, first)
+		end := session.HeadOf(f.load(f.key, 1)[0])
 		other := session.Key{App: f.app, User: f.key.User, ID: "other"}
-		refused(other, session.Lease{Seq: 2, Incarnation: first.Incarnation})
+		moved(other, end)
 		for _, seq := range []int64{0, 1, 3} {
-			refused(f.key, session.Lease{Seq: seq, Incarnation: first.Incarnation})
+			moved(f.key, session.Head{Seq: seq, ID: end.ID})
 		}
-		for _, incarnation := range []int64{0, -1, first.Incarnation + 1} {
-			refused(f.key, session.Lease{Seq: 2, Incarnation: incarnation})
-		}
-		_, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: 2, Incarnation: first.Incarnation})
-		require.ErrorIs(f, err, agent.ErrConflict, "without events there is nothing to take it with")
+		moved(f.key, session.Head{Seq: 2, ID: end.ID + "x"})
+		moved(f.key, session.Head{Seq: 2})
 		ended, cancel := context.WithCancel(f.Context())
 		cancel()
-		_, err = acquirer.AcquireAppend(ended, f.key, session.Self(), session.Lease{Seq: 2, Incarnation: first.Incarnation}, events(2, text("x"))...)
+		_, err = Begin(ended, f.store, f.key, 2, events(2, text("x"))...)
 		require.ErrorIs(f, err, context.Canceled)
-		require.NoError(f, f.store.Fork(f.Context(), f.key, 2, other))
-		fork := f.acquire(other)
-		f.release(other, fork)
-		refused(other, session.Lease{Seq: 2, Incarnation: fork.Incarnation})
 		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		refused(f.key, session.Lease{Seq: 2, Incarnation: first.Incarnation})
-		f.write(f.key, text("c"), text("d"))
-		refused(f.key, session.Lease{Seq: 2, Incarnation: first.Incarnation})
+		moved(f.key, end)
+		others := events(0, text("c"), text("d"))
+		others[1].ID = "another"
+		_, err = f.store.Write(f.Context(), f.key, session.Write{Acquire: session.Self(), Events: others, Release: true})
+		require.NoError(f, err)
+		moved(f.key, end)
 		require.Len(f, f.load(f.key, 0), 2)
-		require.EqualValues(f, 2, f.acquire(f.key).Seq, "nobody holds it")
+		require.EqualValues(f, 2, f.acquire(f.key).Head.Seq, "nobody holds it")
+	}},
+	{"a log that went back takes no write of before", func(f *fixture) {
+		if f.saves == nil {
+			f.Skip("needs the option WithRestore")
+		}
+		f.write(f.key, text("a"), text("b"))
+		restore := f.saves(f.T, f.store)
+		stale := f.acquire(f.key)
+		lost, err := f.store.Write(f.Context(), f.key, session.Write{Lease: stale, Head: stale.Head, Events: events(2, text("lost"))})
+		require.NoError(f, err)
+		restore()
+		refused := func(w session.Write) {
+			f.Helper()
+			before := f.contents(f.key)
+			_, err := f.store.Write(f.Context(), f.key, w)
+			require.ErrorIs(f, err, agent.ErrConflict)
+			require.Equal(f, before, f.contents(f.key))
+		}
+		every := func() {
+			f.Helper()
+			refused(session.Write{Lease: stale})
+			refused(session.Write{Lease: lost, Head: lost.Head, Events: events(3, text("x"))})
+			refused(session.Write{Lease: lost, Head: stale.Head, Events: events(2, text("x"))})
+		}
+		every() // fewer events
+		_, err = f.store.Write(f.Context(), f.key, session.Write{Acquire: session.Self(), Head: lost.Head, Events: events(3, text("x"))})
+		var e *session.HeadError
+		require.ErrorAs(f, err, &e)
+		require.Equal(f, stale.Head, e.Got)
+		again := f.acquire(f.key)
+		require.Equal(f, stale.Token, again.Token, "the number comes again")
+		every()
+		another := entry(3, text("another"))
+		another.ID = "another"
+		_, err = f.store.Write(f.Context(), f.key, session.Write{Lease: again, Head: again.Head, Events: []*event.Event{another}})
+		require.NoError(f, err)
+		every() // another event at the same position
+		f.release(f.key, again)
+		every()
+		refused(session.Write{Acquire: session.Self(), Head: lost.Head, Events: events(3, text("x"))})
+		require.Equal(f, []string{"a", "b", "another"}, f.contents(f.key))
 	}},
 	{"one of many who take a lease with events gets it", func(f *fixture) {
-		acquirer := f.acquirer()
-		first := f.acquire(f.key)
-		f.append(f.key, 0, first, text("a"))
-		f.release(f.key, first)
+		f.write(f.key, text("a"))
+		end := session.HeadOf(f.load(f.key, 0)[0])
 		var wg sync.WaitGroup
 		var got atomic.Int64
 		for range 8 {
 			wg.Go(func() {
-				if _, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: 1, Incarnation: first.Incarnation}, events(1, text("b"))...); err == nil {
+				if _, err := f.store.Write(f.Context(), f.key, session.Write{Acquire: session.Self(), Head: end, Events: events(1, text("b"))}); err == nil {
 					got.Add(1)
 				}
 			})
@@ -204,14 +253,13 @@ var leaseTests = []test{
 		require.Len(f, f.load(f.key, 0), 2)
 	}},
 	{"a lease is given back with the last events", func(f *fixture) {
-		releaser := f.releaser()
 		first := f.acquire(f.key)
-		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 0, first, events(0, text("a"), text("b"))...))
+		require.NoError(f, Finish(f.Context(), f.store, f.key, 0, first, events(0, text("a"), text("b"))...))
 		f.refused(f.key, 2, first)
-		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, first), agent.ErrConflict)
+		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, first), agent.ErrConflict)
 		second := f.acquire(f.key)
 		require.Greater(f, second.Token, first.Token)
-		require.EqualValues(f, 2, second.Seq)
+		require.EqualValues(f, 2, second.Head.Seq)
 		require.Equal(f, first.Incarnation, second.Incarnation)
 		f.release(f.key, first) // the old one again: nothing happens
 		f.busy(f.key)
@@ -220,37 +268,36 @@ var leaseTests = []test{
 		require.Len(f, f.load(f.key, 0), 3)
 	}},
 	{"what cannot be stored gives no lease back", func(f *fixture) {
-		releaser := f.releaser()
 		lease := f.acquire(f.key)
 		f.append(f.key, 0, lease, text("a"))
 		for _, seq := range []int64{0, 2} {
-			require.ErrorIs(f, releaser.AppendRelease(f.Context(), f.key, seq, lease, events(seq, text("b"))...), agent.ErrConflict)
+			require.ErrorIs(f, Finish(f.Context(), f.store, f.key, seq, lease, events(seq, text("b"))...), agent.ErrConflict)
 		}
-		require.ErrorIs(f, releaser.AppendRelease(f.Context(), f.key, 1, session.Lease{Token: lease.Token + 1}, events(1, text("b"))...), agent.ErrConflict)
-		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 1, session.Lease{Token: lease.Token + 1}))
+		require.ErrorIs(f, Finish(f.Context(), f.store, f.key, 1, session.Lease{Token: lease.Token + 1}, events(1, text("b"))...), agent.ErrConflict)
 		ended, cancel := context.WithCancel(f.Context())
 		cancel()
-		require.ErrorIs(f, releaser.AppendRelease(ended, f.key, 1, lease, events(1, text("b"))...), context.Canceled)
+		require.ErrorIs(f, Finish(ended, f.store, f.key, 1, lease, events(1, text("b"))...), context.Canceled)
+		_, err := f.store.Write(f.Context(), f.key, session.Write{Lease: lease, Release: true, Abandon: true})
+		require.ErrorIs(f, err, agent.ErrBadInput)
 		f.busy(f.key)
 		f.append(f.key, 1, lease, text("b"))
-		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 2, lease), "without events it is Release alone")
+		require.NoError(f, Finish(f.Context(), f.store, f.key, 2, lease), "without events it only gives the lease back")
 		f.release(f.key, f.acquire(f.key))
 		require.Len(f, f.load(f.key, 0), 2)
 	}},
 	{"the state that comes with the end of a lease is there", func(f *fixture) {
-		releaser := f.releaser()
 		lease := f.acquire(f.key)
-		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 0, lease, events(0, &event.State{Delta: map[string]any{"user:tone": "warm"}})...))
+		require.NoError(f, Finish(f.Context(), f.store, f.key, 0, lease, events(0, &event.State{Delta: map[string]any{"user:tone": "warm"}})...))
 		state, err := f.store.SharedState(f.Context(), f.key)
 		require.NoError(f, err)
 		require.Equal(f, map[string]any{"user:tone": "warm"}, state)
 	}},
 	{"renewing what is not held is a conflict", func(f *fixture) {
-		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, session.Lease{Token: 1}), agent.ErrConflict)
+		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, session.Lease{Token: 1}), agent.ErrConflict)
 		lease := f.acquire(f.key)
-		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, session.Lease{Token: lease.Token + 1}), agent.ErrConflict)
-		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, session.Lease{}), agent.ErrConflict)
-		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, session.Lease{Token: lease.Token + 1}), agent.ErrConflict)
+		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, session.Lease{}), agent.ErrConflict)
+		require.NoError(f, Renew(f.Context(), f.store, f.key, lease))
 	}},
 	{"a lease ends by the store's clock", func(f *fixture) {
 		f.pass(time.Second)
@@ -270,7 +317,7 @@ var leaseTests = []test{
 		lease := f.acquire(f.key)
 		require.Greater(f, lease.Token, ahead.Token)
 		f.refused(f.key, 1, ahead)
-		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, ahead), agent.ErrConflict)
+		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, ahead), agent.ErrConflict)
 		f.append(f.key, 1, lease, text("b"))
 		f.busy(f.key)
 		require.NoError(f, f.store.Fork(f.Context(), f.key, 1, leased), "nobody holds it any more")
@@ -279,17 +326,19 @@ var leaseTests = []test{
 		lease := f.acquire(f.key)
 		f.pass(-time.Hour)
 		defer f.pass(time.Hour)
-		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+		require.NoError(f, Renew(f.Context(), f.store, f.key, lease))
 		f.busy(f.key)
 		f.append(f.key, 0, lease, text("a"))
 	}},
-	{"renewing prolongs, appending does not", func(f *fixture) {
+	{"every write prolongs the lease", func(f *fixture) {
 		lease := f.acquire(f.key)
 		f.pass(session.LeaseTTL - time.Second)
-		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+		require.NoError(f, Renew(f.Context(), f.store, f.key, lease))
 		f.pass(session.LeaseTTL - time.Second)
 		f.busy(f.key)
 		f.append(f.key, 0, lease, text("a"))
+		f.pass(session.LeaseTTL - time.Second)
+		f.busy(f.key)
 		f.pass(time.Second)
 		f.acquire(f.key)
 		f.refused(f.key, 1, lease)
@@ -298,7 +347,7 @@ var leaseTests = []test{
 		lease := f.acquire(f.key)
 		f.pass(10 * session.LeaseTTL)
 		f.append(f.key, 0, lease, text("a"))
-		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+		require.NoError(f, Renew(f.Context(), f.store, f.key, lease))
 		f.busy(f.key)
 	}},
 	{"a stale writer is fenced off", func(f *fixture) {
@@ -307,11 +356,11 @@ var leaseTests = []test{
 		f.pass(session.LeaseTTL)
 		owner := f.acquire(f.key)
 		require.Greater(f, owner.Token, stale.Token)
-		require.Equal(f, seq, owner.Seq)
+		require.Equal(f, seq, owner.Head.Seq)
 
 		f.refused(f.key, seq, stale)
-		require.ErrorIs(f, f.store.Append(f.Context(), f.key, seq, stale, entry(seq+1, state("user:x", 2))), agent.ErrConflict)
-		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, stale), agent.ErrConflict)
+		require.ErrorIs(f, Append(f.Context(), f.store, f.key, seq, stale, entry(seq+1, state("user:x", 2))), agent.ErrConflict)
+		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, stale), agent.ErrConflict)
 		f.release(f.key, stale)
 		f.busy(f.key)
 		seq = f.append(f.key, seq, owner, text("b"))
@@ -331,10 +380,10 @@ var leaseTests = []test{
 		require.NoError(f, f.store.Delete(f.Context(), f.key))
 		f.refused(f.key, 0, stale)
 		f.refused(f.key, 1, stale)
-		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, stale), agent.ErrConflict)
+		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, stale), agent.ErrConflict)
 		for range 3 { // as many leases as the stale writer had, and more
 			lease := f.acquire(f.key)
-			require.Zero(f, lease.Seq)
+			require.Zero(f, lease.Head.Seq)
 			require.Greater(f, lease.Token, stale.Token)
 			f.refused(f.key, 0, stale)
 			f.release(f.key, stale)
@@ -349,7 +398,7 @@ var leaseTests = []test{
 			var wg sync.WaitGroup
 			for range 16 {
 				wg.Go(func() {
-					l, err := f.store.Acquire(f.Context(), f.key, session.Self())
+					l, err := Acquire(f.Context(), f.store, f.key, session.Self())
 					if err == nil {
 						wins.Add(1)
 						lease = l
@@ -377,12 +426,12 @@ var leaseTests = []test{
 		}
 		var last session.Lease
 		for range 3 {
-			lease, err := f.store.Acquire(f.Context(), f.key, dead)
+			lease, err := Acquire(f.Context(), f.store, f.key, dead)
 			require.NoError(f, err)
 			require.Greater(f, lease.Token, last.Token)
-			f.append(f.key, lease.Seq, lease, text("a"))
+			f.append(f.key, lease.Head.Seq, lease, text("a"))
 			if last.Token != 0 {
-				f.refused(f.key, lease.Seq+1, last)
+				f.refused(f.key, lease.Head.Seq+1, last)
 			}
 			last = lease
 		}
@@ -390,7 +439,7 @@ var leaseTests = []test{
 		f.busy(f.key)
 
 		elsewhere := session.Key{App: f.app, User: "ann", ID: "elsewhere"}
-		_, err := f.store.Acquire(f.Context(), elsewhere, session.Owner{Host: "not-" + me.Host, PID: dead.PID, Started: 1})
+		_, err := Acquire(f.Context(), f.store, elsewhere, session.Owner{Host: "not-" + me.Host, PID: dead.PID, Started: 1})
 		require.NoError(f, err)
 		f.busy(elsewhere)
 		f.pass(session.LeaseTTL)

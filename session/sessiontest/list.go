@@ -56,7 +56,7 @@ var listTests = []test{
 		info := f.list(session.Key{App: f.app})[0]
 		require.Equal(f, info.Created, info.Updated)
 		f.pass(time.Second)
-		require.NoError(f, f.store.Append(f.Context(), f.key, 1, lease))
+		require.NoError(f, Append(f.Context(), f.store, f.key, 1, lease))
 		require.Equal(f, info, f.list(session.Key{App: f.app})[0], "an empty batch is no update")
 	}},
 	{"filters by app, user and id", func(f *fixture) {
@@ -125,7 +125,7 @@ var listTests = []test{
 		if me := session.Self(); f.deadOwners {
 			dead := session.Owner{Host: me.Host, PID: 1 << 30, Started: 1}
 			if !session.Alive(dead) {
-				_, err := f.store.Acquire(f.Context(), f.key, dead)
+				_, err := Acquire(f.Context(), f.store, f.key, dead)
 				require.NoError(f, err)
 				is(false)
 			}
@@ -134,12 +134,12 @@ var listTests = []test{
 		lease = f.acquire(f.key)
 		f.pass(session.LeaseTTL - time.Millisecond)
 		is(true)
-		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+		require.NoError(f, Renew(f.Context(), f.store, f.key, lease))
 		f.pass(session.LeaseTTL - time.Millisecond)
 		is(true)
 		f.pass(time.Millisecond)
 		is(false)
-		require.NoError(f, f.store.Renew(f.Context(), f.key, lease), "nobody has taken it")
+		require.NoError(f, Renew(f.Context(), f.store, f.key, lease), "nobody has taken it")
 		is(true)
 		f.pass(-time.Hour)
 		defer f.pass(time.Hour)
@@ -159,7 +159,7 @@ var listTests = []test{
 		require.NoError(f, f.store.Delete(f.Context(), session.Key{App: f.app, User: "never", ID: "was"}))
 
 		lease := f.acquire(f.key)
-		require.Zero(f, lease.Seq)
+		require.Zero(f, lease.Head.Seq)
 		f.append(f.key, 0, lease, text("anew"))
 		require.Equal(f, []string{"anew"}, f.contents(f.key))
 	}},
@@ -167,7 +167,7 @@ var listTests = []test{
 		lease := f.acquire(f.key)
 		f.append(f.key, 0, lease, text("a"))
 		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 1, lease, entry(2, text("b"))), agent.ErrConflict)
+		require.ErrorIs(f, Append(f.Context(), f.store, f.key, 1, lease, entry(2, text("b"))), agent.ErrConflict)
 		require.Empty(f, f.load(f.key, 0))
 		f.acquire(f.key)
 	}},

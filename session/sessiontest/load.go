@@ -132,7 +132,7 @@ var loadTests = []test{
 	{"returned events are the caller's", func(f *fixture) {
 		batch := events(0, texts(3, "a")...)
 		lease := f.acquire(f.key)
-		require.NoError(f, f.store.Append(f.Context(), f.key, 0, lease, batch...))
+		require.NoError(f, Append(f.Context(), f.store, f.key, 0, lease, batch...))
 		want := toJSON(f.T, f.load(f.key, 0))
 		for _, list := range [][]*event.Event{batch, f.load(f.key, 0)} {
 			for _, e := range list {
@@ -148,7 +148,7 @@ var loadTests = []test{
 		done := make(chan error, 1)
 		go func() {
 			for seq := int64(0); seq < total; seq += 3 {
-				if err := f.store.Append(f.Context(), f.key, seq, lease, events(seq, texts(3, "a")...)...); err != nil {
+				if err := Append(f.Context(), f.store, f.key, seq, lease, events(seq, texts(3, "a")...)...); err != nil {
 					done <- err
 					return
 				}
@@ -217,7 +217,7 @@ var payloadTests = []test{
 		seq := f.append(f.key, 0, lease, text("a"))
 		for _, levels := range []int{event.MaxDepth + 1, 9_997, 9_999, 10_000, 10_001, 100_000} {
 			for _, data := range nested(levels) {
-				err := f.store.Append(f.Context(), f.key, seq, lease, entry(seq+1, text("b")), entry(seq+2, data))
+				err := Append(f.Context(), f.store, f.key, seq, lease, entry(seq+1, text("b")), entry(seq+2, data))
 				require.ErrorIs(f, err, agent.ErrBadInput, "%s of %d levels", data.EventType(), levels)
 				require.Less(f, len(err.Error()), 1000)
 			}
@@ -251,7 +251,7 @@ func (f *fixture) roundTrip(batch []*event.Event) {
 	f.Helper()
 	want := toJSON(f.T, batch)
 	lease := f.acquire(f.key)
-	require.NoError(f, f.store.Append(f.Context(), f.key, 0, lease, batch...))
+	require.NoError(f, Append(f.Context(), f.store, f.key, 0, lease, batch...))
 	got := f.load(f.key, 0)
 	require.Len(f, got, len(want))
 	for i, s := range toJSON(f.T, got) {

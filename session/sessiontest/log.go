@@ -18,7 +18,7 @@ var logTests = []test{
 		shared, err := f.store.SharedState(f.Context(), f.key)
 		require.NoError(f, err)
 		require.Empty(f, shared)
-		require.Zero(f, f.acquire(f.key).Seq)
+		require.Zero(f, f.acquire(f.key).Head.Seq)
 		require.Empty(f, f.load(f.key, 0))
 	}},
 	{"what is appended is loaded in order", func(f *fixture) {
@@ -29,7 +29,7 @@ var logTests = []test{
 		require.EqualValues(f, 5, seq)
 		require.Equal(f, []string{"a", "b", "c", "d", "e"}, f.contents(f.key))
 		f.release(f.key, lease)
-		require.EqualValues(f, 5, f.acquire(f.key).Seq)
+		require.EqualValues(f, 5, f.acquire(f.key).Head.Seq)
 	}},
 	{"an append at another position is a conflict", func(f *fixture) {
 		lease := f.acquire(f.key)
@@ -54,7 +54,7 @@ var logTests = []test{
 			"continue":   func(b []*event.Event) []*event.Event { b[2].Data = &event.Continue{}; return b },
 			"finish":     func(b []*event.Event) []*event.Event { b[2].Data = &event.Finish{}; return b },
 		} {
-			err := f.store.Append(f.Context(), f.key, seq, lease, spoil(good())...)
+			err := Append(f.Context(), f.store, f.key, seq, lease, spoil(good())...)
 			require.Error(f, err, name)
 			require.NotErrorIs(f, err, agent.ErrConflict, name)
 			require.Equal(f, []string{"a"}, f.contents(f.key), name)
@@ -63,16 +63,6 @@ var logTests = []test{
 			require.Empty(f, shared, name)
 		}
 		f.append(f.key, seq, lease, text("b")) // the session is none the worse
-	}},
-	{"an empty batch checks and stores nothing", func(f *fixture) {
-		lease := f.acquire(f.key)
-		require.NoError(f, f.store.Append(f.Context(), f.key, 0, lease))
-		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 1, lease), agent.ErrConflict)
-		f.append(f.key, 0, lease, text("a"))
-		require.NoError(f, f.store.Append(f.Context(), f.key, 1, lease))
-		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 0, lease), agent.ErrConflict)
-		f.release(f.key, lease)
-		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 1, lease), agent.ErrConflict)
 	}},
 	{"keys differ in app, user and id", func(f *fixture) {
 		other := "other-" + f.app
@@ -113,10 +103,10 @@ var logTests = []test{
 		f.append(f.key, 0, lease, text("a"))
 		ctx, cancel := context.WithCancel(f.Context())
 		cancel()
-		require.ErrorIs(f, f.store.Append(ctx, f.key, 1, lease, entry(2, text("b"))), context.Canceled)
-		_, err := f.store.Acquire(ctx, session.Key{App: f.app, User: "x", ID: "y"}, session.Self())
+		require.ErrorIs(f, Append(ctx, f.store, f.key, 1, lease, entry(2, text("b"))), context.Canceled)
+		_, err := Acquire(ctx, f.store, session.Key{App: f.app, User: "x", ID: "y"}, session.Self())
 		require.ErrorIs(f, err, context.Canceled)
-		require.ErrorIs(f, f.store.Renew(ctx, f.key, lease), context.Canceled)
+		require.ErrorIs(f, Renew(ctx, f.store, f.key, lease), context.Canceled)
 		require.ErrorIs(f, f.store.Delete(ctx, f.key), context.Canceled)
 		_, err = f.store.List(ctx, session.Key{App: f.app}, session.Page{})
 		require.ErrorIs(f, err, context.Canceled)
@@ -136,7 +126,7 @@ var logTests = []test{
 		lease := f.acquire(f.key)
 		ctx, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		require.ErrorIs(f, f.store.Append(ctx, f.key, 0, lease, entry(1, text("a"))), context.DeadlineExceeded)
+		require.ErrorIs(f, Append(ctx, f.store, f.key, 0, lease, entry(1, text("a"))), context.DeadlineExceeded)
 		require.Empty(f, f.load(f.key, 0))
 	}},
 }

@@ -63,14 +63,14 @@ func (f *fixture) orphaned(ids ...string) {
 
 func (f *fixture) abandon(key session.Key, lease session.Lease) {
 	f.Helper()
-	require.NoError(f, f.store.Abandon(f.Context(), key, lease))
+	require.NoError(f, Abandon(f.Context(), f.store, key, lease))
 }
 
 // abandoned makes a session with one event that is an orphan.
 func (f *fixture) abandoned(key session.Key) {
 	f.Helper()
 	lease := f.acquire(key)
-	f.append(key, lease.Seq, lease, text("x"))
+	f.append(key, lease.Head.Seq, lease, text("x"))
 	f.abandon(key, lease)
 }
 
@@ -109,15 +109,14 @@ var orphanTests = []test{
 		f.orphaned()
 	}},
 	{"who gave the lease back with the last events leaves none", func(f *fixture) {
-		releaser := f.releaser()
 		f.abandoned(f.key)
 		f.orphaned("s1")
 		lease := f.acquire(f.key)
 		f.orphaned()
-		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 1, lease, events(1, text("b"))...))
+		require.NoError(f, Finish(f.Context(), f.store, f.key, 1, lease, events(1, text("b"))...))
 		f.orphaned()
 		lease = f.acquire(f.key)
-		require.NoError(f, releaser.AppendRelease(f.Context(), f.key, 2, lease))
+		require.NoError(f, Finish(f.Context(), f.store, f.key, 2, lease))
 		f.orphaned()
 	}},
 	{"an abandoned session is one at once", func(f *fixture) {
@@ -125,18 +124,18 @@ var orphanTests = []test{
 		f.append(f.key, 0, lease, text("a"), text("b"))
 		ended, cancel := context.WithCancel(f.Context())
 		cancel()
-		require.NoError(f, f.store.Abandon(ended, f.key, lease), "as the turn's context has")
+		require.NoError(f, Abandon(ended, f.store, f.key, lease), "as the turn's context has")
 		require.Equal(f, f.list(session.Key{App: f.app}), f.orphans())
 		for range 2 {
 			f.refused(f.key, 2, lease)
-			require.ErrorIs(f, f.store.Renew(f.Context(), f.key, lease), agent.ErrConflict)
+			require.ErrorIs(f, Renew(f.Context(), f.store, f.key, lease), agent.ErrConflict)
 			f.release(f.key, lease)
 			f.abandon(f.key, lease)
 			f.orphaned("s1")
 		}
 		next := f.acquire(f.key)
 		require.Greater(f, next.Token, lease.Token)
-		require.EqualValues(f, 2, next.Seq)
+		require.EqualValues(f, 2, next.Head.Seq)
 		require.Equal(f, lease.Incarnation, next.Incarnation)
 		f.busy(f.key)
 		f.orphaned()
@@ -187,10 +186,12 @@ var orphanTests = []test{
 		f.orphaned()
 		f.pass(time.Millisecond)
 		f.orphaned("s1")
-		require.NoError(f, f.store.Renew(f.Context(), f.key, lease), "nobody has taken it")
+		require.NoError(f, Renew(f.Context(), f.store, f.key, lease), "nobody has taken it")
 		f.orphaned()
 		f.pass(session.LeaseTTL)
 		f.append(f.key, 1, lease, text("b"))
+		f.orphaned()
+		f.pass(session.LeaseTTL)
 		f.orphaned("s1")
 		next := f.acquire(f.key)
 		f.orphaned()
@@ -206,7 +207,7 @@ var orphanTests = []test{
 		f.pass(-time.Hour)
 		defer f.pass(time.Hour) // other tests share the clock
 		f.orphaned("s1")
-		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+		require.NoError(f, Renew(f.Context(), f.store, f.key, lease))
 		f.orphaned()
 		f.abandon(f.key, lease)
 		f.orphaned("s1")
@@ -216,14 +217,14 @@ var orphanTests = []test{
 	{"a holder that was killed leaves one at once", func(f *fixture) {
 		owner, kill := f.holder()
 		f.write(f.key, text("a"))
-		lease, err := f.store.Acquire(f.Context(), f.key, owner)
+		lease, err := Acquire(f.Context(), f.store, f.key, owner)
 		require.NoError(f, err)
 		mine := f.another("mine")
 		f.write(mine, text("a"))
 		f.acquire(mine)
 		elsewhere := f.another("elsewhere")
 		f.write(elsewhere, text("a"))
-		_, err = f.store.Acquire(f.Context(), elsewhere, session.Owner{Host: "another.example", PID: 1 << 30, Started: 1})
+		_, err = Acquire(f.Context(), f.store, elsewhere, session.Owner{Host: "another.example", PID: 1 << 30, Started: 1})
 		require.NoError(f, err)
 		f.busy(f.key)
 		f.orphaned()
@@ -289,7 +290,7 @@ var orphanTests = []test{
 			leases, errs := make([]session.Lease, 4), make([]error, 4)
 			var wg sync.WaitGroup
 			for i := range errs {
-				wg.Go(func() { leases[i], errs[i] = f.store.Acquire(f.Context(), f.key, session.Self()) })
+				wg.Go(func() { leases[i], errs[i] = Acquire(f.Context(), f.store, f.key, session.Self()) })
 			}
 			wg.Wait()
 			won := 0
@@ -337,12 +338,12 @@ var orphanTests = []test{
 			key := session.Key{App: f.app, User: fmt.Sprint("u", i%7), ID: fmt.Sprint(i)}
 			keys[key] = true
 			wg.Go(func() {
-				lease, err := f.store.Acquire(f.Context(), key, session.Self())
+				lease, err := Acquire(f.Context(), f.store, key, session.Self())
 				if err == nil {
-					err = f.store.Append(f.Context(), key, 0, lease, entry(1, text("x")))
+					err = Append(f.Context(), f.store, key, 0, lease, entry(1, text("x")))
 				}
 				if err == nil {
-					err = f.store.Abandon(f.Context(), key, lease)
+					err = Abandon(f.Context(), f.store, key, lease)
 				}
 				if err != nil {
 					f.Error(err)

@@ -52,7 +52,14 @@ func WithPeer(peer func(t *testing.T, of session.Store) session.Store) Option {
 // on the same host at once, as [session.Alive] judges it.
 func WithDeadOwners() Option { return func(s *suite) { s.deadOwners = true } }
 
+// WithRestore gives the function that saves what a store has stored. What it returns puts that back under the store, which stays
+// open: as from a backup. It makes the suite test that the store is noticed to have gone back.
+func WithRestore(save func(t *testing.T, of session.Store) (restore func())) Option {
+	return func(s *suite) { s.saves = save }
+}
+
 type suite struct {
+	saves      func(*testing.T, session.Store) (restore func())
 	open       func(*testing.T) session.Store
 	advance    func(time.Duration)
 	reopen     func(*testing.T, session.Store) session.Store
@@ -122,7 +129,7 @@ func (f *fixture) pass(d time.Duration) {
 
 func (f *fixture) acquire(key session.Key) session.Lease {
 	f.Helper()
-	lease, err := f.store.Acquire(f.Context(), key, session.Self())
+	lease, err := Acquire(f.Context(), f.store, key, session.Self())
 	require.NoError(f, err)
 	return lease
 }
@@ -130,7 +137,7 @@ func (f *fixture) acquire(key session.Key) session.Lease {
 // append stores events behind seq and returns the new end of the log.
 func (f *fixture) append(key session.Key, seq int64, lease session.Lease, data ...event.Data) int64 {
 	f.Helper()
-	require.NoError(f, f.store.Append(f.Context(), key, seq, lease, events(seq, data...)...))
+	require.NoError(f, Append(f.Context(), f.store, key, seq, lease, events(seq, data...)...))
 	return seq + int64(len(data))
 }
 
@@ -138,13 +145,13 @@ func (f *fixture) append(key session.Key, seq int64, lease session.Lease, data .
 func (f *fixture) write(key session.Key, data ...event.Data) {
 	f.Helper()
 	lease := f.acquire(key)
-	f.append(key, lease.Seq, lease, data...)
+	f.append(key, lease.Head.Seq, lease, data...)
 	f.release(key, lease)
 }
 
 func (f *fixture) release(key session.Key, lease session.Lease) {
 	f.Helper()
-	require.NoError(f, f.store.Release(f.Context(), key, lease))
+	require.NoError(f, Release(f.Context(), f.store, key, lease))
 }
 
 func (f *fixture) load(key session.Key, after int64) []*event.Event {
@@ -177,13 +184,13 @@ func (f *fixture) contents(key session.Key) []string {
 func (f *fixture) refused(key session.Key, seq int64, lease session.Lease) {
 	f.Helper()
 	before := f.contents(key)
-	err := f.store.Append(f.Context(), key, seq, lease, events(seq, text("refused"), text("refused too"))...)
+	err := Append(f.Context(), f.store, key, seq, lease, events(seq, text("refused"), text("refused too"))...)
 	require.ErrorIs(f, err, agent.ErrConflict)
 	require.Equal(f, before, f.contents(key))
 }
 
 func (f *fixture) busy(key session.Key) {
 	f.Helper()
-	_, err := f.store.Acquire(f.Context(), key, session.Self())
+	_, err := Acquire(f.Context(), f.store, key, session.Self())
 	require.ErrorIs(f, err, agent.ErrSessionBusy)
 }

@@ -12,20 +12,29 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// snapshots returns those of the store, or skips the test if it keeps none.
-func (f *fixture) snapshots() session.Snapshots {
+// snapshots skips the test if the store keeps none.
+func (f *fixture) snapshots() {
 	f.Helper()
-	s := session.SnapshotsOf(f.store)
-	if s == nil {
+	if !f.store.KeepsSnapshots() {
 		f.Skip("the store keeps no snapshots")
 	}
-	return s
+}
+
+// put stores parts where the log ends.
+func (f *fixture) keep(store session.Store, key session.Key, lease session.Lease, parts ...session.Snapshot) error {
+	f.Helper()
+	w := session.Write{Lease: lease, Snapshots: parts}
+	if log := load(f.T, store, key, 0); len(log) > 0 {
+		w.Head = session.HeadOf(log[len(log)-1])
+	}
+	_, err := store.Write(f.Context(), key, w)
+	return err
 }
 
 // parts are the parts of a name, each as its number and its data.
 func (f *fixture) parts(key session.Key, name string) []session.Snapshot {
 	f.Helper()
-	found, err := session.SnapshotsOf(f.store).Snapshots(f.Context(), key, name)
+	found, err := f.store.Snapshots(f.Context(), key, name)
 	require.NoError(f, err)
 	return found
 }
@@ -37,12 +46,26 @@ func part(name string, n, seq int64, data string) session.Snapshot {
 // snap stores parts in a turn of its own.
 func (f *fixture) snap(key session.Key, parts ...session.Snapshot) {
 	f.Helper()
+	f.snapshots()
 	lease := f.acquire(key)
-	require.NoError(f, f.snapshots().PutSnapshots(f.Context(), key, lease, parts...))
+	require.NoError(f, f.keep(f.store, key, lease, parts...))
 	f.release(key, lease)
 }
 
 var snapshotTests = []test{
+	{"a snapshot is kept with the events that it is made of", func(f *fixture) {
+		f.snapshots()
+		list := events(0, text("a"), text("b"))
+		_, err := f.store.Write(f.Context(), f.key, session.Write{Acquire: session.Self(), Events: list, Snapshots: []session.Snapshot{part("x", 0, 2, "x")}, Release: true})
+		require.NoError(f, err)
+		require.Equal(f, []session.Snapshot{part("x", 0, 2, "x")}, f.parts(f.key, "x"))
+		lease, err := f.store.Write(f.Context(), f.key, session.Write{Acquire: session.Self(), Head: session.HeadOf(list[1]), Snapshots: []session.Snapshot{part("x", 0, 1, "y")}})
+		require.NoError(f, err)
+		require.Equal(f, []session.Snapshot{part("x", 0, 1, "y")}, f.parts(f.key, "x"))
+		_, err = f.store.Write(f.Context(), f.key, session.Write{Lease: lease, Head: session.Head{Seq: 2, ID: "other"}, Snapshots: []session.Snapshot{part("x", 0, 1, "z")}})
+		require.ErrorIs(f, err, agent.ErrConflict)
+		require.Equal(f, []session.Snapshot{part("x", 0, 1, "y")}, f.parts(f.key, "x"))
+	}},
 	{"parts come back as they were", func(f *fixture) {
 		f.snapshots()
 		f.write(f.key, text("a"), text("b"))
@@ -76,25 +99,25 @@ var snapshotTests = []test{
 		require.Len(f, f.parts(f.key, "other"), 4)
 	}},
 	{"what is no snapshot", func(f *fixture) {
-		s := f.snapshots()
+		f.snapshots()
 		f.write(f.key, text("a"))
 		lease := f.acquire(f.key)
 		for _, parts := range [][]session.Snapshot{
 			{part("", 0, 1, "x")}, {part("n\x00", 0, 1, "x")}, {part("ü", 0, 1, "x")}, {part(strings.Repeat("n", 256), 0, 1, "x")},
 			{part("n", -1, 1, "x")}, {part("n", 0, -1, "x")}, {part("n", 0, 1, "x"), part("n", 1, 1, "x")}} {
-			require.ErrorIs(f, s.PutSnapshots(f.Context(), f.key, lease, parts...), agent.ErrBadInput)
+			require.ErrorIs(f, f.keep(f.store, f.key, lease, parts...), agent.ErrBadInput)
 		}
-		require.ErrorIs(f, s.PutSnapshots(f.Context(), f.key, lease, part("m", 0, 1, "x"), part("n", 0, 2, "x")), agent.ErrConflict, "later than the log")
+		require.ErrorIs(f, f.keep(f.store, f.key, lease, part("m", 0, 1, "x"), part("n", 0, 2, "x")), agent.ErrConflict, "later than the log")
 		require.Empty(f, f.parts(f.key, "m"), "all or none")
 		require.Empty(f, f.parts(f.key, "n"))
 	}},
 	{"snapshots need the lease", func(f *fixture) {
-		s := f.snapshots()
+		f.snapshots()
 		stale := f.acquire(f.key)
 		f.append(f.key, 0, stale, text("a"))
 		refused := func(lease session.Lease) {
 			f.Helper()
-			require.ErrorIs(f, s.PutSnapshots(f.Context(), f.key, lease, part("x", 0, 1, "x")), agent.ErrConflict)
+			require.ErrorIs(f, f.keep(f.store, f.key, lease, part("x", 0, 1, "x")), agent.ErrConflict)
 			require.Empty(f, f.parts(f.key, "x"))
 		}
 		refused(session.Lease{})
@@ -102,16 +125,16 @@ var snapshotTests = []test{
 		refused(stale)
 		f.acquire(f.key)
 		refused(stale)
-		require.ErrorIs(f, s.PutSnapshots(f.Context(), f.another("s2"), stale, part("x", 0, 0, "x")), agent.ErrConflict)
+		require.ErrorIs(f, f.keep(f.store, f.another("s2"), stale, part("x", 0, 0, "x")), agent.ErrConflict)
 	}},
 	{"a lease that was taken over stores no snapshot", func(f *fixture) {
-		s := f.snapshots()
+		f.snapshots()
 		stale := f.acquire(f.key)
 		f.append(f.key, 0, stale, text("a"))
 		f.pass(session.LeaseTTL + time.Second)
 		lease := f.acquire(f.key)
-		require.ErrorIs(f, s.PutSnapshots(f.Context(), f.key, stale, part("x", 0, 1, "x")), agent.ErrConflict)
-		require.NoError(f, s.PutSnapshots(f.Context(), f.key, lease, part("x", 0, 1, "x")))
+		require.ErrorIs(f, f.keep(f.store, f.key, stale, part("x", 0, 1, "x")), agent.ErrConflict)
+		require.NoError(f, f.keep(f.store, f.key, lease, part("x", 0, 1, "x")))
 	}},
 	{"snapshots go with their session", func(f *fixture) {
 		f.snapshots()
@@ -139,7 +162,7 @@ var snapshotTests = []test{
 		require.Equal(f, []string{"a"}, f.contents(fork))
 	}},
 	{"readers and writers of snapshots at once", func(f *fixture) {
-		s := f.snapshots()
+		f.snapshots()
 		f.write(f.key, text("a"))
 		lease := f.acquire(f.key)
 		var wg sync.WaitGroup
@@ -147,7 +170,7 @@ var snapshotTests = []test{
 			wg.Go(func() {
 				for range 20 {
 					last := int64(-1)
-					found, err := s.Snapshots(f.Context(), f.key, "x")
+					found, err := f.store.Snapshots(f.Context(), f.key, "x")
 					if err != nil {
 						f.Error(err)
 					}
@@ -162,7 +185,7 @@ var snapshotTests = []test{
 		}
 		for n := range int64(60) {
 			n = n * 7 % 20
-			require.NoError(f, s.PutSnapshots(f.Context(), f.key, lease, part("x", n, 1, strings.Repeat("x", int(n)))))
+			require.NoError(f, f.keep(f.store, f.key, lease, part("x", n, 1, strings.Repeat("x", int(n)))))
 		}
 		wg.Wait()
 	}},
@@ -184,21 +207,21 @@ var snapshotTests = []test{
 		f.write(f.key, text("a"))
 		f.snap(f.key, part("x", 0, 1, "of one"))
 		peer := f.mustOpen(f.peer(f.T, f.store))
-		found, err := session.SnapshotsOf(peer).Snapshots(f.Context(), f.key, "x")
+		found, err := peer.Snapshots(f.Context(), f.key, "x")
 		require.NoError(f, err)
 		require.Equal(f, []session.Snapshot{part("x", 0, 1, "of one")}, found)
-		lease, err := peer.Acquire(f.Context(), f.key, session.Self())
+		lease, err := Acquire(f.Context(), peer, f.key, session.Self())
 		require.NoError(f, err)
-		require.NoError(f, session.SnapshotsOf(peer).PutSnapshots(f.Context(), f.key, lease, part("x", 0, 1, "of the other")))
-		require.NoError(f, peer.Release(f.Context(), f.key, lease))
+		require.NoError(f, f.keep(peer, f.key, lease, part("x", 0, 1, "of the other")))
+		require.NoError(f, Release(f.Context(), peer, f.key, lease))
 		require.Equal(f, []session.Snapshot{part("x", 0, 1, "of the other")}, f.parts(f.key, "x"))
 	}},
 	{"appends go on beside snapshots", func(f *fixture) {
-		s := f.snapshots()
+		f.snapshots()
 		lease := f.acquire(f.key)
 		for n := range int64(20) {
 			f.append(f.key, n, lease, []event.Data{text("a")}...)
-			require.NoError(f, s.PutSnapshots(f.Context(), f.key, lease, part("x", n, n+1, "x")))
+			require.NoError(f, f.keep(f.store, f.key, lease, part("x", n, n+1, "x")))
 		}
 		f.release(f.key, lease)
 		require.Len(f, f.parts(f.key, "x"), 20)

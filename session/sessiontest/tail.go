@@ -127,9 +127,9 @@ func (f *tailFixture) begin() {
 
 func (f *tailFixture) beginAs(owner session.Owner) {
 	f.Helper()
-	lease, err := f.store.Acquire(f.Context(), f.key, owner)
+	lease, err := Acquire(f.Context(), f.store, f.key, owner)
 	require.NoError(f, err)
-	f.lease, f.seq = lease, lease.Seq
+	f.lease, f.seq = lease, lease.Head.Seq
 }
 
 // beginToLose takes a lease that lose makes others able to take over.
@@ -162,7 +162,7 @@ func (f *tailFixture) addEvents(list ...*event.Event) {
 	for i, e := range list {
 		e.Seq, e.Time = f.seq+int64(i)+1, time.Now().UTC() // a tail may ask how old an event is
 	}
-	require.NoError(f, f.store.Append(f.Context(), f.key, f.seq, f.lease, list...))
+	require.NoError(f, Append(f.Context(), f.store, f.key, f.seq, f.lease, list...))
 	f.seq += int64(len(list))
 }
 
@@ -176,7 +176,7 @@ func (f *tailFixture) show(id string, words ...string) {
 
 func (f *tailFixture) end() {
 	f.Helper()
-	require.NoError(f, f.store.Release(f.Context(), f.key, f.lease))
+	require.NoError(f, Release(f.Context(), f.store, f.key, f.lease))
 }
 
 func delta(id, words string) *event.Event {

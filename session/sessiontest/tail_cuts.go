@@ -237,7 +237,7 @@ func (f *tailFixture) cutAtRandom(tails ...session.Tail) {
 			var err error
 			if step[0].Partial {
 				err = f.store.Publish(f.Context(), f.key, list...)
-			} else if err = f.store.Append(f.Context(), f.key, f.seq, f.lease, list...); err == nil {
+			} else if err = Append(f.Context(), f.store, f.key, f.seq, f.lease, list...); err == nil {
 				f.seq += int64(len(list))
 			}
 			if err != nil {
@@ -354,10 +354,10 @@ var otherTests = []tailTest{
 		f.Cleanup(func() { _ = plain.Close() })
 		c := f.follow("")
 		for i := range int64(3) {
-			lease, err := plain.Acquire(f.Context(), f.key, session.Self())
+			lease, err := Acquire(f.Context(), plain, f.key, session.Self())
 			require.NoError(f, err)
-			require.NoError(f, plain.Append(f.Context(), f.key, i, lease, entry(i+1, text(fmt.Sprint(i)))))
-			require.NoError(f, plain.Release(f.Context(), f.key, lease))
+			require.NoError(f, Append(f.Context(), plain, f.key, i, lease, entry(i+1, text(fmt.Sprint(i)))))
+			require.NoError(f, Release(f.Context(), plain, f.key, lease))
 			require.Equal(f, []string{fmt.Sprint(i) + "."}, words(c.take(1)))
 		}
 		require.NoError(f, plain.Delete(f.Context(), f.key))

@@ -233,7 +233,7 @@ var interruptedTests = []tailTest{
 		f.begin()
 		f.add(text("a"))
 		f.show("b1", "half")
-		require.NoError(f, f.store.Abandon(f.Context(), f.key, f.lease))
+		require.NoError(f, Abandon(f.Context(), f.store, f.key, f.lease))
 		require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta("b1", " more")), agent.ErrConflict)
 		got := c.take(3)
 		f.begin()

@@ -18,11 +18,7 @@ import (
 // beginWith takes the lease of the fixture's session, which had one before, with the first events of a turn.
 func (f *tailFixture) beginWith(data ...event.Data) {
 	f.Helper()
-	acquirer := session.AcquirerOf(f.store)
-	if acquirer == nil {
-		f.Skip("the store takes leases by themselves")
-	}
-	lease, err := acquirer.AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: f.seq, Incarnation: f.lease.Incarnation}, events(f.seq, data...)...)
+	lease, err := Begin(f.Context(), f.store, f.key, f.seq, events(f.seq, data...)...)
 	require.NoError(f, err)
 	f.lease, f.seq = lease, f.seq+int64(len(data))
 }
@@ -30,14 +26,11 @@ func (f *tailFixture) beginWith(data ...event.Data) {
 // endWith gives the lease back with the last events of a turn.
 func (f *tailFixture) endWith(list ...*event.Event) {
 	f.Helper()
-	releaser := session.ReleaserOf(f.store)
-	if releaser == nil {
-		f.Skip("the store gives leases back by themselves")
-	}
 	for i, e := range list {
 		e.Seq = f.seq + int64(i) + 1
 	}
-	require.NoError(f, releaser.AppendRelease(f.Context(), f.key, f.seq, f.lease, list...))
+	_, err := f.store.Write(f.Context(), f.key, session.Write{Lease: f.lease, Head: head(f.Context(), f.store, f.key, f.seq, f.lease), Events: list, Release: true})
+	require.NoError(f, err)
 	f.seq += int64(len(list))
 }
 
@@ -81,10 +74,9 @@ var tailLeaseTests = []tailTest{
 		f.endWith(block("b0", "b"))
 		f.beginWith(text("c"))
 		f.show("b1", "half")
-		_, err := session.AcquirerOf(f.store).AcquireAppend(f.Context(), f.key, session.Self(), session.Lease{Seq: f.seq, Incarnation: f.lease.Incarnation}, events(f.seq, text("x"))...)
-		require.ErrorIs(f, err, agent.ErrConflict)
-		err = session.ReleaserOf(f.store).AppendRelease(f.Context(), f.key, f.seq, session.Lease{Token: f.lease.Token + 1}, events(f.seq, text("x"))...)
-		require.ErrorIs(f, err, agent.ErrConflict)
+		_, err := Begin(f.Context(), f.store, f.key, f.seq, events(f.seq, text("x"))...)
+		require.ErrorIs(f, err, agent.ErrSessionBusy)
+		require.ErrorIs(f, Finish(f.Context(), f.store, f.key, f.seq, session.Lease{Token: f.lease.Token + 1}, events(f.seq, text("x"))...), agent.ErrConflict)
 		f.show("b1", " more")
 		f.endWith(block("b1", "half more"))
 		require.Equal(f, []string{"a.", "b.", "c.", "half", " more", "half more."}, words(c.take(6)))
@@ -116,17 +108,12 @@ var tailLeaseTests = []tailTest{
 
 // rush plays a turn as soon as it can: the lease is taken with its first events if the log is as long as is thought, else by itself.
 func (f *tailFixture) rush(ends *atomic.Int64) {
-	acquirer, releaser := session.AcquirerOf(f.store), session.ReleaserOf(f.store)
 	for {
-		first := events(ends.Load(), text("begins"))
-		lease, err := session.Lease{Seq: first[0].Seq - 1, Incarnation: f.lease.Incarnation}, session.Unexpected(f.key)
-		if acquirer != nil {
-			lease, err = acquirer.AcquireAppend(f.Context(), f.key, session.Self(), lease, first...)
-		}
+		at := ends.Load()
+		lease, err := Begin(f.Context(), f.store, f.key, at, events(at, text("begins"))...)
 		if errors.Is(err, agent.ErrConflict) {
-			if lease, err = f.store.Acquire(f.Context(), f.key, session.Self()); err == nil {
-				first = events(lease.Seq, text("begins"))
-				err = f.store.Append(f.Context(), f.key, lease.Seq, lease, first...)
+			if lease, err = Acquire(f.Context(), f.store, f.key, session.Self()); err == nil {
+				lease, err = f.store.Write(f.Context(), f.key, session.Write{Lease: lease, Head: lease.Head, Events: events(lease.Head.Seq, text("begins"))})
 			}
 		}
 		if errors.Is(err, agent.ErrSessionBusy) {
@@ -134,10 +121,10 @@ func (f *tailFixture) rush(ends *atomic.Int64) {
 			continue
 		}
 		if err == nil {
-			last := block(first[0].ID+"-answer", "ends")
-			last.Seq = lease.Seq + 2
+			last := block(lease.Head.ID+"-answer", "ends")
+			last.Seq = lease.Head.Seq + 1
 			if err = f.store.Publish(f.Context(), f.key, delta(last.ID, "ends")); err == nil {
-				err = releaser.AppendRelease(f.Context(), f.key, lease.Seq+1, lease, last)
+				_, err = f.store.Write(f.Context(), f.key, session.Write{Lease: lease, Head: lease.Head, Events: []*event.Event{last}, Release: true})
 			}
 			ends.Store(last.Seq)
 		}

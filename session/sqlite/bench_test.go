@@ -49,14 +49,14 @@ func (t times) report(b *testing.B) {
 func BenchmarkAppend(b *testing.B) {
 	s := open(b, filepath.Join(b.TempDir(), "bench.db"))
 	key := session.ID("s")
-	lease, err := s.Acquire(b.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(b.Context(), s, key, session.Self())
 	require.NoError(b, err)
 	var took times
 	b.ReportAllocs()
 	for seq := int64(0); b.Loop(); seq += 5 {
 		events := batch(seq, 5)
 		start := time.Now()
-		if err := s.Append(b.Context(), key, seq, lease, events...); err != nil {
+		if err := sessiontest.Append(b.Context(), s, key, seq, lease, events...); err != nil {
 			b.Fatal(err)
 		}
 		took = append(took, time.Since(start))
@@ -113,17 +113,17 @@ func BenchmarkTurn(b *testing.B) {
 			for n, seq := int64(0), int64(0); b.Loop(); n++ {
 				appends := oneTurn(n, seq, transfer)
 				start := time.Now()
-				lease, err := s.Acquire(b.Context(), key, session.Self())
+				lease, err := sessiontest.Acquire(b.Context(), s, key, session.Self())
 				if err != nil {
 					b.Fatal(err)
 				}
 				for _, events := range appends {
-					if err := s.Append(b.Context(), key, seq, lease, events...); err != nil {
+					if err := sessiontest.Append(b.Context(), s, key, seq, lease, events...); err != nil {
 						b.Fatal(err)
 					}
 					seq += int64(len(events))
 				}
-				if err := s.Release(b.Context(), key, lease); err != nil {
+				if err := sessiontest.Release(b.Context(), s, key, lease); err != nil {
 					b.Fatal(err)
 				}
 				took = append(took, time.Since(start))
@@ -145,18 +145,18 @@ func BenchmarkTurns(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		key := session.ID(fmt.Sprint(<-ids))
 		for pb.Next() {
-			lease, err := s.Acquire(b.Context(), key, session.Self())
+			lease, err := sessiontest.Acquire(b.Context(), s, key, session.Self())
 			if err != nil {
 				b.Error(err)
 				return
 			}
-			for seq := lease.Seq; seq < lease.Seq+15; seq += 3 {
-				if err := s.Append(b.Context(), key, seq, lease, batch(seq, 3)...); err != nil {
+			for seq := lease.Head.Seq; seq < lease.Head.Seq+15; seq += 3 {
+				if err := sessiontest.Append(b.Context(), s, key, seq, lease, batch(seq, 3)...); err != nil {
 					b.Error(err)
 					return
 				}
 			}
-			if err := s.Release(b.Context(), key, lease); err != nil {
+			if err := sessiontest.Release(b.Context(), s, key, lease); err != nil {
 				b.Error(err)
 				return
 			}
@@ -220,14 +220,14 @@ func readBare(t testing.TB, stmt *sql.Stmt) (n, size int64) {
 
 // logOf makes a log of so many plain turns, and returns its length.
 func logOf(t testing.TB, s *sqlite.Store, key session.Key, turns int64) (seq int64) {
-	lease, err := s.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	require.NoError(t, err)
 	for n := range turns {
 		events := slices.Concat(oneTurn(n, seq, false)...)
-		require.NoError(t, s.Append(t.Context(), key, seq, lease, events...))
+		require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, events...))
 		seq += int64(len(events))
 	}
-	require.NoError(t, s.Release(t.Context(), key, lease))
+	require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 	return seq
 }
 

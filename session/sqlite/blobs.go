@@ -12,17 +12,14 @@ func (s *Store) PutBlob(ctx context.Context, key session.Key, lease session.Leas
 	if data == nil {
 		data = []byte{} // nil is NULL
 	}
-	row, n := splitToken(lease.Token)
-	holder := []any{row, n, key.App, key.User, key.ID}
 	err := s.write(ctx, func() error {
 		return s.transaction(func() error {
-			var seq int64
-			held, err := queryOne(context.Background(), s.log.holder, holder, &seq)
-			if err == nil && !held {
-				return session.LeaseLost(key)
+			row, err := s.log.row(key)
+			if err == nil {
+				err = row.Change(key, &session.Write{Lease: lease}, 0, s.now())
 			}
 			if err == nil {
-				_, err = s.log.putBlob.ExecContext(context.Background(), append([]any{digest, data}, holder...)...)
+				_, err = s.log.putBlob.ExecContext(context.Background(), row.Incarnation, digest, row.Head.Seq, data)
 			}
 			return err
 		})

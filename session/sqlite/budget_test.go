@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -88,15 +89,16 @@ func TestBudget(t *testing.T) {
 	}
 	var lease session.Lease
 	acquire := func() (err error) {
-		lease, err = s.Acquire(t.Context(), key, session.Self())
+		lease, err = sessiontest.Acquire(t.Context(), s, key, session.Self())
 		return err
 	}
-	release := func() error { return s.Release(t.Context(), key, lease) }
+	release := func() error { return sessiontest.Release(t.Context(), s, key, lease) }
 	seq := int64(0)
 	store := func(n int) func() error {
 		return func() error {
 			events := batch(seq, n)
-			err := s.Append(t.Context(), key, seq, lease, events...)
+			var err error
+			lease, err = s.Write(t.Context(), key, session.Write{Lease: lease, Head: lease.Head, Events: events})
 			seq += int64(n)
 			return err
 		}
@@ -114,12 +116,12 @@ func TestBudget(t *testing.T) {
 			return nil
 		}
 	}
-	spend("a first lease", 3, 1, 1, acquire)
-	spend("giving it back", 1, 0, 1, release)
-	spend("a lease", 1, 1, 1, acquire)
-	spend("renewing it", 1, 0, 1, func() error { return s.Renew(t.Context(), key, lease) })
-	spend("an append", 4, 0, 1, store(1))
-	spend("an append of three events", 6, 0, 1, store(3))
+	spend("a first lease", 5, 1, 1, acquire)
+	spend("giving it back", 4, 1, 1, release)
+	spend("a lease", 4, 1, 1, acquire)
+	spend("renewing it", 4, 1, 1, func() error { return sessiontest.Renew(t.Context(), s, key, lease) })
+	spend("an append", 5, 1, 1, store(1))
+	spend("an append of three events", 7, 1, 1, store(3))
 	spend("a load of all of them", 2, 5, 0, load(0))
 	spend("a load of the last", 2, 2, 0, load(3))
 	spend("a load of none", 1, 1, 0, load(4))
@@ -144,7 +146,7 @@ func TestBytesPerEvent(t *testing.T) {
 			key := session.ID(fmt.Sprint("s", i))
 			if n == 0 {
 				var err error
-				leases[i], err = s.Acquire(t.Context(), key, session.Self())
+				leases[i], err = sessiontest.Acquire(t.Context(), s, key, session.Self())
 				require.NoError(t, err)
 			}
 			seq := seqs[i]
@@ -158,7 +160,7 @@ func TestBytesPerEvent(t *testing.T) {
 					e.Path = ""
 				}
 			}
-			require.NoError(t, s.Append(t.Context(), key, seq, leases[i], log...))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, leases[i], log...))
 			seqs[i] += int64(len(log))
 			events += len(log)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -111,9 +112,9 @@ func TestReadOnly(t *testing.T) {
 				dir := openFolder(t)
 				path := filepath.Join(dir, "x.db")
 				s := open(t, path)
-				lease, err := s.Acquire(t.Context(), session.ID("s"), session.Self())
+				lease, err := sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self())
 				require.NoError(t, err)
-				require.NoError(t, s.Append(t.Context(), session.ID("s"), 0, lease, batch(0, 3)...))
+				require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, batch(0, 3)...))
 				if atRest {
 					require.NoError(t, s.Close())
 				}
@@ -163,7 +164,7 @@ func TestFullDisk(t *testing.T) {
 	path := filepath.Join(dir, "x.db")
 	s := open(t, path)
 	key := session.ID("s")
-	lease, err := s.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	require.NoError(t, err)
 	filler := filepath.Join(dir, "filler")
 	require.NoError(t, os.WriteFile(filler, make([]byte, 500<<10), 0o600))
@@ -171,7 +172,7 @@ func TestFullDisk(t *testing.T) {
 	for err == nil {
 		require.Less(t, seq, int64(100), "the disk never got full")
 		big := text(seq+1, strings.Repeat("x", 20<<10))
-		if err = s.Append(t.Context(), key, seq, lease, text(seq+1, "small"), withSeq(big, seq+2)); err == nil {
+		if err = sessiontest.Append(t.Context(), s, key, seq, lease, text(seq+1, "small"), withSeq(big, seq+2)); err == nil {
 			seq += 2
 		}
 	}
@@ -185,7 +186,7 @@ func TestFullDisk(t *testing.T) {
 	require.ErrorContains(t, err, "disk")
 
 	require.NoError(t, os.Remove(filler)) // and all is well again
-	require.NoError(t, s.Append(t.Context(), key, seq, lease, batch(seq, 3)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, batch(seq, 3)...))
 	require.Len(t, contents(t, s, key), int(seq)+3)
 }
 

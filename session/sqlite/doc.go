@@ -5,14 +5,14 @@
 //
 // # What survives
 //
-// When Append, Fork or Delete has returned nil, the change survives the death of the
+// When Write, Fork or Delete has returned nil, the change survives the death of the
 // process and, as far as the system's fsync keeps its word, a crash of the system
 // and a loss of power: the file is in WAL mode with synchronous=FULL, so every
 // such commit waits for one fsync of the write-ahead log; Open makes sure of both
-// settings. Appends and leases that come while another is being written are committed
+// settings. Writes that come while another is being made are committed
 // together, so that a thousand sessions do not wait for a thousand fsyncs. On
 // macOS fsync does not reach past the cache of the drive. An append that was cut
-// off by a crash is there whole or not at all. If Append returns an error of the
+// off by a crash is there whole or not at all. If Write returns an error of the
 // disk, as opposed to [agent.ErrConflict] or the context's, its events are not in
 // the log that this and other processes see, but a crash before the next commit
 // may bring them back; load the session again before going on.
@@ -22,13 +22,10 @@
 // log of changes is one sequence. A crash of the system can only cut off its end,
 // and the fsync of an append covers everything before it. So if a lease was lost
 // in such a crash, nothing that was stored under it survived either. Its token
-// may then be given out a second time, which is harmless: WAL needs memory that
-// all users of the file share, so that all of them ran on the system that crashed
-// and no writer with the first token can be left. A crash of the process alone
-// loses nothing. One case is not covered: a writer restored from a snapshot of
-// its memory, with a file that is older than the snapshot.
+// may then be given out a second time, but its random number is another one, as after the file was
+// restored from a copy. A crash of the process alone loses nothing.
 //
-// Snapshots are written the same way: one that was lost costs time, since it follows from the
+// Snapshots without events are written the same way: one that was lost costs time, since it follows from the
 // log.
 //
 // # Forks
@@ -44,9 +41,7 @@
 // Open brings a file up to date in one transaction, or leaves it as it was. A
 // process with the older version that has the file open meanwhile loses its leases:
 // its next append is a conflict, and its next lease is refused with an error that
-// says why. One that stored events as whole JSON keeps its leases, reads on, and gets
-// that error from its next append. What it had stored is there; an append that
-// fails stores nothing. An older version does not open a newer file.
+// says why. What it had stored is there; an append that fails stores nothing. An older version does not open a newer file.
 //
 // # What to keep to
 //

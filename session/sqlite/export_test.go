@@ -10,4 +10,8 @@ const OrphansSQL = orphans
 func WithDriver(name string) Option { return func(s *Store) { s.driver = name } }
 
 // Waiting returns how many changes wait for their turn.
-func Waiting(s *Store) int { n, _ := s.queue.look(); return n }
+func Waiting(s *Store) int {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	return len(s.queue.waiting)
+}

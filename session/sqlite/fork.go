@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -14,8 +15,8 @@ import (
 // forkWriter is the log writer's statements that make sessions out of others and
 // take them away.
 type forkWriter struct {
-	keeper, create, occupant *sql.Stmt
-	find, hide, trim         *sql.Stmt
+	keeper, branch, occupant *sql.Stmt
+	hide, trim               *sql.Stmt
 	remove, hidden, shared   *sql.Stmt
 	trimBlob                 *sql.Stmt
 }
@@ -29,11 +30,10 @@ func newForkWriter(p *preparer) *forkWriter {
 				UNION ALL
 				SELECT s.key, s.parent_key, s.parent_seq FROM line CROSS JOIN session s ON s.key = line.parent WHERE ?4 <= line.shared)
 			SELECT key FROM line WHERE parent IS NULL OR ?4 > shared`),
-		create: p.prepare(`INSERT INTO session (app, user, id, seq, created, updated, parent_key, parent_seq) VALUES (?1, ?2, ?3, ?7, ?5, ?5, ?6, ?4) RETURNING key`),
+		branch: p.prepare(`INSERT INTO session (app, user, id, seq, created, updated, parent_key, parent_seq, head) VALUES (?1, ?2, ?3, ?7, ?5, ?5, ?6, ?4, ?8) RETURNING key`),
 		occupant: p.prepare(`SELECT key, created IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
 			FROM session WHERE app = ? AND user = ? AND id = ?`),
-		find: p.prepare("SELECT key FROM session WHERE app = ? AND user = ? AND id = ?"),
-		hide: p.prepare(`UPDATE session SET app = NULL, user = NULL, id = NULL, seq = 0, created = NULL, updated = NULL,
+		hide: p.prepare(`UPDATE session SET app = NULL, user = NULL, id = NULL, seq = 0, head = NULL, created = NULL, updated = NULL,
 			lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE key = ?`),
 		shared:   p.prepare("SELECT parent_seq FROM session WHERE parent_key = ? ORDER BY parent_seq DESC LIMIT 1"),
 		trim:     p.prepare("DELETE FROM log WHERE session = ? AND seq > ?"),
@@ -47,12 +47,16 @@ func newForkWriter(p *preparer) *forkWriter {
 // the new session's row refers to the one whose own log holds the last event that
 // is shared, and looking that up takes a step for each fork on the way there.
 func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
-	own, err := encode(to, seq, events)
-	if err != nil {
+	own, err := encode(to, events)
+	if err := cmp.Or(session.CheckEvents(to, seq, events), err); err != nil {
 		return err
 	}
+	head := sql.NullString{Valid: len(events) > 0}
+	if head.Valid {
+		head.String = session.HeadOf(events[len(events)-1]).ID
+	}
 	err = s.write(ctx, func() error {
-		return s.transaction(func() error { return s.fork(of, seq, to, own) })
+		return s.transaction(func() error { return s.fork(of, seq, to, own, head) })
 	})
 	return s.explain("fork a session in", err)
 }
@@ -66,7 +70,7 @@ func (s *Store) transaction(change func() error) error {
 	return s.log.end(change())
 }
 
-func (s *Store) fork(of session.Key, seq int64, to session.Key, own *appending) error {
+func (s *Store) fork(of session.Key, seq int64, to session.Key, own encoded, head sql.NullString) error {
 	ctx, w := context.Background(), s.log
 	var parent int64
 	found, err := queryOne(ctx, w.keeper, []any{of.App, of.User, of.ID, seq}, &parent)
@@ -94,10 +98,10 @@ func (s *Store) fork(of session.Key, seq int64, to session.Key, own *appending) 
 		}
 	}
 	var row int64
-	if _, err := queryOne(ctx, w.create, []any{to.App, to.User, to.ID, seq, now.UnixNano(), parent, seq + int64(len(own.lines))}, &row); err != nil {
+	if _, err := queryOne(ctx, w.branch, []any{to.App, to.User, to.ID, seq, now.UnixNano(), parent, seq + int64(len(own.lines)), head}, &row); err != nil {
 		return err
 	}
-	return s.insert(row, own)
+	return w.store(row, seq, own)
 }
 
 // Delete implements [session.Store]. What forks share stays, where nobody finds
@@ -105,12 +109,11 @@ func (s *Store) fork(of session.Key, seq int64, to session.Key, own *appending) 
 func (s *Store) Delete(ctx context.Context, key session.Key) error {
 	err := s.write(ctx, func() error {
 		return s.transaction(func() error {
-			var row int64
-			found, err := queryOne(context.Background(), s.log.find, []any{key.App, key.User, key.ID}, &row)
-			if err != nil || !found {
+			row, err := s.log.row(key)
+			if err != nil || row.Incarnation == 0 {
 				return err
 			}
-			return s.collect(row)
+			return s.collect(row.Incarnation)
 		})
 	})
 	return s.explain("delete from", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // family is the model of a file of forks.
@@ -121,18 +122,18 @@ func (f *family) append(t *rapid.T, m *member) {
 	events := f.goOn(m.log)
 	events = events[:rapid.IntRange(1, len(events)).Draw(t, "events")]
 	m.log = append(slices.Clip(m.log), events...)
-	lease, err := s.Acquire(t.Context(), m.key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, m.key, session.Self())
 	require.NoError(t, err)
-	seq := lease.Seq
+	seq := lease.Head.Seq
 	for cut := rapid.IntRange(0, len(events)-1).Draw(t, "cut"); len(events) > 0; cut = 0 { // in two batches, or one
 		n := cut
 		if n == 0 {
 			n = len(events)
 		}
-		require.NoError(t, s.Append(t.Context(), m.key, seq, lease, events[:n]...))
+		require.NoError(t, sessiontest.Append(t.Context(), s, m.key, seq, lease, events[:n]...))
 		seq, events = seq+int64(n), events[n:]
 	}
-	require.NoError(t, s.Release(t.Context(), m.key, lease))
+	require.NoError(t, sessiontest.Release(t.Context(), s, m.key, lease))
 }
 
 func (f *family) fork(t *rapid.T, of *member) {

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestChainOfForks: two hundred forks, each of the one before, are one log, and
@@ -118,12 +119,12 @@ func TestForkOverADeadLease(t *testing.T) {
 	if session.Alive(dead) {
 		t.Skip("this system does not tell whether a process is alive")
 	}
-	stale, err := s.Acquire(t.Context(), to, dead)
+	stale, err := sessiontest.Acquire(t.Context(), s, to, dead)
 	require.NoError(t, err)
 	require.NoError(t, s.Fork(t.Context(), session.ID("s"), 2, to))
-	require.ErrorIs(t, s.Append(t.Context(), to, 2, stale, batch(2, 1)...), agent.ErrConflict)
-	require.ErrorIs(t, s.Append(t.Context(), to, 0, stale, batch(0, 1)...), agent.ErrConflict)
-	lease, err := s.Acquire(t.Context(), to, session.Self())
+	require.ErrorIs(t, sessiontest.Append(t.Context(), s, to, 2, stale, batch(2, 1)...), agent.ErrConflict)
+	require.ErrorIs(t, sessiontest.Append(t.Context(), s, to, 0, stale, batch(0, 1)...), agent.ErrConflict)
+	lease, err := sessiontest.Acquire(t.Context(), s, to, session.Self())
 	require.NoError(t, err)
 	require.NotEqual(t, stale.Incarnation, lease.Incarnation)
 	require.Len(t, contents(t, s, to), 2)

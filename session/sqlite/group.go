@@ -12,7 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// Appends and leases that come while somebody writes wait in a queue, and whoever of them
+// Writes that come while somebody writes wait in a queue, and whoever of them
 // is the next to write makes the changes of all, in one transaction. So one fsync serves
 // as many sessions as wait for it, and a slow disk slows a turn down, but not
 // every turn of a busy program after the other. Who is alone waits for nobody.
@@ -20,9 +20,9 @@ import (
 // writing is a change that waits to be made.
 type writing struct {
 	// change makes it in the transaction that is open on a connection, of which it gets
-	// the statements for leases. An error that is its own, see isOwn, says that it has
+	// the statements. An error that is its own, see isOwn, says that it has
 	// changed nothing.
-	change func(*leaseWriter) error
+	change func(*rowWriter) error
 	lasts  bool // the change waits for an fsync
 
 	done chan struct{} // closed when err is set
@@ -52,11 +52,11 @@ func (q *queue) add(w *writing) {
 	q.waiting = append(q.waiting, w)
 }
 
-// look returns how many wait, and whether one of them waits for an fsync.
-func (q *queue) look() (n int, lasts bool) {
+// lasts reports whether one of those that wait has to last.
+func (q *queue) lasts() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiting), slices.ContainsFunc(q.waiting, func(w *writing) bool { return w.lasts })
+	return slices.ContainsFunc(q.waiting, func(w *writing) bool { return w.lasts })
 }
 
 // take returns all that wait, or those of them that wait for no fsync.
@@ -89,7 +89,7 @@ func (q *queue) remove(w *writing) bool {
 
 // group makes a change, with those that wait beside it or as one of them. The context
 // counts until it is begun.
-func (s *Store) group(ctx context.Context, lasts bool, change func(*leaseWriter) error) error {
+func (s *Store) group(ctx context.Context, lasts bool, change func(*rowWriter) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -118,21 +118,17 @@ func (s *Store) leave(w *writing, err error) {
 
 // lead makes all changes that wait when it can write, w among them; the turn is w's. The
 // queue is emptied only then, so that until then each may leave it. If none of them has
-// to last, the connection is the one whose commits wait for no disk, and one alone needs
-// no transaction but that of its statement.
+// to last, the connection is the one whose commits wait for no disk.
 func (s *Store) lead(ctx context.Context, w *writing) {
 	select {
 	case <-w.done: // the turn before has made it
 		return
 	default:
 	}
-	n, lasting := s.queue.look()
+	lasting := s.queue.lasts()
 	on := s.leases
 	if lasting {
 		on = &s.log.writer
-	} else if n == 1 && s.queue.remove(w) {
-		w.end(s.whileBusy(ctx, func() error { return w.change(on.leaseWriter) }))
-		return
 	}
 	if err := s.whileBusy(ctx, on.start); err != nil {
 		s.leave(w, err)
@@ -171,11 +167,11 @@ func (s *Store) makeAll(on *writer, all []*writing) {
 // writer is a connection that writes.
 type writer struct {
 	begin, commit, rollback *sql.Stmt
-	*leaseWriter
+	*rowWriter
 }
 
 func newWriter(p *preparer) writer {
-	return writer{begin: p.prepare("BEGIN IMMEDIATE"), commit: p.prepare("COMMIT"), rollback: p.prepare("ROLLBACK"), leaseWriter: newLeaseWriter(p)}
+	return writer{begin: p.prepare("BEGIN IMMEDIATE"), commit: p.prepare("COMMIT"), rollback: p.prepare("ROLLBACK"), rowWriter: newRowWriter(p)}
 }
 
 func (w *writer) start() error {
@@ -199,7 +195,7 @@ func (w *writer) end(failed error) error {
 func (w *writer) transact(all []*writing) (errs []error, failed error) {
 	errs = make([]error, len(all))
 	for i, one := range all {
-		if err := one.change(w.leaseWriter); isOwn(err) {
+		if err := one.change(w.rowWriter); isOwn(err) {
 			errs[i] = err
 		} else if err != nil {
 			failed = err
@@ -207,4 +203,16 @@ func (w *writer) transact(all []*writing) (errs []error, failed error) {
 		}
 	}
 	return errs, w.end(failed)
+}
+
+// logWriter is the connection for changes that must last.
+type logWriter struct {
+	writer
+	putBlob *sql.Stmt
+	*forkWriter
+}
+
+func newLogWriter(p *preparer) *logWriter {
+	return &logWriter{writer: newWriter(p), forkWriter: newForkWriter(p),
+		putBlob: p.prepare("INSERT INTO blob (session, digest, seq, data) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING")}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -45,7 +46,7 @@ func (w *waiting) append(ctx context.Context, key session.Key, seq int64, lease 
 	w.ready.Add(1)
 	w.wg.Go(func() {
 		w.ready.Done()
-		*err = w.s.Append(ctx, key, seq, lease, events...)
+		*err = sessiontest.Append(ctx, w.s, key, seq, lease, events...)
 	})
 	return err
 }
@@ -58,7 +59,7 @@ func TestGroupsOfAppends(t *testing.T) {
 	s := open(t, path)
 	acquire := func(name string) (session.Key, session.Lease) {
 		key := session.ID(name)
-		lease, err := s.Acquire(t.Context(), key, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 		require.NoError(t, err)
 		return key, lease
 	}
@@ -74,7 +75,7 @@ func TestGroupsOfAppends(t *testing.T) {
 		staleKey, stale := acquire(name("stale"))
 		leftKey, left := acquire(name("left"))
 		lostKey, lost := acquire(name("lost"))
-		require.NoError(t, s.Release(t.Context(), lostKey, lost))
+		require.NoError(t, sessiontest.Release(t.Context(), s, lostKey, lost))
 		damagedKey, damaged := acquire(name("damaged"))
 		if broken {
 			_, err := other.Exec("INSERT INTO log (session, seq, line) SELECT key, 2, '{}' FROM session WHERE id = ?", damagedKey.ID)
@@ -97,7 +98,7 @@ func TestGroupsOfAppends(t *testing.T) {
 		w.ready.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error)
-		go func() { gone <- s.Append(ctx, leftKey, 0, left, batch(0, 1)...) }()
+		go func() { gone <- sessiontest.Append(ctx, s, leftKey, 0, left, batch(0, 1)...) }()
 		cancel()
 		require.ErrorIs(t, <-gone, context.Canceled, "who waits may leave while the file is held")
 		_, err = other.Exec("ROLLBACK")
@@ -107,7 +108,7 @@ func TestGroupsOfAppends(t *testing.T) {
 		for i, key := range keys {
 			require.NoError(t, *errs[i])
 			require.Len(t, contents(t, s, key), 2)
-			require.NoError(t, s.Append(t.Context(), key, 2, leases[i], batch(2, 1)...), "and the log goes on")
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 2, leases[i], batch(2, 1)...), "and the log goes on")
 		}
 		shared, err := s.SharedState(t.Context(), keys[0])
 		require.NoError(t, err)
@@ -142,7 +143,7 @@ func TestCloseEndsWaitingAppends(t *testing.T) {
 	w := &waiting{t: t, s: s}
 	for i := range 20 {
 		key := session.ID(fmt.Sprint(i))
-		lease, err := s.Acquire(t.Context(), key, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 		require.NoError(t, err)
 		keys, errs = append(keys, key), append(errs, w.append(t.Context(), key, 0, lease, batch(0, 1)...))
 	}
@@ -167,7 +168,7 @@ func TestGroupsOfLeases(t *testing.T) {
 	s := open(t, path)
 	key := func(what string, i int) session.Key { return session.ID(fmt.Sprint(what, i)) }
 	acquire := func(key session.Key) session.Lease {
-		lease, err := s.Acquire(t.Context(), key, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 		require.NoError(t, err)
 		return lease
 	}
@@ -175,7 +176,7 @@ func TestGroupsOfLeases(t *testing.T) {
 		var free, held, back [sessions]session.Lease
 		for i := range sessions {
 			free[i], held[i], back[i] = acquire(key(fmt.Sprint(appends, "free"), i)), acquire(key(fmt.Sprint(appends, "held"), i)), acquire(key(fmt.Sprint(appends, "back"), i))
-			require.NoError(t, s.Release(t.Context(), key(fmt.Sprint(appends, "free"), i), free[i]))
+			require.NoError(t, sessiontest.Release(t.Context(), s, key(fmt.Sprint(appends, "free"), i), free[i]))
 		}
 		before := commits(t, path)
 		other := raw(t, path)
@@ -191,16 +192,18 @@ func TestGroupsOfLeases(t *testing.T) {
 		for i := range sessions {
 			k := func(what string) session.Key { return key(fmt.Sprint(appends, what), i) }
 			start(fmt.Sprint("free", i), func() (err error) {
-				free[i], err = s.Acquire(t.Context(), k("free"), session.Self())
+				free[i], err = sessiontest.Acquire(t.Context(), s, k("free"), session.Self())
 				return err
 			})
-			start(fmt.Sprint("new", i), func() error { _, err := s.Acquire(t.Context(), k("new"), session.Self()); return err })
-			start(fmt.Sprint("busy", i), func() error { _, err := s.Acquire(t.Context(), k("held"), session.Self()); return err })
-			start(fmt.Sprint("lost", i), func() error { return s.Renew(t.Context(), k("held"), session.Lease{Token: held[i].Token + 1}) })
-			start(fmt.Sprint("renew", i), func() error { return s.Renew(t.Context(), k("held"), held[i]) })
-			start(fmt.Sprint("back", i), func() error { return s.Release(t.Context(), k("back"), back[i]) })
+			start(fmt.Sprint("new", i), func() error { _, err := sessiontest.Acquire(t.Context(), s, k("new"), session.Self()); return err })
+			start(fmt.Sprint("busy", i), func() error { _, err := sessiontest.Acquire(t.Context(), s, k("held"), session.Self()); return err })
+			start(fmt.Sprint("lost", i), func() error {
+				return sessiontest.Renew(t.Context(), s, k("held"), session.Lease{Token: held[i].Token + 1})
+			})
+			start(fmt.Sprint("renew", i), func() error { return sessiontest.Renew(t.Context(), s, k("held"), held[i]) })
+			start(fmt.Sprint("back", i), func() error { return sessiontest.Release(t.Context(), s, k("back"), back[i]) })
 			if appends {
-				start(fmt.Sprint("append", i), func() error { return s.Append(t.Context(), k("held"), 0, held[i], batch(0, 2)...) })
+				start(fmt.Sprint("append", i), func() error { return sessiontest.Append(t.Context(), s, k("held"), 0, held[i], batch(0, 2)...) })
 			}
 		}
 		for sqlite.Waiting(s) < len(errs)-1 { // who came first may be alone, and is being made
@@ -222,8 +225,8 @@ func TestGroupsOfLeases(t *testing.T) {
 		require.LessOrEqual(t, commits(t, path)-before, 3, "so many transactions for %d changes", len(errs))
 		for i := range sessions {
 			k := func(what string) session.Key { return key(fmt.Sprint(appends, what), i) }
-			require.NoError(t, s.Append(t.Context(), k("free"), 0, free[i], batch(0, 1)...), "the lease is a lease")
-			_, err := s.Acquire(t.Context(), k("new"), session.Self())
+			require.NoError(t, sessiontest.Append(t.Context(), s, k("free"), 0, free[i], batch(0, 1)...), "the lease is a lease")
+			_, err := sessiontest.Acquire(t.Context(), s, k("new"), session.Self())
 			require.ErrorIs(t, err, agent.ErrSessionBusy)
 			acquire(k("back"))
 			if appends {

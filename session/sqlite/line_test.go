@@ -23,10 +23,10 @@ func TestEventsForSQL(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path)
 	db := raw(t, path)
-	lease, err := s.Acquire(t.Context(), session.ID("s"), session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self())
 	require.NoError(t, err)
 	events := sessiontest.OddEvents()
-	require.NoError(t, s.Append(t.Context(), session.ID("s"), 0, lease, events...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, events...))
 	var want strings.Builder
 	for e, err := range s.Load(t.Context(), session.ID("s"), 0) {
 		require.NoError(t, err)
@@ -64,7 +64,7 @@ func version5(t testing.TB, more ...string) (path string) {
 func TestMigrateFromVersion5(t *testing.T) {
 	path := version5(t)
 	const events = "SELECT session, seq, json FROM event ORDER BY session, seq"
-	const sessions = "SELECT * FROM session ORDER BY key"
+	const sessions = "SELECT key, app, user, id, seq, created, updated, parent_key, parent_seq, lease_token, lease_host, lease_pid, lease_started, lease_until, lease_expires FROM session ORDER BY key"
 	before := []string{dump(t, path, events), dump(t, path, sessions)}
 
 	// A program of that version, which has the file open, and holds a lease on a session.
@@ -90,10 +90,10 @@ func TestMigrateFromVersion5(t *testing.T) {
 
 	story := session.ID("story")
 	log := loadAll(t, s, story)
-	lease, err := s.Acquire(t.Context(), story, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, story, session.Self())
 	require.NoError(t, err)
-	n := lease.Seq
-	require.NoError(t, s.Append(t.Context(), story, n, lease, batch(n, 3)...))
+	n := lease.Head.Seq
+	require.NoError(t, sessiontest.Append(t.Context(), s, story, n, lease, batch(n, 3)...))
 	require.NoError(t, s.Fork(t.Context(), story, n+1, session.ID("late fork")))
 	require.Equal(t, append(log, batch(n, 1)...), loadAll(t, s, session.ID("late fork")))
 

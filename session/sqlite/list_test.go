@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -34,10 +35,10 @@ func TestOrphansAreNoScan(t *testing.T) {
 		WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 10000) SELECT 'app', 'user' || (n % 4), 'id' || n, 1, n, n FROM n`, "ANALYZE")
 	for i := range 5 {
 		key := session.Key{App: "app", User: fmt.Sprint("user", i%4), ID: fmt.Sprint("id", i)}
-		lease, err := s.Acquire(t.Context(), key, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 		require.NoError(t, err)
 		if i > 0 {
-			require.NoError(t, s.Abandon(t.Context(), key, lease))
+			require.NoError(t, sessiontest.Abandon(t.Context(), s, key, lease))
 		}
 	}
 	query := sqlite.OrphansSQL

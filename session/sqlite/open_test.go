@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -103,9 +104,9 @@ func TestOpenNewFile(t *testing.T) {
 		info, err := os.Stat(path)
 		require.NoError(t, err, name)
 		require.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), name)
-		lease, err := s.Acquire(t.Context(), session.ID("s"), session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self())
 		require.NoError(t, err)
-		require.NoError(t, s.Append(t.Context(), session.ID("s"), 0, lease, batch(0, 1)...))
+		require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, batch(0, 1)...))
 		for _, suffix := range []string{"-wal", "-shm"} {
 			info, err := os.Stat(path + suffix)
 			require.NoError(t, err)
@@ -133,7 +134,7 @@ func TestOpenRelativePath(t *testing.T) {
 	t.Chdir(dir)
 	s := open(t, "rel.db")
 	t.Chdir(t.TempDir()) // connections that are opened later find the file all the same
-	_, err := s.Acquire(t.Context(), session.ID("s"), session.Self())
+	_, err := sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self())
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(dir, "rel.db"))
 }
@@ -154,9 +155,9 @@ func TestFileSettings(t *testing.T) {
 func TestJSONInTheFile(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path)
-	lease, err := s.Acquire(t.Context(), session.ID("s"), session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, session.ID("s"), session.Self())
 	require.NoError(t, err)
-	require.NoError(t, s.Append(t.Context(), session.ID("s"), 0, lease, batch(0, 3)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("s"), 0, lease, batch(0, 3)...))
 	require.Equal(t, "text e2", scalar(t, raw(t, path), `SELECT json ->> 'type' || ' ' || (json ->> 'id') FROM event JOIN session ON session = key
 		WHERE app = 'app' AND user = 'local' AND id = 's' AND event.seq = 2`))
 }
@@ -175,9 +176,9 @@ func TestDamagedEvent(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path)
 	key := session.ID("s")
-	lease, err := s.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	require.NoError(t, err)
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 5)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 5)...))
 	for _, text := range []string{"", "{", "{\"seq\":4,\"id\":\"e4\",\"type\":\"text\",\"content\":\"cut o", "\x00", "\xff\xfe", strings.Repeat("[", 1<<20)} {
 		_, err := raw(t, path).Exec("UPDATE log SET line = ? WHERE seq = 4", text)
 		require.NoError(t, err)
@@ -212,20 +213,20 @@ func TestBusy(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path, sqlite.WithBusyTimeout(20*time.Millisecond))
 	key := session.ID("s")
-	lease, err := s.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	require.NoError(t, err)
 	other := raw(t, path, "BEGIN IMMEDIATE")
-	err = s.Append(t.Context(), key, 0, lease, batch(0, 1)...)
+	err = sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 1)...)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "other programs kept it locked for 20ms")
 	require.Empty(t, contents(t, s, key), "reading goes on")
 
 	patient := open(t, path) // opening does not have to write
 	done := make(chan error, 1)
-	go func() { done <- patient.Append(t.Context(), key, 0, lease, batch(0, 1)...) }()
+	go func() { done <- sessiontest.Append(t.Context(), patient, key, 0, lease, batch(0, 1)...) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, patient.Renew(ctx, key, lease), context.DeadlineExceeded, "a context ends the wait")
+	require.ErrorIs(t, sessiontest.Renew(ctx, patient, key, lease), context.DeadlineExceeded, "a context ends the wait")
 	_, err = other.Exec("COMMIT")
 	require.NoError(t, err)
 	require.NoError(t, <-done)

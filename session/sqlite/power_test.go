@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -48,15 +49,15 @@ func TestLossOfPower(t *testing.T) {
 	ends := map[int]bool{0: true}
 	last := session.Lease{}
 	for seq := int64(0); seq < 36; {
-		lease, err := s.Acquire(t.Context(), key, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 		require.NoError(t, err)
 		for _, n := range []int{1, 4, 7} {
-			require.NoError(t, s.Append(t.Context(), key, seq, lease, batch(seq, n)...))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, batch(seq, n)...))
 			seq += int64(n)
 			ends[int(seq)] = true
 		}
-		require.NoError(t, s.Renew(t.Context(), key, lease))
-		require.NoError(t, s.Release(t.Context(), key, lease))
+		require.NoError(t, sessiontest.Renew(t.Context(), s, key, lease))
+		require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 		last = lease
 	}
 
@@ -70,12 +71,12 @@ func TestLossOfPower(t *testing.T) {
 		require.GreaterOrEqual(t, len(log), length)
 		length, seen[len(log)] = len(log), true
 
-		lease, err := s.Acquire(t.Context(), key, session.Owner{Host: "elsewhere", PID: 1})
+		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Owner{Host: "elsewhere", PID: 1})
 		if err != nil {
 			require.ErrorIs(t, err, agent.ErrSessionBusy) // this process is alive: its lease was held at the cut
 		} else {
 			require.GreaterOrEqual(t, lease.Token, token)
-			require.EqualValues(t, len(log), lease.Seq)
+			require.EqualValues(t, len(log), lease.Head.Seq)
 			token = lease.Token
 		}
 		require.NoError(t, s.Close())

@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -88,7 +89,7 @@ func text(seq int64, content string) *event.Event {
 // turn appends n texts in a turn of its own, as soon as nobody else has one.
 func turn(ctx context.Context, s session.Store, key session.Key, n int, content func(i int) string) error {
 	for {
-		lease, err := s.Acquire(ctx, key, session.Self())
+		lease, err := sessiontest.Acquire(ctx, s, key, session.Self())
 		if errors.Is(err, agent.ErrSessionBusy) {
 			continue
 		}
@@ -97,12 +98,12 @@ func turn(ctx context.Context, s session.Store, key session.Key, n int, content 
 		}
 		var events []*event.Event
 		for i := range n {
-			events = append(events, text(lease.Seq+int64(i)+1, content(i)))
+			events = append(events, text(lease.Head.Seq+int64(i)+1, content(i)))
 		}
-		if err := s.Append(ctx, key, lease.Seq, lease, events...); err != nil {
+		if err := sessiontest.Append(ctx, s, key, lease.Head.Seq, lease, events...); err != nil {
 			return err
 		}
-		return s.Release(ctx, key, lease)
+		return sessiontest.Release(ctx, s, key, lease)
 	}
 }
 
@@ -182,7 +183,7 @@ func playRead(path, name string) error {
 		}
 		fmt.Println(e.Seq)
 	}
-	_, err = s.Acquire(ctx, session.ID(name), session.Self())
+	_, err = sessiontest.Acquire(ctx, s, session.ID(name), session.Self())
 	return errors.Join(fmt.Errorf("acquire: %w", err), s.Delete(ctx, session.ID(name)), s.Close())
 }
 
@@ -245,15 +246,15 @@ func playAppend(path, _ string) error {
 	for i := range crashSessions {
 		go func() {
 			key := session.ID(strconv.Itoa(i))
-			lease, err := s.Acquire(context.Background(), key, session.Self())
-			for seq := lease.Seq; err == nil; {
+			lease, err := sessiontest.Acquire(context.Background(), s, key, session.Self())
+			for seq := lease.Head.Seq; err == nil; {
 				var events []*event.Event
 				for n := range 1 + seq%4 {
 					events = append(events, text(seq+n+1, crashContent(i, seq+n+1)))
 				}
 				end := seq + int64(len(events))
 				_, _ = fmt.Printf("+ %d %d\n", i, end)
-				if err = s.Append(context.Background(), key, seq, lease, events...); err == nil {
+				if err = sessiontest.Append(context.Background(), s, key, seq, lease, events...); err == nil {
 					_, err = fmt.Printf("= %d %d\n", i, end)
 				}
 				seq = end
@@ -312,10 +313,10 @@ func TestKilledWriters(t *testing.T) {
 			require.Contains(t, []int64{acknowledged[i], asked[i]}, stored, "session %d, killed %s after %d appends", i, bit, after)
 			asked[i], acknowledged[i] = stored, stored
 
-			lease, err := s.Acquire(t.Context(), key, session.Self()) // the dead owner's
+			lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self()) // the dead owner's
 			require.NoError(t, err)
-			require.Equal(t, stored, lease.Seq)
-			require.NoError(t, s.Release(t.Context(), key, lease))
+			require.Equal(t, stored, lease.Head.Seq)
+			require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 		}
 		orphans, err = s.Orphans(t.Context(), session.Page{})
 		require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestSnapshotsOfDeletedSessions: what a session's snapshots say goes with its name, also if forks keep
@@ -15,11 +16,11 @@ func TestSnapshotsOfDeletedSessions(t *testing.T) {
 		path := newFile(t)
 		s := open(t, path)
 		key := session.ID("s")
-		lease, err := s.Acquire(t.Context(), key, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 		require.NoError(t, err)
-		require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 3)...))
-		require.NoError(t, s.PutSnapshots(t.Context(), key, lease, session.Snapshot{Name: "x", Seq: 3, Data: "secret"}))
-		require.NoError(t, s.Release(t.Context(), key, lease))
+		require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 3)...))
+		require.NoError(t, sessiontest.Keep(t.Context(), s, key, 3, lease, session.Snapshot{Name: "x", Seq: 3, Data: "secret"}))
+		require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 		require.NoError(t, s.Fork(t.Context(), key, 2, session.ID("fork")))
 		require.Equal(t, "1", scalar(t, raw(t, path), "SELECT count(*) FROM snapshot"))
 		if old {

@@ -2,12 +2,14 @@ package sqlite_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	driver "modernc.org/sqlite"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
@@ -61,10 +63,34 @@ func TestStore(t *testing.T) {
 			require.NoError(t, err)
 		}),
 		sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return openAt(t, paths[of]) }),
+		sessiontest.WithRestore(func(t *testing.T, of session.Store) func() { return save(t, paths[of]) }),
 		sessiontest.WithReopen(func(t *testing.T, old session.Store) session.Store {
 			require.NoError(t, old.Close())
 			return openAt(t, paths[old])
 		}))
+}
+
+// save copies a file. What it returns puts the copy back under whoever has the file open, as the command .restore does.
+func save(t *testing.T, path string) (restore func()) {
+	t.Helper()
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	raw(t, path, "VACUUM INTO '"+copied+"'")
+	return func() {
+		t.Helper()
+		conn, err := raw(t, path).Conn(t.Context())
+		require.NoError(t, err)
+		defer conn.Close()
+		require.NoError(t, conn.Raw(func(c any) error {
+			backup, err := c.(interface {
+				NewRestore(string) (*driver.Backup, error)
+			}).NewRestore(copied)
+			if err != nil {
+				return err
+			}
+			_, err = backup.Step(-1)
+			return errors.Join(err, backup.Finish())
+		}))
+	}
 }
 
 // TestZeroBytesInKeys goes beyond the suite, whose stores may refuse them.
@@ -73,11 +99,11 @@ func TestZeroBytesInKeys(t *testing.T) {
 		keys := []session.Key{{App: "a", User: "b\x00c", ID: "d"}, {App: "a\x00b", User: "c", ID: "d"}, {App: "a", User: "b", ID: "c\x00d"},
 			{App: "a", User: "b", ID: "c"}, {App: "a", User: "", ID: "\x00"}, {App: "a", User: "\x00", ID: ""}, {App: "a\xff", User: "b", ID: "c"}}
 		for _, key := range keys {
-			lease, err := s.Acquire(t.Context(), key, session.Self())
+			lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 			require.NoError(t, err)
 			events := batch(0, 1)
 			events[0].Data = &event.State{Delta: map[string]any{"user:k": key.String()}}
-			require.NoError(t, s.Append(t.Context(), key, 0, lease, events...))
+			require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, events...))
 		}
 		for _, key := range keys {
 			require.Len(t, contents(t, s, key), 1, name)
@@ -100,9 +126,9 @@ func TestClose(t *testing.T) {
 	s, err := sqlite.Open(path)
 	require.NoError(t, err)
 	key := session.ID("s")
-	lease, err := s.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	require.NoError(t, err)
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 500)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 500)...))
 
 	var last error
 	count := 0
@@ -120,11 +146,11 @@ func TestClose(t *testing.T) {
 
 	require.NoError(t, s.Close(), "closing twice")
 	closed := func(err error) { t.Helper(); require.ErrorContains(t, err, "the store is closed") }
-	closed(s.Append(t.Context(), key, 500, lease, batch(500, 1)...))
-	_, err = s.Acquire(t.Context(), key, session.Self())
+	closed(sessiontest.Append(t.Context(), s, key, 500, lease, batch(500, 1)...))
+	_, err = sessiontest.Acquire(t.Context(), s, key, session.Self())
 	closed(err)
-	closed(s.Renew(t.Context(), key, lease))
-	closed(s.Release(t.Context(), key, lease))
+	closed(sessiontest.Renew(t.Context(), s, key, lease))
+	closed(sessiontest.Release(t.Context(), s, key, lease))
 	closed(s.Delete(t.Context(), key))
 	closed(s.Fork(t.Context(), key, 1, session.ID("fork")))
 	_, err = s.List(t.Context(), session.Key{}, session.Page{})
@@ -142,14 +168,14 @@ func TestCloseWaitsForWriters(t *testing.T) {
 	s, err := sqlite.Open(path)
 	require.NoError(t, err)
 	key := session.ID("s")
-	lease, err := s.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	require.NoError(t, err)
 	stored := int64(0)
 	started := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			if s.Append(t.Context(), key, stored, lease, batch(stored, 1)...) != nil {
+			if sessiontest.Append(t.Context(), s, key, stored, lease, batch(stored, 1)...) != nil {
 				return
 			}
 			if stored++; stored == 3 {
@@ -168,11 +194,11 @@ func TestReleaseAfterCancel(t *testing.T) {
 	s := open(t, newFile(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	key := session.ID("s")
-	lease, err := s.Acquire(ctx, key, session.Self())
+	lease, err := sessiontest.Acquire(ctx, s, key, session.Self())
 	require.NoError(t, err)
 	cancel()
-	require.NoError(t, s.Release(ctx, key, lease))
-	_, err = s.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, sessiontest.Release(ctx, s, key, lease))
+	_, err = sessiontest.Acquire(t.Context(), s, key, session.Self())
 	require.NoError(t, err)
 }
 
@@ -180,13 +206,13 @@ func TestReleaseAfterCancel(t *testing.T) {
 func TestWithoutJSONForm(t *testing.T) {
 	s := open(t, newFile(t))
 	key := session.ID("s")
-	lease, err := s.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	require.NoError(t, err)
 	events := batch(0, 2)
 	for _, name := range []string{"own", "user:shared"} {
 		events[1].Data = &event.State{Delta: map[string]any{name: func() {}}}
-		require.ErrorContains(t, s.Append(t.Context(), key, 0, lease, events...), "e2")
+		require.ErrorContains(t, sessiontest.Append(t.Context(), s, key, 0, lease, events...), "e2")
 	}
 	require.Empty(t, contents(t, s, key))
-	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 2)...))
+	require.NoError(t, sessiontest.Append(t.Context(), s, key, 0, lease, batch(0, 2)...))
 }

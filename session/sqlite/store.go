@@ -32,19 +32,15 @@ type Store struct {
 	closed chan struct{}
 	close  func() error
 
-	queue     queue           // of appends and leases
-	log       *logWriter      // every commit waits for an fsync
-	leases    *writer         // commits do not; see the package's documentation
-	snapshots *snapshotWriter // on the connection of leases
-	reader    *reader
+	queue  queue      // of writes
+	log    *logWriter // every commit waits for an fsync
+	leases *writer    // commits do not; see the package's documentation
+	reader *reader
 
 	logOnce, readOnce once // on the connections of log and reader
 }
 
-var (
-	_ session.Store    = (*Store)(nil)
-	_ session.Releaser = (*Store)(nil)
-)
+var _ session.Store = (*Store)(nil)
 
 // Option configures a [Store].
 type Option func(*Store)
@@ -162,7 +158,7 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	leases := newWriter(p)
-	s.leases, s.snapshots = &leases, newSnapshotWriter(p)
+	s.leases = &leases
 	if p.err != nil {
 		return p.err
 	}

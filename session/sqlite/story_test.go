@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -130,15 +131,15 @@ func odd() (events []*event.Event) {
 // appendAll appends a log in one turn, n events at a time.
 func appendAll(t testing.TB, s session.Store, key session.Key, events []*event.Event, n int) {
 	t.Helper()
-	lease, err := s.Acquire(t.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 	require.NoError(t, err)
-	for seq := lease.Seq; len(events) > 0; {
+	for seq := lease.Head.Seq; len(events) > 0; {
 		batch := events[:min(n, len(events))]
-		require.NoError(t, s.Append(t.Context(), key, seq, lease, batch...))
+		require.NoError(t, sessiontest.Append(t.Context(), s, key, seq, lease, batch...))
 		seq += int64(len(batch))
 		events = events[len(batch):]
 	}
-	require.NoError(t, s.Release(t.Context(), key, lease))
+	require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
 }
 
 func loadAll(t testing.TB, s session.Store, key session.Key) (events []*event.Event) {

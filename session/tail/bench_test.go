@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 func benchEvent(id string) *event.Event {
@@ -26,13 +27,13 @@ func benchDelta(id string) *event.Event {
 
 func benchAppend(b *testing.B, s session.Store) {
 	key := session.ID("s")
-	lease, err := s.Acquire(b.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(b.Context(), s, key, session.Self())
 	require.NoError(b, err)
 	b.ReportAllocs()
 	for seq := int64(0); b.Loop(); seq++ {
 		e := benchEvent("e")
 		e.Seq = seq + 1
-		if err := s.Append(b.Context(), key, seq, lease, e); err != nil {
+		if err := sessiontest.Append(b.Context(), s, key, seq, lease, e); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -46,7 +47,7 @@ func BenchmarkLivePublish(b *testing.B) {
 		b.Run(fmt.Sprint(followers, "followers"), func(b *testing.B) {
 			l := newLive(b, session.NewMemory())
 			key := session.ID("s")
-			_, err := l.Acquire(b.Context(), key, session.Self())
+			_, err := sessiontest.Acquire(b.Context(), l, key, session.Self())
 			require.NoError(b, err)
 			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()
@@ -71,7 +72,7 @@ func BenchmarkLivePublish(b *testing.B) {
 func BenchmarkLiveLatency(b *testing.B) {
 	l := newLive(b, session.NewMemory())
 	key := session.ID("s")
-	lease, err := l.Acquire(b.Context(), key, session.Self())
+	lease, err := sessiontest.Acquire(b.Context(), l, key, session.Self())
 	require.NoError(b, err)
 	got := make(chan struct{})
 	ctx, cancel := context.WithCancel(b.Context())
@@ -89,7 +90,7 @@ func BenchmarkLiveLatency(b *testing.B) {
 		e := benchEvent("e")
 		e.Seq = seq + 1
 		began := time.Now()
-		if err := l.Append(b.Context(), key, seq, lease, e); err != nil {
+		if err := sessiontest.Append(b.Context(), l, key, seq, lease, e); err != nil {
 			b.Fatal(err)
 		}
 		<-got

@@ -15,20 +15,23 @@ import (
 
 // slow is a store in memory whose last write of a turn waits until it is let go, before it is made or with its answer.
 type slow struct {
-	session.Wrapped
+	session.Store
 	asked, before, answer chan struct{}
 	fails                 error // instead of an answer
 }
 
-func (s *slow) AppendRelease(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (s *slow) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 || !w.Release {
+		return s.Store.Write(ctx, key, w)
+	}
 	s.asked <- struct{}{}
 	s.before <- struct{}{}
-	err := s.Wrapped.AppendRelease(ctx, key, seq, lease, events...)
+	lease, err := s.Store.Write(ctx, key, w)
 	s.answer <- struct{}{}
 	if err == nil {
 		err = s.fails
 	}
-	return err
+	return lease, err
 }
 
 // TestTheNextLeaseIsFaster: a lease may be given back and taken again before its holder has heard that his last events are
@@ -45,7 +48,7 @@ func TestTheNextLeaseIsFaster(t *testing.T) {
 	}
 	acquire := func(t *testing.T, s session.Store) session.Lease {
 		t.Helper()
-		lease, err := s.Acquire(t.Context(), key, session.Self())
+		lease, err := sessiontest.Acquire(t.Context(), s, key, session.Self())
 		require.NoError(t, err)
 		return lease
 	}
@@ -64,14 +67,14 @@ func TestTheNextLeaseIsFaster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := sessiontest.NewClock()
 			memory := session.NewMemory(session.WithClock(clock.Now))
-			store := &slow{Wrapped: session.Wrapped{Store: memory}, asked: make(chan struct{}), before: make(chan struct{}), answer: make(chan struct{}), fails: test.fails}
+			store := &slow{Store: memory, asked: make(chan struct{}), before: make(chan struct{}), answer: make(chan struct{}), fails: test.fails}
 			l := newLive(t, store)
 			defer l.Close()
 			first := acquire(t, l)
-			require.NoError(t, l.Append(t.Context(), key, 0, first, text(1, "a", "a")))
+			require.NoError(t, sessiontest.Append(t.Context(), l, key, 0, first, text(1, "a", "a")))
 			require.NoError(t, l.Publish(t.Context(), key, shown("b1", "b1"), shown("b1", "b1 half"), shown("b2", "b2")))
 			over := make(chan error)
-			go func() { over <- l.AppendRelease(t.Context(), key, 1, first, text(2, "b1", "b1")) }()
+			go func() { over <- sessiontest.Finish(t.Context(), l, key, 1, first, text(2, "b1", "b1")) }()
 			<-store.asked
 			seq := int64(2)
 			var second session.Lease
@@ -79,7 +82,7 @@ func TestTheNextLeaseIsFaster(t *testing.T) {
 				clock.Advance(session.LeaseTTL)
 				if seq = 1 + test.elsewhere; test.elsewhere > 0 {
 					lease := acquire(t, memory)
-					require.NoError(t, memory.AppendRelease(t.Context(), key, 1, lease, text(2, "else", "else")))
+					require.NoError(t, sessiontest.Finish(t.Context(), memory, key, 1, lease, text(2, "else", "else")))
 				}
 				second = acquire(t, l)
 				<-store.before
@@ -89,16 +92,16 @@ func TestTheNextLeaseIsFaster(t *testing.T) {
 				<-store.before
 				require.Eventually(t, func() bool {
 					var err error
-					second, err = l.Acquire(t.Context(), key, session.Self())
+					second, err = sessiontest.Acquire(t.Context(), l, key, session.Self())
 					return err == nil
 				}, time.Minute, time.Millisecond)
 				<-store.answer
 				require.Equal(t, test.fails, <-over)
 			}
-			require.Equal(t, seq, second.Seq)
+			require.Equal(t, seq, second.Head.Seq)
 			require.NoError(t, l.Publish(t.Context(), key, shown("c", "c")))
-			require.NoError(t, l.Append(t.Context(), key, seq, second, text(seq+1, "c", "c")))
-			require.NoError(t, l.Release(t.Context(), key, second))
+			require.NoError(t, sessiontest.Append(t.Context(), l, key, seq, second, text(seq+1, "c", "c")))
+			require.NoError(t, sessiontest.Release(t.Context(), l, key, second))
 			var got []string
 			for entry, err := range l.Follow(t.Context(), key, "1-0") {
 				require.NoError(t, err)

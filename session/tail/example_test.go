@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/tail"
 )
 
@@ -20,12 +21,12 @@ func ExampleNew() {
 	defer store.Close()
 
 	// What a runner does when it is given the Tail as its store, with streaming.
-	lease, _ := store.Acquire(ctx, key, session.Self())
-	_ = store.Append(ctx, key, 0, lease, &event.Event{Seq: 1, ID: "u", Data: &event.User{}})
+	lease, _ := sessiontest.Acquire(ctx, store, key, session.Self())
+	_ = sessiontest.Append(ctx, store, key, 0, lease, &event.Event{Seq: 1, ID: "u", Data: &event.User{}})
 	for _, word := range []string{"One ", "moment."} {
 		_ = store.Publish(ctx, key, &event.Event{ID: "b", Partial: true, Data: &event.Text{Content: word}})
 	}
-	_ = store.Append(ctx, key, 1, lease, &event.Event{Seq: 2, ID: "b", Data: &event.Text{Content: "One moment."}})
+	_ = sessiontest.Append(ctx, store, key, 1, lease, &event.Event{Seq: 2, ID: "b", Data: &event.Text{Content: "One moment."}})
 
 	show := func(after string, n int) (last string) {
 		for entry, err := range store.Follow(ctx, key, after) {

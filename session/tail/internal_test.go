@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // The tests in this file look at time and at what a Tail holds.
@@ -31,7 +32,7 @@ func liveDelta(id, words string) *event.Event {
 func liveAppend(t *testing.T, s session.Store, key session.Key, seq int64, lease session.Lease, e *event.Event) {
 	t.Helper()
 	e.Seq = seq + 1
-	require.NoError(t, s.Append(context.Background(), key, seq, lease, e))
+	require.NoError(t, sessiontest.Append(context.Background(), s, key, seq, lease, e))
 }
 
 func TestOptions(t *testing.T) {
@@ -72,16 +73,16 @@ func TestLivePolls(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		lease, err := store.Acquire(ctx, key, session.Self()) // past the Tail
+		lease, err := sessiontest.Acquire(ctx, store, key, session.Self()) // past the Tail
 		require.NoError(t, err)
 		liveAppend(t, store, key, 0, lease, liveText("e1", "one"))
-		require.NoError(t, store.Release(ctx, key, lease))
+		require.NoError(t, sessiontest.Release(ctx, store, key, lease))
 		time.Sleep(999 * time.Millisecond)
 		require.Empty(t, ids())
 		time.Sleep(2 * time.Millisecond)
 		require.Equal(t, []string{"1-0"}, ids())
 
-		lease, err = l.Acquire(ctx, key, session.Self())
+		lease, err = sessiontest.Acquire(ctx, l, key, session.Self())
 		require.NoError(t, err)
 		liveAppend(t, l, key, 1, lease, liveText("e2", "two"))
 		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
@@ -100,14 +101,14 @@ func TestLiveLingers(t *testing.T) {
 		l, err := New(session.NewMemory(), WithLinger(10*time.Second))
 		require.NoError(t, err)
 		turn := func(key session.Key) {
-			lease, err := l.Acquire(ctx, key, session.Self())
+			lease, err := sessiontest.Acquire(ctx, l, key, session.Self())
 			require.NoError(t, err)
 			for i := range 100 {
-				id := fmt.Sprint("b", lease.Seq, i)
+				id := fmt.Sprint("b", lease.Head.Seq, i)
 				require.NoError(t, l.Publish(ctx, key, liveDelta(id, "x")))
-				liveAppend(t, l, key, lease.Seq+int64(i), lease, liveText(id, "x"))
+				liveAppend(t, l, key, lease.Head.Seq+int64(i), lease, liveText(id, "x"))
 			}
-			require.NoError(t, l.Release(ctx, key, lease))
+			require.NoError(t, sessiontest.Release(ctx, l, key, lease))
 		}
 		count := func(key session.Key, until int64) (n int) {
 			for e, err := range l.Follow(ctx, key, "") {
@@ -142,7 +143,7 @@ func TestLiveIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, err := New(session.NewMemory(), opt)
 			require.NoError(t, err)
-			lease, err := l.Acquire(ctx, key, session.Self())
+			lease, err := sessiontest.Acquire(ctx, l, key, session.Self())
 			require.NoError(t, err)
 			liveAppend(t, l, key, 0, lease, liveText("e1", "one"))
 			for i := range 1000 {
@@ -153,7 +154,7 @@ func TestLiveIsBounded(t *testing.T) {
 			require.LessOrEqual(t, cap(s.parts), 200)
 			require.Equal(t, 50*(320+4), s.bytes)
 			liveAppend(t, l, key, 1, lease, liveText("b", "all"))
-			require.NoError(t, l.Release(ctx, key, lease))
+			require.NoError(t, sessiontest.Release(ctx, l, key, lease))
 			var ids []string
 			for e, err := range l.Follow(ctx, key, "") {
 				require.NoError(t, err)
@@ -168,7 +169,7 @@ func TestLiveIsBounded(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		l, err := New(session.NewMemory(), WithMaxPartial(0, 0))
 		require.NoError(t, err)
-		lease, err := l.Acquire(ctx, key, session.Self())
+		lease, err := sessiontest.Acquire(ctx, l, key, session.Self())
 		require.NoError(t, err)
 		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
 		liveAppend(t, l, key, 0, lease, liveText("b", "x"))
@@ -187,13 +188,13 @@ func TestLiveForgets(t *testing.T) {
 	require.NoError(t, err)
 	for i := range 100 {
 		key := session.ID(fmt.Sprint(i))
-		lease, err := l.Acquire(ctx, key, session.Self())
+		lease, err := sessiontest.Acquire(ctx, l, key, session.Self())
 		require.NoError(t, err)
-		_, err = l.Acquire(ctx, key, session.Self())
+		_, err = sessiontest.Acquire(ctx, l, key, session.Self())
 		require.ErrorIs(t, err, agent.ErrSessionBusy)
 		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
 		liveAppend(t, l, key, 0, lease, liveText("b", "x"))
-		require.NoError(t, l.Release(ctx, key, lease))
+		require.NoError(t, sessiontest.Release(ctx, l, key, lease))
 		for range l.Follow(ctx, key, "") {
 			break
 		}
@@ -210,7 +211,7 @@ func TestLiveAllocates(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s")
 	l, err := New(session.NewMemory())
 	require.NoError(t, err)
-	_, err = l.Acquire(ctx, key, session.Self())
+	_, err = sessiontest.Acquire(ctx, l, key, session.Self())
 	require.NoError(t, err)
 	e := liveDelta("b", "word ")
 	for range 10_000 { // as full as it gets

@@ -109,17 +109,17 @@ func (s *stream) drop(until session.Position) {
 	}
 }
 
-// acquired takes the mutex, and so do all methods below.
-func (s *stream) acquired(t *Tail, lease session.Lease) {
+// acquired notes a lease, and how long the log was when it was taken. It takes the mutex, and so do all methods below.
+func (s *stream) acquired(t *Tail, lease session.Lease, seq int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.incarnation != 0 && s.incarnation != lease.Incarnation || s.incarnation == 0 && lease.Seq < s.seq {
+	if s.incarnation != 0 && s.incarnation != lease.Incarnation || s.incarnation == 0 && seq < s.seq {
 		s.reset()
 	}
 	s.incarnation, s.lease = lease.Incarnation, lease.Token
 	s.version++
-	s.advance(lease.Seq)
-	if e := s.ending; e != nil && e.seq <= lease.Seq { // it was done, and says so in a moment
+	s.advance(seq)
+	if e := s.ending; e != nil && e.seq <= seq { // it was done, and says so in a moment
 		open := s.blocks
 		e.open, s.blocks = &open, OpenBlocks{}
 	}

@@ -42,7 +42,7 @@ type Tail struct {
 }
 
 // underlying is how a store is embedded without showing in the documentation.
-type underlying = session.Wrapped
+type underlying = session.Store
 
 var _ session.Tail = (*Tail)(nil)
 
@@ -77,7 +77,7 @@ func New(store session.Store, opts ...Option) (*Tail, error) {
 	if store == nil {
 		return nil, errors.New("tail: the store is nil")
 	}
-	t := &Tail{underlying: underlying{Store: store}, poll: time.Second, linger: 30 * time.Second, maxParts: 8192, maxBytes: 4 << 20,
+	t := &Tail{underlying: store, poll: time.Second, linger: 30 * time.Second, maxParts: 8192, maxBytes: 4 << 20,
 		sessions: make(map[session.Key]*stream), closed: make(chan struct{})}
 	if err := option.Apply(t, opts); err != nil {
 		return nil, fmt.Errorf("tail: %w", err)
@@ -160,78 +160,43 @@ func (t *Tail) sweep() {
 	}
 }
 
-// Acquire implements [session.Store].
-func (t *Tail) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
-	s := t.join(key)
-	defer t.leave(key, s)
-	lease, err := t.underlying.Acquire(ctx, key, owner)
-	if err == nil {
-		s.acquired(t, lease)
+// Write implements [session.Store].
+func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if w.Acquires() {
+		s := t.join(key)
+		defer t.leave(key, s)
 	}
-	return lease, err
-}
-
-// AcquireAppend implements [session.Acquirer].
-func (t *Tail) AcquireAppend(ctx context.Context, key session.Key, owner session.Owner, expected session.Lease, events ...*event.Event) (session.Lease, error) {
-	s := t.join(key)
-	defer t.leave(key, s)
-	s.appends(nil)
-	lease, err := t.underlying.AcquireAppend(ctx, key, owner, expected, events...)
-	if err == nil {
-		s.acquired(t, lease)
-	}
-	s.appended(t, nil, events, err)
-	return lease, err
-}
-
-// Append implements [session.Store].
-func (t *Tail) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
 	s := t.find(key)
 	if s == nil {
-		return t.underlying.Append(ctx, key, expectedSeq, lease, events...)
+		return t.underlying.Write(ctx, key, w)
 	}
-	s.appends(nil)
-	err := t.underlying.Append(ctx, key, expectedSeq, lease, events...)
-	s.appended(t, nil, events, err)
-	return err
-}
-
-// AppendRelease implements [session.Releaser].
-func (t *Tail) AppendRelease(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
-	s := t.find(key)
-	if s == nil || len(events) == 0 {
-		t.end(key, lease)
-		return t.underlying.AppendRelease(ctx, key, expectedSeq, lease, events...)
+	if len(w.Events) == 0 {
+		if w.Ends() {
+			t.end(key, w.Lease)
+		}
+		lease, err := t.underlying.Write(ctx, key, w)
+		switch {
+		case err == nil && w.Acquires():
+			s.acquired(t, lease, lease.Head.Seq)
+		case errors.Is(err, agent.ErrConflict) && !w.Acquires():
+			t.end(key, w.Lease)
+		}
+		return lease, err
 	}
-	last := &ending{token: lease.Token, seq: expectedSeq + int64(len(events))}
+	var last *ending
+	if w.Ends() && !w.Acquires() {
+		last = &ending{token: w.Lease.Token, seq: w.End().Seq}
+	}
 	s.appends(last)
-	err := t.underlying.AppendRelease(ctx, key, expectedSeq, lease, events...)
-	s.appended(t, last, events, err)
-	if err == nil {
+	lease, err := t.underlying.Write(ctx, key, w)
+	if err == nil && w.Acquires() {
+		s.acquired(t, lease, w.Head.Seq)
+	}
+	s.appended(t, last, w.Events, err)
+	if err == nil && w.Ends() {
 		t.end(key, lease)
 	}
-	return err
-}
-
-// Renew implements [session.Store].
-func (t *Tail) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
-	err := t.underlying.Renew(ctx, key, lease)
-	if errors.Is(err, agent.ErrConflict) {
-		t.end(key, lease)
-	}
-	return err
-}
-
-// Release implements [session.Store].
-func (t *Tail) Release(ctx context.Context, key session.Key, lease session.Lease) error {
-	t.end(key, lease)
-	return t.underlying.Release(ctx, key, lease)
-}
-
-// Abandon implements [session.Store].
-func (t *Tail) Abandon(ctx context.Context, key session.Key, lease session.Lease) error {
-	t.end(key, lease)
-	return t.underlying.Abandon(ctx, key, lease)
+	return lease, err
 }
 
 // end takes note that a lease of this process is over.
@@ -302,7 +267,7 @@ func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.S
 		}
 		s := t.join(key)
 		defer t.leave(key, s)
-		f := &follower{Tail: t, s: s, yield: yield, log: LogReader{Store: t.Store, Key: key, Position: pos}}
+		f := &follower{Tail: t, s: s, yield: yield, log: LogReader{Store: t.underlying, Key: key, Position: pos}}
 		if err := f.run(ctx); err != nil {
 			if t.isClosed() {
 				err = errClosed

@@ -27,23 +27,7 @@ func openSQLite(t testing.TB, path string, clock *sessiontest.Clock) *sqlite.Sto
 	return s
 }
 
-// releases is a store that gives leases back with events, but takes them by themselves.
-type releases struct {
-	session.Store
-	session.Releaser
-}
-
 func TestLiveTail(t *testing.T) {
-	t.Run("what not every store can", func(t *testing.T) {
-		for name, less := range map[string]func(*session.Memory) session.Store{
-			"neither":  func(m *session.Memory) session.Store { return struct{ session.Store }{m} },
-			"releases": func(m *session.Memory) session.Store { return releases{m, m} },
-		} {
-			t.Run(name, func(t *testing.T) {
-				sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed { return newLive(t, less(session.NewMemory())) }, sessiontest.WithCuts(5))
-			})
-		}
-	})
 	t.Run("memory", func(t *testing.T) {
 		clock := sessiontest.NewClock()
 		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {

@@ -37,19 +37,22 @@ func newMortal(store session.Store, n int, after bool) *mortal {
 	return &mortal{Store: store, n: n, after: after, dead: make(chan struct{}), gone: make(chan struct{})}
 }
 
-func (m *mortal) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+func (m *mortal) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	if len(w.Events) == 0 {
+		return m.Store.Write(ctx, key, w)
+	}
 	m.mu.Lock()
 	m.seen++
 	now := m.seen == m.n
 	m.mu.Unlock()
 	if now && !m.after {
-		return m.die()
+		return session.Lease{}, m.die()
 	}
-	err := m.Store.Append(ctx, key, seq, lease, events...)
+	lease, err := m.Store.Write(ctx, key, w)
 	if now {
-		return m.die()
+		return session.Lease{}, m.die()
 	}
-	return err
+	return lease, err
 }
 
 func (m *mortal) die() error {
@@ -70,12 +73,12 @@ func left(t testing.TB, store session.Store) session.Store {
 	ctx := context.Background()
 	events := log(t, store)
 	next := sessiontest.Memory(t)
-	lease, err := next.Acquire(ctx, key, session.Owner{})
+	lease, err := sessiontest.Acquire(ctx, next, key, session.Owner{})
 	require.NoError(t, err)
 	if len(events) > 0 {
-		require.NoError(t, next.Append(ctx, key, 0, lease, events...))
+		require.NoError(t, sessiontest.Append(ctx, next, key, 0, lease, events...))
 	}
-	require.NoError(t, next.Release(ctx, key, lease))
+	require.NoError(t, sessiontest.Release(ctx, next, key, lease))
 	return next
 }
 

@@ -1,0 +1,362 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
+)
+
+// A lease's token names the session's row too, so that no two leases of a
+// database have the same.
+func token(key, n int64) int64              { return key<<32 | n }
+func splitToken(token int64) (key, n int64) { return token >> 32, token & (1<<32 - 1) }
+
+// checkKey refuses what PostgreSQL's texts cannot hold.
+func checkKey(key session.Key) error {
+	for _, part := range []string{key.App, key.User, key.ID} {
+		if strings.ContainsRune(part, 0) || !utf8.ValidString(part) {
+			return fmt.Errorf("session %q: PostgreSQL keeps no zero bytes and nothing but UTF-8 in a key: %w", key.String(), agent.ErrBadInput)
+		}
+	}
+	return nil
+}
+
+// A write is one statement, and so one round trip, one transaction and one commit. Its parts hang on
+// the first one, which locks the session's row and finds nothing unless lease and position are right.
+const (
+	eventSQL = `, new_event AS (
+		INSERT INTO arbor.log (session, seq, line)
+		SELECT head.key, %s + e.n, e.line FROM head, unnest(%s::text[]) WITH ORDINALITY AS e (line, n)
+	)`
+	// A run begins and ends in one session: a fork takes an open one up in a run of
+	// its own. A trigger finds the message of each block, so the blocks that it can hang
+	// on have to be inserted first.
+	blockSQL = `, b AS (
+		SELECT * FROM json_to_recordset(%s::json) AS b (id text, parent text, role text, agent text, scope text, turn text,
+			first bigint, last bigint, completed timestamptz)
+	), began AS (
+		INSERT INTO arbor.block AS old (session, id, parent_block_id, role, agent, scope, turn_id, first_seq, last_seq, completed)
+		SELECT head.key, b.id, b.parent, b.role, b.agent, b.scope, b.turn, b.first, b.last, b.completed FROM head, b WHERE b.first IS NOT NULL
+		ORDER BY b.first
+		ON CONFLICT (session, id) DO UPDATE
+			SET last_seq = coalesce(excluded.last_seq, old.last_seq), completed = coalesce(excluded.completed, old.completed)
+	), ended AS (
+		UPDATE arbor.block o SET last_seq = b.last, completed = b.completed FROM head, b
+		WHERE b.first IS NULL AND o.session = head.key AND o.id = b.id
+	)`
+	// In the order of the key, so that no two appends wait for each other. A key
+	// that does not exist is not deleted.
+	stateSQL = `, new_state AS (
+		INSERT INTO arbor.state (app, scope, user_id, name, value)
+		SELECT %[1]s, c.scope, c.user_id, c.name, c.value
+		FROM head, (
+			SELECT scope, CASE scope WHEN 'user' THEN %[2]s ELSE '' END AS user_id, name, value::json
+			FROM unnest(%[3]s::text[], %[4]s::bytea[], %[5]s::text[]) AS c (scope, name, value)) c
+		WHERE c.value IS NOT NULL OR EXISTS (
+			SELECT FROM arbor.state o WHERE o.app = %[1]s AND o.scope = c.scope AND o.user_id = c.user_id AND o.name = c.name)
+		ORDER BY c.scope, c.user_id, c.name
+		ON CONFLICT (app, scope, user_id, name) DO UPDATE SET value = excluded.value
+	)`
+	snapshotSQL = `, new AS (
+		SELECT head.key AS session, n.* FROM head, unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bytea[]) AS n (name, part, seq, data)
+	), cut AS (
+		DELETE FROM arbor.snapshot o USING new WHERE o.session = new.session AND o.name = new.name AND o.part > new.part
+	), put AS (
+		INSERT INTO arbor.snapshot (session, name, part, seq, data) SELECT session, name, part, seq, data FROM new
+		ON CONFLICT (session, name, part) DO UPDATE SET seq = excluded.seq, data = excluded.data
+	)`
+	rowSQL = `SELECT key, lease_token, seq, coalesce(head, ''), parent_seq, coalesce(lease_fence, 0), lease_until,
+			coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0), coalesce($4, clock_timestamp())
+		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
+	// It waits for no disk: the write that follows does.
+	createSQL = `INSERT INTO arbor.session (app, user_id, id) SELECT $1, $2, $3
+		FROM (SELECT set_config('synchronous_commit', 'off', true)) AS quick ON CONFLICT DO NOTHING`
+	storedSQL = `SELECT line FROM arbor.log WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`
+)
+
+// change is a write that is ready to be sent.
+type change struct {
+	key    session.Key
+	write  *session.Write
+	nonce  int64 // of the lease, if the write takes it
+	dead   int64 // the number of a lease whose holder has died, or -1
+	lines  []string
+	blocks []*block
+	state  map[stateName]*string
+}
+
+// Write implements [session.Store]. It returns after the server's commit; with events, that waits for its disk. Time is the server's: clocks of
+// the machines that use it do not matter. If the connection breaks, Write connects again and finds out whether the
+// change was made, so that it is made exactly once when Write returns nil. With another error, the context's included, it may be unknown
+// whether it was made: the next lease's Head tells.
+func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	c := &change{key: key, write: &w, nonce: rand.Int64(), dead: -1}
+	if err := cmp.Or(ctx.Err(), w.Check(key), checkKey(key)); err != nil {
+		return session.Lease{}, err
+	}
+	err := c.encode(func(id, run string) (found string, err error) {
+		err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			row, _, err := s.row(ctx, conn, key)
+			if err == nil {
+				found, err = runOf(ctx, conn, row.Incarnation, w.Head.Seq, id, run)
+			}
+			return err
+		})
+		return found, err
+	})
+	if err != nil {
+		return session.Lease{}, s.explain("write to", err)
+	}
+	var lease session.Lease
+	unknown := false
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		lease, err = s.change(ctx, conn, c, unknown)
+		// What the error means is judged where the connection is; the next try is careful in any case.
+		unknown = unknown || err != nil
+		return err
+	})
+	return lease, s.explain("write to", err)
+}
+
+// encode makes the events ready to be sent.
+func (c *change) encode(runOf lookup) (err error) {
+	c.lines, c.state = make([]string, len(c.write.Events)), make(map[stateName]*string)
+	for i, e := range c.write.Events {
+		if c.lines[i], err = lineOf(e); err != nil {
+			return fmt.Errorf("session %s: %w", c.key, err)
+		}
+		if st, ok := e.Data.(*event.State); ok {
+			if err := addChanges(c.state, st.Delta); err != nil {
+				return fmt.Errorf("session %s: event %s: %w", c.key, e.ID, err)
+			}
+		}
+	}
+	c.blocks, err = blocksOf(c.write.Events, runOf)
+	return err
+}
+
+// change makes a write, or says why it is refused. An earlier try whose answer was lost may have made it, or still be under way on the server, and
+// then holds the lock of the session's row or waits for it. Whichever comes second finds another lease or position.
+func (s *Store) change(ctx context.Context, conn *pgx.Conn, c *change, unknown bool) (session.Lease, error) {
+	for {
+		sql, args := c.statement(s.time())
+		lease := session.Lease{Nonce: c.write.Lease.Nonce}
+		if c.write.Acquires() {
+			lease.Nonce = c.nonce
+		}
+		var n int64
+		var shared *int64
+		var head []byte
+		err := conn.QueryRow(ctx, sql, args...).Scan(&lease.Incarnation, &n, &lease.Head.Seq, &head, &shared, nil)
+		if err == nil {
+			lease.Token, lease.Head.ID = token(lease.Incarnation, n), string(head)
+			lease.Fork, lease.Shared = shared != nil, value(shared)
+			return lease, nil
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return session.Lease{}, err
+		}
+		row, now, err := s.row(ctx, conn, c.key)
+		if err != nil {
+			return session.Lease{}, err
+		}
+		if unknown {
+			if done, err := c.isDone(ctx, conn, &row); done || err != nil {
+				return row.Lease, err
+			}
+		}
+		before := row
+		switch err := row.Change(c.key, c.write, c.nonce, now); {
+		case err != nil:
+			return session.Lease{}, err
+		case row.Incarnation == 0:
+			if _, err := conn.Exec(ctx, createSQL, c.key.App, c.key.User, c.key.ID); err != nil {
+				return session.Lease{}, err
+			}
+		case before.Held:
+			_, c.dead = splitToken(before.Token)
+		}
+	}
+}
+
+func value(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// statement composes the write.
+func (c *change) statement(now *time.Time) (sql string, args []any) {
+	w := c.write
+	arg := func(v any) string {
+		args = append(args, v)
+		return "$" + strconv.Itoa(len(args))
+	}
+	app, user := arg(c.key.App), arg(c.key.User)
+	where := "app = " + app + " AND user_id = " + user + " AND id = " + arg(c.key.ID)
+	given, until := "", ""
+	if len(w.Events) > 0 || w.Acquires() || !w.Ends() {
+		given = arg(now) + "::timestamptz"
+	}
+	clock := "coalesce(" + given + ", clock_timestamp())"
+	if w.Acquires() || !w.Ends() {
+		until = clock + " + " + arg(session.LeaseTTL) + "::interval"
+	}
+	var set []string
+	if w.Acquires() {
+		set = append(set, "lease_token = lease_token + 1", "lease_fence = "+arg(c.nonce), "lease_host = "+arg(text(w.Acquire.Host)),
+			"lease_pid = "+arg(w.Acquire.PID), "lease_started = "+arg(w.Acquire.Started))
+		// It also takes a lease that ends later than a new one, because the server's clock was set back or another server
+		// replaced it (see session.Leased).
+		where += " AND (lease_until IS NULL OR lease_until <= " + clock + " OR lease_until > " + until + " OR lease_token = " + arg(c.dead) + ")"
+	} else {
+		row, n := splitToken(w.Lease.Token)
+		where += " AND lease_until IS NOT NULL AND key = " + arg(row) + " AND lease_token = " + arg(n) + " AND lease_fence = " + arg(w.Lease.Nonce)
+	}
+	switch {
+	case w.Release:
+		set = append(set, "lease_until = NULL")
+	case w.Abandon: // nobody has the token that it leaves, and its time is over by any clock
+		set = append(set, "lease_until = 'epoch'", "lease_token = lease_token + 1", "lease_fence = NULL")
+	default:
+		set = append(set, "lease_until = "+until)
+	}
+	seq := ""
+	if w.Stores() {
+		seq = arg(w.Head.Seq)
+		where += " AND seq = " + seq + " AND coalesce(head, '') IN (" + arg([]byte(w.Head.ID))
+		if !w.Acquires() {
+			where += ", ''"
+		}
+		where += ")"
+	}
+	var parts strings.Builder
+	wait := "''"
+	if len(w.Events) > 0 {
+		lines := arg(c.lines)
+		set = append(set, "seq = seq + cardinality("+lines+"::text[])", "head = "+arg([]byte(w.End().ID)),
+			"updated = coalesce("+given+", statement_timestamp())", "created = coalesce(created, "+given+", statement_timestamp())")
+		fmt.Fprintf(&parts, eventSQL, seq, lines)
+	} else {
+		wait = "set_config('synchronous_commit', 'off', true)"
+	}
+	if len(c.blocks) > 0 {
+		fmt.Fprintf(&parts, blockSQL, arg(string(event.EncodeJSON(c.blocks))))
+	}
+	if len(c.state) > 0 {
+		scopes, names, values := changeArgs(c.state)
+		fmt.Fprintf(&parts, stateSQL, app, user, arg(scopes), arg(names), arg(values))
+	}
+	if len(w.Snapshots) > 0 {
+		names, numbers, seqs, data := snapshotArgs(w.Snapshots)
+		fmt.Fprintf(&parts, snapshotSQL, arg(names), arg(numbers), arg(seqs), arg(data))
+	}
+	return "WITH head AS (UPDATE arbor.session SET " + strings.Join(set, ", ") + " WHERE " + where +
+		" RETURNING key, lease_token, seq, head, parent_seq)" + parts.String() +
+		" SELECT head.key, head.lease_token, head.seq, coalesce(head.head, ''), head.parent_seq, " + wait + " FROM head", args
+}
+
+// row returns what the server has of a session, and the time.
+func (s *Store) row(ctx context.Context, conn *pgx.Conn, key session.Key) (row session.Row, now time.Time, err error) {
+	var n int64
+	var shared *int64
+	var head []byte
+	var until *time.Time
+	err = conn.QueryRow(ctx, rowSQL, key.App, key.User, key.ID, s.time()).Scan(&row.Incarnation, &n, &row.Head.Seq, &head, &shared, &row.Nonce,
+		&until, &row.Holder.Host, &row.Holder.PID, &row.Holder.Started, &now)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return session.Row{}, now, nil
+	case err != nil:
+		return session.Row{}, now, err
+	}
+	row.Token, row.Head.ID = token(row.Incarnation, n), string(head)
+	row.Fork, row.Shared = shared != nil, value(shared)
+	if row.Held = until != nil; row.Held {
+		row.Until = *until
+	}
+	return row, now, nil
+}
+
+// isDone reports whether an earlier try has made the write. What stores nothing and keeps the lease can be made again.
+func (c *change) isDone(ctx context.Context, conn *pgx.Conn, row *session.Row) (bool, error) {
+	w := c.write
+	if w.Acquires() {
+		return row.Nonce == c.nonce, nil
+	}
+	if len(w.Events) == 0 {
+		return w.Ends() && (!row.Held || row.Nonce != w.Lease.Nonce), nil
+	}
+	key, _ := splitToken(w.Lease.Token)
+	rows, err := conn.Query(ctx, storedSQL, key, w.Head.Seq, w.End().Seq)
+	if err != nil {
+		return false, err
+	}
+	stored, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return err == nil && slices.Equal(stored, c.lines), err
+}
+
+// lineOf returns an event's line as it is stored.
+func lineOf(e *event.Event) (string, error) {
+	line, err := e.Line()
+	return strings.ToValidUTF8(line, "\uFFFD"), err
+}
+
+// stateName is a name of the shared state.
+type stateName struct{ scope, name string }
+
+// addChanges notes what a delta does to the shared state; nil deletes. The last
+// change of a name is the one that counts.
+func addChanges(changes map[stateName]*string, delta map[string]any) error {
+	for name, value := range delta {
+		scope, _, _ := strings.Cut(name, ":")
+		if scope == name || scope != "user" && scope != "app" {
+			continue
+		}
+		var encoded *string
+		if value != nil {
+			b, err := json.Marshal(value)
+			if err != nil {
+				return fmt.Errorf("state %q: %w", name, err)
+			}
+			v := strings.ToValidUTF8(string(b), "\uFFFD")
+			encoded = &v
+		}
+		changes[stateName{scope, name}] = encoded
+	}
+	return nil
+}
+
+func changeArgs(changes map[stateName]*string) (scopes []string, names [][]byte, values []*string) {
+	for n, value := range changes {
+		scopes, names, values = append(scopes, n.scope), append(names, []byte(n.name)), append(values, value)
+	}
+	return scopes, names, values
+}
+
+func snapshotArgs(parts []session.Snapshot) (names []string, numbers, seqs []int64, data [][]byte) {
+	for _, p := range parts {
+		names, numbers, seqs, data = append(names, p.Name), append(numbers, p.Part), append(seqs, p.Seq), append(data, []byte(p.Data))
+	}
+	return names, numbers, seqs, data
+}
+
+// text makes a string one that PostgreSQL keeps.
+func text(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
+}

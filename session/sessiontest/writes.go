@@ -1,0 +1,81 @@
+package sessiontest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Acquire takes a session's lease. The zero owner is this process.
+func Acquire(ctx context.Context, store session.Store, key session.Key, owner session.Owner) (session.Lease, error) {
+	if owner == (session.Owner{}) {
+		owner = session.Self()
+	}
+	return store.Write(ctx, key, session.Write{Acquire: owner})
+}
+
+// Append stores events after the event at seq, whichever that is.
+func Append(ctx context.Context, store session.Store, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+	_, err := store.Write(ctx, key, session.Write{Lease: lease, Head: head(ctx, store, key, seq, lease), Events: events})
+	return err
+}
+
+// Begin takes a session's lease in the write that stores events after the event at seq.
+func Begin(ctx context.Context, store session.Store, key session.Key, seq int64, events ...*event.Event) (session.Lease, error) {
+	at := head(context.WithoutCancel(ctx), store, key, seq, session.Lease{})
+	return store.Write(ctx, key, session.Write{Acquire: session.Self(), Head: at, Events: events})
+}
+
+// Finish gives a lease back in the write that stores events after the event at seq.
+func Finish(ctx context.Context, store session.Store, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+	at := head(context.WithoutCancel(ctx), store, key, seq, lease)
+	_, err := store.Write(ctx, key, session.Write{Lease: lease, Head: at, Events: events, Release: true})
+	return err
+}
+
+// head returns the head of a log as if it ended at seq.
+func head(ctx context.Context, store session.Store, key session.Key, seq int64, lease session.Lease) session.Head {
+	if lease.Head.Seq == seq {
+		return lease.Head
+	}
+	for e, err := range store.Load(ctx, key, max(seq-1, 0)) {
+		if err == nil && e.Seq == seq {
+			return session.HeadOf(e)
+		}
+		break
+	}
+	return session.Head{Seq: seq}
+}
+
+// Renew prolongs a lease.
+func Renew(ctx context.Context, store session.Store, key session.Key, lease session.Lease) error {
+	_, err := store.Write(ctx, key, session.Write{Lease: lease})
+	return err
+}
+
+// Release gives a lease back. If the lease is lost, Release does nothing.
+func Release(ctx context.Context, store session.Store, key session.Key, lease session.Lease) error {
+	return end(ctx, store, key, session.Write{Lease: lease, Release: true})
+}
+
+// Abandon ends a lease without giving it back. If the lease is lost, Abandon does nothing.
+func Abandon(ctx context.Context, store session.Store, key session.Key, lease session.Lease) error {
+	return end(ctx, store, key, session.Write{Lease: lease, Abandon: true})
+}
+
+func end(ctx context.Context, store session.Store, key session.Key, w session.Write) error {
+	_, err := store.Write(context.WithoutCancel(ctx), key, w)
+	if errors.Is(err, agent.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+// Keep stores snapshots of a log whose last event is the one at seq.
+func Keep(ctx context.Context, store session.Store, key session.Key, seq int64, lease session.Lease, parts ...session.Snapshot) error {
+	_, err := store.Write(ctx, key, session.Write{Lease: lease, Head: head(ctx, store, key, seq, lease), Snapshots: parts})
+	return err
+}

@@ -1,0 +1,183 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
+)
+
+// rowWriter is the statements that change sessions, on a connection that writes.
+type rowWriter struct {
+	find, create, lease, advance *sql.Stmt
+	insert, setState, dropState  *sql.Stmt
+	cut, put                     *sql.Stmt // of snapshots
+}
+
+func newRowWriter(p *preparer) *rowWriter {
+	const lease = "lease_token = ?, lease_nonce = ?, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ?"
+	return &rowWriter{
+		find: p.prepare(`SELECT key, seq, coalesce(head, ''), coalesce(parent_seq, -1),
+				lease_token, lease_nonce, lease_until IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
+			FROM session WHERE app = ? AND user = ? AND id = ?`),
+		create:  p.prepare("INSERT INTO session (app, user, id) VALUES (?, ?, ?) RETURNING key"),
+		lease:   p.prepare("UPDATE session SET " + lease + " WHERE key = ?"),
+		advance: p.prepare("UPDATE session SET " + lease + ", seq = ?9, head = ?10, updated = ?8, created = coalesce(created, ?8) WHERE key = ?7"),
+		insert:  p.prepare("INSERT INTO log (session, seq, line) VALUES (?, ?, ?)"),
+		setState: p.prepare(`INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET value = excluded.value`),
+		dropState: p.prepare("DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"),
+		cut:       p.prepare("DELETE FROM snapshot WHERE session = ? AND name = ? AND part >= ?"),
+		put:       p.prepare("INSERT INTO snapshot (session, name, part, seq, data) VALUES (?, ?, ?, ?, ?)"),
+	}
+}
+
+// A lease's token names the session's row too, so that no two leases of a file
+// have the same.
+func token(key, n int64) int64              { return key<<32 | n }
+func splitToken(token int64) (key, n int64) { return token >> 32, token & (1<<32 - 1) }
+
+// row reads a session's row. Its Incarnation is 0 if there is none.
+func (w *rowWriter) row(key session.Key) (row session.Row, err error) {
+	var n, until, shared int64
+	found, err := queryOne(context.Background(), w.find, []any{key.App, key.User, key.ID}, &row.Incarnation, &row.Head.Seq, &row.Head.ID, &shared,
+		&n, &row.Nonce, &row.Held, &until, &row.Holder.Host, &row.Holder.PID, &row.Holder.Started)
+	if !found || err != nil {
+		return session.Row{}, err
+	}
+	row.Token, row.Until = token(row.Incarnation, n), time.Unix(0, until)
+	row.Fork, row.Shared = shared >= 0, max(shared, 0)
+	return row, nil
+}
+
+// Write implements [session.Store]. It is one transaction, or a part of one that makes what others write at the same time. With events
+// it returns after the fsync. A context that ends while the write waits for its turn ends it; one that ends later does not.
+func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	e, err := encode(key, w.Events)
+	if err := cmp.Or(w.Check(key), err); err != nil {
+		return session.Lease{}, err
+	}
+	var lease session.Lease
+	err = s.group(ctx, len(w.Events) > 0, func(on *rowWriter) (err error) {
+		lease, err = s.change(on, key, &w, e)
+		return err
+	})
+	return lease, s.explain("write to", err)
+}
+
+// change makes a write in the transaction that is open. If it returns a conflict or a busy session, it has changed nothing; after another
+// error the transaction must be rolled back.
+func (s *Store) change(on *rowWriter, key session.Key, w *session.Write, e encoded) (session.Lease, error) {
+	ctx, now := context.Background(), s.now()
+	row, err := on.row(key)
+	if err == nil {
+		err = row.Change(key, w, rand.Int64(), now)
+	}
+	if err == nil && row.Incarnation == 0 {
+		_, err = queryOne(ctx, on.create, []any{key.App, key.User, key.ID}, &row.Incarnation)
+		row.Token = token(row.Incarnation, row.Token)
+	}
+	if err != nil {
+		return session.Lease{}, err
+	}
+	_, n := splitToken(row.Token)
+	args := []any{n, row.Nonce, row.Holder.Host, row.Holder.PID, row.Holder.Started, nil, row.Incarnation}
+	if row.Held {
+		args[5] = row.Until.UnixNano()
+	}
+	if len(w.Events) == 0 {
+		_, err = on.lease.ExecContext(ctx, args...)
+	} else if _, err = on.advance.ExecContext(ctx, append(args, now.UnixNano(), row.Head.Seq, row.Head.ID)...); err == nil {
+		err = on.store(row.Incarnation, w.Head.Seq, e)
+	}
+	for _, p := range w.Snapshots {
+		if err == nil {
+			_, err = on.cut.ExecContext(ctx, row.Incarnation, p.Name, p.Part)
+		}
+		if err == nil {
+			_, err = on.put.ExecContext(ctx, row.Incarnation, p.Name, p.Part, p.Seq, []byte(p.Data))
+		}
+	}
+	return row.Lease, err
+}
+
+// encoded is events that are ready to be stored.
+type encoded struct {
+	lines   []string
+	changes []stateChange
+}
+
+// encode makes events ready to be stored, before the turn to write, which others wait
+// for.
+func encode(key session.Key, events []*event.Event) (out encoded, err error) {
+	out.lines = make([]string, len(events))
+	for i, e := range events {
+		if e == nil || e.Data == nil {
+			continue // which is an error of Check
+		}
+		if out.lines[i], err = e.Line(); err != nil {
+			return out, fmt.Errorf("session %s: %w", key, err)
+		}
+		if st, ok := e.Data.(*event.State); ok {
+			if out.changes, err = appendChanges(out.changes, key, st.Delta); err != nil {
+				return out, fmt.Errorf("session %s: event %s: %w", key, e.ID, err)
+			}
+		}
+	}
+	return out, nil
+}
+
+// store inserts events after a position.
+func (w *rowWriter) store(row, seq int64, e encoded) error {
+	ctx := context.Background()
+	for i, text := range e.lines {
+		if _, err := w.insert.ExecContext(ctx, row, seq+int64(i)+1, text); err != nil {
+			return err
+		}
+	}
+	for _, c := range e.changes {
+		var err error
+		if c.value == nil {
+			_, err = w.dropState.ExecContext(ctx, c.app, c.scope, c.user, c.name)
+		} else {
+			_, err = w.setState.ExecContext(ctx, c.app, c.scope, c.user, c.name, string(c.value))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateChange is a change of one name in the shared state; a nil value deletes.
+type stateChange struct {
+	app, scope, user, name string
+	value                  []byte
+}
+
+func appendChanges(changes []stateChange, key session.Key, delta map[string]any) ([]stateChange, error) {
+	for name, value := range delta {
+		c := stateChange{app: key.App, scope: "app", name: name}
+		switch {
+		case strings.HasPrefix(name, "user:"):
+			c.scope, c.user = "user", key.User
+		case !strings.HasPrefix(name, "app:"):
+			continue
+		}
+		if value != nil {
+			var err error
+			if c.value, err = json.Marshal(value); err != nil {
+				return nil, fmt.Errorf("state %q: %w", name, err)
+			}
+		}
+		changes = append(changes, c)
+	}
+	return changes, nil
+}
