@@ -36,7 +36,7 @@ func TestAdvance(t *testing.T) {
 					_, done, err = over(again.Advance(ctx, key, runner.Step{Attempt: 1}))
 					require.NoError(t, err)
 				}
-				require.Equal(t, outcome(whole), outcome(resultsOf(t, graph, r)[0]))
+				require.Equal(t, inJSON(whole), inJSON(resultsOf(t, graph, r)[0]))
 				require.Equal(t, called, s.take())
 				_, done, err := over(r.Advance(ctx, key, runner.Step{Attempt: 2}))
 				require.NoError(t, err)

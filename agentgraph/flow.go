@@ -131,7 +131,7 @@ func (f *flow) call(i int, input json.RawMessage, cause string) *call {
 	n := &f.nodes[i]
 	n.calls++
 	c := &call{node: i, number: n.calls, standIn: -1}
-	c.Tree, c.Ref = f.plan.nodes[i].tree, f.plan.nodes[i].Ref
+	c.Tree, c.Ref, c.Order = f.plan.nodes[i].tree, f.plan.nodes[i].Ref, i
 	if c.Key = f.plan.nodes[i].first; n.calls > 1 {
 		c.Key = strconv.Itoa(n.calls) + "/" + f.plan.nodes[i].ID
 	}

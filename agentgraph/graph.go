@@ -131,7 +131,8 @@ type StateKey struct {
 }
 
 // Reducer joins a value that is written to a state key with the one that is there.
-// Nodes write in the order in which they end.
+// Nodes write in the order in which they end, and those that end together in the
+// order of the file.
 type Reducer string
 
 // The reducers. A key without a value takes the first one that is written, except

@@ -46,6 +46,15 @@ func WithAgent(id string, a agent.Agent) AgentOption {
 // WithConcurrency bounds how many nodes run at once. 0, the default, is no bound.
 func WithConcurrency(n int) AgentOption { return func(g *Agent) { g.concurrency = n } }
 
+// DefaultSettle is the settle time of an agent that is given none.
+const DefaultSettle = workflow.Settle
+
+// WithSettle sets the time within which what several nodes do counts as simultaneous:
+// it is then taken in the order of the file, so that a run has the same events in the
+// same order each time. A node that has something to store waits so long for others
+// that run. 0 takes everything as it comes.
+func WithSettle(d time.Duration) AgentOption { return func(g *Agent) { g.settle = d } }
+
 // WithBackoff sets the pause before a node is called again after an error, and the
 // longest one: pauses double, and each is up to half as long or half as much longer by
 // chance. The default is 500 ms and 30 s. A node's own first pause is longer than the
@@ -82,6 +91,7 @@ type Agent struct {
 	returns           agent.ReturnPolicy
 	given             map[string]agent.Agent
 	concurrency       int
+	settle            time.Duration
 	backoff           time.Duration
 	maxBackoff        time.Duration
 	bounded           bool // maxBackoff holds for the nodes' own pauses too
@@ -98,7 +108,7 @@ func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 		return nil, fmt.Errorf("graph %q: it was not checked: Load reads graphs, and a Builder makes them in Go", g.Name)
 	}
 	a := &Agent{graph: g, plan: newPlan(g), name: legalName(g.Name), description: g.Description, given: make(map[string]agent.Agent),
-		returns: agent.ReturnToParent, backoff: 500 * time.Millisecond, maxBackoff: 30 * time.Second}
+		returns: agent.ReturnToParent, settle: DefaultSettle, backoff: 500 * time.Millisecond, maxBackoff: 30 * time.Second}
 	for i, o := range opts {
 		if o == nil {
 			return nil, fmt.Errorf("graph %q: option %d is nil", g.Name, i)
@@ -110,7 +120,7 @@ func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 	if err := agent.CheckName(a.name); err != nil {
 		errs = append(errs, err)
 	}
-	if a.concurrency < 0 || a.backoff < 0 || a.maxBackoff < a.backoff {
+	if a.concurrency < 0 || a.settle < 0 || a.backoff < 0 || a.maxBackoff < a.backoff {
 		errs = append(errs, errors.New("a bound or a time is negative, or the longest pause is shorter than the first"))
 	}
 	for id := range a.given {

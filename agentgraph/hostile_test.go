@@ -333,7 +333,7 @@ func TestFailingStore(t *testing.T) {
 					results := resultsOf(t, a, r)
 					require.Len(t, results, 1, where)
 					if dead {
-						require.Equal(t, outcome(whole), outcome(results[0]), where)
+						require.Equal(t, inJSON(whole), inJSON(results[0]), where)
 						requireNotAgain(t, log, called, again.take(), where)
 					}
 				})

@@ -237,7 +237,7 @@ func TestKill(t *testing.T) {
 	life := time.Since(began)
 	whole.look(t)
 	requireClosed(t, whole.log, "undisturbed")
-	want, called := outcome(whole.result(t)), whole.called
+	want, called := inJSON(whole.result(t)), whole.called
 
 	var done, sessions atomic.Int64
 	t.Run("sessions", func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestKill(t *testing.T) {
 					done.Add(int64(len(story) - 1))
 					sessions.Add(1)
 					requireClosed(t, k.log, strings.Join(story, ", "))
-					if got := outcome(k.result(t)); want != got {
+					if got := inJSON(k.result(t)); want != got {
 						require.Equal(t, want, got, "%s\n%s", strings.Join(story, ", "), lines(k.log))
 					}
 				}

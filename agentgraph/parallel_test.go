@@ -88,25 +88,27 @@ func TestReadyTogether(t *testing.T) {
 // TestStartedBeforeResults: of nodes that are ready together all have begun before the
 // result of any is looked at, by who comes next or by the consumer.
 func TestStartedBeforeResults(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := agentgraph.NewBuilder("ready").Node("first", gives(t, 1))
-		for i := range 20 {
-			b.Node(id(i), gives(t, i)).Edge("first", id(i))
-		}
-		a, err := b.Build()
-		require.NoError(t, err)
-		_, events, err := try(t, a, "go")
-		require.NoError(t, err)
-		starts := 0
-		for _, e := range events {
-			switch e.Data.(type) {
-			case *event.HarnessStart:
-				starts++
-			case *event.HarnessEnd:
-				require.True(t, e.Agent == "first" || starts == 22, "%s ended when %d of 22 had begun", e.Agent, starts)
+	for _, settle := range []time.Duration{0, agentgraph.DefaultSettle} {
+		synctest.Test(t, func(t *testing.T) {
+			b := agentgraph.NewBuilder("ready").Node("first", gives(t, 1))
+			for i := range 20 {
+				b.Node(id(i), gives(t, i)).Edge("first", id(i))
 			}
-		}
-	})
+			a, err := b.Build(agentgraph.WithSettle(settle))
+			require.NoError(t, err)
+			_, events, err := try(t, a, "go")
+			require.NoError(t, err)
+			starts := 0
+			for _, e := range events {
+				switch e.Data.(type) {
+				case *event.HarnessStart:
+					starts++
+				case *event.HarnessEnd:
+					require.True(t, e.Agent == "first" || starts == 22, "%s ended when %d of 22 had begun", e.Agent, starts)
+				}
+			}
+		})
+	}
 }
 
 // TestNoWaves: a node begins when its own edges are resolved, whoever still runs beside

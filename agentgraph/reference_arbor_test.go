@@ -330,7 +330,7 @@ func TestReferenceArbor(t *testing.T) {
 	few(t, 400)
 	rapid.Check(t, func(rt *rapid.T) {
 		c := drawExtended(rt)
-		want := interpretWith(c.graph, c.does, c.judges, refInput(c.input), c.concurrency, c.denied)
+		want := interpretWith(c.graph, c.does, c.judges, refInput(c.input), c.concurrency, c.settle, c.denied)
 		if want.tied {
 			counts["tied"]++
 			return
@@ -361,7 +361,7 @@ func TestCutArbor(t *testing.T) {
 	cuts := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		c := drawExtended(rt)
-		c.concurrency = 1
+		c.concurrency, c.settle = 0, time.Millisecond
 		for id, d := range c.does {
 			d.takes, d.tool = 0, false // a tool's run has steps, and what begins again has fewer of them
 			if d.failures > 0 {        // it counts its calls

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -17,7 +18,7 @@ func TestReferenceCut(t *testing.T) {
 	cuts := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		c := drawGraph(rt)
-		c.concurrency = 1
+		c.settle = time.Millisecond
 		for id, d := range c.does {
 			d.takes, d.tool = 0, false // a tool's run has steps, and what begins again has fewer of them
 			c.does[id] = d

@@ -110,14 +110,14 @@ type reference struct {
 	denied map[string]bool // what the person says
 }
 
-// interpret plays a graph. The engine's concurrency, 0 for no bound, and the times of calls
-// decide in which order they end.
-func interpret(g *agentgraph.Graph, does map[string]behaviour, judges []judge, input any, concurrency int) *outlook {
-	return interpretWith(g, does, judges, input, concurrency, nil)
+// interpret plays a graph. The engine's concurrency, 0 for no bound, and settle time
+// decide together with the times of calls what is simultaneous.
+func interpret(g *agentgraph.Graph, does map[string]behaviour, judges []judge, input any, concurrency int, settle time.Duration) *outlook {
+	return interpretWith(g, does, judges, input, concurrency, settle, nil)
 }
 
 // interpretWith also knows which nodes a person denies; all others are approved.
-func interpretWith(g *agentgraph.Graph, does map[string]behaviour, judges []judge, input any, concurrency int, denied map[string]bool) *outlook {
+func interpretWith(g *agentgraph.Graph, does map[string]behaviour, judges []judge, input any, concurrency int, settle time.Duration, denied map[string]bool) *outlook {
 	r := &reference{graph: g, does: does, judges: judges, input: input, at: map[string]int{}, nodes: map[string]*refNode{},
 		look:  &outlook{Calls: map[string]int{}, Inputs: map[string]any{}, Outputs: map[string]any{}, Terminal: map[string]any{}},
 		state: map[string]any{}, denied: denied}
@@ -145,7 +145,7 @@ func interpretWith(g *agentgraph.Graph, does map[string]behaviour, judges []judg
 			}
 			break
 		}
-		r.handle(r.next())
+		r.handle(r.next(settle))
 	}
 	return r.conclude()
 }
@@ -185,26 +185,52 @@ func (r *reference) start(concurrency int) {
 	}
 }
 
-// next lets time pass until the next call has ended.
-func (r *reference) next() *refCall {
-	next := slices.MinFunc(r.live, func(a, b *refCall) int { return int(a.ends - b.ends) })
-	r.now = next.ends
-	r.live = slices.DeleteFunc(r.live, func(c *refCall) bool { return c == next })
-	r.look.tied = r.look.tied || slices.ContainsFunc(r.live, func(c *refCall) bool { return c.ends == next.ends })
-	return next
+// next lets time pass until calls have ended that are handled together: those that end
+// within the settle time of the first one, or all that run if they end before.
+func (r *reference) next(settle time.Duration) (ended []*refCall) {
+	first := slices.MinFunc(r.live, func(a, b *refCall) int { return int(a.ends - b.ends) }).ends
+	last := first
+	for _, c := range r.live {
+		switch {
+		case c.ends < first+settle || c.ends == first:
+			ended = append(ended, c)
+			last = max(last, c.ends)
+		case c.ends == first+settle:
+			r.look.tied = true
+		}
+	}
+	switch {
+	case len(ended) == len(r.live):
+		r.now = last
+	default:
+		r.now = first + settle
+	}
+	if settle == 0 && len(ended) > 1 {
+		r.look.tied = true
+	}
+	r.live = slices.DeleteFunc(r.live, func(c *refCall) bool { return slices.Contains(ended, c) })
+	slices.SortStableFunc(ended, func(a, b *refCall) int {
+		if a.node != b.node {
+			return r.at[a.node] - r.at[b.node]
+		}
+		return a.born - b.born
+	})
+	return ended
 }
 
-func (r *reference) handle(c *refCall) {
+func (r *reference) handle(ended []*refCall) {
 	wasStopped := r.stopped != nil
-	does := r.does[c.node]
-	if r.refuses(c) {
-		r.erred(c, "the input does not fit")
-	} else if r.takes(c) < does.takes {
-		r.erred(c, "had no answer after")
-	} else if does.failures < 0 || c.number <= does.failures {
-		r.erred(c, does.message)
-	} else {
-		r.succeeded(c, refValue(does.output))
+	for _, c := range ended {
+		does := r.does[c.node]
+		if r.refuses(c) {
+			r.erred(c, "the input does not fit")
+		} else if r.takes(c) < does.takes {
+			r.erred(c, "had no answer after")
+		} else if does.failures < 0 || c.number <= does.failures {
+			r.erred(c, does.message)
+		} else {
+			r.succeeded(c, refValue(does.output))
+		}
 	}
 	if r.stopped != nil && !wasStopped {
 		for _, c := range r.live {

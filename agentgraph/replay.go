@@ -153,6 +153,6 @@ func (rp *replay) rest() (cut []*call) {
 		c.Resume, c.Scope = true, rp.scopes[key]
 		cut = append(cut, c)
 	}
-	slices.SortFunc(cut, func(a, b *call) int { return a.node - b.node })
+	slices.SortFunc(cut, func(a, b *call) int { return a.Order - b.Order })
 	return cut
 }

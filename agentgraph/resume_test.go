@@ -208,7 +208,7 @@ func goOn(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent), stor
 		require.Len(t, results, 1, where)
 		requireNotAgain(t, log, called, s.take(), where)
 	}
-	if outcome(whole) != outcome(got) {
-		require.Equal(t, outcome(whole), outcome(got), "%s\n%s", where, lines(eventsOf(t, store, key)))
+	if inJSON(whole) != inJSON(got) {
+		require.Equal(t, inJSON(whole), inJSON(got), "%s\n%s", where, lines(eventsOf(t, store, key)))
 	}
 }

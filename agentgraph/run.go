@@ -62,7 +62,7 @@ func (r *run) load(ctx context.Context) error {
 // all makes calls until none is left.
 func (r *run) all(ctx context.Context) error {
 	var err error
-	if r.group, err = workflow.NewGroup(ctx, r.inv); err != nil {
+	if r.group, err = workflow.NewGroup(ctx, r.inv, r.agent.settle); err != nil {
 		return err
 	}
 	defer r.group.Close()

@@ -484,45 +484,21 @@ func TestLoopStopped(t *testing.T) {
 	for _, c := range []struct {
 		failures          int
 		failed, cancelled []string
-	}{{0, []string{"c"}, []string{"d", "b"}}, {9, []string{"c", "b"}, []string{"d"}}} {
-		synctest.Test(t, func(t *testing.T) {
-			takes := func(d time.Duration, failure error) agent.Agent {
-				return does(t, "takes", func(ctx context.Context, _ any) (any, error) {
-					select {
-					case <-time.After(d):
-						return 1, failure
-					case <-ctx.Done():
-						return nil, context.Cause(ctx)
-					}
-				})
-			}
-			var calls int
-			loops := does(t, "loops", func(context.Context, any) (any, error) {
-				time.Sleep(2 * time.Second)
-				if calls++; calls <= c.failures {
-					return nil, errors.New("no")
-				}
-				return 2, nil
-			})
-			// b ends while c and d, which come before it in the file, have both places.
-			a := build(t, `
+	}{{0, []string{"c"}, []string{"b"}}, {9, []string{"b", "c"}, []string{}}} {
+		a := build(t, `
 	entrypoint: a
 	agents:
 	  - {id: a, agentRef: a}
-	  - {id: before, agentRef: before}
-	  - {id: c, agentRef: c}
-	  - {id: d, agentRef: d}
 	  - {id: b, agentRef: b, loop: {until: false == true, max: 9}, retry: {max: 5, backoff: 1h}}
-	edges: [{from: a, to: b}, {from: a, to: before}, {from: before, to: c}, {from: before, to: d}]
-`, map[string]agent.Agent{"a": gives(t, 1), "before": takes(time.Second, nil), "b": loops, "c": takes(2*time.Second, errors.New("broken")), "d": takes(time.Minute, nil)},
-				agentgraph.WithConcurrency(2))
-			result, _, err := try(t, a, "go")
-			require.ErrorContains(t, err, "broken")
-			require.Equal(t, c.failed, result.Failed)
-			require.Equal(t, c.cancelled, result.Cancelled)
-			require.Equal(t, 1, result.Calls["b"])
-			require.NotContains(t, result.Outputs, "b")
-		})
+	  - {id: c, agentRef: c}
+	edges: [{from: a, to: b}, {from: a, to: c}]
+`, map[string]agent.Agent{"a": gives(t, 1), "b": fails(t, c.failures, "no", 2), "c": fails(t, 9, "broken", 3)}, agentgraph.WithSettle(time.Minute))
+		result, _, err := try(t, a, "go")
+		require.ErrorContains(t, err, "broken")
+		require.Equal(t, c.failed, result.Failed)
+		require.Equal(t, c.cancelled, result.Cancelled)
+		require.Equal(t, 1, result.Calls["b"])
+		require.NotContains(t, result.Outputs, "b")
 	}
 }
 

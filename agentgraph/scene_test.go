@@ -304,6 +304,17 @@ func (s *scene) steady(opts ...agentgraph.AgentOption) *agentgraph.Agent {
 	return s.build(b.Edge("join", "last"), opts...)
 }
 
+// grid makes a graph of so many function nodes in random order. Each says
+// something, keeps something and finishes.
+func (s *scene) grid(edges func(b *agentgraph.Builder, n int), n int, opts ...agentgraph.AgentOption) *agentgraph.Agent {
+	b := agentgraph.NewBuilder("grid")
+	for i := range n {
+		b.Node(id(i), s.does(id(i), always(i), &event.Text{Content: "I am " + id(i)}, &event.State{Delta: map[string]any{id(i): i}}))
+	}
+	edges(b, n)
+	return s.build(b, opts...)
+}
+
 // lines writes events one a line.
 func lines(events []*event.Event) string {
 	var b strings.Builder

@@ -54,7 +54,7 @@ func (r *reader) inside(d, inner *draft, node *Node, path string, line int) {
 // inner makes the agent of the graph that a node has in place of an agent. What was
 // set for the graph around it also applies to it.
 func (a *Agent) inner(n *planNode, resolve Resolver) (agent.Agent, error) {
-	opts := []AgentOption{WithName(legalName(n.ID)), WithConcurrency(a.concurrency),
+	opts := []AgentOption{WithName(legalName(n.ID)), WithConcurrency(a.concurrency), WithSettle(a.settle),
 		func(in *Agent) {
 			in.backoff, in.maxBackoff, in.bounded = a.backoff, a.maxBackoff, a.bounded
 		}}

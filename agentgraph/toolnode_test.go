@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,7 +60,10 @@ type lookupInput struct {
 // lookup makes a tool that returns what it is given, and notes that it was called.
 func lookup(t testing.TB, name string, called *[]string, opts ...tools.Option) tools.Tool {
 	t.Helper()
+	var mu sync.Mutex // calls of one answer run side by side
 	tool, err := tools.Func(name, "Looks a word up.", func(_ tools.Context, in lookupInput) (map[string]string, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		if *called = append(*called, name+" "+in.Word); strings.Contains(in.Word, "!") {
 			return nil, errors.New("no such word: " + in.Word)
 		}

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/llm"
@@ -85,9 +87,15 @@ func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, run view.Ru
 	yield(&event.Event{Data: &event.Continue{}}, nil)
 }
 
-// execute runs tools and yields each result when it is there: the log has the order of
-// completion, and views show results in the order of the calls. It returns what waits,
-// reports whether to go on, and returns only when no tool runs any more.
+// together is the time within which results count as being there at once. It is shorter
+// than that of the agents of a workflow: what is inside has settled when they do.
+const together = workflow.Settle / 2
+
+// execute runs tools and yields their results. Results that arrive within a short time
+// are yielded in the order of the calls, so that the order of the log does not depend
+// on which processor was quicker. A tool that takes longer does not delay other
+// results. It returns what waits, reports whether to go on, and returns only when no tool runs
+// any more.
 func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*event.Event, error) bool) (w waiting, goOn bool) {
 	if len(calls) == 1 && a.quick(calls[0], inv) {
 		return w, yield(a.refuse(calls[0], inv, run), nil)
@@ -107,12 +115,13 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 	slots := semaphore.NewWeighted(int64(a.parallel)) // one for each tool, from its start until its result is taken here
 	begun, running := 0, 0
 	goOn = true
-	var failed error // ends the run when no tool runs any more; what others give until then is kept
 	defer func() {
 		for cancel(); running > 0; running-- { // yield panicked: the turn ends, and no tool may outlive it
 			<-ends
 		}
 	}()
+	var there []ended // and not yielded yet
+	var settled <-chan time.Time
 	for {
 		for ; begun < len(calls) && ctx.Err() == nil && slots.TryAcquire(1); begun++ {
 			running++
@@ -136,18 +145,27 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 			slots.Release(1)
 			if e.waits {
 				w.add(e)
+				break
 			}
-			for _, given := range e.events {
-				goOn = goOn && yield(given, nil)
+			there = append(there, e)
+			if settled == nil && running > 0 {
+				settled = time.After(together)
 			}
-			failed = cmp.Or(failed, e.err)
+		case <-settled:
+			settled = nil
+			goOn = goOn && settle(there, yield)
+			there = there[:0]
 		}
-		if !goOn || failed != nil {
+		if running == 0 {
+			goOn = goOn && settle(there, yield)
+			there, settled = there[:0], nil
+		}
+		if !goOn {
 			cancel()
 		}
 	}
-	if failed = cmp.Or(failed, ctx.Err()); goOn && failed != nil {
-		yield(nil, failed)
+	if goOn && ctx.Err() != nil {
+		yield(nil, ctx.Err())
 		return w, false
 	}
 	return w, goOn
@@ -175,6 +193,26 @@ func (w *waiting) add(e ended) {
 		at, _ := slices.BinarySearch(w.calls, e.call)
 		w.calls, w.asked = slices.Insert(w.calls, at, e.call), slices.Insert(w.asked, at, e.asked)
 	}
+}
+
+// settle yields what calls have given, in the order of the calls, and then the first of
+// the errors that end the run. It reports whether to go on.
+func settle(there []ended, yield func(*event.Event, error) bool) bool {
+	slices.SortFunc(there, func(a, b ended) int { return a.call - b.call })
+	var failed error
+	for _, t := range there {
+		failed = cmp.Or(failed, t.err)
+		for _, e := range t.events {
+			if !yield(e, nil) {
+				return false
+			}
+		}
+	}
+	if failed != nil {
+		yield(nil, failed)
+		return false
+	}
+	return true
 }
 
 // quick reports whether a call is answered without running anything.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -70,7 +71,7 @@ func TestResultsComeAsTheySettle(t *testing.T) {
 		for e, err := range s.runner.Run(t.Context(), key, llm.UserText("Hello")) {
 			require.NoError(t, err)
 			if _, ok := e.Data.(*event.ToolResult); ok {
-				order, at = append(order, e.ID), append(at, time.Since(begin).Truncate(10*time.Millisecond))
+				order, at = append(order, e.ID), append(at, time.Since(begin).Truncate(10*workflow.Settle))
 				require.Equal(t, e.Seq, int64(len(s.log())), "stored when it is delivered")
 			}
 		}

@@ -21,6 +21,7 @@ type child struct {
 	group    *group
 	spec     *workflow.Child
 	number   int            // of those of the group
+	call     int            // more than 0 if it stores for a tool: the call's place in the answer
 	at       int            // in live
 	start    *event.Event   // of its scope, nil if that was there
 	closing  []*event.Event // the last write, which ends the run
@@ -145,10 +146,45 @@ func (c *child) show(e *event.Event) bool {
 	return c.post(&c.group.shows) == nil
 }
 
+// via returns the child through which the scope of an agent tool of this lane stores its
+// events. It is nil if the scope stores them itself, because no agent that a workflow has
+// started runs beside it: then there is no order to keep.
+func (l *lane) via(call string) *child {
+	l.t.mu.Lock()
+	place := slices.IndexFunc(l.t.w.fold.Scope(l.scope).Run.Pending, func(c session.Call) bool { return c.ID == call })
+	l.t.mu.Unlock()
+	of := l.outlet.within()
+	if of == nil {
+		return nil
+	}
+	return &child{group: of.group, spec: of.spec, number: of.number, call: 2 + place}
+}
+
+// within implements outlet: the child itself, unless it runs on the workflow's
+// goroutine.
+func (c *child) within() *child {
+	if c.inline {
+		return c.group.l.outlet.within()
+	}
+	return c
+}
+
 // ofWorkflow reports whether a workflow runs the lane.
 func (l *lane) ofWorkflow() bool {
 	_, ok := l.outlet.(*child)
 	return ok
+}
+
+// storeInner stores events of a tool's scope in the order of the workflow.
+func (c *child) storeInner(ctx context.Context, events []*event.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) && !decides(events) {
+		return cause
+	}
+	c.write = events
+	return c.post(&c.group.inbox)
 }
 
 // post puts the child in a queue, and waits until the workflow has stored or
@@ -164,6 +200,9 @@ func (c *child) post(queue *[]*child) error {
 		return err
 	}
 	*queue = append(*queue, c)
+	if c.call > 0 {
+		g.fromTools++
+	}
 	g.alert()
 	g.mu.Unlock()
 	return <-c.reply

@@ -19,8 +19,8 @@ var errStopped = errors.New("stopped by its workflow")
 
 // group runs the children of one workflow's run. Each has a lane and a goroutine.
 // What they store goes through the workflow's own lane, on the workflow's goroutine:
-// they hand it over and wait. The workflow stores all writes that wait in one, in the
-// order in which they came.
+// they hand it over and wait, so that simultaneous writes can be stored in the order
+// of the workflow.
 type group struct {
 	l      *lane // the workflow's
 	run    string
@@ -28,6 +28,7 @@ type group struct {
 	parent context.Context // of the workflow's step
 	ctx    context.Context // of the children, until they are stopped
 	cancel context.CancelCauseFunc
+	settle time.Duration
 	guards []agent.Guard // that check the children's words
 	wg     sync.WaitGroup
 
@@ -39,18 +40,21 @@ type group struct {
 	pending []*event.Event // ends that are not stored yet
 	ended   []workflow.Result
 	waiting []workflow.Result // of children that wait as before
+	timer   *time.Timer
 
-	mu     sync.Mutex // guards what follows
-	inbox  []*child   // that wait for a write, or are done
-	batch  []*child   // the inbox before, not guarded
-	shows  []*child   // that wait for an event to be shown
-	wake   chan struct{}
-	closed error // why nothing is taken any more
+	mu        sync.Mutex // guards what follows
+	inbox     []*child   // that wait for a write, or are done
+	fromTools int        // how many in the inbox store for a tool
+	batch     []*child   // the inbox before, not guarded
+	shows     []*child   // that wait for an event to be shown
+	need      int        // how many in the inbox are worth waking up for
+	wake      chan struct{}
+	closed    error // why nothing is taken any more
 }
 
 // Group implements agent.Runtime.
-func (l *lane) Group(ctx context.Context, inv *agent.Invocation) workflow.Group {
-	g := &group{l: l, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, guards: l.inside(), wake: make(chan struct{}, 1)}
+func (l *lane) Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) workflow.Group {
+	g := &group{l: l, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, settle: settle, guards: l.inside(), wake: make(chan struct{}, 1)}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	return g
 }
@@ -134,7 +138,7 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 		g.ended, g.waiting = append(g.ended[:0], g.waiting...), g.waiting[:0]
 		return g.ended, nil
 	}
-	var due <-chan time.Time
+	var due, settled <-chan time.Time
 	if wait > 0 {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
@@ -147,16 +151,44 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 		return g.runInline(c)
 	}
 	g.spawn()
-	for {
-		if err := g.take(); err != nil || len(g.ended) > 0 {
-			return g.ended, err
-		}
-		if len(g.live) == 0 && due == nil {
+	for yields := 0; ; {
+		some, all, shown := g.poll()
+		switch {
+		case shown:
+			continue
+		case all, some && g.settle <= 0:
+			if err := g.take(); err != nil {
+				return nil, err
+			}
+			if len(g.ended) > 0 {
+				return g.ended, nil
+			}
+			settled = nil
+			continue
+		case len(g.live) == 0 && due == nil:
 			return nil, context.Cause(g.ctx)
+		case yields < maxYields:
+			yields++
+			runtime.Gosched()
+			continue
+		case some && settled == nil:
+			if g.timer == nil {
+				g.timer = time.NewTimer(g.settle)
+				defer g.timer.Stop()
+			}
+			g.timer.Reset(g.settle)
+			settled = g.timer.C
 		}
 		select {
 		case <-g.wake:
-			runtime.Gosched() // children that are ready, too, get into the same write
+		case <-settled:
+			settled = nil
+			if err := g.take(); err != nil {
+				return nil, err
+			}
+			if len(g.ended) > 0 {
+				return g.ended, nil
+			}
 		case <-due:
 			return nil, nil
 		case <-over:
@@ -169,6 +201,10 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 	}
 }
 
+// maxYields is how often a workflow lets its children run before it goes to sleep: being
+// woken costs more than children do that are quick.
+const maxYields = 32
+
 // runInline runs the only child on the workflow's goroutine, which has nothing else to
 // do.
 func (g *group) runInline(c *child) ([]workflow.Result, error) {
@@ -179,6 +215,24 @@ func (g *group) runInline(c *child) ([]workflow.Result, error) {
 		return nil, err
 	}
 	return g.ended, nil
+}
+
+// poll shows what children want to be shown. It reports whether some of them, and
+// whether all, wait for a write or are done.
+func (g *group) poll() (some, all, shown bool) {
+	g.mu.Lock()
+	shows := g.shows
+	g.shows = nil
+	some, all = len(g.inbox) > 0, len(g.inbox) > 0 && len(g.inbox)-g.fromTools == len(g.live)
+	g.need = 1
+	if some {
+		g.need = len(g.live)
+	}
+	g.mu.Unlock()
+	if len(shows) > 0 {
+		g.showAll(shows)
+	}
+	return some, all, len(shows) > 0
 }
 
 // showAll shows events. Every child gets its reply, also if the consumer's code panics.
@@ -199,17 +253,17 @@ func (g *group) showAll(shows []*child) {
 	}
 }
 
-// take shows what the children want shown, stores what those in the inbox want stored, and
-// records the ends of those that are done.
+// take stores what the children in the inbox want stored, and records the ends of
+// those that are done.
 func (g *group) take() error {
 	g.mu.Lock()
-	shows := g.shows
-	g.shows = nil
+	g.batch, g.inbox, g.fromTools = g.inbox, g.batch[:0], 0
 	g.mu.Unlock()
-	g.showAll(shows)
-	g.mu.Lock()
-	g.batch, g.inbox = g.inbox, g.batch[:0]
-	g.mu.Unlock()
+	if len(g.batch) > 1 {
+		slices.SortFunc(g.batch, func(a, b *child) int {
+			return cmp.Or(cmp.Compare(a.spec.Order, b.spec.Order), cmp.Compare(a.number, b.number), cmp.Compare(a.call, b.call))
+		})
+	}
 	g.events = g.events[:0]
 	for _, c := range g.batch {
 		if !c.done {
@@ -266,7 +320,7 @@ func (g *group) drain(cause error) {
 	g.mu.Lock()
 	g.closed = cause
 	waiting := append(g.inbox, g.shows...)
-	g.inbox, g.shows = nil, nil
+	g.inbox, g.shows, g.fromTools = nil, nil, 0
 	g.mu.Unlock()
 	g.cancel(cause)
 	for _, c := range waiting {
@@ -319,8 +373,11 @@ func (g *group) flush() error {
 	return g.store(g.events)
 }
 
-// alert wakes the workflow up.
+// alert wakes the workflow up if there is enough for it to do. The caller holds mu.
 func (g *group) alert() {
+	if len(g.inbox) < g.need && len(g.shows) == 0 {
+		return
+	}
 	select {
 	case g.wake <- struct{}{}:
 	default:

@@ -20,6 +20,9 @@ type outlet interface {
 	// show hands on one event that the lane itself does not store, because it is partial or
 	// was stored by an inner scope. It reports whether the consumer wants more.
 	show(e *event.Event) bool
+	// within is the child in whose place scopes inside the lane store what they have to
+	// store, nil if nobody is at work beside the lane.
+	within() *child
 }
 
 // consumer is the outlet of the conversation: whoever ranges over the turn.
@@ -31,6 +34,8 @@ type consumer struct {
 func (c *consumer) store(ctx context.Context, events []*event.Event) error {
 	return c.t.append(ctx, events)
 }
+
+func (c *consumer) within() *child { return nil }
 
 func (c *consumer) show(e *event.Event) bool {
 	if !e.Partial { // its turn comes in the order of the log
@@ -66,11 +71,15 @@ func (c *consumer) deliver() bool {
 // to the tool.
 type toolRun struct {
 	lane  *lane
-	seen  int64 // how much of the log was handed on
+	via   *child // in whose place it stores, nil if it does so itself
+	seen  int64  // how much of the log was handed on
 	yield func(*event.Event, error) bool
 }
 
 func (r *toolRun) store(ctx context.Context, events []*event.Event) error {
+	if r.via != nil {
+		return r.via.storeInner(ctx, events)
+	}
 	return r.lane.t.append(ctx, events)
 }
 
@@ -100,6 +109,8 @@ func (r *toolRun) recorded() (failed error) {
 	}
 	return failed
 }
+
+func (r *toolRun) within() *child { return r.via }
 
 func (r *toolRun) show(e *event.Event) bool {
 	return r.lane.ctx.Err() == nil && r.lane.hand(e, r.yield)

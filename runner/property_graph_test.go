@@ -89,7 +89,7 @@ func (w *world) graph(name string, inside bool) agent.Agent {
 		shape.fallback = h.Fallback
 		shape.nodes[h.Fallback] = &nodeShape{attempts: n, rounds: 1}
 	}
-	a, err := b.OnError(h).Build(agentgraph.WithBackoff(time.Nanosecond, time.Nanosecond),
+	a, err := b.OnError(h).Build(agentgraph.WithSettle(0), agentgraph.WithBackoff(time.Nanosecond, time.Nanosecond),
 		agentgraph.WithConcurrency(shape.concurrency))
 	require.NoError(w.t, err)
 	w.graphs[name] = shape

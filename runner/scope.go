@@ -31,7 +31,7 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, tree: tree, around: l.around, outer: l, host: l.current.Agent}
-		out := &toolRun{lane: inner, yield: yield}
+		out := &toolRun{lane: inner, via: l.via(cause), yield: yield}
 		inner.outlet = out
 		events, over, err := inner.enter(l, out, cause, inputJSON(input))
 		if over || err != nil {
@@ -105,7 +105,11 @@ func (l *lane) close() {
 		events = l.t.closeScope(events, l.scope, interrupted)
 	}
 	l.t.mu.Unlock()
-	if err := l.outlet.store(l.t.ctx, events); err != nil {
+	err := l.outlet.store(l.t.ctx, events)
+	if err != nil && l.outlet.within() != nil { // the workflow does not listen any more
+		err = l.t.append(l.t.ctx, events)
+	}
+	if err != nil {
 		l.t.r.logger.Warn("an inner run stays open", "scope", l.scope, "error", err)
 	}
 }

@@ -3,6 +3,8 @@ package runner_test
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +43,49 @@ func caller(t *testing.T, all []tools.Tool, opts ...llmagent.Option) agent.Agent
 	return scriptedAgent(t, "solo", seq(scripted.Reply(calls...), scripted.Reply(scripted.Text("Done."))), append(opts, llmagent.WithTools(all...))...)
 }
 
+// TestToolsOfOneAnswerMakeOneLog: tools that are equally quick leave the same log, whoever
+// of them is first.
+func TestToolsOfOneAnswerMakeOneLog(t *testing.T) {
+	all := make([]tools.Tool, 8)
+	for _, parallel := range []int{len(all), 3, 1} {
+		for name, takes := range map[string]func(i int) time.Duration{
+			"instant":      func(int) time.Duration { return 0 },
+			"equally slow": func(int) time.Duration { return time.Second },
+			"in turns":     func(i int) time.Duration { return time.Duration(i%2) * time.Second },
+		} {
+			t.Run(fmt.Sprint(name, ", ", parallel, " at once"), func(t *testing.T) {
+				first, times := "", 20
+				if name == "instant" && parallel == len(all) {
+					times = 200
+				}
+				for range times {
+					synctest.Test(t, func(t *testing.T) {
+						for i := range all {
+							all[i] = timed(t, fmt.Sprint("tool", i), takes(i))
+						}
+						var n atomic.Int64
+						r := newRunner(t, caller(t, all, llmagent.WithParallelTools(parallel)), sessiontest.Memory(t),
+							runner.WithIDs(func() string { return fmt.Sprint("id", n.Add(1)) }))
+						_, err := say(r, s1, "Hi")
+						require.NoError(t, err)
+						var log strings.Builder
+						for _, e := range load(t, r, s1) {
+							line, err := e.MarshalJSON()
+							require.NoError(t, err)
+							log.Write(append(line, '\n'))
+						}
+						if first == "" {
+							first = log.String()
+							checkLog(t, r, load(t, r, s1))
+						}
+						require.Equal(t, first, log.String())
+					})
+				}
+			})
+		}
+	}
+}
+
 // TestSlowToolHoldsUpNobody: the result of a tool is stored while others of the same
 // answer still run, and a tool that comes after them does not wait for that.
 func TestSlowToolHoldsUpNobody(t *testing.T) {
@@ -60,11 +105,11 @@ func TestSlowToolHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// TestResultsBesideAFailure: what a call has done is kept also if another call of the same answer
-// has just failed in a way that ends the run.
+// TestResultsBesideAFailure: results that arrive together with a failure that ends the
+// run are kept, whichever of the calls is first.
 func TestResultsBesideAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := []tools.Tool{timed(t, "bad", time.Second), timed(t, "good", 2*time.Second)}
+		all := []tools.Tool{timed(t, "bad", time.Second), timed(t, "good", time.Second)}
 		broken := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 			res, err := next(ctx, c.Input)
 			if c.Name == "bad" {

@@ -203,7 +203,7 @@ func TestWorkflowThatFailsWhileAChildWaits(t *testing.T) {
 	require.NoError(t, err)
 	flow := function(t, "flow", func(ctx context.Context, inv *agent.Invocation) iterSeq {
 		return func(yield func(*event.Event, error) bool) {
-			g, err := workflow.NewGroup(ctx, inv)
+			g, err := workflow.NewGroup(ctx, inv, workflow.Settle)
 			require.NoError(t, err)
 			defer func() { yield(nil, errors.New("no way to wait")) }()
 			defer g.Close()

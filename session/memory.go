@@ -138,7 +138,8 @@ func (m *Memory) createSession(key Key) *memorySession {
 	defer m.mu.Unlock()
 	s := m.sessions[key]
 	if s == nil {
-		s = &memorySession{row: Row{Lease: Lease{Incarnation: m.tokens.Add(1)}}, listed: memoryListed{key: key}}
+		born := m.tokens.Add(1)
+		s = &memorySession{row: Row{Lease: Lease{Incarnation: born}}, listed: memoryListed{key: key, incarnation: born}}
 		m.sessions[key] = s
 	}
 	return s
@@ -367,7 +368,7 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...
 	}
 	now := m.now().UTC()
 	row := Row{Lease: Lease{Incarnation: m.tokens.Add(1), Fork: true, Shared: seq, Head: parent.at(seq)}}
-	fork := &memorySession{past: &memoryPast{of: parent, key: key, seq: seq}, row: row, listed: memoryListed{key: to}}
+	fork := &memorySession{past: &memoryPast{of: parent, key: key, seq: seq}, row: row, listed: memoryListed{key: to, incarnation: row.Incarnation}}
 	for _, e := range events {
 		fork.add(e)
 		fork.row.Head = HeadOf(e)

@@ -22,6 +22,7 @@ type memoryUser struct{ app, user string }
 // never differs from the session's place in the order.
 type memoryListed struct {
 	key              Key
+	incarnation      int64
 	seq              int64
 	created, updated time.Time // zero: it is in no list yet
 	gone             bool      // it was deleted
@@ -168,7 +169,7 @@ func (o *memoryOrder) page(filter Key, one *memorySession, page Page) (infos []I
 }
 
 func (l *memoryListed) info(s *memorySession) Info {
-	return Info{Key: l.key, Seq: l.seq, Created: l.created, Updated: l.updated, ParentSeq: s.shared(), Incarnation: s.row.Incarnation}
+	return Info{Key: l.key, Seq: l.seq, Created: l.created, Updated: l.updated, ParentSeq: s.shared(), Incarnation: l.incarnation}
 }
 
 // List implements [Store].

@@ -67,7 +67,7 @@ func (r *run) all(ctx context.Context) (err error) {
 	if r.inv.Scope() == "" {
 		input = event.EncodeJSON(r.inv.Message().PlainText())
 	}
-	if r.group, err = workflow.NewGroup(ctx, r.inv); err != nil {
+	if r.group, err = workflow.NewGroup(ctx, r.inv, workflow.Settle); err != nil {
 		return err
 	}
 	defer r.group.Close()
@@ -178,7 +178,7 @@ func (r *run) together(ctx context.Context, input json.RawMessage) error {
 // begin makes a child ready to be started: anew, or where it was cut off or waits.
 func (r *run) begin(n int, input json.RawMessage, cause string) {
 	s := r.step(n)
-	s.child = workflow.Child{Tree: r.steps[(n-1)%len(r.steps)], Key: strconv.Itoa(n) + "/" + r.child(n), Cause: cause, Input: input,
+	s.child = workflow.Child{Tree: r.steps[(n-1)%len(r.steps)], Key: strconv.Itoa(n) + "/" + r.child(n), Order: n, Cause: cause, Input: input,
 		Resume: s.scope != "", Scope: s.scope, Timeout: r.timeout, Data: s}
 	r.live++
 	r.batch = append(r.batch, &s.child)

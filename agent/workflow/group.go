@@ -20,6 +20,9 @@ type Child struct {
 	Ref string
 	// Key tells the scope from the others of the workflow's run: see [event.ChildScope].
 	Key string
+	// Order is the child's place among those whose events count as
+	// simultaneous.
+	Order int
 	// Cause is the parent id of the scope's first run: the harness_start of the
 	// workflow's run, or the harness_end of the run before.
 	Cause string
@@ -52,28 +55,34 @@ type Result struct {
 	Code, Message string
 }
 
+// Settle is the time within which the children of a workflow count as equally quick,
+// unless it says otherwise. Tools of one answer have half of it.
+const Settle = time.Millisecond
+
 // Runtime is a runner that runs workflows.
 type Runtime interface {
-	// Group creates the group that runs a workflow's children: see [NewGroup].
-	Group(ctx context.Context, inv *agent.Invocation) Group
+	// Group makes what a workflow runs its children by: see [NewGroup].
+	Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) Group
 }
 
-// NewGroup returns the group that runs a workflow's children. It returns an error if the
-// agent's runtime is not a [Runtime].
-func NewGroup(ctx context.Context, inv *agent.Invocation) (Group, error) {
+// NewGroup returns what the workflow runs its children by. Settle is the time within
+// which what several children do counts as simultaneous. The error says that whoever runs
+// the agent runs no workflows.
+func NewGroup(ctx context.Context, inv *agent.Invocation, settle time.Duration) (Group, error) {
 	r, ok := inv.Runtime().(Runtime)
 	if !ok {
 		return nil, fmt.Errorf("agent %s is a workflow, and what runs it (%T) runs none", inv.Agent().Name(), inv.Runtime())
 	}
-	return r.Group(ctx, inv), nil
+	return r.Group(ctx, inv, settle), nil
 }
 
 // Group runs children of a workflow side by side. It is for the goroutine of the
 // workflow's step only, which yields nothing while it is in use.
 //
-// What children store is stored in the order in which it arrives: the log has the order
-// of completion. Writes that arrive while the store is busy are stored together in one
-// write. Ends are stored with the next starts, in one write.
+// What children store, and how they end, is processed in an order that does not
+// depend on small differences in speed: what arrives within the group's settle
+// time counts as simultaneous and is taken in the order of [Child.Order]. Ends are
+// stored with the next starts, in one write.
 type Group interface {
 	// Start stores that the children begin, in the order given and in one write, then
 	// begins to run all of them.

@@ -53,6 +53,6 @@ func TestNoGroup(t *testing.T) {
 	require.NoError(t, err)
 	tree, err := agent.NewTree(step)
 	require.NoError(t, err)
-	_, err = workflow.NewGroup(t.Context(), agent.NewInvocation(agent.InvocationParams{Node: tree.Root()}))
+	_, err = workflow.NewGroup(t.Context(), agent.NewInvocation(agent.InvocationParams{Node: tree.Root()}), 0)
 	require.ErrorContains(t, err, "agent step is a workflow")
 }
