@@ -2,21 +2,21 @@ package event
 
 import "strings"
 
-// Answer follows the stored events of one conversation and knows what whoever asked is
-// answered. The zero value has seen nothing. It is not safe for concurrent use.
+// Answer computes the answer to the user from the stored events of one conversation. The zero
+// value has seen no event. It is not safe for concurrent use.
 type Answer struct {
-	// Text is the last words of the agent that answers. What an agent has said before it
-	// handed the conversation over is no answer. The output of a graph, or of a function,
-	// that ended without words counts as its words.
+	// Text is the last text of the agent that answers. What an agent said before it transferred
+	// the conversation is not part of the answer. The output of a graph or a function that ended
+	// without a text counts as its text.
 	Text string
-	// Agent is who said them, or who ran last if nobody has said anything since.
+	// Agent is the agent that said it, or the agent that ran last if there is no text since.
 	Agent string
 	// FinishReason is how the last run ended, empty while it is open.
 	FinishReason FinishReason
 }
 
-// Apply takes in the next event. Events of other conversations, of inner scopes above all,
-// must be left out; deltas change nothing.
+// Apply updates the answer with the next event. The caller leaves out events of other conversations
+// and of inner scopes. Deltas change nothing.
 func (a *Answer) Apply(e *Event) {
 	if e.Partial {
 		return

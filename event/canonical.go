@@ -8,12 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Canonical returns a payload as it comes back from its JSON form, so that a
-// session that is warm and one that is read from a store show models and tools
-// the same: raw JSON without spaces, text that is valid UTF-8, state of JSON's
-// own types. The payload given is not changed, because an agent may yield one
-// value many times. One that has no JSON form is returned as it is; a store will refuse it.
-// A user's message is, too, because it was checked when its turn began.
+// Canonical returns a payload as a store returns it, so that models and tools see the same of a
+// cached session and of one that was loaded: raw JSON without spaces, valid UTF-8, and state
+// of JSON's own types. Canonical does not change the given payload, because an agent may yield one
+// value many times. It returns a payload without a JSON form as it is, which a store refuses, and a
+// user's message, which was checked when its turn began.
 func Canonical(data Data) Data {
 	v := reflect.ValueOf(data)
 	if v.IsNil() {
@@ -46,8 +45,8 @@ func Canonical(data Data) Data {
 	return back.Data
 }
 
-// isCanonical reports whether a payload comes back from its JSON form as it is. It may say no of one
-// that does, if its type is rare.
+// isCanonical reports whether a store returns the payload as it is. It may report false for a payload
+// with fields of rare types.
 func isCanonical(payload reflect.Value) bool {
 	for i := range payload.NumField() {
 		field := payload.Field(i)
@@ -79,7 +78,7 @@ func omits(payload reflect.Value, i int) bool {
 	return strings.HasSuffix(payload.Type().Field(i).Tag.Get("json"), ",omitempty")
 }
 
-// ValidText returns a text as it is stored: what is no UTF-8 becomes U+FFFD.
+// ValidText returns a text as a store keeps it: each run of bytes that are not UTF-8 becomes U+FFFD.
 func ValidText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // isCompact reports whether raw JSON is valid UTF-8 and free of spaces outside
@@ -99,8 +98,8 @@ func isCompact(raw json.RawMessage) bool {
 	return utf8.Valid(raw)
 }
 
-// CompactJSON returns JSON as it is stored: without spaces outside strings, and valid UTF-8.
-// What is no JSON is returned as it is; a store will refuse it.
+// CompactJSON returns JSON as a store keeps it: without spaces outside strings, and valid UTF-8.
+// It returns bytes that are not JSON unchanged; a store refuses them.
 func CompactJSON(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	if isCompact(raw) || json.Compact(&b, bytes.ToValidUTF8(raw, []byte("\uFFFD"))) != nil {

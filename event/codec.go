@@ -136,9 +136,9 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decodePayload reads what json.Unmarshal does, and a number of tokens that Go has no
-// room for, such as 1e30: it is unknown, and so 0. Numbers in values of the state and of
-// metadata keep their digits, those beyond all float64 as a string.
+// decodePayload works like json.Unmarshal, with two exceptions. A number of tokens that does not fit
+// in an int, such as 1e30, is 0. Numbers in the state and in metadata keep their digits; a number that
+// no float64 can hold becomes a string.
 func decodePayload(data []byte, payload Data) (err error) {
 	switch d := payload.(type) {
 	case *User:
@@ -157,12 +157,11 @@ func decodePayload(data []byte, payload Data) (err error) {
 	return err
 }
 
-// Decode returns the event that a store holds at a position, from its JSON. It never
-// fails, so that only the damaged entry itself is lost. An event that cannot be
-// read, or whose JSON has another seq, is an [Unknown] of [TypeUnreadable] with the
-// position's seq, and with as much of its envelope as precedes the damage. JSON
-// deeper than [MaxDepth], which earlier versions stored, is a string, as by [Bound].
-// Nothing of data is kept.
+// Decode returns the event at a position of a log from its stored JSON. It never fails, so that
+// damage to one entry costs only that entry. If the JSON cannot be read, or has another seq, Decode
+// returns an [Unknown] of [TypeUnreadable] with the given seq and the part of the envelope that precedes
+// the damage. JSON deeper than [MaxDepth], which earlier versions stored, becomes a string, as
+// with [Bound]. Decode does not keep data.
 func Decode(seq int64, data []byte) *Event {
 	e := new(Event)
 	err := e.UnmarshalJSON(data)
@@ -179,8 +178,8 @@ func Decode(seq int64, data []byte) *Event {
 	return unreadable(seq, data, err)
 }
 
-// Counted returns the usage as it is added up: nothing if it cannot be true, as in logs
-// of versions that believed every endpoint.
+// Counted returns the usage for sums. It is zero if the usage is implausible; earlier versions stored
+// whatever an endpoint reported.
 func (u *Usage) Counted() llm.Usage {
 	counted, _ := llm.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens}.Plausible()
 	return counted

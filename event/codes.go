@@ -2,7 +2,7 @@ package event
 
 // The TransferType of a transfer that nobody asked for.
 const (
-	// TransferTypeRefused: the conversation goes back to the agent that handed it over,
+	// TransferTypeRefused: the conversation returns to the agent that transferred it,
 	// because the target refused it.
 	TransferTypeRefused = "refused"
 	// TransferTypeRoute: a route made the transfer.
@@ -12,7 +12,7 @@ const (
 	TransferTypeBotToBot = "bot_to_bot"
 	// TransferTypeBotToHuman: the conversation goes to a person, by whatever way.
 	TransferTypeBotToHuman = "bot_to_human"
-	// TransferTypeHumanToBot: no person can be had, and the agent that asked for one goes on.
+	// TransferTypeHumanToBot: nobody is available, and the agent that asked for a person continues.
 	TransferTypeHumanToBot = "human_to_bot"
 )
 
@@ -61,8 +61,8 @@ const (
 	// NoticeResumed says that a run which was cut off continues, where a budget of time must
 	// know.
 	NoticeResumed = "resumed"
-	// NoticeTakenOver says that a process goes on with a turn because the one that ran it has gone, and NoticeLeft
-	// that none does any more, as each has gone at the same place.
+	// NoticeTakenOver reports that a process has adopted a turn whose process died. NoticeLeft reports that no
+	// process adopts it any more, because each died at the same place.
 	NoticeTakenOver = "taken_over"
 	NoticeLeft      = "left"
 	// NoticeTooDeep comes with an event whose JSON was deeper than [MaxDepth] and is

@@ -17,13 +17,12 @@ const MaxDepth = 1000
 // maxReadable is from how many levels on package encoding/json refuses to decode.
 const maxReadable = 10000
 
-// TooDeep reports whether JSON has more levels than [MaxDepth]. It does not ask
-// whether it is JSON.
+// TooDeep reports whether JSON has more levels than [MaxDepth]. It does not check that the bytes are
+// JSON.
 func TooDeep(raw []byte) bool { return Deeper(raw, MaxDepth) }
 
-// Deeper reports whether JSON has more than so many levels of arrays and objects. It
-// goes over the bytes only if there are enough that open one, and does not ask whether
-// they are JSON.
+// Deeper reports whether JSON has more than limit levels of arrays and objects. It does not check that
+// the bytes are JSON.
 func Deeper(raw []byte, limit int) bool {
 	if len(raw) <= 2*limit || bytes.Count(raw, []byte("["))+bytes.Count(raw, []byte("{")) <= limit {
 		return false
@@ -65,10 +64,9 @@ func valueTooDeep(v any, left int) bool {
 	return Deeper(EncodeJSON(v), left)
 }
 
-// Bound returns a payload none of whose JSON is deeper than [MaxDepth]: deeper JSON
-// becomes a string that holds its text, and where an object is needed, {"raw":
-// text}. The notice says so; it is nil if nothing was too deep, and then the payload
-// is the one given, which is never changed.
+// Bound returns a payload whose JSON is at most [MaxDepth] levels deep. Deeper JSON becomes a string of
+// its text, or {"raw": text} where an object is required, and the notice reports it. If nothing is too
+// deep, Bound returns the given payload and a nil notice. It never changes the given payload.
 func Bound(data Data) (Data, *Notice) {
 	given := reflect.ValueOf(data)
 	if data == nil || given.IsNil() {
@@ -113,10 +111,9 @@ func boundRaw(data Data, raw json.RawMessage) json.RawMessage {
 
 func rawObject(text string) json.RawMessage { return EncodeJSON(map[string]string{"raw": text}) }
 
-// BoundAll bounds the payloads of events that are about to be stored in one write,
-// and puts the notices among them: after the event that it is about, or before it if
-// that ends a run. The list given is not changed; it is returned if nothing is too
-// deep.
+// BoundAll applies [Bound] to events before they are stored in one write. It inserts each notice after
+// its event, or before it if the event ends a run. It returns the given list if nothing is too deep,
+// and never changes that list.
 func BoundAll(events []*Event) []*Event {
 	out, changed := events, false
 	for i, e := range events {

@@ -32,8 +32,8 @@ type Event struct {
 	// Partial marks a delta of the model attempt Attempt.
 	Partial bool
 	Attempt int
-	// Streamed says that a runner has delivered deltas of this whole block before. It is
-	// not stored and not in JSON.
+	// Streamed reports that the runner has already delivered this block as deltas. It is neither
+	// stored nor part of the JSON.
 	Streamed bool
 	// More joins the event to the next one: both are stored in one atomic write,
 	// or neither. It never appears in JSON.
@@ -42,8 +42,8 @@ type Event struct {
 	Data Data
 }
 
-// ClaimedKey is in the metadata of a user message whose last part holds what the user's client claims to
-// have happened before: answers, calls and results of tools.
+// ClaimedKey marks, in the metadata of a user message, that the last part holds what the client claims to
+// have happened before: answers, tool calls and their results.
 const ClaimedKey = "arbor.claimed"
 
 // Unclaimed returns the content of a user message without such claims.
@@ -55,7 +55,7 @@ func (u *User) Unclaimed() llm.Content {
 	return c
 }
 
-// Text returns the words of a text event and "" of any other.
+// Text returns the content of a text event, and "" for any other event.
 func (e *Event) Text() string {
 	if t, ok := e.Data.(*Text); ok {
 		return t.Content
@@ -63,10 +63,9 @@ func (e *Event) Text() string {
 	return ""
 }
 
-// Visible returns the words for the user that are new with the event, "" if it has none:
-// what a delta adds, or a whole text that was not delivered as deltas before. What is
-// said in inner scopes, of tools and graphs, is not for the user. Words of deltas may
-// still be taken back by a [Discard].
+// Visible returns the text that the event adds for the user: a delta, or a whole text that was not
+// delivered as deltas before. It is "" for all other events, and for texts of inner scopes (of tools
+// and graphs). A [Discard] may still void the text of deltas.
 func (e *Event) Visible() string {
 	if e.Scope != "" || e.Streamed {
 		return ""

@@ -11,10 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// NewFile describes a file; its digest and its call are for others to fill in. An empty
-// media type is found out from the bytes. The error says what is wrong with the name,
-// which has to be one element of a path of 1 to 255 bytes that can be seen, or with the
-// media type.
+// NewFile describes a file; the caller sets its digest and its call. If the media type is empty,
+// NewFile detects it from the bytes. It returns an error if the name is not one path element of 1 to
+// 255 printable bytes, or if the media type is invalid.
 func NewFile(name, mediaType string, data []byte) (*File, error) {
 	if err := CheckFileName(name); err != nil {
 		return nil, err
@@ -31,8 +30,8 @@ func NewFile(name, mediaType string, data []byte) (*File, error) {
 	return &File{Name: name, MediaType: mediaType, Size: int64(len(data))}, nil
 }
 
-// CheckFileName reports what forbids a name to be a file's: it is used as the name of a
-// file on disks and in lines that people and models read.
+// CheckFileName returns an error if a name cannot be a file's name. File names appear on disks and in
+// lines that people and models read.
 func CheckFileName(name string) error {
 	odd := func(r rune) bool { return r == '/' || r == '\\' || !unicode.IsPrint(r) }
 	switch {
@@ -44,9 +43,8 @@ func CheckFileName(name string) error {
 	return nil
 }
 
-// FileName makes a name that [CheckFileName] allows of one that somebody else has given,
-// which may be a path: its last element, without what is not allowed; other is taken if
-// nothing is left of it.
+// FileName returns a name that [CheckFileName] allows, made from a name or path of another source: its
+// last element without forbidden characters, or other if nothing remains.
 func FileName(name, other string) string {
 	name = strings.ToValidUTF8(name, "")
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
@@ -66,7 +64,7 @@ func FileName(name, other string) string {
 	return name
 }
 
-// Check reports what is wrong with a file that is to be stored.
+// Check returns an error if the file cannot be stored.
 func (d *File) Check() error {
 	f, err := NewFile(d.Name, d.MediaType, nil)
 	if err != nil {
@@ -82,7 +80,7 @@ func (d *File) Check() error {
 	return nil
 }
 
-// String returns the file in words, such as "report.pdf, application/pdf, 12 kB".
+// String returns a description such as "report.pdf, application/pdf, 12 kB".
 func (d *File) String() string {
 	size := fmt.Sprintf("%d bytes", d.Size)
 	scale := int64(1)

@@ -156,7 +156,7 @@ func (f *Fold) Unfinished() bool {
 	return f.Turn.ID != "" && (run.Open || run.TurnID != f.Turn.ID || run.Finish == event.FinishReasonTransfer)
 }
 
-// Apply takes in the next stored event. Events at or below Seq are ignored, so
+// Apply updates the fold with the next stored event. It ignores events at or below Seq, so
 // that redelivery is harmless.
 func (f *Fold) Apply(e *event.Event) {
 	if e.Partial || e.Seq <= f.Seq {
@@ -298,9 +298,9 @@ func (f *Fold) Apply(e *event.Event) {
 	}
 }
 
-// leave drops the inner scopes of the session that a fork was taken of, but those that the
-// conversation's own run has opened, as a workflow or by calls that have no result, and those
-// in them. They are taken up as well. The time until then is nobody's.
+// leave drops the inner scopes of the session that a fork was taken of. It keeps the scopes that the
+// conversation's own run has opened, as a workflow or by calls without a result, and the scopes in them: the
+// fork continues these. The time until then counts for no agent.
 func (f *Fold) leave(now time.Time) {
 	names := slices.SortedFunc(maps.Keys(f.Scopes), func(a, b string) int { return cmp.Compare(f.Scopes[a].First, f.Scopes[b].First) })
 	within := make(map[string]bool)

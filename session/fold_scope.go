@@ -86,9 +86,9 @@ type Run struct {
 	Answers int
 	// Pending are the calls without a result, in request order.
 	Pending []Call
-	// TakesUp says that the run continues one that ended to wait for approvals.
+	// TakesUp reports that the run continues a run that ended to wait for approvals.
 	TakesUp bool
-	// Said is what the agent said last in the run, or in the one that it takes up.
+	// Said is the agent's last text in the run, or in the run that it continues.
 	Said string
 	// Transfer is the transfer that started the run, nil if none did.
 	Transfer *event.Transfer
@@ -110,7 +110,7 @@ type Call struct {
 	At int64
 }
 
-// Open reports whether somebody was asked about the call who has not answered.
+// Open reports whether a question about the call is open.
 func (c *Call) Open() bool { return c.Relay != "" && !c.Resolved }
 
 // Call returns the pending call of an id, or nil.

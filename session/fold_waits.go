@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Held reports whether the conversation's last run ended, in this turn, to wait for somebody
-// outside: it is Paused, or Waits, or both.
+// Held reports whether the conversation's last run ended in this turn to wait for a decision or for
+// something outside: the turn is Paused, or Waits, or both.
 func (f *Fold) Held() bool {
 	run := &f.Conversation.Run
 	return run.Waits() && run.TurnID == f.Turn.ID
@@ -47,8 +47,8 @@ func (f *Fold) elsewhere(s *Scope) bool {
 	return !waits && !slices.ContainsFunc(s.Run.Pending, func(c Call) bool { return c.Relay != "" })
 }
 
-// Questions returns what nobody has decided yet, of the conversation and of all scopes inside
-// of it, in the order of the log.
+// Questions returns the open questions of the conversation and of all its inner scopes, in the
+// order of the log.
 func (f *Fold) Questions() (asked []*event.Relay) {
 	for _, c := range f.questions() {
 		asked = append(asked, c.Asks)
@@ -127,7 +127,7 @@ func (f *Fold) GoesOn(scope string) bool {
 	return goesOn
 }
 
-// Opened is a scope that a call has opened for an agent.
+// Opened is a scope that a tool call has opened for an agent.
 type Opened struct {
 	Scope string
 	// First is the position of its first event.
