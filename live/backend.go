@@ -11,9 +11,9 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Backend runs turns: a [runner.Runner], or an engine that makes them durable. Its methods do what those of a runner
-// do, with the same errors and the same order of events, and are safe for concurrent use. The context of a turn ends
-// with what cut it off as its cause, such as [ErrStopped] or [ErrClosed].
+// Backend runs turns: a [runner.Runner], or an engine that makes turns durable. Its methods do what those
+// of a runner do, with the same errors and the same order of events, and are safe for concurrent use. When
+// the context of a turn is cancelled, its cause is the reason, such as [ErrStopped] or [ErrClosed].
 type Backend interface {
 	Run(ctx context.Context, key session.Key, msg llm.Message, opts ...runner.TurnOption) iter.Seq2[*event.Event, error]
 	Resume(ctx context.Context, key session.Key, decisions ...runner.Decision) iter.Seq2[*event.Event, error]
@@ -25,9 +25,9 @@ type taker interface {
 	TakeOver(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error]
 }
 
-// WithBackend sets what runs the turns of a runner, which is asked for once for each runner, those that come by
-// [Turns.Swap] and those of parts of the tree too. By default it is the runner itself, which goes on reading
-// what sessions are, and giving them what persons say at a desk.
+// WithBackend sets what runs the turns of a runner. It is called once for each runner, including those
+// given to [Turns.Swap] and those of parts of the tree. Defaults to the runner itself. The runner still
+// reads sessions and delivers what people write at a desk.
 func WithBackend(of func(*runner.Runner) Backend) Option { return func(t *Turns) { t.backend = of } }
 
 // seat is a runner with what runs its turns.

@@ -15,16 +15,16 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Stop cuts off the turn of a session that this process runs, and waits until it has ended. It
-// can be resumed, and is not taken up by followers of this process before somebody does so; a
-// follower of another one takes it up when it finds it. Nobody else does; see [WithTakeOver]. Without a turn nothing happens. The error
-// is agent.ErrSessionBusy if another process runs the turn.
+// Stop cancels the turn of a session that this process runs, and waits until it has ended. The turn can be
+// resumed. Followers of this process do not resume it by themselves; a follower of another process does,
+// and [WithTakeOver] does not. Without a turn Stop does nothing. It returns agent.ErrSessionBusy if another
+// process runs the turn.
 func (t *Turns) Stop(ctx context.Context, key session.Key) error {
 	return t.cutOff(ctx, key, t.here(key))
 }
 
-// Abandon is [Turns.Stop] for a turn whose client has gone. It is left alone if somebody else watches
-// it, or if the session has gone on with another one.
+// Abandon is [Turns.Stop] for a turn whose client has disconnected. It does nothing if another client
+// watches the turn, or if the session has a newer turn.
 func (t *Turns) Abandon(ctx context.Context, key session.Key, turn string) error {
 	running := t.here(key)
 	if len(running) == 0 {
@@ -81,9 +81,9 @@ func end(ctx context.Context, turns []*Turn, cause error) error {
 	return nil
 }
 
-// Cancel ends the session's last turn for good: one that this process runs, that was cut off or
-// that waits, with [runner.Runner.Cancel]. It returns what that stored beside what the turn
-// itself did. The error is agent.ErrSessionBusy if another process runs the turn.
+// Cancel ends the session's last turn for good, with [runner.Runner.Cancel]: a turn that this process runs,
+// that was cut off, or that waits. It returns the events stored by the cancellation, without those of the
+// turn itself. It returns agent.ErrSessionBusy if another process runs the turn.
 func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, error) {
 	return t.CancelIf(ctx, key, func(ctx context.Context) (seq int64, rests bool, err error) {
 		err = t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
@@ -94,12 +94,11 @@ func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, er
 	})
 }
 
-// CancelIf is Cancel for who means a certain turn. The function check is called when no turn of
-// this process changes the log any more. It reads the log and returns where it ended, and
-// whether the turn rests there: then the process that holds the session lets go of it in a
-// moment, which is waited for. Its error is returned, and nothing is canceled. It is called
-// again if the log has grown meanwhile, up to ten times, beyond which the error is
-// agent.ErrConflict.
+// CancelIf is [Turns.Cancel] for one particular turn. It calls check when no turn of this process changes
+// the log any more. The function reads the log and returns where it ends, and whether the turn waits or is
+// over there: then CancelIf waits a moment for the process that holds the session to release it. If check
+// returns an error, CancelIf returns that error and cancels nothing. If the log has grown meanwhile, it
+// calls check again, up to ten times, and then returns agent.ErrConflict.
 func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(context.Context) (seq int64, rests bool, err error)) ([]*event.Event, error) {
 	backend, release, err := t.hold(ctx, key)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 // owner is who has sessions: a user in an app.
 type owner struct{ app, user string }
 
-// Changes yields how a session stands whenever one of a user's sessions changes from now on: it
-// is new, has more events, or somebody has taken or left it. What this process does is seen at
-// once, what others do within a second. Of several changes at once one is seen. That a session was
-// deleted is not. The last error is that of the context or the store, or [ErrClosed].
+// Changes yields the state of one of a user's sessions each time that session changes from now on: it is
+// created, has new events, or a process has taken or released it. Changes by this process are yielded at
+// once, those of others within a second. Several changes at the same time are yielded as one. Deletion is
+// not reported. The last error is that of the context or the store, or [ErrClosed].
 func (t *Turns) Changes(ctx context.Context, app, user string) iter.Seq2[session.Info, error] {
 	return func(yield func(session.Info, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)

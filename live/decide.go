@@ -17,8 +17,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Last is [Turns.Report] for who would do something with a turn, which must be the session's last
-// one. Besides [ErrNoTurn] the error is runner.ErrTurnOver.
+// Last is [Turns.Report] for a caller that wants to act on a turn, which must be the last one of its
+// session. In addition to [ErrNoTurn] it returns runner.ErrTurnOver.
 func (t *Turns) Last(ctx context.Context, key session.Key, turn string) (*Report, error) {
 	r, err := t.Report(ctx, key, "")
 	if err != nil || r.ID == turn {
@@ -30,11 +30,12 @@ func (t *Turns) Last(ctx context.Context, key session.Key, turn string) (*Report
 	return nil, runner.ErrTurnOver
 }
 
-// DecideOnce is [Turns.Resume] with decisions for a request that may be sent twice, about the
-// last turn of the session. A request of an ID that was sent before with the same decisions is done:
-// it has Repeated, and if the turn was cut off since, it goes on. The decisions' own IDs are replaced if the request has
-// one. Of the request only ID and Wait are used. Besides the errors of Resume and of [Turns.Last]
-// it is [ErrMismatch], or runner.ErrNoApproval if the turn does not ask about one of the calls.
+// DecideOnce is [Turns.Resume] with decisions about the last turn of the session, for a request that may be
+// sent twice. If a request with the same ID and the same decisions was sent before, DecideOnce sets
+// Repeated and stores nothing; if the turn was cut off since, it resumes. If the request has an ID, it
+// replaces the IDs of the decisions. Only ID and Wait of the request are used. In addition to the errors of
+// Resume and [Turns.Last] it returns [ErrMismatch], or runner.ErrNoApproval if the turn has no question
+// about one of the calls.
 func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, req Request, decisions ...runner.Decision) (*Begun, error) {
 	return t.patiently(ctx, key, req, func() (*Begun, error) {
 		unlock, err := t.Lock(ctx, key, nil)

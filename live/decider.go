@@ -16,7 +16,7 @@ import (
 // Colleague is what people read in a chat who may not decide about a call. The call keeps waiting.
 const Colleague = "A colleague has to approve this; the call keeps waiting."
 
-// DeciderError says that the caller may not decide about a call. It is an access.ErrForbidden.
+// DeciderError is the error of a caller who may not decide about a call. It is an access.ErrForbidden.
 type DeciderError struct {
 	CallID string
 	// Needs are the rights that are needed, or event.ByUser.
@@ -32,7 +32,7 @@ func (e *DeciderError) Error() string {
 
 func (e *DeciderError) Unwrap() error { return access.ErrForbidden }
 
-// Deciders says who may decide about what turns ask. The zero value is ready for use.
+// Deciders decides who may answer the questions of turns. The zero value is ready for use.
 type Deciders struct {
 	// Standard is who may where a question leaves it open; the zero value is tools.ByStaff.
 	Standard tools.By

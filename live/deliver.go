@@ -11,10 +11,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// DeliverOnce gives a session what a person says at the desk, as [runner.Runner.Deliver] does, for
-// a request that may be sent twice: one of an ID that was sent before changes nothing if it says
-// the same. The word's own ID is replaced. Of the request only ID and Wait are used. Besides the
-// errors of Deliver it is [ErrMismatch].
+// DeliverOnce delivers to a session what a person writes at the desk, as [runner.Runner.Deliver] does, for
+// a request that may be sent twice. A repeated request changes nothing if it says the same. The request's
+// ID replaces the ID of the message. Only ID and Wait of the request are used. In addition to the errors of
+// Deliver it returns [ErrMismatch].
 //
 // [runner.Runner.Deliver]: https://pkg.go.dev/github.com/agentarbor/arbor/runner#Runner.Deliver
 func (t *Turns) DeliverOnce(ctx context.Context, key session.Key, req Request, word human.Event) error {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Drain refuses turns from now on, with [ErrClosed], and waits until those that are at work have
-// ended. The error says that the context ended before; what is still at work then is cut off by
-// [Turns.Close]. Who follows goes on until then.
+// Drain refuses new turns with [ErrClosed] and waits until the running ones have ended. It returns an error
+// if the context ends first; the turns that still run then continue until [Turns.Close]. Followers are not
+// affected.
 func (t *Turns) Drain(ctx context.Context) error {
 	t.mu.Lock()
 	t.drains = true
@@ -25,7 +25,7 @@ func (t *Turns) Drain(ctx context.Context) error {
 	}
 }
 
-// Stopping reports whether turns are refused, because of [Turns.Drain] or [Turns.Close].
+// Stopping reports whether new turns are refused, because of [Turns.Drain] or [Turns.Close].
 func (t *Turns) Stopping() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,9 +43,9 @@ func (t *Turns) atWork() (one *Turn, all int) {
 	return one, all
 }
 
-// Close stops all turns and followers, and waits for them until the context ends. What was cut
-// off is abandoned (session.Store): whoever looks for such turns takes it over at once, and a successor
-// does so too when somebody follows it. Closing twice does nothing.
+// Close cancels all turns and followers, and waits for them until the context ends. It abandons the leases
+// of cancelled turns (see session.Write), so that another process can adopt these turns at once. Closing
+// twice does nothing.
 func (t *Turns) Close(ctx context.Context) error {
 	t.mu.Lock()
 	closed := t.closed

@@ -8,10 +8,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Follow yields what came in a session after an entry, "" being the beginning, and then what
-// comes, as [session.Tail] does. The last error is that of the context, or [ErrClosed]. A turn
-// that was cut off, because the process that ran it has gone, is taken up within seconds while
-// somebody follows; see [WithTakeUp].
+// Follow yields the entries of a session after a given one, and then new entries as they come, as
+// [session.Tail] does. "" is the beginning. The last error is that of the context, or [ErrClosed]. If a
+// turn was cut off because its process died, it resumes within seconds while a client follows it; see
+// [WithTakeUp].
 func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)

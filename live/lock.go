@@ -7,10 +7,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Lock keeps apart those of this process that look at a session and then begin something in it
-// that depends on what they saw, such as whether a message was sent before. It waits until
-// whoever has the lock calls unlock. If it has to wait, it first calls waits, whose error it
-// returns; nil is none. Other processes are told apart by the store: see runner.At.
+// Lock serializes callers of this process that look at a session and then start something that depends on
+// what they saw, such as whether a message was sent before. It waits until the holder of the lock calls
+// unlock. If it has to wait, it first calls waits, unless that is nil, and returns its error. Lock does not
+// exclude other processes; the store does: see runner.At.
 func (t *Turns) Lock(ctx context.Context, key session.Key, waits func() error) (unlock func(), err error) {
 	for first := true; ; first = false {
 		t.mu.Lock()
@@ -40,8 +40,9 @@ func (t *Turns) Lock(ctx context.Context, key session.Key, waits func() error) (
 	}
 }
 
-// WaitFree waits until a busy session may be free: until a turn of this process ends, a quarter
-// of a second because perhaps another process has it, which tells nobody, or until the deadline.
+// WaitFree waits until a busy session may be free: until a turn of this process ends, a quarter of a second
+// has passed (another process may hold the session, which sends no notification), or the deadline has
+// passed.
 func (t *Turns) WaitFree(ctx context.Context, key session.Key, deadline time.Time) error {
 	done := make(<-chan struct{})
 	if here := t.here(key); len(here) > 0 {

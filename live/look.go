@@ -7,7 +7,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// State says how a session's last turn stands. "" is that of a session without a turn.
+// State is the state of a session's last turn. "" is the state of a session without a turn.
 type State string
 
 // The states of a turn.
@@ -27,7 +27,7 @@ const (
 	Canceled State = "canceled"
 )
 
-// Status is how a session stands, for a page that was opened anew.
+// Status is the state of a session, for a page that was just opened.
 type Status struct {
 	State State
 	// Seq is where the log ends. Who follows the session from there misses nothing.
@@ -40,7 +40,7 @@ type Status struct {
 	Pending []*event.Relay
 }
 
-// Look returns how a session stands. A session that does not exist has the zero state.
+// Look returns the state of a session. A session that does not exist has the zero state.
 func (t *Turns) Look(ctx context.Context, key session.Key) (s Status, err error) {
 	run, gone := t.RunnerOf(key)
 	if gone != nil {

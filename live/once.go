@@ -22,7 +22,7 @@ import (
 // ErrMismatch says that a request has the name of an earlier one that asked for something else.
 var ErrMismatch = errors.New("another request had this name")
 
-// Request is what is asked for besides the words.
+// Request holds what a client asks for in addition to the message.
 type Request struct {
 	// ID is the client's name for the request, so that one that is sent twice is done once; ""
 	// is none. It is kept with the words in the log.
@@ -41,10 +41,10 @@ type Request struct {
 // requestKey is where the metadata of a user event has the request that began the turn.
 const requestKey = "arbor.request"
 
-// lookBack is in how many turns a request is looked for.
+// lookBack is the number of recent turns searched for a duplicate request.
 const lookBack = 64
 
-// Reserved reports whether a key of metadata is not for clients to write.
+// Reserved reports whether clients may not write a key of metadata.
 func Reserved(key string) bool { return strings.HasPrefix(key, "arbor.") }
 
 // RequestID returns the client's name for the request that began a turn, by the words that began
@@ -58,7 +58,7 @@ func RequestID(d *event.User) string {
 	return id
 }
 
-// Begun is a turn that a request has begun.
+// Begun is a turn that a request has started.
 type Begun struct {
 	// ID is the turn's, and First the position of its words.
 	ID    string
@@ -70,10 +70,10 @@ type Begun struct {
 	*Turn
 }
 
-// BeginOnce is [Turns.Begin] for a request that may be sent twice. One that was sent before, and
-// began one of the last 64 turns, is that turn; if it was cut off, it goes on. Besides those of
-// Begin, the error is [ErrMismatch], or agent.ErrConflict if the log does not end at the position
-// of the request.
+// BeginOnce is [Turns.Begin] for a request that may be sent twice. If the request started one of the last
+// 64 turns before, BeginOnce returns that turn, and resumes it if it was cut off. In addition to the errors
+// of Begin it returns [ErrMismatch], or agent.ErrConflict if the log does not end at the position of the
+// request.
 func (t *Turns) BeginOnce(ctx context.Context, key session.Key, msg llm.Message, r Request) (*Begun, error) {
 	name := request{id: r.ID}
 	if r.ID != "" {

@@ -15,8 +15,8 @@ import (
 // ErrNoTurn says that a session has no such turn.
 var ErrNoTurn = errors.New("the session has no such turn")
 
-// Report is what a turn has come to. The zero value is one without events; whoever follows a
-// turn keeps one up to date with [Report.Apply].
+// Report is the outcome of a turn so far. The zero value has seen no event. A caller that follows a turn
+// updates it with [Report.Apply].
 type Report struct {
 	runner.Result
 	// ID is the turn's.
@@ -46,10 +46,11 @@ func (r *Report) Questions() (asked []*event.Event) {
 // Decisions are the events of the answers to questions, the [event.RelayResolved] of each.
 func (r *Report) Decisions() []*event.Event { return r.decided }
 
-// Rests reports whether the turn is over or waits: nothing comes unless somebody does something.
+// Rests reports whether the turn is over or waits: no event follows until somebody acts.
 func (r *Report) Rests() bool { return r.State != Running && r.State != CutOff }
 
-// Apply takes in the next event of the turn, the user's words first. Deltas change nothing.
+// Apply updates the report with the next event of the turn, the user's message first. Deltas change
+// nothing.
 func (r *Report) Apply(e *event.Event) {
 	if e.Partial || e.Seq <= r.Seq {
 		return
@@ -80,9 +81,8 @@ func (r *Report) Apply(e *event.Event) {
 	}
 }
 
-// Report returns what a turn has come to; "" is the last one. The error is [ErrNoTurn] if the
-// session has none of that id. Its cost is that of reading the turn and what came after it, or
-// of the last turn alone.
+// Report returns the outcome of a turn; "" is the last one. It returns [ErrNoTurn] if the session has no
+// turn of that id. It reads the turn and everything after it, or only the last turn.
 func (t *Turns) Report(ctx context.Context, key session.Key, turn string) (*Report, error) {
 	for tries := 1; ; tries++ {
 		first, err := t.find(ctx, key, turn)
@@ -113,8 +113,7 @@ func (t *Turns) Report(ctx context.Context, key session.Key, turn string) (*Repo
 	}
 }
 
-// Reports yields what the turns of a session have come to that begin before a position, newest
-// first.
+// Reports yields the outcomes of the turns of a session that start before a position, newest first.
 func (t *Turns) Reports(ctx context.Context, key session.Key, before int64) iter.Seq2[*Report, error] {
 	return func(yield func(*Report, error) bool) {
 		var events []*event.Event // of one turn, newest first

@@ -76,11 +76,11 @@ func (t *Turns) canceler(key session.Key) Backend {
 	return t.tenure.backend
 }
 
-// Swap gives the turns that begin from now on another runner, of another tree, which must be on
-// the same store. A turn that runs ends with the runner it has; one that was cut off or that
-// waits goes on with the new one. The function over, unless it is nil, is called when no turn has
-// the runner that was replaced any more, by a goroutine that [Turns.Close] waits for. The error is
-// [ErrClosed], or that there is no runner; over is not called then.
+// Swap replaces the runner for turns that start from now on. The new runner may have another tree and must
+// use the same store. A running turn ends with its runner; a turn that was cut off or waits resumes with
+// the new one. Unless over is nil, a goroutine that [Turns.Close] waits for calls it when no turn uses the
+// old runner any more. Swap returns [ErrClosed], or an error if the runner is nil; it does not call over
+// then.
 func (t *Turns) Swap(run *runner.Runner, over func()) error {
 	if run == nil {
 		return errors.New("live: the runner is nil")

@@ -14,19 +14,18 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// TakeUp goes on in the background with a turn that nobody works on, because it was cut off, or that waits for
-// something done elsewhere, such as an authorization, which may
-// be done by now. It does not wait itself: a turn that this process has at work is first given
-// the time to end. Nothing happens if there is nothing to go on with then, if another process
-// works on the turn, or if it was stopped here. The function begun, unless it is nil, is called when the
-// first event is stored.
+// TakeUp resumes a turn in the background that no process runs, because it was cut off, or that waits for
+// something done elsewhere, such as an authorization, which may be done by now. It does not wait: if this
+// process still runs a turn of the session, that turn first gets the time to end. TakeUp does nothing if
+// there is nothing to resume, if another process runs the turn, or if the turn was stopped here. Unless
+// begun is nil, it is called when the first event is stored.
 func (t *Turns) TakeUp(key session.Key, begun func()) {
 	t.goesOn(&Turn{key: key}, begun, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] { return b.Resume(ctx, key) })
 }
 
-// TakeOver is [Turns.TakeUp] for a turn that was cut off because its process has gone, by whoever comes upon it: the log
-// says that it was taken over, and nothing happens if that was of no use again and again, because the turn
-// ends each process that goes on with it; see [runner.Runner.TakeOver].
+// TakeOver is [Turns.TakeUp] for a turn that was cut off because its process died. The log records that the
+// turn was adopted. TakeOver does nothing if earlier attempts failed again and again because the turn ends
+// each process that adopts it; see [runner.Runner.TakeOver].
 //
 // [runner.Runner.TakeOver]: https://pkg.go.dev/github.com/agentarbor/arbor/runner#Runner.TakeOver
 func (t *Turns) TakeOver(key session.Key) {

@@ -19,8 +19,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Store is a store that others can follow. Packages session/tail and session/redis make one of
-// any store.
+// Store is a store whose sessions can be followed. Packages session/tail and session/redis make one of any
+// store.
 type Store interface {
 	session.Store
 	session.Tail
@@ -63,40 +63,40 @@ type Turns struct {
 // Option configures Turns.
 type Option func(*Turns)
 
-// WithLimit bounds the turns that a user has at work at once, a user being the user part of a
-// session's key. By default they are 32. A limit may be shared with other Turns.
+// WithLimit bounds the turns that one user runs at the same time; the user is that of the session's key.
+// Several Turns may share a limit. Defaults to 32.
 func WithLimit(l *access.Limit) Option { return func(t *Turns) { t.limit = l } }
 
-// WithMaxTurns bounds the turns that are at work at once for all users; 0 is no bound. The
-// default is 256.
+// WithMaxTurns bounds the turns that run at the same time for all users; 0 means no bound. Defaults to 256.
 func WithMaxTurns(most int) Option { return func(t *Turns) { t.most = most } }
 
-// WithApp says which app the sessions of the whole tree belong to, and those of its parts; see
-// [Turns.RunnerOf]. The default is session.DefaultApp.
+// WithApp sets the app of the sessions of the whole tree, and of those of its parts; see [Turns.RunnerOf].
+// Defaults to session.DefaultApp.
 func WithApp(app string) Option { return func(t *Turns) { t.app = app } }
 
-// WithTakeUp says which turns that were cut off are taken up by themselves when somebody
-// follows them, by the words that began them. By default all are.
+// WithTakeUp decides, by the message that started a turn, whether a turn that was cut off resumes by itself
+// when a client follows it. Defaults to all turns.
 func WithTakeUp(which func(*event.User) bool) Option { return func(t *Turns) { t.resume = which } }
 
-// WithTakeOver has turns taken over whose process has gone: once at the start, and then each interval, which is made up
-// to a fifth shorter or longer so that many processes do not look at once. Of those that find the same turn the one that
-// gets the session's lease goes on with it. Taken over are turns of the app of [WithApp] and of its parts, by an agent of the
-// tree, that [WithTakeUp] has taken up; as many at once as [WithMaxTurns] and [WithLimit] allow: what
-// is too much waits for the next look. By default, and with 0, it is left to those who follow.
+// WithTakeOver adopts turns whose process died: once at the start, and then at each interval. The interval
+// varies by up to a fifth, so that many processes do not look at the same time. Of several processes that
+// find the same turn, the one that gets the session's lease adopts it. Turns adopts only turns of the app
+// of [WithApp] and its parts, of agents of the tree, that [WithTakeUp] accepts, and as many at the same
+// time as [WithMaxTurns] and [WithLimit] allow; the rest wait for the next look. By default, and with 0,
+// turns resume only when a client follows them.
 func WithTakeOver(interval time.Duration) Option { return func(t *Turns) { t.every = interval } }
 
-// WithLogger sets the logger, which hears of turns that failed, that were taken over or are left alone; by default
-// nothing is logged.
+// WithLogger sets the logger for turns that failed, were adopted or were left alone. By default nothing is
+// logged.
 func WithLogger(l *slog.Logger) Option { return func(t *Turns) { t.logger = l } }
 
-// WithObserver sets who hears how many turns are under way and how they end; by default nobody
-// does. The door is that of the context that began a turn; see access.WithDoor.
+// WithObserver sets an observer of how many turns run and how they end. The API is that of the context that
+// started a turn; see access.WithDoor.
 func WithObserver(o access.Observer) Option { return func(t *Turns) { t.hears = o } }
 
-// New makes Turns of a runner and the store that it runs on, which both stay the caller's.
-// Partial events need a runner with the option runner.WithStreaming. New has the runner prepare its agents in the
-// background; see [runner.Runner.Prepare]. Close ends that.
+// New makes Turns of a runner and its store, which both remain the caller's to close. Partial events need a
+// runner with runner.WithStreaming. New prepares the runner's agents in the background until Close; see
+// [runner.Runner.Prepare].
 func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	if run == nil || store == nil {
 		return nil, errors.New("live: the runner or the store is nil")
@@ -190,9 +190,9 @@ func (x *Turn) Wait(ctx context.Context) error {
 	}
 }
 
-// Begin gives a message to the session's active agent, as [runner.Runner.Run] does, and returns
-// when the words are stored. The turn goes on when the context ends; if it ends before, the turn
-// is canceled, because nobody knows of it. The error is that of a turn which stored nothing, such
+// Begin sends a message to the session's active agent, as [runner.Runner.Run] does, and returns when the
+// message is stored. The turn continues when the context ends later. If the context ends before, Begin
+// cancels the turn, because no client knows of it. It returns the error of a turn that stored nothing, such
 // as agent.ErrSessionBusy, an *access.LimitError, or [ErrClosed].
 func (t *Turns) Begin(ctx context.Context, key session.Key, msg llm.Message, opts ...runner.TurnOption) (*Turn, error) {
 	return t.start(ctx, key, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] {
@@ -217,11 +217,11 @@ func sinceWords(events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, e
 	}
 }
 
-// Resume goes on with a turn that was cut off, or that waits, with the decisions about its
-// calls, as [runner.Runner.Resume] does. It returns when the decisions are stored, or without any
-// when something happens in the turn, which a model may take its time for. Whoever ctx carries
-// must be allowed to decide, and By and Rights of the decisions are replaced; see [Deciders.May].
-// The errors are those of [Turns.Begin], runner.ErrNoApproval, and a *[DeciderError].
+// Resume continues a turn that was cut off or that waits, with decisions about its calls, as
+// [runner.Runner.Resume] does. It returns when the decisions are stored; without decisions it returns at
+// the first event, which may wait for a model. The caller of ctx must be allowed to decide, and replaces By
+// and Rights of the decisions; see [Deciders.May]. It returns the errors of [Turns.Begin],
+// runner.ErrNoApproval, or a *[DeciderError].
 func (t *Turns) Resume(ctx context.Context, key session.Key, decisions ...runner.Decision) (*Turn, error) {
 	decisions, err := t.sign(ctx, key, decisions)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 // agent.ErrSuspended: the turn can be resumed.
 var ErrStopped = fmt.Errorf("the turn was stopped: %w", agent.ErrSuspended)
 
-// Watch yields what happens in one turn after an entry, until the turn rests: it is over, or
-// waits for somebody. The turn is named by the position of the words that began it. "" for the
-// entry is the turn's beginning. The sequence ends without an error, and is empty if all was
-// seen; else the last error is that of [Turns.Follow], or [ErrStopped].
+// Watch yields the entries of one turn after a given one, until the turn is over or waits. The position of
+// the message that started the turn names it. "" is the turn's beginning. The sequence ends without an
+// error, and is empty if there is nothing more to see; otherwise the last error is that of [Turns.Follow],
+// or [ErrStopped].
 func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		from, err := session.ParsePosition(after)
@@ -89,8 +89,9 @@ func (t *Turns) rest(ctx context.Context, key session.Key, seen *Report, turn st
 	}
 }
 
-// OnStop has a function called, by a goroutine of its own, when a turn of the session is stopped
-// here, until leave is called: nothing is stored then that who follows the session would see.
+// OnStop registers a function that is called in a goroutine of its own when a turn of the session is
+// stopped here, until leave is called. Stopping stores no event, so that followers of the session would not
+// see it.
 func (t *Turns) OnStop(key session.Key, stopped func()) (leave func()) {
 	return t.watching(key, func(cause error) {
 		if cause != nil {

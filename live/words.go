@@ -10,9 +10,9 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Question puts into words what a call asks, or wants to run with, for people who answer in words. It shows all of
-// that, each line of long arguments marked as one, because whoever answers sees nothing else. It ends with a space
-// or a line break: how to answer is for the caller to say.
+// Question describes a question about a call, with its arguments, for people who answer in a text. It shows
+// all of them and marks each line of long arguments, because whoever answers sees nothing else. The text
+// ends with a space or a line break; the caller adds how to answer.
 func Question(d *event.Relay) string {
 	var b strings.Builder
 	quote := func(lines []string) {
@@ -35,16 +35,14 @@ func Question(d *event.Relay) string {
 	return b.String()
 }
 
-// YesOrNo reads words as the answer to the question whether a call may run, in the languages that
-// router.WantsHuman knows. Any other text is not understood: the user is
-// asked again, because nothing may run on a guess. A yes may only come with courtesy:
-// "yes, but only half" is not one.
+// YesOrNo reads a text as the answer to whether a call may run, in the languages that router.WantsHuman
+// knows. It does not understand any other text, and the user is asked again, because nothing may run on a
+// guess. A yes may only come with courtesy: "yes, but only half" is not a yes.
 func YesOrNo(words string) (yes, understood bool) { return phrases.YesOrNo(words) }
 
-// Content makes the answer to a question of the kind [event.RelayInput] of words that somebody
-// has typed: the words themselves if the question wants words, else the JSON value that they
-// are. Where the answer is an object with one member, that member's value is enough. What the
-// question does not allow is refused by the runner.
+// Content converts a text to the answer of a question of the kind [event.RelayInput]: the text itself if
+// the question has no schema, otherwise the JSON value that it holds. If the answer is an object with one
+// member, the value of that member is enough. The runner refuses what the schema does not allow.
 func Content(d *event.Relay, words string) json.RawMessage {
 	if d.Schema == nil {
 		return event.EncodeJSON(words)
