@@ -100,7 +100,7 @@ func TestName(t *testing.T) {
 }
 
 func TestSum(t *testing.T) {
-	require.Len(t, pack.Sum("a", "b"), 16)
+	require.Len(t, pack.Sum("a", "b"), 22)
 	require.Equal(t, pack.Sum("a", "b"), pack.Sum("a", "b"))
 	require.NotEqual(t, pack.Sum("ab"), pack.Sum("a", "b"))
 	require.NotEqual(t, pack.Sum("a", "b"), pack.Sum("", "ab"))
