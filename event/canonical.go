@@ -15,7 +15,7 @@ import (
 // user's message, which was checked when its turn began.
 func Canonical(data Data) Data {
 	v := reflect.ValueOf(data)
-	if v.IsNil() {
+	if data == nil || v.IsNil() {
 		return data
 	}
 	switch d := data.(type) {

@@ -55,7 +55,7 @@ func (e *Event) whole(payload []byte) ([]byte, error) {
 		}
 		env.Time = &at
 	}
-	out, err := encodeJSON(env)
+	out, err := Marshal(env)
 	if err != nil {
 		return nil, fmt.Errorf("event: event %s: %w", e.ID, err)
 	}
@@ -79,7 +79,7 @@ func (e *Event) payloadJSON() (payload []byte, err error) {
 	case e.Type() == "":
 		return nil, fmt.Errorf("event: event %s has no type", e.ID)
 	case !unknown:
-		payload, err = encodeJSON(e.Data)
+		payload, err = Marshal(e.Data)
 	case len(u.Raw) == 0:
 		payload = []byte("{}")
 	default:

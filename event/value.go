@@ -27,15 +27,15 @@ func EncodeJSON(v any) json.RawMessage {
 	if raw, ok := v.(json.RawMessage); ok && TooDeep(raw) {
 		return raw // which Bound makes a string of; package json would refuse it
 	}
-	out, err := encodeJSON(v)
+	out, err := Marshal(v)
 	if err != nil {
 		return EncodeJSON("value without a JSON form: " + err.Error())
 	}
 	return out
 }
 
-// encodeJSON encodes v with package json, without HTML escapes.
-func encodeJSON(v any) ([]byte, error) {
+// Marshal is json.Marshal without HTML escapes, so that raw JSON in v stays as it is.
+func Marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

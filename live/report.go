@@ -46,7 +46,7 @@ func (r *Report) Questions() (asked []*event.Event) {
 // Decisions are the events of the answers to questions, the [event.RelayResolved] of each.
 func (r *Report) Decisions() []*event.Event { return r.decided }
 
-// Rests reports whether the turn is over or waits: no event follows until somebody acts.
+// Rests reports whether the turn is over or waits: no event follows until a user, a person or another system acts.
 func (r *Report) Rests() bool { return r.State != Running && r.State != CutOff }
 
 // Apply updates the report with the next event of the turn, the user's message first. Deltas change

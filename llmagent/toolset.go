@@ -17,8 +17,8 @@ import (
 // the order of their names. A set is asked in every step: a change of its list
 // counts from the next one on. A tool whose name is taken, by another tool of the agent,
 // by an agent that it can transfer to or by the tools for that, is left out, and a notice
-// says so; and so it does if a set fails, and when one that is a [fmt.Stringer] has tools again. The turn goes on without those tools, unless the
-// set's error wraps tools.ErrRequired: that ends it. If a rule of the
+// says so. A notice also says if a set fails, and if a set that is a [fmt.Stringer] has tools again. The turn
+// continues without those tools, unless the set's error wraps tools.ErrRequired: that ends it. If a rule of the
 // agent's policy then matches nothing, because no tool has its name or its argument, calls of the
 // tools of all sets are refused until that is mended.
 func WithToolset(sets ...tools.Set) Option {

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -215,11 +214,7 @@ type known struct {
 }
 
 func (w *warm) bytes() ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false) // raw JSON stays as it is
-	err := enc.Encode(known{w.calls.n, w.files, &w.fold})
-	return buf.Bytes(), err
+	return event.Marshal(known{w.calls.n, w.files, &w.fold})
 }
 
 func (w *warm) read(data string) bool {

@@ -14,7 +14,8 @@ import (
 // Fold is what a runner must know of a log, updated event by event: who is
 // active, which run is open, which calls wait for a result, what the turn has
 // used. It is a function of the log alone, and its size does not grow with it.
-// The zero value is the fold of an empty log.
+// The zero value is the fold of an empty log. The fields are exported so that the fold can be stored as
+// JSON; callers only read them, and what they read is valid until the next Apply.
 type Fold struct {
 	Seq  int64
 	Turn Turn

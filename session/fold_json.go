@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,16 +19,10 @@ type foldFields Fold
 func (f *Fold) MarshalJSON() ([]byte, error) {
 	kept := foldFields(*f)
 	kept.Turn.User = nil
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(struct {
+	return event.Marshal(struct {
 		Form int
 		*foldFields
-	}{foldForm, &kept}); err != nil {
-		return nil, fmt.Errorf("session: a fold: %w", err)
-	}
-	return buf.Bytes(), nil
+	}{foldForm, &kept})
 }
 
 // UnmarshalJSON reads what MarshalJSON has written. On an error the fold is not changed.

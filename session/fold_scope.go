@@ -27,8 +27,8 @@ type Scope struct {
 	First int64
 	// Node is the last event of the scope that the conversation graph has a node of.
 	Node Node
-	// Handed is the last committed transfer, and Given the transfer that had started the run which made it. Each is nil
-	// if there is none.
+	// Handed is the last committed transfer, nil before the first. Given is the transfer that started the run which made
+	// Handed, nil if no transfer did.
 	Handed, Given *event.Transfer
 	// Pairs are the transfers committed since text or another tool's result came.
 	Pairs []Hop

@@ -55,7 +55,7 @@ type Owner struct {
 type Lease struct {
 	// Token grows with every lease of the session.
 	Token int64
-	// Nonce is a random number: a lease of a database that was restored since is not taken for one that has its Token now.
+	// Nonce is a random number. After a database was restored, Tokens repeat and Nonces do not.
 	Nonce int64
 	// Head is where the log ended after the write that returned the lease.
 	Head Head
@@ -82,7 +82,7 @@ type Info struct {
 	// Incarnation is the Incarnation of a [Lease] on the session. Two infos with the
 	// same one and the same Seq are of the same log.
 	Incarnation int64
-	// Leased says that somebody holds the session, by the store's clock: a Write that acquires it would
+	// Leased reports whether a process holds the session, by the store's clock: a Write that acquires it would
 	// return agent.ErrSessionBusy. So a turn that is not over is under way somewhere,
 	// and otherwise was cut off.
 	Leased bool
@@ -132,19 +132,20 @@ type Store interface {
 	// Load yields the events after a position, oldest first. A session that does
 	// not exist has no events.
 	Load(ctx context.Context, key Key, after int64) iter.Seq2[*event.Event, error]
-	// Write changes a session: it takes the lease, stores events and snapshots, and gives the lease back, each if asked, all in one
-	// transaction. It returns the lease as it is then. With an error nothing is changed. The error is [agent.ErrSessionBusy] if
-	// somebody else holds the lease, a [*HeadError] if the log does not end where the writer thinks, and [agent.ErrConflict] if the
-	// writer's lease is no longer the current one. Events last when Write returns; snapshots and leases without
-	// events may be lost in a crash of the system.
+	// Write changes a session in one transaction: as asked, it takes the lease, stores events and snapshots, and gives the lease
+	// back. It returns the lease after the write. The error is [agent.ErrSessionBusy] if another owner holds the lease, a
+	// [*HeadError] if the log does not end at the write's Head, and [agent.ErrConflict] if the writer's lease is no longer
+	// the current one; Write changes nothing then. After any other error, such as a lost connection, the write may have been
+	// made or not: the Head of the next lease tells. Events survive a crash of the system when Write returns; snapshots, and
+	// leases without events, may not.
 	Write(ctx context.Context, key Key, w Write) (Lease, error)
-	// Snapshots returns the parts of a name in their order, none if there are none.
+	// Snapshots returns the parts of a name in their order. It returns no parts if none are stored.
 	Snapshots(ctx context.Context, key Key, name string) ([]Snapshot, error)
 	// KeepsSnapshots reports whether snapshots that are written can be read again.
 	KeepsSnapshots() bool
 	// Orphans returns the sessions that List would, whose last lease was not given back and is
-	// held by nobody: its holder has died, or has abandoned it. Write gives it to whoever
-	// asks. Who takes the lease of one and gives it back ends its being one, whatever was done
+	// held by no process: its holder has died, or has abandoned it. Write gives it to the next process
+	// that asks. Who takes the lease of one and gives it back ends its being one, whatever was done
 	// in between. They come in the order of List, and cost what they and the sessions under way
 	// are, however many others there are. Leases that were taken before the store knew of
 	// orphans need not be among them.

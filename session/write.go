@@ -103,8 +103,7 @@ type Row struct {
 func (r *Row) Change(key Key, w *Write, nonce int64, now time.Time) error {
 	switch {
 	case w.Acquires() && r.Held && Leased(r.Until, now) && Alive(r.Holder):
-		return fmt.Errorf("session %s: process %d on %s holds it, until %s if it does not renew: %w",
-			key, r.Holder.PID, r.Holder.Host, r.Until.UTC().Format(time.RFC3339), agent.ErrSessionBusy)
+		return r.busy(key)
 	case !w.Acquires() && !r.holds(&w.Lease):
 		return LeaseLost(key)
 	case w.Stores() && !r.at(w):
@@ -121,6 +120,15 @@ func (r *Row) Change(key Key, w *Write, nonce int64, now time.Time) error {
 		r.Head = w.End()
 	}
 	return nil
+}
+
+// busy returns the error of a writer that does not get the lease.
+func (r *Row) busy(key Key) error {
+	if r.Holder == (Owner{}) { // of this process
+		return fmt.Errorf("session %s: %w", key, agent.ErrSessionBusy)
+	}
+	return fmt.Errorf("session %s: process %d on %s holds it, until %s if it does not renew: %w",
+		key, r.Holder.PID, r.Holder.Host, r.Until.UTC().Format(time.RFC3339), agent.ErrSessionBusy)
 }
 
 func (r *Row) holds(l *Lease) bool {

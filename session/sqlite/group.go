@@ -12,10 +12,9 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// Writes that come while somebody writes wait in a queue, and whoever of them
-// is the next to write makes the changes of all, in one transaction. So one fsync serves
-// as many sessions as wait for it, and a slow disk slows a turn down, but not
-// every turn of a busy program after the other. Who is alone waits for nobody.
+// Writes that arrive during another write wait in a queue. The next writer makes the changes of all
+// of them in one transaction. So one fsync serves as many sessions as wait for it, and a slow disk
+// delays the turns of a busy program together and not one after the other. A lone writer does not wait.
 
 // writing is a change that waits to be made.
 type writing struct {

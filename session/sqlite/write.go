@@ -44,7 +44,7 @@ func newRowWriter(p *preparer) *rowWriter {
 func token(key, n int64) int64              { return key<<32 | n }
 func splitToken(token int64) (key, n int64) { return token >> 32, token & (1<<32 - 1) }
 
-// row reads a session's row. Its Incarnation is 0 if there is none.
+// row reads a session's row. Its Incarnation is 0 if the session does not exist.
 func (w *rowWriter) row(key session.Key) (row session.Row, err error) {
 	var n, until, shared int64
 	found, err := queryOne(context.Background(), w.find, []any{key.App, key.User, key.ID}, &row.Incarnation, &row.Head.Seq, &row.Head.ID, &shared,

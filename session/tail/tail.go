@@ -178,7 +178,7 @@ func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (ses
 		switch {
 		case err == nil && w.Acquires():
 			s.acquired(t, lease, lease.Head.Seq)
-		case errors.Is(err, agent.ErrConflict) && !w.Acquires():
+		case errors.Is(err, agent.ErrConflict) && !w.Acquires() && !w.Stores(): // the lease was lost
 			t.end(key, w.Lease)
 		}
 		return lease, err

@@ -60,7 +60,7 @@ type Server struct {
 	trying   chan struct{} // closed when the attempt under way has ended
 	greeting greeting      // the one that succeeded last
 	failed   error         // the last attempt
-	slow     error         // nobody waits until the server can be used: the start timeout has passed once
+	slow     error         // the start timeout has passed once: callers get this and do not wait until the server can be used
 	said     func() string // what it said last, "" or "; it said: " and some words
 	pause    time.Duration // before the next attempt
 	next     time.Time
@@ -225,7 +225,7 @@ func (s *Server) errorf(format string, args ...any) error {
 
 // ready returns a connection that works and, if the caller wants tools, whose tools are listed. It
 // starts an attempt unless one is under way, and waits for it; the attempt continues when the wait ends.
-// Once the start timeout has passed nobody waits any more until the server can be used.
+// Once the start timeout has passed, no caller waits until the server can be used.
 func (s *Server) ready(ctx context.Context, listed bool) (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
