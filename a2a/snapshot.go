@@ -20,7 +20,7 @@ func (m *memory) SnapshotName() string {
 	return pack.Name("remote", m.name)
 }
 
-// Snapshot returns a part of the view, behind all of the rest: it grows by seventeen bytes for each file of the task.
+// Snapshot returns a part of the view, behind all of the rest: it grows by 23 bytes for each file of the task.
 func (m *memory) Snapshot(anew bool) (part int64, data []byte, err error) {
 	part, shown, err := m.view.Snapshot(anew)
 	if err != nil {
