@@ -61,3 +61,34 @@ func ExampleFold() {
 	// transfers in this turn: 1
 	// unfinished: true
 }
+
+// Records say what each event is about: here, which tool a decision lets run, and what was asked.
+func ExampleRecords() {
+	store, ctx, key := session.NewMemory(), context.Background(), session.ID("s1")
+	lease, err := sessiontest.Acquire(ctx, store, key, session.Self())
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = sessiontest.Append(ctx, store, key, 0, lease,
+		&event.Event{Seq: 1, ID: "c", Agent: "billing", Data: &event.ToolCall{Name: "refund", Input: []byte(`{"amount":20}`)}},
+		&event.Event{Seq: 2, ID: "q", Agent: "billing", Data: &event.Relay{Kind: event.RelayPermission, ToolCallID: "c", Tool: "refund"}},
+		&event.Event{Seq: 3, ID: "d", Data: &event.RelayResolved{RelayID: "q", Approved: true}},
+		&event.Event{Seq: 4, ID: "c", Agent: "billing", Data: &event.ToolResult{Name: "refund", Output: []byte(`"done"`)}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for rec, err := range session.Records(store.Load(ctx, key, 0)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch d := rec.Data.(type) {
+		case *event.RelayResolved:
+			fmt.Println(rec.Question.Agent, "may run it:", d.Approved)
+		case *event.ToolResult:
+			fmt.Printf("%s%s gave %s\n", d.Name, rec.Call.Data.(*event.ToolCall).Input, d.Output)
+		}
+	}
+	// Output:
+	// billing may run it: true
+	// refund{"amount":20} gave "done"
+}

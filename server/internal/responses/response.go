@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,7 +111,9 @@ type Response struct {
 }
 
 // New makes a response of which nothing is known, for a client that has nothing of it.
-func New(id ID, model string) *Response { return &Response{ID: id, Model: model, last: -1} }
+func New(id ID, model string) *Response {
+	return &Response{ID: id, Model: model, last: -1, reader: words.Reader{FilesInPlace: true}}
+}
 
 // Started reports whether the client has something of the response.
 func (r *Response) Started() bool { return r.last >= 0 }
@@ -137,14 +138,14 @@ func (r *Response) Take(en session.Entry, rep *live.Report) error {
 		}
 		r.in = r.ID.Seq == e.Seq || r.ID.Seq == 0 && e.Seq == rep.First
 	}
-	said := r.say(en)
+	said := r.reader.Next(en)
 	if !r.in {
 		return nil
 	}
 	if !e.Partial {
 		r.result.Apply(e)
 		r.user, r.State, r.failed, r.changed, r.Seq = rep.User, rep.State, rep.Failure, e.Time, e.Seq
-		r.asked = slices.Clone(rep.Pending)
+		r.asked = rep.Pending
 		if r.Began.IsZero() {
 			r.Began, r.State = e.Time, live.Running
 			r.tellNumber(numberCreated, &Event{Type: "response.created", Response: r.Object()})
@@ -180,16 +181,6 @@ func (r *Response) begins(e *event.Event, rep *live.Report) bool {
 	begins := e.Seq == rep.First || decision && r.rested && strings.HasPrefix(e.ID, chats.DecisionPrefix)
 	r.rested = rep.State != live.Running && !decision // what goes on comes in the same write
 	return begins
-}
-
-// say makes pieces of an entry. A file has its place where it is in the log.
-func (r *Response) say(en session.Entry) []words.Piece {
-	e := en.Event
-	if d, ok := e.Data.(*event.File); ok {
-		r.reader.Move(en.ID, e)
-		return []words.Piece{{Kind: words.Closed, Block: e.ID, Agent: r.reader.Speaker(e), Text: "File: " + d.String()}}
-	}
-	return r.reader.Next(en)
 }
 
 // piece takes in what is said. One block at a time is shown word by word; what is stored meanwhile comes before it

@@ -1,0 +1,240 @@
+package session
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+)
+
+// Record is an event together with what the events before it say about it. Its fields are valid until the reader
+// reads the next event.
+type Record struct {
+	*event.Event
+
+	// Call is the tool call that a result, progress, a question or a file belongs to, and the call that opened
+	// the inner scope in which a run starts. It is nil if the reader has not read the call.
+	Call *event.Event
+	// Question is the question that a decision answers, nil if the reader has not read it.
+	Question *event.Event
+	// Failure is the last error of the run that ends with this event.
+	Failure *event.Failure
+
+	// Block is the block of text or reasoning that the event adds to or completes. It is nil for other events,
+	// for an empty text, and for a delta after a hole: the complete block follows. The output of a
+	// conversation's run that said nothing is a block, too. See [event.Answer].
+	Block *Block
+	// Fresh reports that a block begins with this event.
+	Fresh bool
+	// News is the text that follows what was shown of the block before. Whole is all of the block if it is
+	// complete, and "" otherwise.
+	News, Whole string
+	// Void are blocks of which a part was shown that does not count, the last one first: a retry discarded
+	// them, their run ended, or the complete text begins differently.
+	Void []*Block
+}
+
+// Block is a block of text or reasoning.
+type Block struct {
+	// Event is the first event that the reader read of the block.
+	*event.Event
+	// Speaker is the agent that says it, or the name of the person.
+	Speaker string
+	// Shown is the text of the deltas.
+	Shown []byte
+}
+
+// Reader makes records of the events of a session, of all scopes and in their order. A caller may start at the
+// beginning of any turn. The reader remembers open calls and the current turn, so it does not grow with the log.
+// The zero value is ready to use. It is not safe for concurrent use.
+type Reader struct {
+	// At is the position of the last event.
+	At Position
+	// Answer is the turn's answer to the user.
+	Answer event.Answer
+	// Asked are the questions of the turn, and Questions those that are open, in the order in which they were asked.
+	Asked, Questions []*event.Event
+	// Blocks are the blocks that were shown in part, in the order in which they began.
+	Blocks []*Block
+
+	hole   bool // a delta between this stored event and the next one is missing
+	person string
+	calls  map[string]*event.Event   // without a result, by id
+	failed map[string]*event.Failure // by run
+}
+
+// Records returns the records of events. It ends with the error of the events.
+func Records(events iter.Seq2[*event.Event, error]) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		var r Reader
+		for e, err := range events {
+			var rec Record
+			if err == nil {
+				rec = r.Next(e)
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Next returns the record of the next event.
+func (r *Reader) Next(e *event.Event) Record {
+	return r.NextAt(Position{Seq: e.Seq}, e)
+}
+
+// NextAt is [Reader.Next] for a follower of the session. The position tells whether deltas are missing.
+func (r *Reader) NextAt(at Position, e *event.Event) Record {
+	r.move(at, e)
+	rec := Record{Event: e}
+	if e.Scope == "" {
+		before := r.Answer.Text
+		r.Answer.Apply(e)
+		if _, ends := e.Data.(*event.HarnessEnd); ends && r.Answer.Text != before {
+			rec.Block, rec.Fresh = &Block{Event: e, Speaker: e.Agent}, true
+			rec.News, rec.Whole = r.Answer.Text, r.Answer.Text
+		}
+	}
+	switch d := e.Data.(type) {
+	case *event.User:
+		r.Answer, r.Asked, r.Questions = event.Answer{}, nil, nil
+		clear(r.failed)
+	case *event.HarnessStart:
+		rec.Call = r.calls[e.ParentID]
+	case *event.Text:
+		r.text(&rec, d.Content)
+	case *event.Reasoning:
+		r.text(&rec, d.Content)
+	case *event.Discard:
+		r.void(&rec, func(b *Block) bool { return slices.Contains(d.IDs, b.ID) })
+	case *event.ToolCall:
+		put(&r.calls, e.ID, e)
+	case *event.ToolProgress:
+		rec.Call = r.calls[d.ToolCallID]
+	case *event.File:
+		rec.Call = r.calls[d.ToolCallID]
+	case *event.ToolResult:
+		rec.Call = r.calls[e.ID]
+		delete(r.calls, e.ID)
+		r.settle(func(q *event.Event) bool { return q.Data.(*event.Relay).ToolCallID == e.ID })
+	case *event.Relay:
+		rec.Call = r.calls[d.ToolCallID]
+		r.Asked, r.Questions = append(r.Asked, e), append(r.Questions, e)
+	case *event.RelayResolved:
+		r.settle(func(q *event.Event) bool { return q.ID == d.RelayID })
+		if i := slices.IndexFunc(r.Asked, func(q *event.Event) bool { return q.ID == d.RelayID }); i >= 0 {
+			rec.Question = r.Asked[i]
+		}
+	case *event.HandoffStatus:
+		r.handoff(e, d)
+	case *event.Failure:
+		put(&r.failed, e.RunID, d)
+	case *event.HarnessEnd:
+		rec.Failure = r.failed[e.RunID]
+		delete(r.failed, e.RunID)
+		r.void(&rec, func(b *Block) bool { return b.RunID == e.RunID })
+		if e.Scope == "" && d.FinishReason != event.FinishReasonInputRequired {
+			r.Questions = nil
+		}
+	}
+	return rec
+}
+
+// Speaker returns the agent of an event, or the name of the person if the desk has told it.
+func (r *Reader) Speaker(e *event.Event) string {
+	if e.Agent == agent.Human && r.person != "" {
+		return r.person
+	}
+	return e.Agent
+}
+
+// Pending returns what the open questions ask.
+func (r *Reader) Pending() (pending []*event.Relay) {
+	for _, q := range r.Questions {
+		pending = append(pending, q.Data.(*event.Relay))
+	}
+	return pending
+}
+
+// move notes the position. The deltas between two stored events are numbered.
+func (r *Reader) move(at Position, e *event.Event) {
+	switch {
+	case !e.Partial:
+		r.At, r.hole = at, false
+	case at.Part > 0:
+		next := int64(1)
+		if at.Seq == r.At.Seq {
+			next = r.At.Part + 1
+		} else {
+			r.hole = false
+		}
+		r.At, r.hole = at, r.hole || at.Part != next
+	}
+}
+
+// text adds an event to its block.
+func (r *Reader) text(rec *Record, text string) {
+	e := rec.Event
+	i := slices.IndexFunc(r.Blocks, func(b *Block) bool { return b.ID == e.ID })
+	known := i >= 0
+	if e.Partial && r.hole || text == "" && (e.Partial || !known) {
+		return
+	}
+	rec.Fresh, rec.News = !known, text
+	if known {
+		rec.Block = r.Blocks[i]
+	} else {
+		rec.Block = &Block{Event: e, Speaker: r.Speaker(e)}
+	}
+	switch b := rec.Block; {
+	case e.Partial:
+		if b.Shown = append(b.Shown, text...); !known {
+			r.Blocks = append(r.Blocks, b)
+		}
+		return
+	case known:
+		r.Blocks = slices.Delete(r.Blocks, i, i+1)
+		rest, goesOn := strings.CutPrefix(text, string(b.Shown))
+		if rec.News = rest; !goesOn {
+			rec.Void, rec.Fresh = []*Block{b}, true
+		}
+	}
+	rec.Whole = text
+}
+
+// void forgets blocks that were shown in part.
+func (r *Reader) void(rec *Record, which func(*Block) bool) {
+	for _, b := range slices.Backward(r.Blocks) {
+		if which(b) {
+			rec.Void = append(rec.Void, b)
+		}
+	}
+	r.Blocks = slices.DeleteFunc(r.Blocks, which)
+}
+
+// settle forgets questions that are not open any more.
+func (r *Reader) settle(which func(q *event.Event) bool) {
+	if len(r.Questions) > 0 {
+		r.Questions = slices.DeleteFunc(slices.Clone(r.Questions), which)
+	}
+}
+
+// handoff notes the name of the person who has the conversation.
+func (r *Reader) handoff(e *event.Event, d *event.HandoffStatus) {
+	switch {
+	case event.HandoffOver(d.Status):
+		r.person = ""
+	case e.Scope == "" && d.TargetAgent != "":
+		r.person = d.TargetAgent
+	}
+}
+
+func put[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = make(map[string]V)
+	}
+	(*m)[key] = v
+}

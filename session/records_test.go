@@ -1,0 +1,281 @@
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
+)
+
+// places numbers events as a store and a tail do.
+func places(events ...*event.Event) (at []session.Position) {
+	var p session.Position
+	for _, e := range events {
+		if p.Part++; !e.Partial {
+			p = session.Position{Seq: p.Seq + 1}
+			e.Seq = p.Seq
+		}
+		at = append(at, p)
+	}
+	return at
+}
+
+func said(id string, partial bool, text string) *event.Event {
+	return &event.Event{ID: id, RunID: "r", Agent: "a", Partial: partial, Data: &event.Text{Content: text}}
+}
+
+func stored(id, run, scope string, data event.Data) *event.Event {
+	return &event.Event{ID: id, RunID: run, Scope: scope, Agent: "a", Data: data}
+}
+
+// TestRecordsSayWhatAnEventIsAbout: calls, questions, failures and people that earlier events tell of.
+func TestRecordsSayWhatAnEventIsAbout(t *testing.T) {
+	call := stored("c", "r", "", &event.ToolCall{Name: "pay"})
+	question := stored("q", "r", "", &event.Relay{ToolCallID: "c", Tool: "pay"})
+	failure := &event.Failure{Code: "broken"}
+	inner := stored("s", "r2", "x", &event.HarnessStart{})
+	inner.ParentID = "c"
+	person := stored("p", "r3", "", &event.Text{Content: "Hello."})
+	person.Agent = agent.Human
+	var r session.Reader
+	next := func(e *event.Event) session.Record { return r.Next(e) }
+
+	next(stored("u", "u", "", &event.User{}))
+	require.Nil(t, next(stored("c0", "r", "", &event.ToolResult{})).Call, "its call was not read")
+	next(call)
+	require.Equal(t, call, next(inner).Call)
+	require.Equal(t, call, next(question).Call)
+	require.Equal(t, []*event.Event{question}, r.Questions)
+	require.Equal(t, []*event.Relay{question.Data.(*event.Relay)}, r.Pending())
+	for range 2 {
+		require.Equal(t, question, next(stored("d", "r", "", &event.RelayResolved{RelayID: "q"})).Question)
+		require.Empty(t, r.Questions)
+	}
+	next(stored("f", "r2", "x", failure))
+	require.Nil(t, next(stored("e", "r", "", &event.HarnessEnd{FinishReason: event.FinishReasonTransfer})).Failure, "another run failed")
+	require.Equal(t, failure, next(stored("e", "r2", "x", &event.HarnessEnd{FinishReason: event.FinishReasonError})).Failure)
+	require.Equal(t, call, next(stored("", "r", "", &event.ToolProgress{ToolCallID: "c"})).Call)
+	require.Equal(t, call, next(stored("", "r", "", &event.File{ToolCallID: "c"})).Call)
+	next(stored("u", "u", "", &event.User{}))
+	require.Equal(t, call, next(stored("c", "r", "", &event.ToolResult{})).Call, "the next turn withdraws it")
+	require.Nil(t, next(stored("c", "r", "", &event.ToolResult{})).Call, "it has its result")
+
+	next(stored("h", "r3", "", &event.HandoffStatus{Status: "active", TargetAgent: "Ann"}))
+	require.Equal(t, "Ann", next(person).Block.Speaker)
+	next(stored("h", "r3", "", &event.HandoffStatus{Status: "completed"}))
+	require.Equal(t, agent.Human, next(person).Block.Speaker)
+}
+
+// TestRecordsOfQuestions: a result withdraws the questions about its call, and the end of a run all.
+func TestRecordsOfQuestions(t *testing.T) {
+	var r session.Reader
+	ask := func(id, call string) { r.Next(stored(id, "r", "x", &event.Relay{ToolCallID: call})) }
+	ask("q1", "c1")
+	ask("q2", "c2")
+	held := r.Questions
+	r.Next(stored("c1", "r", "x", &event.ToolResult{}))
+	require.Len(t, r.Questions, 1)
+	require.Equal(t, "q1", held[0].ID, "what a caller holds does not change")
+	r.Next(stored("e", "r", "", &event.HarnessEnd{FinishReason: event.FinishReasonInputRequired}))
+	require.Len(t, r.Questions, 1)
+	r.Next(stored("e", "r", "", &event.HarnessEnd{FinishReason: event.FinishReasonCanceled}))
+	require.Empty(t, r.Questions)
+	require.Len(t, r.Asked, 2)
+	r.Next(stored("u", "u", "", &event.User{}))
+	require.Empty(t, r.Asked)
+}
+
+// TestRecordsOfTexts: what of a block is new, and what does not count.
+func TestRecordsOfTexts(t *testing.T) {
+	discard := func(ids ...string) *event.Event { return stored("v", "r", "", &event.Discard{IDs: ids}) }
+	end := stored("e", "r", "", &event.HarnessEnd{FinishReason: event.FinishReasonStop, Output: []byte(`"42"`)})
+	for name, c := range map[string]struct {
+		events []*event.Event
+		want   string
+	}{
+		"whole":          {[]*event.Event{said("1", false, "Hi.")}, "(Hi.)"},
+		"empty":          {[]*event.Event{said("1", true, ""), said("1", false, "")}, ""},
+		"streamed":       {[]*event.Event{said("1", true, "H"), said("1", true, "i"), said("1", false, "Hi.")}, "(Hi.)"},
+		"two at once":    {[]*event.Event{said("1", true, "H"), said("2", true, "Y"), said("1", false, "Hi"), said("2", false, "Yo")}, "(H(Yi)o)"},
+		"other text":     {[]*event.Event{said("1", true, "Ho"), said("1", false, "Hi.")}, "(Ho!(Hi.)"},
+		"discarded":      {[]*event.Event{said("1", true, "Ho"), discard("1", "2"), said("3", false, "Hi.")}, "(Ho!(Hi.)"},
+		"the last first": {[]*event.Event{said("1", true, "a"), said("2", true, "b"), discard("1", "2")}, "(a(b!!"},
+		"never ended":    {[]*event.Event{said("1", true, "Ho"), end}, "(Ho!(42)"},
+		"an output":      {[]*event.Event{end}, "(42)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, told(t, places(c.events...), c.events))
+		})
+	}
+}
+
+// told writes records: ( begins a block, ) completes one, ! takes one back.
+func told(t require.TestingT, at []session.Position, events []*event.Event) (out string) {
+	var r session.Reader
+	shown := make(map[*session.Block]string)
+	for i, e := range events {
+		rec := r.NextAt(at[i], e)
+		for _, b := range rec.Void {
+			require.Contains(t, shown, b)
+			delete(shown, b)
+			out += "!"
+		}
+		b := rec.Block
+		if b == nil {
+			continue
+		}
+		_, known := shown[b]
+		require.Equal(t, rec.Fresh, !known)
+		if rec.Fresh {
+			out += "("
+		}
+		shown[b] += rec.News
+		out += rec.News
+		if !rec.Partial {
+			require.Equal(t, rec.Whole, shown[b], "the pieces are together the text")
+			delete(shown, b)
+			out += ")"
+		}
+	}
+	require.Len(t, r.Blocks, len(shown))
+	return out
+}
+
+// TestRecordsWithHoles: whichever deltas are missing, what was said is what is stored, and nothing is taken back.
+func TestRecordsWithHoles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var events []*event.Event
+		want := ""
+		for id := range rapid.IntRange(1, 4).Draw(t, "blocks") {
+			text := ""
+			for range rapid.IntRange(0, 6).Draw(t, "deltas") {
+				piece := rapid.SampledFrom([]string{"a", "b ", " ", "cd"}).Draw(t, "piece")
+				text += piece
+				events = append(events, said(fmt.Sprint(id), true, piece))
+			}
+			events = append(events, said(fmt.Sprint(id), false, text))
+			if text != "" {
+				want += "(" + text + ")"
+			}
+		}
+		at := places(events...)
+		for i := len(events) - 1; i >= 0; i-- {
+			if events[i].Partial && rapid.Bool().Draw(t, "miss") {
+				events, at = slices.Delete(events, i, i+1), slices.Delete(at, i, i+1)
+			}
+		}
+		require.Equal(t, want, told(t, at, events))
+	})
+}
+
+// TestRecordsOfAnyLog: one by one, in a sequence or from the beginning of any turn, records are the same, and the
+// reader does not grow.
+func TestRecordsOfAnyLog(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var events []*event.Event
+		var turns []int
+		for turn := range rapid.IntRange(1, 4).Draw(t, "turns") {
+			turns = append(turns, len(events))
+			events = append(events, stored("u", "u", "", &event.User{}))
+			for range rapid.IntRange(0, 12).Draw(t, "events") {
+				events = append(events, drawn(t, turn))
+			}
+			// What a turn leaves open is closed, as runners do it.
+			for n := range 3 {
+				events = append(events, stored(fmt.Sprint("c", turn, n), "r", "", &event.ToolResult{}))
+				events = append(events, stored("e", fmt.Sprint("r", turn, n), "", &event.HarnessEnd{FinishReason: event.FinishReasonStop}))
+			}
+		}
+		places(events...)
+		all := records(t, events)
+		for _, from := range turns {
+			require.Equal(t, all[from:], records(t, events[from:]), "from %d", from)
+		}
+		var r session.Reader
+		for i, e := range events {
+			require.Equal(t, all[i], written(r.Next(e)))
+		}
+		require.Empty(t, r.Blocks)
+		require.Empty(t, r.Questions)
+	})
+}
+
+func records(t require.TestingT, events []*event.Event) (all []string) {
+	for rec, err := range session.Records(each(events, nil)) {
+		require.NoError(t, err)
+		all = append(all, written(rec))
+	}
+	return all
+}
+
+// written is all of a record, which is valid until the next one.
+func written(rec session.Record) string {
+	s := fmt.Sprintf("%p %p %p %p %v %q %q", rec.Event, rec.Call, rec.Question, rec.Failure, rec.Fresh, rec.News, rec.Whole)
+	for _, b := range append(rec.Void, rec.Block) {
+		if b != nil {
+			s += fmt.Sprintf(" %p %s %q", b.Event, b.Speaker, b.Shown)
+		}
+	}
+	return s
+}
+
+func drawn(t *rapid.T, turn int) *event.Event {
+	n := fmt.Sprint(turn, rapid.IntRange(0, 2).Draw(t, "n"))
+	e := stored("b"+n, "r"+n, rapid.SampledFrom([]string{"", "x"}).Draw(t, "scope"), nil)
+	call := "c" + n
+	switch rapid.IntRange(0, 9).Draw(t, "type") {
+	case 0, 1:
+		e.Data = &event.Text{Content: rapid.SampledFrom([]string{"", "a", "ab"}).Draw(t, "text")}
+		e.Partial = rapid.Bool().Draw(t, "partial")
+	case 2:
+		e.Data = &event.Discard{IDs: []string{"b" + n}}
+	case 3:
+		e.ID, e.Data = call, &event.ToolCall{Name: "look"}
+	case 4:
+		e.ID, e.Data = call, &event.ToolResult{}
+	case 5:
+		e.ID, e.Data = "q"+n, &event.Relay{ToolCallID: call}
+	case 6:
+		e.Data = &event.RelayResolved{RelayID: "q" + n}
+	case 7:
+		e.Data = &event.Failure{Code: "broken"}
+	case 8:
+		e.Data = &event.HarnessEnd{FinishReason: event.FinishReasonInputRequired}
+	default:
+		e.ParentID, e.Data = call, &event.HarnessStart{}
+	}
+	return e
+}
+
+func each(events []*event.Event, err error) func(func(*event.Event, error) bool) {
+	return func(yield func(*event.Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// TestRecordsEndWithTheError: the error of the events is the last that is yielded.
+func TestRecordsEndWithTheError(t *testing.T) {
+	broken := errors.New("broken")
+	var got []error
+	for _, err := range session.Records(each([]*event.Event{stored("u", "u", "", &event.User{})}, broken)) {
+		got = append(got, err)
+	}
+	require.Equal(t, []error{nil, broken}, got)
+	for range session.Records(each([]*event.Event{stored("u", "u", "", &event.User{})}, broken)) {
+		break
+	}
+}
