@@ -50,7 +50,7 @@ func (d *Door) tail(s *stream, key session.Key) error {
 		defer d.turns.OnStop(key, func() { cancel(live.ErrStopped) })()
 	}
 	open := s.run
-	for en, err := range d.turns.Follow(ctx, key, s.p.at.String()) {
+	for en, err := range d.turns.Follow(ctx, key, s.p.log.At.String()) {
 		if err == nil {
 			err = s.entry(en)
 		}

@@ -21,29 +21,22 @@ type projection struct {
 	history func(upTo int64) ([]*message, error)
 	err     error // of history
 
-	out  []any
-	at   session.Position
-	lost bool // deltas at this position were missed: what follows there has a hole in it
+	log session.Reader
+	out []any
 
 	turn   string
 	ended  *event.HarnessEnd // of the conversation's last run in the turn, unless another one follows
-	answer event.Answer
+	failed *event.Failure    // of that run
 	usage  []used
-	asked  []interrupt               // what waits for a decision
-	posed  []interrupt               // all that was asked in the turn
-	failed map[string]*event.Failure // by inner runs, and "" is the conversation
 
 	step   string            // of the conversation's run, while one is open
 	inner  []innerRun        // those that are open, as they began
 	told   map[string]bool   // inner runs that the client knows
-	calls  map[string]string // the inner runs that have made the calls of this turn
 	scopes map[string]scope  // of this turn
 	within map[string]string // the scopes of inner runs of this turn
 	bears  map[string]string // by runs, the message that gets the calls of the answer under way
-	open   []block           // what was shown in part
 
 	agent, path string // who has the conversation
-	person      string // the name of the person who has it
 	state       map[string]any
 	stands      bool // the client has the state
 }
@@ -57,17 +50,12 @@ type (
 // apply takes in an event at its position and returns what the client is sent. The slice is valid until the next call.
 func (p *projection) apply(at session.Position, e *event.Event) []any {
 	p.out = p.out[:0]
-	p.move(at, e)
 	shown := e
 	if p.see != nil {
 		shown = p.see(e)
 	}
-	h, before := head{}, p.answer.Text
-	if e.Scope != "" {
-		h.Run = e.RunID
-	} else {
-		p.answer.Apply(e)
-	}
+	h, rec := headOf(e), p.log.NextAt(at, e)
+	p.words(rec)
 	switch d := e.Data.(type) {
 	case *event.User:
 		p.begin(e.TurnID)
@@ -75,16 +63,13 @@ func (p *projection) apply(at session.Position, e *event.Event) []any {
 		if delete(p.bears, e.RunID); e.Scope == "" {
 			p.start(e)
 		} else {
-			p.startInner(e)
+			p.startInner(rec)
 		}
 	case *event.Text:
-		p.words(block{head: h, id: e.ID, name: p.speaker(e)}, e, d.Content)
-	case *event.Reasoning:
-		if p.reasoning {
-			p.words(block{head: h, id: e.ID, reasoning: true}, e, d.Content)
+		if rec.Whole != "" {
+			set(&p.bears, e.RunID, e.ID)
 		}
 	case *event.ToolCall:
-		set(&p.calls, e.ID, h.Run)
 		if shown == nil {
 			break
 		}
@@ -98,7 +83,6 @@ func (p *projection) apply(at session.Position, e *event.Event) []any {
 		}
 		p.emit(&activityEvent{h.of("ACTIVITY_SNAPSHOT"), d.ToolCallID + ":progress", "arbor.tool_progress", d})
 	case *event.ToolResult:
-		p.asked = slices.DeleteFunc(p.asked, func(i interrupt) bool { return i.Call == e.ID }) // what it asked is needless
 		if shown == nil {
 			break
 		}
@@ -108,11 +92,6 @@ func (p *projection) apply(at session.Position, e *event.Event) []any {
 			r.Metadata = map[string]any{"isError": true}
 		}
 		p.emit(r)
-	case *event.Relay:
-		q := question(h, e, d)
-		p.asked, p.posed = append(p.asked, q), append(p.posed, q)
-	case *event.RelayResolved:
-		p.asked = slices.DeleteFunc(p.asked, func(i interrupt) bool { return i.ID == d.RelayID })
 	case *event.Transfer:
 		p.emit(&customEvent{h.of("CUSTOM"), "arbor.transfer", shown.Data})
 	case *event.State:
@@ -122,21 +101,17 @@ func (p *projection) apply(at session.Position, e *event.Event) []any {
 	case *event.Notice:
 		p.emit(&customEvent{h.of("CUSTOM"), "arbor.notice", d})
 	case *event.HandoffStatus:
-		if event.HandoffOver(d.Status) {
-			p.person = ""
-		} else if e.Scope == "" {
-			p.person = cmp.Or(d.TargetAgent, p.person)
-		}
 		p.emit(&customEvent{h.of("CUSTOM"), "arbor.handoff", shown.Data})
 	case *event.Usage:
 		delete(p.bears, e.RunID)
 		p.spend(d)
 	case *event.Discard:
-		p.discard(d)
-	case *event.Failure:
-		set(&p.failed, h.Run, d)
+		if d.Usage != nil {
+			p.spend(d.Usage)
+		}
 	case *event.HarnessEnd:
-		p.end(h, e, d, p.answer.Text != before)
+		p.end(rec, d)
+	case *event.Reasoning, *event.Relay, *event.RelayResolved, *event.Failure: // the record has what they mean
 	case *event.Route, *event.RemoteTask, *event.Compaction, *event.Unknown: // pages have no use for them
 	}
 	return p.out
@@ -146,6 +121,14 @@ func (p *projection) emit(e any) { p.out = append(p.out, e) }
 
 func (h head) of(typ string) head { return head{typ, h.Run} }
 
+// headOf is the head, without a type, of what an event becomes.
+func headOf(e *event.Event) (h head) {
+	if e.Scope != "" {
+		h.Run = e.RunID
+	}
+	return h
+}
+
 func set[V any](m *map[string]V, key string, v V) {
 	if *m == nil {
 		*m = make(map[string]V)
@@ -153,29 +136,16 @@ func set[V any](m *map[string]V, key string, v V) {
 	(*m)[key] = v
 }
 
-// move notes the position. Deltas between two stored events are counted, so that one that is missing shows.
-func (p *projection) move(at session.Position, e *event.Event) {
-	if p.lost = p.lost && at.Seq == p.at.Seq; e.Partial && at.Part > 0 {
-		next := int64(1)
-		if at.Seq == p.at.Seq {
-			next = p.at.Part + 1
-		}
-		p.lost = p.lost || at.Part != next
-	}
-	p.at = at
-}
-
 // begin is for the user's words: what the turn before has left is over.
 func (p *projection) begin(turn string) {
-	p.turn, p.ended, p.answer, p.usage, p.asked, p.posed, p.inner = turn, nil, event.Answer{}, nil, nil, nil, nil
-	p.failed, p.calls, p.scopes, p.within, p.bears = nil, nil, nil, nil, nil
+	p.turn, p.ended, p.failed, p.usage = turn, nil, nil, nil
+	p.inner, p.scopes, p.within, p.bears = nil, nil, nil, nil
 	maps.DeleteFunc(p.state, func(key string, _ any) bool { return strings.HasPrefix(key, "turn:") })
 }
 
 // start begins a run of the conversation. Runs follow each other there.
 func (p *projection) start(e *event.Event) {
 	p.leave()
-	delete(p.failed, "")
 	p.ended, p.step = nil, cmp.Or(e.Path, e.Agent)
 	if p.stands && (p.agent != e.Agent || p.path != p.step) {
 		p.emit(&stateEvent{head: head{Type: "STATE_DELTA"}, Delta: []op{{"replace", "/activeAgent", e.Agent}, {"replace", "/activePath", p.step}}})
@@ -195,16 +165,19 @@ func (p *projection) leave() {
 }
 
 // startInner begins a run of an inner scope.
-func (p *projection) startInner(e *event.Event) {
-	s, known := p.scopes[e.Scope]
-	if s.run = e.RunID; !known {
-		if s.parent = event.ParentRun(e.Scope); s.parent == "" {
-			s.call, s.parent = e.ParentID, p.calls[e.ParentID]
+func (p *projection) startInner(rec session.Record) {
+	s, known := p.scopes[rec.Scope]
+	if s.run = rec.RunID; !known {
+		if s.parent = event.ParentRun(rec.Scope); s.parent == "" {
+			s.call = rec.ParentID
+		}
+		if rec.Call != nil {
+			s.parent = rec.Call.RunID
 		}
 	}
-	set(&p.scopes, e.Scope, s)
-	set(&p.within, e.RunID, e.Scope)
-	r := innerRun{e.RunID, e.Agent}
+	set(&p.scopes, rec.Scope, s)
+	set(&p.within, rec.RunID, rec.Scope)
+	r := innerRun{rec.RunID, rec.Agent}
 	p.inner = append(p.inner, r)
 	p.introduce(r)
 }
@@ -232,8 +205,8 @@ func (p *projection) reopen() {
 
 // closeAll closes all that is open, the last first. The next event begins another run of AG-UI.
 func (p *projection) closeAll() {
-	for i := range slices.Backward(p.open) {
-		p.close(&p.open[i])
+	for _, b := range slices.Backward(p.log.Blocks) {
+		p.close(b)
 	}
 	for _, r := range slices.Backward(p.inner) {
 		if p.told[r.id] {
@@ -241,7 +214,7 @@ func (p *projection) closeAll() {
 		}
 	}
 	p.leave()
-	p.open, p.inner, p.told, p.stands = nil, nil, nil, false
+	p.log.Blocks, p.inner, p.told, p.stands = nil, nil, nil, false
 }
 
 // stand tells the state.
@@ -249,7 +222,7 @@ func (p *projection) stand() {
 	state := make(map[string]any)
 	maps.Copy(state, p.state)
 	p.stands = true
-	p.emit(&stateEvent{head: head{Type: "STATE_SNAPSHOT"}, Snapshot: map[string]any{"activeAgent": p.agent, "activePath": p.path, "seq": p.at.Seq, "state": state}})
+	p.emit(&stateEvent{head: head{Type: "STATE_SNAPSHOT"}, Snapshot: map[string]any{"activeAgent": p.agent, "activePath": p.path, "seq": p.log.At.Seq, "state": state}})
 }
 
 // pointed escapes a key for a JSON pointer.
@@ -276,9 +249,16 @@ func (p *projection) change(h head, delta map[string]any) {
 	}
 }
 
-// question is what somebody is asked.
-func question(h head, e *event.Event, d *event.Relay) interrupt {
-	i := interrupt{Run: h.Run, ID: e.ID, Reason: "arbor:approval", Call: d.ToolCallID, Metadata: asking{e.Agent, d},
+// interrupts are what somebody is asked.
+func interrupts(questions []*event.Event) (all []interrupt) {
+	for _, q := range questions {
+		all = append(all, interruptOf(q, q.Data.(*event.Relay)))
+	}
+	return all
+}
+
+func interruptOf(e *event.Event, d *event.Relay) interrupt {
+	i := interrupt{Run: headOf(e).Run, ID: e.ID, Reason: "arbor:approval", Call: d.ToolCallID, Metadata: asking{e.Agent, d},
 		Message: strings.TrimSpace(live.Question(d)),
 		Schema:  []byte(`{"type":"object","properties":{"approved":{"type":"boolean"},"reason":{"type":"string"}},"required":["approved"],"additionalProperties":false}`)}
 	if d.Kind != event.RelayInput {
@@ -304,40 +284,33 @@ func (p *projection) spend(d *event.Usage) {
 	u.Total = u.Input + u.Output
 }
 
-// end is for the end of a run, whose output may count as words.
-func (p *projection) end(h head, e *event.Event, d *event.HarnessEnd, speaks bool) {
-	p.closeSome(func(b *block) bool { return b.Run == h.Run })
-	delete(p.bears, e.RunID)
-	if e.Scope != "" {
-		p.inner = slices.DeleteFunc(p.inner, func(r innerRun) bool { return r.id == e.RunID })
-		if p.told[e.RunID] {
-			p.depart(h, e.Scope, d)
+// end is for the end of a run.
+func (p *projection) end(rec session.Record, d *event.HarnessEnd) {
+	delete(p.bears, rec.RunID)
+	if rec.Scope != "" {
+		p.inner = slices.DeleteFunc(p.inner, func(r innerRun) bool { return r.id == rec.RunID })
+		if p.told[rec.RunID] {
+			p.depart(rec, d)
 		}
 		return
 	}
-	if speaks {
-		p.whole(&block{id: e.ID, name: e.Agent}, p.answer.Text)
-	}
 	if p.leave(); d.FinishReason != event.FinishReasonTransfer {
-		p.ended = d
-	}
-	if d.FinishReason != event.FinishReasonInputRequired {
-		p.asked = nil
+		p.ended, p.failed = d, rec.Failure
 	}
 }
 
 // depart tells how an inner run has ended.
-func (p *projection) depart(h head, scope string, d *event.HarnessEnd) {
-	e := &lifeEvent{head: h.of("SUBAGENT_FINISHED")}
+func (p *projection) depart(rec session.Record, d *event.HarnessEnd) {
+	e := &lifeEvent{head: head{"SUBAGENT_FINISHED", rec.RunID}}
 	switch d.FinishReason {
 	case event.FinishReasonError, event.FinishReasonLimit, event.FinishReasonCanceled:
-		f := cmp.Or(p.failed[h.Run], &event.Failure{Code: string(d.FinishReason)})
+		f := cmp.Or(rec.Failure, &event.Failure{Code: string(d.FinishReason)})
 		e.Type, e.Message, e.Code = "SUBAGENT_ERROR", cmp.Or(f.Message, "The agent did not finish."), f.Code
 	case event.FinishReasonInputRequired:
 		e.Outcome = &ending{Type: "suspended"}
-		for _, i := range p.asked {
-			if p.within[i.Run] == scope {
-				e.Outcome.IDs = append(e.Outcome.IDs, i.ID)
+		for _, q := range p.log.Questions {
+			if q.Scope == rec.Scope {
+				e.Outcome.IDs = append(e.Outcome.IDs, q.ID)
 			}
 		}
 	default:

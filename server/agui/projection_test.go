@@ -214,18 +214,19 @@ func TestQuestions(t *testing.T) {
 		return named(id, of("r1", &event.Relay{Kind: kind, ToolCallID: call, Tool: "pay", Params: []byte(`{"n":1}`), Message: "How many?", Schema: []byte(schema)}))
 	}
 	played(p, 2, ask("q1", "c1", "permission", ""), ask("q2", "c2", "input", `{"type":"integer"}`), ask("q3", "c3", "input", ""), ask("q4", "c4", "input", "true"))
+	asked := interrupts(p.log.Questions)
 	require.Equal(t, []string{
 		`{"id":"q1","reason":"arbor:approval","message":"The tool pay wants to run with n=1.","toolCallId":"c1","responseSchema":{"type":"object","properties":{"approved":{"type":"boolean"},"reason":{"type":"string"}},"required":["approved"],"additionalProperties":false},"metadata":{"agent":"front","kind":"permission","toolCallId":"c1","tool":"pay","params":{"n":1},"message":"How many?"}`,
 		`{"id":"q2","reason":"arbor:input","message":"How many?","toolCallId":"c2","responseSchema":{"type":"integer"},"metadata":{"agent":"front","kind":"input","toolCallId":"c2","tool":"pay","params":{"n":1},"message":"How many?","schema":{"type":"integer"}}`,
 		`{"id":"q3","reason":"arbor:input","message":"How many?","toolCallId":"c3","responseSchema":{"type":"string"},"metadata":{"agent":"front","kind":"input","toolCallId":"c3","tool":"pay","params":{"n":1},"message":"How many?"}`,
 		`{"id":"q4","reason":"arbor:input","message":"How many?","toolCallId":"c4","metadata":{"agent":"front","kind":"input","toolCallId":"c4","tool":"pay","params":{"n":1},"message":"How many?","schema":true}`,
-	}, texts([]any{p.asked[0], p.asked[1], p.asked[2], p.asked[3]}))
+	}, texts([]any{asked[0], asked[1], asked[2], asked[3]}))
 	played(p, 6, of("r1", &event.RelayResolved{RelayID: "q2", Approved: true}), named("c1", of("r1", &event.ToolResult{Output: []byte(`""`)})))
-	require.Len(t, p.asked, 2)
+	require.Len(t, p.log.Questions, 2)
 	played(p, 8, of("r1", &event.HarnessEnd{FinishReason: "input_required"}))
-	require.Len(t, p.asked, 2)
+	require.Len(t, p.log.Questions, 2)
 	played(p, 9, of("r1", &event.HarnessEnd{FinishReason: "canceled"}))
-	require.Empty(t, p.asked)
+	require.Empty(t, p.log.Questions)
 }
 
 // TestSnapshotIsBounded: the newest messages are told that fit into a frame.
@@ -260,7 +261,7 @@ func TestEveryPayload(t *testing.T) {
 				}
 			}
 			p.closeAll()
-			require.Empty(t, p.open)
+			require.Empty(t, p.log.Blocks)
 		}
 	}
 }

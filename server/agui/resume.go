@@ -42,9 +42,9 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 		return err
 	}
 	// What is answered again by the same run need not be open any more, and live compares the answers.
-	open := p.asked
+	open := interrupts(p.log.Questions)
 	if r.Decided(in.Run) {
-		open = p.posed
+		open = interrupts(p.log.Asked)
 	}
 	var decisions []runner.Decision
 	for i := range in.Resume {

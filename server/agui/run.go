@@ -135,7 +135,7 @@ func (d *Door) follow(c *front.Call, key session.Key, in *input, p *projection, 
 		return err
 	}
 	defer leave()
-	after := p.at.String()
+	after := p.log.At.String()
 	if err := s.open(in.Run, nil); err != nil {
 		return s.broken(err)
 	}

@@ -110,12 +110,12 @@ func (s *stream) rest() error {
 	case p.ended == nil, p.ended.FinishReason == event.FinishReasonCanceled:
 		done.Outcome.Type = "cancelled"
 	case p.ended.FinishReason == event.FinishReasonError, p.ended.FinishReason == event.FinishReasonLimit:
-		f := cmp.Or(p.failed[""], &event.Failure{Code: string(p.ended.FinishReason)})
+		f := cmp.Or(p.failed, &event.Failure{Code: string(p.ended.FinishReason)})
 		return s.fail(f.Code, cmp.Or(f.Message, "The turn has failed."))
-	case len(p.asked) > 0:
-		done.Outcome.Type, done.Outcome.Interrupts = "interrupt", p.asked
+	case len(p.log.Questions) > 0:
+		done.Outcome.Type, done.Outcome.Interrupts = "interrupt", interrupts(p.log.Questions)
 	default:
-		done.Result = map[string]any{"turn": p.turn, "agent": p.answer.Agent, "finishReason": p.ended.FinishReason, "output": p.ended.Output}
+		done.Result = map[string]any{"turn": p.turn, "agent": p.log.Answer.Agent, "finishReason": p.ended.FinishReason, "output": p.ended.Output}
 	}
 	p.emit(done)
 	s.run = ""
