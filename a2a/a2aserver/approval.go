@@ -2,7 +2,6 @@ package a2aserver
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -12,25 +11,14 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// question is one that waits for an answer.
-type question struct {
-	relayID string
-	*event.Relay
-}
-
-// settle drops the questions about a call that has its result.
-func (p *projection) settle(call string) {
-	p.pending = slices.DeleteFunc(p.pending, func(q question) bool { return q.ToolCallID == call })
-}
-
 // ask makes the parts of the message that asks: words for people, and one data part
 // {callId, tool, params} a call for programs, with the message and the schema of what a
 // call wants to know. The words show all of what a call would run with, each line of
 // long arguments marked as one, because whoever answers sees nothing else.
-func ask(pending []question) []*sdk.Part {
+func ask(pending []*event.Relay) []*sdk.Part {
 	var b strings.Builder
 	for _, q := range pending {
-		b.WriteString(live.Question(q.Relay))
+		b.WriteString(live.Question(q))
 	}
 	switch {
 	case len(pending) > 1:
@@ -56,7 +44,6 @@ func ask(pending []question) []*sdk.Part {
 
 // resolved tells of a decision as of the message that made it. The task goes on.
 func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Event {
-	p.pending = slices.DeleteFunc(p.pending, func(q question) bool { return q.relayID == d.RelayID })
 	text := d.Reason // the client's own words, if it used any
 	switch {
 	case text != "":
@@ -75,10 +62,10 @@ func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Even
 // only one that does. It returns none for words that are neither yes nor no where a call
 // waits for an approval: who was not understood is asked again, because nothing may run on
 // a guess.
-func decisions(parts sdk.ContentParts, pending []question) ([]runner.Decision, error) {
+func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decision, error) {
 	waits := make(map[string]*event.Relay, len(pending))
 	for _, q := range pending {
-		waits[q.ToolCallID] = q.Relay
+		waits[q.ToolCallID] = q
 	}
 	var list []runner.Decision
 	var words strings.Builder
@@ -128,7 +115,7 @@ func decisions(parts sdk.ContentParts, pending []question) ([]runner.Decision, e
 		if text == "" {
 			return nil, nil
 		}
-		return []runner.Decision{{CallID: q.ToolCallID, Approved: true, Content: live.Content(q.Relay, text)}}, nil
+		return []runner.Decision{{CallID: q.ToolCallID, Approved: true, Content: live.Content(q, text)}}, nil
 	}
 	if approved, understood := live.YesOrNo(text); understood {
 		return []runner.Decision{{CallID: q.ToolCallID, Approved: approved, Reason: text}}, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-func permission(tool string, params json.RawMessage) []question {
-	return []question{{"p1", &event.Relay{Kind: event.RelayPermission, ToolCallID: "c1", Tool: tool, Params: params}}}
+func permission(tool string, params json.RawMessage) []*event.Relay {
+	return []*event.Relay{{Kind: event.RelayPermission, ToolCallID: "c1", Tool: tool, Params: params}}
 }
 
 // TestAskShowsAll: the words that a client is asked with hold all of a call's arguments,
@@ -42,9 +42,9 @@ func TestAskShowsAll(t *testing.T) {
 // TestAnswers: what a call asks is answered by words, or by a data part that names it; a
 // yes is no answer to it, and an answer is no yes.
 func TestAnswers(t *testing.T) {
-	wants := question{"q1", &event.Relay{Kind: event.RelayInput, ToolCallID: "c1", Tool: "book", Message: "How many?\nAnswer yes to let it run.",
-		Schema: json.RawMessage(`{"type":"object","properties":{"seats":{"type":"integer"}},"required":["seats"]}`)}}
-	asked := ask([]question{wants})
+	wants := &event.Relay{Kind: event.RelayInput, ToolCallID: "c1", Tool: "book", Message: "How many?\nAnswer yes to let it run.",
+		Schema: json.RawMessage(`{"type":"object","properties":{"seats":{"type":"integer"}},"required":["seats"]}`)}
+	asked := ask([]*event.Relay{wants})
 	require.Equal(t, "The tool book asks:\n│ How many?\n│ Answer yes to let it run.\nAnswer in words, or with a data part {\"callId\", \"answer\"}; "+
 		"{\"callId\", \"approved\": false} declines.", asked[0].Text())
 	data := asked[1].Data().(map[string]any)
@@ -63,7 +63,7 @@ func TestAnswers(t *testing.T) {
 		"only yes":    {parts: part(map[string]any{"callId": "c1", "approved": true}), wrong: `part 0 of the message: call "c1" asks for an "answer"`},
 		"nobody asks": {parts: part(map[string]any{"callId": "c2", "answer": 1}), wrong: `part 0 of the message: no call "c2" waits for an answer`},
 	} {
-		list, err := decisions(c.parts, []question{wants})
+		list, err := decisions(c.parts, []*event.Relay{wants})
 		if c.wrong != "" {
 			require.EqualError(t, err, c.wrong, name)
 			continue
@@ -71,11 +71,11 @@ func TestAnswers(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, []runner.Decision{c.want}, list, name)
 	}
-	list, err := decisions(sdk.ContentParts{textPart(" ")}, []question{wants})
+	list, err := decisions(sdk.ContentParts{textPart(" ")}, []*event.Relay{wants})
 	require.NoError(t, err)
 	require.Empty(t, list, "silence is no answer")
 	both := append(permission("refund", json.RawMessage(`{}`)), wants)
-	both[0].Relay.ToolCallID = "c0"
+	both[0].ToolCallID = "c0"
 	_, err = decisions(part(map[string]any{"callId": "c0", "answer": true}), both)
 	require.EqualError(t, err, `part 0 of the message: "approved" is not true or false`)
 	_, err = decisions(sdk.ContentParts{textPart("yes")}, both)

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
 )
 
 // projection makes an A2A task of the events of a session's log: what the task is
@@ -31,26 +32,17 @@ type projection struct {
 	task *sdk.Task
 	over bool // the session went on with another task
 
-	open    block // the text that is being streamed
-	blocks  int   // complete texts of the current run
-	run     string
-	said    string // the run's last complete text
-	failure *event.Failure
-	remote  string     // how a remote task of the current run stands
-	person  bool       // the conversation is with a person, or waits for one
-	pending []question // of all scopes
-	usage   []modelUsage
+	log    session.Reader
+	blocks int // complete texts of the current run
+	run    string
+	said   string // the run's last complete text
+	remote string // how a remote task of the current run stands
+	person bool   // the conversation is with a person, or waits for one
+	usage  []modelUsage
 
 	blob    func(digest string) ([]byte, error) // reads the bytes of files; nil if nothing of them is wanted
 	private func(*event.Event) bool             // reports facts that peers are not told; nil reports none
 	maxFile int64                               // of those that are sent
-}
-
-// block is a text under way: what was shown of it.
-type block struct {
-	id    string
-	by    *event.Event // its first delta
-	shown []byte
 }
 
 func newProjection(key agent.SessionKey, first *event.Event) *projection {
@@ -70,56 +62,45 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 	if p.over {
 		return nil
 	}
-	if user, ok := e.Data.(*event.User); ok {
-		return p.user(e, user)
-	}
-	if d, ok := e.Data.(*event.File); ok { // of whatever scope: it is the session's
+	rec := p.log.Next(e)
+	switch d := e.Data.(type) { // of whatever scope
+	case *event.User:
+		return p.user(e, d)
+	case *event.File: // it is the session's
 		return p.file(e, d)
+	case *event.Usage:
+		p.used(d)
+	case *event.RelayResolved:
+		return p.resolved(e, d)
 	}
 	if e.Scope != "" { // what agents do within agents
-		switch d := e.Data.(type) {
-		case *event.Usage:
-			p.used(d)
-		case *event.Relay:
-			p.pending = append(p.pending, question{e.ID, d})
-		case *event.RelayResolved:
-			return p.resolved(e, d)
-		case *event.ToolResult:
-			p.settle(e.ID)
-		}
 		return nil
 	}
 	switch d := e.Data.(type) {
 	case *event.HarnessStart:
 		return p.started(e)
 	case *event.Text:
-		return p.text(e, d.Content)
+		return p.text(rec, d.Content)
 	case *event.Discard:
-		return p.discard(e, d)
+		if slices.ContainsFunc(rec.Void, p.shows) {
+			return []sdk.Event{p.update(e, "", false, false)}
+		}
 	case *event.ToolCall:
 		return p.fact(e, map[string]any{"toolCall": map[string]any{"id": e.ID, "name": d.Name, "input": jsonValue(d.Input)}}, d.Name)
 	case *event.ToolResult:
-		p.settle(e.ID)
 		return p.fact(e, map[string]any{"toolResult": map[string]any{"id": e.ID, "name": d.Name, "output": jsonValue(d.Output), "isError": d.IsError}}, d.Name)
 	case *event.Transfer:
 		if d.Outcome == event.TransferCommitted {
 			return p.fact(e, map[string]any{"transfer": map[string]any{"from": d.From, "to": d.To}}, "")
 		}
-	case *event.Relay:
-		p.pending = append(p.pending, question{e.ID, d})
-	case *event.RelayResolved:
-		return p.resolved(e, d)
 	case *event.RemoteTask:
 		p.remote = d.Status
 	case *event.HandoffStatus:
 		p.person = !event.HandoffOver(d.Status)
-	case *event.Usage:
-		p.used(d)
-	case *event.Failure:
-		p.failure = d
 	case *event.HarnessEnd:
-		return p.ended(e, d)
-	case *event.User, *event.File: // above, whatever their scope
+		return p.ended(rec, d)
+	case *event.User, *event.File, *event.Usage, *event.RelayResolved: // above, whatever their scope
+	case *event.Relay, *event.Failure: // the record has what they mean
 	case *event.Reasoning, *event.ToolProgress, *event.State, *event.Compaction, *event.Notice, *event.Route: // peers are not told
 	}
 	return nil
@@ -158,59 +139,39 @@ func (p *projection) say(m *sdk.Message) {
 }
 
 func (p *projection) started(e *event.Event) []sdk.Event {
-	p.run, p.blocks, p.said, p.remote, p.failure = e.RunID, 0, "", "", nil
-	p.open = block{}
+	p.run, p.blocks, p.said, p.remote = e.RunID, 0, "", ""
 	if p.task.Status.State == sdk.TaskStateWorking && !p.extended {
 		return nil
 	}
 	return p.status(e, sdk.TaskStateWorking, nil)
 }
 
+// shows reports whether a block is text of the current run.
+func (p *projection) shows(b *session.Block) bool {
+	return b.RunID == p.run && b.Type() == event.TypeText
+}
+
 // text takes in a delta, or a complete text. Each complete text is an artifact; what
 // a later attempt says takes the place of what was shown of a discarded one.
-func (p *projection) text(e *event.Event, content string) []sdk.Event {
-	if e.RunID != p.run {
+func (p *projection) text(rec session.Record, content string) []sdk.Event {
+	if rec.RunID != p.run {
 		return nil
 	}
-	if e.Partial {
-		if content == "" {
-			return nil
-		}
-		fresh := p.open.id != e.ID
-		if fresh {
-			p.open = block{id: e.ID, by: e, shown: p.open.shown[:0]}
-		}
-		p.open.shown = append(p.open.shown, content...)
-		return []sdk.Event{p.update(e, content, !fresh, false)}
+	if !rec.Partial {
+		p.said = content
 	}
-	shown := p.open.shown
-	if p.open.id != e.ID {
-		shown = nil
-	}
-	p.open = block{}
-	p.said = content
 	if content == "" {
 		return nil
 	}
-	var events []sdk.Event
-	if n := len(shown); n > 0 && n <= len(content) && content[:n] == string(shown) {
-		events = []sdk.Event{p.update(e, content[n:], true, true)}
-	} else {
-		events = []sdk.Event{p.update(e, content, false, true)}
+	events := []sdk.Event{p.update(rec.Event, rec.News, !rec.Fresh, !rec.Partial)}
+	if rec.Partial {
+		return events
 	}
 	if !p.outline {
-		p.task.Artifacts = append(p.task.Artifacts, p.artifact(e, content))
+		p.task.Artifacts = append(p.task.Artifacts, p.artifact(rec.Event, content))
 	}
 	p.blocks++
 	return events
-}
-
-func (p *projection) discard(e *event.Event, d *event.Discard) []sdk.Event {
-	if p.open.id == "" || !slices.Contains(d.IDs, p.open.id) {
-		return nil
-	}
-	p.open = block{}
-	return []sdk.Event{p.update(e, "", false, false)}
 }
 
 // artifact is the run's text under way: its place in the run names it.
@@ -282,7 +243,8 @@ func (p *projection) status(e *event.Event, state sdk.TaskState, m *sdk.Message)
 
 // ended takes in the end of a run, which is the end of the task unless another agent
 // goes on.
-func (p *projection) ended(e *event.Event, end *event.HarnessEnd) []sdk.Event {
+func (p *projection) ended(rec session.Record, end *event.HarnessEnd) []sdk.Event {
+	e := rec.Event
 	if e.RunID != p.run {
 		return nil
 	}
@@ -292,10 +254,10 @@ func (p *projection) ended(e *event.Event, end *event.HarnessEnd) []sdk.Event {
 	case event.FinishReasonCanceled:
 		return p.status(e, sdk.TaskStateCanceled, nil)
 	case event.FinishReasonError, event.FinishReasonLimit:
-		return p.status(e, sdk.TaskStateFailed, p.message(e, textPart(p.failed(end))))
+		return p.status(e, sdk.TaskStateFailed, p.message(e, textPart(failed(rec.Failure, end))))
 	case event.FinishReasonInputRequired:
-		if len(p.pending) > 0 {
-			return p.status(e, sdk.TaskStateInputRequired, p.message(e, ask(p.pending)...))
+		if asked := p.log.Pending(); len(asked) > 0 {
+			return p.status(e, sdk.TaskStateInputRequired, p.message(e, ask(asked)...))
 		}
 		state := sdk.TaskStateInputRequired
 		if p.remote == "auth_required" {
@@ -332,10 +294,10 @@ func (p *projection) words(e *event.Event) *sdk.Message {
 
 // failed says what went wrong as far as a stranger may know: error texts can quote
 // what endpoints, guards and tools said.
-func (p *projection) failed(end *event.HarnessEnd) string {
+func failed(why *event.Failure, end *event.HarnessEnd) string {
 	code := ""
-	if p.failure != nil {
-		code = p.failure.Code
+	if why != nil {
+		code = why.Code
 	}
 	switch {
 	case code == "transfer_limit", code == "limit", code == "budget":

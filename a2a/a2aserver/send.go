@@ -160,10 +160,10 @@ func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is over ("+stateName(state)+"): send the message with its contextId alone to begin a new one")
 	case !f.settled():
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is being worked on: wait until it asks for input, or cancel it")
-	case len(f.pending) == 0:
+	case len(f.log.Questions) == 0:
 		return s.begin(ctx, f.key, f.seq, msg, from, f.task.ID, f.extended)
 	}
-	list, err := decisions(m.Parts, f.pending)
+	list, err := decisions(m.Parts, f.log.Pending())
 	if err != nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, err.Error())
 	}

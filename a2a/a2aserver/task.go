@@ -104,8 +104,10 @@ func (p *projection) snapshot(n *int) *sdk.Task {
 // the updates that follow append to it.
 func (p *projection) current() *sdk.Task {
 	t := p.snapshot(nil)
-	if p.open.id != "" {
-		t.Artifacts = append(t.Artifacts, p.artifact(p.open.by, string(p.open.shown)))
+	for _, b := range p.log.Blocks {
+		if p.shows(b) {
+			t.Artifacts = append(t.Artifacts, p.artifact(b.Event, string(b.Shown)))
+		}
 	}
 	return t
 }
