@@ -61,7 +61,7 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 			of := func(q *event.Relay) bool { return q.ToolCallID == d.CallID }
 			switch {
 			case slices.ContainsFunc(r.Pending, of):
-			case slices.ContainsFunc(r.asked, func(e *event.Event) bool { return of(e.Data.(*event.Relay)) }):
+			case slices.ContainsFunc(r.Log.Asked, func(e *event.Event) bool { return of(e.Data.(*event.Relay)) }):
 				return nil, fmt.Errorf("call %.64q is decided already, or withdrawn: %w", d.CallID, runner.ErrNoApproval)
 			default:
 				return nil, fmt.Errorf("call %.64q: %w", d.CallID, runner.ErrNoApproval)
@@ -114,8 +114,8 @@ func (r *Report) named(name string, decisions []runner.Decision) (from int64, er
 
 // same reports whether a decision was stored as it is given.
 func (r *Report) same(stored *event.RelayResolved, d runner.Decision) bool {
-	asked := slices.IndexFunc(r.asked, func(e *event.Event) bool { return e.ID == stored.RelayID })
-	return asked >= 0 && r.asked[asked].Data.(*event.Relay).ToolCallID == d.CallID && stored.Approved == d.Approved &&
+	asked := slices.IndexFunc(r.Log.Asked, func(e *event.Event) bool { return e.ID == stored.RelayID })
+	return asked >= 0 && r.Log.Asked[asked].Data.(*event.Relay).ToolCallID == d.CallID && stored.Approved == d.Approved &&
 		stored.Reason == d.Reason && string(event.CompactJSON(stored.Content)) == string(event.CompactJSON(d.Content))
 }
 

@@ -30,18 +30,12 @@ type Report struct {
 	// Failure is what ended the turn, if something did.
 	Failure *event.Failure
 
-	fold           session.Fold // of the turn alone
-	asked, decided []*event.Event
+	fold    session.Fold // of the turn alone
+	decided []*event.Event
 }
 
 // Questions are the events of the pending questions, the [event.Relay] of each with who asks it.
-func (r *Report) Questions() (asked []*event.Event) {
-	for _, p := range r.Pending {
-		i := slices.IndexFunc(r.asked, func(e *event.Event) bool { return e.Data == event.Data(p) })
-		asked = append(asked, r.asked[i])
-	}
-	return asked
-}
+func (r *Report) Questions() []*event.Event { return r.Log.Questions }
 
 // Decisions are the events of the answers to questions, the [event.RelayResolved] of each.
 func (r *Report) Decisions() []*event.Event { return r.decided }
@@ -63,8 +57,6 @@ func (r *Report) Apply(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.User:
 		r.User = d
-	case *event.Relay:
-		r.asked = append(r.asked, e)
 	case *event.RelayResolved:
 		r.decided = append(r.decided, e)
 	case *event.Failure:

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
 )
 
 // Result is the outcome of a turn.
@@ -29,8 +29,8 @@ type Result struct {
 	// Output is what the agent that answers has finished with besides its words, such as
 	// the value of llmagent.WithOutput or the output of a graph; nil if it has none.
 	Output json.RawMessage
-
-	asked map[string]*event.Relay // by their ids
+	// Log has what the events of the turn say about each other, such as who asks each question.
+	Log session.Reader `json:"-"`
 }
 
 // ErrNoOutput is wrapped by the error of a result that has no output to decode.
@@ -78,9 +78,8 @@ func (r *Result) Apply(e *event.Event) {
 		return
 	}
 	outer := e.Scope == ""
-	if outer {
-		r.Answer.Apply(e)
-	}
+	r.Log.Next(e)
+	r.Answer = r.Log.Answer
 	switch d := e.Data.(type) {
 	case *event.Usage:
 		r.Usage = r.Usage.Add(d.Counted())
@@ -94,16 +93,8 @@ func (r *Result) Apply(e *event.Event) {
 		if outer && d.Outcome == event.TransferCommitted {
 			r.Transfers = append(r.Transfers, d)
 		}
-	case *event.Relay:
-		if r.asked == nil {
-			r.asked = make(map[string]*event.Relay)
-		}
-		r.asked[e.ID] = d
-		r.Pending = append(r.Pending, d)
-	case *event.ToolResult: // what it asked is needless
-		r.Pending = slices.DeleteFunc(r.Pending, func(p *event.Relay) bool { return p.ToolCallID == e.ID })
-	case *event.RelayResolved:
-		r.settle(r.asked[d.RelayID])
+	case *event.Relay, *event.RelayResolved, *event.ToolResult:
+		r.Pending = r.Log.Pending()
 	case *event.HarnessStart:
 		if outer {
 			r.Output = nil
@@ -112,12 +103,6 @@ func (r *Result) Apply(e *event.Event) {
 		if outer {
 			r.Output = d.Output
 		}
-		if outer && d.FinishReason != event.FinishReasonInputRequired {
-			r.Pending = nil
-		}
+		r.Pending = r.Log.Pending()
 	}
-}
-
-func (r *Result) settle(d *event.Relay) {
-	r.Pending = slices.DeleteFunc(r.Pending, func(p *event.Relay) bool { return p == d })
 }
