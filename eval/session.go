@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
 )
 
 // WriteSession writes the log of a session as a file with one case that [Load] reads: what the user
@@ -21,11 +22,11 @@ import (
 // the events, or the writer's.
 func WriteSession(w io.Writer, name string, events iter.Seq2[*event.Event, error]) error {
 	var s recorded
-	for e, err := range events {
+	for rec, err := range session.Records(events) {
 		if err != nil {
 			return err
 		}
-		s.take(e)
+		s.take(rec)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Session %s as a case of arbor eval. What was said is in comments: expect what matters of it with says.\n", visible.Line(name))
@@ -56,7 +57,6 @@ type recordedTurn struct {
 	user               *event.User
 	run                string // of the user's words
 	path, tools, asked []string
-	asks               map[string]*event.Relay // by their ids
 	approve, deny      []string
 	reply              map[string]any
 	comments           []string
@@ -67,9 +67,9 @@ func (t *recordedTurn) whole() bool {
 	return len(t.path) > 0 && strings.TrimSpace(t.user.Content.PlainText()) != ""
 }
 
-func (s *recorded) take(e *event.Event) {
+func (s *recorded) take(e session.Record) {
 	if u, ok := e.Data.(*event.User); ok && e.Scope == "" {
-		t := &recordedTurn{user: u, run: e.RunID, asks: map[string]*event.Relay{}, reply: map[string]any{}}
+		t := &recordedTurn{user: u, run: e.RunID, reply: map[string]any{}}
 		if slices.ContainsFunc(u.Content.Parts, func(p llm.Part) bool { _, words := p.(llm.TextPart); return !words }) {
 			t.comment("the user's message has more than words, which is left out")
 		}
@@ -107,11 +107,12 @@ func (s *recorded) take(e *event.Event) {
 			t.comment("%s said: %s", e.Agent, d.Content)
 		}
 	case *event.Relay:
-		t.asks[e.ID] = d
 		add(&t.asked, d.Tool)
 	case *event.RelayResolved:
-		switch asked := t.asks[d.RelayID]; {
-		case asked == nil:
+		if e.Question == nil {
+			break
+		}
+		switch asked := e.Question.Data.(*event.Relay); {
 		case !d.Approved:
 			add(&t.deny, asked.Tool)
 		case asked.Kind == event.RelayInput:

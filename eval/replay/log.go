@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -20,6 +19,7 @@ type Log struct {
 	events []*event.Event
 	runs   map[string]*run
 	calls  map[string]*call
+	asked  map[string]string   // by question the call
 	scopes map[string][]int    // by scope the places of its events
 	opened map[string][]string // by run or call the scopes that it has opened, in their order
 	steps  []step
@@ -65,8 +65,8 @@ const (
 
 // Read reads the log of a session. The error is that of the log, or says that it is none.
 func Read(key session.Key, events iter.Seq2[*event.Event, error]) (*Log, error) {
-	l := &Log{key: key, runs: make(map[string]*run), calls: make(map[string]*call), scopes: make(map[string][]int),
-		opened: make(map[string][]string), turns: make(map[string]int)}
+	l := &Log{key: key, runs: make(map[string]*run), calls: make(map[string]*call), asked: make(map[string]string),
+		scopes: make(map[string][]int), opened: make(map[string][]string), turns: make(map[string]int)}
 	for e, err := range events {
 		if err != nil {
 			return nil, err
@@ -174,6 +174,7 @@ func (l *Log) take(e *event.Event, at int) {
 			c.progress = append(c.progress, d.Content)
 		}
 	case *event.Relay:
+		l.asked[e.ID] = d.ToolCallID
 		if c := l.calls[d.ToolCallID]; c != nil && d.Kind == event.RelayInput {
 			c.asked = append(c.asked, d)
 		}
@@ -208,13 +209,7 @@ func (l *Log) decisions(s step, id func(recorded string) string) (all []runner.D
 		if !ok {
 			continue
 		}
-		asked := ""
-		for _, of := range slices.Backward(l.events[:s.from]) {
-			if r, ok := of.Data.(*event.Relay); ok && of.ID == d.RelayID {
-				asked = r.ToolCallID
-				break
-			}
-		}
+		asked := l.asked[d.RelayID]
 		if asked == "" {
 			return nil, fmt.Errorf("the decision at %d is about a question that the log does not have", e.Seq)
 		}
