@@ -2,7 +2,6 @@ package client
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
@@ -16,33 +15,13 @@ type shown struct {
 	from session.Position // where a connection begins: what came behind it is known
 	last session.Position
 	ids  map[string]bool // of the partial events behind from
-	open []*block
-}
+	log  session.Reader
 
-// block is words that were shown in part.
-type block struct {
-	first *event.Event
-	words strings.Builder
-	doubt bool // the connection was lost since it was heard of
-}
-
-// words returns those of an event that comes in parts.
-func words(e *event.Event) (text string, ok bool) {
-	switch d := e.Data.(type) {
-	case *event.Text:
-		return d.Content, true
-	case *event.Reasoning:
-		return d.Content, true
-	}
-	return "", false
+	doubts []*session.Block // that were shown in part before the connection was lost
 }
 
 // doubt notes that the connection was lost.
-func (s *shown) doubt() {
-	for _, b := range s.open {
-		b.doubt = true
-	}
-}
+func (s *shown) doubt() { s.doubts = slices.Clone(s.log.Blocks) }
 
 // take takes in an event and returns what is to be shown for it: nothing if it came before, and
 // first what puts right that was shown.
@@ -50,22 +29,24 @@ func (s *shown) take(at session.Position, e *event.Event) (out []session.Entry) 
 	if at.Seq < s.from.Seq || !e.Partial && at.Seq == s.from.Seq || e.Partial && at.Compare(s.last) <= 0 && s.ids[e.ID] {
 		return nil
 	}
-	text, speaks := words(e)
-	i := slices.IndexFunc(s.open, func(b *block) bool { return b.first.ID == e.ID })
-	if d, ok := e.Data.(*event.Discard); ok {
-		s.open = slices.DeleteFunc(s.open, func(b *block) bool { return slices.Contains(d.IDs, b.first.ID) })
-	} else if i < 0 && (speaks || !e.Partial) {
-		out = s.settle(e)
-	}
-	if speaks && e.Partial {
-		if i < 0 {
-			i, s.open = len(s.open), append(s.open, &block{first: e})
+	known := slices.ContainsFunc(s.log.Blocks, func(b *session.Block) bool { return b.ID == e.ID })
+	rec := s.log.Next(e)
+	if e.Type() != event.TypeDiscard {
+		for _, b := range rec.Void { // others were shown
+			out = append(out, s.discard(b))
 		}
-		s.open[i].words.WriteString(text)
-		s.open[i].doubt = false
-	} else if speaks && i >= 0 {
-		out = s.complete(s.open[i], e, text)
-		s.open = slices.Delete(s.open, i, i+1)
+		if !known && (rec.Block != nil || !e.Partial) {
+			out = append(out, s.settle(e)...)
+		}
+	}
+	switch b := rec.Block; {
+	case b == nil:
+	case e.Partial:
+		s.doubts = slices.DeleteFunc(s.doubts, func(d *session.Block) bool { return d == b })
+	case !rec.Fresh:
+		if e.Streamed = true; rec.News != "" {
+			out = append(out, s.delta(b, rec.News))
+		}
 	}
 	if s.last = at; !e.Partial {
 		s.from, s.ids = at, nil
@@ -78,29 +59,22 @@ func (s *shown) take(at session.Position, e *event.Event) (out []session.Entry) 
 	return append(out, session.Entry{ID: at.String(), Event: e})
 }
 
-// complete returns what was not shown yet of the words of a complete event, or takes back what
-// was if they are others.
-func (s *shown) complete(b *block, e *event.Event, text string) []session.Entry {
-	rest, begins := strings.CutPrefix(text, b.words.String())
-	if !begins {
-		return []session.Entry{s.discard(b)}
-	}
-	if e.Streamed = true; rest == "" {
-		return nil
-	}
-	delta := *b.first
+// delta shows what was not shown yet of the words of a complete block.
+func (s *shown) delta(b *session.Block, rest string) session.Entry {
+	delta := *b.Event
 	delta.Data = &event.Text{Content: rest}
-	if e.Type() == event.TypeReasoning {
+	if b.Type() == event.TypeReasoning {
 		delta.Data = &event.Reasoning{Content: rest}
 	}
-	return []session.Entry{{ID: s.last.String(), Event: &delta}}
+	return session.Entry{ID: s.last.String(), Event: &delta}
 }
 
 // settle takes back words in doubt that an event shows to be void, because their run has gone on
 // without them; nil takes back all.
 func (s *shown) settle(e *event.Event) (out []session.Entry) {
-	s.open = slices.DeleteFunc(s.open, func(b *block) bool {
-		void := b.doubt && (e == nil || e.Type() == event.TypeUser || e.RunID == b.first.RunID && (!e.Partial || e.Type() == b.first.Type()))
+	s.log.Blocks = slices.DeleteFunc(s.log.Blocks, func(b *session.Block) bool {
+		void := slices.Contains(s.doubts, b) &&
+			(e == nil || e.Type() == event.TypeUser || e.RunID == b.RunID && (!e.Partial || e.Type() == b.Type()))
 		if void {
 			out = append(out, s.discard(b))
 		}
@@ -110,9 +84,9 @@ func (s *shown) settle(e *event.Event) (out []session.Entry) {
 }
 
 // discard takes back a block.
-func (s *shown) discard(b *block) session.Entry {
-	e := *b.first
+func (s *shown) discard(b *session.Block) session.Entry {
+	e := *b.Event
 	e.ID += ":discard"
-	e.Data = &event.Discard{IDs: []string{b.first.ID}, Code: tail.CodeInterrupted, Message: "the connection was lost before this was complete"}
+	e.Data = &event.Discard{IDs: []string{b.ID}, Code: tail.CodeInterrupted, Message: "the connection was lost before this was complete"}
 	return session.Entry{ID: s.last.String(), Event: &e}
 }
