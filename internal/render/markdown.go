@@ -8,23 +8,24 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/session"
 )
 
 // Markdown returns a sink that writes a session's events as a document.
 func Markdown(w io.Writer, title string) Sink { return &markdown{w: w, title: title} }
 
 type markdown struct {
-	w     io.Writer
-	title string
-	calls map[string]string // calls that wait for their result
-	asked map[string]string // the tools that approvals were asked for
-
-	handoffs handoffs
+	w      io.Writer
+	title  string
+	begun  bool
+	log    session.Reader
+	asides asides
 }
 
 func (m *markdown) Event(e *event.Event) {
-	if m.calls == nil {
-		m.calls, m.asked = make(map[string]string), make(map[string]string)
+	rec := m.log.Next(e)
+	if !m.begun {
+		m.begun = true
 		fmt.Fprintf(m.w, "# Session %s\n", visible.Line(m.title))
 	}
 	switch e.Data.(type) {
@@ -39,23 +40,19 @@ func (m *markdown) Event(e *event.Event) {
 		m.say("user", d.Content.PlainText())
 	case *event.Text:
 		m.say(e.Agent, d.Content)
-	case *event.ToolCall:
-		if d.Name != agent.TransferTool {
-			m.calls[e.ID] = callLine(d)
-		}
 	case *event.ToolResult:
-		if call, ok := m.calls[e.ID]; ok {
-			delete(m.calls, e.ID)
-			text, rows := resultLines(d)
-			m.note("%s called %s → %s", e.Agent, code(call), text)
-			for _, row := range rows {
-				fmt.Fprintf(m.w, "> - %s\n", row)
-			}
+		if rec.Call == nil || d.Name == agent.TransferTool {
+			break
+		}
+		text, rows := resultLines(d)
+		m.note("%s called %s → %s", e.Agent, code(callLine(rec.Call.Data.(*event.ToolCall))), text)
+		for _, row := range rows {
+			fmt.Fprintf(m.w, "> - %s\n", row)
 		}
 	case *event.Relay:
 		m.ask(e, d)
 	case *event.RelayResolved:
-		m.decided(d)
+		m.decided(rec, d)
 	case *event.Transfer:
 		switch {
 		case d.Outcome != event.TransferCommitted:
@@ -65,28 +62,10 @@ func (m *markdown) Event(e *event.Event) {
 		default:
 			m.note("%s → %s (%s)", d.From, d.To, d.Reason)
 		}
-	case *event.Route:
-		if d.Failed != nil {
-			m.note("%s", routed(d))
+	default:
+		if line, _ := m.asides.of(e); line != "" {
+			m.note("%s", line)
 		}
-	case *event.HandoffStatus:
-		if text := m.handoffs.news(d); text != "" {
-			m.note("%s", text)
-		}
-	case *event.File:
-		m.note("file %s", d)
-	case *event.Notice:
-		m.note("%s", d.Message)
-	case *event.Unknown:
-		if text := unreadable(e, d); text != "" {
-			m.note("%s", text)
-		}
-	case *event.Compaction:
-		m.note("%s", compacted(e, d))
-	case *event.Failure:
-		m.note("%s failed: %s", e.Agent, d.Message)
-	case *event.HarnessStart, *event.HarnessEnd, *event.Reasoning, *event.ToolProgress, *event.State, *event.Usage, *event.RemoteTask,
-		*event.Discard: // not part of what was said
 	}
 }
 
@@ -94,7 +73,6 @@ func (m *markdown) Finish() {}
 
 // ask shows a question, with all that it is about.
 func (m *markdown) ask(e *event.Event, d *event.Relay) {
-	m.asked[e.ID] = d.Tool
 	if d.Kind == event.RelayInput {
 		m.note("%s%s, tool %s asks, call %s:", e.Agent, within(d), d.Tool, d.ToolCallID)
 		m.code(asked(d))
@@ -111,8 +89,11 @@ func (m *markdown) code(lines []string) {
 	}
 }
 
-func (m *markdown) decided(d *event.RelayResolved) {
-	said := verdict(d) + ": " + m.asked[d.RelayID]
+func (m *markdown) decided(rec session.Record, d *event.RelayResolved) {
+	said := verdict(d) + ": "
+	if rec.Question != nil {
+		said += rec.Question.Data.(*event.Relay).Tool
+	}
 	if d.Content != nil {
 		said += " → " + event.OutputText(d.Content)
 	}

@@ -119,10 +119,8 @@ func (p *pager) collect(e *event.Event, behind string) {
 			line += " (" + d.Reason + ")"
 		}
 		p.calls[d.ToolCallID] = true
-	case *event.Notice:
-		line = d.Message
-	case *event.Compaction:
-		line = compacted(e, d)
+	case *event.Notice, *event.Compaction:
+		line, _ = new(asides).of(e)
 	default:
 		return
 	}

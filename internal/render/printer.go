@@ -29,7 +29,7 @@ type Printer struct {
 	words    visible.Stream  // of the open block
 	streamed map[string]bool // blocks whose deltas were printed
 	calls    []pendingCall
-	handoffs handoffs
+	asides   asides
 	midline  bool
 }
 
@@ -86,24 +86,6 @@ func (p *Printer) Event(e *event.Event) {
 		p.relay(e, d)
 	case *event.Transfer:
 		p.transfer(e, d)
-	case *event.Route:
-		if d.Failed != nil {
-			p.line("%s", p.look.Paint(Red, "("+visible.Line(routed(d))+")"))
-		}
-	case *event.HandoffStatus:
-		if text := p.handoffs.news(d); text != "" {
-			p.line("%s", p.look.Paint(Faint, "("+visible.Line(text)+")"))
-		}
-	case *event.File:
-		p.line("%s", p.look.Paint(Faint, "(file "+visible.Line(d.String())+")"))
-	case *event.Notice:
-		p.line("%s", p.look.Paint(Faint, "("+visible.Line(d.Message)+")"))
-	case *event.Unknown:
-		if text := unreadable(e, d); text != "" {
-			p.line("%s", p.look.Paint(Red, "("+text+")"))
-		}
-	case *event.Compaction:
-		p.line("%s", p.look.Paint(Faint, "("+compacted(e, d)+")"))
 	case *event.Discard:
 		p.discard(d)
 	case *event.Failure:
@@ -111,11 +93,23 @@ func (p *Printer) Event(e *event.Event) {
 		case event.ParentRun(e.Scope) != "":
 			p.node(e, p.look.Paint(Red, "failed: "+Cut(visible.Line(d.Message), maxResult)))
 		case p.transcript:
-			p.line("%s", p.look.Paint(Red, "("+visible.Line(e.Agent)+" failed: "+visible.Line(d.Message)+")"))
+			p.aside(e)
 		}
 	case *event.HarnessEnd:
 		p.end(e, d)
-	case *event.Reasoning, *event.RelayResolved, *event.State, *event.Usage, *event.RemoteTask: // not shown
+	default:
+		p.aside(e)
+	}
+}
+
+func (p *Printer) aside(e *event.Event) {
+	colour := Faint
+	line, bad := p.asides.of(e)
+	if bad {
+		colour = Red
+	}
+	if line != "" {
+		p.line("%s", p.look.Paint(colour, "("+visible.Line(line)+")"))
 	}
 }
 

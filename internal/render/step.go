@@ -107,8 +107,6 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 		return text, false
 	case *event.Route:
 		return visible.Line(routed(d)), false
-	case *event.HandoffStatus:
-		return visible.Line(handoff(d)), false
 	case *event.State:
 		var keys []string
 		for key := range d.Delta {
@@ -118,12 +116,8 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 		return "state " + strings.Join(keys, ", "), false
 	case *event.File:
 		return who + " makes " + visible.Line(d.Name), false
-	case *event.Compaction:
-		return visible.Line(compacted(e, d)), false
 	case *event.Notice:
 		return "(" + Cut(visible.Line(d.Message), maxWords) + ")", false
-	case *event.Unknown:
-		return unreadable(e, d), false
 	case *event.Discard:
 		return "answer discarded", false
 	case *event.Failure:
@@ -132,9 +126,9 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 		return who + " begins", false
 	case *event.HarnessEnd:
 		return fmt.Sprintf("%s ends (%s)", who, visible.Line(string(d.FinishReason))), false
-	case *event.Reasoning, *event.ToolProgress, *event.Usage, *event.RemoteTask: // not part of a history
 	}
-	return "", false
+	line, _ := new(asides).of(e)
+	return visible.Line(line), false
 }
 
 // unreadable describes a stored event that cannot be read; "" is another one.

@@ -1,0 +1,33 @@
+package render
+
+import "github.com/agentarbor/arbor/event"
+
+// asides describes what happened in addition to texts, calls and transfers.
+type asides struct{ handoffs }
+
+// of returns one line about an event, "" if people are not shown the event, or not by one line. It reports
+// whether something went wrong.
+func (a *asides) of(e *event.Event) (line string, bad bool) {
+	switch d := e.Data.(type) {
+	case *event.Route:
+		if d.Failed != nil {
+			line, bad = routed(d), true
+		}
+	case *event.HandoffStatus:
+		line = a.news(d)
+	case *event.File:
+		line = "file " + d.String()
+	case *event.Notice:
+		line = d.Message
+	case *event.Unknown:
+		line, bad = unreadable(e, d), true
+	case *event.Compaction:
+		line = compacted(e, d)
+	case *event.Failure:
+		line, bad = e.Agent+" failed: "+d.Message, true
+	case *event.User, *event.Text, *event.ToolCall, *event.ToolResult, *event.ToolProgress, *event.Transfer, *event.Relay,
+		*event.RelayResolved, *event.HarnessStart, *event.HarnessEnd, *event.Discard: // shown in other ways
+	case *event.Reasoning, *event.State, *event.Usage, *event.RemoteTask: // not shown
+	}
+	return line, bad
+}
