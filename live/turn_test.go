@@ -342,3 +342,38 @@ func (s *readCount) Load(ctx context.Context, key session.Key, after int64) iter
 		}
 	}
 }
+
+// TestTheNextTurnIsFoundWhereTheLastOneLostItsSession: a process that has lost its session and does not know it yet, because the
+// store lets it read only, tells of the turn that began elsewhere meanwhile.
+func TestTheNextTurnIsFoundWhereTheLastOneLostItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		d, a := newDesk(t)
+		store := clocked(t)
+		dying := &crashes{Store: store}
+		one, two := newTurns(t, a, dying), newTurns(t, a, store)
+		_, err := one.BeginOnce(ctx, key, llm.UserText("think"), Request{})
+		require.NoError(t, err)
+		<-d.thinks
+		time.Sleep(2 * session.LeaseTTL)
+		stateIs(t, one, key, Running)
+		dying.dead.Store(true)
+		time.Sleep(session.LeaseTTL)
+		next, err := two.BeginOnce(ctx, key, llm.UserText("hello"), Request{})
+		require.NoError(t, err)
+		<-next.done
+		require.NoError(t, next.err)
+
+		require.Len(t, one.here(key), 1, "it still thinks")
+		for _, turn := range []string{next.ID, ""} {
+			r, err := one.Report(ctx, key, turn)
+			require.NoError(t, err)
+			require.Equal(t, next.ID, r.ID)
+			require.Equal(t, Done, r.State)
+		}
+		require.Equal(t, next.ID, stateIs(t, one, key, Done).Turn)
+		name, err := one.Runner().Active(ctx, key)
+		require.NoError(t, err)
+		require.Equal(t, "desk", name)
+	})
+}

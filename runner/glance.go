@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -15,16 +16,16 @@ import (
 // A session that does not exist has an empty fold. The error is the function's or the store's.
 func (r *Runner) Glance(ctx context.Context, key session.Key, look func(*session.Fold) error) error {
 	for {
-		if t := r.cache.turn(key); t != nil {
+		t := r.cache.turn(key)
+		if t != nil {
 			if ok, err := t.glance(look); ok {
 				return err
 			}
-			continue // it has just gone
 		}
 		if err := r.cache.enter(ctx, key); err != nil {
 			return err
 		}
-		if r.cache.turn(key) == nil {
+		if other := r.cache.turn(key); other == nil || other == t {
 			return r.glance(ctx, key, look)
 		}
 		r.cache.leave(key)
@@ -41,11 +42,12 @@ func (r *Runner) glance(ctx context.Context, key session.Key, look func(*session
 	return look(&w.fold)
 }
 
-// glance reports whether the turn still has the session.
+// glance reports whether the turn knows how its session is: it has not left it, and no other process can have it. A
+// lease that the store has not confirmed for as long as it lasts may be another's by now.
 func (t *turn) glance(look func(*session.Fold) error) (ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mu.left != nil {
+	if t.mu.left != nil || t.lost || time.Since(t.held) >= session.LeaseTTL {
 		return false, nil
 	}
 	return true, look(&t.w.fold)

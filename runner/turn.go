@@ -40,6 +40,7 @@ type turn struct {
 	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
+	held     time.Time  // when the store was last asked and said that the turn has the lease
 	unleased bool       // the first write takes the lease
 	released bool       // the last write gave the lease back
 	lost     bool       // a write was refused: the lease was lost, or the log is not what the warm session says
@@ -83,6 +84,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, fresh bool, yield fu
 	}
 	begun, err := t.beginUnleased(fresh, begin)
 	if !begun && err == nil {
+		t.held = time.Now()
 		t.lease, err = r.acquire(ctx, key)
 	}
 	if err != nil {
@@ -188,7 +190,11 @@ func (t *turn) send(ctx context.Context, w session.Write) error {
 	if t.unleased {
 		w.Acquire = t.r.owner
 	}
+	asked := time.Now()
 	lease, err := t.r.store.Write(ctx, t.key, w)
+	if err == nil {
+		t.held = asked
+	}
 	switch {
 	case err == nil && t.unleased:
 		lease.Head = w.Head // where the turn began
@@ -299,7 +305,13 @@ func (t *turn) keepLease(key session.Key) *renewal {
 		if n.stopped {
 			return
 		}
+		asked := time.Now()
 		_, err := t.r.store.Write(t.ctx, key, session.Write{Lease: t.lease})
+		if err == nil {
+			t.mu.Lock()
+			t.held = asked
+			t.mu.Unlock()
+		}
 		if errors.Is(err, agent.ErrConflict) {
 			t.cancel(err)
 			return
