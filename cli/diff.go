@@ -119,7 +119,7 @@ func (p *program) printEnds(d *checkpoint.Diff) error {
 	}
 	fa, fb := d.A.Fold, d.B.Fold
 	row("events", fmt.Sprint(fa.Seq), fmt.Sprint(fb.Seq))
-	row("active", sessionform.Active(fa), sessionform.Active(fb))
+	row("active", fa.Active(), fb.Active())
 	sa, sb := fa.States(), fb.States()
 	keys := slices.Collect(maps.Keys(sa))
 	for key := range sb {

@@ -148,7 +148,7 @@ func (p *program) begun(ctx context.Context, db *database, key session.Key, news
 	case fold.Paused() && len(asked) > 0:
 		p.show(p.Stderr, asked)
 		news += "; it waits for " + toAnswer(asked[0], func(flag, value string) string { return p.again("resume", key, flag, value) })
-	case fold.Unfinished() || fold.Paused() || fold.Waits():
+	case fold.Unfinished() || fold.Held():
 		news += "; to go on: " + p.again("resume", key)
 	default:
 		news += "; to go on: " + p.again("run", key, `"…"`)

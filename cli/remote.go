@@ -263,7 +263,7 @@ func (t there) begin(ctx context.Context, msg llm.Message) iter.Seq2[*event.Even
 }
 
 func (t there) resume(ctx context.Context, f *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
-	if len(decisions) == 0 && !f.Unfinished() && !f.Paused() && !f.Waits() {
+	if len(decisions) == 0 && !f.Unfinished() && !f.Held() {
 		return func(func(*event.Event, error) bool) {} // there is nothing to go on with
 	}
 	return t.turn(ctx, func(ctx context.Context) (*client.Turn, int64, error) {

@@ -145,7 +145,7 @@ func fromLog(log iter.Seq2[*event.Event, error], key session.Key, o Options) (*B
 	if last <= 0 {
 		last = 20
 	}
-	f, b := new(session.Fold), &Bundle{SessionID: key.ID, Turn: "over", Versions: versions()}
+	f, b := new(session.Fold), &Bundle{SessionID: key.ID, Versions: versions()}
 	b.AgentGraph.Decisions = []Decision{}
 	for e, err := range log {
 		if err != nil {
@@ -163,17 +163,7 @@ func fromLog(log iter.Seq2[*event.Event, error], key session.Key, o Options) (*B
 		}
 	}
 	b.TurnID, b.Seq, b.Time = f.Turn.ID, f.Seq, f.Latest
-	if b.Active = f.Scope("").Active; b.Active == "" {
-		b.Active = f.Scope("").Run.Agent
-	}
-	switch {
-	case f.Turn.ID == "":
-		b.Turn = "none"
-	case f.Paused(), f.Waits():
-		b.Turn = "waiting"
-	case f.Unfinished():
-		b.Turn = "open"
-	}
+	b.Turn, b.Active = f.Stage(), f.Active()
 	return b, nil
 }
 

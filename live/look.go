@@ -84,8 +84,6 @@ func stateOf(f *session.Fold) State {
 		return ""
 	case f.Unfinished():
 		return CutOff
-	case f.Paused(), f.Waits():
-		return Waiting
 	}
 	return stateAt(f.Scope("").Run.Finish)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/asked"
-	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/server/internal/form"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
@@ -56,7 +55,7 @@ func (d *Door) samples(c *front.Call, info session.Info, _ int64) error {
 		if err != nil {
 			return err
 		}
-		b.Agent = cmp.Or(sessionform.Active(f), run.Tree().Root().Agent.Name())
+		b.Agent = cmp.Or(f.Active(), run.Tree().Root().Agent.Name())
 	}
 	if err := d.sampling.Enter(c.User.Name); err != nil {
 		return err

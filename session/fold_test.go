@@ -106,6 +106,23 @@ func TestFoldOfAnEmptyLog(t *testing.T) {
 	require.False(t, ok)
 }
 
+// TestFoldStage: how far a turn is, and who has the conversation meanwhile.
+func TestFoldStage(t *testing.T) {
+	var events []*event.Event
+	check := func(stage, active string, next ...*event.Event) {
+		events = append(events, next...)
+		f := foldOf(events...)
+		require.Equal(t, stage, f.Stage())
+		require.Equal(t, active, f.Active())
+	}
+	check("none", "")
+	check("open", "", join(user("t1"))...)
+	check("open", "support", support.start())
+	check("waiting", "support", support.end(event.FinishReasonInputRequired, ""))
+	check("open", "billing", join(support.start(), support.hand("billing"))...)
+	check("over", "billing", billing.start(), billing.end(event.FinishReasonStop, ""))
+}
+
 func TestFoldActive(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -16,6 +16,24 @@ func (f *Fold) Held() bool {
 	return run.Waits() && run.TurnID == f.Turn.ID
 }
 
+// Stage returns how far the last turn is: "none" in a session without a turn, "waiting" if it is Held, "open" if it
+// is Unfinished, and otherwise "over".
+func (f *Fold) Stage() string {
+	switch {
+	case f.Turn.ID == "":
+		return "none"
+	case f.Held():
+		return "waiting"
+	case f.Unfinished():
+		return "open"
+	}
+	return "over"
+}
+
+// Active returns the agent that has the conversation: the target of the last transfer, and before the first one
+// the agent that began to run.
+func (f *Fold) Active() string { return cmp.Or(f.Conversation.Active, f.Conversation.Run.Agent) }
+
 // Paused reports whether the turn waits for decisions: of the conversation, or in scopes
 // inside of it.
 func (f *Fold) Paused() bool { return f.Held() && (len(f.questions()) > 0 || !f.Waits()) }

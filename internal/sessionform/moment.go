@@ -45,21 +45,13 @@ type Use struct {
 
 // MomentOf returns what a log amounts to.
 func MomentOf(key session.Key, f *session.Fold) Moment {
-	m := Moment{Session: key.ID, Seq: f.Seq, Time: f.Latest.UTC(), Active: Active(f), Turn: "over",
+	m := Moment{Session: key.ID, Seq: f.Seq, Time: f.Latest.UTC(), Active: f.Active(), Turn: f.Stage(),
 		State: f.States(), Pending: pendingCalls(f), Used: []Use{}}
 	if f.Latest.IsZero() {
 		m.Time = time.Time{}
 	}
 	if m.State == nil {
 		m.State = map[string]any{}
-	}
-	switch {
-	case f.Turn.ID == "":
-		m.Turn = "none"
-	case f.Paused(), f.Waits():
-		m.Turn = "waiting"
-	case f.Unfinished():
-		m.Turn = "open"
 	}
 	for _, u := range f.Spent {
 		m.Used = append(m.Used, Use{u.Agent, u.Model, u.Session.Answers, u.Session.InputTokens, u.Session.CachedTokens, u.Session.OutputTokens})
@@ -84,16 +76,6 @@ func pendingCalls(f *session.Fold) []Pending {
 	return calls
 }
 
-// Active returns the agent that has the conversation: before the first transfer
-// the root, which is known once it has begun to run.
-func Active(f *session.Fold) string {
-	c := f.Scope("")
-	if c.Active != "" {
-		return c.Active
-	}
-	return c.Run.Agent
-}
-
 // Used adds up what all models have used.
 func Used(f *session.Fold) (sum session.Use) {
 	for _, u := range f.Spent {
@@ -109,7 +91,7 @@ func Line(f *session.Fold, last int64) string {
 	if !f.Latest.IsZero() {
 		text += ", " + Stamp(f.Latest)
 	}
-	if active := Active(f); active != "" {
+	if active := f.Active(); active != "" {
 		text += "; active: " + active
 	}
 	if states := f.States(); len(states) > 0 {

@@ -62,7 +62,7 @@ func History(ctx context.Context, s *checkpoint.Sessions, of session.Info, see f
 					seen = append(seen, e)
 				}
 			}
-			if !yield(Checkpoint{c.Seq, c.Time.UTC(), render.Step(seen), Active(fold), len(c.Events), c.Seq <= of.ParentSeq}, nil) {
+			if !yield(Checkpoint{c.Seq, c.Time.UTC(), render.Step(seen), fold.Active(), len(c.Events), c.Seq <= of.ParentSeq}, nil) {
 				return
 			}
 		}
