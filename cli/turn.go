@@ -130,8 +130,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 	defer c.news.hold(false)
 	ctx, done := c.p.interrupts.turn(ctx)
 	defer done()
-	var end event.FinishReason
-	var asked []*event.Relay
+	var turn runner.Result
 	var failure error
 	for e, err := range events(ctx) {
 		if err != nil {
@@ -141,21 +140,16 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 		c.told = false // not before: what a decision was refused for keeps waiting
 		c.out.Event(e)
 		c.seen = max(c.seen, e.Seq)
-		switch d := e.Data.(type) {
-		case *event.File:
+		turn.Apply(e)
+		if d, ok := e.Data.(*event.File); ok {
 			failure = c.made(ctx, d)
-		case *event.HarnessEnd:
-			if e.Scope == "" {
-				end = d.FinishReason
-			}
-		case *event.Relay:
-			asked = append(asked, d)
 		}
 		if failure = cmp.Or(failure, c.p.out.failed()); failure != nil {
 			break
 		}
 	}
 	c.out.Finish()
+	end, asked := turn.FinishReason, turn.Pending
 	switch {
 	case failure != nil && ctx.Err() != nil, failure == nil && ctx.Err() != nil && !answered(end):
 		return context.Canceled

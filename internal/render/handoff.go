@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // handoffs notes how handoffs stand, so that news which say nothing to people are not shown.
@@ -50,6 +51,15 @@ func routed(d *event.Route) string {
 	}
 	if d.Reason != "" {
 		text += ": " + d.Reason
+	}
+	return text
+}
+
+// transferred says from whom to whom a transfer leads, and what became of it if it was not committed.
+func transferred(d *event.Transfer) string {
+	text := visible.Line(d.From) + " → " + visible.Line(d.To)
+	if d.Outcome != event.TransferCommitted {
+		text += " " + string(d.Outcome)
 	}
 	return text
 }

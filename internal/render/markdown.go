@@ -54,14 +54,11 @@ func (m *markdown) Event(e *event.Event) {
 	case *event.RelayResolved:
 		m.decided(rec, d)
 	case *event.Transfer:
-		switch {
-		case d.Outcome != event.TransferCommitted:
-			m.note("%s → %s %s", d.From, d.To, d.Outcome)
-		case d.Reason == "":
-			m.note("%s → %s", d.From, d.To)
-		default:
-			m.note("%s → %s (%s)", d.From, d.To, d.Reason)
+		line := transferred(d)
+		if d.Outcome == event.TransferCommitted && d.Reason != "" {
+			line += " (" + d.Reason + ")"
 		}
+		m.note("%s", line)
 	default:
 		if line, _ := m.asides.of(e); line != "" {
 			m.note("%s", line)

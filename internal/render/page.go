@@ -111,10 +111,7 @@ func (p *pager) collect(e *event.Event, behind string) {
 	line := ""
 	switch d := e.Data.(type) {
 	case *event.Transfer:
-		line = d.From + " → " + d.To
-		if d.Outcome != event.TransferCommitted {
-			line += " " + string(d.Outcome)
-		}
+		line = transferred(d)
 		if d.Reason != "" {
 			line += " (" + d.Reason + ")"
 		}

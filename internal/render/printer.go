@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/session"
 )
 
 // Printer shows events to people as they come: who speaks, the words, tool
@@ -24,13 +26,12 @@ type Printer struct {
 	// deciding leaves calls that wait to the conversation.
 	deciding bool
 
-	open     string          // the block whose deltas are being printed, "" if none
-	blank    string          // white space at its beginning that is not printed yet
-	words    visible.Stream  // of the open block
-	streamed map[string]bool // blocks whose deltas were printed
-	calls    []pendingCall
-	asides   asides
-	midline  bool
+	log     session.Reader
+	open    string         // the block whose deltas are being printed, "" if none
+	words   visible.Stream // of the open block
+	calls   []pendingCall
+	asides  asides
+	midline bool
 }
 
 type pendingCall struct {
@@ -56,12 +57,13 @@ func Transcript(w io.Writer, l Look) *Printer {
 }
 
 func newPrinter(w io.Writer, l Look, tree *agent.Tree) *Printer {
-	return &Printer{w: w, look: l, spin: NewSpinner(w, l), tree: tree, streamed: make(map[string]bool)}
+	return &Printer{w: w, look: l, spin: NewSpinner(w, l), tree: tree}
 }
 
 // Event shows one event. Events of inner scopes are indented, and their words
 // left out: they come back as the result of the call that opened the scope.
 func (p *Printer) Event(e *event.Event) {
+	rec := p.log.Next(e)
 	switch d := e.Data.(type) {
 	case *event.User:
 		if p.transcript {
@@ -70,8 +72,8 @@ func (p *Printer) Event(e *event.Event) {
 	case *event.HarnessStart:
 		p.Wait(e.Agent)
 	case *event.Text:
-		if e.Scope == "" {
-			p.text(e, d.Content)
+		if e.Scope == "" && rec.Block != nil {
+			p.text(rec)
 		}
 	case *event.ToolCall:
 		if !p.isTransfer(d.Name) {
@@ -87,7 +89,9 @@ func (p *Printer) Event(e *event.Event) {
 	case *event.Transfer:
 		p.transfer(e, d)
 	case *event.Discard:
-		p.discard(d)
+		if slices.ContainsFunc(rec.Void, func(b *session.Block) bool { return shows(b, b.Shown) }) {
+			p.line("%s", p.look.Paint(Faint, "(answer discarded, asking again)"))
+		}
 	case *event.Failure:
 		switch {
 		case event.ParentRun(e.Scope) != "":
@@ -150,41 +154,42 @@ func (p *Printer) closeLine() {
 	if p.midline {
 		fmt.Fprintln(p.w, rest)
 	}
-	p.midline, p.open, p.blank = false, "", ""
+	p.midline, p.open = false, ""
 }
 
-// text prints a delta, or a block without deltas.
-func (p *Printer) text(e *event.Event, words string) {
-	switch {
-	case !e.Partial && p.streamed[e.ID]:
-		delete(p.streamed, e.ID)
+// text prints what is new of a block. It begins with the name of who speaks, when there is more than white space.
+func (p *Printer) text(rec session.Record) {
+	b, words, before := rec.Block, rec.News, rec.Block.Shown
+	if p.open != b.ID {
 		p.closeLine()
-		return
-	case !e.Partial:
-		words = strings.TrimRight(words, " \n")
-		fallthrough
-	case p.open != e.ID:
-		p.closeLine()
-		p.open = e.ID
+		p.open = b.ID
 	}
-	words = p.blank + p.words.Next(words)
-	if p.blank = ""; !p.streamed[e.ID] && strings.TrimSpace(words) == "" {
-		p.blank = words // a model may begin with line breaks, or say nothing else
-		return
+	if rec.Partial {
+		before = before[:len(before)-len(words)]
 	}
-	p.spin.Hide()
-	if !p.streamed[e.ID] {
-		fmt.Fprintf(p.w, "%s: ", p.look.Paint(Cyan, visible.Line(e.Agent)))
+	if rec.Fresh || !shows(b, before) {
+		if words = string(b.Shown); !rec.Partial {
+			words = strings.TrimRight(rec.Whole, " \n")
+		}
+		if strings.TrimSpace(words) == "" { // a model may begin with line breaks, or say nothing else
+			return
+		}
 		words = strings.TrimLeft(words, " \n")
+		p.spin.Hide()
+		fmt.Fprintf(p.w, "%s: ", p.look.Paint(Cyan, visible.Line(b.Agent)))
 	}
-	p.streamed[e.ID] = true
+	words = p.words.Next(words)
 	if fmt.Fprint(p.w, words); words != "" {
 		p.midline = !strings.HasSuffix(words, "\n")
 	}
-	if !e.Partial {
-		delete(p.streamed, e.ID)
+	if !rec.Partial {
 		p.closeLine()
 	}
+}
+
+// shows reports whether a part of a block's deltas was printed: they are of the conversation, and not only space.
+func shows(b *session.Block, deltas []byte) bool {
+	return b.Scope == "" && b.Type() == event.TypeText && len(bytes.TrimSpace(deltas)) > 0
 }
 
 // compacted says that an agent's view was cut; people keep seeing all of it.
@@ -193,17 +198,6 @@ func compacted(e *event.Event, d *event.Compaction) string {
 		return e.Agent + " no longer sees the oldest part of the conversation"
 	}
 	return e.Agent + " now sees a summary of the oldest part of the conversation"
-}
-
-func (p *Printer) discard(d *event.Discard) {
-	shown := false
-	for _, id := range d.IDs {
-		shown = shown || p.streamed[id]
-		delete(p.streamed, id)
-	}
-	if shown {
-		p.line("%s", p.look.Paint(Faint, "(answer discarded, asking again)"))
-	}
 }
 
 func (p *Printer) result(e *event.Event, d *event.ToolResult) {
@@ -229,18 +223,17 @@ func (p *Printer) result(e *event.Event, d *event.ToolResult) {
 }
 
 func (p *Printer) transfer(e *event.Event, d *event.Transfer) {
-	text := visible.Line(d.From) + " → " + visible.Line(d.To)
-	reason := Cut(visible.Line(d.Reason), maxResult)
+	text := transferred(d)
 	switch d.Outcome {
 	case event.TransferCommitted:
 		text = p.look.Paint(Green, text)
-		if reason != "" {
+		if reason := Cut(visible.Line(d.Reason), maxResult); reason != "" {
 			text += " (" + reason + ")"
 		}
 	case event.TransferConflict:
 		return // the one that won is shown
 	default:
-		text = p.look.Paint(Red, text+" "+string(d.Outcome))
+		text = p.look.Paint(Red, text)
 	}
 	p.line("%s%s", strings.TrimPrefix(indent(e.Scope), "  "), text)
 }

@@ -100,11 +100,7 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 	case *event.RelayResolved:
 		return verdict(d), false
 	case *event.Transfer:
-		text := visible.Line(d.From) + " → " + visible.Line(d.To)
-		if d.Outcome != event.TransferCommitted {
-			text += " " + string(d.Outcome)
-		}
-		return text, false
+		return transferred(d), false
 	case *event.Route:
 		return visible.Line(routed(d)), false
 	case *event.State:
