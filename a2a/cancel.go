@@ -18,24 +18,24 @@ func (r *remote) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Dat
 	if err != nil {
 		return nil, err
 	}
-	switch m.task.Status {
+	switch m.Task.Status {
 	case status(sdk.TaskStateInputRequired), status(sdk.TaskStateAuthRequired), status(sdk.TaskStateWorking):
 	default:
 		return nil, nil
 	}
-	if m.task.TaskID == "" {
+	if m.Task.TaskID == "" {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
 	defer cancel()
 	p, err := r.cards.get(ctx)
 	if err == nil {
-		_, err = p.client.CancelTask(ctx, &sdk.CancelTaskRequest{ID: sdk.TaskID(m.task.TaskID)})
+		_, err = p.client.CancelTask(ctx, &sdk.CancelTaskRequest{ID: sdk.TaskID(m.Task.TaskID)})
 	}
 	if err != nil && !errors.Is(err, sdk.ErrTaskNotCancelable) && !errors.Is(err, sdk.ErrTaskNotFound) {
-		inv.Logger().Warn("the task of a remote agent could not be canceled", "agent", r.name, "task", m.task.TaskID, "error", r.classify(ctx, err).Error())
+		inv.Logger().Warn("the task of a remote agent could not be canceled", "agent", r.name, "task", m.Task.TaskID, "error", r.classify(ctx, err).Error())
 	}
-	gone := m.task
+	gone := m.Task
 	gone.Status = status(sdk.TaskStateCanceled)
 	return []event.Data{&gone}, nil
 }

@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/pack"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -83,7 +83,9 @@ func named(p *sdk.Part) *event.File {
 }
 
 // fileSum is the same for files that are.
-func fileSum(f *event.File) string { return pack.Sum(f.Name, f.Digest, f.URL) }
+func fileSum(f *event.File) string {
+	return session.Digest(fmt.Appendf(nil, "%q %q %q", f.Name, f.Digest, f.URL))
+}
 
 // keep saves the files of the answer, but those that the log has of this task by their sums, and returns what it
 // says in words of those that cannot be kept.

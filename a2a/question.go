@@ -131,7 +131,7 @@ func (q *question) stands(asks *sdk.Message) bool {
 // answer may have come there: a task that asks nothing, or something else, has it, and one that
 // asks the same gets it under the same message id.
 func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
-	id, again := sdk.TaskID(m.task.TaskID), x.inv.Attempt() > 1
+	id, again := sdk.TaskID(m.Task.TaskID), x.inv.Attempt() > 1
 	task, err := x.reach(id)
 	switch {
 	case errors.Is(err, sdk.ErrTaskNotFound):
@@ -162,7 +162,7 @@ func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
 	if json.Unmarshal(m.asked.verdict.Content, &words) != nil {
 		words = string(m.asked.verdict.Content)
 	}
-	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart(words)}, ContextID: m.task.ContextID, TaskID: id}
+	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart(words)}, ContextID: m.Task.ContextID, TaskID: id}
 	chained(msg, x.inv.Metadata())
 	return x.deliver(msg)
 }

@@ -49,11 +49,11 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 	if x.fresh {
 		return false, nil
 	}
-	waited := m.task.Status == status(sdk.TaskStateAuthRequired)
-	if !waited && m.task.Status != status(sdk.TaskStateWorking) {
+	waited := m.Task.Status == status(sdk.TaskStateAuthRequired)
+	if !waited && m.Task.Status != status(sdk.TaskStateWorking) {
 		return false, nil
 	}
-	id := sdk.TaskID(m.task.TaskID)
+	id := sdk.TaskID(m.Task.TaskID)
 	task, err := x.reach(id)
 	switch {
 	case errors.Is(err, sdk.ErrTaskNotFound):
@@ -70,7 +70,7 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 	}
 	x.answer.recall(task, said)
 	x.answer.quiet = waited
-	x.recorded = !waited && m.runID == x.inv.RunID()
+	x.recorded = !waited && m.RunID == x.inv.RunID()
 	x.answer.taskID = id
 	x.take(task)
 	return true, nil

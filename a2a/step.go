@@ -107,7 +107,7 @@ func (x *exchange) run() *Error {
 	if err != nil {
 		return x.classify(ctx, err)
 	}
-	x.fresh = m.task.TaskID == "" || m.seq <= x.inv.Since()
+	x.fresh = m.Task.TaskID == "" || m.Recorded <= x.inv.Since()
 	if m.asked != nil {
 		if goOn, failed := x.settle(m.asked); !goOn {
 			return failed
@@ -116,7 +116,7 @@ func (x *exchange) run() *Error {
 	if x.peer, err = x.cards.get(ctx); err != nil {
 		return x.cardError(ctx, err)
 	}
-	x.answer.contextID = m.task.ContextID
+	x.answer.contextID = m.Task.ContextID
 	defer x.abandon()
 	streams, failed := x.begin(m)
 	if failed != nil || x.stopped {
@@ -146,12 +146,12 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	if len(parts) == 0 {
 		return false, x.fault(CodeNothingToSend, "there are no new words for the remote agent")
 	}
-	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: parts, ContextID: m.task.ContextID}
+	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: parts, ContextID: m.Task.ContextID}
 	chained(msg, x.inv.Metadata())
-	if state := m.task.Status; m.task.TaskID != "" && (state == status(sdk.TaskStateInputRequired) || state == status(sdk.TaskStateAuthRequired)) {
+	if state := m.Task.Status; m.Task.TaskID != "" && (state == status(sdk.TaskStateInputRequired) || state == status(sdk.TaskStateAuthRequired)) {
 		// The task waits for these words. What it holds already is not its answer
 		// to them; a task that is gone or over meanwhile gets a successor.
-		task, err := x.peer.client.GetTask(x.ctx, &sdk.GetTaskRequest{ID: sdk.TaskID(m.task.TaskID)})
+		task, err := x.peer.client.GetTask(x.ctx, &sdk.GetTaskRequest{ID: sdk.TaskID(m.Task.TaskID)})
 		switch {
 		case err == nil && task != nil && !known(task.Status.State).Terminal():
 			x.answer.baseline(task)
@@ -325,7 +325,7 @@ func (x *exchange) finish() *Error {
 	if err != nil {
 		return x.failed(err)
 	}
-	lines, err := x.keep(m.files)
+	lines, err := x.keep(m.Files)
 	if err != nil {
 		return x.failed(err)
 	}

@@ -2,33 +2,34 @@ package a2a
 
 import (
 	"context"
+	"iter"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/pack"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
 
 // memory is what the log says of one remote agent in one scope. Each new
-// event updates it.
+// event updates it. The runner stores that of the conversation as JSON: a change of what it keeps of a log changes the name of
+// its snapshot.
 type memory struct {
 	view  *view.View
 	name  string
 	scope string
+	asked *question // of an inner scope, whose answer was not sent yet
 
-	task  event.RemoteTask // the last one that was recorded
-	runID string           // the run that recorded it
-	seq   int64            // and where
-	since int64            // where the task was first recorded
-	files []string         // that it has made since then, as sums
-	begun []int64          // where tasks were first recorded, in this turn
-	asked *question        // of an inner scope, whose answer was not sent yet
-
-	heard int    // the messages that a task has dealt with, even if it gave no answer
-	last  string // the sum of the words of the last of them
+	Position int64            // up to which the log was read
+	Task     event.RemoteTask // the last one that was recorded
+	RunID    string           // the run that recorded it
+	Recorded int64            // and where
+	Since    int64            // where the task was first recorded
+	Files    []string         // that it has made since then, as sums
+	Begun    []int64          // where tasks were first recorded, in this turn
+	Heard    int64            // where a task had dealt with all that was said, even if it gave no answer
+	Answered int64            // where the last answer is
 }
 
 type memoryKey struct{ name, scope string }
@@ -40,19 +41,44 @@ func (r *remote) memory(ctx context.Context, inv *agent.Invocation) (*memory, er
 	m := s.Memo(memoryKey{name, inv.Scope()}, func() any {
 		return &memory{view: view.New(inv.Node(), r.history, inv.Scope()), name: name, scope: inv.Scope()}
 	}).(*memory)
-	for e, err := range s.Events(ctx, m.view.Seq()) {
-		if err != nil {
-			return nil, err
-		}
-		m.apply(e)
+	m.begin(s.Turns())
+	return m, m.CatchUp(s.Events(ctx, min(m.view.Seq(), m.Position)))
+}
+
+// begin makes an empty view begin with the turn of the last answer: what came before that is not sent again.
+func (m *memory) begin(turns agent.Turns) { m.view.BeginAt(turns, turns.Of(m.Answered)) }
+
+// Seq is the position up to which the log was read.
+func (m *memory) Seq() int64 { return m.Position }
+
+// SnapshotName is the name under which the runner stores a memory, "" if it does not: what is asked of the user is of
+// inner scopes, of which nothing is stored.
+func (m *memory) SnapshotName() string {
+	if m.scope != "" {
+		return ""
 	}
-	return m, nil
+	return "remote " + m.name
+}
+
+// CatchUp takes in the events after those that were taken in before. The runner calls it after a turn, too.
+func (m *memory) CatchUp(events iter.Seq2[*event.Event, error]) error {
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		m.view.Apply(e)
+		if e.Seq > m.Position {
+			m.apply(e)
+		}
+	}
+	m.Answered = max(m.Answered, m.view.Answered())
+	return nil
 }
 
 func (m *memory) apply(e *event.Event) {
-	m.view.Apply(e)
+	m.Position = e.Seq
 	if _, ok := e.Data.(*event.User); ok {
-		m.begun = m.begun[:0]
+		m.Begun = m.Begun[:0]
 	}
 	if e.Agent != m.name || e.Scope != m.scope {
 		return
@@ -60,28 +86,26 @@ func (m *memory) apply(e *event.Event) {
 	m.noteQuestion(e)
 	switch d := e.Data.(type) {
 	case *event.RemoteTask:
-		if d.TaskID != m.task.TaskID {
-			m.since, m.files = e.Seq, nil
+		if d.TaskID != m.Task.TaskID {
+			m.Since, m.Files = e.Seq, nil
 			if d.TaskID != "" {
-				m.begun = append(m.begun, e.Seq)
+				m.Begun = append(m.Begun, e.Seq)
 			}
 		}
-		m.task, m.runID, m.seq = *d, e.RunID, e.Seq
+		m.Task, m.RunID, m.Recorded = *d, e.RunID, e.Seq
 		if d.Status == status(sdk.TaskStateCompleted) || d.Status == status(sdk.TaskStateInputRequired) {
-			if messages := m.view.Messages(); len(messages) > 0 {
-				m.heard, m.last = len(messages), pack.Sum(messages[len(messages)-1].PlainText())
-			}
+			m.Heard = e.Seq
 		}
 	case *event.File:
-		if m.task.TaskID != "" {
-			m.files = append(m.files, fileSum(d))
+		if m.Task.TaskID != "" {
+			m.Files = append(m.Files, fileSum(d))
 		}
 	}
 }
 
 // said reads from the log what the agent has said since its task was first recorded.
 func (m *memory) said(ctx context.Context, s agent.Session) (said []string, err error) {
-	for e, err := range s.Events(ctx, m.since) {
+	for e, err := range s.Events(ctx, m.Since) {
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +114,7 @@ func (m *memory) said(ctx context.Context, s agent.Session) (said []string, err 
 		}
 		switch d := e.Data.(type) {
 		case *event.Text:
-			if m.task.TaskID != "" {
+			if m.Task.TaskID != "" {
 				said = append(said, d.Content)
 			}
 		case *event.ToolCall:
@@ -105,7 +129,7 @@ func (m *memory) said(ctx context.Context, s agent.Session) (said []string, err 
 // tasks returns how many tasks were begun behind a position of this turn.
 func (m *memory) tasks(since int64) int {
 	n := 0
-	for _, seq := range m.begun {
+	for _, seq := range m.Begun {
 		if seq > since {
 			n++
 		}
@@ -124,10 +148,8 @@ func (m *memory) news(ctx context.Context, load func(context.Context, string) (*
 			first = i + 1
 		}
 	}
-	// Under a policy that shows a part of the conversation the messages move, and the one
-	// at this place is another.
-	if m.heard > first && m.heard < len(messages) && pack.Sum(messages[m.heard-1].PlainText()) == m.last {
-		first = m.heard
+	if heard := m.view.UpTo(m.Heard); heard > first && heard < len(messages) {
+		first = heard
 	}
 	var parts []*sdk.Part
 	for _, msg := range messages[first:] {

@@ -25,6 +25,8 @@ type Session interface {
 	Key() SessionKey
 	// Seq is the position of the last stored event.
 	Seq() int64
+	// Turns says where in the log the user's turns began.
+	Turns() Turns
 	// Events yields the stored events after a position, oldest first, those of
 	// all scopes.
 	Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error]

@@ -283,6 +283,7 @@ type emptySession struct{}
 
 func (emptySession) Key() agent.SessionKey               { return agent.SessionKey{} }
 func (emptySession) Seq() int64                          { return 0 }
+func (emptySession) Turns() agent.Turns                  { return agent.Turns{} }
 func (emptySession) State(string) (any, bool)            { return nil, false }
 func (emptySession) Memo(key any, create func() any) any { return create() }
 func (emptySession) File(context.Context, string) (*event.File, []byte, error) {

@@ -101,6 +101,7 @@ type noSession struct{}
 
 func (noSession) Key() agent.SessionKey             { return agent.SessionKey{} }
 func (noSession) Seq() int64                        { return 0 }
+func (noSession) Turns() agent.Turns                { return agent.Turns{} }
 func (noSession) State(string) (any, bool)          { return nil, false }
 func (noSession) Memo(_ any, create func() any) any { return create() }
 func (noSession) File(context.Context, string) (*event.File, []byte, error) {

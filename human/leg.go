@@ -11,7 +11,6 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/pack"
 )
 
 // leg is the session's last handoff, as its log says. The runner keeps it next to the session, and stores it as
@@ -25,7 +24,7 @@ type leg struct {
 	Since    time.Time // when it was requested
 	UpTo     int64     // the desk has the conversation up to this position; 0: it has not answered the request
 	Now      Status
-	Heard    []string // sums of the ids of the desk's messages
+	Heard    []string // the ids of the desk's messages
 	Handed   wish     // of the last transfer that led to a person
 }
 
@@ -87,13 +86,13 @@ func (l *leg) apply(e *event.Event) {
 		}
 		l.UpTo = max(l.UpTo, d.UpTo)
 		if d.DeskEventID != "" {
-			l.Heard = append(l.Heard, pack.Sum(d.DeskEventID))
+			l.Heard = append(l.Heard, d.DeskEventID)
 		}
 	}
 }
 
 // knows reports whether the log has a word of the desk.
-func (l *leg) knows(wordID string) bool { return slices.Contains(l.Heard, pack.Sum(wordID)) }
+func (l *leg) knows(wordID string) bool { return slices.Contains(l.Heard, wordID) }
 
 // next begins another leg.
 func (l *leg) next(id string) *leg {

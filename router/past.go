@@ -10,7 +10,6 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/pack"
 )
 
 // past is what a router must know of the log, updated event by event. Its size does not
@@ -45,7 +44,7 @@ type mood struct {
 func (p *past) Seq() int64 { return p.Position }
 
 // SnapshotName is the name under which the runner stores a past next to the log.
-func (p *past) SnapshotName() string { return pack.Name("router", p.name) }
+func (p *past) SnapshotName() string { return "router " + p.name }
 
 // UnmarshalJSON reads what was stored. The past of a router with other agents below it is an error.
 func (p *past) UnmarshalJSON(data []byte) error {

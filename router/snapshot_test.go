@@ -18,7 +18,7 @@ func TestPastFromSnapshot(t *testing.T) {
 	full.Gone, full.Asking = []string{"a", "b"}, []asks{{"a", true}, {"b", false}}
 	full.Moods = []mood{{"t", map[string]float64{"anger": 0.25, "joy": 1}}, {"u", map[string]float64{}}}
 	for _, p := range []*past{fresh(of), full} {
-		require.Equal(t, `router "r"`, p.SnapshotName())
+		require.Equal(t, "router r", p.SnapshotName())
 		data, err := json.Marshal(p)
 		require.NoError(t, err)
 		got := fresh(of)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"runtime/debug"
 	"sync"
@@ -13,16 +14,17 @@ import (
 // warm is a session that was used lately: its fold, and what agents keep beside
 // it. Nobody but the turn that took it from the cache uses it.
 type warm struct {
-	key   session.Key
-	fold  session.Fold
-	memos memos
-	calls callIDs        // of all tool calls
-	born  int64          // the incarnation of the session, 0 if no lease was seen yet
-	fork  bool           // the last lease said that it is one
-	files files          // that the log names
-	last  string         // the id of the log's last event
-	kept  keptAt         // when it was stored beside the log
-	tail  []*event.Event // the log's last events, if they were just read
+	key    session.Key
+	fold   session.Fold
+	memos  memos
+	stored map[string]json.RawMessage // what of them a snapshot has and nobody has asked for yet
+	calls  callIDs                    // of all tool calls
+	born   int64                      // the incarnation of the session, 0 if no lease was seen yet
+	fork   bool                       // the last lease said that it is one
+	files  files                      // that the log names
+	last   string                     // the id of the log's last event
+	kept   keptAt                     // when it was stored beside the log
+	tail   []*event.Event             // the log's last events, if they were just read
 
 	prev, next *warm // in the cache, by last use
 }
@@ -184,7 +186,7 @@ func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease
 
 // longTail is how many events are kept in memory until the end of a turn because they were just read: agents' views
 // want them, too.
-const longTail = 256
+const longTail = 1024
 
 // load adds the events after a position. It reports false if the last known event
 // is no longer the same; that event is checked if it comes after the position.
@@ -219,9 +221,7 @@ type memos []memo
 
 type memo struct {
 	key, value any
-	used       bool        // since the active agent began, in the turn under way
-	stored     snapshotted // how it is stored beside the log, nil if it is not
-	kept       keptAt      // when it was
+	used       bool // since the active agent began, in the turn under way
 }
 
 func (m memos) get(key any) (value any, ok bool) {
@@ -254,7 +254,7 @@ func (m memos) rest() {
 func (t *turn) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.w.memos = nil
+	t.w.memos, t.w.stored = nil, nil
 }
 
 // warmViews gives the view of the active agent the turn's last events, which would

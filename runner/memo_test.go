@@ -75,15 +75,15 @@ func (v *counted) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// TestMemosFromSnapshots: what an agent keeps and stores as a whole comes back in another process. What was read in vain, or
-// says that it is of another position, is made anew, and what is large is stored less often.
+// TestMemosFromSnapshots: what an agent keeps comes back in another process. What was read in vain, or says that it is of a later
+// position, is made anew, and a large session is stored less often.
 func TestMemosFromSnapshots(t *testing.T) {
 	root := answering(t)
 	store := sessiontest.Memory(t, session.KeepSnapshots())
 	cold := func(c *counter) (fresh, read int, n int) {
 		c.Agent = root
 		turn(t, newRunner(t, c, store, runner.WithSnapshots(1)), s1)
-		parts, err := store.Snapshots(t.Context(), s1, "counted")
+		parts, err := store.Snapshots(t.Context(), s1, "session")
 		require.NoError(t, err)
 		for _, p := range parts {
 			n = int(p.Seq)
@@ -91,13 +91,17 @@ func TestMemosFromSnapshots(t *testing.T) {
 		return c.fresh, c.read, n
 	}
 	of := func(fresh, read, n int) [3]int { return [3]int{fresh, read, n} }
-	require.Equal(t, [3]int{1, 0, 2}, of(cold(&counter{size: 1})))
-	require.Equal(t, [3]int{1, 1, 6}, of(cold(&counter{size: 1})))
-	require.Equal(t, [3]int{2, 1, 10}, of(cold(&counter{size: 1, half: true})))
-	require.Equal(t, [3]int{2, 1, 14}, of(cold(&counter{size: 1, off: -1})))
-	require.Equal(t, [3]int{2, 1, 18}, of(cold(&counter{size: 6 << 10})), "it has another size, and was never stored as a large one")
-	require.Equal(t, [3]int{1, 1, 18}, of(cold(&counter{size: 6 << 10})), "four events since")
-	require.Equal(t, [3]int{1, 1, 26}, of(cold(&counter{size: 6 << 10})), "eight events since")
+	require.Equal(t, [3]int{1, 0, 4}, of(cold(&counter{size: 1})))
+	require.Equal(t, [3]int{1, 1, 8}, of(cold(&counter{size: 1})))
+	require.Equal(t, [3]int{2, 1, 12}, of(cold(&counter{size: 1, half: true})))
+	require.Equal(t, [3]int{2, 1, 16}, of(cold(&counter{size: 1, off: 100})))
+	require.Equal(t, [3]int{2, 1, 20}, of(cold(&counter{size: 6 << 10})), "it has another size, and was not stored as a large one")
+	require.Equal(t, [3]int{1, 1, 20}, of(cold(&counter{size: 6 << 10})), "four events since")
+	require.Equal(t, [3]int{1, 1, 28}, of(cold(&counter{size: 6 << 10})), "eight events since")
+	root = answering(t)
+	turn(t, newRunner(t, root, store, runner.WithSnapshots(1)), s1) // which does not ask for it
+	turn(t, newRunner(t, root, store, runner.WithSnapshots(1)), s1)
+	require.Equal(t, [3]int{1, 1, 38}, of(cold(&counter{size: 6 << 10})), "it was kept")
 }
 
 // answering is an agent that answers at once.

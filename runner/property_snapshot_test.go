@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -80,8 +81,19 @@ func (p *propertyStore) Snapshots(ctx context.Context, key session.Key, name str
 	if err != nil || len(found) == 0 {
 		return found, err
 	}
-	kind, _, _ := strings.Cut(name, " ")
-	s.read["a snapshot read: "+kind]++
+	s.read["a snapshot read: "+name]++
+	for _, p := range found {
+		runner.Resealed(key, p, func(data string) string {
+			var known struct{ Memos map[string]json.RawMessage }
+			if json.Unmarshal([]byte(data), &known) == nil {
+				for name := range known.Memos {
+					kind, _, _ := strings.Cut(name, " ")
+					s.read["a snapshot read: "+kind]++
+				}
+			}
+			return data
+		})
+	}
 	if s.random == nil {
 		s.read["a snapshot read"]++
 		return found, nil
@@ -109,7 +121,6 @@ func (p *propertyStore) Snapshots(ctx context.Context, key session.Key, name str
 		found[n].Data = found[n].Data[:s.random.IntN(len(found[n].Data))]
 	case 5:
 		s.read["a hostile snapshot read"]++
-		s.read["a hostile snapshot read: "+kind]++
 		found[n] = runner.Resealed(key, found[n], func(data string) string {
 			hostile := []byte(data[:s.random.IntN(1+len(data)/2)])
 			for range 64 + s.random.IntN(200) {

@@ -14,6 +14,9 @@ type forgetful struct{ agent.Session }
 
 func (forgetful) Memo(_ any, create func() any) any { return create() }
 
+// Turns makes a view read the log from its start.
+func (forgetful) Turns() agent.Turns { return agent.Turns{} }
+
 // instructed is the instruction of an agent of an inner scope, by which its requests are known. What the log alone says of the
 // conversation around the scope is noted.
 func instructed(ctx context.Context, inv *agent.Invocation) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
@@ -36,6 +37,13 @@ func (t *turn) Seq() int64 {
 	return t.w.fold.Seq
 }
 
+// Turns implements agent.Session.
+func (t *turn) Turns() agent.Turns {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.fold.Turns
+}
+
 // Events implements agent.Session. The events of this turn are in memory,
 // earlier ones come from the store.
 func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
@@ -59,10 +67,12 @@ func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, 
 }
 
 // earlier yields the events between two positions, the second included, from the store, but for those
-// that were just read. It reports whether to go on.
+// that were just read. It reports whether to go on. The last of them are kept until the end of the turn, because several agents
+// may want them.
 func (t *turn) earlier(ctx context.Context, after, until int64, read []*event.Event, yield func(*event.Event, error) bool) bool {
 	until -= int64(len(read))
 	if after < until {
+		var earlier []*event.Event
 		for e, err := range t.r.store.Load(ctx, t.key, after) {
 			if err == nil && e.Seq > until {
 				break
@@ -70,7 +80,11 @@ func (t *turn) earlier(ctx context.Context, after, until int64, read []*event.Ev
 			if !yield(e, err) || err != nil {
 				return false
 			}
+			if until-after <= int64(longTail-len(read)) {
+				earlier = append(earlier, e)
+			}
 		}
+		t.keepRead(earlier, len(read))
 		after = until
 	}
 	for _, e := range read[after-until:] {
@@ -79,6 +93,15 @@ func (t *turn) earlier(ctx context.Context, after, until int64, read []*event.Ev
 		}
 	}
 	return true
+}
+
+// keepRead keeps events that come before those that were read, unless others did that meanwhile.
+func (t *turn) keepRead(earlier []*event.Event, known int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(earlier) > 0 && len(t.read) == known {
+		t.read = append(earlier, t.read...)
+	}
 }
 
 // State implements agent.Session.
@@ -108,15 +131,14 @@ func (t *turn) Memo(key any, create func() any) any {
 	if ok {
 		return v
 	}
-	m := t.restored(create)
+	v = t.restored(create)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if other, ok := t.w.memos.get(key); ok {
 		return other
 	}
-	m.key = key
-	t.w.memos.put(m)
-	return m.value
+	t.w.memos.put(memo{key: key, value: v})
+	return v
 }
 
 // updateShared applies a stored event to the shared state in memory.

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/crc32"
+	"maps"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -29,90 +29,24 @@ const (
 	callsName     = "calls"         // the ids of all calls
 )
 
-// snapshotted is what an agent keeps beside a session and can be stored beside the log, such as a view.
-type snapshotted interface {
+// named is what an agent keeps next to a session and has a name of its own: it is stored in the session's snapshot as JSON.
+type named interface {
+	// Seq is the position of the log up to which it has read.
 	Seq() int64
-	// SnapshotName is the name of its snapshot, "" if it is not to be stored.
-	SnapshotName() string
-	// Snapshot returns what is to be stored in place of the parts from a number on.
-	Snapshot(anew bool) (part int64, data []byte, err error)
-	// Restore puts a fresh value back to what was stored, if it can. Else the value is not used.
-	Restore(parts []string) bool
-}
-
-// small is what is stored as a whole each time, as JSON.
-type small interface {
-	Seq() int64
+	// SnapshotName is its name in the snapshot, "" if it is not stored.
 	SnapshotName() string
 }
 
-// whole makes one part of what is small.
-type whole struct{ small }
-
-func (w whole) Snapshot(bool) (part int64, data []byte, err error) {
-	data, err = json.Marshal(w.small)
-	return 0, data, err
-}
-
-func (w whole) Restore(parts []string) bool {
-	return len(parts) == 1 && json.Unmarshal([]byte(parts[0]), w.small) == nil
-}
-
-// snapshotOf returns how what an agent keeps is stored, nil if it is not.
-func snapshotOf(value any) snapshotted {
-	switch v := value.(type) {
-	case snapshotted:
-		return v
-	case small:
-		return whole{v}
-	}
-	return nil
-}
-
-// keptAt says when something was stored last.
+// keptAt says when the session was stored last, and in how many bytes.
 type keptAt struct {
 	seq  int64
-	size int // of what is stored as a whole each time
-	// never is set for what cannot be stored, anew for what must be stored as a whole.
-	never, anew bool
+	size int
 }
 
-// due reports whether something that is at a position is to be stored.
+// due reports whether the session is to be stored when its log ends at a position.
 func (k *keptAt) due(seq int64, every int) bool {
 	n := seq - k.seq
-	return n >= int64(every) && !k.never && int64(k.size) <= n*snapshotShare
-}
-
-// due reports whether anything is to be stored. Then all is that would be soon: what was stored at one
-// position is read with the same events behind it.
-func (w *warm) due(every int) bool {
-	if w.kept.due(w.fold.Seq, every) {
-		return true
-	}
-	for i := range w.memos {
-		if s := w.memos[i].stored; s != nil && w.memos[i].kept.due(s.Seq(), every) {
-			return true
-		}
-	}
-	return false
-}
-
-// dueAfter reports whether anything may be to be stored once a number of events has come.
-func (w *warm) dueAfter(events, every int) bool {
-	seq := w.fold.Seq + int64(events)
-	due := w.kept.due(seq, every)
-	for i := range w.memos {
-		s := w.memos[i].stored
-		if s == nil {
-			continue
-		}
-		at := s.Seq()
-		if w.memos[i].used { // it will get these events
-			at = seq
-		}
-		due = due || w.memos[i].kept.due(at, every)
-	}
-	return due && seq >= int64(every)
+	return n >= int64(every) && int64(k.size) <= n*snapshotShare
 }
 
 // place is an event by which a log is known.
@@ -211,10 +145,26 @@ type known struct {
 	Calls int64
 	Files []fileAt
 	Fold  *session.Fold
+	Memos map[string]json.RawMessage // what agents keep, by name
 }
 
 func (w *warm) bytes() ([]byte, error) {
-	return event.Marshal(known{w.calls.n, w.files, &w.fold})
+	memos := maps.Clone(w.stored)
+	for _, m := range w.memos {
+		v, ok := m.value.(named)
+		if !ok || v.SnapshotName() == "" {
+			continue
+		}
+		data, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		if memos == nil {
+			memos = make(map[string]json.RawMessage)
+		}
+		memos[v.SnapshotName()] = data
+	}
+	return event.Marshal(known{w.calls.n, w.files, &w.fold, memos})
 }
 
 func (w *warm) read(data string) bool {
@@ -222,8 +172,25 @@ func (w *warm) read(data string) bool {
 	if json.Unmarshal([]byte(data), &k) != nil || k.Fold == nil {
 		return false
 	}
-	w.calls.n, w.calls.unread, w.files = k.Calls, k.Calls, k.Files
+	w.calls.n, w.calls.unread, w.files, w.stored = k.Calls, k.Calls, k.Files, k.Memos
 	return true
+}
+
+// restored makes what an agent keeps, as the session's snapshot has it if it can be read.
+func (t *turn) restored(create func() any) any {
+	value := create() // it may look at the session
+	v, ok := value.(named)
+	if !ok {
+		return value
+	}
+	t.mu.Lock()
+	data, end := t.w.stored[v.SnapshotName()], t.w.fold.Seq
+	delete(t.w.stored, v.SnapshotName())
+	t.mu.Unlock()
+	if data != nil && (json.Unmarshal(data, v) != nil || v.Seq() > end) { // what has taken in some of it is none
+		return create()
+	}
+	return value
 }
 
 // recallCalls reads the ids of the calls before the session's snapshot, from the log if need be. The caller holds mu.
@@ -254,91 +221,10 @@ func (r *Runner) has(ctx context.Context, key session.Key, p place) bool {
 	return false
 }
 
-// restored makes what an agent keeps beside the session, as it was when it was stored if that can be had.
-func (t *turn) restored(create func() any) (m memo) {
-	m.value = create() // it may look at the session
-	if !t.r.snapshots {
-		return m
-	}
-	if m.stored = snapshotOf(m.value); m.stored == nil {
-		return m
-	}
-	t.mu.Lock()
-	key, end := t.key, t.w.fold.Seq
-	before := end - int64(len(t.log))
-	t.mu.Unlock()
-	name := m.stored.SnapshotName()
-	if m.kept.never = name == ""; name == "" || before < int64(t.r.every) {
-		return m
-	}
-	parts, last := t.r.snapshot(t.ctx, key, name)
-	if len(parts) == 0 || last.seq > end || !t.has(last) {
-		return m
-	}
-	if !m.stored.Restore(parts) || m.stored.Seq() != last.seq { // what has taken in some of it is none
-		m.value = create()
-		m.stored = snapshotOf(m.value)
-		return m
-	}
-	m.kept = keptAt{seq: last.seq}
-	if _, ok := m.stored.(whole); ok {
-		m.kept.size = len(parts[0])
-	}
-	return m
-}
-
-// has reports whether the log has an event. If that has to be read, the events behind it are kept, since
-// who was stored there wants them next.
-func (t *turn) has(p place) bool {
-	t.mu.Lock()
-	key, known := t.key, len(t.read)
-	e, until := t.event(p.seq)
-	t.mu.Unlock()
-	if e != nil {
-		return p.is(e)
-	}
-	if gap := until - p.seq + 1; gap > int64(longTail-known) {
-		return t.r.has(t.ctx, key, p)
-	}
-	var read []*event.Event
-	for e, err := range t.r.store.Load(t.ctx, key, p.seq-1) {
-		if err != nil {
-			return false
-		}
-		if e.Seq > until {
-			break
-		}
-		read = append(read, e)
-	}
-	if len(read) == 0 || !p.is(read[0]) {
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.read) == known && read[len(read)-1].Seq == until {
-		t.read = append(read, t.read...)
-	}
-	return true
-}
-
-// event returns an event that is in memory, else nil, and up to where they are not. The caller holds mu.
-func (t *turn) event(seq int64) (e *event.Event, until int64) {
-	first := t.w.fold.Seq - int64(len(t.log))
-	until = first - int64(len(t.read))
-	switch {
-	case seq > t.w.fold.Seq:
-		return nil, until
-	case seq > first:
-		return t.log[seq-first-1], until
-	case seq > until:
-		return t.read[seq-until-1], until
-	}
-	return nil, until
-}
-
-// keepSnapshots stores what has changed enough since it was stored last. The turn still has the lease.
+// keepSnapshots stores the session if enough has changed since it was stored last. The turn still has the lease.
 func (t *turn) keepSnapshots() {
-	if !t.r.snapshots || t.w.fold.Seq < int64(t.r.every) {
+	w := t.w
+	if !t.r.snapshots || !w.kept.due(w.fold.Seq, t.r.every) {
 		return
 	}
 	parts, stored := t.takeSnapshots()
@@ -347,19 +233,17 @@ func (t *turn) keepSnapshots() {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), snapshotTime)
 	defer cancel()
-	_, err := t.r.store.Write(ctx, t.key, session.Write{Lease: t.lease, Head: t.w.head(), Snapshots: parts})
+	_, err := t.r.store.Write(ctx, t.key, session.Write{Lease: t.lease, Head: w.head(), Snapshots: parts})
 	if err != nil && !errors.Is(err, agent.ErrConflict) {
 		t.r.logger.Warn("snapshots could not be stored", "session", t.key.String(), "error", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, done := range stored {
-		done(err == nil)
-	}
+	stored(err == nil)
 }
 
 // takeSnapshots makes what is to be stored, and what is to be called when it was.
-func (t *turn) takeSnapshots() (parts []session.Snapshot, stored []func(ok bool)) {
+func (t *turn) takeSnapshots() (parts []session.Snapshot, stored func(ok bool)) {
 	defer func() {
 		if p := recover(); p != nil { // of an agent's own function
 			t.forget()
@@ -369,62 +253,24 @@ func (t *turn) takeSnapshots() (parts []session.Snapshot, stored []func(ok bool)
 	}()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w, every := t.w, t.r.every
-	if !w.due(every) {
+	w := t.w
+	now := place{w.fold.Seq, w.last, w.fold.Latest}
+	w.kept = keptAt{seq: now.seq} // which is tried again later, whatever becomes of it
+	b, err := w.bytes()
+	if err != nil {
+		t.r.logger.Warn("a session cannot be stored as a snapshot", "session", w.key.String(), "error", err)
 		return nil, nil
 	}
-	every = max(1, every/4)
-	if w.kept.due(w.fold.Seq, every) {
-		now := place{w.fold.Seq, w.last, w.fold.Latest}
-		b, err := w.bytes()
-		if err != nil {
-			t.r.logger.Warn("a session cannot be stored as a snapshot", "session", w.key.String(), "error", err)
-			w.kept = keptAt{seq: now.seq}
-		} else {
-			run, keep := w.calls.next()
-			fresh := run.to > run.from
-			parts = append(parts, seal(w.key, sessionName, 0, now, b))
-			if fresh {
-				parts = append(parts, seal(w.key, callsName, run.from, now, run.appendTo(nil)))
-			}
-			stored = append(stored, func(ok bool) {
-				if w.kept = (keptAt{seq: now.seq, size: len(b)}); ok && fresh {
-					w.calls.stored(run, keep)
-				}
-			})
+	w.kept.size = len(b)
+	run, keep := w.calls.next()
+	fresh := run.to > run.from
+	parts = append(parts, seal(w.key, sessionName, 0, now, b))
+	if fresh {
+		parts = append(parts, seal(w.key, callsName, run.from, now, run.appendTo(nil)))
+	}
+	return parts, func(ok bool) {
+		if ok && fresh {
+			w.calls.stored(run, keep)
 		}
 	}
-	for i := range w.memos {
-		s := w.memos[i].stored
-		if s == nil || !w.memos[i].kept.due(s.Seq(), every) {
-			continue
-		}
-		e, _ := t.event(s.Seq())
-		name := s.SnapshotName()
-		if e == nil || name == "" { // it can be stored when it has gone on, and is not due until then
-			w.memos[i].kept.seq = s.Seq()
-			continue
-		}
-		if slices.ContainsFunc(parts, func(p session.Snapshot) bool { return p.Name == name }) {
-			continue
-		}
-		part, b, err := s.Snapshot(w.memos[i].kept.anew)
-		if err != nil {
-			t.r.logger.Warn("what an agent keeps cannot be stored as a snapshot", "session", w.key.String(), "name", name, "error", err)
-			w.memos[i].kept = keptAt{seq: e.Seq, anew: true}
-			continue
-		}
-		kept := keptAt{seq: e.Seq}
-		if _, ok := s.(whole); ok {
-			kept.size = len(b)
-		}
-		parts = append(parts, seal(w.key, name, part, place{e.Seq, e.ID, e.Time}, b))
-		stored = append(stored, func(ok bool) {
-			if i < len(w.memos) { // else they were forgotten
-				kept.anew = !ok
-				w.memos[i].kept = kept
-			}
-		})
-	}
-	return parts, stored
 }

@@ -527,7 +527,7 @@ func decides(events []*event.Event) bool {
 // snapshots are to be stored the lease is kept for them.
 func (t *turn) finish(ctx context.Context, events []*event.Event) error {
 	c, key := t.r.cache, t.key
-	if t.r.snapshots && t.w.dueAfter(len(events), t.r.every) || c.enter(ctx, key) != nil {
+	if t.r.snapshots && t.w.kept.due(t.w.fold.Seq+int64(len(events)), t.r.every) || c.enter(ctx, key) != nil {
 		return t.append(ctx, events)
 	}
 	defer c.leave(key)

@@ -39,6 +39,8 @@ type Fold struct {
 	// Remote are the tasks at remote agents that are not known to be over, in all scopes and of all turns, in the
 	// order in which they began.
 	Remote []Remote
+	// Turns says where the user's turns began.
+	Turns agent.Turns
 
 	inside map[string]int // how many of the scopes were opened by each opener
 }
@@ -174,6 +176,9 @@ func (f *Fold) Apply(e *event.Event) {
 		user, ok = &event.User{}, true // the turn is there, whatever its words were
 	}
 	if ok && user != nil {
+		if e.Scope == "" {
+			f.beginTurn(e.Seq)
+		}
 		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, First: e.Seq, Started: e.Time, User: user}
 		f.Conversation.Pairs = f.Conversation.Pairs[:0]
 		f.Times.Turn = 0
@@ -287,6 +292,10 @@ func (f *Fold) Apply(e *event.Event) {
 		case event.NoticeResumed:
 			f.took(e, f.Before)
 			s.BeganAt = e.Time.UnixNano()
+		}
+	case *event.Compaction:
+		if e.Scope == "" {
+			f.compacted(e.Agent, d, e.Seq)
 		}
 	case *event.RemoteTask:
 		f.remoteTask(e, d)

@@ -10,7 +10,7 @@ import (
 
 // foldForm is the version of a fold's JSON. A change of what Apply keeps, or of what it makes of an event,
 // changes the version too, so that folds stored before are rebuilt from their logs.
-const foldForm = 2
+const foldForm = 3
 
 type foldFields Fold
 

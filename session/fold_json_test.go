@@ -100,7 +100,7 @@ func anyLog(rt *rapid.T) (log []*event.Event) {
 		if rapid.Bool().Draw(rt, "caused") {
 			e.ParentID = name("c", 5)
 		}
-		switch rapid.IntRange(0, 17).Draw(rt, "type") {
+		switch rapid.IntRange(0, 18).Draw(rt, "type") {
 		case 0:
 			turn = name("t", 9)
 			e.TurnID, e.Scope, e.Data = turn, "", &event.User{Content: llm.Content{Text: name("words", 9)}, Metadata: map[string]any{"n": 1.0}}
@@ -132,6 +132,8 @@ func anyLog(rt *rapid.T) (log []*event.Event) {
 			e.Data = &event.RemoteTask{TaskID: name("task", 2), URL: "https://example.test", Status: rapid.SampledFrom([]string{"working", "completed"}).Draw(rt, "status"), Usage: []event.Usage{{InputTokens: 1}}}
 		case 16:
 			e.Data = &event.State{Delta: map[string]any{name("turn:k", 2): 1.5, name("k", 2): rapid.SampledFrom([]any{nil, "v", true, []any{1.0, nil}, map[string]any{"a": "<b>"}}).Draw(rt, "value")}}
+		case 18:
+			e.Data = &event.Compaction{UpTo: rapid.Int64Range(0, e.Seq).Draw(rt, "up to")}
 		case 17:
 			e.Data = &event.HandoffStatus{HandoffID: "h", Status: rapid.SampledFrom([]string{"queued", "resolved"}).Draw(rt, "step"), TargetAgent: name("a", 3)}
 		}
@@ -182,7 +184,7 @@ func TestFoldJSONHasEverything(t *testing.T) {
 		of   any
 		want string
 	}{
-		{session.Fold{}, "Seq Turn Latest Before Conversation Scopes Over Values Spent Times Remote inside"},
+		{session.Fold{}, "Seq Turn Latest Before Conversation Scopes Over Values Spent Times Remote Turns inside"},
 		{session.Turn{}, "ID UserRunID First Started Transfers ModelCalls ToolCalls User"},
 		{session.Scope{}, "Active LastEnd Run Input Root Opener First Node Handed Given Pairs BeganAt"},
 		{session.Run{}, "ID Agent Path TurnID AgentID Since Start Before Open Finish Target Answers Pending TakesUp Said Transfer"},
@@ -194,6 +196,8 @@ func TestFoldJSONHasEverything(t *testing.T) {
 		{session.AgentTime{}, "Agent Session"},
 		{session.Remote{}, "RemoteTask Scope Agent Path RunID TurnID Since First Way"},
 		{session.Hosted{}, "Agent Inner"},
+		{agent.Turns{}, "Count Begun Compacted"},
+		{agent.TurnStart{}, "Turn Seq"},
 	} {
 		require.Equal(t, strings.Fields(c.want), fields(c.of), "%T", c.of)
 	}
@@ -204,7 +208,7 @@ func TestFoldJSONThatIsNone(t *testing.T) {
 	r := run{"t1", "r1", "a", ""}
 	data, err := foldOf(join(user("t1"), r.start(), r.call("c1", "x"))...).MarshalJSON()
 	require.NoError(t, err)
-	for _, none := range []string{"", "null", "[]", "{}", string(data[:len(data)/2]), strings.Replace(string(data), `"Form":2`, `"Form":1`, 1), "\x01\x02"} {
+	for _, none := range []string{"", "null", "[]", "{}", string(data[:len(data)/2]), strings.Replace(string(data), `"Form":3`, `"Form":2`, 1), "\x01\x02"} {
 		got := new(session.Fold)
 		require.Error(t, got.UnmarshalJSON([]byte(none)), "%q", none)
 		sameFold(t, new(session.Fold), got, "a fold that could not be read")

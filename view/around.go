@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/pack"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -32,15 +30,6 @@ func outermost(n *agent.Node) *agent.Node {
 		n = n.Parent
 	}
 	return n
-}
-
-// Begin puts the conversation around an inner scope into an empty view, if the tree of its agent is
-// to see it. It does nothing else, and is called before each CatchUp.
-func (v *View) Begin(ctx context.Context, inv *agent.Invocation) error {
-	if v.seq > 0 || inv.Around() == nil {
-		return nil
-	}
-	return v.surround(ctx, v.node, inv.Around())
 }
 
 // surround shows what is around the scope of the view, whose agents are in the tree of n.
@@ -64,17 +53,11 @@ func (v *View) surround(ctx context.Context, n *agent.Node, a *agent.Around) err
 		}
 		return v.follow(ctx, h, a)
 	}
-	key, name := any(aroundKey{root, v.node}), ""
-	if p.keep == nil && p.redact == nil {
-		name = pack.Name("around", root.Agent.Name(), v.agent, p.String())
-	}
-	if name != "" { // all of these names are shown the same
-		key = aroundName(name)
-	}
-	kept := a.Session.Memo(key, func() any { return &remembered{name: name, view: create()} }).(*remembered)
+	kept := a.Session.Memo(aroundKey{root, v.node}, func() any { return &remembered{view: create()} }).(*remembered)
 	kept.mu.Lock()
 	defer kept.unlock()
 	h := kept.view
+	h.BeginAt(a.Session.Turns(), 0)
 	if !h.shows(a.UpTo) { // several scopes are open, and this one was opened before another that was looked at
 		h = create()
 	}
@@ -91,16 +74,12 @@ func (v *View) shows(upTo int64) bool {
 	return seq <= upTo
 }
 
-// By these the conversation's view is kept from scope to scope: the name of its snapshot, or if it has none the agents.
-type (
-	aroundName string
-	aroundKey  struct{ root, agent *agent.Node }
-)
+// aroundKey is by what agents the conversation's view is kept from scope to scope.
+type aroundKey struct{ root, agent *agent.Node }
 
 // remembered is a view of the conversation, which tools that run side by side share.
 type remembered struct {
-	name string // of its snapshot, "" if there is none
-	seq  atomic.Int64
+	seq atomic.Int64
 
 	mu   sync.Mutex // held while the session is read
 	view *View
@@ -126,25 +105,6 @@ func (r *remembered) CatchUp(events iter.Seq2[*event.Event, error]) error {
 	r.mu.Lock()
 	defer r.unlock()
 	return r.view.CatchUp(events)
-}
-
-// SnapshotName is by names: the view may be that around another agent, which then is shown the same.
-func (r *remembered) SnapshotName() string { return r.name }
-
-// Snapshot does not wait, because the session is locked: a tool that outlives its turn may be reading it.
-func (r *remembered) Snapshot(anew bool) (part int64, data []byte, err error) {
-	if !r.mu.TryLock() {
-		return 0, nil, errors.New("a tool that was left running is using it")
-	}
-	defer r.mu.Unlock()
-	return r.view.Snapshot(anew)
-}
-
-// Restore is that of the view.
-func (r *remembered) Restore(parts []string) bool {
-	r.mu.Lock()
-	defer r.unlock()
-	return r.view.Restore(parts)
 }
 
 // follow brings the view of what is around up to the opening of the scope, and puts it in front.
@@ -210,6 +170,9 @@ func (v *View) inputText(text string, seq int64) {
 		return
 	}
 	v.said.user(in, v.policy)
+	if n := v.policy.turns; n > 0 && v.shown.turns == 2*n {
+		v.shown.trim(n)
+	}
 	v.addTurn(llm.UserText(v.attribute("user", in, false)), seq)
 }
 

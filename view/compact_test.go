@@ -115,19 +115,23 @@ func TestCompactionUnderOtherPolicies(t *testing.T) {
 	}
 	require.Contains(t, see(t, l, "support", view.Full()), "user I was charged twice", "the views of others stay")
 
-	// LastTurns trims what it would have trimmed anyway, and the summary with it.
+	// LastTurns trims when it would have trimmed anyway, and the summary with it if that is of earlier turns alone.
 	l = new(story).turn(1).turn(2).turn(3).compact("support", 8, "S")
 	sum := "user " + view.SummaryHead + "S"
 	require.Equal(t, lines(sum, shownTurn(2), shownTurn(3)), see(t, l, "support", view.LastTurns(2)))
-	l.turn(4).user("q5")
-	require.Equal(t, lines(sum, shownTurn(2), shownTurn(3), shownTurn(4), "user q5"), see(t, l, "support", view.LastTurns(2)))
-	l.user("q6")
+	l.turn(4)
+	require.Equal(t, lines(sum, shownTurn(2), shownTurn(3), shownTurn(4)), see(t, l, "support", view.LastTurns(2)))
+	l.user("q5")
 	v := view.New(tree(t).Node("support"), view.LastTurns(2), "")
 	for _, e := range l.events {
 		v.Apply(e)
 	}
-	require.Equal(t, lines(shownTurn(4), "user q5", "user q6"), render(v.Messages()))
+	require.Equal(t, lines(shownTurn(3), shownTurn(4), "user q5"), render(v.Messages()))
 	require.Empty(t, v.Summary())
+
+	l = new(story).turn(1).turn(2).turn(3).turn(4)
+	l.compact("support", int64(len(l.events))-1, "S").user("q5")
+	require.Equal(t, []string{sum, "user q4", "user q5"}, see(t, l, "support", view.LastTurns(2)), "it is of what would be shown")
 }
 
 func TestOldest(t *testing.T) {

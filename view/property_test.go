@@ -40,7 +40,7 @@ func (s *writes) Write(ctx context.Context, key session.Key, w session.Write) (s
 
 // randomLog has a real runner write a random log. It returns that with the tree,
 // and where each atomic write ends, which is where somebody may look at it.
-func randomLog(rt *rapid.T, own ...tools.Tool) (tree *agent.Tree, log []*event.Event, ends map[int64]bool) {
+func randomLog(rt *rapid.T, turns int, own ...tools.Tool) (tree *agent.Tree, log []*event.Event, ends map[int64]bool) {
 	names := []string{"root", "left", "right", "leaf"}
 	answer := func(req *llm.Request) scripted.Answer {
 		if rapid.IntRange(0, 2).Draw(rt, "answer") == 0 {
@@ -80,7 +80,7 @@ func randomLog(rt *rapid.T, own ...tools.Tool) (tree *agent.Tree, log []*event.E
 	r, err := runner.New(root, store)
 	require.NoError(rt, err)
 	key := session.ID("s")
-	for turn := range rapid.IntRange(1, 6).Draw(rt, "turns") {
+	for turn := range rapid.IntRange(1, turns).Draw(rt, "turns") {
 		stop, n := rapid.IntRange(0, 40).Draw(rt, "stop"), 0
 		for _, err := range r.Run(context.Background(), key, llm.UserText(fmt.Sprint("turn ", turn))) {
 			if n++; err != nil || n == stop {
@@ -134,7 +134,7 @@ func TestIncrementalViews(t *testing.T) {
 	require.NoError(t, err)
 
 	rapid.Check(t, func(rt *rapid.T) {
-		tree, log, ends := randomLog(rt, fine, broken)
+		tree, log, ends := randomLog(rt, 6, fine, broken)
 		if rapid.Bool().Draw(rt, "compactions") {
 			log, ends = compacted(rt, tree, log, ends)
 		}

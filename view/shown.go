@@ -15,8 +15,6 @@ type shown struct {
 	marks []mark // one for each message; not shared
 	turns int    // how many marks begin a turn
 
-	generation int // how often a new list was begun
-
 	count  llm.TokenCounter // nil: tokens are not counted
 	tokens int              // of all messages
 
@@ -112,7 +110,6 @@ func (s *shown) keep(front *llm.Message, first int) {
 	s.msgs = make([]llm.Message, 0, len(msgs)-first+8)
 	s.marks = make([]mark, 0, len(msgs)-first+8)
 	s.tokens, s.turns, s.seen, s.files = 0, 0, 0, false
-	s.generation++
 	if front != nil {
 		s.addMark(s.measure(front, mark{}))
 		s.msgs = append(s.msgs, *front)

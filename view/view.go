@@ -24,19 +24,20 @@ type View struct {
 	failed  error                          // of the events that are being applied
 
 	seq     int64
+	turn    int     // the user's turn, in an inner scope 0
+	begun   []int64 // where the last of them began, no more than LastTurns shows at least
 	shown   shown
 	open    answer
 	run     Run             // the agent's current one
 	handed  *event.Transfer // to the agent, whose run has not started yet
 	arrival arrival
 	asks    bool // the agent's current run asks the user whom they mean
-	asked   bool // its last one did
+	asked   int  // the turn after the last one whose last run of the agent did, 0 for none
 	use     use
 	dropped dropped
 	said    exchanges
-	entered bool          // the input of the scope was seen
-	outside []*agent.Node // the roots of the trees whose agents talk around the scope
-	kept    kept
+	entered bool                                      // the input of the scope was seen
+	outside []*agent.Node                             // the roots of the trees whose agents talk around the scope
 	read    func(input json.RawMessage) []llm.Message // nil: the scope's input is text
 }
 
@@ -106,6 +107,23 @@ func (v *View) Messages() []llm.Message {
 	return v.shown.messages()
 }
 
+// Answered returns the position of the agent's own last message that is shown, 0 if there is none.
+func (v *View) Answered() int64 {
+	messages := v.Messages()
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role == llm.RoleAssistant {
+			return v.shown.marks[i].seq
+		}
+	}
+	return 0
+}
+
+// UpTo returns how many of the messages come from events at or before a position.
+func (v *View) UpTo(seq int64) int {
+	v.Messages() // takes in an answer that is complete
+	return v.shown.after(seq)
+}
+
 // Pending returns the agent's calls that have no result, in request order.
 func (v *View) Pending() []Call {
 	if v.open.agent != v.agent {
@@ -152,8 +170,7 @@ func (v *View) Apply(e *event.Event) {
 	mine := e.Agent == v.agent
 	switch d := e.Data.(type) {
 	case *event.User:
-		v.flush()
-		v.run, v.handed, v.arrival = Run{}, nil, arrival{} // a run that was cut off or paused is over
+		v.beginTurn(e.Seq)
 		m := llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.withoutMedia(v.policy.redactContent(d.Content)))}
 		said := m.Content
 		if d.Metadata[event.ClaimedKey] == true {
@@ -176,7 +193,10 @@ func (v *View) Apply(e *event.Event) {
 		v.handed = nil
 	case *event.HarnessEnd:
 		if mine {
-			v.asked, v.asks = v.asks, false
+			if v.asked = 0; v.asks {
+				v.asked = v.turn + 1
+			}
+			v.asks = false
 		}
 		if d.FinishReason != event.FinishReasonInputRequired || !v.waits(e.Agent) {
 			v.flush()
@@ -277,8 +297,8 @@ func (v *View) notice(code string) {
 	}
 }
 
-// AskedUser reports whether the agent's last run has asked the user whom they mean.
-func (v *View) AskedUser() bool { return v.asked }
+// AskedUser reports whether the agent's last run, in this turn or the one before, asked the user whom they mean.
+func (v *View) AskedUser() bool { return v.asked > 0 && v.asked >= v.turn }
 
 // damaged adds an event that cannot be read if the model must be shown something in
 // its place: a user's words, and the result of a call.
@@ -288,8 +308,7 @@ func (v *View) damaged(u *event.Unknown, e *event.Event) {
 		return
 	}
 	if damage.Was == event.TypeUser {
-		v.flush()
-		v.run, v.handed, v.arrival = Run{}, nil, arrival{}
+		v.beginTurn(e.Seq)
 		v.addTurn(llm.UserText("(this message cannot be read any more)"), e.Seq)
 		return
 	}
@@ -501,14 +520,8 @@ func (v *View) add(m llm.Message, seq int64) {
 	}
 }
 
-// addTurn shows the message that begins a user turn, after trimming what the
-// policy no longer shows.
+// addTurn shows the message that begins a user turn.
 func (v *View) addTurn(m llm.Message, seq int64) {
-	if n := v.policy.turns; n > 0 && v.shown.turns == 2*n {
-		v.shown.trim(n)
-		v.dropped.summary = "" // it summed up turns before those
-		v.use.reported = 0
-	}
 	if seq > v.dropped.upTo {
 		v.shown.add(m, seq, true)
 	}

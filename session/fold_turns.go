@@ -1,0 +1,42 @@
+package session
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+)
+
+// knownTurns is how many starts of turns the fold keeps before it drops some. About 60 are left of a log of 10,000 turns,
+// and 100 of a million.
+const knownTurns = 128
+
+// beginTurn notes where a turn of the user begins. If it drops starts, the distance between two that are left is at most
+// a quarter of their distance to the end of the log. It does not change what callers were given.
+func (f *Fold) beginTurn(seq int64) {
+	t := &f.Turns
+	t.Count++
+	t.Begun = append(t.Begun, agent.TurnStart{Turn: t.Count, Seq: seq})
+	if len(t.Begun) <= knownTurns {
+		return
+	}
+	kept := slices.Clone(t.Begun[:1])
+	for i, start := range t.Begun[1:] {
+		last := i+2 == len(t.Begun)
+		if last || t.Begun[i+2].Turn-kept[len(kept)-1].Turn > (t.Count-start.Turn)/4 {
+			kept = append(kept, start)
+		}
+	}
+	t.Begun = kept
+}
+
+// compacted notes how much of the conversation a compaction has left to an agent.
+func (f *Fold) compacted(agentName string, c *event.Compaction, seq int64) {
+	t := &f.Turns
+	t.Compacted = maps.Clone(t.Compacted)
+	if t.Compacted == nil {
+		t.Compacted = make(map[string]int)
+	}
+	t.Compacted[agentName] = t.Of(min(c.UpTo, seq) + 1)
+}

@@ -1,0 +1,75 @@
+package view
+
+import (
+	"context"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Begin makes an empty view ready for the events of an invocation's session. A view of the conversation begins with the
+// first turn that it has to know, and not at the start of the log; one of an inner scope gets the conversation around it,
+// if the tree of its agent is to see it. Begin does nothing else, and is called before each CatchUp.
+func (v *View) Begin(ctx context.Context, inv *agent.Invocation) error {
+	switch {
+	case v.seq > 0:
+		return nil
+	case inv.Around() != nil:
+		return v.surround(ctx, v.node, inv.Around())
+	}
+	v.BeginAt(inv.Session().Turns(), 0)
+	return nil
+}
+
+// BeginAt makes an empty view of the conversation begin with a turn, or with the first one that it has to know if that comes
+// later. A view shows the same messages of a turn wherever it began, if it began before that.
+func (v *View) BeginAt(turns agent.Turns, first int) {
+	if v.seq > 0 || v.scope != "" {
+		return
+	}
+	if n := v.policy.turns; n > 0 {
+		first = max(first, trimmed(turns.Count, n))
+	}
+	// What was dropped by a compaction is in its summary, and the last exchanges are asked for by themselves.
+	first = max(first, min(turns.Compacted[v.agent], turns.Count-keptExchanges+1))
+	if start := turns.At(first); start.Turn > 1 {
+		v.seq, v.turn = start.Seq-1, start.Turn-1
+	}
+}
+
+// trimmed returns the first turn that LastTurns(n) shows in a turn: one more than a multiple of n. So what is shown has n
+// turns before the present one at least, and begins anew only every n turns.
+func trimmed(turn, n int) int { return ((turn-1)/n-1)*n + 1 }
+
+// beginTurn takes in that the user begins a turn, and drops what the policy no longer shows.
+func (v *View) beginTurn(seq int64) {
+	v.flush()
+	v.run, v.handed, v.arrival, v.asks = Run{}, nil, arrival{}, false // a run that was cut off or paused is over
+	v.dropped.tries = 0
+	v.turn++
+	n := v.policy.turns
+	if n == 0 {
+		return
+	}
+	if first := trimmed(v.turn, n); first > 1 && first == v.turn-n && len(v.begun) > 0 {
+		v.trim(v.begun[0])
+	}
+	if len(v.begun) == n {
+		v.begun = append(v.begun[:0], v.begun[1:]...)
+	}
+	v.begun = append(v.begun, seq)
+}
+
+// trim drops what came before a position. It keeps the summary at the front if that tells of something that came later.
+// A view that began at this position does the same, though it has nothing to drop.
+func (v *View) trim(from int64) {
+	s, front := &v.shown, (*llm.Message)(nil)
+	v.use.reported, v.dropped.failed = 0, 0
+	switch {
+	case v.dropped.upTo < from:
+		v.dropped.summary = ""
+	case s.front() > 0:
+		front = &s.msgs[0]
+	}
+	s.keep(front, s.after(from-1))
+}
