@@ -95,7 +95,7 @@ func (l *lane) checkFile(d *event.File) error {
 		if errors.Is(err, agent.ErrNoFile) {
 			return fmt.Errorf("the agent yielded the file %s, whose bytes are not stored: SaveFile stores them: %w", d.Name, agent.ErrNoFile)
 		} else if err != nil {
-			return err
+			return l.t.outage(err)
 		}
 		size = int64(len(data))
 	}

@@ -325,7 +325,8 @@ func (w *world) decide(r *runner.Runner) {
 }
 
 var (
-	someStops = rapid.SampledFrom([]string{"", "", "", "", "break", "cancel", "store dies", "answer lost", "busy", "peek"})
+	outages   = []string{"store dies", "answer lost", "store fails"}
+	someStops = rapid.SampledFrom([]string{"", "", "", "", "break", "cancel", "store dies", "answer lost", "store fails", "busy", "peek"})
 	stopAts   = rapid.IntRange(1, 30)
 	writeAts  = rapid.IntRange(1, 8)
 )
@@ -346,10 +347,10 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	}
 	switch {
 	case how == "", a.dies > 0:
-	case how == "store dies", how == "answer lost":
+	case slices.Contains(outages, how):
 		n := writeAts.Draw(w.rt, "write")
 		w.acts = append(w.acts, fmt.Sprintf("  disturbed by %q at write %d", how, n))
-		w.store.dieAt(n, how == "answer lost")
+		w.store.dieAt(n, how == "answer lost", how == "store fails")
 	default:
 		if at = stopAts.Draw(w.rt, "at"); !a.whole {
 			how = ""
@@ -364,7 +365,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	}
 	for e, err := range turn {
 		got.take(e, err)
-		if err != nil && (how == "store dies" || how == "answer lost") {
+		if err != nil && slices.Contains(outages, how) {
 			break // what was shown can neither be stored nor discarded
 		}
 		if n++; n != at || err != nil {
@@ -408,6 +409,9 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.checkRoutes()
 	if !died {
 		w.checkDecided()
+	}
+	for _, e := range w.log[before:] {
+		require.NotContains(w.t, string(event.EncodeJSON(e.Data)), errStoreDied.Error(), "what the store cannot do is nobody's failure")
 	}
 	if !cut {
 		w.checkCounts(w.log[before:], w.leftOpen(got.err))

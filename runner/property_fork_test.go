@@ -145,7 +145,7 @@ func (w *world) goOn(ctx context.Context, key session.Key, what string, shared i
 		finish = gather
 		n, lost := forkWrites.Draw(w.rt, "write"), rapid.Bool().Draw(w.rt, "answer lost")
 		w.acts = append(w.acts, fmt.Sprintf("  the store dies at write %d, behind it: %v", n, lost))
-		w.store.dieAt(n, lost)
+		w.store.dieAt(n, lost, false)
 	}
 	r := w.runner()
 	var err error

@@ -27,6 +27,7 @@ type propertyStore struct {
 	mu   sync.Mutex
 	left int  // writes until it dies, negative: it lives
 	lost bool // the last write is made, its answer is lost
+	once bool // the next write after it is made again
 	died bool
 }
 
@@ -34,11 +35,11 @@ func newPropertyStore(t sessiontest.TB, codec bool) *propertyStore {
 	return &propertyStore{Store: sessiontest.Memory(t, session.KeepSnapshots()), codec: codec, left: -1}
 }
 
-// dieAt makes the store die at the n-th write from now on.
-func (s *propertyStore) dieAt(n int, lost bool) {
+// dieAt makes the store die at the n-th write from now on, or fail once.
+func (s *propertyStore) dieAt(n int, lost, once bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left, s.lost, s.died = n, lost, false
+	s.left, s.lost, s.once, s.died = n, lost, once, false
 }
 
 // revive brings the store back and reports whether it had died.
@@ -62,9 +63,9 @@ func (s *propertyStore) Write(ctx context.Context, key session.Key, w session.Wr
 	if s.left > 0 {
 		s.left--
 	}
-	dead, dies := s.died, s.left == 0
+	dead, dies := s.died && !s.once, s.left == 0
 	if dies {
-		s.died = true
+		s.died, s.left = true, -1
 	}
 	s.mu.Unlock()
 	if dead || dies && !s.lost {
@@ -101,7 +102,7 @@ func (s *propertyStore) Write(ctx context.Context, key session.Key, w session.Wr
 // PutBlob fails while the store is dead. Bytes that nobody names matter to nothing.
 func (s *propertyStore) PutBlob(ctx context.Context, key session.Key, lease session.Lease, data []byte) (string, error) {
 	s.mu.Lock()
-	dead := s.died
+	dead := s.died && !s.once
 	s.mu.Unlock()
 	if dead {
 		return "", errStoreDied

@@ -267,7 +267,7 @@ var mustHappen = []string{
 	"a snapshot read: remote",
 	"around: pass", "around: no tracer", "around: trace", "around: meddle", "around: trace and meddle",
 	"a turn begun twice", "taken over", "a step of an earlier turn", "left alone", "a step that was done before", "an error of a model that is not stored",
-	"run", "a turn that begins with state", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "busy", "peek",
+	"run", "a turn that begins with state", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "store fails", "busy", "peek",
 	"a fallback", "an answer with a form", "an answer without the form it should have", "error bad_output", "a compaction", "a compaction with a summary", "a compaction whose summary failed",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",
 	"a file of a tool", "a file of an agent", "a function called again", "a function that ends with an error", "a function that asks a model", "a function that hands over", "a function in an agent tool", "a function that hands over in an agent tool",

@@ -77,6 +77,9 @@ func (t *turn) earlier(ctx context.Context, after, until int64, read []*event.Ev
 			if err == nil && e.Seq > until {
 				break
 			}
+			if err != nil && ctx.Err() == nil {
+				err = t.outage(err)
+			}
 			if !yield(e, err) || err != nil {
 				return false
 			}
@@ -114,6 +117,7 @@ func (t *turn) State(key string) (any, bool) {
 	if t.shared == nil {
 		shared, err := t.r.store.SharedState(t.ctx, t.key)
 		if err != nil {
+			_ = t.outage(err) // which ends the turn: an agent does not go on without its state
 			t.r.logger.Error("the state of user and app cannot be read", "session", t.key.String(), "error", err)
 			return nil, false
 		}

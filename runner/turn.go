@@ -148,7 +148,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, fresh bool, yield fu
 // and yet it is not over, because the store has failed. A turn that is done step by step is its engine's.
 func (t *turn) abandons(cause error) bool {
 	switch {
-	case cause != nil && !errors.Is(cause, agent.ErrLimit):
+	case cause != nil && !errors.Is(cause, agent.ErrLimit) && !errors.As(cause, new(*outage)):
 		return errors.Is(cause, session.ErrAbandoned)
 	case !t.known:
 		return t.failed != nil
@@ -501,7 +501,7 @@ func (t *turn) write(ctx context.Context, events []*event.Event, release bool) e
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		return fmt.Errorf("nothing was stored: %w", err)
+		return t.outage(fmt.Errorf("nothing was stored: %w", err))
 	}
 	for _, e := range events {
 		t.w.apply(e)
