@@ -148,7 +148,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, fresh bool, yield fu
 // and yet it is not over, because the store has failed. A turn that is done step by step is its engine's.
 func (t *turn) abandons(cause error) bool {
 	switch {
-	case cause != nil && !errors.Is(cause, agent.ErrLimit) && !errors.As(cause, new(*outage)):
+	case cause != nil && !errors.Is(cause, agent.ErrLimit) && !errors.Is(cause, session.ErrUnavailable):
 		return errors.Is(cause, session.ErrAbandoned)
 	case !t.known:
 		return t.failed != nil

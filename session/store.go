@@ -125,7 +125,8 @@ func (p Page) Check() error {
 }
 
 // Store keeps sessions. Implementations are safe for concurrent use, and two
-// values of one database, in one or in several processes, behave like one.
+// values of one database, in one or in several processes, behave like one. An error that says that the database could not do
+// what it was asked for is [ErrUnavailable].
 //
 // Stored events are immutable: a store may hand out the payloads it was given.
 type Store interface {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
 )
 
 // Codes of errors: https://www.postgresql.org/docs/15/errcodes-appendix.html
@@ -83,7 +84,7 @@ func (s *Store) explain(doing string, err error) error {
 		advice += "; it is not known whether the change was made"
 	}
 	if advice == "" {
-		return fmt.Errorf("postgres: %s %s: %w", doing, s.name, err)
+		return session.Unavailable(fmt.Errorf("postgres: %s %s: %w", doing, s.name, err))
 	}
-	return fmt.Errorf("postgres: %s %s: %s: %w", doing, s.name, advice, err)
+	return session.Unavailable(fmt.Errorf("postgres: %s %s: %s: %w", doing, s.name, advice, err))
 }

@@ -9,6 +9,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
 )
 
 // code returns SQLite's result code of an error, without its extension, or -1.
@@ -54,10 +55,10 @@ func (s *Store) explain(doing string, err error) error {
 	case codes.SQLITE_IOERR:
 		advice = "the disk or its file system failed: check them, and the space that is left"
 	case codes.SQLITE_TOOBIG:
-		advice = "one event or file is too large for SQLite"
+		return fmt.Errorf("sqlite: %s %s: one event or file is too large for SQLite: %w: %w", doing, s.path, agent.ErrBadInput, err)
 	}
 	if advice == "" {
-		return fmt.Errorf("sqlite: %s %s: %w", doing, s.path, err)
+		return session.Unavailable(fmt.Errorf("sqlite: %s %s: %w", doing, s.path, err))
 	}
-	return fmt.Errorf("sqlite: %s %s: %s: %w", doing, s.path, advice, err)
+	return session.Unavailable(fmt.Errorf("sqlite: %s %s: %s: %w", doing, s.path, advice, err))
 }

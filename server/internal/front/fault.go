@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 )
 
 // Fault is why a request got no answer, in words that its client may see.
@@ -96,6 +97,8 @@ func FaultOf(err error) *Fault {
 		return &Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: err.Error()}
 	case errors.Is(err, live.ErrClosed):
 		return &Fault{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "the server is being stopped", RetryAfter: time.Second}
+	case errors.Is(err, session.ErrUnavailable):
+		return &Fault{Status: http.StatusServiceUnavailable, Code: "store_unavailable", Detail: "the sessions cannot be read or written now; the server's log says why, under the id of this request", RetryAfter: time.Second}
 	case errors.Is(err, live.ErrNoTurn), errors.Is(err, agent.ErrNoFile):
 		return NotFound()
 	case errors.Is(err, runner.ErrTurnOver):

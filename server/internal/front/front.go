@@ -195,7 +195,7 @@ func (c *Call) settle(err error) {
 		return
 	}
 	f := FaultOf(err)
-	if f.Status == http.StatusInternalServerError {
+	if f.Status == http.StatusInternalServerError || errors.Is(err, session.ErrUnavailable) {
 		c.door.config.Guard.Logger().Error("a request failed", "request", c.ID, "error", err)
 	}
 	if c.W.Status() != 0 || c.R.Context().Err() != nil {

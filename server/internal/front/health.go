@@ -2,9 +2,11 @@ package front
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/session"
 )
@@ -29,8 +31,8 @@ func Health(check func(context.Context) error) http.Handler {
 	})
 }
 
-// Ready returns what tells why no turns can be served, if so. A store that does not answer in a
-// second is as good as none.
+// Ready returns what tells why no turns can be served, if so. It takes a lease as a turn does, and gives it back, because a
+// store may be able to read and not to write. A store that does not answer in a second is as good as none.
 func Ready(turns *live.Turns) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -38,7 +40,14 @@ func Ready(turns *live.Turns) func(context.Context) error {
 		if turns.Stopping() {
 			return live.ErrClosed
 		}
-		_, _, err := session.Find(ctx, turns.Store(), session.ID("ready"))
+		store, key := turns.Store(), session.ID("ready")
+		lease, err := store.Write(ctx, key, session.Write{Acquire: session.Self()})
+		if errors.Is(err, agent.ErrSessionBusy) { // another server is about to say the same
+			return nil
+		} else if err != nil {
+			return err
+		}
+		_, err = store.Write(ctx, key, session.Write{Lease: lease, Release: true})
 		return err
 	}
 }
