@@ -64,7 +64,7 @@ func TestOutageIsNobodysFailure(t *testing.T) {
 			model := scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hello.")) })
 			a, err := llmagent.New("solo", "Obey {user:name?}.", model, llmagent.WithStateInInstructions())
 			require.NoError(t, err)
-			for range 150 { // more than a runner keeps of what it has just read
+			for range 300 { // more than a runner keeps of what it has just read
 				require.NoError(t, drain(newRunner(t, a, store).Run(ctx, s1, llm.UserText("hi"))))
 			}
 			for e, wrong := range newRunner(t, a, store).Run(ctx, s1, llm.UserText("hi")) {
