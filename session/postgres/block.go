@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -133,123 +131,78 @@ func isCalled(e *event.Event, id, run string) bool {
 // callSQL finds the events that may have an id: those whose text contains it as the
 // id in a line, or in whole JSON. The line of sessions is the session and those that it is
 // a fork of, as far as it shares their events.
-const (
-	lineageSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
+const callSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
 		SELECT key, parent_key, coalesce(parent_seq, 0), $2::bigint FROM arbor.session WHERE key = $1
 		UNION ALL
-		SELECT s.key, s.parent_key, coalesce(s.parent_seq, 0), line.after FROM line JOIN arbor.session s ON s.key = line.parent)`
-	callSQL = lineageSQL + `
+		SELECT s.key, s.parent_key, coalesce(s.parent_seq, 0), line.after FROM line JOIN arbor.session s ON s.key = line.parent)
 	SELECT e.seq, e.line FROM line JOIN arbor.log e ON e.session = line.key AND e.seq > line.after AND e.seq <= line.upto
 	WHERE position($3 in e.line) > 0 OR position($4 in e.line) > 0 ORDER BY e.seq DESC`
-	// For a database of the second version, while its messages are made.
-	callSQL2 = lineageSQL + `
-	SELECT e.json::text FROM line JOIN arbor.event e ON e.session = line.key AND e.seq > line.after AND e.seq <= line.upto
-	WHERE position($3 in e.json::text) > 0 ORDER BY e.seq DESC`
-)
 
 // runOf looks an event up in the first seq events of a session. It is asked for the first event of an agent that
 // is called as a tool, unless the call is in the same batch, and of a fork that takes
 // up a run.
 func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id, run string) (string, error) {
-	rows, err := conn.Query(ctx, callSQL, row, seq, needle(id), " "+text(id)+" ")
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
-	var events event.Decoder
-	for rows.Next() {
-		var at int64
-		var line []byte
-		if err := rows.Scan(&at, &line); err != nil {
-			return "", err
-		}
-		if e := events.DecodeLine(at, line); e.Type() != event.TypeUnreadable && isCalled(e, id, run) {
+	events, err := eventsOf(ctx, conn, callSQL, row, seq, `"id":`+text(string(event.EncodeJSON(id))), " "+text(id)+" ")
+	for _, e := range events {
+		if e.Type() != event.TypeUnreadable && isCalled(e, id, run) {
 			return e.RunID, nil
 		}
 	}
-	return "", rows.Err()
+	return "", err
 }
 
-func needle(id string) string { return `"id":` + text(string(event.EncodeJSON(id))) }
+func eventsOf(ctx context.Context, conn *pgx.Conn, query string, args ...any) (events []*event.Event, err error) {
+	rows, err := conn.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	var seq int64
+	var line []byte
+	var decoder event.Decoder
+	_, err = pgx.ForEachRow(rows, []any{&seq, &line}, func() error {
+		events = append(events, decoder.DecodeLine(seq, line))
+		return nil
+	})
+	return events, err
+}
 
-// fillMessages makes the rows of the sessions that are there when the table of the
-// second version is new: it is called message there, and has a row for each block.
-func fillMessages(ctx context.Context, tx *sql.Tx) error {
-	// A program of the version before may still write; what it writes now would be
-	// missing.
-	if _, err := tx.ExecContext(ctx, "LOCK TABLE arbor.session, arbor.event IN EXCLUSIVE MODE"); err != nil {
+// fillBlocks makes the blocks of all sessions, which a database of the first version does not have.
+func fillBlocks(ctx context.Context, conn *pgx.Conn) error {
+	var missing bool
+	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM arbor.log) AND NOT EXISTS (SELECT FROM arbor.block)").Scan(&missing)
+	if err != nil || !missing {
 		return err
 	}
-	for row := int64(0); ; {
-		err := tx.QueryRowContext(ctx, "SELECT key FROM arbor.session WHERE key > $1 ORDER BY key LIMIT 1", row).Scan(&row)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := fillSession(ctx, tx, row); err != nil {
-			return fmt.Errorf("make the messages of session %d: %w", row, err)
+	rows, err := conn.Query(ctx, "SELECT key FROM arbor.session ORDER BY key")
+	if err != nil {
+		return err
+	}
+	keys, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	for _, key := range keys {
+		if err == nil {
+			err = fillSession(ctx, conn, key)
 		}
 	}
+	return err
 }
 
 // fillSession takes a session's own events in pages. What one page does not know
-// of an earlier one is looked up as Append does.
-func fillSession(ctx context.Context, tx *sql.Tx, row int64) error {
+// of an earlier one is looked up as Write does.
+func fillSession(ctx context.Context, conn *pgx.Conn, row int64) error {
 	for after := int64(-1); ; {
-		page, err := fillPage(ctx, tx, row, after)
+		page, err := eventsOf(ctx, conn, "SELECT seq, line FROM arbor.log WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3", row, after, lastPage)
 		if err != nil || len(page) == 0 {
 			return err
 		}
 		before := page[0].Seq - 1
-		blocks, err := blocksOf(page, func(id, run string) (string, error) { return runOfTx(ctx, tx, row, before, id, run) })
-		if err != nil {
-			return err
+		blocks, err := blocksOf(page, func(id, run string) (string, error) { return runOf(ctx, conn, row, before, id, run) })
+		if err == nil && len(blocks) > 0 {
+			_, err = conn.Exec(ctx, `WITH head AS (SELECT key FROM arbor.session WHERE key = $1)`+
+				fmt.Sprintf(blockSQL, "$2")+` SELECT count(*) FROM head`, row, string(event.EncodeJSON(blocks)))
 		}
-		if len(blocks) > 0 {
-			before := strings.NewReplacer("arbor.block", "arbor.message", "parent_block_id", "parent_message_id")
-			_, err := tx.ExecContext(ctx, `WITH head AS (SELECT key FROM arbor.session WHERE key = $1)`+
-				fmt.Sprintf(before.Replace(blockSQL), "$2")+` SELECT count(*) FROM head`, row, string(event.EncodeJSON(blocks)))
-			if err != nil {
-				return err
-			}
+		if err != nil {
+			return fmt.Errorf("make the blocks of session %d: %w", row, err)
 		}
 		after = page[len(page)-1].Seq
 	}
-}
-
-func fillPage(ctx context.Context, tx *sql.Tx, row, after int64) (page []*event.Event, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT seq, json::text FROM arbor.event WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3", row, after, lastPage)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var seq int64
-		var stored string
-		if err := rows.Scan(&seq, &stored); err != nil {
-			return nil, err
-		}
-		page = append(page, event.Decode(seq, []byte(stored)))
-	}
-	return page, rows.Err()
-}
-
-func runOfTx(ctx context.Context, tx *sql.Tx, row, seq int64, id, run string) (string, error) {
-	rows, err := tx.QueryContext(ctx, callSQL2, row, seq, needle(id))
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var stored string
-		if err := rows.Scan(&stored); err != nil {
-			return "", err
-		}
-		if e := new(event.Event); e.UnmarshalJSON([]byte(stored)) == nil && isCalled(e, id, run) {
-			return e.RunID, nil
-		}
-	}
-	return "", rows.Err()
 }

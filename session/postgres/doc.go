@@ -2,9 +2,8 @@
 // through the driver jackc/pgx. Any number of processes on any number of machines
 // may use it at the same time. It imports session, agent and event, and runs no agents.
 //
-// Everything is in a schema of its own, arbor, which [Open] makes and brings up to
-// date by the migrations in this folder; goose keeps track of them in the table
-// arbor.goose_db_version.
+// Everything is in a schema of its own, arbor, which [Open] creates and brings up to date in one transaction, by the
+// scripts in the folder migrations.
 //
 // # What survives
 //

@@ -2,31 +2,30 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schemaVersion is the newest version of the schema: the SQL files, and as the third
-// version the function that fills the second one's table.
-const schemaVersion = 10
+// schemaVersion is the newest version of the schema, each of which is one of the SQL files.
+const schemaVersion = 11
 
-// versionTable is where goose keeps the version, in the schema that it is the
-// version of.
+// versionTable keeps the version, in the schema that it is the version of. The library that created it is no longer used.
 const versionTable = "arbor.goose_db_version"
 
 // lockID is the advisory lock under which one process at a time changes the
 // schema: "arbor" in ASCII.
 const lockID = 0x6172626f72
+
+// lockTime is how long a process waits while another one brings the schema up to date.
+const lockTime = "60s"
 
 // prepare checks the database and brings its schema up to date.
 func (s *Store) prepare(ctx context.Context) error {
@@ -44,7 +43,12 @@ func (s *Store) prepare(ctx context.Context) error {
 	case version > schemaVersion:
 		return fmt.Errorf("a newer version of this program made its schema arbor (version %d, and this program knows %d): update this program", version, schemaVersion)
 	}
-	return migrate(ctx, s.pool.Config().ConnConfig, schemaVersion)
+	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return migrate(ctx, conn, schemaVersion)
 }
 
 // check refuses a database in which the store could not keep its promises.
@@ -72,59 +76,63 @@ func currentVersion(ctx context.Context, conn *pgx.Conn) (version int, err error
 	return version, err
 }
 
-// migrate brings the schema up to a version. Each step is one transaction.
-// Processes that do it at the same time wait for each other.
-func migrate(ctx context.Context, config *pgx.ConnConfig, version int64) (err error) {
-	scripts, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	db := stdlib.OpenDB(*config)
-	defer db.Close()
-	unlock, err := lock(ctx, db)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, unlock()) }()
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, scripts,
-		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()),
-		goose.WithGoMigrations(goose.NewGoMigration(3, &goose.GoFunc{RunTx: fillMessages}, nil)))
-	if err != nil {
-		return err
-	}
-	if _, err := provider.UpTo(ctx, version); err != nil {
-		return fmt.Errorf("bring the schema up to date: %w", err)
-	}
-	return nil
+// migrate brings the schema up to a version, in one transaction. Processes that do it at the same time wait for each
+// other: the lock belongs to the transaction, because behind a pooler the next one may have another connection.
+func migrate(ctx context.Context, conn *pgx.Conn, newest int) error {
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"}, func(tx pgx.Tx) error {
+		if err := lock(ctx, tx); err != nil {
+			return err
+		}
+		version, err := currentVersion(ctx, conn) // another process may have been quicker
+		if err != nil {
+			return err
+		}
+		for version++; version <= newest; version++ {
+			if err := runScript(ctx, conn, version); err != nil {
+				return fmt.Errorf("bring the schema up to version %d: %w", version, err)
+			}
+			if _, err := tx.Exec(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) VALUES ($1, true)", version); err != nil {
+				return err
+			}
+		}
+		if newest < schemaVersion { // in a test
+			return nil
+		}
+		return fillBlocks(ctx, conn)
+	})
 }
 
-// lock takes the lock and makes the schema, in which goose keeps its table. Goose
-// has locks of its own, but looks for its table before it takes one. The server
-// gives the lock back if this process dies.
-func lock(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			_ = conn.Close()
-		}
-	}()
-	if _, err := conn.ExecContext(ctx, "SELECT pg_advisory_lock($1)", int64(lockID)); err != nil {
-		return nil, err
-	}
-	unlock = func() error {
-		_, err := conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", int64(lockID))
-		return errors.Join(err, conn.Close())
+// lock takes the lock, and creates the schema and its table of versions if they are missing.
+func lock(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+lockTime+"'; SELECT pg_advisory_xact_lock("+strconv.Itoa(lockID)+")"); err != nil {
+		return err
 	}
 	var exists bool
-	err = conn.QueryRowContext(ctx, "SELECT to_regnamespace('arbor') IS NOT NULL").Scan(&exists)
-	if err == nil && !exists { // who may not make a schema can still be given one
-		_, err = conn.ExecContext(ctx, "CREATE SCHEMA arbor")
+	if err := tx.QueryRow(ctx, "SELECT to_regnamespace('arbor') IS NOT NULL").Scan(&exists); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, errors.Join(err, unlock())
+	if !exists { // a user without the right to create a schema can still be given one
+		if _, err := tx.Exec(ctx, "CREATE SCHEMA arbor"); err != nil {
+			return err
+		}
 	}
-	return unlock, nil
+	_, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+versionTable+` (
+		id integer GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY, version_id bigint NOT NULL, is_applied boolean NOT NULL, tstamp timestamp NOT NULL DEFAULT now())`)
+	return err
+}
+
+// runScript runs the script of a version. The third one has none: it was a program that filled a table, see fillBlocks.
+func runScript(ctx context.Context, conn *pgx.Conn, version int) error {
+	if version == 3 {
+		return nil
+	}
+	files, err := fs.Glob(migrations, fmt.Sprintf("migrations/%05d_*.sql", version))
+	if err != nil || len(files) != 1 {
+		return errors.Join(err, fmt.Errorf("there are %d scripts", len(files)))
+	}
+	script, err := migrations.ReadFile(files[0])
+	if err == nil {
+		_, err = conn.PgConn().Exec(ctx, string(script)).ReadAll()
+	}
+	return err
 }

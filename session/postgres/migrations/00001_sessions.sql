@@ -1,5 +1,3 @@
--- +goose Up
-
 -- A session's row. key is never used again, so that what a deleted session's
 -- writer still holds can never fit a later session. A deleted session whose
 -- events forks still share keeps its row, without a name.

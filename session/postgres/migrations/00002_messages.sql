@@ -1,5 +1,3 @@
--- +goose Up
-
 -- One row a message: what a user said, or one run of an agent. It is derived from
 -- the events, and written with them. A message of a deleted session stays as long
 -- as a fork shares its first event.

@@ -1,5 +1,3 @@
--- +goose Up
-
 -- An event a row, as a line of nine words and a JSON object, which is about half as long as its whole
 -- JSON; see event.Line. What has no line is whole JSON, and so are the events of before.
 ALTER TABLE arbor.event RENAME TO log;
@@ -26,11 +24,9 @@ CREATE VIEW arbor.event (session, seq, json) AS
 		CASE WHEN line ~ '^[a-z][^ {]*( [^ {]*){8} {' THEN string_to_array(left(line, position('{' IN line) - 2), ' ') END AS w FROM arbor.log) AS lines;
 
 -- A program of before that still runs writes to the table that was here.
--- +goose StatementBegin
 CREATE FUNCTION arbor.schema_is_newer() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE EXCEPTION 'a newer version of this program has brought the database up to date: end this one, and start the newer version';
 END $$;
--- +goose StatementEnd
 
 CREATE TRIGGER event_of_schema_6 INSTEAD OF INSERT OR UPDATE OR DELETE ON arbor.event FOR EACH ROW EXECUTE FUNCTION arbor.schema_is_newer();

@@ -1,5 +1,3 @@
--- +goose Up
-
 -- The sessions whose lease was taken and not given back: those that are under way, and those whose
 -- holder has gone. They are few, so that whoever looks for them reads no others. An index on the
 -- sessions would say the same, but leases would change an indexed column then, and each of their
@@ -10,23 +8,19 @@ CREATE TABLE arbor.held (
 	session bigint PRIMARY KEY
 );
 
--- +goose StatementBegin
 CREATE FUNCTION arbor.note_held() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	INSERT INTO arbor.held (session) VALUES (NEW.key) ON CONFLICT DO NOTHING;
 	RETURN NULL;
 END
 $$;
--- +goose StatementEnd
 
--- +goose StatementBegin
 CREATE FUNCTION arbor.note_given_back() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	DELETE FROM arbor.held WHERE session = NEW.key;
 	RETURN NULL;
 END
 $$;
--- +goose StatementEnd
 
 CREATE TRIGGER held_new AFTER INSERT ON arbor.session
 	FOR EACH ROW WHEN (NEW.lease_until IS NOT NULL AND NEW.created IS NULL) EXECUTE FUNCTION arbor.note_held();

@@ -1,5 +1,3 @@
--- +goose Up
-
 LOCK TABLE arbor.session, arbor.message IN EXCLUSIVE MODE;
 
 -- One row a block: what a user said, or one run of an agent. It is derived from the events, and
@@ -33,7 +31,6 @@ CREATE TABLE arbor.block (
 -- A block begins a message if it is a user's, if it hangs on a user's, or if it hangs on nothing. Any
 -- other block is a part of the message that it hangs on. The function sees the blocks that the same
 -- statement inserted before.
--- +goose StatementBegin
 CREATE FUNCTION arbor.join_message() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
 	line bigint := NEW.session; -- the session, and then those that it is a fork of
@@ -58,7 +55,6 @@ BEGIN
 	RETURN NEW;
 END
 $$;
--- +goose StatementEnd
 
 CREATE TRIGGER block_in_message BEFORE INSERT ON arbor.block FOR EACH ROW EXECUTE FUNCTION arbor.join_message();
 

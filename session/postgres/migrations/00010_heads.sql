@@ -1,5 +1,3 @@
--- +goose Up
-
 -- head is the id of the log's last event, and lease_fence a random number of the last lease, so that a
 -- database that went back to an earlier state is noticed: positions and lease tokens come again, and these
 -- do not. head is NULL until a write of this version stores events.
