@@ -132,8 +132,9 @@ type request struct {
 
 // requests are those of a session's last turns, the last one last.
 type requests struct {
-	incarnation, seq int64 // of the log, as far as it was read
-	turns            []request
+	incarnation int64
+	head        session.Head // of the log, as far as it was read
+	turns       []request
 }
 
 // maxAsked is of how many sessions the requests are remembered. Of others they are read again.
@@ -186,39 +187,24 @@ func (t *Turns) goOn(ctx context.Context, key session.Key) error {
 }
 
 // requests reads what has begun the last turns of a session: what is new since the last time, or
-// of a session that is not remembered from the end of the log.
+// of a session that is not remembered, or whose log has changed since, from the end of the log.
 func (t *Turns) requests(ctx context.Context, key session.Key, info session.Info) ([]request, error) {
 	t.mu.Lock()
 	known := t.asked[key]
 	t.mu.Unlock()
-	if known == nil || known.incarnation != info.Incarnation {
-		known = &requests{incarnation: info.Incarnation}
-		for e, err := range session.Backward(ctx, t.store, key, info.Seq+1) {
-			if err != nil {
-				return nil, err
-			}
-			if r, ok := requestOf(e); ok {
-				if known.turns = append(known.turns, r); len(known.turns) == lookBack {
-					break
-				}
-			}
+	err := error(agent.ErrConflict)
+	if known != nil && known.incarnation == info.Incarnation {
+		if known.head == info.State().Head {
+			return known.turns, nil
 		}
-		slices.Reverse(known.turns)
-	} else {
-		for e, err := range t.store.Load(ctx, key, known.seq) {
-			if err != nil {
-				return nil, err
-			}
-			if e.Seq > info.Seq {
-				break
-			}
-			if r, ok := requestOf(e); ok {
-				known.turns = append(known.turns, r)
-			}
-		}
-		known.turns = slices.Delete(known.turns, 0, max(0, len(known.turns)-lookBack))
+		known, err = t.newer(ctx, key, *known, info.Seq)
 	}
-	known.seq = info.Seq
+	if errors.Is(err, agent.ErrConflict) {
+		known, err = t.latest(ctx, key, info)
+	}
+	if err != nil {
+		return nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.asked[key] == nil && len(t.asked) >= maxAsked {
@@ -231,16 +217,54 @@ func (t *Turns) requests(ctx context.Context, key session.Key, info session.Info
 	return known.turns, nil
 }
 
-// requestOf reads the request that has begun a turn, and reports whether the event begins one.
-func requestOf(e *event.Event) (r request, ok bool) {
-	user, ok := e.Data.(*event.User)
-	if !ok {
-		return r, false
+// newer adds the requests up to a position to those that are known. The error is agent.ErrConflict if the log no longer has what was read.
+func (t *Turns) newer(ctx context.Context, key session.Key, known requests, end int64) (*requests, error) {
+	for e, err := range session.Since(ctx, t.store, key, known.head) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Seq > end {
+			break
+		}
+		if known.head = session.HeadOf(e); isRequest(e) {
+			known.turns = append(known.turns, requestOf(e))
+		}
 	}
-	r = request{turn: e.TurnID, first: e.Seq}
+	known.turns = slices.Delete(known.turns, 0, max(0, len(known.turns)-lookBack))
+	return &known, nil
+}
+
+// latest reads the requests of a session's last turns.
+func (t *Turns) latest(ctx context.Context, key session.Key, info session.Info) (*requests, error) {
+	known := &requests{incarnation: info.Incarnation}
+	for e, err := range session.Backward(ctx, t.store, key, info.Seq+1) {
+		if err != nil {
+			return nil, err
+		}
+		if known.head.Seq == 0 {
+			known.head = session.HeadOf(e)
+		}
+		if !isRequest(e) {
+			continue
+		}
+		if known.turns = append(known.turns, requestOf(e)); len(known.turns) == lookBack {
+			break
+		}
+	}
+	slices.Reverse(known.turns)
+	return known, nil
+}
+
+// isRequest reports whether an event begins a turn.
+func isRequest(e *event.Event) bool { return e.Type() == event.TypeUser }
+
+// requestOf reads the request that an event begins a turn with.
+func requestOf(e *event.Event) request {
+	r := request{turn: e.TurnID, first: e.Seq}
+	user, _ := e.Data.(*event.User)
 	if name, ok := user.Metadata[requestKey].(map[string]any); ok {
 		r.id, _ = name["id"].(string)
 		r.sum, _ = name["sum"].(string)
 	}
-	return r, true
+	return r
 }

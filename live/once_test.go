@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -11,10 +12,12 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/sqlite"
 )
 
 func TestBeginOnce(t *testing.T) {
@@ -93,6 +96,35 @@ func TestRequestsAreRemembered(t *testing.T) {
 }
 
 // Of processes and clients that send one request at once, one begins the turn.
+// TestRequestsOfADatabaseThatGoesBack: a request that the database has lost is no repetition when the client sends it again.
+func TestRequestsOfADatabaseThatGoesBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	store, err := sqlite.Open(path)
+	require.NoError(t, err)
+	_, a := newDesk(t)
+	turns := newTurns(t, a, store)
+	begin := func(id string) *Begun {
+		t.Helper()
+		b, err := turns.BeginOnce(t.Context(), session.ID("s"), llm.UserText("hello"), Request{ID: id})
+		require.NoError(t, err)
+		if !b.Repeated {
+			require.NoError(t, b.Wait(t.Context()))
+		}
+		return b
+	}
+	begin("kept")
+	restore := servers.SaveFile(t, path)
+	lost := begin("lost")
+	restore()
+	require.False(t, begin("lost").Repeated)
+	require.True(t, begin("kept").Repeated)
+	restore()
+	again := begin("other") // where the lost one was
+	require.Equal(t, lost.First, again.First)
+	require.False(t, begin("lost").Repeated)
+	require.True(t, begin("other").Repeated)
+}
+
 func TestBeginOnceAtOnce(t *testing.T) {
 	ctx, key := t.Context(), session.ID("s")
 	_, a := newDesk(t)

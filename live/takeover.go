@@ -104,15 +104,12 @@ type look struct {
 	turns   *Turns
 	failing bool // the last one has
 	// Sessions that are not for the tree, as they were at the last look.
-	foreign map[session.Key]incarnation
+	foreign map[session.LogState]bool
 	tree    *tenure
 }
 
-// incarnation is a log as it was.
-type incarnation struct{ of, seq int64 }
-
 func (l *look) look(ctx context.Context) {
-	foreign := make(map[session.Key]incarnation)
+	foreign := make(map[session.LogState]bool)
 	l.turns.mu.Lock()
 	if l.tree != l.turns.tenure {
 		l.tree, l.foreign = l.turns.tenure, nil
@@ -128,9 +125,8 @@ func (l *look) look(ctx context.Context) {
 			return
 		}
 		for _, info := range infos {
-			at := incarnation{info.Incarnation, info.Seq}
-			if l.foreign[info.Key] == at || !l.ours(ctx, info.Key) {
-				foreign[info.Key] = at
+			if l.foreign[info.State()] || !l.ours(ctx, info.Key) {
+				foreign[info.State()] = true
 				continue
 			}
 			err := l.take(info.Key)

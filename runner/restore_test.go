@@ -1,115 +1,155 @@
 package runner_test
 
 import (
-	"database/sql"
-	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	driver "modernc.org/sqlite"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
-// TestADatabaseThatGoesBack: a process that has a session warm notices that the file under it was restored from a copy. No model is
-// shown a message that the log has not, and no answer is stored after another message.
-func TestADatabaseThatGoesBack(t *testing.T) {
-	for name, others := range map[string]bool{"to fewer events": false, "to other events": true} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "sessions.db")
-			var asked *llm.Request
-			var restore func()
-			during := func() {}
-			root, err := llmagent.New("a", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
-				asked = req
-				during()
-				return scripted.Reply(scripted.Text("Yes."))
-			}))
-			require.NoError(t, err)
-			process := func() *runner.Runner {
-				store, err := sqlite.Open(path)
-				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, store.Close()) })
-				return newRunner(t, root, store)
-			}
-			first, second := process(), process()
-			say := func(r *runner.Runner, words string) error {
-				_, err := collect(r.Run(t.Context(), s1, llm.UserText(words)))
-				return err
-			}
-			shown := func() (words []string) {
-				for _, m := range asked.Messages {
-					if m.Role == llm.RoleUser {
-						words = append(words, m.PlainText())
-					}
-				}
-				return words
-			}
-			require.NoError(t, say(first, "One"))
-			restore = saved(t, path)
-			require.NoError(t, say(first, "Two"))
-			restore()
-			want := []string{"One"}
-			if others {
-				require.NoError(t, say(second, "Another"))
-				want = append(want, "Another")
-			}
-			require.NoError(t, say(first, "Three"))
-			require.Equal(t, append(want, "Three"), shown())
+// goesBack is a database that can be put back to an earlier state.
+type goesBack struct {
+	open func() (session.Store, error)
+	save func() (restore func() error, err error)
+}
 
-			// Under a turn, whose client is told.
-			restore = saved(t, path)
-			during = func() {
-				during = func() {}
-				restore()
-				if others {
-					require.NoError(t, say(second, "Another"))
-					asked = nil
-				}
+var goingBack = map[string]func(t *testing.T) goesBack{
+	"an SQLite file is restored": func(t *testing.T) goesBack {
+		path := filepath.Join(t.TempDir(), "sessions.db")
+		return goesBack{
+			open: func() (session.Store, error) { return sqlite.Open(path) },
+			save: func() (func() error, error) {
+				restore := servers.SaveFile(t, path)
+				return func() error { restore(); return nil }, nil
+			},
+		}
+	},
+	"a dump of PostgreSQL is restored": func(t *testing.T) goesBack {
+		p := servers.NewPostgres(t)
+		url := p.Database(t)
+		return goesBack{
+			open: func() (session.Store, error) { return postgres.Open(t.Context(), url) },
+			save: func() (func() error, error) { return p.Dump(url) },
+		}
+	},
+	"a standby of PostgreSQL is promoted": func(t *testing.T) goesBack {
+		p := servers.NewPostgres(t)
+		url := p.Database(t)
+		return goesBack{
+			open: func() (session.Store, error) { return postgres.Open(t.Context(), url) },
+			save: p.Standby,
+		}
+	},
+}
+
+// TestADatabaseThatGoesBack: a process that has a session warm notices that its database went back to an earlier state. No model is
+// shown a message that the log has not, no two processes write under one lease, and no answer is stored after another message.
+func TestADatabaseThatGoesBack(t *testing.T) {
+	for name, database := range goingBack {
+		t.Run(name, func(t *testing.T) {
+			d := database(t)
+			for what, others := range map[string]bool{"to fewer events": false, "to other events": true} {
+				t.Run(what, func(t *testing.T) { goBack(t, d, session.ID(what), others) })
 			}
-			err = say(first, "Lost")
-			require.ErrorIs(t, err, agent.ErrConflict)
-			require.ErrorContains(t, err, "the database was restored")
-			want = append(want, "Three")
-			if others {
-				want = append(want, "Another")
-			}
-			require.NoError(t, say(first, "Four"))
-			require.Equal(t, append(want, "Four"), shown())
 		})
 	}
 }
 
-// saved copies a file. What it returns puts the copy back under the processes that have the file open.
-func saved(t *testing.T, path string) (restore func()) {
-	t.Helper()
-	db, err := sql.Open("sqlite", path)
+func goBack(t *testing.T, d goesBack, key session.Key, others bool) {
+	var asked *llm.Request
+	during := func() {}
+	root, err := llmagent.New("a", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		asked = req
+		during()
+		return scripted.Reply(scripted.Text("Re: " + req.Messages[len(req.Messages)-1].PlainText()))
+	}))
 	require.NoError(t, err)
-	db.SetMaxOpenConns(1)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	copied := filepath.Join(t.TempDir(), "copy.db")
-	_, err = db.Exec("VACUUM INTO '" + copied + "'")
-	require.NoError(t, err)
-	return func() {
-		t.Helper()
-		conn, err := db.Conn(t.Context())
+	process := func() (*runner.Runner, session.Store) {
+		store, err := d.open()
 		require.NoError(t, err)
-		defer conn.Close()
-		require.NoError(t, conn.Raw(func(c any) error {
-			backup, err := c.(interface {
-				NewRestore(string) (*driver.Backup, error)
-			}).NewRestore(copied)
-			if err != nil {
-				return err
-			}
-			_, err = backup.Step(-1)
-			return errors.Join(err, backup.Finish())
-		}))
+		t.Cleanup(func() { require.NoError(t, store.Close()) })
+		return newRunner(t, root, store), store
 	}
+	first, store := process()
+	second, _ := process()
+	say := func(r *runner.Runner, words string) error {
+		_, err := collect(r.Run(t.Context(), key, llm.UserText(words)))
+		return err
+	}
+	save := func() func() {
+		t.Helper()
+		restore, err := d.save()
+		require.NoError(t, err)
+		return func() { t.Helper(); require.NoError(t, restore()) }
+	}
+	require.NoError(t, say(first, "One"))
+	restore := save()
+	require.NoError(t, say(first, "Two"))
+	restore()
+	want := []string{"One"}
+	if others {
+		require.NoError(t, say(second, "Another"))
+		want = append(want, "Another")
+	}
+	want = append(want, "Three")
+	require.NoError(t, say(first, "Three"))
+	require.Equal(t, want, saidTo(asked))
+
+	// Under a turn, whose client is told. The process that comes next has the lease meanwhile.
+	restore = save()
+	during = func() {
+		during = func() {}
+		restore()
+		if others {
+			require.NoError(t, say(second, "Other"))
+		}
+	}
+	err = say(first, "Lost")
+	require.ErrorIs(t, err, agent.ErrConflict)
+	require.ErrorContains(t, err, "the database was restored")
+	if others {
+		want = append(want, "Other")
+	}
+	want = append(want, "Four")
+	require.NoError(t, say(first, "Four"))
+	require.Equal(t, want, saidTo(asked))
+	requireAnswered(t, store, key, want)
+}
+
+// saidTo returns what users say in a request.
+func saidTo(req *llm.Request) (words []string) {
+	for _, m := range req.Messages {
+		if m.Role == llm.RoleUser {
+			words = append(words, m.PlainText())
+		}
+	}
+	return words
+}
+
+// requireAnswered requires that the log has these messages, each with the answer to it.
+func requireAnswered(t *testing.T, store session.Store, key session.Key, want []string) {
+	t.Helper()
+	var said []string
+	for e, err := range store.Load(t.Context(), key, 0) {
+		require.NoError(t, err)
+		switch d := e.Data.(type) {
+		case *event.User:
+			said = append(said, (&llm.Message{Content: d.Content}).PlainText())
+		case *event.Text:
+			require.Equal(t, said[len(said)-1], strings.TrimPrefix(d.Content, "Re: "))
+		}
+	}
+	require.Equal(t, want, said)
 }

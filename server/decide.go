@@ -81,28 +81,22 @@ type approval struct {
 // then reads only the logs that have changed since. The zero value is ready for use.
 type quiet struct {
 	mu   sync.Mutex
-	logs map[length]bool
-}
-
-// length identifies the log of a session at one length.
-type length struct {
-	session.Key
-	incarnation, seq int64
+	logs map[session.LogState]bool
 }
 
 func (q *quiet) has(i session.Info) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.logs[length{i.Key, i.Incarnation, i.Seq}]
+	return q.logs[i.State()]
 }
 
 func (q *quiet) add(i session.Info) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.logs == nil || len(q.logs) >= 8*lookedAt { // most are of sessions that have changed since
-		q.logs = make(map[length]bool)
+		q.logs = make(map[session.LogState]bool)
 	}
-	q.logs[length{i.Key, i.Incarnation, i.Seq}] = true
+	q.logs[i.State()] = true
 }
 
 // approvals lists what the caller may decide, in their own sessions or in those of all users: of the

@@ -2,10 +2,12 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -19,6 +21,38 @@ func Find(ctx context.Context, store Store, key Key) (info Info, ok bool, err er
 		return Info{}, false, err
 	}
 	return infos[0], true, nil
+}
+
+// Since yields the events of a session after those that the caller knows, whose last one is head, oldest first. The error is
+// [agent.ErrConflict] if the log does not have this event at its position: the session was deleted, or the database restored.
+func Since(ctx context.Context, store Store, key Key, head Head) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		known := head.Seq == 0
+		for e, err := range store.Load(ctx, key, max(head.Seq-1, 0)) {
+			switch {
+			case err != nil:
+				yield(nil, err)
+				return
+			case known:
+				if !yield(e, nil) {
+					return
+				}
+			default:
+				if known = HeadOf(e) == head; !known {
+					yield(nil, gone(key, head))
+					return
+				}
+			}
+		}
+		if !known {
+			yield(nil, gone(key, head))
+		}
+	}
+}
+
+func gone(key Key, head Head) error {
+	return fmt.Errorf("session %s: position %d no longer has event %q: the session was deleted, or the database was restored: %w",
+		key, head.Seq, head.ID, agent.ErrConflict)
 }
 
 // The first and the largest piece that Backward reads, in events.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -95,5 +96,43 @@ func TestFind(t *testing.T) {
 		_, ok, err = session.Find(ctx, store, part)
 		require.NoError(t, err)
 		require.False(t, ok, "a part of a key is none")
+	}
+}
+
+func TestSince(t *testing.T) {
+	ctx, store, key := t.Context(), session.NewMemory(), session.ID("s")
+	since := func(head session.Head) (seqs []int64, err error) {
+		for e, err := range session.Since(ctx, store, key, head) {
+			if err != nil {
+				return seqs, err
+			}
+			seqs = append(seqs, e.Seq)
+		}
+		return seqs, nil
+	}
+	none, err := since(session.Head{})
+	require.NoError(t, err)
+	require.Empty(t, none)
+	_, err = since(session.Head{Seq: 1, ID: "e"})
+	require.ErrorIs(t, err, agent.ErrConflict)
+	longLog(t, store, key, 3)
+	for n := range int64(4) {
+		head := session.Head{Seq: n, ID: "e"}
+		if n == 0 {
+			head = session.Head{}
+		}
+		seqs, err := since(head)
+		require.NoError(t, err)
+		require.Len(t, seqs, 3-int(n))
+	}
+	for _, head := range []session.Head{{Seq: 4, ID: "e"}, {Seq: 9, ID: "e"}, {Seq: 3, ID: "x"}, {Seq: 3}} {
+		seqs, err := since(head)
+		require.ErrorIs(t, err, agent.ErrConflict)
+		require.ErrorContains(t, err, "the database was restored")
+		require.Empty(t, seqs)
+	}
+	failing := &readCount{Store: store, fail: errors.New("no disk")}
+	for _, err := range session.Since(ctx, failing, key, session.Head{Seq: 1, ID: "e"}) {
+		require.ErrorIs(t, err, failing.fail)
 	}
 }

@@ -271,7 +271,7 @@ func (m *Memory) Write(ctx context.Context, key Key, w Write) (Lease, error) {
 	}
 	s.row = row
 	if len(w.Events) > 0 {
-		m.order.move(s, now.UTC(), row.Head.Seq)
+		m.order.move(s, now.UTC(), row.Head)
 	}
 	if m.keeps {
 		s.keep(w.Snapshots)
@@ -387,7 +387,7 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...
 		m.order.remove(old)
 	}
 	m.sessions[to] = fork
-	m.order.move(fork, now, fork.row.Head.Seq)
+	m.order.move(fork, now, fork.row.Head)
 	return nil
 }
 

@@ -23,7 +23,7 @@ type memoryUser struct{ app, user string }
 type memoryListed struct {
 	key              Key
 	incarnation      int64
-	seq              int64
+	head             Head
 	created, updated time.Time // zero: it is in no list yet
 	gone             bool      // it was deleted
 	held             int       // its place among those that are held, from 1; 0 is none
@@ -46,7 +46,7 @@ func before(sessions []*memorySession, p Place) int {
 }
 
 // move puts a session where it belongs after an update.
-func (o *memoryOrder) move(s *memorySession, now time.Time, seq int64) {
+func (o *memoryOrder) move(s *memorySession, now time.Time, head Head) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := &s.listed
@@ -61,7 +61,7 @@ func (o *memoryOrder) move(s *memorySession, now time.Time, seq int64) {
 		i := before(sessions, l.place())
 		sessions = slices.Delete(sessions, i, i+1)
 	}
-	l.updated, l.seq = now, seq
+	l.updated, l.head = now, head
 	if o.byUser == nil {
 		o.byUser = make(map[memoryUser][]*memorySession)
 	}
@@ -169,7 +169,7 @@ func (o *memoryOrder) page(filter Key, one *memorySession, page Page) (infos []I
 }
 
 func (l *memoryListed) info(s *memorySession) Info {
-	return Info{Key: l.key, Seq: l.seq, Created: l.created, Updated: l.updated, ParentSeq: s.shared(), Incarnation: l.incarnation}
+	return Info{Key: l.key, Seq: l.head.Seq, LastID: l.head.ID, Created: l.created, Updated: l.updated, ParentSeq: s.shared(), Incarnation: l.incarnation}
 }
 
 // List implements [Store].

@@ -53,9 +53,10 @@ type Owner struct {
 
 // Lease is the right to write to one session.
 type Lease struct {
-	// Token grows with every lease of the session.
+	// Token grows with every lease of the session. It is the store's time in nanoseconds, or the last token plus 1 if that is
+	// more. After a database was restored it may repeat, if the clock was set back as well.
 	Token int64
-	// Nonce is a random number. After a database was restored, Tokens repeat and Nonces do not.
+	// Nonce is a random number. It never repeats, whatever happens to the database.
 	Nonce int64
 	// Head is where the log ended after the write that returned the lease.
 	Head Head
@@ -79,13 +80,26 @@ type Info struct {
 	// ParentSeq. It is zero too when that session was deleted; ParentSeq stays.
 	Parent    Key
 	ParentSeq int64
-	// Incarnation is the Incarnation of a [Lease] on the session. Two infos with the
-	// same one and the same Seq are of the same log.
+	// Incarnation is the Incarnation of a [Lease] on the session.
 	Incarnation int64
+	// LastID is the id of the last event. It may be "" for a fork without events of its own, and for a log whose last event
+	// was stored by a program of before that did not note the id.
+	LastID string
 	// Leased reports whether a process holds the session, by the store's clock: a Write that acquires it would
 	// return agent.ErrSessionBusy. So a turn that is not over is under way somewhere,
 	// and otherwise was cut off.
 	Leased bool
+}
+
+// State returns which log the session has, and how much of it.
+func (i Info) State() LogState { return LogState{i.Key, i.Incarnation, Head{i.Seq, i.LastID}} }
+
+// LogState identifies a session's log at one length. Two equal ones are of the same events, also if the session was deleted
+// and created again in between, or the database restored.
+type LogState struct {
+	Key         Key
+	Incarnation int64
+	Head        Head
 }
 
 // Place returns the session's place in a list.

@@ -110,7 +110,7 @@ func (r *Row) Change(key Key, w *Write, nonce int64, now time.Time) error {
 		return &HeadError{key, w.Head, r.Head}
 	}
 	if w.Acquires() {
-		r.Token, r.Nonce, r.Holder = r.Token+1, nonce, w.Acquire
+		r.Token, r.Nonce, r.Holder = max(r.Token+1, now.UnixNano()), nonce, w.Acquire
 	}
 	r.Held, r.Until = !w.Release, now.Add(LeaseTTL)
 	if w.Abandon { // nobody has this lease, and its time is over by any clock

@@ -3,12 +3,14 @@ package a2aserver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
@@ -37,9 +39,8 @@ const maxLedgers = 4096
 // ledger is the marks of one session's tasks, as far as its log was read.
 type ledger struct {
 	mu          sync.Mutex
-	seq         int64
-	last        event.Event // the one at seq
-	incarnation int64       // of the session, 0 if nobody has said
+	head        session.Head // of the log, as far as it was read
+	incarnation int64        // of the session, 0 if nobody has said
 	marks       []mark
 	open        *projection // of the last task
 	told        bool        // that the session cannot be read
@@ -55,7 +56,7 @@ func (s *served) lately(ctx context.Context, key session.Key, n int) (last []mar
 // position of it or were the last one there; with a negative position, of the last task.
 func (s *served) since(ctx context.Context, key session.Key, position int64) (end int64, marks []mark, err error) {
 	err = s.look(ctx, session.Info{Key: key}, func(l *ledger) {
-		end = l.seq
+		end = l.head.Seq
 		first := len(l.marks) - 1
 		for first > 0 && position >= 0 && startOf(l.marks[first].id) > position {
 			first--
@@ -71,7 +72,7 @@ func (s *served) look(ctx context.Context, info session.Info, show func(*ledger)
 	l := s.ledgers.of(info.Key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if info.Incarnation == 0 || info.Incarnation != l.incarnation || info.Seq > l.seq {
+	if info.Incarnation == 0 || info.Incarnation != l.incarnation || info.Seq != l.head.Seq || info.LastID != "" && info.LastID != l.head.ID {
 		if err := l.update(ctx, s.store, info); err != nil {
 			return err
 		}
@@ -92,7 +93,7 @@ func (s *served) glance(ctx context.Context, info session.Info, show func(*ledge
 	defer l.mu.Unlock()
 	if !l.told {
 		l.told = true
-		s.logger.Error("a session cannot be read: its tasks are left out of lists", "session", info.Key.String(), "readable", l.seq)
+		s.logger.Error("a session cannot be read: its tasks are left out of lists", "session", info.Key.String(), "readable", l.head.Seq)
 	}
 	return nil
 }
@@ -115,12 +116,12 @@ func (s *ledgers) of(key session.Key) *ledger {
 	return l
 }
 
-// update reads what is new in the log.
+// update reads what is new in the log, or all of it if the session was deleted or the database restored.
 func (l *ledger) update(ctx context.Context, store session.Store, info session.Info) error {
-	same, err := l.read(ctx, store, info.Key, max(0, l.seq-1))
-	if err == nil && !same { // the session was deleted, and perhaps begun anew
-		l.seq, l.last, l.marks, l.open = 0, event.Event{}, nil, nil
-		_, err = l.read(ctx, store, info.Key, 0)
+	err := l.read(ctx, store, info.Key)
+	if errors.Is(err, agent.ErrConflict) {
+		l.head, l.marks, l.open = session.Head{}, nil, nil
+		err = l.read(ctx, store, info.Key)
 	}
 	if err == nil {
 		l.incarnation, l.told = info.Incarnation, false
@@ -128,27 +129,18 @@ func (l *ledger) update(ctx context.Context, store session.Store, info session.I
 	return err
 }
 
-// read takes in the events after a position. It reports false if the last one that is
-// known, which is among them, is no longer there.
-func (l *ledger) read(ctx context.Context, store session.Store, key session.Key, after int64) (same bool, err error) {
-	same = l.seq == 0
-	for e, err := range store.Load(ctx, key, after) {
-		switch {
-		case err != nil:
-			return false, err
-		case same:
-			l.apply(key, e)
-		case e.Seq == l.seq && e.ID == l.last.ID && e.Time.Equal(l.last.Time):
-			same = true
-		default:
-			return false, nil
+func (l *ledger) read(ctx context.Context, store session.Store, key session.Key) error {
+	for e, err := range session.Since(ctx, store, key, l.head) {
+		if err != nil {
+			return err
 		}
+		l.apply(key, e)
 	}
-	return same, nil
+	return nil
 }
 
 func (l *ledger) apply(key session.Key, e *event.Event) {
-	l.seq, l.last = e.Seq, *e
+	l.head = session.HeadOf(e)
 	if l.open != nil {
 		l.open.apply(e)
 		l.marks[len(l.marks)-1] = markOf(l.open)

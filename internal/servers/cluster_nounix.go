@@ -31,3 +31,9 @@ func (p *Postgres) StopImmediately() error { return errMissing }
 
 // Kill kills the server's main process.
 func (p *Postgres) Kill() error { return errMissing }
+
+// Standby copies the cluster, as a standby has it.
+func (p *Postgres) Standby() (promote func() error, err error) { return nil, errMissing }
+
+// Dump saves a database in a file.
+func (p *Postgres) Dump(string) (restore func() error, err error) { return nil, errMissing }

@@ -61,9 +61,8 @@ func start(settings ...string) (_ *Postgres, err error) {
 			err = errors.Join(err, p.remove())
 		}
 	}()
-	initdb := p.command("initdb", "-D", p.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w: %s", err, bytes.TrimSpace(out))
+	if err := p.run("initdb", "-D", p.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"); err != nil {
+		return nil, err
 	}
 	for range 5 { // another program may take the port first
 		if p.port, err = FreePorts(1); err != nil {
@@ -228,7 +227,50 @@ func (p *Postgres) tryStart(deadline time.Time) error {
 func (p *Postgres) ready(pid int) bool {
 	file, err := os.ReadFile(filepath.Join(p.data(), "postmaster.pid"))
 	lines := strings.Split(string(file), "\n")
-	return err == nil && len(lines) >= 8 && lines[0] == strconv.Itoa(pid) && strings.TrimSpace(lines[7]) == "ready"
+	if err != nil || len(lines) < 8 || lines[0] != strconv.Itoa(pid) {
+		return false
+	}
+	status := strings.TrimSpace(lines[7])
+	return status == "ready" || status == "standby"
+}
+
+// Standby copies the cluster, as a standby has it. What it returns ends the server and promotes the copy in its place, at
+// the same address: what was written since is lost.
+func (p *Postgres) Standby() (promote func() error, err error) {
+	copied := filepath.Join(p.dir, "standby")
+	if err := p.run("pg_basebackup", "-D", copied, "-d", p.URL("postgres"), "-c", "fast", "-X", "stream", "--write-recovery-conf", "--no-sync"); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if err := p.StopImmediately(); err != nil {
+			return err
+		}
+		if err := errors.Join(os.RemoveAll(p.data()), os.Rename(copied, p.data())); err != nil {
+			return err
+		}
+		if err := p.Start(); err != nil {
+			return err
+		}
+		return p.run("pg_ctl", "promote", "-w", "-D", p.data())
+	}, nil
+}
+
+// Dump saves a database in a file. What it returns restores the database from it.
+func (p *Postgres) Dump(url string) (restore func() error, err error) {
+	file := filepath.Join(p.dir, "dump")
+	if err := p.run("pg_dump", "-d", url, "-Fc", "-f", file); err != nil {
+		return nil, err
+	}
+	return func() error {
+		return p.run("pg_restore", "-d", url, "--clean", "--single-transaction", file)
+	}, nil
+}
+
+func (p *Postgres) run(name string, args ...string) error {
+	if out, err := p.command(name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, bytes.TrimSpace(out))
+	}
+	return nil
 }
 
 // Stop shuts the server down as an administrator does in a hurry ("fast"): it

@@ -12,7 +12,7 @@ import (
 const (
 	putBlobSQL = `WITH head AS (
 			SELECT key, seq FROM arbor.session
-			WHERE key = $1 AND lease_token = $2 AND lease_until IS NOT NULL AND app = $3 AND user_id = $4 AND id = $5 AND lease_fence = $8 FOR KEY SHARE
+			WHERE app = $1 AND user_id = $2 AND id = $3 AND lease_token = $4 AND lease_fence = $5 AND lease_until IS NOT NULL FOR KEY SHARE
 		), put AS (
 			INSERT INTO arbor.blob (session, digest, seq, data) SELECT key, $6, seq, $7 FROM head ON CONFLICT DO NOTHING
 		) SELECT count(*) FROM head`
@@ -33,10 +33,9 @@ func (s *Store) PutBlob(ctx context.Context, key session.Key, lease session.Leas
 	if data == nil {
 		data = []byte{} // nil is NULL
 	}
-	row, n := splitToken(lease.Token)
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var held int
-		err := conn.QueryRow(ctx, putBlobSQL, row, n, key.App, key.User, key.ID, digest, data, lease.Nonce).Scan(&held)
+		err := conn.QueryRow(ctx, putBlobSQL, key.App, key.User, key.ID, lease.Token, lease.Nonce, digest, data).Scan(&held)
 		if err == nil && held == 0 {
 			return session.LeaseLost(key)
 		}

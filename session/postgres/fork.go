@@ -94,12 +94,12 @@ func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, 
 			}
 		}
 	}
-	var row, n int64
-	if err := tx.QueryRow(ctx, forkSQL, to.App, to.User, to.ID, seq, parent, nonce, s.time()).Scan(&row, &n); err != nil {
+	var row, token int64
+	if err := tx.QueryRow(ctx, forkSQL, to.App, to.User, to.ID, seq, parent, nonce, s.time()).Scan(&row, &token); err != nil {
 		return err
 	}
 	if len(events) > 0 {
-		w := &session.Write{Lease: session.Lease{Token: token(row, n), Nonce: nonce}, Head: session.Head{Seq: seq}, Events: events}
+		w := &session.Write{Lease: session.Lease{Token: token, Nonce: nonce}, Head: session.Head{Seq: seq}, Events: events}
 		own := &change{key: to, write: w}
 		if err := own.encode(func(id, run string) (string, error) { return runOf(ctx, tx.Conn(), row, seq, id, run) }); err != nil {
 			return err

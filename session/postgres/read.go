@@ -33,7 +33,7 @@ const (
 	sharedSQL = `SELECT name, value::text FROM arbor.state
 		WHERE app = $1 AND value IS NOT NULL AND (scope = 'app' AND user_id = '' OR scope = 'user' AND user_id = $2)`
 	listSQL = `SELECT s.app, s.user_id, s.id, s.seq, s.created, s.updated,
-			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user_id, ''), coalesce(p.id, ''), s.key,
+			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user_id, ''), coalesce(p.id, ''), s.key, coalesce(s.head, ''),
 			coalesce(s.lease_until > coalesce($4, clock_timestamp()) AND s.lease_until <= coalesce($4, clock_timestamp()) + $5::interval, false),
 			coalesce(s.lease_host, ''), coalesce(s.lease_pid, 0), coalesce(s.lease_started, 0)
 		FROM arbor.session s LEFT JOIN arbor.session p ON p.key = s.parent_key
@@ -285,9 +285,10 @@ func (s *Store) infos(ctx context.Context, query string, args []any) (out []sess
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (i session.Info, err error) {
 			var created, updated time.Time
 			var holder session.Owner
+			var last []byte
 			err = row.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated, &i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation,
-				&i.Leased, &holder.Host, &holder.PID, &holder.Started)
-			i.Leased = i.Leased && session.Alive(holder)
+				&last, &i.Leased, &holder.Host, &holder.PID, &holder.Started)
+			i.LastID, i.Leased = string(last), i.Leased && session.Alive(holder)
 			i.Created, i.Updated = created.UTC(), updated.UTC()
 			return i, err
 		})

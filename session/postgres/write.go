@@ -20,11 +20,6 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// A lease's token names the session's row too, so that no two leases of a
-// database have the same.
-func token(key, n int64) int64              { return key<<32 | n }
-func splitToken(token int64) (key, n int64) { return token >> 32, token & (1<<32 - 1) }
-
 // checkKey refuses what PostgreSQL's texts cannot hold.
 func checkKey(key session.Key) error {
 	for _, part := range []string{key.App, key.User, key.ID} {
@@ -93,7 +88,7 @@ type change struct {
 	key    session.Key
 	write  *session.Write
 	nonce  int64 // of the lease, if the write takes it
-	dead   int64 // the number of a lease whose holder has died, or -1
+	dead   int64 // the token of a lease whose holder has died, or -1
 	lines  []string
 	blocks []*block
 	state  map[stateName]*string
@@ -158,12 +153,11 @@ func (s *Store) change(ctx context.Context, conn *pgx.Conn, c *change, unknown b
 		if c.write.Acquires() {
 			lease.Nonce = c.nonce
 		}
-		var n int64
 		var shared *int64
 		var head []byte
-		err := conn.QueryRow(ctx, sql, args...).Scan(&lease.Incarnation, &n, &lease.Head.Seq, &head, &shared, nil)
+		err := conn.QueryRow(ctx, sql, args...).Scan(&lease.Incarnation, &lease.Token, &lease.Head.Seq, &head, &shared, nil)
 		if err == nil {
-			lease.Token, lease.Head.ID = token(lease.Incarnation, n), string(head)
+			lease.Head.ID = string(head)
 			lease.Fork, lease.Shared = shared != nil, value(shared)
 			return lease, nil
 		}
@@ -188,7 +182,7 @@ func (s *Store) change(ctx context.Context, conn *pgx.Conn, c *change, unknown b
 				return session.Lease{}, err
 			}
 		case before.Held:
-			_, c.dead = splitToken(before.Token)
+			c.dead = before.Token
 		}
 	}
 }
@@ -219,14 +213,13 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 	}
 	var set []string
 	if w.Acquires() {
-		set = append(set, "lease_token = lease_token + 1", "lease_fence = "+arg(c.nonce), "lease_host = "+arg(text(w.Acquire.Host)),
+		set = append(set, "lease_token = greatest(lease_token + 1, (extract(epoch FROM "+clock+") * 1000000)::bigint * 1000)", "lease_fence = "+arg(c.nonce), "lease_host = "+arg(text(w.Acquire.Host)),
 			"lease_pid = "+arg(w.Acquire.PID), "lease_started = "+arg(w.Acquire.Started))
 		// It also takes a lease that ends later than a new one, because the server's clock was set back or another server
 		// replaced it (see session.Leased).
 		where += " AND (lease_until IS NULL OR lease_until <= " + clock + " OR lease_until > " + until + " OR lease_token = " + arg(c.dead) + ")"
 	} else {
-		row, n := splitToken(w.Lease.Token)
-		where += " AND lease_until IS NOT NULL AND key = " + arg(row) + " AND lease_token = " + arg(n) + " AND lease_fence = " + arg(w.Lease.Nonce)
+		where += " AND lease_until IS NOT NULL AND lease_token = " + arg(w.Lease.Token) + " AND lease_fence = " + arg(w.Lease.Nonce)
 	}
 	switch {
 	case w.Release:
@@ -273,11 +266,10 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 
 // row returns what the server has of a session, and the time.
 func (s *Store) row(ctx context.Context, conn *pgx.Conn, key session.Key) (row session.Row, now time.Time, err error) {
-	var n int64
 	var shared *int64
 	var head []byte
 	var until *time.Time
-	err = conn.QueryRow(ctx, rowSQL, key.App, key.User, key.ID, s.time()).Scan(&row.Incarnation, &n, &row.Head.Seq, &head, &shared, &row.Nonce,
+	err = conn.QueryRow(ctx, rowSQL, key.App, key.User, key.ID, s.time()).Scan(&row.Incarnation, &row.Token, &row.Head.Seq, &head, &shared, &row.Nonce,
 		&until, &row.Holder.Host, &row.Holder.PID, &row.Holder.Started, &now)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -285,7 +277,7 @@ func (s *Store) row(ctx context.Context, conn *pgx.Conn, key session.Key) (row s
 	case err != nil:
 		return session.Row{}, now, err
 	}
-	row.Token, row.Head.ID = token(row.Incarnation, n), string(head)
+	row.Head.ID = string(head)
 	row.Fork, row.Shared = shared != nil, value(shared)
 	if row.Held = until != nil; row.Held {
 		row.Until = *until
@@ -302,8 +294,7 @@ func (c *change) isDone(ctx context.Context, conn *pgx.Conn, row *session.Row) (
 	if len(w.Events) == 0 {
 		return w.Ends() && (!row.Held || row.Nonce != w.Lease.Nonce), nil
 	}
-	key, _ := splitToken(w.Lease.Token)
-	rows, err := conn.Query(ctx, storedSQL, key, w.Head.Seq, w.End().Seq)
+	rows, err := conn.Query(ctx, storedSQL, row.Incarnation, w.Head.Seq, w.End().Seq)
 	if err != nil {
 		return false, err
 	}

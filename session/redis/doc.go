@@ -36,10 +36,11 @@
 // complete. They are voided by a partial discard event: by the process itself when it
 // gives the lease back, else by the next one that takes the lease.
 //
-// The streams belong to the store. If you replace it by an empty one, as an
-// in-memory store is after every start, give the tail another prefix, or remove the
-// streams. Otherwise partial events are lost until the old streams have expired.
-// Stored events arrive in any case.
+// The streams belong to the store. If its database is restored to an earlier state, the next turn of a session removes
+// a stream that has more than the log, and followers who were shown what is gone end with an error. The order of leases
+// is that of the store's clock: if that was set back too, by more than the time since the backup, partial events are lost
+// until the clock has caught up. A store in memory counts anew after every start: give its tail another prefix, or remove the
+// streams. Stored events arrive in any case.
 //
 // Partial events are what models said: whoever can read the Redis server can read
 // them until the streams expire.

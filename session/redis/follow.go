@@ -35,9 +35,9 @@ const (
 
 // Follow implements [session.Tail]. Each follower has a connection to Redis of its own.
 // A slow follower slows nobody down. Follow ends with an error that is
-// [agent.ErrConflict] when the session is deleted, and with the store's error when that
-// fails. It ends with one that is [agent.ErrBadInput] when the log has no event at the
-// position to continue from, as after the session was deleted and made again.
+// [agent.ErrConflict] when the log no longer has the last event that it was shown, because the session was deleted or the
+// database restored, and with the store's error when that fails. It ends with one that is [agent.ErrBadInput] when the log
+// has no event at the position to continue from.
 func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		pos, err := session.ParsePosition(after)
@@ -71,7 +71,8 @@ type follower struct {
 	conn   connection
 	cursor string // in the stream
 	token  int64  // the newest lease that was seen
-	void   int64  // entries of this lease and of older ones are of a session that was deleted
+	showed entry  // the last part that was shown
+	void   int64  // entries of this lease and of older ones are of a session that was deleted or restored
 	heard  bool   // an entry that counts, since the last read
 }
 
@@ -253,7 +254,10 @@ func (f *follower) take(ctx context.Context, e entry) error {
 	}
 	if f.log.Seq < e.at.Seq || e.at.Part == 0 && e.mark != "" && f.log.LastID() != "" && e.mark != f.log.LastID() {
 		// The stream has more than the store, or something else: it is that of a session
-		// that was deleted, and made anew perhaps.
+		// that was deleted, and created again perhaps, or of a database that was restored.
+		if f.showed.at == f.log.Position && f.showed.token <= e.token {
+			return tail.ErrGone
+		}
 		f.void = max(f.void, e.token)
 		_, _, err := f.log.Look(ctx)
 		return err
@@ -267,18 +271,18 @@ func (f *follower) take(ctx context.Context, e entry) error {
 		return nil
 	}
 	f.log.Part = e.at.Part
+	f.showed = e
 	return f.show(ctx, session.Entry{ID: e.at.String(), Event: decoded})
 }
 
-// deleted deals with the news that a session was deleted, which only those who wait
-// at that moment get; the others find out when they look into the store.
+// deleted deals with the news that a stream was removed, because the session was deleted or the database restored. Only
+// those who wait at that moment get it; the others find out when they look into the store.
 func (f *follower) deleted(ctx context.Context) error {
+	if f.log.Part > 0 {
+		return tail.ErrGone
+	}
 	if _, _, err := f.log.Look(ctx); err != nil {
 		return err
-	}
-	if f.log.Seq == 0 {
-		f.log.Forget()
-		f.log.Part = 0
 	}
 	f.rewind()
 	return nil

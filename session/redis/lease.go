@@ -21,6 +21,9 @@ func (p *publisher) announce(o *op) ([]command, error) {
 	}
 	var cmds []command
 	at := s.at
+	if at.Seq > o.seq { // of before the session was deleted, or the database restored
+		at = session.Position{}
+	}
 	if o.kind != opStored && at.Seq < o.seq {
 		at = session.Position{Seq: o.seq}
 	}
@@ -30,8 +33,8 @@ func (p *publisher) announce(o *op) ([]command, error) {
 	case last.token > o.token:
 		s.fenced = o.token
 		return nil, nil
-	case last.at.Seq > max(o.seq, at.Seq): // of a session that was deleted
-		cmds = append(cmds, command{s: s, kind: remove})
+	case last.at.Seq > o.seq: // the stream has more than the log: the session was deleted, or the database restored
+		cmds = removal(s)
 	default:
 		if last.at.Seq == at.Seq {
 			at.Part = max(at.Part, last.at.Part)

@@ -48,13 +48,13 @@ func (l *log) option() redis.Option { return redis.WithLogger(slog.New(slog.NewT
 // writer is a turn's worth of writing to one session.
 type writer struct {
 	t     testing.TB
-	tail  *redis.Tail
+	tail  follows
 	key   session.Key
 	lease session.Lease
 	seq   int64
 }
 
-func begin(t testing.TB, tail *redis.Tail, key session.Key) *writer {
+func begin(t testing.TB, tail follows, key session.Key) *writer {
 	t.Helper()
 	lease, err := sessiontest.Acquire(t.Context(), tail, key, session.Self())
 	require.NoError(t, err)

@@ -53,9 +53,14 @@ func (p *publisher) translate(cmds []command, o *op) []command {
 		return append(cmds, command{s: s, kind: trim, at: session.Position{Seq: s.before}}, command{s: s, kind: expireSoon})
 	case opDeleted:
 		s.at, s.greeted, s.fenced = session.Position{}, 0, 0
-		return append(cmds, command{s: s, kind: tombstone}, command{s: s, kind: remove})
+		return append(cmds, removal(s)...)
 	}
 	return cmds
+}
+
+// removal removes a stream, and tells all who wait for its next entry.
+func removal(s *stream) []command {
+	return []command{{s: s, kind: tombstone}, {s: s, kind: remove}}
 }
 
 // add appends an entry behind a position of the log.
@@ -174,7 +179,7 @@ func (p *publisher) top(s *stream) (last entry, ok bool, err error) {
 
 // settle decides about entries that a stream has refused. If they are there already,
 // or come from a writer whose lease another has, nothing is left to do. Otherwise
-// the stream is one of a session that was deleted, or such a writer has been faster.
+// the stream is one of a session that was deleted or restored, or such a writer has been faster.
 func (p *publisher) settle(s *stream, refused []command) (again []command, err error) {
 	last, ok, err := p.top(s)
 	if isOfKey(err) {
@@ -192,7 +197,7 @@ func (p *publisher) settle(s *stream, refused []command) (again []command, err e
 	case ok && last.token == token:
 		return nil, nil
 	case !ok || last.at.Seq > refused[len(refused)-1].at.Seq:
-		return append([]command{{s: s, kind: remove}}, refused...), nil
+		return append(removal(s), refused...), nil
 	}
 	for _, c := range refused {
 		if c.part && c.at.Seq == last.at.Seq {

@@ -60,7 +60,7 @@ var durableTests = []test{
 		f.reopened()
 		require.Empty(f, f.load(f.key, 0))
 		require.Empty(f, f.list(session.Key{App: f.app}))
-		require.Greater(f, f.acquire(f.key).Token, stale.Token)
+		require.NotEqual(f, f.acquire(f.key).Nonce, stale.Nonce)
 		f.refused(f.key, 0, stale)
 	})},
 }

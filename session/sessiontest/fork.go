@@ -147,7 +147,7 @@ var forkTests = []test{
 		require.NoError(f, f.store.Fork(f.Context(), f.key, 2, to))
 		require.ErrorIs(f, Append(f.Context(), f.store, to, 2, stale, events(2, text("b"))...), agent.ErrConflict)
 		lease := f.acquire(to)
-		require.NotEqual(f, stale.Token, lease.Token)
+		require.NotEqual(f, stale.Nonce, lease.Nonce)
 		f.append(to, 2, lease, text("c"))
 	}},
 	{"a fork has a lease and an incarnation of its own", func(f *fixture) {
@@ -160,7 +160,7 @@ var forkTests = []test{
 		require.Zero(f, lease.Shared)
 		require.True(f, other.Fork)
 		require.EqualValues(f, 2, other.Shared)
-		require.NotEqual(f, lease.Token, other.Token)
+		require.NotEqual(f, lease.Nonce, other.Nonce)
 		require.ErrorIs(f, Append(f.Context(), f.store, fork, 2, lease, events(2, text("b"))...), agent.ErrConflict)
 		require.ErrorIs(f, Append(f.Context(), f.store, fork, 1, other, events(1, text("b"))...), agent.ErrConflict)
 		f.append(f.key, 2, lease, text("c"))

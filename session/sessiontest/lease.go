@@ -204,6 +204,8 @@ var leaseTests = []test{
 		stale := f.acquire(f.key)
 		lost, err := f.store.Write(f.Context(), f.key, session.Write{Lease: stale, Head: stale.Head, Events: events(2, text("lost"))})
 		require.NoError(f, err)
+		before := f.info(f.key)
+		require.Equal(f, session.LogState{Key: f.key, Incarnation: lost.Incarnation, Head: lost.Head}, before.State())
 		restore()
 		refused := func(w session.Write) {
 			f.Helper()
@@ -224,13 +226,16 @@ var leaseTests = []test{
 		require.ErrorAs(f, err, &e)
 		require.Equal(f, stale.Head, e.Got)
 		again := f.acquire(f.key)
-		require.Equal(f, stale.Token, again.Token, "the number comes again")
+		require.Equal(f, stale.Token, again.Token, "the number comes again while the clock stands")
 		every()
 		another := entry(3, text("another"))
 		another.ID = "another"
 		_, err = f.store.Write(f.Context(), f.key, session.Write{Lease: again, Head: again.Head, Events: []*event.Event{another}})
 		require.NoError(f, err)
 		every() // another event at the same position
+		after := f.info(f.key)
+		require.Equal(f, before.Seq, after.Seq)
+		require.NotEqual(f, before.State(), after.State())
 		f.release(f.key, again)
 		every()
 		refused(session.Write{Acquire: session.Self(), Head: lost.Head, Events: events(3, text("x"))})
@@ -384,7 +389,7 @@ var leaseTests = []test{
 		for range 3 { // as many leases as the stale writer had, and more
 			lease := f.acquire(f.key)
 			require.Zero(f, lease.Head.Seq)
-			require.Greater(f, lease.Token, stale.Token)
+			require.NotEqual(f, lease.Nonce, stale.Nonce)
 			f.refused(f.key, 0, stale)
 			f.release(f.key, stale)
 			f.busy(f.key)

@@ -21,9 +21,8 @@
 // they are committed together with appends. The
 // log of changes is one sequence. A crash of the system can only cut off its end,
 // and the fsync of an append covers everything before it. So if a lease was lost
-// in such a crash, nothing that was stored under it survived either. Its token
-// may then be given out a second time, but its random number is another one, as after the file was
-// restored from a copy. A crash of the process alone loses nothing.
+// in such a crash, nothing that was stored under it survived either, and the next one has another random number, as after the
+// file was restored from a copy. A crash of the process alone loses nothing.
 //
 // Snapshots without events are written the same way: one that was lost costs time, since it follows from the
 // log.

@@ -149,7 +149,7 @@ func TestMigrateFromVersion1(t *testing.T) {
 	clock.Advance(session.LeaseTTL)
 	lease, err := sessiontest.Acquire(t.Context(), s, infos[0].Key, session.Self())
 	require.NoError(t, err)
-	require.Equal(t, session.Lease{Token: 5<<32 | 2, Nonce: lease.Nonce, Head: session.Head{Seq: 4}, Incarnation: 5}, lease)
+	require.Equal(t, session.Lease{Token: clock.Now().UnixNano(), Nonce: lease.Nonce, Head: session.Head{Seq: 4}, Incarnation: 5}, lease)
 	require.NoError(t, sessiontest.Append(t.Context(), s, infos[0].Key, 4, lease, batch(4, 2)...))
 
 	// Keys continue where they were, and not after the last one that is left.

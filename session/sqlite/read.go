@@ -21,7 +21,7 @@ type reader struct{ find, line, page, state, list, ofUser, info, orphans, blob, 
 const (
 	info = `SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
 			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user, ''), coalesce(p.id, ''), s.key,
-			coalesce(s.lease_until, 0), coalesce(s.lease_host, ''), coalesce(s.lease_pid, 0), coalesce(s.lease_started, 0)
+			coalesce(s.head, ''), coalesce(s.lease_until, 0), coalesce(s.lease_host, ''), coalesce(s.lease_pid, 0), coalesce(s.lease_started, 0)
 		FROM `
 	listed = ` LEFT JOIN session p ON p.key = s.parent_key
 		WHERE s.id IS NOT NULL AND s.created IS NOT NULL`
@@ -277,7 +277,7 @@ func (s *Store) scanInfo(rows *sql.Rows) (i session.Info, err error) {
 	var created, updated, until int64
 	var holder session.Owner
 	err = rows.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
-		&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation, &until, &holder.Host, &holder.PID, &holder.Started)
+		&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation, &i.LastID, &until, &holder.Host, &holder.PID, &holder.Started)
 	i.Leased = session.Leased(time.Unix(0, until), s.now()) && session.Alive(holder)
 	i.Created, i.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
 	return i, err

@@ -2,16 +2,15 @@ package sqlite_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	driver "modernc.org/sqlite"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -63,34 +62,11 @@ func TestStore(t *testing.T) {
 			require.NoError(t, err)
 		}),
 		sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return openAt(t, paths[of]) }),
-		sessiontest.WithRestore(func(t *testing.T, of session.Store) func() { return save(t, paths[of]) }),
+		sessiontest.WithRestore(func(t *testing.T, of session.Store) func() { return servers.SaveFile(t, paths[of]) }),
 		sessiontest.WithReopen(func(t *testing.T, old session.Store) session.Store {
 			require.NoError(t, old.Close())
 			return openAt(t, paths[old])
 		}))
-}
-
-// save copies a file. What it returns puts the copy back under whoever has the file open, as the command .restore does.
-func save(t *testing.T, path string) (restore func()) {
-	t.Helper()
-	copied := filepath.Join(t.TempDir(), "copy.db")
-	raw(t, path, "VACUUM INTO '"+copied+"'")
-	return func() {
-		t.Helper()
-		conn, err := raw(t, path).Conn(t.Context())
-		require.NoError(t, err)
-		defer conn.Close()
-		require.NoError(t, conn.Raw(func(c any) error {
-			backup, err := c.(interface {
-				NewRestore(string) (*driver.Backup, error)
-			}).NewRestore(copied)
-			if err != nil {
-				return err
-			}
-			_, err = backup.Step(-1)
-			return errors.Join(err, backup.Finish())
-		}))
-	}
 }
 
 // TestZeroBytesInKeys goes beyond the suite, whose stores may refuse them.

@@ -22,10 +22,10 @@ type rowWriter struct {
 }
 
 func newRowWriter(p *preparer) *rowWriter {
-	const lease = "lease_token = ?, lease_nonce = ?, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ?"
+	const lease = "lease = ?, lease_nonce = ?, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ?"
 	return &rowWriter{
 		find: p.prepare(`SELECT key, seq, coalesce(head, ''), coalesce(parent_seq, -1),
-				lease_token, lease_nonce, lease_until IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
+				lease, lease_nonce, lease_until IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
 			FROM session WHERE app = ? AND user = ? AND id = ?`),
 		create:  p.prepare("INSERT INTO session (app, user, id) VALUES (?, ?, ?) RETURNING key"),
 		lease:   p.prepare("UPDATE session SET " + lease + " WHERE key = ?"),
@@ -39,20 +39,15 @@ func newRowWriter(p *preparer) *rowWriter {
 	}
 }
 
-// A lease's token names the session's row too, so that no two leases of a file
-// have the same.
-func token(key, n int64) int64              { return key<<32 | n }
-func splitToken(token int64) (key, n int64) { return token >> 32, token & (1<<32 - 1) }
-
 // row reads a session's row. Its Incarnation is 0 if the session does not exist.
 func (w *rowWriter) row(key session.Key) (row session.Row, err error) {
-	var n, until, shared int64
+	var until, shared int64
 	found, err := queryOne(context.Background(), w.find, []any{key.App, key.User, key.ID}, &row.Incarnation, &row.Head.Seq, &row.Head.ID, &shared,
-		&n, &row.Nonce, &row.Held, &until, &row.Holder.Host, &row.Holder.PID, &row.Holder.Started)
+		&row.Token, &row.Nonce, &row.Held, &until, &row.Holder.Host, &row.Holder.PID, &row.Holder.Started)
 	if !found || err != nil {
 		return session.Row{}, err
 	}
-	row.Token, row.Until = token(row.Incarnation, n), time.Unix(0, until)
+	row.Until = time.Unix(0, until)
 	row.Fork, row.Shared = shared >= 0, max(shared, 0)
 	return row, nil
 }
@@ -82,13 +77,11 @@ func (s *Store) change(on *rowWriter, key session.Key, w *session.Write, e encod
 	}
 	if err == nil && row.Incarnation == 0 {
 		_, err = queryOne(ctx, on.create, []any{key.App, key.User, key.ID}, &row.Incarnation)
-		row.Token = token(row.Incarnation, row.Token)
 	}
 	if err != nil {
 		return session.Lease{}, err
 	}
-	_, n := splitToken(row.Token)
-	args := []any{n, row.Nonce, row.Holder.Host, row.Holder.PID, row.Holder.Started, nil, row.Incarnation}
+	args := []any{row.Token, row.Nonce, row.Holder.Host, row.Holder.PID, row.Holder.Started, nil, row.Incarnation}
 	if row.Held {
 		args[5] = row.Until.UnixNano()
 	}

@@ -94,17 +94,13 @@ func (f *follower) deliver(ctx context.Context) (changed <-chan struct{}, stoppe
 	}
 }
 
-// still returns an error that is errDeleted unless the session is the one that was followed, perhaps in another place.
+// still returns an error that is ErrGone unless what was shown is still there.
 func (f *follower) still(ctx context.Context) error {
-	switch {
-	case f.log.Seq > 0:
-		_, _, err := f.log.Look(ctx)
-		return err
-	case f.log.Part > 0:
-		return errDeleted
+	if f.log.Part > 0 {
+		return ErrGone
 	}
-	f.log.Forget()
-	return nil
+	_, _, err := f.log.Look(ctx)
+	return err
 }
 
 func (f *follower) wanted(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -21,29 +22,21 @@ type LogReader struct {
 	// last partial one that he was shown after it. It begins as the one to go on from.
 	session.Position
 
-	room  []*event.Event // of pages
-	page  []*event.Event // those that follow Seq
-	last  logMark        // of the event at Seq
-	known bool           // that last is set
+	room []*event.Event // of pages
+	page []*event.Event // those that follow Seq
+	last session.Head   // of the log up to Seq, once the event there was read
 }
-
-// logMark tells whether an event is still the same one.
-type logMark struct {
-	id   string
-	time int64
-}
-
-func markOf(e *event.Event) logMark { return logMark{e.ID, e.Time.UnixNano()} }
 
 const logPage = 256
 
-var errDeleted = fmt.Errorf("it was deleted while it was followed: %w", agent.ErrConflict)
+// ErrGone ends a follower who was shown something that is gone. It is [agent.ErrConflict].
+var ErrGone = fmt.Errorf("what was shown of it is gone: it was deleted while it was followed, or the database was restored: %w", agent.ErrConflict)
 
 // Next returns the stored event after Seq and moves on to it. The entry has no event if
 // the log ends there.
 func (r *LogReader) Next(ctx context.Context) (session.Entry, error) {
 	if len(r.page) == 0 {
-		if err := r.load(ctx, r.Seq); err != nil {
+		if err := r.load(ctx); err != nil {
 			return session.Entry{}, err
 		}
 	}
@@ -55,30 +48,18 @@ func (r *LogReader) Next(ctx context.Context) (session.Entry, error) {
 		return session.Entry{}, fmt.Errorf("the log has event %d where %d should be", e.Seq, r.Seq+1)
 	}
 	r.page[0], r.page = nil, r.page[1:]
-	r.Position, r.last, r.known = session.Position{Seq: e.Seq}, markOf(e), true
+	r.Position, r.last = session.Position{Seq: e.Seq}, session.HeadOf(e)
 	return session.Entry{ID: r.Position.String(), Event: e}, nil
 }
 
 // Look asks the store how far the log reaches, and returns that; full says that it
-// may reach further. The error is [agent.ErrConflict] if the session was deleted since
-// the event at Seq was read, and [agent.ErrBadInput] if the log never had one.
+// may reach further. The error is [agent.ErrConflict] if the log no longer has the event at Seq that was
+// read, because the session was deleted or the database restored, and [agent.ErrBadInput] if the log never had one.
 func (r *LogReader) Look(ctx context.Context) (seq int64, full bool, err error) {
-	if err := r.load(ctx, max(r.Seq-1, 0)); err != nil {
+	if err := r.load(ctx); err != nil {
 		return 0, false, err
 	}
-	full = len(r.page) == logPage
-	if r.Seq > 0 {
-		gone := len(r.page) == 0 || r.page[0].Seq != r.Seq
-		switch {
-		case gone && !r.known:
-			return 0, false, fmt.Errorf("the log has no event %d to go on from: follow it from the beginning: %w", r.Seq, agent.ErrBadInput)
-		case gone, r.known && markOf(r.page[0]) != r.last:
-			return 0, false, errDeleted
-		}
-		r.last, r.known = markOf(r.page[0]), true
-		r.page = r.page[1:]
-	}
-	return r.Seq + int64(len(r.page)), full, nil
+	return r.Seq + int64(len(r.page)), len(r.page) == logPage, nil
 }
 
 // Newest returns the time of the last event that was read ahead, and the zero time if
@@ -91,24 +72,36 @@ func (r *LogReader) Newest() time.Time {
 }
 
 // LastID returns the id of the event at Seq, "" if it is not known.
-func (r *LogReader) LastID() string { return r.last.id }
+func (r *LogReader) LastID() string { return r.last.ID }
 
-// Forget drops what was read ahead.
-func (r *LogReader) Forget() { r.page, r.last, r.known = nil, logMark{}, false }
-
-func (r *LogReader) load(ctx context.Context, after int64) error {
+// load reads the page that follows Seq.
+func (r *LogReader) load(ctx context.Context) error {
 	r.room, r.page = r.room[:0], nil
-	for e, err := range r.Store.Load(ctx, r.Key, after) {
+	for e, err := range r.since(ctx) {
 		switch {
 		case errors.Is(err, agent.ErrConflict):
-			return errDeleted
+			return ErrGone
 		case err != nil:
 			return err
+		case e.Seq == r.Seq:
+			r.last = session.HeadOf(e)
+			continue
 		}
 		if r.room = append(r.room, e); len(r.room) == logPage {
 			break
 		}
 	}
+	if r.last.Seq != r.Seq {
+		return fmt.Errorf("the log has no event %d to go on from: follow it from the beginning: %w", r.Seq, agent.ErrBadInput)
+	}
 	r.page = r.room
 	return nil
+}
+
+// since yields the events that follow Seq, and before them the one at Seq if that is not known.
+func (r *LogReader) since(ctx context.Context) iter.Seq2[*event.Event, error] {
+	if r.last.Seq != r.Seq {
+		return r.Store.Load(ctx, r.Key, r.Seq-1)
+	}
+	return session.Since(ctx, r.Store, r.Key, r.last)
 }

@@ -22,6 +22,7 @@ type stream struct {
 	// partial events since. While somebody appends here, seq alone says how far the
 	// log has come: what was published before the append has to be shown before it.
 	seq, part int64
+	id        string // of the event at seq, "" if it is not known
 	parts     []partial
 	bytes     int
 	blocks    OpenBlocks
@@ -65,12 +66,24 @@ func (s *stream) wake() {
 	}
 }
 
-// advance notes that the log has an event of the position.
-func (s *stream) advance(seq int64) {
-	if seq > s.seq {
-		s.seq, s.part = seq, 0
+// advance notes that the log reaches as far as a head, whose id may be unknown.
+func (s *stream) advance(head session.Head) {
+	if head.Seq > s.seq {
+		s.seq, s.id, s.part = head.Seq, head.ID, 0
 		s.wake()
 	}
+}
+
+// continues reports whether a log with a head at which a lease was taken is the one that is followed here. It is another one after
+// the session was deleted and created again, or the database restored.
+func (s *stream) continues(incarnation int64, head session.Head) bool {
+	switch {
+	case s.incarnation != 0 && s.incarnation != incarnation:
+		return false
+	case head.Seq == s.seq:
+		return s.id == "" || head.ID == "" || s.id == head.ID
+	}
+	return head.Seq > s.seq
 }
 
 // add shows a partial event, which must be the session's own.
@@ -109,17 +122,17 @@ func (s *stream) drop(until session.Position) {
 	}
 }
 
-// acquired notes a lease, and how long the log was when it was taken. It takes the mutex, and so do all methods below.
-func (s *stream) acquired(t *Tail, lease session.Lease, seq int64) {
+// acquired notes a lease, and where the log ended when it was taken. It takes the mutex, and so do all methods below.
+func (s *stream) acquired(t *Tail, lease session.Lease, head session.Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.incarnation != 0 && s.incarnation != lease.Incarnation || s.incarnation == 0 && seq < s.seq {
+	if !s.continues(lease.Incarnation, head) {
 		s.reset()
 	}
 	s.incarnation, s.lease = lease.Incarnation, lease.Token
 	s.version++
-	s.advance(seq)
-	if e := s.ending; e != nil && e.seq <= seq { // it was done, and says so in a moment
+	s.advance(head)
+	if e := s.ending; e != nil && e.seq <= head.Seq { // it was done, and says so in a moment
 		open := s.blocks
 		e.open, s.blocks = &open, OpenBlocks{}
 	}
@@ -167,7 +180,7 @@ func (s *stream) appended(t *Tail, last *ending, events []*event.Event, err erro
 	if err == nil || over && !errors.Is(err, agent.ErrConflict) {
 		for _, e := range events {
 			blocks.Settle(e)
-			s.advance(e.Seq)
+			s.advance(session.HeadOf(e))
 		}
 	}
 	if over {
@@ -179,12 +192,12 @@ func (s *stream) appended(t *Tail, last *ending, events []*event.Event, err erro
 	}
 }
 
-// found notes that the log reaches as far as a position.
-func (s *stream) found(seq int64) {
+// found notes that the log reaches as far as a head.
+func (s *stream) found(head session.Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version++
-	s.advance(seq)
+	s.advance(head)
 }
 
 // saw does the same for what somebody found in the store who began to look when the
@@ -195,7 +208,7 @@ func (s *stream) saw(seq int64, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.version == version {
-		s.advance(seq)
+		s.advance(session.Head{Seq: seq})
 	}
 }
 
@@ -229,9 +242,9 @@ func (s *stream) deleted() {
 	s.lease, s.incarnation = 0, 0
 }
 
-// reset forgets a session that was deleted: followers find out. The caller holds the mutex.
+// reset forgets a session that was deleted or restored: followers find out. The caller holds the mutex.
 func (s *stream) reset() {
-	s.seq, s.part, s.parts, s.bytes = unknown, 0, nil, 0
+	s.seq, s.id, s.part, s.parts, s.bytes = unknown, "", 0, nil, 0
 	s.blocks = OpenBlocks{}
 	s.version++
 	s.deletions++

@@ -177,7 +177,7 @@ func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (ses
 		lease, err := t.underlying.Write(ctx, key, w)
 		switch {
 		case err == nil && w.Acquires():
-			s.acquired(t, lease, lease.Head.Seq)
+			s.acquired(t, lease, lease.Head)
 		case errors.Is(err, agent.ErrConflict) && !w.Acquires() && !w.Stores(): // the lease was lost
 			t.end(key, w.Lease)
 		}
@@ -190,7 +190,7 @@ func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (ses
 	s.appends(last)
 	lease, err := t.underlying.Write(ctx, key, w)
 	if err == nil && w.Acquires() {
-		s.acquired(t, lease, w.Head.Seq)
+		s.acquired(t, lease, w.Head)
 	}
 	s.appended(t, last, w.Events, err)
 	if err == nil && w.Ends() {
@@ -219,7 +219,7 @@ func (t *Tail) end(key session.Key, lease session.Lease) {
 func (t *Tail) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
 	err := t.underlying.Fork(ctx, of, seq, to, events...)
 	if s := t.find(to); err == nil && s != nil {
-		s.found(seq + int64(len(events)))
+		s.found(session.Head{Seq: seq + int64(len(events))})
 	}
 	return err
 }
@@ -252,9 +252,9 @@ func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Even
 }
 
 // Follow implements [session.Tail]. Each follower goes at its own pace, and slows nobody
-// down. A follower ends with an error that is [agent.ErrConflict] when its session is
-// deleted, and one that is [agent.ErrBadInput] when the log has no event of the
-// position to go on from, as it is after the session was deleted and made anew.
+// down. A follower ends with an error that is [agent.ErrConflict] when the log no longer has the last event that
+// it was shown, because the session was deleted or the database restored, and one that is [agent.ErrBadInput] when
+// the log has no event of the position to go on from.
 func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		pos, err := session.ParsePosition(after)
