@@ -60,14 +60,19 @@ func TestRecordsSayWhatAnEventIsAbout(t *testing.T) {
 	}
 	next(stored("f", "r2", "x", failure))
 	require.Nil(t, next(stored("e", "r", "", &event.HarnessEnd{FinishReason: event.FinishReasonTransfer})).Failure, "another run failed")
-	require.Equal(t, failure, next(stored("e", "r2", "x", &event.HarnessEnd{FinishReason: event.FinishReasonError})).Failure)
+	failed := stored("e", "r2", "x", &event.HarnessEnd{FinishReason: event.FinishReasonError})
+	require.Equal(t, failure, next(failed).Failure)
+	require.Nil(t, next(failed).Failure, "it was told")
+	next(stored("f", "r2", "x", failure))
 	require.Equal(t, call, next(stored("", "r", "", &event.ToolProgress{ToolCallID: "c"})).Call)
 	require.Equal(t, call, next(stored("", "r", "", &event.File{ToolCallID: "c"})).Call)
 	next(stored("u", "u", "", &event.User{}))
+	require.Nil(t, next(failed).Failure, "that was another turn")
 	require.Equal(t, call, next(stored("c", "r", "", &event.ToolResult{})).Call, "the next turn withdraws it")
 	require.Nil(t, next(stored("c", "r", "", &event.ToolResult{})).Call, "it has its result")
 
 	next(stored("h", "r3", "", &event.HandoffStatus{Status: "active", TargetAgent: "Ann"}))
+	next(stored("h", "r3", "x", &event.HandoffStatus{Status: "active", TargetAgent: "Bob"}))
 	require.Equal(t, "Ann", next(person).Block.Speaker)
 	next(stored("h", "r3", "", &event.HandoffStatus{Status: "completed"}))
 	require.Equal(t, agent.Human, next(person).Block.Speaker)
@@ -84,6 +89,7 @@ func TestRecordsOfQuestions(t *testing.T) {
 	require.Len(t, r.Questions, 1)
 	require.Equal(t, "q1", held[0].ID, "what a caller holds does not change")
 	r.Next(stored("e", "r", "", &event.HarnessEnd{FinishReason: event.FinishReasonInputRequired}))
+	r.Next(stored("e", "r2", "y", &event.HarnessEnd{FinishReason: event.FinishReasonStop}))
 	require.Len(t, r.Questions, 1)
 	r.Next(stored("e", "r", "", &event.HarnessEnd{FinishReason: event.FinishReasonCanceled}))
 	require.Empty(t, r.Questions)
@@ -96,6 +102,8 @@ func TestRecordsOfQuestions(t *testing.T) {
 func TestRecordsOfTexts(t *testing.T) {
 	discard := func(ids ...string) *event.Event { return stored("v", "r", "", &event.Discard{IDs: ids}) }
 	end := stored("e", "r", "", &event.HarnessEnd{FinishReason: event.FinishReasonStop, Output: []byte(`"42"`)})
+	inner, other := *end, *end
+	inner.Scope, other.RunID, other.Data = "x", "r2", &event.HarnessEnd{}
 	for name, c := range map[string]struct {
 		events []*event.Event
 		want   string
@@ -104,11 +112,13 @@ func TestRecordsOfTexts(t *testing.T) {
 		"empty":          {[]*event.Event{said("1", true, ""), said("1", false, "")}, ""},
 		"streamed":       {[]*event.Event{said("1", true, "H"), said("1", true, "i"), said("1", false, "Hi.")}, "(Hi.)"},
 		"two at once":    {[]*event.Event{said("1", true, "H"), said("2", true, "Y"), said("1", false, "Hi"), said("2", false, "Yo")}, "(H(Yi)o)"},
-		"other text":     {[]*event.Event{said("1", true, "Ho"), said("1", false, "Hi.")}, "(Ho!(Hi.)"},
-		"discarded":      {[]*event.Event{said("1", true, "Ho"), discard("1", "2"), said("3", false, "Hi.")}, "(Ho!(Hi.)"},
-		"the last first": {[]*event.Event{said("1", true, "a"), said("2", true, "b"), discard("1", "2")}, "(a(b!!"},
-		"never ended":    {[]*event.Event{said("1", true, "Ho"), end}, "(Ho!(42)"},
+		"other text":     {[]*event.Event{said("1", true, "Ho"), said("1", false, "Hi.")}, "(Ho!1(Hi.)"},
+		"discarded":      {[]*event.Event{said("1", true, "Ho"), discard("1", "2"), said("3", false, "Hi.")}, "(Ho!1(Hi.)"},
+		"the last first": {[]*event.Event{said("1", true, "a"), said("2", true, "b"), discard("1", "2")}, "(a(b!2!1"},
+		"never ended":    {[]*event.Event{said("1", true, "Ho"), end}, "(Ho!1(42)"},
+		"another's end":  {[]*event.Event{said("1", true, "H"), &other, said("1", true, "i")}, "(Hi"},
 		"an output":      {[]*event.Event{end}, "(42)"},
+		"an inner one":   {[]*event.Event{&inner}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, told(t, places(c.events...), c.events))
@@ -116,7 +126,7 @@ func TestRecordsOfTexts(t *testing.T) {
 	}
 }
 
-// told writes records: ( begins a block, ) completes one, ! takes one back.
+// told writes records: ( begins a block, ) completes one, ! takes one back, by its id.
 func told(t require.TestingT, at []session.Position, events []*event.Event) (out string) {
 	var r session.Reader
 	shown := make(map[*session.Block]string)
@@ -125,7 +135,7 @@ func told(t require.TestingT, at []session.Position, events []*event.Event) (out
 		for _, b := range rec.Void {
 			require.Contains(t, shown, b)
 			delete(shown, b)
-			out += "!"
+			out += "!" + b.ID
 		}
 		b := rec.Block
 		if b == nil {
@@ -146,6 +156,23 @@ func told(t require.TestingT, at []session.Position, events []*event.Event) (out
 	}
 	require.Len(t, r.Blocks, len(shown))
 	return out
+}
+
+// TestRecordsBehindHoles: after a missing delta no delta counts, until the next stored event.
+func TestRecordsBehindHoles(t *testing.T) {
+	var r session.Reader
+	shown := func(seq, part int64) bool {
+		return r.NextAt(session.Position{Seq: seq, Part: part}, said(fmt.Sprint(seq), true, "a")).Block != nil
+	}
+	require.True(t, shown(1, 1))
+	require.False(t, shown(1, 3), "1-2 is missing")
+	require.False(t, shown(1, 4))
+	r.NextAt(session.Position{Seq: 2}, stored("n", "r", "", &event.Notice{}))
+	require.True(t, shown(2, 1))
+	require.False(t, shown(3, 2), "3-1 is missing")
+	require.True(t, shown(4, 1))
+	require.True(t, shown(0, 0), "nobody has numbered it")
+	require.Equal(t, session.Position{Seq: 4, Part: 1}, r.At)
 }
 
 // TestRecordsWithHoles: whichever deltas are missing, what was said is what is stored, and nothing is taken back.
