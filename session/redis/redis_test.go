@@ -33,7 +33,7 @@ func TestTail(t *testing.T) {
 	url := servers.SharedRedis(t)
 	t.Run("memory", func(t *testing.T) {
 		clock := sessiontest.NewClock()
-		below := make(map[sessiontest.Followed]session.Store)
+		below := make(map[session.Store]session.Store)
 		around := func(t *testing.T, store session.Store) sessiontest.Followed {
 			tail := newTail(t, url, shared{store}, redis.WithPoll(20*time.Millisecond))
 			below[tail] = store
@@ -41,13 +41,13 @@ func TestTail(t *testing.T) {
 		}
 		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
 			return around(t, session.NewMemory(session.WithClock(clock.Now)))
-		}, sessiontest.WithTailAdvance(clock.Advance),
-			sessiontest.WithTailPeer(func(t *testing.T, of sessiontest.Followed) sessiontest.Followed { return around(t, below[of]) }),
-			sessiontest.WithPlainStore(func(t *testing.T, of sessiontest.Followed) session.Store { return shared{below[of]} }))
+		}, sessiontest.WithAdvance(clock.Advance),
+			sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return around(t, below[of]) }),
+			sessiontest.WithPlainStore(func(t *testing.T, of session.Store) session.Store { return shared{below[of]} }))
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		clock := sessiontest.NewClock()
-		paths := make(map[sessiontest.Followed]string)
+		paths := make(map[session.Store]string)
 		openAt := func(t *testing.T, path string) session.Store {
 			s, err := sqlite.Open(path, sqlite.WithClock(clock.Now))
 			require.NoError(t, err)
@@ -60,9 +60,9 @@ func TestTail(t *testing.T) {
 		}
 		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
 			return around(t, filepath.Join(t.TempDir(), "sessions.db"))
-		}, sessiontest.WithTailAdvance(clock.Advance),
-			sessiontest.WithTailPeer(func(t *testing.T, of sessiontest.Followed) sessiontest.Followed { return around(t, paths[of]) }),
-			sessiontest.WithPlainStore(func(t *testing.T, of sessiontest.Followed) session.Store { return openAt(t, paths[of]) }))
+		}, sessiontest.WithAdvance(clock.Advance),
+			sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return around(t, paths[of]) }),
+			sessiontest.WithPlainStore(func(t *testing.T, of session.Store) session.Store { return openAt(t, paths[of]) }))
 	})
 }
 
@@ -85,9 +85,9 @@ func TestTailOnPostgres(t *testing.T) {
 	around := func(t *testing.T) sessiontest.Followed {
 		return newTail(t, url, openPostgres(t, database), redis.WithPoll(20*time.Millisecond))
 	}
-	sessiontest.RunTail(t, around, sessiontest.WithTailDeadOwners(),
-		sessiontest.WithTailPeer(func(t *testing.T, _ sessiontest.Followed) sessiontest.Followed { return around(t) }),
-		sessiontest.WithPlainStore(func(t *testing.T, _ sessiontest.Followed) session.Store { return openPostgres(t, database) }))
+	sessiontest.RunTail(t, around, sessiontest.WithDeadOwners(),
+		sessiontest.WithPeer(func(t *testing.T, _ session.Store) session.Store { return around(t) }),
+		sessiontest.WithPlainStore(func(t *testing.T, _ session.Store) session.Store { return openPostgres(t, database) }))
 }
 
 func TestStoreOnPostgres(t *testing.T) {

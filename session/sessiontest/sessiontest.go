@@ -65,6 +65,8 @@ type suite struct {
 	reopen     func(*testing.T, session.Store) session.Store
 	peer       func(*testing.T, session.Store) session.Store
 	deadOwners bool
+	cuts       int
+	plain      func(*testing.T, session.Store) session.Store
 	damage     func(*testing.T, session.Store, session.Key, int64, string)
 }
 

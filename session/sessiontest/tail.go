@@ -23,52 +23,22 @@ type Followed interface {
 	session.Tail
 }
 
-// TailOption tells [RunTail] more about the tails that it tests. What an option makes
-// testable is skipped without it.
-type TailOption func(*tailSuite)
-
-// WithCuts sets how often a client is cut off at random places of a running stream;
+// WithCuts sets how often [RunTail] cuts a client off at random places of a running stream;
 // the default is 1,000, and 100 with go test -short.
-func WithCuts(n int) TailOption { return func(s *tailSuite) { s.cuts = n } }
-
-// WithTailAdvance gives the function that lets time pass on the clock by which the
-// leases of all open stores expire.
-func WithTailAdvance(advance func(time.Duration)) TailOption {
-	return func(s *tailSuite) { s.advance = advance }
-}
-
-// WithTailPeer gives the function that opens another tail on the data of one that
-// stays open, as a second machine would. It makes the suite test that partial events
-// published through one are seen through the other.
-func WithTailPeer(peer func(t *testing.T, of Followed) Followed) TailOption {
-	return func(s *tailSuite) { s.peer = peer }
-}
+func WithCuts(n int) Option { return func(s *suite) { s.cuts = n } }
 
 // WithPlainStore gives the function that opens the store below a tail once more,
-// without a tail. It makes the suite test that what is stored past the tail is seen.
-func WithPlainStore(plain func(t *testing.T, of Followed) session.Store) TailOption {
-	return func(s *tailSuite) { s.plain = plain }
-}
-
-// WithTailDeadOwners says that the store replaces the lease of a process that died on
-// the same host at once. It serves in the place of WithTailAdvance.
-func WithTailDeadOwners() TailOption { return func(s *tailSuite) { s.deadOwners = true } }
-
-type tailSuite struct {
-	open       func(*testing.T) Followed
-	cuts       int
-	deadOwners bool
-	advance    func(time.Duration)
-	peer       func(*testing.T, Followed) Followed
-	plain      func(*testing.T, Followed) session.Store
+// without a tail. It makes [RunTail] test that what is stored past the tail is seen.
+func WithPlainStore(plain func(t *testing.T, of session.Store) session.Store) Option {
+	return func(s *suite) { s.plain = plain }
 }
 
 // RunTail runs the suite that every [session.Tail] must pass, one subtest for each
-// rule. open returns an open tail around an open store; the suite closes it. It must
+// rule. open returns an open tail around an open store; the suite closes it. The function of [WithPeer] must return a Followed, too. It must
 // keep the partial events of a turn for at least some seconds after its end. The suite
 // imports conversation too: what followers see must reduce to the store's own graph.
-func RunTail(t *testing.T, open func(t *testing.T) Followed, opts ...TailOption) {
-	s := &tailSuite{open: open, cuts: 1000}
+func RunTail(t *testing.T, open func(t *testing.T) Followed, opts ...Option) {
+	s := &suite{cuts: 1000}
 	if testing.Short() {
 		s.cuts = 100
 	}
@@ -83,7 +53,7 @@ func RunTail(t *testing.T, open func(t *testing.T) Followed, opts ...TailOption)
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, test := range group.tests {
-				t.Run(test.name, func(t *testing.T) { s.run(t, test) })
+				t.Run(test.name, func(t *testing.T) { test.with(t, s, open) })
 			}
 		})
 	}
@@ -94,16 +64,16 @@ type tailTest struct {
 	run  func(*tailFixture)
 }
 
-func (s *tailSuite) run(t *testing.T, test tailTest) {
-	f := &tailFixture{T: t, tailSuite: s, app: "app-" + rand.Text()}
-	f.store = f.mustOpen(s.open(t))
+func (test *tailTest) with(t *testing.T, s *suite, open func(t *testing.T) Followed) {
+	f := &tailFixture{T: t, suite: s, app: "app-" + rand.Text()}
+	f.store = f.mustOpen(open(t))
 	f.key = session.Key{App: f.app, User: "ann", ID: "s1"}
 	test.run(f)
 }
 
 type tailFixture struct {
 	*testing.T
-	*tailSuite
+	*suite
 	store Followed
 	app   string
 	key   session.Key
@@ -139,7 +109,7 @@ func (f *tailFixture) beginToLose() {
 	if f.advance == nil {
 		owner.PID, owner.Started = 1<<30, 1 // above every system's highest PID
 		if !f.deadOwners || session.Alive(owner) {
-			f.Skip("needs the option WithTailAdvance, or WithTailDeadOwners")
+			f.Skip("needs the option WithAdvance, or WithDeadOwners")
 		}
 	}
 	f.beginAs(owner)

@@ -367,7 +367,7 @@ var otherTests = []tailTest{
 
 func (f *tailFixture) other() Followed {
 	if f.peer == nil {
-		f.Skip("needs the option WithTailPeer")
+		f.Skip("needs the option WithPeer")
 	}
-	return f.mustOpen(f.peer(f.T, f.store))
+	return f.mustOpen(f.peer(f.T, f.store).(Followed))
 }

@@ -32,17 +32,17 @@ func TestLiveTail(t *testing.T) {
 		clock := sessiontest.NewClock()
 		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
 			return newLive(t, session.NewMemory(session.WithClock(clock.Now)))
-		}, sessiontest.WithTailAdvance(clock.Advance))
+		}, sessiontest.WithAdvance(clock.Advance))
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		clock := sessiontest.NewClock()
-		paths := make(map[sessiontest.Followed]string)
+		paths := make(map[session.Store]string)
 		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
 			path := filepath.Join(t.TempDir(), "sessions.db")
 			l := newLive(t, openSQLite(t, path, clock), tail.WithPoll(10*time.Millisecond))
 			paths[l] = path
 			return l
-		}, sessiontest.WithTailAdvance(clock.Advance), sessiontest.WithPlainStore(func(t *testing.T, of sessiontest.Followed) session.Store {
+		}, sessiontest.WithAdvance(clock.Advance), sessiontest.WithPlainStore(func(t *testing.T, of session.Store) session.Store {
 			return openSQLite(t, paths[of], clock)
 		}))
 	})
