@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
 // block is what a batch of events says about one run: that it began (First is
@@ -152,14 +153,14 @@ func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id, run string) 
 }
 
 func eventsOf(ctx context.Context, conn *pgx.Conn, query string, args ...any) (events []*event.Event, err error) {
-	rows, err := conn.Query(ctx, query, args...)
+	result, err := conn.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	var seq int64
 	var line []byte
 	var decoder event.Decoder
-	_, err = pgx.ForEachRow(rows, []any{&seq, &line}, func() error {
+	_, err = pgx.ForEachRow(result, []any{&seq, &line}, func() error {
 		events = append(events, decoder.DecodeLine(seq, line))
 		return nil
 	})
@@ -173,11 +174,11 @@ func fillBlocks(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil || !missing {
 		return err
 	}
-	rows, err := conn.Query(ctx, "SELECT key FROM arbor.session ORDER BY key")
+	result, err := conn.Query(ctx, "SELECT key FROM arbor.session ORDER BY key")
 	if err != nil {
 		return err
 	}
-	keys, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	keys, err := pgx.CollectRows(result, pgx.RowTo[int64])
 	for _, key := range keys {
 		if err == nil {
 			err = fillSession(ctx, conn, key)
@@ -190,7 +191,7 @@ func fillBlocks(ctx context.Context, conn *pgx.Conn) error {
 // of an earlier one is looked up as Write does.
 func fillSession(ctx context.Context, conn *pgx.Conn, row int64) error {
 	for after := int64(-1); ; {
-		page, err := eventsOf(ctx, conn, "SELECT seq, line FROM arbor.log WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3", row, after, lastPage)
+		page, err := eventsOf(ctx, conn, "SELECT seq, line FROM arbor.log WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3", row, after, rows.LastPage)
 		if err != nil || len(page) == 0 {
 			return err
 		}

@@ -1,14 +1,12 @@
 package postgres
 
 import (
-	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
 // Codes of errors: https://www.postgresql.org/docs/15/errcodes-appendix.html
@@ -49,8 +47,7 @@ func isConflict(err error) bool { return errors.Is(err, agent.ErrConflict) }
 // explain makes the one error that callers see of what went wrong with the
 // database: its name, what is the matter, and what to do.
 func (s *Store) explain(doing string, err error) error {
-	if err == nil || isConflict(err) || errors.Is(err, agent.ErrSessionBusy) || errors.Is(err, agent.ErrBadInput) || errors.Is(err, agent.ErrNoFile) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if rows.Passes(err) {
 		return err
 	}
 	advice := ""
@@ -83,8 +80,5 @@ func (s *Store) explain(doing string, err error) error {
 	if isUnknown(err) {
 		advice += "; it is not known whether the change was made"
 	}
-	if advice == "" {
-		return session.Unavailable(fmt.Errorf("postgres: %s %s: %w", doing, s.name, err))
-	}
-	return session.Unavailable(fmt.Errorf("postgres: %s %s: %s: %w", doing, s.name, advice, err))
+	return rows.Explain("postgres: "+doing+" "+s.name, advice, err)
 }

@@ -4,16 +4,15 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"iter"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
 const (
@@ -51,15 +50,6 @@ const (
 	orderSQL = ` ORDER BY s.updated DESC, s.app, s.user_id, s.id LIMIT $`
 )
 
-// A page of a load begins small, since many callers break out early, and grows
-// to lastPage events, or to as many as pageBytes hold if they are as large as the
-// last ones.
-const (
-	firstPage = 64
-	lastPage  = 512
-	pageBytes = 1 << 20
-)
-
 // Load implements [session.Store]. It reads the events that are there when it
 // begins, page by page, and holds no connection while it yields. A session that is
 // deleted meanwhile ends it with an error that is [agent.ErrConflict].
@@ -75,32 +65,19 @@ func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq
 	}
 }
 
-// segment is a part of a log that is in one session's rows.
-type segment struct{ row, end int64 }
-
-// loading is a load that has read the events up to after.
-type loading struct {
-	*Store
-	key   session.Key
-	after int64
-	page  []*event.Event
-	bytes int   // of the page's lines
-	size  int64 // of the next page, in events
-	event.Decoder
-}
-
 func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*event.Event, error) bool) error {
-	l := &loading{Store: s, key: key, after: after, size: firstPage}
-	var whole segment
+	log := rows.NewLog(key, after)
+	var whole rows.Segment
 	var shared int64
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		whole, l.page, l.bytes = segment{}, l.page[:0], 0
-		rows, err := conn.Query(ctx, findSQL, binary5, key.App, key.User, key.ID, after, l.size)
+		whole = rows.Segment{}
+		log.Clear()
+		result, err := conn.Query(ctx, findSQL, binary5, key.App, key.User, key.ID, after, log.Size)
 		if err != nil {
 			return err
 		}
-		return eachRaw(rows, func(format func(int) int16, row [][]byte) error {
-			for i, dest := range []*int64{&whole.row, &whole.end, &shared} {
+		return eachRaw(result, func(format func(int) int16, row [][]byte) error {
+			for i, dest := range []*int64{&whole.Row, &whole.End, &shared} {
 				if *dest, err = rawInt(format(i), row[i]); err != nil {
 					return err
 				}
@@ -108,77 +85,53 @@ func (s *Store) load(ctx context.Context, key session.Key, after int64, yield fu
 			if row[3] == nil {
 				return nil
 			}
-			return l.take(format(3), row[3], row[4])
+			return take(log, format(3), row[3], row[4])
 		})
 	})
 	if err != nil {
 		return err
 	}
-	if goOn, err := l.yield(ctx, yield); err != nil || !goOn || l.after >= whole.end {
+	if more, err := log.Yield(ctx, yield); err != nil || !more || log.After >= whole.End {
 		return err
 	}
-	line := []segment{whole}
-	if l.after < shared {
-		if line, err = l.line(ctx, whole); err != nil {
+	line := []rows.Segment{whole}
+	if log.After < shared {
+		if line, err = s.line(ctx, log, whole); err != nil {
 			return err
 		}
 	}
-	for _, part := range line {
-		if goOn, err := l.segment(ctx, part, yield); err != nil || !goOn {
-			return err
-		}
-	}
-	return nil
+	return log.Segments(ctx, line, func(part rows.Segment) error { return s.page(ctx, log, part) }, yield)
 }
 
 // line returns the segments of the rest of a fork's log, in order.
-func (l *loading) line(ctx context.Context, whole segment) (line []segment, err error) {
-	err = l.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, lineSQL, whole.row, l.after)
+func (s *Store) line(ctx context.Context, log *rows.Log, whole rows.Segment) (line []rows.Segment, err error) {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		result, err := conn.Query(ctx, lineSQL, whole.Row, log.After)
 		if err != nil {
 			return err
 		}
-		line, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (part segment, err error) {
-			err = row.Scan(&part.row, &part.end)
-			part.end = min(part.end, whole.end) // what came since is not loaded
+		line, err = pgx.CollectRows(result, func(row pgx.CollectableRow) (part rows.Segment, err error) {
+			err = row.Scan(&part.Row, &part.End)
+			part.End = min(part.End, whole.End) // what came since is not loaded
 			return part, err
 		})
 		return err
 	})
 	if err == nil && len(line) == 0 {
-		err = deleted(l.key)
+		err = rows.Deleted(log.Key)
 	}
 	return line, err
 }
 
-func deleted(key session.Key) error {
-	return fmt.Errorf("session %s was deleted while it was loaded: %w", key, agent.ErrConflict)
-}
-
-// segment yields what is left until the end of a segment. It reports whether the
-// caller wants more.
-func (l *loading) segment(ctx context.Context, part segment, yield func(*event.Event, error) bool) (goOn bool, err error) {
-	for l.after < part.end {
-		if err := l.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error { return l.read(ctx, conn, part) }); err != nil {
-			return false, err
+func (s *Store) page(ctx context.Context, log *rows.Log, part rows.Segment) error {
+	return s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		log.Clear()
+		result, err := conn.Query(ctx, pageSQL, binary2, part.Row, log.After, part.End, log.Size)
+		if err != nil {
+			return err
 		}
-		if len(l.page) == 0 {
-			return false, deleted(l.key)
-		}
-		if goOn, err := l.yield(ctx, yield); err != nil || !goOn {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-func (l *loading) read(ctx context.Context, conn *pgx.Conn, part segment) error {
-	l.page, l.bytes = l.page[:0], 0
-	rows, err := conn.Query(ctx, pageSQL, binary2, part.row, l.after, part.end, l.size)
-	if err != nil {
-		return err
-	}
-	return eachRaw(rows, func(format func(int) int16, row [][]byte) error { return l.take(format(0), row[0], row[1]) })
+		return eachRaw(result, func(format func(int) int16, row [][]byte) error { return take(log, format(0), row[0], row[1]) })
+	})
 }
 
 // Results in the binary format, whose texts are as they are stored. A pooler without
@@ -189,15 +142,15 @@ var (
 )
 
 // eachRaw calls do with the bytes of each row, which are valid for the moment only.
-func eachRaw(rows pgx.Rows, do func(format func(column int) int16, row [][]byte) error) error {
-	defer rows.Close()
-	format := func(i int) int16 { return rows.FieldDescriptions()[i].Format }
-	for rows.Next() {
-		if err := do(format, rows.RawValues()); err != nil {
+func eachRaw(result pgx.Rows, do func(format func(column int) int16, row [][]byte) error) error {
+	defer result.Close()
+	format := func(i int) int16 { return result.FieldDescriptions()[i].Format }
+	for result.Next() {
+		if err := do(format, result.RawValues()); err != nil {
 			return err
 		}
 	}
-	return rows.Err()
+	return result.Err()
 }
 
 func rawInt(format int16, raw []byte) (int64, error) {
@@ -208,34 +161,12 @@ func rawInt(format int16, raw []byte) (int64, error) {
 }
 
 // take adds an event to the page. The bytes are valid for the moment only.
-func (l *loading) take(format int16, rawSeq, line []byte) error {
+func take(log *rows.Log, format int16, rawSeq, line []byte) error {
 	seq, err := rawInt(format, rawSeq)
 	if err != nil {
 		return err
 	}
-	if want := l.after + int64(len(l.page)) + 1; seq != want {
-		return fmt.Errorf("session %s: the log is damaged: event %d stands where %d should be", l.key, seq, want)
-	}
-	l.page = append(l.page, l.DecodeLine(seq, line))
-	l.bytes += len(line)
-	return nil
-}
-
-// yield gives the page to the caller. It reports whether the caller wants more.
-func (l *loading) yield(ctx context.Context, yield func(*event.Event, error) bool) (goOn bool, err error) {
-	for _, e := range l.page {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		if !yield(e, nil) {
-			return false, nil
-		}
-	}
-	if n := int64(len(l.page)); n > 0 {
-		l.after += n
-		l.size = max(1, min(2*l.size, lastPage, n*pageBytes/int64(l.bytes)))
-	}
-	return true, nil
+	return log.Take(seq, line)
 }
 
 // SharedState implements [session.Store].
@@ -246,12 +177,12 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 	out := make(map[string]any)
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		clear(out)
-		rows, err := conn.Query(ctx, sharedSQL, key.App, key.User)
+		result, err := conn.Query(ctx, sharedSQL, key.App, key.User)
 		if err != nil {
 			return err
 		}
 		var name, stored []byte
-		_, err = pgx.ForEachRow(rows, []any{&name, &stored}, func() error {
+		_, err = pgx.ForEachRow(result, []any{&name, &stored}, func() error {
 			out[string(name)] = event.DecodeValue(stored)
 			return nil
 		})
@@ -278,11 +209,11 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 
 func (s *Store) infos(ctx context.Context, query string, args []any) (out []session.Info, err error) {
 	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, query, args...)
+		result, err := conn.Query(ctx, query, args...)
 		if err != nil {
 			return err
 		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (i session.Info, err error) {
+		out, err = pgx.CollectRows(result, func(row pgx.CollectableRow) (i session.Info, err error) {
 			var created, updated time.Time
 			var holder session.Owner
 			var last []byte

@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
 // checkKey refuses what PostgreSQL's texts cannot hold.
@@ -89,9 +89,8 @@ type change struct {
 	write  *session.Write
 	nonce  int64 // of the lease, if the write takes it
 	dead   int64 // the token of a lease whose holder has died, or -1
-	lines  []string
 	blocks []*block
-	state  map[stateName]*string
+	rows.Batch
 }
 
 // Write implements [session.Store]. It returns after the server's commit; with events, that waits for its disk. Time is the server's: clocks of
@@ -129,16 +128,11 @@ func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (se
 
 // encode makes the events ready to be sent.
 func (c *change) encode(runOf lookup) (err error) {
-	c.lines, c.state = make([]string, len(c.write.Events)), make(map[stateName]*string)
-	for i, e := range c.write.Events {
-		if c.lines[i], err = lineOf(e); err != nil {
-			return fmt.Errorf("session %s: %w", c.key, err)
-		}
-		if st, ok := e.Data.(*event.State); ok {
-			if err := addChanges(c.state, st.Delta); err != nil {
-				return fmt.Errorf("session %s: event %s: %w", c.key, e.ID, err)
-			}
-		}
+	if c.Batch, err = rows.Encode(c.key, c.write.Events); err != nil {
+		return err
+	}
+	for i, line := range c.Lines {
+		c.Lines[i] = strings.ToValidUTF8(line, "\uFFFD")
 	}
 	c.blocks, err = blocksOf(c.write.Events, runOf)
 	return err
@@ -241,7 +235,7 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 	var parts strings.Builder
 	wait := "''"
 	if len(w.Events) > 0 {
-		lines := arg(c.lines)
+		lines := arg(c.Lines)
 		set = append(set, "seq = seq + cardinality("+lines+"::text[])", "head = "+arg([]byte(w.End().ID)),
 			"updated = coalesce("+given+", statement_timestamp())", "created = coalesce(created, "+given+", statement_timestamp())")
 		fmt.Fprintf(&parts, eventSQL, seq, lines)
@@ -251,8 +245,8 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 	if len(c.blocks) > 0 {
 		fmt.Fprintf(&parts, blockSQL, arg(string(event.EncodeJSON(c.blocks))))
 	}
-	if len(c.state) > 0 {
-		scopes, names, values := changeArgs(c.state)
+	if len(c.State) > 0 {
+		scopes, names, values := stateArgs(c.State)
 		fmt.Fprintf(&parts, stateSQL, app, user, arg(scopes), arg(names), arg(values))
 	}
 	if len(w.Snapshots) > 0 {
@@ -294,48 +288,21 @@ func (c *change) isDone(ctx context.Context, conn *pgx.Conn, row *session.Row) (
 	if len(w.Events) == 0 {
 		return w.Ends() && (!row.Held || row.Nonce != w.Lease.Nonce), nil
 	}
-	rows, err := conn.Query(ctx, storedSQL, row.Incarnation, w.Head.Seq, w.End().Seq)
+	result, err := conn.Query(ctx, storedSQL, row.Incarnation, w.Head.Seq, w.End().Seq)
 	if err != nil {
 		return false, err
 	}
-	stored, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return err == nil && slices.Equal(stored, c.lines), err
+	stored, err := pgx.CollectRows(result, pgx.RowTo[string])
+	return err == nil && slices.Equal(stored, c.Lines), err
 }
 
-// lineOf returns an event's line as it is stored.
-func lineOf(e *event.Event) (string, error) {
-	line, err := e.Line()
-	return strings.ToValidUTF8(line, "\uFFFD"), err
-}
-
-// stateName is a name of the shared state.
-type stateName struct{ scope, name string }
-
-// addChanges notes what a delta does to the shared state; nil deletes. The last
-// change of a name is the one that counts.
-func addChanges(changes map[stateName]*string, delta map[string]any) error {
-	for name, value := range delta {
-		scope, _, _ := strings.Cut(name, ":")
-		if scope == name || scope != "user" && scope != "app" {
-			continue
-		}
-		var encoded *string
-		if value != nil {
-			b, err := json.Marshal(value)
-			if err != nil {
-				return fmt.Errorf("state %q: %w", name, err)
-			}
-			v := strings.ToValidUTF8(string(b), "\uFFFD")
-			encoded = &v
-		}
-		changes[stateName{scope, name}] = encoded
-	}
-	return nil
-}
-
-func changeArgs(changes map[stateName]*string) (scopes []string, names [][]byte, values []*string) {
+func stateArgs(changes map[rows.Name]*string) (scopes []string, names [][]byte, values []*string) {
 	for n, value := range changes {
-		scopes, names, values = append(scopes, n.scope), append(names, []byte(n.name)), append(values, value)
+		if value != nil {
+			v := strings.ToValidUTF8(*value, "\uFFFD")
+			value = &v
+		}
+		scopes, names, values = append(scopes, n.Scope), append(names, []byte(n.Name)), append(values, value)
 	}
 	return scopes, names, values
 }

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -9,7 +8,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
 // code returns SQLite's result code of an error, without its extension, or -1.
@@ -34,8 +33,7 @@ func isBusy(err error) bool {
 // explain makes the one error that callers see of what went wrong with the file:
 // its name, what is the matter, and what to do.
 func (s *Store) explain(doing string, err error) error {
-	if err == nil || errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrSessionBusy) || errors.Is(err, agent.ErrBadInput) || errors.Is(err, agent.ErrNoFile) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if rows.Passes(err) {
 		return err
 	}
 	advice := ""
@@ -57,8 +55,5 @@ func (s *Store) explain(doing string, err error) error {
 	case codes.SQLITE_TOOBIG:
 		return fmt.Errorf("sqlite: %s %s: one event or file is too large for SQLite: %w: %w", doing, s.path, agent.ErrBadInput, err)
 	}
-	if advice == "" {
-		return session.Unavailable(fmt.Errorf("sqlite: %s %s: %w", doing, s.path, err))
-	}
-	return session.Unavailable(fmt.Errorf("sqlite: %s %s: %s: %w", doing, s.path, advice, err))
+	return rows.Explain("sqlite: "+doing+" "+s.path, advice, err)
 }

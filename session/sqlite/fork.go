@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
 // forkWriter is the log writer's statements that make sessions out of others and
@@ -47,8 +47,11 @@ func newForkWriter(p *preparer) *forkWriter {
 // the new session's row refers to the one whose own log holds the last event that
 // is shared, and looking that up takes a step for each fork on the way there.
 func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
-	own, err := encode(to, events)
-	if err := cmp.Or(session.CheckEvents(to, seq, events), err); err != nil {
+	if err := session.CheckEvents(to, seq, events); err != nil {
+		return err
+	}
+	own, err := rows.Encode(to, events)
+	if err != nil {
 		return err
 	}
 	head := sql.NullString{Valid: len(events) > 0}
@@ -70,7 +73,7 @@ func (s *Store) transaction(change func() error) error {
 	return s.log.end(change())
 }
 
-func (s *Store) fork(of session.Key, seq int64, to session.Key, own encoded, head sql.NullString) error {
+func (s *Store) fork(of session.Key, seq int64, to session.Key, own rows.Batch, head sql.NullString) error {
 	ctx, w := context.Background(), s.log
 	var parent int64
 	found, err := queryOne(ctx, w.keeper, []any{of.App, of.User, of.ID, seq}, &parent)
@@ -98,10 +101,10 @@ func (s *Store) fork(of session.Key, seq int64, to session.Key, own encoded, hea
 		}
 	}
 	var row int64
-	if _, err := queryOne(ctx, w.branch, []any{to.App, to.User, to.ID, seq, now.UnixNano(), parent, seq + int64(len(own.lines)), head}, &row); err != nil {
+	if _, err := queryOne(ctx, w.branch, []any{to.App, to.User, to.ID, seq, now.UnixNano(), parent, seq + int64(len(own.Lines)), head}, &row); err != nil {
 		return err
 	}
-	return w.store(row, seq, own)
+	return w.store(row, to, seq, own)
 }
 
 // Delete implements [session.Store]. What forks share stays, where nobody finds

@@ -9,9 +9,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
 // reader is a pool of connections that only read. WAL lets them read beside a
@@ -69,14 +69,6 @@ func newReader(p *preparer) *reader {
 	}
 }
 
-// A page of a load begins small, since many callers break out early, and grows
-// to lastPage events or pageBytes, whichever comes first.
-const (
-	firstPage = 64
-	lastPage  = 512
-	pageBytes = 1 << 20
-)
-
 // Load implements [session.Store]. It reads the events that are there when it
 // begins, page by page, and yields nothing while it holds a connection. A session
 // that is deleted meanwhile ends it with an error that is [agent.ErrConflict].
@@ -88,107 +80,47 @@ func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq
 	}
 }
 
-// segment is a part of a log that is in one session's rows.
-type segment struct{ row, end int64 }
-
 func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*event.Event, error) bool) error {
 	var row, seq int64
 	if found, err := queryOne(ctx, s.reader.find, []any{key.App, key.User, key.ID}, &row, &seq); err != nil || !found {
 		return s.readError(ctx, err)
 	}
-	l := loading{Store: s, key: key, after: after, size: firstPage}
-	if row > 0 {
-		_, err := l.segment(ctx, segment{row, seq}, yield)
-		return err
-	}
-	if after >= seq {
-		return nil
-	}
-	var line []segment
-	err := s.each(ctx, s.reader.line, []any{-row, after}, func(rows *sql.Rows) error {
-		var part segment
-		if err := rows.Scan(&part.row, &part.end); err != nil {
-			return err
-		}
-		part.end = min(part.end, seq) // what came since is not loaded
-		line = append(line, part)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("session %s: %w", key, err)
-	}
-	if len(line) == 0 {
-		return deleted(key)
-	}
-	for _, part := range line {
-		if goOn, err := l.segment(ctx, part, yield); err != nil || !goOn {
-			return err
-		}
-	}
-	return nil
-}
-
-func deleted(key session.Key) error {
-	return fmt.Errorf("session %s was deleted while it was loaded: %w", key, agent.ErrConflict)
-}
-
-// loading is a load that has read the events up to after.
-type loading struct {
-	*Store
-	key   session.Key
-	after int64
-	page  []*event.Event
-	size  int64 // of the next page
-	event.Decoder
-}
-
-// segment yields what is left until the end of a segment. It reports whether the
-// caller wants more.
-func (l *loading) segment(ctx context.Context, part segment, yield func(*event.Event, error) bool) (goOn bool, err error) {
-	for l.after < part.end {
-		if l.page, err = l.readPage(ctx, &l.Decoder, l.page[:0], part.row, l.after, min(l.after+l.size, part.end)); err != nil {
-			return false, fmt.Errorf("session %s: %w", l.key, l.readError(ctx, err))
-		}
-		if len(l.page) == 0 {
-			return false, deleted(l.key)
-		}
-		for _, e := range l.page {
-			if err := ctx.Err(); err != nil {
-				return false, err
+	line := []rows.Segment{{Row: row, End: seq}}
+	if row < 0 && after < seq {
+		line = line[:0]
+		err := s.each(ctx, s.reader.line, []any{-row, after}, func(r *sql.Rows) error {
+			var part rows.Segment
+			if err := r.Scan(&part.Row, &part.End); err != nil {
+				return err
 			}
-			if !yield(e, nil) {
-				return false, nil
-			}
+			part.End = min(part.End, seq) // what came since is not loaded
+			line = append(line, part)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("session %s: %w", key, err)
 		}
-		l.after += int64(len(l.page))
-		l.size = min(2*l.size, lastPage)
+		if len(line) == 0 {
+			return rows.Deleted(key)
+		}
 	}
-	return true, nil
+	log := rows.NewLog(key, after)
+	return log.Segments(ctx, line, func(part rows.Segment) error { return s.readPage(ctx, log, part) }, yield)
 }
 
-func (s *Store) readPage(ctx context.Context, events *event.Decoder, page []*event.Event, row, after, end int64) ([]*event.Event, error) {
-	rows, err := s.reader.page.QueryContext(ctx, row, after, end)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
+func (s *Store) readPage(ctx context.Context, log *rows.Log, part rows.Segment) error {
 	var seq int64
 	var line sql.RawBytes
 	dest := []any{&seq, &line}
-	for size := 0; size < pageBytes && rows.Next(); {
-		if err := rows.Scan(dest...); err != nil {
-			return nil, err
+	return s.each(ctx, s.reader.page, []any{part.Row, log.After, min(log.After+log.Size, part.End)}, func(r *sql.Rows) error {
+		if log.Full() {
+			return errEnough
 		}
-		if want := after + int64(len(page)) + 1; seq != want {
-			return nil, fmt.Errorf("the log is damaged: event %d stands where %d should be", seq, want)
+		if err := r.Scan(dest...); err != nil {
+			return err
 		}
-		size += len(line)
-		page = append(page, events.DecodeLine(seq, line))
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return page, rows.Close()
+		return log.Take(seq, line)
+	})
 }
 
 // readError prefers the context's error: what a canceled statement fails with
@@ -213,10 +145,10 @@ func (s *Store) readError(ctx context.Context, err error) error {
 // SharedState implements [session.Store].
 func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]any, error) {
 	out := make(map[string]any)
-	err := s.each(ctx, s.reader.state, []any{key.App, key.App, key.User}, func(rows *sql.Rows) error {
+	err := s.each(ctx, s.reader.state, []any{key.App, key.App, key.User}, func(r *sql.Rows) error {
 		var name string
 		var text sql.RawBytes
-		if err := rows.Scan(&name, &text); err != nil {
+		if err := r.Scan(&name, &text); err != nil {
 			return err
 		}
 		out[name] = event.DecodeValue(text)
@@ -247,8 +179,8 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 		stmt, args = s.reader.ofUser, append([]any{filter.App, filter.User}, place...)
 	}
 	var out []session.Info
-	err := s.each(ctx, stmt, args, func(rows *sql.Rows) error {
-		i, err := s.scanInfo(rows)
+	err := s.each(ctx, stmt, args, func(r *sql.Rows) error {
+		i, err := s.scanInfo(r)
 		if err != nil {
 			return err
 		}
@@ -273,10 +205,10 @@ func after(page session.Page) []any {
 	return []any{at, page.After.Key.App, page.After.Key.User, page.After.Key.ID}
 }
 
-func (s *Store) scanInfo(rows *sql.Rows) (i session.Info, err error) {
+func (s *Store) scanInfo(r *sql.Rows) (i session.Info, err error) {
 	var created, updated, until int64
 	var holder session.Owner
-	err = rows.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
+	err = r.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
 		&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation, &i.LastID, &until, &holder.Host, &holder.PID, &holder.Started)
 	i.Leased = session.Leased(time.Unix(0, until), s.now()) && session.Alive(holder)
 	i.Created, i.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
@@ -292,8 +224,8 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 	now, me := s.now(), session.Self()
 	args := append(after(page), now.UnixNano(), now.Add(session.LeaseTTL).UnixNano(), me.Host, me.PID, me.Started)
 	var out []session.Info
-	err := s.each(ctx, s.reader.orphans, args, func(rows *sql.Rows) error {
-		i, err := s.scanInfo(rows)
+	err := s.each(ctx, s.reader.orphans, args, func(r *sql.Rows) error {
+		i, err := s.scanInfo(r)
 		if err != nil || i.Leased {
 			return err
 		}
@@ -302,7 +234,7 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil {
 		return nil, s.explain("look for orphans in", err)
 	}
 	return out, nil
@@ -312,12 +244,15 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 var errEnough = errors.New("enough")
 
 func (s *Store) each(ctx context.Context, stmt *sql.Stmt, args []any, do func(*sql.Rows) error) error {
-	rows, err := stmt.QueryContext(ctx, args...)
+	r, err := stmt.QueryContext(ctx, args...)
 	if err != nil {
 		return s.readError(ctx, err)
 	}
-	for rows.Next() && err == nil {
-		err = do(rows)
+	for r.Next() && err == nil {
+		err = do(r)
 	}
-	return s.readError(ctx, errors.Join(err, rows.Err(), rows.Close()))
+	if err = errors.Join(err, r.Err(), r.Close()); errors.Is(err, errEnough) {
+		return nil
+	}
+	return s.readError(ctx, err)
 }

@@ -1,17 +1,13 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
-	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
 // rowWriter is the statements that change sessions, on a connection that writes.
@@ -55,13 +51,16 @@ func (w *rowWriter) row(key session.Key) (row session.Row, err error) {
 // Write implements [session.Store]. It is one transaction, or a part of one that makes what others write at the same time. With events
 // it returns after the fsync. A context that ends while the write waits for its turn ends it; one that ends later does not.
 func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
-	e, err := encode(key, w.Events)
-	if err := cmp.Or(w.Check(key), err); err != nil {
+	if err := w.Check(key); err != nil {
+		return session.Lease{}, err
+	}
+	batch, err := rows.Encode(key, w.Events) // before the turn to write, which others wait for
+	if err != nil {
 		return session.Lease{}, err
 	}
 	var lease session.Lease
 	err = s.group(ctx, len(w.Events) > 0, func(on *rowWriter) (err error) {
-		lease, err = s.change(on, key, &w, e)
+		lease, err = s.change(on, key, &w, batch)
 		return err
 	})
 	return lease, s.explain("write to", err)
@@ -69,7 +68,7 @@ func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (se
 
 // change makes a write in the transaction that is open. If it returns a conflict or a busy session, it has changed nothing; after another
 // error the transaction must be rolled back.
-func (s *Store) change(on *rowWriter, key session.Key, w *session.Write, e encoded) (session.Lease, error) {
+func (s *Store) change(on *rowWriter, key session.Key, w *session.Write, batch rows.Batch) (session.Lease, error) {
 	ctx, now := context.Background(), s.now()
 	row, err := on.row(key)
 	if err == nil {
@@ -88,7 +87,7 @@ func (s *Store) change(on *rowWriter, key session.Key, w *session.Write, e encod
 	if len(w.Events) == 0 {
 		_, err = on.lease.ExecContext(ctx, args...)
 	} else if _, err = on.advance.ExecContext(ctx, append(args, now.UnixNano(), row.Head.Seq, row.Head.ID)...); err == nil {
-		err = on.store(row.Incarnation, w.Head.Seq, e)
+		err = on.store(row.Incarnation, key, w.Head.Seq, batch)
 	}
 	for _, p := range w.Snapshots {
 		if err == nil {
@@ -101,76 +100,24 @@ func (s *Store) change(on *rowWriter, key session.Key, w *session.Write, e encod
 	return row.Lease, err
 }
 
-// encoded is events that are ready to be stored.
-type encoded struct {
-	lines   []string
-	changes []stateChange
-}
-
-// encode makes events ready to be stored, before the turn to write, which others wait
-// for.
-func encode(key session.Key, events []*event.Event) (out encoded, err error) {
-	out.lines = make([]string, len(events))
-	for i, e := range events {
-		if e == nil || e.Data == nil {
-			continue // which is an error of Check
-		}
-		if out.lines[i], err = e.Line(); err != nil {
-			return out, fmt.Errorf("session %s: %w", key, err)
-		}
-		if st, ok := e.Data.(*event.State); ok {
-			if out.changes, err = appendChanges(out.changes, key, st.Delta); err != nil {
-				return out, fmt.Errorf("session %s: event %s: %w", key, e.ID, err)
-			}
-		}
-	}
-	return out, nil
-}
-
 // store inserts events after a position.
-func (w *rowWriter) store(row, seq int64, e encoded) error {
+func (w *rowWriter) store(row int64, key session.Key, seq int64, b rows.Batch) error {
 	ctx := context.Background()
-	for i, text := range e.lines {
+	for i, text := range b.Lines {
 		if _, err := w.insert.ExecContext(ctx, row, seq+int64(i)+1, text); err != nil {
 			return err
 		}
 	}
-	for _, c := range e.changes {
+	for n, value := range b.State {
 		var err error
-		if c.value == nil {
-			_, err = w.dropState.ExecContext(ctx, c.app, c.scope, c.user, c.name)
+		if value == nil {
+			_, err = w.dropState.ExecContext(ctx, key.App, n.Scope, n.User(key), n.Name)
 		} else {
-			_, err = w.setState.ExecContext(ctx, c.app, c.scope, c.user, c.name, string(c.value))
+			_, err = w.setState.ExecContext(ctx, key.App, n.Scope, n.User(key), n.Name, *value)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// stateChange is a change of one name in the shared state; a nil value deletes.
-type stateChange struct {
-	app, scope, user, name string
-	value                  []byte
-}
-
-func appendChanges(changes []stateChange, key session.Key, delta map[string]any) ([]stateChange, error) {
-	for name, value := range delta {
-		c := stateChange{app: key.App, scope: "app", name: name}
-		switch {
-		case strings.HasPrefix(name, "user:"):
-			c.scope, c.user = "user", key.User
-		case !strings.HasPrefix(name, "app:"):
-			continue
-		}
-		if value != nil {
-			var err error
-			if c.value, err = json.Marshal(value); err != nil {
-				return nil, fmt.Errorf("state %q: %w", name, err)
-			}
-		}
-		changes = append(changes, c)
-	}
-	return changes, nil
 }
