@@ -139,14 +139,14 @@ func (s *Store) lead(ctx context.Context, w *writing) {
 // makeAll makes changes in the transaction that is open. If one of them cannot
 // be made, that must not be the others' loss: each gets a transaction of its
 // own. But what the disk did to one it did to all: after an fsync that failed,
-// another one proves nothing of what was written before it.
+// another one proves nothing of what was written before it. So it is with a file that is not in its place.
 func (s *Store) makeAll(on *writer, all []*writing) {
 	errs, failed := on.transact(all)
 	for i, w := range all {
 		switch {
 		case failed == nil:
 			w.end(errs[i])
-		case len(all) == 1 && !isBusy(failed), code(failed) == codes.SQLITE_IOERR:
+		case len(all) == 1 && !isBusy(failed), code(failed) == codes.SQLITE_IOERR, errors.Is(failed, errMoved):
 			w.end(failed)
 		default:
 			w.end(s.whileBusy(context.Background(), func() error {
@@ -166,11 +166,12 @@ func (s *Store) makeAll(on *writer, all []*writing) {
 // writer is a connection that writes.
 type writer struct {
 	begin, commit, rollback *sql.Stmt
+	place                   *place
 	*rowWriter
 }
 
-func newWriter(p *preparer) writer {
-	return writer{begin: p.prepare("BEGIN IMMEDIATE"), commit: p.prepare("COMMIT"), rollback: p.prepare("ROLLBACK"), rowWriter: newRowWriter(p)}
+func newWriter(p *preparer, at *place) writer {
+	return writer{place: at, begin: p.prepare("BEGIN IMMEDIATE"), commit: p.prepare("COMMIT"), rollback: p.prepare("ROLLBACK"), rowWriter: newRowWriter(p)}
 }
 
 func (w *writer) start() error {
@@ -178,14 +179,16 @@ func (w *writer) start() error {
 	return err
 }
 
-// end commits the transaction that is open, unless something has failed in it.
+// end commits the transaction that is open, unless something has failed in it. It says so if what it has committed is not in
+// the file that has the path.
 func (w *writer) end(failed error) error {
 	if failed == nil {
 		_, failed = w.commit.ExecContext(context.Background())
 	}
-	if failed != nil {
-		_, _ = w.rollback.ExecContext(context.Background()) // fails if SQLite has done so itself
+	if failed == nil {
+		return w.place.check()
 	}
+	_, _ = w.rollback.ExecContext(context.Background()) // fails if SQLite has done so itself
 	return failed
 }
 
@@ -211,7 +214,7 @@ type logWriter struct {
 	*forkWriter
 }
 
-func newLogWriter(p *preparer) *logWriter {
-	return &logWriter{writer: newWriter(p), forkWriter: newForkWriter(p),
+func newLogWriter(p *preparer, at *place) *logWriter {
+	return &logWriter{writer: newWriter(p, at), forkWriter: newForkWriter(p),
 		putBlob: p.prepare("INSERT INTO blob (session, digest, seq, data) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING")}
 }

@@ -144,11 +144,15 @@ func (s *Store) open() (err error) {
 	if err := s.whileBusy(ctx, func() error { return prepareFile(ctx, db) }); err != nil {
 		return err
 	}
+	at, err := newPlace(s.path)
+	if err != nil {
+		return err
+	}
 	p, err := writer(db)
 	if err != nil {
 		return err
 	}
-	if s.log, s.logOnce = newLogWriter(p), p.once; p.err != nil {
+	if s.log, s.logOnce = newLogWriter(p, at), p.once; p.err != nil {
 		return p.err
 	}
 	if db, err = connect(s.dsn("NORMAL"), 1); err != nil {
@@ -157,7 +161,7 @@ func (s *Store) open() (err error) {
 	if p, err = writer(db); err != nil {
 		return err
 	}
-	leases := newWriter(p)
+	leases := newWriter(p, at)
 	s.leases = &leases
 	if p.err != nil {
 		return p.err
