@@ -252,18 +252,18 @@ func (s *sickForInner) Write(ctx context.Context, key session.Key, w session.Wri
 	return s.Store.Write(ctx, key, w)
 }
 
-// TestInnerRunsThatCouldNotBeClosed: an inner run whose end the store would not
-// take is ended by whatever is written next.
+// TestInnerRunsThatCouldNotBeClosed: an inner run that an outage of the store has cut off is ended by whatever is
+// written next.
 func TestInnerRunsThatCouldNotBeClosed(t *testing.T) {
 	for _, newProcess := range []bool{false, true} {
 		inner := scriptedAgent(t, "inner", seq(scripted.Reply(scripted.Call("lookup", "{}"))), llmagent.WithTools(lookupTool(t, "found")))
 		root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("inner", `{"input":"go"}`)), scripted.Reply(scripted.Text("One.")), scripted.Reply(scripted.Text("Two."))),
 			llmagent.WithTools(agentTool(t, inner)))
-		store := &sickForInner{sessiontest.Memory(t), 3} // the result, the failure, and the end when the scope closes
+		store := &sickForInner{sessiontest.Memory(t), 1}
 		r := newRunner(t, root, store)
 		_, err := say(r, s1, "Hi")
-		require.NoError(t, err, "it is the tool that failed")
-		require.Zero(t, store.left, "the run could be closed")
+		require.ErrorIs(t, err, errDisk)
+		require.Zero(t, store.left)
 		if newProcess {
 			r = newRunner(t, root, store)
 		}
