@@ -109,13 +109,19 @@ type player struct {
 func (p *player) Runner() *runner.Runner { return p.run }
 
 func (p *player) Say(ctx context.Context, _, text string, state map[string]any) error {
-	return p.follow(ctx, func() (*live.Turn, error) {
-		return p.turns.Begin(ctx, p.Key, llm.UserText(text), runner.WithState(state))
+	return p.follow(ctx, func() (*live.Begun, error) {
+		return p.turns.BeginOnce(ctx, p.Key, llm.UserText(text), live.Request{Options: []runner.TurnOption{runner.WithState(state)}})
 	})
 }
 
 func (p *player) Decide(ctx context.Context, _ string, d runner.Decision) error {
-	return p.follow(ctx, func() (*live.Turn, error) { return p.turns.Resume(ctx, p.Key, d) })
+	return p.follow(ctx, func() (*live.Begun, error) {
+		now, err := p.turns.Look(ctx, p.Key)
+		if err != nil {
+			return nil, err
+		}
+		return p.turns.DecideOnce(ctx, p.Key, now.Turn, live.Request{}, d)
+	})
 }
 
 // GoOn waits for somebody who takes the turn over.
@@ -123,8 +129,9 @@ func (p *player) GoOn(context.Context, string, []runner.Decision) error {
 	return fmt.Errorf("the turn is not over: %w", agent.ErrSessionBusy)
 }
 
-// follow sees what happens in a turn until it ends here. What failed is not over, and will be taken over.
-func (p *player) follow(ctx context.Context, begin func() (*live.Turn, error)) error {
+// follow sees what happens in a turn until it ends here. What failed is not over, and will be taken over. Turns begin as a
+// server has them begin, which tries again if a crash of the database has taken a lease away that waited for no disk.
+func (p *player) follow(ctx context.Context, begin func() (*live.Begun, error)) error {
 	following, leave := context.WithCancel(ctx)
 	defer leave()
 	left := make(chan struct{})
