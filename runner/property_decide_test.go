@@ -162,8 +162,8 @@ func reachable(n *agent.Node, targets []string) (names []string) {
 	return names
 }
 
-// asksUser holds an event of the conversation against the rule that the user is asked
-// whom they mean at most once before an agent makes up its mind.
+// asksUser holds an event of the conversation against the rule that an agent asks the user whom they mean at most once in
+// two turns, unless it had another run since.
 func (w *world) asksUser(e *event.Event) {
 	s := &w.story
 	switch d := e.Data.(type) {
@@ -174,13 +174,14 @@ func (w *world) asksUser(e *event.Event) {
 		if len(w.processes[0].Tree().Node(e.Agent).Routes()) > 0 {
 			w.t.Fatalf("seq %d: the user is asked by an agent whose routes take the question on", e.Seq)
 		}
-		if e.Scope != "" || s.asked[e.Agent] != "" && s.asked[e.Agent] != e.RunID {
+		last := s.asked[e.Agent]
+		if e.Scope != "" || last.run != "" && last.run != e.RunID && last.turn+1 >= s.turns {
 			w.t.Fatalf("seq %d: the user is asked whom they mean, again or where there is none", e.Seq)
 		}
-		s.asked[e.Agent] = e.RunID
+		s.asked[e.Agent] = askedWhom{e.RunID, s.turns}
 		w.happened["a user asked whom they mean"] = true
 	case *event.HarnessEnd:
-		if e.Scope == "" && s.asked[e.Agent] != e.RunID {
+		if e.Scope == "" && s.asked[e.Agent].run != e.RunID {
 			delete(s.asked, e.Agent)
 		}
 	}

@@ -27,11 +27,18 @@ type logStory struct {
 	owes      string                     // the run of a person that must hand the conversation back
 	handoffs  []*handoff                 // in their order
 	handed    map[string]*event.Transfer // the last one of each scope
+	turns     int                        // that the user has begun
 	transfers int                        // of this turn, in all scopes
-	asked     map[string]string          // the run in which an agent has asked the user whom they mean, if it was its last
+	asked     map[string]askedWhom       // of agents whose last run has asked the user whom they mean
 	hops      map[[2]string]bool         // of the conversation, since somebody said or did something
 	lastHops  map[[2]string]bool         // those before, and when that was stored
 	clearedAt time.Time
+}
+
+// askedWhom is a run that has asked the user whom they mean, and its turn.
+type askedWhom struct {
+	run  string
+	turn int
 }
 
 // runStory counts the answers of a run, and the transfers that were refused in it.
@@ -83,7 +90,7 @@ func (c *callStory) answered() (n int) {
 func newStory() logStory {
 	return logStory{calls: make(map[string]*callStory), byRelay: make(map[string]*question), scopes: make(map[string]bool),
 		runs: make(map[string]*runStory), promised: make(map[string][]string), awaited: make(map[string]string), hops: make(map[[2]string]bool),
-		handed: make(map[string]*event.Transfer), asked: make(map[string]string)}
+		handed: make(map[string]*event.Transfer), asked: make(map[string]askedWhom)}
 }
 
 // clearHops notes that somebody has said or done something. A write that ends with an error was
@@ -108,6 +115,7 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 	switch d := e.Data.(type) {
 	case *event.User:
 		s.unfinished, s.paused, s.transfers = true, false, 0
+		s.turns++
 		clear(s.hops)
 	case *event.Text:
 		if conversation && strings.TrimSpace(d.Content) != "" {
