@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -129,5 +130,33 @@ func TestGlancesShareWhatTheyRead(t *testing.T) {
 		all.Wait()
 		require.Less(t, store.events.Load(), int64(220), "once for all, and once by the agent who answers")
 		require.EqualValues(t, 105, seqOf(t, r))
+	})
+}
+
+// lateEnd is a store whose last write of a turn is made at once and answered late. It counts writes that are refused.
+type lateEnd struct {
+	session.Store
+	refused atomic.Int64
+}
+
+func (s *lateEnd) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	lease, err := s.Store.Write(ctx, key, w)
+	if err != nil {
+		s.refused.Add(1)
+	}
+	if w.Release && len(w.Events) > 0 {
+		time.Sleep(session.LeaseTTL)
+	}
+	return lease, err
+}
+
+// A turn does not renew its lease while it gives it back: it would take the lease for lost, and be cancelled.
+func TestTheLeaseIsNotRenewedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &lateEnd{Store: sessiontest.Memory(t)}
+		a, err := llmagent.New("solo", "", scripted.Always("solo", scripted.Reply(scripted.Text("Hello."))))
+		require.NoError(t, err)
+		require.NoError(t, drain(newRunner(t, a, store).Run(context.Background(), s1, llm.UserText("hi"))))
+		require.Zero(t, store.refused.Load())
 	})
 }

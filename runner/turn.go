@@ -299,6 +299,7 @@ func (t *turn) keepLease(key session.Key) *renewal {
 	n := &t.renewal
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.stopped = false
 	n.timer = time.AfterFunc(session.LeaseTTL/3, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -531,13 +532,15 @@ func (t *turn) finish(ctx context.Context, events []*event.Event) error {
 		return t.append(ctx, events)
 	}
 	defer c.leave(key)
+	t.renewal.stop() // between the write and its answer a renewal would find that the lease is gone
 	err := t.write(ctx, events, true)
-	if err == nil {
-		t.released = true
-		t.renewal.stop() // the consumer may look at the end for long
-		t.leave()
+	if err != nil {
+		t.keepLease(key)
+		return err
 	}
-	return err
+	t.released = true
+	t.leave()
+	return nil
 }
 
 // identify gives a tool call an id of its own if the log cannot have the endpoint's

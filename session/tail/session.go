@@ -142,11 +142,11 @@ func (s *stream) acquired(t *Tail, lease session.Lease, head session.Head) {
 }
 
 // released reports whether the lease was the session's, and up to where partial
-// events belong to it.
+// events belong to it. An append that ends the lease has to be answered first: what is shown in part may be complete.
 func (s *stream) released(t *Tail, lease session.Lease) (until session.Position, was bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lease == 0 || s.lease != lease.Token {
+	if s.lease == 0 || s.lease != lease.Token || s.ending != nil && s.ending.token == lease.Token {
 		return session.Position{}, false
 	}
 	s.lease = 0
