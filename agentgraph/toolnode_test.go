@@ -129,7 +129,7 @@ func TestAgentTools(t *testing.T) {
 	require.Equal(t, llm.UserText("Look up."), last.Messages[0])
 	require.Equal(t, llm.RoleTool, last.Messages[2].Role)
 	require.Equal(t, "lookup", last.Tools[0].Name)
-	require.Equal(t, llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Parts: []llm.Part{llm.ToolCall{ID: "c1", Name: "lookup", Arguments: `{"word":"again"}`}}}}, last.Messages[6])
+	require.Equal(t, llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Parts: []llm.Part{llm.ToolCall{ID: flow[6].ToolCalls[0].ID, Name: "lookup", Arguments: `{"word":"again"}`}}}}, last.Messages[6])
 
 	// Calls and results are in the runs of the node that makes them.
 	var places []string
@@ -375,9 +375,10 @@ func TestSplitSees(t *testing.T) {
 		asked := s.Requests("helper")
 		require.Len(t, asked, 3)
 		require.Equal(t, "You help.", asked[1].System)
+		call := asked[1].Messages[2].Parts[0].(llm.ToolResult).CallID
 		want := []llm.Message{llm.UserText("Look " + word + " up."),
-			{Role: llm.RoleAssistant, Content: llm.Content{Parts: []llm.Part{llm.Reasoning{Text: "I need " + word + "."}, llm.ToolCall{ID: "c1", Name: "lookup", Arguments: `{"word":"` + word + `"}`}}}},
-			{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: "c1", Name: "lookup", Output: `{"found":"` + word + `"}`}}}}}
+			{Role: llm.RoleAssistant, Content: llm.Content{Parts: []llm.Part{llm.Reasoning{Text: "I need " + word + "."}, llm.ToolCall{ID: call, Name: "lookup", Arguments: `{"word":"` + word + `"}`}}}},
+			{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: call, Name: "lookup", Output: `{"found":"` + word + `"}`}}}}}
 		require.Equal(t, want, asked[1].Messages)
 		require.Equal(t, []llm.Message{want[0], llm.UserText("[picture] There."), llm.UserText("Is it so?")}, asked[2].Messages)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -139,14 +140,16 @@ func inScope(events []*event.Event, scope string) (found []*event.Event) {
 }
 
 // result returns the only result of the call of that id.
-func result(t testing.TB, events []*event.Event, id string) *event.ToolResult {
+// result returns the result of a call that is named as transcripts name it.
+func result(t testing.TB, events []*event.Event, name string) *event.ToolResult {
 	t.Helper()
+	id := transcript.CallsOf(events).ID(name)
 	for _, e := range find[*event.ToolResult](events) {
 		if e.ID == id {
 			return e.Data.(*event.ToolResult)
 		}
 	}
-	require.Fail(t, "no result", "of call %s", id)
+	require.Fail(t, "no result", "of call %s", name)
 	return nil
 }
 
@@ -220,7 +223,7 @@ func TestToolSeesInputTransferSeesConversation(t *testing.T) {
 	require.NotEmpty(t, scope)
 	inner := inScope(events, scope)
 	require.Equal(t, []string{"research harness_start", "research text", "research usage", "research harness_end"}, types(inner))
-	require.Equal(t, "c1", inner[0].ParentID, "the call caused the run")
+	require.Equal(t, transcript.CallsOf(events).ID("c1"), inner[0].ParentID, "the call caused the run")
 	require.JSONEq(t, `"find charge 42"`, string(inner[0].Data.(*event.HarnessStart).Input))
 	require.Equal(t, event.FinishReasonStop, inner[3].Data.(*event.HarnessEnd).FinishReason)
 	require.Empty(t, find[*event.User](inner), "the input stands in for the user")

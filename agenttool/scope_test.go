@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -86,14 +87,14 @@ func TestParallel(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Done())
 
-			scopes := scopesOf(events)
+			scopes, calls := scopesOf(events), transcript.CallsOf(events)
 			require.Len(t, scopes, 2)
 			require.NotEqual(t, scopes[0], scopes[1])
 			for _, scope := range scopes {
 				inner := inScope(events, scope)
 				name := inner[0].Agent
 				call := map[string]string{"left": "c1", "right": "c2"}[name]
-				require.Equal(t, call, inner[0].ParentID)
+				require.Equal(t, calls.ID(call), inner[0].ParentID)
 				require.Equal(t, []string{"harness_start", "text", "tool_call", "usage", "tool_result", "text", "usage", "harness_end"}, bare(types(inner)))
 				require.Equal(t, name+" done", event.OutputText(result(t, events, call).Output))
 				require.Equal(t, []llm.Message{llm.UserText("go " + name)}, s.Requests(name)[0].Messages)
@@ -104,8 +105,8 @@ func TestParallel(t *testing.T) {
 			require.Less(t, starts[2].Seq, ends[0].Seq)
 			// The calling model reads its results in the order of its calls.
 			last := s.Requests("support")[1].Messages
-			require.Equal(t, "c1", last[len(last)-2].Parts[0].(llm.ToolResult).CallID)
-			require.Equal(t, "c2", last[len(last)-1].Parts[0].(llm.ToolResult).CallID)
+			require.Equal(t, calls.ID("c1"), last[len(last)-2].Parts[0].(llm.ToolResult).CallID)
+			require.Equal(t, calls.ID("c2"), last[len(last)-1].Parts[0].(llm.ToolResult).CallID)
 		})
 	}
 }
@@ -143,7 +144,7 @@ func TestSameAgentTwice(t *testing.T) {
 	s.Add("support", scripted.Reply(scripted.CallID("c3", "echo", `{"input":"three"}`)), scripted.Reply(scripted.Text("ok")))
 	events, err = turn(t, r, store, "again")
 	require.NoError(t, err)
-	require.Equal(t, "echo three", event.OutputText(result(t, events, "c3").Output))
+	require.Equal(t, "echo three", event.OutputText(result(t, events, "c1").Output))
 }
 
 func TestNested(t *testing.T) {
@@ -198,7 +199,7 @@ func TestNested(t *testing.T) {
 
 	starts := find[*event.HarnessStart](events)
 	require.Len(t, starts, 3)
-	require.Equal(t, []string{"c1", "c2"}, []string{starts[1].ParentID, starts[2].ParentID})
+	require.Equal(t, []string(transcript.CallsOf(events)[:2]), []string{starts[1].ParentID, starts[2].ParentID})
 	require.NotEqual(t, starts[1].Scope, starts[2].Scope)
 	require.Equal(t, []llm.Message{llm.UserText("for the middle")}, s.Requests("middle")[0].Messages)
 	require.Equal(t, []llm.Message{llm.UserText("for the inner")}, s.Requests("inner")[0].Messages)
@@ -507,7 +508,7 @@ func TestResume(t *testing.T) {
 		require.NoError(t, err)
 		events = append(events, e)
 	}
-	require.False(t, result(t, events, "c1").IsError)
+	require.False(t, find[*event.ToolResult](events)[0].Data.(*event.ToolResult).IsError)
 	ends := find[*event.HarnessEnd](events)
 	require.Equal(t, "slow", ends[0].Agent)
 	require.Equal(t, event.FinishReasonStop, ends[0].Data.(*event.HarnessEnd).FinishReason)

@@ -81,7 +81,7 @@ func (s *Sessions) imports(ctx context.Context, to session.Key, agentName string
 	if err := agent.CheckName(agentName); err != nil {
 		return fmt.Errorf("%w: %w", err, agent.ErrBadInput)
 	}
-	i := importing{s: s, agent: agentName, seen: make(map[string]bool), left: make(map[string]bool)}
+	i := importing{s: s, agent: agentName, left: make(map[string]bool)}
 	for n, m := range messages {
 		if err := i.message(m); err != nil {
 			return fmt.Errorf("message %d: %w: %w", n+1, err, agent.ErrBadInput)
@@ -105,7 +105,6 @@ func (s *Sessions) imports(ctx context.Context, to session.Key, agentName string
 type importing struct {
 	s     *Sessions
 	agent string
-	seen  map[string]bool // ids of calls
 
 	events   []*event.Event
 	turn     string
@@ -179,11 +178,7 @@ func (i *importing) answer(m llm.Message) error {
 				return fmt.Errorf("the tool name of a call is %.70q: 1 to 64 letters, digits, _ and - are allowed", p.Name)
 			}
 			e := i.add(&event.ToolCall{Name: p.Name, Input: arguments(p.Arguments)})
-			if e.ID = p.ID; i.seen[e.ID] || !usableID.MatchString(e.ID) {
-				e.ID = i.s.newID()
-			}
-			e.More = true
-			i.seen[e.ID] = true
+			e.ID, e.More = i.s.newID(), true
 			i.waiting = append(i.waiting, pending{p.ID, e.ID, p.Name})
 		default:
 			return fmt.Errorf("an assistant does not say a %T", p)
@@ -210,11 +205,8 @@ func (i *importing) withoutTransfers(parts []llm.Part) (kept []llm.Part) {
 // valid returns text as its JSON form keeps it.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// What models and endpoints take as the name of a tool and as the id of a call.
-var (
-	toolName = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
-	usableID = lazyregexp.New(`^[!-~]{1,64}$`)
-)
+// toolName is what models and endpoints take as the name of a tool.
+var toolName = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // arguments returns a call's arguments as the log keeps them: an object without
 // spaces between its parts.

@@ -17,7 +17,8 @@ type Event struct {
 	// partial events, which are never stored.
 	Seq int64
 	// ID is unique in the session. All deltas of one block of text share the id
-	// of the block; a tool call and its result share the call's id.
+	// of the block; a tool call and its result share the call's id, which the
+	// runner gives the call when an agent yields it, whatever the agent set.
 	ID string
 	// TurnID names the user's turn, RunID one activation of one agent, Scope the
 	// inner conversation the run belongs to (empty for the user's own).

@@ -70,9 +70,14 @@ type Media struct {
 // ToolCall is a model's wish to have a tool run. Arguments is what the model
 // wrote: usually, not certainly, a JSON object.
 type ToolCall struct {
+	// ID tells the call from the others of its answer. A model may give any, also one that it has
+	// given before: the runner names the calls of a conversation itself.
 	ID        string
 	Name      string
 	Arguments string
+	// Place is the call's place among all calls of its answer, from 1, where the message leaves some of
+	// them out. 0 is its place among those of the message.
+	Place int
 }
 
 // ToolResult answers the tool call with the same ID.

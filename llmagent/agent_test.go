@@ -144,6 +144,7 @@ func TestAnswersWithoutWordsThatSayWhy(t *testing.T) {
 	require.Len(t, s.script.requests[5].Messages, 7, "six of the user, one answer")
 }
 
+// TestCallIDs: the runner names the calls, whatever ids a model gives.
 func TestCallIDs(t *testing.T) {
 	long, ctrl := strings.Repeat("x", 65), "a\nb"
 	s := newSolo(t, replies(
@@ -155,14 +156,11 @@ func TestCallIDs(t *testing.T) {
 	require.NoError(t, err)
 	got := ids[*event.ToolCall](events)
 	require.Len(t, got, 8)
-	require.Equal(t, "c1", got[0], "what is usable is kept")
-	require.Equal(t, "call/1:2", got[6])
-	require.NotEqual(t, "c1", got[7], "an endpoint that counts anew in each answer")
 	seen := make(map[string]bool)
 	for _, id := range got {
 		require.False(t, seen[id])
 		seen[id] = true
-		require.NotContains(t, []string{"", " ", "é", long, ctrl}, id)
+		require.NotContains(t, []string{"", " ", "é", long, ctrl, "c1", "call/1:2"}, id)
 	}
 	require.ElementsMatch(t, got, ids[*event.ToolResult](events))
 }

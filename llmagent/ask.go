@@ -360,7 +360,7 @@ func (a *Agent) called(inv *agent.Invocation, c llm.ToolCall) *event.Event {
 	} else if object := ""; strings.HasPrefix(c.Arguments, `"{\"`) && json.Unmarshal([]byte(c.Arguments), &object) == nil && json.Valid([]byte(object)) {
 		data.Input = event.ObjectInput(object) // some models and endpoints encode it once more
 	}
-	return &event.Event{ID: c.ID, Data: data, More: true}
+	return &event.Event{Data: data, More: true}
 }
 
 // atOnce reports whether the transfer that an answer asks for is decided in the answer's own

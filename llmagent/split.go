@@ -1,11 +1,13 @@
 package llmagent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -159,7 +161,7 @@ func (t *toolRuns) begin(a *Agent, calls []passedCall, problems []string, yield 
 		return nil
 	}
 	for i, c := range calls {
-		if !yield(&event.Event{ID: c.ID, Data: c.event(), More: i < len(calls)-1}, nil) {
+		if !yield(&event.Event{Data: c.event(), More: i < len(calls)-1}, nil) {
 			return nil
 		}
 	}
@@ -251,6 +253,17 @@ func (m *message) valid() bool {
 // calls are those of the last message.
 func (p *passed) calls() []passedCall { return p.messages[len(p.messages)-1].ToolCalls }
 
+// callIDs returns the ids of the calls of all messages. They pair calls with results here only: the log has other ones.
+func (p *passed) callIDs() map[string]bool {
+	ids := make(map[string]bool)
+	for _, m := range p.messages {
+		for _, c := range m.ToolCalls {
+			ids[c.ID] = true
+		}
+	}
+	return ids
+}
+
 func (p *passed) add(m message) { p.messages = append(p.messages, m) }
 
 func (p *passed) output() json.RawMessage {
@@ -307,15 +320,14 @@ func (ans *answer) passOn(inv *agent.Invocation, a *Agent) {
 		return
 	}
 	m := message{Role: llm.RoleAssistant, Content: ans.text.String(), Reasoning: ans.reasoning.String(), Sealed: ans.sealed}
-	ids := make(map[string]bool)
+	used := p.callIDs()
 	for _, c := range ans.calls {
-		e := a.called(inv, c)
-		if e.ID == "" || ids[e.ID] { // some endpoints refuse it later
-			e.ID = inv.NewID()
+		d, id := a.called(inv, c).Data.(*event.ToolCall), cmp.Or(c.ID, "call")
+		for n := 2; used[id]; n++ {
+			id = cmp.Or(c.ID, "call") + "-" + strconv.Itoa(n)
 		}
-		ids[e.ID] = true
-		d := e.Data.(*event.ToolCall)
-		m.ToolCalls = append(m.ToolCalls, passedCall{e.ID, d.Name, d.Input})
+		used[id] = true
+		m.ToolCalls = append(m.ToolCalls, passedCall{id, d.Name, d.Input})
 	}
 	p.add(m)
 	finish := &event.Finish{Output: p.output()}

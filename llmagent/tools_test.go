@@ -63,7 +63,7 @@ func TestResultsComeAsTheySettle(t *testing.T) {
 		for name, d := range map[string]time.Duration{"slow": 3 * time.Second, "quick": time.Second, "middling": 2 * time.Second} {
 			wait = append(wait, tool(t, name, func(tools.Context) (any, error) { time.Sleep(d); return name, nil }))
 		}
-		s := newSolo(t, replies(reply(scripted.CallID("c1", "slow", "{}"), scripted.CallID("c2", "none", "{}"), scripted.CallID("c3", "quick", "{}"), scripted.CallID("c4", "middling", "{}"))),
+		s := newSolo(t, replies(reply(scripted.Call("slow", "{}"), scripted.Call("none", "{}"), scripted.Call("quick", "{}"), scripted.Call("middling", "{}"))),
 			[]llmagent.Option{llmagent.WithTools(wait...)})
 		begin := time.Now()
 		var order []string
@@ -75,7 +75,8 @@ func TestResultsComeAsTheySettle(t *testing.T) {
 				require.Equal(t, e.Seq, int64(len(s.log())), "stored when it is delivered")
 			}
 		}
-		require.Equal(t, []string{"c2", "c3", "c4", "c1"}, order)
+		calls := ids[*event.ToolCall](s.log())
+		require.Equal(t, []string{calls[1], calls[2], calls[3], calls[0]}, order)
 		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second}, at)
 		var asked []string
 		for _, m := range s.script.requests[1].Messages {
@@ -83,7 +84,7 @@ func TestResultsComeAsTheySettle(t *testing.T) {
 				asked = append(asked, m.Parts[0].(llm.ToolResult).CallID)
 			}
 		}
-		require.Equal(t, []string{"c1", "c2", "c3", "c4"}, asked, "the model reads them in the order of its calls")
+		require.Equal(t, calls, asked, "the model reads them in the order of its calls")
 	})
 }
 
@@ -94,11 +95,12 @@ func TestStateAndProgressOfACall(t *testing.T) {
 		c.Set("k", 1)
 		return nil, errors.New("failed all the same")
 	})
-	s := newSolo(t, replies(reply(scripted.CallID("c1", "work", "{}"))), []llmagent.Option{llmagent.WithTools(work)})
+	s := newSolo(t, replies(reply(scripted.Call("work", "{}"))), []llmagent.Option{llmagent.WithTools(work)})
 	events, err := s.say(context.Background())
 	require.NoError(t, err)
-	require.Equal(t, []*event.ToolProgress{{ToolCallID: "c1", Name: "work", Content: []byte(`{"step":1}`)}}, payloads[*event.ToolProgress](events))
-	require.NotEqual(t, []string{"c1"}, ids[*event.ToolProgress](events), "it has an id of its own")
+	calls := ids[*event.ToolCall](events)
+	require.Equal(t, []*event.ToolProgress{{ToolCallID: calls[0], Name: "work", Content: []byte(`{"step":1}`)}}, payloads[*event.ToolProgress](events))
+	require.NotEqual(t, calls, ids[*event.ToolProgress](events), "it has an id of its own")
 	for i, e := range events {
 		if d, ok := e.Data.(*event.State); ok {
 			require.Equal(t, map[string]any{"k": 1.0}, d.Delta)

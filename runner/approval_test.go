@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -68,7 +69,7 @@ func (c *cashier) process() *runner.Runner {
 
 func (c *cashier) resume(decisions ...runner.Decision) ([]*event.Event, error) {
 	r := c.process()
-	events, err := collect(r.Resume(context.Background(), s1, decisions...))
+	events, err := collect(resume(r, s1, decisions...))
 	checkLog(c.t, r, load(c.t, r, s1))
 	return events, err
 }
@@ -96,7 +97,7 @@ func TestApprovalPausesBeforeTheTransfer(t *testing.T) {
 	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
 	relay := events[len(events)-2].Data.(*event.Relay)
 	require.Equal(t, "refund", relay.Tool)
-	require.Equal(t, "c2", relay.ToolCallID)
+	require.Equal(t, "c2", transcript.CallsOf(events).Name(relay.ToolCallID))
 	require.Empty(t, c.refunds)
 
 	none, err := c.resume()
@@ -197,7 +198,7 @@ support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
 support: "Both."`)
 		c.say("Money back")
 		seen, ended := 0, false
-		for e, err := range c.process().Resume(context.Background(), s1, runner.Approve("c1")) {
+		for e, err := range resume(c.process(), s1, runner.Approve("c1")) {
 			require.NoError(t, err)
 			ended = ended || e.Type() == event.TypeHarnessEnd
 			if seen++; seen == n {
@@ -235,7 +236,7 @@ support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
 support: expect result "outcome unknown" "Perhaps."`)
 	c.say("Money back")
 	for _, id := range []string{"c1", "c2"} { // each time nothing but the decision is stored
-		for range c.process().Resume(context.Background(), s1, runner.Approve(id)) {
+		for range resume(c.process(), s1, runner.Approve(id)) {
 			break
 		}
 	}
@@ -265,7 +266,8 @@ func TestFailureBesideAWaitingCall(t *testing.T) {
 			results[e.ID] = string(d.Output)
 		}
 	}
-	require.Contains(t, results["c2"], "not executed")
+	calls := transcript.CallsOf(load(t, c.process(), s1))
+	require.Contains(t, results[calls.ID("c2")], "not executed")
 }
 
 func TestTransferApproval(t *testing.T) {
@@ -315,7 +317,7 @@ func TestBreakAnywhereInApproval(t *testing.T) {
 		c := newCashier(t, refundAndHandOver+"\nsupport: \"Unknown.\"")
 		c.say("Money back")
 		seen := 0
-		for _, err := range c.process().Resume(context.Background(), s1, runner.Approve("c2")) {
+		for _, err := range resume(c.process(), s1, runner.Approve("c2")) {
 			require.NoError(t, err)
 			if seen++; seen == n {
 				break
@@ -341,7 +343,7 @@ func TestApprovalOfAnAgentThatLeftTheTree(t *testing.T) {
 	root, script := tree(t, "front", `front: expect user "not executed" "I take over."`)
 	r, err := runner.New(root, c.store)
 	require.NoError(t, err)
-	events, err := collect(r.Resume(context.Background(), s1, runner.Approve("c1")))
+	events, err := collect(resume(r, s1, runner.Approve("c1")))
 	require.NoError(t, err)
 	who, text := lastText(events)
 	require.Equal(t, "front I take over.", who+" "+text)
@@ -369,7 +371,7 @@ func TestSeveralApproversAtOnce(t *testing.T) {
 		for range 4 {
 			r := newRunner(t, root, store, runner.WithWait(time.Minute))
 			wg.Go(func() {
-				events, err := collect(r.Resume(context.Background(), s1, runner.Approve("c1")))
+				events, err := collect(resume(r, s1, runner.Approve("c1")))
 				if err != nil {
 					t.Error(err)
 				}

@@ -73,7 +73,7 @@ func TestChangedArguments(t *testing.T) {
 			require.Equal(t, c.asks, len(asked) == 1)
 			if c.asks {
 				require.Empty(t, paid)
-				_, err = collect(r.Resume(context.Background(), s1, runner.Approve("c1")))
+				_, err = collect(resume(r, s1, runner.Approve("c1")))
 				require.NoError(t, err)
 			}
 			require.Equal(t, c.paid, paid)
@@ -120,12 +120,12 @@ func TestChangedTransfer(t *testing.T) {
 			require.NoError(t, err)
 			first := asked(v1)
 			require.JSONEq(t, toBilling, string(first.Params))
-			_, err = collect(v1.Resume(context.Background(), s1, runner.Decision{CallID: "c1", Approved: true, Digest: strings.Replace(first.Digest, "sha256:", "sha256:0", 1)}))
+			_, err = collect(resume(v1, s1, runner.Decision{CallID: "c1", Approved: true, Digest: strings.Replace(first.Digest, "sha256:", "sha256:0", 1)}))
 			require.ErrorIs(t, err, runner.ErrNoApproval)
 
 			input = c.runs
 			v2 := process(c.about)
-			_, err = collect(v2.Resume(context.Background(), s1, runner.Decision{CallID: "c1", Approved: true, Digest: first.Digest}))
+			_, err = collect(resume(v2, s1, runner.Decision{CallID: "c1", Approved: true, Digest: first.Digest}))
 			require.NoError(t, err)
 			require.Empty(t, committed(v2))
 			second := asked(v2)
@@ -133,10 +133,10 @@ func TestChangedTransfer(t *testing.T) {
 			if c.runs != "" {
 				require.JSONEq(t, c.runs, string(second.Params), "the question shows what would be committed")
 			}
-			_, err = collect(v2.Resume(context.Background(), s1, runner.Decision{CallID: "c1", Approved: true, Digest: first.Digest}))
+			_, err = collect(resume(v2, s1, runner.Decision{CallID: "c1", Approved: true, Digest: first.Digest}))
 			require.ErrorIs(t, err, runner.ErrNoApproval)
 			require.Empty(t, committed(v2))
-			_, err = collect(v2.Resume(context.Background(), s1, runner.Decision{CallID: "c1", Approved: true, Digest: second.Digest}))
+			_, err = collect(resume(v2, s1, runner.Decision{CallID: "c1", Approved: true, Digest: second.Digest}))
 			require.NoError(t, err)
 			require.Equal(t, []string{c.to}, committed(v2))
 			checkLog(t, v2, load(t, v2, s1))

@@ -21,7 +21,7 @@ import (
 
 var (
 	routerLines = regexp.MustCompile(`(?m)^\d+ behind .*\n`)
-	positions   = regexp.MustCompile(`(?m)^ *\d+ |#i\d+`) // and ids that the runner gives
+	positions   = regexp.MustCompile(`(?m)^ *\d+ `)
 )
 
 // TestTranscriptsBehindRouter: with a router in front of a tree its agents store the same, and

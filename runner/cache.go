@@ -18,7 +18,6 @@ type warm struct {
 	fold   session.Fold
 	memos  memos
 	stored map[string]json.RawMessage // what of them a snapshot has and nobody has asked for yet
-	calls  callIDs                    // of all tool calls
 	born   int64                      // the incarnation of the session, 0 if no lease was seen yet
 	fork   bool                       // the last lease said that it is one
 	files  files                      // that the log names

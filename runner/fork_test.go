@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -30,7 +31,7 @@ func (c *cashier) fork() []*event.Event {
 
 func (c *cashier) resumeFork(decisions ...runner.Decision) ([]*event.Event, error) {
 	r := c.process()
-	events, err := collect(r.Resume(context.Background(), forked, decisions...))
+	events, err := collect(resume(r, forked, decisions...))
 	checkLog(c.t, r, load(c.t, r, forked))
 	return events, err
 }
@@ -91,7 +92,7 @@ func TestForksRunNoCallAgain(t *testing.T) {
 support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
 support: "Both."`)
 	c.say("Money back")
-	for e, err := range c.process().Resume(context.Background(), s1, runner.Approve("c1")) {
+	for e, err := range resume(c.process(), s1, runner.Approve("c1")) {
 		require.NoError(t, err)
 		if e.Type() == event.TypeHarnessStart { // cut off before the call has run
 			break
@@ -114,7 +115,7 @@ support: "Both."`)
 			for range 3 {
 				if approves {
 					for _, id := range []string{"c1", "c2"} {
-						_, err := collect(r.Resume(context.Background(), key, runner.Approve(id)))
+						_, err := collect(resume(r, key, runner.Approve(id)))
 						require.ErrorIs(t, errors.Join(err, runner.ErrNoApproval), runner.ErrNoApproval)
 					}
 				}
@@ -154,7 +155,7 @@ func TestTheUserGoesOnAfterACrash(t *testing.T) {
 support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
 support: expect result "withdrawn" "As you like."`)
 	c.say("Money back")
-	for e, err := range c.process().Resume(context.Background(), s1, runner.Approve("c1")) {
+	for e, err := range resume(c.process(), s1, runner.Approve("c1")) {
 		require.NoError(t, err)
 		if e.Type() == event.TypeHarnessStart {
 			break
@@ -162,9 +163,10 @@ support: expect result "withdrawn" "As you like."`)
 	}
 	events := c.say("Never mind")
 	told := make(map[string]string)
+	calls := transcript.CallsOf(load(t, c.process(), s1))
 	for _, e := range events {
 		if d, ok := e.Data.(*event.ToolResult); ok {
-			told[e.ID] = event.OutputText(d.Output)
+			told[calls.Name(e.ID)] = event.OutputText(d.Output)
 		}
 	}
 	require.Equal(t, map[string]string{"c1": "interrupted; outcome unknown", "c2": "withdrawn: the user went on"}, told)
@@ -227,5 +229,6 @@ func TestIdempotencyKeyInAFork(t *testing.T) {
 	require.NoError(t, store.Fork(context.Background(), s1, 4, forked))
 	_, err = collect(r.Resume(context.Background(), forked))
 	require.NoError(t, err)
-	require.Equal(t, []string{events[2].RunID + "/c1", events[2].RunID + "/c1"}, keys)
+	want := events[2].RunID + "/" + events[2].ID
+	require.Equal(t, []string{want, want}, keys)
 }

@@ -107,8 +107,8 @@ func TestHandBackAcrossAPause(t *testing.T) {
 	r := newRun(t, support)
 	_, err = say(r, s1, "Help")
 	require.NoError(t, err)
-	for _, decision := range []runner.Decision{runner.Deny("t1", "not now"), runner.Approve("t2"), runner.Approve("b1")} {
-		_, err = collect(r.Resume(context.Background(), s1, decision))
+	for _, decision := range []runner.Decision{runner.Deny("c2", "not now"), runner.Approve("c3"), runner.Approve("c4")} {
+		_, err = collect(resume(r, s1, decision))
 		require.NoError(t, err)
 	}
 	for i, want := range [][]string{{"clerk"}, {"clerk"}, {"support", "clerk"}} {

@@ -294,7 +294,7 @@ func (l *lane) take(e *event.Event, err error) bool {
 		}
 	case *event.ToolCall:
 		if e.Seq == 0 {
-			l.t.identify(e, l.scope, l.joined) // now, so that the agent knows what to answer
+			e.ID = l.t.newID() // endpoints give one id to several calls; the agent has to know it now, to answer
 		}
 	case *event.ToolResult:
 		if e.Seq == 0 && !l.awaits(e.ID) {

@@ -115,7 +115,7 @@ func wordyTurn(t *testing.T, r *runner.Runner, message string) (stored, shown st
 		if !e.Partial {
 			anon := *e
 			anon.Seq, anon.ID = 0, ""
-			writeEvent(&out, &anon, min(len(anon.Scope), 1))
+			writeEvent(&out, &anon, nil, min(len(anon.Scope), 1))
 		}
 	}
 	return strings.ReplaceAll(out.String(), "0 ", ""), shown

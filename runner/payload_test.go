@@ -203,7 +203,7 @@ func TestTransferInputSurvivesAnApproval(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, given)
 	r := newRunner(t, root, store)
-	events, err := collect(r.Resume(context.Background(), s1, runner.Approve("t1")))
+	events, err := collect(resume(r, s1, runner.Approve("c1")))
 	require.NoError(t, err)
 	require.Equal(t, "support → refunds committed \nrefunds: Refunded.", said(events))
 	require.True(t, given)

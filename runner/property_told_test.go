@@ -84,7 +84,7 @@ func (w *world) tell(why string) string {
 				break
 			}
 			fmt.Fprintf(&lines, "%*s", 2*min(1, len(e.Scope)), "")
-			writeEvent(&lines, e, 0)
+			writeEvent(&lines, e, nil, 0)
 			data, _ := e.MarshalJSON()
 			fmt.Fprintf(&log, "%s\n", data)
 		}

@@ -122,7 +122,7 @@ func TestDecisionAfterACrash(t *testing.T) {
 support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
 support: "Both."`)
 	c.say("Money back")
-	for _, err := range c.process().Resume(context.Background(), s1, runner.Approve("c1")) {
+	for _, err := range resume(c.process(), s1, runner.Approve("c1")) {
 		require.NoError(t, err)
 		break // the process dies
 	}

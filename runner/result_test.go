@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -53,18 +54,18 @@ func TestCollect(t *testing.T) {
 		require.Equal(t, llm.Usage{InputTokens: 30, OutputTokens: 5}, res.Usage)
 		require.Len(t, res.Transfers, 1)
 		require.Equal(t, "money", res.Transfers[0].Reason)
-		require.Equal(t, []string{"c1", "c2"}, callsOf(res.Pending))
+		require.Equal(t, []string{"c2", "c3"}, callsOf(t, r, key, res.Pending))
 
-		res, err = runner.Collect(r.Resume(ctx, key, runner.Approve("c2")))
+		res, err = runner.Collect(resume(r, key, runner.Approve("c3")))
 		require.NoError(t, err)
 		require.Equal(t, event.FinishReasonInputRequired, res.FinishReason)
 		require.Equal(t, "billing", res.Agent)
 		pending, err := r.Pending(ctx, key)
 		require.NoError(t, err)
-		require.Equal(t, []string{"c1"}, callsOf(pending), "a page that is loaded anew asks about the other one")
+		require.Equal(t, []string{"c2"}, callsOf(t, r, key, pending), "a page that is loaded anew asks about the other one")
 		require.JSONEq(t, `{"amount":3}`, string(pending[0].Params))
 
-		res, err = runner.Collect(r.Resume(ctx, key, runner.Deny("c1", "enough")))
+		res, err = runner.Collect(resume(r, key, runner.Deny("c2", "enough")))
 		require.NoError(t, err)
 		require.Equal(t, event.Answer{Text: "Refunded.", Agent: "billing", FinishReason: event.FinishReasonStop}, res.Answer)
 		require.Empty(t, res.Pending)
@@ -113,9 +114,10 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-func callsOf(relays []*event.Relay) (calls []string) {
+func callsOf(t *testing.T, r *runner.Runner, key session.Key, relays []*event.Relay) (names []string) {
+	calls := transcript.CallsOf(load(t, r, key))
 	for _, d := range relays {
-		calls = append(calls, d.ToolCallID)
+		names = append(names, calls.Name(d.ToolCallID))
 	}
-	return calls
+	return names
 }

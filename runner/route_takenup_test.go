@@ -19,19 +19,20 @@ import (
 func TestRouteOfARunThatIsTakenUp(t *testing.T) {
 	for _, name := range []string{"an approval", "a fork"} {
 		editor := scriptedAgent(t, "editor", seq(scripted.Reply(scripted.Text("Edited.")), scripted.Reply(scripted.Text("Edited."))))
-		steps := 0
+		steps, call := 0, &event.Event{Data: &event.ToolCall{Name: "publish", Input: json.RawMessage("{}")}}
 		root := function(t, "writer", func(context.Context, *agent.Invocation) iterSeq {
 			steps++
-			call := &event.Event{ID: "c1", Data: &event.ToolCall{Name: "publish", Input: json.RawMessage("{}")}}
-			published := &event.Event{ID: "c1", Data: &event.ToolResult{Name: "publish", Output: json.RawMessage(`"done"`)}}
+			published := func() *event.Event {
+				return &event.Event{ID: call.ID, Data: &event.ToolResult{Name: "publish", Output: json.RawMessage(`"done"`)}}
+			}
 			return func(yield func(*event.Event, error) bool) {
 				switch {
 				case steps > 1: // it has nothing to add
-					_ = yield(published, nil)
+					_ = yield(published(), nil)
 				case !yield(&event.Event{Data: &event.Text{Content: "A draft."}}, nil) || !yield(call, nil):
 				case name == "a fork":
-					_ = yield(published, nil)
-				case yield(&event.Event{Data: &event.Relay{Kind: "permission", ToolCallID: "c1", Tool: "publish"}}, nil):
+					_ = yield(published(), nil)
+				case yield(&event.Event{Data: &event.Relay{Kind: "permission", ToolCallID: call.ID, Tool: "publish"}}, nil):
 					yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 				}
 			}
@@ -46,7 +47,7 @@ func TestRouteOfARunThatIsTakenUp(t *testing.T) {
 			require.NoError(t, store.Fork(ctx, s1, 4, key))
 			_, err = collect(r.Resume(ctx, key))
 		} else {
-			_, err = collect(r.Resume(ctx, key, runner.Approve("c1")))
+			_, err = collect(resume(r, key, runner.Approve("c1")))
 		}
 		require.NoError(t, err)
 		active, err := r.Active(ctx, key)

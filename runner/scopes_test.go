@@ -96,10 +96,40 @@ func (f *firm) say(text string) []*event.Event {
 	return events
 }
 
+// calls maps an agent's name and a number to the id of the agent's call with this number, from 1.
+func (f *firm) calls() map[string]string {
+	calls, made := make(map[string]string), make(map[string]int)
+	for _, e := range load(f.t, f.process(), s1) {
+		if e.Type() == event.TypeToolCall {
+			made[e.Agent]++
+			calls[fmt.Sprint(e.Agent, made[e.Agent])] = e.ID
+		}
+	}
+	return calls
+}
+
+// name is how the tests call the call with this id.
+func (f *firm) name(id string) string {
+	for name, call := range f.calls() {
+		if call == id {
+			return name
+		}
+	}
+	return id
+}
+
+func (f *firm) decide(decisions ...runner.Decision) ([]*event.Event, error) {
+	calls := f.calls()
+	for i := range decisions {
+		decisions[i].CallID = calls[decisions[i].CallID]
+	}
+	return collect(f.process().Resume(context.Background(), s1, decisions...))
+}
+
 func (f *firm) resume(decisions ...runner.Decision) []*event.Event {
-	r := f.process()
-	events, err := collect(r.Resume(context.Background(), s1, decisions...))
+	events, err := f.decide(decisions...)
 	require.NoError(f.t, err)
+	r := f.process()
 	checkLog(f.t, r, load(f.t, r, s1))
 	return events
 }
@@ -109,7 +139,7 @@ func (f *firm) waits() (asked []string) {
 	pending, err := f.process().Pending(context.Background(), s1)
 	require.NoError(f.t, err)
 	for _, q := range pending {
-		asked = append(asked, strings.TrimSpace(strings.Join(append(slices.Clone(q.Within), q.ToolCallID), " ")))
+		asked = append(asked, strings.TrimSpace(strings.Join(append(slices.Clone(q.Within), f.name(q.ToolCallID)), " ")))
 	}
 	return asked
 }
@@ -137,29 +167,29 @@ func TestApprovalsInside(t *testing.T) {
 	f := newFirm(t, twoLevels)
 	events := f.say("Go")
 	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
-	require.ElementsMatch(t, []string{"front buyer k1", "front l1"}, f.waits())
+	require.ElementsMatch(t, []string{"front buyer clerk1", "front lawyer1"}, f.waits())
 	require.Equal(t, []string{"look", "look"}, f.ran)
 	require.Empty(t, f.resume(), "nobody has decided")
-	_, err := collect(f.process().Resume(context.Background(), s1, runner.Approve("b2")))
+	_, err := f.decide(runner.Approve("buyer2"))
 	require.ErrorIs(t, err, runner.ErrNoApproval, "nobody asked about the call around the question")
-	_, err = collect(f.process().Resume(context.Background(), s1, runner.Answer("k1", "seven")))
+	_, err = f.decide(runner.Answer("clerk1", "seven"))
 	require.ErrorIs(t, err, agent.ErrBadInput, "it is a permission")
 
-	events = f.resume(runner.Deny("l1", "no"))
+	events = f.resume(runner.Deny("lawyer1", "no"))
 	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
-	require.Equal(t, []string{"front buyer k1"}, f.waits())
+	require.Equal(t, []string{"front buyer clerk1"}, f.waits())
 	for _, e := range events {
 		require.NotEqual(t, "clerk", e.Agent, "nothing was decided there")
 		require.NotEqual(t, "buyer", e.Agent, "nothing was decided there")
 	}
-	events = f.resume(runner.Approve("k1"))
+	events = f.resume(runner.Approve("clerk1"))
 	require.Equal(t, event.FinishReasonStop, endOf(events))
 	require.Equal(t, "All done.", f.last())
 	require.Equal(t, []string{"look", "look", "pay 7"}, f.ran)
 	require.Empty(t, f.waits())
 	require.NoError(t, f.script.Done())
 
-	again := f.resume(runner.Approve("k1"))
+	again := f.resume(runner.Approve("clerk1"))
 	require.Len(t, again, 1, "the recorded result")
 	require.Equal(t, `"paid 7"`, string(again[0].Data.(*event.ToolResult).Output))
 }
@@ -168,7 +198,7 @@ func TestApprovalsInside(t *testing.T) {
 func TestApprovalsInsideAtOnce(t *testing.T) {
 	f := newFirm(t, twoLevels)
 	f.say("Go")
-	require.Equal(t, event.FinishReasonStop, endOf(f.resume(runner.Approve("k1"), runner.Deny("l1", "no"))))
+	require.Equal(t, event.FinishReasonStop, endOf(f.resume(runner.Approve("clerk1"), runner.Deny("lawyer1", "no"))))
 	require.Equal(t, "All done.", f.last())
 	require.NoError(t, f.script.Done())
 }
@@ -186,21 +216,21 @@ func TestApprovalsInsideGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFirm(t, strings.Replace(twoLevels, `front: expect result "checked" "All done."`, `front: "Fine."`, 1))
 			f.say("Go")
-			f.resume(runner.Deny("l1", "no"))
+			f.resume(runner.Deny("lawyer1", "no"))
 			events := give(f)
 			var withdrawn []string
 			for _, e := range events {
 				if r, ok := e.Data.(*event.ToolResult); ok {
 					require.True(t, r.IsError)
-					withdrawn = append(withdrawn, e.ID)
+					withdrawn = append(withdrawn, f.name(e.ID))
 				}
 			}
-			require.Equal(t, []string{"k1", "b2", "c1"}, withdrawn)
+			require.Equal(t, []string{"clerk1", "buyer2", "front2"}, withdrawn)
 			require.Empty(t, f.waits())
 			checkLog(t, f.process(), load(t, f.process(), s1))
-			_, err := collect(f.process().Resume(context.Background(), s1, runner.Approve("c1")))
+			_, err := f.decide(runner.Approve("front2"))
 			require.ErrorIs(t, err, runner.ErrNoApproval)
-			require.Len(t, f.resume(runner.Approve("k1")), 1, "what was withdrawn")
+			require.Len(t, f.resume(runner.Approve("clerk1")), 1, "what was withdrawn")
 			require.NotContains(t, f.ran, "pay 7")
 		})
 	}
@@ -216,7 +246,8 @@ front: expect result "withdrawn" "Other."`)
 	ctx, fork := context.Background(), session.ID("fork")
 	require.NoError(t, f.store.Fork(ctx, s1, int64(len(before)), fork))
 	r := f.process()
-	for _, id := range []string{"k1", "l1"} {
+	for _, name := range []string{"clerk1", "lawyer1"} {
+		id := f.calls()[name]
 		_, err := collect(r.Resume(ctx, fork, runner.Approve(id)))
 		require.ErrorIs(t, err, runner.ErrNoApproval)
 	}
@@ -254,18 +285,19 @@ lawyer: expect result "3 of" "3 of them"`)
 			asked = d
 		}
 	}
-	require.Equal(t, &event.Relay{Kind: event.RelayInput, ToolCallID: "q1", Tool: "ask", Params: []byte(`{}`), Message: "How many?",
+	require.Equal(t, &event.Relay{Kind: event.RelayInput, ToolCallID: asked.ToolCallID, Tool: "ask", Params: []byte(`{}`), Message: "How many?",
 		Schema: []byte(`{"type":"integer","minimum":1}`), Within: []string{"front"}, Digest: asked.Digest}, asked)
+	require.Equal(t, "lawyer1", f.name(asked.ToolCallID))
 	before := len(load(t, f.process(), s1))
-	for _, wrong := range []runner.Decision{runner.Answer("q1", 0), runner.Answer("q1", "three"), runner.Approve("q1"), {CallID: "q1", Approved: true, Content: []byte("{")}} {
-		_, err := collect(f.process().Resume(context.Background(), s1, wrong))
+	for _, wrong := range []runner.Decision{runner.Answer("lawyer1", 0), runner.Answer("lawyer1", "three"), runner.Approve("lawyer1"), {CallID: "lawyer1", Approved: true, Content: []byte("{")}} {
+		_, err := f.decide(wrong)
 		require.ErrorIs(t, err, agent.ErrBadInput)
 	}
 	require.Len(t, load(t, f.process(), s1), before, "nothing was stored")
-	require.Equal(t, event.FinishReasonInputRequired, endOf(f.resume(runner.Answer("q1", 3))))
+	require.Equal(t, event.FinishReasonInputRequired, endOf(f.resume(runner.Answer("lawyer1", 3))))
 	require.Empty(t, f.ran)
-	require.Equal(t, []string{"front q1"}, f.waits())
-	require.Equal(t, event.FinishReasonStop, endOf(f.resume(runner.Answer("q1", "apples"))))
+	require.Equal(t, []string{"front lawyer1"}, f.waits())
+	require.Equal(t, event.FinishReasonStop, endOf(f.resume(runner.Answer("lawyer1", "apples"))))
 	require.Equal(t, []string{"ask"}, f.ran)
 	require.Equal(t, "Thanks.", f.last())
 	require.NoError(t, f.script.Done())
@@ -277,7 +309,7 @@ func TestAskDeclined(t *testing.T) {
 front: call ask#q1 {}
 front: expect result "declined to answer: none of your business" "Sorry."`)
 	f.say("Go")
-	require.Equal(t, event.FinishReasonStop, endOf(f.resume(runner.Deny("q1", "none of your business"))))
+	require.Equal(t, event.FinishReasonStop, endOf(f.resume(runner.Deny("front1", "none of your business"))))
 	require.NoError(t, f.script.Done())
 }
 
@@ -305,7 +337,7 @@ deaf: call pay#d1 {"amount": 1}`)
 	events := f.say("Go")
 	require.Equal(t, event.FinishReasonStop, endOf(events))
 	for _, e := range events {
-		if r, ok := e.Data.(*event.ToolResult); ok && e.ID == "c1" {
+		if r, ok := e.Data.(*event.ToolResult); ok && e.ID == "front2" {
 			require.Contains(t, string(r.Output), "neither asks anybody")
 		}
 	}

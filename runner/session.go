@@ -18,8 +18,6 @@ func (w *warm) apply(e *event.Event) {
 	w.fold.Apply(e)
 	w.last = session.HeadOf(e).ID
 	switch d := e.Data.(type) {
-	case *event.ToolCall:
-		w.calls.add(e.ID)
 	case *event.File:
 		w.files.add(d, 0)
 	case *event.User:

@@ -26,7 +26,6 @@ const (
 	snapshotTime  = 5 * time.Second // for storing them
 	snapshotForm  = 1               // of what is around the data of each
 	sessionName   = "session"       // the fold, and what else the runner knows of all of the log
-	callsName     = "calls"         // the ids of all calls
 )
 
 // named is what an agent keeps next to a session and has a name of its own: it is stored in the session's snapshot as JSON.
@@ -55,8 +54,6 @@ type place struct {
 	id  string
 	at  time.Time
 }
-
-func (p place) is(e *event.Event) bool { return e.Seq == p.seq && e.ID == p.id && e.Time.Equal(p.at) }
 
 // sum is the checksum of a snapshot's data, for its place in the store.
 func sum(key session.Key, name string, part int64, data string) uint32 {
@@ -142,7 +139,6 @@ func (r *Runner) recallUser(ctx context.Context, w *warm) error {
 
 // known is what a snapshot says of a session.
 type known struct {
-	Calls int64
 	Files []fileAt
 	Fold  *session.Fold
 	Memos map[string]json.RawMessage // what agents keep, by name
@@ -164,7 +160,7 @@ func (w *warm) bytes() ([]byte, error) {
 		}
 		memos[v.SnapshotName()] = data
 	}
-	return event.Marshal(known{w.calls.n, w.files, &w.fold, memos})
+	return event.Marshal(known{w.files, &w.fold, memos})
 }
 
 func (w *warm) read(data string) bool {
@@ -172,7 +168,7 @@ func (w *warm) read(data string) bool {
 	if json.Unmarshal([]byte(data), &k) != nil || k.Fold == nil {
 		return false
 	}
-	w.calls.n, w.calls.unread, w.files, w.stored = k.Calls, k.Calls, k.Files, k.Memos
+	w.files, w.stored = k.Files, k.Memos
 	return true
 }
 
@@ -193,41 +189,13 @@ func (t *turn) restored(create func() any) any {
 	return value
 }
 
-// recallCalls reads the ids of the calls before the session's snapshot, from the log if need be. The caller holds mu.
-func (t *turn) recallCalls() bool {
-	w := t.w
-	parts, last := t.r.snapshot(t.ctx, w.key, callsName)
-	if len(parts) > 0 && last.seq <= w.fold.Seq && t.r.has(t.ctx, w.key, last) && w.calls.readRuns(parts) {
-		return true
-	}
-	all := callIDs{}
-	for e, err := range t.r.store.Load(t.ctx, w.key, 0) {
-		if err != nil {
-			return false
-		}
-		if _, ok := e.Data.(*event.ToolCall); ok && e.Seq <= w.fold.Seq {
-			all.add(e.ID)
-		}
-	}
-	w.calls = all
-	return true
-}
-
-// has reports whether the log has an event, by looking it up.
-func (r *Runner) has(ctx context.Context, key session.Key, p place) bool {
-	for e, err := range r.store.Load(ctx, key, p.seq-1) {
-		return err == nil && p.is(e)
-	}
-	return false
-}
-
 // keepSnapshots stores the session if enough has changed since it was stored last. The turn still has the lease.
 func (t *turn) keepSnapshots() {
 	w := t.w
 	if !t.r.snapshots || !w.kept.due(w.fold.Seq, t.r.every) {
 		return
 	}
-	parts, stored := t.takeSnapshots()
+	parts := t.takeSnapshots()
 	if len(parts) == 0 {
 		return
 	}
@@ -237,13 +205,10 @@ func (t *turn) keepSnapshots() {
 	if err != nil && !errors.Is(err, agent.ErrConflict) {
 		t.r.logger.Warn("snapshots could not be stored", "session", t.key.String(), "error", err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	stored(err == nil)
 }
 
-// takeSnapshots makes what is to be stored, and what is to be called when it was.
-func (t *turn) takeSnapshots() (parts []session.Snapshot, stored func(ok bool)) {
+// takeSnapshots makes what is to be stored.
+func (t *turn) takeSnapshots() (parts []session.Snapshot) {
 	defer func() {
 		if p := recover(); p != nil { // of an agent's own function
 			t.forget()
@@ -259,18 +224,8 @@ func (t *turn) takeSnapshots() (parts []session.Snapshot, stored func(ok bool)) 
 	b, err := w.bytes()
 	if err != nil {
 		t.r.logger.Warn("a session cannot be stored as a snapshot", "session", w.key.String(), "error", err)
-		return nil, nil
+		return nil
 	}
 	w.kept.size = len(b)
-	run, keep := w.calls.next()
-	fresh := run.to > run.from
-	parts = append(parts, seal(w.key, sessionName, 0, now, b))
-	if fresh {
-		parts = append(parts, seal(w.key, callsName, run.from, now, run.appendTo(nil)))
-	}
-	return parts, func(ok bool) {
-		if ok && fresh {
-			w.calls.stored(run, keep)
-		}
-	}
+	return []session.Snapshot{seal(w.key, sessionName, 0, now, b)}
 }

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"encoding/binary"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,30 +34,6 @@ func FuzzSessionSnapshot(f *testing.F) {
 		require.Equal(t, stored, same)
 		for i, d := range sessiontest.Payloads() {
 			w.apply(&event.Event{Seq: w.fold.Seq + int64(i) + 1, TurnID: "t", RunID: "r", Agent: "a", Data: d})
-		}
-	})
-}
-
-// FuzzCallsSnapshot: ids of calls that could be read are looked through, and stored with those that come.
-func FuzzCallsSnapshot(f *testing.F) {
-	c := &callIDs{}
-	for _, id := range strings.Fields("a b c d e f") {
-		c.add(id)
-		run, keep := c.next()
-		f.Add(string(run.appendTo(nil)), "", int64(0))
-		c.stored(run, keep)
-	}
-	f.Fuzz(func(t *testing.T, one, two string, unread int64) {
-		for _, parts := range [][]string{{one}, {one, two}} {
-			c := &callIDs{n: unread, unread: unread}
-			if !c.readRuns(parts) {
-				continue
-			}
-			c.has("a", func() bool { return true })
-			c.add("b")
-			run, keep := c.next()
-			require.LessOrEqual(t, len(run.ids), len(one)+len(two)+8, "no more than was read, and the new one")
-			c.stored(run, keep)
 		}
 	})
 }

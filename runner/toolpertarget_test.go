@@ -128,7 +128,7 @@ func TestApprovalOfAToolPerTarget(t *testing.T) {
 		if approve {
 			decision = runner.Approve("c1")
 		}
-		_, err = collect(r.Resume(context.Background(), s1, decision))
+		_, err = collect(resume(r, s1, decision))
 		require.NoError(t, err)
 		log := load(t, r, s1)
 		checkLog(t, r, log)

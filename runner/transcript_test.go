@@ -109,6 +109,7 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 	key := session.ID("s1")
 	var out strings.Builder
 	depth := depths{}
+	var calls transcript.Calls
 	for message := range strings.Lines(tr.Section("user")) {
 		var stored []*event.Event
 		var failed string
@@ -117,10 +118,7 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 		if decision, ok := strings.CutPrefix(message, "/"); ok {
 			r, err = runner.New(root, store, opts...)
 			require.NoError(t, err)
-			if pending, err := r.Pending(context.Background(), key); err == nil && len(pending) > 0 { // whose id a graph has made
-				decision = strings.Replace(decision, "?", pending[0].ToolCallID, 1)
-			}
-			turn = r.Resume(context.Background(), key, transcript.Decisions(decision)...)
+			turn = r.Resume(context.Background(), key, transcript.Decisions(decision, calls)...)
 		}
 		for e, err := range turn {
 			if err != nil {
@@ -138,9 +136,8 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 			stored = append(stored, e)
 		}
 		for _, e := range stored {
-			var line strings.Builder
-			writeEvent(&line, e, depth.of(e))
-			out.WriteString(approvalID.ReplaceAllString(line.String(), " approve_agent"))
+			calls.Add(e)
+			writeEvent(&out, e, calls, depth.of(e))
 		}
 		out.WriteString(failed)
 	}
@@ -148,9 +145,6 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 	checkLog(t, r, load(t, r, key))
 	return out.String(), requests.String()
 }
-
-// approvalID is the id of a call that a graph makes, which differs with streaming.
-var approvalID = regexp.MustCompile(` #i\d+( permission)? approve_agent`)
 
 // depths says how many scopes are around an event.
 type depths map[string]int
@@ -203,10 +197,10 @@ func errorNames(err error) string {
 	return strings.Join(names, " ")
 }
 
-// writeEvent writes a stored event as one line. Ids of runs and texts count up
-// in order, but differ with streaming, so runs have their agents' names. What happens in an
+// writeEvent writes a stored event as one line. Ids differ with streaming, so runs have their agents' names, and
+// calls are counted. What happens in an
 // inner scope has a mark in front for each scope around it.
-func writeEvent(w *strings.Builder, e *event.Event, depth int) {
+func writeEvent(w *strings.Builder, e *event.Event, calls transcript.Calls, depth int) {
 	fmt.Fprintf(w, "%d %s%s %s", e.Seq, strings.Repeat("> ", depth), e.Agent, e.Type())
 	switch d := e.Data.(type) {
 	case *event.User:
@@ -216,13 +210,13 @@ func writeEvent(w *strings.Builder, e *event.Event, depth int) {
 	case *event.Reasoning:
 		fmt.Fprintf(w, " %q", d.Content)
 	case *event.ToolCall:
-		fmt.Fprintf(w, " #%s %s %s", e.ID, d.Name, d.Input)
+		fmt.Fprintf(w, " #%s %s %s", calls.Name(e.ID), d.Name, d.Input)
 	case *event.ToolResult:
 		verb := ""
 		if d.IsError {
 			verb = " error"
 		}
-		fmt.Fprintf(w, " #%s %s%s %s", e.ID, d.Name, verb, d.Output)
+		fmt.Fprintf(w, " #%s %s%s %s", calls.Name(e.ID), d.Name, verb, d.Output)
 	case *event.Transfer:
 		fmt.Fprintf(w, " %s → %s: %s", d.From, d.To, d.Outcome)
 		if d.Reason != "" {
@@ -234,7 +228,7 @@ func writeEvent(w *strings.Builder, e *event.Event, depth int) {
 			fmt.Fprintf(w, " → %s", d.Target)
 		}
 	case *event.Relay:
-		fmt.Fprintf(w, " #%s %s %s %s", d.ToolCallID, d.Kind, d.Tool, cmp.Or(d.Message, string(d.Params)))
+		fmt.Fprintf(w, " #%s %s %s %s", calls.Name(d.ToolCallID), d.Kind, d.Tool, cmp.Or(d.Message, string(d.Params)))
 		if len(d.Within) > 0 {
 			fmt.Fprintf(w, " within %s", strings.Join(d.Within, " > "))
 		}
@@ -281,7 +275,15 @@ func targetLines(req *llm.Request) (want, system string) {
 	return "\n\n" + strings.NewReplacer(transfer.SelfHere, self, transfer.TargetsHere, strings.TrimPrefix(listed, "\n"), transfer.ToolHere, agent.TransferTool, transfer.FromHere, from, transfer.ReasonHere, reason).Replace(words), system
 }
 
+// writeRequest writes a request as a model reads it. Endpoints have ids of their own for calls, so calls are counted.
 func writeRequest(w *bytes.Buffer, name string, req *llm.Request) {
+	calls := make(map[string]int)
+	number := func(id string) int {
+		if calls[id] == 0 {
+			calls[id] = len(calls) + 1
+		}
+		return calls[id]
+	}
 	fmt.Fprintf(w, "to %s\n", name)
 	for _, t := range req.Tools {
 		fmt.Fprintf(w, "  tool %s", t.Name)
@@ -300,9 +302,9 @@ func writeRequest(w *bytes.Buffer, name string, req *llm.Request) {
 		for _, p := range m.Parts {
 			switch p := p.(type) {
 			case llm.ToolCall:
-				fmt.Fprintf(w, " call #%s %s %s", p.ID, p.Name, p.Arguments)
+				fmt.Fprintf(w, " call #%d %s %s", number(p.ID), p.Name, p.Arguments)
 			case llm.ToolResult:
-				fmt.Fprintf(w, " #%s %s", p.CallID, p.Output)
+				fmt.Fprintf(w, " #%d %s", number(p.CallID), p.Output)
 			case llm.Reasoning: // goes on the wire only where an endpoint wants it
 			default:
 				fmt.Fprintf(w, " %T", p)

@@ -34,8 +34,6 @@ type turn struct {
 	read   []*event.Event   // what comes before it, as far as it was just read
 	room   [16]*event.Event // for a short log
 	ids    idPool
-	named  []*event.Event    // calls of inner scopes that were given ids and are not stored yet
-	naming [4]*event.Event   // room for few
 	shown  []block           // blocks whose deltas were shown, but not yet the whole, by scope
 	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
@@ -486,9 +484,6 @@ func (t *turn) write(ctx context.Context, events []*event.Event, release bool) e
 				e.RunID = c.RunID // of the run that made the call, which a pause may have ended
 			}
 		}
-		if _, ok := e.Data.(*event.ToolCall); ok {
-			t.name(e, events[:i])
-		}
 		if e.ID == "" {
 			e.ID = t.newID()
 		}
@@ -509,9 +504,6 @@ func (t *turn) write(ctx context.Context, events []*event.Event, release bool) e
 		t.updateShared(e)
 		t.account(e)
 		t.settle(e)
-		if i := slices.Index(t.named, e); i >= 0 {
-			t.named = slices.Delete(t.named, i, i+1)
-		}
 	}
 	t.log = append(t.log, events...)
 	return nil
@@ -541,45 +533,4 @@ func (t *turn) finish(ctx context.Context, events []*event.Event) error {
 	t.released = true
 	t.leave()
 	return nil
-}
-
-// identify gives a tool call an id of its own if the log cannot have the endpoint's
-// after the events before it. In a fork none can: some endpoints only count, and two
-// forks are branches of one conversation. It is settled when the call is stored.
-//
-// Agents of inner scopes run side by side, and endpoints that count give their calls the
-// same ids: there an id belongs to the first call that has it, stored or not.
-func (t *turn) identify(e *event.Event, scope string, before []*event.Event) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lease.Fork {
-		e.ID = t.newID()
-		return
-	}
-	t.name(e, before)
-	if scope != "" {
-		if t.named == nil {
-			t.named = t.naming[:0]
-		}
-		t.named = append(t.named, e)
-	}
-}
-
-func (t *turn) name(e *event.Event, before []*event.Event) {
-	taken := t.w.calls.has(e.ID, t.recallCalls)
-	for _, other := range t.named {
-		taken = taken || other != e && other.ID == e.ID
-	}
-	if taken || !usableID(e.ID) || repeated(before, e.ID) {
-		e.ID = t.newID()
-	}
-}
-
-func repeated(events []*event.Event, id string) bool {
-	for _, e := range events {
-		if e.ID == id {
-			return true
-		}
-	}
-	return false
 }

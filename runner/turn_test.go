@@ -35,6 +35,21 @@ func say(r *runner.Runner, key session.Key, text string) ([]*event.Event, error)
 	return collect(r.Run(context.Background(), key, llm.UserText(text)))
 }
 
+// resume decides calls of a session that are named as transcripts name them: c1 is the first call of the log.
+func resume(r *runner.Runner, key session.Key, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
+	var calls transcript.Calls
+	for e, err := range r.History(context.Background(), key) {
+		if err == nil {
+			calls.Add(e)
+		}
+	}
+	named := slices.Clone(decisions)
+	for i := range named {
+		named[i].CallID = calls.ID(named[i].CallID)
+	}
+	return r.Resume(context.Background(), key, named...)
+}
+
 // collect returns the stored events of a turn, which must keep what consumers rely on.
 func collect(seq iter.Seq2[*event.Event, error]) (events []*event.Event, failed error) {
 	return gather(sessiontest.Turn(panics{}, seq))

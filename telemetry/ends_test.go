@@ -259,7 +259,9 @@ func TestApproval(t *testing.T) {
 	paused := b.one("invoke_workflow support")
 	require.Equal(t, "input_required", attr(paused, "arbor.turn.finish_reason").AsString())
 
-	_, err = collect(b.runner.Resume(ctx, key, runner.Approve("c1")))
+	asked, err := b.runner.Pending(ctx, key)
+	require.NoError(t, err)
+	_, err = collect(b.runner.Resume(ctx, key, runner.Approve(asked[0].ToolCallID)))
 	require.NoError(t, err)
 	require.Equal(t, `invoke_workflow support
   invoke_agent support input_required

@@ -180,7 +180,7 @@ func attributes(s sdktrace.ReadOnlySpan) map[string]string {
 	all := make(map[string]string)
 	for _, a := range s.Attributes() {
 		value := a.Value.String()
-		if strings.HasPrefix(string(a.Key), "arbor.") && strings.HasSuffix(string(a.Key), ".id") {
+		if strings.HasPrefix(string(a.Key), "arbor.") && strings.HasSuffix(string(a.Key), ".id") || a.Key == "gen_ai.tool.call.id" {
 			value = "an id"
 		}
 		all[string(a.Key)] = value

@@ -39,7 +39,7 @@ func TestATransfer(t *testing.T) {
 		"gen_ai.response.finish_reasons": `["stop"]`, "gen_ai.usage.input_tokens": "70", "gen_ai.usage.output_tokens": "16",
 		"gen_ai.usage.cache_read.input_tokens": "40", "arbor.run.id": "an id"}, attributes(b.one("invoke_agent billing")))
 	require.Equal(t, map[string]string{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "refund", "gen_ai.tool.type": "function",
-		"gen_ai.tool.call.id": "call_billing_1", "gen_ai.agent.name": "billing", "gen_ai.conversation.id": "s1"}, attributes(b.one("execute_tool refund")))
+		"gen_ai.tool.call.id": "an id", "gen_ai.agent.name": "billing", "gen_ai.conversation.id": "s1"}, attributes(b.one("execute_tool refund")))
 	last := b.named("chat billing")[1]
 	require.Equal(t, map[string]string{"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "billing",
 		"gen_ai.response.model": "billing-2026", "gen_ai.conversation.id": "s1", "gen_ai.response.finish_reasons": `["stop"]`,

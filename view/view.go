@@ -468,7 +468,7 @@ func (v *View) addNative(a *answer) {
 		}
 		return
 	}
-	parts := make([]llm.Part, 0, shown+1)
+	parts, before := make([]llm.Part, 0, shown+1), 0
 	if a.reasoning != "" || a.sealed != "" {
 		parts = append(parts, llm.Reasoning{Text: p.redactText(a.reasoning), Sealed: a.sealed})
 	}
@@ -478,7 +478,11 @@ func (v *View) addNative(a *answer) {
 			if c.wire = c.Name; c.Name == agent.TransferTool && v.node.Properties.TransferCall != nil {
 				c.wire, input = v.node.Properties.TransferCall(v.node, input)
 			}
-			parts = append(parts, llm.ToolCall{ID: c.ID, Name: c.wire, Arguments: string(input)})
+			call := llm.ToolCall{ID: c.ID, Name: c.wire, Arguments: string(input)}
+			if before++; before <= i { // others of the answer are left out
+				call.Place = i + 1
+			}
+			parts = append(parts, call)
 		}
 	}
 	v.add(llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text, Parts: parts}}, a.last)

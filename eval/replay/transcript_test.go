@@ -47,17 +47,18 @@ func played(t *testing.T, tr *transcript.Transcript, asked *notes, opts ...runne
 	store := sessiontest.Memory(t)
 	r, err := runner.New(root, store, opts...)
 	require.NoError(t, err)
+	var calls transcript.Calls
 	for message := range strings.Lines(tr.Section("user")) {
 		turn := r.Run(t.Context(), key, llm.UserText(strings.TrimSuffix(message, "\n")))
 		if decision, ok := strings.CutPrefix(message, "/"); ok {
 			r, err = runner.New(root, store, opts...)
 			require.NoError(t, err)
-			if pending, err := r.Pending(t.Context(), key); err == nil && len(pending) > 0 {
-				decision = strings.Replace(decision, "?", pending[0].ToolCallID, 1)
-			}
-			turn = r.Resume(t.Context(), key, transcript.Decisions(decision)...)
+			turn = r.Resume(t.Context(), key, transcript.Decisions(decision, calls)...)
 		}
-		for range turn { // how it ends is in the log
+		for e := range turn { // how it ends is in the log
+			if e != nil && !e.Partial {
+				calls.Add(e)
+			}
 		}
 	}
 	return read(t, store)

@@ -76,10 +76,11 @@ func All(t testing.TB, pattern string) []*Transcript {
 	return all
 }
 
-// Decisions reads a line of the user's that decides, without its slash.
-func Decisions(line string) []runner.Decision {
+// Decisions reads a line of the user's that decides, without its slash. Its call is named as [Calls] name it.
+func Decisions(line string, calls Calls) []runner.Decision {
 	verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	call, rest, _ := strings.Cut(rest, " ")
+	call = calls.ID(call)
 	switch verb {
 	case "approve":
 		return []runner.Decision{runner.Approve(call)}

@@ -206,11 +206,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	if r.end == endFilter {
 		calls = nil // what was withheld may be a part of them
 	}
-	sealed := r.items.seal()
-	if !a.client.responses {
-		sealed = r.seal(calls)
-	}
-	if sealed != "" {
+	if sealed := r.seal(calls); sealed != "" {
 		if err := yield(llm.Chunk{Sealed: sealed}); err != nil {
 			return err
 		}

@@ -122,10 +122,10 @@ func TestDefect6_EmptyContentAndArgumentsAreSent(t *testing.T) {
 	require.JSONEq(t, `[
 		{"role":"user","content":"hi"},
 		{"role":"assistant","content":null,"tool_calls":[
-			{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}},
-			{"id":"2","type":"function","function":{"name":"g","arguments":"{}"}}]},
-		{"role":"tool","tool_call_id":"1","content":"(no output)"},
-		{"role":"tool","tool_call_id":"2","content":"out"},
+			{"id":"call00001","type":"function","function":{"name":"f","arguments":"{}"}},
+			{"id":"call00002","type":"function","function":{"name":"g","arguments":"{}"}}]},
+		{"role":"tool","tool_call_id":"call00001","content":"(no output)"},
+		{"role":"tool","tool_call_id":"call00002","content":"out"},
 		{"role":"user","content":""}]`, string(messages))
 }
 

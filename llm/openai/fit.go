@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -123,14 +121,4 @@ func filled(m llm.Message) llm.Content {
 		c.Text = noText
 	}
 	return c
-}
-
-// shortID makes an id of nine letters and digits.
-func shortID(id string) string {
-	alphanumeric := func(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
-	if len(id) == 9 && !strings.ContainsFunc(id, func(r rune) bool { return !alphanumeric(r) }) {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:])[:9]
 }

@@ -1,34 +1,43 @@
 package openai
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
+
+	"github.com/agentarbor/arbor/llm"
 )
 
-// maxWireID is the longest tool call id that OpenAI takes.
-const maxWireID = 40
-
-// wireID shortens ids that another endpoint made longer than OpenAI allows; a
-// call and its result get the same id, because it depends on the old one only.
-func wireID(id string) string {
-	if len(id) <= maxWireID {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return "call_" + hex.EncodeToString(sum[:16])
+// callIDs are the ids by which an endpoint knows the calls of a request. An endpoint gets back the ids that it has sealed;
+// all other calls are numbered, with the nine letters and digits that the strictest endpoints demand. So the same
+// conversation makes the same request, whatever its log calls them.
+type callIDs struct {
+	wire map[string]string // by the ids in the log
+	used map[string]bool
 }
 
-// id returns the id of a call as the endpoint accepts it.
-func (g *giving) id(id string) string {
-	switch {
-	case g.has(quirkShortIDs):
-		return shortID(id)
-	case g.own[id] != "":
-		return g.own[id]
+// of returns the id of a call. Its own is that which the endpoint has sealed, "" if there is none.
+func (c *callIDs) of(id, own string) string {
+	if wire := c.wire[id]; wire != "" || id == "" {
+		return wire
 	}
-	return wireID(id)
+	if c.wire == nil {
+		c.wire, c.used = map[string]string{}, map[string]bool{}
+	}
+	wire := own
+	for n := len(c.wire) + 1; wire == "" || c.used[wire]; n++ {
+		wire = fmt.Sprintf("call%05d", n)
+	}
+	c.wire[id], c.used[wire] = wire, true
+	return wire
+}
+
+// place returns the place of a call among those of its answer, from 0. Before it in the message are so many.
+func place(c llm.ToolCall, before int) int {
+	if c.Place > 0 {
+		return c.Place - 1
+	}
+	return before
 }
 
 // wireName makes a legal name of one that a model invented, because endpoints

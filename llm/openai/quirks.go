@@ -26,7 +26,6 @@ const (
 	quirkAlternate
 	quirkBridge
 	quirkNoSystem
-	quirkShortIDs
 	quirkNoEmpty
 	quirkString
 	quirkTools
@@ -55,7 +54,6 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|consecutive.{0,30}(role|messages|user|assistant)`},
 	{"bridge", "a short message of the assistant between a result and a user's message", "", `role.{0,6}user.{0,20}after.{0,20}tool|after.{0,30}tool.{0,60}(assistant|not user)`}, // Mistral
 	{"no-system", "the system text as the first message of the user", `\bsystem\b`, ""},                                                                                           // Gemma, o1-mini
-	{"short-ids", "ids of calls with nine letters and digits", "", `length of 9|(9|nine).{0,20}characters`},                                                                       // Mistral
 	{"no-empty", "no text that is empty or white space: none beside calls, else `(empty)`", "", `empty|non-?whitespace|blank|at least (1|one) character|trailing whitespace`},     // Claude, Bedrock
 	{"string-content", "the content of a message is always a string, also beside calls", "", `content.{0,80}(null|none\b|string)|(null|none\b|string).{0,60}content|valid string|sequence, expected a string`},
 	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
@@ -96,7 +94,7 @@ var providers = [...]struct {
 	{"minimax", "api.minimax.io minimaxi.com minimax.chat", quirkEcho, "", "", "a `<think>` block goes back in the text"},
 	{"qwen", "dashscope.aliyuncs.com dashscope-intl.aliyuncs.com", 0, `"enable_thinking":false`, `"enable_thinking":true`, ""},
 	{"gemini", "generativelanguage.googleapis.com", quirkSignatures, "", "", "`extra_content` of calls goes back"},
-	{"mistral", "api.mistral.ai", quirkNoEcho | quirkAlternate | quirkShortIDs, "", "", ""},
+	{"mistral", "api.mistral.ai", quirkNoEcho | quirkAlternate, "", "", ""},
 	{"claude", "api.anthropic.com", quirkNoEmpty | quirkTools, "", "", ""},
 	{"litellm", "", quirkTools, "", "", "signatures in the ids of calls go back"},
 	{"openrouter", "openrouter.ai", quirkEcho, `"reasoning":{"enabled":false}`, `"reasoning":{"enabled":true}`, "`reasoning_details` goes back"},

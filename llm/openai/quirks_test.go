@@ -119,10 +119,7 @@ var refusalsOf = map[string]struct {
 	}, []string{"Conversation roles must alternate user/assistant/user/assistant/...", "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s)."}},
 	"bridge":    {follows("tool", "user"), []string{"Unexpected role 'user' after role 'tool'"}},
 	"no-system": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return m["role"] == "system" }) }, []string{"System role not supported", "Unsupported value: 'messages[0].role' does not support 'system' with this model."}},
-	"short-ids": {func(req wireObject) bool {
-		return some(req, func(m wireObject) bool { id, ok := m["tool_call_id"].(string); return ok && id != shortID(id) })
-	}, []string{"Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9."}},
-	"no-empty": {func(req wireObject) bool { return some(req, emptyText) }, []string{"messages: text content blocks must be non-empty", "messages: text content blocks must contain non-whitespace text", "The content field in the Message wireObject at messages.2 is empty."}},
+	"no-empty":  {func(req wireObject) bool { return some(req, emptyText) }, []string{"messages: text content blocks must be non-empty", "messages: text content blocks must contain non-whitespace text", "The content field in the Message wireObject at messages.2 is empty."}},
 	"string-content": {func(req wireObject) bool {
 		return some(req, func(m wireObject) bool { _, ok := m["content"].(string); return !ok })
 	}, []string{"body.messages.content.str - Input should be a valid string", "Invalid value for 'content': expected a string, got null", "invalid type: sequence, expected a string at line 1 column 20"}},

@@ -107,8 +107,8 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 // giving writes the messages of a conversation for an endpoint.
 type giving struct {
 	quirks
-	by  string            // who can read what is sealed
-	own map[string]string // the endpoint's own ids of calls, where they are others in the log
+	by  string // who can read what is sealed
+	ids callIDs
 }
 
 func (g *giving) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessage, error) {
@@ -125,7 +125,7 @@ func (g *giving) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessag
 			if res.Output != "" {
 				output = res.Output
 			}
-			list = append(list, wireMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: g.id(res.CallID), Content: output})
+			list = append(list, wireMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: g.ids.of(res.CallID, ""), Content: output})
 		}
 		return list, nil
 	}
@@ -162,27 +162,21 @@ func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 	out := wireMessage{Role: goopenai.ChatMessageRoleAssistant}
 	text := m.PlainText()
 	var extras map[int]callExtras
-	var calls []string // their ids
+	var own []string // the endpoint's ids of the calls
 	for _, part := range m.Parts {
 		switch part := part.(type) {
 		case llm.Reasoning:
 			if s := unseal(part.Sealed, g.by); s.By != "" {
-				extras, calls = s.extras(extras), append(calls, s.Calls...)
+				extras, own = s.extras(extras), s.Calls
 				text = g.thoughts(&out, &s, part.Text, text)
 			}
 		case llm.ToolCall:
-			place := len(out.ToolCalls)
-			if at := slices.Index(calls, part.ID); at >= 0 {
-				place = at
+			at, id := place(part, len(out.ToolCalls)), ""
+			if at < len(own) {
+				id = own[at]
 			}
-			x, ok := extras[place]
-			if x.ID != "" {
-				if g.own == nil {
-					g.own = map[string]string{}
-				}
-				g.own[part.ID] = x.ID
-			}
-			c := wireCall{ID: g.id(part.ID), Type: goopenai.ToolTypeFunction, Function: wireFunction{Name: wireName(part.Name), Arguments: wireArguments(part.Arguments)}}
+			x, ok := extras[at]
+			c := wireCall{ID: g.ids.of(part.ID, id), Type: goopenai.ToolTypeFunction, Function: wireFunction{Name: wireName(part.Name), Arguments: wireArguments(part.Arguments)}}
 			if ok && !g.has(quirkNoSignatures) {
 				c.opaque = x.opaque
 				if x.Function != nil {

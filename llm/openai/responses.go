@@ -109,10 +109,10 @@ func (c *client) writeResponses(model string, req *llm.Request, form requestForm
 	if len(req.Stop) > 0 {
 		return nil, c.errorf(llm.CodeBadRequest, nil, "the Responses API has no stop strings: leave them out of the settings")
 	}
-	by := c.sealer(model)
+	back := giving{by: c.sealer(model)}
 	for i := range req.Messages {
 		var err error
-		if w.Input, err = appendInput(w.Input, &req.Messages[i], by); err != nil {
+		if w.Input, err = back.appendInput(w.Input, &req.Messages[i]); err != nil {
 			return nil, c.errorf(llm.CodeBadRequest, err, "message %d of the request cannot be sent: %v", i, err)
 		}
 	}
@@ -185,17 +185,17 @@ func (c *client) responsesTools(w *responsesRequest, req *llm.Request) error {
 }
 
 // appendInput adds a message as items.
-func appendInput(list []any, m *llm.Message, by string) ([]any, error) {
+func (g *giving) appendInput(list []any, m *llm.Message) ([]any, error) {
 	switch m.Role {
 	case llm.RoleAssistant:
-		return appendSaid(list, m, by), nil
+		return g.appendSaid(list, m), nil
 	case llm.RoleTool:
 		for _, part := range m.Parts {
 			res, ok := part.(llm.ToolResult)
 			if !ok {
 				return nil, &misplacedError{m.Role, part}
 			}
-			list = append(list, responsesOutput{"function_call_output", wireID(res.CallID), cmp.Or(res.Output, noOutput)})
+			list = append(list, responsesOutput{"function_call_output", g.ids.of(res.CallID, ""), cmp.Or(res.Output, noOutput)})
 		}
 		return list, nil
 	}
@@ -240,9 +240,10 @@ func inputMedia(m llm.Media) (responsesPart, error) {
 
 // appendSaid adds what the assistant has said and called, each reasoning item in front of
 // what it has led to.
-func appendSaid(list []any, m *llm.Message, by string) []any {
+func (g *giving) appendSaid(list []any, m *llm.Message) []any {
 	var said []any
-	var thought []sealedItem
+	var places []int // of the calls in it
+	var thought sealed
 	if text := m.PlainText(); text != "" {
 		said = append(said, responsesMessage{"assistant", text})
 	}
@@ -250,17 +251,22 @@ func appendSaid(list []any, m *llm.Message, by string) []any {
 	for _, part := range m.Parts {
 		switch part := part.(type) {
 		case llm.Reasoning:
-			thought = append(thought, unseal(part.Sealed, by).Items...)
+			thought = unseal(part.Sealed, g.by)
 		case llm.ToolCall:
-			said = append(said, responsesCall{"function_call", wireID(part.ID), wireName(part.Name), wireArguments(part.Arguments)})
+			at, own := place(part, len(places)), ""
+			if at < len(thought.Calls) {
+				own = thought.Calls[at]
+			}
+			places = append(places, at)
+			said = append(said, responsesCall{"function_call", g.ids.of(part.ID, own), wireName(part.Name), wireArguments(part.Arguments)})
 		}
 	}
-	if calls == len(said) {
-		thought = nil // without calls nothing needs them
+	if len(places) == 0 {
+		thought.Items = nil // without calls nothing needs them
 	}
 	for i, item := range said {
-		for _, t := range thought {
-			if at := t.Call; at < 0 && i == 0 || at >= 0 && calls+at == i {
+		for _, t := range thought.Items {
+			if at := t.Call; at < 0 && i == 0 || at >= 0 && i >= calls && places[i-calls] == at {
 				list = append(list, t.Item)
 			}
 		}

@@ -56,8 +56,8 @@ func TestBytesOfResponsesRequests(t *testing.T) {
 			`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"t"},{"type":"input_image","image_url":"data:image/png;base64,AAE="},{"type":"input_image","image_url":"https://x/a.png"},` +
 				`{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,AA=="},{"type":"input_file","file_url":"https://x/a.pdf"},{"type":"input_audio","input_audio":{"data":"AAE=","format":"wav"}}]}],"stream":false,"store":false}`},
 		"calls": {&llm.Request{Messages: append(hi, assistant("w", llm.ToolCall{ID: "1", Name: "f"}, llm.ToolCall{ID: "2", Name: "g h", Arguments: "{oops"}), toolResult("1", ""), toolResult("2", "x"))}, nil,
-			`{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":"w"},{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},` +
-				`{"type":"function_call","call_id":"2","name":"g_h","arguments":"{\"raw\":\"{oops\"}"},{"type":"function_call_output","call_id":"1","output":"(no output)"},{"type":"function_call_output","call_id":"2","output":"x"}],"stream":false,"store":false}`},
+			`{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":"w"},{"type":"function_call","call_id":"call00001","name":"f","arguments":"{}"},` +
+				`{"type":"function_call","call_id":"call00002","name":"g_h","arguments":"{\"raw\":\"{oops\"}"},{"type":"function_call_output","call_id":"call00001","output":"(no output)"},{"type":"function_call_output","call_id":"call00002","output":"x"}],"stream":false,"store":false}`},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, sentResponses(t, "m", c.req, c.opts...)) })
 	}

@@ -84,14 +84,8 @@ func (i *items) again(w *responsesItem, text string) *item {
 	return i.begin(w.Type, w.ID, "")
 }
 
-// seal returns the reasoning items as one text.
-func (i *items) seal() string {
-	whole := i.think[:len(i.think)-i.loose] // what has led to nothing would be refused
-	if len(whole) == 0 {
-		return ""
-	}
-	return (&sealed{By: i.by, Items: whole}).text()
-}
+// led returns the reasoning items that have led to something: others would be refused.
+func (i *items) led() []sealedItem { return i.think[:len(i.think)-i.loose] }
 
 // What comes back: an event of a stream, or a whole response, which has no type.
 type (

@@ -158,7 +158,7 @@ func TestRequestsArriveAsTheyWere(t *testing.T) {
 			var results []llm.Message
 			for range rapid.IntRange(0, 3).Draw(t, "calls") {
 				ids++
-				call := llm.ToolCall{ID: fmt.Sprint("call_", ids), Name: "lookup", Arguments: `{"a": "` + fmt.Sprint(ids) + `"}`}
+				call := llm.ToolCall{ID: fmt.Sprintf("call%05d", ids), Name: "lookup", Arguments: `{"a": "` + fmt.Sprint(ids) + `"}`}
 				a.Parts = append(a.Parts, call)
 				output := word.Draw(t, "output")
 				results = append(results, llm.Message{Role: llm.RoleTool, Content: llm.Content{

@@ -18,7 +18,7 @@ type sealed struct {
 	By    string       `json:"by"`
 	Field string       `json:"field,omitempty"` // in which the reasoning came, or the mark that it began with
 	Items []sealedItem `json:"items,omitempty"`
-	Calls []string     `json:"calls,omitempty"` // the ids of all calls, because a conversation may leave out some
+	Calls []string     `json:"calls,omitempty"` // the endpoint's ids of the calls, if it has to get them back
 }
 
 // sealedItem is what came with a call or, if Call is -1, with the text: a reasoning item of the Responses API, an entry
@@ -35,10 +35,9 @@ type opaque struct {
 	Signature json.RawMessage `json:"thought_signature,omitempty"`        // gateways
 }
 
-// callExtras are the opaque fields of a call and of its function, and the call's id if logs would not keep it.
+// callExtras are the opaque fields of a call and of its function.
 type callExtras struct {
 	opaque
-	ID       string  `json:"id,omitempty"` // that is too long for others: LiteLLM puts signatures in it
 	Function *opaque `json:"function,omitempty"`
 }
 
@@ -89,27 +88,30 @@ func (s *sealed) extras(all map[int]callExtras) map[int]callExtras {
 	return all
 }
 
+// plainID is the longest id of a call that OpenAI takes. One that is longer says something: LiteLLM puts signatures in it.
+const plainID = 40
+
+// counts is how the ids begin that the templates of Kimi K2 count the calls of a conversation by.
+const counts = "functions."
+
 // seal returns what the endpoint wants back with the answer, "" if that is nothing.
 func (r *reading) seal(calls []llm.ToolCall) string {
-	s := sealed{By: r.items.by, Field: cmp.Or(r.field, r.thinking.mark), Items: r.details.items(r.thoughts)}
-	needed := s.Field != "" || len(s.Items) > 0
+	s := sealed{By: r.items.by, Field: cmp.Or(r.field, r.thinking.mark), Items: slices.Concat(r.items.led(), r.details.items(r.thoughts))}
 	for i := range calls {
-		x, ok := r.calls.extras[calls[i].ID]
-		if len(calls[i].ID) > maxWireID {
-			x.ID, ok = calls[i].ID, true
-		}
-		if ok {
+		if x, ok := r.calls.extras[calls[i].ID]; ok {
 			raw, _ := json.Marshal(x) // JSON that was read
-			s.Items, needed = append(s.Items, sealedItem{i, raw}), true
+			s.Items = append(s.Items, sealedItem{i, raw})
 		}
 	}
-	if !needed {
-		return ""
-	}
-	if slices.ContainsFunc(s.Items, func(i sealedItem) bool { return i.Call >= 0 }) {
+	with := func(i sealedItem) bool { return i.Call >= 0 }
+	says := func(c llm.ToolCall) bool { return len(c.ID) > plainID || strings.HasPrefix(c.ID, counts) }
+	if slices.ContainsFunc(s.Items, with) || slices.ContainsFunc(calls, says) {
 		for i := range calls {
 			s.Calls = append(s.Calls, calls[i].ID)
 		}
+	}
+	if s.Field == "" && s.Items == nil && s.Calls == nil {
+		return ""
 	}
 	return s.text()
 }

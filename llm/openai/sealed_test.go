@@ -112,12 +112,35 @@ func TestOpaqueDataOfALeftOutCall(t *testing.T) {
 		require.Len(t, answer.Parts, 3)
 		for _, kept := range []int{1, 2} {
 			id := answer.Parts[kept].(llm.ToolCall).ID
-			shown := llm.Message{Role: answer.Role, Content: llm.Content{Parts: []llm.Part{answer.Parts[0], answer.Parts[kept]}}}
-			_, err := ask(t, m, &llm.Request{Messages: []llm.Message{llm.UserText("hi"), shown, toolResult(id, "r")}})
+			call := answer.Parts[kept].(llm.ToolCall)
+			call.ID, call.Place = "x", kept // as the log names it
+			shown := llm.Message{Role: answer.Role, Content: llm.Content{Parts: []llm.Part{answer.Parts[0], call}}}
+			_, err := ask(t, m, &llm.Request{Messages: []llm.Message{llm.UserText("hi"), shown, toolResult("x", "r")}})
 			require.NoError(t, err)
 			require.Equal(t, id == signed, strings.Contains(body, extra), body)
+			require.Contains(t, body, `"tool_call_id":"`+id+`"`)
 		}
 	}
+}
+
+// TestSealedByTheLastVersion: logs of the version that kept the ids of the endpoint hold what was sealed as it was then.
+func TestSealedByTheLastVersion(t *testing.T) {
+	var body string
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		body = string(raw)
+		jsonOf(`{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}`)(w, r)
+	})
+	long := "call_1__thought__" + strings.Repeat("s", 40)
+	by := m.endpoint().sealer("m")
+	was := `{"by":"` + by + `","items":[{"call":1,"item":{"extra_content":{"x":1}}},{"call":2,"item":{"id":"` + long + `"}}],"calls":["a","b","` + long + `"]}`
+	answer := assistant("", llm.Reasoning{Sealed: was}, llm.ToolCall{ID: "b", Name: "f", Place: 2}, llm.ToolCall{ID: "k7x", Name: "f", Place: 3})
+	_, err := ask(t, m, &llm.Request{Messages: []llm.Message{llm.UserText("hi"), answer, toolResult("b", "r"), toolResult("k7x", "r")}})
+	require.NoError(t, err)
+	require.Contains(t, body, `{"id":"b","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"x":1}}`)
+	require.Contains(t, body, `{"id":"`+long+`","type":"function"`)
+	require.Contains(t, body, `"tool_call_id":"b"`)
+	require.Contains(t, body, `"tool_call_id":"`+long+`"`)
 }
 
 // TestDetailsOfStreams puts entries together, whether their pieces follow each other, grow or alternate with those of

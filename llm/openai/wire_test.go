@@ -53,15 +53,15 @@ func TestBytesOfRequests(t *testing.T) {
 		"system":        {&llm.Request{System: "be <good>\u2028\n", Messages: hi}, nil, `{"model":"m","messages":[{"role":"system","content":"be \u003cgood\u003e\u2028\n"},{"role":"user","content":"hi"}],"stream":false}`},
 		"invalid UTF-8": {said(llm.UserText("a\xffb")), nil, `{"model":"m","messages":[{"role":"user","content":"a\ufffdb"}],"stream":false}`},
 		"empty texts": {said(llm.UserText(""), toolResult("1", ""), llm.UserParts(llm.TextPart{})), nil,
-			`{"model":"m","messages":[{"role":"user","content":""},{"role":"tool","content":"(no output)","tool_call_id":"1"},{"role":"user","content":""}],"stream":false}`},
+			`{"model":"m","messages":[{"role":"user","content":""},{"role":"tool","content":"(no output)","tool_call_id":"call00001"},{"role":"user","content":""}],"stream":false}`},
 		"calls": {said(assistant("", llm.ToolCall{ID: "1", Name: "f"}, llm.ToolCall{Name: "g", Arguments: `{"a": "<"}`}), toolResult("1", "x")), nil,
-			`{"model":"m","messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}},` +
-				`{"type":"function","function":{"name":"g","arguments":"{\"a\": \"\u003c\"}"}}]},{"role":"tool","content":"x","tool_call_id":"1"}],"stream":false}`},
+			`{"model":"m","messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"call00001","type":"function","function":{"name":"f","arguments":"{}"}},` +
+				`{"type":"function","function":{"name":"g","arguments":"{\"a\": \"\u003c\"}"}}]},{"role":"tool","content":"x","tool_call_id":"call00001"}],"stream":false}`},
 		"words and a call": {said(assistant("a", llm.TextPart{Text: "b"}, llm.ToolCall{ID: "1", Name: "f"})), nil,
-			`{"model":"m","messages":[{"role":"assistant","content":"a\nb","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]}],"stream":false}`},
+			`{"model":"m","messages":[{"role":"assistant","content":"a\nb","tool_calls":[{"id":"call00001","type":"function","function":{"name":"f","arguments":"{}"}}]}],"stream":false}`},
 		"result without a call": {said(toolResult("", "x")), nil, `{"model":"m","messages":[{"role":"tool","content":"x"}],"stream":false}`},
 		"reasoning": {said(assistant("b", llm.Reasoning{Text: "be"}, llm.Reasoning{Text: "cause"}, llm.ToolCall{ID: "1", Name: "f"}), assistant("", llm.Reasoning{Text: "x"})),
-			[]Option{WithEndpoint("echo-filled")}, `{"model":"m","messages":[{"role":"assistant","content":"b","reasoning_content":".","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]}],"stream":false}`},
+			[]Option{WithEndpoint("echo-filled")}, `{"model":"m","messages":[{"role":"assistant","content":"b","reasoning_content":".","tool_calls":[{"id":"call00001","type":"function","function":{"name":"f","arguments":"{}"}}]}],"stream":false}`},
 		"media": {said(llm.Message{Role: llm.RoleUser, Content: llm.Content{Text: "see", Parts: []llm.Part{
 			llm.TextPart{Text: "&"}, llm.TextPart{}, llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte{0, 1}},
 			llm.Media{Kind: llm.MediaFile, Data: []byte{0}, Name: "a\"<b.pdf"}, llm.Media{Kind: llm.MediaFile, URL: "https://x/?a&b"}}}}), nil,

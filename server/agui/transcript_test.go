@@ -40,7 +40,7 @@ func TestTranscripts(t *testing.T) {
 					c := aguipeer.Command{Say: says(fmt.Sprint("u", w.runs), strings.TrimSuffix(line, "\n"))}
 					decision, decides := strings.CutPrefix(line, "/")
 					if decides {
-						c = aguipeer.Command{Resume: resumeBy(t, r.Interrupts, decision), Forget: true}
+						c = aguipeer.Command{Resume: resumeBy(r.Interrupts, transcript.Decisions(decision, transcript.CallsOf(w.log("t1")))), Forget: true}
 					}
 					if line == "/resume\n" { // there is nothing to resume, and still something to answer
 						c = aguipeer.Command{Op: "connect", Query: "?follow=false", Forget: true}
@@ -51,7 +51,7 @@ func TestTranscripts(t *testing.T) {
 						require.Contains(t, []any{"interrupts_open", "bad_resume"}, last(refused.Events)["code"])
 						var x *live.Turn
 						if decides {
-							x, err = w.turns.Resume(t.Context(), w.key("t1"), transcript.Decisions(decision)...)
+							x, err = w.turns.Resume(t.Context(), w.key("t1"), transcript.Decisions(decision, transcript.CallsOf(w.log("t1")))...)
 						} else {
 							x, err = w.turns.Begin(t.Context(), w.key("t1"), llm.UserText(strings.TrimSuffix(line, "\n")))
 						}
@@ -86,10 +86,9 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// resumeBy makes the answers of a line of the user's that decides.
-func resumeBy(t *testing.T, asked []map[string]any, line string) (resume []map[string]any) {
-	line = strings.Replace(line, "?", fmt.Sprint(asked[0]["toolCallId"]), 1)
-	for _, d := range transcript.Decisions(line) {
+// resumeBy makes the answers of decisions.
+func resumeBy(asked []map[string]any, decisions []runner.Decision) (resume []map[string]any) {
+	for _, d := range decisions {
 		for _, i := range asked {
 			if i["toolCallId"] != d.CallID {
 				continue

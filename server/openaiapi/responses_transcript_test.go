@@ -97,11 +97,11 @@ func saidIn(line string) any {
 	if !strings.HasPrefix(line, "/") {
 		return line
 	}
-	switch d := transcript.Decisions(line[1:])[0]; {
+	switch d := transcript.Decisions(line[1:], nil)[0]; {
 	case d.Content != nil:
 		return string(d.Content)
 	default:
-		return map[string]any{"approve": d.Approved, "reason": d.Reason, "call": d.CallID}
+		return map[string]any{"approve": d.Approved, "reason": d.Reason}
 	}
 }
 
@@ -112,19 +112,20 @@ func expectedItems(t *testing.T, tr *transcript.Transcript) (all []answered) {
 	r, err := runner.New(transcript.Tree(t, tr.Section("agents"), script.Model), sessiontest.Memory(t))
 	require.NoError(t, err)
 	ctx, key := context.Background(), session.ID("s")
+	var calls transcript.Calls
 	for _, line := range lines(tr.Section("user")) {
 		var want answered
 		completed := "completed"
 		turn := r.Run(ctx, key, llm.UserText(line))
 		if strings.HasPrefix(line, "/") {
-			pending, err := r.Pending(ctx, key)
-			require.NoError(t, err)
-			turn = r.Resume(ctx, key, transcript.Decisions(strings.Replace(line[1:], "?", pending[0].ToolCallID, 1))...)
+			turn = r.Resume(ctx, key, transcript.Decisions(line[1:], calls)...)
 		}
 		res, err := runner.Collect(func(yield func(*event.Event, error) bool) {
 			for e, err := range turn {
 				if err == nil {
 					switch d := e.Data.(type) {
+					case *event.ToolCall:
+						calls.Add(e)
 					case *event.Text:
 						if e.Scope == "" {
 							want.Items = append(want.Items, answeredItem{Type: "message", Status: &completed, Agent: e.Agent, Text: &d.Content})

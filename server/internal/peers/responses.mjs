@@ -1,6 +1,6 @@
 // Has conversations by the Responses API through the client that OpenAI wrote. Reads a JSON list of
 // conversations {base, model, stream, says}, and writes what came of each turn. What is said is a text, or
-// {approve, call} for what the response before asks, or {text, background, cancel}. Each stream is read again from
+// {approve} for what the response before asks, or {text, background, cancel}. Each stream is read again from
 // each of its events.
 import OpenAI from "openai";
 import { text } from "node:stream/consumers";
@@ -49,7 +49,7 @@ async function turn(client, c, said, before) {
   const body = { model: c.model, previous_response_id: before?.id, metadata: { from: "a test" } };
   if (typeof said === "string") body.input = said;
   else if ("approve" in said) {
-    const asked = (await client.responses.retrieve(before.id)).output.filter((i) => i.type === "mcp_approval_request" && ["?", i.id.slice("mcpr_".length)].includes(said.call));
+    const asked = (await client.responses.retrieve(before.id)).output.filter((i) => i.type === "mcp_approval_request");
     body.input = asked.map((i) => ({ type: "mcp_approval_response", approval_request_id: i.id, approve: said.approve, reason: said.reason }));
   } else {
     let response = await client.responses.create({ ...body, input: said.text, background: true });

@@ -61,7 +61,7 @@ async def turn(client, c, said, before):
     if isinstance(said, str):
         body["input"] = said
     elif "approve" in said:
-        asked = [i for i in (await client.responses.retrieve(before["id"])).output if i.type == "mcp_approval_request" and said["call"] in ("?", i.id.removeprefix("mcpr_"))]
+        asked = [i for i in (await client.responses.retrieve(before["id"])).output if i.type == "mcp_approval_request"]
         body["input"] = [{"type": "mcp_approval_response", "approval_request_id": i.id, "approve": said["approve"], "reason": said.get("reason")} for i in asked]
     else:
         response = await client.responses.create(**body, input=said["text"], background=True)

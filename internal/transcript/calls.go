@@ -1,0 +1,46 @@
+package transcript
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agentarbor/arbor/event"
+)
+
+// Calls are the ids of a log's tool calls. The runner's ids differ from run to run, so tests name the calls
+// c1, c2 and so on in the order of the log.
+type Calls []string
+
+// CallsOf returns the calls of a log, or of a part of one that begins with its first call.
+func CallsOf(log []*event.Event) Calls {
+	var calls Calls
+	for _, e := range log {
+		calls.Add(e)
+	}
+	return calls
+}
+
+// Add adds the call that an event is, if it is one.
+func (c *Calls) Add(e *event.Event) {
+	if e.Type() == event.TypeToolCall {
+		*c = append(*c, e.ID)
+	}
+}
+
+// Name returns the name of the call with this id, or the id if there is none.
+func (c Calls) Name(id string) string {
+	if i := slices.Index(c, id); i >= 0 {
+		return "c" + strconv.Itoa(i+1)
+	}
+	return id
+}
+
+// ID returns the id of the call with this name, or the name if there is none.
+func (c Calls) ID(name string) string {
+	digits, ok := strings.CutPrefix(name, "c")
+	if n, err := strconv.Atoi(digits); ok && err == nil && n >= 1 && n <= len(c) {
+		return c[n-1]
+	}
+	return name
+}
