@@ -206,7 +206,7 @@ func TestColdTurnOfOthersReadsAsMuchAtAnyLength(t *testing.T) {
 					for _, act := range talk.acts {
 						s := cold(act)
 						most = max(most, s.events)
-						require.LessOrEqual(t, s.bytes, 16<<10+60*turns, "24 bytes a turn at most, for the ids of its calls or of the desk's words")
+						require.LessOrEqual(t, s.bytes, 16<<10+60*turns, "60 bytes a turn at most, for the ids of the desk's words")
 					}
 				}
 				t.Logf("%d turns: %d events, at first %d", turns, most, first.events)

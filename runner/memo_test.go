@@ -83,7 +83,7 @@ func TestMemosFromSnapshots(t *testing.T) {
 	cold := func(c *counter) (fresh, read int, n int) {
 		c.Agent = root
 		turn(t, newRunner(t, c, store, runner.WithSnapshots(1)), s1)
-		parts, err := store.Snapshots(t.Context(), s1, "session")
+		parts, err := store.Snapshots(t.Context(), s1, "document")
 		require.NoError(t, err)
 		for _, p := range parts {
 			n = int(p.Seq)

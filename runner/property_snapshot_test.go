@@ -81,7 +81,6 @@ func (p *propertyStore) Snapshots(ctx context.Context, key session.Key, name str
 	if err != nil || len(found) == 0 {
 		return found, err
 	}
-	s.read["a snapshot read: "+name]++
 	for _, p := range found {
 		runner.Resealed(key, p, func(data string) string {
 			var known struct{ Memos map[string]json.RawMessage }

@@ -271,7 +271,7 @@ var mustHappen = []string{
 	"a handoff that is on_hold", "a handoff that is completed", "a handoff that is cancelled", "a handoff that is failed",
 	"a person wanted", "the turn given up", "a word of the desk taken in", "a word of the desk that comes again",
 	"a remote agent", "a graph", "a graph inside of another", "a node that waits for a decision", "an error of a graph or a remote agent", "hostile words",
-	"a conversation around an inner scope", "a snapshot read: session", "a snapshot read: calls", "a snapshot read: router", "a snapshot read: desk",
+	"a conversation around an inner scope", "a snapshot read", "a snapshot read: router", "a snapshot read: desk",
 	"a snapshot read: remote",
 	"around: pass", "around: no tracer", "around: trace", "around: meddle", "around: trace and meddle",
 	"a turn begun twice", "taken over", "a step of an earlier turn", "left alone", "a step that was done before", "an error of a model that is not stored",

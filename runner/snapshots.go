@@ -2,9 +2,9 @@ package runner
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"maps"
 	"runtime/debug"
@@ -12,20 +12,18 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/pack"
 	"github.com/agentarbor/arbor/session"
 )
 
-// A session that is not warm is read from snapshots, and from the log what came after them. They are stored after a
-// turn, while its lease is held, so that nobody else stores any. Nothing else hangs on them: one that does not
+// A session that is not warm is read from its snapshot, and from the log what came after that. It is stored after a
+// turn, while its lease is held, so that nobody else stores any. Nothing else hangs on it: one that does not
 // fit the log, or cannot be read, is as good as none.
 
 const (
 	snapshotEvery = 64              // events
-	snapshotShare = 1 << 10         // bytes of snapshots for each event, at most
-	snapshotTime  = 5 * time.Second // for storing them
-	snapshotForm  = 1               // of what is around the data of each
-	sessionName   = "session"       // the fold, and what else the runner knows of all of the log
+	snapshotShare = 1 << 10         // bytes of the snapshot for each event, at most
+	snapshotTime  = 5 * time.Second // for storing it
+	snapshotName  = "document"      // in the store
 )
 
 // named is what an agent keeps next to a session and has a name of its own: it is stored in the session's snapshot as JSON.
@@ -48,74 +46,82 @@ func (k *keptAt) due(seq int64, every int) bool {
 	return n >= int64(every) && int64(k.size) <= n*snapshotShare
 }
 
-// place is an event by which a log is known.
-type place struct {
-	seq int64
-	id  string
-	at  time.Time
+// document is a snapshot: a checksum, and JSON.
+type document struct {
+	Fold  *session.Fold
+	Last  string // the id of the log's last event
+	Files []fileAt
+	Memos map[string]json.RawMessage // what agents keep, by name
 }
 
-// sum is the checksum of a snapshot's data, for its place in the store.
-func sum(key session.Key, name string, part int64, data string) uint32 {
-	head := pack.Text(pack.Text(pack.Text(pack.Text(nil, key.App), key.User), key.ID), name)
-	n := crc32.Checksum(pack.Int(head, part), crc32.IEEETable)
-	for piece := (make([]byte, 4<<10)); data != ""; { // without a copy of all of it
-		copied := copy(piece, data)
-		n, data = crc32.Update(n, crc32.IEEETable, piece[:copied]), data[copied:]
-	}
-	return n
+// sum is the checksum of a session's document.
+func sum(key session.Key, data string) string {
+	h := crc32.NewIEEE()
+	_, _ = fmt.Fprintf(h, "%q %q %q %s", key.App, key.User, key.ID, data) // a hash has no errors
+	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// seal makes a snapshot of data that was made when the log ended at a place.
-func seal(key session.Key, name string, part int64, p place, data []byte) session.Snapshot {
-	b := pack.Time(pack.Text(pack.Int(pack.Int(make([]byte, 0, len(data)+len(p.id)+48), snapshotForm), p.seq), p.id), p.at)
-	b = append(b, data...)
-	return session.Snapshot{Name: name, Part: part, Seq: p.seq, Data: string(binary.BigEndian.AppendUint32(b, sum(key, name, part, string(b))))}
-}
-
-// unseal returns the data of a snapshot, and the place that it was made at.
-func unseal(key session.Key, s session.Snapshot) (p place, data string, ok bool) {
-	n := len(s.Data) - 4
-	if n < 0 || binary.BigEndian.Uint32([]byte(s.Data[n:])) != sum(key, s.Name, s.Part, s.Data[:n]) {
-		return place{}, "", false
-	}
-	r := pack.NewReader(s.Data[:n])
-	form := r.Int()
-	p = place{r.Position(), r.Text(), r.Time()}
-	ok = form == snapshotForm && p.seq == s.Seq && p.seq > 0 && r.Err() == nil
-	return p, s.Data[n-r.Left() : n], ok
-}
-
-// snapshot reads the parts of a name, and where the last of them was made. There are none if one of them is damaged.
-func (r *Runner) snapshot(ctx context.Context, key session.Key, name string) (parts []string, last place) {
-	found, err := r.store.Snapshots(ctx, key, name)
-	if err != nil && ctx.Err() == nil {
-		r.logger.Warn("a snapshot could not be read", "session", key.String(), "name", name, "error", err)
-	}
-	for _, s := range found {
-		p, data, ok := unseal(key, s)
-		if !ok || p.seq < last.seq {
-			r.logger.Warn("a snapshot is damaged, and what it has is read from the log", "session", key.String(), "name", name)
-			return nil, place{}
+// bytes returns the session as a snapshot.
+func (w *warm) bytes() (string, error) {
+	memos := maps.Clone(w.stored)
+	for _, m := range w.memos {
+		v, ok := m.value.(named)
+		if !ok || v.SnapshotName() == "" {
+			continue
 		}
-		parts, last = append(parts, data), p
+		data, err := json.Marshal(v)
+		if err != nil {
+			return "", err
+		}
+		if memos == nil {
+			memos = make(map[string]json.RawMessage)
+		}
+		memos[v.SnapshotName()] = data
 	}
-	return parts, last
+	data, err := event.Marshal(document{&w.fold, w.last, w.files, memos})
+	if err != nil {
+		return "", err
+	}
+	return sum(w.key, string(data)) + string(data), nil
 }
 
-// recall returns a session as a snapshot has it, or as nothing is known of it. Whether it fits the log
+// read takes in a snapshot. If it reports false, the session is not to be used.
+func (w *warm) read(data string) bool {
+	n := min(len(sum(w.key, "")), len(data))
+	if data[:n] != sum(w.key, data[n:]) {
+		return false
+	}
+	d := document{Fold: &w.fold}
+	if json.Unmarshal([]byte(data[n:]), &d) != nil || d.Fold == nil || w.fold.Seq == 0 {
+		return false
+	}
+	w.last, w.files, w.stored = d.Last, d.Files, d.Memos
+	return true
+}
+
+// recall returns a session as its snapshot has it, or as nothing is known of it. Whether it fits the log
 // is still to be seen: its last event is checked as that of any session that is warm.
 func (r *Runner) recall(ctx context.Context, key session.Key, lease *session.Lease) *warm {
 	w := &warm{key: key}
 	if !r.snapshots || lease != nil && lease.Head.Seq < int64(r.every) {
 		return w
 	}
-	parts, last := r.snapshot(ctx, key, sessionName)
-	if len(parts) != 1 || lease != nil && last.seq > lease.Head.Seq || !w.read(parts[0]) || w.fold.Seq != last.seq || !w.fold.Latest.Equal(last.at) {
-		return &warm{key: key}
+	found, err := r.store.Snapshots(ctx, key, snapshotName)
+	if err != nil && ctx.Err() == nil {
+		r.logger.Warn("the snapshot could not be read", "session", key.String(), "error", err)
 	}
-	w.last, w.kept = last.id, keptAt{seq: last.seq, size: len(parts[0])}
-	return w
+	if len(found) == 0 {
+		return w
+	}
+	s := found[0]
+	switch {
+	case len(found) > 1 || !w.read(s.Data) || w.fold.Seq != s.Seq:
+		r.logger.Warn("the snapshot is damaged, and the log is read in its place", "session", key.String())
+	case lease == nil || s.Seq <= lease.Head.Seq:
+		w.kept = keptAt{seq: s.Seq, size: len(s.Data)}
+		return w
+	}
+	return &warm{key: key}
 }
 
 // recallUser reads what the user has said if a snapshot has left it out.
@@ -137,41 +143,6 @@ func (r *Runner) recallUser(ctx context.Context, w *warm) error {
 	return nil
 }
 
-// known is what a snapshot says of a session.
-type known struct {
-	Files []fileAt
-	Fold  *session.Fold
-	Memos map[string]json.RawMessage // what agents keep, by name
-}
-
-func (w *warm) bytes() ([]byte, error) {
-	memos := maps.Clone(w.stored)
-	for _, m := range w.memos {
-		v, ok := m.value.(named)
-		if !ok || v.SnapshotName() == "" {
-			continue
-		}
-		data, err := json.Marshal(v)
-		if err != nil {
-			return nil, err
-		}
-		if memos == nil {
-			memos = make(map[string]json.RawMessage)
-		}
-		memos[v.SnapshotName()] = data
-	}
-	return event.Marshal(known{w.files, &w.fold, memos})
-}
-
-func (w *warm) read(data string) bool {
-	k := known{Fold: &w.fold}
-	if json.Unmarshal([]byte(data), &k) != nil || k.Fold == nil {
-		return false
-	}
-	w.files, w.stored = k.Files, k.Memos
-	return true
-}
-
 // restored makes what an agent keeps, as the session's snapshot has it if it can be read.
 func (t *turn) restored(create func() any) any {
 	value := create() // it may look at the session
@@ -189,43 +160,43 @@ func (t *turn) restored(create func() any) any {
 	return value
 }
 
-// keepSnapshots stores the session if enough has changed since it was stored last. The turn still has the lease.
-func (t *turn) keepSnapshots() {
+// keepSnapshot stores the session if enough has changed since it was stored last. The turn still has the lease.
+func (t *turn) keepSnapshot() {
 	w := t.w
 	if !t.r.snapshots || !w.kept.due(w.fold.Seq, t.r.every) {
 		return
 	}
-	parts := t.takeSnapshots()
-	if len(parts) == 0 {
+	data := t.takeSnapshot()
+	if data == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), snapshotTime)
 	defer cancel()
+	parts := []session.Snapshot{{Name: snapshotName, Seq: w.fold.Seq, Data: data}}
 	_, err := t.r.store.Write(ctx, t.key, session.Write{Lease: t.lease, Head: w.head(), Snapshots: parts})
 	if err != nil && !errors.Is(err, agent.ErrConflict) {
-		t.r.logger.Warn("snapshots could not be stored", "session", t.key.String(), "error", err)
+		t.r.logger.Warn("the snapshot could not be stored", "session", t.key.String(), "error", err)
 	}
 }
 
-// takeSnapshots makes what is to be stored.
-func (t *turn) takeSnapshots() (parts []session.Snapshot) {
+// takeSnapshot returns what is to be stored, "" if it cannot be.
+func (t *turn) takeSnapshot() (data string) {
 	defer func() {
 		if p := recover(); p != nil { // of an agent's own function
 			t.forget()
 			t.r.logger.Error("a snapshot panicked", "session", t.key.String(), "panic", p, "stack", string(debug.Stack()))
-			parts = nil
+			data = ""
 		}
 	}()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.w
-	now := place{w.fold.Seq, w.last, w.fold.Latest}
-	w.kept = keptAt{seq: now.seq} // which is tried again later, whatever becomes of it
-	b, err := w.bytes()
+	w.kept = keptAt{seq: w.fold.Seq} // it is tried again later, whatever becomes of it
+	data, err := w.bytes()
 	if err != nil {
-		t.r.logger.Warn("a session cannot be stored as a snapshot", "session", w.key.String(), "error", err)
-		return nil
+		t.r.logger.Warn("a session cannot be stored as a snapshot", "session", t.key.String(), "error", err)
+		return ""
 	}
-	w.kept.size = len(b)
-	return []session.Snapshot{seal(w.key, sessionName, 0, now, b)}
+	w.kept.size = len(data)
+	return data
 }

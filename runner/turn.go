@@ -227,7 +227,7 @@ func (t *turn) leave() {
 		return
 	}
 	t.warmViews()
-	t.keepSnapshots()
+	t.keepSnapshot()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, c := t.w, t.r.cache
