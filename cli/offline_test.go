@@ -73,7 +73,7 @@ func TestOfflineModelAnswersAsBehindAnEndpoint(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	there := map[string]string{"OPENAI_BASE_URL": server.URL(), "OPENAI_MODEL": "offline"}
-	changing := regexp.MustCompile(`"(id|time|turnId|runId|parentId|fromRunId|toRunId)":"[^"]*"|"durationMs":\d+`)
+	changing := regexp.MustCompile(`"(id|time|turnId|runId|parentId|fromRunId|toRunId|toolCallId)":"[^"]*"|"durationMs":\d+`)
 	for _, message := range []string{"Hello", "Where is my order AB-12?", "Find the parcel of order AB-12", "Find a parcel", "\u2028 \x01 שלום <b>"} {
 		for _, args := range [][]string{{"run", message}, {"run", message, "--json"}} {
 			want, _, _ := offlineSays(t, there, args...)

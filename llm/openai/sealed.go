@@ -103,9 +103,8 @@ func (r *reading) seal(calls []llm.ToolCall) string {
 			s.Items = append(s.Items, sealedItem{i, raw})
 		}
 	}
-	with := func(i sealedItem) bool { return i.Call >= 0 }
 	says := func(c llm.ToolCall) bool { return len(c.ID) > plainID || strings.HasPrefix(c.ID, counts) }
-	if slices.ContainsFunc(s.Items, with) || slices.ContainsFunc(calls, says) {
+	if s.Items != nil || slices.ContainsFunc(calls, says) {
 		for i := range calls {
 			s.Calls = append(s.Calls, calls[i].ID)
 		}

@@ -20,8 +20,8 @@ var key = session.ID("s1")
 // line is what an account of a conversation says of an event: what must be the same
 // wherever a specialist stands. Of errors it says that there is one: their texts and
 // codes differ, because a server does not tell strangers what went wrong inside. What
-// only a place has, the handles of remote tasks and the usage of models, is left out.
-func line(e *event.Event) string {
+// only a place has, the handles of remote tasks and the usage of models, is left out. Calls are numbered.
+func line(e *event.Event, calls map[string]int) string {
 	head := e.Agent + " " + e.Type()
 	switch d := e.Data.(type) {
 	case *event.Usage, *event.RemoteTask, *event.Discard:
@@ -35,12 +35,13 @@ func line(e *event.Event) string {
 	case *event.Text:
 		return fmt.Sprintf("%s %q", head, d.Content)
 	case *event.ToolCall:
-		return fmt.Sprintf("%s #%s %s %s", head, e.ID, d.Name, d.Input)
+		calls[e.ID] = len(calls) + 1
+		return fmt.Sprintf("%s #%d %s %s", head, calls[e.ID], d.Name, d.Input)
 	case *event.ToolResult:
 		if d.IsError && d.Name == agent.TransferTool {
-			return fmt.Sprintf("%s #%s %s error", head, e.ID, d.Name)
+			return fmt.Sprintf("%s #%d %s error", head, calls[e.ID], d.Name)
 		}
-		return fmt.Sprintf("%s #%s %s %s", head, e.ID, d.Name, d.Output)
+		return fmt.Sprintf("%s #%d %s %s", head, calls[e.ID], d.Name, d.Output)
 	case *event.Transfer:
 		return fmt.Sprintf("%s %s → %s: %s %s", head, d.From, d.To, d.Outcome, d.TransferType)
 	case *event.HarnessEnd:
@@ -50,8 +51,9 @@ func line(e *event.Event) string {
 }
 
 func account(events []*event.Event) (lines []string) {
+	calls := make(map[string]int)
 	for _, e := range events {
-		if l := line(e); l != "" {
+		if l := line(e, calls); l != "" {
 			lines = append(lines, l)
 		}
 	}
@@ -66,6 +68,18 @@ func log(t testing.TB, store session.Store) (events []*event.Event) {
 		events = append(events, e)
 	}
 	return events
+}
+
+// callOf is the id of the first call of a tool.
+func callOf(t testing.TB, store session.Store, tool string) string {
+	t.Helper()
+	for _, e := range log(t, store) {
+		if d, ok := e.Data.(*event.ToolCall); ok && d.Name == tool {
+			return e.ID
+		}
+	}
+	require.Fail(t, "no call of "+tool)
+	return ""
 }
 
 func newRunner(t testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *runner.Runner {

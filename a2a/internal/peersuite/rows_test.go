@@ -103,16 +103,16 @@ func TestApprovalBeforeTransfer(t *testing.T) {
 				audit, err := tools.Func("audit", "Audits.", func(tools.Context, struct{}) (string, error) { return "audited", nil }, tools.NeedsApproval(tools.ByUser()))
 				require.NoError(t, err)
 				script := scripted.New().
-					Add("support", scripted.Reply(scripted.CallID("c1", "audit", `{}`), scripted.CallID("t1", agent.TransferTool, `{"agent_name":"billing"}`))).
+					Add("support", scripted.Reply(scripted.Call("audit", `{}`), scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))).
 					Add("billing", says("I see."))
 				c := newScene(t, p, script, llmagent.WithTools(audit))
 				require.NoError(t, turn(t, c.Runner, "help", nil))
 				require.Zero(t, c.count("billing"))
 				paused := c.state(t)
 				c.begin(t, llmagent.WithTools(audit)) // the decision comes to another process
-				d := runner.Approve("c1")
+				d := runner.Approve(callOf(t, c.store, "audit"))
 				if !approve {
-					d = runner.Deny("c1", "not today")
+					d = runner.Deny(callOf(t, c.store, "audit"), "not today")
 				}
 				require.NoError(t, drain(c.Resume(context.Background(), key, d), nil))
 				require.NoError(t, script.Done())
@@ -135,7 +135,7 @@ func TestApprovalAtTheTarget(t *testing.T) {
 		}, tools.NeedsApproval(tools.ByUser()))
 		require.NoError(t, err)
 		script := scripted.New().Add("support", handOver()).
-			Add("billing", scripted.Reply(scripted.Text("Let me see."), scripted.CallID("c1", "refund", `{}`)), says("It is ", "done."), says("Bye."))
+			Add("billing", scripted.Reply(scripted.Text("Let me see."), scripted.Call("refund", `{}`)), says("It is ", "done."), says("Bye."))
 		c := &scene{script: script, store: sessiontest.Memory(t)}
 		billing, err := llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithTools(refund))
 		require.NoError(t, err)
@@ -146,7 +146,7 @@ func TestApprovalAtTheTarget(t *testing.T) {
 		if p.remote {
 			require.NoError(t, turn(t, c.Runner, "Yes, please.", nil))
 		} else {
-			require.NoError(t, drain(c.Resume(context.Background(), key, runner.Approve("c1")), nil))
+			require.NoError(t, drain(c.Resume(context.Background(), key, runner.Approve(callOf(t, c.store, "refund"))), nil))
 		}
 		require.Equal(t, 1, ran)
 		require.NoError(t, turn(t, c.Runner, "thanks", nil))
