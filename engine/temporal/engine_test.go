@@ -112,8 +112,8 @@ func (d *desk) worker(interceptors ...interceptor.WorkerInterceptor) worker.Work
 }
 
 var (
-	pays    = scripted.Reply(scripted.CallID("c1", "pay", "{}"))
-	refunds = scripted.Reply(scripted.CallID("c1", "refund", "{}"))
+	pays    = scripted.Reply(scripted.Call("pay", "{}"))
+	refunds = scripted.Reply(scripted.Call("refund", "{}"))
 	asIs    = scripted.Reply(scripted.Text("secret: As it is."))
 )
 

@@ -60,6 +60,20 @@ func (d *desk) over() (state runner.TurnState) {
 	return state
 }
 
+// call is the id of a call, from 0.
+func (d *desk) call(n int) string {
+	for _, e := range d.log() {
+		if e.Type() != event.TypeToolCall {
+			continue
+		}
+		if n == 0 {
+			return e.ID
+		}
+		n--
+	}
+	return ""
+}
+
 // unknown reports whether the log has a tool whose outcome is unknown.
 func (d *desk) unknown() bool {
 	for _, e := range d.log() {
@@ -75,7 +89,7 @@ func TestHistory(t *testing.T) {
 	d := open(t, nil, nil, nil, refunds, pays, scripted.Reply(scripted.Text("secret: "), scripted.Fail(errors.New("secret: broken"))))
 	_, err := d.say("secret: Money back", runner.WithMetadata(map[string]any{"secret": "secret"}), runner.WithState(map[string]any{"secret": "secret"}))
 	require.NoError(t, err)
-	deny := runner.Deny("c1", "secret: not today")
+	deny := runner.Deny(d.call(0), "secret: not today")
 	deny.By = "secret: Bob"
 	_, err = d.resume(deny)
 	require.NoError(t, err)
@@ -122,16 +136,16 @@ func TestApproval(t *testing.T) {
 	events, err := d.say("Money back")
 	require.NoError(t, err)
 	require.Equal(t, event.FinishReasonInputRequired, last(events))
-	require.ErrorIs(t, d.engine.Decide(t.Context(), d.key, runner.Approve("c2")), runner.ErrNoApproval)
-	require.ErrorIs(t, d.engine.Decide(t.Context(), d.key, runner.Answer("c1", "yes")), agent.ErrBadInput)
+	require.ErrorIs(t, d.engine.Decide(t.Context(), d.key, runner.Approve("another")), runner.ErrNoApproval)
+	require.ErrorIs(t, d.engine.Decide(t.Context(), d.key, runner.Answer(d.call(0), "yes")), agent.ErrBadInput)
 
-	require.NoError(t, d.engine.Decide(t.Context(), d.key, runner.Approve("c1")))
-	require.NoError(t, d.engine.Decide(t.Context(), d.key, runner.Approve("c1")))
+	require.NoError(t, d.engine.Decide(t.Context(), d.key, runner.Approve(d.call(0))))
+	require.NoError(t, d.engine.Decide(t.Context(), d.key, runner.Approve(d.call(0))))
 	require.Equal(t, event.FinishReasonStop, d.over().Finish)
 	require.Equal(t, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, d.closes())
 	require.EqualValues(t, 1, d.paid.Load())
 
-	again, err := d.resume(runner.Approve("c1"))
+	again, err := d.resume(runner.Approve(d.call(0)))
 	require.NoError(t, err)
 	require.Equal(t, []string{event.TypeToolResult}, types(again), "the recorded result")
 	again, err = d.resume()
@@ -142,13 +156,13 @@ func TestApproval(t *testing.T) {
 
 // TestApprovalFollowed: who decides sees what follows.
 func TestApprovalFollowed(t *testing.T) {
-	d := open(t, nil, nil, nil, scripted.Reply(scripted.CallID("c1", "refund", "{}"), scripted.CallID("c2", "refund", "{}")))
+	d := open(t, nil, nil, nil, scripted.Reply(scripted.Call("refund", "{}"), scripted.Call("refund", "{}")))
 	begun, err := d.say("Money back")
 	require.NoError(t, err)
-	first, err := d.resume(runner.Approve("c1"))
+	first, err := d.resume(runner.Approve(d.call(0)))
 	require.NoError(t, err)
 	require.Equal(t, event.FinishReasonInputRequired, last(first), "the other one still waits")
-	second, err := d.resume(runner.Deny("c2", "no"))
+	second, err := d.resume(runner.Deny(d.call(1), "no"))
 	require.NoError(t, err)
 	require.Equal(t, event.FinishReasonStop, last(second))
 	require.Equal(t, d.log(), append(append(begun, first...), second...))
@@ -182,7 +196,7 @@ func TestAnotherTurn(t *testing.T) {
 	events, err := d.say("Never mind")
 	require.NoError(t, err)
 	require.Equal(t, event.FinishReasonStop, last(events))
-	require.NoError(t, d.engine.Decide(t.Context(), d.key, runner.Approve("c1")))
+	require.NoError(t, d.engine.Decide(t.Context(), d.key, runner.Approve(d.call(0))))
 	require.Zero(t, d.paid.Load(), "it was withdrawn")
 }
 

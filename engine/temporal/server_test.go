@@ -72,8 +72,8 @@ func TestServer(t *testing.T) {
 
 	turn = d.begin(c, "Money back")
 	d.rests(c, turn, "waiting")
-	_, err := c.Decide(t.Context(), d.key.ID, turn.ID, client.Decision{CallID: "c1", Approved: true})
-	require.Error(t, err, "the log has a call of that id, and this one has another")
+	_, err := c.Decide(t.Context(), d.key.ID, turn.ID, client.Decision{CallID: d.call(0), Approved: true})
+	require.Error(t, err, "the call of the turn before")
 	asksFor := d.rests(c, turn, "waiting").Pending
 	require.Len(t, asksFor, 1)
 	_, err = c.Decide(t.Context(), d.key.ID, turn.ID, client.Decision{CallID: asksFor[0].CallID, Approved: true})
