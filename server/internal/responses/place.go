@@ -13,22 +13,23 @@ import (
 type place struct {
 	slot  int // the item, among those that the client was sent
 	step  int // within the item
-	voids int // how many items before it were taken back
+	voids int // how many items were taken back
 	print int // tells the item's block from others: what was shown of a block may be void without a trace in the log
 }
 
 const printBits, voidBits, stepBits = 13, 2, 14
 
-// The steps of an item: its beginning, its text, its end, and the end of the response that comes behind.
+// The steps of an item: its beginning, its text, its end, that it is taken back, and the end of the response after it.
 const (
 	stepAdded = 0
 	stepPart  = 1 // and then more with the bytes of the text
 	stepOver  = 1<<stepBits - 1
 
-	stepItemDone = stepOver - 1
-	stepPartDone = stepOver - 2
-	stepTextDone = stepOver - 3
-	stepRest     = stepOver - 4 // all of a long text
+	stepVoid     = stepOver - 1 // its block may be in the log, as another item
+	stepItemDone = stepOver - 2
+	stepPartDone = stepOver - 3
+	stepTextDone = stepOver - 4
+	stepRest     = stepOver - 5 // all of a long text; from here on the item is in the log
 
 	exact = 1 << 11 // bytes of a text that are counted one by one; of longer ones the first eleven bits count
 )
@@ -56,10 +57,15 @@ func placeOf(number int64) place {
 
 // item is how many items of the log come before the place.
 func (p place) item() int {
-	if p.step == stepOver {
+	if p.step >= stepVoid {
 		return p.slot - p.voids + 1
 	}
 	return p.slot - p.voids
+}
+
+// within reports whether the place is in a block that is not whole and follows a number of items.
+func (p place) within(block string, items int) bool {
+	return items == p.item() && printOf(block) == p.print
 }
 
 // printOf makes no number that another event has.

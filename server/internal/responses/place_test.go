@@ -12,7 +12,7 @@ import (
 func TestPlaces(t *testing.T) {
 	last := int64(numberEmpty)
 	for slot := range 40 {
-		for _, step := range []int{stepAdded, stepPart, stepPart + 1, stepPart + exact, stepRest - 1, stepRest, stepTextDone, stepPartDone, stepItemDone, stepOver} {
+		for _, step := range []int{stepAdded, stepPart, stepPart + 1, stepPart + exact, stepRest - 1, stepRest, stepTextDone, stepPartDone, stepItemDone, stepVoid, stepOver} {
 			for voids := range maxVoids + 1 {
 				p := place{slot: slot, step: step, voids: voids, print: printOf(strings.Repeat("x", slot))}
 				require.Equal(t, p, placeOf(p.number()))

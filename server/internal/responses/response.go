@@ -194,6 +194,8 @@ func (r *Response) piece(p words.Piece) {
 		r.tell(false)
 	case p.Kind == words.Voided && mine:
 		r.void()
+	case p.Kind == words.Voided && r.cut != nil && r.cut.step == stepVoid && r.cut.within(p.Block, len(r.Output)):
+		r.cut = nil // what comes now is new
 	case p.Kind == words.Closed:
 		r.whole(p)
 	}
@@ -249,9 +251,9 @@ func (r *Response) void() {
 
 func (r *Response) voided(at place, item *Item) {
 	item.Status, item.Content = "incomplete", &[]Text{}
-	r.at, r.open = at, nil
-	r.voids++
-	r.tellAt(stepItemDone, &Event{Type: "response.output_item.done", Item: item})
+	at.voids++
+	r.at, r.open, r.voids = at, nil, at.voids
+	r.tellAt(stepVoid, &Event{Type: "response.output_item.done", Item: item})
 }
 
 // ApprovalPrefix begins the ids of requests for an approval; the id of the call follows.
@@ -269,10 +271,10 @@ func (r *Response) asks(e *event.Event, d *event.Relay) {
 	r.done()
 }
 
-// goesOn reports whether a block that is not whole may be shown: until the place is reached where the client was
-// cut off, blocks come again that it has seen, and seen taken back.
+// goesOn reports whether a block that is not whole may be shown. Until the place where the client was cut off, blocks
+// come again that the client has seen, and seen taken back.
 func (r *Response) goesOn(block string) bool {
-	return r.cut == nil || len(r.Output) == r.cut.item() && printOf(block) == r.cut.print
+	return r.cut == nil || r.cut.step < stepRest && r.cut.within(block, len(r.Output))
 }
 
 // pass finds out, with the block of the next item, what has become of the item in which the client was cut off.
@@ -282,7 +284,7 @@ func (r *Response) pass(block string) {
 		return
 	}
 	switch r.cut = nil; {
-	case at.step == stepOver:
+	case at.step >= stepVoid:
 	case block != "" && printOf(block) == at.print:
 		r.cutAt = at.step
 	default:
@@ -293,8 +295,6 @@ func (r *Response) pass(block string) {
 func (r *Response) messageID(i, print int) string {
 	return fmt.Sprintf("msg_%d_%x_%s", i, print, r.ID.own())
 }
-
-const deltaEvent = "response.output_text.delta"
 
 // tell sends the words that the client does not have. What the deltas of an item have in common is written once.
 func (r *Response) tell(whole bool) {

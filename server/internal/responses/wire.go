@@ -7,6 +7,8 @@ import (
 	"github.com/agentarbor/arbor/live"
 )
 
+const deltaEvent = "response.output_text.delta"
+
 // What clients are sent.
 type (
 	// Object is a response.
