@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +38,7 @@ type Options struct {
 	// WriteTimeout bounds the time that a client takes to accept 64 KiB of an answer; 0 is
 	// 30 s. A slower one is disconnected.
 	WriteTimeout time.Duration
-	// MaxStreams bounds the streams that a user has open at once; 0 is 256. MaxAllStreams bounds those
+	// MaxStreams bounds the streams that a user has open at once; 0 is 1,024. MaxAllStreams bounds those
 	// of all users; 0 is 4,096.
 	MaxStreams, MaxAllStreams int
 	// Logger hears of each request in one line, without bodies, queries and credentials, and of
@@ -79,7 +77,7 @@ func New(o Options) (*Guard, error) {
 	for i, origin := range o.Origins {
 		o.Origins[i] = strings.ToLower(strings.TrimSuffix(origin, "/"))
 	}
-	return &Guard{o, NewLimit(cmp.Or(o.MaxStreams, 256)), NewLimit(cmp.Or(o.MaxAllStreams, 4096))}, nil
+	return &Guard{o, NewLimit(o.MaxStreams), NewLimit(cmp.Or(o.MaxAllStreams, 4096))}, nil
 }
 
 // Logger returns the logger of those who serve behind the guard.
@@ -88,13 +86,17 @@ func (g *Guard) Logger() *slog.Logger { return g.opts.Logger }
 // Observer returns who hears what servers behind the guard do, never nil.
 func (g *Guard) Observer() Observer { return g.opts.Observer }
 
-// Stream counts a stream of a user until leave is called. The error is a *[LimitError] if there
-// are too many.
-func (g *Guard) Stream(user string) (leave func(), err error) {
-	if err := g.all.Enter(""); err != nil {
+// Stream counts a stream of a user until leave is called. At a limit it waits as [Limit.Await] does. The error
+// is a *[LimitError] if there are too many, or why ctx ended.
+func (g *Guard) Stream(ctx context.Context, user string) (leave func(), err error) {
+	var limit *LimitError
+	if err := g.all.Await(ctx, ""); err != nil {
+		if errors.As(err, &limit) {
+			limit.All = true
+		}
 		return nil, err
 	}
-	if err := g.streams.Enter(user); err != nil {
+	if err := g.streams.Await(ctx, user); err != nil {
 		g.all.Leave("")
 		return nil, err
 	}
@@ -152,18 +154,18 @@ func (g *Guard) Admit(bare http.ResponseWriter, r *http.Request, open bool) (*Wr
 		}
 		r = r.WithContext(ctx)
 	}
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = http.MaxBytesReader(bare, r.Body, g.opts.MaxBody)
-	}
 	return w, r, nil
 }
 
-// Handler makes all checks before it hands a request on, with the user in its context, which ends
-// when the user is revoked, and with a bounded body. What is refused is answered with a status and a line of text; requests in
-// which a browser asks whether a page may call are answered too.
+// Handler makes all checks before it hands a request on. The context carries the user and ends when the user
+// is revoked. The body has arrived as a whole. Handler answers a refused request with a status and a line of
+// text, and it answers requests in which a browser asks whether a page may call.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(bare http.ResponseWriter, r *http.Request) {
 		w, r, err := g.Admit(bare, r, false)
+		if err == nil {
+			r, err = received(r)
+		}
 		switch {
 		case err == nil:
 			ctx, stop := UntilRevoked(r.Context())
@@ -172,6 +174,21 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		case !errors.Is(err, ErrAnswered):
 			refuse(w, err)
 		}
+	})
+}
+
+// Bounded hands a request on once its body has arrived as a whole. It checks nothing else, for requests that
+// prove by a signature of their body where they come from. Bounded answers a refused request as
+// [Guard.Handler] does.
+func (g *Guard) Bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(bare http.ResponseWriter, r *http.Request) {
+		w := g.Open(bare, r)
+		r, err := received(r)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -194,14 +211,15 @@ func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, message, status)
 }
 
-// Open begins an answer: it bounds the time of each piece of it, and of the request's body,
-// also of one that nobody reads.
+// Open begins an answer: it bounds the time of each piece of the answer, and the size and the time of the
+// request's body, even if nobody reads it. Errors of reading the body are a *[RefusedError] from then on.
 func (g *Guard) Open(w http.ResponseWriter, r *http.Request) *Writer {
 	timed := NewWriter(w, g.opts.WriteTimeout)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if r.Body != nil && r.Body != http.NoBody {
 		// Once the body was read to its end net/http takes the deadline away.
 		_ = timed.control.SetReadDeadline(time.Now().Add(g.opts.BodyTimeout))
+		r.Body = &body{http.MaxBytesReader(w, r.Body, g.opts.MaxBody), g, r.ContentLength > g.opts.MaxBody}
 	}
 	return timed
 }
@@ -210,24 +228,4 @@ func (g *Guard) Open(w http.ResponseWriter, r *http.Request) *Writer {
 // that of the authenticator.
 func (g *Guard) Authenticate(r *http.Request) (context.Context, error) {
 	return Authenticate(r.Context(), g.opts.Users, CredentialsOf(r))
-}
-
-// ReadBody reads a request's body within the bounds. The error is a *[RefusedError].
-func (g *Guard) ReadBody(w *Writer, r *http.Request) ([]byte, error) {
-	tooLarge := func() error {
-		return refusef(http.StatusRequestEntityTooLarge, "the body is larger than the limit of %d bytes", g.opts.MaxBody)
-	}
-	if r.ContentLength > g.opts.MaxBody {
-		return nil, tooLarge()
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w.ResponseWriter, r.Body, g.opts.MaxBody))
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, tooLarge()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refusef(http.StatusRequestTimeout, "the body did not arrive within %s", g.opts.BodyTimeout)
-	case err != nil:
-		return nil, refusef(http.StatusBadRequest, "the body broke off")
-	}
-	return body, nil
 }

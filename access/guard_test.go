@@ -114,30 +114,24 @@ func TestBodiesAreBounded(t *testing.T) {
 	require.Equal(t, 200, send(t, server.URL, "POST", strings.NewReader("1234")).StatusCode)
 	require.Equal(t, 413, send(t, server.URL, "POST", strings.NewReader("12345")).StatusCode)
 
-	read := func(body io.Reader, length int64) int {
-		r := httptest.NewRequest("POST", "/", body)
-		r.ContentLength = length
-		_, err := guard.ReadBody(guard.Open(httptest.NewRecorder(), r), r)
-		var refused *RefusedError
-		require.ErrorAs(t, err, &refused)
-		return refused.Status
+	for status, body := range map[int]io.Reader{413: strings.NewReader("12345"), 400: iotest.ErrReader(io.ErrUnexpectedEOF)} {
+		r := httptest.NewRequest("POST", "http://localhost/", body)
+		r.ContentLength = -1 // which is not told
+		w := httptest.NewRecorder()
+		guard.Handler(http.HandlerFunc(hello)).ServeHTTP(w, r)
+		require.Equal(t, status, w.Code)
 	}
-	require.Equal(t, 413, read(strings.NewReader("12345"), -1))
-	require.Equal(t, 413, read(strings.NewReader("12345"), 5))
-	require.Equal(t, 400, read(iotest.ErrReader(io.ErrUnexpectedEOF), -1))
 
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := guard.ReadBody(guard.Open(w, r), r)
-		var refused *RefusedError
-		if errors.As(err, &refused) {
-			w.WriteHeader(refused.Status)
-		}
-	}))
-	defer slow.Close()
-	conn := must(net.Dial("tcp", slow.Listener.Addr().String()))
-	defer conn.Close()
-	_ = must(io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n12"))
-	require.Contains(t, string(must(io.ReadAll(conn))), "408 Request Timeout")
+	slow := func(h http.Handler) string {
+		server := httptest.NewServer(h)
+		defer server.Close()
+		conn := must(net.Dial("tcp", server.Listener.Addr().String()))
+		defer conn.Close()
+		_ = must(io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n12"))
+		return string(must(io.ReadAll(conn)))
+	}
+	require.Contains(t, slow(guard.Handler(http.HandlerFunc(hello))), "408 Request Timeout")
+	require.Contains(t, slow(guard.Bounded(http.HandlerFunc(hello))), "408 Request Timeout")
 }
 
 func TestGuardsThatCannotBeMade(t *testing.T) {

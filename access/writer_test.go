@@ -1,10 +1,14 @@
 package access
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -60,4 +64,53 @@ func TestLimit(t *testing.T) {
 	require.NoError(t, l.Enter("ann"))
 	l.Leave("bob")
 	require.NotContains(t, l.n, "bob", "who has nothing under way is forgotten")
+}
+
+// A client that has just read the end of something can begin the next one, though the first is counted for a
+// moment longer.
+func TestLimitWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, ctx := NewLimit(1), t.Context()
+		require.NoError(t, l.Await(ctx, "ann"))
+		begun := time.Now()
+		time.AfterFunc(100*time.Millisecond, func() { l.Leave("ann") })
+		require.NoError(t, l.Await(ctx, "ann"))
+		require.Equal(t, 100*time.Millisecond, time.Since(begun))
+		require.ErrorAs(t, l.Enter("ann"), new(*LimitError), "what is counted next does not wait")
+		require.ErrorAs(t, l.Await(ctx, "ann"), new(*LimitError))
+		require.Equal(t, 350*time.Millisecond, time.Since(begun))
+		require.NoError(t, l.Await(ctx, "bob"))
+
+		gone, cancel := context.WithCancelCause(ctx)
+		cancel(ErrRevoked)
+		require.ErrorIs(t, l.Await(gone, "ann"), ErrRevoked)
+		l.Leave("ann")
+		l.Leave("bob")
+		require.Empty(t, l.n)
+		require.Empty(t, l.waiting)
+	})
+}
+
+// However calls of Await end, no place is lost and none is given twice.
+func TestLimitCounts(t *testing.T) {
+	l, most := NewLimit(3), atomic.Int64{}
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+			defer cancel()
+			for range 20 {
+				if l.Await(ctx, "ann") == nil {
+					if most.Add(1) > 3 {
+						t.Error("too many")
+					}
+					most.Add(-1)
+					l.Leave("ann")
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.Empty(t, l.n)
+	require.Empty(t, l.waiting)
 }

@@ -48,6 +48,7 @@ type serving struct {
 	log           string
 	drain         time.Duration
 	takeOver      time.Duration
+	limits        serveLimits
 	keep          size
 	kept          *server.Requests // nil without --keep-requests
 	reloads       server.Reloads
@@ -108,6 +109,7 @@ func (p *program) serveFlags(fs *pflag.FlagSet, how *serving) {
 	fs.StringVar(&how.log, "log", "", "log a line for each request on standard error, as `FORMAT` "+logFormats)
 	fs.DurationVar(&how.drain, "drain", 0, "`TIME` that turns get to end when the server is stopped")
 	fs.DurationVar(&how.takeOver, "take-over", time.Second, "`TIME` between two looks for turns whose process has gone, which go on here; 0 never looks")
+	how.limits.flags(fs)
 	fs.Var(&how.keep, "keep-requests", "`SIZE` of memory, such as 32MiB, for the last requests to models, which the API then shows as they were sent")
 	p.dbFlag(fs)
 	p.redisFlag(fs)
@@ -129,6 +131,9 @@ func (how *serving) check() error {
 	}
 	if how.takeOver < 0 {
 		return usagef("--take-over %s: give a time such as 5s, or 0 to take over none", how.takeOver)
+	}
+	if err := how.limits.check(); err != nil {
+		return err
 	}
 	return how.checkDoors()
 }
@@ -213,7 +218,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if how.deciders, err = tools.ReadBy(how.approver...); err != nil {
 		return usagef("--approver: %w", err)
 	}
-	turnOpts := []live.Option{live.WithLogger(p.warnings()), live.WithApprover(how.deciders)}
+	turnOpts := append(how.limits.ofTurns(), live.WithLogger(p.warnings()), live.WithApprover(how.deciders))
 	if measured.Observer != nil {
 		turnOpts = append(turnOpts, live.WithObserver(measured.Observer))
 	}
@@ -224,8 +229,11 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if err != nil {
 		return err
 	}
-	guard, err := access.New(access.Options{Users: who, Hosts: hostOf(how.url), Origins: how.origins, Logger: logger, Observer: measured.Observer,
-		Expose: []string{"ETag", "Location", "Retry-After", "X-Request-Id", "Arbor-Session", "Arbor-Ignored"}})
+	let := how.limits.of(access.Options{Users: who, Hosts: hostOf(how.url), Origins: how.origins})
+	web := let
+	web.Logger, web.Observer = logger, measured.Observer
+	web.Expose = []string{"ETag", "Location", "Retry-After", "X-Request-Id", "Arbor-Session", "Arbor-Ignored"}
+	guard, err := access.New(web)
 	if err != nil {
 		return err
 	}
@@ -258,12 +266,12 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	swap := func(*runner.Runner) {}
 	if how.mcp {
 		var mcp http.Handler
-		if mcp, swap, err = p.serveMCP(tree.Runner, how.deciders, access.Options{Users: who, Hosts: hostOf(how.url), Origins: how.origins}); err != nil {
+		if mcp, swap, err = p.serveMCP(tree.Runner, how.deciders, let); err != nil {
 			return err
 		}
 		doors = append(doors, server.At(mcpPath, named("mcp", mcp)))
 	}
-	ways = append(ways, webDoor(listener, how.root(server.Mux(doors...)), certified))
+	ways = append(ways, webDoor(listener, how.limits.arrives(how.root(server.Mux(doors...))), certified))
 	(&conversation{planted: tree, p: p}).notice()
 	p.say("serving %s at %s; %s", tree.tree.Root().Agent.Name(), base, who.told)
 	if err := p.tellPage(how, who, base); err != nil {

@@ -128,7 +128,9 @@ func (p *program) a2aOptions(how *serving) ([]a2aserver.Option, error) {
 		}
 		webhooks.Store = file
 	}
-	opts := []a2aserver.Option{a2aserver.WithLogger(p.warnings()), a2aserver.WithPush(webhooks), a2aserver.WithHTTP(a2aserver.HTTPOptions{Origins: how.origins})}
+	web := how.limits.a2a()
+	web.Origins = how.origins
+	opts := []a2aserver.Option{a2aserver.WithLogger(p.warnings()), a2aserver.WithPush(webhooks), a2aserver.WithHTTP(web)}
 	if how.a2a03 {
 		opts = append(opts, p.a2a03)
 	}

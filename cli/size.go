@@ -31,7 +31,14 @@ func (s *size) String() string {
 	if *s == 0 {
 		return ""
 	}
-	return fmt.Sprint(int64(*s))
+	n, unit := int64(*s), ""
+	for _, next := range []string{"KiB", "MiB", "GiB"} {
+		if n%1024 != 0 {
+			break
+		}
+		n, unit = n/1024, next
+	}
+	return fmt.Sprint(n, unit)
 }
 
 func (*size) Type() string { return "SIZE" }

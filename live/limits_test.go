@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/tail"
 )
 
 // All users together have so many turns at work.
@@ -207,4 +208,48 @@ func TestChanges(t *testing.T) {
 		}
 		require.True(t, errors.Is(failed, ErrClosed), failed)
 	})
+}
+
+// slowToEnd is a store that is slow to return when it has stored the end of a turn, which others see meanwhile.
+type slowToEnd struct{ session.Store }
+
+func (s slowToEnd) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+	lease, err := s.Store.Write(ctx, key, w)
+	if w.Release {
+		time.Sleep(100 * time.Millisecond)
+	}
+	return lease, err
+}
+
+// A client that has read the end of a turn can begin the next one at once, also at a limit.
+func TestNextTurnAtALimit(t *testing.T) {
+	for name, opt := range map[string]Option{"of a user": WithLimit(access.NewLimit(1)), "of all": WithMaxTurns(1)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, a := newDesk(t)
+				store := sessiontest.Memory(t)
+				followed, err := tail.New(store)
+				require.NoError(t, err)
+				run, err := runner.New(a, slowTail{slowToEnd{followed}, followed})
+				require.NoError(t, err)
+				turns, err := New(run, followed, opt)
+				require.NoError(t, err)
+				for i := range 3 {
+					other := session.ID(fmt.Sprint(i))
+					b, err := turns.BeginOnce(t.Context(), other, llm.UserText("hello"), Request{})
+					require.NoError(t, err)
+					for _, err := range turns.Watch(t.Context(), other, b.First, "") {
+						require.NoError(t, err)
+					}
+				}
+				require.NoError(t, turns.Close(context.Background()))
+			})
+		})
+	}
+}
+
+// slowTail is a store of a runner whose tail others have.
+type slowTail struct {
+	slowToEnd
+	session.Tail
 }

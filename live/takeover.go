@@ -55,7 +55,7 @@ func (t *Turns) goesOn(rest *Turn, begun func(), events turnFunc) {
 	}
 	rest.takesUp = true
 	// Whether it could be begun does not matter: who looks again tries again.
-	_, _, _ = t.launch(rest, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] {
+	_, _, _ = t.launch(t.background, rest, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			for _, x := range before { // one that rests already has yet to let go of the session
 				select {
@@ -181,7 +181,7 @@ func (l *look) take(key session.Key) error {
 	if stopped || here {
 		return nil
 	}
-	_, _, err := t.launch(&Turn{key: key, door: takeOverDoor, takesUp: true}, takesOver(key))
+	_, _, err := t.launch(t.background, &Turn{key: key, door: takeOverDoor, takesUp: true}, takesOver(key))
 	return err
 }
 

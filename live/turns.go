@@ -31,8 +31,9 @@ type Store interface {
 type Turns struct {
 	store  Store
 	limit  *access.Limit
-	most   int    // turns of all users; 0 is any number
-	app    string // of the sessions of the whole tree
+	most   int           // turns of all users; 0 is any number
+	all    *access.Limit // of everybody, who is ""; nil without one
+	app    string        // of the sessions of the whole tree
 	resume func(*event.User) bool
 	every  time.Duration // between looks for turns whose process has gone; 0 is never
 	logger *slog.Logger
@@ -50,7 +51,6 @@ type Turns struct {
 	tenure  *tenure    // of the runner that new turns get
 	closed  bool
 	drains  bool // no turn is begun any more
-	working int  // turns at work
 	running map[session.Key][]*Turn
 	locked  map[session.Key]chan struct{} // closed by who unlocks
 	stopped map[session.Key]struct{}      // not to be taken up
@@ -123,6 +123,9 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	t.tenure = &tenure{seat: seat}
 	if _, ok := seat.backend.(taker); !ok && t.every > 0 {
 		return nil, errors.New("live: turns of this backend cannot be taken over: leave WithTakeOver out")
+	}
+	if t.most > 0 {
+		t.all = access.NewLimit(t.most)
 	}
 	t.background, t.stop = context.WithCancelCause(context.Background())
 	t.prepare(run)
@@ -265,7 +268,7 @@ func (t *Turns) startNow(ctx context.Context, key session.Key, events turnFunc) 
 	t.mu.Lock()
 	delete(t.stopped, key)
 	t.mu.Unlock()
-	x, first, err := t.launch(&Turn{key: key, door: access.DoorOf(ctx)}, events)
+	x, first, err := t.launch(ctx, &Turn{key: key, door: access.DoorOf(ctx)}, events)
 	if err != nil {
 		return nil, err
 	}
@@ -285,11 +288,11 @@ func (t *Turns) startNow(ctx context.Context, key session.Key, events turnFunc) 
 }
 
 // launch runs a turn in the background. The first event comes out of first, which is closed when
-// the turn has ended.
-func (t *Turns) launch(x *Turn, events turnFunc) (_ *Turn, first <-chan *event.Event, err error) {
+// the turn has ended. Below ctx it may wait for a place among the turns at work.
+func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, first <-chan *event.Event, err error) {
 	run, cancel := context.WithCancelCause(t.background)
 	x.cancel, x.done, x.counts = cancel, make(chan struct{}), true
-	if err := t.enter(x); err != nil {
+	if err := t.enter(ctx, x); err != nil {
 		cancel(err)
 		return nil, nil, err
 	}
@@ -348,28 +351,60 @@ func (t *Turns) observe(x *Turn, stored bool, reason event.FinishReason) {
 	t.hears.Turn(ctx, x.door, string(outcome))
 }
 
-// enter registers a turn, unless its user has too many at work: who does not wait for answers
-// could begin any number of them.
-func (t *Turns) enter(x *Turn) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed || t.drains {
+// enter registers a turn, unless its user has too many at work, or all users have: a client that does
+// not wait for answers could begin any number of them.
+func (t *Turns) enter(ctx context.Context, x *Turn) error {
+	if t.Stopping() {
 		return ErrClosed
 	}
-	if t.most > 0 && t.working >= t.most {
-		return &access.LimitError{Most: t.most, All: true}
+	if err := t.count(ctx, x); err != nil {
+		return err
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s, err := t.of(x.key)
+	if t.closed || t.drains {
+		err = ErrClosed
+	}
 	if err != nil {
+		t.uncount(x)
 		return err
 	}
 	x.backend = s.backend
-	if err := t.limit.Enter(x.key.User); err != nil {
-		return err
-	}
-	t.working++
 	t.add(x)
 	return nil
+}
+
+// count takes places for a turn, until uncount gives them back. A turn that no client asked for does not wait.
+func (t *Turns) count(ctx context.Context, x *Turn) error {
+	take := func(l *access.Limit, user string) error {
+		if x.takesUp {
+			return l.Enter(user)
+		}
+		return l.Await(ctx, user)
+	}
+	if t.all != nil {
+		err := take(t.all, "")
+		var limit *access.LimitError
+		if errors.As(err, &limit) {
+			limit.All = true
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := take(t.limit, x.key.User)
+	if err != nil && t.all != nil {
+		t.all.Leave("")
+	}
+	return err
+}
+
+func (t *Turns) uncount(x *Turn) {
+	t.limit.Leave(x.key.User)
+	if t.all != nil {
+		t.all.Leave("")
+	}
 }
 
 // add registers a turn. It is called with the mutex.
@@ -390,16 +425,13 @@ func (t *Turns) exit(x *Turn) {
 		delete(t.running, x.key)
 	}
 	x.tenure.turns--
-	if x.counts {
-		t.working--
-	}
 	if t.hears != nil {
 		t.hears.Running(context.Background(), x.door, -1)
 	}
 	t.release(x.tenure)
 	t.mu.Unlock()
 	if x.counts {
-		t.limit.Leave(x.key.User)
+		t.uncount(x)
 	}
 	t.changed(x.key)
 	t.ended.Done()

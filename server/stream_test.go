@@ -214,7 +214,7 @@ func TestStreamsAreCounted(t *testing.T) {
 	s := newServed(t)
 	s.say(t, "s", "hello")
 	var open []*stream
-	for range 256 {
+	for range 1024 {
 		in := s.stream(t, "ann", "GET", "/sessions/s/events?after=1", "")
 		in.next()
 		open = append(open, in)

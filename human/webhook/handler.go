@@ -18,9 +18,9 @@ const maxBody = 256 << 10
 //
 // It answers 204 if the word was delivered, now or before. The desk sends the same again after
 // 503, with Retry-After, and after 500. It does not after 409, which is a status that cannot
-// follow, and 410, a handoff that is over; after 400, 401, 405 and 413 the request is wrong.
+// follow, and 410, a handoff that is over; after 400, 401, 405, 408 and 413 the request is wrong. A body has a minute to arrive, which is 408.
 func (d *Desk) Handler(deliver human.Deliver) http.Handler {
-	return d.keys.Handler(maxBody, func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+	return d.bodies.Bounded(d.keys.Handler(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
 		session, e, err := read(body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -31,7 +31,7 @@ func (d *Desk) Handler(deliver human.Deliver) http.Handler {
 			return false
 		}
 		return true
-	})
+	}))
 }
 
 func read(body []byte) (session agent.SessionKey, e human.Event, err error) {

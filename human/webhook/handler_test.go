@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -156,7 +157,7 @@ func TestHandlerRefuses(t *testing.T) {
 		"beginning of time": {word{timestamp: "-9223372036854775808"}, 401, "five minutes"},
 		"no time":           {word{timestamp: "now"}, 401, "malformed"},
 		"long id":           {word{id: strings.Repeat("x", 300)}, 401, "malformed"},
-		"large":             {word{body: strings.Repeat(" ", 256<<10+1)}, 413, "too large"},
+		"large":             {word{body: strings.Repeat(" ", 256<<10+1)}, 413, "larger than the limit"},
 		"GET":               {word{method: http.MethodGet}, 405, "POST"},
 		"no JSON":           {word{body: "hello"}, 400, "not a JSON object"},
 		"other type":        {word{body: ours}, 400, `type must be "handoff.event"`},
@@ -183,6 +184,21 @@ func TestHandlerRefuses(t *testing.T) {
 	require.Equal(t, 400, w.Code, "the rest of the body did not come")
 	require.Zero(t, s.calls)
 	require.Equal(t, 204, word{timestamp: at(-4 * time.Minute), body: body(`"id":"1","handoffId":"h","status":"connected"`)}.post(h).Code)
+}
+
+func TestHandlerWaitsForNoBody(t *testing.T) {
+	d := deskAt(t)
+	webhook.Hurry(d)
+	server := httptest.NewServer(d.Handler(func(context.Context, agent.SessionKey, human.Event) error { return nil }))
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: desk.example.com\r\nContent-Length: 4\r\n\r\n{")
+	require.NoError(t, err)
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Contains(t, string(answer), "408 Request Timeout")
 }
 
 // deskBody is what we post ourselves: sent back with its own signature it is no word of the desk.

@@ -9,7 +9,7 @@
 // It keeps nothing but the IDs of requests that were delivered lately. Nothing is posted to an
 // address that is not public unless an option allows it.
 //
-// It imports human and agent, and never a runner.
+// It imports human, agent and access, and never a runner.
 package webhook
 
 import (
@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/dialguard"
 	"github.com/agentarbor/arbor/internal/option"
@@ -46,6 +47,7 @@ type Desk struct {
 	to, host string
 	secrets  []string
 	keys     signed.Keys
+	bodies   *access.Guard
 	http     bool
 	guard    []dialguard.Option
 	tls      *tls.Config
@@ -105,6 +107,9 @@ func New(to, secret string, opts ...Option) (*Desk, error) {
 	}
 	if d.keys, err = signed.NewKeys(d.secrets...); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	if d.bodies, err = access.New(access.Options{MaxBody: maxBody}); err != nil {
+		return nil, err
 	}
 	d.poster = outbound.New(dialguard.New(d.guard...), d.giveUp, d.giveUp, d.tls, nil)
 	d.poster.Answer = 64 << 10

@@ -58,11 +58,11 @@ func (k Keys) verify(body []byte, h http.Header) (err error) {
 	return err
 }
 
-// Handler gives take the bodies of POSTs of at most maxBody bytes that are signed with one of the
-// keys within five minutes of now, and answers 204 if it returns true; else take has answered.
-// What was taken lately is answered with 204 at once when it comes again. What is not signed gets
-// 401, 405 or 413, or 400 if it does not arrive as a whole.
-func (k Keys) Handler(maxBody int64, take func(w http.ResponseWriter, r *http.Request, body []byte) bool) http.Handler {
+// Handler gives take the bodies of POSTs that are signed with one of the keys within five minutes
+// of now, and answers 204 if it returns true; else take has answered. What was taken lately is
+// answered with 204 at once when it comes again. What is not signed gets 401 or 405, or 400 if it
+// does not arrive as a whole. The caller bounds the body.
+func (k Keys) Handler(take func(w http.ResponseWriter, r *http.Request, body []byte) bool) http.Handler {
 	var taken recent
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -70,11 +70,8 @@ func (k Keys) Handler(maxBody int64, take func(w http.ResponseWriter, r *http.Re
 			http.Error(w, "only POST", http.StatusMethodNotAllowed)
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			http.Error(w, "the body is too large", http.StatusRequestEntityTooLarge)
-			return
-		} else if err != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
 			http.Error(w, "the body cannot be read", http.StatusBadRequest)
 			return
 		}

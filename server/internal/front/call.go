@@ -11,7 +11,6 @@ import (
 	"maps"
 	"mime"
 	"net/http"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -102,17 +101,7 @@ func (c *Call) Body(typ string) ([]byte, error) {
 	} else if got, _, err := mime.ParseMediaType(header); err != nil || got != typ {
 		return nil, &Fault{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Detail: "the body must be " + typ}
 	}
-	body, err := io.ReadAll(c.R.Body)
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, &Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("the body is larger than the limit of %d bytes", large.Limit)}
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &Fault{Status: http.StatusRequestTimeout, Code: "body_timeout", Detail: "the body did not arrive in time"}
-	case err != nil:
-		return nil, BadRequest("the body broke off")
-	}
-	return body, nil
+	return io.ReadAll(c.R.Body)
 }
 
 // Decode reads a JSON body into what v points to. Members that v does not have are refused, with
@@ -255,7 +244,7 @@ func (c *Call) Prefer() time.Duration {
 // Stream begins a stream of server-sent events, which counts among those of the user until
 // leave is called. Nothing is written yet.
 func (c *Call) Stream() (s *access.Stream, leave func(), err error) {
-	out, err := c.door.config.Guard.Stream(c.User.Name)
+	out, err := c.door.config.Guard.Stream(c.R.Context(), c.User.Name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -194,11 +194,13 @@ func (c *Call) settle(err error) {
 	if err == nil || errors.Is(err, access.ErrAnswered) {
 		return
 	}
+	// net/http also ends the context of a request whose body does not arrive.
+	gone := c.R.Context().Err() != nil && !errors.As(err, new(*access.RefusedError))
 	f := FaultOf(err)
 	if f.Status == http.StatusInternalServerError || errors.Is(err, session.ErrUnavailable) {
 		c.door.config.Guard.Logger().Error("a request failed", "request", c.ID, "error", err)
 	}
-	if c.W.Status() != 0 || c.R.Context().Err() != nil {
+	if c.W.Status() != 0 || gone {
 		return
 	}
 	c.W.Header().Set("Cache-Control", "no-store")

@@ -260,7 +260,7 @@ func TooMany(err error, words string) error {
 
 // enter counts a call, until leave is called.
 func (c *Checks) enter(ctx context.Context) error {
-	return TooMany(c.open.Enter(access.UserOf(ctx).Name), "more than %d calls of this caller are under way: close some streams and try again")
+	return TooMany(c.open.Await(ctx, access.UserOf(ctx).Name), "more than %d calls of this caller are under way: close some streams and try again")
 }
 
 func (c *Checks) leave(ctx context.Context) { c.open.Leave(access.UserOf(ctx).Name) }

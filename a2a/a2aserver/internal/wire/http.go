@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -44,7 +45,7 @@ func (x *exchange) readBody(mayBeEmpty bool) ([]byte, error) {
 		return nil, errMediaType("the Content-Encoding is %q; bodies must not be compressed", clipKey(coding))
 	}
 	var refused *access.RefusedError
-	body, err := x.f.guard.ReadBody(x.w, r)
+	body, err := io.ReadAll(r.Body)
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusBadRequest:
 		return nil, fmt.Errorf("%w: %w", sdk.ErrParseError, err)

@@ -1,0 +1,48 @@
+package access
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+)
+
+// body is the body of a request within the bounds of a guard. Every error of its Read but io.EOF is a
+// *[RefusedError].
+type body struct {
+	io.ReadCloser
+	guard *Guard
+	large bool // the request says so itself
+}
+
+func (b *body) Read(p []byte) (n int, err error) {
+	if !b.large {
+		n, err = b.ReadCloser.Read(p)
+	}
+	switch {
+	case b.large, errors.As(err, new(*http.MaxBytesError)):
+		return n, refusef(http.StatusRequestEntityTooLarge, "the body is larger than the limit of %d bytes", b.guard.opts.MaxBody)
+	case err == nil, err == io.EOF:
+		return n, err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return n, refusef(http.StatusRequestTimeout, "the body did not arrive within %s", b.guard.opts.BodyTimeout)
+	default:
+		return n, refusef(http.StatusBadRequest, "the body broke off")
+	}
+}
+
+// received reads the whole body of a request, for handlers that would not tell why it did not arrive. The
+// error is that of the body.
+func received(r *http.Request) (*http.Request, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return r, nil
+	}
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		return r, err
+	}
+	r = r.WithContext(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(data))
+	return r, nil
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/live"
+)
+
+// serveLimits bound what clients may ask of a server, at all of its doors.
+type serveLimits struct {
+	turns, userTurns     int
+	streams, userStreams int
+	body                 size
+	bodyTime             time.Duration
+}
+
+func (l *serveLimits) flags(fs *pflag.FlagSet) {
+	l.body = 4 << 20
+	fs.IntVar(&l.turns, "max-turns", 256, "`NUMBER` of turns at work at once, of all users")
+	fs.IntVar(&l.userTurns, "max-user-turns", 32, "`NUMBER` of turns at work at once, of one user")
+	fs.IntVar(&l.streams, "max-streams", 4096, "`NUMBER` of streams open at once, of all users")
+	fs.IntVar(&l.userStreams, "max-user-streams", 1024, "`NUMBER` of streams open at once, of one user")
+	fs.Var(&l.body, "max-body", "`SIZE` of the body of a request")
+	fs.DurationVar(&l.bodyTime, "body-time", time.Minute, "`TIME` that the body of a request has to arrive")
+}
+
+func (l *serveLimits) check() error {
+	for name, n := range map[string]int{"max-turns": l.turns, "max-user-turns": l.userTurns, "max-streams": l.streams, "max-user-streams": l.userStreams} {
+		if n < 1 {
+			return usagef("--%s %d: give a number of at least 1", name, n)
+		}
+	}
+	if l.bodyTime <= 0 {
+		return usagef("--body-time %s: give a time such as 30s", l.bodyTime)
+	}
+	return nil
+}
+
+// of sets the limits of a guard.
+func (l *serveLimits) of(o access.Options) access.Options {
+	o.MaxStreams, o.MaxAllStreams, o.MaxBody, o.BodyTimeout = l.userStreams, l.streams, int64(l.body), l.bodyTime
+	return o
+}
+
+// a2a are the limits for clients of A2A, whose streams and waiting calls count together.
+func (l *serveLimits) a2a() a2aserver.HTTPOptions {
+	return a2aserver.HTTPOptions{MaxOpen: l.userStreams, MaxBody: int64(l.body), BodyTimeout: l.bodyTime}
+}
+
+func (l *serveLimits) ofTurns() []live.Option {
+	return []live.Option{live.WithMaxTurns(l.turns), live.WithLimit(access.NewLimit(l.userTurns))}
+}
+
+// arrives bounds the time of bodies also at paths without a door, which read none: net/http waits for the rest
+// of a body before it lets a connection go.
+func (l *serveLimits) arrives(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != http.NoBody {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(l.bodyTime))
+		}
+		next.ServeHTTP(w, r)
+	})
+}

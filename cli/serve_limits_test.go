@@ -1,0 +1,97 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/cli"
+)
+
+// A body that is too slow or too large is refused in the same way at every door.
+func TestServeBoundsBodies(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.serve(t, desk, "--db", ":memory:", "--mcp", "--a2a03", "--body-time", "100ms", "--max-body", "1KiB")
+	for _, path := range []string{"/api/v1/sessions", "/v1/chat/completions", "/v1/responses", "/agui", "/rpc", "/message:send", "/mcp", "/inspect/sign-in"} {
+		t.Run(path, func(t *testing.T) {
+			ask := func(length int, body string) string {
+				conn, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
+				require.NoError(t, err)
+				defer conn.Close()
+				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
+					"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n%s", path, token, length, body)
+				require.NoError(t, err)
+				answer, err := io.ReadAll(conn)
+				require.NoError(t, err)
+				return string(answer)
+			}
+			require.Contains(t, ask(4, "{"), "408 Request Timeout")
+			require.Contains(t, ask(2000, strings.Repeat(" ", 2000)), "413 Request Entity Too Large")
+		})
+	}
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+func TestServeLimits(t *testing.T) {
+	t.Parallel()
+	t.Run("a thousand followers", func(t *testing.T) {
+		t.Parallel()
+		s := invocation{}.serve(t, desk, "--db", ":memory:")
+		id := s.send("I was charged twice").ContextID
+		var all sync.WaitGroup
+		defer all.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 1000 {
+			resp := s.follow(ctx, id)
+			require.Equal(t, 200, resp.StatusCode)
+			all.Go(func() {
+				<-ctx.Done()
+				_ = resp.Body.Close()
+			})
+		}
+	})
+	t.Run("as the flags say", func(t *testing.T) {
+		t.Parallel()
+		for _, flag := range []string{"--max-streams", "--max-user-streams"} {
+			s := invocation{}.serve(t, desk, "--db", ":memory:", flag, "1")
+			id := s.send("I was charged twice").ContextID
+			open := s.follow(t.Context(), id)
+			require.Equal(t, 200, open.StatusCode)
+			_, err := bufio.NewReader(open.Body).ReadString('\n')
+			require.NoError(t, err)
+			refused := s.follow(t.Context(), id)
+			require.Equal(t, 429, refused.StatusCode)
+			require.Equal(t, "1", refused.Header.Get("Retry-After"))
+			require.NoError(t, refused.Body.Close())
+			require.NoError(t, open.Body.Close())
+			require.Equal(t, 0, s.stop(os.Interrupt))
+		}
+	})
+	for _, wrong := range [][]string{{"--max-turns", "0"}, {"--max-user-turns", "-1"}, {"--max-streams", "0"}, {"--max-user-streams", "0"}, {"--body-time", "0s"}, {"--max-body", "0"}} {
+		got := invocation{}.run(t, append([]string{"serve", desk}, wrong...)...)
+		require.Equal(t, cli.StatusUsage, got.status, wrong)
+		require.Contains(t, got.err, wrong[0])
+	}
+}
+
+// follow opens a stream of what happens in a session.
+func (s *served) follow(ctx context.Context, id string) *http.Response {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, "GET", s.base+"/api/v1/sessions/"+id+"/events", nil)
+	require.NoError(s.t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(s.t, err)
+	return resp
+}
