@@ -40,8 +40,12 @@ func (u User) onRevoked(f func()) (stop func() bool) {
 // ctx carries is revoked. Whoever answers for long without a [Stream] does so below it. Stop must
 // be called in the end.
 func UntilRevoked(ctx context.Context) (until context.Context, stop context.CancelFunc) {
+	u := UserOf(ctx)
+	if u.revoked == nil {
+		return ctx, func() {}
+	}
 	until, cancel := context.WithCancelCause(ctx)
-	recall := UserOf(ctx).onRevoked(func() { cancel(ErrRevoked) })
+	recall := u.onRevoked(func() { cancel(ErrRevoked) })
 	return until, func() {
 		recall()
 		cancel(nil)

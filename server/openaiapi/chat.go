@@ -136,7 +136,9 @@ func (w *chatAnswer) write() error {
 	if err == nil {
 		err = w.last(rep)
 	}
-	if err == nil || w.begin.Stop() && !w.sent || w.stream.Context().Err() != nil {
+	ctx := w.stream.Context()
+	err = front.Why(ctx, err)
+	if err == nil || w.begin.Stop() && !w.sent || ctx.Err() != nil && !errors.Is(err, access.ErrRevoked) {
 		return err // nothing was sent, so that the error can have a status
 	}
 	if errors.Is(err, words.ErrRestarted) {

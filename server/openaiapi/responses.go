@@ -133,6 +133,7 @@ func (d *Door) write(c *front.Call, a *chats.Answer, out *responses.Response, st
 		return err
 	})
 	var fault *front.Fault
+	err = front.Why(ctx, err)
 	switch {
 	case err == nil, errors.Is(err, responses.ErrOver), errors.As(err, &fault) && rep.State != live.Running: // what a turn ended with is data of the response
 		a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting // before the client says more
@@ -144,7 +145,7 @@ func (d *Door) write(c *front.Call, a *chats.Answer, out *responses.Response, st
 		if err = out.End(); err == nil && !streams {
 			err = c.JSON(http.StatusOK, out.Object())
 		}
-	case streams && ctx.Err() == nil && !out.Began.IsZero():
+	case streams && (ctx.Err() == nil || errors.Is(err, access.ErrRevoked)) && !out.Began.IsZero():
 		fault = front.FaultOf(err)
 		out.Fail(fault.Code, fault.Detail)
 	}

@@ -146,6 +146,9 @@ func (d *Door) handler(pattern string, open bool, handle func(*Call) error) http
 		begun := time.Now()
 		c, err := d.admit(bare, r, open)
 		if err == nil {
+			until, stop := access.UntilRevoked(c.R.Context())
+			defer stop()
+			c.R = c.R.WithContext(until)
 			err = c.run(handle)
 		}
 		if err == nil && c.then != nil {
@@ -189,13 +192,22 @@ func (c *Call) run(handle func(*Call) error) (err error) {
 	return handle(c)
 }
 
+// Why returns err, or access.ErrRevoked if ctx ended because the user was revoked. A nil error stays nil.
+func Why(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), access.ErrRevoked) {
+		return access.ErrRevoked
+	}
+	return err
+}
+
 // settle writes what went wrong, unless an answer was begun or nobody is there to read it.
 func (c *Call) settle(err error) {
 	if err == nil || errors.Is(err, access.ErrAnswered) {
 		return
 	}
+	err = Why(c.R.Context(), err)
 	// net/http also ends the context of a request whose body does not arrive.
-	gone := c.R.Context().Err() != nil && !errors.As(err, new(*access.RefusedError))
+	gone := c.R.Context().Err() != nil && !errors.Is(err, access.ErrRevoked) && !errors.As(err, new(*access.RefusedError))
 	f := FaultOf(err)
 	if f.Status == http.StatusInternalServerError || errors.Is(err, session.ErrUnavailable) {
 		c.door.config.Guard.Logger().Error("a request failed", "request", c.ID, "error", err)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func (f *frontHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve answers, or returns why it did not.
-func (x *exchange) serve() error {
+func (x *exchange) serve() (err error) {
 	f, w, r := x.f, x.w, x.r
 	if err := f.guard.CheckHost(r); err != nil {
 		return err
@@ -86,6 +87,13 @@ func (x *exchange) serve() error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := access.UntilRevoked(ctx)
+	defer stop()
+	defer func() {
+		if err != nil {
+			err = cmp.Or(revoked(ctx), err)
+		}
+	}()
 	ctx, call := a2asrv.NewCallContext(ctx, f.serviceParams(r.Header))
 	if base, err := RequestBase(r); err == nil {
 		ctx = withBase(ctx, base)

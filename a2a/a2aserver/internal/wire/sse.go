@@ -50,8 +50,21 @@ func serveStream(ctx context.Context, w *access.Writer, keepAlive time.Duration,
 			return nil
 		}
 	}
-	if !begun {
+	err = revoked(s.Context())
+	switch {
+	case begun && err != nil:
+		_ = s.Send(failure(err))
+		return nil
+	case !begun && err == nil:
 		return errEmptyStream
+	}
+	return err
+}
+
+// revoked returns the error of a call whose user was revoked while it waited, nil for any other call.
+func revoked(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, access.ErrRevoked) {
+		return sdk.NewError(sdk.ErrUnauthenticated, cause.Error())
 	}
 	return nil
 }
