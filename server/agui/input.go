@@ -81,6 +81,9 @@ func (in *input) ignored() map[string][]string {
 	if json.Unmarshal(in.Forwarded, &props) == nil && len(props) > 0 {
 		all["forwardedProps"] = slices.Sorted(maps.Keys(props))
 	}
+	for of, names := range all {
+		all[of] = front.Listed(names)
+	}
 	return all
 }
 

@@ -14,9 +14,7 @@ import (
 type faults []front.Problem
 
 func (f *faults) addf(path, format string, a ...any) {
-	if len(*f) < 50 {
-		*f = append(*f, front.Problem{Path: path, Message: fmt.Sprintf(format, a...)})
-	}
+	*f = append(*f, front.Problem{Path: path, Message: fmt.Sprintf(format, a...)})
 }
 
 // err is nil if nothing is wrong.

@@ -35,7 +35,12 @@ func messages(list string) string { return `{"model":"support","messages":[` + l
 func TestFields(t *testing.T) {
 	w := newWorld(t, newDesk(t).root)
 	const user = `{"role":"user","content":"hello"}`
+	var first []string
+	for i := range 20 {
+		first = append(first, fmt.Sprintf("messages[%d]", i))
+	}
 	for name, c := range map[string]struct{ body, ignored string }{
+		"ten thousand":  {messages(strings.Repeat(`{"role":"system","content":"Be rude."},`, 10_000) + user), strings.Join(first, ", ") + ", and 9980 more"},
 		"nothing":       {fields1(""), ""},
 		"harmless":      {fields1(`"n":1,"tools":[],"tool_choice":"auto","response_format":{"type": "text"},"logprobs":false,"modalities":["text"],"stop":null,"audio":null,"seed":null`), ""},
 		"settings":      {fields1(`"temperature":0.1,"top_p":1,"seed":7,"service_tier":"flex","presence_penalty":1,"max_tokens":5,"reasoning_effort":"low"`), "max_tokens, presence_penalty, reasoning_effort, seed, service_tier, temperature, top_p"},

@@ -80,7 +80,7 @@ func (d *Door) readChat(c *front.Call) (*chatRequest, error) {
 // ignore tells a client what of its request changes nothing.
 func ignore(c *front.Call, names []string) {
 	if len(names) > 0 {
-		c.W.Header().Set("Arbor-Ignored", strings.Join(names, ", "))
+		c.W.Header().Set("Arbor-Ignored", strings.Join(front.Listed(names), ", "))
 	}
 }
 

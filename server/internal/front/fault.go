@@ -19,7 +19,7 @@ type Fault struct {
 	// Code is one of a short list, for programs.
 	Code   string
 	Detail string
-	// Problems are all mistakes of a body, with their places.
+	// Problems are the mistakes of a body, with their places. A client is told the first of them.
 	Problems []Problem
 	// RetryAfter is when it may be tried again; 0 says nothing.
 	RetryAfter time.Duration
@@ -86,7 +86,7 @@ func FaultOf(err error) *Fault {
 	var large *agent.MessageSizeError
 	switch {
 	case errors.As(err, &fault):
-		return fault
+		return fault.bounded()
 	case errors.As(err, &refused):
 		return &Fault{Status: refused.Status, Code: codeOf(refused.Status), Detail: refused.Message, RetryAfter: refused.RetryAfter}
 	case errors.As(err, &limit):

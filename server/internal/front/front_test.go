@@ -113,6 +113,24 @@ func TestFront(t *testing.T) {
 	}
 }
 
+// A request with ten thousand mistakes is answered in short, and told how many more there are.
+func TestMistakesAreBounded(t *testing.T) {
+	var members []string
+	for i := range 10_000 {
+		members = append(members, fmt.Sprintf("%q:1", strings.Repeat("x", 300)+fmt.Sprint(i)))
+	}
+	err := front.Decode([]byte("{"+strings.Join(members, ",")+"}"), &body{})
+	f := front.FaultOf(err)
+	require.Len(t, f.Problems, 21)
+	require.Equal(t, "and 9980 more", f.Problems[20].Message)
+	require.LessOrEqual(t, len(f.Problems[0].Path), 260)
+	f = front.FaultOf(front.Decode([]byte(`{"name":`+strings.Repeat("1", 300)+`}`), &body{}))
+	require.LessOrEqual(t, len(f.Problems[0].Message), 260)
+	require.LessOrEqual(t, len(front.FaultOf(front.BadRequest("%s", strings.Repeat("ä", 10_000))).Detail), 1100)
+	require.Equal(t, []string{"a", "b"}, front.Listed([]string{"a", "b"}))
+	require.Equal(t, "and 10 more", front.Listed(make([]string, 30))[20])
+}
+
 func TestPrefer(t *testing.T) {
 	for header, want := range map[string]time.Duration{"": 0, "wait=5": 5 * time.Second, `respond-async, Wait="7"`: 7 * time.Second, "wait=900": time.Minute, "wait=-1": 0, "wait=x": 0, "wait=99999999999": time.Minute} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
