@@ -226,6 +226,16 @@ func TestResumed(t *testing.T) {
 	}
 }
 
+// A client that has seen a block taken back is shown the next one word by word.
+func TestResumedShowsWhatIsNew(t *testing.T) {
+	l := begun().delta("i", "One ").discard(true, "retry", "i").delta("j", "Two ").delta("j", "three").text("j", "Two three").ended()
+	var stream, rest []*Event
+	l.play(t, -1, keep[0], func(ev *Event) { stream = append(stream, ev) })
+	i := slices.IndexFunc(stream, func(ev *Event) bool { return ev.Type == "response.output_item.done" })
+	l.play(t, stream[i].Number, keep[0], func(ev *Event) { rest = append(rest, ev) })
+	require.Equal(t, stream[i+1:], rest)
+}
+
 // A client can resume after any event, whatever the tail has lost: it gets the text that it does not have, and none twice.
 func TestResumedProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
