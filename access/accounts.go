@@ -80,7 +80,7 @@ func NewAccounts(all ...Account) (*Accounts, error) {
 
 // Replace takes these accounts in the place of those that there were. The streams of who is not
 // among them any more end at once, and so do those of who has another token or fewer rights. It
-// is an error, and changes nothing, if a name cannot be that of a user, or if two accounts have
+// is an error, and changes nothing, if [CheckName] refuses a name, or if two accounts have
 // the same name or token.
 func (a *Accounts) Replace(all ...Account) error {
 	a.replace.Lock()
@@ -88,10 +88,10 @@ func (a *Accounts) Replace(all ...Account) error {
 	old := a.table.Load()
 	next := &accounts{make(map[Hash]*account, len(all)), make(map[string]*account, len(all))}
 	for _, each := range all {
-		code := a.code(each.Token)
+		code, wrong := a.code(each.Token), CheckName(each.Name)
 		switch {
-		case each.Name == "" || session.CheckKey(session.Key{App: session.DefaultApp, User: each.Name, ID: "a"}) != nil:
-			return fmt.Errorf("access: %.64q cannot be the name of a user", each.Name)
+		case wrong != nil:
+			return fmt.Errorf("access: %.64q cannot be the name of a user: %w", each.Name, wrong)
 		case next.byName[each.Name] != nil:
 			return fmt.Errorf("access: there are two users %q", each.Name)
 		case next.byCode[code] != nil:

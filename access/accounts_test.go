@@ -164,3 +164,15 @@ func TestCertificatesNameAccounts(t *testing.T) {
 	_, err = who(named("ann"))
 	require.ErrorIs(t, err, ErrUnauthenticated, "ann was removed")
 }
+
+// Names that people, paths or keys could take for others are refused, in the accounts and in a users file alike.
+func TestCheckName(t *testing.T) {
+	for _, name := range []string{"ann", "ann@example.com", "spiffe://example.org/bot", "Анна", "Zoë", "王芳", "a/b", "ann..b"} {
+		require.NoError(t, CheckName(name), name)
+	}
+	for _, name := range []string{"", "..", ".", "../bob", "a/../b", `a\..\b`, "spiffe://x/..", "a b", "a\u200bb", "\xff", "a\x00", "аnn", "ａnn", "ﬁn", "Zoe\u0308", strings.Repeat("x", 256)} {
+		require.Error(t, CheckName(name), "%q", name)
+		_, err := NewAccounts(Account{Name: name, Token: HashToken("a")})
+		require.Error(t, err, "%q", name)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"log/slog"
+	"strings"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
@@ -17,7 +18,12 @@ type SessionKey struct {
 	ID   string `json:"id"`
 }
 
-func (k SessionKey) String() string { return k.App + "/" + k.User + "/" + k.ID }
+// String returns app/user/id. A user with a slash has %2F in its place, so that the session c of the user a/b is
+// not taken for the session b/c of the user a.
+func (k SessionKey) String() string {
+	user := strings.ReplaceAll(strings.ReplaceAll(k.User, "%", "%25"), "/", "%2F")
+	return k.App + "/" + user + "/" + k.ID
+}
 
 // Session is the read-only view of the running session that agents get. It is
 // for use by the agent's step only, on the goroutine that runs it.

@@ -103,7 +103,7 @@ func (d *Door) export(c *front.Call, info session.Info, at int64) error {
 	}
 	h := c.W.Header()
 	h.Set("Content-Type", typ)
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": info.Key.ID + "." + format}))
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": event.FileName(info.Key.ID, "session") + "." + format}))
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 	h.Set("Cache-Control", "no-store")
 	see := c.See()

@@ -380,6 +380,9 @@ func TestExportAndImport(t *testing.T) {
 		require.Equal(t, "attachment; filename=s1."+format, a.header.Get("Content-Disposition"))
 		require.Contains(t, a.header.Get("Content-Security-Policy"), "sandbox")
 	}
+	require.Equal(t, 200, s.do(t, "ann", "POST", "/sessions", `{"id":"up/../../a\nb","content":"Please bill me"}`, "Prefer", "wait=60").status)
+	a := s.get(t, "ann", "/sessions/up%2F..%2F..%2Fa%0Ab/export")
+	require.Equal(t, "attachment; filename=ab.jsonl", a.header.Get("Content-Disposition"), "no path, and one line")
 	lines := 0
 	for e, err := range s.store.Load(t.Context(), session.Key{App: session.DefaultApp, User: "ann", ID: "s1"}, 0) {
 		require.NoError(t, err)

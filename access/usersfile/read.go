@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/nearest"
@@ -174,14 +173,16 @@ func (r *reader) name(entry yamldoc.Node, values map[string]yamldoc.Node) string
 	return name
 }
 
-// checkName refuses names that people could not tell apart in a list, and that of the owner.
+// checkName refuses the name of the owner, long names, and what [access.CheckName] refuses.
 func checkName(name string) error {
-	odd := func(c rune) bool { return c == ' ' || !unicode.IsPrint(c) }
+	wrong := access.CheckName(name)
 	switch {
 	case name == session.DefaultUser:
 		return fmt.Errorf("%s is the owner of this machine, whose token is not in this file", name)
-	case name == "" || len(name) > maxName || strings.ContainsFunc(name, odd) || strings.ContainsRune(name, '\ufffd'):
+	case name == "" || len(name) > maxName:
 		return fmt.Errorf("%.80q cannot be a name: it must be one word of at most %d bytes", name, maxName)
+	case wrong != nil:
+		return fmt.Errorf("%.80q cannot be a name: %w", name, wrong)
 	}
 	return nil
 }

@@ -1,0 +1,40 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+// CheckName reports why a text cannot name the user of an [Account]. A name is one word that people can tell
+// from others in a list: it has no spaces and no characters that cannot be seen, it is in the normal form NFKC,
+// and its letters do not mix scripts that look alike, such as Latin and Cyrillic. A path such as .. is none,
+// and neither is a name with one in it.
+func CheckName(name string) error {
+	odd := func(c rune) bool { return c == ' ' || c == unicode.ReplacementChar || !unicode.IsPrint(c) }
+	path := "/" + strings.ReplaceAll(name, `\`, "/") + "/"
+	mixed := 0
+	for _, script := range []*unicode.RangeTable{unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Armenian, unicode.Cherokee} {
+		if strings.ContainsFunc(name, func(c rune) bool { return unicode.Is(script, c) }) {
+			mixed++
+		}
+	}
+	switch {
+	case session.CheckKey(session.Key{App: session.DefaultApp, User: name, ID: "a"}) != nil:
+		return errors.New("a name is 1 to 255 bytes of UTF-8, without NUL")
+	case strings.ContainsFunc(name, odd):
+		return errors.New("a name is one word, without spaces and characters that cannot be seen")
+	case strings.Contains(path, "/./") || strings.Contains(path, "/../"):
+		return errors.New("a name is no path such as . or ..")
+	case !norm.NFKC.IsNormalString(name):
+		return fmt.Errorf("a name has no characters that stand for others: write %.80q", norm.NFKC.String(name))
+	case mixed > 1:
+		return errors.New("a name does not mix letters of scripts that look alike, such as Latin and Cyrillic")
+	}
+	return nil
+}
