@@ -235,13 +235,14 @@ func (tr transcript) play(t *testing.T, p place, moved string, streaming bool) o
 	return out
 }
 
-// made matches ids of calls that no script gives, but a runner makes.
+// made matches the ids of calls in requests.
 var made = regexp.MustCompile(`#[a-z0-9]{12}\b`)
 
-// number puts numbers in the place of such ids, in the order of the log.
+// number puts numbers in the place of such ids.
 func (o *outcome) number() {
 	names := make(map[string]string)
-	for _, lines := range append([][]string{o.Log}, slices.Collect(maps.Values(o.Wire))...) {
+	for _, agent := range slices.Sorted(maps.Keys(o.Wire)) {
+		lines := o.Wire[agent]
 		for i := range lines {
 			lines[i] = made.ReplaceAllStringFunc(lines[i], func(id string) string {
 				if names[id] == "" {
