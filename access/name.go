@@ -30,7 +30,7 @@ func CheckName(name string) error {
 	case strings.ContainsFunc(name, odd):
 		return errors.New("a name is one word, without spaces and characters that cannot be seen")
 	case strings.Contains(path, "/./") || strings.Contains(path, "/../"):
-		return errors.New("a name is no path such as . or ..")
+		return errors.New("a name has no . or .. between its slashes")
 	case !norm.NFKC.IsNormalString(name):
 		return fmt.Errorf("a name has no characters that stand for others: write %.80q", norm.NFKC.String(name))
 	case mixed > 1:
