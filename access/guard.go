@@ -212,7 +212,7 @@ func refuse(w http.ResponseWriter, err error) {
 }
 
 // Open begins an answer: it bounds the time of each piece of the answer, and the size and the time of the
-// request's body, even if nobody reads it. Errors of reading the body are a *[RefusedError] from then on.
+// request's body, even if no handler reads it. From then on reading the body returns a *[RefusedError] if it fails.
 func (g *Guard) Open(w http.ResponseWriter, r *http.Request) *Writer {
 	timed := NewWriter(w, g.opts.WriteTimeout)
 	w.Header().Set("X-Content-Type-Options", "nosniff")

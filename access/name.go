@@ -13,8 +13,8 @@ import (
 
 // CheckName reports why a text cannot name the user of an [Account]. A name is one word that people can tell
 // from others in a list: it has no spaces and no characters that cannot be seen, it is in the normal form NFKC,
-// and its letters do not mix scripts that look alike, such as Latin and Cyrillic. A path such as .. is none,
-// and neither is a name with one in it.
+// and its letters do not mix scripts that look alike, such as Latin and Cyrillic. It has
+// no . or .. between slashes.
 func CheckName(name string) error {
 	odd := func(c rune) bool { return c == ' ' || c == unicode.ReplacementChar || !unicode.IsPrint(c) }
 	path := "/" + strings.ReplaceAll(name, `\`, "/") + "/"

@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/live"
 )
 
-// serveLimits bound what clients may ask of a server, at all of its doors.
+// serveLimits are the limits of what clients may ask of a server. MCP clients have only those of bodies.
 type serveLimits struct {
 	turns, userTurns     int
 	streams, userStreams int

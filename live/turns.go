@@ -32,7 +32,7 @@ type Turns struct {
 	store  Store
 	limit  *access.Limit
 	most   int           // turns of all users; 0 is any number
-	all    *access.Limit // of everybody, who is ""; nil without one
+	all    *access.Limit // of all users together, under ""; nil if there is none
 	app    string        // of the sessions of the whole tree
 	resume func(*event.User) bool
 	every  time.Duration // between looks for turns whose process has gone; 0 is never

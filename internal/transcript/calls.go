@@ -28,7 +28,7 @@ func (c *Calls) Add(e *event.Event) {
 	}
 }
 
-// Name returns the name of the call with this id, or the id if there is none.
+// Name returns the name of the call with this id. It returns the id of an unknown call.
 func (c Calls) Name(id string) string {
 	if i := slices.Index(c, id); i >= 0 {
 		return "c" + strconv.Itoa(i+1)
@@ -36,7 +36,7 @@ func (c Calls) Name(id string) string {
 	return id
 }
 
-// ID returns the id of the call with this name, or the name if there is none.
+// ID returns the id of the call with this name. It returns any other text unchanged.
 func (c Calls) ID(name string) string {
 	digits, ok := strings.CutPrefix(name, "c")
 	if n, err := strconv.Atoi(digits); ok && err == nil && n >= 1 && n <= len(c) {

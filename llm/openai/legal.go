@@ -16,7 +16,7 @@ type callIDs struct {
 	used map[string]bool
 }
 
-// of returns the id of a call. Its own is that which the endpoint has sealed, "" if there is none.
+// of returns the id that a request uses for a call. own is the id that the endpoint sealed, or "".
 func (c *callIDs) of(id, own string) string {
 	if wire := c.wire[id]; wire != "" || id == "" {
 		return wire
@@ -32,7 +32,7 @@ func (c *callIDs) of(id, own string) string {
 	return wire
 }
 
-// place returns the place of a call among those of its answer, from 0. Before it in the message are so many.
+// place returns the index of a call among those of its answer. before is the number of calls before it in the message.
 func place(c llm.ToolCall, before int) int {
 	if c.Place > 0 {
 		return c.Place - 1

@@ -21,7 +21,7 @@ func Listed(names []string) []string {
 	return out
 }
 
-// bounded returns the fault as a client is told it.
+// bounded returns a copy of the fault that is short enough to send.
 func (f *Fault) bounded() *Fault {
 	out := *f
 	out.Detail, out.Problems = cut(f.Detail, 4*longest), nil
