@@ -167,7 +167,7 @@ func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 		switch part := part.(type) {
 		case llm.Reasoning:
 			if s := unseal(part.Sealed, g.by); s.By != "" {
-				extras, own = s.extras(extras), s.Calls
+				extras, own = s.extras(extras), append(own, s.Calls...)
 				text = g.thoughts(&out, &s, part.Text, text)
 			}
 		case llm.ToolCall:

@@ -251,7 +251,8 @@ func (g *giving) appendSaid(list []any, m *llm.Message) []any {
 	for _, part := range m.Parts {
 		switch part := part.(type) {
 		case llm.Reasoning:
-			thought = unseal(part.Sealed, g.by)
+			s := unseal(part.Sealed, g.by)
+			thought.Items, thought.Calls = append(thought.Items, s.Items...), append(thought.Calls, s.Calls...)
 		case llm.ToolCall:
 			at, own := place(part, len(places)), ""
 			if at < len(thought.Calls) {
