@@ -149,12 +149,22 @@ func decodePayload(data []byte, payload Data) (err error) {
 		plainNumbers(d.Delta, new(bool))
 	default:
 		err = json.Unmarshal(data, payload)
+		addNulls(reflect.ValueOf(payload).Elem())
 	}
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &typ) && strings.HasPrefix(typ.Value, "number") && typ.Type.Kind() == reflect.Int {
 		return nil // all the rest was read
 	}
 	return err
+}
+
+// addNulls sets each field of raw JSON that was missing, and is always written, to the null that it is written as.
+func addNulls(payload reflect.Value) {
+	for i := range payload.NumField() {
+		if raw, ok := payload.Field(i).Addr().Interface().(*json.RawMessage); ok && *raw == nil && !omits(payload, i) {
+			*raw = json.RawMessage("null")
+		}
+	}
 }
 
 // Decode returns the event at a position of a log from its stored JSON. It never fails, so that

@@ -58,7 +58,7 @@ func TestMistakes(t *testing.T) {
 		"- name: ann\n  token: [hunter2]\n":           "F:2:10: the hash of a token is sha256:",
 		"- name: 12\n  token: " + hash + "\n":         "F:1:9: the name must be a text, not the number 12",
 		"- name: local\n  token: " + hash + "\n":      "F:1:9: local is the owner of this machine",
-		"- name: '..'\n  token: " + hash + "\n":       `F:1:9: ".." cannot be a name: a name is no path`,
+		"- name: '..'\n  token: " + hash + "\n":       `F:1:9: ".." cannot be a name: a name has no . or .. between its slashes`,
 		"- name: 'a b'\n  token: " + hash + "\n":      `F:1:9: "a b" cannot be a name`,
 		"- name: \"\"\n  token: " + hash + "\n":       `F:1:9: "" cannot be a name`,
 		"- name: " + many + "\n  token: " + hash:      "cannot be a name: it must be one word of at most 64 bytes",
