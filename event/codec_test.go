@@ -202,7 +202,7 @@ func FuzzEventCodec(f *testing.F) {
 	}
 	for _, s := range []string{
 		`{"type":"x","SEQ":5,"seq":6}`, `{"TYPE":"text","Content":"a"}`, `{"type":"user","content":[]}`, `{"type":"state","delta":null}`,
-		`{"type":"tool_call","input":null}`, `{"type":"text","time":"0000-01-01T00:00:00+23:59"}`, "{\"type\":\"\xff\",\"\xff\":\"\xff\"}",
+		`{"type":"tool_call","input":null}`, `{"seq":7,"type":"tool_progress"}`, `{"type":"text","time":"0000-01-01T00:00:00+23:59"}`, "{\"type\":\"\xff\",\"\xff\":\"\xff\"}",
 		`{"type":"x","type":"y","a":1,"a":2}`, `{"type":"tool_result","output":"\ud800"}`, `{"type":"text","content":"\u2028<"}`, `{"type":"continue"}`,
 		`{"type":"user","content":[{"type":"text"},{"type":"file","data":"AA=="}],"metadata":{"a":1e400}}`,
 	} {
