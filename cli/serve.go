@@ -33,6 +33,7 @@ type serving struct {
 	tokenFile     string
 	noToken       bool
 	approver      []string
+	clientTools   []string
 	deciders      tools.By
 	users         string
 	tls           access.TLSFiles
@@ -93,6 +94,7 @@ func (p *program) serveFlags(fs *pflag.FlagSet, how *serving) {
 		fs.BoolVar(&how.mcp, "mcp", false, "serve the Model Context Protocol as well, at "+mcpPath)
 	}
 	fs.StringVar(&how.tokenFile, "token-file", "", "`FILE` that holds the owner's token (default: what "+tokenVariable+" holds, or a new one)")
+	fs.StringSliceVar(&how.clientTools, "client-tools", []string{"all"}, "`AGENTS` that are offered the tools which clients bring along: all, none, or names with commas between them")
 	fs.StringSliceVar(&how.approver, "approver", []string{"staff"}, "`WHO` decides about calls that wait where nothing else says it: user, staff, or the names of rights, with commas between them")
 	fs.BoolVar(&how.noToken, "no-token", false, "let every program of this machine in as the owner; only at a loopback address")
 	p.usersFlag(fs, &how.users)

@@ -50,6 +50,17 @@ func (how *serving) checkDoors() error {
 
 func (how *serving) has(door string) bool { return slices.Contains(how.doors, door) }
 
+// offered returns the agents that are offered the tools of clients, if those are not all.
+func (how *serving) offered() (names []string, limited bool) {
+	switch {
+	case slices.Equal(how.clientTools, []string{"all"}):
+		return nil, false
+	case slices.Equal(how.clientTools, []string{"none"}):
+		return nil, true
+	}
+	return how.clientTools, true
+}
+
 // doors makes the doors of one address but A2A.
 func (p *program) webDoors(how *serving, turns *live.Turns, guard *access.Guard, who *callers) (doors []http.Handler, err error) {
 	add := func(name string, open func() (http.Handler, error)) {
@@ -72,8 +83,12 @@ func (p *program) webDoors(how *serving, turns *live.Turns, guard *access.Guard,
 		}
 		return server.New(turns, opts...)
 	})
-	add(doorOpenAI, func() (http.Handler, error) { return openaiapi.New(turns, openaiapi.WithGuard(guard)) })
-	add(doorAGUI, func() (http.Handler, error) { return agui.New(turns, agui.WithGuard(guard)) })
+	chat, page := []openaiapi.Option{openaiapi.WithGuard(guard)}, []agui.Option{agui.WithGuard(guard)}
+	if names, limited := how.offered(); limited {
+		chat, page = append(chat, openaiapi.WithClientTools(names...)), append(page, agui.WithClientTools(names...))
+	}
+	add(doorOpenAI, func() (http.Handler, error) { return openaiapi.New(turns, chat...) })
+	add(doorAGUI, func() (http.Handler, error) { return agui.New(turns, page...) })
 	add(doorInspector, func() (http.Handler, error) {
 		opts := []inspector.Option{inspector.WithGuard(guard)}
 		if who.signIn != nil {

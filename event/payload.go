@@ -158,6 +158,9 @@ type (
 		// Digest identifies what is decided: the tool's name and definition, and the
 		// arguments. The call runs only if it is still the same.
 		Digest string `json:"digest,omitempty"`
+		// Client says that the user's client runs the call itself, with Params as its arguments. The
+		// answer is the result of the call, a text.
+		Client bool `json:"client,omitempty"`
 	}
 	// RelayResolved is the decision. Content is the answer to a RelayInput that was not
 	// declined.

@@ -285,7 +285,7 @@ func (a *Agent) Tools() []tools.Tool { return a.tools }
 // Run implements agent.Agent: one model answer, or the tools of the last one.
 func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		a, problems, err := a.withSets(ctx, inv.Node())
+		a, problems, err := a.withTools(ctx, inv)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -368,7 +368,7 @@ func (a *Agent) newView(n *agent.Node, scope string) *view.View {
 // Asks returns the model that would be asked now, which may be the one that decides who
 // answers, and what.
 func (a *Agent) Asks(ctx context.Context, inv *agent.Invocation) (llm.Model, *llm.Request, error) {
-	a, _, err := a.withSets(ctx, inv.Node())
+	a, _, err := a.withTools(ctx, inv)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -74,7 +74,7 @@ func (f *function) CheckNode(n *agent.Node) (wrong []string) { return f.like.Che
 // Run implements agent.Agent: the whole run.
 func (f *function) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		like, problems, err := f.like.withSets(ctx, inv.Node())
+		like, problems, err := f.like.withTools(ctx, inv)
 		s := &Step{ctx: ctx, inv: inv, agent: like, yield: yield}
 		if err == nil {
 			err = s.recall()

@@ -93,7 +93,7 @@ func (t *toolRuns) run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*ev
 }
 
 func (t *toolRuns) step(ctx context.Context, inv *agent.Invocation, yield func(*event.Event, error) bool) error {
-	a, problems, err := t.of.withSets(ctx, inv.Node())
+	a, problems, err := t.of.withTools(ctx, inv)
 	if err != nil {
 		return err
 	}

@@ -262,7 +262,8 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 		},
 		Answers: c.Answers,
 		Ask: func(message string, schema json.RawMessage) {
-			end.asked = &event.Relay{Kind: event.RelayInput, ToolCallID: c.ID, Tool: c.Name, Params: c.Input, Message: message, Schema: schema}
+			end.asked = &event.Relay{Kind: event.RelayInput, ToolCallID: c.ID, Tool: c.Name, Params: c.Input, Message: message, Schema: schema,
+				Client: a.byName[c.Name].Info().Client}
 		},
 	}
 	var done tools.Result

@@ -36,6 +36,28 @@ type equipment struct {
 	wrong bool     // a rule may hold up nothing
 }
 
+// withTools returns the agent with the tools that its sets have now, and those that the user's client has brought for the
+// turn if the agent answers the user. It also returns what is wrong with them, as withSets does.
+func (a *Agent) withTools(ctx context.Context, inv *agent.Invocation) (*Agent, []string, error) {
+	of, problems, err := a.withSets(ctx, inv.Node())
+	if err != nil || inv.Scope() != "" {
+		return of, problems, err
+	}
+	brought, err := tools.ClientToolsIn(inv.Metadata())
+	if err != nil || brought == nil || !brought.For(a.name) {
+		return of, problems, err
+	}
+	r, err := brought.Registry()
+	if err != nil {
+		return of, problems, fmt.Errorf("the tools of the client: %w", err)
+	}
+	e := of.equip(inv.Node(), []*tools.Registry{r})
+	if brought.Choice != "" {
+		e.agent.settings.ToolChoice = brought.Choice
+	}
+	return e.agent, slices.Concat(problems, e.left), nil
+}
+
 // withSets returns the agent with the tools that its sets have now, and what is wrong
 // with them. The error is that of a set that the agent must not go without.
 func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*Agent, []string, error) {
@@ -110,8 +132,10 @@ func (a *Agent) equip(n *agent.Node, from []*tools.Registry) *equipment {
 	e := &equipment{from: from, agent: &b}
 	targets, form := targetNames(n), a.formAt(n)
 	for i, r := range from {
-		if s, ok := a.sets[i].(fmt.Stringer); ok && r == nil {
-			b.lacks = append(b.lacks, s.String())
+		if r == nil {
+			if s, ok := a.sets[i].(fmt.Stringer); ok {
+				b.lacks = append(b.lacks, s.String())
+			}
 		}
 		for _, name := range r.Names() {
 			_, transfers := form.Called(n, name)

@@ -403,6 +403,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.checkFiles(w.log)
 	w.checkMessages(w.log)
 	w.checkAsked(w.log, !w.story.unfinished && !w.story.paused)
+	w.checkClientTools(w.log)
 	w.checkDelivery(&got, a, before, cut)
 	w.checkCalls()
 	w.checkAnswers()

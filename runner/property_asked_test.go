@@ -64,6 +64,8 @@ var (
 		{Calls: []plannedCall{{Name: inquiry, Args: `{"n": 2}`}}, Usage: true},
 		{Calls: []plannedCall{{Name: inquiry, Args: `{"n": 5}`}, {Name: inquiry, Args: `{"n": 1}`}}, Usage: true},
 		{Calls: []plannedCall{{Name: inquiry, Args: `{"n": 4}`}, {Name: "nested", Args: `{"input": "do it"}`}, {Name: "ask"}}, Usage: true},
+		{Calls: []plannedCall{{Name: pageTool, Args: `{}`}}, Usage: true},
+		{Calls: []plannedCall{{Name: pageTool, Args: `{}`}, {Name: inquiry, Args: `{"n": 1}`}, {Name: pageTool, Args: `{}`}}, Usage: true},
 		{Calls: []plannedCall{{Name: "nested_steps", Args: `{"input": "do that"}`}, {Name: "outside", Args: `{"input": "do it"}`}}, Usage: true},
 	})
 	whenAsked   = rapid.SampledFrom([]string{"approve", "approve", "approve", "deny", ""})

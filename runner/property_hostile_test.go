@@ -82,7 +82,7 @@ var (
 		llm.UserText("\x00\u202e\u009b" + strings.Repeat("u", 5_000)),
 		llm.UserParts(llm.TextPart{Text: `\ud800`}, llm.Media{Kind: llm.MediaFile, MediaType: "text/plain", Data: []byte{0xff}, Name: "../\x00\u202e"}),
 	})
-	hostileMetadata = rapid.SampledFrom([]map[string]any{nil, nil, {"a": 1}, {"a\xff": "\xff", "b": []any{1.5, nil, map[string]any{"c": "\x00"}}}})
+	hostileMetadata = rapid.SampledFrom([]map[string]any{nil, broughtTools, broughtTools, {"a": 1}, {"a\xff": "\xff", "b": []any{1.5, nil, map[string]any{"c": "\x00"}}}})
 )
 
 // hostile puts something into the plan that no model should say.

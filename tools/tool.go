@@ -49,6 +49,8 @@ type Info struct {
 	// Destructive says that a call can do harm that cannot be undone: where nothing else
 	// is said, its approvals need the right "approve", whatever the server's default is.
 	Destructive bool
+	// Client says that the user's client runs the tool; see [ClientTools].
+	Client bool
 	// MaxOutput bounds the output in bytes; 0 means DefaultMaxOutput. What is
 	// longer is cut, and says so.
 	MaxOutput int

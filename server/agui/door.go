@@ -17,6 +17,8 @@ type Door struct {
 	turns     *live.Turns
 	sessions  *checkpoint.Sessions
 	reasoning bool
+
+	clientTools front.ClientTools
 }
 
 // Option configures a [Door].
@@ -24,7 +26,8 @@ type Option func(*settings)
 
 type settings struct {
 	front.Config
-	reasoning bool
+	reasoning   bool
+	clientTools front.ClientTools
 }
 
 // WithGuard sets who lets requests in. Without one the user must be in the context already; see access.WithUser.
@@ -39,6 +42,12 @@ func WithPrefix(path string) Option { return func(s *settings) { s.Prefix = path
 // WithReasoning shows pages what models disclose of their thinking, which by default they are not shown.
 func WithReasoning() Option { return func(s *settings) { s.reasoning = true } }
 
+// WithClientTools sets which agents are offered the tools that pages bring along; without names, none is. The default
+// is every agent that answers the user.
+func WithClientTools(agents ...string) Option {
+	return func(s *settings) { s.clientTools = front.ClientTools{Only: agents, Limited: true} }
+}
+
 // New makes a door to the turns, which stay the caller's. The error says which option is wrong.
 func New(turns *live.Turns, opts ...Option) (*Door, error) {
 	s := &settings{Config: front.Config{Turns: turns, Prefix: "/agui", Fail: fail}}
@@ -49,12 +58,15 @@ func New(turns *live.Turns, opts ...Option) (*Door, error) {
 		d.Door, err = front.New(s.Config)
 	}
 	if err == nil {
+		err = s.clientTools.Check(turns.Runner().Tree())
+	}
+	if err == nil {
 		d.sessions, err = checkpoint.New(turns.Store())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("agui: %w", err)
 	}
-	d.reasoning = s.reasoning
+	d.reasoning, d.clientTools = s.reasoning, s.clientTools
 	return d, nil
 }
 

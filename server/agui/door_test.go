@@ -425,7 +425,7 @@ func testImported(t *testing.T, peer *aguipeer.Peer) {
 	}
 	c := w.to(aguipeer.Command{Messages: history, Run: "r1", Tools: []map[string]any{{"name": "confetti", "description": "Throws."}}, Context: []map[string]any{{"description": "time zone", "value": "UTC"}}, Forwarded: map[string]any{"theme": "dark"}})
 	r := peer.Do(t, c)
-	require.Equal(t, map[string]any{"tools": []any{"confetti"}, "context": []any{"time zone"}, "messages": []any{"m0"}, "forwardedProps": []any{"theme"}}, r.Events[1]["value"])
+	require.Equal(t, map[string]any{"context": []any{"time zone"}, "messages": []any{"m0"}, "forwardedProps": []any{"theme"}}, r.Events[1]["value"])
 	require.Equal(t, "arbor.ignored", r.Events[1]["name"])
 	seen := fmt.Sprint(d.last)
 	for _, words := range []string{"My name is Eve.", "Hello, Eve.", "seen", "Do you know", "me?", "a.png"} {

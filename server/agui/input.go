@@ -11,20 +11,20 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // input is what a page wants to have run. Other members are ignored, as the protocol says.
 type input struct {
-	Thread   string    `json:"threadId"`
-	Run      string    `json:"runId"`
-	Messages []message `json:"messages"`
-	Tools    []struct {
-		Name string `json:"name"`
-	} `json:"tools"`
-	Context []struct {
+	Thread   string             `json:"threadId"`
+	Run      string             `json:"runId"`
+	Messages []message          `json:"messages"`
+	Tools    []tools.ClientTool `json:"tools"`
+	Context  []struct {
 		Description string `json:"description"`
 	} `json:"context"`
 	Forwarded json.RawMessage `json:"forwardedProps"`
@@ -64,10 +64,12 @@ func read(c *front.Call) (in *input, key session.Key, err error) {
 }
 
 // ignored names what an input has that is not honoured.
-func (in *input) ignored() map[string][]string {
+func (d *Door) ignored(in *input) map[string][]string {
 	all := make(map[string][]string)
 	for _, t := range in.Tools {
-		all["tools"] = append(all["tools"], t.Name)
+		if d.clientTools.None() {
+			all["tools"] = append(all["tools"], t.Name)
+		}
 	}
 	for _, c := range in.Context {
 		all["context"] = append(all["context"], c.Description)
@@ -83,6 +85,21 @@ func (in *input) ignored() map[string][]string {
 	}
 	for of, names := range all {
 		all[of] = front.Listed(names)
+	}
+	return all
+}
+
+// results are what calls have come to that the page has run: messages of tools behind the last of anybody else's.
+func (in *input) results() map[string]json.RawMessage {
+	all := make(map[string]json.RawMessage)
+	for _, m := range slices.Backward(in.Messages) {
+		if m.Role != "tool" {
+			break
+		}
+		all[m.Call] = m.Content
+		if m.Error != "" {
+			all[m.Call] = event.EncodeJSON("The tool failed: " + m.Error)
+		}
 	}
 	return all
 }

@@ -38,7 +38,8 @@ type projection struct {
 
 	agent, path string // who has the conversation
 	state       map[string]any
-	stands      bool // the client has the state
+	stands      bool            // the client has the state
+	given       map[string]bool // calls whose results the client has given itself
 }
 
 type (
@@ -83,7 +84,7 @@ func (p *projection) apply(at session.Position, e *event.Event) []any {
 		}
 		p.emit(&activityEvent{h.of("ACTIVITY_SNAPSHOT"), d.ToolCallID + ":progress", "arbor.tool_progress", d})
 	case *event.ToolResult:
-		if shown == nil {
+		if shown == nil || p.given[e.ID] {
 			break
 		}
 		output := event.OutputText(d.Output)
@@ -253,6 +254,16 @@ func (p *projection) change(h head, delta map[string]any) {
 func interrupts(questions []*event.Event) (all []interrupt) {
 	for _, q := range questions {
 		all = append(all, interruptOf(q, q.Data.(*event.Relay)))
+	}
+	return all
+}
+
+// people returns the questions that people answer; the others are calls of the page's own tools.
+func people(questions []*event.Event) (all []*event.Event) {
+	for _, q := range questions {
+		if !q.Data.(*event.Relay).Client {
+			all = append(all, q)
+		}
 	}
 	return all
 }

@@ -8,14 +8,15 @@ import (
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
 )
 
-// resume goes on with a turn by the answers to all that it asks. A run that was posted before, with the same answers,
-// shows what came of them.
+// resume goes on with a turn by the answers to all that it asks, or by results of calls that the page has run. A run
+// that was posted before, with the same answers, shows what came of them.
 func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 	ctx := c.R.Context()
 	refuse := func(format string, a ...any) error {
@@ -46,7 +47,11 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 	if r.Decided(in.Run) {
 		open = interrupts(p.log.Asked)
 	}
-	var decisions []runner.Decision
+	decisions := p.give(in.results(), open)
+	if len(in.Resume)+len(decisions) == 0 {
+		return d.refuse(c, key, in, "nothing_new", "the messages have no words of the user behind the last ones that the thread has, and no result that it waits for")
+	}
+	open = slices.DeleteFunc(slices.Clone(open), func(q interrupt) bool { return q.Metadata.Client })
 	for i := range in.Resume {
 		a := &in.Resume[i]
 		n := slices.IndexFunc(open, func(q interrupt) bool { return q.ID == a.ID })
@@ -60,7 +65,7 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 		decisions, open = append(decisions, decision), slices.Concat(open[:n], open[n+1:])
 	}
 	open = slices.DeleteFunc(slices.Clone(open), func(q interrupt) bool { return !d.turns.MayDecide(ctx, key, q.Metadata.Relay) })
-	if len(open) > 0 && !r.Decided(in.Run) {
+	if len(in.Resume) > 0 && len(open) > 0 && !r.Decided(in.Run) {
 		return refuse("there is no answer to %q: all that the thread waits for is to be answered at once", open[0].ID)
 	}
 	b, err := d.turns.DecideOnce(ctx, key, r.ID, live.Request{ID: in.Run, Wait: c.Prefer()}, decisions...)
@@ -76,6 +81,23 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 		return err
 	}
 	return d.follow(c, key, in, p, r.First)
+}
+
+// give makes decisions of the results of calls that wait for the page, and notes that the page has these.
+func (p *projection) give(results map[string]json.RawMessage, open []interrupt) (decisions []runner.Decision) {
+	for _, q := range open {
+		result, ok := results[q.Call]
+		if !ok || !q.Metadata.Client {
+			continue
+		}
+		set(&p.given, q.Call, true)
+		var text string
+		if json.Unmarshal(result, &text) != nil { // some pages send a value
+			text = string(result)
+		}
+		decisions = append(decisions, runner.Decision{CallID: q.Call, Approved: true, Content: event.EncodeJSON(text)})
+	}
+	return decisions
 }
 
 // decide reads what a page answers. Nothing is approved but by a plain true.

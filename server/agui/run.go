@@ -18,7 +18,7 @@ func (d *Door) run(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	if len(in.Resume) > 0 {
+	if len(in.Resume) > 0 || len(in.results()) > 0 {
 		return d.resume(c, key, in)
 	}
 	for tries := 1; ; tries++ { // the session may change between the look and the beginning
@@ -28,12 +28,12 @@ func (d *Door) run(c *front.Call) error {
 	}
 }
 
-// look returns a projection with the state of a session, where its log ends, and whether it waits for answers.
+// look returns a projection with the state of a session, where its log ends, and whether it waits for answers of people.
 func (d *Door) look(ctx context.Context, key session.Key) (p *projection, seq int64, asks bool, err error) {
 	run, err := d.turns.RunnerOf(key)
 	if err == nil {
 		err = run.Glance(ctx, key, func(f *session.Fold) error {
-			p, seq, asks = &projection{state: f.States()}, f.Seq, f.Paused()
+			p, seq, asks = &projection{state: f.States()}, f.Seq, len(front.Questions(f.Questions())) > 0
 			return nil
 		})
 	}
@@ -65,13 +65,33 @@ func (d *Door) begin(c *front.Call, key session.Key, in *input) error {
 	if err != nil {
 		return err
 	}
-	b, err := d.turns.BeginOnce(ctx, key, msg, live.Request{ID: in.Run, At: &seq, Wait: c.Prefer(), Metadata: map[string]any{messagesKey: ids}})
+	metadata := map[string]any{messagesKey: ids}
+	if err := d.offer(key, in, metadata); err != nil {
+		return err
+	}
+	b, err := d.turns.BeginOnce(ctx, key, msg, live.Request{ID: in.Run, At: &seq, Wait: c.Prefer(), Metadata: metadata})
 	if errors.Is(err, live.ErrMismatch) {
 		return &front.Fault{Status: http.StatusUnprocessableEntity, Code: "run_mismatch", Detail: "a run of this id had other words"}
 	} else if err != nil {
 		return err
 	}
 	return d.follow(c, key, in, p, b.First)
+}
+
+// offer puts the tools of the page into the metadata of its words. Where no agent is offered them, the page is told that
+// they are ignored.
+func (d *Door) offer(key session.Key, in *input, metadata map[string]any) error {
+	if d.clientTools.None() {
+		return nil
+	}
+	run, err := d.turns.RunnerOf(key)
+	if err != nil {
+		return err
+	}
+	if err := d.clientTools.Keep(run.Tree(), in.Tools, "", metadata); err != nil {
+		return front.ProblemAt("tools", err.Error())
+	}
+	return nil
 }
 
 // imported makes a session of what was said in the thread before it came here, if anything was.

@@ -32,7 +32,7 @@ func (d *Door) stream(c *front.Call, key session.Key, in *input, p *projection) 
 	p.history = func(upTo int64) ([]*message, error) {
 		return (&projection{reasoning: d.reasoning, see: p.see}).past(d.turns.Store().Load(to.Context(), key, 0), upTo)
 	}
-	return &stream{Stream: to, call: c, p: p, thread: in.Thread, ignored: in.ignored()}, leave, nil
+	return &stream{Stream: to, call: c, p: p, thread: in.Thread, ignored: d.ignored(in)}, leave, nil
 }
 
 func (s *stream) send(events ...any) error {
@@ -112,8 +112,8 @@ func (s *stream) rest() error {
 	case p.ended.FinishReason == event.FinishReasonError, p.ended.FinishReason == event.FinishReasonLimit:
 		f := cmp.Or(p.failed, &event.Failure{Code: string(p.ended.FinishReason)})
 		return s.fail(f.Code, cmp.Or(f.Message, "The turn has failed."))
-	case len(p.log.Questions) > 0:
-		done.Outcome.Type, done.Outcome.Interrupts = "interrupt", interrupts(p.log.Questions)
+	case len(people(p.log.Questions)) > 0:
+		done.Outcome.Type, done.Outcome.Interrupts = "interrupt", interrupts(people(p.log.Questions))
 	default:
 		done.Result = map[string]any{"turn": p.turn, "agent": p.log.Answer.Agent, "finishReason": p.ended.FinishReason, "output": p.ended.Output}
 	}

@@ -105,6 +105,7 @@ type message struct {
 	Content  json.RawMessage `json:"content,omitempty"`
 	Calls    []call          `json:"toolCalls,omitempty"`
 	Call     string          `json:"toolCallId,omitempty"`
+	Error    string          `json:"error,omitempty"` // of a tool of the page's
 	Metadata map[string]any  `json:"metadata,omitempty"`
 }
 

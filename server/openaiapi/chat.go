@@ -36,8 +36,9 @@ type (
 		FinishReason *finishReason `json:"finish_reason"`
 	}
 	wireMessage struct {
-		Role    string  `json:"role,omitempty"`
-		Content *string `json:"content,omitempty"`
+		Role      string     `json:"role,omitempty"`
+		Content   *string    `json:"content,omitempty"`
+		ToolCalls []wireCall `json:"tool_calls,omitempty"`
 	}
 	wireUsage struct {
 		PromptTokens     int `json:"prompt_tokens"`
@@ -95,6 +96,11 @@ func (d *Door) place(c *front.Call, r *chatRequest) (q *chats.Ask, err error) {
 	}
 	var wrong faults
 	q.Metadata = kept(r.Metadata, r.User, &wrong)
+	if q.Decisions = r.results; q.Decisions != nil {
+		q.Repeats = true // a result is given once
+	} else {
+		d.brought(r.Tools, r.ToolChoice, q.Metadata, &wrong)
+	}
 	if err := wrong.err(); err != nil {
 		return nil, err
 	}
@@ -190,7 +196,7 @@ func (w *chatAnswer) whole() error {
 	w.shown = w.words.Text()
 	text, finish := string(w.shown), finishOf(rep)
 	w.out.Object = "chat.completion"
-	w.out.Choices = []wireChoice{{Message: &wireMessage{Role: "assistant", Content: &text}, FinishReason: &finish}}
+	w.out.Choices = []wireChoice{{Message: &wireMessage{Role: "assistant", Content: &text, ToolCalls: callsOf(rep.Pending, false)}, FinishReason: &finish}}
 	w.out.Usage, w.out.Arbor = usageOf(rep.Usage), w.arbor(rep)
 	w.out.Arbor.Events = events
 	return w.c.JSON(http.StatusOK, w.out)
@@ -258,6 +264,13 @@ func (w *chatAnswer) last(rep *live.Report) error {
 	if err != nil {
 		return err
 	}
+	if calls := callsOf(rep.Pending, true); calls != nil {
+		out := w.out
+		out.Object, out.Choices = "chat.completion.chunk", []wireChoice{{Delta: &wireMessage{ToolCalls: calls}}}
+		if err := w.json(out); err != nil {
+			return err
+		}
+	}
 	out, finish := w.out, finishOf(rep)
 	out.Object, out.Choices = "chat.completion.chunk", []wireChoice{{Delta: &wireMessage{}, FinishReason: &finish}}
 	out.Arbor = w.arbor(rep)
@@ -275,6 +288,9 @@ func (w *chatAnswer) last(rep *live.Report) error {
 
 // finishOf is the reason in the words of the protocol; what is asked is part of the words.
 func finishOf(rep *live.Report) string {
+	if front.ClientCalls(rep.Pending) != nil {
+		return "tool_calls"
+	}
 	switch rep.FinishReason {
 	case event.FinishReasonLength, event.FinishReasonContentFilter:
 		return string(rep.FinishReason)

@@ -19,6 +19,8 @@ type Door struct {
 	turns   *live.Turns
 	chats   *chats.Chats
 	silence time.Duration // how long nothing is said before a stream begins
+
+	clientTools front.ClientTools
 }
 
 // Option configures a [Door].
@@ -26,7 +28,8 @@ type Option func(*settings)
 
 type settings struct {
 	front.Config
-	patience time.Duration
+	patience    time.Duration
+	clientTools front.ClientTools
 }
 
 // WithGuard sets who may call. Without it the user must be in the context of each request; see
@@ -49,7 +52,7 @@ func New(turns *live.Turns, opts ...Option) (*Door, error) {
 	if err := option.Apply(s, opts); err != nil {
 		return nil, fmt.Errorf("openaiapi: %w", err)
 	}
-	d := &Door{turns: turns, silence: 5 * time.Second}
+	d := &Door{turns: turns, silence: 5 * time.Second, clientTools: s.clientTools}
 	s.Routes = []front.Route{
 		{Method: http.MethodGet, Path: "/models", Handle: d.models},
 		{Method: http.MethodGet, Path: "/models/{model...}", Handle: d.model},
@@ -58,7 +61,10 @@ func New(turns *live.Turns, opts ...Option) (*Door, error) {
 		{Method: http.MethodGet, Path: "/responses/{id}", Handle: d.response},
 		{Method: http.MethodPost, Path: "/responses/{id}/cancel", Handle: d.cancelResponse},
 	}
-	var err error
+	err := s.clientTools.Check(turns.Runner().Tree())
+	if err != nil {
+		return nil, fmt.Errorf("openaiapi: %w", err)
+	}
 	if d.Door, err = front.New(s.Config); err != nil {
 		return nil, fmt.Errorf("openaiapi: %w", err)
 	}

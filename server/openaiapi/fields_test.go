@@ -68,7 +68,7 @@ func TestFields(t *testing.T) {
 		"model":            {strings.Replace(fields1(""), "support", "gpt", 1), "model", "no such model", 404},
 		"model's type":     {strings.Replace(fields1(""), `"support"`, "1", 1), "model", "must be a string", 400},
 		"n":                {fields1(`"n":2`), "n", "not supported", 400},
-		"tools":            {fields1(`"tools":[{"type":"function","function":{"name":"f"}}]`), "tools", "not supported", 400},
+		"tools":            {fields1(`"tools":[{"type":"custom","name":"f"}]`), "tools[0].type", "only functions", 400},
 		"schema":           {fields1(`"response_format":{"type":"json_schema","json_schema":{}}`), "response_format", "not supported", 400},
 		"logprobs":         {fields1(`"logprobs":true`), "logprobs", "not supported", 400},
 		"audio":            {fields1(`"audio":{"voice":"x"},"modalities":["text","audio"]`), "audio", "audio: is not supported; modalities: is not supported", 400},
@@ -88,7 +88,7 @@ func TestFields(t *testing.T) {
 		"part":             {messages(`{"role":"user","content":[{"type":"video"}]}`), "messages[0]", `"video"`, 400},
 		"bad image":        {messages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:x"}}]}`), "messages[0]", "base64", 400},
 		"call":             {messages(`{"role":"user","content":"never said"},{"role":"tool","tool_call_id":"c","content":"1"},` + user), "", "no call", 400},
-		"unfinished tools": {messages(user + `,{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"1"}`), "messages", "must end with", 400},
+		"unfinished tools": {messages(user + `,{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"1"}`), "", "waits for a result", 409},
 	} {
 		t.Run("refused: "+name, func(t *testing.T) {
 			before := len(w.list())

@@ -11,18 +11,18 @@ import (
 	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
 // chatFields are the members of a chat completion. Agents have their own settings, so those of a sampler are of no
-// use here; who sends tools, or wants a form of the answer, counts on it.
+// use here; who wants a form of the answer counts on it.
 var chatFields = fields{
-	honoured: []string{"model", "messages", "stream", "stream_options", "metadata", "user", "arbor"},
+	honoured: []string{"model", "messages", "stream", "stream_options", "metadata", "user", "tools", "tool_choice", "arbor"},
 	ignored: strings.Fields(`temperature top_p top_k min_p presence_penalty frequency_penalty repetition_penalty logit_bias seed service_tier
 		max_tokens max_completion_tokens reasoning_effort verbosity store prediction parallel_tool_calls safety_identifier
 		prompt_cache_key prompt_cache_retention prompt_cache_options`),
-	refused: map[string][]string{"n": {"1"}, "stop": {"[]"}, "tools": {"[]"}, "functions": {"[]"}, "tool_choice": {`"none"`, `"auto"`},
-		"function_call": {`"none"`, `"auto"`}, "response_format": {`{"type":"text"}`}, "logprobs": {"false"}, "top_logprobs": {"0"}, "modalities": {`["text"]`},
+	refused: map[string][]string{"n": {"1"}, "stop": {"[]"}, "functions": {"[]"}, "function_call": {`"none"`, `"auto"`}, "response_format": {`{"type":"text"}`}, "logprobs": {"false"}, "top_logprobs": {"0"}, "modalities": {`["text"]`},
 		"audio": nil, "web_search_options": nil, "moderation": nil},
 }
 
@@ -34,9 +34,11 @@ type chatBody struct {
 		IncludeUsage       bool `json:"include_usage"`
 		IncludeObfuscation bool `json:"include_obfuscation"`
 	} `json:"stream_options"`
-	Metadata map[string]string `json:"metadata"`
-	User     string            `json:"user"`
-	Arbor    struct {
+	Metadata   map[string]string `json:"metadata"`
+	User       string            `json:"user"`
+	Tools      []wireTool        `json:"tools"`
+	ToolChoice json.RawMessage   `json:"tool_choice"`
+	Arbor      struct {
 		Events bool `json:"events"`
 	} `json:"arbor"`
 }
@@ -48,6 +50,8 @@ type chatRequest struct {
 	// past is the conversation before what is said now.
 	past []llm.Message
 	now  []llm.Content
+	// results are what the calls of the last message have come to.
+	results []runner.Decision
 }
 
 // readChat reads a request. The answer's headers say what of it is ignored.
@@ -64,8 +68,8 @@ func (d *Door) readChat(c *front.Call) (*chatRequest, error) {
 			ignored = append(ignored, path)
 		}
 	}
-	if len(q.now) == 0 && len(wrong) == 0 {
-		wrong.addf("messages", "must end with a message of the user")
+	if len(q.now)+len(q.results) == 0 && len(wrong) == 0 {
+		wrong.addf("messages", "must end with a message of the user, or with results of calls")
 	}
 	if err := wrong.err(); err != nil {
 		return nil, err
@@ -95,17 +99,33 @@ func (q *chatRequest) message(raw json.RawMessage, path string, wrong *faults) (
 		wrong.addf(path, "cannot be read: %s", err)
 	case len(raw) > front.MaxContent:
 		wrong.addf(path, "has more than %d bytes", front.MaxContent)
-	case m.Role == llm.RoleUser:
-		q.now = append(q.now, m.Content)
 	case m.Role != "":
-		for _, said := range q.now {
-			q.past = append(q.past, llm.Message{Role: llm.RoleUser, Content: said})
-		}
-		q.now, q.past = nil, append(q.past, m)
+		q.add(m)
 	default:
 		return true
 	}
 	return false
+}
+
+// add goes on with a message. Results of calls count if nothing is said after them.
+func (q *chatRequest) add(m llm.Message) {
+	switch m.Role {
+	case llm.RoleUser:
+		q.now, q.results = append(q.now, m.Content), nil
+		return
+	case llm.RoleAssistant:
+		q.results = nil
+	case llm.RoleTool:
+		for _, part := range m.Parts {
+			if r, ok := part.(llm.ToolResult); ok {
+				q.results = append(q.results, resultOf(r.CallID, r.Output))
+			}
+		}
+	}
+	for _, said := range q.now {
+		q.past = append(q.past, llm.Message{Role: llm.RoleUser, Content: said})
+	}
+	q.now, q.past = nil, append(q.past, m)
 }
 
 // kept is what of a request is kept with the words.

@@ -96,7 +96,7 @@ func (d *Door) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask, e
 		return nil, err
 	}
 	if before != nil {
-		q.At = &chats.Seen{Key: q.Key, Turn: before.ID.Turn, First: before.First, Seq: before.Seq, Waits: before.State == live.Waiting && r.approvals == nil}
+		q.At = &chats.Seen{Key: q.Key, Turn: before.ID.Turn, First: before.First, Seq: before.Seq, Waits: before.State == live.Waiting && q.Decisions == nil && r.approvals == nil}
 	}
 	for _, given := range r.approvals {
 		q.Repeats = true // a decision is made once

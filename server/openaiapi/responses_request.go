@@ -8,15 +8,17 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/chatform"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/responses"
 )
 
 var responseFields = fields{
-	honoured: []string{"model", "input", "stream", "stream_options", "metadata", "user", "conversation", "previous_response_id", "store", "background", "include", "text", "arbor"},
+	honoured: []string{"model", "input", "stream", "stream_options", "metadata", "user", "conversation", "previous_response_id", "store", "background", "include", "text", "tools", "tool_choice", "arbor"},
 	ignored: strings.Fields(`instructions temperature top_p max_output_tokens max_tool_calls parallel_tool_calls reasoning service_tier truncation
 		safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options context_management`),
-	refused: map[string][]string{"tools": {"[]"}, "tool_choice": {`"none"`, `"auto"`}, "top_logprobs": {"0"}, "prompt": nil, "moderation": nil},
+	refused: map[string][]string{"top_logprobs": {"0"}, "prompt": nil, "moderation": nil},
 }
 
 type responseBody struct {
@@ -33,6 +35,8 @@ type responseBody struct {
 	Store        *bool             `json:"store"`
 	Background   bool              `json:"background"`
 	Include      []string          `json:"include"`
+	Tools        []wireTool        `json:"tools"`
+	ToolChoice   json.RawMessage   `json:"tool_choice"`
 	Text         struct {
 		Format    json.RawMessage `json:"format"`
 		Verbosity string          `json:"verbosity"`
@@ -85,7 +89,7 @@ func (d *Door) readResponse(c *front.Call) (*responseRequest, error) {
 		return nil, err
 	}
 	ignore(c, ignored)
-	q.chatBody = chatBody{Model: b.Model, Metadata: b.Metadata, User: b.User}
+	q.chatBody = chatBody{Model: b.Model, Metadata: b.Metadata, User: b.User, Tools: b.Tools, ToolChoice: b.ToolChoice}
 	return q, nil
 }
 
@@ -121,13 +125,34 @@ func (q *responseRequest) input(raw json.RawMessage, wrong *faults) (ignored []s
 				continue
 			}
 			q.approvals = append(q.approvals, a)
-		case "reasoning", "mcp_approval_request": // which clients send back with the words
+		case "function_call_output":
+			q.result(raw, path, wrong)
+		case "reasoning", "mcp_approval_request", "function_call": // which clients send back with the words
 			ignored = append(ignored, path)
 		default:
-			wrong.addf(path+".type", "is %.40q, which is not supported; it can be message or mcp_approval_response", item.Type)
+			wrong.addf(path+".type", "is %.40q, which is not supported; it can be message, function_call_output or mcp_approval_response", item.Type)
 		}
 	}
 	return ignored
+}
+
+// result reads what a call has come to that the client has run.
+func (q *responseRequest) result(raw json.RawMessage, path string, wrong *faults) {
+	var item struct {
+		CallID string          `json:"call_id"`
+		Output json.RawMessage `json:"output"`
+	}
+	err := json.Unmarshal(raw, &item)
+	output, wrongOutput := chatform.ReadContent(item.Output)
+	switch {
+	case err != nil || item.CallID == "":
+		wrong.addf(path, "needs the call_id of a function_call, and its output")
+	case wrongOutput != nil:
+		wrong.addf(path+".output", "cannot be read: %s", wrongOutput)
+	default:
+		result := llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: item.CallID, Output: output.PlainText()}}}}
+		q.add(result)
+	}
 }
 
 // check looks for what does not belong together.
@@ -154,9 +179,9 @@ func (q *responseRequest) check(wrong *faults) {
 		wrong.addf("input", "has words beside approvals: say them when the turn has ended")
 	case len(q.approvals) > 0 && !inSession:
 		wrong.addf("previous_response_id", "must name the response that asked for the approval; or give its conversation")
-	case len(q.approvals) == 0 && len(q.now) == 0:
-		wrong.addf("input", "must end with a message of the user")
-	case len(q.past) > 0 && inSession:
+	case len(q.approvals) == 0 && len(q.now)+len(q.results) == 0:
+		wrong.addf("input", "must end with a message of the user, or with outputs of function calls")
+	case inSession && slices.ContainsFunc(q.past, func(m llm.Message) bool { return m.Role == llm.RoleAssistant }):
 		wrong.addf("input", "has words of the assistant: the conversation has its own")
 	}
 	if b.Background && b.Store != nil && !*b.Store {

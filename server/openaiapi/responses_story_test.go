@@ -348,7 +348,7 @@ func TestResponsesFields(t *testing.T) {
 	require.Equal(t, http.StatusOK, got.Status, "%+v", got.Error)
 	require.Equal(t, "instructions, max_output_tokens, reasoning, temperature, truncation, include[0], text.verbosity, input[0]", got.Header.Get("Arbor-Ignored"))
 	for path, body := range map[string]map[string]any{
-		"tools":                says("hi", "tools", []any{map[string]any{"type": "web_search"}}),
+		"tools[0].type":        says("hi", "tools", []any{map[string]any{"type": "web_search"}}),
 		"tool_choice":          says("hi", "tool_choice", "required"),
 		"text.format":          says("hi", "text", map[string]any{"format": map[string]any{"type": "json_object"}}),
 		"include[0]":           says("hi", "include", []any{"message.output_text.logprobs"}),
@@ -360,7 +360,7 @@ func TestResponsesFields(t *testing.T) {
 		"store":                says("hi", "store", false, "background", true),
 		"input":                says([]any{}),
 		"input[1]":             says([]any{map[string]any{"role": "user", "content": "x"}, map[string]any{"type": "mcp_approval_response", "approve": true}}),
-		"input[0].type":        says([]any{map[string]any{"type": "function_call_output", "call_id": "c", "output": "x"}}),
+		"input[0].type":        says([]any{map[string]any{"type": "computer_call_output", "call_id": "c", "output": "x"}}),
 		"input[2]":             says([]any{map[string]any{"role": "system", "content": "x"}, map[string]any{"role": "user", "content": "x"}, map[string]any{"role": "robot", "content": "x"}}),
 		"input[0]":             says([]any{map[string]any{"role": "user", "content": []any{map[string]any{"type": "input_image", "file_id": "f"}}}}),
 		"conversation":         says("hi", "conversation", map[string]any{}),

@@ -29,7 +29,7 @@ type Ask struct {
 	Past     []llm.Message
 	Now      []llm.Content
 	Metadata map[string]any
-	// Decisions are given in place of words.
+	// Decisions are given in place of words. Those with a content are the results of calls that the client has run.
 	Decisions []runner.Decision
 	// ID is the client's name for the request, "" if it has none. Repeats says that it may have been sent before, and Sum,
 	// which Place makes, is the same for the same request.
@@ -101,7 +101,7 @@ func (c *Chats) begin(ctx context.Context, q *Ask) (*Answer, error) {
 			return a, err
 		}
 	}
-	if q.At == nil {
+	if q.At == nil && q.Decisions == nil {
 		if err := c.importPast(ctx, q); err != nil {
 			return nil, err
 		}
@@ -110,6 +110,9 @@ func (c *Chats) begin(ctx context.Context, q *Ask) (*Answer, error) {
 		if a, err := c.decide(ctx, q); a != nil || err != nil {
 			return a, err
 		}
+	}
+	if q.Decisions != nil {
+		return nil, notWaited(q.Decisions[0])
 	}
 	r := live.Request{ID: q.ID, Wait: q.Wait, Metadata: map[string]any{requestSum: q.name()}}
 	for k, v := range q.Metadata {
@@ -192,7 +195,7 @@ func (c *Chats) repeated(ctx context.Context, q *Ask) (*Answer, error) {
 	if s, ok := c.seen.find(History(q.Sum[:16])); ok {
 		keys = append(keys, s.Key)
 	} else {
-		infos, err := c.turns.Store().List(ctx, session.Key{App: q.Key.App, User: q.Key.User}, session.Page{Limit: 16})
+		infos, err := c.turns.Store().List(ctx, session.Key{App: q.Key.App, User: q.Key.User}, session.Page{Limit: maxSearched})
 		if err != nil {
 			return nil, err
 		}

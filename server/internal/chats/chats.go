@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/words"
 	"github.com/agentarbor/arbor/session"
 )
@@ -46,7 +47,7 @@ func (c *Chats) Place(ctx context.Context, q *Ask) error {
 		}
 	}
 	q.past = historyOf(q.Key, texts...)
-	q.Sum = SumOf(q.Key.App, q.Key.User, q.Key.ID, q.past, q.Now, q.Metadata, q.ID)
+	q.Sum = SumOf(q.Key.App, q.Key.User, q.Key.ID, q.past, q.Now, q.Metadata, q.ID, q.Decisions)
 	if q.Key.ID != "" {
 		_, known, err := session.Find(ctx, c.turns.Store(), q.Key)
 		if known {
@@ -55,12 +56,50 @@ func (c *Chats) Place(ctx context.Context, q *Ask) error {
 		return err
 	}
 	var err error
-	if q.At, err = c.where(ctx, q, texts); q.At != nil {
+	if q.At, err = c.where(ctx, q, texts); err == nil && q.Decisions != nil {
+		err = c.caller(ctx, q)
+	}
+	if q.At != nil {
 		q.Key = q.At.Key
 	} else {
 		q.Key.ID = q.newID()
 	}
 	return err
+}
+
+// maxSearched is in how many of a user's latest sessions a request is looked for that names none of them.
+const maxSearched = 16
+
+// caller finds the session whose call the client has run: the one with its history, or another of the user's latest,
+// because another process may have told the client of the call. If none waits for it, the client has seen none.
+func (c *Chats) caller(ctx context.Context, q *Ask) error {
+	var keys []session.Key
+	if q.At != nil {
+		keys = append(keys, q.At.Key)
+	}
+	infos, err := c.turns.Store().List(ctx, session.Key{App: q.Key.App, User: q.Key.User}, session.Page{Limit: maxSearched})
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		keys = append(keys, info.Key)
+	}
+	for _, key := range keys {
+		rep, err := c.turns.Report(ctx, key, "")
+		if errors.Is(err, live.ErrNoTurn) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		for _, asked := range front.ClientCalls(rep.Pending) {
+			if asked.ToolCallID == q.Decisions[0].CallID {
+				q.At = &Seen{Key: key, Turn: rep.ID, First: rep.First, Seq: rep.Seq, Waits: true}
+				return nil
+			}
+		}
+	}
+	q.At = nil
+	return nil
 }
 
 // where finds what the client has seen, nil if its history is not known. Words that got no answer are in the log

@@ -3,6 +3,8 @@ package chats
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/internal/front"
 )
 
 // decide gives a turn that waits for answers the client's one. It is nil if none is waited for.
@@ -31,7 +34,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	a := &Answer{Seen: Seen{Key: q.Key, Turn: rep.ID, First: rep.First, After: rep.Seq}}
 	if len(rep.Pending) == 0 {
 		if q.Decisions != nil && (q.At == nil || !q.At.Waits) {
-			return nil, runner.ErrNoApproval
+			return nil, notWaited(q.Decisions[0])
 		}
 		if _, meant := live.YesOrNo(q.content.PlainText()); q.At != nil && q.At.Waits && (meant || q.Decisions != nil) { // it was answered elsewhere
 			a.After = q.At.Seq
@@ -41,7 +44,11 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	}
 	decisions := q.Decisions
 	if decisions == nil {
-		asked, may := c.turns.Asked(ctx, q.Key, rep.Pending)
+		questions := front.Questions(rep.Pending)
+		if len(questions) == 0 {
+			return nil, nil // the user goes on without the results of the client's calls
+		}
+		asked, may := c.turns.Asked(ctx, q.Key, questions)
 		decision, understood := decisionOf(asked, q.content)
 		if !understood || !may {
 			a.Again = rep
@@ -50,8 +57,10 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		decisions = []runner.Decision{decision}
 	}
 	for i, given := range decisions {
-		if !slices.ContainsFunc(rep.Pending, func(d *event.Relay) bool { return d.ToolCallID == given.CallID }) {
-			return nil, runner.ErrNoApproval
+		if !slices.ContainsFunc(rep.Pending, func(d *event.Relay) bool {
+			return d.ToolCallID == given.CallID && (q.Decisions == nil || d.Client == (given.Content != nil))
+		}) {
+			return nil, notWaited(given)
 		}
 		if decisions[i].ID = q.name(); i > 0 {
 			decisions[i].ID += "-" + strconv.Itoa(i)
@@ -68,6 +77,15 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		a.After = max(turn.First.Seq, a.After)
 	}
 	return a, nil
+}
+
+// notWaited says that nothing waits for a decision.
+func notWaited(d runner.Decision) error {
+	if d.Content == nil {
+		return runner.ErrNoApproval
+	}
+	return &front.Fault{Status: http.StatusConflict, Code: "nothing_waits",
+		Detail: fmt.Sprintf("no tool of the client waits for a result of the call %.80q: it has one, or the conversation went on without it", d.CallID)}
 }
 
 // decisionOf reads words as the answer to a question.

@@ -74,6 +74,7 @@ type Question struct {
 	Within  []string        `json:"within,omitempty"`
 	By      []string        `json:"by,omitempty"`
 	Digest  string          `json:"digest,omitempty"`
+	Client  bool            `json:"client,omitempty"`
 	// MayDecide reports whether the caller may decide.
 	MayDecide bool `json:"mayDecide"`
 }
@@ -89,7 +90,7 @@ func questionsOf(r *live.Report, may func(*event.Relay) bool) []Question {
 // QuestionOf writes the event of a question for a caller who may decide about it, or may not.
 func QuestionOf(e *event.Event, may bool) Question {
 	q := e.Data.(*event.Relay)
-	return Question{q.ToolCallID, q.Kind, q.Tool, event.EncodeJSON(q.Params), q.Message, q.Schema, e.Agent, e.Path, q.Within, q.By, q.Digest, may}
+	return Question{q.ToolCallID, q.Kind, q.Tool, event.EncodeJSON(q.Params), q.Message, q.Schema, e.Agent, e.Path, q.Within, q.By, q.Digest, q.Client, may}
 }
 
 // Turn is what a turn has come to.

@@ -261,6 +261,10 @@ const ApprovalPrefix = "mcpr_"
 
 // asks is a question about a call.
 func (r *Response) asks(e *event.Event, d *event.Relay) {
+	if d.Client {
+		r.calls(e, d)
+		return
+	}
 	if d.Kind == event.RelayInput { // the protocol has no item for it
 		r.whole(words.Piece{Block: e.ID, Agent: e.Agent, Text: live.Question(d) + "Answer with your next message."})
 		return
@@ -268,6 +272,18 @@ func (r *Response) asks(e *event.Event, d *event.Relay) {
 	r.void()
 	arguments := string(d.Params)
 	r.add(e.ID, &Item{Type: "mcp_approval_request", ID: ApprovalPrefix + d.ToolCallID, ServerLabel: "arbor", Name: d.Tool, Arguments: &arguments, Agent: e.Agent})
+	r.done()
+}
+
+// calls is a call of a tool of the client's.
+func (r *Response) calls(e *event.Event, d *event.Relay) {
+	r.void()
+	none, arguments := "", string(d.Params)
+	item := &Item{Type: "function_call", ID: "fc_" + d.ToolCallID, Status: "in_progress", CallID: d.ToolCallID, Name: d.Tool, Arguments: &none, Agent: e.Agent}
+	r.add(e.ID, item)
+	r.tellAt(stepPart, &Event{Type: "response.function_call_arguments.delta", ItemID: item.ID, Delta: &arguments})
+	r.tellAt(stepTextDone, &Event{Type: "response.function_call_arguments.done", ItemID: item.ID, Name: d.Tool, Arguments: &arguments})
+	item.Status, item.Arguments = "completed", &arguments
 	r.done()
 }
 
@@ -324,7 +340,7 @@ func (r *Response) tell(whole bool) {
 func (r *Response) tellAt(step int, ev *Event) {
 	r.at.step = step
 	ev.OutputIndex = &r.at.slot
-	if ev.Item == nil {
+	if ev.Item == nil && r.open.Content != nil {
 		ev.ContentIndex = new(int)
 	}
 	r.tellNumber(r.at.number(), ev)

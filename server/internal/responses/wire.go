@@ -79,7 +79,7 @@ type (
 		Message string          `json:"message,omitempty"`
 		Schema  json.RawMessage `json:"schema,omitempty"`
 	}
-	// Item is a message, or a request for an approval.
+	// Item is a message, a request for an approval, or a call of a tool of the client's.
 	Item struct {
 		Type        string  `json:"type"`
 		ID          string  `json:"id"`
@@ -87,6 +87,7 @@ type (
 		Role        string  `json:"role,omitempty"`
 		Content     *[]Text `json:"content,omitempty"`
 		ServerLabel string  `json:"server_label,omitempty"`
+		CallID      string  `json:"call_id,omitempty"`
 		Name        string  `json:"name,omitempty"`
 		Arguments   *string `json:"arguments,omitempty"`
 		Agent       string  `json:"agent,omitempty"`
@@ -110,6 +111,8 @@ type (
 		Part         *Text        `json:"part,omitempty"`
 		Delta        *string      `json:"delta,omitempty"`
 		Text         *string      `json:"text,omitempty"`
+		Name         string       `json:"name,omitempty"`      // of a function
+		Arguments    *string      `json:"arguments,omitempty"` // of its call, whole
 		LogProbs     any          `json:"logprobs,omitempty"`
 		Event        *event.Event `json:"event,omitempty"` // of the log, for who asks
 		// Of an error.

@@ -1415,6 +1415,8 @@ export interface components {
             by?: string[];
             /** @description Identifies what is decided: the tool, its definition and the arguments. */
             digest?: string;
+            /** @description The user's client runs the call itself, with params as its arguments; the answer is the result, a text. */
+            client?: boolean;
             /** @description Whether the caller may decide. */
             mayDecide: boolean;
         };
@@ -1812,6 +1814,7 @@ export interface components {
             within?: string[];
             by?: string[];
             digest?: string;
+            client?: boolean;
         };
         RelayResolvedEvent: components["schemas"]["Envelope"] & {
             /** @constant */

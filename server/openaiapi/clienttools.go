@@ -1,0 +1,100 @@
+package openaiapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/chatform"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// WithClientTools sets which agents are offered the functions that clients bring along as "tools"; without names,
+// none is, and a request with tools is refused. The default is every agent that answers the user.
+func WithClientTools(agents ...string) Option {
+	return func(s *settings) { s.clientTools = front.ClientTools{Only: agents, Limited: true} }
+}
+
+// wireTool is a function in the form of chat completions, or of the Responses API, which has no object around it.
+type wireTool struct {
+	Type     string            `json:"type"`
+	Function *tools.ClientTool `json:"function"`
+	tools.ClientTool
+}
+
+// brought reads tools and tool_choice into the metadata of the words.
+func (d *Door) brought(list []wireTool, choice json.RawMessage, metadata map[string]any, wrong *faults) {
+	functions := make([]tools.ClientTool, len(list))
+	for i, t := range list {
+		if t.Type != "function" {
+			wrong.addf(fmt.Sprintf("tools[%d].type", i), "is %.40q; only functions of the client are supported", t.Type)
+		}
+		functions[i] = t.ClientTool
+		if t.Function != nil {
+			functions[i] = *t.Function
+		}
+	}
+	how, err := choiceOf(choice)
+	switch {
+	case err != nil:
+		wrong.addf("tool_choice", "%s", err)
+	case !how.Mode() && !slices.ContainsFunc(functions, func(f tools.ClientTool) bool { return f.Name == string(how) }):
+		wrong.addf("tool_choice", "names %.64q, which is none of the tools", how)
+	case how == llm.ToolChoiceRequired && len(functions) == 0:
+		wrong.addf("tool_choice", "is required, and there are no tools")
+	}
+	if len(*wrong) > 0 {
+		return
+	}
+	if err := d.clientTools.Keep(d.turns.Runner().Tree(), functions, how, metadata); err != nil {
+		wrong.addf("tools", "%s", err)
+	}
+}
+
+// choiceOf reads a tool_choice: a word, or an object that names a function.
+func choiceOf(raw json.RawMessage) (llm.ToolChoice, error) {
+	var word string
+	var named struct {
+		Type     string `json:"type"`
+		Name     string `json:"name"`
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	switch {
+	case len(raw) == 0:
+		return "", nil
+	case json.Unmarshal(raw, &word) == nil && slices.Contains([]string{"none", "auto", "required"}, word):
+		return llm.ToolChoice(word), nil
+	case json.Unmarshal(raw, &named) == nil && named.Type == "function" && named.Name+named.Function.Name != "":
+		return llm.ToolChoice(named.Name + named.Function.Name), nil
+	}
+	return "", fmt.Errorf("is %.80q; it must be none, auto, required or the name of a function", raw)
+}
+
+// resultOf is the result of a call that the client has run.
+func resultOf(callID, output string) runner.Decision {
+	return runner.Decision{CallID: callID, Approved: true, Content: event.EncodeJSON(output)}
+}
+
+// wireCall is a call in a message of a chat completion.
+type wireCall struct {
+	Index *int `json:"index,omitempty"` // in a stream
+	chatform.Call
+}
+
+// callsOf are the calls that wait for the client.
+func callsOf(asked []*event.Relay, streamed bool) (calls []wireCall) {
+	for i, q := range front.ClientCalls(asked) {
+		call := wireCall{Call: chatform.CallOf(llm.ToolCall{ID: q.ToolCallID, Name: q.Tool, Arguments: string(q.Params)})}
+		if streamed {
+			call.Index = &i
+		}
+		calls = append(calls, call)
+	}
+	return calls
+}
