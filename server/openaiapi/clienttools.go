@@ -26,11 +26,15 @@ type wireTool struct {
 	tools.ClientTool
 }
 
-// brought reads tools and tool_choice into the metadata of the words.
-func (d *Door) brought(list []wireTool, choice json.RawMessage, metadata map[string]any, wrong *faults) {
+// brought reads tools and tool_choice into the metadata of the words. Members of a tool that say how strict its
+// arguments are, and whatever else there is, are ignored.
+func (d *Door) brought(list []json.RawMessage, choice json.RawMessage, metadata map[string]any, wrong *faults) {
 	functions := make([]tools.ClientTool, len(list))
-	for i, t := range list {
-		if t.Type != "function" {
+	for i, raw := range list {
+		var t wireTool
+		if err := json.Unmarshal(raw, &t); err != nil {
+			wrong.addf(fmt.Sprintf("tools[%d]", i), "is no tool: %s", err)
+		} else if t.Type != "function" {
 			wrong.addf(fmt.Sprintf("tools[%d].type", i), "is %.40q; only functions of the client are supported", t.Type)
 		}
 		functions[i] = t.ClientTool

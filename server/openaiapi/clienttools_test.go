@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/server/internal/peers"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -381,4 +382,28 @@ func indexOf(all []*wireResponseEvent, ev *wireResponseEvent) int {
 
 func callNamed(id string) chatform.Call {
 	return chatform.CallOf(llm.ToolCall{ID: id, Name: "get_time", Arguments: "{}"})
+}
+
+// TestClientToolsOfOfficialClients: clients that nobody here wrote run their functions in the loops that they have for
+// it: OpenAI's in JavaScript and Python, and LangChain's.
+func TestClientToolsOfOfficialClients(t *testing.T) {
+	t.Parallel()
+	for _, peer := range []string{"node", "python"} {
+		for _, stream := range []bool{false, true} {
+			var program, script string
+			if peer == "node" {
+				program, script = peers.OpenAI().Node(t, "tools.mjs")
+			} else {
+				program, script = peers.OpenAI().Python(t, "tools.py")
+			}
+			url := loopback(t, newWorld(t, newAtlas(t).root))
+			var got struct {
+				Given []map[string]any
+				Said  []string
+			}
+			peers.Run(t, map[string]any{"base": url + "/v1", "model": "front", "says": "Show me the place", "stream": stream}, &got, program, script)
+			require.Equal(t, []map[string]any{{"city": "Oslo"}, {"city": "Oslo"}}, got.Given)
+			require.Equal(t, []string{"Results: a map of Oslo.", "Results: a map of Oslo."}, got.Said)
+		}
+	}
 }

@@ -36,7 +36,7 @@ type chatBody struct {
 	} `json:"stream_options"`
 	Metadata   map[string]string `json:"metadata"`
 	User       string            `json:"user"`
-	Tools      []wireTool        `json:"tools"`
+	Tools      []json.RawMessage `json:"tools"`
 	ToolChoice json.RawMessage   `json:"tool_choice"`
 	Arbor      struct {
 		Events bool `json:"events"`

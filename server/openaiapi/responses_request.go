@@ -35,7 +35,7 @@ type responseBody struct {
 	Store        *bool             `json:"store"`
 	Background   bool              `json:"background"`
 	Include      []string          `json:"include"`
-	Tools        []wireTool        `json:"tools"`
+	Tools        []json.RawMessage `json:"tools"`
 	ToolChoice   json.RawMessage   `json:"tool_choice"`
 	Text         struct {
 		Format    json.RawMessage `json:"format"`
