@@ -14,6 +14,8 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -110,6 +112,37 @@ func TestWatchACrash(t *testing.T) {
 		require.Equal(t, []int64{1, 2, 3, 4, 5, 6}, w.seqs)
 		stateIs(t, one, key, Done)
 	})
+}
+
+// unwatched is a context of a client who is looked at again when the turn has asked its model.
+type unwatched struct {
+	context.Context
+	asked <-chan struct{}
+}
+
+func (c unwatched) Done() <-chan struct{} {
+	<-c.asked
+	return c.Context.Done()
+}
+
+// A client that hangs up at the moment in which its turn has begun does not stop it: the turn goes on without the
+// client, for as long as such turns do.
+func TestHangUpAtTheBeginning(t *testing.T) {
+	for i := range 20 { // each of them may choose either way
+		ctx, hangUp := context.WithCancel(context.Background())
+		asked := make(chan struct{})
+		a, err := llmagent.New("desk", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+			hangUp()
+			close(asked)
+			return scripted.Reply(scripted.Text("Hello."))
+		}))
+		require.NoError(t, err)
+		turns := newTurns(t, a, sessiontest.Memory(t))
+		x, err := turns.Begin(unwatched{ctx, asked}, key, llm.UserText("hi"))
+		require.NoError(t, err, i)
+		require.NoError(t, x.Wait(context.Background()))
+		stateIs(t, turns, key, Done)
+	}
 }
 
 // A turn that nobody follows is taken up by whoever repeats the request that began it, also if

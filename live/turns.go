@@ -274,17 +274,21 @@ func (t *Turns) startNow(ctx context.Context, key session.Key, events turnFunc) 
 	}
 	select {
 	case x.First = <-first:
-		if x.First == nil {
-			<-x.done
-			if x.err != nil {
-				return nil, x.err
-			}
-		}
-		return x, nil
 	case <-ctx.Done():
-		x.cancel(ErrCanceled)
-		return nil, context.Cause(ctx)
+		select {
+		case x.First = <-first: // it has begun, and goes on without its client
+		default:
+			x.cancel(ErrCanceled)
+			return nil, context.Cause(ctx)
+		}
 	}
+	if x.First == nil {
+		<-x.done
+		if x.err != nil {
+			return nil, x.err
+		}
+	}
+	return x, nil
 }
 
 // launch runs a turn in the background. The first event comes out of first, which is closed when
