@@ -36,10 +36,14 @@ type equipment struct {
 	wrong bool     // a rule may hold up nothing
 }
 
-// withTools returns the agent with the tools that its sets have now, and those that the user's client has brought for the
-// turn if the agent answers the user. It also returns what is wrong with them, as withSets does.
+// withTools returns the agent with the tools that its sets have now, and, if it answers the user, with those that the
+// user's client has brought for the turn and the form of answers that the client wants. It also returns what is wrong
+// with the tools, as withSets does.
 func (a *Agent) withTools(ctx context.Context, inv *agent.Invocation) (*Agent, []string, error) {
 	of, problems, err := a.withSets(ctx, inv.Node())
+	if err == nil {
+		of, err = of.asWanted(inv)
+	}
 	if err != nil || inv.Scope() != "" {
 		return of, problems, err
 	}

@@ -100,6 +100,7 @@ func (d *Door) place(c *front.Call, r *chatRequest) (q *chats.Ask, err error) {
 		q.Repeats = true // a result is given once
 	} else {
 		d.brought(r.Tools, r.ToolChoice, q.Metadata, &wrong)
+		wanted(r.Format, r.formatAt, q.Metadata, &wrong)
 	}
 	if err := wrong.err(); err != nil {
 		return nil, err
@@ -164,10 +165,11 @@ func (w *chatAnswer) run(take func(session.Entry, []words.Piece) error) (*live.R
 		ctx = w.stream.Context()
 	}
 	var reader words.Reader
-	return w.d.follow(ctx, w.a, w.stays, func(en session.Entry, _ *live.Report) error {
+	return w.d.follow(ctx, w.a, w.stays, func(en session.Entry, rep *live.Report) error {
 		if w.stream == nil && en.Event.Partial {
 			return nil
 		}
+		reader.Wanted = words.WantedBy(rep.User)
 		return take(en, reader.Next(en))
 	})
 }
@@ -193,7 +195,9 @@ func (w *chatAnswer) whole() error {
 	if _, err := w.words.End(w.d.question(w.c, w.a.Key, rep.Pending, w.a.Refuse)); err != nil {
 		return err
 	}
-	w.shown = w.words.Text()
+	if w.shown = w.words.Text(); noOutput(rep, w.shown) {
+		return errNoOutput
+	}
 	text, finish := string(w.shown), finishOf(rep)
 	w.out.Object = "chat.completion"
 	w.out.Choices = []wireChoice{{Message: &wireMessage{Role: "assistant", Content: &text, ToolCalls: callsOf(rep.Pending, false)}, FinishReason: &finish}}
@@ -258,6 +262,9 @@ func (w *chatAnswer) send(words string) error {
 // last ends the stream.
 func (w *chatAnswer) last(rep *live.Report) error {
 	words, err := w.words.End(w.d.question(w.c, w.a.Key, rep.Pending, w.a.Refuse))
+	if err == nil && noOutput(rep, w.shown) {
+		err = errNoOutput
+	}
 	if err == nil && (words != "" || w.before == nil) {
 		err = w.send(words)
 	}

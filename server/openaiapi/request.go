@@ -16,13 +16,13 @@ import (
 )
 
 // chatFields are the members of a chat completion. Agents have their own settings, so those of a sampler are of no
-// use here; who wants a form of the answer counts on it.
+// use here.
 var chatFields = fields{
-	honoured: []string{"model", "messages", "stream", "stream_options", "metadata", "user", "tools", "tool_choice", "arbor"},
+	honoured: []string{"model", "messages", "stream", "stream_options", "metadata", "user", "tools", "tool_choice", "response_format", "arbor"},
 	ignored: strings.Fields(`temperature top_p top_k min_p presence_penalty frequency_penalty repetition_penalty logit_bias seed service_tier
 		max_tokens max_completion_tokens reasoning_effort verbosity store prediction parallel_tool_calls safety_identifier
 		prompt_cache_key prompt_cache_retention prompt_cache_options`),
-	refused: map[string][]string{"n": {"1"}, "stop": {"[]"}, "functions": {"[]"}, "function_call": {`"none"`, `"auto"`}, "response_format": {`{"type":"text"}`}, "logprobs": {"false"}, "top_logprobs": {"0"}, "modalities": {`["text"]`},
+	refused: map[string][]string{"n": {"1"}, "stop": {"[]"}, "functions": {"[]"}, "function_call": {`"none"`, `"auto"`}, "logprobs": {"false"}, "top_logprobs": {"0"}, "modalities": {`["text"]`},
 		"audio": nil, "web_search_options": nil, "moderation": nil},
 }
 
@@ -38,6 +38,7 @@ type chatBody struct {
 	User       string            `json:"user"`
 	Tools      []json.RawMessage `json:"tools"`
 	ToolChoice json.RawMessage   `json:"tool_choice"`
+	Format     json.RawMessage   `json:"response_format"`
 	Arbor      struct {
 		Events bool `json:"events"`
 	} `json:"arbor"`
@@ -52,12 +53,14 @@ type chatRequest struct {
 	now  []llm.Content
 	// results are what the calls of the last message have come to.
 	results []runner.Decision
+	// formatAt is the name of the member with the format.
+	formatAt string
 }
 
 // readChat reads a request. The answer's headers say what of it is ignored.
 func (d *Door) readChat(c *front.Call) (*chatRequest, error) {
 	var wrong faults
-	q := &chatRequest{}
+	q := &chatRequest{formatAt: "response_format"}
 	ignored, err := chatFields.read(c, &q.chatBody, &wrong)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/server/internal/front"
@@ -77,9 +76,6 @@ func (d *Door) readResponse(c *front.Call) (*responseRequest, error) {
 			ignored = append(ignored, fmt.Sprintf("include[%d]", i))
 		}
 	}
-	if format := string(event.CompactJSON(b.Text.Format)); !slices.Contains([]string{"", "null", `{"type":"text"}`}, format) {
-		wrong.addf("text.format", "is not supported")
-	}
 	if b.Text.Verbosity != "" {
 		ignored = append(ignored, "text.verbosity")
 	}
@@ -89,7 +85,8 @@ func (d *Door) readResponse(c *front.Call) (*responseRequest, error) {
 		return nil, err
 	}
 	ignore(c, ignored)
-	q.chatBody = chatBody{Model: b.Model, Metadata: b.Metadata, User: b.User, Tools: b.Tools, ToolChoice: b.ToolChoice}
+	q.formatAt = "text.format"
+	q.chatBody = chatBody{Model: b.Model, Metadata: b.Metadata, User: b.User, Tools: b.Tools, ToolChoice: b.ToolChoice, Format: b.Text.Format}
 	return q, nil
 }
 

@@ -350,7 +350,8 @@ func TestResponsesFields(t *testing.T) {
 	for path, body := range map[string]map[string]any{
 		"tools[0].type":        says("hi", "tools", []any{map[string]any{"type": "web_search"}}),
 		"tool_choice":          says("hi", "tool_choice", "required"),
-		"text.format":          says("hi", "text", map[string]any{"format": map[string]any{"type": "json_object"}}),
+		"text.format.schema":   says("hi", "text", map[string]any{"format": map[string]any{"type": "json_schema", "name": "x"}}),
+		"text.format.type":     says("hi", "text", map[string]any{"format": map[string]any{"type": "grammar"}}),
 		"include[0]":           says("hi", "include", []any{"message.output_text.logprobs"}),
 		"top_logprobs":         says("hi", "top_logprobs", 3),
 		"prompt":               says("hi", "prompt", map[string]any{"id": "p"}),

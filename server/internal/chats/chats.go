@@ -133,6 +133,7 @@ func (c *Chats) stands(ctx context.Context, s Seen, part string) (*Seen, error) 
 	a := &Answer{Seen: s}
 	rep, err := c.turns.Report(ctx, s.Key, s.Turn)
 	if err == nil && rep.State == live.Done && part != "" {
+		reader.Wanted = words.WantedBy(rep.User)
 		_, err = c.Follow(ctx, a, true, func(en session.Entry, _ *live.Report) error {
 			for _, p := range reader.Next(en) {
 				_, _ = said.Take(p) // nobody reads along

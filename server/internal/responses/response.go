@@ -138,6 +138,7 @@ func (r *Response) Take(en session.Entry, rep *live.Report) error {
 		}
 		r.in = r.ID.Seq == e.Seq || r.ID.Seq == 0 && e.Seq == rep.First
 	}
+	r.reader.Wanted = words.WantedBy(rep.User)
 	said := r.reader.Next(en)
 	if !r.in {
 		return nil
@@ -389,6 +390,13 @@ func (r *Response) Texts() (all []string) {
 	return all
 }
 
+// NoOutput is the code of the failure of a response, or a chat, whose turn ended without an answer of the form that
+// the client wants, and NoOutputMessage says so.
+const (
+	NoOutput        = "no_output"
+	NoOutputMessage = "the agent that answered has no answer of the form that was asked for: its answers are words, or have a form of their own"
+)
+
 // status is that of the response, and why it is not a whole answer.
 func (r *Response) status() (status, incomplete string) {
 	switch r.State {
@@ -409,6 +417,9 @@ func (r *Response) status() (status, incomplete string) {
 			return "incomplete", "max_output_tokens"
 		case event.FinishReasonContentFilter:
 			return "incomplete", "content_filter"
+		}
+		if r.reader.Wanted != nil && r.Texts() == nil {
+			return "failed", ""
 		}
 		return "completed", ""
 	}
@@ -471,6 +482,9 @@ func (r *Response) Object() *Object {
 	}
 	if status == "failed" {
 		w.Error = &Failure{Code: "server_error", Message: "the turn ended without an answer"}
+		if r.State == live.Done {
+			w.Error = &Failure{Code: NoOutput, Message: NoOutputMessage}
+		}
 		if r.failed != nil {
 			w.Error = &Failure{r.failed.Code, r.failed.Message}
 		}

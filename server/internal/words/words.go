@@ -1,6 +1,6 @@
 // Package words tells what a turn says, piece by piece as it is said, for doors whose clients read words and
-// nothing else: what was missed of a block is made good, and what was taken back is told. It imports event and
-// session, and writes nothing.
+// nothing else: what was missed of a block is made good, and what was taken back is told. It imports event,
+// session and llmagent, and writes nothing.
 package words
 
 import (
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -42,6 +43,9 @@ type Reader struct {
 	// FilesInPlace makes each file a piece of the kind Closed alone, where the log has it. Otherwise a file
 	// waits for the end of the blocks that are open.
 	FilesInPlace bool
+	// Wanted is the form in which the client wants the answer; nil is none. Then the output of the turn is all that is
+	// said, once it is there and has the form.
+	Wanted *llmagent.Wanted
 
 	log    session.Reader
 	opened []*session.Block // that have more than space to show
@@ -54,6 +58,10 @@ func (p *Reader) Next(en session.Entry) []Piece {
 	p.out = p.out[:0]
 	at, _ := session.ParsePosition(en.ID) // entries of a store and a tail have one
 	rec := p.log.NextAt(at, en.Event)
+	if p.Wanted != nil {
+		p.output(rec)
+		return p.out
+	}
 	for _, b := range rec.Void {
 		if p.close(b) {
 			p.say(Voided, b, "")
@@ -79,6 +87,26 @@ func (p *Reader) Next(en session.Entry) []Piece {
 		p.files = p.files[:0]
 	}
 	return p.out
+}
+
+// output says the output of the conversation's last run.
+func (p *Reader) output(rec session.Record) {
+	end, ok := rec.Data.(*event.HarnessEnd)
+	if !ok || rec.Scope != "" || end.FinishReason != event.FinishReasonStop || p.Wanted.Check(end.Output) != nil {
+		return
+	}
+	for _, kind := range []Kind{Opened, Said, Closed} {
+		p.out = append(p.out, Piece{Kind: kind, Block: rec.ID, Agent: rec.Agent, Text: string(end.Output)})
+	}
+}
+
+// WantedBy returns the form that whoever began a turn wants, nil if that is none.
+func WantedBy(user *event.User) *llmagent.Wanted {
+	if user == nil {
+		return nil
+	}
+	wanted, _ := llmagent.WantedIn(user.Metadata) // the doors have checked what they keep
+	return wanted
 }
 
 // spoken reports whether a block is part of the conversation's words.

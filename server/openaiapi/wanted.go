@@ -1,0 +1,64 @@
+package openaiapi
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/internal/responses"
+	"github.com/agentarbor/arbor/server/internal/words"
+)
+
+// wanted reads the form of the answer into the metadata of the words: the response_format of a chat completion, or the
+// text.format of a response, which has no object around it.
+func wanted(raw json.RawMessage, path string, metadata map[string]any, wrong *faults) {
+	type form struct {
+		Name   string          `json:"name"`
+		Schema json.RawMessage `json:"schema"`
+		Strict bool            `json:"strict"`
+	}
+	var f struct {
+		form
+		Type   string `json:"type"`
+		Around *form  `json:"json_schema"`
+	}
+	if len(raw) == 0 || string(raw) == "null" {
+		return
+	}
+	if err := json.Unmarshal(raw, &f); err != nil {
+		wrong.addf(path, "is no format: %s", err)
+		return
+	}
+	if f.Around != nil {
+		f.form = *f.Around
+	}
+	w := &llmagent.Wanted{Schema: f.Schema, Strict: f.Strict}
+	switch {
+	case f.Type == "text":
+		return
+	case f.Type == "json_object":
+		w = &llmagent.Wanted{}
+	case f.Type != "json_schema":
+		wrong.addf(path+".type", "is %.40q; it must be text, json_object or json_schema", f.Type)
+		return
+	case len(f.Schema) == 0:
+		wrong.addf(path+".schema", "is missing")
+		return
+	}
+	if err := w.Usable(); err != nil {
+		wrong.addf(path+".schema", "cannot be used: %s", err)
+		return
+	}
+	metadata[llmagent.WantedKey] = event.DecodeValue(event.EncodeJSON(w))
+}
+
+// errNoOutput is the fault of a turn whose answer does not have the form that the client wants.
+var errNoOutput = &front.Fault{Status: http.StatusBadGateway, Code: responses.NoOutput, Detail: responses.NoOutputMessage}
+
+// noOutput reports whether a turn has ended without the answer that the client wants.
+func noOutput(rep *live.Report, shown []byte) bool {
+	return rep.State == live.Done && len(shown) == 0 && words.WantedBy(rep.User) != nil && rep.FinishReason != event.FinishReasonContentFilter
+}
