@@ -29,8 +29,8 @@ func (f faults) err() error {
 
 // fields are the members of a request of one protocol.
 type fields struct {
-	honoured, ignored []string
-	// refused would change the answer, but for the values that are given.
+	honoured []string
+	// refused would change the answer, but for the values that are given. All others are ignored.
 	refused map[string][]string
 }
 
@@ -57,13 +57,12 @@ func (f *fields) sort(members map[string]json.RawMessage, v any, wrong *faults) 
 		case value == "null" || slices.Contains(harmless, value):
 		case slices.Contains(f.honoured, name):
 			kept[name] = members[name]
-		case slices.Contains(f.ignored, name):
-			ignored = append(ignored, name)
 		case refused:
 			wrong.addf(name, "is not supported")
-		default:
-			wrong.addf(name, "is not known")
+		default: // clients send what they have for other servers
+			ignored = append(ignored, name)
 		}
 	}
-	return ignored, front.Decode(event.EncodeJSON(kept), v)
+	strangers, err := front.DecodeKnown(event.EncodeJSON(kept), v)
+	return append(ignored, strangers...), err
 }

@@ -19,9 +19,6 @@ import (
 // use here.
 var chatFields = fields{
 	honoured: []string{"model", "messages", "stream", "stream_options", "metadata", "user", "tools", "tool_choice", "response_format", "arbor"},
-	ignored: strings.Fields(`temperature top_p top_k min_p presence_penalty frequency_penalty repetition_penalty logit_bias seed service_tier
-		max_tokens max_completion_tokens reasoning_effort verbosity store prediction parallel_tool_calls safety_identifier
-		prompt_cache_key prompt_cache_retention prompt_cache_options`),
 	refused: map[string][]string{"n": {"1"}, "stop": {"[]"}, "functions": {"[]"}, "function_call": {`"none"`, `"auto"`}, "logprobs": {"false"}, "top_logprobs": {"0"}, "modalities": {`["text"]`},
 		"audio": nil, "web_search_options": nil, "moderation": nil},
 }
@@ -86,8 +83,12 @@ func (d *Door) readChat(c *front.Call) (*chatRequest, error) {
 
 // ignore tells a client what of its request changes nothing.
 func ignore(c *front.Call, names []string) {
+	listed := front.Listed(names)
+	for i, name := range listed {
+		listed[i] = strings.Trim(strconv.QuoteToASCII(name), `"`) // whatever a client has in a name
+	}
 	if len(names) > 0 {
-		c.W.Header().Set("Arbor-Ignored", strings.Join(front.Listed(names), ", "))
+		c.W.Header().Set("Arbor-Ignored", strings.Join(listed, ", "))
 	}
 }
 

@@ -15,9 +15,7 @@ import (
 
 var responseFields = fields{
 	honoured: []string{"model", "input", "stream", "stream_options", "metadata", "user", "conversation", "previous_response_id", "store", "background", "include", "text", "tools", "tool_choice", "arbor"},
-	ignored: strings.Fields(`instructions temperature top_p max_output_tokens max_tool_calls parallel_tool_calls reasoning service_tier truncation
-		safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options context_management`),
-	refused: map[string][]string{"top_logprobs": {"0"}, "prompt": nil, "moderation": nil},
+	refused:  map[string][]string{"top_logprobs": {"0"}, "prompt": nil, "moderation": nil},
 }
 
 type responseBody struct {

@@ -344,9 +344,9 @@ func TestResponsesFields(t *testing.T) {
 	w := newWorld(t, newDesk(t).root)
 	got := w.respond(says([]any{map[string]any{"role": "developer", "content": "Be brief."}, map[string]any{"role": "user", "content": "hello"}},
 		"temperature", 1, "instructions", "Be brief.", "max_output_tokens", 16, "reasoning", map[string]any{"effort": "low"}, "include", []any{"reasoning.encrypted_content"},
-		"tools", []any{}, "tool_choice", "auto", "text", map[string]any{"format": map[string]any{"type": "text"}, "verbosity": "low"}, "service_tier", nil, "truncation", "auto"))
+		"tools", []any{}, "tool_choice", "auto", "text", map[string]any{"format": map[string]any{"type": "text"}, "verbosity": "low"}, "service_tier", nil, "truncation", "auto", "novelty", 1))
 	require.Equal(t, http.StatusOK, got.Status, "%+v", got.Error)
-	require.Equal(t, "instructions, max_output_tokens, reasoning, temperature, truncation, include[0], text.verbosity, input[0]", got.Header.Get("Arbor-Ignored"))
+	require.Equal(t, "instructions, max_output_tokens, novelty, reasoning, temperature, truncation, include[0], text.verbosity, input[0]", got.Header.Get("Arbor-Ignored"))
 	for path, body := range map[string]map[string]any{
 		"tools[0].type":        says("hi", "tools", []any{map[string]any{"type": "web_search"}}),
 		"tool_choice":          says("hi", "tool_choice", "required"),
@@ -355,7 +355,6 @@ func TestResponsesFields(t *testing.T) {
 		"include[0]":           says("hi", "include", []any{"message.output_text.logprobs"}),
 		"top_logprobs":         says("hi", "top_logprobs", 3),
 		"prompt":               says("hi", "prompt", map[string]any{"id": "p"}),
-		"novelty":              says("hi", "novelty", 1),
 		"metadata.arbor.x":     says("hi", "metadata", map[string]any{"arbor.x": "1"}),
 		"model":                says("hi", "model", "gpt-5"),
 		"store":                says("hi", "store", false, "background", true),

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -116,30 +115,33 @@ func (c *Call) Decode(v any) error {
 
 // Decode is [Call.Decode] for a body that was read.
 func Decode(body []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(v)
-	if err == nil {
-		if _, more := dec.Token(); more != io.EOF {
-			return BadRequest("there is something behind the JSON of the body")
+	strangers, err := DecodeKnown(body, v)
+	if err == nil && len(strangers) > 0 {
+		f := BadRequest("the body does not fit")
+		for _, path := range strangers {
+			f.Problems = append(f.Problems, Problem{path, "is not known"})
 		}
-		return nil
+		return f
+	}
+	return err
+}
+
+// DecodeKnown reads JSON into what v points to, and returns the paths of members that v does not have.
+func DecodeKnown(body []byte, v any) (strangers []string, err error) {
+	var raw any
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return nil, BadRequest("the body is not JSON: %s", err)
 	}
 	var wrong *json.UnmarshalTypeError
-	var raw any
-	switch {
-	case json.Unmarshal(body, &raw) != nil:
-		return BadRequest("the body is not JSON: %s", err)
+	switch err := json.Unmarshal(body, v); {
 	case errors.As(err, &wrong):
 		f := BadRequest("the body does not fit")
 		f.Problems = []Problem{{wrong.Field, "must be " + kindName(wrong.Type) + ", not " + wrong.Value}}
-		return f
+		return nil, f
+	case err != nil:
+		return nil, BadRequest("the body does not fit: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
-	f := BadRequest("the body does not fit")
-	if f.Problems = unknown(nil, raw, reflect.TypeOf(v).Elem(), ""); len(f.Problems) == 0 {
-		f.Detail = "the body does not fit: " + strings.TrimPrefix(err.Error(), "json: ")
-	}
-	return f
+	return unknown(nil, raw, reflect.TypeOf(v).Elem(), ""), nil
 }
 
 func kindName(t reflect.Type) string {
@@ -159,7 +161,7 @@ func kindName(t reflect.Type) string {
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 // unknown collects the members of a value that a type does not have.
-func unknown(found []Problem, raw any, t reflect.Type, path string) []Problem {
+func unknown(found []string, raw any, t reflect.Type, path string) []string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -190,7 +192,7 @@ func unknown(found []Problem, raw any, t reflect.Type, path string) []Problem {
 			if member, ok := members[strings.ToLower(name)]; ok {
 				found = unknown(found, e, member, at)
 			} else {
-				found = append(found, Problem{at, "is not known"})
+				found = append(found, at)
 			}
 		}
 	}
