@@ -21,6 +21,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -104,6 +105,8 @@ func New(r *runner.Runner, opts ...Option) (*Server, error) {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	_, _ = rand.Read(s.secret) // never fails
+	// Pages of other origins name their session by this header.
+	s.access.Expose = append(slices.Clip(s.access.Expose), "Mcp-Session-Id")
 	guard, err := access.New(s.access)
 	if err != nil {
 		return nil, err

@@ -108,6 +108,34 @@ func web(t *testing.T) string {
 	return server.URL
 }
 
+// TestPageOfAnotherOrigin: a page whose origin is allowed may call, and reads the header with which it names its session.
+func TestPageOfAnotherOrigin(t *testing.T) {
+	s, err := mcpserver.New(support(t, nil), mcpserver.WithAccess(access.Options{Origins: []string{"https://app.example.com"}}))
+	require.NoError(t, err)
+	ask := func(method, origin, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, "http://localhost/", strings.NewReader(body))
+		r.Header.Set("Origin", origin)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		if method == http.MethodOptions {
+			r.Header.Set("Access-Control-Request-Method", http.MethodPost)
+			r.Header.Set("Access-Control-Request-Headers", "mcp-session-id, mcp-protocol-version")
+		}
+		rec := httptest.NewRecorder()
+		s.ServeHTTP(rec, r)
+		return rec
+	}
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"page","version":"1"}}}`
+	first := ask(http.MethodOptions, "https://app.example.com", "")
+	require.Equal(t, http.StatusNoContent, first.Code)
+	require.Equal(t, "mcp-session-id, mcp-protocol-version", first.Header().Get("Access-Control-Allow-Headers"))
+	second := ask(http.MethodPost, "https://app.example.com", hello)
+	require.Equal(t, http.StatusOK, second.Code, "%s", second.Body)
+	require.NotEmpty(t, second.Header().Get("Mcp-Session-Id"))
+	require.Equal(t, "Mcp-Session-Id", second.Header().Get("Access-Control-Expose-Headers"))
+	require.Equal(t, http.StatusForbidden, ask(http.MethodPost, "https://evil.example.com", hello).Code)
+}
+
 type as struct{ token string }
 
 func (a as) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/server/internal/chats"
 	"github.com/agentarbor/arbor/server/internal/front"
 )
@@ -117,8 +118,12 @@ func fail(c *front.Call, f *front.Fault) {
 	_ = c.JSON(f.Status, map[string]any{"error": errorOf(f)}) // an error is that of a client who has gone
 }
 
-// failed is the fault of a turn that ended with no answer. What an endpoint of a model said is never passed on as
-// if it were said of this request: its 401 or 429 are not the caller's.
+// laterAgain is when a client may ask again whose turn ended because an endpoint of a model is asked too much. The
+// endpoint's own time is over by then or not, and is not in the log.
+const laterAgain = 10 * time.Second
+
+// failed is the fault of a turn that ended with no answer. What an endpoint of a model said is not passed on as
+// if it were said of this request, such as a 401, but that it is asked too much, which a client can wait for.
 func failed(r *live.Report) *front.Fault {
 	f := &front.Fault{Status: http.StatusBadGateway, Code: "turn_failed", Detail: "the turn ended without an answer"}
 	switch {
@@ -126,6 +131,9 @@ func failed(r *live.Report) *front.Fault {
 		return &front.Fault{Status: http.StatusConflict, Code: "canceled", Detail: "the turn was canceled"}
 	case r.Failure != nil:
 		f.Code, f.Detail = r.Failure.Code, r.Failure.Message
+		if f.Code == string(llm.CodeRateLimited) && r.Failure.Retryable {
+			f.Status, f.RetryAfter = http.StatusTooManyRequests, laterAgain
+		}
 	}
 	return f
 }

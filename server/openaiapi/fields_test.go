@@ -201,10 +201,12 @@ func TestErrors(t *testing.T) {
 		name   string
 		answer scripted.Answer
 		code   string
+		status int
+		typ    string
 	}{
-		{"unauthorized", scripted.Reply(scripted.Status(401, 0)), "unauthorized"},
-		{"rate limited", scripted.Reply(scripted.Status(429, 0)), "rate_limited"},
-		{"server", scripted.Reply(scripted.Status(503, 0)), "server_error"},
+		{"unauthorized", scripted.Reply(scripted.Status(401, 0)), "unauthorized", 502, "server_error"},
+		{"rate limited", scripted.Reply(scripted.Status(429, 0)), "rate_limited", 429, "rate_limit_error"},
+		{"server", scripted.Reply(scripted.Status(503, 0)), "server_error", 502, "server_error"},
 	} {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, streamed %t", c.name, stream), func(t *testing.T) {
@@ -213,9 +215,10 @@ func TestErrors(t *testing.T) {
 				w := newWindow(newWorld(t, a))
 				w.stream = stream
 				got := w.say("hello")
-				require.Equal(t, http.StatusBadGateway, got.Status)
+				require.Equal(t, c.status, got.Status)
 				require.Equal(t, c.code, got.Error.Code)
-				require.Equal(t, "server_error", got.Error.Type)
+				require.Equal(t, c.typ, got.Error.Type)
+				require.Equal(t, c.status == 429, got.Header.Get("Retry-After") != "")
 				require.Equal(t, "false", got.Header.Get("X-Should-Retry"))
 				require.NotEmpty(t, got.Header.Get("Arbor-Session"))
 			})
