@@ -23,28 +23,8 @@ var (
 type notBegun struct{ error }
 
 func (e notBegun) Is(target error) bool { return target == ErrNotBegun }
-func (e notBegun) Unwrap() error        { return e.error }
 
-// TurnState says how the last turn of a session stands.
-type TurnState struct {
-	Seq  int64  // where the log ends
-	Turn string // the turn's id, "" if nobody has said anything
-	// Over says that nothing is left to do until somebody says or decides something. Waits says that the turn
-	// is not finished then: it waits for a decision, or for something that is done elsewhere.
-	Over, Waits bool
-	// Asked are the questions that nobody has decided yet. They are shared.
-	Asked []*event.Relay
-	// Finish is how the conversation's last run ended, "" if the turn is not Over.
-	Finish event.FinishReason
-}
-
-func turnStateOf(f *session.Fold) TurnState {
-	s := TurnState{Seq: f.Seq, Turn: f.Turn.ID, Over: !f.Unfinished()}
-	if s.Over {
-		s.Waits, s.Asked, s.Finish = f.Held(), f.Questions(), f.Scope("").Run.Finish
-	}
-	return s
-}
+func (e notBegun) Unwrap() error { return e.error }
 
 // State returns how the last turn of a session stands. It reads no more of the log than [Runner.Glance].
 func (r *Runner) State(ctx context.Context, key session.Key) (s TurnState, err error) {
@@ -68,7 +48,7 @@ func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, op
 		return nil, TurnState{}, notBegun{err}
 	}
 	o.stays = true
-	return r.part(ctx, key, &msg, func(t *turn) error { return t.begin(msg, o) }, func(*lane) error { return nil })
+	return r.part(ctx, key, &msg, func(t *opening) error { return t.begin(msg, o) }, func(*scope) error { return nil })
 }
 
 // Decide stores decisions as Resume does, but takes no step. Decisions that were made before are not stored again; what
@@ -78,15 +58,15 @@ func (r *Runner) Decide(ctx context.Context, key session.Key, decisions ...Decis
 	if err := session.CheckKey(key); err != nil {
 		return nil, TurnState{}, notBegun{err}
 	}
-	return r.part(ctx, key, nil, func(t *turn) error {
+	return r.part(ctx, key, nil, func(t *opening) error {
 		switch {
 		case len(decisions) > 0 || len(t.stayed()) > 0:
 			return t.resume(decisions)
-		case t.w.fold.Waits():
+		case t.cached.fold.Waits():
 			return t.lookAgain()
 		}
 		return nil
-	}, func(*lane) error { return nil })
+	}, func(*scope) error { return nil })
 }
 
 // Step is one step of a turn, for [Runner.Advance]. The zero value is the next one of the last turn, tried for the first time.
@@ -115,9 +95,9 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 		return nil, state, notBegun{err}
 	}
 	done := false
-	begin := func(t *turn) error {
+	begin := func(t *opening) error {
 		t.last = s.Last
-		f := &t.w.fold
+		f := &t.cached.fold
 		switch {
 		case s.Turn != "" && f.Turn.ID != s.Turn:
 			return ErrTurnOver
@@ -133,7 +113,7 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 		}
 		return t.append(t.ctx, t.takenUp()) // between two steps nothing runs
 	}
-	return r.part(ctx, key, nil, begin, func(l *lane) error {
+	return r.part(ctx, key, nil, begin, func(l *scope) error {
 		if done {
 			return nil
 		}
@@ -144,8 +124,8 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 
 // did reports whether the step that began at a position, which the log has passed, was done to its end: the agent stores
 // calls in one step and runs them in another, and none waits that was there before the step.
-func (t *turn) did(seq int64) bool {
-	f := &t.w.fold
+func (t *opening) did(seq int64) bool {
+	f := &t.cached.fold
 	run := &f.Scope("").Run
 	if !f.Unfinished() {
 		return true
@@ -180,9 +160,9 @@ func (t *turn) did(seq int64) bool {
 }
 
 // part runs a part of a turn, and returns what it stored and how the turn stands then.
-func (r *Runner) part(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error) (events []*event.Event, state TurnState, err error) {
+func (r *Runner) part(ctx context.Context, key session.Key, msg *llm.Message, begin func(*opening) error, run func(*scope) error) (events []*event.Event, state TurnState, err error) {
 	begun := false
-	events, err = r.collect(ctx, key, msg, func(t *turn) error {
+	events, err = r.collect(ctx, key, msg, func(t *opening) error {
 		t.tells = &state
 		err := begin(t)
 		begun = err == nil
@@ -195,7 +175,7 @@ func (r *Runner) part(ctx context.Context, key session.Key, msg *llm.Message, be
 }
 
 // collect runs a part of a turn and returns what it stored.
-func (r *Runner) collect(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error) (events []*event.Event, failed error) {
+func (r *Runner) collect(ctx context.Context, key session.Key, msg *llm.Message, begin func(*opening) error, run func(*scope) error) (events []*event.Event, failed error) {
 	r.events(ctx, key, msg, begin, run, func(e *event.Event, err error) bool {
 		switch {
 		case err != nil:

@@ -3,14 +3,14 @@ package runner
 import (
 	"fmt"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/session"
 )
 
 // branches reports whether the session is a fork that was taken in the middle of a
 // run, or where one waits for somebody, and that nothing was stored in since.
 func (t *turn) branches() bool {
-	f := &t.w.fold
+	f := &t.cached.fold
 	return t.lease.Fork && t.lease.Shared == f.Seq && (f.Scope("").Run.Open || f.Held())
 }
 
@@ -34,7 +34,7 @@ func (t *turn) branch(events ...*event.Event) error {
 // takeUp makes the events that open a run which takes up the one that is open in a
 // scope, or waits there.
 func (t *turn) takeUp(scope string) []*event.Event {
-	s := t.w.fold.Scope(scope)
+	s := t.cached.fold.Scope(scope)
 	run := &s.Run
 	start := &event.Event{TurnID: run.TurnID, RunID: t.newID(), Scope: scope, ParentID: s.LastNode(), Agent: run.Agent, Path: run.Path,
 		Data: &event.HarnessStart{AgentID: run.AgentID}}
@@ -48,9 +48,9 @@ func (t *turn) takeUp(scope string) []*event.Event {
 // open a run, or none if it has one that was cut off, which again reports. It reports ok if
 // there is anything to do; else the scope waits as before. The caller holds mu.
 func (t *turn) goOn(scope string) (events []*event.Event, again, ok bool) {
-	run := &t.w.fold.Scope(scope).Run
-	switch past := t.past(run); {
-	case !t.w.fold.GoesOn(scope):
+	run := &t.cached.fold.Scope(scope).Run
+	switch past := past(t.lease, run); {
+	case !t.cached.fold.GoesOn(scope):
 		return nil, false, false
 	case past && (run.Open || run.Waits()):
 		return t.takeUp(scope), run.Open, true
@@ -61,6 +61,20 @@ func (t *turn) goOn(scope string) (events []*event.Event, again, ok bool) {
 	return nil, run.Open && run.Start <= t.lease.Head.Seq, true
 }
 
-// past reports whether a run is of the session that this one is a fork of. Nothing is
-// written to it here.
-func (t *turn) past(run *session.Run) bool { return t.lease.Fork && run.Start <= t.lease.Shared }
+// start makes the event that opens a run.
+func (t *turn) start(n *agent.Node, turnID, parentID, scope string, input []byte) *event.Event {
+	data := &event.HarnessStart{AgentID: n.Agent.Name(), Input: input}
+	return &event.Event{TurnID: turnID, RunID: t.newID(), Scope: scope, ParentID: parentID, Agent: n.Agent.Name(), Path: n.Path, Data: data}
+}
+
+func endNode(runID string) string { return runID + ":harness_end" }
+
+// answer starts the agent that answers a user event.
+func (t *turn) answer(events []*event.Event, turnID, userRunID string) []*event.Event {
+	n, missing := t.r.active(&t.cached.fold)
+	if missing {
+		events = append(events, &event.Event{TurnID: turnID, RunID: userRunID, Agent: "user", Data: &event.Notice{Code: "agent_gone",
+			Message: fmt.Sprintf("the agent %q is no longer in the tree: %s answers", t.cached.fold.Scope("").Active, n.Agent.Name())}})
+	}
+	return append(events, t.start(n, turnID, userRunID+":user", "", nil))
+}

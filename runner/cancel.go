@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
@@ -27,25 +26,25 @@ func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption
 	if err != nil {
 		return nil, err
 	}
-	begin := func(t *turn) error {
+	begin := func(t *opening) error {
 		if err := t.expect(o); err != nil {
 			return err
 		}
 		return t.giveUp()
 	}
-	return r.collect(ctx, key, nil, begin, func(*lane) error { return nil })
+	return r.collect(ctx, key, nil, begin, func(*scope) error { return nil })
 }
 
 // giveUp closes what is open, opening a run first where none is.
-func (t *turn) giveUp() error {
+func (t *opening) giveUp() error {
 	if err := t.branch(); err != nil {
 		return err
 	}
-	f := &t.w.fold
+	f := &t.cached.fold
 	run := f.Scope("").Run // a copy: the fold changes with each write
 	var elsewhere []*event.Event
 	if n := t.r.tree.Node(run.Agent); n != nil && run.TurnID == f.Turn.ID {
-		data, err := t.ask(n, agent.InvocationParams{Tree: t.r.tree, Session: t, TurnID: run.TurnID, RunID: run.ID, Since: run.Since})
+		data, err := t.ask(n, agent.InvocationParams{Tree: t.r.tree, Session: &t.turnSession, TurnID: run.TurnID, RunID: run.ID, Since: run.Since})
 		if err != nil {
 			return err
 		}
@@ -63,11 +62,11 @@ func (t *turn) giveUp() error {
 		for _, d := range rest {
 			elsewhere = append(elsewhere, &event.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path, Data: d})
 		}
-		events := append(inner, t.closing(interrupted)...)
+		events := append(inner, t.closer().closing(interrupted)...)
 		end := len(events) - 1
 		return t.append(t.ctx, append(events[:end:end], append(elsewhere, events[end])...))
 	}
-	events := append(inner, t.closing(interrupted)...) // of inner scopes
+	events := append(inner, t.closer().closing(interrupted)...) // of inner scopes
 	n, parent := t.r.tree.Node(run.Agent), endNode(run.ID)
 	switch {
 	case run.TurnID != f.Turn.ID: // nobody has begun to answer
@@ -108,9 +107,9 @@ func (t *turn) giveUp() error {
 // scopes that are open, and the rest for the conversation. All are cancelled at once, since
 // each may have to wait for a peer that does not answer. An error of one does not stop the
 // others.
-func (t *turn) cancelRemote(which func(session.Remote) bool) (inner []*event.Event, rest []event.Data) {
+func (t *opening) cancelRemote(which func(session.Remote) bool) (inner []*event.Event, rest []event.Data) {
 	var tasks []session.Remote
-	for _, r := range t.w.fold.Remote {
+	for _, r := range t.cached.fold.Remote {
 		if which(r) {
 			tasks = append(tasks, r)
 		}
@@ -126,9 +125,9 @@ func (t *turn) cancelRemote(which func(session.Remote) bool) (inner []*event.Eve
 			t.r.logger.Warn("the task of a remote agent cannot be canceled: the agent that began it is not in the tree", "agent", r.Agent, "task", r.TaskID)
 			continue
 		}
-		params := agent.InvocationParams{Session: t, TurnID: r.TurnID, RunID: r.RunID, Scope: r.Scope, Since: r.Since}
+		params := agent.InvocationParams{Session: &t.turnSession, TurnID: r.TurnID, RunID: r.RunID, Scope: r.Scope, Since: r.Since}
 		if r.Scope != "" {
-			params.Session = &scopeSession{turn: t, after: max(0, r.First-1)}
+			params.Session = &scopeSession{turnSession: &t.turnSession, after: max(0, r.First-1)}
 		}
 		wg.Go(func() {
 			for _, a := range agents {
@@ -145,9 +144,9 @@ func (t *turn) cancelRemote(which func(session.Remote) bool) (inner []*event.Eve
 	}
 	wg.Wait()
 	for i, r := range tasks {
-		run := &t.w.fold.Scope(r.Scope).Run
+		run := &t.cached.fold.Scope(r.Scope).Run
 		for _, d := range recorded[i] {
-			if r.Scope != "" && run.Open && !t.past(run) {
+			if r.Scope != "" && run.Open && !past(t.lease, run) {
 				inner = append(inner, &event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: r.Scope, Agent: run.Agent, Path: run.Path, Data: d})
 			} else {
 				rest = append(rest, d)
@@ -165,7 +164,7 @@ type placed struct {
 
 // hosted finds the agent of a remote task, wherever agents run it: none if it is not there
 // any more, and several if the log does not say which of one name it was.
-func (t *turn) hosted(r session.Remote) (agents []placed) {
+func (t *opening) hosted(r session.Remote) (agents []placed) {
 	if r.Scope != "" && len(r.Way) == 0 {
 		return nil
 	}
@@ -189,7 +188,7 @@ func (t *turn) hosted(r session.Remote) (agents []placed) {
 
 // ask asks an agent to give up what it has waiting elsewhere, and returns what is to be
 // recorded of that.
-func (t *turn) ask(n *agent.Node, params agent.InvocationParams) (data []event.Data, failed error) {
+func (t *opening) ask(n *agent.Node, params agent.InvocationParams) (data []event.Data, failed error) {
 	c, ok := agent.As[agent.Canceler](n.Agent)
 	if !ok {
 		return nil, nil
@@ -197,8 +196,7 @@ func (t *turn) ask(n *agent.Node, params agent.InvocationParams) (data []event.D
 	name := n.Agent.Name()
 	defer func() {
 		if p := recover(); p != nil {
-			t.r.logger.Error("an agent panicked", "agent", name, "panic", p)
-			failed = &agent.RunError{Agent: name, Code: event.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
+			failed = t.r.panicked("an agent", name, p)
 		}
 	}()
 	params.Node, params.NewID, params.Logger = n, t.newID, t.r.logger

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -16,8 +15,7 @@ import (
 
 // child is one run of a group.
 type child struct {
-	lane
-	scoped   scopeSession
+	*scope
 	group    *group
 	spec     *workflow.Child
 	number   int            // of those of the group
@@ -39,14 +37,14 @@ type child struct {
 // new one if it waits, or in a fork. It reports whether the log has the scope, and whether
 // that waits as before.
 func (c *child) resume() (had, waits bool) {
-	t, scope := c.t, cmp.Or(c.spec.Scope, c.scope)
+	t, scope := c.turn, cmp.Or(c.spec.Scope, c.draft.scope)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.w.fold.Scope(scope)
+	s := t.cached.fold.Scope(scope)
 	if s.Run.ID == "" {
 		return false, false
 	}
-	c.scope, c.scoped.after = scope, max(0, s.First-1)
+	c.draft.scope, c.session = scope, &scopeSession{turnSession: &t.turnSession, after: max(0, s.First-1)}
 	events, again, goesOn := t.goOn(scope)
 	c.again = again
 	c.group.events = append(c.group.events, events...)
@@ -55,37 +53,30 @@ func (c *child) resume() (had, waits bool) {
 
 // bound gives a child its context: the group's, or one that can end by itself.
 func (c *child) bound() {
-	g := c.group
-	c.ctx, c.cancel = g.ctx, g.cancel
-	switch {
+	switch g := c.group; {
 	case c.spec.Timeout > 0:
 		over := &agent.TimeoutError{Agent: c.spec.Tree.Root().Agent.Name(), After: c.spec.Timeout}
 		ctx, cancel := context.WithCancelCause(g.ctx)
 		timer := time.AfterFunc(c.spec.Timeout, func() { cancel(over) })
-		c.ctx, c.cancel = ctx, func(cause error) { timer.Stop(); cancel(cause) }
-	case c.t.r.budgeted.time: // which ends one run alone
-		c.ctx, c.cancel = context.WithCancelCause(g.ctx)
+		c.bind(ctx, func(cause error) { timer.Stop(); cancel(cause) })
+	case c.meter.time: // which ends one run alone
+		c.bind(context.WithCancelCause(g.ctx))
+	default:
+		c.bind(g.ctx, g.cancel)
 	}
 }
 
 // unbound frees what bound has made.
 func (c *child) unbound() {
-	if c.spec.Timeout > 0 || c.t.r.budgeted.time {
+	if c.spec.Timeout > 0 || c.meter.time {
 		c.cancel(nil)
 	}
 }
 
-func (t *turn) runOf(scope string) session.Run {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.w.fold.Scope(scope).Run
-}
-
 // runAll is a child's goroutine.
 func (c *child) runAll() {
-	grow(c.number)
 	defer c.group.wg.Done()
-	err := c.lane.run()
+	err := c.scope.run()
 	c.unbound()
 	g := c.group
 	g.mu.Lock()
@@ -97,15 +88,6 @@ func (c *child) runAll() {
 	g.mu.Unlock()
 }
 
-// grow makes the stack of a goroutine large enough for most steps while it is empty, so
-// that nothing has to be moved later.
-//
-//go:noinline
-func grow(i int) byte {
-	var room [5 << 10]byte
-	return room[i%len(room)]
-}
-
 // store takes the place of the lane's own write: the events are stored by the
 // workflow, and those that end the run together with what comes of it.
 func (c *child) store(ctx context.Context, events []*event.Event) error {
@@ -113,7 +95,7 @@ func (c *child) store(ctx context.Context, events []*event.Event) error {
 		return nil
 	}
 	last := events[len(events)-1]
-	if end, ok := last.Data.(*event.HarnessEnd); ok && last.Scope == c.scope && end.FinishReason != event.FinishReasonTransfer {
+	if end, ok := last.Data.(*event.HarnessEnd); ok && last.Scope == c.draft.scope && end.FinishReason != event.FinishReasonTransfer {
 		c.close(last, end, events)
 		return nil
 	}
@@ -138,7 +120,7 @@ func (c *child) deliver() bool { return true }
 func (c *child) show(e *event.Event) bool {
 	if c.inline {
 		c.consuming = true
-		goOn := c.group.l.show(c.group.l.current, e)
+		goOn := c.group.outer.show(e)
 		c.consuming = false
 		return goOn
 	}
@@ -146,33 +128,33 @@ func (c *child) show(e *event.Event) bool {
 	return c.post(&c.group.shows) == nil
 }
 
-// via returns the child through which the scope of an agent tool of this lane stores its
+// via returns the child through which the scope of an agent tool stores its
 // events. It is nil if the scope stores them itself, because no agent that a workflow has
-// started runs beside it: then there is no order to keep.
-func (l *lane) via(call string) *child {
-	l.t.mu.Lock()
-	place := slices.IndexFunc(l.t.w.fold.Scope(l.scope).Run.Pending, func(c session.Call) bool { return c.ID == call })
-	l.t.mu.Unlock()
-	of := l.outlet.within()
+// started runs next to it: then there is no order to keep.
+func via(s *scope, call string) *child {
+	of := childAround(s)
 	if of == nil {
 		return nil
 	}
+	s.turn.mu.Lock()
+	defer s.turn.mu.Unlock()
+	place := slices.IndexFunc(s.turn.fold().Scope(s.draft.scope).Run.Pending, func(c session.Call) bool { return c.ID == call })
 	return &child{group: of.group, spec: of.spec, number: of.number, call: 2 + place}
 }
 
-// within implements outlet: the child itself, unless it runs on the workflow's
-// goroutine.
-func (c *child) within() *child {
-	if c.inline {
-		return c.group.l.outlet.within()
+// childAround returns the child in whose place scopes inside of a scope store what they have to
+// store, nil if nobody is at work next to the scope.
+func childAround(s *scope) *child {
+	switch in := s.sink.(type) {
+	case *inner:
+		return in.via
+	case *child:
+		if in.inline { // it runs on the workflow's goroutine
+			return childAround(in.group.outer)
+		}
+		return in
 	}
-	return c
-}
-
-// ofWorkflow reports whether a workflow runs the lane.
-func (l *lane) ofWorkflow() bool {
-	_, ok := l.outlet.(*child)
-	return ok
+	return nil
 }
 
 // storeInner stores events of a tool's scope in the order of the workflow.
@@ -214,21 +196,17 @@ func (c *child) close(last *event.Event, end *event.HarnessEnd, events []*event.
 		end.AgentID = cmp.Or(c.spec.Ref, end.AgentID)
 	}
 	if end.FinishReason == event.FinishReasonStop && end.Output == nil {
-		said := ""
-		for _, e := range slices.Backward(events) {
-			if t, ok := e.Data.(*event.Text); ok && e.RunID == last.RunID && strings.TrimSpace(t.Content) != "" {
-				said = t.Content
-				break
+		said := c.turn.runOf(c.draft.scope).Said
+		for _, e := range events {
+			if text := textOf(e); text != "" && e.RunID == last.RunID {
+				said = text
 			}
-		}
-		if said == "" {
-			said = c.t.runOf(c.scope).Said
 		}
 		end.Output = event.EncodeJSON(event.ValidText(said)) // as its words are stored
 	}
 	c.closing = events
 	if slices.ContainsFunc(events, isAnswer) { // what it used counts until it is stored, which is later
-		c.asked = false
+		c.meter.asked = false
 	}
 }
 
@@ -238,15 +216,9 @@ func (c *child) lostUsage() []*event.Event {
 	for _, e := range c.closing {
 		if u, ok := e.Data.(*event.Usage); ok {
 			lost := *e
-			lost.ID, lost.Data = "", &event.Discard{Code: "canceled", Message: "stopped by " + c.group.l.current.Agent, IDs: c.shownIDs(), Usage: u}
+			lost.ID, lost.Data = "", &event.Discard{Code: "canceled", Message: "stopped by " + c.group.outer.draft.run.Agent, IDs: c.draft.shown(), Usage: u}
 			return []*event.Event{&lost}
 		}
 	}
 	return nil
-}
-
-func (c *child) shownIDs() []string {
-	c.t.mu.Lock()
-	defer c.t.mu.Unlock()
-	return c.t.unsettled(c.scope, nil)
 }

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,34 +15,45 @@ const (
 	needless    = "withdrawn: nothing waits for it any more"
 )
 
+// closer makes the events that end what is open in a log, or waits there.
+type closer struct {
+	fold  *session.Fold
+	lease session.Lease // of a fork: what is of the other session is left as it is
+	shown shownBlocks
+}
+
+// past reports whether a run is of the session that this one is a fork of. Nothing is
+// written to it here.
+func past(lease session.Lease, run *session.Run) bool { return lease.Fork && run.Start <= lease.Shared }
+
 // closing makes the events that end all that is open in an interrupted turn, or waits
 // inside of it, the conversation's run last.
-func (t *turn) closing(message string) []*event.Event {
+func (c closer) closing(message string) []*event.Event {
 	var events []*event.Event
-	for _, scope := range slices.Backward(t.w.fold.Inner()) {
-		events = t.closeScope(events, scope, message)
+	for _, scope := range slices.Backward(c.fold.Inner()) {
+		events = c.closeScope(events, scope, message)
 	}
-	if t.w.fold.Scope("").Run.Open {
-		events = t.closeScope(events, "", message)
+	if c.fold.Scope("").Run.Open {
+		events = c.closeScope(events, "", message)
 	}
 	return events
 }
 
 // withdraw makes the events that give up what a turn waits for, as the agent that it
 // waits for is no longer there.
-func (t *turn) withdraw(run *session.Run) []*event.Event {
+func (c closer) withdraw(run *session.Run) []*event.Event {
 	var events []*event.Event
-	for _, scope := range slices.Backward(t.w.fold.Inner()) {
-		events = t.closeScope(events, scope, needless)
+	for _, scope := range slices.Backward(c.fold.Inner()) {
+		events = c.closeScope(events, scope, needless)
 	}
-	return t.closeScope(events, "", fmt.Sprintf("not executed: the agent %s is no longer in the tree", run.Agent))
+	return c.closeScope(events, "", fmt.Sprintf("not executed: the agent %s is no longer in the tree", run.Agent))
 }
 
 // closeScope adds to events what ends a scope: results for the calls that have none, and the end
 // of its run. Of a run that is paused, in the log or by the events, the calls are withdrawn.
-func (t *turn) closeScope(events []*event.Event, scope, message string) []*event.Event {
-	run := &t.w.fold.Scope(scope).Run
-	if scope != "" && t.past(run) {
+func (c closer) closeScope(events []*event.Event, scope, message string) []*event.Event {
+	run := &c.fold.Scope(scope).Run
+	if scope != "" && past(c.lease, run) {
 		return events
 	}
 	envelope := event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
@@ -59,24 +69,24 @@ func (t *turn) closeScope(events []*event.Event, scope, message string) []*event
 			open = false
 		}
 	}
-	for _, c := range pending {
-		if answeredIn(events, c.ID) {
+	for _, call := range pending {
+		if answeredIn(events, call.ID) {
 			continue
 		}
 		e, text := envelope, message
-		if message == interrupted && (c.Open() || !open) { // it waits for an approval, and has not run
+		if message == interrupted && (call.Open() || !open) { // it waits for an approval, and has not run
 			text = withdrawn
 		}
 		// Of the run that is open or waits; append gives it to the one that made the call.
-		e.ID, e.Data = c.ID, &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(text), IsError: true}
+		e.ID, e.Data = call.ID, &event.ToolResult{Name: call.Name, Output: event.EncodeJSON(text), IsError: true}
 		events = append(events, &e)
 	}
 	if !open {
 		return events
 	}
-	if ids := t.unsettled(scope, events); len(ids) > 0 {
+	if ids := c.shown.open(scope, events); len(ids) > 0 {
 		e := envelope
-		e.Data = &event.Discard{Code: "canceled", Message: "the answer was not completed", IDs: ids}
+		e.Data = &event.Discard{Code: "canceled", Message: notCompleted, IDs: ids}
 		events = append(events, &e)
 	}
 	e := envelope
@@ -84,19 +94,14 @@ func (t *turn) closeScope(events []*event.Event, scope, message string) []*event
 	return append(events, &e)
 }
 
-// errClosed is the error of a run that was closed meanwhile, because the run or the call
-// that had opened its scope is over.
-var errClosed = errors.New("the run was closed")
-
 // ordered returns the events of a write in a form that obeys the laws of the log. Scopes
 // close from the inside out: what is open inside of a run that ends, or of a call that
 // gets its result, is closed before. A run ends once and has no events after that: events
 // of a scope that was closed are left out. The ends that wait to be stored with other
 // events are in the same write, or in one before.
-func (t *turn) ordered(events []*event.Event) []*event.Event {
-	f := &t.w.fold
-	var room [8]string
-	ended := room[:0] // runs
+func (c closer) ordered(events []*event.Event) []*event.Event {
+	f := c.fold
+	var ended []string // runs
 	run, open := "", false
 	out, own := events, false // own: out is no longer the caller's slice
 	gone := false             // the event before was left out
@@ -119,11 +124,11 @@ func (t *turn) ordered(events []*event.Event) []*event.Event {
 		if !own {
 			before = i
 		}
-		if closing := t.leftOpen(out[:before:before], e); len(closing) > before {
+		if closing := c.leftOpen(out[:before:before], e); len(closing) > before {
 			out, own = closing, true
-			for _, c := range closing[before:] {
-				if _, over := c.Data.(*event.HarnessEnd); over {
-					ended, run = append(ended, c.RunID), "" // of which there may be more to come
+			for _, e := range closing[before:] {
+				if _, over := e.Data.(*event.HarnessEnd); over {
+					ended, run = append(ended, e.RunID), "" // of which there may be more to come
 				}
 			}
 		}
@@ -146,27 +151,27 @@ func startsIn(events []*event.Event, run string) bool {
 
 // leftOpen adds to the events before e the ends of what is open inside of what e ends, and
 // withdraws what waits there, unless e is the end of a run that waits for it.
-func (t *turn) leftOpen(before []*event.Event, e *event.Event) []*event.Event {
+func (c closer) leftOpen(before []*event.Event, e *event.Event) []*event.Event {
 	switch d := e.Data.(type) {
 	case *event.Route: // which its transfer follows at once
-		return t.leftOpenIn(before, e, false)
+		return c.leftOpenIn(before, e, false)
 	case *event.Transfer: // which the end of its run follows at once
 		if d.Outcome == event.TransferCommitted {
-			return t.leftOpenIn(before, e, false)
+			return c.leftOpenIn(before, e, false)
 		}
 	case *event.HarnessEnd:
-		return t.leftOpenIn(before, e, d.FinishReason == event.FinishReasonInputRequired)
+		return c.leftOpenIn(before, e, d.FinishReason == event.FinishReasonInputRequired)
 	case *event.ToolResult:
-		if t.open(before, e.ID) > 0 {
-			return t.closeInside(before, &session.Run{Pending: []session.Call{{ID: e.ID}}}, false)
+		if c.open(before, e.ID) > 0 {
+			return c.closeInside(before, &session.Run{Pending: []session.Call{{ID: e.ID}}}, false)
 		}
 	}
 	return before
 }
 
 // leftOpenIn is leftOpen for what ends the run of e.
-func (t *turn) leftOpenIn(before []*event.Event, e *event.Event, waits bool) []*event.Event {
-	f := &t.w.fold
+func (c closer) leftOpenIn(before []*event.Event, e *event.Event, waits bool) []*event.Event {
+	f := c.fold
 	run := &f.Scope(e.Scope).Run
 	if run.ID != e.RunID {
 		return before
@@ -176,26 +181,26 @@ func (t *turn) leftOpenIn(before []*event.Event, e *event.Event, waits bool) []*
 		if k >= 0 {
 			opener = run.Before[k]
 		}
-		if t.open(before, opener) > 0 {
-			return t.closeInside(before, run, waits)
+		if c.open(before, opener) > 0 {
+			return c.closeInside(before, run, waits)
 		}
 	}
 	for i := range run.Pending { // what still runs of a call that waits
 		if waits && f.Inside(run.Pending[i].ID) > 0 {
-			return t.closeInside(before, run, true)
+			return c.closeInside(before, run, true)
 		}
 	}
 	return before
 }
 
 // open counts the scopes that something has opened, but those that events end.
-func (t *turn) open(events []*event.Event, opener string) int {
-	n := t.w.fold.Inside(opener)
+func (c closer) open(events []*event.Event, opener string) int {
+	n := c.fold.Inside(opener)
 	if n == 0 {
 		return 0
 	}
 	for _, e := range events {
-		if d, ok := e.Data.(*event.HarnessEnd); ok && d.FinishReason != event.FinishReasonInputRequired && t.w.fold.Opener(e.Scope) == opener {
+		if d, ok := e.Data.(*event.HarnessEnd); ok && d.FinishReason != event.FinishReasonInputRequired && c.fold.Opener(e.Scope) == opener {
 			n--
 		}
 	}
@@ -206,11 +211,11 @@ func (t *turn) open(events []*event.Event, opener string) int {
 // scopes that it has opened, as a workflow or by calls that have no result, and in those
 // inside of them. What waits in these is withdrawn, unless the run waits for it. What is
 // among the events already is not made again. The caller holds mu.
-func (t *turn) closeInside(events []*event.Event, run *session.Run, waits bool) []*event.Event {
+func (c closer) closeInside(events []*event.Event, run *session.Run, waits bool) []*event.Event {
 	within := make(map[string]bool)
 	note := func(id string) { within[id] = true }
 	run.Opens(note)
-	f := &t.w.fold
+	f := c.fold
 	var scopes []toClose
 	for _, scope := range f.Inner() { // outer scopes come before inner ones
 		if !within[f.Opener(scope)] {
@@ -227,8 +232,8 @@ func (t *turn) closeInside(events []*event.Event, run *session.Run, waits bool) 
 			scopes = append(scopes, toClose{scope, needless})
 		}
 	}
-	for _, c := range slices.Backward(scopes) {
-		events = t.closeScope(events, c.scope, c.message)
+	for _, one := range slices.Backward(scopes) {
+		events = c.closeScope(events, one.scope, one.message)
 	}
 	return events
 }
@@ -244,11 +249,4 @@ func endIn(events []*event.Event, run string) *event.HarnessEnd {
 		}
 	}
 	return nil
-}
-
-func answeredIn(events []*event.Event, call string) bool {
-	return slices.ContainsFunc(events, func(e *event.Event) bool {
-		_, ok := e.Data.(*event.ToolResult)
-		return ok && e.ID == call
-	})
 }

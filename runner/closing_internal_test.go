@@ -13,7 +13,7 @@ import (
 // TestALateTransferOfAClosedScope: what an agent of a tool wanted to store when its call got
 // a result in the same write is left out, with the start of the agent that it handed over to.
 func TestALateTransferOfAClosedScope(t *testing.T) {
-	w := &warm{key: session.ID("s1")}
+	w := &cachedSession{key: session.ID("s1")}
 	for i, e := range []*event.Event{
 		{RunID: "u", Agent: "user", Data: &event.User{}},
 		{RunID: "r1", Agent: "desk", Data: &event.HarnessStart{AgentID: "desk"}, ParentID: "u:user"},
@@ -33,7 +33,7 @@ func TestALateTransferOfAClosedScope(t *testing.T) {
 		inner("r3", "other", endNode("r2"), &event.HarnessStart{AgentID: "other"}),
 	}
 	types := func(events []*event.Event) (types []string) {
-		for _, e := range (&turn{w: w}).ordered(events) {
+		for _, e := range (&turnSession{cached: w}).closer().ordered(events) {
 			types = append(types, e.RunID+" "+e.Type())
 		}
 		return types

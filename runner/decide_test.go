@@ -90,22 +90,22 @@ func TestADecisionIsAModelCall(t *testing.T) {
 	priced := runner.WithPrices(llm.Prices{"support": {Input: 1}, "billing": {Input: 1}}) // and not small
 	begin := []string{"user", "harness_start", "notice decided", "usage", "error", "harness_end"}
 	for name, c := range map[string]struct {
-		opt  runner.Option
+		opts []runner.Option
 		want []string
 	}{
-		"model calls":          {runner.WithLimits(runner.Limits{ModelCalls: 1}), begin},
-		"steps":                {runner.WithLimits(runner.Limits{Steps: 1}), begin},
-		"a turn's budget":      {runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 400}}), begin},
-		"the agent's budget":   {runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"support": {Tokens: 400}}}), begin},
-		"ends at the question": {runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1}}), []string{"user", "harness_start", "error", "harness_end"}},
-		"without a price":      {func(r *runner.Runner) { priced(r); runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Cost: 1}})(r) }, []string{"user", "harness_start", "error", "harness_end"}},
+		"model calls":          {[]runner.Option{runner.WithLimits(runner.Limits{ModelCalls: 1})}, begin},
+		"steps":                {[]runner.Option{runner.WithLimits(runner.Limits{Steps: 1})}, begin},
+		"a turn's budget":      {[]runner.Option{runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 400}})}, begin},
+		"the agent's budget":   {[]runner.Option{runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"support": {Tokens: 400}}})}, begin},
+		"ends at the question": {[]runner.Option{runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1}})}, []string{"user", "harness_start", "error", "harness_end"}},
+		"without a price":      {[]runner.Option{priced, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Cost: 1}})}, []string{"user", "harness_start", "error", "harness_end"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := scripted.Parse([]byte(script))
 			require.NoError(t, err)
 			short := llmagent.DecisionSettings(func(s *llm.Settings) { s.MaxTokens = 1 }) // which are reserved
 			root := deskOf(t, s, llmagent.WithDecision(s.Model("small"), short))
-			r := newRun(t, root, c.opt)
+			r := newRun(t, root, c.opts...)
 			events, err := say(r, s1, "Hi")
 			require.True(t, errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrUnknownPrice), "%v", err)
 			require.Equal(t, c.want, kinds(events))

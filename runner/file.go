@@ -12,105 +12,11 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// WithFileLimit bounds the bytes of one file that an agent or a tool makes. The default is
-// 32 MiB.
-func WithFileLimit(bytes int64) Option { return func(r *Runner) { r.fileLimit = bytes } }
-
-// files are those that a log names; of each name the last one.
-type files []fileAt
-
-type fileAt struct {
-	*event.File       // without a digest if it is in a user's message
-	Seq         int64 // of that message
-}
-
-func (f *files) add(d *event.File, seq int64) {
-	*f = slices.DeleteFunc(*f, func(old fileAt) bool { return old.Name == d.Name })
-	*f = append(*f, fileAt{d, seq})
-}
-
-// sent takes in the files of a user's message that have names.
-func (f *files) sent(u *event.User, seq int64) {
-	for _, p := range u.Content.Parts {
-		if m, ok := p.(llm.Media); ok && m.Name != "" {
-			f.add(&event.File{Name: m.Name, MediaType: m.MediaType, Size: int64(len(m.Data))}, seq)
-		}
-	}
-}
-
-// SaveFile implements agent.Runtime. It may be called from the goroutine of a tool.
-func (l *lane) SaveFile(ctx context.Context, name, mediaType string, data []byte) (*event.File, error) {
-	t := l.t
-	f, err := event.NewFile(name, mediaType, data)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", agent.ErrBadInput, err)
-	case f.Size > t.r.fileLimit:
-		return nil, fmt.Errorf("%w: %s has %d bytes, and at most %d are kept", agent.ErrFileTooLarge, name, f.Size, t.r.fileLimit)
-	}
-	t.mu.Lock()
-	key := t.key
-	t.mu.Unlock()
-	if f.Digest, err = t.r.store.PutBlob(ctx, key, t.lease, data); err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		t.r.logger.Error("a file could not be stored", "session", key.String(), "file", name, "error", err)
-		return nil, &unsaved{"the file " + name + " could not be stored", err}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.saved == nil {
-		t.saved = make(map[string]int64)
-	}
-	t.saved[f.Digest] = f.Size
-	return f, nil
-}
-
-// unsaved is what a store says, in words that a model may read.
-type unsaved struct {
-	words string
-	cause error
-}
-
-func (e *unsaved) Error() string { return e.words }
-func (e *unsaved) Unwrap() error { return e.cause }
-
-// checkFile makes sure that an event names bytes that are there.
-func (l *lane) checkFile(d *event.File) error {
-	if err := d.Check(); err != nil {
-		return fmt.Errorf("the agent yielded a file event that is none: %w", err)
-	}
-	if d.ToolCallID != "" && !l.awaits(d.ToolCallID) {
-		return fmt.Errorf("the agent yielded a file of %q, which is no call that waits for a result", d.ToolCallID)
-	}
-	if d.URL != "" {
-		return nil
-	}
-	l.t.mu.Lock()
-	size, ok := l.t.saved[d.Digest]
-	l.t.mu.Unlock()
-	if !ok {
-		data, err := l.t.r.store.Blob(l.ctx, l.t.key, d.Digest)
-		if errors.Is(err, agent.ErrNoFile) {
-			return fmt.Errorf("the agent yielded the file %s, whose bytes are not stored: SaveFile stores them: %w", d.Name, agent.ErrNoFile)
-		} else if err != nil {
-			return l.t.outage(err)
-		}
-		size = int64(len(data))
-	}
-	if size != d.Size {
-		return fmt.Errorf("the agent yielded the file %s with %d bytes, and it has %d", d.Name, d.Size, size)
-	}
-	return nil
-}
-
 // File implements agent.Session.
-func (t *turn) File(ctx context.Context, name string) (*event.File, []byte, error) {
+func (t *turnSession) File(ctx context.Context, name string) (*event.File, []byte, error) {
 	t.mu.Lock()
-	key := t.key
 	found := fileAt{}
-	for _, f := range t.w.files {
+	for _, f := range t.cached.files {
 		if name != "" && (f.Name == name || f.Digest == name) {
 			found = f
 		}
@@ -127,10 +33,10 @@ func (t *turn) File(ctx context.Context, name string) (*event.File, []byte, erro
 	case found.URL != "":
 		return nil, nil, fmt.Errorf("%.80q is at an address, and its bytes are not here: %w", name, agent.ErrNoFile)
 	}
-	data, err := t.r.store.Blob(ctx, key, found.Digest)
+	data, err := t.r.store.Blob(ctx, t.key, found.Digest)
 	if err != nil {
 		if ctx.Err() == nil {
-			t.r.logger.Error("a file could not be read", "session", key.String(), "file", found.Name, "error", err)
+			t.r.logger.Error("a file could not be read", "session", t.key.String(), "file", found.Name, "error", err)
 		}
 		return nil, nil, &unsaved{"the file " + found.Name + " could not be read", err}
 	}
@@ -138,7 +44,7 @@ func (t *turn) File(ctx context.Context, name string) (*event.File, []byte, erro
 }
 
 // sentFile returns a file out of a user's message.
-func (t *turn) sentFile(ctx context.Context, f fileAt) (*event.File, []byte, error) {
+func (t *turnSession) sentFile(ctx context.Context, f fileAt) (*event.File, []byte, error) {
 	for e, err := range t.Events(ctx, f.Seq-1) {
 		if err != nil {
 			return nil, nil, &unsaved{"the file " + f.Name + " could not be read", err}
@@ -155,4 +61,44 @@ func (t *turn) sentFile(ctx context.Context, f fileAt) (*event.File, []byte, err
 		break
 	}
 	return nil, nil, fmt.Errorf("%.80q was sent as a link, and not as bytes: %w", f.Name, agent.ErrNoFile)
+}
+
+// saveFile keeps the bytes of a file.
+func (t *turnSession) saveFile(ctx context.Context, name, mediaType string, data []byte) (*event.File, error) {
+	f, err := event.NewFile(name, mediaType, data)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", agent.ErrBadInput, err)
+	case f.Size > t.r.fileLimit:
+		return nil, fmt.Errorf("%w: %s has %d bytes, and at most %d are kept", agent.ErrFileTooLarge, name, f.Size, t.r.fileLimit)
+	}
+	if f.Digest, err = t.r.store.PutBlob(ctx, t.key, t.lease, data); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		t.r.logger.Error("a file could not be stored", "session", t.key.String(), "file", name, "error", err)
+		return nil, &unsaved{"the file " + name + " could not be stored", err}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved == nil {
+		t.saved = make(map[string]int64)
+	}
+	t.saved[f.Digest] = f.Size
+	return f, nil
+}
+
+// fileSize returns the size of the stored bytes that have a digest. The error is agent.ErrNoFile if there are none.
+func (t *turnSession) fileSize(ctx context.Context, digest string) (int64, error) {
+	t.mu.Lock()
+	size, ok := t.saved[digest]
+	t.mu.Unlock()
+	if ok {
+		return size, nil
+	}
+	data, err := t.r.store.Blob(ctx, t.key, digest)
+	if err != nil && !errors.Is(err, agent.ErrNoFile) {
+		err = t.outage(err)
+	}
+	return int64(len(data)), err
 }

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -34,23 +33,12 @@ func (r *Runner) Glance(ctx context.Context, key session.Key, look func(*session
 
 func (r *Runner) glance(ctx context.Context, key session.Key, look func(*session.Fold) error) error {
 	defer r.cache.leave(key)
-	w, err := r.warm(ctx, key, nil)
+	w, err := r.cache.open(ctx, key, nil)
 	if err != nil {
 		return err
 	}
 	defer r.cache.put(w)
 	return look(&w.fold)
-}
-
-// glance reports whether the turn knows how its session is: it has not left it, and no other process can have it. A
-// lease that the store has not confirmed for as long as it lasts may be another's by now.
-func (t *turn) glance(look func(*session.Fold) error) (ok bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.left != nil || t.lost || time.Since(t.held) >= session.LeaseTTL {
-		return false, nil
-	}
-	return true, look(&t.w.fold)
 }
 
 // Active returns the name of the agent that would answer the session's next

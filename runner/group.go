@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -22,7 +21,7 @@ var errStopped = errors.New("stopped by its workflow")
 // they hand it over and wait, so that simultaneous writes can be stored in the order
 // of the workflow.
 type group struct {
-	l      *lane // the workflow's
+	outer  *scope // the workflow's
 	run    string
 	turn   string
 	parent context.Context // of the workflow's step
@@ -53,8 +52,8 @@ type group struct {
 }
 
 // Group implements agent.Runtime.
-func (l *lane) Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) workflow.Group {
-	g := &group{l: l, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, settle: settle, guards: l.inside(), wake: make(chan struct{}, 1)}
+func (s runtime) Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) workflow.Group {
+	g := &group{outer: s.scope, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, settle: settle, guards: s.guards.inside(), wake: make(chan struct{}, 1)}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	return g
 }
@@ -67,12 +66,11 @@ func (g *group) Start(children ...*workflow.Child) error {
 		n := spec.Tree.Root()
 		g.count++
 		c := &child{group: g, spec: spec, number: g.count}
-		c.lane = lane{t: g.l.t, scope: event.ChildScope(g.run, spec.Key), tree: spec.Tree, outlet: c, around: g.guards, outer: g.l, host: g.l.current.Agent}
-		c.joined = c.room[:0]
-		c.scoped.turn, c.session = g.l.t, &c.scoped
+		c.scope = innerScope(g.outer, event.ChildScope(g.run, spec.Key), spec.Tree, g.guards)
+		c.sink, c.ofWorkflow = c, true
 		if spec.Resume {
 			if had, waits := c.resume(); waits {
-				g.waiting = append(g.waiting, workflow.Result{Child: spec, RunID: g.l.t.runOf(c.scope).ID, Reason: event.FinishReasonInputRequired})
+				g.waiting = append(g.waiting, workflow.Result{Child: spec, RunID: g.outer.turn.runOf(c.draft.scope).ID, Reason: event.FinishReasonInputRequired})
 				continue
 			} else if had {
 				g.begun = append(g.begun, c)
@@ -80,7 +78,7 @@ func (g *group) Start(children ...*workflow.Child) error {
 			}
 		}
 		g.begun = append(g.begun, c)
-		c.start = &event.Event{TurnID: g.turn, RunID: g.l.t.newID(), Scope: c.scope, ParentID: spec.Cause, Agent: n.Agent.Name(), Path: n.Path,
+		c.start = &event.Event{TurnID: g.turn, RunID: g.outer.turn.newID(), Scope: c.draft.scope, ParentID: spec.Cause, Agent: n.Agent.Name(), Path: n.Path,
 			Data: &event.HarnessStart{AgentID: cmp.Or(spec.Ref, n.Agent.Name()), Input: spec.Input}}
 		g.events = append(g.events, c.start)
 	}
@@ -89,7 +87,7 @@ func (g *group) Start(children ...*workflow.Child) error {
 	}
 	for _, c := range g.begun {
 		if c.start != nil {
-			c.scoped.after = c.start.Seq - 1
+			c.session = &scopeSession{turnSession: &c.turn.turnSession, after: c.start.Seq - 1}
 		}
 		c.bound()
 		c.at, g.live = len(g.live), append(g.live, c)
@@ -120,10 +118,10 @@ func (g *group) store(events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	if err := g.l.append(events); err != nil {
+	if err := g.outer.append(g.outer.ctx, events); err != nil {
 		return err
 	}
-	if g.l.stopped {
+	if g.outer.stopped {
 		return context.Canceled
 	}
 	return nil
@@ -151,7 +149,7 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 		return g.runInline(c)
 	}
 	g.spawn()
-	for yields := 0; ; {
+	for {
 		some, all, shown := g.poll()
 		switch {
 		case shown:
@@ -167,10 +165,6 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 			continue
 		case len(g.live) == 0 && due == nil:
 			return nil, context.Cause(g.ctx)
-		case yields < maxYields:
-			yields++
-			runtime.Gosched()
-			continue
 		case some && settled == nil:
 			if g.timer == nil {
 				g.timer = time.NewTimer(g.settle)
@@ -201,15 +195,11 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 	}
 }
 
-// maxYields is how often a workflow lets its children run before it goes to sleep: being
-// woken costs more than children do that are quick.
-const maxYields = 32
-
 // runInline runs the only child on the workflow's goroutine, which has nothing else to
 // do.
 func (g *group) runInline(c *child) ([]workflow.Result, error) {
 	c.inline = true
-	c.err, c.done = c.lane.run(), true
+	c.err, c.done = c.scope.run(), true
 	c.unbound()
 	if err := cmp.Or(c.unstored, g.over(c)); err != nil {
 		return nil, err
@@ -245,7 +235,7 @@ func (g *group) showAll(shows []*child) {
 	}()
 	for _, c := range shows {
 		var err error
-		if !g.l.show(g.l.current, c.event) {
+		if !g.outer.show(c.event) {
 			err = context.Canceled
 		}
 		c.reply <- err
@@ -344,16 +334,16 @@ func (g *group) Stop() []*workflow.Child {
 	g.live = g.live[:0]
 	g.ctx, g.cancel = context.WithCancelCause(g.parent) // others may begin
 	g.closed = nil
-	g.l.t.mu.Lock()
-	g.pending = g.l.t.closeInside(g.pending, &g.l.current, false) // also those that were cut off once, and did not begin again
-	g.l.t.mu.Unlock()
+	g.outer.turn.mu.Lock()
+	g.pending = g.outer.turn.closer().closeInside(g.pending, &g.outer.draft.run, false) // also those that were cut off once, and did not begin again
+	g.outer.turn.mu.Unlock()
 	return children
 }
 
 // Add implements workflow.Group.
 func (g *group) Add(events ...*event.Event) {
 	for _, e := range events {
-		g.pending = append(g.pending, g.l.stamp(g.l.current, e))
+		g.pending = append(g.pending, g.outer.draft.stamp(e))
 	}
 }
 
@@ -361,8 +351,8 @@ func (g *group) Add(events ...*event.Event) {
 func (g *group) Close() {
 	g.drain(cmp.Or(context.Cause(g.ctx), context.Canceled)) // also what a tool has left behind
 	g.live = nil
-	if !g.l.stopped && !g.l.consuming { // the workflow's next write takes them along
-		g.l.joined = append(g.l.joined, g.pending...)
+	if !g.outer.stopped && !g.outer.consuming { // the workflow's next write takes them along
+		g.outer.draft.events = append(g.outer.draft.events, g.pending...)
 	}
 	g.pending = nil
 }

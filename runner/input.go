@@ -82,56 +82,6 @@ func PinOf(opts ...TurnOption) (Pin, error) {
 	return Pin{Turn: o.id, Attempt: o.attempt, At: o.at, Pinned: o.pinned}, err
 }
 
-// knows reports whether the session's last turn is the one that is to begin.
-func (t *turn) knows(o turnOptions) (bool, error) {
-	switch {
-	case o.id == "":
-		return false, nil
-	case !usableID(o.id):
-		return false, fmt.Errorf("the turn has an id that none can have: give printable ASCII of at most 64 bytes: %w", agent.ErrBadInput)
-	case t.w.fold.Turn.ID == o.id:
-		return true, nil
-	case o.attempt <= 1:
-		return false, nil
-	}
-	return false, t.began(o.id)
-}
-
-// began returns ErrTurnOver if one of the last turns has an id.
-func (t *turn) began(id string) error {
-	turns := 0
-	for e, err := range session.Backward(t.ctx, t.r.store, t.key, 0) {
-		if err != nil {
-			return err
-		}
-		if _, begins := e.Data.(*event.User); !begins {
-			continue
-		}
-		if e.TurnID == id {
-			return ErrTurnOver
-		}
-		if turns++; turns == 64 {
-			break
-		}
-	}
-	return nil
-}
-
-func (t *turn) turnID(o turnOptions) string {
-	if o.id != "" {
-		return o.id
-	}
-	return t.newID()
-}
-
-// expect refuses a turn that was decided on when the log ended elsewhere.
-func (t *turn) expect(o turnOptions) error {
-	if o.pinned && t.lease.Head.Seq != o.at {
-		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", t.key, t.lease.Head.Seq, o.at, agent.ErrConflict)
-	}
-	return nil
-}
-
 // turnOptionsOf checks what a turn is to begin with.
 func turnOptionsOf(key session.Key, msg llm.Message, opts []TurnOption) (o turnOptions, err error) {
 	if err := checkMessage(key, msg); err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -27,7 +26,7 @@ type Preview struct {
 // on with it now, which may be the question who answers; nil for an agent without a model of its own. It also warms the
 // session up.
 func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*Preview, error) {
-	w, err := r.warm(ctx, key, nil)
+	w, err := r.cache.open(ctx, key, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +46,8 @@ func (r *Runner) PreviewAt(ctx context.Context, key session.Key, seq int64, name
 }
 
 // past is a session as it was at a position.
-func (r *Runner) past(ctx context.Context, key session.Key, seq int64) (*warm, error) {
-	w := &warm{key: key}
+func (r *Runner) past(ctx context.Context, key session.Key, seq int64) (*cachedSession, error) {
+	w := &cachedSession{key: key}
 	for e, err := range r.store.Load(ctx, key, 0) {
 		if err != nil {
 			return nil, err
@@ -64,9 +63,9 @@ func (r *Runner) past(ctx context.Context, key session.Key, seq int64) (*warm, e
 	return w, nil
 }
 
-func (r *Runner) preview(ctx context.Context, w *warm, name string) (preview *Preview, failed error) {
-	failed = r.imagine(ctx, w, name, func(_ *lane, _ *agent.Invocation, model llm.Model, req *llm.Request) error {
-		preview = &Preview{req, llm.CountRequest(req, r.tokens), model}
+func (r *Runner) preview(ctx context.Context, w *cachedSession, name string) (preview *Preview, failed error) {
+	failed = r.imagine(ctx, w, name, func(_ *scope, _ *agent.Invocation, model llm.Model, req *llm.Request) error {
+		preview = &Preview{req, llm.CountRequest(req, r.counter), model}
 		return nil
 	})
 	return preview, failed
@@ -95,10 +94,10 @@ func (r *Runner) Sample(ctx context.Context, key session.Key, seq int64, name st
 	if err != nil {
 		return nil, err
 	}
-	err = r.imagine(ctx, w, name, func(l *lane, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
+	err = r.imagine(ctx, w, name, func(sc *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
 		var text, reasoning strings.Builder
 		s, sealed := &Sample{Model: model.Name()}, ""
-		for c, err := range l.Ask(ctx, inv, model, req) {
+		for c, err := range sc.runtime.Ask(ctx, inv, model, req) {
 			if err != nil {
 				return err
 			}
@@ -134,7 +133,7 @@ func (r *Runner) Sample(ctx context.Context, key session.Key, seq int64, name st
 
 // imagine gives what the model of an agent would be asked in a session to a function, unless the
 // agent has none. A panic of the agent, or of the function, is an error.
-func (r *Runner) imagine(ctx context.Context, w *warm, name string, do func(*lane, *agent.Invocation, llm.Model, *llm.Request) error) (failed error) {
+func (r *setup) imagine(ctx context.Context, w *cachedSession, name string, do func(*scope, *agent.Invocation, llm.Model, *llm.Request) error) (failed error) {
 	n := r.tree.Node(name)
 	if n == nil {
 		return fmt.Errorf("runner: no agent %q in the tree: %w", name, agent.ErrBadInput)
@@ -145,31 +144,33 @@ func (r *Runner) imagine(ctx context.Context, w *warm, name string, do func(*lan
 	if !ok {
 		return nil
 	}
-	t := &turn{r: r, key: w.key, w: w, ctx: ctx, newID: new(idPool).next, read: w.tail}
+	t := newTurn(ctx, r, w.key)
+	defer t.cancel(nil)
+	t.cached, t.read, t.newID = w, w.tail, new(idPool).next
 	defer func() {
 		if p := recover(); p != nil {
 			t.forget()
-			r.logger.Error("an agent panicked", "agent", name, "panic", p, "stack", string(debug.Stack()))
-			failed = &agent.RunError{Agent: name, Code: event.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
+			failed = r.panicked("an agent", name, p)
 		}
 	}()
-	l := &lane{t: t, session: t, ctx: ctx, tree: r.tree}
+	s := newScope(t.ctx, t, "", r.tree)
+	s.runtime = runtime{s}
 	conversation := w.fold.Scope("")
 	run, paused := conversation.Run, w.fold.Paused()
-	params := agent.InvocationParams{Node: n, Tree: r.tree, Session: t, Runtime: l, Streaming: r.streaming, NewID: t.newID, Logger: r.logger}
+	params := agent.InvocationParams{Node: n, Tree: r.tree, Session: s.session, Runtime: s.runtime, Streaming: r.streaming, NewID: t.newID, Logger: r.logger}
 	switch {
 	case run.TurnID != w.fold.Turn.ID: // the turn is over
 	case (run.Open || paused) && run.Agent == name:
 		params.TurnID, params.RunID = run.TurnID, run.ID
-		l.origin(run, &params)
+		s.origin(run, &params)
 	case !run.Open && run.Finish == event.FinishReasonTransfer && run.Target == name: // it has not started yet
 		params.TurnID = run.TurnID
-		l.origin(session.Run{Transfer: conversation.Handed}, &params)
+		s.origin(session.Run{Transfer: conversation.Handed}, &params)
 	}
-	l.inv = agent.NewInvocation(params)
-	model, req, err := a.Asks(ctx, l.inv)
+	s.draft.inv = agent.NewInvocation(params)
+	model, req, err := a.Asks(ctx, s.draft.inv)
 	if err != nil {
 		return err
 	}
-	return do(l, l.inv, model, req)
+	return do(s, s.draft.inv, model, req)
 }

@@ -2,52 +2,68 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"iter"
+	"runtime/debug"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
-// The methods in this file make a turn the agent.Session of its agents. Tools
-// that run in parallel, and agents inside them, may call them at once.
+// turnSession is the session as one turn has it: what is known of it, what the turn has stored, and the lease.
+// Agents see it as their agent.Session. Tools that run in parallel, and agents inside them, may call
+// its methods at once.
+type turnSession struct {
+	r      *setup
+	ctx    context.Context // of the turn
+	cancel context.CancelCauseFunc
+	key    session.Key
 
-// apply takes a stored event into what is kept of the session.
-func (w *warm) apply(e *event.Event) {
-	w.fold.Apply(e)
-	w.last = session.HeadOf(e).ID
-	switch d := e.Data.(type) {
-	case *event.File:
-		w.files.add(d, 0)
-	case *event.User:
-		w.files.sent(d, e.Seq)
-	}
+	lease    session.Lease
+	unleased bool // the first write takes the lease
+
+	mu     lock // guards what follows
+	cached *cachedSession
+	log    []*event.Event   // what this turn has stored
+	read   []*event.Event   // what comes before it, as far as it was just read
+	shared map[string]any   // state of user and app, nil until it is read
+	saved  map[string]int64 // the sizes of files that agents of this turn have saved, by digest
+	shown  shownBlocks
+	held   time.Time // when the store was last asked and said that the turn has the lease
+	lost   bool      // a write was refused: the lease was lost, or the log is not what the cached session says
 }
 
+// fold returns the fold of the log, for a caller that holds mu.
+func (t *turnSession) fold() *session.Fold { return &t.cached.fold }
+
 // Key implements agent.Session.
-func (t *turn) Key() session.Key { return t.key }
+func (t *turnSession) Key() session.Key { return t.key }
 
 // Seq implements agent.Session.
-func (t *turn) Seq() int64 {
+func (t *turnSession) Seq() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.w.fold.Seq
+	return t.fold().Seq
 }
 
 // Turns implements agent.Session.
-func (t *turn) Turns() agent.Turns {
+func (t *turnSession) Turns() agent.Turns {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.w.fold.Turns
+	return t.fold().Turns
 }
 
 // Events implements agent.Session. The events of this turn are in memory,
 // earlier ones come from the store.
-func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
+func (t *turnSession) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		t.mu.Lock()
-		log, read, seq := t.log, t.read, t.w.fold.Seq
+		log, read, seq := t.log, t.read, t.fold().Seq
 		t.mu.Unlock()
 		if after >= seq {
 			return
@@ -67,7 +83,7 @@ func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, 
 // earlier yields the events between two positions, the second included, from the store, but for those
 // that were just read. It reports whether to go on. The last of them are kept until the end of the turn, because several agents
 // may want them.
-func (t *turn) earlier(ctx context.Context, after, until int64, read []*event.Event, yield func(*event.Event, error) bool) bool {
+func (t *turnSession) earlier(ctx context.Context, after, until int64, read []*event.Event, yield func(*event.Event, error) bool) bool {
 	until -= int64(len(read))
 	if after < until {
 		var earlier []*event.Event
@@ -85,7 +101,11 @@ func (t *turn) earlier(ctx context.Context, after, until int64, read []*event.Ev
 				earlier = append(earlier, e)
 			}
 		}
-		t.keepRead(earlier, len(read))
+		t.mu.Lock()
+		if len(earlier) > 0 && len(t.read) == len(read) { // else others did so meanwhile
+			t.read = append(earlier, t.read...)
+		}
+		t.mu.Unlock()
 		after = until
 	}
 	for _, e := range read[after-until:] {
@@ -96,21 +116,12 @@ func (t *turn) earlier(ctx context.Context, after, until int64, read []*event.Ev
 	return true
 }
 
-// keepRead keeps events that come before those that were read, unless others did that meanwhile.
-func (t *turn) keepRead(earlier []*event.Event, known int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(earlier) > 0 && len(t.read) == known {
-		t.read = append(earlier, t.read...)
-	}
-}
-
 // State implements agent.Session.
-func (t *turn) State(key string) (any, bool) {
+func (t *turnSession) State(key string) (any, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !strings.HasPrefix(key, "user:") && !strings.HasPrefix(key, "app:") {
-		return t.w.fold.State(key)
+		return t.fold().State(key)
 	}
 	if t.shared == nil {
 		shared, err := t.r.store.SharedState(t.ctx, t.key)
@@ -126,9 +137,9 @@ func (t *turn) State(key string) (any, bool) {
 }
 
 // Memo implements agent.Session.
-func (t *turn) Memo(key any, create func() any) any {
+func (t *turnSession) Memo(key any, create func() any) any {
 	t.mu.Lock()
-	v, ok := t.w.memos.get(key)
+	v, ok := t.cached.memos.get(key)
 	t.mu.Unlock()
 	if ok {
 		return v
@@ -136,15 +147,15 @@ func (t *turn) Memo(key any, create func() any) any {
 	v = t.restored(create)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if other, ok := t.w.memos.get(key); ok {
+	if other, ok := t.cached.memos.get(key); ok {
 		return other
 	}
-	t.w.memos.put(memo{key: key, value: v})
+	t.cached.memos.put(memo{key: key, value: v})
 	return v
 }
 
-// updateShared applies a stored event to the shared state in memory.
-func (t *turn) updateShared(e *event.Event) {
+// updateState applies a stored event to the shared state in memory.
+func (t *turnSession) updateState(e *event.Event) {
 	if s, ok := e.Data.(*event.State); ok && t.shared != nil {
 		for key, value := range s.Delta {
 			switch {
@@ -158,10 +169,116 @@ func (t *turn) updateShared(e *event.Event) {
 	}
 }
 
-// publish shows a partial event to those who follow the session. What they miss
-// comes when it is whole.
-func (t *turn) publish(e *event.Event) {
-	if err := t.r.tail.Publish(t.ctx, t.key, e); err != nil && t.ctx.Err() == nil {
-		t.r.logger.Warn("a partial event could not be published", "session", t.key.String(), "error", err)
+// restored makes what an agent keeps, as the session's snapshot has it if it can be read.
+func (t *turnSession) restored(create func() any) any {
+	value := create() // it may look at the session
+	v, ok := value.(named)
+	if !ok {
+		return value
+	}
+	t.mu.Lock()
+	data, end := t.cached.stored[v.SnapshotName()], t.fold().Seq
+	delete(t.cached.stored, v.SnapshotName())
+	t.mu.Unlock()
+	if data != nil && (json.Unmarshal(data, v) != nil || v.Seq() > end) { // what has taken in some of it is none
+		return create()
+	}
+	return value
+}
+
+// forget drops what agents keep beside the session: after a panic it may be half
+// done.
+func (t *turnSession) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cached.memos, t.cached.stored = nil, nil
+}
+
+// recovered ends a panic of what agents keep next to the session. It is deferred.
+func (t *turnSession) recovered(what string) {
+	if p := recover(); p != nil {
+		t.forget()
+		t.r.logger.Error(what, "session", t.key.String(), "panic", p, "stack", string(debug.Stack()))
 	}
 }
+
+// warmViews gives the view of the active agent the turn's last events, which would
+// have to be read from the store when the session goes on. Agents that have
+// handed over may not be asked again for long: theirs wait until they are.
+func (t *turnSession) warmViews() {
+	defer t.recovered("a view panicked") // of a policy's own function
+	first := t.fold().Seq - int64(len(t.log))
+	events := t.Events(t.ctx, first) // from memory: nothing can fail
+	for i := range t.cached.memos {
+		m := t.cached.memos[i]
+		v, ok := m.value.(interface {
+			Seq() int64
+			CatchUp(iter.Seq2[*event.Event, error]) error
+		})
+		if ok && m.used && v.Seq() >= first {
+			_ = v.CatchUp(events)
+		}
+	}
+	t.cached.memos.rest()
+}
+
+// outage cancels the turn if the store could not do what it was asked for, and returns the error as
+// [session.ErrUnavailable]. Then the failure is nobody's in the log: no agent is blamed for it, no tool result or error
+// handler answers it, and who resumes the turn goes on where the log ends. What the store has refused, because of what it
+// was asked or because the session is another's, is no outage.
+func (t *turnSession) outage(err error) error {
+	if t.unleased || errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrBadInput) || errors.Is(err, agent.ErrSessionBusy) {
+		return err
+	}
+	err = session.Unavailable(err)
+	t.cancel(err)
+	return err
+}
+
+// lock guards a turn. Who still runs when the turn has left its session finds an empty one.
+type lock struct {
+	sync.Mutex
+	left *turnSession // that has left, nil before
+}
+
+func (l *lock) Lock() {
+	if l.Mutex.Lock(); l.left != nil && l.left.cached == nil {
+		l.left.cached = &cachedSession{key: l.left.key}
+	}
+}
+
+func (t *turnSession) runOf(scope string) session.Run {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.fold().Scope(scope).Run
+}
+
+// glance reports whether the turn knows how its session is: it has not left it, and no other process can have it. A
+// lease that the store has not confirmed for as long as it lasts may be another's by now.
+func (t *turnSession) glance(look func(*session.Fold) error) (ok bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.left != nil || t.lost || time.Since(t.held) >= session.LeaseTTL {
+		return false, nil
+	}
+	return true, look(t.fold())
+}
+
+// takeSnapshot returns what is to be stored, "" if it cannot be.
+func (t *turnSession) takeSnapshot() (data string) {
+	defer t.recovered("a snapshot panicked") // of an agent's own function
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.cached
+	w.kept = keptAt{seq: w.fold.Seq} // it is tried again later, whatever becomes of it
+	data, err := w.bytes()
+	if err != nil {
+		t.r.logger.Warn("a session cannot be stored as a snapshot", "session", t.key.String(), "error", err)
+		return ""
+	}
+	w.kept.size = len(data)
+	return data
+}
+
+// closer makes the events that end what is open. The caller holds mu while it uses it.
+func (t *turnSession) closer() closer { return closer{t.fold(), t.lease, t.shown} }

@@ -9,38 +9,6 @@ import (
 // block is a block whose deltas are shown, in its scope.
 type block struct{ scope, id string }
 
-// showing notes that a delta of a scope is shown: its block is to be stored as a whole,
-// or discarded.
-func (t *turn) showing(scope, id string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if b := (block{scope, id}); !slices.Contains(t.shown, b) {
-		t.shown = append(t.shown, b)
-	}
-}
-
-// unsettled returns the blocks of a scope whose deltas were shown, and which are not
-// completed or discarded in the log or in the events of the next write. The caller
-// holds mu.
-func (t *turn) unsettled(scope string, events []*event.Event) (ids []string) {
-	for _, b := range t.shown {
-		if b.scope == scope && !slices.ContainsFunc(events, b.settledBy) {
-			ids = append(ids, b.id)
-		}
-	}
-	return ids
-}
-
-// settle updates the blocks whose deltas were shown by a stored event, and marks a
-// whole block whose deltas were shown. The caller holds mu.
-func (t *turn) settle(e *event.Event) {
-	if len(t.shown) == 0 {
-		return
-	}
-	e.Streamed = slices.Contains(t.shown, block{e.Scope, e.ID})
-	t.shown = slices.DeleteFunc(t.shown, func(b block) bool { return b.settledBy(e) })
-}
-
 // settledBy reports whether an event completes or discards the block.
 func (b block) settledBy(e *event.Event) bool {
 	switch d := e.Data.(type) {
@@ -50,4 +18,33 @@ func (b block) settledBy(e *event.Event) bool {
 		return e.Scope == b.scope && slices.Contains(d.IDs, b.id)
 	}
 	return false
+}
+
+// shownBlocks are the blocks whose deltas were shown, but not yet the whole.
+type shownBlocks []block
+
+// add notes that a delta is shown: its block is to be stored as a whole, or discarded.
+func (s *shownBlocks) add(b block) {
+	if !slices.Contains(*s, b) {
+		*s = append(*s, b)
+	}
+}
+
+// open returns the blocks of a scope that are not completed or discarded in the log or in the events
+// of the next write.
+func (s shownBlocks) open(scope string, events []*event.Event) (ids []string) {
+	for _, b := range s {
+		if b.scope == scope && !slices.ContainsFunc(events, b.settledBy) {
+			ids = append(ids, b.id)
+		}
+	}
+	return ids
+}
+
+// settle takes in a stored event, and marks a whole block whose deltas were shown.
+func (s *shownBlocks) settle(e *event.Event) {
+	if len(*s) > 0 {
+		e.Streamed = slices.Contains(*s, block{e.Scope, e.ID})
+		*s = slices.DeleteFunc(*s, func(b block) bool { return b.settledBy(e) })
+	}
 }

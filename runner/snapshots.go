@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"maps"
-	"runtime/debug"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -62,7 +61,7 @@ func sum(key session.Key, data string) string {
 }
 
 // bytes returns the session as a snapshot.
-func (w *warm) bytes() (string, error) {
+func (w *cachedSession) bytes() (string, error) {
 	memos := maps.Clone(w.stored)
 	for _, m := range w.memos {
 		v, ok := m.value.(named)
@@ -86,7 +85,7 @@ func (w *warm) bytes() (string, error) {
 }
 
 // read takes in a snapshot. If it reports false, the session is not to be used.
-func (w *warm) read(data string) bool {
+func (w *cachedSession) read(data string) bool {
 	n := min(len(sum(w.key, "")), len(data))
 	if data[:n] != sum(w.key, data[n:]) {
 		return false
@@ -99,70 +98,9 @@ func (w *warm) read(data string) bool {
 	return true
 }
 
-// recall returns a session as its snapshot has it, or as nothing is known of it. Whether it fits the log
-// is still to be seen: its last event is checked as that of any session that is warm.
-func (r *Runner) recall(ctx context.Context, key session.Key, lease *session.Lease) *warm {
-	w := &warm{key: key}
-	if !r.snapshots || lease != nil && lease.Head.Seq < int64(r.every) {
-		return w
-	}
-	found, err := r.store.Snapshots(ctx, key, snapshotName)
-	if err != nil && ctx.Err() == nil {
-		r.logger.Warn("the snapshot could not be read", "session", key.String(), "error", err)
-	}
-	if len(found) == 0 {
-		return w
-	}
-	s := found[0]
-	switch {
-	case len(found) > 1 || !w.read(s.Data) || w.fold.Seq != s.Seq:
-		r.logger.Warn("the snapshot is damaged, and the log is read in its place", "session", key.String())
-	case lease == nil || s.Seq <= lease.Head.Seq:
-		w.kept = keptAt{seq: s.Seq, size: len(s.Data)}
-		return w
-	}
-	return &warm{key: key}
-}
-
-// recallUser reads what the user has said if a snapshot has left it out.
-func (r *Runner) recallUser(ctx context.Context, w *warm) error {
-	turn := &w.fold.Turn
-	if turn.User != nil || turn.First == 0 {
-		return nil
-	}
-	turn.User = &event.User{} // of an event that is unreadable
-	for e, err := range r.store.Load(ctx, w.key, turn.First-1) {
-		if err != nil {
-			return err
-		}
-		if user, ok := e.Data.(*event.User); ok {
-			turn.User = user
-		}
-		break
-	}
-	return nil
-}
-
-// restored makes what an agent keeps, as the session's snapshot has it if it can be read.
-func (t *turn) restored(create func() any) any {
-	value := create() // it may look at the session
-	v, ok := value.(named)
-	if !ok {
-		return value
-	}
-	t.mu.Lock()
-	data, end := t.w.stored[v.SnapshotName()], t.w.fold.Seq
-	delete(t.w.stored, v.SnapshotName())
-	t.mu.Unlock()
-	if data != nil && (json.Unmarshal(data, v) != nil || v.Seq() > end) { // what has taken in some of it is none
-		return create()
-	}
-	return value
-}
-
 // keepSnapshot stores the session if enough has changed since it was stored last. The turn still has the lease.
 func (t *turn) keepSnapshot() {
-	w := t.w
+	w := t.cached
 	if !t.r.snapshots || !w.kept.due(w.fold.Seq, t.r.every) {
 		return
 	}
@@ -177,26 +115,4 @@ func (t *turn) keepSnapshot() {
 	if err != nil && !errors.Is(err, agent.ErrConflict) {
 		t.r.logger.Warn("the snapshot could not be stored", "session", t.key.String(), "error", err)
 	}
-}
-
-// takeSnapshot returns what is to be stored, "" if it cannot be.
-func (t *turn) takeSnapshot() (data string) {
-	defer func() {
-		if p := recover(); p != nil { // of an agent's own function
-			t.forget()
-			t.r.logger.Error("a snapshot panicked", "session", t.key.String(), "panic", p, "stack", string(debug.Stack()))
-			data = ""
-		}
-	}()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	w := t.w
-	w.kept = keptAt{seq: w.fold.Seq} // it is tried again later, whatever becomes of it
-	data, err := w.bytes()
-	if err != nil {
-		t.r.logger.Warn("a session cannot be stored as a snapshot", "session", t.key.String(), "error", err)
-		return ""
-	}
-	w.kept.size = len(data)
-	return data
 }

@@ -14,19 +14,19 @@ import (
 // FuzzSessionSnapshot: a snapshot that could be read is stored as it is, and the session can go on.
 func FuzzSessionSnapshot(f *testing.F) {
 	key := session.ID("s1")
-	w := &warm{key: key}
+	w := &cachedSession{key: key}
 	for i, d := range sessiontest.Payloads() {
 		w.apply(&event.Event{Seq: int64(i) + 1, ID: "i", Time: time.Unix(1_700_000_000, 1), TurnID: "t", RunID: "r", Agent: "a", Data: d})
 		data, err := w.bytes()
 		require.NoError(f, err)
-		require.False(f, (&warm{key: session.ID("s2")}).read(data), "it is of another session")
+		require.False(f, (&cachedSession{key: session.ID("s2")}).read(data), "it is of another session")
 		for n := range data {
-			require.False(f, (&warm{key: key}).read(data[:n]))
+			require.False(f, (&cachedSession{key: key}).read(data[:n]))
 		}
 		f.Add(data[len(sum(key, "")):])
 	}
 	f.Fuzz(func(t *testing.T, document string) {
-		w, again := &warm{key: key}, &warm{key: key}
+		w, again := &cachedSession{key: key}, &cachedSession{key: key}
 		if !w.read(sum(key, document) + document) {
 			return
 		}

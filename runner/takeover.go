@@ -5,14 +5,9 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
-
-// ErrLeft says that a turn is not taken over any more: whoever did so has died too, three times at the same place.
-// Resume goes on with it.
-var ErrLeft = fmt.Errorf("the turn has ended three processes at the same place: look why, and resume it: %w", agent.ErrSuspended)
 
 // takeOvers is how often a turn is taken over without getting any further.
 const takeOvers = 3
@@ -27,11 +22,11 @@ func (r *Runner) TakeOver(ctx context.Context, key session.Key) iter.Seq2[*event
 			return
 		}
 		left := false
-		r.events(ctx, key, nil, func(t *turn) (err error) {
+		r.events(ctx, key, nil, func(t *opening) (err error) {
 			left, err = t.takeOver()
 			t.failed = err
 			return err
-		}, func(l *lane) error {
+		}, func(l *scope) error {
 			if left {
 				return ErrLeft
 			}
@@ -42,8 +37,8 @@ func (r *Runner) TakeOver(ctx context.Context, key session.Key) iter.Seq2[*event
 
 // takeOver takes up the turn, or reports that it is left alone. A fork that begins in the middle of a run begins a run of its
 // own, which nobody has taken over yet.
-func (t *turn) takeOver() (left bool, err error) {
-	if !t.w.fold.Unfinished() {
+func (t *opening) takeOver() (left bool, err error) {
+	if !t.cached.fold.Unfinished() {
 		return false, nil
 	}
 	if !t.branches() {
@@ -62,8 +57,8 @@ func (t *turn) takeOver() (left bool, err error) {
 }
 
 // changedHands reports whether a call that is pending was so when another process took the turn over, which may have begun it.
-func (t *turn) changedHands() bool {
-	f := &t.w.fold
+func (t *opening) changedHands() bool {
+	f := &t.cached.fold
 	made := f.Seq
 	for _, scope := range append(f.Inner(), "") {
 		for _, c := range f.Scope(scope).Run.Pending {
@@ -83,8 +78,8 @@ func (t *turn) changedHands() bool {
 
 // takenOver counts how often the turn was taken over since it got further, and reports whether it was left alone
 // since then.
-func (t *turn) takenOver() (times int, left bool, err error) {
-	for e, err := range session.Backward(t.ctx, t.r.store, t.key, t.w.fold.Seq+1) {
+func (t *opening) takenOver() (times int, left bool, err error) {
+	for e, err := range session.Backward(t.ctx, t.r.store, t.key, t.cached.fold.Seq+1) {
 		if err != nil {
 			return 0, false, err
 		}
@@ -107,8 +102,8 @@ func (t *turn) takenOver() (times int, left bool, err error) {
 }
 
 // notice makes the event that says something about the turn where it stands: in the conversation's open run, or beside the user's words.
-func (t *turn) notice(code, message string) []*event.Event {
-	f := &t.w.fold
+func (t *opening) notice(code, message string) []*event.Event {
+	f := &t.cached.fold
 	e := &event.Event{TurnID: f.Turn.ID, RunID: f.Turn.UserRunID, Agent: "user", Data: &event.Notice{Code: code, Message: message}}
 	if run := &f.Scope("").Run; run.Open {
 		e.TurnID, e.RunID, e.Agent, e.Path = run.TurnID, run.ID, run.Agent, run.Path
@@ -118,11 +113,11 @@ func (t *turn) notice(code, message string) []*event.Event {
 
 // notices makes the events that say something in each run that is open, and not only in the conversation's: who has seen words
 // of a run takes them back then.
-func (t *turn) notices(code, message string) []*event.Event {
-	f := &t.w.fold
+func (t *opening) notices(code, message string) []*event.Event {
+	f := &t.cached.fold
 	events := t.notice(code, message)
 	for _, scope := range f.Inner() {
-		if run := &f.Scope(scope).Run; run.Open && !t.past(run) {
+		if run := &f.Scope(scope).Run; run.Open && !past(t.lease, run) {
 			events = append(events, &event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path, Data: &event.Notice{Code: code, Message: message}})
 		}
 	}

@@ -52,8 +52,8 @@ func Deny(callID, reason string) Decision { return Decision{CallID: callID, Reas
 // conversation that takes up what the paused one waited for, in one write. Inner scopes are
 // taken up by who has opened them. Decisions that were made before only deliver the recorded
 // results. In a fork, what the other session asks is denied and cannot be approved.
-func (t *turn) decide(decisions []Decision) error {
-	f := &t.w.fold
+func (t *opening) decide(decisions []Decision) error {
+	f := &t.cached.fold
 	run, held := &f.Scope("").Run, f.Held()
 	stayed := t.stayed()
 	decisions = slices.Clone(decisions)
@@ -88,7 +88,7 @@ func (t *turn) decide(decisions []Decision) error {
 			}
 			of := &f.Scope(scope).Run
 			by := of.ID
-			if scope != "" && t.past(of) {
+			if scope != "" && past(t.lease, of) {
 				if took[scope] == "" {
 					events = append(events, t.takeUp(scope)...)
 					took[scope] = events[len(events)-1].RunID
@@ -126,15 +126,15 @@ func (t *turn) decide(decisions []Decision) error {
 	}
 	if n == nil {
 		n = t.r.tree.Root()
-		events = append(events, t.withdraw(run)...)
+		events = append(events, t.closer().withdraw(run)...)
 	}
 	return t.append(t.ctx, append(events, t.start(n, run.TurnID, endNode(run.ID), "", nil)))
 }
 
 // stayed returns denials of the calls that wait for a permission in the session that this one was forked
 // from. Such a call is approved once and runs once, however many forks there are.
-func (t *turn) stayed() (all []Decision) {
-	for _, q := range t.w.fold.SharedQuestions(t.lease.Shared) {
+func (t *opening) stayed() (all []Decision) {
+	for _, q := range t.cached.fold.SharedQuestions(t.lease.Shared) {
 		all = append(all, Deny(q.ToolCallID, agent.StaysBehind))
 	}
 	return all
@@ -172,7 +172,7 @@ func (d *Decision) answers(asked *event.Relay) error {
 
 // recall queues the recorded results of calls that were decided and settled
 // before, so that a second decision gets what the first one got.
-func (t *turn) recall(calls []string) error {
+func (t *opening) recall(calls []string) error {
 	asked := make(map[string]bool)
 	results := make(map[string]*event.Event)
 	for e, err := range t.r.store.Load(t.ctx, t.key, 0) {

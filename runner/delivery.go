@@ -1,0 +1,88 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/agentarbor/arbor/event"
+)
+
+// sink is where the events of a scope go. There are three: that of the conversation, whose events go to the turn's
+// consumer; that of a workflow's child, whose events go to the workflow; and that of an agent that a tool runs.
+type sink interface {
+	// store stores events in one write.
+	store(ctx context.Context, events []*event.Event) error
+	// deliver hands on what the scope has stored since it was last called, and reports
+	// whether the consumer wants more.
+	deliver() bool
+	// show hands on one event that the scope itself does not store, because it is partial or
+	// was stored by an inner scope. It reports whether the consumer wants more.
+	show(e *event.Event) bool
+}
+
+// delivery stores and delivers what a scope has to say, until its consumer wants no more.
+type delivery struct {
+	turn      *turn
+	ctx       context.Context // of the scope
+	cancel    context.CancelCauseFunc
+	draft     *draft
+	sink      sink
+	stopped   bool   // the consumer broke out of its loop
+	consuming bool   // the consumer's code runs, not ours
+	delta     string // the id of the block whose delta was shown last, "" since something was stored
+}
+
+// append stores events in one write, and delivers them.
+func (s *delivery) append(ctx context.Context, events []*event.Event) error {
+	s.delta = ""
+	if err := s.sink.store(ctx, events); err != nil {
+		return err
+	}
+	s.deliver()
+	return nil
+}
+
+// deliver hands on what was stored, and notes whether the consumer wants more.
+func (s *delivery) deliver() bool {
+	return !s.stopped && s.wanted(s.sink.deliver())
+}
+
+// show hands on a partial event, or one that an inner scope has stored, and notes whether
+// the consumer wants more.
+func (s *delivery) show(e *event.Event) bool {
+	if s.stopped { // of several who had something to show, one before was the last
+		return false
+	}
+	if e.RunID == "" {
+		s.draft.stamp(e)
+		e.Time = s.turn.r.now().UTC()
+		if e.ID != s.delta { // else the last one was of the same block
+			s.turn.mu.Lock()
+			s.turn.shown.add(block{s.draft.scope, e.ID})
+			s.turn.mu.Unlock()
+			s.delta = e.ID
+		}
+		e.Data, _ = event.Bound(e.Data)                      // whoever follows must be able to read it
+		if tail := s.turn.r.tail; e.Partial && tail != nil { // those who follow the session get what they miss when it is whole
+			if err := tail.Publish(s.turn.ctx, s.turn.key, e); err != nil && s.turn.ctx.Err() == nil {
+				s.turn.r.logger.Warn("a partial event could not be published", "session", s.turn.key.String(), "error", err)
+			}
+		}
+	}
+	return s.wanted(s.sink.show(e))
+}
+
+func (s *delivery) wanted(more bool) bool {
+	if !more {
+		s.stopped = true
+		s.cancel(context.Canceled)
+	}
+	return more
+}
+
+// hand runs the consumer's code for one event.
+func (s *delivery) hand(e *event.Event, yield func(*event.Event, error) bool) bool {
+	s.consuming = true
+	more := yield(e, nil)
+	s.consuming = false
+	return more
+}

@@ -1,0 +1,159 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
+)
+
+// draft is the write that a scope puts together: events of the run whose step is being done. They are stored
+// when the write is whole.
+type draft struct {
+	session *turnSession
+	scope   string
+	run     session.Run // as it was when its step began
+	inv     *agent.Invocation
+	events  []*event.Event
+}
+
+// stamp fills in what an event of the run shares with the others.
+func (d *draft) stamp(e *event.Event) *event.Event {
+	e.TurnID, e.RunID, e.Scope, e.Agent, e.Path = d.run.TurnID, d.run.ID, d.scope, d.run.Agent, d.run.Path
+	return e
+}
+
+// add adds events with these payloads, of which nil ones are left out.
+func (d *draft) add(payloads ...event.Data) {
+	for _, data := range payloads {
+		if data != nil {
+			d.events = append(d.events, d.stamp(&event.Event{Data: data}))
+		}
+	}
+}
+
+// take returns the events, and begins a new write.
+func (d *draft) take() []*event.Event {
+	events := d.events
+	d.events = nil
+	return events
+}
+
+// hasText reports whether the write has text.
+func (d *draft) hasText() bool {
+	return slices.ContainsFunc(d.events, func(e *event.Event) bool { return textOf(e) != "" })
+}
+
+// said is what the run said last, as the log has it.
+func (d *draft) said() string {
+	for _, e := range slices.Backward(d.events) {
+		if text := textOf(e); text != "" {
+			return event.ValidText(text)
+		}
+	}
+	return d.session.runOf(d.scope).Said
+}
+
+// textOf returns the text of an event, "" if it has none but spaces.
+func textOf(e *event.Event) string {
+	if t, ok := e.Data.(*event.Text); ok && strings.TrimSpace(t.Content) != "" {
+		return t.Content
+	}
+	return ""
+}
+
+// void returns what tells the consumer to drop the deltas of an answer that
+// will not be completed, nil if it was shown none. The caller does not hold mu.
+func (d *draft) void(code, message string) event.Data {
+	if ids := d.shown(); len(ids) > 0 {
+		return &event.Discard{Code: code, Message: message, IDs: ids}
+	}
+	return nil
+}
+
+// shown returns the blocks whose deltas were shown, and which neither the log nor this write completes.
+func (d *draft) shown() []string {
+	d.session.mu.Lock()
+	defer d.session.mu.Unlock()
+	return d.session.shown.open(d.scope, d.events)
+}
+
+// pending returns the calls that have a result neither in the log nor in this write. Calls of the write
+// itself are among them.
+func (d *draft) pending() (pending []session.Call) {
+	for _, c := range d.session.runOf(d.scope).Pending {
+		if !answeredIn(d.events, c.ID) {
+			pending = append(pending, c)
+		}
+	}
+	for _, e := range d.events {
+		if call, ok := e.Data.(*event.ToolCall); ok && e.Scope == d.scope && !answeredIn(d.events, e.ID) { // else a child's, which ends in the same write
+			pending = append(pending, session.Call{ID: e.ID, Name: call.Name})
+		}
+	}
+	return pending
+}
+
+// answer gives every call that still waits for a result one; calls that are to be left out are, if there are any.
+func (d *draft) answer(message string, leave func(session.Call) bool) {
+	for _, c := range d.pending() {
+		if leave == nil || !leave(c) {
+			result := &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(message), IsError: true}
+			d.events = append(d.events, d.stamp(&event.Event{ID: c.ID, Data: result}))
+		}
+	}
+}
+
+// answerRunning answers the calls that the step has run, some of which may have done their work.
+func (d *draft) answerRunning() {
+	if len(d.run.Pending) > 0 {
+		d.answer("interrupted; outcome unknown; check before you repeat it", func(c session.Call) bool {
+			return c.Name == agent.TransferTool || c.Relay != "" && !c.Resolved // these have not run
+		})
+	}
+}
+
+// awaits reports whether a call of this id waits for its result.
+func (d *draft) awaits(id string) bool {
+	for _, e := range slices.Backward(d.events) {
+		if e.ID == id {
+			_, isCall := e.Data.(*event.ToolCall)
+			return isCall
+		}
+	}
+	run := d.session.runOf(d.scope)
+	return run.Call(id) != nil
+}
+
+// checkFile makes sure that an event names bytes that are stored.
+func (d *draft) checkFile(ctx context.Context, f *event.File) error {
+	if err := f.Check(); err != nil {
+		return fmt.Errorf("the agent yielded a file event that is none: %w", err)
+	}
+	if f.ToolCallID != "" && !d.awaits(f.ToolCallID) {
+		return fmt.Errorf("the agent yielded a file of %q, which is no call that waits for a result", f.ToolCallID)
+	}
+	if f.URL != "" {
+		return nil
+	}
+	size, err := d.session.fileSize(ctx, f.Digest)
+	if errors.Is(err, agent.ErrNoFile) {
+		return fmt.Errorf("the agent yielded the file %s, whose bytes are not stored: SaveFile stores them: %w", f.Name, agent.ErrNoFile)
+	}
+	if err == nil && size != f.Size {
+		err = fmt.Errorf("the agent yielded the file %s with %d bytes, and it has %d", f.Name, f.Size, size)
+	}
+	return err
+}
+
+func answeredIn(events []*event.Event, call string) bool {
+	return slices.ContainsFunc(events, func(e *event.Event) bool {
+		_, ok := e.Data.(*event.ToolResult)
+		return ok && e.ID == call
+	})
+}

@@ -1,0 +1,86 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// runtime is what agents may ask for while their step runs: it is their agent.Runtime and workflow.Runtime. Its methods
+// may be called from the goroutines of tools.
+type runtime struct{ *scope }
+
+// Ask implements agent.Runtime.
+func (s runtime) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	if err := s.meter.reserve(inv.Agent().Name(), model, req, 0); err != nil {
+		return func(yield func(llm.Chunk, error) bool) { yield(llm.Chunk{}, err) }
+	}
+	if _, ok := model.(llm.Composite); ok {
+		ctx = llm.WithAdmission(ctx, func(another llm.Model, req *llm.Request, beside int) error {
+			return s.meter.reserve(inv.Agent().Name(), another, req, beside)
+		})
+	}
+	if len(s.turn.r.interceptors) == 0 {
+		return s.meter.metered(model, req, model.Generate(ctx, req))
+	}
+	call := agent.ModelFunc(model.Generate)
+	for i := len(s.turn.r.interceptors) - 1; i >= 0; i-- {
+		outer, inner := s.turn.r.interceptors[i], call
+		call = func(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+			return outer.ModelCall(ctx, agent.ModelCallInfo{Invocation: inv, Model: model, Request: req}, inner)
+		}
+	}
+	return s.meter.metered(model, req, call(ctx, req)) // interceptors see what the endpoint has said
+}
+
+// Call implements agent.Runtime.
+func (s runtime) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFunc) (_ *event.ToolResult, failed error) {
+	if err := s.meter.withinToolCalls(c.ID); err != nil {
+		return nil, err
+	}
+	if len(s.turn.r.interceptors) == 0 {
+		return run(ctx, c.Input)
+	}
+	defer func() { // tools run on goroutines of their own
+		if p := recover(); p != nil {
+			failed = s.turn.r.panicked("an interceptor", c.Invocation.Agent().Name(), p)
+		}
+	}()
+	for i := len(s.turn.r.interceptors) - 1; i >= 0; i-- {
+		outer, inner := s.turn.r.interceptors[i], run
+		run = func(ctx context.Context, input json.RawMessage) (*event.ToolResult, error) {
+			c := c
+			c.Input = input
+			return outer.ToolCall(ctx, c, inner)
+		}
+	}
+	res, err := run(ctx, c.Input)
+	switch {
+	case err != nil:
+		return nil, err
+	case res == nil:
+		return nil, fmt.Errorf("an interceptor answered the call of %s with neither a result nor an error", c.Name)
+	case !event.TooDeep(res.Output) && !json.Valid(res.Output):
+		res = &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(string(res.Output)), IsError: res.IsError}
+	}
+	return res, nil
+}
+
+// CheckTransfer implements agent.Runtime.
+func (s runtime) CheckTransfer(ctx context.Context, inv *agent.Invocation, to string) error {
+	return s.transfers.check(ctx, inv, to)
+}
+
+// SaveFile implements agent.Runtime.
+func (s runtime) SaveFile(ctx context.Context, name, mediaType string, data []byte) (*event.File, error) {
+	return s.turn.saveFile(ctx, name, mediaType, data)
+}
+
+// Suspended implements agent.Runtime.
+func (s runtime) Suspended() bool { return errors.Is(context.Cause(s.turn.ctx), agent.ErrSuspended) }

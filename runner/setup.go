@@ -1,0 +1,102 @@
+package runner
+
+import (
+	"fmt"
+	"reflect"
+	"runtime/debug"
+	"sync"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
+)
+
+// setup is what all turns of a runner share.
+type setup struct {
+	config
+	tree   *agent.Tree
+	cache  *cache
+	bounds *bounds
+	inner  innerTrees
+}
+
+// plant makes the tree, with a node for the person of the desk.
+func (c *config) plant(tree func(...agent.TreeOption) (*agent.Tree, error)) (*agent.Tree, error) {
+	if c.person == nil {
+		return tree()
+	}
+	if err := c.person.Check(); err != nil {
+		return nil, err
+	}
+	return tree(agent.WithHuman(c.person))
+}
+
+func newSetup(c config, tree *agent.Tree) (*setup, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	bounds, err := newBounds(c, tree)
+	if err != nil {
+		return nil, err
+	}
+	return &setup{config: c, tree: tree, bounds: bounds, cache: newCache(c)}, nil
+}
+
+// active returns the node that answers next, and whether the log names an agent
+// that is no longer in the tree.
+func (r *setup) active(f *session.Fold) (n *agent.Node, missing bool) {
+	name := f.Scope("").Active
+	if name == agent.Human && r.person != nil { // while a handoff is under way
+		return r.tree.Node(name), false
+	}
+	if name == "" || r.resumeRoot {
+		return r.tree.Root(), false
+	}
+	if n, _ = r.tree.Find(name); n == nil { // an error ends the run that begins here
+		return r.tree.Root(), true
+	}
+	for n.Parent != nil && n.Properties.Return == agent.ReturnToParent {
+		n = n.Parent
+	}
+	if router := n.FirstRouter(); router != nil {
+		return router, false
+	}
+	return n, false
+}
+
+// panicked logs a panic of an agent, or of what it uses, and returns the error that its run ends with.
+func (c *config) panicked(what, name string, p any) error {
+	c.logger.Error(what+" panicked", "agent", name, "panic", p, "stack", string(debug.Stack()))
+	return &agent.RunError{Agent: name, Code: event.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
+}
+
+// innerTrees are the trees of agents that run in scopes of their own. They are kept, because agents
+// keep things next to their nodes.
+type innerTrees struct {
+	mu    sync.Mutex
+	trees map[agent.Agent]*agent.Tree
+}
+
+// maxInner bounds the trees that are kept. Agents that a program makes anew for every call would fill it.
+const maxInner = 256
+
+// of returns the validated tree of an agent.
+func (t *innerTrees) of(a agent.Agent) (*agent.Tree, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !reflect.ValueOf(a).Comparable() {
+		return agent.NewTree(a) // which says what is wrong with it
+	}
+	if tree := t.trees[a]; tree != nil {
+		return tree, nil
+	}
+	tree, err := agent.NewTree(a)
+	if err != nil {
+		return nil, err
+	}
+	if t.trees == nil || len(t.trees) >= maxInner {
+		t.trees = make(map[agent.Agent]*agent.Tree)
+	}
+	t.trees[a] = tree
+	return tree, nil
+}

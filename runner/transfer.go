@@ -1,0 +1,217 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+)
+
+// transfers say where the active agent of a scope may hand the conversation to.
+type transfers struct {
+	tree   *agent.Tree
+	draft  *draft
+	meter  *meter
+	guards *guards
+	ready  string // the target that said in this step that it can start
+}
+
+// find is [agent.Tree.Find], and logs an error.
+func (t *transfers) find(name string) (*agent.Node, error) {
+	n, err := t.tree.Find(name)
+	if wrong, ok := err.(*agent.FindError); ok {
+		t.draft.session.r.logger.Error("FindAgent contradicts the tree", "error", err, "panic", wrong.Panic)
+	}
+	return n, err
+}
+
+// isReady asks the target whether it can start, and remembers that it can: a
+// target that was promised to a model must not be asked again before the commit.
+func (t *transfers) isReady(ctx context.Context, to *agent.Node) error {
+	name := to.Agent.Name()
+	_, err := t.find(name)
+	if a, ok := agent.As[agent.Readier](to.Agent); ok && err == nil {
+		err = a.Ready(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", agent.ErrTargetNotReady, name, err)
+	}
+	t.ready = name
+	return nil
+}
+
+// allowed holds a transfer against the policy and the limits, and returns the target.
+func (t *transfers) allowed(inv *agent.Invocation, to string) (*agent.Node, error) {
+	target, _ := t.tree.Find(to) // an error means that it is not ready
+	if !inv.Node().MayTransferTo(target) {
+		return nil, fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
+	}
+	if n := inv.Node(); n.Properties.Router || n.Virtual() { // they ask no model, and cannot go round without those who do
+		return target, nil
+	}
+	return target, t.meter.withinTransfers(inv.Agent().Name(), target.Agent.Name(), t.draft.hasText())
+}
+
+// legal checks a transfer that an agent yields as committed, so that function
+// agents are held to the rules that bind models.
+func (t *transfers) legal(ctx context.Context, inv *agent.Invocation, d *event.Transfer) error {
+	target, err := t.allowed(inv, d.To)
+	if err == nil {
+		if err = inv.Node().InputFor(target).Check(d.Payload); err != nil {
+			return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
+		}
+	}
+	if err == nil && t.ready != d.To && !inv.Node().Properties.Router { // whose decision is stored before the target is asked
+		err = t.isReady(ctx, target)
+	}
+	if errors.Is(err, agent.ErrUnknownTarget) {
+		return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
+	}
+	return err
+}
+
+// own returns a transfer that the step's agent yields as its own: nobody hands over in
+// another's name. Without an outcome it is to be committed; the others say what became
+// of an attempt, and move nothing.
+func (t *transfers) own(d *event.Transfer) (*event.Transfer, error) {
+	from, to, outcome := t.draft.inv.Agent().Name(), d.To, cmp.Or(d.Outcome, event.TransferCommitted)
+	switch outcome {
+	case event.TransferCommitted:
+		if to == "" {
+			return nil, fmt.Errorf("the agent %s yielded a transfer to nobody: its To is the target's name: %w", from, agent.ErrTransferRejected)
+		}
+		if n, _ := t.tree.Find(to); n != nil {
+			to = n.Agent.Name()
+		}
+	case event.TransferRejected, event.TransferConflict, event.TransferFailed:
+	default:
+		return nil, fmt.Errorf("the agent %s yielded a transfer with the outcome %.40q: it is %s, or none, to hand over: %w",
+			from, outcome, event.TransferCommitted, agent.ErrTransferRejected)
+	}
+	kind := d.TransferType
+	if kind == "" && to == agent.Human {
+		kind = event.TransferTypeBotToHuman
+	}
+	routed := d.Routed() && outcome == event.TransferCommitted && !t.draft.inv.Node().Properties.Router // which only routers may say
+	if from == d.From && to == d.To && outcome == d.Outcome && kind == d.TransferType && !routed {
+		return d, nil
+	}
+	own := *d
+	own.From, own.To, own.Outcome, own.TransferType = from, to, outcome, kind
+	if routed {
+		own.RouteDecision, own.GraphPath = nil, nil
+	}
+	return &own, nil
+}
+
+// check implements CheckTransfer of agent.Runtime.
+func (t *transfers) check(ctx context.Context, inv *agent.Invocation, to string) error {
+	target, err := t.allowed(inv, to)
+	if err != nil {
+		return err
+	}
+	return t.isReady(ctx, target)
+}
+
+// route returns the transfer that a stopped run makes without a model, nil if
+// it makes none. A target that cannot start leaves the run stopped, with a
+// record of the attempt in the write that is being put together.
+func (t *transfers) route(ctx context.Context, n *agent.Node) (*event.Transfer, error) {
+	to, err := n.Route(ctx, t.draft.inv, t.draft.said())
+	if err != nil || to == nil {
+		return nil, err
+	}
+	from := t.draft.run.Agent
+	record := &event.Transfer{From: from, To: to.Agent.Name(), Outcome: event.TransferCommitted, TransferType: event.TransferTypeRoute}
+	if err = t.meter.withinTransfers(from, record.To, t.draft.hasText()); err == nil {
+		err = t.isReady(ctx, to)
+	}
+	switch {
+	case err == nil:
+		return record, nil
+	case errors.As(err, new(*agent.TransferLimitError)):
+		return nil, err
+	}
+	record.Outcome = event.TransferFailed
+	t.draft.add(record, &event.Notice{Code: "route_failed", Message: err.Error()})
+	return nil, context.Cause(ctx)
+}
+
+// back returns the transfer by which the conversation goes back to the agent that handed it over, with a notice, if
+// the error of a step refuses it and nothing was done yet; nil if the error ends the run like any other. The limit
+// of transfers does not forbid it, but it counts: the source cannot hand over for ever.
+func (t *transfers) back(ctx context.Context, err error) (back *event.Transfer, notice *event.Notice) {
+	var refused *agent.RefusedError
+	if !errors.As(err, &refused) || ctx.Err() != nil {
+		return nil, nil
+	}
+	run := t.draft.session.runOf(t.draft.scope) // with what the step has stored
+	from := run.Transfer
+	switch {
+	case refused.Agent != run.Agent:
+		return nil, nil
+	case from == nil, run.TakesUp, run.Answers > 0, run.Said != "", len(run.Pending) > 0:
+		return nil, nil
+	case from.TransferType == event.TransferTypeRefused: // it gets its own back, and wants it even less
+		return nil, nil
+	case from.TransferType == event.TransferTypeRoute: // the source has answered, and would answer again
+		return nil, nil
+	case from.TransferType == event.TransferTypeBotToBot: // a router, or what is to happen after an error, names the next agent
+		return nil, nil
+	case t.tree.Node(from.From) == nil, len(t.draft.shown()) > 0:
+		return nil, nil
+	}
+	for _, e := range t.draft.events {
+		switch e.Data.(type) {
+		case *event.RemoteTask, *event.Notice:
+		default: // it did something after all
+			return nil, nil
+		}
+	}
+	back = &event.Transfer{From: run.Agent, To: from.From, Reason: t.guards.fit(refused.Reason), Outcome: event.TransferCommitted,
+		TransferType: event.TransferTypeRefused}
+	notice = &event.Notice{Code: event.NoticeTransferRefused, Message: fmt.Sprintf("%s did not accept the conversation: %s", run.Agent, t.guards.fit(refused.Error()))}
+	s := t.draft.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if given := s.fold().Scope(t.draft.scope).Given; given != nil {
+		back.Payload = given.Payload // what the source was started with
+	}
+	return back, notice
+}
+
+// fallback returns who goes on for a run that ends with an error, after agent.OnError, nil if
+// the error ends the turn.
+func (t *transfers) fallback(ctx context.Context, n *agent.Node, err error) *agent.Node {
+	to := n.OnError()
+	if to == nil || ctx.Err() != nil || errors.As(err, new(*agent.TripwireError)) {
+		return nil
+	}
+	for _, over := range []error{agent.ErrLimit, agent.ErrTransferLimit, agent.ErrConflict, agent.ErrUnknownPrice, agent.ErrUnknownUsage} {
+		if errors.Is(err, over) {
+			return nil
+		}
+	}
+	if t.meter.withinTransfers(n.Agent.Name(), to.Agent.Name(), false) != nil {
+		return nil
+	}
+	return to
+}
+
+// handOn returns what gives the conversation to another agent after a run has failed.
+func (t *transfers) handOn(n, to *agent.Node, failure *event.Failure) (*event.Route, *event.Transfer) {
+	from, name, reason := t.draft.run.Agent, to.Agent.Name(), t.draft.run.Agent+" failed"
+	path, kind := slices.Concat(n.GraphPath(), []string{name}), event.TransferTypeBotToBot
+	if to.GraphPath() != nil {
+		path = to.GraphPath()
+	}
+	if to.Virtual() {
+		kind = event.TransferTypeBotToHuman
+	}
+	return &event.Route{From: from, To: name, Reason: reason, GraphPath: path, Failed: failure},
+		&event.Transfer{From: from, To: name, Reason: reason, Outcome: event.TransferCommitted, TransferType: kind}
+}
