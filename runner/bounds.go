@@ -36,7 +36,7 @@ func newBounds(c config, tree *agent.Tree) (*bounds, error) {
 	names := tree.Names()
 	all := []Budget{b.budgets.Turn, b.budgets.Session}
 	for _, name := range slices.Sorted(maps.Keys(b.budgets.Agents)) {
-		if err := b.bound(name, names); err != nil {
+		if err := b.bindBudget(name, names); err != nil {
 			return nil, err
 		}
 		all = append(all, b.budgets.Agents[name])
@@ -69,9 +69,9 @@ func (b *bounds) priced(tree *agent.Tree, names map[string][]string) error {
 		if !ok {
 			continue
 		}
-		bound := b.costs(a.Name())
+		bound := b.budgetsCost(a.Name())
 		for called, own := range names {
-			bound = bound || slices.Contains(own, a.Name()) && b.costs(called)
+			bound = bound || slices.Contains(own, a.Name()) && b.budgetsCost(called)
 		}
 		if name := b.unpriced(asks.Model()); bound && name != "" {
 			return unknownPrice(name)
@@ -99,14 +99,14 @@ func (b *bounds) unpriced(m llm.Model) string {
 	return m.Name()
 }
 
-// costs reports whether a budget of cost is set for what an agent of this name asks.
-func (b *bounds) costs(called string) bool {
+// budgetsCost reports whether a budget of cost is set for what an agent of this name asks.
+func (b *bounds) budgetsCost(called string) bool {
 	own := func(name string) bool { return b.budgets.Agents[name].Cost > 0 }
 	return b.budgets.Turn.Cost > 0 || b.budgets.Session.Cost > 0 || slices.ContainsFunc(b.bounding[called], own)
 }
 
-// bound notes which agents the budget of a name is for.
-func (b *bounds) bound(name string, names map[string][]string) error {
+// bindBudget notes which agents the budget of a name is for.
+func (b *bounds) bindBudget(name string, names map[string][]string) error {
 	var known []string
 	found := false
 	for called, own := range names {
@@ -158,7 +158,7 @@ func saturated(a, b int64) int64 {
 func (b *bounds) expect(agentName string, model llm.Model, req *llm.Request) (amount, error) {
 	u := llm.Usage{InputTokens: llm.CountRequest(req, b.counter), OutputTokens: max(req.MaxTokens, 0)}
 	a := amount{agent: agentName, tokens: saturated(int64(u.InputTokens), int64(u.OutputTokens))}
-	if b.costs(agentName) {
+	if b.budgetsCost(agentName) {
 		var known bool
 		if a.cost, known = b.prices.Cost(model.Name(), u); !known {
 			return a, unknownPrice(model.Name())

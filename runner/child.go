@@ -10,7 +10,6 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/session"
 )
 
 // child is one run of a group.
@@ -20,7 +19,6 @@ type child struct {
 	spec     *workflow.Child
 	number   int            // of those of the group
 	call     int            // more than 0 if it stores for a tool: the call's place in the answer
-	at       int            // in live
 	start    *event.Event   // of its scope, nil if that was there
 	closing  []*event.Event // the last write, which ends the run
 	inline   bool           // it runs on the workflow's goroutine
@@ -33,26 +31,25 @@ type child struct {
 	reply chan error
 }
 
-// resume continues the scope that the child had: with the run that was cut off, or with a
-// new one if it waits, or in a fork. It reports whether the log has the scope, and whether
+// resumeScope continues the scope that the child had: with the run that was cut off, or with a
+// new one if it waits, or in a fork. It returns the events that open that one, and reports whether the log has the scope, and whether
 // that waits as before.
-func (c *child) resume() (had, waits bool) {
+func (c *child) resumeScope() (events []*event.Event, had, waits bool) {
 	t, scope := c.turn, cmp.Or(c.spec.Scope, c.draft.scope)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.cached.fold.Scope(scope)
+	s := t.fold().Scope(scope)
 	if s.Run.ID == "" {
-		return false, false
+		return nil, false, false
 	}
 	c.draft.scope, c.session = scope, &scopeSession{turnSession: &t.turnSession, after: max(0, s.First-1)}
-	events, again, goesOn := t.goOn(scope)
+	events, again, goesOn := t.resumeInner(scope)
 	c.again = again
-	c.group.events = append(c.group.events, events...)
-	return true, !goesOn
+	return events, true, !goesOn
 }
 
-// bound gives a child its context: the group's, or one that can end by itself.
-func (c *child) bound() {
+// bindContext gives a child its context: the group's, or one that can end by itself.
+func (c *child) bindContext() {
 	switch g := c.group; {
 	case c.spec.Timeout > 0:
 		over := &agent.TimeoutError{Agent: c.spec.Tree.Root().Agent.Name(), After: c.spec.Timeout}
@@ -66,8 +63,8 @@ func (c *child) bound() {
 	}
 }
 
-// unbound frees what bound has made.
-func (c *child) unbound() {
+// unbindContext frees what bound has made.
+func (c *child) unbindContext() {
 	if c.spec.Timeout > 0 || c.meter.time {
 		c.cancel(nil)
 	}
@@ -76,14 +73,14 @@ func (c *child) unbound() {
 // runAll is a child's goroutine.
 func (c *child) runAll() {
 	defer c.group.wg.Done()
-	err := c.scope.run()
-	c.unbound()
+	err := c.scope.runSteps()
+	c.unbindContext()
 	g := c.group
 	g.mu.Lock()
 	c.err, c.done = err, true
 	if g.closed == nil {
 		g.inbox = append(g.inbox, c)
-		g.alert()
+		g.wakeUp()
 	}
 	g.mu.Unlock()
 }
@@ -96,7 +93,7 @@ func (c *child) store(ctx context.Context, events []*event.Event) error {
 	}
 	last := events[len(events)-1]
 	if end, ok := last.Data.(*event.HarnessEnd); ok && last.Scope == c.draft.scope && end.FinishReason != event.FinishReasonTransfer {
-		c.close(last, end, events)
+		c.keepEnd(last, end, events)
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) && !decides(events) {
@@ -104,7 +101,7 @@ func (c *child) store(ctx context.Context, events []*event.Event) error {
 	}
 	if c.inline {
 		c.consuming = true
-		err := c.group.store(events)
+		err := c.group.storeNow(events)
 		c.consuming = false
 		c.unstored = cmp.Or(c.unstored, err)
 		return err
@@ -126,35 +123,6 @@ func (c *child) show(e *event.Event) bool {
 	}
 	c.event = e
 	return c.post(&c.group.shows) == nil
-}
-
-// via returns the child through which the scope of an agent tool stores its
-// events. It is nil if the scope stores them itself, because no agent that a workflow has
-// started runs next to it: then there is no order to keep.
-func via(s *scope, call string) *child {
-	of := childAround(s)
-	if of == nil {
-		return nil
-	}
-	s.turn.mu.Lock()
-	defer s.turn.mu.Unlock()
-	place := slices.IndexFunc(s.turn.fold().Scope(s.draft.scope).Run.Pending, func(c session.Call) bool { return c.ID == call })
-	return &child{group: of.group, spec: of.spec, number: of.number, call: 2 + place}
-}
-
-// childAround returns the child in whose place scopes inside of a scope store what they have to
-// store, nil if nobody is at work next to the scope.
-func childAround(s *scope) *child {
-	switch in := s.sink.(type) {
-	case *inner:
-		return in.via
-	case *child:
-		if in.inline { // it runs on the workflow's goroutine
-			return childAround(in.group.outer)
-		}
-		return in
-	}
-	return nil
 }
 
 // storeInner stores events of a tool's scope in the order of the workflow.
@@ -185,13 +153,13 @@ func (c *child) post(queue *[]*child) error {
 	if c.call > 0 {
 		g.fromTools++
 	}
-	g.alert()
+	g.wakeUp()
 	g.mu.Unlock()
 	return <-c.reply
 }
 
-// close keeps the write that ends the run, with the run's output in it.
-func (c *child) close(last *event.Event, end *event.HarnessEnd, events []*event.Event) {
+// keepEnd keeps the write that ends the run, with the run's output in it.
+func (c *child) keepEnd(last *event.Event, end *event.HarnessEnd, events []*event.Event) {
 	if last.Agent == c.tree.Root().Agent.Name() {
 		end.AgentID = cmp.Or(c.spec.Ref, end.AgentID)
 	}

@@ -15,6 +15,18 @@ const (
 	needless    = "withdrawn: nothing waits for it any more"
 )
 
+// eventOf makes an event of a run in a scope.
+func eventOf(run *session.Run, scope string, d event.Data) *event.Event {
+	return &event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path, Data: d}
+}
+
+// alsoOf makes another event of the run that an event starts.
+func alsoOf(start *event.Event, d event.Data) *event.Event {
+	return &event.Event{TurnID: start.TurnID, RunID: start.RunID, Scope: start.Scope, Agent: start.Agent, Path: start.Path, Data: d}
+}
+
+func endNode(runID string) string { return runID + ":harness_end" }
+
 // closer makes the events that end what is open in a log, or waits there.
 type closer struct {
 	fold  *session.Fold
@@ -22,9 +34,11 @@ type closer struct {
 	shown shownBlocks
 }
 
-// past reports whether a run is of the session that this one is a fork of. Nothing is
+// ofOtherSession reports whether a run is of the session that this one is a fork of. Nothing is
 // written to it here.
-func past(lease session.Lease, run *session.Run) bool { return lease.Fork && run.Start <= lease.Shared }
+func ofOtherSession(lease session.Lease, run *session.Run) bool {
+	return lease.Fork && run.Start <= lease.Shared
+}
 
 // closing makes the events that end all that is open in an interrupted turn, or waits
 // inside of it, the conversation's run last.
@@ -53,10 +67,9 @@ func (c closer) withdraw(run *session.Run) []*event.Event {
 // of its run. Of a run that is paused, in the log or by the events, the calls are withdrawn.
 func (c closer) closeScope(events []*event.Event, scope, message string) []*event.Event {
 	run := &c.fold.Scope(scope).Run
-	if scope != "" && past(c.lease, run) {
+	if scope != "" && ofOtherSession(c.lease, run) {
 		return events
 	}
-	envelope := event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
 	pending, open := slices.Clone(run.Pending), run.Open
 	for _, e := range events {
 		if e.Scope != scope || e.RunID != run.ID {
@@ -73,25 +86,22 @@ func (c closer) closeScope(events []*event.Event, scope, message string) []*even
 		if answeredIn(events, call.ID) {
 			continue
 		}
-		e, text := envelope, message
+		text := message
 		if message == interrupted && (call.Open() || !open) { // it waits for an approval, and has not run
 			text = withdrawn
 		}
-		// Of the run that is open or waits; append gives it to the one that made the call.
-		e.ID, e.Data = call.ID, &event.ToolResult{Name: call.Name, Output: event.EncodeJSON(text), IsError: true}
-		events = append(events, &e)
+		// Of the run that is open or waits; the write gives it to the one that made the call.
+		e := eventOf(run, scope, &event.ToolResult{Name: call.Name, Output: event.EncodeJSON(text), IsError: true})
+		e.ID = call.ID
+		events = append(events, e)
 	}
 	if !open {
 		return events
 	}
-	if ids := c.shown.open(scope, events); len(ids) > 0 {
-		e := envelope
-		e.Data = &event.Discard{Code: "canceled", Message: notCompleted, IDs: ids}
-		events = append(events, &e)
+	if ids := c.shown.unfinished(scope, events); len(ids) > 0 {
+		events = append(events, eventOf(run, scope, &event.Discard{Code: "canceled", Message: notCompleted, IDs: ids}))
 	}
-	e := envelope
-	e.Data = &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonCanceled}
-	return append(events, &e)
+	return append(events, eventOf(run, scope, &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonCanceled}))
 }
 
 // ordered returns the events of a write in a form that obeys the laws of the log. Scopes
@@ -100,42 +110,30 @@ func (c closer) closeScope(events []*event.Event, scope, message string) []*even
 // of a scope that was closed are left out. The ends that wait to be stored with other
 // events are in the same write, or in one before.
 func (c closer) ordered(events []*event.Event) []*event.Event {
-	f := c.fold
 	var ended []string // runs
 	run, open := "", false
-	out, own := events, false // own: out is no longer the caller's slice
-	gone := false             // the event before was left out
+	gone := false // the event before was left out
+	out := make([]*event.Event, 0, len(events))
 	for i, e := range events {
-		end, isEnd := e.Data.(*event.HarnessEnd)
 		if e.Scope != "" {
 			if _, ok := e.Data.(*event.HarnessStart); ok {
 				run, open = e.RunID, !gone || e.ParentID != endNode(run) // by a transfer that was left out
 			} else if e.RunID != run {
-				run, open = e.RunID, !slices.Contains(ended, e.RunID) && (f.Runs(e.Scope, e.RunID) || startsIn(events[:i], e.RunID))
+				run, open = e.RunID, !slices.Contains(ended, e.RunID) && (c.fold.Runs(e.Scope, e.RunID) || startsIn(events[:i], e.RunID))
 			}
 			if gone = !open; gone {
-				if !own {
-					out, own = slices.Clone(events[:i]), true
-				}
 				continue
 			}
 		}
 		before := len(out)
-		if !own {
-			before = i
-		}
-		if closing := c.leftOpen(out[:before:before], e); len(closing) > before {
-			out, own = closing, true
-			for _, e := range closing[before:] {
-				if _, over := e.Data.(*event.HarnessEnd); over {
-					ended, run = append(ended, e.RunID), "" // of which there may be more to come
-				}
+		out = c.leftOpen(out, e)
+		for _, e := range out[before:] {
+			if _, over := e.Data.(*event.HarnessEnd); over {
+				ended, run = append(ended, e.RunID), "" // of which there may be more to come
 			}
 		}
-		if own {
-			out = append(out, e)
-		}
-		if isEnd && e.Scope != "" && end.FinishReason != event.FinishReasonInputRequired {
+		out = append(out, e)
+		if end, ok := e.Data.(*event.HarnessEnd); ok && e.Scope != "" && end.FinishReason != event.FinishReasonInputRequired {
 			ended, open = append(ended, e.RunID), false
 		}
 	}
@@ -162,7 +160,7 @@ func (c closer) leftOpen(before []*event.Event, e *event.Event) []*event.Event {
 	case *event.HarnessEnd:
 		return c.leftOpenIn(before, e, d.FinishReason == event.FinishReasonInputRequired)
 	case *event.ToolResult:
-		if c.open(before, e.ID) > 0 {
+		if c.openInside(before, e.ID) > 0 {
 			return c.closeInside(before, &session.Run{Pending: []session.Call{{ID: e.ID}}}, false)
 		}
 	}
@@ -181,7 +179,7 @@ func (c closer) leftOpenIn(before []*event.Event, e *event.Event, waits bool) []
 		if k >= 0 {
 			opener = run.Before[k]
 		}
-		if c.open(before, opener) > 0 {
+		if c.openInside(before, opener) > 0 {
 			return c.closeInside(before, run, waits)
 		}
 	}
@@ -193,8 +191,8 @@ func (c closer) leftOpenIn(before []*event.Event, e *event.Event, waits bool) []
 	return before
 }
 
-// open counts the scopes that something has opened, but those that events end.
-func (c closer) open(events []*event.Event, opener string) int {
+// openInside counts the scopes that something has opened, but those that events end.
+func (c closer) openInside(events []*event.Event, opener string) int {
 	n := c.fold.Inside(opener)
 	if n == 0 {
 		return 0
@@ -249,4 +247,11 @@ func endIn(events []*event.Event, run string) *event.HarnessEnd {
 		}
 	}
 	return nil
+}
+
+func answeredIn(events []*event.Event, call string) bool {
+	return slices.ContainsFunc(events, func(e *event.Event) bool {
+		_, ok := e.Data.(*event.ToolResult)
+		return ok && e.ID == call
+	})
 }

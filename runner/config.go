@@ -27,7 +27,7 @@ type config struct {
 	wait       time.Duration
 	logger     *slog.Logger
 	now        func() time.Time
-	newID      func() string // nil: random ids
+	newID      func() string
 	owner      session.Owner
 
 	person       *human.Agent // of the desk, nil without one
@@ -177,8 +177,8 @@ const (
 	EstimateMissingUsage
 )
 
-// check refuses what no runner can work with.
-func (c *config) check() error {
+// checkOptions refuses what no runner can work with.
+func (c *config) checkOptions() error {
 	l := c.limits
 	switch {
 	case c.now == nil || c.logger == nil || slices.Contains(c.interceptors, nil):

@@ -16,7 +16,7 @@ type consumer struct {
 
 // store implements sink.
 func (c *consumer) store(ctx context.Context, events []*event.Event) error {
-	return c.turn.append(ctx, events)
+	return c.turn.appendEvents(ctx, events)
 }
 
 // show implements sink.

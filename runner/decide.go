@@ -2,7 +2,6 @@ package runner
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,9 +10,6 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/schema"
 )
-
-// ErrNoApproval says that no such question is open: the call asked none, the question is decided or withdrawn, or the decision is about another one.
-var ErrNoApproval = errors.New("no such question is open")
 
 // Decision answers the question whether a call may run, or what a call asks.
 type Decision struct {
@@ -48,27 +44,17 @@ func Answer(callID string, content any) Decision {
 // Deny refuses a call that waits for an approval, or declines to answer one.
 func Deny(callID, reason string) Decision { return Decision{CallID: callID, Reason: reason} }
 
-// decide stores the decisions, each in the scope of its call, and opens a run of the
+// storeDecisions stores the decisions, each in the scope of its call, and opens a run of the
 // conversation that takes up what the paused one waited for, in one write. Inner scopes are
 // taken up by who has opened them. Decisions that were made before only deliver the recorded
 // results. In a fork, what the other session asks is denied and cannot be approved.
-func (t *opening) decide(decisions []Decision) error {
-	f := &t.cached.fold
+func (t *opening) storeDecisions(decisions []Decision) error {
+	f := t.fold()
 	run, held := &f.Scope("").Run, f.Held()
-	stayed := t.stayed()
-	decisions = slices.Clone(decisions)
-	for i := range decisions {
-		d, n := &decisions[i], len(stayed)
-		stayed = slices.DeleteFunc(stayed, func(s Decision) bool { return s.CallID == d.CallID })
-		switch {
-		case len(stayed) == n:
-		case d.Approved:
-			return fmt.Errorf("call %q waits in the session that this one was forked from, and is decided there: %w", d.CallID, ErrNoApproval)
-		default:
-			d.Reason = strings.TrimPrefix(d.Reason+"; "+agent.StaysBehind, "; ")
-		}
+	decisions, err := t.withDenials(decisions)
+	if err != nil {
+		return err
 	}
-	decisions = slices.Concat(decisions, stayed)
 	var events []*event.Event
 	var settled []string
 	took := make(map[string]string) // scopes to the runs that take them up, in a fork
@@ -88,19 +74,21 @@ func (t *opening) decide(decisions []Decision) error {
 			}
 			of := &f.Scope(scope).Run
 			by := of.ID
-			if scope != "" && past(t.lease, of) {
+			if scope != "" && ofOtherSession(t.lease, of) {
 				if took[scope] == "" {
-					events = append(events, t.takeUp(scope)...)
+					events = append(events, t.takeUpRun(scope)...)
 					took[scope] = events[len(events)-1].RunID
 				}
 				by = took[scope]
 			}
-			events = append(events, &event.Event{ID: d.ID, TurnID: of.TurnID, RunID: by, Scope: scope, Agent: of.Agent, Path: of.Path,
-				Data: &event.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By, Content: d.Content, Rights: d.Rights, Digest: c.Asks.Digest}})
+			e := eventOf(of, scope, &event.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By, Content: d.Content,
+				Rights: d.Rights, Digest: c.Asks.Digest})
+			e.ID, e.RunID = d.ID, by
+			events = append(events, e)
 		}
 	}
 	if len(settled) > 0 {
-		if err := t.recall(settled); err != nil {
+		if err := t.recallResults(settled); err != nil {
 			return err
 		}
 	}
@@ -109,17 +97,17 @@ func (t *opening) decide(decisions []Decision) error {
 			return nil
 		}
 		// The run that another decision opened was cut off; this one continues it.
-		if err := t.branch(events...); err != nil {
+		if err := t.branchOff(events...); err != nil {
 			return err
 		}
-		return t.resume(nil)
+		return t.resumeTurn(nil)
 	}
 	n := t.r.tree.Node(run.Agent)
 	if n == nil { // and nobody is left to take up what is inside
 		events = slices.DeleteFunc(events, func(e *event.Event) bool { return e.Scope != "" })
 	}
 	if t.branches() {
-		if err := t.branch(events...); err != nil || n != nil {
+		if err := t.branchOff(events...); err != nil || n != nil {
 			return err
 		}
 		events = nil
@@ -128,13 +116,32 @@ func (t *opening) decide(decisions []Decision) error {
 		n = t.r.tree.Root()
 		events = append(events, t.closer().withdraw(run)...)
 	}
-	return t.append(t.ctx, append(events, t.start(n, run.TurnID, endNode(run.ID), "", nil)))
+	return t.appendEvents(t.ctx, append(events, t.startEvent(n, run.TurnID, endNode(run.ID), "", nil)))
 }
 
-// stayed returns denials of the calls that wait for a permission in the session that this one was forked
+// withDenials adds the denials of what belongs to the session that this one was forked from, in the form of a decision
+// where there is one.
+func (t *opening) withDenials(decisions []Decision) ([]Decision, error) {
+	denials := t.denyShared()
+	decisions = slices.Clone(decisions)
+	for i := range decisions {
+		d, n := &decisions[i], len(denials)
+		denials = slices.DeleteFunc(denials, func(s Decision) bool { return s.CallID == d.CallID })
+		switch {
+		case len(denials) == n:
+		case d.Approved:
+			return nil, fmt.Errorf("call %q waits in the session that this one was forked from, and is decided there: %w", d.CallID, ErrNoApproval)
+		default:
+			d.Reason = strings.TrimPrefix(d.Reason+"; "+agent.StaysBehind, "; ")
+		}
+	}
+	return slices.Concat(decisions, denials), nil
+}
+
+// denyShared returns denials of the calls that wait for a permission in the session that this one was forked
 // from. Such a call is approved once and runs once, however many forks there are.
-func (t *opening) stayed() (all []Decision) {
-	for _, q := range t.cached.fold.SharedQuestions(t.lease.Shared) {
+func (t *opening) denyShared() (all []Decision) {
+	for _, q := range t.fold().SharedQuestions(t.lease.Shared) {
 		all = append(all, Deny(q.ToolCallID, agent.StaysBehind))
 	}
 	return all
@@ -170,9 +177,9 @@ func (d *Decision) answers(asked *event.Relay) error {
 	return nil
 }
 
-// recall queues the recorded results of calls that were decided and settled
+// recallResults queues the recorded results of calls that were decided and settled
 // before, so that a second decision gets what the first one got.
-func (t *opening) recall(calls []string) error {
+func (t *opening) recallResults(calls []string) error {
 	asked := make(map[string]bool)
 	results := make(map[string]*event.Event)
 	for e, err := range t.r.store.Load(t.ctx, t.key, 0) {

@@ -31,8 +31,8 @@ type delivery struct {
 	delta     string // the id of the block whose delta was shown last, "" since something was stored
 }
 
-// append stores events in one write, and delivers them.
-func (s *delivery) append(ctx context.Context, events []*event.Event) error {
+// storeAndDeliver stores events in one write, and delivers them.
+func (s *delivery) storeAndDeliver(ctx context.Context, events []*event.Event) error {
 	s.delta = ""
 	if err := s.sink.store(ctx, events); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *delivery) show(e *event.Event) bool {
 		e.Time = s.turn.r.now().UTC()
 		if e.ID != s.delta { // else the last one was of the same block
 			s.turn.mu.Lock()
-			s.turn.shown.add(block{s.draft.scope, e.ID})
+			s.turn.shown.addShown(block{s.draft.scope, e.ID})
 			s.turn.mu.Unlock()
 			s.delta = e.ID
 		}

@@ -3,6 +3,31 @@
 // until somebody has answered. What every step yields is stored before it is
 // delivered; who runs next is always read from the log.
 //
+// A type's name says what it holds:
+//
+//   - Runner has the tree, the cache of sessions and the options, which its turns share.
+//   - turn holds the lease, what is known of the session (turnSession, which agents see as
+//     agent.Session), and writes the log. It reserves what its models may use (tally).
+//   - opening stores what a turn begins with: a message, decisions, a cancellation.
+//   - scope is the loop over steps, for the conversation or inside of it. It has the write that is put
+//     together (draft), where events go (delivery), and what it is held to: guards, transfers, and the
+//     meter, which knows limits, budgets and prices.
+//   - runtime is what agents may ask for while they run: models, tools, other agents.
+//   - inner is an agent that a tool runs; group and child are the agents that a workflow or a graph runs.
+//   - closer makes the events that end what is open.
+//
+// A file calls only files below it:
+//
+//	parts, run               the methods that run turns, and parts of turns
+//	opening, decide, …       what turns begin with
+//	inner, group, child      agents inside of agents
+//	runtime, consumer        what agents ask for, and where the conversation's events go
+//	scope                    the loop
+//	transfer, guard, draft   what a step may do
+//	meter, bounds            what it may use
+//	turn, branch, session    the session, its lease and its log
+//	closing, cache, cached   the fold of the log
+//
 // It imports agent, agent/workflow, event, session and llm; agents reach it only through
 // the interfaces agent.Runtime, agent.Session and workflow.Runtime.
 package runner

@@ -28,8 +28,8 @@ func (d *draft) stamp(e *event.Event) *event.Event {
 	return e
 }
 
-// add adds events with these payloads, of which nil ones are left out.
-func (d *draft) add(payloads ...event.Data) {
+// addData adds events with these payloads, of which nil ones are left out.
+func (d *draft) addData(payloads ...event.Data) {
 	for _, data := range payloads {
 		if data != nil {
 			d.events = append(d.events, d.stamp(&event.Event{Data: data}))
@@ -37,8 +37,8 @@ func (d *draft) add(payloads ...event.Data) {
 	}
 }
 
-// take returns the events, and begins a new write.
-func (d *draft) take() []*event.Event {
+// takeAll returns the events, and begins a new write.
+func (d *draft) takeAll() []*event.Event {
 	events := d.events
 	d.events = nil
 	return events
@@ -49,8 +49,8 @@ func (d *draft) hasText() bool {
 	return slices.ContainsFunc(d.events, func(e *event.Event) bool { return textOf(e) != "" })
 }
 
-// said is what the run said last, as the log has it.
-func (d *draft) said() string {
+// lastText is what the run said last, as the log has it.
+func (d *draft) lastText() string {
 	for _, e := range slices.Backward(d.events) {
 		if text := textOf(e); text != "" {
 			return event.ValidText(text)
@@ -80,7 +80,7 @@ func (d *draft) void(code, message string) event.Data {
 func (d *draft) shown() []string {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
-	return d.session.shown.open(d.scope, d.events)
+	return d.session.shown.unfinished(d.scope, d.events)
 }
 
 // pending returns the calls that have a result neither in the log nor in this write. Calls of the write
@@ -99,8 +99,8 @@ func (d *draft) pending() (pending []session.Call) {
 	return pending
 }
 
-// answer gives every call that still waits for a result one; calls that are to be left out are, if there are any.
-func (d *draft) answer(message string, leave func(session.Call) bool) {
+// answerPending gives every call that still waits for a result one; calls that are to be left out are, if there are any.
+func (d *draft) answerPending(message string, leave func(session.Call) bool) {
 	for _, c := range d.pending() {
 		if leave == nil || !leave(c) {
 			result := &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(message), IsError: true}
@@ -112,7 +112,7 @@ func (d *draft) answer(message string, leave func(session.Call) bool) {
 // answerRunning answers the calls that the step has run, some of which may have done their work.
 func (d *draft) answerRunning() {
 	if len(d.run.Pending) > 0 {
-		d.answer("interrupted; outcome unknown; check before you repeat it", func(c session.Call) bool {
+		d.answerPending("interrupted; outcome unknown; check before you repeat it", func(c session.Call) bool {
 			return c.Name == agent.TransferTool || c.Relay != "" && !c.Resolved // these have not run
 		})
 	}
@@ -149,11 +149,4 @@ func (d *draft) checkFile(ctx context.Context, f *event.File) error {
 		err = fmt.Errorf("the agent yielded the file %s with %d bytes, and it has %d", f.Name, f.Size, size)
 	}
 	return err
-}
-
-func answeredIn(events []*event.Event, call string) bool {
-	return slices.ContainsFunc(events, func(e *event.Event) bool {
-		_, ok := e.Data.(*event.ToolResult)
-		return ok && e.ID == call
-	})
 }

@@ -42,3 +42,23 @@ func (e *unsaved) Unwrap() error { return e.cause }
 // ErrLeft says that a turn is not taken over any more: whoever did so has died too, three times at the same place.
 // Resume goes on with it.
 var ErrLeft = fmt.Errorf("the turn has ended three processes at the same place: look why, and resume it: %w", agent.ErrSuspended)
+
+var (
+	// ErrTurnOver says that a turn is not the last one of its session any more.
+	ErrTurnOver = errors.New("the turn is not the session's last one any more")
+
+	// ErrNotBegun is what an error of Begin, Decide or Advance is besides what it says itself, if no step was
+	// begun: the session was busy, say, or the store could not be reached. The next try is not one more attempt.
+	ErrNotBegun = errors.New("no step was begun")
+)
+
+type notBegun struct{ error }
+
+func (e notBegun) Is(target error) bool { return target == ErrNotBegun }
+
+func (e notBegun) Unwrap() error { return e.error }
+
+var errNoDesk = fmt.Errorf("the runner has no desk where a person could answer: give it one with runner.WithDesk: %w", agent.ErrBadInput)
+
+// ErrNoApproval says that no such question is open: the call asked none, the question is decided or withdrawn, or the decision is about another one.
+var ErrNoApproval = errors.New("no such question is open")

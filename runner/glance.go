@@ -15,29 +15,29 @@ import (
 // A session that does not exist has an empty fold. The error is the function's or the store's.
 func (r *Runner) Glance(ctx context.Context, key session.Key, look func(*session.Fold) error) error {
 	for {
-		t := r.cache.turn(key)
+		t := r.cache.holderOf(key)
 		if t != nil {
 			if ok, err := t.glance(look); ok {
 				return err
 			}
 		}
-		if err := r.cache.enter(ctx, key); err != nil {
+		if err := r.cache.claim(ctx, key); err != nil {
 			return err
 		}
-		if other := r.cache.turn(key); other == nil || other == t {
+		if other := r.cache.holderOf(key); other == nil || other == t {
 			return r.glance(ctx, key, look)
 		}
-		r.cache.leave(key)
+		r.cache.unclaim(key)
 	}
 }
 
 func (r *Runner) glance(ctx context.Context, key session.Key, look func(*session.Fold) error) error {
-	defer r.cache.leave(key)
-	w, err := r.cache.open(ctx, key, nil)
+	defer r.cache.unclaim(key)
+	w, err := r.cache.upToDate(ctx, key, nil)
 	if err != nil {
 		return err
 	}
-	defer r.cache.put(w)
+	defer r.cache.checkIn(w)
 	return look(&w.fold)
 }
 
@@ -54,7 +54,7 @@ func (r *Runner) Active(ctx context.Context, key session.Key) (name string, err 
 // Next returns the agent that would answer the next message of a session whose log has a fold.
 // It may be called in a glance.
 func (r *Runner) Next(f *session.Fold) *agent.Node {
-	n, _ := r.active(f)
+	n, _ := r.activeNode(f)
 	return n
 }
 

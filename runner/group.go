@@ -31,20 +31,16 @@ type group struct {
 	guards []agent.Guard // that check the children's words
 	wg     sync.WaitGroup
 
-	live    []*child // that run, in any order
-	inline  *child   // the only one, while it has no goroutine
-	begun   []*child
+	live    []*child       // that run, in the order in which they began
+	inline  *child         // the only one, while it has no goroutine
 	count   int            // of all children
-	events  []*event.Event // of a write that is put together
 	pending []*event.Event // ends that are not stored yet
 	ended   []workflow.Result
 	waiting []workflow.Result // of children that wait as before
-	timer   *time.Timer
 
 	mu        sync.Mutex // guards what follows
 	inbox     []*child   // that wait for a write, or are done
 	fromTools int        // how many in the inbox store for a tool
-	batch     []*child   // the inbox before, not guarded
 	shows     []*child   // that wait for an event to be shown
 	need      int        // how many in the inbox are worth waking up for
 	wake      chan struct{}
@@ -53,15 +49,15 @@ type group struct {
 
 // Group implements agent.Runtime.
 func (s runtime) Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) workflow.Group {
-	g := &group{outer: s.scope, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, settle: settle, guards: s.guards.inside(), wake: make(chan struct{}, 1)}
+	g := &group{outer: s.scope, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, settle: settle, guards: s.guards.all(), wake: make(chan struct{}, 1)}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	return g
 }
 
 // Start implements workflow.Group.
 func (g *group) Start(children ...*workflow.Child) error {
-	g.begun = g.begun[:0]
-	g.events, g.pending = append(g.events[:0], g.pending...), g.pending[:0]
+	var begun []*child
+	events := g.takePending()
 	for _, spec := range children {
 		n := spec.Tree.Root()
 		g.count++
@@ -69,36 +65,39 @@ func (g *group) Start(children ...*workflow.Child) error {
 		c.scope = innerScope(g.outer, event.ChildScope(g.run, spec.Key), spec.Tree, g.guards)
 		c.sink, c.ofWorkflow = c, true
 		if spec.Resume {
-			if had, waits := c.resume(); waits {
+			resumed, had, waits := c.resumeScope()
+			events = append(events, resumed...)
+			if waits {
 				g.waiting = append(g.waiting, workflow.Result{Child: spec, RunID: g.outer.turn.runOf(c.draft.scope).ID, Reason: event.FinishReasonInputRequired})
 				continue
-			} else if had {
-				g.begun = append(g.begun, c)
+			}
+			if had {
+				begun = append(begun, c)
 				continue
 			}
 		}
-		g.begun = append(g.begun, c)
+		begun = append(begun, c)
 		c.start = &event.Event{TurnID: g.turn, RunID: g.outer.turn.newID(), Scope: c.draft.scope, ParentID: spec.Cause, Agent: n.Agent.Name(), Path: n.Path,
 			Data: &event.HarnessStart{AgentID: cmp.Or(spec.Ref, n.Agent.Name()), Input: spec.Input}}
-		g.events = append(g.events, c.start)
+		events = append(events, c.start)
 	}
-	if err := g.store(g.events); err != nil {
+	if err := g.storeNow(events); err != nil {
 		return err
 	}
-	for _, c := range g.begun {
+	for _, c := range begun {
 		if c.start != nil {
 			c.session = &scopeSession{turnSession: &c.turn.turnSession, after: c.start.Seq - 1}
 		}
-		c.bound()
-		c.at, g.live = len(g.live), append(g.live, c)
+		c.bindContext()
+		g.live = append(g.live, c)
 	}
-	if len(g.live) == 1 && len(g.begun) == 1 {
-		g.inline = g.begun[0]
+	if len(g.live) == 1 && len(begun) == 1 {
+		g.inline = begun[0]
 		return nil
 	}
 	g.spawn()
-	g.wg.Add(len(g.begun))
-	for _, c := range g.begun {
+	g.wg.Add(len(begun))
+	for _, c := range begun {
 		go c.runAll()
 	}
 	return nil
@@ -113,12 +112,12 @@ func (g *group) spawn() {
 	}
 }
 
-// store stores events by way of the workflow's lane.
-func (g *group) store(events []*event.Event) error {
+// storeNow stores events by way of the workflow's lane.
+func (g *group) storeNow(events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	if err := g.outer.append(g.outer.ctx, events); err != nil {
+	if err := g.outer.storeAndDeliver(g.outer.ctx, events); err != nil {
 		return err
 	}
 	if g.outer.stopped {
@@ -129,11 +128,11 @@ func (g *group) store(events []*event.Event) error {
 
 // Next implements workflow.Group.
 func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
-	if err := g.flush(); err != nil {
+	if err := g.storeNow(g.takePending()); err != nil {
 		return nil, err
 	}
 	if len(g.waiting) > 0 {
-		g.ended, g.waiting = append(g.ended[:0], g.waiting...), g.waiting[:0]
+		g.ended, g.waiting = g.waiting, nil
 		return g.ended, nil
 	}
 	var due, settled <-chan time.Time
@@ -143,19 +142,19 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 		due = timer.C
 	}
 	over := g.ctx.Done()
-	g.ended = g.ended[:0]
+	g.ended = nil
 	if c := g.inline; c != nil && due == nil {
 		g.inline = nil
 		return g.runInline(c)
 	}
 	g.spawn()
 	for {
-		some, all, shown := g.poll()
+		some, all, shown := g.pollInbox()
 		switch {
 		case shown:
 			continue
 		case all, some && g.settle <= 0:
-			if err := g.take(); err != nil {
+			if err := g.takeInbox(); err != nil {
 				return nil, err
 			}
 			if len(g.ended) > 0 {
@@ -166,18 +165,13 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 		case len(g.live) == 0 && due == nil:
 			return nil, context.Cause(g.ctx)
 		case some && settled == nil:
-			if g.timer == nil {
-				g.timer = time.NewTimer(g.settle)
-				defer g.timer.Stop()
-			}
-			g.timer.Reset(g.settle)
-			settled = g.timer.C
+			settled = time.After(g.settle)
 		}
 		select {
 		case <-g.wake:
 		case <-settled:
 			settled = nil
-			if err := g.take(); err != nil {
+			if err := g.takeInbox(); err != nil {
 				return nil, err
 			}
 			if len(g.ended) > 0 {
@@ -188,7 +182,7 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 		case <-over:
 			over, due = nil, nil
 			if cause := context.Cause(g.ctx); !errors.Is(cause, agent.ErrLimit) { // else the children end by it
-				g.drain(cause)
+				g.drainChildren(cause)
 				return nil, cause
 			}
 		}
@@ -199,17 +193,17 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 // do.
 func (g *group) runInline(c *child) ([]workflow.Result, error) {
 	c.inline = true
-	c.err, c.done = c.scope.run(), true
-	c.unbound()
-	if err := cmp.Or(c.unstored, g.over(c)); err != nil {
+	c.err, c.done = c.scope.runSteps(), true
+	c.unbindContext()
+	if err := cmp.Or(c.unstored, g.recordEnd(c)); err != nil {
 		return nil, err
 	}
 	return g.ended, nil
 }
 
-// poll shows what children want to be shown. It reports whether some of them, and
+// pollInbox shows what children want to be shown. It reports whether some of them, and
 // whether all, wait for a write or are done.
-func (g *group) poll() (some, all, shown bool) {
+func (g *group) pollInbox() (some, all, shown bool) {
 	g.mu.Lock()
 	shows := g.shows
 	g.shows = nil
@@ -243,51 +237,47 @@ func (g *group) showAll(shows []*child) {
 	}
 }
 
-// take stores what the children in the inbox want stored, and records the ends of
+// takeInbox stores what the children in the inbox want stored, and records the ends of
 // those that are done.
-func (g *group) take() error {
+func (g *group) takeInbox() error {
 	g.mu.Lock()
-	g.batch, g.inbox, g.fromTools = g.inbox, g.batch[:0], 0
+	batch := g.inbox
+	g.inbox, g.fromTools = nil, 0
 	g.mu.Unlock()
-	if len(g.batch) > 1 {
-		slices.SortFunc(g.batch, func(a, b *child) int {
-			return cmp.Or(cmp.Compare(a.spec.Order, b.spec.Order), cmp.Compare(a.number, b.number), cmp.Compare(a.call, b.call))
-		})
-	}
-	g.events = g.events[:0]
-	for _, c := range g.batch {
+	slices.SortFunc(batch, func(a, b *child) int {
+		return cmp.Or(cmp.Compare(a.spec.Order, b.spec.Order), cmp.Compare(a.number, b.number), cmp.Compare(a.call, b.call))
+	})
+	var events []*event.Event
+	for _, c := range batch {
 		if !c.done {
-			g.events = append(g.events, c.write...)
+			events = append(events, c.write...)
 		}
 	}
 	stored := false
 	defer func() { // every child gets its reply, also if the consumer's code panics
 		if !stored {
-			for _, c := range g.batch {
+			for _, c := range batch {
 				if !c.done {
 					c.reply <- context.Canceled
 				}
 			}
 		}
-		clear(g.batch)
 	}()
-	err := g.store(g.events)
+	err := g.storeNow(events)
 	stored = true
-	for _, c := range g.batch {
+	for _, c := range batch {
 		if !c.done {
 			c.reply <- err
 		} else {
-			err = cmp.Or(err, g.over(c))
+			err = cmp.Or(err, g.recordEnd(c))
 		}
 	}
 	return err
 }
 
-// over records how a child has ended. The error is one of the turn.
-func (g *group) over(c *child) error {
-	last := g.live[len(g.live)-1]
-	last.at, g.live[c.at] = c.at, last
-	g.live = g.live[:len(g.live)-1]
+// recordEnd records how a child has ended. The error is one of the turn.
+func (g *group) recordEnd(c *child) error {
+	g.live = slices.DeleteFunc(g.live, func(other *child) bool { return other == c })
 	if len(c.closing) == 0 {
 		return cmp.Or(c.err, context.Canceled)
 	}
@@ -304,9 +294,9 @@ func (g *group) over(c *child) error {
 	return nil
 }
 
-// drain cancels the children and waits for them. Nothing more is taken from
+// drainChildren cancels the children and waits for them. Nothing more is taken from
 // them.
-func (g *group) drain(cause error) {
+func (g *group) drainChildren(cause error) {
 	g.mu.Lock()
 	g.closed = cause
 	waiting := append(g.inbox, g.shows...)
@@ -324,14 +314,13 @@ func (g *group) drain(cause error) {
 
 // Stop implements workflow.Group.
 func (g *group) Stop() []*workflow.Child {
-	g.drain(errStopped)
-	slices.SortFunc(g.live, func(a, b *child) int { return a.number - b.number })
+	g.drainChildren(errStopped)
 	children := make([]*workflow.Child, len(g.live))
 	for i, c := range g.live {
 		children[i] = c.spec
 		g.pending = append(g.pending, c.lostUsage()...)
 	}
-	g.live = g.live[:0]
+	g.live = nil
 	g.ctx, g.cancel = context.WithCancelCause(g.parent) // others may begin
 	g.closed = nil
 	g.outer.turn.mu.Lock()
@@ -349,7 +338,7 @@ func (g *group) Add(events ...*event.Event) {
 
 // Close implements workflow.Group.
 func (g *group) Close() {
-	g.drain(cmp.Or(context.Cause(g.ctx), context.Canceled)) // also what a tool has left behind
+	g.drainChildren(cmp.Or(context.Cause(g.ctx), context.Canceled)) // also what a tool has left behind
 	g.live = nil
 	if !g.outer.stopped && !g.outer.consuming { // the workflow's next write takes them along
 		g.outer.draft.events = append(g.outer.draft.events, g.pending...)
@@ -357,14 +346,15 @@ func (g *group) Close() {
 	g.pending = nil
 }
 
-// flush stores the ends that wait for the next start.
-func (g *group) flush() error {
-	g.events, g.pending = append(g.events[:0], g.pending...), g.pending[:0]
-	return g.store(g.events)
+// takePending returns the ends that wait to be stored with the next write.
+func (g *group) takePending() []*event.Event {
+	events := g.pending
+	g.pending = nil
+	return events
 }
 
-// alert wakes the workflow up if there is enough for it to do. The caller holds mu.
-func (g *group) alert() {
+// wakeUp wakes the workflow up if there is enough for it to do. The caller holds mu.
+func (g *group) wakeUp() {
 	if len(g.inbox) < g.need && len(g.shows) == 0 {
 		return
 	}

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
 )
 
 // inner is an agent that a tool runs, in a scope of the same session. It is the sink of its scope: the events, stored
@@ -32,55 +34,48 @@ func (s runtime) Run(ctx context.Context, a agent.Agent, cause string, input llm
 			yield(nil, fmt.Errorf("the input of the agent %s has no words: %w", a.Name(), agent.ErrBadInput))
 			return
 		}
-		tree, err := s.turn.r.inner.of(a)
+		tree, err := s.turn.r.inner.treeOf(a)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		in := &inner{scope: innerScope(s.scope, "", tree, s.guards.around), via: via(s.scope, cause), yield: yield}
+		in := &inner{scope: innerScope(s.scope, "", tree, s.guards.around), via: viaChild(s.scope, cause), yield: yield}
 		in.bind(ctx, cancel)
 		in.sink = in
-		if err := in.run(cause, inputJSON(input)); err != nil && !in.stopped {
+		if err := in.runCall(cause, inputJSON(input)); err != nil && !in.stopped {
 			yield(nil, err)
 		}
 	}
 }
 
-// innerScope makes a scope inside another one.
-func innerScope(outer *scope, id string, tree *agent.Tree, around []agent.Guard) *scope {
-	s := newScope(outer.ctx, outer.turn, id, tree)
-	s.outer, s.host, s.guards.around, s.runtime = outer, outer.draft.run.Agent, around, runtime{s}
-	return s
-}
-
-// run runs the agent in the scope that its call has opened, or in a new one.
-func (s *inner) run(cause string, input json.RawMessage) error {
-	events, over, err := s.enter(cause, input)
+// runCall runs the agent in the scope that its call has opened, or in a new one.
+func (s *inner) runCall(cause string, input json.RawMessage) error {
+	events, over, err := s.enterScope(cause, input)
 	if over || err != nil {
 		return err
 	}
 	s.session = &scopeSession{turnSession: &s.turn.turnSession, after: s.seen}
-	defer s.close()
-	if err := s.append(s.ctx, events); err != nil {
+	defer s.closeRun()
+	if err := s.storeAndDeliver(s.ctx, events); err != nil {
 		return err
 	}
-	err = s.scope.run()
+	err = s.scope.runSteps()
 	if run := s.turn.runOf(s.draft.scope); err == nil && run.Waits() {
 		err = fmt.Errorf("%s: %w", run.Agent, agent.ErrWaits)
 	}
 	return err
 }
 
-// enter finds the scope in which an agent runs for a call, and makes the events by which a
+// enterScope finds the scope in which an agent runs for a call, and makes the events by which a
 // run opens there. If the call was begun before this turn was taken up, that is the scope that
 // it has opened for the same agent with the same input: of several, each is entered once. One
 // that is over yields what is recorded, if it was not canceled, and one for which nobody has done anything waits as
 // before: the error is agent.ErrWaits.
-func (s *inner) enter(cause string, input json.RawMessage) (events []*event.Event, over bool, err error) {
+func (s *inner) enterScope(cause string, input json.RawMessage) (events []*event.Event, over bool, err error) {
 	t := s.turn
-	run, turn := s.outer.state()
+	run, turn := s.outer.runAndTurn()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if run.Call(cause) != nil {
@@ -99,22 +94,22 @@ func (s *inner) enter(cause string, input json.RawMessage) (events []*event.Even
 			if o.Over {
 				t.mu.Unlock()
 				defer t.mu.Lock()
-				return nil, true, s.recorded()
+				return nil, true, s.replayRecorded()
 			}
 			var goesOn bool
-			if events, s.again, goesOn = t.goOn(o.Scope); !goesOn {
+			if events, s.again, goesOn = t.resumeInner(o.Scope); !goesOn {
 				err = agent.ErrWaits
 			}
 			return events, false, err
 		}
 	}
 	s.draft.scope, s.seen = t.newID(), t.fold().Seq
-	return []*event.Event{t.start(s.tree.Root(), turn.ID, cause, s.draft.scope, input)}, false, nil
+	return []*event.Event{t.startEvent(s.tree.Root(), turn.ID, cause, s.draft.scope, input)}, false, nil
 }
 
-// recorded hands on the events of a scope that is over, and returns the error with which it
+// replayRecorded hands on the events of a scope that is over, and returns the error with which it
 // has ended.
-func (s *inner) recorded() (failed error) {
+func (s *inner) replayRecorded() (failed error) {
 	for e, err := range s.turn.Events(s.ctx, s.seen) {
 		if err != nil {
 			return err
@@ -139,9 +134,9 @@ func (s *inner) recorded() (failed error) {
 	return failed
 }
 
-// close ends a run that is still open because its tool call ended first. When
+// closeRun ends a run that is still open because its tool call ended first. When
 // the whole turn was cancelled nothing is stored.
-func (s *inner) close() {
+func (s *inner) closeRun() {
 	t := s.turn
 	t.mu.Lock()
 	var events []*event.Event
@@ -152,7 +147,7 @@ func (s *inner) close() {
 	t.mu.Unlock()
 	err := s.store(t.ctx, events)
 	if err != nil && s.via != nil { // the workflow does not listen any more
-		err = t.append(t.ctx, events)
+		err = t.appendEvents(t.ctx, events)
 	}
 	if err != nil {
 		t.r.logger.Warn("an inner run stays open", "scope", s.draft.scope, "error", err)
@@ -164,7 +159,7 @@ func (s *inner) store(ctx context.Context, events []*event.Event) error {
 	if s.via != nil {
 		return s.via.storeInner(ctx, events)
 	}
-	return s.turn.append(ctx, events)
+	return s.turn.appendEvents(ctx, events)
 }
 
 // deliver implements sink.
@@ -189,34 +184,39 @@ func (s *inner) show(e *event.Event) bool {
 	return s.ctx.Err() == nil && s.hand(e, s.yield)
 }
 
-// scopeSession is the session as agents of an inner scope get it: it begins where
-// the scope does, and what they keep beside it goes with the scope. So a call of
-// an agent costs the same in a long conversation, and leaves nothing behind.
-type scopeSession struct {
-	*turnSession
-	after int64
-	memos memos
-}
-
-// Events implements agent.Session.
-func (s *scopeSession) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
-	return s.turnSession.Events(ctx, max(after, s.after))
-}
-
-// Memo implements agent.Session.
-func (s *scopeSession) Memo(key any, create func() any) any {
-	v, ok := s.memos.get(key)
-	if !ok {
-		v = create()
-		s.memos.put(memo{key: key, value: v})
-	}
-	return v
-}
-
 // inputJSON is what an inner scope was given, as its first event keeps it.
 func inputJSON(c llm.Content) json.RawMessage {
 	if len(c.Parts) == 0 {
 		return event.EncodeJSON(c.Text)
 	}
 	return event.EncodeJSON(strings.TrimSpace(c.PlainText()))
+}
+
+// viaChild returns the child through which the scope of an agent tool stores its
+// events. It is nil if the scope stores them itself, because no agent that a workflow has
+// started runs next to it: then there is no order to keep.
+func viaChild(s *scope, call string) *child {
+	of := childAround(s)
+	if of == nil {
+		return nil
+	}
+	s.turn.mu.Lock()
+	defer s.turn.mu.Unlock()
+	place := slices.IndexFunc(s.turn.fold().Scope(s.draft.scope).Run.Pending, func(c session.Call) bool { return c.ID == call })
+	return &child{group: of.group, spec: of.spec, number: of.number, call: 2 + place}
+}
+
+// childAround returns the child in whose place scopes inside of a scope store what they have to
+// store, nil if nobody is at work next to the scope.
+func childAround(s *scope) *child {
+	switch in := s.sink.(type) {
+	case *inner:
+		return in.via
+	case *child:
+		if in.inline { // it runs on the workflow's goroutine
+			return childAround(in.group.outer)
+		}
+		return in
+	}
+	return nil
 }

@@ -3,8 +3,6 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"sync"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -132,48 +130,4 @@ func checkMessage(key session.Key, msg llm.Message) error {
 		return fmt.Errorf("%w: %w", err, agent.ErrBadInput)
 	}
 	return nil
-}
-
-const idLetters = "0123456789abcdefghjkmnpqrstvwxyz"
-
-// idPool makes random ids, several at a time, because a turn needs many. It is
-// safe for concurrent use.
-type idPool struct {
-	mu   sync.Mutex
-	rest string
-}
-
-const idLen = 12 // 60 random bits
-
-func (p *idPool) next() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.rest == "" {
-		var b [8 * idLen]byte
-		for i := 0; i < len(b); i += idLen {
-			n := rand.Uint64()
-			for j := range idLen {
-				b[i+j] = idLetters[n&31]
-				n >>= 5
-			}
-		}
-		p.rest = string(b[:])
-	}
-	id := p.rest[:idLen]
-	p.rest = p.rest[idLen:]
-	return id
-}
-
-// usableID reports whether an endpoint's call id can be stored in a log and
-// sent back to it.
-func usableID(id string) bool {
-	if id == "" || len(id) > 64 {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return true
 }

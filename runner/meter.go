@@ -114,9 +114,9 @@ func (t *tally) grantTransfer(scope string) bool {
 	return granted
 }
 
-// stored notes what a stored event means for what is reserved for its scope. The caller
+// noteStored notes what a stored event means for what is reserved for its scope. The caller
 // holds mu.
-func (t *tally) stored(e *event.Event) {
+func (t *tally) noteStored(e *event.Event) {
 	if e.Scope == "" {
 		return
 	}
@@ -136,10 +136,10 @@ func (t *tally) stored(e *event.Event) {
 	}
 }
 
-// rest gives back what a step of an inner scope has reserved and not used. A transfer
+// giveBack gives back what a step of an inner scope has reserved and not used. A transfer
 // whose call has no result in the log yet is still under way.
-func (m *meter) rest() {
-	m.answered()
+func (m *meter) giveBack() {
+	m.modelAnswered()
 	m.session.mu.Lock()
 	defer m.session.mu.Unlock()
 	pending := m.session.fold().Scope(m.draft.scope).Run.Pending
@@ -148,9 +148,9 @@ func (m *meter) rest() {
 	}
 }
 
-// answered notes that an inner scope's model is no longer being asked. What it used
+// modelAnswered notes that an inner scope's model is no longer being asked. What it used
 // counts until it is stored, which for the end of a workflow's agent is later.
-func (m *meter) answered() {
+func (m *meter) modelAnswered() {
 	if m.asked {
 		m.asked = false
 		m.session.mu.Lock()
@@ -210,17 +210,17 @@ func (t *tally) withinBudgets(scope string, next amount, ofTurn func(session.Spe
 	everybody := func(string) bool { return true }
 	ever := func(s session.Spent) session.Use { return s.Session }
 	err := cmp.Or(
-		t.within(scope, t.budgets.Turn, "the turn", next, everybody, ofTurn),
-		t.within(scope, t.budgets.Session, "the session", next, everybody, ever))
+		t.withinBudget(scope, t.budgets.Turn, "the turn", next, everybody, ofTurn),
+		t.withinBudget(scope, t.budgets.Session, "the session", next, everybody, ever))
 	for _, name := range t.bounding[next.agent] {
-		err = cmp.Or(err, t.within(scope, t.budgets.Agents[name], "the agent "+name, next, t.inBudget(name), ever))
+		err = cmp.Or(err, t.withinBudget(scope, t.budgets.Agents[name], "the agent "+name, next, t.inBudget(name), ever))
 	}
 	return err
 }
 
-// within holds the next call against one budget. Only what falls under it has to
+// withinBudget holds the next call against one budget. Only what falls under it has to
 // have a price and a usage.
-func (t *tally) within(scope string, b Budget, of string, next amount, counts func(agentName string) bool, use func(session.Spent) session.Use) error {
+func (t *tally) withinBudget(scope string, b Budget, of string, next amount, counts func(agentName string) bool, use func(session.Spent) session.Use) error {
 	if b.Tokens == 0 && b.Cost == 0 {
 		return nil
 	}
@@ -299,17 +299,17 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 		return chunks
 	}
 	return func(yield func(llm.Chunk, error) bool) {
-		var a answer
+		var a modelAnswer
 		for chunk, err := range chunks {
 			switch {
 			case chunk.Lost != nil:
 				if lost := *chunk.Lost; lost.Begun && lost.Usage == nil {
-					lost.Usage = m.charge(lost.Model, req, new(answer))
+					lost.Usage = m.charge(lost.Model, req, new(modelAnswer))
 					chunk.Lost = &lost
 				}
 			case err == nil && chunk.Notice != nil:
 			case err == nil:
-				a.take(&chunk)
+				a.addChunk(&chunk)
 				if a.whole && !a.reported && m.budgets.MissingUsage == EstimateMissingUsage {
 					chunk.Usage = m.charge(model.Name(), req, &a)
 				}
@@ -327,7 +327,7 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 }
 
 // charge estimates what an answer has used, and keeps what a notice says about it.
-func (m *meter) charge(model string, req *llm.Request, a *answer) *llm.Usage {
+func (m *meter) charge(model string, req *llm.Request, a *modelAnswer) *llm.Usage {
 	content := a.content
 	content.Text = a.text.String()
 	message := llm.Message{Role: llm.RoleAssistant, Content: content}
@@ -357,8 +357,8 @@ func isAnswer(e *event.Event) bool {
 	return false
 }
 
-// answer notes what came of a model's answer.
-type answer struct {
+// modelAnswer notes what came of a model's answer.
+type modelAnswer struct {
 	text     strings.Builder // and the reasoning
 	content  llm.Content     // the calls
 	begun    bool
@@ -366,7 +366,7 @@ type answer struct {
 	reported bool
 }
 
-func (a *answer) take(c *llm.Chunk) {
+func (a *modelAnswer) addChunk(c *llm.Chunk) {
 	a.begun = true
 	a.text.WriteString(c.Reasoning)
 	a.text.WriteString(c.Text)
@@ -383,7 +383,7 @@ func (a *answer) take(c *llm.Chunk) {
 // broken reports whether the answer was under way and has ended with an error, or with
 // none before it was whole, and nobody said what it has used. A request that failed
 // before anything came of an answer is taken to cost nothing.
-func (a *answer) broken(err error) bool {
+func (a *modelAnswer) broken(err error) bool {
 	var failed *llm.Error
 	begun := a.begun || errors.As(err, &failed) && failed.Code == llm.CodeTruncated
 	return begun && !a.whole && !a.reported

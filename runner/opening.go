@@ -1,12 +1,14 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -19,40 +21,41 @@ type opening struct {
 	resumed  bool           // the conversation's open run was cut off before this turn took it up
 }
 
-// begin stores the user's event, after closing what the last turn left open,
+// beginTurn stores the user's event, after closing what the last turn left open,
 // and starts the active agent: all in one write.
-func (t *opening) begin(msg llm.Message, o turnOptions) error {
-	switch known, err := t.knows(o); {
+func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
+	switch known, err := t.alreadyBegun(o); {
 	case err != nil || known && o.stays:
 		return err
 	case known:
-		return t.resume(nil)
+		return t.resumeTurn(nil)
 	}
-	err := t.expect(o)
+	err := t.expectAt(o)
 	if err == nil && !o.person {
 		err = t.fits(&msg)
 	}
 	if err == nil {
-		err = t.branch()
+		err = t.branchOff()
 	}
 	if err != nil {
 		return err
 	}
-	conversation := t.cached.fold.Scope("")
+	conversation := t.fold().Scope("")
 	last := conversation.LastEnd
 	if conversation.Run.Open {
 		last = conversation.Run.ID
 	}
 	// Nobody goes on with tasks of inner scopes.
 	inner, gone := t.cancelRemote(func(r session.Remote) bool { return r.Scope != "" })
-	events := t.closer().closing(interrupted)
-	events = append(inner, events...)
-	if t.cached.fold.Held() {
+	events := append(inner, t.closer().closing(interrupted)...)
+	if t.fold().Held() {
 		events = t.closer().closeScope(events, "", withdrawn)
 	}
-	events = slices.Grow(events, 2)
-	user := &event.Event{TurnID: t.turnID(o), RunID: t.newID(), Agent: "user", Data: &event.User{Content: msg.Content.Stored(), Metadata: o.metadata}}
-	switch turn := &t.cached.fold.Turn; {
+	if o.id == "" {
+		o.id = t.newID()
+	}
+	user := &event.Event{TurnID: o.id, RunID: t.newID(), Agent: "user", Data: &event.User{Content: msg.Content.Stored(), Metadata: o.metadata}}
+	switch turn := t.fold().Turn; {
 	case turn.ID != "" && turn.ID != conversation.Run.TurnID: // nobody answered the message before
 		user.ParentID = turn.UserRunID + ":user"
 	case last != "":
@@ -60,9 +63,9 @@ func (t *opening) begin(msg llm.Message, o turnOptions) error {
 	}
 	events = append(events, user)
 	if len(o.state) > 0 { // behind the user event, which ends the state of the turn before
-		events = append(events, &event.Event{TurnID: user.TurnID, RunID: user.RunID, Agent: user.Agent, Data: &event.State{Delta: o.state}})
+		events = append(events, alsoOf(user, &event.State{Delta: o.state}))
 	}
-	events = t.answer(events, user.TurnID, user.RunID)
+	events = t.startAnswer(events, user.TurnID, user.RunID)
 	first := len(events)
 	if o.person {
 		if events, err = t.callPerson(events, o.reason); err != nil {
@@ -70,45 +73,42 @@ func (t *opening) begin(msg llm.Message, o turnOptions) error {
 		}
 	}
 	for _, d := range gone { // no run of theirs is open
-		e := *events[first-1]
-		e.ParentID, e.Data = "", d
-		events = slices.Insert(events, first, &e)
+		events = slices.Insert(events, first, alsoOf(events[first-1], d))
 	}
-	return t.append(t.ctx, events)
+	return t.appendEvents(t.ctx, events)
 }
 
-// resume takes up a turn that was cut off, or one that waits for decisions. The open run
+// resumeTurn takes up a turn that was cut off, or one that waits for decisions. The open run
 // goes on in run, and inner scopes when who has opened them runs again.
-func (t *opening) resume(decisions []Decision) error {
-	f := &t.cached.fold
-	if len(decisions) > 0 || f.Held() || len(t.stayed()) > 0 {
-		return t.decide(decisions)
+func (t *opening) resumeTurn(decisions []Decision) error {
+	f := t.fold()
+	if len(decisions) > 0 || f.Held() || len(t.denyShared()) > 0 {
+		return t.storeDecisions(decisions)
 	}
 	if !f.Unfinished() {
 		return nil
 	}
 	if f.Scope("").Run.Open {
 		t.resumed = true
-		if err := t.branch(); err != nil {
+		if err := t.branchOff(); err != nil {
 			return err
 		}
 	}
-	return t.append(t.ctx, t.takenUp())
+	return t.appendEvents(t.ctx, t.resumedNotices())
 }
 
-// takenUp makes the notices that open runs go on here, in all scopes, if a budget of time has
+// resumedNotices makes the notices that open runs go on here, in all scopes, if a budget of time has
 // to know since when nothing ran.
-func (t *opening) takenUp() (events []*event.Event) {
+func (t *opening) resumedNotices() (events []*event.Event) {
 	if !t.tally.time {
 		return nil
 	}
-	for _, scope := range append([]string{""}, t.cached.fold.Inner()...) {
-		run := &t.cached.fold.Scope(scope).Run
-		if !run.Open || scope != "" && past(t.lease, run) {
+	for _, scope := range append([]string{""}, t.fold().Inner()...) {
+		run := &t.fold().Scope(scope).Run
+		if !run.Open || scope != "" && ofOtherSession(t.lease, run) {
 			continue
 		}
-		events = append(events, &event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path,
-			Data: &event.Notice{Code: event.NoticeResumed, Message: "the run goes on here"}})
+		events = append(events, eventOf(run, scope, &event.Notice{Code: event.NoticeResumed, Message: "the run goes on here"}))
 	}
 	return events
 }
@@ -117,75 +117,62 @@ func (t *opening) takenUp() (events []*event.Event) {
 // that is done elsewhere, in the conversation or inside of it. Only Resume does so, and Decide without decisions: engines that
 // take a turn step by step see that it is over, as with one that waits for approvals.
 func (t *opening) lookAgain() error {
-	run := t.cached.fold.Scope("").Run
+	run := t.fold().Scope("").Run
 	n := t.r.tree.Node(run.Agent)
 	missing := n == nil
 	if t.branches() { // what it waits for is the other session's, and so is its run
-		if err := t.branch(); err != nil || !missing {
+		if err := t.branchOff(); err != nil || !missing {
 			return err
 		}
-		run = t.cached.fold.Scope("").Run
+		run = t.fold().Scope("").Run
 	}
 	var events []*event.Event
 	if missing {
 		n = t.r.tree.Root()
 		events = t.closer().withdraw(&run)
 	}
-	start := t.start(n, run.TurnID, endNode(run.ID), "", nil)
+	start := t.startEvent(n, run.TurnID, endNode(run.ID), "", nil)
 	events = append(events, start)
 	if missing {
-		notice := *start
-		notice.ParentID = ""
-		notice.Data = &event.Notice{Code: "agent_gone", Message: fmt.Sprintf("the agent %q is no longer in the tree: %s goes on", run.Agent, n.Agent.Name())}
-		events = append(events, &notice)
+		message := fmt.Sprintf("the agent %q is no longer in the tree: %s goes on", run.Agent, n.Agent.Name())
+		events = append(events, alsoOf(start, &event.Notice{Code: "agent_gone", Message: message}))
 	}
-	return t.append(t.ctx, events)
+	return t.appendEvents(t.ctx, events)
 }
 
-// knows reports whether the session's last turn is the one that is to begin.
-func (t *opening) knows(o turnOptions) (bool, error) {
+// alreadyBegun reports whether the session's last turn is the one that is to begin. The error is ErrTurnOver if it is one
+// of those before.
+func (t *opening) alreadyBegun(o turnOptions) (bool, error) {
 	switch {
 	case o.id == "":
 		return false, nil
 	case !usableID(o.id):
 		return false, fmt.Errorf("the turn has an id that none can have: give printable ASCII of at most 64 bytes: %w", agent.ErrBadInput)
-	case t.cached.fold.Turn.ID == o.id:
+	case t.fold().Turn.ID == o.id:
 		return true, nil
 	case o.attempt <= 1:
 		return false, nil
 	}
-	return false, t.began(o.id)
-}
-
-// began returns ErrTurnOver if one of the last turns has an id.
-func (t *opening) began(id string) error {
 	turns := 0
 	for e, err := range session.Backward(t.ctx, t.r.store, t.key, 0) {
 		if err != nil {
-			return err
+			return false, err
 		}
 		if _, begins := e.Data.(*event.User); !begins {
 			continue
 		}
-		if e.TurnID == id {
-			return ErrTurnOver
+		if e.TurnID == o.id {
+			return false, ErrTurnOver
 		}
 		if turns++; turns == 64 {
 			break
 		}
 	}
-	return nil
+	return false, nil
 }
 
-func (t *opening) turnID(o turnOptions) string {
-	if o.id != "" {
-		return o.id
-	}
-	return t.newID()
-}
-
-// expect refuses a turn that was decided on when the log ended elsewhere.
-func (t *opening) expect(o turnOptions) error {
+// expectAt refuses a turn that was decided on when the log ended elsewhere.
+func (t *opening) expectAt(o turnOptions) error {
 	if o.pinned && t.lease.Head.Seq != o.at {
 		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", t.key, t.lease.Head.Seq, o.at, agent.ErrConflict)
 	}
@@ -202,21 +189,18 @@ func (t *opening) callPerson(events []*event.Event, reason string) ([]*event.Eve
 	if start.Agent == agent.Human {
 		return events, nil
 	}
-	said, ended := *start, *start
-	said.ParentID, ended.ParentID = "", ""
-	said.Data = &event.Transfer{From: start.Agent, To: agent.Human, Reason: reason, Outcome: event.TransferCommitted, TransferType: event.TransferTypeBotToHuman}
-	ended.Data = &event.HarnessEnd{AgentID: start.Agent, FinishReason: event.FinishReasonTransfer, Target: agent.Human}
-	return append(events, &said, &ended, t.start(t.r.tree.Node(agent.Human), start.TurnID, endNode(start.RunID), "", nil)), nil
+	said := &event.Transfer{From: start.Agent, To: agent.Human, Reason: reason, Outcome: event.TransferCommitted, TransferType: event.TransferTypeBotToHuman}
+	ended := &event.HarnessEnd{AgentID: start.Agent, FinishReason: event.FinishReasonTransfer, Target: agent.Human}
+	person := t.startEvent(t.r.tree.Node(agent.Human), start.TurnID, endNode(start.RunID), "", nil)
+	return append(events, alsoOf(start, said), alsoOf(start, ended), person), nil
 }
-
-var errNoDesk = fmt.Errorf("the runner has no desk where a person could answer: give it one with runner.WithDesk: %w", agent.ErrBadInput)
 
 // fits refuses a message that is too large for the window of the active agent's model, or for what a budget has left,
 // before it is stored: all later requests would hold it, and none would fit. If a request would not fit without
 // the message either, the turn ends with that.
 func (t *opening) fits(msg *llm.Message) error {
 	r := t.r
-	n, _ := r.active(&t.cached.fold)
+	n, _ := r.activeNode(t.fold())
 	text := llm.UserText(msg.PlainText()) // what media takes is a guess
 	size := llm.CountMessage(&text, r.counter)
 	windowed, _ := agent.As[interface{ Window() int }](n.Agent)
@@ -265,3 +249,63 @@ func (t *opening) fits(msg *llm.Message) error {
 // smallMessage is the number of tokens up to which nobody counts a message: windows are far larger, and the budgets
 // check each request anyway.
 const smallMessage = 128
+
+// didStep reports whether the step that began at a position, which the log has passed, was done to its end: the agent stores
+// calls in one step and runs them in another, and none waits that was there before the step.
+func (t *opening) didStep(seq int64) bool {
+	f := t.fold()
+	run := &f.Scope("").Run
+	if !f.Unfinished() {
+		return true
+	}
+	if n := t.r.tree.Node(run.Agent); n == nil || !n.Properties.Stepwise || !run.Open || len(f.Inner()) > 0 {
+		return false
+	}
+	for _, c := range run.Pending {
+		if c.Made <= seq {
+			return false
+		}
+	}
+	stored := false
+	for e, err := range t.Events(t.ctx, seq) {
+		if err != nil {
+			return false
+		}
+		switch d := e.Data.(type) {
+		case *event.Notice:
+			switch d.Code {
+			case event.NoticeTakenOver: // by somebody who may have begun the next step
+				return false
+			case event.NoticeUndecided: // which is all of a step whose model failed
+				stored = true
+			}
+		case *event.Discard: // of a step that came to nothing
+		default:
+			stored = true
+		}
+	}
+	return stored
+}
+
+// deliverWord stores what a desk says, in a run of the person's own.
+func (t *opening) deliverWord(ctx context.Context, word human.Event) error {
+	f, person := t.fold(), t.r.tree.Node(agent.Human)
+	said, err := t.r.person.Hear(ctx, agent.NewInvocation(agent.InvocationParams{Node: person, Tree: t.r.tree, Session: &t.turnSession, TurnID: f.Turn.ID,
+		NewID: t.newID, Logger: t.r.logger}), word)
+	if len(said) == 0 || err != nil {
+		return err
+	}
+	if err := t.branchOff(); err != nil {
+		return err
+	}
+	cause := f.Scope("").LastEnd
+	if open := f.Scope("").Run; open.Open {
+		cause = open.ID
+	}
+	start := t.startEvent(person, f.Turn.ID, endNode(cause), "", nil)
+	events := append(t.closer().closing(interrupted), start)
+	for _, d := range append(said, &event.HarnessEnd{AgentID: agent.Human, FinishReason: event.FinishReasonStop}) {
+		events = append(events, alsoOf(start, d))
+	}
+	return t.appendEvents(ctx, events)
+}

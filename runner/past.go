@@ -26,11 +26,11 @@ type Preview struct {
 // on with it now, which may be the question who answers; nil for an agent without a model of its own. It also warms the
 // session up.
 func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*Preview, error) {
-	w, err := r.cache.open(ctx, key, nil)
+	w, err := r.cache.upToDate(ctx, key, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer r.cache.put(w)
+	defer r.cache.checkIn(w)
 	return r.preview(ctx, w, name)
 }
 
@@ -38,15 +38,15 @@ func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*Pr
 // session's log was at a position: the agent's view as it was then. The error is
 // [agent.ErrBadInput] if the log has no such position.
 func (r *Runner) PreviewAt(ctx context.Context, key session.Key, seq int64, name string) (*Preview, error) {
-	w, err := r.past(ctx, key, seq)
+	w, err := r.sessionAt(ctx, key, seq)
 	if err != nil {
 		return nil, err
 	}
 	return r.preview(ctx, w, name)
 }
 
-// past is a session as it was at a position.
-func (r *Runner) past(ctx context.Context, key session.Key, seq int64) (*cachedSession, error) {
+// sessionAt is a session as it was at a position.
+func (r *Runner) sessionAt(ctx context.Context, key session.Key, seq int64) (*cachedSession, error) {
 	w := &cachedSession{key: key}
 	for e, err := range r.store.Load(ctx, key, 0) {
 		if err != nil {
@@ -90,7 +90,7 @@ type Sample struct {
 // none. The error is agent.ErrBadInput if there is no such position or agent, or the agent has no
 // model of its own; else that of the limit, the budget or the model.
 func (r *Runner) Sample(ctx context.Context, key session.Key, seq int64, name string) (sample *Sample, failed error) {
-	w, err := r.past(ctx, key, seq)
+	w, err := r.sessionAt(ctx, key, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (r *setup) imagine(ctx context.Context, w *cachedSession, name string, do f
 	}
 	t := newTurn(ctx, r, w.key)
 	defer t.cancel(nil)
-	t.cached, t.read, t.newID = w, w.tail, new(idPool).next
+	t.cached, t.read, t.newID = w, w.tail, randomID
 	defer func() {
 		if p := recover(); p != nil {
 			t.forget()

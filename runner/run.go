@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -28,7 +27,8 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 			yield(nil, err)
 			return
 		}
-		r.events(ctx, key, &msg, func(t *opening) error { return t.begin(msg, o) }, (*scope).run, yield)
+		begin := func(t *opening) error { return t.beginTurn(msg, o) }
+		r.interceptTurn(ctx, part{key, &msg, begin, (*scope).runSteps}, yield)
 	}
 }
 
@@ -50,16 +50,13 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 // Resume denies it there, even without decisions, and the model reads that the call belongs to the other session.
 func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decision) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		if err := session.CheckKey(key); err != nil {
-			yield(nil, err)
-			return
-		}
-		r.events(ctx, key, nil, func(t *opening) error {
-			if len(decisions) == 0 && t.cached.fold.Waits() {
+		begin := func(t *opening) error {
+			if len(decisions) == 0 && t.fold().Waits() {
 				return t.lookAgain()
 			}
-			return t.resume(decisions)
-		}, (*scope).run, yield)
+			return t.resumeTurn(decisions)
+		}
+		r.interceptTurn(ctx, part{key, nil, begin, (*scope).runSteps}, yield)
 	}
 }
 
@@ -68,16 +65,31 @@ func (r *Runner) History(ctx context.Context, key session.Key) iter.Seq2[*event.
 	return r.store.Load(ctx, key, 0)
 }
 
-// events gives what a turn yields, or a part of one, to its consumer.
-func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, begin func(*opening) error, run func(*scope) error, yield func(*event.Event, error) bool) {
+// part is what is done with a session: a turn, or a part of one.
+type part struct {
+	key   session.Key
+	msg   *llm.Message         // the message of a turn that begins
+	begin func(*opening) error // stores what it begins with
+	steps func(*scope) error   // takes the steps after that
+}
+
+// noSteps takes none.
+func noSteps(*scope) error { return nil }
+
+// interceptTurn gives what a turn yields, or a part of one, to its consumer.
+func (r *Runner) interceptTurn(ctx context.Context, p part, yield func(*event.Event, error) bool) {
+	if err := session.CheckKey(p.key); err != nil {
+		yield(nil, err)
+		return
+	}
 	if len(r.interceptors) == 0 {
-		r.turn(ctx, key, msg != nil, yield, begin, run)
+		r.runTurn(ctx, p, yield)
 		return
 	}
 	turn := agent.TurnFunc(func(ctx context.Context) iter.Seq2[*event.Event, error] {
-		return func(yield func(*event.Event, error) bool) { r.turn(ctx, key, msg != nil, yield, begin, run) }
+		return func(yield func(*event.Event, error) bool) { r.runTurn(ctx, p, yield) }
 	})
-	info := agent.TurnInfo{Session: key, Message: msg, Root: r.tree.Root().Agent.Name(), Tree: r.tree}
+	info := agent.TurnInfo{Session: p.key, Message: p.msg, Root: r.tree.Root().Agent.Name(), Tree: r.tree}
 	for i := len(r.interceptors) - 1; i >= 0; i-- {
 		outer, inner := r.interceptors[i], turn
 		turn = func(ctx context.Context) iter.Seq2[*event.Event, error] { return outer.Turn(ctx, info, inner) }
@@ -90,57 +102,39 @@ func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, 
 	events(yield)
 }
 
-// turn takes the lease, brings the session up to date, opens the turn with
-// begin and lets run take its steps. A turn that is fresh begins with a message.
-func (r *Runner) turn(ctx context.Context, key session.Key, fresh bool, yield func(*event.Event, error) bool, begin func(*opening) error, run func(*scope) error) {
-	t := newTurn(ctx, r.setup, key)
-	ctx = t.ctx
+// runTurn takes the lease, brings the session up to date, stores what the turn begins with, and takes its steps.
+func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, error) bool) {
+	t := newTurn(ctx, r.setup, p.key)
 	defer t.cancel(nil)
 	o := &opening{turn: t}
-	begun, err := t.beginUnleased(fresh, func() error { return begin(o) })
+	begun, err := t.beginUnleased(p.msg != nil, func() error { return p.begin(o) })
 	if !begun && err == nil {
-		t.held = time.Now()
-		t.lease, err = r.acquire(ctx, key)
+		err = t.acquireLease()
 	}
 	if err != nil {
 		yield(nil, err)
 		return
 	}
-	renewal := t.keepLease(key)
-	defer func() {
-		renewal.stop()
-		if t.released {
-			return
-		}
-		w := session.Write{Lease: t.lease, Abandon: t.abandons(context.Cause(ctx))}
-		w.Release = !w.Abandon
-		if _, err := r.store.Write(context.WithoutCancel(ctx), key, w); err != nil && !errors.Is(err, agent.ErrConflict) {
-			r.logger.Warn("the lease could not be given back", "session", key.String(), "error", err)
-		}
-	}()
+	t.keepLease()
+	defer t.giveLeaseBack()
 	if !begun {
-		if err := t.take(key); err != nil {
+		if err := t.takeSession(); err != nil {
 			t.failed = err
 			yield(nil, err)
 			return
 		}
 	}
-	defer t.leave()
+	defer t.leaveSession()
 	if r.limits.Time > 0 {
-		limit := &agent.LimitError{Name: "seconds of wall time", Limit: int64(r.limits.Time.Seconds())}
-		if r.limits.Time%time.Second != 0 {
-			limit = &agent.LimitError{Name: "milliseconds of wall time", Limit: r.limits.Time.Milliseconds()}
-		}
-		timer := time.AfterFunc(r.limits.Time, func() { t.cancel(limit) })
-		defer timer.Stop()
+		defer t.limitTime().Stop()
 	}
 	if !begun {
-		if err := begin(o); err != nil {
+		if err := p.begin(o); err != nil {
 			yield(nil, err)
 			return
 		}
 	}
-	s := newScope(ctx, t, "", r.tree)
+	s := newScope(t.ctx, t, "", r.tree)
 	s.cancel, s.again, s.runtime = t.cancel, o.resumed, runtime{s}
 	s.sink = &consumer{delivery: &s.delivery, yield: yield}
 	for _, e := range o.recalled {
@@ -151,8 +145,22 @@ func (r *Runner) turn(ctx context.Context, key session.Key, fresh bool, yield fu
 	if !s.deliver() {
 		return
 	}
-	if err := run(s); err != nil && !s.stopped {
+	if err := p.steps(s); err != nil && !s.stopped {
 		t.failed = err
 		yield(nil, err)
 	}
+}
+
+// collectEvents runs a part of a turn and returns what it stored.
+func (r *Runner) collectEvents(ctx context.Context, p part) (events []*event.Event, failed error) {
+	r.interceptTurn(ctx, p, func(e *event.Event, err error) bool {
+		switch {
+		case err != nil:
+			failed = err
+		case !e.Partial:
+			events = append(events, e)
+		}
+		return true
+	})
+	return events, failed
 }

@@ -28,7 +28,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 		return nil, errors.New("runner: the store is nil")
 	}
 	c := config{store: store, limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler), now: time.Now, owner: session.Self(),
-		counter: llm.EstimateTokens, fileLimit: 32 << 20, every: snapshotEvery, cached: 1024}
+		counter: llm.EstimateTokens, newID: randomID, fileLimit: 32 << 20, every: snapshotEvery, cached: 1024}
 	for i, o := range opts {
 		if o == nil {
 			return nil, fmt.Errorf("runner: option %d is nil", i)
@@ -37,7 +37,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	}
 	c.tail, _ = store.(session.Tail)
 	c.snapshots = c.every > 0 && store.KeepsSnapshots()
-	tree, err := c.plant(func(opts ...agent.TreeOption) (*agent.Tree, error) { return agent.NewTree(root, opts...) })
+	tree, err := c.makeTree(func(opts ...agent.TreeOption) (*agent.Tree, error) { return agent.NewTree(root, opts...) })
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (r *Runner) Under(path string) (*Runner, error) {
 		}
 		n = below
 	}
-	tree, err := r.plant(n.Subtree)
+	tree, err := r.makeTree(n.Subtree)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (s runtime) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolF
 
 // CheckTransfer implements agent.Runtime.
 func (s runtime) CheckTransfer(ctx context.Context, inv *agent.Invocation, to string) error {
-	return s.transfers.check(ctx, inv, to)
+	return s.transfers.checkTransfer(ctx, inv, to)
 }
 
 // SaveFile implements agent.Runtime.
@@ -84,3 +84,10 @@ func (s runtime) SaveFile(ctx context.Context, name, mediaType string, data []by
 
 // Suspended implements agent.Runtime.
 func (s runtime) Suspended() bool { return errors.Is(context.Cause(s.turn.ctx), agent.ErrSuspended) }
+
+// innerScope makes a scope inside another one.
+func innerScope(outer *scope, id string, tree *agent.Tree, around []agent.Guard) *scope {
+	s := newScope(outer.ctx, outer.turn, id, tree)
+	s.outer, s.host, s.guards.around, s.runtime = outer, outer.draft.run.Agent, around, runtime{s}
+	return s
+}

@@ -59,9 +59,9 @@ func (s *scope) bind(ctx context.Context, cancel context.CancelCauseFunc) {
 	s.ctx, s.cancel, s.guards.ctx = ctx, cancel, ctx
 }
 
-// run takes steps until the scope's last run has ended, other than by a
+// runSteps takes steps until the scope's last run has ended, other than by a
 // transfer.
-func (s *scope) run() error {
+func (s *scope) runSteps() error {
 	for {
 		done, err := s.step()
 		if done || err != nil || s.stopped {
@@ -73,29 +73,29 @@ func (s *scope) run() error {
 // step does exactly one step of the scope: one model answer or one batch of tools of
 // the active agent, with the transfer that ends it. It reports whether the turn is over.
 func (s *scope) step() (done bool, err error) {
-	turn, done, err := s.open()
+	turn, done, err := s.openRun()
 	if done || err != nil || s.stopped {
 		return done, err
 	}
 	run := s.draft.run
-	n, err := s.transfers.find(run.Agent)
+	n, err := s.transfers.findNode(run.Agent)
 	switch {
 	case n == nil || n.Agent.Name() != run.Agent: // a run that was cut off is no other agent's, by whatever name
-		return false, s.fail(&agent.RunError{Agent: run.Agent, Code: "agent_gone", Err: fmt.Errorf("the agent is no longer in the tree")})
+		return false, s.failRun(&agent.RunError{Agent: run.Agent, Code: "agent_gone", Err: fmt.Errorf("the agent is no longer in the tree")})
 	case err != nil:
-		return false, s.failed(n, err)
+		return false, s.failStep(n, err)
 	}
 	if err := s.meter.withinSteps(run, turn, s.steps); err != nil && !n.Virtual() { // a person needs no model
-		return false, s.fail(err)
+		return false, s.failRun(err)
 	}
 	if s.draft.scope != "" {
-		defer s.meter.rest()
+		defer s.meter.giveBack()
 	}
 	s.steps++
 	if s.meter.time {
 		stop, spent := s.meter.watch(s.cancel)
 		if spent != nil {
-			return false, s.fail(spent)
+			return false, s.failRun(spent)
 		}
 		defer stop()
 	}
@@ -104,49 +104,49 @@ func (s *scope) step() (done bool, err error) {
 	case s.stopped:
 		return false, nil
 	case err != nil:
-		if back, notice := s.transfers.back(s.ctx, err); back != nil {
-			s.draft.add(notice, back)
+		if back, notice := s.transfers.refusedTransfer(s.ctx, err); back != nil {
+			s.draft.addData(notice, back)
 			return false, s.handOver(back.To, nil)
 		}
-		return false, s.failed(n, err)
+		return false, s.failStep(n, err)
 	case out.transfer != nil:
 		return false, s.handOver(out.transfer.To, nil)
 	case out.more:
 		return false, s.commit()
 	}
-	return s.end(n, out.finish)
+	return s.endRun(n, out.finish)
 }
 
-// open finds the run whose step is next, and opens one if the log ends before it. It reports whether the turn is over.
-func (s *scope) open() (turn session.Turn, done bool, err error) {
-	run, turn := s.state()
+// openRun finds the run whose step is next, and opens one if the log ends before it. It reports whether the turn is over.
+func (s *scope) openRun() (turn session.Turn, done bool, err error) {
+	run, turn := s.runAndTurn()
 	var start *event.Event
 	switch {
 	case turn.ID == "":
 		return turn, true, nil // nobody has said anything
 	case run.TurnID != turn.ID && s.draft.scope == "": // a message that was stored without anybody to answer it
-		if err := s.append(s.ctx, s.turn.answer(nil, turn.ID, turn.UserRunID)); err != nil || s.stopped {
+		if err := s.storeAndDeliver(s.ctx, s.turn.startAnswer(nil, turn.ID, turn.UserRunID)); err != nil || s.stopped {
 			return turn, false, err
 		}
-		run, turn = s.state()
+		run, turn = s.runAndTurn()
 	}
 	if !run.Open {
 		if run.Finish != event.FinishReasonTransfer {
 			return turn, true, nil
 		}
 		start = s.startOf(run, run.Target) // of a log that ends before that, such as a fork
-		if err := s.append(s.ctx, []*event.Event{start}); err != nil || s.stopped {
+		if err := s.storeAndDeliver(s.ctx, []*event.Event{start}); err != nil || s.stopped {
 			return turn, false, err
 		}
-		s.begun()
-		run, turn = s.state()
+		s.activeChanged()
+		run, turn = s.runAndTurn()
 	}
 	s.draft.run = run
 	return turn, false, nil
 }
 
-// state copies what the step needs of the fold.
-func (s *scope) state() (session.Run, session.Turn) {
+// runAndTurn copies what the step needs of the fold.
+func (s *scope) runAndTurn() (session.Run, session.Turn) {
 	s.turn.mu.Lock()
 	defer s.turn.mu.Unlock()
 	return s.turn.fold().Scope(s.draft.scope).Run, s.turn.fold().Turn
@@ -160,15 +160,15 @@ func (s *scope) runAgent(n *agent.Node) (out outcome, err error) {
 			out, err = s.out, nil
 		}
 	}()
-	defer s.recovered(&err)
+	defer s.recoverAgent(&err)
 	run := s.draft.run
 	promised := s.transfers.ready == run.Agent
 	s.out, s.err, s.transfers.ready = outcome{}, nil, ""
-	s.guards.begin(n.Guards())
+	s.guards.beginStep(n.Guards())
 	s.draft.inv = s.invocation(n)
 	s.again = false
 	if first := s.steps == 1 && run.Answers == 0 && len(run.Pending) == 0 && run.Said == "" && !run.TakesUp; first {
-		if err := s.guards.guardIn(); err != nil {
+		if err := s.guards.checkStart(); err != nil {
 			return s.out, err
 		}
 		if run.Transfer != nil && run.Transfer.TransferType == event.TransferTypeBotToBot && !promised {
@@ -177,12 +177,12 @@ func (s *scope) runAgent(n *agent.Node) (out outcome, err error) {
 			}
 		}
 	}
-	n.Agent.Run(s.ctx, s.draft.inv)(s.take)
+	n.Agent.Run(s.ctx, s.draft.inv)(s.receive)
 	return s.out, cmp.Or(s.err, s.guards.tripped)
 }
 
-// recovered turns a panic of an agent, or of what it was given, into an error. It is deferred.
-func (s *scope) recovered(err *error) {
+// recoverAgent turns a panic of an agent, or of what it was given, into an error. It is deferred.
+func (s *scope) recoverAgent(err *error) {
 	if s.consuming {
 		return // a panic of the consumer's own code is the consumer's
 	}
@@ -256,8 +256,8 @@ func (s *scope) surroundings() *agent.Around {
 	return &agent.Around{Session: s.outer.session, Scope: s.outer.draft.scope, Tree: s.outer.tree, UpTo: upTo, Around: s.outer.surroundings()}
 }
 
-// take receives what the agent's step yields, and reports whether to go on.
-func (s *scope) take(e *event.Event, err error) bool {
+// receive receives what the agent's step yields, and reports whether to go on.
+func (s *scope) receive(e *event.Event, err error) bool {
 	if err == nil && (e == nil || e.Data == nil) {
 		err = errors.New("the agent yielded an event without payload")
 	}
@@ -270,39 +270,39 @@ func (s *scope) take(e *event.Event, err error) bool {
 		s.out.more = true
 		return false
 	case *event.Finish:
-		s.err = s.takeFinish(d)
+		s.err = s.receiveFinish(d)
 		return false
 	}
 	if e.Seq == 0 {
-		if s.err = s.own(e); s.err != nil {
+		if s.err = s.checkOwn(e); s.err != nil {
 			return false
 		}
 		if d, ok := e.Data.(*event.Transfer); ok && d.Outcome == event.TransferCommitted {
-			s.err = s.takeTransfer(e, d)
+			s.err = s.receiveTransfer(e, d)
 			return false
 		}
 	}
 	if e.Partial && e.RunID == "" && s.guards.hold >= 0 {
-		if e = s.guards.due(e); e == nil {
+		if e = s.guards.dueDelta(e); e == nil {
 			return true
 		}
 	}
 	if e.Seq != 0 || e.Partial { // stored already, of an inner scope; or never to be
 		return s.show(e)
 	}
-	return s.takeEvent(e)
+	return s.receiveEvent(e)
 }
 
-// takeEvent adds an event to the draft, which is stored when it is whole.
-func (s *scope) takeEvent(e *event.Event) bool {
+// receiveEvent adds an event to the draft, which is stored when it is whole.
+func (s *scope) receiveEvent(e *event.Event) bool {
 	more := e.More
 	var tripped error
-	if len(s.guards.inside()) > 0 {
-		e, tripped = s.guards.guard(e)
+	if len(s.guards.all()) > 0 {
+		e, tripped = s.guards.checkEvent(e)
 	}
 	if e != nil {
 		s.draft.events = append(s.draft.events, s.draft.stamp(e))
-		s.draft.add(s.meter.estimated(e))
+		s.draft.addData(s.meter.estimated(e))
 	}
 	switch {
 	case more:
@@ -314,8 +314,8 @@ func (s *scope) takeEvent(e *event.Event) bool {
 	return s.err == nil && !s.stopped
 }
 
-// takeFinish receives what an agent's run ends with.
-func (s *scope) takeFinish(d *event.Finish) error {
+// receiveFinish receives what an agent's run ends with.
+func (s *scope) receiveFinish(d *event.Finish) error {
 	s.out.finish = *d
 	switch {
 	case d.Reason == event.FinishReasonCanceled && s.ofWorkflow: // for which this is its own doing
@@ -324,34 +324,34 @@ func (s *scope) takeFinish(d *event.Finish) error {
 	case event.TooDeep(d.Output):
 		end, notice := event.Bound(&event.HarnessEnd{AgentID: s.draft.run.AgentID, Output: d.Output})
 		s.out.finish.Output = end.(*event.HarnessEnd).Output
-		s.draft.add(notice)
+		s.draft.addData(notice)
 	case !json.Valid(d.Output):
 		return errors.New("the agent gave an output that is no JSON")
 	default: // whoever runs it sees what a store gives back
 		s.out.finish.Output = event.CompactJSON(d.Output)
 	}
-	if !s.guards.releasedOutput(s.out.finish.Output) {
+	if !s.guards.allowOutput(s.out.finish.Output) {
 		return s.guards.tripped
 	}
 	return nil
 }
 
-// takeTransfer receives a transfer that is to be committed.
-func (s *scope) takeTransfer(e *event.Event, d *event.Transfer) error {
+// receiveTransfer receives a transfer that is to be committed.
+func (s *scope) receiveTransfer(e *event.Event, d *event.Transfer) error {
 	if s.guards.tripped != nil { // words of the same write were refused
 		return nil
 	}
-	if err := s.transfers.legal(s.ctx, s.draft.inv, d); err != nil {
+	if err := s.transfers.checkCommitted(s.ctx, s.draft.inv, d); err != nil {
 		return err
 	}
-	s.draft.answer("not executed: the agent handed the conversation over", nil)
+	s.draft.answerPending("not executed: the agent handed the conversation over", nil)
 	s.draft.events = append(s.draft.events, s.draft.stamp(e))
 	s.out.transfer = d
 	return nil
 }
 
-// own checks an event that the step's agent yields as its own, and completes it.
-func (s *scope) own(e *event.Event) (err error) {
+// checkOwn checks an event that the step's agent yields as its own, and completes it.
+func (s *scope) checkOwn(e *event.Event) (err error) {
 	switch d := e.Data.(type) {
 	case *event.User, *event.HarnessStart, *event.HarnessEnd:
 		return fmt.Errorf("the agent yielded a %s event, which only the runner may", e.Type())
@@ -373,7 +373,7 @@ func (s *scope) own(e *event.Event) (err error) {
 		}
 		e.Data = &own
 	case *event.Transfer:
-		e.Data, err = s.transfers.own(d)
+		e.Data, err = s.transfers.ownTransfer(d)
 	}
 	return err
 }
@@ -387,27 +387,27 @@ func hosts(s *scope) (names []string) {
 	return names
 }
 
-// end ends the run of an agent that has stopped, with a transfer if its node has a route.
-func (s *scope) end(n *agent.Node, f event.Finish) (done bool, err error) {
+// endRun ends the run of an agent that has stopped, with a transfer if its node has a route.
+func (s *scope) endRun(n *agent.Node, f event.Finish) (done bool, err error) {
 	if f.Reason != event.FinishReasonInputRequired { // else they wait for somebody
-		s.draft.answer("not executed: the agent ended its run", nil)
+		s.draft.answerPending("not executed: the agent ended its run", nil)
 	}
 	f.Reason = cmp.Or(f.Reason, event.FinishReasonStop)
 	if f.Reason == event.FinishReasonStop && len(n.Routes()) > 0 {
 		switch to, err := s.route(n); {
 		case err != nil:
-			return false, s.failed(n, err)
+			return false, s.failStep(n, err)
 		case to != nil:
-			s.draft.add(to)
+			s.draft.addData(to)
 			return false, s.handOver(to.To, f.Output)
 		}
 	}
-	s.draft.add(&event.HarnessEnd{AgentID: s.draft.run.AgentID, FinishReason: f.Reason, Output: f.Output})
+	s.draft.addData(&event.HarnessEnd{AgentID: s.draft.run.AgentID, FinishReason: f.Reason, Output: f.Output})
 	if s.draft.scope != "" {
 		return true, s.commit()
 	}
 	s.delta = ""
-	if err := s.turn.finish(s.ctx, s.draft.take()); err != nil {
+	if err := s.turn.writeLast(s.ctx, s.draft.takeAll()); err != nil {
 		return true, err
 	}
 	s.deliver()
@@ -416,8 +416,8 @@ func (s *scope) end(n *agent.Node, f event.Finish) (done bool, err error) {
 
 // route returns the transfer that a stopped run makes without a model, nil if it makes none.
 func (s *scope) route(n *agent.Node) (to *event.Transfer, err error) {
-	defer s.recovered(&err)
-	return s.transfers.route(s.ctx, n)
+	defer s.recoverAgent(&err)
+	return s.transfers.routeTransfer(s.ctx, n)
 }
 
 // handOver ends the run with a transfer, whose events are the last of the write that is being
@@ -425,12 +425,12 @@ func (s *scope) route(n *agent.Node) (to *event.Transfer, err error) {
 // has happened, or the target's run is open, and whoever resumes the turn goes on with it.
 func (s *scope) handOver(to string, output json.RawMessage) error {
 	run := s.draft.run
-	s.draft.add(&event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: to, Output: output})
+	s.draft.addData(&event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: to, Output: output})
 	s.draft.events = append(s.draft.events, s.startOf(run, to))
 	if err := s.commit(); err != nil {
 		return err
 	}
-	s.begun()
+	s.activeChanged()
 	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) && !errors.Is(cause, agent.ErrTimeout) {
 		return cause // it was cancelled while a decision was stored
 	}
@@ -443,33 +443,33 @@ func (s *scope) startOf(run session.Run, to string) *event.Event {
 	if n == nil { // the tree is another one than when the transfer was made
 		n = s.tree.Root()
 	}
-	return s.turn.start(n, run.TurnID, endNode(run.ID), s.draft.scope, nil)
+	return s.turn.startEvent(n, run.TurnID, endNode(run.ID), s.draft.scope, nil)
 }
 
-// begun notes that another agent is active now.
-func (s *scope) begun() {
+// activeChanged notes that another agent is active now.
+func (s *scope) activeChanged() {
 	s.steps = 0
 	if s.draft.scope == "" {
 		s.turn.mu.Lock()
-		s.turn.cached.memos.rest()
+		s.turn.cached.memos.unuse()
 		s.turn.mu.Unlock()
 	}
 }
 
 // commit stores the draft in one write, and delivers its events.
-func (s *scope) commit() error { return s.append(s.ctx, s.draft.take()) }
+func (s *scope) commit() error { return s.storeAndDeliver(s.ctx, s.draft.takeAll()) }
 
-// failed ends the run with the error of its agent's step, and with the transfer to who goes on for
+// failStep ends the run with the error of its agent's step, and with the transfer to who goes on for
 // the agent, if there is somebody. A cancelled turn stores nothing; a limit of time that
 // cancelled it does.
-func (s *scope) failed(n *agent.Node, err error) error {
+func (s *scope) failStep(n *agent.Node, err error) error {
 	to := s.transfers.fallback(s.ctx, n, err)
 	if err = s.guards.quoting(err); to != nil {
 		failure := FailureOf(err)
 		s.draft.answerRunning()
-		s.draft.answer("not executed: "+agent.ForModel(err), nil)
+		s.draft.answerPending("not executed: "+agent.ForModel(err), nil)
 		route, transfer := s.transfers.handOn(n, to, failure)
-		s.draft.add(s.draft.void(failure.Code, notCompleted), route, transfer)
+		s.draft.addData(s.draft.void(failure.Code, notCompleted), route, transfer)
 		return s.handOver(transfer.To, nil)
 	}
 	if cause := context.Cause(s.ctx); cause != nil {
@@ -485,30 +485,30 @@ func (s *scope) failed(n *agent.Node, err error) error {
 		return s.leaveOpen(err)
 	}
 	s.draft.answerRunning()
-	return s.fail(err)
+	return s.failRun(err)
 }
 
 // leaveOpen ends the step with an error and stores nothing of it, but that what was shown is void.
 func (s *scope) leaveOpen(err error) error {
 	s.draft.events = slices.DeleteFunc(s.draft.events, func(e *event.Event) bool { _, void := e.Data.(*event.Discard); return !void }) // which has its usage
-	s.draft.add(s.draft.void(FailureOf(err).Code, notCompleted))
+	s.draft.addData(s.draft.void(FailureOf(err).Code, notCompleted))
 	if storeErr := s.commit(); storeErr != nil {
 		return errors.Join(err, storeErr)
 	}
 	return fmt.Errorf("agent %s: %w", s.draft.run.Agent, err)
 }
 
-// fail stores the error event and the run's end, together with the answers to
+// failRun stores the error event and the run's end, together with the answers to
 // calls that will never get another, and returns the turn's error.
-func (s *scope) fail(err error) error {
+func (s *scope) failRun(err error) error {
 	run, failure := s.draft.run, FailureOf(err)
 	reason := event.FinishReasonError
 	if errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrTransferLimit) {
 		reason = event.FinishReasonLimit
 	}
-	s.draft.answer("not executed: "+agent.ForModel(err), nil)
-	s.draft.add(s.draft.void(failure.Code, notCompleted), failure, &event.HarnessEnd{AgentID: run.AgentID, FinishReason: reason})
-	if storeErr := s.append(context.WithoutCancel(s.ctx), s.draft.take()); storeErr != nil {
+	s.draft.answerPending("not executed: "+agent.ForModel(err), nil)
+	s.draft.addData(s.draft.void(failure.Code, notCompleted), failure, &event.HarnessEnd{AgentID: run.AgentID, FinishReason: reason})
+	if storeErr := s.storeAndDeliver(context.WithoutCancel(s.ctx), s.draft.takeAll()); storeErr != nil {
 		return errors.Join(err, storeErr)
 	}
 	var runErr *agent.RunError

@@ -144,13 +144,13 @@ func (t *turnSession) Memo(key any, create func() any) any {
 	if ok {
 		return v
 	}
-	v = t.restored(create)
+	v = t.restoreMemo(create)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if other, ok := t.cached.memos.get(key); ok {
 		return other
 	}
-	t.cached.memos.put(memo{key: key, value: v})
+	t.cached.memos.put(key, v)
 	return v
 }
 
@@ -169,8 +169,8 @@ func (t *turnSession) updateState(e *event.Event) {
 	}
 }
 
-// restored makes what an agent keeps, as the session's snapshot has it if it can be read.
-func (t *turnSession) restored(create func() any) any {
+// restoreMemo makes what an agent keeps, as the session's snapshot has it if it can be read.
+func (t *turnSession) restoreMemo(create func() any) any {
 	value := create() // it may look at the session
 	v, ok := value.(named)
 	if !ok {
@@ -194,8 +194,8 @@ func (t *turnSession) forget() {
 	t.cached.memos, t.cached.stored = nil, nil
 }
 
-// recovered ends a panic of what agents keep next to the session. It is deferred.
-func (t *turnSession) recovered(what string) {
+// recoverMemos ends a panic of what agents keep next to the session. It is deferred.
+func (t *turnSession) recoverMemos(what string) {
 	if p := recover(); p != nil {
 		t.forget()
 		t.r.logger.Error(what, "session", t.key.String(), "panic", p, "stack", string(debug.Stack()))
@@ -206,11 +206,10 @@ func (t *turnSession) recovered(what string) {
 // have to be read from the store when the session goes on. Agents that have
 // handed over may not be asked again for long: theirs wait until they are.
 func (t *turnSession) warmViews() {
-	defer t.recovered("a view panicked") // of a policy's own function
+	defer t.recoverMemos("a view panicked") // of a policy's own function
 	first := t.fold().Seq - int64(len(t.log))
 	events := t.Events(t.ctx, first) // from memory: nothing can fail
-	for i := range t.cached.memos {
-		m := t.cached.memos[i]
+	for _, m := range t.cached.memos {
 		v, ok := m.value.(interface {
 			Seq() int64
 			CatchUp(iter.Seq2[*event.Event, error]) error
@@ -219,7 +218,7 @@ func (t *turnSession) warmViews() {
 			_ = v.CatchUp(events)
 		}
 	}
-	t.cached.memos.rest()
+	t.cached.memos.unuse()
 }
 
 // outage cancels the turn if the store could not do what it was asked for, and returns the error as
@@ -266,12 +265,12 @@ func (t *turnSession) glance(look func(*session.Fold) error) (ok bool, err error
 
 // takeSnapshot returns what is to be stored, "" if it cannot be.
 func (t *turnSession) takeSnapshot() (data string) {
-	defer t.recovered("a snapshot panicked") // of an agent's own function
+	defer t.recoverMemos("a snapshot panicked") // of an agent's own function
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.cached
 	w.kept = keptAt{seq: w.fold.Seq} // it is tried again later, whatever becomes of it
-	data, err := w.bytes()
+	data, err := w.snapshotData()
 	if err != nil {
 		t.r.logger.Warn("a session cannot be stored as a snapshot", "session", t.key.String(), "error", err)
 		return ""
@@ -282,3 +281,27 @@ func (t *turnSession) takeSnapshot() (data string) {
 
 // closer makes the events that end what is open. The caller holds mu while it uses it.
 func (t *turnSession) closer() closer { return closer{t.fold(), t.lease, t.shown} }
+
+// scopeSession is the session as agents of an inner scope get it: it begins where
+// the scope does, and what they keep beside it goes with the scope. So a call of
+// an agent costs the same in a long conversation, and leaves nothing behind.
+type scopeSession struct {
+	*turnSession
+	after int64
+	memos memos
+}
+
+// Events implements agent.Session.
+func (s *scopeSession) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
+	return s.turnSession.Events(ctx, max(after, s.after))
+}
+
+// Memo implements agent.Session.
+func (s *scopeSession) Memo(key any, create func() any) any {
+	v, ok := s.memos.get(key)
+	if !ok {
+		v = create()
+		s.memos.put(key, v)
+	}
+	return v
+}

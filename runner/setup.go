@@ -20,8 +20,8 @@ type setup struct {
 	inner  innerTrees
 }
 
-// plant makes the tree, with a node for the person of the desk.
-func (c *config) plant(tree func(...agent.TreeOption) (*agent.Tree, error)) (*agent.Tree, error) {
+// makeTree makes the tree, with a node for the person of the desk.
+func (c *config) makeTree(tree func(...agent.TreeOption) (*agent.Tree, error)) (*agent.Tree, error) {
 	if c.person == nil {
 		return tree()
 	}
@@ -32,7 +32,7 @@ func (c *config) plant(tree func(...agent.TreeOption) (*agent.Tree, error)) (*ag
 }
 
 func newSetup(c config, tree *agent.Tree) (*setup, error) {
-	if err := c.check(); err != nil {
+	if err := c.checkOptions(); err != nil {
 		return nil, err
 	}
 	bounds, err := newBounds(c, tree)
@@ -42,9 +42,9 @@ func newSetup(c config, tree *agent.Tree) (*setup, error) {
 	return &setup{config: c, tree: tree, bounds: bounds, cache: newCache(c)}, nil
 }
 
-// active returns the node that answers next, and whether the log names an agent
+// activeNode returns the node that answers next, and whether the log names an agent
 // that is no longer in the tree.
-func (r *setup) active(f *session.Fold) (n *agent.Node, missing bool) {
+func (r *setup) activeNode(f *session.Fold) (n *agent.Node, missing bool) {
 	name := f.Scope("").Active
 	if name == agent.Human && r.person != nil { // while a handoff is under way
 		return r.tree.Node(name), false
@@ -80,8 +80,8 @@ type innerTrees struct {
 // maxInner bounds the trees that are kept. Agents that a program makes anew for every call would fill it.
 const maxInner = 256
 
-// of returns the validated tree of an agent.
-func (t *innerTrees) of(a agent.Agent) (*agent.Tree, error) {
+// treeOf returns the validated tree of an agent.
+func (t *innerTrees) treeOf(a agent.Agent) (*agent.Tree, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !reflect.ValueOf(a).Comparable() {

@@ -23,16 +23,16 @@ func (b block) settledBy(e *event.Event) bool {
 // shownBlocks are the blocks whose deltas were shown, but not yet the whole.
 type shownBlocks []block
 
-// add notes that a delta is shown: its block is to be stored as a whole, or discarded.
-func (s *shownBlocks) add(b block) {
+// addShown notes that a delta is shown: its block is to be stored as a whole, or discarded.
+func (s *shownBlocks) addShown(b block) {
 	if !slices.Contains(*s, b) {
 		*s = append(*s, b)
 	}
 }
 
-// open returns the blocks of a scope that are not completed or discarded in the log or in the events
+// unfinished returns the blocks of a scope that are not completed or discarded in the log or in the events
 // of the next write.
-func (s shownBlocks) open(scope string, events []*event.Event) (ids []string) {
+func (s shownBlocks) unfinished(scope string, events []*event.Event) (ids []string) {
 	for _, b := range s {
 		if b.scope == scope && !slices.ContainsFunc(events, b.settledBy) {
 			ids = append(ids, b.id)
@@ -41,8 +41,8 @@ func (s shownBlocks) open(scope string, events []*event.Event) (ids []string) {
 	return ids
 }
 
-// settle takes in a stored event, and marks a whole block whose deltas were shown.
-func (s *shownBlocks) settle(e *event.Event) {
+// settleShown takes in a stored event, and marks a whole block whose deltas were shown.
+func (s *shownBlocks) settleShown(e *event.Event) {
 	if len(*s) > 0 {
 		e.Streamed = slices.Contains(*s, block{e.Scope, e.ID})
 		*s = slices.DeleteFunc(*s, func(b block) bool { return b.settledBy(e) })

@@ -17,23 +17,23 @@ func FuzzSessionSnapshot(f *testing.F) {
 	w := &cachedSession{key: key}
 	for i, d := range sessiontest.Payloads() {
 		w.apply(&event.Event{Seq: int64(i) + 1, ID: "i", Time: time.Unix(1_700_000_000, 1), TurnID: "t", RunID: "r", Agent: "a", Data: d})
-		data, err := w.bytes()
+		data, err := w.snapshotData()
 		require.NoError(f, err)
-		require.False(f, (&cachedSession{key: session.ID("s2")}).read(data), "it is of another session")
+		require.False(f, (&cachedSession{key: session.ID("s2")}).readSnapshot(data), "it is of another session")
 		for n := range data {
-			require.False(f, (&cachedSession{key: key}).read(data[:n]))
+			require.False(f, (&cachedSession{key: key}).readSnapshot(data[:n]))
 		}
 		f.Add(data[len(sum(key, "")):])
 	}
 	f.Fuzz(func(t *testing.T, document string) {
 		w, again := &cachedSession{key: key}, &cachedSession{key: key}
-		if !w.read(sum(key, document) + document) {
+		if !w.readSnapshot(sum(key, document) + document) {
 			return
 		}
-		stored, err := w.bytes()
+		stored, err := w.snapshotData()
 		require.NoError(t, err)
-		require.True(t, again.read(stored))
-		same, err := again.bytes()
+		require.True(t, again.readSnapshot(stored))
+		same, err := again.snapshotData()
 		require.NoError(t, err)
 		require.Equal(t, stored, same)
 		for i, d := range sessiontest.Payloads() {

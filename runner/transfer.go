@@ -20,8 +20,8 @@ type transfers struct {
 	ready  string // the target that said in this step that it can start
 }
 
-// find is [agent.Tree.Find], and logs an error.
-func (t *transfers) find(name string) (*agent.Node, error) {
+// findNode is [agent.Tree.Find], and logs an error.
+func (t *transfers) findNode(name string) (*agent.Node, error) {
 	n, err := t.tree.Find(name)
 	if wrong, ok := err.(*agent.FindError); ok {
 		t.draft.session.r.logger.Error("FindAgent contradicts the tree", "error", err, "panic", wrong.Panic)
@@ -33,7 +33,7 @@ func (t *transfers) find(name string) (*agent.Node, error) {
 // target that was promised to a model must not be asked again before the commit.
 func (t *transfers) isReady(ctx context.Context, to *agent.Node) error {
 	name := to.Agent.Name()
-	_, err := t.find(name)
+	_, err := t.findNode(name)
 	if a, ok := agent.As[agent.Readier](to.Agent); ok && err == nil {
 		err = a.Ready(ctx)
 	}
@@ -44,8 +44,8 @@ func (t *transfers) isReady(ctx context.Context, to *agent.Node) error {
 	return nil
 }
 
-// allowed holds a transfer against the policy and the limits, and returns the target.
-func (t *transfers) allowed(inv *agent.Invocation, to string) (*agent.Node, error) {
+// allowedTarget holds a transfer against the policy and the limits, and returns the target.
+func (t *transfers) allowedTarget(inv *agent.Invocation, to string) (*agent.Node, error) {
 	target, _ := t.tree.Find(to) // an error means that it is not ready
 	if !inv.Node().MayTransferTo(target) {
 		return nil, fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
@@ -56,10 +56,10 @@ func (t *transfers) allowed(inv *agent.Invocation, to string) (*agent.Node, erro
 	return target, t.meter.withinTransfers(inv.Agent().Name(), target.Agent.Name(), t.draft.hasText())
 }
 
-// legal checks a transfer that an agent yields as committed, so that function
+// checkCommitted checks a transfer that an agent yields as committed, so that function
 // agents are held to the rules that bind models.
-func (t *transfers) legal(ctx context.Context, inv *agent.Invocation, d *event.Transfer) error {
-	target, err := t.allowed(inv, d.To)
+func (t *transfers) checkCommitted(ctx context.Context, inv *agent.Invocation, d *event.Transfer) error {
+	target, err := t.allowedTarget(inv, d.To)
 	if err == nil {
 		if err = inv.Node().InputFor(target).Check(d.Payload); err != nil {
 			return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
@@ -74,10 +74,10 @@ func (t *transfers) legal(ctx context.Context, inv *agent.Invocation, d *event.T
 	return err
 }
 
-// own returns a transfer that the step's agent yields as its own: nobody hands over in
+// ownTransfer returns a transfer that the step's agent yields as its own: nobody hands over in
 // another's name. Without an outcome it is to be committed; the others say what became
 // of an attempt, and move nothing.
-func (t *transfers) own(d *event.Transfer) (*event.Transfer, error) {
+func (t *transfers) ownTransfer(d *event.Transfer) (*event.Transfer, error) {
 	from, to, outcome := t.draft.inv.Agent().Name(), d.To, cmp.Or(d.Outcome, event.TransferCommitted)
 	switch outcome {
 	case event.TransferCommitted:
@@ -108,20 +108,20 @@ func (t *transfers) own(d *event.Transfer) (*event.Transfer, error) {
 	return &own, nil
 }
 
-// check implements CheckTransfer of agent.Runtime.
-func (t *transfers) check(ctx context.Context, inv *agent.Invocation, to string) error {
-	target, err := t.allowed(inv, to)
+// checkTransfer implements CheckTransfer of agent.Runtime.
+func (t *transfers) checkTransfer(ctx context.Context, inv *agent.Invocation, to string) error {
+	target, err := t.allowedTarget(inv, to)
 	if err != nil {
 		return err
 	}
 	return t.isReady(ctx, target)
 }
 
-// route returns the transfer that a stopped run makes without a model, nil if
+// routeTransfer returns the transfer that a stopped run makes without a model, nil if
 // it makes none. A target that cannot start leaves the run stopped, with a
 // record of the attempt in the write that is being put together.
-func (t *transfers) route(ctx context.Context, n *agent.Node) (*event.Transfer, error) {
-	to, err := n.Route(ctx, t.draft.inv, t.draft.said())
+func (t *transfers) routeTransfer(ctx context.Context, n *agent.Node) (*event.Transfer, error) {
+	to, err := n.Route(ctx, t.draft.inv, t.draft.lastText())
 	if err != nil || to == nil {
 		return nil, err
 	}
@@ -137,14 +137,14 @@ func (t *transfers) route(ctx context.Context, n *agent.Node) (*event.Transfer, 
 		return nil, err
 	}
 	record.Outcome = event.TransferFailed
-	t.draft.add(record, &event.Notice{Code: "route_failed", Message: err.Error()})
+	t.draft.addData(record, &event.Notice{Code: "route_failed", Message: err.Error()})
 	return nil, context.Cause(ctx)
 }
 
-// back returns the transfer by which the conversation goes back to the agent that handed it over, with a notice, if
+// refusedTransfer returns the transfer by which the conversation goes back to the agent that handed it over, with a notice, if
 // the error of a step refuses it and nothing was done yet; nil if the error ends the run like any other. The limit
 // of transfers does not forbid it, but it counts: the source cannot hand over for ever.
-func (t *transfers) back(ctx context.Context, err error) (back *event.Transfer, notice *event.Notice) {
+func (t *transfers) refusedTransfer(ctx context.Context, err error) (back *event.Transfer, notice *event.Notice) {
 	var refused *agent.RefusedError
 	if !errors.As(err, &refused) || ctx.Err() != nil {
 		return nil, nil
@@ -172,9 +172,9 @@ func (t *transfers) back(ctx context.Context, err error) (back *event.Transfer, 
 			return nil, nil
 		}
 	}
-	back = &event.Transfer{From: run.Agent, To: from.From, Reason: t.guards.fit(refused.Reason), Outcome: event.TransferCommitted,
+	back = &event.Transfer{From: run.Agent, To: from.From, Reason: t.guards.fitting(refused.Reason), Outcome: event.TransferCommitted,
 		TransferType: event.TransferTypeRefused}
-	notice = &event.Notice{Code: event.NoticeTransferRefused, Message: fmt.Sprintf("%s did not accept the conversation: %s", run.Agent, t.guards.fit(refused.Error()))}
+	notice = &event.Notice{Code: event.NoticeTransferRefused, Message: fmt.Sprintf("%s did not accept the conversation: %s", run.Agent, t.guards.fitting(refused.Error()))}
 	s := t.draft.session
 	s.mu.Lock()
 	defer s.mu.Unlock()

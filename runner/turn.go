@@ -35,15 +35,12 @@ func newTurn(ctx context.Context, r *setup, key session.Key) *turn {
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := &turn{turnSession: turnSession{r: r, ctx: ctx, cancel: cancel, key: key}, newID: r.newID}
 	t.tally = tally{bounds: r.bounds, session: &t.turnSession}
-	if t.newID == nil {
-		t.newID = new(idPool).next
-	}
 	return t
 }
 
-// abandons reports whether another process shall go on with the turn: who has cut it off says so, or nobody has
+// abandonsLease reports whether another process shall go on with the turn: who has cut it off says so, or nobody has
 // and yet it is not over, because the store has failed. A turn that is done step by step is its engine's.
-func (t *turn) abandons(cause error) bool {
+func (t *turn) abandonsLease(cause error) bool {
 	switch {
 	case cause != nil && !errors.Is(cause, agent.ErrLimit) && !errors.Is(cause, session.ErrUnavailable):
 		return errors.Is(cause, session.ErrAbandoned)
@@ -61,18 +58,18 @@ func (t *turn) beginUnleased(fresh bool, begin func() error) (begun bool, err er
 	if !fresh {
 		return false, nil
 	}
-	if t.cached = c.takeIf(t.key, (*cachedSession).rests); t.cached == nil {
+	if t.cached = c.checkOutIf(t.key, (*cachedSession).atRest); t.cached == nil {
 		return false, nil
 	}
 	t.lease, t.unleased = session.Lease{Head: t.cached.head(), Incarnation: t.cached.born}, true
 	defer func() {
 		if t.unleased {
-			c.put(t.cached)
+			c.checkIn(t.cached)
 			t.cached, t.lease, t.unleased, t.lost = nil, session.Lease{}, false, false
 		}
 	}()
 	if err = begin(); err == nil && !t.unleased {
-		c.has(t.key, &t.turnSession)
+		c.setHolder(t.key, &t.turnSession)
 		return true, nil
 	}
 	if t.failed != nil {
@@ -81,8 +78,8 @@ func (t *turn) beginUnleased(fresh bool, begin func() error) (begun bool, err er
 	return false, nil // with the lease it may be otherwise
 }
 
-// send makes a write where the log ends.
-func (t *turn) send(ctx context.Context, w session.Write) error {
+// sendWrite makes a write where the log ends.
+func (t *turn) sendWrite(ctx context.Context, w session.Write) error {
 	w.Head, w.Lease = t.cached.head(), t.lease
 	if t.unleased {
 		w.Acquire = t.r.owner
@@ -104,24 +101,24 @@ func (t *turn) send(ctx context.Context, w session.Write) error {
 	return err
 }
 
-// take gets the warm session, brought up to date.
-func (t *turn) take(key session.Key) (err error) {
+// takeSession gets the warm session, brought up to date.
+func (t *turn) takeSession() (err error) {
 	c := t.r.cache
-	if err := c.enter(t.ctx, key); err != nil {
+	if err := c.claim(t.ctx, t.key); err != nil {
 		return err
 	}
-	defer c.leave(key)
-	if t.cached, err = t.r.cache.open(t.ctx, key, &t.lease); err == nil {
+	defer c.unclaim(t.key)
+	if t.cached, err = c.upToDate(t.ctx, t.key, &t.lease); err == nil {
 		t.read, t.cached.tail, t.cached.fork = t.cached.tail, nil, t.lease.Fork
-		c.has(key, &t.turnSession)
+		c.setHolder(t.key, &t.turnSession)
 	}
 	return err
 }
 
-// leave gives the warm session back to the cache. A tool that ignores the end of its
+// leaveSession gives the warm session back to the cache. A tool that ignores the end of its
 // context may be left running, and an agent inside of it: they see an empty session from
 // now on, and not what the next turn does with this one.
-func (t *turn) leave() {
+func (t *turn) leaveSession() {
 	if t.mu.left != nil {
 		return
 	}
@@ -136,34 +133,52 @@ func (t *turn) leave() {
 	}
 	t.cached, t.mu.left = nil, &t.turnSession
 	if !t.lost {
-		c.put(w)
+		c.checkIn(w)
 	}
-	if c.turn(w.key) == &t.turnSession { // else another one has taken the lease over
-		c.has(w.key, nil)
+	if c.holderOf(w.key) == &t.turnSession { // else another one has taken the lease over
+		c.setHolder(w.key, nil)
 	}
 }
 
-// acquire takes the lease of a session, and waits for one that is busy as long as the runner is to.
-func (r *setup) acquire(ctx context.Context, key session.Key) (session.Lease, error) {
-	lease, err := r.store.Write(ctx, key, session.Write{Acquire: r.owner})
-	if r.wait <= 0 || !errors.Is(err, agent.ErrSessionBusy) {
-		return lease, err
-	}
-	deadline := time.NewTimer(r.wait)
-	defer deadline.Stop()
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
-	for errors.Is(err, agent.ErrSessionBusy) {
+// acquireLease takes the lease of the session, and waits for one that is busy as long as the runner is to.
+func (t *turn) acquireLease() (err error) {
+	deadline := time.Now().Add(t.r.wait)
+	for {
+		t.held = time.Now()
+		t.lease, err = t.r.store.Write(t.ctx, t.key, session.Write{Acquire: t.r.owner})
+		if !errors.Is(err, agent.ErrSessionBusy) || !time.Now().Before(deadline) {
+			return err
+		}
 		select {
-		case <-ctx.Done():
-			return lease, ctx.Err()
-		case <-deadline.C:
-			return lease, err
-		case <-tick.C:
-			lease, err = r.store.Write(ctx, key, session.Write{Acquire: r.owner})
+		case <-t.ctx.Done():
+			return t.ctx.Err()
+		case <-time.After(min(25*time.Millisecond, time.Until(deadline))):
 		}
 	}
-	return lease, err
+}
+
+// giveLeaseBack ends the renewal of the lease, and gives it back if the last write did not.
+func (t *turn) giveLeaseBack() {
+	t.renewal.stop()
+	if t.released {
+		return
+	}
+	w := session.Write{Lease: t.lease, Abandon: t.abandonsLease(context.Cause(t.ctx))}
+	w.Release = !w.Abandon
+	_, err := t.r.store.Write(context.WithoutCancel(t.ctx), t.key, w)
+	if err != nil && !errors.Is(err, agent.ErrConflict) {
+		t.r.logger.Warn("the lease could not be given back", "session", t.key.String(), "error", err)
+	}
+}
+
+// limitTime cancels the turn when its time is over. The caller stops the timer.
+func (t *turn) limitTime() *time.Timer {
+	d := t.r.limits.Time
+	limit := &agent.LimitError{Name: "seconds of wall time", Limit: int64(d.Seconds())}
+	if d%time.Second != 0 {
+		limit = &agent.LimitError{Name: "milliseconds of wall time", Limit: d.Milliseconds()}
+	}
+	return time.AfterFunc(d, func() { t.cancel(limit) })
 }
 
 // renewal prolongs a lease in the background until it is stopped.
@@ -173,7 +188,8 @@ type renewal struct {
 	timer   *time.Timer
 }
 
-func (t *turn) keepLease(key session.Key) *renewal {
+// keepLease renews the lease until it is given back.
+func (t *turn) keepLease() {
 	n := &t.renewal
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -185,7 +201,7 @@ func (t *turn) keepLease(key session.Key) *renewal {
 			return
 		}
 		asked := time.Now()
-		_, err := t.r.store.Write(t.ctx, key, session.Write{Lease: t.lease})
+		_, err := t.r.store.Write(t.ctx, t.key, session.Write{Lease: t.lease})
 		if err == nil {
 			t.mu.Lock()
 			t.held = asked
@@ -196,11 +212,10 @@ func (t *turn) keepLease(key session.Key) *renewal {
 			return
 		}
 		if err != nil { // perhaps the next one gets through before the lease ends
-			t.r.logger.Warn("the lease could not be renewed", "session", key.String(), "error", err)
+			t.r.logger.Warn("the lease could not be renewed", "session", t.key.String(), "error", err)
 		}
 		n.timer.Reset(session.LeaseTTL / 3)
 	})
-	return n
 }
 
 func (n *renewal) stop() {
@@ -210,14 +225,14 @@ func (n *renewal) stop() {
 	n.mu.Unlock()
 }
 
-// append stores events in one atomic write and takes them into the fold. Seq,
+// appendEvents stores events in one atomic write and takes them into the fold. Seq,
 // time and missing ids are given here.
-func (t *turn) append(ctx context.Context, events []*event.Event) error {
-	return t.write(ctx, events, false)
+func (t *turn) appendEvents(ctx context.Context, events []*event.Event) error {
+	return t.writeEvents(ctx, events, false)
 }
 
-// write is append, and may give the lease back in the same write.
-func (t *turn) write(ctx context.Context, events []*event.Event, release bool) error {
+// writeEvents is append, and may give the lease back in the same write.
+func (t *turn) writeEvents(ctx context.Context, events []*event.Event, release bool) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -236,16 +251,16 @@ func (t *turn) write(ctx context.Context, events []*event.Event, release bool) e
 	// time changes is the end of a write.
 	events = event.BoundAll(events)
 	now := t.r.now().UTC()
-	if last := t.cached.fold.Latest; !now.After(last) {
+	if last := t.fold().Latest; !now.After(last) {
 		now = last.Add(1)
 	}
 	for i, e := range events {
-		e.Seq = t.cached.fold.Seq + int64(i) + 1
+		e.Seq = t.fold().Seq + int64(i) + 1
 		e.More = false
 		e.Time = now
 		e.Data = event.Canonical(e.Data)
 		if _, ok := e.Data.(*event.ToolResult); ok {
-			if c := t.cached.fold.Scope(e.Scope).Run.Call(e.ID); c != nil {
+			if c := t.fold().Scope(e.Scope).Run.Call(e.ID); c != nil {
 				e.RunID = c.RunID // of the run that made the call, which a pause may have ended
 			}
 		}
@@ -254,9 +269,9 @@ func (t *turn) write(ctx context.Context, events []*event.Event, release bool) e
 		}
 	}
 	w := session.Write{Events: events, Release: release}
-	err := t.send(ctx, w)
+	err := t.sendWrite(ctx, w)
 	if err != nil && errors.Is(context.Cause(ctx), agent.ErrLimit) { // the limit came while it wrote
-		err = t.send(context.WithoutCancel(ctx), w)
+		err = t.sendWrite(context.WithoutCancel(ctx), w)
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -267,8 +282,8 @@ func (t *turn) write(ctx context.Context, events []*event.Event, release bool) e
 	for _, e := range events {
 		t.cached.apply(e)
 		t.updateState(e)
-		t.tally.stored(e)
-		t.shown.settle(e)
+		t.tally.noteStored(e)
+		t.shown.settleShown(e)
 	}
 	t.log = append(t.log, events...)
 	return nil
@@ -279,23 +294,42 @@ func decides(events []*event.Event) bool {
 	return slices.ContainsFunc(events, func(e *event.Event) bool { _, ok := e.Data.(*event.Route); return ok })
 }
 
-// finish stores the last events of a turn, of which there are some, and gives the lease back in the same write.
+// writeLast stores the last events of a turn, of which there are some, and gives the lease back in the same write.
 // The warm session is back in the cache before anybody else of this process looks
 // for it there, and before the consumer gets the events, who may begin the next turn then. Where
 // snapshots are to be stored the lease is kept for them.
-func (t *turn) finish(ctx context.Context, events []*event.Event) error {
-	c, key := t.r.cache, t.key
-	if t.r.snapshots && t.cached.kept.due(t.cached.fold.Seq+int64(len(events)), t.r.every) || c.enter(ctx, key) != nil {
-		return t.append(ctx, events)
+func (t *turn) writeLast(ctx context.Context, events []*event.Event) error {
+	c := t.r.cache
+	if t.r.snapshots && t.cached.kept.isDue(t.fold().Seq+int64(len(events)), t.r.every) || c.claim(ctx, t.key) != nil {
+		return t.appendEvents(ctx, events)
 	}
-	defer c.leave(key)
+	defer c.unclaim(t.key)
 	t.renewal.stop() // between the write and its answer a renewal would find that the lease is gone
-	err := t.write(ctx, events, true)
+	err := t.writeEvents(ctx, events, true)
 	if err != nil {
-		t.keepLease(key)
+		t.keepLease()
 		return err
 	}
 	t.released = true
-	t.leave()
+	t.leaveSession()
 	return nil
+}
+
+// keepSnapshot stores the session if enough has changed since it was stored last. The turn still has the lease.
+func (t *turn) keepSnapshot() {
+	w := t.cached
+	if !t.r.snapshots || !w.kept.isDue(w.fold.Seq, t.r.every) {
+		return
+	}
+	data := t.takeSnapshot()
+	if data == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), snapshotTime)
+	defer cancel()
+	parts := []session.Snapshot{{Name: snapshotName, Seq: w.fold.Seq, Data: data}}
+	_, err := t.r.store.Write(ctx, t.key, session.Write{Lease: t.lease, Head: w.head(), Snapshots: parts})
+	if err != nil && !errors.Is(err, agent.ErrConflict) {
+		t.r.logger.Warn("the snapshot could not be stored", "session", t.key.String(), "error", err)
+	}
 }

@@ -5,6 +5,14 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
+func turnStateOf(f *session.Fold) TurnState {
+	s := TurnState{Seq: f.Seq, Turn: f.Turn.ID, Over: !f.Unfinished()}
+	if s.Over {
+		s.Waits, s.Asked, s.Finish = f.Held(), f.Questions(), f.Scope("").Run.Finish
+	}
+	return s
+}
+
 // TurnState says how the last turn of a session stands.
 type TurnState struct {
 	Seq  int64  // where the log ends
@@ -16,12 +24,4 @@ type TurnState struct {
 	Asked []*event.Relay
 	// Finish is how the conversation's last run ended, "" if the turn is not Over.
 	Finish event.FinishReason
-}
-
-func turnStateOf(f *session.Fold) TurnState {
-	s := TurnState{Seq: f.Seq, Turn: f.Turn.ID, Over: !f.Unfinished()}
-	if s.Over {
-		s.Waits, s.Asked, s.Finish = f.Held(), f.Questions(), f.Scope("").Run.Finish
-	}
-	return s
 }
