@@ -17,7 +17,7 @@ import (
 // TestAllocationBudget holds the cost of a node to its budget, the events in the
 // session's log included. It is the same in large graphs as in small ones.
 func TestAllocationBudget(t *testing.T) {
-	for shape, budget := range map[string]float64{"chain": 28, "wide": 32, "random": 36} {
+	for shape, budget := range map[string]float64{"chain": 36, "wide": 40, "random": 44} {
 		perNode := func(n int) float64 {
 			r, err := runner.New(shaped(t, shape, n), session.NewMemory())
 			require.NoError(t, err)

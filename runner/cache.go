@@ -14,7 +14,7 @@ type holder interface {
 	glance(look func(*session.Fold) error) (ok bool, err error)
 }
 
-// cache keeps a bounded number of warm sessions, dropping the one that was used
+// cache keeps a bounded number of sessions, dropping the one that was used
 // least recently.
 type cache struct {
 	config

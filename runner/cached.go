@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// cachedSession is a session that was used lately: its fold, and what agents keep beside
+// cachedSession is a session that was used lately: its fold, and what agents keep next to
 // it. Nobody but the turn that took it from the cache uses it.
 type cachedSession struct {
 	key    session.Key
@@ -25,7 +25,7 @@ type cachedSession struct {
 	fork   bool                       // the last lease said that it is one
 	files  files                      // that the log names
 	last   string                     // the id of the log's last event
-	kept   keptAt                     // when it was stored beside the log
+	kept   keptAt                     // when its snapshot was stored
 	tail   []*event.Event             // the log's last events, if they were just read
 
 	prev, next *cachedSession // in the cache, by last use
@@ -137,7 +137,7 @@ func (m memos) unuse() {
 	}
 }
 
-// A session that is not warm is read from its snapshot, and from the log what came after that. It is stored after a
+// A session that is not in the cache is read from its snapshot, and from the log what came after that. It is stored after a
 // turn, while its lease is held, so that nobody else stores any. Nothing else hangs on it: one that does not
 // fit the log, or cannot be read, is as good as none.
 

@@ -85,7 +85,7 @@ func (c *child) runAll() {
 	g.mu.Unlock()
 }
 
-// store takes the place of the lane's own write: the events are stored by the
+// store takes the place of the scope's own write: the events are stored by the
 // workflow, and those that end the run together with what comes of it.
 func (c *child) store(ctx context.Context, events []*event.Event) error {
 	if len(events) == 0 {

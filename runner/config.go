@@ -72,8 +72,8 @@ func WithIDs(newID func() string) Option { return func(c *config) { c.newID = ne
 // The default is 1024.
 func WithCache(sessions int) Option { return func(c *config) { c.cached = sessions } }
 
-// WithSnapshots sets how many events come at least between two snapshots of a session, which the runner stores beside the
-// log after a turn, if the store keeps snapshots: then a session that is not warm need not be read from
+// WithSnapshots sets how many events come at least between two snapshots of a session, which the runner stores next to the
+// log after a turn, if the store keeps snapshots: then a session that is not in the cache need not be read from
 // the beginning. The default is 64; 0 neither stores nor reads any. Large ones come less often.
 func WithSnapshots(events int) Option { return func(c *config) { c.every = events } }
 

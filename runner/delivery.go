@@ -31,8 +31,8 @@ type delivery struct {
 	delta     string // the id of the block whose delta was shown last, "" since something was stored
 }
 
-// storeAndDeliver stores events in one write, and delivers them.
-func (s *delivery) storeAndDeliver(ctx context.Context, events []*event.Event) error {
+// commit stores events in one write, and delivers them.
+func (s *delivery) commit(ctx context.Context, events []*event.Event) error {
 	s.delta = ""
 	if err := s.sink.store(ctx, events); err != nil {
 		return err

@@ -28,11 +28,19 @@ func (d *draft) stamp(e *event.Event) *event.Event {
 	return e
 }
 
+// addEvent adds an event of the run.
+func (d *draft) addEvent(e *event.Event) {
+	if d.events == nil {
+		d.events = make([]*event.Event, 0, 8) // enough for most writes
+	}
+	d.events = append(d.events, d.stamp(e))
+}
+
 // addData adds events with these payloads, of which nil ones are left out.
 func (d *draft) addData(payloads ...event.Data) {
 	for _, data := range payloads {
 		if data != nil {
-			d.events = append(d.events, d.stamp(&event.Event{Data: data}))
+			d.addEvent(&event.Event{Data: data})
 		}
 	}
 }
@@ -104,7 +112,7 @@ func (d *draft) answerPending(message string, leave func(session.Call) bool) {
 	for _, c := range d.pending() {
 		if leave == nil || !leave(c) {
 			result := &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(message), IsError: true}
-			d.events = append(d.events, d.stamp(&event.Event{ID: c.ID, Data: result}))
+			d.addEvent(&event.Event{ID: c.ID, Data: result})
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 // errStopped is why a child's context ends that its workflow has stopped.
 var errStopped = errors.New("stopped by its workflow")
 
-// group runs the children of one workflow's run. Each has a lane and a goroutine.
-// What they store goes through the workflow's own lane, on the workflow's goroutine:
+// group runs the children of one workflow's run. Each has a scope and a goroutine.
+// What they store goes through the workflow's own scope, on the workflow's goroutine:
 // they hand it over and wait, so that simultaneous writes can be stored in the order
 // of the workflow.
 type group struct {
@@ -103,7 +103,7 @@ func (g *group) Start(children ...*workflow.Child) error {
 	return nil
 }
 
-// spawn gives the only child a goroutine, because others are to run beside it.
+// spawn gives the only child a goroutine, because others are to run next to it.
 func (g *group) spawn() {
 	if c := g.inline; c != nil {
 		g.inline = nil
@@ -112,12 +112,12 @@ func (g *group) spawn() {
 	}
 }
 
-// storeNow stores events by way of the workflow's lane.
+// storeNow stores events by way of the workflow's scope.
 func (g *group) storeNow(events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	if err := g.outer.storeAndDeliver(g.outer.ctx, events); err != nil {
+	if err := g.outer.commit(g.outer.ctx, events); err != nil {
 		return err
 	}
 	if g.outer.stopped {

@@ -58,7 +58,7 @@ func (s *inner) runCall(cause string, input json.RawMessage) error {
 	}
 	s.session = &scopeSession{turnSession: &s.turn.turnSession, after: s.seen}
 	defer s.closeRun()
-	if err := s.storeAndDeliver(s.ctx, events); err != nil {
+	if err := s.commit(s.ctx, events); err != nil {
 		return err
 	}
 	err = s.scope.runSteps()

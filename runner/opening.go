@@ -62,7 +62,7 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 		user.ParentID = endNode(last)
 	}
 	events = append(events, user)
-	if len(o.state) > 0 { // behind the user event, which ends the state of the turn before
+	if len(o.state) > 0 { // after the user event, which ends the state of the turn before
 		events = append(events, alsoOf(user, &event.State{Delta: o.state}))
 	}
 	events = t.startAnswer(events, user.TurnID, user.RunID)
@@ -209,7 +209,7 @@ func (t *opening) fits(msg *llm.Message) error {
 	}
 	without := amount{agent: n.Agent.Name()}
 	var next amount
-	frame := 0 // what each request holds besides messages
+	frame := 0 // what each request holds in addition to messages
 	err := r.imagine(t.ctx, t.cached, n.Agent.Name(), func(_ *scope, _ *agent.Invocation, model llm.Model, req *llm.Request) (err error) {
 		with, bare := *req, *req
 		bare.Messages = nil

@@ -28,12 +28,15 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 		return nil, errors.New("runner: the store is nil")
 	}
 	c := config{store: store, limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler), now: time.Now, owner: session.Self(),
-		counter: llm.EstimateTokens, newID: randomID, fileLimit: 32 << 20, every: snapshotEvery, cached: 1024}
+		counter: llm.EstimateTokens, fileLimit: 32 << 20, every: snapshotEvery, cached: 1024}
 	for i, o := range opts {
 		if o == nil {
 			return nil, fmt.Errorf("runner: option %d is nil", i)
 		}
 		o(&c)
+	}
+	if c.newID == nil {
+		c.newID = randomID
 	}
 	c.tail, _ = store.(session.Tail)
 	c.snapshots = c.every > 0 && store.KeepsSnapshots()

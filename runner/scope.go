@@ -112,7 +112,7 @@ func (s *scope) step() (done bool, err error) {
 	case out.transfer != nil:
 		return false, s.handOver(out.transfer.To, nil)
 	case out.more:
-		return false, s.commit()
+		return false, s.commit(s.ctx, s.draft.takeAll())
 	}
 	return s.endRun(n, out.finish)
 }
@@ -125,7 +125,7 @@ func (s *scope) openRun() (turn session.Turn, done bool, err error) {
 	case turn.ID == "":
 		return turn, true, nil // nobody has said anything
 	case run.TurnID != turn.ID && s.draft.scope == "": // a message that was stored without anybody to answer it
-		if err := s.storeAndDeliver(s.ctx, s.turn.startAnswer(nil, turn.ID, turn.UserRunID)); err != nil || s.stopped {
+		if err := s.commit(s.ctx, s.turn.startAnswer(nil, turn.ID, turn.UserRunID)); err != nil || s.stopped {
 			return turn, false, err
 		}
 		run, turn = s.runAndTurn()
@@ -135,7 +135,7 @@ func (s *scope) openRun() (turn session.Turn, done bool, err error) {
 			return turn, true, nil
 		}
 		start = s.startOf(run, run.Target) // of a log that ends before that, such as a fork
-		if err := s.storeAndDeliver(s.ctx, []*event.Event{start}); err != nil || s.stopped {
+		if err := s.commit(s.ctx, []*event.Event{start}); err != nil || s.stopped {
 			return turn, false, err
 		}
 		s.activeChanged()
@@ -290,18 +290,13 @@ func (s *scope) receive(e *event.Event, err error) bool {
 	if e.Seq != 0 || e.Partial { // stored already, of an inner scope; or never to be
 		return s.show(e)
 	}
-	return s.receiveEvent(e)
-}
-
-// receiveEvent adds an event to the draft, which is stored when it is whole.
-func (s *scope) receiveEvent(e *event.Event) bool {
 	more := e.More
 	var tripped error
 	if len(s.guards.all()) > 0 {
 		e, tripped = s.guards.checkEvent(e)
 	}
 	if e != nil {
-		s.draft.events = append(s.draft.events, s.draft.stamp(e))
+		s.draft.addEvent(e)
 		s.draft.addData(s.meter.estimated(e))
 	}
 	switch {
@@ -309,7 +304,7 @@ func (s *scope) receiveEvent(e *event.Event) bool {
 	case s.guards.tripped != nil:
 		s.err = s.guards.tripped
 	default:
-		s.err = cmp.Or(s.commit(), tripped)
+		s.err = cmp.Or(s.commit(s.ctx, s.draft.takeAll()), tripped)
 	}
 	return s.err == nil && !s.stopped
 }
@@ -345,7 +340,7 @@ func (s *scope) receiveTransfer(e *event.Event, d *event.Transfer) error {
 		return err
 	}
 	s.draft.answerPending("not executed: the agent handed the conversation over", nil)
-	s.draft.events = append(s.draft.events, s.draft.stamp(e))
+	s.draft.addEvent(e)
 	s.out.transfer = d
 	return nil
 }
@@ -404,7 +399,7 @@ func (s *scope) endRun(n *agent.Node, f event.Finish) (done bool, err error) {
 	}
 	s.draft.addData(&event.HarnessEnd{AgentID: s.draft.run.AgentID, FinishReason: f.Reason, Output: f.Output})
 	if s.draft.scope != "" {
-		return true, s.commit()
+		return true, s.commit(s.ctx, s.draft.takeAll())
 	}
 	s.delta = ""
 	if err := s.turn.writeLast(s.ctx, s.draft.takeAll()); err != nil {
@@ -427,7 +422,7 @@ func (s *scope) handOver(to string, output json.RawMessage) error {
 	run := s.draft.run
 	s.draft.addData(&event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: to, Output: output})
 	s.draft.events = append(s.draft.events, s.startOf(run, to))
-	if err := s.commit(); err != nil {
+	if err := s.commit(s.ctx, s.draft.takeAll()); err != nil {
 		return err
 	}
 	s.activeChanged()
@@ -455,9 +450,6 @@ func (s *scope) activeChanged() {
 		s.turn.mu.Unlock()
 	}
 }
-
-// commit stores the draft in one write, and delivers its events.
-func (s *scope) commit() error { return s.storeAndDeliver(s.ctx, s.draft.takeAll()) }
 
 // failStep ends the run with the error of its agent's step, and with the transfer to who goes on for
 // the agent, if there is somebody. A cancelled turn stores nothing; a limit of time that
@@ -492,7 +484,7 @@ func (s *scope) failStep(n *agent.Node, err error) error {
 func (s *scope) leaveOpen(err error) error {
 	s.draft.events = slices.DeleteFunc(s.draft.events, func(e *event.Event) bool { _, void := e.Data.(*event.Discard); return !void }) // which has its usage
 	s.draft.addData(s.draft.void(FailureOf(err).Code, notCompleted))
-	if storeErr := s.commit(); storeErr != nil {
+	if storeErr := s.commit(s.ctx, s.draft.takeAll()); storeErr != nil {
 		return errors.Join(err, storeErr)
 	}
 	return fmt.Errorf("agent %s: %w", s.draft.run.Agent, err)
@@ -508,7 +500,7 @@ func (s *scope) failRun(err error) error {
 	}
 	s.draft.answerPending("not executed: "+agent.ForModel(err), nil)
 	s.draft.addData(s.draft.void(failure.Code, notCompleted), failure, &event.HarnessEnd{AgentID: run.AgentID, FinishReason: reason})
-	if storeErr := s.storeAndDeliver(context.WithoutCancel(s.ctx), s.draft.takeAll()); storeErr != nil {
+	if storeErr := s.commit(context.WithoutCancel(s.ctx), s.draft.takeAll()); storeErr != nil {
 		return errors.Join(err, storeErr)
 	}
 	var runErr *agent.RunError

@@ -186,7 +186,7 @@ func (t *turnSession) restoreMemo(create func() any) any {
 	return value
 }
 
-// forget drops what agents keep beside the session: after a panic it may be half
+// forget drops what agents keep next to the session: after a panic it may be half
 // done.
 func (t *turnSession) forget() {
 	t.mu.Lock()
@@ -283,7 +283,7 @@ func (t *turnSession) takeSnapshot() (data string) {
 func (t *turnSession) closer() closer { return closer{t.fold(), t.lease, t.shown} }
 
 // scopeSession is the session as agents of an inner scope get it: it begins where
-// the scope does, and what they keep beside it goes with the scope. So a call of
+// the scope does, and what they keep next to it goes with the scope. So a call of
 // an agent costs the same in a long conversation, and leaves nothing behind.
 type scopeSession struct {
 	*turnSession

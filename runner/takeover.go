@@ -76,7 +76,7 @@ func (t *opening) countAdoptions() (times int, left bool, err error) {
 	return times, false, nil
 }
 
-// turnNotice makes the event that says something about the turn where it stands: in the conversation's open run, or beside the user's words.
+// turnNotice makes the event that says something about the turn where it stands: in the conversation's open run, or next to the user's message.
 func (t *opening) turnNotice(code, message string) []*event.Event {
 	f, d := t.fold(), &event.Notice{Code: code, Message: message}
 	if run := &f.Scope("").Run; run.Open {

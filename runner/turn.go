@@ -21,7 +21,7 @@ type turn struct {
 	newID   func() string
 	renewal renewal
 
-	released bool       // the last write gave the lease back
+	released bool       // the last write gives the lease back, or has
 	failed   error      // what the turn has ended with here
 	known    bool       // how it stood when it left the session
 	cut      bool       // it was not over then
@@ -33,7 +33,7 @@ type turn struct {
 
 func newTurn(ctx context.Context, r *setup, key session.Key) *turn {
 	ctx, cancel := context.WithCancelCause(ctx)
-	t := &turn{turnSession: turnSession{r: r, ctx: ctx, cancel: cancel, key: key}, newID: r.newID}
+	t := &turn{turnSession: turnSession{r: r, ctx: ctx, cancel: cancel, key: key, log: make([]*event.Event, 0, 16)}, newID: r.newID}
 	t.tally = tally{bounds: r.bounds, session: &t.turnSession}
 	return t
 }
@@ -50,8 +50,8 @@ func (t *turn) abandonsLease(cause error) bool {
 	return t.failed != nil && t.cut && t.tells == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft)
 }
 
-// beginUnleased begins a fresh turn of a warm session in which nothing is open: the write that stores the first events takes the
-// lease, if the log still ends where the warm session does. It reports false if the turn has not begun so; nothing has happened
+// beginUnleased begins a new turn of a cached session in which nothing is open: the write that stores the first events takes the
+// lease, if the log still ends where the cached session does. It reports false if the turn has not begun so; nothing has happened
 // then, if there is no error.
 func (t *turn) beginUnleased(fresh bool, begin func() error) (begun bool, err error) {
 	c := t.r.cache
@@ -101,7 +101,7 @@ func (t *turn) sendWrite(ctx context.Context, w session.Write) error {
 	return err
 }
 
-// takeSession gets the warm session, brought up to date.
+// takeSession gets the cached session, brought up to date.
 func (t *turn) takeSession() (err error) {
 	c := t.r.cache
 	if err := c.claim(t.ctx, t.key); err != nil {
@@ -115,7 +115,7 @@ func (t *turn) takeSession() (err error) {
 	return err
 }
 
-// leaveSession gives the warm session back to the cache. A tool that ignores the end of its
+// leaveSession gives the cached session back to the cache. A tool that ignores the end of its
 // context may be left running, and an agent inside of it: they see an empty session from
 // now on, and not what the next turn does with this one.
 func (t *turn) leaveSession() {
@@ -228,11 +228,6 @@ func (n *renewal) stop() {
 // appendEvents stores events in one atomic write and takes them into the fold. Seq,
 // time and missing ids are given here.
 func (t *turn) appendEvents(ctx context.Context, events []*event.Event) error {
-	return t.writeEvents(ctx, events, false)
-}
-
-// writeEvents is append, and may give the lease back in the same write.
-func (t *turn) writeEvents(ctx context.Context, events []*event.Event, release bool) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -268,7 +263,7 @@ func (t *turn) writeEvents(ctx context.Context, events []*event.Event, release b
 			e.ID = t.newID()
 		}
 	}
-	w := session.Write{Events: events, Release: release}
+	w := session.Write{Events: events, Release: t.released}
 	err := t.sendWrite(ctx, w)
 	if err != nil && errors.Is(context.Cause(ctx), agent.ErrLimit) { // the limit came while it wrote
 		err = t.sendWrite(context.WithoutCancel(ctx), w)
@@ -295,7 +290,7 @@ func decides(events []*event.Event) bool {
 }
 
 // writeLast stores the last events of a turn, of which there are some, and gives the lease back in the same write.
-// The warm session is back in the cache before anybody else of this process looks
+// The cached session is back in the cache before anybody else of this process looks
 // for it there, and before the consumer gets the events, who may begin the next turn then. Where
 // snapshots are to be stored the lease is kept for them.
 func (t *turn) writeLast(ctx context.Context, events []*event.Event) error {
@@ -305,12 +300,12 @@ func (t *turn) writeLast(ctx context.Context, events []*event.Event) error {
 	}
 	defer c.unclaim(t.key)
 	t.renewal.stop() // between the write and its answer a renewal would find that the lease is gone
-	err := t.writeEvents(ctx, events, true)
-	if err != nil {
+	t.released = true
+	if err := t.appendEvents(ctx, events); err != nil {
+		t.released = false
 		t.keepLease()
 		return err
 	}
-	t.released = true
 	t.leaveSession()
 	return nil
 }
