@@ -120,7 +120,6 @@ func (s *scope) step() (done bool, err error) {
 // openRun finds the run whose step is next, and opens one if the log ends before it. It reports whether the turn is over.
 func (s *scope) openRun() (turn session.Turn, done bool, err error) {
 	run, turn := s.runAndTurn()
-	var start *event.Event
 	switch {
 	case turn.ID == "":
 		return turn, true, nil // nobody has said anything
@@ -134,7 +133,7 @@ func (s *scope) openRun() (turn session.Turn, done bool, err error) {
 		if run.Finish != event.FinishReasonTransfer {
 			return turn, true, nil
 		}
-		start = s.startOf(run, run.Target) // of a log that ends before that, such as a fork
+		start := s.startOf(run, run.Target) // of a log that ends before that, such as a fork
 		if err := s.commit(s.ctx, []*event.Event{start}); err != nil || s.stopped {
 			return turn, false, err
 		}
