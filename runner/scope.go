@@ -269,11 +269,12 @@ func (s *scope) receive(e *event.Event, err error) bool {
 		s.out.more = true
 		return false
 	case *event.Finish:
-		s.err = s.receiveFinish(d)
+		s.err = cmp.Or(s.receiveFinish(d), s.err) // an agent that goes on after its error does not undo it
 		return false
 	}
 	if e.Seq == 0 {
-		if s.err = s.checkOwn(e); s.err != nil {
+		if err := s.checkOwn(e); err != nil {
+			s.err = err
 			return false
 		}
 		if d, ok := e.Data.(*event.Transfer); ok && d.Outcome == event.TransferCommitted {
