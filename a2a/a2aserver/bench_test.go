@@ -366,7 +366,7 @@ func TestAllocationBudget(t *testing.T) {
 		do     func()
 	}{
 		{"GetTask", 60, func() { get(t, s, last) }},
-		{"SendMessage", 310, func() {
+		{"SendMessage", 340, func() {
 			req := ask()
 			req.Message.ContextID = first.ContextID
 			send(t, s, req)
