@@ -125,7 +125,11 @@ func TestHostileServersOverHTTP(t *testing.T) {
 				h.ServeHTTP(w, r)
 			})
 		})
-		s := open(t, mcp.HTTP{URL: url}, mcp.WithTimeout(3*time.Second))
+		within := 3 * time.Second
+		if c.what == "100 MB" { // of which 16 have to come before it is refused
+			within = time.Minute
+		}
+		s := open(t, mcp.HTTP{URL: url}, mcp.WithTimeout(within))
 		r := list(t, s)
 		bad.Store(true)
 		text, failed := call(t, r, "echo", `{"text":"x"}`)
