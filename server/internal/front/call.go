@@ -1,6 +1,7 @@
 package front
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -115,6 +116,13 @@ func (c *Call) Decode(v any) error {
 
 // Decode is [Call.Decode] for a body that was read.
 func Decode(body []byte, v any) error {
+	strict := json.NewDecoder(bytes.NewReader(body))
+	strict.DisallowUnknownFields()
+	if strict.Decode(v) == nil {
+		if _, more := strict.Token(); more == io.EOF {
+			return nil
+		}
+	}
 	strangers, err := DecodeKnown(body, v)
 	if err == nil && len(strangers) > 0 {
 		f := BadRequest("the body does not fit")

@@ -92,6 +92,7 @@ func TestFront(t *testing.T) {
 		{"POST", "/x/body", "secret", `{"name":1}`, 400, `{"path":"name","message":"must be a string, not number"}`},
 		{"POST", "/x/body", "secret", `{"name":`, 400, "is not JSON"},
 		{"POST", "/x/body", "secret", `{} {}`, 400, "after top-level value"},
+		{"POST", "/x/body", "secret", `{}]`, 400, "after top-level value"},
 		{"POST", "/x/body", "secret", `"` + strings.Repeat("x", 200) + `"`, 413, "too_large"},
 	} {
 		t.Run(c.method+" "+c.path+" "+c.body[:min(len(c.body), 30)], func(t *testing.T) {
