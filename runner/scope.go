@@ -255,8 +255,12 @@ func (s *scope) surroundings() *agent.Around {
 	return &agent.Around{Session: s.outer.session, Scope: s.outer.draft.scope, Tree: s.outer.tree, UpTo: upTo, Around: s.outer.surroundings()}
 }
 
-// receive receives what the agent's step yields, and reports whether to go on.
+// receive receives what the agent's step yields, and reports whether to go on. What an agent says after its error does
+// not count.
 func (s *scope) receive(e *event.Event, err error) bool {
+	if s.err != nil && (e == nil || e.Seq == 0) {
+		return false
+	}
 	if err == nil && (e == nil || e.Data == nil) {
 		err = errors.New("the agent yielded an event without payload")
 	}
@@ -269,7 +273,7 @@ func (s *scope) receive(e *event.Event, err error) bool {
 		s.out.more = true
 		return false
 	case *event.Finish:
-		s.err = cmp.Or(s.receiveFinish(d), s.err) // an agent that goes on after its error does not undo it
+		s.err = s.receiveFinish(d)
 		return false
 	}
 	if e.Seq == 0 {

@@ -548,6 +548,21 @@ func TestFunctionAgents(t *testing.T) {
 		require.ErrorIs(t, err, agent.ErrTransferLimit)
 		checkLog(t, r, load(t, r, s1))
 	})
+	t.Run("an end after an error", func(t *testing.T) {
+		oops := errors.New("oops")
+		for _, after := range []*event.Event{{Data: &event.Finish{Reason: event.FinishReasonStop}}, {Data: &event.Continue{}}, text} {
+			r := newRun(t, function(t, "root", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+				return func(yield func(*event.Event, error) bool) {
+					yield(nil, oops)
+					copied := *after
+					yield(&copied, nil) // it does not stop where it is told to
+				}
+			}))
+			_, err := say(r, s1, "Hi")
+			require.ErrorIs(t, err, oops, after.Type())
+			checkLog(t, r, load(t, r, s1))
+		}
+	})
 	t.Run("unknown outcomes", func(t *testing.T) {
 		r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: &event.Transfer{To: "echo", Outcome: "done"}}), agent.WithSubAgents(echo)))
 		_, err := say(r, s1, "Hi")
