@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server"
@@ -51,14 +52,19 @@ func (how *serving) checkDoors() error {
 func (how *serving) has(door string) bool { return slices.Contains(how.doors, door) }
 
 // offered returns the agents that are offered the tools of clients, if those are not all.
-func (how *serving) offered() (names []string, limited bool) {
+func (how *serving) offered(tree *agent.Tree) (names []string, limited bool, err error) {
 	switch {
 	case slices.Equal(how.clientTools, []string{"all"}):
-		return nil, false
+		return nil, false, nil
 	case slices.Equal(how.clientTools, []string{"none"}):
-		return nil, true
+		return nil, true, nil
 	}
-	return how.clientTools, true
+	for _, name := range how.clientTools {
+		if tree.Node(name) == nil {
+			return nil, true, usagef("--client-tools: the tree has no agent %.64q", name)
+		}
+	}
+	return how.clientTools, true, nil
 }
 
 // doors makes the doors of one address but A2A.
@@ -84,7 +90,8 @@ func (p *program) webDoors(how *serving, turns *live.Turns, guard *access.Guard,
 		return server.New(turns, opts...)
 	})
 	chat, page := []openaiapi.Option{openaiapi.WithGuard(guard)}, []agui.Option{agui.WithGuard(guard)}
-	if names, limited := how.offered(); limited {
+	names, limited, err := how.offered(turns.Runner().Tree())
+	if limited {
 		chat, page = append(chat, openaiapi.WithClientTools(names...)), append(page, agui.WithClientTools(names...))
 	}
 	add(doorOpenAI, func() (http.Handler, error) { return openaiapi.New(turns, chat...) })

@@ -41,6 +41,27 @@ func TestServeBoundsBodies(t *testing.T) {
 	require.Equal(t, 0, s.stop(os.Interrupt))
 }
 
+// The operator says which agents are offered the tools that clients bring along.
+func TestServeClientTools(t *testing.T) {
+	t.Parallel()
+	const body = `{"model":"support","messages":[{"role":"user","content":"hello"}],"tools":[{"type":"function","function":{"name":"show_map"}}]}`
+	for flag, want := range map[string]int{"none": http.StatusBadRequest, "all": http.StatusOK, "support,billing": http.StatusOK} {
+		s := invocation{}.serve(t, desk, "--db", ":memory:", "--client-tools", flag)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/v1/chat/completions", strings.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		_ = resp.Body.Close()
+		require.Equal(t, want, resp.StatusCode, flag)
+		require.Equal(t, 0, s.stop(os.Interrupt))
+	}
+	got := invocation{}.run(t, "serve", desk, "--db", ":memory:", "--addr", "127.0.0.1:0", "--client-tools", "nobody")
+	require.Equal(t, cli.StatusUsage, got.status)
+	require.Contains(t, got.err, `--client-tools: the tree has no agent "nobody"`)
+}
+
 func TestServeLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("a thousand followers", func(t *testing.T) {
