@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/tools"
@@ -42,8 +43,8 @@ func (w *world) checkClientTools(log []*event.Event) {
 				given[call] = d
 			}
 		case *event.ToolResult:
-			if calls[e.ID] == nil {
-				continue
+			if calls[e.ID] == nil || strings.HasPrefix(event.OutputText(d.Output), "interrupted") {
+				continue // the turn was given up before its agent could take what was given
 			}
 			result := given[e.ID]
 			if taken := result != nil && result.Approved; taken == d.IsError || taken && event.OutputText(d.Output) != text(result.Content) {
