@@ -10,20 +10,20 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// WantedKey is where the metadata of a user's message keeps the [Wanted] of the turn. Clients of the APIs cannot write
-// it.
+// WantedKey is the key of a turn's [Wanted] in the metadata of the user's message. Clients of the APIs cannot set it.
 const WantedKey = "arbor.output"
 
-// Wanted is the form that the client of a user wants the answer of a turn to have. The agent that answers, also after
-// a transfer, ends its run with such JSON, as with [WithOutput], whose form does not count for the turn.
+// Wanted is the form of answer that a user's client wants for one turn. The agent that answers the user ends its run
+// with JSON of this form, also after a transfer, as an agent with [WithOutput] does. Wanted replaces the agent's own
+// form for the turn. The zero value stands for any JSON object.
 type Wanted struct {
-	// Schema is a JSON schema; nil is that of any object.
+	// Schema is a JSON schema of at most [MaxWanted] bytes. Defaults to the schema of any object.
 	Schema json.RawMessage `json:"schema,omitempty"`
-	// Strict is as [OutputStrict] says.
+	// Strict asks the endpoint to enforce the schema; see [OutputStrict].
 	Strict bool `json:"strict,omitempty"`
 }
 
-// WantedIn returns what the metadata of a user's message holds, nil if that is nothing.
+// WantedIn returns the Wanted in the metadata of a user's message, or nil if the metadata has no [WantedKey].
 func WantedIn(metadata map[string]any) (*Wanted, error) {
 	kept, ok := metadata[WantedKey]
 	if !ok {
@@ -36,7 +36,7 @@ func WantedIn(metadata map[string]any) (*Wanted, error) {
 	return w, nil
 }
 
-// Check reports whether an output has the form. The error also says if the form is none.
+// Check returns an error if an output does not have the form, or if the schema cannot be used.
 func (w *Wanted) Check(output json.RawMessage) error {
 	o := w.output()
 	if o.err != nil {
@@ -45,10 +45,16 @@ func (w *Wanted) Check(output json.RawMessage) error {
 	return o.check.Validate(output)
 }
 
-// Usable reports why the form is none.
+// Usable returns an error if the schema is too large or is not a JSON schema.
 func (w *Wanted) Usable() error { return w.output().err }
 
+// MaxWanted is the limit of a schema in bytes.
+const MaxWanted = 256 << 10
+
 func (w *Wanted) output() *output {
+	if len(w.Schema) > MaxWanted {
+		return &output{err: fmt.Errorf("the schema has %d bytes; at most %d are allowed", len(w.Schema), MaxWanted)}
+	}
 	o := &output{format: llm.ResponseFormat{Schema: w.Schema, Strict: w.Strict}}
 	if len(w.Schema) == 0 {
 		o.format.Schema = json.RawMessage(`{"type":"object"}`)
@@ -57,7 +63,7 @@ func (w *Wanted) output() *output {
 	return o
 }
 
-// asWanted returns the agent with the form that the client of the user wants, if the agent answers the user.
+// asWanted returns the agent with the form that the user's client wants, if the agent answers the user.
 func (a *Agent) asWanted(inv *agent.Invocation) (*Agent, error) {
 	wanted, err := WantedIn(inv.Metadata())
 	if err != nil || wanted == nil || inv.Scope() != "" {

@@ -8,15 +8,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// branches reports whether the session is a fork that was taken in the middle of a
-// run, or where one waits for somebody, and that nothing was stored in since.
+// branches reports whether the session is a fork that was taken in the middle of a run, or
+// while a run waited, and whether nothing was stored in the fork since.
 func (t *turn) branches() bool {
 	f := t.fold()
 	return t.lease.Fork && t.lease.Shared == f.Seq && (f.Scope("").Run.Open || f.Held())
 }
 
-// branchOff opens a run of its own in such a fork: the new run takes up what the other
-// left, which stays as it is. So no run is written to in two sessions, and a
+// branchOff opens a run of its own in such a fork. The new run resumes the work of the other
+// run, which is not changed. So no run is written to in two sessions, and a
 // conversation's forks make one graph. The events are stored in the same write: those of
 // the run that is open or waits as the new run's.
 func (t *turn) branchOff(events ...*event.Event) error {
@@ -32,8 +32,8 @@ func (t *turn) branchOff(events ...*event.Event) error {
 	return t.appendEvents(t.ctx, append(took, events...))
 }
 
-// takeUpRun makes the events that open a run which takes up the one that is open in a
-// scope, or waits there.
+// takeUpRun returns the events that open a run. The new run resumes the run that is open or waits
+// in a scope.
 func (t *turn) takeUpRun(scope string) []*event.Event {
 	s := t.fold().Scope(scope)
 	start := t.startAgain(&s.Run, scope, s.LastNode())
@@ -48,9 +48,9 @@ func (t *turn) startAgain(run *session.Run, scope, parentID string) *event.Event
 	return e
 }
 
-// resumeInner makes the events by which an inner scope that is not over goes on here: those that
-// open a run, or none if it has one that was cut off, which again reports. It reports ok if
-// there is anything to do; else the scope waits as before. The caller holds mu.
+// resumeInner returns the events that resume an unfinished inner scope. There are none if the
+// scope has a run that was cut off, which again reports. ok reports whether there is anything to
+// do; if not, the scope still waits. The caller holds mu.
 func (t *turn) resumeInner(scope string) (events []*event.Event, again, ok bool) {
 	run := &t.fold().Scope(scope).Run
 	switch past := ofOtherSession(t.lease, run); {

@@ -48,7 +48,7 @@ func (c *cache) checkOutIf(key session.Key, fits func(*cachedSession) bool) *cac
 	return w
 }
 
-// claim waits until nobody else brings a session up to date, and keeps others from it until
+// claim waits until no other goroutine updates the session, and then locks the session until
 // leave.
 func (c *cache) claim(ctx context.Context, key session.Key) error {
 	c.mu.Lock()

@@ -15,12 +15,12 @@ import (
 )
 
 // cachedSession is a session that was used lately: its fold, and what agents keep next to
-// it. Nobody but the turn that took it from the cache uses it.
+// it. Only the turn that took it from the cache uses it.
 type cachedSession struct {
 	key    session.Key
 	fold   session.Fold
 	memos  memos
-	stored map[string]json.RawMessage // what of them a snapshot has and nobody has asked for yet
+	stored map[string]json.RawMessage // the memos of a snapshot that no agent has asked for yet
 	born   int64                      // the incarnation of the session, 0 if no lease was seen yet
 	fork   bool                       // the last lease said that it is one
 	files  files                      // that the log names
@@ -138,8 +138,8 @@ func (m memos) unuse() {
 }
 
 // A session that is not in the cache is read from its snapshot, and from the log what came after that. It is stored after a
-// turn, while its lease is held, so that nobody else stores any. Nothing else hangs on it: one that does not
-// fit the log, or cannot be read, is as good as none.
+// turn, while its lease is held, so that no other process stores one. A snapshot that does not fit the log or
+// cannot be read is ignored.
 
 const (
 	snapshotEvery = 64              // events

@@ -23,7 +23,7 @@ type config struct {
 	limits     Limits
 	streaming  bool
 	resumeRoot bool
-	outer      bool // retries are somebody else's
+	outer      bool // the caller retries
 	wait       time.Duration
 	logger     *slog.Logger
 	now        func() time.Time
@@ -45,9 +45,9 @@ type Option func(*config)
 // WithStreaming also delivers partial events, as models produce them.
 func WithStreaming() Option { return func(c *config) { c.streaming = true } }
 
-// WithOuterRetries leaves it to whoever calls [Runner.Advance] or Resume to ask a model again that failed with an error that
-// may go away, such as too many requests: it ends the turn, but not the run, and is not stored. That is for
-// engines with a back-off of their own, and concerns the conversation's agents, not those inside of tools and graphs.
+// WithOuterRetries leaves retries of models to the caller of [Runner.Advance] or [Runner.Resume]. A temporary error of a
+// model, such as too many requests, then ends the turn but not the run, and is not stored. The option is for engines
+// that back off themselves. It applies to the agents of the conversation, and not to agents inside of tools and graphs.
 func WithOuterRetries() Option { return func(c *config) { c.outer = true } }
 
 // WithLimits replaces the limits of a turn.
@@ -84,7 +84,7 @@ func WithTokenCounter(counter llm.TokenCounter) Option {
 	return func(c *config) { c.counter = counter }
 }
 
-// ResumeRoot starts every turn at the root, whoever was active before.
+// ResumeRoot starts every turn at the root instead of the agent that was active before.
 func ResumeRoot() Option { return func(c *config) { c.resumeRoot = true } }
 
 // WithFileLimit bounds the bytes of one file that an agent or a tool makes. The default is
@@ -109,7 +109,7 @@ func WithPrices(p llm.Prices) Option { return func(c *config) { c.prices = p } }
 
 // WithDesk lets conversations go to a person at a desk: by a router, by the user's wish, by an
 // agent of the tree whose transfer policy allows it. The tree gets a node named
-// [agent.Human], which is nobody's child. What the person says comes by [Runner.Deliver].
+// [agent.Human], which has no parent. [Runner.Deliver] takes what the person says.
 func WithDesk(desk human.Desk, opts ...human.Option) Option {
 	return func(c *config) { c.person = human.NewAgent(desk, opts...) }
 }
@@ -172,7 +172,7 @@ const (
 	RefuseMissingUsage MissingUsage = iota
 	// EstimateMissingUsage charges an estimate, by the runner's token counter, of the
 	// request and of the answer that came. The answer's usage event has it, with a
-	// notice beside it that has the code usage_estimated. Earlier answers without usage
+	// notice in addition that has the code usage_estimated. Earlier answers without usage
 	// in the log count nothing.
 	EstimateMissingUsage
 )

@@ -6,7 +6,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// consumer is the sink of the conversation: whoever ranges over the turn.
+// consumer is the sink of the conversation. It delivers events to the loop that ranges over the turn.
 type consumer struct {
 	*delivery
 	yield     func(*event.Event, error) bool

@@ -20,16 +20,16 @@ type Decision struct {
 	Content json.RawMessage
 	// Reason is for the model, in the result of a call that is denied.
 	Reason string
-	// By says who decided, and Rights by which rights; both are kept in the log. A runner
-	// believes them: package live looks whether whoever calls may decide.
+	// By is the person who decided, and Rights are the rights that allowed it. The log has both.
+	// A runner does not check them; package live checks whether the caller may decide.
 	By     string
 	Rights []string
-	// Digest, if it is not "", must be that of the question: whoever decides has seen that one
-	// and no other.
+	// Digest is that of the question that was seen, or "". A decision with another digest than
+	// the open question is refused.
 	Digest string
-	// ID becomes the id of the decision's event, so that whoever decides finds out
-	// whether a decision was stored. It is printable ASCII of at most 64 bytes and names
-	// nothing else in the session; "" has one made.
+	// ID becomes the id of the decision's event, so that the caller can find out whether the
+	// decision was stored. It is printable ASCII of at most 64 bytes and unique in the session.
+	// Defaults to a new id.
 	ID string
 }
 
@@ -45,9 +45,8 @@ func Answer(callID string, content any) Decision {
 func Deny(callID, reason string) Decision { return Decision{CallID: callID, Reason: reason} }
 
 // storeDecisions stores the decisions, each in the scope of its call, and opens a run of the
-// conversation that takes up what the paused one waited for, in one write. Inner scopes are
-// taken up by who has opened them. Decisions that were made before only deliver the recorded
-// results. In a fork, what the other session asks is denied and cannot be approved.
+// conversation that resumes the paused one, in one write. The agent that opened an inner scope
+// resumes the scope. Decisions that were made before only deliver the recorded results. In a fork, what the other session asks is denied and cannot be approved.
 func (t *opening) storeDecisions(decisions []Decision) error {
 	f := t.fold()
 	run, held := &f.Scope("").Run, f.Held()
@@ -65,7 +64,7 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 			return fmt.Errorf("the decision about call %q has an id that no event can have: %w", d.CallID, agent.ErrBadInput)
 		case c == nil || c.Relay == "":
 			settled = append(settled, d.CallID)
-		case c.Resolved: // and still to be run: the log goes on from there
+		case c.Resolved: // and not run yet: the log continues there
 		case slices.ContainsFunc(events, func(e *event.Event) bool { r, ok := e.Data.(*event.RelayResolved); return ok && r.RelayID == c.Relay }):
 			return fmt.Errorf("call %q is decided twice: %w", d.CallID, agent.ErrBadInput)
 		default:
@@ -103,7 +102,7 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 		return t.resumeTurn(nil)
 	}
 	n := t.r.tree.Node(run.Agent)
-	if n == nil { // and nobody is left to take up what is inside
+	if n == nil { // and no agent is left to resume the inner scopes
 		events = slices.DeleteFunc(events, func(e *event.Event) bool { return e.Scope != "" })
 	}
 	if t.branches() {

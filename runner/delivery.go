@@ -49,7 +49,7 @@ func (s *delivery) deliver() bool {
 // show hands on a partial event, or one that an inner scope has stored, and notes whether
 // the consumer wants more.
 func (s *delivery) show(e *event.Event) bool {
-	if s.stopped { // of several who had something to show, one before was the last
+	if s.stopped { // an earlier event was the last one that the consumer wanted
 		return false
 	}
 	if e.RunID == "" {
@@ -61,8 +61,8 @@ func (s *delivery) show(e *event.Event) bool {
 			s.turn.mu.Unlock()
 			s.delta = e.ID
 		}
-		e.Data, _ = event.Bound(e.Data)                      // whoever follows must be able to read it
-		if tail := s.turn.r.tail; e.Partial && tail != nil { // those who follow the session get what they miss when it is whole
+		e.Data, _ = event.Bound(e.Data)                      // a follower must be able to read it
+		if tail := s.turn.r.tail; e.Partial && tail != nil { // followers get what they miss with the whole event
 			if err := tail.Publish(s.turn.ctx, s.turn.key, e); err != nil && s.turn.ctx.Err() == nil {
 				s.turn.r.logger.Warn("a partial event could not be published", "session", s.turn.key.String(), "error", err)
 			}

@@ -1,7 +1,7 @@
 // Package runner runs a user's turn on a session: it takes the session's lease,
 // finds the active agent in the log, and loops over agents' steps and transfers
-// until somebody has answered. What every step yields is stored before it is
-// delivered; who runs next is always read from the log.
+// until an agent has answered. What every step yields is stored before it is
+// delivered. The runner always reads from the log which agent runs next.
 //
 // A type's name says what it holds:
 //

@@ -39,8 +39,8 @@ func (e *unsaved) Error() string { return e.words }
 
 func (e *unsaved) Unwrap() error { return e.cause }
 
-// ErrLeft says that a turn is not taken over any more: whoever did so has died too, three times at the same place.
-// Resume goes on with it.
+// ErrLeft reports that no process adopts a turn any more, because three processes died at the same place of it.
+// Resume resumes the turn.
 var ErrLeft = fmt.Errorf("the turn has ended three processes at the same place: look why, and resume it: %w", agent.ErrSuspended)
 
 var (

@@ -71,8 +71,8 @@ func (s *inner) runCall(cause string, input json.RawMessage) error {
 // enterScope finds the scope in which an agent runs for a call, and makes the events by which a
 // run opens there. If the call was begun before this turn was taken up, that is the scope that
 // it has opened for the same agent with the same input: of several, each is entered once. One
-// that is over yields what is recorded, if it was not canceled, and one for which nobody has done anything waits as
-// before: the error is agent.ErrWaits.
+// that is over yields what is recorded, if it was not canceled. One that still waits returns the error
+// agent.ErrWaits.
 func (s *inner) enterScope(cause string, input json.RawMessage) (events []*event.Event, over bool, err error) {
 	t := s.turn
 	run, turn := s.outer.runAndTurn()
@@ -206,8 +206,8 @@ func viaChild(s *scope, call string) *child {
 	return &child{group: of.group, spec: of.spec, number: of.number, call: 2 + place}
 }
 
-// childAround returns the child in whose place scopes inside of a scope store what they have to
-// store, nil if nobody is at work next to the scope.
+// childAround returns the child that a scope runs in, or nil if no other agent runs next to the
+// scope. Scopes inside of it store their events as that child does.
 func childAround(s *scope) *child {
 	switch in := s.sink.(type) {
 	case *inner:

@@ -381,8 +381,8 @@ func (a *modelAnswer) addChunk(c *llm.Chunk) {
 }
 
 // broken reports whether the answer was under way and has ended with an error, or with
-// none before it was whole, and nobody said what it has used. A request that failed
-// before anything came of an answer is taken to cost nothing.
+// none before it was whole, without a usage. A request that failed before any part of an answer
+// came costs nothing.
 func (a *modelAnswer) broken(err error) bool {
 	var failed *llm.Error
 	begun := a.begun || errors.As(err, &failed) && failed.Code == llm.CodeTruncated

@@ -13,8 +13,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// opening stores what a turn begins with, before its first step: a message, decisions, the notice that the turn
-// goes on in another process.
+// opening stores what a turn begins with, before its first step: a message, decisions, the notice that another
+// process has adopted the turn.
 type opening struct {
 	*turn
 	recalled []*event.Event // results that a repeated decision asks for again
@@ -45,7 +45,7 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 	if conversation.Run.Open {
 		last = conversation.Run.ID
 	}
-	// Nobody goes on with tasks of inner scopes.
+	// No agent continues tasks of inner scopes.
 	inner, gone := t.cancelRemote(func(r session.Remote) bool { return r.Scope != "" })
 	events := append(inner, t.closer().closing(interrupted)...)
 	if t.fold().Held() {
@@ -56,7 +56,7 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 	}
 	user := &event.Event{TurnID: o.id, RunID: t.newID(), Agent: "user", Data: &event.User{Content: msg.Content.Stored(), Metadata: o.metadata}}
 	switch turn := t.fold().Turn; {
-	case turn.ID != "" && turn.ID != conversation.Run.TurnID: // nobody answered the message before
+	case turn.ID != "" && turn.ID != conversation.Run.TurnID: // no agent answered the message before
 		user.ParentID = turn.UserRunID + ":user"
 	case last != "":
 		user.ParentID = endNode(last)
@@ -78,8 +78,8 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 	return t.appendEvents(t.ctx, events)
 }
 
-// resumeTurn takes up a turn that was cut off, or one that waits for decisions. The open run
-// goes on in run, and inner scopes when who has opened them runs again.
+// resumeTurn resumes a turn that was cut off, or one that waits for decisions. The scope continues the
+// open run. The agent that opened an inner scope continues the scope when it runs again.
 func (t *opening) resumeTurn(decisions []Decision) error {
 	f := t.fold()
 	if len(decisions) > 0 || f.Held() || len(t.denyShared()) > 0 {
@@ -97,8 +97,8 @@ func (t *opening) resumeTurn(decisions []Decision) error {
 	return t.appendEvents(t.ctx, t.resumedNotices())
 }
 
-// resumedNotices makes the notices that open runs go on here, in all scopes, if a budget of time has
-// to know since when nothing ran.
+// resumedNotices returns a notice for each open run of all scopes, which says that the run is resumed. A budget of
+// time needs them to leave out the time in which nothing ran.
 func (t *opening) resumedNotices() (events []*event.Event) {
 	if !t.tally.time {
 		return nil
@@ -113,8 +113,8 @@ func (t *opening) resumedNotices() (events []*event.Event) {
 	return events
 }
 
-// lookAgain opens a run that goes on where the last one ended to wait for something
-// that is done elsewhere, in the conversation or inside of it. Only Resume does so, and Decide without decisions: engines that
+// lookAgain opens a run that continues the last one, which waits for something that is done
+// elsewhere, in the conversation or inside of it. Only Resume does so, and Decide without decisions: engines that
 // take a turn step by step see that it is over, as with one that waits for approvals.
 func (t *opening) lookAgain() error {
 	run := t.fold().Scope("").Run
@@ -274,7 +274,7 @@ func (t *opening) didStep(seq int64) bool {
 		switch d := e.Data.(type) {
 		case *event.Notice:
 			switch d.Code {
-			case event.NoticeTakenOver: // by somebody who may have begun the next step
+			case event.NoticeTakenOver: // by a process that may have begun the next step
 				return false
 			case event.NoticeUndecided: // which is all of a step whose model failed
 				stored = true

@@ -63,12 +63,13 @@ type Step struct {
 	// Attempt counts the tries of this step, from 1; 0 is 1. From the second on, and if a call was pending when
 	// another process took the turn over, a tool whose outcome is unknown is run again only if it is idempotent.
 	Attempt int
-	// Last says that nobody tries again after this: an error that [WithOuterRetries] would leave open ends the run.
+	// Last reports that the caller does not retry the step. Then an error ends the run that [WithOuterRetries] would
+	// leave open.
 	Last bool
 }
 
 // Advance does exactly one step of the session's turn: one model answer, with the transfer
-// that it asks for if that needs nobody's leave or time, or one batch of tools with the
+// that it asks for if that needs no approval and no time, or one batch of tools with the
 // transfer that ends it. It returns what the step stored
 // and how the turn stands then; Run and Resume are loops of such steps. On a
 // session whose turn is over it does nothing, and neither if an earlier try has done the step.
@@ -87,7 +88,7 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 		case s.Seq >= f.Turn.First && s.Seq > 0 && s.Seq < f.Seq && t.didStep(s.Seq):
 			done = true
 			return nil
-		case s.Attempt > 1, s.Seq > 0 && s.Seq < f.Seq, t.adoptedMeanwhile(): // somebody has begun it
+		case s.Attempt > 1, s.Seq > 0 && s.Seq < f.Seq, t.adoptedMeanwhile(): // another try has begun it
 			return t.resumeTurn(nil)
 		case t.branches(): // what the other session's run was about to do, it may have done
 			return t.resumeTurn(nil)
@@ -103,13 +104,13 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 }
 
 // Cancel ends the session's last turn if it was cut off or waits for something: it cannot
-// be resumed after that. Calls without a result are answered, approvals that nobody gave
+// be resumed after that. Calls without a result are answered, open questions
 // are withdrawn, and the runs end as canceled. An agent.Canceler cancels what it has
 // waiting elsewhere. That is done for the agent that answered last, and for each that has
 // a task at a remote agent which is not over by the log, also inside of tools and of
 // graphs. All of it is one write, whose events are returned. A turn that is over is left
 // as it is, unless its agent has something waiting elsewhere. A turn that runs is not
-// stopped: the error is agent.ErrSessionBusy. Whoever runs it cancels its context first.
+// stopped: the error is agent.ErrSessionBusy. Cancel the context of that turn first.
 // Of the options, [At] makes sure that it is the turn that was meant.
 func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption) ([]*event.Event, error) {
 	o, err := optionsOf(opts)
@@ -146,7 +147,7 @@ func (r *Runner) TakeOver(ctx context.Context, key session.Key) iter.Seq2[*event
 }
 
 // Deliver takes in what a desk says: the words of a person, or how a handoff stands. It is
-// stored in one write, in the session's last turn, and whoever follows the session sees it.
+// stored in one write, in the session's last turn, and followers of the session see it.
 // Words for the desk that did not reach it before are sent to it on the way.
 //
 // An event that was delivered before changes nothing and is no error. Else the error is

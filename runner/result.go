@@ -72,7 +72,7 @@ func Collect(turn iter.Seq2[*event.Event, error]) (*Result, error) {
 }
 
 // Apply takes in the next event of the turn, of whatever scope. Deltas change nothing. It is for
-// those who follow a turn that somebody else runs.
+// programs that follow a turn which another program runs.
 func (r *Result) Apply(e *event.Event) {
 	if e.Partial {
 		return

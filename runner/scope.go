@@ -122,7 +122,7 @@ func (s *scope) openRun() (turn session.Turn, done bool, err error) {
 	run, turn := s.runAndTurn()
 	switch {
 	case turn.ID == "":
-		return turn, true, nil // nobody has said anything
+		return turn, true, nil // no user has sent a message
 	case run.TurnID != turn.ID && s.draft.scope == "": // a message that was stored without anybody to answer it
 		if err := s.commit(s.ctx, s.turn.startAnswer(nil, turn.ID, turn.UserRunID)); err != nil || s.stopped {
 			return turn, false, err
@@ -229,8 +229,7 @@ func (s *scope) origin(run session.Run, p *agent.InvocationParams) {
 }
 
 // atOnce reports whether a transfer may be decided in the write of the answer that asks for it,
-// by a call like any other: nobody wants to see the call before that, or what is said next to
-// it, no target has to be asked whether it can start, and the limit of tool calls allows one
+// by a call like any other: no interceptor or guard looks at the call or the text first, no target has to be asked whether it can start, and the limit of tool calls allows one
 // more. In inner scopes transfers count in the order of the log. The caller holds mu.
 func (s *scope) atOnce(n *agent.Node) bool {
 	limit := s.meter.limits.ToolCalls
@@ -326,7 +325,7 @@ func (s *scope) receiveFinish(d *event.Finish) error {
 		s.draft.addData(notice)
 	case !json.Valid(d.Output):
 		return errors.New("the agent gave an output that is no JSON")
-	default: // whoever runs it sees what a store gives back
+	default: // the caller sees what a store returns
 		s.out.finish.Output = event.CompactJSON(d.Output)
 	}
 	if !s.guards.allowOutput(s.out.finish.Output) {
@@ -388,7 +387,7 @@ func hosts(s *scope) (names []string) {
 
 // endRun ends the run of an agent that has stopped, with a transfer if its node has a route.
 func (s *scope) endRun(n *agent.Node, f event.Finish) (done bool, err error) {
-	if f.Reason != event.FinishReasonInputRequired { // else they wait for somebody
+	if f.Reason != event.FinishReasonInputRequired { // else they wait
 		s.draft.answerPending("not executed: the agent ended its run", nil)
 	}
 	f.Reason = cmp.Or(f.Reason, event.FinishReasonStop)
@@ -420,8 +419,8 @@ func (s *scope) route(n *agent.Node) (to *event.Transfer, err error) {
 }
 
 // handOver ends the run with a transfer, whose events are the last of the write that is being
-// put together, and starts the run of who takes over. All of it is one write: either nothing
-// has happened, or the target's run is open, and whoever resumes the turn goes on with it.
+// put together, and starts the run of the target. All of it is one write: either nothing has
+// happened, or the target's run is open and a resumed turn continues it.
 func (s *scope) handOver(to string, output json.RawMessage) error {
 	run := s.draft.run
 	s.draft.addData(&event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: to, Output: output})
@@ -455,8 +454,8 @@ func (s *scope) activeChanged() {
 	}
 }
 
-// failStep ends the run with the error of its agent's step, and with the transfer to who goes on for
-// the agent, if there is somebody. A cancelled turn stores nothing; a limit of time that
+// failStep ends the run with the error of its agent's step, and with the transfer to the agent's
+// fallback, if it has one. A cancelled turn stores nothing; a limit of time that
 // cancelled it does.
 func (s *scope) failStep(n *agent.Node, err error) error {
 	to := s.transfers.fallback(s.ctx, n, err)

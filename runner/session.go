@@ -126,7 +126,7 @@ func (t *turnSession) State(key string) (any, bool) {
 	if t.shared == nil {
 		shared, err := t.r.store.SharedState(t.ctx, t.key)
 		if err != nil {
-			_ = t.outage(err) // which ends the turn: an agent does not go on without its state
+			_ = t.outage(err) // which ends the turn: an agent cannot continue without its state
 			t.r.logger.Error("the state of user and app cannot be read", "session", t.key.String(), "error", err)
 			return nil, false
 		}
@@ -180,7 +180,7 @@ func (t *turnSession) restoreMemo(create func() any) any {
 	data, end := t.cached.stored[v.SnapshotName()], t.fold().Seq
 	delete(t.cached.stored, v.SnapshotName())
 	t.mu.Unlock()
-	if data != nil && (json.Unmarshal(data, v) != nil || v.Seq() > end) { // what has taken in some of it is none
+	if data != nil && (json.Unmarshal(data, v) != nil || v.Seq() > end) { // a value that read a part of it cannot be used
 		return create()
 	}
 	return value
@@ -222,9 +222,9 @@ func (t *turnSession) warmViews() {
 }
 
 // outage cancels the turn if the store could not do what it was asked for, and returns the error as
-// [session.ErrUnavailable]. Then the failure is nobody's in the log: no agent is blamed for it, no tool result or error
-// handler answers it, and who resumes the turn goes on where the log ends. What the store has refused, because of what it
-// was asked or because the session is another's, is no outage.
+// [session.ErrUnavailable]. Then the log has no failure: no agent, tool result or error handler answers for it, and a resumed
+// turn continues at the end of the log. It is no outage if the store refuses a request, or if another process has the
+// session.
 func (t *turnSession) outage(err error) error {
 	if t.unleased || errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrBadInput) || errors.Is(err, agent.ErrSessionBusy) {
 		return err
@@ -234,7 +234,7 @@ func (t *turnSession) outage(err error) error {
 	return err
 }
 
-// lock guards a turn. Who still runs when the turn has left its session finds an empty one.
+// lock guards a turn. A tool that still runs when the turn has left its session finds an empty session.
 type lock struct {
 	sync.Mutex
 	left *turnSession // that has left, nil before

@@ -10,8 +10,8 @@ import (
 // takeOvers is how often a turn is taken over without getting any further.
 const takeOvers = 3
 
-// adoptTurn takes up the turn, or reports that it is left alone. A fork that begins in the middle of a run begins a run of its
-// own, which nobody has taken over yet.
+// adoptTurn adopts the turn, or reports that no process adopts it any more. A fork that begins in the middle of a run
+// begins a run of its own, which no process has adopted yet.
 func (t *opening) adoptTurn() (left bool, err error) {
 	if !t.fold().Unfinished() {
 		return false, nil
@@ -85,8 +85,8 @@ func (t *opening) turnNotice(code, message string) []*event.Event {
 	return []*event.Event{{TurnID: f.Turn.ID, RunID: f.Turn.UserRunID, Agent: "user", Data: d}}
 }
 
-// runNotices makes the events that say something in each run that is open, and not only in the conversation's: who has seen words
-// of a run takes them back then.
+// runNotices returns a notice for each open run of all scopes, because a follower takes back the text of each run that
+// was cut off.
 func (t *opening) runNotices(code, message string) []*event.Event {
 	f := t.fold()
 	events := t.turnNotice(code, message)

@@ -50,7 +50,7 @@ func (t *transfers) allowedTarget(inv *agent.Invocation, to string) (*agent.Node
 	if !inv.Node().MayTransferTo(target) {
 		return nil, fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
 	}
-	if n := inv.Node(); n.Properties.Router || n.Virtual() { // they ask no model, and cannot go round without those who do
+	if n := inv.Node(); n.Properties.Router || n.Virtual() { // they ask no model, and cannot form a cycle without agents that do
 		return target, nil
 	}
 	return target, t.meter.withinTransfers(inv.Agent().Name(), target.Agent.Name(), t.draft.hasText())
@@ -74,8 +74,8 @@ func (t *transfers) checkCommitted(ctx context.Context, inv *agent.Invocation, d
 	return err
 }
 
-// ownTransfer returns a transfer that the step's agent yields as its own: nobody hands over in
-// another's name. Without an outcome it is to be committed; the others say what became
+// ownTransfer returns a transfer that the step's agent yields as its own, whatever
+// From says. Without an outcome it is to be committed; the others say what became
 // of an attempt, and move nothing.
 func (t *transfers) ownTransfer(d *event.Transfer) (*event.Transfer, error) {
 	from, to, outcome := t.draft.inv.Agent().Name(), d.To, cmp.Or(d.Outcome, event.TransferCommitted)
@@ -184,8 +184,8 @@ func (t *transfers) refusedTransfer(ctx context.Context, err error) (back *event
 	return back, notice
 }
 
-// fallback returns who goes on for a run that ends with an error, after agent.OnError, nil if
-// the error ends the turn.
+// fallback returns the agent that continues after a run that ends with an error, as agent.OnError
+// says, or nil if the error ends the turn.
 func (t *transfers) fallback(ctx context.Context, n *agent.Node, err error) *agent.Node {
 	to := n.OnError()
 	if to == nil || ctx.Err() != nil || errors.As(err, new(*agent.TripwireError)) {

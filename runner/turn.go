@@ -25,10 +25,10 @@ type turn struct {
 	failed   error      // what the turn has ended with here
 	known    bool       // how it stood when it left the session
 	cut      bool       // it was not over then
-	tells    *TurnState // is told how the turn stands when it leaves the session
-	last     bool       // nobody tries the step again
+	tells    *TurnState // gets the state of the turn when the turn leaves the session
+	last     bool       // the caller does not retry the step
 
-	entered map[string]bool // inner scopes of before that go on in this turn, by mu
+	entered map[string]bool // earlier inner scopes that continue in this turn; guarded by mu
 }
 
 func newTurn(ctx context.Context, r *setup, key session.Key) *turn {
@@ -38,8 +38,8 @@ func newTurn(ctx context.Context, r *setup, key session.Key) *turn {
 	return t
 }
 
-// abandonsLease reports whether another process shall go on with the turn: who has cut it off says so, or nobody has
-// and yet it is not over, because the store has failed. A turn that is done step by step is its engine's.
+// abandonsLease reports whether to give the lease up so that another process adopts the turn: on session.ErrAbandoned, or
+// when the store failed in the middle of the turn. The engine of a turn that runs step by step retries it itself.
 func (t *turn) abandonsLease(cause error) bool {
 	switch {
 	case cause != nil && !errors.Is(cause, agent.ErrLimit) && !errors.Is(cause, session.ErrUnavailable):
@@ -290,8 +290,8 @@ func decides(events []*event.Event) bool {
 }
 
 // writeLast stores the last events of a turn, of which there are some, and gives the lease back in the same write.
-// The cached session is back in the cache before anybody else of this process looks
-// for it there, and before the consumer gets the events, who may begin the next turn then. Where
+// The cached session is back in the cache before another turn of this process looks
+// for it there, and before the consumer gets the events, because it may begin the next turn then. Where
 // snapshots are to be stored the lease is kept for them.
 func (t *turn) writeLast(ctx context.Context, events []*event.Event) error {
 	c := t.r.cache

@@ -16,11 +16,11 @@ func turnStateOf(f *session.Fold) TurnState {
 // TurnState says how the last turn of a session stands.
 type TurnState struct {
 	Seq  int64  // where the log ends
-	Turn string // the turn's id, "" if nobody has said anything
-	// Over says that nothing is left to do until somebody says or decides something. Waits says that the turn
+	Turn string // the turn's id, "" without a message of a user
+	// Over reports that nothing is left to do until a new message or a decision comes. Waits says that the turn
 	// is not finished then: it waits for a decision, or for something that is done elsewhere.
 	Over, Waits bool
-	// Asked are the questions that nobody has decided yet. They are shared.
+	// Asked are the open questions. They are shared.
 	Asked []*event.Relay
 	// Finish is how the conversation's last run ended, "" if the turn is not Over.
 	Finish event.FinishReason

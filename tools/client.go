@@ -9,24 +9,24 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// ClientKey is where the metadata of a user's message keeps the [ClientTools] of the turn. Clients of the APIs cannot
-// write it.
+// ClientKey is the key of a turn's [ClientTools] in the metadata of the user's message. Clients of the APIs cannot set it.
 const ClientKey = "arbor.tools"
 
-// The limits of the tools that a client brings for a turn.
+// The limits of the tools that a client sends for one turn: their number, and the bytes of their names, descriptions and
+// schemas.
 const (
 	MaxClientTools      = 128
 	MaxClientToolsBytes = 256 << 10
 )
 
-// ClientTools are functions that the client of a user runs itself, such as a page that shows a map. The agent that
-// answers the user is offered them beside its own tools, and so is each agent that it transfers to. A call of one
-// pauses the turn as a question does, an event.Relay with Client set, and its answer is the result of the call.
+// ClientTools are functions that a user's client runs itself, such as a page that shows a map. The agent that answers
+// the user can call them in addition to its own tools, and so can each agent that it transfers to. A call pauses the
+// turn with a question, an event.Relay with Client set. The answer to the question is the result of the call.
 type ClientTools struct {
 	Tools []ClientTool `json:"tools"`
-	// Agents are the names of the agents that are offered the tools; empty means every agent that answers the user.
+	// Agents are the names of the agents that can call the tools. Defaults to every agent that answers the user.
 	Agents []string `json:"agents,omitempty"`
-	// Choice steers the first calls of a run, as [llm.Settings] do; "" is the agent's own choice.
+	// Choice steers the first calls of a run; see [llm.Settings]. Defaults to the agent's own choice.
 	Choice llm.ToolChoice `json:"choice,omitempty"`
 }
 
@@ -34,12 +34,12 @@ type ClientTools struct {
 type ClientTool struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	// Parameters is the JSON schema of the arguments; nil is that of a function without any.
+	// Parameters is the JSON schema of the arguments. Defaults to the schema of a function without arguments.
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 }
 
-// ClientToolsIn returns those in the metadata of a user's message, nil if there are none. The error says that the
-// metadata holds something else.
+// ClientToolsIn returns the tools in the metadata of a user's message, or nil if the metadata has no [ClientKey]. It
+// returns an error if the value has another form.
 func ClientToolsIn(metadata map[string]any) (*ClientTools, error) {
 	kept, ok := metadata[ClientKey]
 	if !ok {
@@ -52,19 +52,25 @@ func ClientToolsIn(metadata map[string]any) (*ClientTools, error) {
 	return c, nil
 }
 
-// For reports whether an agent is offered the tools.
+// For reports whether an agent can call the tools.
 func (c *ClientTools) For(agent string) bool {
 	return len(c.Agents) == 0 || slices.Contains(c.Agents, agent)
 }
 
-// Registry returns the tools for an agent. The error names the tool that cannot be one, and why.
+// Registry returns the tools for an agent. The error says which tool or limit is wrong.
 func (c *ClientTools) Registry() (*Registry, error) {
 	if len(c.Tools) > MaxClientTools {
 		return nil, fmt.Errorf("there are %d tools; at most %d are allowed", len(c.Tools), MaxClientTools)
 	}
-	all, size := make([]Tool, len(c.Tools)), 0
-	for i, b := range c.Tools {
+	size := 0
+	for _, b := range c.Tools {
 		size += len(b.Name) + len(b.Description) + len(b.Parameters)
+	}
+	if size > MaxClientToolsBytes {
+		return nil, fmt.Errorf("the tools have %d bytes; at most %d are allowed", size, MaxClientToolsBytes)
+	}
+	all := make([]Tool, len(c.Tools))
+	for i, b := range c.Tools {
 		if string(b.Parameters) == "null" {
 			b.Parameters = nil
 		}
@@ -76,9 +82,6 @@ func (c *ClientTools) Registry() (*Registry, error) {
 			return nil, err
 		}
 		all[i] = t
-	}
-	if size > MaxClientToolsBytes {
-		return nil, fmt.Errorf("the tools have %d bytes; at most %d are allowed", size, MaxClientToolsBytes)
 	}
 	return NewRegistry(all...)
 }

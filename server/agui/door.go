@@ -42,8 +42,8 @@ func WithPrefix(path string) Option { return func(s *settings) { s.Prefix = path
 // WithReasoning shows pages what models disclose of their thinking, which by default they are not shown.
 func WithReasoning() Option { return func(s *settings) { s.reasoning = true } }
 
-// WithClientTools sets which agents are offered the tools that pages bring along; without names, none is. The default
-// is every agent that answers the user.
+// WithClientTools sets which agents can call the tools that pages send; without names, no agent can. Defaults to every
+// agent that answers the user.
 func WithClientTools(agents ...string) Option {
 	return func(s *settings) { s.clientTools = front.ClientTools{Only: agents, Limited: true} }
 }

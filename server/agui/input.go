@@ -89,7 +89,7 @@ func (d *Door) ignored(in *input) map[string][]string {
 	return all
 }
 
-// results are what calls have come to that the page has run: messages of tools behind the last of anybody else's.
+// results returns the results of the calls that the page ran, by the ids of the calls: the messages of tools at the end.
 func (in *input) results() map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage)
 	for _, m := range slices.Backward(in.Messages) {

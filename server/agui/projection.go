@@ -258,7 +258,7 @@ func interrupts(questions []*event.Event) (all []interrupt) {
 	return all
 }
 
-// people returns the questions that people answer; the others are calls of the page's own tools.
+// people returns the questions that people answer. The other questions are calls of the page's tools.
 func people(questions []*event.Event) (all []*event.Event) {
 	for _, q := range questions {
 		if !q.Data.(*event.Relay).Client {

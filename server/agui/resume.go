@@ -15,8 +15,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// resume goes on with a turn by the answers to all that it asks, or by results of calls that the page has run. A run
-// that was posted before, with the same answers, shows what came of them.
+// resume resumes a turn with the answers to all of its questions, or with results of calls that the page ran. If the
+// same run with the same answers was posted before, resume shows the events that followed.
 func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 	ctx := c.R.Context()
 	refuse := func(format string, a ...any) error {
@@ -49,7 +49,7 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 	}
 	decisions := p.give(in.results(), open)
 	if len(in.Resume)+len(decisions) == 0 {
-		return d.refuse(c, key, in, "nothing_new", "the messages have no words of the user behind the last ones that the thread has, and no result that it waits for")
+		return d.refuse(c, key, in, "nothing_new", "the messages contain no new text of the user, and no result that the thread waits for")
 	}
 	open = slices.DeleteFunc(slices.Clone(open), func(q interrupt) bool { return q.Metadata.Client })
 	for i := range in.Resume {
@@ -83,7 +83,7 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 	return d.follow(c, key, in, p, r.First)
 }
 
-// give makes decisions of the results of calls that wait for the page, and notes that the page has these.
+// give returns decisions with the results of the calls that wait for the page, and notes that the page has the results.
 func (p *projection) give(results map[string]json.RawMessage, open []interrupt) (decisions []runner.Decision) {
 	for _, q := range open {
 		result, ok := results[q.Call]

@@ -28,12 +28,14 @@ func (d *Door) run(c *front.Call) error {
 	}
 }
 
-// look returns a projection with the state of a session, where its log ends, and whether it waits for answers of people.
+// look returns a projection with the state of a session, the end of its log, and whether the turn waits for people.
 func (d *Door) look(ctx context.Context, key session.Key) (p *projection, seq int64, asks bool, err error) {
 	run, err := d.turns.RunnerOf(key)
 	if err == nil {
 		err = run.Glance(ctx, key, func(f *session.Fold) error {
-			p, seq, asks = &projection{state: f.States()}, f.Seq, len(front.Questions(f.Questions())) > 0
+			questions := f.Questions()
+			onlyCalls := len(questions) > 0 && len(front.Questions(questions)) == 0 // of the page's tools
+			p, seq, asks = &projection{state: f.States()}, f.Seq, f.Paused() && !onlyCalls
 			return nil
 		})
 	}
@@ -78,8 +80,8 @@ func (d *Door) begin(c *front.Call, key session.Key, in *input) error {
 	return d.follow(c, key, in, p, b.First)
 }
 
-// offer puts the tools of the page into the metadata of its words. Where no agent is offered them, the page is told that
-// they are ignored.
+// offer stores the page's tools in the metadata of its message, unless no agent can call them: then the stream reports
+// them as ignored.
 func (d *Door) offer(key session.Key, in *input, metadata map[string]any) error {
 	if d.clientTools.None() {
 		return nil

@@ -169,7 +169,7 @@ func (w *chatAnswer) run(take func(session.Entry, []words.Piece) error) (*live.R
 		if w.stream == nil && en.Event.Partial {
 			return nil
 		}
-		reader.Wanted = words.WantedBy(rep.User)
+		reader.Begin(rep.User)
 		return take(en, reader.Next(en))
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// WithClientTools sets which agents are offered the functions that clients bring along as "tools"; without names,
-// none is, and a request with tools is refused. The default is every agent that answers the user.
+// WithClientTools sets which agents can call the functions that clients send as "tools". Without names, no agent can,
+// and a request with tools is refused. Defaults to every agent that answers the user.
 func WithClientTools(agents ...string) Option {
 	return func(s *settings) { s.clientTools = front.ClientTools{Only: agents, Limited: true} }
 }
@@ -26,8 +26,8 @@ type wireTool struct {
 	tools.ClientTool
 }
 
-// brought reads tools and tool_choice into the metadata of the words. Members of a tool that say how strict its
-// arguments are, and whatever else there is, are ignored.
+// brought reads tools and tool_choice into the metadata of the message. It ignores other members of a tool, such as
+// strict.
 func (d *Door) brought(list []json.RawMessage, choice json.RawMessage, metadata map[string]any, wrong *faults) {
 	functions := make([]tools.ClientTool, len(list))
 	for i, raw := range list {
@@ -80,7 +80,7 @@ func choiceOf(raw json.RawMessage) (llm.ToolChoice, error) {
 	return "", fmt.Errorf("is %.80q; it must be none, auto, required or the name of a function", raw)
 }
 
-// resultOf is the result of a call that the client has run.
+// resultOf returns the result of a call that the client ran, as the answer to its question.
 func resultOf(callID, output string) runner.Decision {
 	return runner.Decision{CallID: callID, Approved: true, Content: event.EncodeJSON(output)}
 }
@@ -91,7 +91,7 @@ type wireCall struct {
 	chatform.Call
 }
 
-// callsOf are the calls that wait for the client.
+// callsOf returns the calls that wait for the client.
 func callsOf(asked []*event.Relay, streamed bool) (calls []wireCall) {
 	for i, q := range front.ClientCalls(asked) {
 		call := wireCall{Call: chatform.CallOf(llm.ToolCall{ID: q.ToolCallID, Name: q.Tool, Arguments: string(q.Params)})}

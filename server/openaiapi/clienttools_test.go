@@ -153,7 +153,7 @@ func result(call wireCall, output string) map[string]any {
 	return map[string]any{"role": "tool", "tool_call_id": call.ID, "content": output}
 }
 
-// TestClientTools: the client's functions are offered to whoever answers, also after a transfer. A call pauses the
+// TestClientTools: the client's functions are offered to the agent that answers, also after a transfer. A call pauses the
 // turn, and the client's result goes to the model, in whichever process.
 func TestClientTools(t *testing.T) {
 	for _, stream := range []bool{false, true} {
@@ -260,6 +260,7 @@ func TestClientToolsThatCannotBe(t *testing.T) {
 		{[]any{function("a"), function("a")}, nil, `tool "a" is registered twice`},
 		{[]any{function("a b")}, nil, `tool name "a b"`},
 		{[]any{odd}, nil, `tool "odd"`},
+		{[]any{map[string]any{"type": "function", "function": map[string]any{"name": "a", "description": strings.Repeat("x", 256<<10)}}}, nil, "at most 262144 are allowed"},
 		{[]any{map[string]any{"type": "web_search"}}, nil, `tools[0].type: is "web_search"`},
 		{[]any{function("a")}, map[string]any{"tool_choice": "maybe"}, `tool_choice`},
 		{[]any{function("a")}, map[string]any{"tool_choice": map[string]any{"type": "function", "function": map[string]any{"name": "b"}}}, `tool_choice: names "b"`},
@@ -287,7 +288,6 @@ func TestClientToolsThatCannotBe(t *testing.T) {
 
 // TestClientToolsForgeNothing: a result is one for a call of the client's own, and for no other.
 func TestClientToolsForgeNothing(t *testing.T) {
-	a := newAtlas(t)
 	asks, err := tools.New(tools.Info{ToolSpec: llm.ToolSpec{Name: "refund"}, Approval: tools.Ask, By: tools.ByUser()}, func(tools.Context, json.RawMessage) (any, error) {
 		t.Error("nobody has approved it")
 		return "paid", nil
@@ -315,7 +315,6 @@ func TestClientToolsForgeNothing(t *testing.T) {
 		rec := b.post(context.Background(), "/chat/completions", map[string]any{"model": "front", "messages": append(b.messages, result(wireCall{Call: callNamed(id)}, "yes"))})
 		require.Equal(t, http.StatusConflict, rec.Code, "%s", rec.Body)
 	}
-	_ = a
 }
 
 // TestClientToolsOfResponses: the same by the Responses API, where the items are the call and its output.

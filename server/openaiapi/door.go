@@ -118,8 +118,8 @@ func fail(c *front.Call, f *front.Fault) {
 	_ = c.JSON(f.Status, map[string]any{"error": errorOf(f)}) // an error is that of a client who has gone
 }
 
-// laterAgain is when a client may ask again whose turn ended because an endpoint of a model is asked too much. The
-// endpoint's own time is over by then or not, and is not in the log.
+// laterAgain is the Retry-After of an answer that failed because the model's endpoint limits the rate. It is a guess:
+// the log does not have the time that the endpoint asked for.
 const laterAgain = 10 * time.Second
 
 // failed is the fault of a turn that ended with no answer. What an endpoint of a model said is not passed on as

@@ -48,7 +48,7 @@ type chatRequest struct {
 	// past is the conversation before what is said now.
 	past []llm.Message
 	now  []llm.Content
-	// results are what the calls of the last message have come to.
+	// results are those of the calls in the last message.
 	results []runner.Decision
 	// formatAt is the name of the member with the format.
 	formatAt string
@@ -85,7 +85,7 @@ func (d *Door) readChat(c *front.Call) (*chatRequest, error) {
 func ignore(c *front.Call, names []string) {
 	listed := front.Listed(names)
 	for i, name := range listed {
-		listed[i] = strings.Trim(strconv.QuoteToASCII(name), `"`) // whatever a client has in a name
+		listed[i] = strings.Trim(strconv.QuoteToASCII(name), `"`) // a header takes only printable ASCII
 	}
 	if len(names) > 0 {
 		c.W.Header().Set("Arbor-Ignored", strings.Join(listed, ", "))
@@ -111,7 +111,7 @@ func (q *chatRequest) message(raw json.RawMessage, path string, wrong *faults) (
 	return false
 }
 
-// add goes on with a message. Results of calls count if nothing is said after them.
+// add appends a message. Results of calls count only at the end of the conversation.
 func (q *chatRequest) add(m llm.Message) {
 	switch m.Role {
 	case llm.RoleUser:

@@ -131,7 +131,7 @@ func (q *responseRequest) input(raw json.RawMessage, wrong *faults) (ignored []s
 	return ignored
 }
 
-// result reads what a call has come to that the client has run.
+// result reads the result of a call that the client ran.
 func (q *responseRequest) result(raw json.RawMessage, path string, wrong *faults) {
 	var item struct {
 		CallID string          `json:"call_id"`

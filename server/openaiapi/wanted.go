@@ -12,8 +12,8 @@ import (
 	"github.com/agentarbor/arbor/server/internal/words"
 )
 
-// wanted reads the form of the answer into the metadata of the words: the response_format of a chat completion, or the
-// text.format of a response, which has no object around it.
+// wanted reads the form of the answer into the metadata of the message: the response_format of a chat completion, or the
+// text.format of a response.
 func wanted(raw json.RawMessage, path string, metadata map[string]any, wrong *faults) {
 	type form struct {
 		Name   string          `json:"name"`
@@ -55,7 +55,7 @@ func wanted(raw json.RawMessage, path string, metadata map[string]any, wrong *fa
 	metadata[llmagent.WantedKey] = event.DecodeValue(event.EncodeJSON(w))
 }
 
-// errNoOutput is the fault of a turn whose answer does not have the form that the client wants.
+// errNoOutput is the error for a turn whose answer does not have the form that the client wants.
 var errNoOutput = &front.Fault{Status: http.StatusBadGateway, Code: responses.NoOutput, Detail: responses.NoOutputMessage}
 
 // noOutput reports whether a turn has ended without the answer that the client wants.

@@ -42,7 +42,7 @@ const citySchema = `{"type":"object","properties":{"city":{"type":"string"},"peo
 
 var cityFormat = json.RawMessage(`{"type":"json_schema","json_schema":{"name":"city","strict":true,"schema":` + citySchema + `}}`)
 
-// TestWantedForm: the answer is the JSON that was asked for and nothing else, whoever gives it, streamed or not. An
+// TestWantedForm: the answer is the JSON that was asked for and nothing else, after a transfer too, streamed or not. An
 // answer that does not fit is asked for again.
 func TestWantedForm(t *testing.T) {
 	const oslo, spaced = `{"city":"Oslo","people":700000}`, `{"city": "Oslo", "people": 700000}`
@@ -120,6 +120,7 @@ func TestWantedFormThatCannotBe(t *testing.T) {
 		`{"type":"json_schema"}`: "response_format.schema: is missing",
 		`{"type":"json_schema","json_schema":{"schema":{"type":"nothing"}}}`: "response_format.schema: cannot be used",
 		`7`: "response_format: is no format",
+		`{"type":"json_schema","json_schema":{"schema":{"description":"` + strings.Repeat("x", 256<<10) + `"}}}`: "at most 262144 are allowed",
 	} {
 		got := w.chat(context.Background(), map[string]any{"model": "front", "messages": []any{user("hi")}, "response_format": json.RawMessage(format)})
 		require.Equal(t, http.StatusBadRequest, got.Status)

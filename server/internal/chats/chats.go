@@ -67,11 +67,12 @@ func (c *Chats) Place(ctx context.Context, q *Ask) error {
 	return err
 }
 
-// maxSearched is in how many of a user's latest sessions a request is looked for that names none of them.
+// maxSearched is the number of a user's latest sessions that are searched for a request which names no session.
 const maxSearched = 16
 
-// caller finds the session whose call the client has run: the one with its history, or another of the user's latest,
-// because another process may have told the client of the call. If none waits for it, the client has seen none.
+// caller finds the session that waits for the client's result: the session with the client's history, or one of the
+// user's latest sessions if another process sent the call to the client. If no session waits for the result, caller
+// sets At to nil.
 func (c *Chats) caller(ctx context.Context, q *Ask) error {
 	var keys []session.Key
 	if q.At != nil {
@@ -133,7 +134,7 @@ func (c *Chats) stands(ctx context.Context, s Seen, part string) (*Seen, error) 
 	a := &Answer{Seen: s}
 	rep, err := c.turns.Report(ctx, s.Key, s.Turn)
 	if err == nil && rep.State == live.Done && part != "" {
-		reader.Wanted = words.WantedBy(rep.User)
+		reader.Begin(rep.User)
 		_, err = c.Follow(ctx, a, true, func(en session.Entry, _ *live.Report) error {
 			for _, p := range reader.Next(en) {
 				_, _ = said.Take(p) // nobody reads along

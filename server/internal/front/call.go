@@ -116,13 +116,6 @@ func (c *Call) Decode(v any) error {
 
 // Decode is [Call.Decode] for a body that was read.
 func Decode(body []byte, v any) error {
-	strict := json.NewDecoder(bytes.NewReader(body))
-	strict.DisallowUnknownFields()
-	if strict.Decode(v) == nil {
-		if _, more := strict.Token(); more == io.EOF {
-			return nil
-		}
-	}
 	strangers, err := DecodeKnown(body, v)
 	if err == nil && len(strangers) > 0 {
 		f := BadRequest("the body does not fit")
@@ -134,8 +127,15 @@ func Decode(body []byte, v any) error {
 	return err
 }
 
-// DecodeKnown reads JSON into what v points to, and returns the paths of members that v does not have.
+// DecodeKnown reads JSON into the value that v points to, and returns the paths of the members that v does not have.
 func DecodeKnown(body []byte, v any) (strangers []string, err error) {
+	strict := json.NewDecoder(bytes.NewReader(body))
+	strict.DisallowUnknownFields()
+	if strict.Decode(v) == nil {
+		if _, more := strict.Token(); more == io.EOF {
+			return nil, nil
+		}
+	}
 	var raw any
 	if err := json.Unmarshal(body, &raw); err != nil {
 		return nil, BadRequest("the body is not JSON: %s", err)

@@ -11,18 +11,18 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// ClientTools says which agents are offered the tools of clients. The zero value offers them to every agent that
-// answers the user.
+// ClientTools says which agents can call the tools of clients. With the zero value, every agent that answers the user
+// can.
 type ClientTools struct {
-	// Only are the names of the agents that are offered them; with Limited set and no names, none is.
+	// Only are the names of the agents that can, if Limited is set. Without names, no agent can.
 	Only    []string
 	Limited bool
 }
 
-// None reports whether no agent is offered them.
+// None reports whether no agent can call them.
 func (t ClientTools) None() bool { return t.Limited && len(t.Only) == 0 }
 
-// Check reports a name that no agent of the tree has.
+// Check returns an error if the tree has no agent with one of the names.
 func (t ClientTools) Check(tree *agent.Tree) error {
 	for _, name := range t.Only {
 		if tree.Node(name) == nil {
@@ -32,8 +32,8 @@ func (t ClientTools) Check(tree *agent.Tree) error {
 	return nil
 }
 
-// Keep puts the tools that a client has brought into the metadata of its words. The error says what is wrong with
-// them: each has to be a function that a model can be offered, and no agent of the tree has a tool of the name.
+// Keep stores the tools that a client sent in the metadata of its message. It returns an error if a model cannot be
+// offered one of them, or if an agent of the tree is named like one or has a tool of the same name.
 func (t ClientTools) Keep(tree *agent.Tree, brought []tools.ClientTool, choice llm.ToolChoice, metadata map[string]any) error {
 	if len(brought) == 0 || choice == llm.ToolChoiceNone {
 		return nil
@@ -56,7 +56,7 @@ func (t ClientTools) Keep(tree *agent.Tree, brought []tools.ClientTool, choice l
 	return nil
 }
 
-// names are those of an agent's tools, as far as sets have listed theirs.
+// names returns the names of an agent's tools, and of the tools that its sets have listed.
 func names(a agent.Agent) (all []string) {
 	if with, ok := agent.As[interface{ Tools() []tools.Tool }](a); ok {
 		for _, t := range with.Tools() {
@@ -73,7 +73,7 @@ func names(a agent.Agent) (all []string) {
 	return all
 }
 
-// ClientCalls returns the calls among questions that wait for a result of the user's client.
+// ClientCalls returns the questions that are calls of the client's tools.
 func ClientCalls(asked []*event.Relay) (calls []*event.Relay) {
 	for _, q := range asked {
 		if q.Client {

@@ -138,7 +138,7 @@ func (r *Response) Take(en session.Entry, rep *live.Report) error {
 		}
 		r.in = r.ID.Seq == e.Seq || r.ID.Seq == 0 && e.Seq == rep.First
 	}
-	r.reader.Wanted = words.WantedBy(rep.User)
+	r.reader.Begin(rep.User)
 	said := r.reader.Next(en)
 	if !r.in {
 		return nil
@@ -276,7 +276,7 @@ func (r *Response) asks(e *event.Event, d *event.Relay) {
 	r.done()
 }
 
-// calls is a call of a tool of the client's.
+// calls adds the item of a call that the client runs.
 func (r *Response) calls(e *event.Event, d *event.Relay) {
 	r.void()
 	none, arguments := "", string(d.Params)
@@ -418,7 +418,7 @@ func (r *Response) status() (status, incomplete string) {
 		case event.FinishReasonContentFilter:
 			return "incomplete", "content_filter"
 		}
-		if r.reader.Wanted != nil && r.Texts() == nil {
+		if words.WantedBy(r.user) != nil && r.Texts() == nil {
 			return "failed", ""
 		}
 		return "completed", ""

@@ -43,10 +43,9 @@ type Reader struct {
 	// FilesInPlace makes each file a piece of the kind Closed alone, where the log has it. Otherwise a file
 	// waits for the end of the blocks that are open.
 	FilesInPlace bool
-	// Wanted is the form in which the client wants the answer; nil is none. Then the output of the turn is all that is
-	// said, once it is there and has the form.
-	Wanted *llmagent.Wanted
 
+	begun  *event.User
+	wanted *llmagent.Wanted // nil if the client wants text
 	log    session.Reader
 	opened []*session.Block // that have more than space to show
 	files  []Piece          // that came while somebody was speaking
@@ -58,7 +57,7 @@ func (p *Reader) Next(en session.Entry) []Piece {
 	p.out = p.out[:0]
 	at, _ := session.ParsePosition(en.ID) // entries of a store and a tail have one
 	rec := p.log.NextAt(at, en.Event)
-	if p.Wanted != nil {
+	if p.wanted != nil {
 		p.output(rec)
 		return p.out
 	}
@@ -89,10 +88,18 @@ func (p *Reader) Next(en session.Entry) []Piece {
 	return p.out
 }
 
-// output says the output of the conversation's last run.
+// Begin sets the message that began the turn. If its client wants an answer of a form, the pieces contain the output of
+// the turn and no other text, and only if the output has the form. Calling Begin again with the same message does nothing.
+func (p *Reader) Begin(user *event.User) {
+	if user != p.begun {
+		p.begun, p.wanted = user, WantedBy(user)
+	}
+}
+
+// output adds the output of the conversation's last run.
 func (p *Reader) output(rec session.Record) {
 	end, ok := rec.Data.(*event.HarnessEnd)
-	if !ok || rec.Scope != "" || end.FinishReason != event.FinishReasonStop || p.Wanted.Check(end.Output) != nil {
+	if !ok || rec.Scope != "" || end.FinishReason != event.FinishReasonStop || p.wanted.Check(end.Output) != nil {
 		return
 	}
 	for _, kind := range []Kind{Opened, Said, Closed} {
@@ -100,12 +107,12 @@ func (p *Reader) output(rec session.Record) {
 	}
 }
 
-// WantedBy returns the form that whoever began a turn wants, nil if that is none.
+// WantedBy returns the form of the answer that the message of a user asks for. It returns nil for text.
 func WantedBy(user *event.User) *llmagent.Wanted {
 	if user == nil {
 		return nil
 	}
-	wanted, _ := llmagent.WantedIn(user.Metadata) // the doors have checked what they keep
+	wanted, _ := llmagent.WantedIn(user.Metadata) // the handlers have checked it
 	return wanted
 }
 
