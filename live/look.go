@@ -10,7 +10,7 @@ import (
 // State is the state of a session's last turn. "" is the state of a session without a turn.
 type State string
 
-// The states of a turn.
+// The states of a turn. Each is the [session.Status] of the same name, but for the two of an open turn.
 const (
 	// Running: somebody works on it, here or in another process.
 	Running State = "running"
@@ -79,24 +79,8 @@ func (t *Turns) works(ctx context.Context, key session.Key, seq int64) (works, m
 
 // stateOf is what the log says of the last turn.
 func stateOf(f *session.Fold) State {
-	switch {
-	case f.Turn.ID == "":
-		return ""
-	case f.Unfinished():
-		return CutOff
+	if s := f.Status(); s != session.StatusOpen {
+		return State(s)
 	}
-	return stateAt(f.Scope("").Run.Finish)
-}
-
-// stateAt is the state of a turn whose last run has ended.
-func stateAt(reason event.FinishReason) State {
-	switch reason {
-	case event.FinishReasonInputRequired:
-		return Waiting
-	case event.FinishReasonCanceled:
-		return Canceled
-	case event.FinishReasonError, event.FinishReasonLimit:
-		return Failed
-	}
-	return Done
+	return CutOff
 }

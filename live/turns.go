@@ -345,7 +345,7 @@ func (t *Turns) observe(x *Turn, stored bool, reason event.FinishReason) {
 	if t.hears == nil || !stored || errors.Is(x.err, ErrCanceled) {
 		return
 	}
-	ctx, outcome := context.Background(), stateAt(reason)
+	ctx, outcome := context.Background(), State(session.StatusAt(reason))
 	switch {
 	case errors.Is(x.err, agent.ErrSuspended):
 		outcome = CutOff

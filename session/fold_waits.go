@@ -19,13 +19,11 @@ func (f *Fold) Held() bool {
 // Stage returns how far the last turn is: "none" in a session without a turn, "waiting" if it is Held, "open" if it
 // is Unfinished, and otherwise "over".
 func (f *Fold) Stage() string {
-	switch {
-	case f.Turn.ID == "":
+	switch s := f.Status(); s {
+	case "":
 		return "none"
-	case f.Held():
-		return "waiting"
-	case f.Unfinished():
-		return "open"
+	case StatusOpen, StatusWaiting:
+		return string(s)
 	}
 	return "over"
 }

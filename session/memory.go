@@ -271,7 +271,7 @@ func (m *Memory) Write(ctx context.Context, key Key, w Write) (Lease, error) {
 	}
 	s.row = row
 	if len(w.Events) > 0 {
-		m.order.move(s, now.UTC(), row.Head)
+		m.order.move(s, now.UTC(), &row)
 	}
 	if m.keeps {
 		s.keep(w.Snapshots)
@@ -367,11 +367,11 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...
 		parent, key = parent.past.of, parent.past.key
 	}
 	now := m.now().UTC()
-	row := Row{Lease: Lease{Incarnation: m.tokens.Add(1), Fork: true, Shared: seq, Head: parent.at(seq)}}
+	row := Row{Lease: Lease{Incarnation: m.tokens.Add(1), Fork: true, Shared: seq, Head: parent.at(seq)}, Status: parent.statusAt(seq)}
 	fork := &memorySession{past: &memoryPast{of: parent, key: key, seq: seq}, row: row, listed: memoryListed{key: to, incarnation: row.Incarnation}}
 	for _, e := range events {
 		fork.add(e)
-		fork.row.Head = HeadOf(e)
+		fork.row.Head, fork.row.Status = HeadOf(e), fork.row.Status.After(e)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -387,7 +387,7 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...
 		m.order.remove(old)
 	}
 	m.sessions[to] = fork
-	m.order.move(fork, now, fork.row.Head)
+	m.order.move(fork, now, &fork.row)
 	return nil
 }
 
@@ -400,6 +400,26 @@ func (s *memorySession) at(seq int64) Head {
 	}
 	p, i := locate(seq - 1 - s.shared())
 	return HeadOf(s.pages[p][i].event(seq))
+}
+
+// statusAt returns the status that the session had when its log ended at a position. If that is not where it ends now, it reads back
+// to the last event that says it.
+func (s *memorySession) statusAt(seq int64) (status Status) {
+	s.mu.Lock()
+	if seq == s.row.Head.Seq {
+		defer s.mu.Unlock()
+		return s.row.Status
+	}
+	for n := seq; n > s.shared() && status == ""; n-- {
+		p, i := locate(n - 1 - s.shared())
+		r := &s.pages[p][i]
+		status = status.after(r.run.scope, r.data)
+	}
+	s.mu.Unlock()
+	if status == "" && s.past != nil {
+		return s.past.of.statusAt(min(seq, s.past.seq))
+	}
+	return status
 }
 
 // exists tells a session from one that only was leased.

@@ -24,6 +24,7 @@ type memoryListed struct {
 	key              Key
 	incarnation      int64
 	head             Head
+	status           Status
 	created, updated time.Time // zero: it is in no list yet
 	gone             bool      // it was deleted
 	held             int       // its place among those that are held, from 1; 0 is none
@@ -46,7 +47,7 @@ func before(sessions []*memorySession, p Place) int {
 }
 
 // move puts a session where it belongs after an update.
-func (o *memoryOrder) move(s *memorySession, now time.Time, head Head) {
+func (o *memoryOrder) move(s *memorySession, now time.Time, row *Row) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := &s.listed
@@ -61,7 +62,7 @@ func (o *memoryOrder) move(s *memorySession, now time.Time, head Head) {
 		i := before(sessions, l.place())
 		sessions = slices.Delete(sessions, i, i+1)
 	}
-	l.updated, l.head = now, head
+	l.updated, l.head, l.status = now, row.Head, row.Status
 	if o.byUser == nil {
 		o.byUser = make(map[memoryUser][]*memorySession)
 	}
@@ -135,7 +136,7 @@ func (o *memoryOrder) page(filter Key, one *memorySession, page Page) (infos []I
 		}
 		n := 0
 		for _, s := range slices.Backward(sessions) {
-			if filter.ID != "" && filter.ID != s.listed.key.ID {
+			if filter.ID != "" && filter.ID != s.listed.key.ID || page.Status != "" && page.Status != s.listed.status {
 				continue
 			}
 			found = append(found, s)
@@ -169,7 +170,7 @@ func (o *memoryOrder) page(filter Key, one *memorySession, page Page) (infos []I
 }
 
 func (l *memoryListed) info(s *memorySession) Info {
-	return Info{Key: l.key, Seq: l.head.Seq, LastID: l.head.ID, Created: l.created, Updated: l.updated, ParentSeq: s.shared(), Incarnation: l.incarnation}
+	return Info{Key: l.key, Seq: l.head.Seq, LastID: l.head.ID, Status: l.status, Created: l.created, Updated: l.updated, ParentSeq: s.shared(), Incarnation: l.incarnation}
 }
 
 // List implements [Store].
@@ -206,7 +207,7 @@ func (m *Memory) Orphans(ctx context.Context, page Page) ([]Info, error) {
 	infos, sessions := m.order.ofHeld()
 	var out []Info
 	for i, s := range sessions {
-		if (page.After == Place{} || page.After.Compare(infos[i].Place()) < 0) && s.orphaned(m.now()) {
+		if page.Has(infos[i]) && s.orphaned(m.now()) {
 			infos[i].Parent = m.parent(s)
 			out = append(out, infos[i])
 		}

@@ -85,6 +85,8 @@ type Info struct {
 	// LastID is the id of the last event. It may be "" for a fork without events of its own, and for a log whose last event
 	// was stored by a program of before that did not note the id.
 	LastID string
+	// Status is the status of the last turn, as [Fold.Status] of the log has it. It may differ if the log is damaged.
+	Status Status
 	// Leased reports whether a process holds the session, by the store's clock: a Write that acquires it would
 	// return agent.ErrSessionBusy. So a turn that is not over is under way somewhere,
 	// and otherwise was cut off.
@@ -128,6 +130,8 @@ type Page struct {
 	After Place
 	// Limit is how many sessions are wanted; 0 is all.
 	Limit int
+	// Status leaves out the sessions whose last turn has another status. The zero value leaves out nothing.
+	Status Status
 }
 
 // Check returns an error that is [agent.ErrBadInput] if there is no such page.
@@ -135,7 +139,12 @@ func (p Page) Check() error {
 	if p.Limit < 0 {
 		return fmt.Errorf("a page of %d sessions: give how many are wanted, or 0 for all: %w", p.Limit, agent.ErrBadInput)
 	}
-	return nil
+	return p.Status.Check()
+}
+
+// Has reports whether a session belongs to the page for its status and its place. It is for stores.
+func (p Page) Has(i Info) bool {
+	return (p.Status == "" || p.Status == i.Status) && (p.After == Place{} || p.After.Compare(i.Place()) < 0)
 }
 
 // Store keeps sessions. Implementations are safe for concurrent use, and two
@@ -166,7 +175,8 @@ type Store interface {
 	// orphans need not be among them.
 	Orphans(ctx context.Context, page Page) ([]Info, error)
 	// Fork makes a session that begins with the first seq events of another, whose storage they share:
-	// nothing is copied, and it costs the same for a log of any length. Seq 0 shares no event, but
+	// nothing is copied, and it costs the same for a log of any length. If seq is not where the log ends, the store
+	// reads back to the last event that says the status, which is in the same turn. Seq 0 shares no event, but
 	// still names the parent. Events of its own, if any are given, follow, as Write would store them;
 	// the session is there with all of them or not at all. Leases are not touched, and the other
 	// session can continue as before; deleting it leaves a fork all it shares. It returns an error
@@ -179,7 +189,7 @@ type Store interface {
 	// List returns the sessions that have events or are forks and whose key has the
 	// parts of the filter (empty parts match all), in the order of their places: most
 	// recently updated first. If the filter names app and user, a page costs what its
-	// sessions cost, however many there are; else the store may look at all of them.
+	// sessions cost, however many there are; else the store may look at all of them, or at all of the page's status.
 	List(ctx context.Context, filter Key, page Page) ([]Info, error)
 	// Delete removes a session, its events and the bytes of its files, but what forks
 	// of it share. The user's and app's state stay.

@@ -96,9 +96,10 @@ type Row struct {
 	Held   bool // the lease was not given back
 	Until  time.Time
 	Holder Owner
+	Status Status // of the last turn
 }
 
-// Change makes a write's changes to the lease and the head, or says why the write is refused. The lease of an owner that is
+// Change makes a write's changes to the lease, the head and the status, or says why the write is refused. The lease of an owner that is
 // not [Alive] is replaced. A store sets nonce to a random number for each write, which is the one of the lease if the write takes it.
 func (r *Row) Change(key Key, w *Write, nonce int64, now time.Time) error {
 	switch {
@@ -117,7 +118,7 @@ func (r *Row) Change(key Key, w *Write, nonce int64, now time.Time) error {
 		r.Token, r.Nonce, r.Until = r.Token+1, 0, time.Unix(0, 0)
 	}
 	if len(w.Events) > 0 {
-		r.Head = w.End()
+		r.Head, r.Status = w.End(), r.Status.After(w.Events...)
 	}
 	return nil
 }

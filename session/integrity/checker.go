@@ -148,6 +148,9 @@ func (c *Checker) Violations() []Violation {
 	return c.found
 }
 
+// Status returns the status that the fold of the log has. It says nothing, and ok is false, if an event could not be read.
+func (c *Checker) Status() (status session.Status, ok bool) { return c.fold.Status(), !c.blind }
+
 func (c *Checker) fail(e *event.Event, format string, args ...any) {
 	c.found = append(c.found, Violation{e.Seq, fmt.Sprintf(format, args...)})
 }

@@ -12,7 +12,7 @@ import (
 const (
 	putBlobSQL = `WITH head AS (
 			SELECT key, seq FROM arbor.session
-			WHERE app = $1 AND user_id = $2 AND id = $3 AND lease_token = $4 AND lease_fence = $5 AND lease_until IS NOT NULL FOR KEY SHARE
+			WHERE app = $1 AND user_id = $2 AND id = $3 AND lease_token = $4 AND lease_random = $5 AND lease_until IS NOT NULL FOR KEY SHARE
 		), put AS (
 			INSERT INTO arbor.blob (session, digest, seq, data) SELECT key, $6, seq, $7 FROM head ON CONFLICT DO NOTHING
 		) SELECT count(*) FROM head`

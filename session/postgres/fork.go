@@ -35,8 +35,9 @@ const (
 		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
 	lockLeasedSQL = ` AND created IS NULL FOR UPDATE`
 	// While its own events are stored, the fork is leased: nobody sees that.
-	forkSQL = `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, parent_key, parent_seq, fork_nonce, lease_fence, lease_until)
-		SELECT $1, $2, $3, $4, now, now, $5, $4, $6, $6, now FROM (SELECT coalesce($7, statement_timestamp()) AS now) AS clock RETURNING key, lease_token`
+	forkSQL = `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, parent_key, parent_seq, fork_nonce, lease_random, lease_until, status)
+		SELECT $1, $2, $3, $4, now, now, $5, $4, $6, $6, now,
+			coalesce((SELECT status FROM arbor.session WHERE key = $5 AND seq = $4 AND id IS NOT NULL), arbor.status_at($5, $4)) FROM (SELECT coalesce($7, statement_timestamp()) AS now) AS clock RETURNING key, lease_token`
 	forkedSQL = `UPDATE arbor.session SET lease_until = NULL, updated = created WHERE key = $1`
 
 	nameSQL = `SELECT key FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`

@@ -27,16 +27,58 @@ func TestPageIsPartOfAnIndex(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, first, 50)
 	require.Equal(t, "id19997", first[0].Key.ID)
-	last := first[49]
-	query, args := postgres.ListSQL(session.Key{App: "app", User: "user1"}, session.Page{After: last.Place(), Limit: 50}, nil)
-	for i, arg := range slices.Backward([]string{"'app'", "'user1'", "''", "now()", "'15 s'", fmt.Sprintf("'%s'", last.Updated.Format("2006-01-02T15:04:05.999999Z07:00")), "'app'", "'user1'", "'" + last.Key.ID + "'", "50"}) {
-		query = strings.ReplaceAll(query, fmt.Sprint("$", i+1), arg)
+	for _, after := range []session.Place{{}, first[49].Place()} {
+		plan := planOf(t, url, session.Key{App: "app", User: "user1"}, session.Page{After: after, Limit: 50})
+		require.Contains(t, plan, "session_updated")
+		require.NotContains(t, plan, "Sort")
+		require.NotContains(t, plan, "Seq Scan on session s")
 	}
-	require.Len(t, args, 10)
-	plan := strings.Join(rows(t, url, "EXPLAIN "+query), "\n")
-	require.Contains(t, plan, "session_updated")
-	require.NotContains(t, plan, "Sort")
-	require.NotContains(t, plan, "Seq Scan on session s")
+}
+
+// planOf returns how the server reads a page.
+func planOf(t testing.TB, url string, filter session.Key, page session.Page) string {
+	t.Helper()
+	query, args := postgres.ListSQL(filter, page, nil)
+	for i, arg := range slices.Backward(args) {
+		literal := fmt.Sprintf("'%v'", arg)
+		switch arg := arg.(type) {
+		case *time.Time:
+			literal = "now()"
+		case *int:
+			literal = "NULL"
+			if arg != nil {
+				literal = fmt.Sprint(*arg)
+			}
+		case time.Time:
+			literal = fmt.Sprintf("'%s'", arg.Format(time.RFC3339Nano))
+		}
+		query = strings.ReplaceAll(query, fmt.Sprint("$", i+1), literal)
+	}
+	return strings.Join(rows(t, url, "EXPLAIN "+query), "\n")
+}
+
+// TestARareStatusIsNoScan: of many sessions those are read that have the status, and for a page of a user's only its own.
+func TestARareStatusIsNoScan(t *testing.T) {
+	url := servers.Database(t)
+	s := open(t, url)
+	run(t, url, `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, status)
+		SELECT 'app', 'user' || n % 4, 'id' || n, 1, at, at, CASE WHEN n % 1000 < 4 THEN 'waiting' ELSE 'done' END
+		FROM generate_series(1, 20000) AS n, LATERAL (SELECT timestamptz '2026-03-01' + n * interval '1 second' AS at) AS t`)
+	run(t, url, "ANALYZE arbor.session")
+	for filter, want := range map[session.Key]int{{App: "app", User: "user1"}: 20, {App: "app"}: 80, {User: "user1"}: 20, {}: 80} {
+		found, err := s.List(t.Context(), filter, session.Page{Status: session.StatusWaiting})
+		require.NoError(t, err)
+		require.Equal(t, want, len(found))
+		for _, page := range []session.Page{{}, {Limit: 5}, {After: found[2].Place(), Limit: 5}} {
+			page.Status = session.StatusWaiting
+			plan := planOf(t, url, filter, page)
+			require.Contains(t, plan, "session_status", "%v %v", filter, page)
+			require.NotContains(t, plan, "Seq Scan on session s", plan)
+			if filter.App != "" && filter.User != "" && page.Limit > 0 {
+				require.NotContains(t, plan, "Sort", plan)
+			}
+		}
+	}
 }
 
 // TestOrphansAreNoScan: of many sessions those are read that somebody holds, or held when he died, whether the

@@ -15,7 +15,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the newest version of the schema, each of which is one of the SQL files.
-const schemaVersion = 11
+const schemaVersion = 12
 
 // versionTable keeps the version, in the schema that it is the version of. The library that created it is no longer used.
 const versionTable = "arbor.goose_db_version"

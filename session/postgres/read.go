@@ -32,13 +32,13 @@ const (
 	sharedSQL = `SELECT name, value::text FROM arbor.state
 		WHERE app = $1 AND value IS NOT NULL AND (scope = 'app' AND user_id = '' OR scope = 'user' AND user_id = $2)`
 	listSQL = `SELECT s.app, s.user_id, s.id, s.seq, s.created, s.updated,
-			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user_id, ''), coalesce(p.id, ''), s.key, coalesce(s.head, ''),
+			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user_id, ''), coalesce(p.id, ''), s.key, coalesce(s.head, ''), s.status,
 			coalesce(s.lease_until > coalesce($4, clock_timestamp()) AND s.lease_until <= coalesce($4, clock_timestamp()) + $5::interval, false),
 			coalesce(s.lease_host, ''), coalesce(s.lease_pid, 0), coalesce(s.lease_started, 0)
 		FROM arbor.session s LEFT JOIN arbor.session p ON p.key = s.parent_key
-		WHERE s.id IS NOT NULL AND s.created IS NOT NULL`
+		WHERE s.id IS NOT NULL AND s.updated IS NOT NULL`
 	anySQL = listSQL + ` AND ($1 = '' OR s.app = $1) AND ($2 = '' OR s.user_id = $2) AND ($3 = '' OR s.id = $3)`
-	// Both ask an index.
+	// Both ask an index; the condition that updated is not NULL is that of the indexes.
 	ofUserSQL = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND $3 = ''`
 	infoSQL   = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND s.id = $3`
 	placeSQL  = ` AND s.updated <= $6 AND (s.updated < $6 OR (s.app, s.user_id, s.id) > ($7, $8, $9))`
@@ -218,7 +218,7 @@ func (s *Store) infos(ctx context.Context, query string, args []any) (out []sess
 			var holder session.Owner
 			var last []byte
 			err = row.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated, &i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation,
-				&last, &i.Leased, &holder.Host, &holder.PID, &holder.Started)
+				&last, &i.Status, &i.Leased, &holder.Host, &holder.PID, &holder.Started)
 			i.LastID, i.Leased = string(last), i.Leased && session.Alive(holder)
 			i.Created, i.Updated = created.UTC(), updated.UTC()
 			return i, err
@@ -279,6 +279,10 @@ func ofPage(query string, args []any, page session.Page) (string, []any) {
 	if page.After != (session.Place{}) {
 		query += placeSQL
 		args = append(args, page.After.Updated, page.After.Key.App, page.After.Key.User, page.After.Key.ID)
+	}
+	if page.Status != "" {
+		args = append(args, string(page.Status))
+		query += " AND s.status = $" + strconv.Itoa(len(args))
 	}
 	var limit *int // all
 	if page.Limit > 0 {

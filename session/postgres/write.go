@@ -74,7 +74,7 @@ const (
 		INSERT INTO arbor.snapshot (session, name, part, seq, data) SELECT session, name, part, seq, data FROM new
 		ON CONFLICT (session, name, part) DO UPDATE SET seq = excluded.seq, data = excluded.data
 	)`
-	rowSQL = `SELECT key, lease_token, seq, coalesce(head, ''), parent_seq, coalesce(lease_fence, 0), lease_until,
+	rowSQL = `SELECT key, lease_token, seq, coalesce(head, ''), parent_seq, coalesce(lease_random, 0), lease_until,
 			coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0), coalesce($4, clock_timestamp())
 		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
 	// It waits for no disk: the write that follows does.
@@ -207,19 +207,19 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 	}
 	var set []string
 	if w.Acquires() {
-		set = append(set, "lease_token = greatest(lease_token + 1, (extract(epoch FROM "+clock+") * 1000000)::bigint * 1000)", "lease_fence = "+arg(c.nonce), "lease_host = "+arg(text(w.Acquire.Host)),
+		set = append(set, "lease_token = greatest(lease_token + 1, (extract(epoch FROM "+clock+") * 1000000)::bigint * 1000)", "lease_random = "+arg(c.nonce), "lease_host = "+arg(text(w.Acquire.Host)),
 			"lease_pid = "+arg(w.Acquire.PID), "lease_started = "+arg(w.Acquire.Started))
 		// It also takes a lease that ends later than a new one, because the server's clock was set back or another server
 		// replaced it (see session.Leased).
 		where += " AND (lease_until IS NULL OR lease_until <= " + clock + " OR lease_until > " + until + " OR lease_token = " + arg(c.dead) + ")"
 	} else {
-		where += " AND lease_until IS NOT NULL AND lease_token = " + arg(w.Lease.Token) + " AND lease_fence = " + arg(w.Lease.Nonce)
+		where += " AND lease_until IS NOT NULL AND lease_token = " + arg(w.Lease.Token) + " AND lease_random = " + arg(w.Lease.Nonce)
 	}
 	switch {
 	case w.Release:
 		set = append(set, "lease_until = NULL")
 	case w.Abandon: // nobody has the token that it leaves, and its time is over by any clock
-		set = append(set, "lease_until = 'epoch'", "lease_token = lease_token + 1", "lease_fence = NULL")
+		set = append(set, "lease_until = 'epoch'", "lease_token = lease_token + 1", "lease_random = NULL")
 	default:
 		set = append(set, "lease_until = "+until)
 	}
@@ -238,6 +238,9 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 		lines := arg(c.Lines)
 		set = append(set, "seq = seq + cardinality("+lines+"::text[])", "head = "+arg([]byte(w.End().ID)),
 			"updated = coalesce("+given+", statement_timestamp())", "created = coalesce(created, "+given+", statement_timestamp())")
+		if status := session.Status("").After(w.Events...); status != "" {
+			set = append(set, "status = "+arg(string(status)))
+		}
 		fmt.Fprintf(&parts, eventSQL, seq, lines)
 	} else {
 		wait = "set_config('synchronous_commit', 'off', true)"

@@ -23,8 +23,8 @@ func Memory(t TB, opts ...session.MemoryOption) session.Store {
 }
 
 // Checked returns a store that holds the sessions of another against the laws of
-// [integrity] whenever a lease is given back or abandoned, which is after every turn. Each event must
-// also read back as it was written, then and whenever it is loaded later. What is wrong
+// [integrity] whenever a lease is given back or abandoned, which is after every turn. The status of a session must be that of
+// its fold then. Each event must also read back as it was written, then and whenever it is loaded later. What is wrong
 // fails the test, which goes on. A test that stores damaged logs on purpose does so in a
 // store that is not checked.
 func Checked(t TB, store session.Store) session.Store {
@@ -116,6 +116,10 @@ func (s *checked) check(ctx context.Context, key session.Key, lease session.Leas
 		}
 		l.checker.Add(&again)
 		l.seq = e.Seq
+	}
+	info, _, err := session.Find(ctx, s.Store, key)
+	if status, ok := l.checker.Status(); err == nil && ok && info.Seq == l.seq && info.Status != status {
+		s.t.Errorf("session %s: the store says that its status is %q, and the log says %q", key, info.Status, status)
 	}
 	found := l.checker.Violations()
 	for _, v := range found[l.reported:] {

@@ -1,12 +1,15 @@
 package sessiontest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -26,6 +29,40 @@ func (f *fixture) list(filter session.Key) []session.Info {
 	require.NoError(f, err)
 	require.True(f, slices.IsSortedFunc(infos, session.CompareInfo))
 	return infos
+}
+
+// statusLog is a log with an end of every kind, some of whose events are stored as whole JSON.
+func statusLog() []*event.Event {
+	log := events(0, text("before any turn"))
+	add := func(turn, scope string, data ...event.Data) {
+		for _, e := range events(int64(len(log)), data...) {
+			e.TurnID, e.Scope = turn, scope
+			if len(log)%3 == 0 {
+				e.ID += " with a space"
+			}
+			log = append(log, e)
+		}
+	}
+	for i, reason := range []event.FinishReason{event.FinishReasonStop, event.FinishReasonLength, event.FinishReasonContentFilter, event.FinishReasonInputRequired,
+		event.FinishReasonError, event.FinishReasonLimit, event.FinishReasonCanceled, event.FinishReasonTransfer} {
+		turn := fmt.Sprint("t", i)
+		add(turn, "", &event.User{Content: llm.Content{Text: `{"type":"harness_end","finishReason":"error"}`}}, &event.HarnessStart{})
+		add(turn, "inner", &event.HarnessStart{}, &event.HarnessEnd{FinishReason: event.FinishReasonError})
+		add(turn, "", text("harness_end"), state("type", "user"), &event.HarnessEnd{FinishReason: reason})
+		if reason == event.FinishReasonInputRequired {
+			add(turn, "", text("x"), &event.HarnessStart{}, &event.HarnessEnd{FinishReason: event.FinishReasonTransfer, Target: "b"}, &event.HarnessStart{})
+			add(turn, "", &event.HarnessEnd{FinishReason: event.FinishReasonStop})
+		}
+	}
+	return log
+}
+
+// writeEvents stores events at the end of a session's log.
+func (f *fixture) writeEvents(key session.Key, all ...*event.Event) {
+	f.Helper()
+	lease := f.acquire(key)
+	require.NoError(f, Append(f.Context(), f.store, key, lease.Head.Seq, lease, all...))
+	f.release(key, lease)
 }
 
 var listTests = []test{
@@ -146,6 +183,76 @@ var listTests = []test{
 		is(false)
 		f.acquire(f.key)
 		is(true)
+	}},
+	{"a list of the sessions with one status", func(f *fixture) {
+		log := statusLog()
+		ofAnn := func(id string) session.Key { return session.Key{App: f.app, User: "ann", ID: id} }
+		for n := 1; n <= len(log); n++ { // a session that ends at each position, and one of another user
+			f.writeEvents(ofAnn(fmt.Sprint("at", n)), log[:n]...)
+			f.writeEvents(session.Key{App: f.app, User: "bob", ID: fmt.Sprint("at", n)}, log[:n]...)
+		}
+		whole := ofAnn(fmt.Sprint("at", len(log)))
+		for n := range len(log) + 1 { // a fork at each position, one that goes on, and a fork of that one
+			fork, more := fmt.Sprint("fork", n), fmt.Sprint("more", n)
+			require.NoError(f, f.store.Fork(f.Context(), whole, int64(n), ofAnn(fork)))
+			own := events(int64(n), text("x"), &event.HarnessStart{}, text("y"), &event.HarnessEnd{FinishReason: event.FinishReasonCanceled})
+			for _, e := range own {
+				e.TurnID = log[max(n-1, 0)].TurnID
+			}
+			require.NoError(f, f.store.Fork(f.Context(), ofAnn(fork), int64(n), ofAnn(more), own[:1+min(n-n%2, n%4)]...))
+			require.NoError(f, f.store.Fork(f.Context(), ofAnn(more), int64(n+1), ofAnn(more+"again")))
+		}
+		require.NoError(f, f.store.Delete(f.Context(), whole)) // which leaves what forks share
+		after := events(2, &event.HarnessStart{}, &event.HarnessEnd{FinishReason: event.FinishReasonError})
+		after[0].TurnID, after[1].TurnID = log[1].TurnID, log[1].TurnID
+		require.NoError(f, f.store.Fork(f.Context(), ofAnn("fork3"), 2, ofAnn("after")))
+		f.writeEvents(ofAnn("after"), after...)
+		abandoned := map[string]bool{"at1": true, "at4": true, "at5": true}
+		for id := range abandoned {
+			require.NoError(f, Abandon(f.Context(), f.store, ofAnn(id), f.acquire(ofAnn(id))))
+		}
+
+		seen := map[session.Status]int{}
+		for _, i := range f.list(session.Key{App: f.app}) {
+			var fold session.Fold
+			for _, e := range f.load(i.Key, 0) {
+				fold.Apply(e)
+			}
+			require.Equal(f, fold.Status(), i.Status, "%s", i.Key)
+			seen[i.Status]++
+		}
+		require.Len(f, seen, 6, "%v", seen)
+		for status := range seen {
+			of := func(infos []session.Info) []session.Info {
+				return slices.DeleteFunc(infos, func(i session.Info) bool { return status != "" && i.Status != status })
+			}
+			for _, filter := range []session.Key{{App: f.app}, {App: f.app, User: "ann"}, {App: f.app, ID: "at3"}, ofAnn("at3")} {
+				want := of(f.list(filter))
+				for _, size := range []int{0, 1, 3, 100} {
+					page, got := session.Page{Status: status, Limit: size}, []session.Info{}
+					for more := true; more; {
+						infos, err := f.store.List(f.Context(), filter, page)
+						require.NoError(f, err)
+						if got = append(got, infos...); len(infos) > 0 {
+							page.After = infos[len(infos)-1].Place()
+						}
+						more = size > 0 && len(infos) == size
+					}
+					require.Equal(f, idsOf(want), idsOf(got), "%v of status %q in pages of %d", filter, status, size)
+				}
+			}
+			orphans, err := f.store.Orphans(f.Context(), session.Page{Status: status})
+			require.NoError(f, err)
+			want := 0
+			for _, i := range f.list(session.Key{App: f.app, User: "ann"}) {
+				if abandoned[i.Key.ID] && (status == "" || i.Status == status) {
+					want++
+				}
+			}
+			require.Len(f, slices.DeleteFunc(orphans, func(i session.Info) bool { return i.Key.App != f.app }), want)
+		}
+		_, err := f.store.List(f.Context(), session.Key{App: f.app}, session.Page{Status: "over"})
+		require.ErrorIs(f, err, agent.ErrBadInput)
 	}},
 	{"delete removes one session", func(f *fixture) {
 		other := session.Key{App: f.app, User: "ann", ID: "s2"}

@@ -3,6 +3,12 @@ package sqlite
 // ListOfUser is the query of a page of a user's sessions.
 const ListOfUser = ofUser
 
+// ListOfUserStatus and ListOfStatus are the queries of a page of the sessions with one status, of a user and of all.
+const (
+	ListOfUserStatus = ofUserStatus
+	ListOfStatus     = allStatus
+)
+
 // OrphansSQL is the query of those that may be orphans.
 const OrphansSQL = orphans
 

@@ -15,10 +15,10 @@ import (
 // forkWriter is the log writer's statements that make sessions out of others and
 // take them away.
 type forkWriter struct {
-	keeper, branch, occupant *sql.Stmt
-	hide, trim               *sql.Stmt
-	remove, hidden, shared   *sql.Stmt
-	trimBlob                 *sql.Stmt
+	keeper, branch, status, occupant *sql.Stmt
+	hide, trim                       *sql.Stmt
+	remove, hidden, shared           *sql.Stmt
+	trimBlob                         *sql.Stmt
 }
 
 func newForkWriter(p *preparer) *forkWriter {
@@ -30,7 +30,15 @@ func newForkWriter(p *preparer) *forkWriter {
 				UNION ALL
 				SELECT s.key, s.parent_key, s.parent_seq FROM line CROSS JOIN session s ON s.key = line.parent WHERE ?4 <= line.shared)
 			SELECT key FROM line WHERE parent IS NULL OR ?4 > shared`),
-		branch: p.prepare(`INSERT INTO session (app, user, id, seq, created, updated, parent_key, parent_seq, head) VALUES (?1, ?2, ?3, ?7, ?5, ?5, ?6, ?4, ?8) RETURNING key`),
+		branch: p.prepare(`INSERT INTO session (app, user, id, seq, created, updated, parent_key, parent_seq, head, status) VALUES (?1, ?2, ?3, ?7, ?5, ?5, ?6, ?4, ?8, ?9) RETURNING key`),
+		// That of the session, if its log ends at the position; or else from the session up to the one whose own log says it.
+		status: p.prepare(`WITH RECURSIVE line (key, upto, status) AS (
+				SELECT ?1, ?2, (SELECT status FROM session WHERE key = ?1 AND seq = ?2 AND id IS NOT NULL)
+				UNION ALL
+				SELECT s.parent_key, min(line.upto, s.parent_seq),
+					(SELECT t.status FROM turning t WHERE t.session = line.key AND t.seq <= line.upto ORDER BY t.seq DESC LIMIT 1)
+				FROM line CROSS JOIN session s ON s.key = line.key WHERE line.status IS NULL)
+			SELECT status FROM line WHERE status IS NOT NULL`),
 		occupant: p.prepare(`SELECT key, created IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
 			FROM session WHERE app = ? AND user = ? AND id = ?`),
 		hide: p.prepare(`UPDATE session SET app = NULL, user = NULL, id = NULL, seq = 0, head = NULL, created = NULL, updated = NULL,
@@ -54,12 +62,8 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 	if err != nil {
 		return err
 	}
-	head := sql.NullString{Valid: len(events) > 0}
-	if head.Valid {
-		head.String = session.HeadOf(events[len(events)-1]).ID
-	}
 	err = s.write(ctx, func() error {
-		return s.transaction(func() error { return s.fork(of, seq, to, own, head) })
+		return s.transaction(func() error { return s.fork(of, seq, to, own, events) })
 	})
 	return s.explain("fork a session in", err)
 }
@@ -73,8 +77,12 @@ func (s *Store) transaction(change func() error) error {
 	return s.log.end(change())
 }
 
-func (s *Store) fork(of session.Key, seq int64, to session.Key, own rows.Batch, head sql.NullString) error {
+func (s *Store) fork(of session.Key, seq int64, to session.Key, own rows.Batch, events []*event.Event) error {
 	ctx, w := context.Background(), s.log
+	head := sql.NullString{Valid: len(events) > 0}
+	if head.Valid {
+		head.String = session.HeadOf(events[len(events)-1]).ID
+	}
 	var parent int64
 	found, err := queryOne(ctx, w.keeper, []any{of.App, of.User, of.ID, seq}, &parent)
 	if err != nil {
@@ -100,8 +108,14 @@ func (s *Store) fork(of session.Key, seq int64, to session.Key, own rows.Batch, 
 			return err
 		}
 	}
+	var status session.Status
+	if _, err := queryOne(ctx, w.status, []any{parent, seq}, &status); err != nil {
+		return err
+	}
+	status = status.After(events...)
 	var row int64
-	if _, err := queryOne(ctx, w.branch, []any{to.App, to.User, to.ID, seq, now.UnixNano(), parent, seq + int64(len(own.Lines)), head}, &row); err != nil {
+	args := []any{to.App, to.User, to.ID, seq, now.UnixNano(), parent, seq + int64(len(events)), head, string(status)}
+	if _, err := queryOne(ctx, w.branch, args, &row); err != nil {
 		return err
 	}
 	return w.store(row, to, seq, own)

@@ -101,8 +101,8 @@ func TestForkCostsTheSame(t *testing.T) {
 	for i, seq := range []int64{10, 5_000, 10_000} {
 		longWAL, longPages := cost(long, seq, fmt.Sprint("b", i))
 		require.InEpsilon(t, wal, longWAL, .15, "at %d", seq) // a page is split here or there
-		require.InDelta(t, pages, longPages, 2, "at %d", seq)
-		require.Less(t, longWAL/forks, int64(24<<10), "a fork writes a few pages")
+		require.InDelta(t, pages, longPages, 4, "at %d", seq)
+		require.Less(t, longWAL/forks, int64(28<<10), "a fork writes a few pages")
 	}
 	require.Equal(t, "10010", scalar(t, db, "SELECT count(*) FROM event"))
 	require.Len(t, contents(t, s, session.ID("b20000")), 10_000)

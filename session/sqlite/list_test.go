@@ -26,6 +26,41 @@ func TestPageIsPartOfAnIndex(t *testing.T) {
 	require.NotContains(t, plan, "B-TREE")
 }
 
+// TestARareStatusIsNoScan: of many sessions those are read that have the status, and for a page of a user's only its own.
+func TestARareStatusIsNoScan(t *testing.T) {
+	registerCounted()
+	path := newFile(t)
+	s := open(t, path, sqlite.WithDriver("sqlite-counted"))
+	raw(t, path, `INSERT INTO session (app, user, id, seq, created, updated, status)
+		WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 10000)
+		SELECT 'app', 'user' || (n % 4), 'id' || n, 1, n, n, iif(n % 1000 < 4, 'waiting', 'done') FROM n`)
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			raw(t, path, "ANALYZE")
+			s = open(t, path, sqlite.WithDriver("sqlite-counted"))
+		}
+		plan := func(query string) string {
+			for i := range 9 {
+				query = strings.ReplaceAll(query, fmt.Sprint("?", i+1), "1")
+			}
+			return dump(t, path, "EXPLAIN QUERY PLAN "+query)
+		}
+		ofUser := plan(sqlite.ListOfUserStatus)
+		require.Contains(t, ofUser, "SEARCH s USING INDEX session_status (status=? AND app=? AND user=? AND updated<?)")
+		require.NotContains(t, ofUser, "B-TREE")
+		require.Contains(t, plan(sqlite.ListOfStatus), "SEARCH s USING INDEX session_status (status=?")
+		for filter, want := range map[session.Key][2]int{{App: "app", User: "user1"}: {5, 10}, {App: "app"}: {5, 40}, {User: "user1"}: {5, 10}, {}: {5, 40}} {
+			for i, page := range []session.Page{{Status: session.StatusWaiting, Limit: 5}, {Status: session.StatusWaiting}} {
+				before := rowsRead.Load()
+				found, err := s.List(t.Context(), filter, page)
+				require.NoError(t, err)
+				require.Equal(t, want[i], len(found), "%v", filter)
+				require.EqualValues(t, want[i], rowsRead.Load()-before)
+			}
+		}
+	}
+}
+
 // TestOrphansAreNoScan: of many sessions those are read that somebody holds, or held when he died.
 func TestOrphansAreNoScan(t *testing.T) {
 	registerCounted()

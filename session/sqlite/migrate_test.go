@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -127,10 +128,10 @@ func TestMigrateFromVersion1(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, infos, 4, "and not the one that was only leased")
 	for i, want := range []session.Info{
-		{Key: session.Key{App: "shop", User: "ann", ID: "held"}, Seq: 4, Leased: true},
+		{Key: session.Key{App: "shop", User: "ann", ID: "held"}, Seq: 4, Status: session.StatusOpen, Leased: true},
 		{Key: session.Key{App: "shop", User: "bob", ID: "ünï/'cø\"dé\n"}, Seq: 70},
-		{Key: session.Key{App: "shop", User: "ann", ID: "odd"}, Seq: 32},
-		{Key: session.ID("story"), Seq: 29},
+		{Key: session.Key{App: "shop", User: "ann", ID: "odd"}, Seq: 32, Status: session.StatusOpen},
+		{Key: session.ID("story"), Seq: 29, Status: session.StatusDone},
 	} {
 		want.Created = clock.Now().Add(-time.Duration(i) * time.Minute)
 		want.Updated, want.Incarnation = want.Created, infos[i].Incarnation
@@ -253,6 +254,116 @@ func TestMigrateFromVersion7(t *testing.T) {
 	_, err = db.Exec("UPDATE session SET lease_until = NULL WHERE id = 'before'")
 	require.NoError(t, err)
 	require.Empty(t, orphans(), "an older program has given it back")
+}
+
+// TestMigrateFromVersion10: the statuses of the sessions are those of their logs, forks and damaged events included. A program of that
+// version that has the file open stores nothing any more.
+func TestMigrateFromVersion10(t *testing.T) {
+	old := newFile(t)
+	script := []string{"CREATE TABLE schema_version (version INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT"}
+	files, err := filepath.Glob("migrations/*.sql")
+	require.NoError(t, err)
+	for n, name := range files[:10] {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		script = append(script, string(text), fmt.Sprintf("INSERT INTO schema_version VALUES (%d, '%s')", n+1, filepath.Base(name)))
+	}
+	raw(t, old, append(script, fmt.Sprintf("PRAGMA application_id = %d", 0x4172626f), "PRAGMA journal_mode = WAL")...)
+
+	// Sessions of this version, in a file that is put back to the version before.
+	path := newFile(t)
+	s := open(t, path)
+	log := endings()
+	for n := 1; n <= len(log); n++ {
+		key := session.ID(fmt.Sprint("at", n))
+		lease, err := sessiontest.Begin(t.Context(), s, key, 0, log[:n]...)
+		require.NoError(t, err)
+		if n != 5 { // whose lease is held
+			require.NoError(t, sessiontest.Release(t.Context(), s, key, lease))
+		}
+	}
+	whole := session.ID(fmt.Sprint("at", len(log)))
+	for n := range len(log) {
+		fork := session.ID(fmt.Sprint("fork", n))
+		require.NoError(t, s.Fork(t.Context(), whole, int64(n), fork))
+		require.NoError(t, s.Fork(t.Context(), fork, int64(n), session.ID(fmt.Sprint("again", n)), text(int64(n)+1, "x")))
+	}
+	require.NoError(t, s.Delete(t.Context(), whole))
+	require.NoError(t, s.Close())
+	db := raw(t, path, "DROP INDEX session_status", "DROP VIEW turning", "DROP TRIGGER session_lease_of_schema_10", "DROP TRIGGER held_taken",
+		"UPDATE session SET lease = token WHERE id IS NOT NULL", "ALTER TABLE session DROP COLUMN token", "ALTER TABLE session DROP COLUMN status",
+		`CREATE TRIGGER held_taken AFTER UPDATE OF lease ON session WHEN NEW.lease_until IS NOT NULL AND NEW.lease <> OLD.lease BEGIN
+	INSERT OR IGNORE INTO held (session) VALUES (NEW.key);
+END`,
+		"DELETE FROM schema_version WHERE version = 11",
+		"UPDATE log SET line = 'harness_end ? ? {' WHERE session = 4 AND seq = 4", "UPDATE log SET line = '{' WHERE session = 3 AND seq = 3")
+	require.Equal(t, dump(t, old, schema), dump(t, path, schema))
+	writes, err := db.Prepare("UPDATE session SET lease = ?, seq = ? WHERE id = 'at5'")
+	require.NoError(t, err)
+	defer writes.Close()
+	reads, err := db.Prepare("SELECT seq, lease FROM session WHERE id = 'at5'")
+	require.NoError(t, err)
+	defer reads.Close()
+	tokens := dump(t, path, "SELECT key, lease, lease_nonce, lease_until FROM session ORDER BY key")
+
+	s = open(t, path)
+	fresh := newFile(t)
+	open(t, fresh)
+	require.Equal(t, dump(t, fresh, schema), dump(t, path, schema))
+	allVersions(t, path)
+	sound(t, path)
+	require.Equal(t, tokens, dump(t, path, "SELECT key, token, lease_nonce, lease_until FROM session ORDER BY key"))
+	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
+	require.NoError(t, err)
+	require.Len(t, infos, 3*len(log)-1)
+	seen := map[session.Status]int{}
+	for _, i := range infos {
+		var fold session.Fold
+		for _, e := range loadAll(t, s, i.Key) {
+			fold.Apply(e)
+		}
+		require.Equal(t, fold.Status(), i.Status, i.Key.String())
+		seen[i.Status]++
+	}
+	require.Len(t, seen, 6)
+	_, err = writes.Exec(1, 100)
+	require.ErrorContains(t, err, "end this one, and start the newer version")
+	var seq, token int64
+	require.NoError(t, reads.QueryRow().Scan(&seq, &token))
+	require.EqualValues(t, 5, seq)
+
+	// And the sessions continue.
+	next := session.ID("at6")
+	lease, err := sessiontest.Begin(t.Context(), s, next, 6, log[6])
+	require.NoError(t, err)
+	require.EqualValues(t, 7, lease.Head.Seq)
+	info, _, err := session.Find(t.Context(), s, next)
+	require.NoError(t, err)
+	require.Equal(t, session.Status("").After(log[:7]...), info.Status)
+}
+
+// endings is a log of turns that end in each way.
+func endings() (log []*event.Event) {
+	add := func(turn, scope string, data event.Data) {
+		n := int64(len(log)) + 1
+		e := text(n, "x")
+		e.TurnID, e.Scope, e.Data = turn, scope, data
+		if n%3 == 0 {
+			e.ID = fmt.Sprint("a word ", n) // it is stored as whole JSON
+		}
+		log = append(log, e)
+	}
+	for i, reason := range []event.FinishReason{event.FinishReasonStop, event.FinishReasonInputRequired, event.FinishReasonTransfer, event.FinishReasonError,
+		event.FinishReasonLimit, event.FinishReasonCanceled, event.FinishReasonLength} {
+		turn := fmt.Sprint("t", i)
+		add(turn, "", &event.User{Content: llm.Content{Text: `{"type":"harness_end"}`}})
+		add(turn, "", &event.HarnessStart{})
+		add(turn, "inner", &event.HarnessEnd{FinishReason: event.FinishReasonError})
+		add(turn, "", &event.State{Delta: map[string]any{"type": "user"}})
+		add(turn, "", &event.HarnessEnd{FinishReason: reason})
+		add(turn, "", &event.Text{Content: "harness_end"})
+	}
+	return log
 }
 
 // TestMigrationIsWholeOrNot: a file that cannot be brought up to date stays as it

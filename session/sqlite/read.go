@@ -16,20 +16,30 @@ import (
 
 // reader is a pool of connections that only read. WAL lets them read beside a
 // writer; nobody holds one while a caller's code runs.
-type reader struct{ find, line, page, state, list, ofUser, info, orphans, blob, snapshots *sql.Stmt }
+type reader struct {
+	find, line, page, state, info, orphans, blob, snapshots *sql.Stmt
+	all, allStatus, ofUser, ofUserStatus                    *sql.Stmt // of a list
+}
 
 const (
 	info = `SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
 			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user, ''), coalesce(p.id, ''), s.key,
-			coalesce(s.head, ''), coalesce(s.lease_until, 0), coalesce(s.lease_host, ''), coalesce(s.lease_pid, 0), coalesce(s.lease_started, 0)
+			coalesce(s.head, ''), s.status, coalesce(s.lease_until, 0), coalesce(s.lease_host, ''), coalesce(s.lease_pid, 0), coalesce(s.lease_started, 0)
 		FROM `
 	listed = ` LEFT JOIN session p ON p.key = s.parent_key
 		WHERE s.id IS NOT NULL AND s.created IS NOT NULL`
 	infos = info + "session s" + listed
 	// A page of it is a part of an index.
-	ofUser = infos + ` AND s.app = ?1 AND s.user = ?2
+	ofUser       = infos + ofUserPage
+	ofUserStatus = infos + " AND s.status = ?8" + ofUserPage
+	ofUserPage   = ` AND s.app = ?1 AND s.user = ?2
 		AND s.updated <= ?3 AND (s.updated < ?3 OR (?1, ?2, s.id) > (?4, ?5, ?6))
 		ORDER BY s.updated DESC, s.id LIMIT ?7`
+	all       = infos + allPage
+	allStatus = infos + " AND s.status = ?9" + allPage
+	allPage   = ` AND (?1 = '' OR s.app = ?1) AND (?2 = '' OR s.user = ?2) AND (?3 = '' OR s.id = ?3)
+		AND s.updated <= ?4 AND (s.updated < ?4 OR (s.app, s.user, s.id) > (?5, ?6, ?7))
+		ORDER BY s.updated DESC, s.app, s.user, s.id LIMIT ?8`
 	// Those that are held, but by this process.
 	orphans = info + "held h CROSS JOIN session s ON s.key = h.session" + listed + ` AND s.lease_until IS NOT NULL
 		AND (s.updated < ?1 OR s.updated = ?1 AND (s.app, s.user, s.id) > (?2, ?3, ?4))
@@ -51,10 +61,9 @@ func newReader(p *preparer) *reader {
 		page: p.prepare("SELECT seq, line FROM log WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq"),
 		state: p.prepare(`SELECT name, value FROM state WHERE app = ? AND scope = 'app' AND user = ''
 			UNION ALL SELECT name, value FROM state WHERE app = ? AND scope = 'user' AND user = ?`),
-		list: p.prepare(infos + ` AND (?1 = '' OR s.app = ?1) AND (?2 = '' OR s.user = ?2) AND (?3 = '' OR s.id = ?3)
-			AND (s.updated < ?4 OR s.updated = ?4 AND (s.app, s.user, s.id) > (?5, ?6, ?7))
-			ORDER BY s.updated DESC, s.app, s.user, s.id LIMIT ?8`),
-		ofUser:  p.prepare(ofUser),
+		all:       p.prepare(all),
+		allStatus: p.prepare(allStatus),
+		ofUser:    p.prepare(ofUser), ofUserStatus: p.prepare(ofUserStatus),
 		orphans: p.prepare(orphans),
 		blob: p.prepare(`WITH RECURSIVE line (key, parent, shared, before) AS (
 				SELECT key, parent_key, parent_seq, 9223372036854775807 FROM session WHERE app = ? AND user = ? AND id = ?
@@ -170,22 +179,25 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 		limit = page.Limit
 	}
 	place := append(after(page), limit)
-	stmt, args := s.reader.list, append([]any{filter.App, filter.User, filter.ID}, place...)
+	if page.Status != "" {
+		place = append(place, string(page.Status))
+	}
+	stmt, with, args := s.reader.all, s.reader.allStatus, append([]any{filter.App, filter.User, filter.ID}, place...)
 	switch {
 	case filter.App == "" || filter.User == "":
 	case filter.ID != "":
-		stmt, args = s.reader.info, args[:3]
+		stmt, with, args = s.reader.info, s.reader.info, args[:3]
 	default:
-		stmt, args = s.reader.ofUser, append([]any{filter.App, filter.User}, place...)
+		stmt, with, args = s.reader.ofUser, s.reader.ofUserStatus, append([]any{filter.App, filter.User}, place...)
+	}
+	if page.Status != "" {
+		stmt = with
 	}
 	var out []session.Info
 	err := s.each(ctx, stmt, args, func(r *sql.Rows) error {
 		i, err := s.scanInfo(r)
-		if err != nil {
+		if err != nil || !page.Has(i) { // the statement of one session asks for no page
 			return err
-		}
-		if stmt == s.reader.info && page.After != (session.Place{}) && page.After.Compare(i.Place()) >= 0 {
-			return nil
 		}
 		out = append(out, i)
 		return nil
@@ -209,7 +221,7 @@ func (s *Store) scanInfo(r *sql.Rows) (i session.Info, err error) {
 	var created, updated, until int64
 	var holder session.Owner
 	err = r.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
-		&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation, &i.LastID, &until, &holder.Host, &holder.PID, &holder.Started)
+		&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation, &i.LastID, &i.Status, &until, &holder.Host, &holder.PID, &holder.Started)
 	i.Leased = session.Leased(time.Unix(0, until), s.now()) && session.Alive(holder)
 	i.Created, i.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
 	return i, err
@@ -226,7 +238,7 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 	var out []session.Info
 	err := s.each(ctx, s.reader.orphans, args, func(r *sql.Rows) error {
 		i, err := s.scanInfo(r)
-		if err != nil || i.Leased {
+		if err != nil || i.Leased || !page.Has(i) {
 			return err
 		}
 		if out = append(out, i); len(out) == page.Limit {

@@ -18,14 +18,14 @@ type rowWriter struct {
 }
 
 func newRowWriter(p *preparer) *rowWriter {
-	const lease = "lease = ?, lease_nonce = ?, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ?"
+	const lease = "token = ?, lease_nonce = ?, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ?"
 	return &rowWriter{
 		find: p.prepare(`SELECT key, seq, coalesce(head, ''), coalesce(parent_seq, -1),
-				lease, lease_nonce, lease_until IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
+				status, token, lease_nonce, lease_until IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
 			FROM session WHERE app = ? AND user = ? AND id = ?`),
 		create:  p.prepare("INSERT INTO session (app, user, id) VALUES (?, ?, ?) RETURNING key"),
 		lease:   p.prepare("UPDATE session SET " + lease + " WHERE key = ?"),
-		advance: p.prepare("UPDATE session SET " + lease + ", seq = ?9, head = ?10, updated = ?8, created = coalesce(created, ?8) WHERE key = ?7"),
+		advance: p.prepare("UPDATE session SET " + lease + ", seq = ?9, head = ?10, status = ?11, updated = ?8, created = coalesce(created, ?8) WHERE key = ?7"),
 		insert:  p.prepare("INSERT INTO log (session, seq, line) VALUES (?, ?, ?)"),
 		setState: p.prepare(`INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET value = excluded.value`),
@@ -39,7 +39,7 @@ func newRowWriter(p *preparer) *rowWriter {
 func (w *rowWriter) row(key session.Key) (row session.Row, err error) {
 	var until, shared int64
 	found, err := queryOne(context.Background(), w.find, []any{key.App, key.User, key.ID}, &row.Incarnation, &row.Head.Seq, &row.Head.ID, &shared,
-		&row.Token, &row.Nonce, &row.Held, &until, &row.Holder.Host, &row.Holder.PID, &row.Holder.Started)
+		&row.Status, &row.Token, &row.Nonce, &row.Held, &until, &row.Holder.Host, &row.Holder.PID, &row.Holder.Started)
 	if !found || err != nil {
 		return session.Row{}, err
 	}
@@ -86,7 +86,7 @@ func (s *Store) change(on *rowWriter, key session.Key, w *session.Write, batch r
 	}
 	if len(w.Events) == 0 {
 		_, err = on.lease.ExecContext(ctx, args...)
-	} else if _, err = on.advance.ExecContext(ctx, append(args, now.UnixNano(), row.Head.Seq, row.Head.ID)...); err == nil {
+	} else if _, err = on.advance.ExecContext(ctx, append(args, now.UnixNano(), row.Head.Seq, row.Head.ID, string(row.Status))...); err == nil {
 		err = on.store(row.Incarnation, key, w.Head.Seq, batch)
 	}
 	for _, p := range w.Snapshots {
