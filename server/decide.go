@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/agentarbor/arbor/access"
@@ -77,50 +76,27 @@ type approval struct {
 	Question form.Question `json:"question"`
 }
 
-// quiet remembers the sessions without an open question. For a client that polls for approvals the server
-// then reads only the logs that have changed since. The zero value is ready for use.
-type quiet struct {
-	mu   sync.Mutex
-	logs map[session.LogState]bool
-}
-
-func (q *quiet) has(i session.Info) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.logs[i.State()]
-}
-
-func (q *quiet) add(i session.Info) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.logs == nil || len(q.logs) >= 8*lookedAt { // most are of sessions that have changed since
-		q.logs = make(map[session.LogState]bool)
-	}
-	q.logs[i.State()] = true
-}
-
-// approvals lists what the caller may decide, in their own sessions or in those of all users: of the
-// sessions that have changed last.
+// approvals lists what the caller may decide, in their own sessions or in those of all users. A call may ask while
+// others of its turn run.
 func (d *Door) approvals(c *front.Call) error {
 	ctx, of := c.R.Context(), session.Key{App: d.App(), User: c.User.Name}
 	if c.User.Decides() {
 		of.User = ""
 	}
-	infos, err := d.turns.Store().List(ctx, of, session.Page{Limit: lookedAt})
-	if err != nil {
-		return err
-	}
-	all := []approval{}
-	for _, info := range infos {
-		if d.quiet.has(info) {
-			continue
-		}
-		now, err := d.turns.Look(ctx, info.Key)
+	var infos []session.Info
+	for _, status := range []session.Status{session.StatusWaiting, session.StatusOpen} {
+		some, err := d.turns.Store().List(ctx, of, session.Page{Status: status, Limit: lookedAt})
 		if err != nil {
 			return err
 		}
-		if len(now.Pending) == 0 && now.Seq == info.Seq {
-			d.quiet.add(info)
+		infos = append(infos, some...)
+	}
+	slices.SortFunc(infos, session.CompareInfo)
+	all := []approval{}
+	for _, info := range infos {
+		now, err := d.turns.Look(ctx, info.Key)
+		if err != nil {
+			return err
 		}
 		if !slices.ContainsFunc(now.Pending, func(q *event.Relay) bool { return d.turns.MayDecide(ctx, info.Key, q) }) {
 			continue

@@ -305,6 +305,41 @@ func TestApprovalsAgain(t *testing.T) {
 	<-x.Done()
 	require.Equal(t, []string{"ann"}, list())
 	require.Equal(t, []string{"ann"}, list())
+
+	// However many sessions have changed since.
+	for i := range 510 {
+		key := session.Key{App: session.DefaultApp, User: "ann", ID: fmt.Sprint("later", i)}
+		x, err := d.turns.Begin(t.Context(), key, llm.UserText("hello"))
+		require.NoError(t, err)
+		<-x.Done()
+	}
+	require.Equal(t, []string{"ann"}, list())
+	client.token = "ann"
+	ids := func(query string) (ids []string, next string) {
+		var got struct {
+			Sessions []struct{ ID string }
+			Next     string
+		}
+		require.NoError(t, json.Unmarshal([]byte(readAll(t, client.request("GET", "/sessions?"+query, nil))), &got))
+		for _, s := range got.Sessions {
+			ids = append(ids, s.ID)
+		}
+		return ids, got.Next
+	}
+	waiting, next := ids("state=waiting")
+	require.Equal(t, []string{"quiet1"}, waiting)
+	require.Empty(t, next)
+	for _, state := range []string{"running", "cut_off", "failed", "canceled"} {
+		found, _ := ids("state=" + state)
+		require.Empty(t, found, state)
+	}
+	done := 0
+	for page, next := ids("state=done&limit=200"); ; page, next = ids("state=done&limit=200&after=" + next) {
+		if done += len(page); next == "" {
+			break
+		}
+	}
+	require.Equal(t, 512, done)
 }
 
 // reads counts how often logs are read.

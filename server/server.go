@@ -27,7 +27,6 @@ type Door struct {
 	turns    *live.Turns
 	document []byte
 	tree     atomic.Pointer[tree]
-	quiet    quiet
 }
 
 type settings struct {

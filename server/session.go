@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/agentarbor/arbor/live"
@@ -22,7 +21,7 @@ func (d *Door) sessionRoutes() []front.Route {
 	}
 }
 
-// The bounds of a list: without a limit, at most, and where one looks for a state.
+// The bounds of a list: without a limit, at most, and how many of a status one looks at.
 const fewSessions, mostSessions, lookedAt = 50, 200, 500
 
 func (d *Door) sessions(c *front.Call) error {
@@ -36,11 +35,14 @@ func (d *Door) sessions(c *front.Call) error {
 		return err
 	}
 	limit, wanted := page.Limit, live.State(query.Get("state"))
-	if wanted != "" {
-		if !slices.Contains([]live.State{live.Running, live.Waiting, live.CutOff, live.Done, live.Failed, live.Canceled}, wanted) {
-			return front.BadRequest("no turn has the state %.40q", wanted)
-		}
-		page.Limit = lookedAt
+	switch wanted {
+	case "":
+	case live.Running, live.CutOff: // which of the two, the lease says
+		page.Status, page.Limit = session.StatusOpen, lookedAt
+	case live.Waiting, live.Done, live.Failed, live.Canceled:
+		page.Status = session.Status(wanted)
+	default:
+		return front.BadRequest("no turn has the state %.40q", wanted)
 	}
 	if query.Get("after") != "" {
 		if page.After, err = form.PlaceOf(query.Get("after"), key); err != nil {
@@ -63,7 +65,7 @@ func (d *Door) sessions(c *front.Call) error {
 		if wanted == "" || s.State == wanted {
 			answer.Sessions = append(answer.Sessions, s)
 		}
-		if len(answer.Sessions) == limit && (i+1 < len(infos) || wanted == "") {
+		if last := i+1 == len(infos); last && len(infos) == page.Limit || !last && len(answer.Sessions) == limit {
 			answer.Next = form.CursorOf(info.Place())
 			break
 		}

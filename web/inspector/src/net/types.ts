@@ -81,7 +81,7 @@ export interface paths {
         };
         /**
          * The sessions of a user, the last changed first
-         * @description `limit` is 50 without it, and 200 at most. With `state` the latest 500 sessions are looked at.
+         * @description `limit` is 50 without it, and 200 at most. With `state` a page may have fewer sessions and still a `next`: of `running` and `cut_off`, 500 sessions whose turn is open are looked at.
          */
         get: operations["listSessions"];
         put?: never;
@@ -232,7 +232,7 @@ export interface paths {
         };
         /**
          * List what waits for a decision of the caller
-         * @description Of the 500 sessions that have changed last: the caller's own, or those of all users for callers with a right to decide there.
+         * @description Of the caller's own sessions, or of those of all users for callers with a right to decide there. If more than 500 wait, the 500 that have changed last.
          */
         get: operations["approvals"];
         put?: never;
