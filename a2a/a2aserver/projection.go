@@ -83,7 +83,7 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 		return p.text(rec, d.Content)
 	case *event.Discard:
 		if slices.ContainsFunc(rec.Void, p.shows) {
-			return []sdk.Event{p.update(e, "", false, false)}
+			return []sdk.Event{p.update(e, "", false)}
 		}
 	case *event.ToolCall:
 		return p.fact(e, map[string]any{"toolCall": map[string]any{"id": e.ID, "name": d.Name, "input": jsonValue(d.Input)}}, d.Name)
@@ -163,15 +163,20 @@ func (p *projection) text(rec session.Record, content string) []sdk.Event {
 	if content == "" {
 		return nil
 	}
-	events := []sdk.Event{p.update(rec.Event, rec.News, !rec.Fresh, !rec.Partial)}
 	if rec.Partial {
-		return events
+		return []sdk.Event{p.update(rec.Event, rec.News, !rec.Fresh)}
 	}
-	if !p.outline {
-		p.task.Artifacts = append(p.task.Artifacts, p.artifact(rec.Event, content))
-	}
+	return p.whole(p.artifact(rec.Event, content))
+}
+
+// whole stores a complete artifact of the run, and tells subscribers of it. It takes the place of the pieces that they
+// were sent: some clients, such as those of google-adk, keep only the chunk that is marked as the last one.
+func (p *projection) whole(a *sdk.Artifact) []sdk.Event {
 	p.blocks++
-	return events
+	if !p.outline {
+		p.task.Artifacts = append(p.task.Artifacts, a)
+	}
+	return []sdk.Event{&sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, LastChunk: true}}
 }
 
 // artifact is the run's text under way: its place in the run names it.
@@ -183,12 +188,12 @@ func (p *projection) artifact(e *event.Event, text string) *sdk.Artifact {
 	return a
 }
 
-func (p *projection) update(e *event.Event, text string, more, last bool) sdk.Event {
+func (p *projection) update(e *event.Event, text string, more bool) sdk.Event {
 	a := p.artifact(e, text)
 	if more { // the first piece said whose it is, and most of the bytes of a stream would say it again
 		a.Extensions, a.Metadata = nil, nil
 	}
-	return &sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, Append: more, LastChunk: last}
+	return &sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, Append: more}
 }
 
 // author says under our extension's key who speaks.
@@ -278,11 +283,7 @@ func (p *projection) output(e *event.Event, end *event.HarnessEnd) []sdk.Event {
 	}
 	a := p.artifact(e, "")
 	a.Parts = sdk.ContentParts{sdk.NewDataPart(jsonValue(end.Output))}
-	p.blocks++
-	if !p.outline {
-		p.task.Artifacts = append(p.task.Artifacts, a)
-	}
-	return []sdk.Event{&sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, LastChunk: true}}
+	return p.whole(a)
 }
 
 func (p *projection) words(e *event.Event) *sdk.Message {

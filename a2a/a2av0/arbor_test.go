@@ -233,6 +233,9 @@ func TestOldClientStreams(t *testing.T) {
 		require.NoError(t, err)
 		switch e := e.(type) {
 		case *old.TaskArtifactUpdateEvent:
+			if !e.Append {
+				text = ""
+			}
 			text += e.Artifact.Parts[0].(old.TextPart).Text
 		case *old.TaskStatusUpdateEvent:
 			final = append(final, e.Final)

@@ -22,7 +22,8 @@ func TestClientStreams(t *testing.T) {
 		var deltas []string
 		for _, e := range events {
 			if u := e.Artifact; u != nil {
-				require.Equal(t, len(deltas) > 0, u.Append)
+				require.Equal(t, len(deltas) > 0 && !u.LastChunk, u.Append)
+				require.True(t, !u.LastChunk || textOf(u.Artifact.Parts) == "You said: hello", "the last chunk has the whole text")
 				require.NotEmpty(t, u.Artifact.Parts)
 				deltas = append(deltas, textOf(u.Artifact.Parts))
 			}

@@ -1,0 +1,59 @@
+package adkpeer
+
+import (
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/internal/peerfolder"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// What agents say arrives piece by piece, and each text is kept once and whole. The conversation continues with the
+// agent that it was transferred to.
+func TestRemoteA2aAgent(t *testing.T) {
+	t.Parallel()
+	folder := peerfolder.Folder{Path: ".", Name: "a2a/internal/adkpeer", Of: "A2A in Python"}
+	python, script := folder.Python(t, "remote.py")
+	billing, err := llmagent.New("billing", "You explain charges.", scripted.Func("billing", func(req *llm.Request) scripted.Answer {
+		if last := req.Messages[len(req.Messages)-1]; strings.Contains(last.PlainText(), "why") {
+			return scripted.Reply(scripted.Text("One was ", "a mistake."))
+		}
+		return scripted.Reply(scripted.Text("I see ", "two ", "charges."))
+	}))
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "You help.", scripted.Func("support", func(*llm.Request) scripted.Answer {
+		return scripted.Reply(scripted.Text("One ", "moment."), scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))
+	}), llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	server, err := a2aserver.New(support, sessiontest.Memory(t))
+	require.NoError(t, err)
+	at := httptest.NewServer(server)
+	t.Cleanup(func() {
+		require.NoError(t, server.Close(context.Background()))
+		at.Close()
+	})
+
+	cmd := exec.CommandContext(t.Context(), python, script)
+	asked, err := json.Marshal(map[string]any{"card": at.URL + "/.well-known/agent-card.json", "says": []string{"I was charged twice", "And why?"}})
+	require.NoError(t, err)
+	cmd.Stdin, cmd.Stderr = strings.NewReader(string(asked)), os.Stderr
+	cmd.Env = append(os.Environ(), "NO_PROXY=*", "OTEL_SDK_DISABLED=true")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	type mode struct{ Streamed, Kept []string }
+	var modes []mode
+	require.NoError(t, json.Unmarshal(out, &modes), "%s", out)
+	whole := []string{"One moment.", "I see two charges.", "One was a mistake."}
+	require.Equal(t, []mode{{whole, whole}, {whole, whole}}, modes)
+}
