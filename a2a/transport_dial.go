@@ -108,11 +108,17 @@ func (d *dialer) check(host string) error {
 	return d.guard.Check(addr)
 }
 
-// canonicalHost is the form in which hosts are compared and dialed.
+// loopback is the canonical name of this machine, whether it is written as a name or as an address.
+const loopback = "localhost"
+
+// canonicalHost is the form in which hosts are compared.
 func canonicalHost(host string) string {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.Unmap().String()
+		if addr = addr.Unmap(); addr.IsLoopback() {
+			return loopback
+		}
+		return addr.String()
 	}
 	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
 		return ascii
