@@ -177,7 +177,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 			return err
 		}
 		all = append(all, l)
-		opts = append(opts, a2aserver.WithInterface(p.grpc.Interface(how.grpcURL(l.Addr()))))
+		opts = append(opts, a2aserver.WithInterface(p.grpc.Interface(how.announced(l.Addr()))))
 	}
 	who, err := p.callers(ctx, how, all)
 	if err != nil {
@@ -193,6 +193,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 		return usagef("--sign-key needs --url: a card that is signed must say where the server is for everybody")
 	default:
 		base = scheme + reachable(listener.Addr())
+		opts = append(opts, a2aserver.WithLocalURL(scheme+how.announced(listener.Addr())))
 	}
 	measured, ways, err := p.measured(how)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
@@ -52,15 +51,13 @@ func reachable(addr net.Addr) string {
 	return net.JoinHostPort("localhost", fmt.Sprint(tcp.Port))
 }
 
-// grpcURL returns what the card says of the gRPC server: that it is at the host of the
-// public URL, if there is one.
-func (how *serving) grpcURL(addr net.Addr) string {
-	scheme, host := "http", reachable(addr)
-	if u, err := url.Parse(how.url); err == nil && u.Host != "" {
-		_, port, _ := net.SplitHostPort(host) // an address of a listener has one
-		scheme, host = u.Scheme, net.JoinHostPort(u.Hostname(), port)
+// announced returns what the card says of an address: only the port if the host is that of the public URL, or the one
+// that a client uses.
+func (how *serving) announced(addr net.Addr) string {
+	if tcp, ok := addr.(*net.TCPAddr); ok && (how.url != "" || tcp.IP.IsUnspecified()) {
+		return fmt.Sprint(":", tcp.Port)
 	}
-	return scheme + "://" + host
+	return addr.String()
 }
 
 // door is a way in: what serves it until stop is called, or it fails.

@@ -10,7 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/agentarbor/arbor/cli"
 )
@@ -41,6 +45,9 @@ func TestServeGRPC(t *testing.T) {
 	require.Len(t, card.SupportedInterfaces, 1)
 	at := "http://" + card.SupportedInterfaces[0].URL // which is an address, as gRPC has them
 	require.True(t, strings.HasPrefix(at, "http://127.0.0.1:"), at)
+	extended := extendedOverGRPC(t, card.SupportedInterfaces[0].URL)
+	require.Equal(t, card.SupportedInterfaces[0].URL, extended["GRPC"])
+	require.Equal(t, s.base+"/rpc", extended["JSONRPC"], "without --url, too")
 	only := serveCard(t, map[string]any{"name": card.Name, "description": "", "version": "1", "capabilities": map[string]any{"streaming": true},
 		"supportedInterfaces": card.SupportedInterfaces, "defaultInputModes": []string{}, "defaultOutputModes": []string{}, "skills": []any{}})
 	dir := t.TempDir()
@@ -53,6 +60,22 @@ func TestServeGRPC(t *testing.T) {
 	require.Equal(t, cli.StatusFailed, got.status, got.out)
 	require.Contains(t, got.err, "remote_unauthorized")
 	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// extendedOverGRPC returns the URLs of the extended card that the owner gets over gRPC, by their bindings.
+func extendedOverGRPC(t *testing.T, address string) map[string]string {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+	card, err := pb.NewA2AServiceClient(conn).GetExtendedAgentCard(ctx, &pb.GetExtendedAgentCardRequest{})
+	require.NoError(t, err)
+	urls := make(map[string]string)
+	for _, i := range card.GetSupportedInterfaces() {
+		urls[i.GetProtocolBinding()] = i.GetUrl()
+	}
+	return urls
 }
 
 // serveCard serves a card at a host of its own, whose address it returns.

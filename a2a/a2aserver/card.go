@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"slices"
+	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -64,6 +67,11 @@ func buildCard(tree *agent.Tree, cfg cardConfig) (*sdk.AgentCard, error) {
 	}
 	for _, i := range cfg.more {
 		i.Tenant = cmp.Or(i.Tenant, cfg.tenant)
+		if port, alone := strings.CutPrefix(i.URL, ":"); alone {
+			if base, err := url.Parse(cfg.base); err == nil {
+				i.URL = net.JoinHostPort(base.Hostname(), port)
+			}
+		}
 		card.SupportedInterfaces = append(card.SupportedInterfaces, &i)
 	}
 	if cfg.legacy != "" {

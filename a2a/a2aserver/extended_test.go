@@ -6,12 +6,49 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
+
+// A client that calls over gRPC does not say where HTTP is served. Its card has URLs of the host that it called, unless
+// the server says which host it has.
+func TestExtendedCardOfGRPC(t *testing.T) {
+	a, err := llmagent.New("a", "Greet.", scripted.New().Model("a"))
+	require.NoError(t, err)
+	auth, err := BearerTokens(map[string]string{"a-token-of-ann": "ann"})
+	require.NoError(t, err)
+	for local, c := range map[string]struct {
+		called string
+		rpc    string
+		grpc   string
+	}{
+		"http://:8420":           {"agents.test:9000", "http://agents.test:8420/rpc", "agents.test:9000"},
+		"https://:8420":          {"[::1]:9000", "https://[::1]:8420/rpc", "[::1]:9000"},
+		"http://:8421":           {"a b/../c", "http://localhost:8421/rpc", "localhost:9000"},
+		"http://10.1.2.3:8420":   {"agents.test:9000", "http://10.1.2.3:8420/rpc", "10.1.2.3:9000"},
+		"http://10.1.2.3:8420/a": {"agents.test:9000", "http://10.1.2.3:8420/a/rpc", "10.1.2.3:9000"},
+	} {
+		s := newTestServer(t, a, sessiontest.Memory(t), WithAuthenticator(auth), WithLocalURL(local),
+			WithInterface(sdk.AgentInterface{URL: ":9000", ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: "1.0"}))
+		ctx, err := s.Authenticate(t.Context(), access.Credentials{Header: func(name string) []string {
+			return map[string][]string{":authority": {c.called}, "Authorization": {"Bearer a-token-of-ann"}}[name]
+		}})
+		require.NoError(t, err)
+		card, err := s.RequestHandler().GetExtendedAgentCard(ctx, &sdk.GetExtendedAgentCardRequest{})
+		require.NoError(t, err, local)
+		require.Equal(t, c.rpc, card.SupportedInterfaces[0].URL)
+		require.Equal(t, c.grpc, card.SupportedInterfaces[2].URL)
+	}
+	for _, wrong := range []string{"", ":8420", "http://agents.test", "ftp://:1"} {
+		_, err := New(a, sessiontest.Memory(t), WithLocalURL(wrong))
+		require.ErrorContains(t, err, "the local URL", wrong)
+	}
+}
 
 // The extended card is that of the address by which a caller came, if the server does not
 // know its own.

@@ -253,7 +253,7 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 		base = wire.BaseOf(ctx)
 	}
 	if base == "" {
-		return nil, sdk.NewError(sdk.ErrExtendedCardNotConfigured, "the server does not know its public URL")
+		return nil, sdk.NewError(sdk.ErrExtendedCardNotConfigured, "the server does not know its URL: it needs WithURL or WithLocalURL")
 	}
 	card, err := h.cardAt(req.Tenant, base)
 	if err == nil && h.card.Signer != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -62,6 +63,7 @@ type served struct {
 type config struct {
 	app        string
 	base       *url.URL
+	local      *url.URL               // without a public URL, where HTTP is served; its host may be missing
 	roots      map[string]agent.Agent // by tenant
 	runnerOpts []runner.Option
 	wait       time.Duration
@@ -90,6 +92,19 @@ func WithURL(base string) Option {
 			return
 		}
 		c.base = u
+	}
+}
+
+// WithLocalURL sets where the server is reached over HTTP, for the extended cards of clients that call over another
+// binding and so do not say it. Without a host, as in http://:8420, the card names the host that the client called.
+// Without either URL such a client gets no extended card.
+func WithLocalURL(base string) Option {
+	return func(c *config) {
+		u, err := url.Parse(base)
+		if err != nil || u.Port() == "" || u.Scheme != "http" && u.Scheme != "https" {
+			c.errs = append(c.errs, errors.New("the local URL is not an http or https URL with a port"))
+		}
+		c.local = u
 	}
 }
 
@@ -127,7 +142,8 @@ func WithAuthenticator(a Authenticator) Option { return func(c *config) { c.auth
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
 // WithInterface names a further interface in the card, such as the address at which the
-// same server is served over gRPC.
+// same server is served over gRPC. A URL that is only a port, such as :9000, gets the host that the rest of the card
+// names.
 func WithInterface(i sdk.AgentInterface) Option {
 	return func(c *config) { c.more = append(c.more, i) }
 }
@@ -327,7 +343,26 @@ func (s *Server) Authenticate(ctx context.Context, c access.Credentials) (contex
 	if err != nil {
 		return nil, err
 	}
+	if s.local != nil {
+		ctx = wire.WithBase(ctx, s.localURL(c))
+	}
 	return ctx, nil
+}
+
+// localURL is the base URL for a client that calls over another binding than HTTP.
+func (s *Server) localURL(c access.Credentials) string {
+	u := *s.local
+	if u.Hostname() == "" && c.Header != nil {
+		for _, called := range c.Header(":authority") {
+			if to, err := url.Parse("//" + called); err == nil && wire.IsHost(called) {
+				u.Host = net.JoinHostPort(to.Hostname(), u.Port())
+			}
+		}
+	}
+	if u.Hostname() == "" {
+		u.Host = "localhost" + u.Host
+	}
+	return u.String()
 }
 
 // ServeHTTP implements http.Handler: the card, JSON-RPC at /rpc and HTTP+JSON.

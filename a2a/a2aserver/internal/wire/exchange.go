@@ -96,7 +96,7 @@ func (x *exchange) serve() (err error) {
 	}()
 	ctx, call := a2asrv.NewCallContext(ctx, f.serviceParams(r.Header))
 	if base, err := RequestBase(r); err == nil {
-		ctx = withBase(ctx, base)
+		ctx = WithBase(ctx, base)
 	}
 	if caller := access.UserOf(ctx).Name; caller != "" {
 		call.User = a2asrv.NewAuthenticatedUser(caller, nil)
