@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 
@@ -104,14 +103,7 @@ func (d *Door) deleteSession(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	// A turn under way has the lease, and none begins while the session goes.
-	ctx, store := c.R.Context(), d.turns.Store()
-	lease, err := store.Write(ctx, info.Key, session.Write{Acquire: session.Self()})
-	if err != nil {
-		return err
-	}
-	if err := store.Delete(ctx, info.Key); err != nil {
-		_, _ = store.Write(context.WithoutCancel(ctx), info.Key, session.Write{Lease: lease, Release: true})
+	if err := front.Delete(c.R.Context(), d.turns.Store(), info.Key); err != nil {
 		return err
 	}
 	c.W.WriteHeader(http.StatusNoContent)

@@ -16,6 +16,7 @@
 //	go fragment    statements or declarations: compiled together with testdata/prelude.go.txt, where
 //	               the names that fragments share are declared; imports are added
 //	go in=FILE     stands in that file, but for its indentation: a test of a module of its own
+//	js in=FILE     the same, as in python: a script that a test runs
 //	text output    what the block before printed, both streams together; … stands for anything
 //
 // Blocks of other languages, and text without output, are for reading only.

@@ -97,7 +97,7 @@ func (p *page) parse(t testing.TB) {
 				open.lang, open.words = words[0], words[1:]
 			}
 			for _, w := range open.words {
-				ok := slices.Contains(known[open.lang], w) || open.lang == "sh" && strings.HasPrefix(w, "status=") || open.lang == "go" && strings.HasPrefix(w, "in=")
+				ok := slices.Contains(known[open.lang], w) || open.lang == "sh" && strings.HasPrefix(w, "status=") || slices.Contains([]string{"go", "js", "python"}, open.lang) && strings.HasPrefix(w, "in=")
 				require.True(t, ok, "%s:%d: the fence has the unknown word %q", p.path, n, w)
 			}
 		case open != nil && isFence:

@@ -49,9 +49,6 @@ func TestPrograms(t *testing.T) {
 			n++
 			where := fmt.Sprintf("%s:%d", p.path, b.line)
 			if len(b.words) == 1 && strings.HasPrefix(b.words[0], "in=") {
-				text, err := os.ReadFile(filepath.Join(root, strings.TrimPrefix(b.words[0], "in=")))
-				require.NoError(t, err, where)
-				require.Contains(t, dedent(string(text)), strings.TrimSpace(dedent(b.code)), where)
 				continue
 			}
 			name := fmt.Sprintf("block%02d", n)
@@ -181,4 +178,19 @@ func wholeFile(code string, imports map[string]string) (string, error) {
 	})
 	slices.Sort(lines)
 	return "package fragment; " + strings.Join(slices.Compact(lines), "") + head + body, nil
+}
+
+// TestBlocksInFiles: what pages show of a file, such as a script that tests run, stands in it.
+func TestBlocksInFiles(t *testing.T) {
+	for _, p := range pages(t) {
+		for _, b := range p.blocks {
+			if len(b.words) != 1 || !strings.HasPrefix(b.words[0], "in=") {
+				continue
+			}
+			where := fmt.Sprintf("%s:%d", p.path, b.line)
+			text, err := os.ReadFile(filepath.Join(root, strings.TrimPrefix(b.words[0], "in=")))
+			require.NoError(t, err, where)
+			require.Contains(t, dedent(string(text)), strings.TrimSpace(dedent(b.code)), where)
+		}
+	}
 }

@@ -60,7 +60,17 @@ func New(turns *live.Turns, opts ...Option) (*Door, error) {
 		{Method: http.MethodPost, Path: "/chat/completions", Handle: d.chat},
 		{Method: http.MethodPost, Path: "/responses", Handle: d.respond},
 		{Method: http.MethodGet, Path: "/responses/{id}", Handle: d.response},
+		{Method: http.MethodDelete, Path: "/responses/{id}", Handle: d.deleteResponse},
 		{Method: http.MethodPost, Path: "/responses/{id}/cancel", Handle: d.cancelResponse},
+		{Method: http.MethodGet, Path: "/responses/{id}/input_items", Handle: d.inputItems},
+		{Method: http.MethodPost, Path: "/conversations", Handle: d.createConversation},
+		{Method: http.MethodGet, Path: "/conversations/{conversation}", Handle: d.conversation},
+		{Method: http.MethodPost, Path: "/conversations/{conversation}", Handle: d.updateConversation},
+		{Method: http.MethodDelete, Path: "/conversations/{conversation}", Handle: d.deleteConversation},
+		{Method: http.MethodGet, Path: "/conversations/{conversation}/items", Handle: d.items},
+		{Method: http.MethodPost, Path: "/conversations/{conversation}/items", Handle: onlyGrows},
+		{Method: http.MethodGet, Path: "/conversations/{conversation}/items/{item}", Handle: d.item},
+		{Method: http.MethodDelete, Path: "/conversations/{conversation}/items/{item}", Handle: onlyGrows},
 	}
 	err := s.clientTools.Check(turns.Runner().Tree())
 	if err != nil {

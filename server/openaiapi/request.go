@@ -126,10 +126,16 @@ func (q *chatRequest) add(m llm.Message) {
 			}
 		}
 	}
+	q.passed()
+	q.past = append(q.past, m)
+}
+
+// passed makes what is said now part of the past.
+func (q *chatRequest) passed() {
 	for _, said := range q.now {
 		q.past = append(q.past, llm.Message{Role: llm.RoleUser, Content: said})
 	}
-	q.now, q.past = nil, append(q.past, m)
+	q.now = nil
 }
 
 // kept is what of a request is kept with the words.

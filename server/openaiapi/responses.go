@@ -100,7 +100,7 @@ func (d *Door) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask, e
 	}
 	for _, given := range r.approvals {
 		q.Repeats = true // a decision is made once
-		q.Decisions = append(q.Decisions, runner.Decision{CallID: strings.TrimPrefix(given.Request, responses.ApprovalPrefix), Approved: *given.Approve, Reason: given.Reason})
+		q.Decisions = append(q.Decisions, runner.Decision{CallID: given.call, Approved: *given.Approve, Reason: given.Reason})
 	}
 	q.Sum = chats.SumOf(q.Sum[:], b.Previous, q.Decisions)
 	q.Metadata[responses.AboutKey] = responses.About{Dropped: b.Store != nil && !*b.Store, Background: b.Background, Previous: b.Previous}
@@ -167,7 +167,14 @@ func (d *Door) find(c *front.Call, name string) (*responses.Response, session.Ke
 		return nil, key, err
 	}
 	r := responses.New(id, n.Path)
-	if err = r.Read(c.R.Context(), d.turns, key); err == nil && r.About().Dropped {
+	if err = r.Read(c.R.Context(), d.turns, key); err == nil && !r.About().Dropped {
+		err = d.turns.Runner().Glance(c.R.Context(), key, func(f *session.Fold) error {
+			if _, deleted := f.State(deletedKey(id)); deleted {
+				return front.NotFound()
+			}
+			return nil
+		})
+	} else if err == nil {
 		err = front.NotFound()
 	}
 	c.Turn = id.Turn

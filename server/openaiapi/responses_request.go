@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/llm"
@@ -56,6 +55,8 @@ type wireApproval struct {
 	Request string `json:"approval_request_id"`
 	Approve *bool  `json:"approve"`
 	Reason  string `json:"reason"`
+
+	call string // that it decides about
 }
 
 // readResponse reads a request. The answer's headers say what of it is ignored.
@@ -77,7 +78,11 @@ func (d *Door) readResponse(c *front.Call) (*responseRequest, error) {
 	if b.Text.Verbosity != "" {
 		ignored = append(ignored, "text.verbosity")
 	}
-	ignored = append(ignored, q.input(b.Input, &wrong)...)
+	said, err := q.input(b.Input, d.references(c), &wrong)
+	if err != nil {
+		return nil, err
+	}
+	ignored = append(ignored, said...)
 	q.check(&wrong)
 	if err := wrong.err(); err != nil {
 		return nil, err
@@ -88,25 +93,36 @@ func (d *Door) readResponse(c *front.Call) (*responseRequest, error) {
 	return q, nil
 }
 
-// input reads what is said, and returns what of it is ignored.
-func (q *responseRequest) input(raw json.RawMessage, wrong *faults) (ignored []string) {
+// input reads what is said, and returns what of it is ignored. The function finds an item that the input refers to.
+func (q *responseRequest) input(raw json.RawMessage, refer func(id, path string) (json.RawMessage, error), wrong *faults) (ignored []string, err error) {
 	if len(raw) > 0 && raw[0] == '"' {
 		q.message(append(append([]byte(`{"role":"user","content":`), raw...), '}'), "input", wrong)
-		return nil
+		return nil, nil
 	}
 	var items []json.RawMessage
 	if len(raw) > 0 && json.Unmarshal(raw, &items) != nil {
 		wrong.addf("input", "must be a string or an array of items")
-		return nil
+		return nil, nil
 	}
 	for i, raw := range items {
 		path := fmt.Sprintf("input[%d]", i)
 		var item struct {
 			Type string `json:"type"`
+			ID   string `json:"id"`
+			Role string `json:"role"`
 		}
 		if json.Unmarshal(raw, &item) != nil || bytes.Equal(raw, []byte("null")) {
 			wrong.addf(path, "is no item")
 			continue
+		}
+		if item.Type == "item_reference" || item.Type == "" && item.Role == "" && item.ID != "" {
+			if raw, err = refer(item.ID, path); err != nil {
+				return nil, err
+			}
+			_ = json.Unmarshal(raw, &item) // it was written here
+			if item.Type == "mcp_approval_response" || item.Type == "function_call_output" {
+				continue // it was given before
+			}
 		}
 		switch item.Type {
 		case "", "message":
@@ -115,20 +131,24 @@ func (q *responseRequest) input(raw json.RawMessage, wrong *faults) (ignored []s
 			}
 		case "mcp_approval_response":
 			var a wireApproval
-			if err := json.Unmarshal(raw, &a); err != nil || a.Approve == nil || !strings.HasPrefix(a.Request, responses.ApprovalPrefix) {
+			err := json.Unmarshal(raw, &a)
+			call, ok := responses.CallOfApproval(a.Request)
+			if err != nil || a.Approve == nil || !ok {
 				wrong.addf(path, "needs the approval_request_id of an mcp_approval_request, and approve, which is true or false")
 				continue
 			}
+			a.call = call
 			q.approvals = append(q.approvals, a)
 		case "function_call_output":
 			q.result(raw, path, wrong)
 		case "reasoning", "mcp_approval_request", "function_call": // which clients send back with the words
+			q.passed()
 			ignored = append(ignored, path)
 		default:
-			wrong.addf(path+".type", "is %.40q, which is not supported; it can be message, function_call_output or mcp_approval_response", item.Type)
+			wrong.addf(path+".type", "is %.40q, which is not supported; it can be message, function_call_output, mcp_approval_response or item_reference", item.Type)
 		}
 	}
-	return ignored
+	return ignored, nil
 }
 
 // result reads the result of a call that the client ran.
@@ -148,6 +168,15 @@ func (q *responseRequest) result(raw json.RawMessage, path string, wrong *faults
 		result := llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: item.CallID, Output: output.PlainText()}}}}
 		q.add(result)
 	}
+}
+
+// asked reads from the id of the first approval which response asked for it, and reports whether the id says so.
+func (q *responseRequest) asked() bool {
+	id, ok := responses.ResponseOf(q.approvals[0].Request)
+	if ok {
+		q.body.Previous = id.String()
+	}
+	return ok
 }
 
 // check looks for what does not belong together.
@@ -172,7 +201,7 @@ func (q *responseRequest) check(wrong *faults) {
 		wrong.addf("previous_response_id", "cannot be given with a conversation, which it has")
 	case len(q.approvals) > 0 && len(q.now) > 0:
 		wrong.addf("input", "has words beside approvals: say them when the turn has ended")
-	case len(q.approvals) > 0 && !inSession:
+	case len(q.approvals) > 0 && !inSession && !q.asked():
 		wrong.addf("previous_response_id", "must name the response that asked for the approval; or give its conversation")
 	case len(q.approvals) == 0 && len(q.now)+len(q.results) == 0:
 		wrong.addf("input", "must end with a message of the user, or with outputs of function calls")

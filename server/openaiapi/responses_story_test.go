@@ -20,7 +20,6 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/server/internal/responses"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -230,7 +229,7 @@ func TestResponsesApprovals(t *testing.T) {
 	})
 	t.Run("elsewhere", func(t *testing.T) {
 		w, one, asked := newAsked(t, "refund")
-		turn, err := w.turns.Resume(t.Context(), ann(one.Response.Conversation.ID), runner.Approve(strings.TrimPrefix(asked[0].ID, responses.ApprovalPrefix)))
+		turn, err := w.turns.Resume(t.Context(), ann(one.Response.Conversation.ID), runner.Approve(callOf(t, asked[0].ID)))
 		require.NoError(t, err)
 		require.NoError(t, turn.Wait(t.Context()))
 		now := w.get(one.Response.ID, -1).Response

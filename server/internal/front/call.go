@@ -95,6 +95,19 @@ func (c *Call) Find(id string) (session.Info, error) {
 	return info, err
 }
 
+// Delete deletes a session. The error is agent.ErrSessionBusy while a turn of it is under way; none begins while the
+// session is deleted.
+func Delete(ctx context.Context, store session.Store, key session.Key) error {
+	lease, err := store.Write(ctx, key, session.Write{Acquire: session.Self()})
+	if err != nil {
+		return err
+	}
+	if err = store.Delete(ctx, key); err != nil {
+		_, _ = store.Write(context.WithoutCancel(ctx), key, session.Write{Lease: lease, Release: true})
+	}
+	return err
+}
+
 // Body reads the body, which must be of a media type.
 func (c *Call) Body(typ string) ([]byte, error) {
 	if header := c.R.Header.Get("Content-Type"); header == typ {

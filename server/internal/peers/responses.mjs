@@ -31,7 +31,8 @@ async function streamed(client, body) {
   stream.on("response.output_text.delta", () => snapshots++);
   for await (const event of stream) events.push(event);
   const { final, texts } = assemble(events);
-  if (final.status === "completed" && (await stream.finalResponse()).output_text !== final.output_text) throw new Error("the final response has other words");
+  const words = (r) => JSON.stringify(r.output.map((i) => i.content?.map((p) => p.text)));
+  if (final.status === "completed" && words(await stream.finalResponse()) !== words(final)) throw new Error("the final response has other words");
   for (let i = 0; i < events.length; i++) {
     const after = events[i].sequence_number;
     const rest = [];

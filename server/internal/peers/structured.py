@@ -17,12 +17,13 @@ class City(BaseModel):
     people: int
 
 
-client = openai.OpenAI(base_url=c["base"], api_key="secret", max_retries=0)
+server, token, agent = c["base"], "secret", c["model"]
+client = openai.OpenAI(base_url=server, api_key=token, max_retries=0)
 messages = [{"role": "user", "content": "Which city?"}]
-parsed = [client.chat.completions.parse(model=c["model"], messages=messages, response_format=City).choices[0].message.parsed]
-with client.chat.completions.stream(model=c["model"], messages=messages, response_format=City) as stream:
+parsed = [client.chat.completions.parse(model=agent, messages=messages, response_format=City).choices[0].message.parsed]
+with client.chat.completions.stream(model=agent, messages=messages, response_format=City) as stream:
     parsed.append(stream.get_final_completion().choices[0].message.parsed)
-parsed.append(client.responses.parse(model=c["model"], input="Which city?", text_format=City).output_parsed)
-model = ChatOpenAI(model=c["model"], base_url=c["base"], api_key="secret", max_retries=0)
+parsed.append(client.responses.parse(model=agent, input="Which city?", text_format=City).output_parsed)
+model = ChatOpenAI(model=agent, base_url=server, api_key=token, max_retries=0)
 parsed.append(model.with_structured_output(City).invoke("Which city?"))
 print(json.dumps([p.model_dump() for p in parsed]))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/chats"
 	"github.com/agentarbor/arbor/server/internal/words"
@@ -80,6 +81,7 @@ type Response struct {
 	State  live.State // of the turn there
 	Over   bool       // another response goes on with the turn
 	Began  time.Time  // zero if the turn has no such response
+	Input  []*Item    // what the response answers
 	Output []*Item
 	// Events returns those of the log that are wanted as well, as the client sees them, or nil; nil if none are.
 	Events func(*event.Event) *event.Event
@@ -89,7 +91,9 @@ type Response struct {
 	result  runner.Result
 	user    *event.User
 	failed  *event.Failure
-	asked   []*event.Relay // and not answered
+	asked   []*event.Relay          // and not answered
+	relays  map[string]*event.Relay // of the turn, by the ids of their events
+	opening bool                    // the next event may belong to what the response answers
 	changed time.Time
 	reader  words.Reader
 	rested  bool // before the next entry
@@ -140,6 +144,12 @@ func (r *Response) Take(en session.Entry, rep *live.Report) error {
 	}
 	r.reader.Begin(rep.User)
 	said := r.reader.Next(en)
+	if d, ok := e.Data.(*event.Relay); ok && !e.Partial {
+		if r.relays == nil {
+			r.relays = make(map[string]*event.Relay)
+		}
+		r.relays[e.ID] = d
+	}
 	if !r.in {
 		return nil
 	}
@@ -147,6 +157,10 @@ func (r *Response) Take(en session.Entry, rep *live.Report) error {
 		r.result.Apply(e)
 		r.user, r.State, r.failed, r.changed, r.Seq = rep.User, rep.State, rep.Failure, e.Time, e.Seq
 		r.asked = rep.Pending
+		_, decision := e.Data.(*event.RelayResolved)
+		if r.opening = r.Began.IsZero() || r.opening && decision; r.opening {
+			r.begun(e)
+		}
 		if r.Began.IsZero() {
 			r.Began, r.State = e.Time, live.Running
 			r.tellNumber(numberCreated, &Event{Type: "response.created", Response: r.Object()})
@@ -257,9 +271,6 @@ func (r *Response) voided(at place, item *Item) {
 	r.tellAt(stepVoid, &Event{Type: "response.output_item.done", Item: item})
 }
 
-// ApprovalPrefix begins the ids of requests for an approval; the id of the call follows.
-const ApprovalPrefix = "mcpr_"
-
 // asks is a question about a call.
 func (r *Response) asks(e *event.Event, d *event.Relay) {
 	if d.Client {
@@ -272,7 +283,7 @@ func (r *Response) asks(e *event.Event, d *event.Relay) {
 	}
 	r.void()
 	arguments := string(d.Params)
-	r.add(e.ID, &Item{Type: "mcp_approval_request", ID: ApprovalPrefix + d.ToolCallID, ServerLabel: "arbor", Name: d.Tool, Arguments: &arguments, Agent: e.Agent})
+	r.add(e.ID, &Item{Type: "mcp_approval_request", ID: r.itemID(approvalPrefix + d.ToolCallID), ServerLabel: "arbor", Name: d.Tool, Arguments: &arguments, Agent: e.Agent})
 	r.done()
 }
 
@@ -280,7 +291,7 @@ func (r *Response) asks(e *event.Event, d *event.Relay) {
 func (r *Response) calls(e *event.Event, d *event.Relay) {
 	r.void()
 	none, arguments := "", string(d.Params)
-	item := &Item{Type: "function_call", ID: "fc_" + d.ToolCallID, Status: "in_progress", CallID: d.ToolCallID, Name: d.Tool, Arguments: &none, Agent: e.Agent}
+	item := &Item{Type: "function_call", ID: r.itemID("fc_" + d.ToolCallID), Status: "in_progress", CallID: d.ToolCallID, Name: d.Tool, Arguments: &none, Agent: e.Agent}
 	r.add(e.ID, item)
 	r.tellAt(stepPart, &Event{Type: "response.function_call_arguments.delta", ItemID: item.ID, Delta: &arguments})
 	r.tellAt(stepTextDone, &Event{Type: "response.function_call_arguments.done", ItemID: item.ID, Name: d.Tool, Arguments: &arguments})
@@ -310,7 +321,7 @@ func (r *Response) pass(block string) {
 }
 
 func (r *Response) messageID(i, print int) string {
-	return fmt.Sprintf("msg_%d_%x_%s", i, print, r.ID.own())
+	return r.itemID(fmt.Sprintf("msg_%d_%x", i, print))
 }
 
 // tell sends the words that the client does not have. What the deltas of an item have in common is written once.
@@ -481,12 +492,15 @@ func (r *Response) Object() *Object {
 		w.CompletedAt = &at
 	}
 	if status == "failed" {
-		w.Error = &Failure{Code: "server_error", Message: "the turn ended without an answer"}
+		w.Error = &Failure{Type: "server_error", Code: "server_error", Message: "the turn ended without an answer"}
 		if r.State == live.Done {
-			w.Error = &Failure{Code: NoOutput, Message: NoOutputMessage}
+			w.Error.Code, w.Error.Message = NoOutput, NoOutputMessage
 		}
 		if r.failed != nil {
-			w.Error = &Failure{r.failed.Code, r.failed.Message}
+			w.Error.Code, w.Error.Message = r.failed.Code, r.failed.Message
+		}
+		if w.Error.Code == string(llm.CodeRateLimited) {
+			w.Error.Type = "rate_limit_error"
 		}
 	}
 	return w

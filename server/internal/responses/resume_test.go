@@ -178,7 +178,7 @@ func (l *tape) mixes(c *client) bool {
 		return false
 	}
 	last := c.items[len(c.items)-1]
-	same := strings.HasPrefix(last.id, fmt.Sprintf("msg_%d_%x_", n, printOf(l.ids[n])))
+	same := strings.HasPrefix(last.id, fmt.Sprintf("msg_%d_%x@", n, printOf(l.ids[n])))
 	return last.status == "" && same && !strings.HasPrefix(l.want[n], last.text)
 }
 

@@ -38,6 +38,7 @@ type (
 	}
 	// Failure is why there is no answer.
 	Failure struct {
+		Type    string `json:"type"`
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}
@@ -79,7 +80,7 @@ type (
 		Message string          `json:"message,omitempty"`
 		Schema  json.RawMessage `json:"schema,omitempty"`
 	}
-	// Item is a message, a request for an approval, or a call of a tool of the client's.
+	// Item is a message, a request for an approval or the answer to one, or a call of a tool of the client's or its result.
 	Item struct {
 		Type        string  `json:"type"`
 		ID          string  `json:"id"`
@@ -90,14 +91,24 @@ type (
 		CallID      string  `json:"call_id,omitempty"`
 		Name        string  `json:"name,omitempty"`
 		Arguments   *string `json:"arguments,omitempty"`
+		Output      *string `json:"output,omitempty"`
+		Request     string  `json:"approval_request_id,omitempty"`
+		Approve     *bool   `json:"approve,omitempty"`
+		Reason      string  `json:"reason,omitempty"`
 		Agent       string  `json:"agent,omitempty"`
 	}
-	// Text is what a message says.
+	// Text is a part of what a message says. Only what agents say has annotations and logprobs.
 	Text struct {
 		Type        string     `json:"type"`
 		Text        string     `json:"text"`
-		Annotations []struct{} `json:"annotations"`
-		LogProbs    []struct{} `json:"logprobs"`
+		Annotations []struct{} `json:"annotations,omitzero"`
+		LogProbs    []struct{} `json:"logprobs,omitzero"`
+		ImageURL    string     `json:"image_url,omitempty"`
+		Detail      string     `json:"detail,omitempty"`
+		FileName    string     `json:"filename,omitempty"`
+		FileData    string     `json:"file_data,omitempty"`
+		FileURL     string     `json:"file_url,omitempty"`
+		FileID      string     `json:"file_id,omitempty"`
 	}
 	// Event is an event of a stream.
 	Event struct {

@@ -1,0 +1,198 @@
+package responses
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// itemID returns the id of an item of the response, by which [ResponseOf] finds the response.
+func (r *Response) itemID(name string) string { return name + "@" + r.ID.own() + "." + r.ID.Session }
+
+// ResponseOf reads which response an item belongs to from the id of the item.
+func ResponseOf(item string) (id ID, ok bool) {
+	_, rest, ok := strings.Cut(item, "@")
+	if ok {
+		id, ok = ParseID("resp_" + rest)
+	}
+	return id, ok
+}
+
+// CallOfApproval returns the id of the call that an mcp_approval_request asks about, whose id is given. The part of the
+// id from "@" on may be missing.
+func CallOfApproval(id string) (call string, ok bool) {
+	call, ok = strings.CutPrefix(id, approvalPrefix)
+	call, _, _ = strings.Cut(call, "@")
+	return call, ok && call != ""
+}
+
+// approvalPrefix begins the ids of requests for an approval; the id of the call follows.
+const approvalPrefix = "mcpr_"
+
+// Find returns the item with an id among those of the response, nil if there is none.
+func (r *Response) Find(id string) *Item {
+	for _, list := range [][]*Item{r.Input, r.Output} {
+		for _, item := range list {
+			if item.ID == id {
+				return item
+			}
+		}
+	}
+	return nil
+}
+
+// begun takes in an event with which the response begins.
+func (r *Response) begun(e *event.Event) {
+	switch d := e.Data.(type) {
+	case *event.User:
+		r.Input = append(r.Input, &Item{Type: "message", ID: r.itemID("msg_in"), Status: "completed", Role: "user", Content: textsOf(d.Content)})
+	case *event.RelayResolved:
+		asked := r.relays[d.RelayID]
+		if asked == nil {
+			return
+		}
+		item := &Item{Type: "mcp_approval_response", ID: r.itemID("mcpa_" + asked.ToolCallID), Approve: &d.Approved, Reason: d.Reason,
+			Request: approvalPrefix + asked.ToolCallID}
+		var said string
+		if json.Unmarshal(d.Content, &said) != nil {
+			said = string(d.Content)
+		}
+		switch {
+		case asked.Client:
+			item = &Item{Type: "function_call_output", ID: r.itemID("fco_" + asked.ToolCallID), Status: "completed", CallID: asked.ToolCallID, Output: &said}
+		case asked.Kind == event.RelayInput && d.Approved:
+			item = &Item{Type: "message", ID: r.itemID("msg_in-" + asked.ToolCallID), Status: "completed", Role: "user", Content: &[]Text{{Type: "input_text", Text: said}}}
+		}
+		r.Input = append(r.Input, item)
+	}
+}
+
+// textsOf returns what a user said in the form of the protocol.
+func textsOf(c llm.Content) *[]Text {
+	all := []Text{}
+	if c.Text != "" || len(c.Parts) == 0 {
+		all = append(all, Text{Type: "input_text", Text: c.Text})
+	}
+	for _, part := range c.Parts {
+		switch p := part.(type) {
+		case llm.TextPart:
+			all = append(all, Text{Type: "input_text", Text: p.Text})
+		case llm.Media:
+			all = append(all, mediaOf(p))
+		}
+	}
+	return &all
+}
+
+// mediaOf writes an image or a file. The digest names bytes that are stored outside the log.
+func mediaOf(m llm.Media) Text {
+	url := m.URL
+	if len(m.Data) > 0 {
+		url = "data:" + m.MediaType + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
+	}
+	t := Text{Type: "input_file", FileID: m.Digest, FileName: m.Name}
+	switch {
+	case m.Kind == llm.MediaImage:
+		t = Text{Type: "input_image", FileID: m.Digest, ImageURL: url, Detail: "auto"}
+	case len(m.Data) > 0:
+		t.FileData = url
+	default:
+		t.FileURL = m.URL
+	}
+	return t
+}
+
+// Items yields the items of a session, a turn at a time: from its beginning on, or from its end back. The id has the
+// session and the path of its agent. With a turn, the items begin with those of this turn. The error is live.ErrNoTurn
+// if the session has no such turn.
+func Items(ctx context.Context, turns *live.Turns, key session.Key, id ID, back bool) iter.Seq2[*Item, error] {
+	return func(yield func(*Item, error) bool) {
+		first, last := int64(1), int64(0)
+		if id.Turn != "" {
+			rep, err := turns.Report(ctx, key, id.Turn)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			first, last = rep.First, rep.First+1
+		}
+		give := func(at int64) (next int64, goes bool) {
+			items, next, err := itemsAt(ctx, turns.Store(), key, id, at)
+			if err != nil {
+				yield(nil, err)
+				return 0, false
+			}
+			if back {
+				slices.Reverse(items)
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return 0, false
+				}
+			}
+			return next, true
+		}
+		if !back {
+			for goes := true; goes && first > 0; {
+				first, goes = give(first)
+			}
+			return
+		}
+		for e, err := range session.Backward(ctx, turns.Store(), key, last) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if _, begins := e.Data.(*event.User); begins {
+				if _, goes := give(e.Seq); !goes {
+					return
+				}
+			}
+		}
+	}
+}
+
+// itemsAt returns the items of the turn that begins at a position or later, and where the next one begins; 0 if there is
+// none.
+func itemsAt(ctx context.Context, store session.Store, key session.Key, id ID, at int64) (items []*Item, next int64, err error) {
+	var events []*event.Event
+	for e, err := range store.Load(ctx, key, at-1) {
+		if err != nil {
+			return nil, 0, err
+		}
+		_, begins := e.Data.(*event.User)
+		if begins && len(events) > 0 {
+			next = e.Seq
+			break
+		}
+		if begins || len(events) > 0 {
+			events = append(events, e)
+		}
+	}
+	if len(events) == 0 {
+		return nil, 0, nil
+	}
+	id.Turn, id.Seq = events[0].TurnID, 0
+	for over := true; over; { // of each response of the turn
+		r, rep := New(id, ""), &live.Report{}
+		over = false
+		for _, e := range events {
+			rep.Apply(e)
+			if over = errors.Is(r.Take(session.Entry{Event: e}, rep), ErrOver); over {
+				id.Seq = e.Seq
+				break
+			}
+		}
+		items = append(append(items, r.Input...), r.Output...)
+	}
+	return items, next, nil
+}

@@ -1,0 +1,377 @@
+package openaiapi
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/internal/responses"
+	"github.com/agentarbor/arbor/session"
+)
+
+// metadataKey is the key of a session's state that has the metadata of its conversation.
+const metadataKey = "arbor.conversation"
+
+// deletedKey is the key of a session's state that says that a response was deleted.
+func deletedKey(id responses.ID) string {
+	id.Session = ""
+	return "arbor.deleted." + strings.TrimSuffix(id.String(), ".")
+}
+
+// wireConversation is a session in the form of the Conversations API.
+type wireConversation struct {
+	ID        string `json:"id"`
+	Object    string `json:"object"`
+	CreatedAt int64  `json:"created_at"`
+	Metadata  any    `json:"metadata"`
+}
+
+var conversationFields = fields{honoured: []string{"items", "metadata", "model"}}
+
+// conversationBody is what creates a conversation, or changes one. The protocol has no model there: a conversation is
+// with the root of the tree unless it names another agent.
+type conversationBody struct {
+	Model    string            `json:"model"`
+	Items    json.RawMessage   `json:"items"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+// readConversation reads a body, which may be missing.
+func readConversation(c *front.Call, wrong *faults) (b conversationBody, err error) {
+	if c.R.ContentLength == 0 {
+		return b, nil
+	}
+	ignored, err := conversationFields.read(c, &b, wrong)
+	kept(b.Metadata, "", wrong)
+	ignore(c, ignored)
+	return b, err
+}
+
+func (d *Door) createConversation(c *front.Call) error {
+	var wrong faults
+	b, err := readConversation(c, &wrong)
+	if err != nil {
+		return err
+	}
+	q := &responseRequest{}
+	if len(b.Items) > 0 {
+		if _, err := q.input(b.Items, d.references(c), &wrong); err != nil {
+			return err
+		}
+		if len(q.approvals)+len(q.results) > 0 {
+			wrong.addf("items", "have the answer to a call, which no conversation has asked for")
+		}
+	}
+	if err := wrong.err(); err != nil {
+		return err
+	}
+	n := d.turns.Runner().Tree().Root()
+	if b.Model != "" {
+		if n, err = d.agent(b.Model); err != nil {
+			return err
+		}
+	}
+	key, err := d.key(c, n, "conv_"+strings.ToLower(rand.Text()))
+	if err != nil {
+		return err
+	}
+	ctx := c.R.Context()
+	if q.passed(); len(q.past) > 0 {
+		sessions, err := checkpoint.New(d.turns.Store())
+		if err != nil {
+			return err
+		}
+		if err := sessions.ImportClaims(ctx, key, n.Agent.Name(), q.past); err != nil {
+			return err
+		}
+	}
+	metadata := anyOf(b.Metadata)
+	if err := d.note(ctx, key, map[string]any{metadataKey: metadata}); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, wireConversation{key.ID, "conversation", time.Now().Unix(), metadata})
+}
+
+// anyOf returns metadata as a value of a session's state.
+func anyOf(metadata map[string]string) map[string]any {
+	all := make(map[string]any, len(metadata))
+	for k, v := range metadata {
+		all[k] = v
+	}
+	return all
+}
+
+// found finds the session of the caller's that is the conversation in the path of a request, with the agent that
+// answers in it. If agents have sessions of the same id, that of the agent which comes first in /models counts.
+func (d *Door) found(c *front.Call) (info session.Info, id responses.ID, err error) {
+	name := c.R.PathValue("conversation")
+	for n := range d.turns.Runner().Tree().Walk() {
+		key, err := d.key(c, n, name)
+		if err != nil {
+			return info, id, err
+		}
+		info, ok, err := session.Find(c.R.Context(), d.turns.Store(), key)
+		if err != nil {
+			return info, id, err
+		}
+		if id = (responses.ID{Session: name}); ok {
+			if n.Parent != nil {
+				id.Path = n.Path
+			}
+			return info, id, nil
+		}
+	}
+	return info, id, front.NotFound()
+}
+
+func (d *Door) conversation(c *front.Call) error {
+	info, _, err := d.found(c)
+	if err != nil {
+		return err
+	}
+	out := wireConversation{info.Key.ID, "conversation", info.Created.Unix(), map[string]any{}}
+	err = d.turns.Runner().Glance(c.R.Context(), info.Key, func(f *session.Fold) error {
+		if kept, ok := f.State(metadataKey); ok {
+			out.Metadata = event.DecodeValue(event.EncodeJSON(kept))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+// updateConversation replaces the metadata.
+func (d *Door) updateConversation(c *front.Call) error {
+	info, _, err := d.found(c)
+	if err != nil {
+		return err
+	}
+	var wrong faults
+	b, err := readConversation(c, &wrong)
+	if len(b.Items) > 0 || b.Model != "" {
+		wrong.addf("metadata", "is all that can be changed")
+	}
+	if err == nil {
+		err = wrong.err()
+	}
+	metadata := anyOf(b.Metadata)
+	if err == nil {
+		err = d.note(c.R.Context(), info.Key, map[string]any{metadataKey: metadata})
+	}
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, wireConversation{info.Key.ID, "conversation", info.Created.Unix(), metadata})
+}
+
+// deleteConversation deletes the session, with all responses in it.
+func (d *Door) deleteConversation(c *front.Call) error {
+	info, _, err := d.found(c)
+	if err == nil {
+		err = front.Delete(c.R.Context(), d.turns.Store(), info.Key)
+	}
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]any{"id": info.Key.ID, "object": "conversation.deleted", "deleted": true})
+}
+
+// deleteResponse notes in the log that a response was deleted. Nobody gets it again, or goes on behind it. What it says
+// stays part of the conversation.
+func (d *Door) deleteResponse(c *front.Call) error {
+	name := c.R.PathValue("id")
+	r, key, err := d.find(c, name)
+	if err == nil {
+		err = d.note(c.R.Context(), key, map[string]any{deletedKey(r.ID): true})
+	}
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]any{"id": name, "object": "response", "deleted": true})
+}
+
+// note stores a change of a session's state, as part of the words that began its last turn. The error is
+// agent.ErrSessionBusy if a turn is under way.
+func (d *Door) note(ctx context.Context, key session.Key, delta map[string]any) error {
+	store := d.turns.Store()
+	lease, err := store.Write(ctx, key, session.Write{Acquire: session.Self()})
+	if err != nil {
+		return err
+	}
+	e := &event.Event{Seq: lease.Head.Seq + 1, ID: rand.Text(), Time: time.Now().UTC(), Agent: "user", Data: &event.State{Delta: delta}}
+	for last, err := range store.Load(ctx, key, max(lease.Head.Seq-1, 0)) {
+		if err == nil && !e.Time.After(last.Time) {
+			e.Time = last.Time.Add(1)
+		}
+	}
+	err = d.turns.Runner().Glance(ctx, key, func(f *session.Fold) error {
+		e.TurnID, e.RunID = cmp.Or(f.Turn.ID, rand.Text()), cmp.Or(f.Turn.UserRunID, rand.Text())
+		return nil
+	})
+	w := session.Write{Lease: lease, Release: true}
+	if err == nil {
+		w.Head, w.Events = lease.Head, event.BoundAll([]*event.Event{e})
+	}
+	if _, failed := store.Write(context.WithoutCancel(ctx), key, w); err == nil {
+		err = failed
+	}
+	return err
+}
+
+// onlyGrows refuses what a log cannot do.
+func onlyGrows(*front.Call) error {
+	return &front.Fault{Status: http.StatusBadRequest, Code: "not_supported",
+		Detail: "items cannot be added to a conversation or deleted from it one by one: send them as the input of a response, or delete the conversation"}
+}
+
+// page answers with a part of a list of items, as the query asks for it. The list begins with the items of the turn of
+// the item that the query names with after.
+func page(c *front.Call, list func(turn string, back bool, yield func(*responses.Item) bool) error) error {
+	query := c.R.URL.Query()
+	limit, err := front.Limit(query, 20, 100)
+	if err != nil {
+		return err
+	}
+	after, order := query.Get("after"), query.Get("order")
+	if order != "" && order != "asc" && order != "desc" {
+		return front.BadRequest("order is %.40q; it must be asc or desc", order)
+	}
+	id, ok := responses.ResponseOf(after)
+	if after != "" && !ok {
+		return front.BadRequest("after is %.80q, which is no id of an item", after)
+	}
+	out := struct {
+		Object string            `json:"object"`
+		Data   []*responses.Item `json:"data"`
+		First  *string           `json:"first_id"`
+		Last   *string           `json:"last_id"`
+		More   bool              `json:"has_more"`
+	}{Object: "list", Data: []*responses.Item{}}
+	passed := after == ""
+	err = list(id.Turn, order != "asc", func(item *responses.Item) bool {
+		switch {
+		case !passed:
+			passed = item.ID == after
+		case len(out.Data) == limit:
+			out.More = true
+		default:
+			if out.Data, out.Last = append(out.Data, item), &item.ID; out.First == nil {
+				out.First = &item.ID
+			}
+		}
+		return !out.More
+	})
+	if err == nil && !passed {
+		err = front.BadRequest("after is %.80q, which the list does not have", after)
+	}
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+// items lists the items of a conversation.
+func (d *Door) items(c *front.Call) error {
+	info, id, err := d.found(c)
+	if err != nil {
+		return err
+	}
+	return page(c, func(turn string, back bool, yield func(*responses.Item) bool) error {
+		id.Turn = turn
+		for item, err := range responses.Items(c.R.Context(), d.turns, info.Key, id, back) {
+			if err != nil {
+				return err
+			}
+			if !yield(item) {
+				break
+			}
+		}
+		return nil
+	})
+}
+
+// item gives one item of a conversation.
+func (d *Door) item(c *front.Call) error {
+	info, id, err := d.found(c)
+	if err != nil {
+		return err
+	}
+	name := c.R.PathValue("item")
+	of, ok := responses.ResponseOf(name)
+	if !ok || of.Session != id.Session || of.Path != id.Path {
+		return front.NotFound()
+	}
+	r := responses.New(of, "")
+	if err := r.Read(c.R.Context(), d.turns, info.Key); err != nil {
+		return err
+	}
+	item := r.Find(name)
+	if item == nil {
+		return front.NotFound()
+	}
+	return c.JSON(http.StatusOK, item)
+}
+
+// inputItems lists what a response answers.
+func (d *Door) inputItems(c *front.Call) error {
+	r, _, err := d.find(c, c.R.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return page(c, func(_ string, back bool, yield func(*responses.Item) bool) error {
+		for i := range r.Input {
+			if back {
+				i = len(r.Input) - 1 - i
+			}
+			if !yield(r.Input[i]) {
+				break
+			}
+		}
+		return nil
+	})
+}
+
+// maxReferred bounds the responses whose items one request can refer to.
+const maxReferred = 256
+
+// references returns a function that finds items of the caller's responses, for a request that refers to them.
+func (d *Door) references(c *front.Call) func(id, path string) (json.RawMessage, error) {
+	known := map[responses.ID]*responses.Response{}
+	return func(name, path string) (json.RawMessage, error) {
+		missing := &front.Fault{Status: http.StatusNotFound, Code: "not_found", Detail: fmt.Sprintf("there is no item %.100q in a response of yours", name),
+			Problems: []front.Problem{{Path: path + ".id", Message: "refers to no item"}}}
+		id, ok := responses.ResponseOf(name)
+		if !ok {
+			return nil, missing
+		}
+		r := known[id]
+		if r == nil && len(known) == maxReferred {
+			return nil, front.BadRequest("the input refers to items of more than %d responses", maxReferred)
+		}
+		if r == nil {
+			var err error
+			if r, _, err = d.find(c, id.String()); err != nil {
+				if front.FaultOf(err).Status == http.StatusNotFound {
+					err = missing
+				}
+				return nil, err
+			}
+			known[id] = r
+		}
+		item := r.Find(name)
+		if item == nil {
+			return nil, missing
+		}
+		return event.EncodeJSON(item), nil
+	}
+}
