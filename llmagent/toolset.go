@@ -142,7 +142,10 @@ func (a *Agent) equip(n *agent.Node, from []*tools.Registry) *equipment {
 			}
 		}
 		for _, name := range r.Names() {
-			_, transfers := form.Called(n, name)
+			target, transfers := form.Called(n, name)
+			if target != "" && n.Tree().Node(target) == nil {
+				transfers = false // a tool of another framework may be named like that
+			}
 			switch {
 			case b.owns(name):
 				e.left = append(e.left, fmt.Sprintf("the tool %q is left out: another tool of agent %q has the name", name, a.name))

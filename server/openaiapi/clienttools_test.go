@@ -256,6 +256,7 @@ func TestClientToolsThatCannotBe(t *testing.T) {
 	}{
 		{[]any{function("lookup")}, nil, `the client and the agent front both have "lookup"`},
 		{[]any{function("transfer_to_agent")}, nil, `both have "transfer_to_agent"`},
+		{[]any{function("transfer_to_maps")}, nil, `the agent maps both have "transfer_to_maps"`},
 		{[]any{function("maps")}, nil, `the client and the agent maps both have "maps"`},
 		{[]any{function("a"), function("a")}, nil, `tool "a" is registered twice`},
 		{[]any{function("a b")}, nil, `tool name "a b"`},

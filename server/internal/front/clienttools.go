@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
 )
 
 // ClientTools says which agents can call the tools of clients. With the zero value, every agent that answers the user
@@ -45,8 +46,9 @@ func (t ClientTools) Keep(tree *agent.Tree, brought []tools.ClientTool, choice l
 	if _, err := kept.Registry(); err != nil {
 		return err
 	}
+	transfers := transfer.DefaultForm(transfer.ToolPerTarget).Name
 	for n := range tree.Walk() {
-		for _, name := range append(names(n.Agent), n.Agent.Name(), agent.TransferTool) {
+		for _, name := range append(names(n.Agent), n.Agent.Name(), agent.TransferTool, transfers+n.Agent.Name()) {
 			if slices.ContainsFunc(brought, func(b tools.ClientTool) bool { return b.Name == name }) {
 				return fmt.Errorf("the client and the agent %s both have %q: give the client's tool another name", n.Agent.Name(), name)
 			}

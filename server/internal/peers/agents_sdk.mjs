@@ -1,0 +1,46 @@
+// Runs agents of OpenAI's Agents SDK whose model is an agent behind the server, with tools, with a transfer between
+// agents of the SDK, and with an answer of a type. Input and output are those of agents_sdk.py.
+import { readFileSync } from "node:fs";
+import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, run, setTracingDisabled, tool } from "@openai/agents";
+import OpenAI from "openai";
+import { z } from "zod";
+
+const c = JSON.parse(readFileSync(0, "utf8"));
+const [server, token, agent] = [c.base, "secret", c.model];
+setTracingDisabled(true);
+const client = new OpenAI({ baseURL: server, apiKey: token, maxRetries: 0 });
+const model = new OpenAIResponsesModel(client, agent);
+const out = { said: [], transferred: [], typed: [], given: [] };
+const show_map = tool({
+  name: "show_map",
+  description: "Shows a map",
+  parameters: z.object({ city: z.string() }),
+  execute: ({ city }) => {
+    out.given.push(city);
+    return "a map of " + city;
+  },
+});
+
+async function ask(starting, says, stream) {
+  const result = await run(starting, says, { stream });
+  if (stream) {
+    for await (const _ of result) continue;
+    await result.completed;
+  }
+  return result;
+}
+
+for (const m of [model, new OpenAIChatCompletionsModel(client, agent)]) {
+  for (const stream of [false, true]) {
+    const guide = new Agent({ name: "Guide", model: m, tools: [show_map] });
+    const first = await ask(guide, "Show me the place", stream);
+    const second = await ask(guide, [...first.history, { role: "user", content: "Thank you" }], stream);
+    out.said.push(first.finalOutput, second.finalOutput);
+    const desk = new Agent({ name: "Desk", model: m, tools: [show_map] });
+    const moved = await ask(Agent.create({ name: "Triage", model: m, handoffs: [desk] }), "Call the desk", stream);
+    out.transferred.push([moved.lastAgent.name, moved.finalOutput]);
+    const typed = await ask(new Agent({ name: "Reader", model: m, outputType: z.object({ city: z.string(), people: z.number() }) }), "Which city?", stream);
+    out.typed.push(typed.finalOutput);
+  }
+}
+process.stdout.write(JSON.stringify(out));

@@ -1,0 +1,63 @@
+"""Runs agents of OpenAI's Agents SDK whose model is an agent behind the server, with tools, with a transfer between agents
+of the SDK, and with an answer of a type.
+
+The input is {base, model}; the output has what the tool was given and what was said."""
+
+import asyncio
+import json
+import sys
+
+from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
+from openai import AsyncOpenAI
+from pydantic import BaseModel
+
+c = json.load(sys.stdin)
+server, token, agent = c["base"], "secret", c["model"]
+set_tracing_disabled(True)
+given = []
+
+
+class City(BaseModel):
+    city: str
+    people: int
+
+
+@function_tool
+def show_map(city: str) -> str:
+    """Shows a map"""
+    given.append(city)
+    return "a map of " + city
+
+
+async def run(starting, says, stream, **more):
+    if not stream:
+        result = await Runner.run(starting, says, **more)
+    else:
+        result = Runner.run_streamed(starting, says, **more)
+        async for _ in result.stream_events():
+            pass
+    return result
+
+
+async def main():
+    client = AsyncOpenAI(base_url=server, api_key=token, max_retries=0)
+    model = OpenAIResponsesModel(model=agent, openai_client=client)
+    chats = OpenAIChatCompletionsModel(model=agent, openai_client=client)
+    out = {"said": [], "transferred": [], "typed": []}
+    for m in (model, chats):
+        for stream in (False, True):
+            guide = Agent(name="Guide", model=m, tools=[show_map])
+            first = await run(guide, "Show me the place", stream)
+            second = await run(guide, first.to_input_list() + [{"role": "user", "content": "Thank you"}], stream)
+            out["said"] += [first.final_output, second.final_output]
+            desk = Agent(name="Desk", model=m, tools=[show_map])
+            triage = Agent(name="Triage", model=m, handoffs=[desk])
+            moved = await run(triage, "Call the desk", stream)
+            out["transferred"].append([moved.last_agent.name, moved.final_output])
+            typed = await run(Agent(name="Reader", model=m, output_type=City), "Which city?", stream)
+            out["typed"].append(typed.final_output.model_dump())
+    out["given"] = given
+    print(json.dumps(out))
+
+
+asyncio.run(main())

@@ -1,0 +1,97 @@
+package openaiapi
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/server/internal/peers"
+)
+
+// newTown is a tree whose front transfers to maps for a place, and maps calls show_map, a tool of the client. Asked for a
+// city the front gives it in the form that the client wants: as the output, or by the tool that it must call.
+func newTown(t testing.TB) agent.Agent {
+	t.Helper()
+	const oslo = `{"city":"Oslo","people":700000}`
+	answer := func(name string) func(*llm.Request) scripted.Answer {
+		return func(req *llm.Request) scripted.Answer {
+			offered := func(part string) string {
+				i := slices.IndexFunc(req.Tools, func(s llm.ToolSpec) bool { return strings.Contains(strings.ToLower(s.Name), part) })
+				if i < 0 {
+					return ""
+				}
+				return req.Tools[i].Name
+			}
+			last := req.Messages[len(req.Messages)-1]
+			words := last.PlainText()
+			switch {
+			case last.Role == llm.RoleTool && last.Parts[0].(llm.ToolResult).Output == "a map of Oslo":
+				return scripted.Reply(scripted.Text("I have ", "a map of Oslo."))
+			case last.Role == llm.RoleTool:
+				return scripted.Reply(scripted.Text("I am the desk."))
+			case strings.Contains(words, "place") && name == "front":
+				return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"maps"}`))
+			case strings.Contains(words, "place"):
+				return scripted.Reply(scripted.Text("One moment."), scripted.Call("show_map", `{"city":"Oslo"}`))
+			case strings.Contains(words, "desk"):
+				return scripted.Reply(scripted.Call(offered("transfer_to_desk"), `{}`))
+			case strings.Contains(words, "city") && req.ResponseFormat != nil:
+				return scripted.Reply(scripted.Text(oslo))
+			case strings.Contains(words, "city"):
+				return scripted.Reply(scripted.Call(offered(""), oslo))
+			}
+			return scripted.Reply(scripted.Text("You are ", "welcome."))
+		}
+	}
+	maps, err := llmagent.New("maps", "You show maps.", scripted.Func("maps", answer("maps")), llmagent.WithDescription("Shows maps"))
+	require.NoError(t, err)
+	root, err := llmagent.New("front", "You help.", scripted.Func("front", answer("front")), llmagent.WithSubAgents(maps))
+	require.NoError(t, err)
+	return root
+}
+
+// TestFrameworks: frameworks that nobody here wrote take a served agent for a model.
+func TestFrameworks(t *testing.T) {
+	t.Parallel()
+	repeat := func(n int, all ...any) (out []any) {
+		for range n {
+			out = append(out, all...)
+		}
+		return out
+	}
+	const thanks = "You are welcome."
+	said := func(n int, place string) []any { return repeat(n, place, thanks) }
+	city := map[string]any{"city": "Oslo", "people": 700000.0}
+	const oslo = "I have a map of Oslo."
+	agents := map[string]any{"said": said(4, oslo), "transferred": repeat(4, []any{"Desk", "I am the desk."}), "typed": repeat(4, city), "given": repeat(4, "Oslo")}
+	for script, want := range map[string]map[string]any{
+		"agents_sdk.py":         agents,
+		"agents_sdk.mjs":        agents,
+		"aisdk.mjs":             {"said": said(2, oslo), "typed": repeat(2, city), "given": repeat(2, "Oslo")},
+		"litellm_client.py":     {"said": said(2, oslo), "typed": repeat(2, city), "given": repeat(2, "Oslo")},
+		"instructor_client.py":  {"typed": repeat(4, city)},
+		"pydantic_ai_client.py": {"said": said(4, oslo), "typed": repeat(8, city), "given": repeat(4, "Oslo")},
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			find := peers.OpenAI().Python
+			if strings.HasSuffix(script, ".mjs") {
+				find = func(t testing.TB, script string) (string, string) { return peers.OpenAI().Node(t, script) }
+			}
+			program, path := find(t, script)
+			url := loopback(t, newWorld(t, newTown(t)))
+			var got map[string]any
+			peers.Run(t, map[string]any{"base": url + "/v1", "model": "front"}, &got, program, path)
+			require.Equal(t, want, got, string(must(json.Marshal(got))))
+		})
+	}
+}
+
+func must[T any](v T, _ error) T { return v }
