@@ -2,11 +2,10 @@ package llmagent
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
+	"strconv"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -16,367 +15,278 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// maxAttempts bounds how often one answer is asked for when its stream breaks;
-// an answer that is too long in the last attempt gets one more.
-// The model's own retries, before the first byte, are its adapter's.
-const maxAttempts = 3
-
-// ask gets one answer from the agent's model and yields it: reasoning, text, calls and
-// the usage that closes it, joined into one write.
-func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*event.Event, error) bool) {
-	if d := a.deciding(inv.Node(), v.Run()); d != nil {
-		a.who(ctx, inv, v, d, yield)
-		return
+// ask asks the agent's model for one answer and delivers it.
+func (x *execution) ask() error {
+	q := &question{execution: x, model: x.agent.model, output: x.output, continues: x.inv.Scope() != ""}
+	ans, err := q.reply(x.request)
+	if err != nil {
+		return err
 	}
-	ans, err := reply(ctx, inv, v, a.model, a.output, inv.Scope() != "", yield, func() (*llm.Request, error) {
-		return a.request(ctx, inv, v.Run(), v.Filled(ctx, inv.Session().File))
-	})
-	switch {
-	case err != nil:
-		yield(nil, err)
-	case ans != nil:
-		ans.deliver(ctx, inv, a, v.Run())
-	}
+	return ans.deliver()
 }
 
-// reply gets one answer from a model, whose deltas it yields. An attempt that is cut off
-// or empty, or has not the form of typed, is discarded, and the model is asked again;
-// after an empty or misshapen one the next request says so. It returns nil and no error
-// if the consumer wants no more.
-//
-// A call that failed and showed nothing leaves nothing to discard. But if the turn may
-// continue after it (goesOn), the log must say that a model was asked.
-func reply(ctx context.Context, inv *agent.Invocation, v *view.View, model llm.Model, typed *output, goesOn bool, yield func(*event.Event, error) bool,
-	request func() (*llm.Request, error)) (*answer, error) {
+// request returns the next request to the agent's model.
+func (x *execution) request() (*llm.Request, error) {
+	return x.requestWith(x.view.Filled(x.ctx, x.inv.Session().File))
+}
+
+// requestWith returns the next request with these messages.
+func (x *execution) requestWith(messages []llm.Message) (*llm.Request, error) {
+	a, n, run := x.agent, x.inv.Node(), &x.run
+	place, o := x.place(n), x.offered(n, *run)
+	transfers := o.transfer
+	if run.From != "" {
+		transfers = transfer.WithReason(transfers, run.Reason)
+	}
+	system, err := x.system(o, transfers)
+	if err != nil {
+		return nil, err
+	}
+	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Known: place.named(), Stream: x.inv.Streaming(), Agent: n.Path, Settings: x.settings()}
+	if req.LeakedCalls == "" && n.SmallModels() {
+		req.LeakedCalls = llm.LeakedCallsAny
+	}
+	switch {
+	case len(o.tools) == 0:
+		req.ToolChoice, req.ParallelToolCalls = "", nil
+	case run.Called && req.ToolChoice != llm.ToolChoiceNone && req.ToolChoice != llm.ToolChoiceAuto: // else the model could never answer
+		req.ToolChoice = ""
+	case !o.has(req.ToolChoice) && (place.has(req.ToolChoice) || x.extended && !req.ToolChoice.Mode()): // endpoints refuse the name of a tool that is not offered
+		req.ToolChoice = ""
+	}
+	x.output.addTo(req, run.Misfit)
+	if len(o.tools) > a.maxTools {
+		return nil, &agent.RunError{Agent: a.name, Code: "too_many_tools", Err: x.tooMany(n, len(x.tools))}
+	}
+	return req, nil
+}
+
+// system returns the system text: the instructions, and the instruction about transfers.
+func (x *execution) system(o *offer, transfers string) (string, error) {
+	system, err := x.agent.instructions(x.ctx, x.inv)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("instructions: %w", err)
+	case system == o.prompt && transfers == o.transfer:
+		return o.system, nil
+	}
+	return paragraphs(paragraphs(o.global, system), transfers), nil
+}
+
+// maxAttempts limits how often the agent asks for one answer when its stream breaks;
+// an answer that is too long in the last attempt gets one more.
+// The retries before the first byte are those of the model's adapter.
+const maxAttempts = 3
+
+// question is what a model is asked.
+type question struct {
+	*execution
+	model     llm.Model
+	output    *output // the form of the answer; nil: text
+	continues bool    // the turn may continue after an error, so the log must show that a model was asked
+
+	truncated bool // an attempt was cut off in mid-call
+}
+
+// reply returns a whole answer, after yielding its deltas. It discards an attempt that breaks off, is
+// empty or does not have the form that it should have, and asks again; after an empty or misshapen attempt the next
+// request says so.
+func (q *question) reply(request func() (*llm.Request, error)) (*answer, error) {
 	req, err := request()
 	if err != nil {
 		return nil, err
 	}
-	truncated := false
 	for attempt := 1; ; attempt++ {
-		ans := &answer{inv: inv, attempt: attempt, yield: yield}
-		err := ans.read(ctx, inv.Runtime().Ask(ctx, inv, model, req))
-		if ans.stopped {
-			return nil, nil
+		ans := &answer{x: q.execution, attempt: attempt}
+		failure := ans.read(q.ctx, q.inv.Runtime().Ask(q.ctx, q.inv, q.model, req))
+		if errors.Is(failure, errStopped) {
+			return nil, failure
 		}
-		var code, message string
-		switch {
-		case err == nil && ans.finish == llm.FinishLength && len(ans.calls) > 0:
-			code, message = "output_truncated", "the answer was cut off by its length limit before its tool calls were complete"
-			if truncated {
-				err = &agent.RunError{Agent: inv.Agent().Name(), Code: code, Err: fmt.Errorf("%w: %s, twice; raise the token limit", agent.ErrOutputTruncated, message)}
-			}
-			truncated = true
-		case err == nil && ans.empty():
-			code, message = event.CodeEmptyAnswer, "the answer had neither words nor calls"
-			if v.Run().Empty {
-				err = fmt.Errorf("%w: the model %s has answered with neither words nor calls, twice", agent.ErrEmptyAnswer, model.Name())
-			}
-		case err == nil:
-			var wrong error
-			if ans.output, wrong = typed.of(ans); wrong == nil {
-				return ans, nil
-			}
-			code, message = event.CodeBadOutput, wrong.Error()
-			err = typed.misfit(inv, wrong, v.Run().Misfit)
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		default:
-			code, message = errorCode(err), err.Error()
+		if failure != nil && q.ctx.Err() != nil {
+			return nil, q.ctx.Err()
 		}
-		if code == string(llm.CodeTruncated) {
-			ans.begun = true // an answer was under way, even if none of it was shown
+		code, message, err := q.judge(ans, failure)
+		if code == "" {
+			return ans, nil
 		}
-		void := &event.Event{Data: &event.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(model.Name())}}
+		void := &event.Event{Data: ans.discarded(code, message, q.model.Name())}
 		if err != nil && (!ans.begun || !llm.Retryable(err) || attempt >= maxAttempts) {
-			var last []*event.Event
-			if ans.begun || goesOn && agent.ErrorCode(err) == code {
-				last = append(last, void)
-			}
-			if errors.Is(err, agent.ErrEmptyAnswer) {
-				last = append(last, &event.Event{Data: &event.Notice{Code: code, Message: inv.Agent().Name() + " was asked once more, and its answer was empty again"}})
-			}
-			for _, e := range last {
-				e.More = true
-				if !yield(e, nil) {
-					return nil, nil
-				}
-			}
+			return nil, q.giveUp(ans, void, err)
+		}
+		if err := q.emit(void); err != nil {
 			return nil, err
 		}
-		if !yield(void, nil) {
-			return nil, nil
-		}
-		if code != event.CodeEmptyAnswer && code != event.CodeBadOutput {
-			continue
-		}
-		// The same request might well have the same answer.
-		err = v.CatchUp(inv.Session().Events(ctx, v.Seq()))
-		if err == nil {
-			req, err = request()
-		}
-		if err != nil {
-			return nil, err
+		if code == event.CodeEmptyAnswer || code == event.CodeBadOutput { // the same request might have the same answer
+			if err := q.catchUp(); err != nil {
+				return nil, err
+			}
+			if req, err = request(); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
 
-func errorCode(err error) string {
-	var e *llm.Error
-	if errors.As(err, &e) {
-		return string(e.Code)
-	}
-	return "model_error"
-}
-
-// answer collects one attempt at an answer.
-type answer struct {
-	inv     *agent.Invocation
-	attempt int
-	yield   func(*event.Event, error) bool
-
-	text, reasoning block
-	sealed          string // the reasoning, for its endpoint
-	calls           []llm.ToolCall
-	output          json.RawMessage // of an answer that has to have a form
-	probs           []llm.LogProb
-	usage           llm.Usage
-	model           string
-	finish          llm.FinishReason
-	quiet           bool  // nothing of it is shown
-	begun           bool  // the endpoint sent something
-	stopped         bool  // the consumer wants no more
-	failed          error // of the stream
-}
-
-// block is text that arrives in pieces, under one id.
-type block struct {
-	id    string
-	first string // the only piece, while there is just one
-	rest  strings.Builder
-}
-
-func (b *block) add(s string) {
+// judge returns why an attempt is discarded, as the code and the message of the event; the code is "" for an answer that
+// is good. The error ends the run unless the attempt can be repeated.
+func (q *question) judge(ans *answer, failure error) (code, message string, err error) {
+	name := q.inv.Agent().Name()
 	switch {
-	case b.rest.Len() > 0:
-		b.rest.WriteString(s)
-	case b.first == "":
-		b.first = s
+	case failure != nil:
+		code, message, err = modelErrorCode(failure), failure.Error(), failure
+		if code == string(llm.CodeTruncated) {
+			ans.begun = true // also if none of it was shown
+		}
+	case ans.finish == llm.FinishLength && len(ans.calls) > 0:
+		code, message = "output_truncated", "the answer was cut off by its length limit before its tool calls were complete"
+		if q.truncated {
+			err = &agent.RunError{Agent: name, Code: code, Err: fmt.Errorf("%w: %s, twice; raise the token limit", agent.ErrOutputTruncated, message)}
+		}
+		q.truncated = true
+	case ans.empty():
+		code, message = event.CodeEmptyAnswer, "the answer had neither words nor calls"
+		if q.run.Empty {
+			err = fmt.Errorf("%w: the model %s has answered with neither words nor calls, twice", agent.ErrEmptyAnswer, q.model.Name())
+		}
+	case len(ans.calls) > 0:
+		return "", "", nil
 	default:
-		b.rest.Grow(4 * (len(b.first) + len(s)))
-		b.rest.WriteString(b.first)
-		b.rest.WriteString(s)
+		var wrong error
+		if ans.output, wrong = q.output.read(ans.text.String(), ans.finish); wrong == nil {
+			return "", "", nil
+		}
+		code, message = event.CodeBadOutput, wrong.Error()
+		if q.run.Misfit {
+			err = &agent.RunError{Agent: name, Code: code, Err: &OutputError{name, wrong}}
+		}
 	}
+	return code, message, err
 }
 
-func (b *block) String() string {
-	if b.rest.Len() > 0 {
-		return b.rest.String()
+// giveUp yields what the log must keep of the last attempt, in one write with the error that ends the run. An attempt
+// that showed nothing leaves nothing to discard.
+func (q *question) giveUp(ans *answer, void *event.Event, err error) error {
+	var last []*event.Event
+	code := void.Data.(*event.Discard).Code
+	if ans.begun || q.continues && agent.ErrorCode(err) == code {
+		last = append(last, void)
 	}
-	return b.first
+	if errors.Is(err, agent.ErrEmptyAnswer) {
+		last = append(last, &event.Event{Data: &event.Notice{Code: code, Message: q.inv.Agent().Name() + " was asked once more, and its answer was empty again"}})
+	}
+	for _, e := range last {
+		e.More = true
+	}
+	return cmp.Or(q.emit(last...), err)
 }
 
-// read takes in the stream. It returns an error when the stream fails or ends
-// without its terminal signal; nothing of it may then be executed.
-func (ans *answer) read(ctx context.Context, chunks iter.Seq2[llm.Chunk, error]) error {
-	chunks(ans.take) // the loop written out: its body would be several allocations
+// deliver yields a whole answer of the agent's model and what follows from it: the run ends, a transfer, or a step in
+// which the agent runs the calls.
+func (ans *answer) deliver() error {
+	x := ans.x
+	events := ans.texts(make([]*event.Event, 0, 8))
+	if x.agent.split {
+		return ans.passOn(events)
+	}
+	var asked *event.Event // the last transfer
+	for _, c := range ans.calls {
+		call := x.called(c)
+		events = append(events, &event.Event{Data: call, More: true})
+		if call.Name == agent.TransferTool {
+			asked = events[len(events)-1]
+		}
+	}
+	atOnce := asked != nil && x.atOnce(ans.calls)
+	more := len(ans.calls) == 0 || atOnce // the end of the run, or the transfer, joins this write
+	if err := x.emit(append(events, &event.Event{Data: ans.usageOf(x.agent.model.Name()), More: more})...); err != nil {
+		return err
+	}
 	switch {
-	case ans.failed != nil:
-		return ans.failed
-	case ans.stopped:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case ans.finish == "":
-		return &llm.Error{Code: llm.CodeTruncated, Retryable: true, Message: "the answer ended before its terminal signal"}
+	case atOnce:
+		x.run.Spoken = x.run.Spoken || strings.TrimSpace(ans.text.String()) != ""
+		input := asked.Data.(*event.ToolCall).Input
+		return x.transfer([]view.Call{{ID: asked.ID, Name: agent.TransferTool, RunID: x.inv.RunID(), Input: input}})
+	case len(ans.calls) > 0:
+		return x.next()
+	}
+	if end := ans.end(); end != nil {
+		return x.emit(&event.Event{Data: end})
 	}
 	return nil
 }
 
-// take takes in one chunk, and reports whether to go on.
-func (ans *answer) take(chunk llm.Chunk, err error) bool {
-	if err != nil {
-		ans.failed = err
-		return false
-	}
-	if chunk.Lost != nil || chunk.Notice != nil {
-		return ans.beside(&chunk)
-	}
-	ans.begun = true
-	if chunk.Reasoning != "" && !ans.delta(&ans.reasoning, chunk.Reasoning, true) {
-		return false
-	}
-	if chunk.Text != "" && !ans.delta(&ans.text, chunk.Text, false) {
-		return false
-	}
-	if chunk.LogProbs != nil {
-		ans.probs = append(ans.probs, chunk.LogProbs...)
-	}
-	ans.sealed += chunk.Sealed
-	if chunk.Call != nil {
-		ans.calls = append(ans.calls, *chunk.Call)
-	}
-	if chunk.Usage != nil {
-		ans.usage, _ = chunk.Usage.Plausible()
-	}
-	ans.model = cmp.Or(chunk.Model, ans.model)
-	ans.finish = cmp.Or(chunk.Finish, ans.finish)
-	return true
-}
-
-// beside records what a model that asks others has tried, and reports whether to go on.
-func (ans *answer) beside(c *llm.Chunk) bool {
-	var of []*event.Event
-	if n := c.Notice; n != nil {
-		of = append(of, &event.Event{Data: &event.Notice{Code: n.Code, Message: n.Message}, More: true})
-	}
-	if a := c.Lost; a != nil {
-		void := &event.Discard{Code: string(a.Code), Message: a.Message}
-		if a.Usage != nil {
-			u, _ := a.Usage.Plausible()
-			void.Usage = &event.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens, Model: a.Model}
-		}
-		of = append(of, &event.Event{Data: void}) // stored at once: the next request may take long
-	}
-	for _, e := range of {
-		ans.stopped = ans.stopped || !ans.yield(e, nil)
-	}
-	return !ans.stopped
-}
-
-// delta shows a piece of a block and reports whether to go on.
-func (ans *answer) delta(b *block, s string, thinking bool) bool {
-	b.add(s)
-	if ans.quiet || !ans.inv.Streaming() {
-		return true
-	}
-	if b.id == "" {
-		b.id = ans.inv.NewID()
-	}
-	var e *event.Event
-	if thinking {
-		p := &struct {
-			e event.Event
-			d event.Reasoning
-		}{d: event.Reasoning{Content: s}}
-		e, p.e.Data = &p.e, &p.d
-	} else {
-		p := &struct {
-			e event.Event
-			d event.Text
-		}{d: event.Text{Content: s}}
-		e, p.e.Data = &p.e, &p.d
-	}
-	e.ID, e.Partial, e.Attempt = b.id, true, ans.attempt
-	if !ans.yield(e, nil) {
-		ans.stopped = true
-	}
-	return !ans.stopped
-}
-
-// ids returns the ids under which deltas were shown.
-func (ans *answer) ids() []string {
-	var ids []string
-	for _, b := range []*block{&ans.reasoning, &ans.text} {
-		if b.id != "" {
-			ids = append(ids, b.id)
-		}
-	}
-	return ids
-}
-
-// empty reports whether a whole answer has nothing to show, and nothing to say why.
-func (ans *answer) empty() bool {
-	return len(ans.calls) == 0 && ans.finish != llm.FinishLength && ans.finish != llm.FinishContentFilter && strings.TrimSpace(ans.text.String()) == ""
-}
-
-// usageOf returns what the answer used; modelName is used if the endpoint does
-// not name the model.
-func (ans *answer) usageOf(modelName string) *event.Usage {
-	return &event.Usage{InputTokens: ans.usage.InputTokens, OutputTokens: ans.usage.OutputTokens,
-		CachedTokens: ans.usage.CachedTokens, Model: cmp.Or(ans.model, modelName)}
-}
-
-// used returns what a discarded answer used, nil if that is unknown.
-func (ans *answer) used(modelName string) *event.Usage {
-	if ans.usage == (llm.Usage{}) {
-		return nil
-	}
-	return ans.usageOf(modelName)
-}
-
-// deliver yields the whole answer of an agent's model, and what the runner shall
-// do next. The run is what it was when the model was asked.
-func (ans *answer) deliver(ctx context.Context, inv *agent.Invocation, a *Agent, run view.Run) {
-	if !ans.words() {
-		return
-	}
-	if a.split {
-		ans.passOn(inv, a)
-		return
-	}
-	var asked *event.Event // a transfer
-	for _, c := range ans.calls {
-		e := a.called(inv, c)
-		if !ans.yield(e, nil) {
-			return
-		}
-		if e.Data.(*event.ToolCall).Name == agent.TransferTool {
-			asked = e
-		}
-	}
-	atOnce := asked != nil && a.atOnce(inv, ans.calls)
-	last := &event.Event{Data: ans.usageOf(a.model.Name())}
-	last.More = len(ans.calls) == 0 || atOnce // then the end of the run, or the transfer, joins this write
-	if !ans.yield(last, nil) {
-		return
-	}
+// end returns how an answer without calls ends the run, nil if it ends as usual.
+func (ans *answer) end() *event.Finish {
 	switch {
 	case ans.output != nil:
-		ans.yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonStop, Output: ans.output}}, nil)
-	case atOnce:
-		run.Spoken = run.Spoken || strings.TrimSpace(ans.text.String()) != ""
-		a.decide(ctx, inv, run, []view.Call{{ID: asked.ID, Name: agent.TransferTool, RunID: inv.RunID(), Input: asked.Data.(*event.ToolCall).Input}}, ans.yield)
-	case len(ans.calls) > 0:
-		ans.yield(&event.Event{Data: &event.Continue{}}, nil)
+		return &event.Finish{Reason: event.FinishReasonStop, Output: ans.output}
 	case ans.finish == llm.FinishLength:
-		ans.yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonLength}}, nil)
+		return &event.Finish{Reason: event.FinishReasonLength}
 	case ans.finish == llm.FinishContentFilter:
-		ans.yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonContentFilter}}, nil)
+		return &event.Finish{Reason: event.FinishReasonContentFilter}
 	}
+	return nil
 }
 
-// called makes the event of a call, which the log names as it means it.
-func (a *Agent) called(inv *agent.Invocation, c llm.ToolCall) *event.Event {
-	data := &event.ToolCall{Name: c.Name, Input: event.ObjectInput(c.Arguments)}
-	if target, ok := a.transferTo(inv.Node(), c.Name); ok {
-		data.Name = agent.TransferTool
-		if target != "" {
-			data.Input = transfer.Input(target, data.Input)
-		}
-	} else if !toolName(data.Name) {
-		data.Input = event.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})
-		data.Name = malformedTool
-	} else if object := ""; strings.HasPrefix(c.Arguments, `"{\"`) && json.Unmarshal([]byte(c.Arguments), &object) == nil && json.Valid([]byte(object)) {
-		data.Input = event.ObjectInput(object) // some models and endpoints encode it once more
+// passOn ends the run of a split agent's model with its answer, and the calls in it, as the output.
+func (ans *answer) passOn(texts []*event.Event) error {
+	x := ans.x
+	if err := x.emit(append(texts, &event.Event{Data: ans.usageOf(x.agent.model.Name()), More: true})...); err != nil {
+		return err
 	}
-	return &event.Event{Data: data, More: true}
+	p, err := readPassed(x.inv.Input())
+	if err != nil {
+		return err
+	}
+	m := message{Role: llm.RoleAssistant, Content: ans.text.String(), Reasoning: ans.reasoning.String(), Sealed: ans.sealed}
+	used := p.callIDs()
+	for _, c := range ans.calls {
+		d, id := x.called(c), cmp.Or(c.ID, "call")
+		for n := 2; used[id]; n++ {
+			id = cmp.Or(c.ID, "call") + "-" + strconv.Itoa(n)
+		}
+		used[id] = true
+		m.ToolCalls = append(m.ToolCalls, passedCall{id, d.Name, d.Input})
+	}
+	p.add(m)
+	finish := ans.end()
+	if finish == nil || ans.output != nil || len(ans.calls) > 0 {
+		finish = &event.Finish{Output: p.output()}
+	}
+	return x.emit(&event.Event{Data: finish})
+}
+
+// texts appends the events of the reasoning and the text of a whole answer.
+func (ans *answer) texts(events []*event.Event) []*event.Event {
+	if r := ans.reasoning.String(); r != "" || ans.sealed != "" {
+		events = append(events, &event.Event{ID: ans.reasoning.id, Data: &event.Reasoning{Content: r, Sealed: ans.sealed}, More: true})
+	}
+	if t := ans.text.String(); t != "" {
+		events = append(events, &event.Event{ID: ans.text.id, Data: &event.Text{Content: t}, More: true})
+	}
+	return events
+}
+
+// called returns a call as the log has it: a transfer by its own name, and arguments that are an object.
+func (x *execution) called(c llm.ToolCall) *event.ToolCall {
+	call := &event.ToolCall{Name: c.Name, Input: event.ObjectInput(c.Arguments)}
+	if target, ok := x.transferTo(x.inv.Node(), c.Name); ok {
+		call.Name = agent.TransferTool
+		if target != "" {
+			call.Input = transfer.Input(target, call.Input)
+		}
+	} else if !toolName(call.Name) {
+		call.Input = event.EncodeJSON(map[string]string{"name": clean(call.Name), "arguments": clean(c.Arguments)})
+		call.Name = malformedTool
+	} else if object := ""; strings.HasPrefix(c.Arguments, `"{\"`) && json.Unmarshal([]byte(c.Arguments), &object) == nil && json.Valid([]byte(object)) {
+		call.Input = event.ObjectInput(object) // some models and endpoints encode it once more
+	}
+	return call
 }
 
 // atOnce reports whether the transfer that an answer asks for is decided in the answer's own
-// write: a crash between the two could lose nothing but the answer, and there is nothing
-// between them that takes time. Of several calls each might take long.
-func (a *Agent) atOnce(inv *agent.Invocation, calls []llm.ToolCall) bool {
-	return len(calls) == 1 && inv.AtOnce() && !a.askTransfer && !event.TooDeep([]byte(calls[0].Arguments))
-}
-
-// words yields the texts of a whole answer, and reports whether to go on.
-func (ans *answer) words() bool {
-	if r := ans.reasoning.String(); r != "" || ans.sealed != "" {
-		if !ans.yield(&event.Event{ID: ans.reasoning.id, Data: &event.Reasoning{Content: r, Sealed: ans.sealed}, More: true}, nil) {
-			return false
-		}
-	}
-	t := ans.text.String()
-	return t == "" || ans.yield(&event.Event{ID: ans.text.id, Data: &event.Text{Content: t}, More: true}, nil)
+// write: a crash between the two could lose only the answer, and nothing
+// between them takes time. With several calls each might take long.
+func (x *execution) atOnce(calls []llm.ToolCall) bool {
+	return len(calls) == 1 && x.inv.AtOnce() && !x.agent.askTransfer && !event.TooDeep([]byte(calls[0].Arguments))
 }

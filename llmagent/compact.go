@@ -2,53 +2,51 @@ package llmagent
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
 
-// Compaction says when and how the view of an agent is made shorter. The log
-// keeps everything, and other agents' views stay as they are.
+// Compaction configures when and how the view of an agent is shortened. The log
+// keeps everything, and other agents' views do not change.
 type Compaction struct {
 	// Window is the model's context window in tokens, input and output together.
-	// It must be given.
+	// It is required.
 	Window int
-	// At is the share of the window from which on a request is too near to its
-	// end; 0 means 0.8. Settings.MaxTokens, if set, always stays free.
+	// At is the share of the window at which the view is shortened. Settings.MaxTokens, if set, always stays free.
+	// Defaults to 0.8.
 	At float64
-	// Keep is the share of the window up to which recent messages stay; 0 means
-	// 0.5. It must be less than At.
+	// Keep is the share of the window up to which recent messages stay. It must be less than At.
+	// Defaults to 0.5.
 	Keep float64
 	// Summarizer writes a summary of what is left out. It may be a cheaper model
 	// with a window of the same size. Without it there is no summary.
 	Summarizer llm.Model
-	// Count counts tokens where the endpoint has not reported any; nil is
-	// llm.EstimateTokens.
+	// Count counts tokens if the endpoint has not reported them.
+	// Defaults to llm.EstimateTokens.
 	Count llm.TokenCounter
 }
 
-// WithCompaction makes the agent's view shorter when its request nears the
-// model's window, or when the endpoint says that it is too long. It is a step of
-// its own, which stores a compaction event: whole old turns go first, then, if
-// the current one alone is too long, its oldest answers with the results of
+// WithCompaction shortens the agent's view when its request nears the
+// model's window, or when the endpoint says that the request is too long. This is a step of
+// its own, which stores a compaction event: it leaves out whole old turns first, then, if
+// the current turn alone is too long, its oldest answers with the results of
 // their calls. The user's last message and the newest answer always stay.
 //
-// The summary is asked for within the limits and budgets of the turn, and is a
+// The request for the summary counts in the limits and budgets of the turn as a
 // model call of the agent. If it fails, a notice says so, and nothing is left out
-// while the request still fits into the window with a tenth to spare for the answer, or
-// Settings.MaxTokens. The summary is then tried again after the next answer, then
+// while the request still fits into the window with a tenth, or
+// Settings.MaxTokens, free for the answer. The agent then tries the summary again after the next answer, then
 // after two more, after four more, and so on. A request that no longer fits loses
-// its old messages without a summary. If nothing can be left out any more, the
-// model is asked anyway.
+// its old messages without a summary. If nothing more can be left out, the agent asks the
+// model anyway.
 //
-// For an endpoint that reports no usage, an instruction function is called once
+// If an endpoint reports no usage, the agent calls an instruction function once
 // more in every step, because its text counts.
 func WithCompaction(c Compaction) Option {
 	c = c.filled()
@@ -64,13 +62,13 @@ func (c Compaction) filled() Compaction {
 	return c
 }
 
-// compaction is what an agent keeps of its settings.
+// compaction is an agent's Compaction with its defaults.
 type compaction struct {
 	Compaction
 	last atomic.Pointer[frame]
 }
 
-// frame is the part of a request that is the same in every step as a rule, with
+// frame is the part of a request that is usually the same in every step, with
 // its tokens.
 type frame struct {
 	system string
@@ -78,7 +76,7 @@ type frame struct {
 	tokens int
 }
 
-// check reports settings that cannot work.
+// check returns an error if the settings cannot work.
 func (c *compaction) check(maxTokens int) error {
 	if c == nil {
 		return nil
@@ -86,7 +84,7 @@ func (c *compaction) check(maxTokens int) error {
 	return c.Compaction.Check(maxTokens)
 }
 
-// Check reports settings that cannot work for an agent whose answers may have so many tokens; 0
+// Check returns an error if the settings cannot work for an agent whose answers may have maxTokens tokens; 0
 // is any number.
 func (c Compaction) Check(maxTokens int) error {
 	switch c = c.filled(); {
@@ -100,7 +98,7 @@ func (c Compaction) Check(maxTokens int) error {
 	return nil
 }
 
-// limit is the number of tokens from which on a request is too long.
+// limit returns the number of tokens above which a request is too long.
 func (c *compaction) limit(maxTokens int) int {
 	return min(int(c.At*float64(c.Window)), c.Window-maxTokens)
 }
@@ -110,133 +108,98 @@ func (c *compaction) fits(request, maxTokens int) bool {
 	return request <= c.Window-cmp.Or(maxTokens, c.Window/10)
 }
 
-// maxSummary bounds a summary, in tokens.
-func (c *compaction) maxSummary() int { return min(c.Window/8, 2000) }
-
-// compactions bounds how often a view is compacted between two answers of the
+// compactions limits how often a view is compacted between two answers of the
 // agent because the endpoint asks for it.
 const compactions = 2
 
-// askWithin asks the model unless the view has to be compacted first.
-func (a *Agent) askWithin(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*event.Event, error) bool) {
-	c := a.compaction
-	request, err := a.tokens(ctx, inv, v)
-	if err != nil {
-		yield(nil, err)
-		return
-	}
-	fits := c.Summarizer != nil && c.fits(request, a.settings.MaxTokens)
-	if request > c.limit(a.settings.MaxTokens) && (!fits || v.SummaryDue()) && a.compact(ctx, inv, v, fits, false, yield) {
-		return
-	}
-	a.ask(ctx, inv, v, func(e *event.Event, err error) bool {
-		if err != nil && errorCode(err) == string(llm.CodeContextLength) && v.Compactions() < compactions && a.compact(ctx, inv, v, false, true, yield) {
-			return false
+// compactor shortens the view of one execution.
+type compactor struct {
+	*execution
+	c *compaction
+}
+
+// beforeAnswer compacts the view if the next request is too long, and reports whether it did.
+func (m *compactor) beforeAnswer() (compacted bool, err error) {
+	messages, request := m.view.Tokens()
+	if request == 0 {
+		frame, err := m.frame()
+		if err != nil {
+			return false, err
 		}
-		return yield(e, err)
-	})
-}
-
-// tokens returns the size of the next request.
-func (a *Agent) tokens(ctx context.Context, inv *agent.Invocation, v *view.View) (int, error) {
-	messages, request := v.Tokens()
-	if request > 0 {
-		return request, nil
+		request = frame + messages
 	}
-	frame, err := a.frame(ctx, inv, v.Run())
-	return frame + messages, err
-}
-
-// frame counts what a request has beside its messages.
-func (a *Agent) frame(ctx context.Context, inv *agent.Invocation, run view.Run) (int, error) {
-	req, err := a.request(ctx, inv, run, nil)
-	if err != nil {
-		return 0, err
+	maxTokens := m.agent.settings.MaxTokens
+	fits := m.c.Summarizer != nil && m.c.fits(request, maxTokens)
+	if request <= m.c.limit(maxTokens) || fits && !m.view.SummaryDue() {
+		return false, nil
 	}
-	c := a.compaction
-	if f := c.last.Load(); f != nil && f.system == req.System && sameTools(f.tools, req.Tools) {
-		return f.tokens, nil
+	return m.compact(fits, false)
+}
+
+// afterFailure compacts the view if the endpoint has refused the request because it was too long, and reports whether
+// it did.
+func (m *compactor) afterFailure(failure error) (compacted bool, err error) {
+	if modelErrorCode(failure) != string(llm.CodeContextLength) || m.view.Compactions() >= compactions {
+		return false, nil
 	}
-	f := &frame{req.System, req.Tools, llm.CountRequest(req, c.Count)}
-	c.last.Store(f)
-	return f.tokens, nil
+	return m.compact(false, true)
 }
 
-// sameTools reports whether two lists are one: they are made once for each place
-// in a tree, and for what is left of it at a moment.
-func sameTools(a, b []llm.ToolSpec) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
-
-// compact leaves out the oldest messages of the view, and yields what is to be
-// stored of it. Harder leaves out more, whatever the count says. It reports false if
+// compact leaves out the oldest messages of the view, and yields the events that say so. Harder leaves out more than the
+// count of tokens demands. It returns false if
 // the model is to be asked now: nothing can be left out, or the summary failed and the request fits.
-func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View, fits, harder bool, yield func(*event.Event, error) bool) bool {
-	fixed, err := a.frame(ctx, inv, v.Run())
+func (m *compactor) compact(fits, harder bool) (compacted bool, err error) {
+	fixed, err := m.frame()
 	if err != nil {
-		yield(nil, err)
-		return true
+		return false, err
 	}
-	upTo, old := a.oldest(v, fixed, harder)
+	upTo, old := m.oldest(fixed, harder)
 	if upTo == 0 {
-		return false
+		return false, nil
 	}
 	done := &event.Compaction{UpTo: upTo}
-	var usage *event.Usage
-	var failure error
-	if a.compaction.Summarizer != nil {
-		s := newAside(inv, a.compaction.Summarizer, yield)
-		done.Summary, failure = a.compaction.summarize(ctx, s, a.settings.ForEndpoint(), old)
-		if s.stopped {
-			return true
-		}
-		if err := s.fatal(ctx, failure); err != nil {
-			yield(nil, err)
-			return true
+	events := []*event.Event{{Data: done}}
+	if m.c.Summarizer != nil {
+		s := &side{answer: answer{x: m.execution}, source: m.c.Summarizer}
+		var failure error
+		done.Summary, failure = m.c.summarize(s, m.settings().ForEndpoint(), old)
+		if err := s.fatal(failure); err != nil {
+			return false, err
 		}
 		switch {
 		case failure == nil:
-			usage = s.usageOf(s.source.Name())
+			events = append(events, &event.Event{Data: s.usageOf(s.source.Name())})
 		case fits:
-			return !yield(failed("the conversation still fits and stays whole, without a summary: ", failure), nil)
+			return false, m.emit(compactionFailed("the conversation still fits and stays whole, without a summary: ", failure))
+		default:
+			events = append(events, compactionFailed("the earlier part of the conversation is left out without a summary: ", failure))
 		}
 	}
-	if done.Summary == "" && v.Summary() != "" { // the earlier one is better than none
-		done.Summary = strings.TrimSuffix(v.Summary(), gap) + gap
+	if done.Summary == "" && m.view.Summary() != "" { // the earlier one is better than none
+		done.Summary = strings.TrimSuffix(m.view.Summary(), gap) + gap
 	}
-	events := []*event.Event{{Data: done}}
-	if usage != nil {
-		events = append(events, &event.Event{Data: usage})
+	if err := m.write(events...); err != nil {
+		return true, err
 	}
-	if failure != nil {
-		events = append(events, failed("the earlier part of the conversation is left out without a summary: ", failure))
-	}
-	for i, e := range events {
-		e.More = i < len(events)-1
-		if !yield(e, nil) {
-			return true
-		}
-	}
-	yield(&event.Event{Data: &event.Continue{}}, nil)
-	return true
+	return true, m.next()
 }
 
-func failed(what string, why error) *event.Event {
+func compactionFailed(what string, why error) *event.Event {
 	return &event.Event{Data: &event.Notice{Code: event.NoticeCompactionFailed, Message: what + why.Error()}}
 }
 
 // gap ends a summary that is older than what was left out last.
 const gap = "\n[What was said after that was left out.]"
 
-// oldest decides what to leave out. Fixed is what a request has beside its
+// oldest decides what to leave out. Fixed is the size of a request without its
 // messages, in tokens.
-func (a *Agent) oldest(v *view.View, fixed int, harder bool) (upTo int64, old []llm.Message) {
-	c := a.compaction
+func (m *compactor) oldest(fixed int, harder bool) (upTo int64, old []llm.Message) {
+	c, v := m.c, m.view
 	messages, request := v.Tokens()
 	counted := fixed + messages
-	limit := c.limit(a.settings.MaxTokens)
+	limit := c.limit(m.agent.settings.MaxTokens)
 	keep := int(float64(limit) * c.Keep / c.At)
-	if request > counted { // the counter rates texts lower than the model does
+	if request > counted { // the counter finds fewer tokens than the model does
 		share := float64(counted) / float64(request)
 		limit, keep = int(share*float64(limit)), int(share*float64(keep))
 	}
@@ -252,4 +215,24 @@ func (a *Agent) oldest(v *view.View, fixed int, harder bool) (upTo int64, old []
 	}
 	// A long system message must not take all the room.
 	return v.Oldest(max(keep-fixed, keep/4), max(limit-fixed, keep/4))
+}
+
+// frame returns the size of a request without its messages, in tokens.
+func (m *compactor) frame() (int, error) {
+	req, err := m.requestWith(nil)
+	if err != nil {
+		return 0, err
+	}
+	if f := m.c.last.Load(); f != nil && f.system == req.System && sameTools(f.tools, req.Tools) {
+		return f.tokens, nil
+	}
+	f := &frame{req.System, req.Tools, llm.CountRequest(req, m.c.Count)}
+	m.c.last.Store(f)
+	return f.tokens, nil
+}
+
+// sameTools reports whether two lists are the same slice: each place
+// in a tree, in each state of a run, has one.
+func sameTools(a, b []llm.ToolSpec) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

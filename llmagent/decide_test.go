@@ -181,12 +181,9 @@ func TestDecisionOnTheWire(t *testing.T) {
 	}{
 		"as it is": {options{llmagent.DecisionThreshold(0)}, own + inNames + descriptions + last("Hi") + tail, own + inNames + descriptions + example("Hi", "support") + last("Bye") + tail},
 		"brief":    {options{llmagent.DecisionBrief()}, prompt + table + `"}` + code.Replace(descriptions+last("Hi")) + tail, prompt + table + `"}` + code.Replace(descriptions+example("Hi", "support")+last("Bye")) + tail},
-		"brief, own words": {options{llmagent.DecisionBrief(), llmagent.DecisionPrompted("Who?")}, prompt + `Who?\n` + table + `"}` + code.Replace(descriptions+last("Hi")) + tail,
-			prompt + `Who?\n` + table + `"}` + code.Replace(descriptions+example("Hi", "support")+last("Bye")) + tail},
 		"brief, in JSON": {options{llmagent.DecisionBrief(), llmagent.DecisionSchema()}, prompt + table + `\n` + inJSON + json.Replace(code.Replace(descriptions+last("Hi"))) + schema,
 			prompt + table + `\n` + inJSON + json.Replace(code.Replace(descriptions+example("Hi", "support")+last("Bye"))) + schema},
-		"in JSON":   {options{llmagent.DecisionSchema()}, own + inJSON + json.Replace(descriptions+last("Hi")) + schema, own + inJSON + json.Replace(descriptions+example("Hi", "support")+last("Bye")) + schema},
-		"own words": {options{llmagent.DecisionPrompted("Who?")}, prompt + `Be kind.\n\nWho?\n` + list + inNames + descriptions + last("Hi") + tail, prompt + `Be kind.\n\nWho?\n` + list + inNames + descriptions + example("Hi", "support") + last("Bye") + tail},
+		"in JSON": {options{llmagent.DecisionSchema()}, own + inJSON + json.Replace(descriptions+last("Hi")) + schema, own + inJSON + json.Replace(descriptions+example("Hi", "support")+last("Bye")) + schema},
 	} {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " ", stream), func(t *testing.T) {

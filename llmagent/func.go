@@ -13,21 +13,21 @@ import (
 )
 
 // Func makes an agent whose runs are a Go function. The function talks, asks models, calls
-// tools and hands the conversation over by the methods of its Step, and the run is over
+// tools and transfers the conversation with the methods of its Step, and the run ends
 // when it returns. An error that it returns ends the turn.
 //
-// What a run has said, asked and called is in the log. If the run was cut off by a crash,
-// or has waited for an approval, the function is called again from its beginning, and its
-// Step gives it what it had got before, without saying, asking or calling anything a second
-// time. So the function must do the same again when it gets the same: whatever else it
-// depends on, such as a clock or a service, belongs in a tool.
+// What a run has said, asked and called is in the log. After a crash, or after
+// waiting for an approval, the agent calls the function again from its beginning, and its
+// Step returns the recorded results without saying, asking or calling anything a second
+// time. So the function must do the same again when it gets the same results: if it
+// depends on anything else, such as a clock or a service, put that into a tool.
 //
-// Of the options, those for an agent with a model of its own are an error: how the model's
-// instructions are made, how it transfers, compaction and decisions. WithHistory and
-// WithSettings are for the requests of Step.Ask. Transfers by the function ask for no
+// Options for an agent with a model of its own are an error: its
+// instructions, its transfers, compaction and decisions. WithHistory and
+// WithSettings apply to the requests of Step.Ask. Transfers by the function need no
 // approval.
 //
-// The function may run for many sessions at once. See [agent.New] for an agent that
+// The function may run for many sessions at the same time. See [agent.New] for an agent that
 // yields its events itself.
 func Func(name, description string, run func(*Step) error, opts ...Option) (agent.Agent, error) {
 	a := &Agent{name: name, description: description}
@@ -39,7 +39,7 @@ func Func(name, description string, run func(*Step) error, opts ...Option) (agen
 		given bool
 		what  string
 	}{
-		{a.instructions != nil || a.withState, "instructions"}, {a.compaction != nil, "a compaction"}, {a.decides != nil, "a decision"}, {a.output != nil, "a form of answers"},
+		{a.instructions != nil || a.inPrompt != nil, "instructions"}, {a.compaction != nil, "a compaction"}, {a.decision != nil, "a decision"}, {a.output != nil, "a form of answers"},
 		{a.askTransfer, "approvals of transfers"}, {a.wording != wording{}, "how a model transfers"},
 	} {
 		if unfit.given {
@@ -55,8 +55,7 @@ func Func(name, description string, run func(*Step) error, opts ...Option) (agen
 	return f, nil
 }
 
-// function is an agent whose runs are a Go function. All else it has like an agent with a
-// model.
+// function is an agent whose runs are a Go function. The rest of it is that of like.
 type function struct {
 	like *Agent
 	run  func(*Step) error
@@ -74,22 +73,26 @@ func (f *function) CheckNode(n *agent.Node) (wrong []string) { return f.like.Che
 // Run implements agent.Agent: the whole run.
 func (f *function) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		like, problems, err := f.like.withTools(ctx, inv)
-		s := &Step{ctx: ctx, inv: inv, agent: like, yield: yield}
-		if err == nil {
-			err = s.recall()
-		}
-		if err == nil && len(s.before) == 0 && !tell(append(problems, like.arrived(inv)...), yield) {
-			return
-		}
-		if err == nil {
-			err = f.run(s)
-		}
-		if s.writing != nil { // what was shown is kept, also before an error
-			err = cmp.Or(err, s.writing.Close())
-		}
-		if err != nil && s.over == nil {
-			yield(nil, err)
+		s := &Step{execution: execution{ctx: ctx, inv: inv, yield: yield}}
+		if err := f.runStep(s); err != nil && s.over == nil {
+			s.finish(err)
 		}
 	}
+}
+
+func (f *function) runStep(s *Step) error {
+	notices, err := s.begin(f.like)
+	if err == nil {
+		err = s.recall()
+	}
+	if err == nil && len(s.before) == 0 {
+		err = s.notify(append(notices, s.arrived()...))
+	}
+	if err == nil {
+		err = f.run(s)
+	}
+	if s.writing != nil { // what was shown is kept, also before an error
+		err = cmp.Or(err, s.writing.Close())
+	}
+	return err
 }

@@ -1,28 +1,26 @@
 package llmagent
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
-// WithStateInInstructions puts values of the session's state into the instructions given
-// to [New]: {name} becomes the value of the key name, a text as it is and anything else as
-// JSON. With keys only those are replaced, without any all names in braces that a key can
+// WithStateInInstructions inserts values of the session's state into the instructions given
+// to [New]: it replaces {name} by the value of the key name, a text as it is and anything else as
+// JSON. With keys it replaces only those, without keys all names in braces that a key can
 // have, such as {user:plan}. A key without a value ends the run with a [*StateError],
-// unless a question mark follows its name: {name?} is empty then. {{name}} stays as {name}.
+// unless a question mark follows its name: {name?} is empty then. {{name}} becomes {name}.
 //
-// Only the instructions are read in this way: not what users say, not global
-// instructions, and not the values, in which braces have no meaning. A value is read as
-// part of the instructions all the same, so a key that holds words of a user lets the user
+// Only the instructions are read in this way: not the messages of users, not global
+// instructions, and not the values, in which braces have no meaning. The model reads a value as
+// part of the instructions, so a key that contains text of a user lets the user
 // instruct the model.
 func WithStateInInstructions(keys ...string) Option {
-	return func(a *Agent) { a.stateKeys, a.withState = keys, true }
+	return func(a *Agent) { a.inPrompt = &stateKeys{keys} }
 }
 
 // StateError ends a run whose instructions name a key of the state that has no value.
@@ -34,11 +32,25 @@ func (e *StateError) Error() string {
 
 var placeholder = lazyregexp.New(`\{+[A-Za-z_][A-Za-z0-9_.:-]*\??\}+`)
 
-// fill replaces the names in the agent's instructions.
-func (a *Agent) fill(inv *agent.Invocation) (string, error) {
+// stateKeys are the keys of the state that instructions may name, all if there are none.
+type stateKeys struct{ only []string }
+
+// check returns an error for each key that the instructions do not name.
+func (s *stateKeys) check(prompt string) (errs []error) {
+	found := placeholder.Get().FindAllString(prompt, -1)
+	for _, key := range s.only {
+		if !slices.Contains(found, "{"+key+"}") && !slices.Contains(found, "{"+key+"?}") {
+			errs = append(errs, fmt.Errorf("the instructions do not hold {%s}, the key of the state that an option names", key))
+		}
+	}
+	return errs
+}
+
+// fill replaces the keys in the instructions by their values.
+func (s *stateKeys) fill(prompt string, state func(key string) (any, bool)) (string, error) {
 	var missing error
-	text := placeholder.Get().ReplaceAllStringFunc(a.prompt, func(found string) string {
-		key, literal, ok := a.stateKey(found)
+	text := placeholder.Get().ReplaceAllStringFunc(prompt, func(found string) string {
+		key, literal, ok := s.parse(found)
 		key, optional := strings.CutSuffix(key, "?")
 		switch {
 		case !ok:
@@ -46,7 +58,7 @@ func (a *Agent) fill(inv *agent.Invocation) (string, error) {
 		case literal:
 			return found[1 : len(found)-1]
 		}
-		switch v, _ := inv.Session().State(key); v := v.(type) {
+		switch v, _ := state(key); v := v.(type) {
 		case string:
 			return v
 		case nil:
@@ -61,26 +73,13 @@ func (a *Agent) fill(inv *agent.Invocation) (string, error) {
 	return text, missing
 }
 
-// stateKey returns what is between the braces, whether they are doubled, and whether the
-// name is one to be replaced.
-func (a *Agent) stateKey(found string) (key string, literal, ok bool) {
+// parse returns the text between the braces, whether they are doubled, and whether the
+// key is to be replaced.
+func (s *stateKeys) parse(found string) (key string, literal, ok bool) {
 	key = strings.Trim(found, "{}")
 	braces := strings.Index(found, key)
 	literal = braces == 2
 	ok = len(found) == len(key)+2*braces && braces <= 2 &&
-		(len(a.stateKeys) == 0 || slices.Contains(a.stateKeys, strings.TrimSuffix(key, "?")))
+		(len(s.only) == 0 || slices.Contains(s.only, strings.TrimSuffix(key, "?")))
 	return key, literal, ok
-}
-
-// useState makes the instructions those with the state in them, and returns the keys
-// that do not stand there.
-func (a *Agent) useState() (errs []error) {
-	found := placeholder.Get().FindAllString(a.prompt, -1)
-	for _, key := range a.stateKeys {
-		if !slices.Contains(found, "{"+key+"}") && !slices.Contains(found, "{"+key+"?}") {
-			errs = append(errs, fmt.Errorf("the instructions do not hold {%s}, the key of the state that an option names", key))
-		}
-	}
-	a.instructions = func(_ context.Context, inv *agent.Invocation) (string, error) { return a.fill(inv) }
-	return errs
 }

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/llm"
@@ -23,19 +22,19 @@ type output struct {
 // OutputOption configures WithOutput.
 type OutputOption func(*output)
 
-// OutputStrict asks the endpoint to let nothing else through than what the schema
-// allows. OpenAI's takes that only of a struct whose fields are all required, those of
-// structs in it too.
+// OutputStrict asks the endpoint to enforce the schema. OpenAI accepts that only for a struct
+// whose fields are all required, including those of the structs in it.
 func OutputStrict() OutputOption { return func(o *output) { o.format.Strict = true } }
 
-// WithOutput makes the agent end its runs with JSON that is a T, a struct. The endpoint
-// is sent the schema, as [llm.ResponseFormat], and the answer is checked. One that does
-// not fit is taken back, and the model is asked once more and told what is wrong; if
-// that does not fit either, the run ends with an [*OutputError]. The agent may call tools
-// and hand the conversation over before it answers: only an answer without calls has to
-// fit. It is said in the conversation, and is the output of the run, which
-// runner.CollectAs decodes. The answer that asks the user whom they mean, see
-// [WithDecision], is no such answer, and neither is what a content filter withheld.
+// WithOutput makes the agent end its runs with JSON that is a T, a struct. The request
+// contains the schema, as [llm.ResponseFormat], and the agent checks the answer. It discards
+// an answer that does not fit, and asks the model once more with what is wrong; if
+// that answer does not fit either, the run ends with an [*OutputError].
+//
+// The agent may call tools and transfer before it answers: only an answer without calls has to
+// fit. The answer is shown in the conversation, and is the output of the run, which
+// runner.CollectAs decodes. The question to the user which agent they mean, see
+// [WithDecision], need not fit, and neither need an answer that a content filter withheld.
 func WithOutput[T any](opts ...OutputOption) Option {
 	o := &output{}
 	if o.format.Schema, o.err = schema.Of(reflect.TypeFor[T]()); o.err == nil {
@@ -64,7 +63,7 @@ func (e *OutputError) Error() string {
 
 func (e *OutputError) Unwrap() error { return e.Err }
 
-// configured reports why the output cannot be.
+// configured returns an error if the output cannot be used with the settings.
 func (o *output) configured(settings llm.Settings) error {
 	switch {
 	case o == nil:
@@ -77,9 +76,9 @@ func (o *output) configured(settings llm.Settings) error {
 	return nil
 }
 
-// ask adds to a request what the answer has to be. After an answer that did not fit, the
-// words say it as well, for endpoints that pass over a response format.
-func (o *output) ask(req *llm.Request, again bool) {
+// addTo adds the form to a request. After an answer that did not fit, the system text says
+// it as well, for endpoints that ignore a response format.
+func (o *output) addTo(req *llm.Request, again bool) {
 	if o == nil {
 		return
 	}
@@ -91,24 +90,24 @@ func (o *output) ask(req *llm.Request, again bool) {
 	}
 }
 
-// of reads a whole answer without calls as an output, nil if it need be none.
-func (o *output) of(ans *answer) (json.RawMessage, error) {
-	if o == nil || len(ans.calls) > 0 || ans.finish == llm.FinishContentFilter {
+// read returns the output in the text of a whole answer without calls, nil if a content filter has withheld that.
+func (o *output) read(answer string, finish llm.FinishReason) (json.RawMessage, error) {
+	if o == nil || finish == llm.FinishContentFilter {
 		return nil, nil
 	}
-	text := json.RawMessage(unfenced(ans.text.String()))
+	text := json.RawMessage(unfenced(answer))
 	err := o.check.Validate(text)
 	switch {
 	case err == nil:
 		return text, nil
-	case ans.finish == llm.FinishLength:
+	case finish == llm.FinishLength:
 		return nil, errors.New("it was cut off by its length limit")
 	}
 	return nil, errors.New(cut(clean(err.Error())))
 }
 
-// unfenced returns what is in a block of code that is all of a text, because models that
-// are asked for JSON like to write one.
+// unfenced returns the content of a code block if the whole text is one, because models often write
+// JSON in one.
 func unfenced(text string) string {
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(text, "```"); ok {
@@ -121,12 +120,55 @@ func unfenced(text string) string {
 	return text
 }
 
-// misfit returns the error of an answer that does not fit, and that of the run if it is
-// the second in a row.
-func (o *output) misfit(inv *agent.Invocation, wrong error, again bool) error {
-	if !again {
-		return nil
+// WantedKey is the key of a turn's [Wanted] in the metadata of the user's message. Clients of the APIs cannot set it.
+const WantedKey = "arbor.output"
+
+// Wanted is the form of answer that a user's client wants for one turn. The agent that answers the user ends its run
+// with JSON of this form, also after a transfer, as an agent with [WithOutput] does. Wanted replaces the agent's own
+// form for the turn. The zero value stands for any JSON object.
+type Wanted struct {
+	// Schema is a JSON schema of at most 256 KiB. Defaults to the schema of any object.
+	Schema json.RawMessage `json:"schema,omitempty"`
+	// Strict asks the endpoint to enforce the schema; see [OutputStrict].
+	Strict bool `json:"strict,omitempty"`
+}
+
+// WantedIn returns the Wanted in the metadata of a user's message, or nil if the metadata has no [WantedKey].
+func WantedIn(metadata map[string]any) (*Wanted, error) {
+	kept, ok := metadata[WantedKey]
+	if !ok {
+		return nil, nil
 	}
-	name := inv.Agent().Name()
-	return &agent.RunError{Agent: name, Code: event.CodeBadOutput, Err: &OutputError{name, wrong}}
+	w := &Wanted{}
+	if err := json.Unmarshal(event.EncodeJSON(kept), w); err != nil {
+		return nil, fmt.Errorf("the metadata %s: %w", WantedKey, err)
+	}
+	return w, nil
+}
+
+// Check returns an error if an output does not have the form, or if the schema cannot be used.
+func (w *Wanted) Check(output json.RawMessage) error {
+	o := w.output()
+	if o.err != nil {
+		return o.err
+	}
+	return o.check.Validate(output)
+}
+
+// Usable returns an error if the schema is too large or is not a JSON schema.
+func (w *Wanted) Usable() error { return w.output().err }
+
+// maxWanted is the limit of a schema in bytes.
+const maxWanted = 256 << 10
+
+func (w *Wanted) output() *output {
+	if len(w.Schema) > maxWanted {
+		return &output{err: fmt.Errorf("the schema has %d bytes; at most %d are allowed", len(w.Schema), maxWanted)}
+	}
+	o := &output{format: llm.ResponseFormat{Schema: w.Schema, Strict: w.Strict}}
+	if len(w.Schema) == 0 {
+		o.format.Schema = json.RawMessage(`{"type":"object"}`)
+	}
+	o.check, o.err = schema.Compile(o.format.Schema)
+	return o
 }

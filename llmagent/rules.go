@@ -12,10 +12,10 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// checkRules finds the rules of the agent's policy that match nothing: the calls that they are
-// for would run without a question. A policy that several agents of a tree share may name a
-// tool of any of them, and the first of them reports what it does not. What sets of tools will
-// have is not known yet: see [Agent.Mistakes].
+// checkRules finds the rules of the agent's policy that match nothing: the calls that they are meant
+// for would run without an approval. A policy that several agents of a tree share may name a
+// tool of any of them, and the first of them reports its mistakes. The tools of sets
+// are not known yet: see [Agent.Mistakes].
 func (a *Agent) checkRules(n *agent.Node) (problems []string) {
 	if a.rules == nil {
 		return nil
@@ -37,7 +37,7 @@ func (a *Agent) mistake(m tools.Mistake) string {
 }
 
 // ruled returns the tools of all agents of the tree that have the agent's policy, their sets, and
-// the first of them; without a place in a tree those of the agent alone.
+// the first of these agents. Without a place in a tree it returns those of the agent alone.
 func (a *Agent) ruled(n *agent.Node) (all []tools.Info, sets []tools.Set, first *Agent) {
 	add := func(b *Agent) {
 		first, sets = cmp.Or(first, b), append(sets, b.sets...)
@@ -51,7 +51,7 @@ func (a *Agent) ruled(n *agent.Node) (all []tools.Info, sets []tools.Set, first 
 	}
 	var note func(*agent.Node)
 	note = func(at *agent.Node) {
-		if at == n { // whatever was put around it
+		if at == n { // also if another agent wraps it
 			add(a)
 		} else if b, ok := at.Agent.(*Agent); ok && b.rules == a.rules {
 			add(b)
@@ -68,8 +68,8 @@ func (a *Agent) ruled(n *agent.Node) (all []tools.Info, sets []tools.Set, first 
 	return all, sets, first
 }
 
-// Mistakes returns what is wrong with the rules of the agent's policy, by what the sets of all agents
-// with the policy have now; they are started if need be. Without a place in a tree it looks at the
+// Mistakes returns what is wrong with the rules of the agent's policy, given the tools that the sets of all agents
+// with the policy have now; it starts sets that are not running. Without a place in a tree it checks the
 // agent alone. Unknown is the error of a set that has no list: a mistake that is Open may then be none.
 func (a *Agent) Mistakes(ctx context.Context, n *agent.Node) (wrong []tools.Mistake, unknown error) {
 	all, sets, _ := a.ruled(n)
@@ -86,9 +86,9 @@ func (a *Agent) Mistakes(ctx context.Context, n *agent.Node) (wrong []tools.Mist
 }
 
 // withheld returns, by their names, the tools of the agent that must not run while rules of its
-// policy match nothing, and why. Those of sets are all refused, because a rule may have been meant
-// for any of them; the agent's own are if a rule is about them, or has a name like theirs. While a
-// set cannot be reached, the rule may be about a tool of that one, and only the latter holds.
+// policy match nothing, and why. It refuses all tools of sets, because a rule may have been meant
+// for any of them, and those of the agent's own tools that a rule is about or that have a similar name. While a
+// set cannot be reached, the rule may be about a tool of that set, and then only the similar ones are refused.
 func (a *Agent) withheld(ctx context.Context, n *agent.Node, all []tools.Tool) (refused map[string]string, problems []string) {
 	wrong, unknown := a.Mistakes(ctx, n)
 	refused = map[string]string{}
@@ -96,8 +96,8 @@ func (a *Agent) withheld(ctx context.Context, n *agent.Node, all []tools.Tool) (
 		before := len(refused)
 		for _, t := range all {
 			info := t.Info()
-			of := a.byName[info.Name] == nil && (unknown == nil || !m.Open)
-			if of || slices.Contains(m.About, info.Name) || nearest.Of(m.Tool, []string{info.Name, info.Own}) != "" {
+			ofSet := !a.own.has(info.Name) && (unknown == nil || !m.Open)
+			if ofSet || slices.Contains(m.About, info.Name) || nearest.Of(m.Tool, []string{info.Name, info.Own}) != "" {
 				refused[info.Name] = a.mistake(m)
 			}
 		}

@@ -7,12 +7,12 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// stream is a text that the function of an agent writes in pieces. It begins with the first
-// of them: without any nothing is said.
+// stream is a text that the function of an agent writes in pieces. Without pieces
+// nothing is said.
 type stream struct {
 	s      *Step
 	answer *answer // nil before the first piece
-	rest   []byte  // of a rune that is not complete yet
+	rest   []byte  // the beginning of an incomplete rune
 	silent bool    // the text was said before
 	err    error
 }
@@ -21,7 +21,7 @@ func (w *stream) Write(p []byte) (int, error) {
 	switch {
 	case len(p) == 0 || w.err != nil:
 	case w.answer == nil:
-		w.answer = &answer{inv: w.s.inv, attempt: w.s.inv.Attempt(), yield: w.s.yield}
+		w.answer = &answer{x: &w.s.execution, attempt: w.s.inv.Attempt()}
 		if _, w.silent, w.err = recalled[*event.Text](w.s, "say something"); w.err == nil {
 			w.s.writing = w
 		}
@@ -35,7 +35,7 @@ func (w *stream) Write(p []byte) (int, error) {
 	return len(p), w.show(len(w.rest) - half(w.rest))
 }
 
-// half returns the length of the rune that the text ends in the middle of, 0 if it does not.
+// half returns the length of the incomplete rune at the end of the text.
 func half(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
@@ -48,9 +48,9 @@ func half(text []byte) int {
 	return 0
 }
 
-// show says the first bytes of what was written.
+// show shows the first bytes of what was written.
 func (w *stream) show(n int) error {
-	if n > 0 && !w.silent && !w.answer.delta(&w.answer.text, string(w.rest[:n]), false) {
+	if n > 0 && !w.silent && w.answer.delta(&w.answer.text, string(w.rest[:n])) != nil {
 		w.err = w.s.end()
 	}
 	w.rest = w.rest[n:]
@@ -63,7 +63,7 @@ func (w *stream) Close() error {
 	}
 	w.s.writing = nil
 	if w.show(len(w.rest)) == nil && !w.silent {
-		w.err = w.s.emit(&event.Event{ID: w.answer.text.id, Data: &event.Text{Content: w.answer.text.String()}})
+		w.err = w.s.say(&event.Event{ID: w.answer.text.id, Data: &event.Text{Content: w.answer.text.String()}})
 	}
 	return w.err
 }

@@ -1,7 +1,6 @@
 package llmagent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,12 +12,15 @@ import (
 // errCut is the error of a summary that reached its length limit.
 var errCut = &llm.Error{Code: llm.CodeBadResponse, Message: "the summary was cut off by its length limit"}
 
-// summarize asks for a summary of messages. One that is cut off is asked for once more, with fewer words.
-func (c *compaction) summarize(ctx context.Context, s *aside, settings llm.Settings, old []llm.Message) (text string, err error) {
+// maxSummary returns the limit of a summary, in tokens.
+func (c *compaction) maxSummary() int { return min(c.Window/8, 2000) }
+
+// summarize asks for a summary of messages, and once more for a shorter one if it is cut off.
+func (c *compaction) summarize(s *side, settings llm.Settings, old []llm.Message) (text string, err error) {
 	transcript, words := transcript(old), c.maxSummary()*3/5
 	for _, words := range []int{words, words / 4} {
 		req := &llm.Request{System: fmt.Sprintf(summaryInstruction, max(20, words)), Messages: []llm.Message{llm.UserText(transcript)}, Settings: settings}
-		err = s.put(ctx, req, func() error {
+		err = s.ask(req, func() error {
 			text = strings.ToValidUTF8(strings.TrimSpace(s.text.String()), "\uFFFD")
 			switch {
 			case s.finish == llm.FinishContentFilter:
@@ -33,7 +35,7 @@ func (c *compaction) summarize(ctx context.Context, s *aside, settings llm.Setti
 		if err == nil {
 			return c.clip(text), nil
 		}
-		if s.stopped || !errors.Is(err, errCut) {
+		if !errors.Is(err, errCut) {
 			break
 		}
 	}
@@ -43,7 +45,7 @@ func (c *compaction) summarize(ctx context.Context, s *aside, settings llm.Setti
 // cutHere ends a summary of which only the beginning is kept.
 const cutHere = " [cut here]"
 
-// clip cuts a summary that is too long, and says so.
+// clip cuts a summary that is too long, and marks the place.
 func (c *compaction) clip(text string) string {
 	most := c.maxSummary()
 	if c.Count(text) <= most {
@@ -66,11 +68,7 @@ Keep what the assistant will need: what the user wants and has said of themselve
 
 Write at most %d words of plain text, in the language of the conversation, and nothing but the summary.`
 
-// pieceLimit bounds, in bytes, each text of the transcript that a summary is
-// made from.
-const pieceLimit = 8000
-
-// transcript writes messages as JSON, one a line, so that nothing that was said
+// transcript returns messages as JSON, one a line, so that no message
 // can look like the end of it.
 func transcript(messages []llm.Message) string {
 	type piece struct {
@@ -106,13 +104,4 @@ func transcript(messages []llm.Message) string {
 		}
 	}
 	return b.String()
-}
-
-// cut shortens a text in the middle, where long outputs say least.
-func cut(s string) string {
-	if len(s) <= pieceLimit {
-		return s
-	}
-	half := pieceLimit / 2
-	return strings.ToValidUTF8(s[:half], "") + " … " + strings.ToValidUTF8(s[len(s)-half:], "")
 }

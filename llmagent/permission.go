@@ -1,0 +1,133 @@
+package llmagent
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+// notApproved is the result of a call that would not run as it was approved, or as the rules allow.
+const notApproved = "not executed: the tool or its arguments are not those that were approved"
+
+// sort separates the calls that can be settled now from those that wait for an
+// approval or an answer. An approval of something else than what would run does not count.
+func (r *toolRound) sort(calls []view.Call) (now, later []view.Call) {
+	for _, c := range calls {
+		if !r.stays(c) && (c.Asked || (c.Answer == nil || r.stale(c, c.Input) && !r.lost(c)) && r.decide(c) == tools.Ask) {
+			later = append(later, c)
+		} else {
+			now = append(now, c)
+		}
+	}
+	return now, later
+}
+
+// questions returns the approval requests for calls, except those that were sent before.
+func (r *toolRound) questions(calls []view.Call) (asked []*event.Relay) {
+	for _, c := range calls {
+		if !c.Asked {
+			digest, by := r.digest(r.byName[c.Name].Info(), c.Input)
+			asked = append(asked, &event.Relay{Kind: event.RelayPermission, ToolCallID: c.ID, Tool: c.Name, Params: c.Input, By: by.Needs(), Digest: digest})
+		}
+	}
+	return asked
+}
+
+// refuses reports whether a call gets its result without running.
+func (r *toolRound) refuses(c view.Call) bool {
+	return !r.has(c.Name) || r.denied(c) != "" || r.stays(c) || r.lost(c)
+}
+
+// refuse returns the result of a call that does not run.
+func (r *toolRound) refuse(c view.Call) *event.Event {
+	message := "interrupted; outcome unknown; check before you repeat it"
+	if r.stays(c) {
+		message = "not executed here: " + agent.StaysBehind
+	}
+	if reason := r.denied(c); reason != "" {
+		message = reason
+	}
+	if !r.has(c.Name) {
+		message = r.correct(c, r.invalid(c.Name, c.Input))
+	}
+	return result(c, event.EncodeJSON(message), true)
+}
+
+func result(c view.Call, output json.RawMessage, isError bool) *event.Event {
+	return &event.Event{ID: c.ID, Data: &event.ToolResult{Name: c.Name, Output: output, IsError: isError}}
+}
+
+// lost reports whether a call may have run before in another process, and must not run twice.
+// It cannot have run if this process has stored the call, or the decision that allows it.
+func (r *toolRound) lost(c view.Call) bool {
+	if r.inv.Attempt() <= 1 || max(c.Seq, c.Answered) > r.inv.TakenUp() {
+		return false
+	}
+	info := r.byName[c.Name].Info()
+	return !info.Idempotent && !info.Resumable
+}
+
+// stays reports whether a call belongs to the session that this one was forked from, and must not run
+// here: it may run there, and needs an approval or must not run twice.
+func (r *toolRound) stays(c view.Call) bool {
+	if c.Seq > r.inv.Shared() || !r.has(c.Name) {
+		return false
+	}
+	info := r.byName[c.Name].Info()
+	return r.decide(c) == tools.Ask || !info.Idempotent && !info.Resumable
+}
+
+// denied returns why a call must not run, "" if it may.
+func (k *kit) denied(c view.Call) string {
+	switch {
+	case k.denies[c.Name] != "":
+		return "refused: " + k.denies[c.Name]
+	case k.decide(c) == tools.Deny:
+		return "denied: this call is not allowed"
+	case c.Answer != nil && !c.Answer.Approved:
+		return refusal(c.Answer)
+	}
+	return ""
+}
+
+func refusal(r *event.RelayResolved) string {
+	if r.Reason == "" {
+		return "denied"
+	}
+	return "denied: " + r.Reason
+}
+
+// stale reports whether a call would not run with an input as it was approved, or, if an interceptor has changed the
+// input, not as the rules allow.
+func (k *kit) stale(c view.Call, input json.RawMessage) bool {
+	t := k.byName[c.Name]
+	if t == nil {
+		return false
+	}
+	if c.Answer != nil && c.Answer.Approved && k.decide(c) == tools.Ask {
+		digest, _ := k.digest(t.Info(), input)
+		return digest != c.Answer.Digest
+	}
+	return !bytes.Equal(input, c.Input) && k.agent.rules.Decide(t.Info(), input) != tools.Allow
+}
+
+// decide returns what the rules say about a call.
+func (k *kit) decide(c view.Call) tools.Decision {
+	if k.denies[c.Name] != "" {
+		return tools.Deny
+	}
+	if t := k.byName[c.Name]; t != nil {
+		return k.agent.rules.Decide(t.Info(), c.Input)
+	}
+	return tools.Allow
+}
+
+// digest identifies what an approval of a call covers, and returns who may give it.
+func (k *kit) digest(info tools.Info, input json.RawMessage) (digest string, by tools.By) {
+	by = k.agent.rules.By(info, input, k.agent.approver)
+	return tools.Digest(info.ToolSpec, by.Needs(), input), by
+}

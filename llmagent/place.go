@@ -1,0 +1,176 @@
+package llmagent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/schema"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
+	"github.com/agentarbor/arbor/view"
+)
+
+// offer is what a request has in addition to the messages: everything that the agent is offered in its place in a
+// tree, or the part of it that is left in a state of the run.
+type offer struct {
+	tools    []llm.ToolSpec
+	targets  []*agent.Node // of transfers
+	form     transfer.Form
+	transfer string   // the instruction about transfers, with the targets; "" without any
+	global   string   // the global instructions of the agent and of those above it
+	prompt   string   // the agent's fixed instructions
+	system   string   // global, prompt and transfer, joined
+	cut      []string // the tools whose descriptions were shortened, with the lengths
+
+	// Of a place:
+	known  []llm.ToolSpec // the agents and the tools of the tree
+	sets   []tools.Set    // of all agents of the tree
+	others sync.Map       // state → *offer
+
+	viewKey any // of the view of the user's conversation
+	newView func() any
+}
+
+// place returns all that the agent is offered in its place.
+func (k *kit) place(n *agent.Node) *offer {
+	if o, ok := k.places.Load(n); ok {
+		return o.(*offer)
+	}
+	o := k.newOffer(n, n.Targets(), "")
+	o.viewKey, o.newView = viewKey{n.Agent.Name(), ""}, func() any { return k.agent.newView(n, "") }
+	if len(n.Tree().Root().Children()) > 0 { // else no transfer is possible
+		known := o.form.Known(n.Tree())
+		for other := range n.Tree().Walk() {
+			if with, ok := agent.As[toolOwner](other.Agent); ok {
+				for _, t := range with.Tools() {
+					known.Aliases = append(known.Aliases, t.Info().Name)
+				}
+				o.sets = append(o.sets, with.Toolsets()...)
+			}
+		}
+		o.known = []llm.ToolSpec{known}
+	}
+	stored, _ := k.places.LoadOrStore(n, o)
+	return stored.(*offer)
+}
+
+// viewKey is the key under which the session keeps an agent's view of a scope. In a graph the agent has the name of its
+// node.
+type viewKey struct{ agent, scope string }
+
+// newView returns an empty view of a scope.
+func (a *Agent) newView(n *agent.Node, scope string) *view.View {
+	v := view.New(n, a.history, scope)
+	if a.split {
+		v.Read(readMessages)
+	}
+	if a.compaction != nil {
+		v.Count(a.compaction.Count)
+	}
+	return v
+}
+
+// toolOwner is an agent with tools.
+type toolOwner interface {
+	Tools() []tools.Tool
+	Toolsets() []tools.Set
+}
+
+// named returns the tools and agents whose names mark a call that a model has written as text, offered or not: every
+// agent of the tree, and every tool of an agent of it, those of sets as far as the sets have listed them.
+func (o *offer) named() []llm.ToolSpec {
+	known := slices.Clip(o.known)
+	for _, s := range o.sets {
+		if s, ok := s.(interface{ Listed() *tools.Registry }); ok {
+			known = append(known, llm.ToolSpec{Aliases: s.Listed().Names()})
+		}
+	}
+	return known
+}
+
+// state is what decides what a place offers in a run. Targets are the names of those that are left, if
+// some are left out.
+type state struct {
+	targets, from string
+	all           bool
+}
+
+// offered returns what the agent's model is offered in this state of its run. The request is built from it, and the
+// calls of the answer are checked against it.
+func (k *kit) offered(n *agent.Node, run view.Run) *offer {
+	o := k.place(n)
+	left := transfer.Offered(n, k.agent.properties.Policy, run)
+	if len(left) == len(o.targets) && run.From == "" {
+		return o
+	}
+	key := state{from: run.From, all: len(left) == len(o.targets)}
+	if !key.all {
+		for _, t := range left {
+			key.targets += t.Agent.Name() + " "
+		}
+	}
+	if other, ok := o.others.Load(key); ok {
+		return other.(*offer)
+	}
+	stored, _ := o.others.LoadOrStore(key, k.newOffer(n, left, run.From))
+	return stored.(*offer)
+}
+
+func (k *kit) newOffer(n *agent.Node, targets []*agent.Node, from string) *offer {
+	o := &offer{tools: make([]llm.ToolSpec, 0, len(k.tools)+1), targets: targets, form: k.formAt(n), prompt: k.agent.prompt}
+	for _, t := range k.tools {
+		o.add(t.Info().ToolSpec)
+	}
+	if len(n.Tree().Root().Children()) > 0 || len(targets) > 0 { // else the agent is alone and needs no description of itself
+		var specs []llm.ToolSpec
+		specs, o.transfer = o.form.Offer(n, targets, from)
+		for _, s := range specs {
+			o.add(s)
+		}
+	}
+	for up := n; up != nil; up = up.Parent {
+		o.global = paragraphs(up.Properties.GlobalInstruction, o.global)
+	}
+	o.system = paragraphs(paragraphs(o.global, o.prompt), o.transfer)
+	return o
+}
+
+// maxDescription limits the description of a tool, in characters. OpenAI refuses a longer one.
+const maxDescription = 1024
+
+// add offers a tool in the form that the strictest endpoints accept. Its calls are checked against the tool's own schema.
+func (o *offer) add(t llm.ToolSpec) {
+	t.Parameters = schema.Plain(t.Parameters)
+	if n := utf8.RuneCountInString(t.Description); n > maxDescription {
+		t.Description = string([]rune(t.Description)[:maxDescription-1]) + "…"
+		o.cut = append(o.cut, fmt.Sprintf("%s (%d)", t.Name, n))
+	}
+	o.tools = append(o.tools, t)
+}
+
+// has reports whether the choice names a tool that is offered.
+func (o *offer) has(choice llm.ToolChoice) bool {
+	return slices.ContainsFunc(o.tools, func(t llm.ToolSpec) bool { return t.Name == string(choice) })
+}
+
+// transferTo reports whether a call of a tool is a transfer, and to which agent; the target is "" if the arguments
+// name it.
+func (k *kit) transferTo(n *agent.Node, name string) (target string, ok bool) {
+	if k.has(name) || !toolName(name) {
+		return "", false
+	}
+	return k.place(n).form.Called(n, name)
+}
+
+// transferCall is agent.Properties.TransferCall.
+func (k *kit) transferCall(n *agent.Node, input json.RawMessage) (name string, arguments json.RawMessage) {
+	if name, arguments = k.place(n).form.Call(input); k.has(name) {
+		return agent.TransferTool, input
+	}
+	return name, arguments
+}

@@ -1,0 +1,70 @@
+package llmagent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// malformedTool is the tool name in the log of a call whose own name no endpoint
+// would accept; the call's input keeps that name.
+const malformedTool = "malformed_tool_name"
+
+func toolName(name string) bool { return tools.CheckName(name) == nil }
+
+// paragraphs joins two texts, of which either may be empty.
+func paragraphs(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
+}
+
+// clean returns the first 1,000 bytes of a text as valid UTF-8.
+func clean(s string) string {
+	if len(s) > 1000 {
+		s = s[:1000]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// pieceLimit limits, in bytes, each text that [cut] shortens.
+const pieceLimit = 8000
+
+// cut shortens a text in the middle, where long outputs say least.
+func cut(s string) string {
+	if len(s) <= pieceLimit {
+		return s
+	}
+	half := pieceLimit / 2
+	return strings.ToValidUTF8(s[:half], "") + " … " + strings.ToValidUTF8(s[len(s)-half:], "")
+}
+
+// object encodes arguments, which have to be a JSON object.
+func object(args any) (json.RawMessage, error) {
+	if args == nil {
+		return json.RawMessage("{}"), nil
+	}
+	b, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	if b = bytes.TrimSpace(b); b[0] != '{' {
+		return nil, fmt.Errorf("%.40s is no JSON object", b)
+	}
+	return b, nil
+}
+
+// modelErrorCode returns the code of a model's error.
+func modelErrorCode(err error) string {
+	var e *llm.Error
+	if errors.As(err, &e) {
+		return string(e.Code)
+	}
+	return "model_error"
+}

@@ -1,0 +1,204 @@
+package llmagent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
+	"github.com/agentarbor/arbor/view"
+)
+
+// maxRefused is how many refused transfers of one run are answered; one more
+// ends it.
+const maxRefused = 3
+
+// wandering is the notice about agents that transfer a conversation on and on.
+const wandering = "this is the third transfer of the turn before anything was said: if the models are small, set transfer: {profile: small}" +
+	" in the root agent's file, or llmagent.WithSmallModels in Go"
+
+// transfer settles the transfer calls of one answer. The first legal one wins;
+// the results of all are in the same write as the transfer itself.
+func (x *execution) transfer(calls []view.Call) error {
+	r := &transferRound{execution: x, targets: x.offered(x.inv.Node(), x.run).targets}
+	r.events = make([]*event.Event, 0, 2*len(calls)+1)
+	for _, c := range calls {
+		if err := r.call(c); err != nil {
+			return err
+		}
+	}
+	if err := x.ctx.Err(); err != nil {
+		return err // cancelled before the write: the transfer does not happen
+	}
+	if r.waits {
+		return x.pause(r.asked)
+	}
+	if r.winner != nil {
+		if x.run.Wordless == 2 && !x.run.Spoken && !x.inv.Node().SmallModels() {
+			r.add(&event.Event{Data: &event.Notice{Code: event.NoticeWandering, Message: wandering}})
+		}
+		r.add(&event.Event{Data: r.winner})
+	} else if refused := x.run.Refused + r.refused; r.err == nil && refused > maxRefused {
+		r.err = fmt.Errorf("%w: %d attempts in one run, the last: %s", agent.ErrTransferRejected, refused, r.last)
+	}
+	for i, e := range r.events {
+		e.More = i < len(r.events)-1 || r.err != nil // one write, with the error
+	}
+	if err := x.emit(r.events...); err != nil {
+		return err
+	}
+	if r.err == nil && r.winner == nil {
+		return x.next()
+	}
+	return r.err
+}
+
+// transferRound decides about the transfer calls of one answer.
+type transferRound struct {
+	*execution
+	targets []*agent.Node // that the model was offered
+	ran     bool          // no interceptor has answered the call in the tool's place
+	verdict
+}
+
+// verdict is the outcome of the calls so far.
+type verdict struct {
+	events  []*event.Event
+	winner  *event.Transfer
+	asked   []*event.Relay // about the transfer that waits for an approval
+	waits   bool
+	refused int
+	last    string // the result of the last refused call
+	err     error  // ends the run
+}
+
+func (r *transferRound) add(e *event.Event) { r.events = append(r.events, e) }
+
+// call settles one call through the interceptors. One of them may turn a
+// transfer into an error: the transfer does not happen then.
+func (r *transferRound) call(c view.Call) error {
+	n, before := len(r.events), r.verdict
+	r.ran = false
+	info := agent.ToolCallInfo{Invocation: r.inv, ID: c.ID, Name: c.Name, Input: c.Input}
+	res, err := r.inv.Runtime().Call(r.ctx, info, func(ctx context.Context, input json.RawMessage) (*event.ToolResult, error) {
+		r.verdict = before // an interceptor may try again
+		r.ran, c.Input = true, input
+		r.settle(ctx, c)
+		if len(r.events) == n {
+			return &event.ToolResult{Name: c.Name, Output: event.EncodeJSON("waits for an approval")}, nil
+		}
+		return r.events[n].Data.(*event.ToolResult), nil
+	})
+	switch settled := len(r.events) > n; {
+	case err != nil:
+		return err
+	case r.ran && !settled && !res.IsError:
+		return nil
+	case settled && (!res.IsError || r.winner == before.winner):
+		if res != r.events[n].Data {
+			r.events[n] = result(c, res.Output, res.IsError)
+		}
+		return nil
+	}
+	r.events, r.winner = r.events[:n], before.winner
+	r.asked, r.waits = before.asked, before.waits
+	r.add(result(c, res.Output, res.IsError))
+	if call, err := transfer.Parse(c.Input); err == nil && res.IsError {
+		r.record(c, call, event.TransferFailed)
+	}
+	return nil
+}
+
+// settle decides about one call.
+func (r *transferRound) settle(ctx context.Context, c view.Call) {
+	call, target, err := r.target(c)
+	if r.winner != nil {
+		if target != nil && target.Agent.Name() == r.winner.To {
+			r.answer(c, "Transferred to "+r.winner.To+".", false)
+			return
+		}
+		r.answer(c, "not executed: the conversation went to "+r.winner.To, true)
+		r.record(c, call, event.TransferConflict)
+		return
+	}
+	if err == nil {
+		err = r.inv.Runtime().CheckTransfer(ctx, r.inv, target.Agent.Name())
+	}
+	switch {
+	case err == nil && r.agent.askTransfer && r.asks(c, target):
+	case err == nil && c.Answer != nil && !c.Answer.Approved:
+		r.answer(c, refusal(c.Answer), true)
+		r.record(c, call, event.TransferFailed)
+	case err == nil:
+		r.winner = &event.Transfer{From: r.agent.name, To: target.Agent.Name(), Reason: call.Reason, ToolCallID: c.ID, Outcome: event.TransferCommitted}
+		if r.inv.Node().InputFor(target) != nil {
+			r.winner.Payload = call.Input
+		}
+		r.answer(c, "Transferred to "+r.winner.To+".", false)
+	default:
+		r.refuseTransfer(c, call, err)
+	}
+}
+
+// target returns the agent that a call names, or why the model may not transfer to it.
+func (r *transferRound) target(c view.Call) (call transfer.Call, target *agent.Node, err error) {
+	call, err = transfer.Parse(c.Input)
+	switch {
+	case r.run.Limited:
+		err = &agent.TransferLimitError{Reason: "no transfer is offered any more in this run"}
+		r.err = err
+	case r.run.Decided:
+		err = fmt.Errorf("it was decided that you answer: no transfer is offered in this run: %w", agent.ErrTransferRejected)
+	case err != nil:
+		err = fmt.Errorf("%w: %s. %s", agent.ErrUnknownTarget, err, transfer.Legal(r.targets, ""))
+	default:
+		target, err = transfer.Resolve(r.inv.Node(), r.inv.Tree(), r.targets, call)
+	}
+	return call, target, err
+}
+
+// asks reports whether a legal transfer waits for an approval. The agent asks about the first one.
+func (r *transferRound) asks(c view.Call, target *agent.Node) bool {
+	by := r.agent.transferBy.Or(r.agent.approver)
+	digest := tools.Digest(llm.ToolSpec{Name: c.Name, Description: target.Agent.Description()}, by.Needs(), c.Input)
+	if c.Answer != nil && !c.Asked && (!c.Answer.Approved || c.Answer.Digest == digest) {
+		return false
+	}
+	if !r.waits && !c.Asked {
+		r.asked = []*event.Relay{{Kind: event.RelayPermission, ToolCallID: c.ID, Tool: c.Name, Params: c.Input, By: by.Needs(), Digest: digest}}
+	}
+	r.waits = true
+	return true
+}
+
+// refuseTransfer answers a call that does not transfer, and records why.
+func (r *transferRound) refuseTransfer(c view.Call, call transfer.Call, err error) {
+	var limit *agent.TransferLimitError
+	switch {
+	case errors.As(err, &limit):
+		r.answer(c, "limit reached: answer yourself ("+limit.Reason+")", true)
+		r.record(c, call, event.TransferRejected)
+		r.add(&event.Event{Data: &event.Notice{Code: event.NoticeTransferLimit, Message: limit.Error()}})
+	case errors.Is(err, agent.ErrTargetNotReady):
+		r.answer(c, err.Error(), true)
+		r.record(c, call, event.TransferFailed)
+	default:
+		r.refused++
+		r.last = err.Error()
+		r.answer(c, r.last, true)
+		r.record(c, call, event.TransferRejected)
+	}
+}
+
+func (r *transferRound) answer(c view.Call, text string, isError bool) {
+	r.add(result(c, event.EncodeJSON(text), isError))
+}
+
+func (r *transferRound) record(c view.Call, call transfer.Call, outcome event.TransferOutcome) {
+	r.add(&event.Event{Data: &event.Transfer{From: r.agent.name, To: clean(call.Target), Reason: call.Reason, ToolCallID: c.ID, Outcome: outcome}})
+}
