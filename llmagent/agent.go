@@ -204,8 +204,8 @@ func (a *Agent) CheckNode(n *agent.Node) (problems []string) {
 // accepts. own is the number of its tools without those for transfers.
 func (a *Agent) TooManyTools(n *agent.Node, own int) error { return a.own.tooMany(n, own) }
 
-// Transfer reads a call of the agent's model, at a place in a tree, as a transfer. It returns false for a call of another
-// tool and for a call that names no target.
+// Transfer reads a call of the agent's model, at a place in a tree, as a transfer. It returns false for a call of
+// another tool and for a call that names no target.
 func (a *Agent) Transfer(n *agent.Node, c llm.ToolCall) (transfer.Call, bool) {
 	target, ok := a.own.transferTo(n, c.Name)
 	if !ok {

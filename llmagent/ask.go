@@ -127,8 +127,8 @@ func (q *question) reply(request func() (*llm.Request, error)) (*answer, error) 
 	}
 }
 
-// judge returns why an attempt is discarded, as the code and the message of the event; the code is "" for an answer that
-// is good. The error ends the run unless the attempt can be repeated.
+// judge returns why an attempt is discarded, as the code and the message of the event; the code is "" for an answer
+// that is good. The error ends the run unless the attempt can be repeated.
 func (q *question) judge(ans *answer, failure error) (code, message string, err error) {
 	name := q.inv.Agent().Name()
 	switch {

@@ -19,17 +19,17 @@
 //	func, stream, step             agents that are Go functions
 //	split                          agents for graphs in which tools have nodes of their own
 //	agent, options, instructions   Agent, Run and the step that it takes
-//	compact, summary               a step that shortens the view
-//	choose, decision, candidates   a step that asks who answers
-//	ask                            a step that asks the model: the request, the attempts, and what follows from the answer
+//	compact                        a step that shortens the view
+//	choose, decision               a step that asks who answers
+//	ask                            a step that asks the model: the request, the attempts, what follows from the answer
 //	tools                          a step that runs the calls of an answer
 //	transfer                       the transfers among them
-//	call, permission, invalid      one call: whether it may run, and what is wrong with it
+//	call, permission               one call, whether it may run, and what is wrong with it
 //	answer                         what a model sends
 //	execution                      the view, and the events
 //	equip, rules                   the tools at a time
-//	place, form, kit               what the model is offered
-//	output, passed, text           the form of answers, and of what the parts of a split agent pass on
+//	place, kit                     what the model is offered
+//	output, passed, text           the form of answers, and what the parts of a split agent pass on
 //
 // The package stores nothing: the session keeps the views, and the runner stores the events.
 package llmagent

@@ -12,8 +12,9 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// kitFor returns what the agent has now: with the tools of its sets and, if it answers the user, with the tools that the
-// user's client has sent for the turn and the form of answers that the client wants. It also returns notices about the tools.
+// kitFor returns what the agent has now: with the tools of its sets and, if it answers the user, with the tools that
+// the user's client has sent for the turn and the form of answers that the client wants. It also returns notices
+// about the tools.
 func (a *Agent) kitFor(ctx context.Context, inv *agent.Invocation) (*kit, []string, error) {
 	k, notices, err := a.withSets(ctx, inv.Node())
 	if err != nil {

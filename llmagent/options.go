@@ -8,6 +8,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -51,6 +52,33 @@ func WithTransferPolicy(p agent.TransferPolicy) Option {
 // (agent.TransferPolicy.HoldOnArrival alone ends when a tool has answered), and each run begins with the question of
 // [WithDecision]. An agent's own options for the tools and for the question take precedence.
 func WithSmallModels() Option { return func(a *Agent) { a.properties.SmallModels = true } }
+
+// WithTransferTools sets whether the agent's model is offered its targets by one tool,
+// transfer.OneTool, or by one tool for each, transfer.ToolPerTarget: transfer_to_NAME, with
+// the description of the agent NAME. In the log a call of either is the same.
+//
+// Defaults to one tool, also if t is 0. With [WithSmallModels] it defaults to one for each if the names
+// of these tools are legal, WithTransferTool sets no name and the tool choice is not transfer_to_agent.
+// Names of targets may then have 52 characters, and must not make the name of another tool. If t is
+// transfer.ToolPerTarget and a name is not legal, the tree cannot be built.
+func WithTransferTools(t transfer.Tools) Option { return func(a *Agent) { a.wording.tools = t } }
+
+// WithTransferInstruction replaces all that the system text says about transfers, which
+// is transfer.Instruction; "" leaves it out. In the text, transfer.TargetsHere
+// becomes the list of the targets that the request offers, transfer.ToolHere the
+// name of the tool, and transfer.SelfHere the agent's name and description. A request
+// that offers no transfer does not contain the text.
+func WithTransferInstruction(text string) Option {
+	return func(a *Agent) { a.wording.instruction = &text }
+}
+
+// WithTransferTool gives the transfer tool another name and description in requests; an
+// empty one changes nothing. With transfer.ToolPerTarget the names of all the tools
+// begin with the name, and each has the description. The targets follow the description.
+// In the log the tool is always agent.TransferTool.
+func WithTransferTool(name, description string) Option {
+	return func(a *Agent) { a.wording.name, a.wording.description = name, description }
+}
 
 // WithReturn sets which agent answers the next message after this agent has answered.
 func WithReturn(p agent.ReturnPolicy) Option {

@@ -1,6 +1,7 @@
 package llmagent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -143,7 +144,8 @@ func (k *kit) newOffer(n *agent.Node, targets []*agent.Node, from string) *offer
 // maxDescription limits the description of a tool, in characters. OpenAI refuses a longer one.
 const maxDescription = 1024
 
-// add offers a tool in the form that the strictest endpoints accept. Its calls are checked against the tool's own schema.
+// add offers a tool in the form that the strictest endpoints accept. Its calls are checked against the tool's own
+// schema.
 func (o *offer) add(t llm.ToolSpec) {
 	t.Parameters = schema.Plain(t.Parameters)
 	if n := utf8.RuneCountInString(t.Description); n > maxDescription {
@@ -173,4 +175,79 @@ func (k *kit) transferCall(n *agent.Node, input json.RawMessage) (name string, a
 		return agent.TransferTool, input
 	}
 	return name, arguments
+}
+
+// wording is how options change the form of transfers.
+type wording struct {
+	tools             transfer.Tools
+	name, description string  // "": those of the form
+	instruction       *string // nil: that of the form
+	one               bool    // one tool for all targets, also with small models
+}
+
+// shapeTransfers sets the form of transfers by the options, and returns what is wrong with these.
+func (a *Agent) shapeTransfers() (problems []error) {
+	chosen := a.settings.ToolChoice == agent.TransferTool
+	switch t := a.wording.tools; {
+	case t == transfer.ToolPerTarget && chosen:
+		problems = append(problems, fmt.Errorf("the tool choice %s names no tool where each target has its own: choose one of these, or %s", agent.TransferTool, llm.ToolChoiceRequired))
+	case t != 0 && t != transfer.OneTool && t != transfer.ToolPerTarget:
+		problems = append(problems, fmt.Errorf("the transfer tools %d are neither transfer.OneTool nor transfer.ToolPerTarget", t))
+	}
+	a.wording.one = chosen || a.wording.name != "" || a.wording.tools == transfer.OneTool
+	a.form = a.wording.form(cmp.Or(a.wording.tools, transfer.OneTool))
+	if err := tools.CheckName(a.form.Name); err != nil {
+		problems = append(problems, fmt.Errorf("the transfer tool: %w", err))
+	}
+	return problems
+}
+
+func (w wording) form(t transfer.Tools) transfer.Form {
+	f := transfer.DefaultForm(t)
+	f.Name, f.Description = cmp.Or(w.name, f.Name), cmp.Or(w.description, f.Description)
+	if w.instruction != nil {
+		f.Begun = transfer.Instructions{Targets: *w.instruction}
+		f.Arrived = f.Begun
+	}
+	return f
+}
+
+// formAt returns the form of transfers in a place of the agent.
+func (k *kit) formAt(n *agent.Node) transfer.Form {
+	a := k.agent
+	if len(k.tools)+len(n.Targets()) > a.maxTools {
+		one := a.form
+		if one.Tools == transfer.ToolPerTarget {
+			one = a.wording.form(transfer.OneTool)
+			one.Name = agent.TransferTool // the name of the form is a prefix
+		}
+		return one
+	}
+	if n.SmallModels() && !a.wording.one {
+		if each := a.wording.form(transfer.ToolPerTarget); len(each.Check(targetNames(n), k.has)) == 0 {
+			return each
+		}
+	}
+	return a.form
+}
+
+// tooMany returns an error with the counts if the agent, in its place, would offer more tools than its endpoint
+// accepts. own is the number of its tools without those for transfers.
+func (k *kit) tooMany(n *agent.Node, own int) error {
+	transfers := len(k.formAt(n).Names(targetNames(n)))
+	if most := k.agent.maxTools; own+transfers > most {
+		transfers = min(transfers, 1) // at least one tool for all targets
+		if own+transfers > most {
+			return fmt.Errorf("agent %s has %d tools, and %d for transfers, and its endpoint takes %d: leave some out, or set max_tools if it takes more", k.agent.name, own, transfers, most)
+		}
+	}
+	return nil
+}
+
+func targetNames(n *agent.Node) []string {
+	names := make([]string, len(n.Targets()))
+	for i, t := range n.Targets() {
+		names[i] = t.Agent.Name()
+	}
+	return names
 }
