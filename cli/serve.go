@@ -34,6 +34,7 @@ type serving struct {
 	noToken       bool
 	approver      []string
 	clientTools   []string
+	pageState     []string
 	deciders      tools.By
 	users         string
 	tls           access.TLSFiles
@@ -95,6 +96,7 @@ func (p *program) serveFlags(fs *pflag.FlagSet, how *serving) {
 	}
 	fs.StringVar(&how.tokenFile, "token-file", "", "`FILE` that holds the owner's token (default: what "+tokenVariable+" holds, or a new one)")
 	fs.StringSliceVar(&how.clientTools, "client-tools", []string{"all"}, "`AGENTS` that are offered the tools which clients bring along: all, none, or names with commas between them")
+	fs.StringSliceVar(&how.pageState, "page-state", nil, "`KEYS` of a session's state that pages can write over AG-UI, with commas between them (default: none)")
 	fs.StringSliceVar(&how.approver, "approver", []string{"staff"}, "`WHO` decides about calls that wait where nothing else says it: user, staff, or the names of rights, with commas between them")
 	fs.BoolVar(&how.noToken, "no-token", false, "let every program of this machine in as the owner; only at a loopback address")
 	p.usersFlag(fs, &how.users)

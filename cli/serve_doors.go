@@ -94,8 +94,15 @@ func (p *program) webDoors(how *serving, turns *live.Turns, guard *access.Guard,
 	if limited {
 		chat, page = append(chat, openaiapi.WithClientTools(names...)), append(page, agui.WithClientTools(names...))
 	}
+	page = append(page, agui.WithPageState(how.pageState...))
 	add(doorOpenAI, func() (http.Handler, error) { return openaiapi.New(turns, chat...) })
-	add(doorAGUI, func() (http.Handler, error) { return agui.New(turns, page...) })
+	add(doorAGUI, func() (http.Handler, error) {
+		d, err := agui.New(turns, page...)
+		if err != nil {
+			return nil, usagef("--page-state: %s", strings.TrimPrefix(err.Error(), "agui: "))
+		}
+		return d, nil
+	})
 	add(doorInspector, func() (http.Handler, error) {
 		opts := []inspector.Option{inspector.WithGuard(guard)}
 		if who.signIn != nil {

@@ -27,6 +27,8 @@ type Decision struct {
 	// Digest is that of the question that was seen, or "". A decision with another digest than
 	// the open question is refused.
 	Digest string
+	// State changes the session's state in the write that stores the decision, as [WithState] does when a turn begins.
+	State map[string]any
 	// ID becomes the id of the decision's event, so that the caller can find out whether the
 	// decision was stored. It is printable ASCII of at most 64 bytes and unique in the session.
 	// Defaults to a new id.
@@ -84,6 +86,9 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 				Rights: d.Rights, Digest: c.Asks.Digest})
 			e.ID, e.RunID = d.ID, by
 			events = append(events, e)
+			if len(d.State) > 0 {
+				events = append(events, alsoOf(e, &event.State{Delta: d.State}))
+			}
 		}
 	}
 	if len(settled) > 0 {

@@ -296,6 +296,11 @@ func (w *world) decide(r *runner.Runner) {
 	if oneInTen.Draw(w.rt, "about nothing") == 9 {
 		given = append(given, runner.Approve("nothing"))
 	}
+	for i := range given {
+		if oneInFour.Draw(w.rt, "with state") == 0 {
+			given[i].State = map[string]any{"decided": fmt.Sprint(len(w.log), "/", i)}
+		}
+	}
 	w.acts = append(w.acts, fmt.Sprintf("  with the decisions %+v", given))
 	a := act{whole: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, s1, given...) }}
 	fresh := make(map[*question]runner.Decision)
@@ -320,6 +325,14 @@ func (w *world) decide(r *runner.Runner) {
 	for q, d := range fresh {
 		if q.resolved == nil || q.resolved.Approved != d.Approved || q.resolved.Reason != d.Reason || string(q.resolved.Content) != string(d.Content) {
 			w.t.Fatalf("the decision %v was not taken: %v", d, q.resolved)
+		}
+		if d.State != nil {
+			written := slices.DeleteFunc(slices.Clone(w.log), func(e *event.Event) bool {
+				s, ok := e.Data.(*event.State)
+				return !ok || s.Delta["decided"] != d.State["decided"]
+			})
+			require.Len(w.t, written, 1, "what the decision %v changes", d)
+			w.happened["a decision that changes the state"] = true
 		}
 	}
 }

@@ -241,6 +241,7 @@ func (w *world) openDecisions(key session.Key, shared int64) (decisions []runner
 			default:
 				d = runner.Answer(c.ID, someReplies.Draw(w.rt, "answer"))
 			}
+			d.State = map[string]any{"decided": c.ID}
 			decisions = append(decisions, d)
 		}
 	}

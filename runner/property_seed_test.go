@@ -19,10 +19,13 @@ func (w *world) seed() (o runner.TurnOption, some bool) {
 	return runner.WithState(map[string]any{"turn:seed": w.turn, "seed": "é", "user:seed": nil}), true
 }
 
-// checkSeed: the state that a turn begins with is in the log once, right after what the
-// user said.
+// checkSeed: the state that a turn begins with is in the log once, right after what the user said. That of a decision
+// stands right after the decision.
 func (w *world) checkSeed(i int) {
 	d, ok := w.log[i].Data.(*event.State)
+	if ok && d.Delta["decided"] != nil && w.log[i-1].Type() != event.TypeRelayResolved {
+		w.t.Fatalf("seq %d: what a decision changes does not stand behind it", w.log[i].Seq)
+	}
 	if !ok || w.log[i].Agent != "user" {
 		return
 	}

@@ -288,6 +288,6 @@ var mustHappen = []string{
 	"an answer", "an answer in an agent tool", "an answer in a graph", "an answer declined", "an answer declined in an agent tool", "an answer declined in a graph",
 	"an answer withdrawn", "an answer withdrawn in an agent tool", "an answer withdrawn in a graph", "an answer that does not fit", "a second question of a call",
 	"a question withdrawn", "a call approved, a tool", "a call denied, a tool", "a call approved, a transfer", "a call denied, a transfer",
-	"a decision that comes again", "a call forbidden by a rule", "a return to the parent", "a return to the root", "forty agents",
+	"a decision that comes again", "a decision that changes the state", "a call forbidden by a rule", "a return to the parent", "a return to the root", "forty agents",
 	"error transfer_limit", "error transfer_rejected", "error limit", "error budget", "error unknown_usage", "a usage estimated", "error output_truncated", "error empty_answer", "error repeated_call", "error internal", "error server_error", "error rate_limited",
 }

@@ -19,6 +19,7 @@ type Door struct {
 	reasoning bool
 
 	clientTools front.ClientTools
+	pageState   []string
 }
 
 // Option configures a [Door].
@@ -28,6 +29,7 @@ type settings struct {
 	front.Config
 	reasoning   bool
 	clientTools front.ClientTools
+	pageState   []string
 }
 
 // WithGuard sets who lets requests in. Without one the user must be in the context already; see access.WithUser.
@@ -48,6 +50,10 @@ func WithClientTools(agents ...string) Option {
 	return func(s *settings) { s.clientTools = front.ClientTools{Only: agents, Limited: true} }
 }
 
+// WithPageState sets which keys of the session's state pages can write. By default they can write none, because agents,
+// conditions and instructions rely on what is there. Keys of other scopes, such as user:name, cannot be among them.
+func WithPageState(keys ...string) Option { return func(s *settings) { s.pageState = keys } }
+
 // New makes a door to the turns, which stay the caller's. The error says which option is wrong.
 func New(turns *live.Turns, opts ...Option) (*Door, error) {
 	s := &settings{Config: front.Config{Turns: turns, Prefix: "/agui", Fail: fail}}
@@ -61,12 +67,15 @@ func New(turns *live.Turns, opts ...Option) (*Door, error) {
 		err = s.clientTools.Check(turns.Runner().Tree())
 	}
 	if err == nil {
+		err = checkKeys(s.pageState)
+	}
+	if err == nil {
 		d.sessions, err = checkpoint.New(turns.Store())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("agui: %w", err)
 	}
-	d.reasoning, d.clientTools = s.reasoning, s.clientTools
+	d.reasoning, d.clientTools, d.pageState = s.reasoning, s.clientTools, s.pageState
 	return d, nil
 }
 

@@ -130,7 +130,7 @@ func testRun(t *testing.T, peer *aguipeer.Peer) {
 	r := peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "Hi"), Run: "r 1"}))
 	require.Equal(t, []string{"RUN_STARTED", "STATE_SNAPSHOT", "STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_FINISHED"}, types(r.Events))
 	require.Equal(t, map[string]any{"type": "RUN_STARTED", "threadId": "t1", "runId": "r 1", "protocolVersion": "1.0"}, r.Events[0])
-	require.Equal(t, map[string]any{"activeAgent": "desk", "activePath": "desk", "seq": 2.0, "state": map[string]any{}}, r.State)
+	require.Equal(t, map[string]any{"arbor": map[string]any{"activeAgent": "desk", "activePath": "desk", "seq": 2.0}}, r.State)
 	require.Equal(t, "r 1", last(r.Events)["runId"])
 	require.Equal(t, map[string]any{"turn": w.log("t1")[0].TurnID, "agent": "desk", "finishReason": "stop", "output": nil}, last(r.Events)["result"])
 	require.Equal(t, []string{"user: Hi", "assistant: Hello."}, texted(r.Messages))
@@ -524,11 +524,35 @@ func TestPartOfTheTree(t *testing.T) {
 	for _, messages := range []string{`{"id":"u","role":"user","content":"Hi"}`, `{"id":"a","role":"user","content":"Hi"},{"id":"b","role":"assistant","content":"Yes?"},{"id":"c","role":"user","content":"Hi"}`} {
 		_, events, _ := w.post("", `{"threadId":"t`+strconv.Itoa(len(messages))+`","runId":"r","messages":[`+messages+`]}`)
 		require.Equal(t, "billing", last(events)["result"].(map[string]any)["agent"])
-		require.Equal(t, map[string]any{"activeAgent": "billing", "activePath": "billing", "seq": events[1]["snapshot"].(map[string]any)["seq"], "state": map[string]any{}}, events[1]["snapshot"])
+		place := events[1]["snapshot"].(map[string]any)["arbor"].(map[string]any)
+		require.Equal(t, map[string]any{"activeAgent": "billing", "activePath": "billing", "seq": place["seq"]}, place)
 	}
 	nowhere := newWorld(t, newTurns(t, front, sessiontest.Memory(t)), WithApp("app:nobody"))
 	status, _, answer := nowhere.post("", `{"threadId":"t","runId":"r","messages":[{"id":"u","role":"user","content":"Hi"}]}`)
 	require.Equal(t, http.StatusBadRequest, status, answer)
+}
+
+// TestBinaryParts: parts as clients from before version 1.0 of the protocol send them become images, audio and files.
+func TestBinaryParts(t *testing.T) {
+	w := streaming(t, newDesk(t))
+	status, _, answer := w.post("", `{"threadId":"t","runId":"r","messages":[{"id":"a","role":"user","content":[{"type":"text","text":"See"},
+		{"type":"binary","mimeType":"image/png","data":"aGk="},{"type":"binary","mimeType":"application/pdf","url":"https://example.com/a.pdf","filename":"a.pdf"},
+		{"type":"binary","mimeType":"audio/wav","data":"aGk="}]}]}`)
+	require.Equal(t, http.StatusOK, status, answer)
+	require.Equal(t, []llm.Part{llm.TextPart{Text: "See"}, llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte("hi")},
+		llm.Media{Kind: llm.MediaFile, MediaType: "application/pdf", URL: "https://example.com/a.pdf", Name: "a.pdf"},
+		llm.Media{Kind: llm.MediaAudio, MediaType: "audio/wav", Data: []byte("hi")}}, w.log("t")[0].Data.(*event.User).Content.Parts)
+	for part, want := range map[string]string{
+		`{"type":"binary"}`:                             "needs a mimeType",
+		`{"type":"binary","mimeType":"image/png"}`:      "needs data or a url",
+		`{"type":"binary","mimeType":"a/b","id":"f"}`:   "has no uploaded files",
+		`{"type":"binary","mimeType":"a/b","data":"?"}`: "bytes as base64",
+	} {
+		status, _, answer := w.post("", `{"threadId":"u","runId":"r","messages":[{"id":"a","role":"user","content":[`+part+`]}]}`)
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, answer, want)
+		require.Contains(t, answer, "messages[0].content[0]")
+	}
 }
 
 // TestRefused: what is no run is refused in one clear answer.

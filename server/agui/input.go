@@ -29,6 +29,9 @@ type input struct {
 	} `json:"context"`
 	Forwarded json.RawMessage `json:"forwardedProps"`
 	Resume    []answer        `json:"resume"`
+	State     json.RawMessage `json:"state"`
+
+	ignoredState []string // keys of State
 }
 
 // answer is what a page says to an interrupt.
@@ -82,6 +85,9 @@ func (d *Door) ignored(in *input) map[string][]string {
 	var props map[string]json.RawMessage
 	if json.Unmarshal(in.Forwarded, &props) == nil && len(props) > 0 {
 		all["forwardedProps"] = slices.Sorted(maps.Keys(props))
+	}
+	if len(in.ignoredState) > 0 {
+		all["state"] = in.ignoredState
 	}
 	for of, names := range all {
 		all[of] = front.Listed(names)
@@ -162,26 +168,63 @@ func partsOf(place int, content json.RawMessage) (all []llm.Part, err error) {
 		return nil, front.ProblemAt(path, "must be a text or a list of parts")
 	}
 	for i, p := range parts {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		kind, media := kinds[p.Type]
-		switch {
-		case p.Type == "text" && p.Text != nil:
+		if p.Type == "text" && p.Text != nil {
 			all = append(all, llm.TextPart{Text: *p.Text})
-		case !media || p.Source == nil:
-			return nil, front.ProblemAt(at, "is no text, image, audio, video or document as the protocol has them")
-		case p.Source.Type == "url":
-			all = append(all, llm.Media{Kind: kind, MediaType: p.Source.MIME, URL: p.Source.Value})
-		case p.Source.Type == "data":
-			data, err := base64.StdEncoding.DecodeString(p.Source.Value)
-			if err != nil || p.Source.MIME == "" {
-				return nil, front.ProblemAt(at, "needs a mimeType, and bytes as base64")
-			}
-			all = append(all, llm.Media{Kind: kind, MediaType: p.Source.MIME, Data: data})
-		default:
-			return nil, front.ProblemAt(at, fmt.Sprintf("has the source %.40q: data or a url is supported", p.Source.Type))
+			continue
 		}
+		media, problem := p.media()
+		if problem != "" {
+			return nil, front.ProblemAt(fmt.Sprintf("%s[%d]", path, i), problem)
+		}
+		all = append(all, media)
 	}
 	return all, nil
+}
+
+// media reads a part that is no text. A problem says what is wrong with it.
+func (p *part) media() (m llm.Media, problem string) {
+	kind, known := kinds[p.Type]
+	from := p.Source
+	switch {
+	case p.Type == "binary":
+		if from, problem = p.binary.from(); problem != "" {
+			return m, problem
+		}
+		m.Name, kind = p.Name, kinds[strings.Split(p.MIME, "/")[0]]
+		if kind == "" {
+			kind = llm.MediaFile
+		}
+	case !known || from == nil:
+		return m, "is no text, image, audio, video, document or binary part as the protocol has them"
+	}
+	m.Kind, m.MediaType = kind, from.MIME
+	switch from.Type {
+	case "url":
+		m.URL = from.Value
+	case "data":
+		var err error
+		if m.Data, err = base64.StdEncoding.DecodeString(from.Value); err != nil || m.MediaType == "" {
+			return m, "needs a mimeType, and bytes as base64"
+		}
+	default:
+		return m, fmt.Sprintf("has the source %.40q: data or a url is supported", from.Type)
+	}
+	return m, ""
+}
+
+// from returns where the bytes of the part are.
+func (b *binary) from() (from *source, problem string) {
+	switch {
+	case b.MIME == "":
+		return nil, "needs a mimeType"
+	case b.Data != "":
+		return &source{"data", b.Data, b.MIME}, ""
+	case b.URL != "":
+		return &source{"url", b.URL, b.MIME}, ""
+	case b.ID != "":
+		return nil, "has only an id, and this server has no uploaded files: send data or a url"
+	}
+	return nil, "needs data or a url"
 }
 
 // earlier makes messages that a session can begin with of those before a place. What stands before the user's first

@@ -149,7 +149,7 @@ func (p *projection) start(e *event.Event) {
 	p.leave()
 	p.ended, p.step = nil, cmp.Or(e.Path, e.Agent)
 	if p.stands && (p.agent != e.Agent || p.path != p.step) {
-		p.emit(&stateEvent{head: head{Type: "STATE_DELTA"}, Delta: []op{{"replace", "/activeAgent", e.Agent}, {"replace", "/activePath", p.step}}})
+		p.emit(&stateEvent{head: head{Type: "STATE_DELTA"}, Delta: []op{{"replace", "/" + place + "/activeAgent", e.Agent}, {"replace", "/" + place + "/activePath", p.step}}})
 	}
 	if p.agent, p.path = e.Agent, p.step; !p.stands {
 		p.stand()
@@ -222,21 +222,29 @@ func (p *projection) closeAll() {
 func (p *projection) stand() {
 	state := make(map[string]any)
 	maps.Copy(state, p.state)
+	maps.DeleteFunc(state, func(key string, _ any) bool { return !onPage(key) })
+	state[place] = map[string]any{"activeAgent": p.agent, "activePath": p.path, "seq": p.log.At.Seq}
 	p.stands = true
-	p.emit(&stateEvent{head: head{Type: "STATE_SNAPSHOT"}, Snapshot: map[string]any{"activeAgent": p.agent, "activePath": p.path, "seq": p.log.At.Seq, "state": state}})
+	p.emit(&stateEvent{head: head{Type: "STATE_SNAPSHOT"}, Snapshot: state})
 }
 
 // pointed escapes a key for a JSON pointer.
 var pointed = strings.NewReplacer("~", "~0", "/", "~1")
 
-// change is for the state of the turn and the session. That of the user and the app is of other sessions, too.
+// onPage reports whether pages are sent a key of the state: those of the turn and the session. The state of the user and
+// the app belongs to other sessions, too.
+func onPage(key string) bool {
+	return key != place && !strings.HasPrefix(key, "user:") && !strings.HasPrefix(key, "app:")
+}
+
+// change is for changes of the state.
 func (p *projection) change(h head, delta map[string]any) {
 	var ops []op
 	for _, key := range slices.Sorted(maps.Keys(delta)) {
-		value, path := delta[key], "/state/"+pointed.Replace(key)
+		value, path := delta[key], "/"+pointed.Replace(key)
 		_, there := p.state[key]
 		switch {
-		case strings.HasPrefix(key, "user:"), strings.HasPrefix(key, "app:"):
+		case !onPage(key):
 		case value != nil:
 			set(&p.state, key, value)
 			ops = append(ops, op{"add", path, value})

@@ -60,7 +60,7 @@ func named(id string, e *event.Event) *event.Event {
 func begun(t *testing.T) *projection {
 	p := &projection{}
 	require.Equal(t, []string{
-		`"STATE_SNAPSHOT","snapshot":{"activeAgent":"front","activePath":"front","seq":2,"state":{}}`,
+		`"STATE_SNAPSHOT","snapshot":{"arbor":{"activeAgent":"front","activePath":"front","seq":2}}`,
 		`"STEP_STARTED","stepName":"front"`,
 	}, played(p, 0, of("u", &event.User{}), of("r1", &event.HarnessStart{AgentID: "front"})))
 	return p
@@ -104,11 +104,11 @@ func TestProjection(t *testing.T) {
 			[]*event.Event{of("r1", &event.Transfer{From: "front", To: "desk", Reason: "money", Outcome: "committed"}), of("r1", &event.HarnessEnd{FinishReason: "transfer", Target: "desk"}),
 				{ID: "s", TurnID: "t1", RunID: "r2", Agent: "desk", Path: "front/desk", Data: &event.HarnessStart{}}},
 			[]string{`"CUSTOM","name":"arbor.transfer","value":{"from":"front","to":"desk","reason":"money","outcome":"committed"}`, `"STEP_FINISHED","stepName":"front"`,
-				`"STATE_DELTA","delta":[{"op":"replace","path":"/activeAgent","value":"desk"},{"op":"replace","path":"/activePath","value":"front/desk"}]`, `"STEP_STARTED","stepName":"front/desk"`},
+				`"STATE_DELTA","delta":[{"op":"replace","path":"/arbor/activeAgent","value":"desk"},{"op":"replace","path":"/arbor/activePath","value":"front/desk"}]`, `"STEP_STARTED","stepName":"front/desk"`},
 		},
 		"state": {
 			[]*event.Event{of("r1", &event.State{Delta: map[string]any{"b/~": false, "a": 1.0, "user:x": 2.0, "app:handoff:1": "ann", "gone": nil}}), of("r1", &event.State{Delta: map[string]any{"a": nil}})},
-			[]string{`"STATE_DELTA","delta":[{"op":"add","path":"/state/a","value":1},{"op":"add","path":"/state/b~1~0","value":false}]`, `"STATE_DELTA","delta":[{"op":"remove","path":"/state/a"}]`},
+			[]string{`"STATE_DELTA","delta":[{"op":"add","path":"/a","value":1},{"op":"add","path":"/b~1~0","value":false}]`, `"STATE_DELTA","delta":[{"op":"remove","path":"/a"}]`},
 		},
 		"files, notices, handoffs": {
 			[]*event.Event{of("r1", &event.File{Name: "a.txt", MediaType: "text/plain", Size: 1, Digest: "d"}), of("r1", &event.Notice{Code: "resumed", Message: "again"}),

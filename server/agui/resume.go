@@ -68,6 +68,11 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 	if len(in.Resume) > 0 && len(open) > 0 && !r.Decided(in.Run) {
 		return refuse("there is no answer to %q: all that the thread waits for is to be answered at once", open[0].ID)
 	}
+	w, err := d.written(in.State, p.state)
+	if err != nil {
+		return err
+	}
+	decisions[0].State, in.ignoredState = w.delta, w.ignored
 	b, err := d.turns.DecideOnce(ctx, key, r.ID, live.Request{ID: in.Run, Wait: c.Prefer()}, decisions...)
 	switch {
 	case errors.Is(err, live.ErrMismatch):

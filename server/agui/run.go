@@ -8,6 +8,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
 )
@@ -71,9 +72,15 @@ func (d *Door) begin(c *front.Call, key session.Key, in *input) error {
 	if err := d.offer(key, in, metadata); err != nil {
 		return err
 	}
-	b, err := d.turns.BeginOnce(ctx, key, msg, live.Request{ID: in.Run, At: &seq, Wait: c.Prefer(), Metadata: metadata})
+	w, err := d.written(in.State, p.state)
+	if err != nil {
+		return err
+	}
+	in.ignoredState = w.ignored
+	b, err := d.turns.BeginOnce(ctx, key, msg, live.Request{ID: in.Run, Sum: w.sum, At: &seq, Wait: c.Prefer(), Metadata: metadata,
+		Options: []runner.TurnOption{runner.WithState(w.delta)}})
 	if errors.Is(err, live.ErrMismatch) {
-		return &front.Fault{Status: http.StatusUnprocessableEntity, Code: "run_mismatch", Detail: "a run of this id had other words"}
+		return &front.Fault{Status: http.StatusUnprocessableEntity, Code: "run_mismatch", Detail: "a run of this id had other words, or another state"}
 	} else if err != nil {
 		return err
 	}

@@ -123,6 +123,16 @@ type part struct {
 	Type   string  `json:"type"`
 	Text   *string `json:"text,omitempty"`
 	Source *source `json:"source,omitempty"`
+	binary
+}
+
+// binary is a part as clients from before version 1.0 of the protocol send it.
+type binary struct {
+	MIME string `json:"mimeType,omitempty"`
+	ID   string `json:"id,omitempty"`
+	URL  string `json:"url,omitempty"`
+	Data string `json:"data,omitempty"`
+	Name string `json:"filename,omitempty"`
 }
 
 type source struct {

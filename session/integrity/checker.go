@@ -58,6 +58,7 @@ type Checker struct {
 	calls  map[string]bool     // of all that were made
 	commit *event.Transfer     // whose run must end now
 	active string              // the target of the last transfer of the conversation
+	before *event.Event        // the last one
 	counts counts
 	hands  hands
 }
@@ -112,10 +113,11 @@ func (c *Checker) Add(e *event.Event) {
 	}
 	if _, ok := e.Data.(*event.HarnessStart); ok {
 		c.envelope(e)
-		c.held = e
+		c.held, c.before = e, e
 		return
 	}
 	c.event(e)
+	c.before = e
 }
 
 // unread checks an event behind one that cannot be read, or that one itself.
@@ -240,6 +242,10 @@ func (c *Checker) event(e *event.Event) {
 	case *event.RelayResolved:
 		c.resolved(e, d, s)
 		return
+	case *event.State:
+		if _, decided := c.before.Data.(*event.RelayResolved); decided && c.before.RunID == e.RunID {
+			return // what the decision changes
+		}
 	}
 	switch {
 	case r.ended:

@@ -40,6 +40,7 @@ t1 r2 billing tool_result {"name":"ask","output":"So."} #c4
 t1 r2 billing relay {"kind":"permission","toolCallId":"c3","tool":"pay"} #q1
 t1 r2 billing harness_end {"agentId":"billing","finishReason":"input_required"}
 t1 r2 billing relay_resolved {"relayId":"q1","approved":true}
+t1 r2 billing state {"delta":{"city":"Oslo"}}
 t1 r4 billing harness_start {"agentId":"billing"} <r2:harness_end
 t1 r2 billing tool_result {"name":"pay","output":2} #c3
 t1 r4 billing text {"content":"Done."}
@@ -131,6 +132,7 @@ func TestViolations(t *testing.T) {
 		"another agent":         {"t1 r4 billing text", "t1 r4 support text", `stands in a run of "billing"`},
 		"another scope":         {"t1 r3/s1 expert text", "t1 r3 expert text", `in a run of "expert" in "s1"`},
 		"after its end":         {"t1 r4 billing text", "t1 r1 support text", "after the end of its run"},
+		"state after its end":   {"t1 r4 billing text", "t1 r2 billing state {\"delta\":{}}\nt1 r4 billing text", "a state after the end of its run"},
 		"two ends":              {"t2 u2 user user {\"content\":\"Both\"}", "t1 r4 billing harness_end {\"agentId\":\"billing\",\"finishReason\":\"stop\"}", "a harness_end after the end of its run"},
 		"an unknown cause":      {"<r1:harness_end", "<r9:harness_end", "nothing before it is"},
 		"another cause":         {"<r1:harness_end", "<u1:user", "not by the end of r1"},

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -99,10 +98,8 @@ func New(c Config) (*Door, error) {
 		d.mux.Handle(pattern, d.handler(pattern, r.Open, r.needs()))
 	}
 	d.lost = d.handler("* "+c.Prefix+"/", false, func(*Call) error { return NotFound() })
-	for _, rest := range []string{c.Prefix + "/", c.Prefix} {
-		if !slices.ContainsFunc(c.Routes, func(r Route) bool { return c.Prefix+r.Path == rest }) {
-			d.mux.Handle(rest, d.handler(rest, false, d.nowhere))
-		}
+	for _, rest := range []string{c.Prefix + "/", c.Prefix} { // else net/http redirects from the second to the first
+		d.mux.Handle(rest, d.handler(rest, false, d.nowhere))
 	}
 	return d, nil
 }

@@ -139,3 +139,29 @@ func TestPrefer(t *testing.T) {
 		require.Equal(t, want, (&front.Call{R: r}).Prefer(), header)
 	}
 }
+
+// TestPagesOfOtherOrigins: whatever a door has at a path, and at its bare prefix too, a browser that asks whether a page
+// may call is answered there, and is not sent elsewhere.
+func TestPagesOfOtherOrigins(t *testing.T) {
+	guard, err := access.New(access.Options{Users: access.FromContext(), Origins: []string{"https://app.example.com"}})
+	require.NoError(t, err)
+	for _, routes := range [][]front.Route{nil, {{Method: "POST", Path: "", Handle: func(c *front.Call) error { return c.JSON(200, "here") }}}} {
+		d, err := front.New(front.Config{Bare: true, Guard: guard, Prefix: "/x", Fail: front.FailProblem, Routes: append(routes,
+			front.Route{Method: "GET", Path: "/a/{b}", Handle: func(c *front.Call) error { return c.JSON(200, "here") }})})
+		require.NoError(t, err)
+		for _, path := range []string{"/x", "/x/", "/x/a/b", "/x/none"} {
+			for _, method := range []string{"OPTIONS", "POST", "GET", "DELETE"} {
+				r := httptest.NewRequest(method, "http://localhost"+path, nil)
+				r.Header.Set("Origin", "https://app.example.com")
+				r.Header.Set("Access-Control-Request-Method", "POST")
+				w := httptest.NewRecorder()
+				d.ServeHTTP(w, r.WithContext(access.WithUser(r.Context(), access.User{Name: "ann"})))
+				require.Equal(t, "https://app.example.com", w.Header().Get("Access-Control-Allow-Origin"), "%s %s", method, path)
+				require.Empty(t, w.Header().Get("Location"), "%s %s", method, path)
+				if method == "OPTIONS" {
+					require.Equal(t, http.StatusNoContent, w.Code, path)
+				}
+			}
+		}
+	}
+}
