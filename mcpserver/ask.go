@@ -32,6 +32,8 @@ type Question struct {
 	// Message and Schema are what the call asks; without a message it needs an approval.
 	Message string          `json:"message,omitempty"`
 	Schema  json.RawMessage `json:"schema,omitempty"`
+	// Digest identifies what is decided. An answer that has it is refused if another question is open.
+	Digest string `json:"digest,omitempty"`
 }
 
 // Result is the structured content of a result of ask.
@@ -44,7 +46,7 @@ type Result struct {
 type askInput struct {
 	Message string         `json:"message,omitempty" jsonschema:"What to say"`
 	Session string         `json:"session,omitempty" jsonschema:"The session of an earlier result, to go on with its conversation"`
-	Answers map[string]any `json:"answers,omitempty" jsonschema:"Answers to the questions of an earlier result, by callId: true or false for an approval, else what is asked"`
+	Answers map[string]any `json:"answers,omitempty" jsonschema:"Answers to the questions of an earlier result, by callId: true or false for an approval, or an object with approved, reason and digest, else what is asked"`
 }
 
 // connection is one session of a client.
@@ -254,11 +256,11 @@ func name(q *event.Relay) string { return q.ToolCallID + " " + q.Digest }
 func elicit(q *event.Relay) *sdk.ElicitParams {
 	if q.Kind != event.RelayInput {
 		return &sdk.ElicitParams{Message: words(q), RequestedSchema: json.RawMessage(
-			`{"type":"object","properties":{"approve":{"type":"boolean","title":"Let it run"},"reason":{"type":"string","title":"Why not"}},"required":["approve"]}`)}
+			`{"type":"object","properties":{"approved":{"type":"boolean","title":"Let it run"},"reason":{"type":"string","title":"Why not"}},"required":["approved"]}`)}
 	}
 	p := &sdk.ElicitParams{Message: words(q), RequestedSchema: q.Schema}
 	if !flat(q.Schema) {
-		p.RequestedSchema = json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`)
+		p.RequestedSchema = json.RawMessage(`{"type":"object","properties":{"content":{"type":"string"}},"required":["content"]}`)
 		if q.Schema != nil {
 			p.Message += "\nThe answer is JSON of this schema: " + string(q.Schema)
 		}
@@ -295,7 +297,7 @@ func decision(q *event.Relay, r *sdk.ElicitResult) (runner.Decision, bool) {
 	case flat(q.Schema):
 		return runner.Answer(q.ToolCallID, r.Content), true
 	}
-	text, _ := r.Content["answer"].(string)
+	text, _ := r.Content["content"].(string)
 	return runner.Decision{CallID: q.ToolCallID, Approved: true, Content: live.Content(q, text)}, true
 }
 
@@ -309,11 +311,10 @@ func spoken(q *event.Relay, a any) runner.Decision {
 		}
 		return runner.Answer(q.ToolCallID, a)
 	}
-	reason, _ := m["reason"].(string)
-	if a == true || m["approve"] == true {
-		return runner.Approve(q.ToolCallID)
-	}
-	return runner.Deny(q.ToolCallID, reason)
+	d := runner.Decision{CallID: q.ToolCallID, Approved: a == true || m["approved"] == true}
+	d.Reason, _ = m["reason"].(string)
+	d.Digest, _ = m["digest"].(string)
+	return d
 }
 
 // words are a question for people, with all that a call would run with.
@@ -342,7 +343,7 @@ func (t *turn) result(pending []*event.Relay) *sdk.CallToolResult {
 				continue
 			}
 			mine = cmp.Or(mine, q.ToolCallID)
-			out.Questions = append(out.Questions, Question{CallID: q.ToolCallID, Tool: q.Tool, Params: q.Params, Message: q.Message, Schema: q.Schema})
+			out.Questions = append(out.Questions, Question{CallID: q.ToolCallID, Tool: q.Tool, Params: q.Params, Message: q.Message, Schema: q.Schema, Digest: q.Digest})
 		}
 		if mine != "" {
 			lines = append(lines, fmt.Sprintf("Ask your user, then call ask with session %q and answers, such as {%q: true}.", t.key.ID, mine))

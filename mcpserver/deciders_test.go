@@ -85,7 +85,7 @@ func (p *paying) waits(user string) (session.Key, *event.Relay) {
 func agrees(meanwhile func()) *sdk.ClientOptions {
 	return &sdk.ClientOptions{ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 		meanwhile()
-		return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}, nil
+		return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"approved": true}}, nil
 	}}
 }
 
@@ -101,7 +101,7 @@ func TestElicitationOfADecider(t *testing.T) {
 		text, _, failed := ask(t, c, map[string]any{"session": key.ID, "answers": map[string]any{asked.ToolCallID: true}})
 		require.True(t, failed)
 		require.Contains(t, text, "a colleague has to approve this")
-		yes := &sdk.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}
+		yes := &sdk.ElicitResult{Action: "accept", Content: map[string]any{"approved": true}}
 		res, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "ask", Arguments: map[string]any{"message": "pay"}, RequestState: key.ID,
 			InputResponses: sdk.InputResponseMap{asked.ToolCallID: yes, asked.ToolCallID + " " + asked.Digest: yes}})
 		require.True(t, err != nil || res.IsError)

@@ -105,8 +105,8 @@ func New(r *runner.Runner, opts ...Option) (*Server, error) {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	_, _ = rand.Read(s.secret) // never fails
-	// Pages of other origins name their session by this header.
-	s.access.Expose = append(slices.Clip(s.access.Expose), "Mcp-Session-Id")
+	// Pages of other origins name their session by the first header, and find out by the others why they were refused.
+	s.access.Expose = append(slices.Clip(s.access.Expose), "Mcp-Session-Id", "Retry-After", "WWW-Authenticate")
 	guard, err := access.New(s.access)
 	if err != nil {
 		return nil, err

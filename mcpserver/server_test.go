@@ -132,7 +132,10 @@ func TestPageOfAnotherOrigin(t *testing.T) {
 	second := ask(http.MethodPost, "https://app.example.com", hello)
 	require.Equal(t, http.StatusOK, second.Code, "%s", second.Body)
 	require.NotEmpty(t, second.Header().Get("Mcp-Session-Id"))
-	require.Equal(t, "Mcp-Session-Id", second.Header().Get("Access-Control-Expose-Headers"))
+	require.Equal(t, "Mcp-Session-Id, Retry-After, WWW-Authenticate", second.Header().Get("Access-Control-Expose-Headers"))
+	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPut} { // whatever comes of it, the page may read it
+		require.Equal(t, "https://app.example.com", ask(method, "https://app.example.com", "").Header().Get("Access-Control-Allow-Origin"), method)
+	}
 	require.Equal(t, http.StatusForbidden, ask(http.MethodPost, "https://evil.example.com", hello).Code)
 }
 
@@ -232,11 +235,11 @@ func TestQuestions(t *testing.T) {
 			return &sdk.ElicitResult{Action: action, Content: content}, nil
 		}}
 		c := client(t, url, "ann-token", version, can)
-		content = map[string]any{"approve": true}
+		content = map[string]any{"approved": true}
 		text, _, _ := ask(t, c, map[string]any{"message": "refund"})
 		require.Equal(t, "The tool said: paid back", text)
 		require.Equal(t, []string{"The tool refund wants to run. amount=5 Let it run?"}, asked)
-		content = map[string]any{"approve": false, "reason": "too much"}
+		content = map[string]any{"approved": false, "reason": "too much"}
 		text, _, _ = ask(t, c, map[string]any{"message": "refund"})
 		require.Equal(t, "The tool said: denied: too much", text)
 		content = map[string]any{"seat": 7.0}
@@ -256,6 +259,9 @@ func TestQuestions(t *testing.T) {
 		require.Contains(t, text, "call ask with session")
 		id := r.Questions[0].CallID
 		require.JSONEq(t, `{"amount":5}`, string(r.Questions[0].Params))
+		require.NotEmpty(t, r.Questions[0].Digest)
+		_, _, failed := ask(t, c, map[string]any{"session": r.Session, "answers": map[string]any{id: map[string]any{"approved": true, "digest": "sha256:another"}}})
+		require.True(t, failed, "it is about another question")
 		text, _, _ = ask(t, c, map[string]any{"session": r.Session, "answers": map[string]any{id: "surely"}})
 		require.Equal(t, "The tool said: denied", text, "what is no clear yes is a no")
 		_, r, _ = ask(t, c, map[string]any{"message": "seat"})

@@ -12,7 +12,7 @@ import (
 )
 
 // ask makes the parts of the message that asks: words for people, and one data part
-// {callId, tool, params} a call for programs, with the message and the schema of what a
+// {callId, tool, params, digest} a call for programs, with the message and the schema of what a
 // call wants to know. The words show all of what a call would run with, each line of
 // long arguments marked as one, because whoever answers sees nothing else.
 func ask(pending []*event.Relay) []*sdk.Part {
@@ -22,15 +22,15 @@ func ask(pending []*event.Relay) []*sdk.Part {
 	}
 	switch {
 	case len(pending) > 1:
-		b.WriteString("Answer each call with a data part {\"callId\", \"approved\"}, or {\"callId\", \"answer\"} where it asks something.")
+		b.WriteString("Answer each call with a data part {\"callId\", \"approved\"}, or {\"callId\", \"content\"} where it asks something.")
 	case pending[0].Kind == event.RelayInput:
-		b.WriteString("Answer in words, or with a data part {\"callId\", \"answer\"}; {\"callId\", \"approved\": false} declines.")
+		b.WriteString("Answer in words, or with a data part {\"callId\", \"content\"}; {\"callId\", \"approved\": false} declines.")
 	default:
 		b.WriteString("Answer yes to let it run, or no.")
 	}
 	parts := []*sdk.Part{textPart(b.String())}
 	for _, q := range pending {
-		data := map[string]any{"callId": q.ToolCallID, "tool": q.Tool, "params": jsonValue(q.Params)}
+		data := map[string]any{"callId": q.ToolCallID, "tool": q.Tool, "params": jsonValue(q.Params), "digest": q.Digest}
 		if q.Kind == event.RelayInput {
 			data["message"] = q.Message
 			if q.Schema != nil {
@@ -86,17 +86,18 @@ func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decisio
 			id, _ := m["callId"].(string)
 			approved, isBool := m["approved"].(bool)
 			reason, _ := m["reason"].(string)
-			answer, answered := m["answer"]
+			content, answered := m["content"]
 			q := waits[id]
 			asks := q != nil && q.Kind == event.RelayInput
-			d := runner.Decision{CallID: id, Approved: approved, Reason: reason}
+			digest, _ := m["digest"].(string)
+			d := runner.Decision{CallID: id, Approved: approved, Reason: reason, Digest: digest}
 			switch {
 			case q == nil:
 				return nil, fmt.Errorf("part %d of the message: no call %.40q waits for an answer", i, id)
 			case asks && answered:
-				d.Approved, d.Content = true, event.EncodeJSON(answer)
+				d.Approved, d.Content = true, event.EncodeJSON(content)
 			case asks && (approved || !isBool):
-				return nil, fmt.Errorf("part %d of the message: call %.40q asks for an \"answer\"", i, id)
+				return nil, fmt.Errorf("part %d of the message: call %.40q asks for \"content\"", i, id)
 			case !isBool:
 				return nil, fmt.Errorf("part %d of the message: \"approved\" is not true or false", i)
 			}
@@ -108,7 +109,7 @@ func decisions(parts sdk.ContentParts, pending []*event.Relay) ([]runner.Decisio
 		return list, nil
 	}
 	if len(pending) != 1 {
-		return nil, fmt.Errorf("%d calls wait for answers: answer each with a data part {\"callId\", \"approved\"} or {\"callId\", \"answer\"}", len(pending))
+		return nil, fmt.Errorf("%d calls wait for answers: answer each with a data part {\"callId\", \"approved\"} or {\"callId\", \"content\"}", len(pending))
 	}
 	text, q := strings.TrimSpace(words.String()), pending[0]
 	if q.Kind == event.RelayInput {

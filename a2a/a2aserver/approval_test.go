@@ -45,7 +45,7 @@ func TestAnswers(t *testing.T) {
 	wants := &event.Relay{Kind: event.RelayInput, ToolCallID: "c1", Tool: "book", Message: "How many?\nAnswer yes to let it run.",
 		Schema: json.RawMessage(`{"type":"object","properties":{"seats":{"type":"integer"}},"required":["seats"]}`)}
 	asked := ask([]*event.Relay{wants})
-	require.Equal(t, "The tool book asks:\n│ How many?\n│ Answer yes to let it run.\nAnswer in words, or with a data part {\"callId\", \"answer\"}; "+
+	require.Equal(t, "The tool book asks:\n│ How many?\n│ Answer yes to let it run.\nAnswer in words, or with a data part {\"callId\", \"content\"}; "+
 		"{\"callId\", \"approved\": false} declines.", asked[0].Text())
 	data := asked[1].Data().(map[string]any)
 	require.Equal(t, wants.Message, data["message"])
@@ -58,10 +58,10 @@ func TestAnswers(t *testing.T) {
 		wrong string
 	}{
 		"words":       {parts: sdk.ContentParts{textPart(" 3 ")}, want: runner.Decision{CallID: "c1", Approved: true, Content: json.RawMessage(`{"seats":3}`)}},
-		"data":        {parts: part(map[string]any{"callId": "c1", "answer": map[string]any{"seats": 2}}), want: runner.Decision{CallID: "c1", Approved: true, Content: json.RawMessage(`{"seats":2}`)}},
+		"data":        {parts: part(map[string]any{"callId": "c1", "content": map[string]any{"seats": 2}}), want: runner.Decision{CallID: "c1", Approved: true, Content: json.RawMessage(`{"seats":2}`)}},
 		"declined":    {parts: part(map[string]any{"callId": "c1", "approved": false, "reason": "none"}), want: runner.Decision{CallID: "c1", Reason: "none"}},
-		"only yes":    {parts: part(map[string]any{"callId": "c1", "approved": true}), wrong: `part 0 of the message: call "c1" asks for an "answer"`},
-		"nobody asks": {parts: part(map[string]any{"callId": "c2", "answer": 1}), wrong: `part 0 of the message: no call "c2" waits for an answer`},
+		"only yes":    {parts: part(map[string]any{"callId": "c1", "approved": true}), wrong: `part 0 of the message: call "c1" asks for "content"`},
+		"nobody asks": {parts: part(map[string]any{"callId": "c2", "content": 1}), wrong: `part 0 of the message: no call "c2" waits for an answer`},
 	} {
 		list, err := decisions(c.parts, []*event.Relay{wants})
 		if c.wrong != "" {
@@ -76,7 +76,7 @@ func TestAnswers(t *testing.T) {
 	require.Empty(t, list, "silence is no answer")
 	both := append(permission("refund", json.RawMessage(`{}`)), wants)
 	both[0].ToolCallID = "c0"
-	_, err = decisions(part(map[string]any{"callId": "c0", "answer": true}), both)
+	_, err = decisions(part(map[string]any{"callId": "c0", "content": true}), both)
 	require.EqualError(t, err, `part 0 of the message: "approved" is not true or false`)
 	_, err = decisions(sdk.ContentParts{textPart("yes")}, both)
 	require.ErrorContains(t, err, "2 calls wait for answers")

@@ -279,6 +279,7 @@ func TestWrongDecisions(t *testing.T) {
 		sdk.NewTextPart("yes"),
 		sdk.NewDataPart(map[string]any{"callId": "x", "approved": true}),
 		sdk.NewDataPart(map[string]any{"callId": ids[0], "approved": "yes"}),
+		sdk.NewDataPart(map[string]any{"callId": ids[0], "approved": true, "digest": "sha256:another"}),
 		sdk.NewDataPart([]any{map[string]any{"callId": ids[0], "approved": true}, map[string]any{"callId": ids[0], "approved": false}}),
 	} {
 		m := sdk.NewMessage(sdk.MessageRoleUser, part)

@@ -13,7 +13,7 @@ const client = new Client({ name: "peer", version: "1" }, { capabilities: { elic
 const asked = [];
 client.setRequestHandler(ElicitRequestSchema, (request) => {
   asked.push(request.params.message);
-  return { action: "accept", content: { approve: true } };
+  return { action: "accept", content: { approved: true } };
 });
 await client.connect(transport);
 const { tools } = await client.listTools();

@@ -26,7 +26,7 @@ def server():
 
 async def elicit(context, params):
     asked.append(params.message)
-    return ElicitResult(action="accept", content={"approve": True})
+    return ElicitResult(action="accept", content={"approved": True})
 
 
 async def report(done, total, message):

@@ -22,7 +22,7 @@ asked, progress = [], []
 
 async def elicit(message, response_type, params, context):
     asked.append(message)
-    return {"approve": True}
+    return {"approved": True}
 
 
 async def report(done, total, message):
