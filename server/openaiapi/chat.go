@@ -192,7 +192,7 @@ func (w *chatAnswer) whole() error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.words.End(w.d.question(w.c, w.a.Key, rep.Pending, w.a.Refuse)); err != nil {
+	if _, err := w.words.End(w.d.question(w.c, w.a.Key, front.Asked(rep), w.a.Refuse)); err != nil {
 		return err
 	}
 	if w.shown = w.words.Text(); noOutput(rep, w.shown) {
@@ -200,7 +200,7 @@ func (w *chatAnswer) whole() error {
 	}
 	text, finish := string(w.shown), finishOf(rep)
 	w.out.Object = "chat.completion"
-	w.out.Choices = []wireChoice{{Message: &wireMessage{Role: "assistant", Content: &text, ToolCalls: callsOf(rep.Pending, false)}, FinishReason: &finish}}
+	w.out.Choices = []wireChoice{{Message: &wireMessage{Role: "assistant", Content: &text, ToolCalls: callsOf(front.Asked(rep), false)}, FinishReason: &finish}}
 	w.out.Usage, w.out.Arbor = usageOf(rep.Usage), w.arbor(rep)
 	w.out.Arbor.Events = events
 	return w.c.JSON(http.StatusOK, w.out)
@@ -261,7 +261,7 @@ func (w *chatAnswer) send(words string) error {
 
 // last ends the stream.
 func (w *chatAnswer) last(rep *live.Report) error {
-	words, err := w.words.End(w.d.question(w.c, w.a.Key, rep.Pending, w.a.Refuse))
+	words, err := w.words.End(w.d.question(w.c, w.a.Key, front.Asked(rep), w.a.Refuse))
 	if err == nil && noOutput(rep, w.shown) {
 		err = errNoOutput
 	}
@@ -271,7 +271,7 @@ func (w *chatAnswer) last(rep *live.Report) error {
 	if err != nil {
 		return err
 	}
-	if calls := callsOf(rep.Pending, true); calls != nil {
+	if calls := callsOf(front.Asked(rep), true); calls != nil {
 		out := w.out
 		out.Object, out.Choices = "chat.completion.chunk", []wireChoice{{Delta: &wireMessage{ToolCalls: calls}}}
 		if err := w.json(out); err != nil {
@@ -295,7 +295,7 @@ func (w *chatAnswer) last(rep *live.Report) error {
 
 // finishOf is the reason in the words of the protocol; what is asked is part of the words.
 func finishOf(rep *live.Report) string {
-	if front.ClientCalls(rep.Pending) != nil {
+	if front.ClientCalls(front.Asked(rep)) != nil {
 		return "tool_calls"
 	}
 	switch rep.FinishReason {

@@ -42,6 +42,11 @@ func (d *Door) brought(list []json.RawMessage, choice json.RawMessage, metadata 
 			functions[i] = *t.Function
 		}
 	}
+	all := len(functions)
+	functions = slices.DeleteFunc(functions, func(f tools.ClientTool) bool { return f.Name == front.ApprovalTool })
+	if len(functions) < all {
+		metadata[front.ApprovalsKey] = true
+	}
 	how, err := choiceOf(choice)
 	switch {
 	case err != nil:

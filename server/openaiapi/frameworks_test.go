@@ -1,6 +1,7 @@
 package openaiapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/server/internal/peers"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // newTown is a tree whose front transfers to maps for a place, and maps calls show_map, a tool of the client. Asked for a
@@ -34,6 +36,12 @@ func newTown(t testing.TB) agent.Agent {
 			switch {
 			case last.Role == llm.RoleTool && last.Parts[0].(llm.ToolResult).Output == "a map of Oslo":
 				return scripted.Reply(scripted.Text("I have ", "a map of Oslo."))
+			case strings.HasPrefix(words, "Refund"):
+				return scripted.Reply(scripted.Call("refund", `{"amount":`+strings.TrimPrefix(words, "Refund ")+`}`))
+			case last.Role == llm.RoleTool && last.Parts[0].(llm.ToolResult).Output == "paid":
+				return scripted.Reply(scripted.Text("It is paid."))
+			case last.Role == llm.RoleTool && strings.Contains(last.Parts[0].(llm.ToolResult).Output, "denied"):
+				return scripted.Reply(scripted.Text("It is not paid."))
 			case last.Role == llm.RoleTool:
 				return scripted.Reply(scripted.Text("I am the desk."))
 			case strings.Contains(words, "place") && name == "front":
@@ -45,14 +53,21 @@ func newTown(t testing.TB) agent.Agent {
 			case strings.Contains(words, "city") && req.ResponseFormat != nil:
 				return scripted.Reply(scripted.Text(oslo))
 			case strings.Contains(words, "city"):
-				return scripted.Reply(scripted.Call(offered(""), oslo))
+				return scripted.Reply(scripted.Call(cmp.Or(offered("city"), offered("final_result")), oslo))
 			}
 			return scripted.Reply(scripted.Text("You are ", "welcome."))
 		}
 	}
 	maps, err := llmagent.New("maps", "You show maps.", scripted.Func("maps", answer("maps")), llmagent.WithDescription("Shows maps"))
 	require.NoError(t, err)
-	root, err := llmagent.New("front", "You help.", scripted.Func("front", answer("front")), llmagent.WithSubAgents(maps))
+	refund, err := tools.Func("refund", "Refunds.", func(_ tools.Context, in struct {
+		Amount int `json:"amount"`
+	}) (string, error) {
+		require.Less(t, in.Amount, 10)
+		return "paid", nil
+	}, tools.NeedsApproval(tools.ByUser()))
+	require.NoError(t, err)
+	root, err := llmagent.New("front", "You help.", scripted.Func("front", answer("front")), llmagent.WithSubAgents(maps), llmagent.WithTools(refund))
 	require.NoError(t, err)
 	return root
 }
@@ -70,7 +85,9 @@ func TestFrameworks(t *testing.T) {
 	said := func(n int, place string) []any { return repeat(n, place, thanks) }
 	city := map[string]any{"city": "Oslo", "people": 700000.0}
 	const oslo = "I have a map of Oslo."
-	agents := map[string]any{"said": said(4, oslo), "transferred": repeat(4, []any{"Desk", "I am the desk."}), "typed": repeat(4, city), "given": repeat(4, "Oslo")}
+	agents := map[string]any{"said": said(4, oslo), "transferred": repeat(4, []any{"Desk", "I am the desk."}), "typed": repeat(4, city), "given": repeat(4, "Oslo"),
+		"approved": repeat(4, "It is paid.", "It is not paid."),
+		"asked":    repeat(4, []any{"refund", map[string]any{"amount": 7.0}}, []any{"refund", map[string]any{"amount": 70.0}})}
 	for script, want := range map[string]map[string]any{
 		"agents_sdk.py":         agents,
 		"agents_sdk.mjs":        agents,

@@ -92,7 +92,7 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 		} else if err != nil {
 			return err
 		}
-		for _, asked := range front.ClientCalls(rep.Pending) {
+		for _, asked := range front.ClientCalls(front.Asked(rep)) {
 			if asked.ToolCallID == q.Decisions[0].CallID {
 				q.At = &Seen{Key: key, Turn: rep.ID, First: rep.First, Seq: rep.Seq, Waits: true}
 				return nil

@@ -42,7 +42,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		}
 		return nil, nil
 	}
-	decisions := q.Decisions
+	decisions := slices.Clone(q.Decisions)
 	if decisions == nil {
 		questions := front.Questions(rep.Pending)
 		if len(questions) == 0 {
@@ -57,10 +57,18 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		decisions = []runner.Decision{decision}
 	}
 	for i, given := range decisions {
-		if !slices.ContainsFunc(rep.Pending, func(d *event.Relay) bool {
+		pending := rep.Pending
+		if given.Content != nil && q.Decisions != nil {
+			pending = front.Asked(rep)
+		}
+		n := slices.IndexFunc(pending, func(d *event.Relay) bool {
 			return d.ToolCallID == given.CallID && (q.Decisions == nil || d.Client == (given.Content != nil))
-		}) {
+		})
+		if n < 0 {
 			return nil, notWaited(given)
+		}
+		if asked := rep.Pending[n]; pending[n] != asked {
+			decisions[i] = front.DecisionOf(asked, given.Content)
 		}
 		if decisions[i].ID = q.name(); i > 0 {
 			decisions[i].ID += "-" + strconv.Itoa(i)

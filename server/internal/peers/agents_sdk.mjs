@@ -1,5 +1,5 @@
 // Runs agents of OpenAI's Agents SDK whose model is an agent behind the server, with tools, with a transfer between
-// agents of the SDK, and with an answer of a type. Input and output are those of agents_sdk.py.
+// agents of the SDK, with an approval of a call of the server's, and with an answer of a type. Input and output are those of agents_sdk.py.
 import { readFileSync } from "node:fs";
 import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, run, setTracingDisabled, tool } from "@openai/agents";
 import OpenAI from "openai";
@@ -10,7 +10,7 @@ const [server, token, agent] = [c.base, "secret", c.model];
 setTracingDisabled(true);
 const client = new OpenAI({ baseURL: server, apiKey: token, maxRetries: 0 });
 const model = new OpenAIResponsesModel(client, agent);
-const out = { said: [], transferred: [], typed: [], given: [] };
+const out = { said: [], transferred: [], typed: [], approved: [], given: [], asked: [] };
 const show_map = tool({
   name: "show_map",
   description: "Shows a map",
@@ -18,6 +18,16 @@ const show_map = tool({
   execute: ({ city }) => {
     out.given.push(city);
     return "a map of " + city;
+  },
+});
+
+const arbor_approve = tool({
+  name: "arbor_approve",
+  description: "Decides whether the server may run a tool",
+  parameters: z.object({ tool: z.string(), arguments: z.string() }),
+  execute: (call) => {
+    out.asked.push([call.tool, JSON.parse(call.arguments)]);
+    return { approve: JSON.parse(call.arguments).amount < 10, reason: "too much" };
   },
 });
 
@@ -39,6 +49,8 @@ for (const m of [model, new OpenAIChatCompletionsModel(client, agent)]) {
     const desk = new Agent({ name: "Desk", model: m, tools: [show_map] });
     const moved = await ask(Agent.create({ name: "Triage", model: m, handoffs: [desk] }), "Call the desk", stream);
     out.transferred.push([moved.lastAgent.name, moved.finalOutput]);
+    const till = new Agent({ name: "Till", model: m, tools: [arbor_approve] });
+    for (const says of ["Refund 7", "Refund 70"]) out.approved.push((await ask(till, says, stream)).finalOutput);
     const typed = await ask(new Agent({ name: "Reader", model: m, outputType: z.object({ city: z.string(), people: z.number() }) }), "Which city?", stream);
     out.typed.push(typed.finalOutput);
   }

@@ -1,5 +1,5 @@
 """Runs agents of OpenAI's Agents SDK whose model is an agent behind the server, with tools, with a transfer between agents
-of the SDK, and with an answer of a type.
+of the SDK, with an approval of a call of the server's, and with an answer of a type.
 
 The input is {base, model}; the output has what the tool was given and what was said."""
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel
 c = json.load(sys.stdin)
 server, token, agent = c["base"], "secret", c["model"]
 set_tracing_disabled(True)
-given = []
+given, asked = [], []
 
 
 class City(BaseModel):
@@ -27,6 +27,13 @@ def show_map(city: str) -> str:
     """Shows a map"""
     given.append(city)
     return "a map of " + city
+
+
+@function_tool
+def arbor_approve(tool: str, arguments: str) -> bool:
+    """Decides whether the server may run a tool"""
+    asked.append([tool, json.loads(arguments)])
+    return json.loads(arguments)["amount"] < 10
 
 
 async def run(starting, says, stream, **more):
@@ -43,7 +50,7 @@ async def main():
     client = AsyncOpenAI(base_url=server, api_key=token, max_retries=0)
     model = OpenAIResponsesModel(model=agent, openai_client=client)
     chats = OpenAIChatCompletionsModel(model=agent, openai_client=client)
-    out = {"said": [], "transferred": [], "typed": []}
+    out = {"said": [], "transferred": [], "typed": [], "approved": []}
     for m in (model, chats):
         for stream in (False, True):
             guide = Agent(name="Guide", model=m, tools=[show_map])
@@ -54,9 +61,12 @@ async def main():
             triage = Agent(name="Triage", model=m, handoffs=[desk])
             moved = await run(triage, "Call the desk", stream)
             out["transferred"].append([moved.last_agent.name, moved.final_output])
+            till = Agent(name="Till", model=m, tools=[arbor_approve])
+            for says in ("Refund 7", "Refund 70"):
+                out["approved"].append((await run(till, says, stream)).final_output)
             typed = await run(Agent(name="Reader", model=m, output_type=City), "Which city?", stream)
             out["typed"].append(typed.final_output.model_dump())
-    out["given"] = given
+    out["given"], out["asked"] = given, asked
     print(json.dumps(out))
 
 

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -66,9 +67,13 @@ func (r *Response) begun(e *event.Event) {
 		if json.Unmarshal(d.Content, &said) != nil {
 			said = string(d.Content)
 		}
+		call := front.AsCall(r.user, asked)
+		if call != asked {
+			said = string(event.EncodeJSON(map[string]any{"approve": d.Approved, "reason": d.Reason}))
+		}
 		switch {
-		case asked.Client:
-			item = &Item{Type: "function_call_output", ID: r.itemID("fco_" + asked.ToolCallID), Status: "completed", CallID: asked.ToolCallID, Output: &said}
+		case call.Client:
+			item = &Item{Type: "function_call_output", ID: r.itemID("fco_" + call.ToolCallID), Status: "completed", CallID: call.ToolCallID, Output: &said}
 		case asked.Kind == event.RelayInput && d.Approved:
 			item = &Item{Type: "message", ID: r.itemID("msg_in-" + asked.ToolCallID), Status: "completed", Role: "user", Content: &[]Text{{Type: "input_text", Text: said}}}
 		}

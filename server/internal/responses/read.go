@@ -1,6 +1,6 @@
 // Package responses makes responses of OpenAI's protocol of the events of turns: what they are, and what a client that
 // reads along is sent of them, with numbers by which any process finds out what the client has yet to be sent. It
-// imports event, live, runner, session and chats, and never begins or ends a turn.
+// imports event, live, runner, session, chats and front, and never begins or ends a turn.
 package responses
 
 import (

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/chats"
+	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/words"
 	"github.com/agentarbor/arbor/session"
 )
@@ -273,8 +274,8 @@ func (r *Response) voided(at place, item *Item) {
 
 // asks is a question about a call.
 func (r *Response) asks(e *event.Event, d *event.Relay) {
-	if d.Client {
-		r.calls(e, d)
+	if call := front.AsCall(r.user, d); call.Client {
+		r.calls(e, call)
 		return
 	}
 	if d.Kind == event.RelayInput { // the protocol has no item for it

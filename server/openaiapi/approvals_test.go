@@ -1,0 +1,138 @@
+package openaiapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// newTill is an agent whose model calls refund when it is asked for one, which needs the user's approval. Paid counts what
+// was paid.
+func newTill(t testing.TB) (root *llmagent.Agent, paid *int, asked *[]*llm.Request) {
+	t.Helper()
+	paid, asked = new(int), new([]*llm.Request)
+	refund, err := tools.Func("refund", "Refunds.", func(_ tools.Context, in struct {
+		Amount int `json:"amount"`
+	}) (string, error) {
+		*paid += in.Amount
+		return "paid", nil
+	}, tools.NeedsApproval(tools.ByUser()))
+	require.NoError(t, err)
+	root, err = llmagent.New("till", "", scripted.Func("till", func(req *llm.Request) scripted.Answer {
+		*asked = append(*asked, req)
+		last := req.Messages[len(req.Messages)-1]
+		switch {
+		case last.Role == llm.RoleTool:
+			var results []string
+			for _, m := range req.Messages {
+				for _, part := range m.Parts {
+					if r, ok := part.(llm.ToolResult); ok {
+						results = append(results, r.Output)
+					}
+				}
+			}
+			return scripted.Reply(scripted.Text("Results: ", strings.Join(results, ", ")))
+		case strings.Contains(last.PlainText(), "both"):
+			return scripted.Reply(scripted.Call("refund", `{"amount":1}`), scripted.Call("refund", `{"amount":2}`))
+		}
+		return scripted.Reply(scripted.Text("One moment."), scripted.Call("refund", `{"amount":7}`))
+	}), llmagent.WithTools(refund))
+	require.NoError(t, err)
+	return root, paid, asked
+}
+
+// TestApprovalCalls: a client that brings arbor_approve is asked for approvals by calls of it, in whichever process. Only a
+// clear yes lets a call run, and no model is offered the function.
+func TestApprovalCalls(t *testing.T) {
+	for output, paid := range map[string]int{`{"approve":true}`: 7, "true": 7, "True": 7, " yes ": 7, `{"approve":false,"reason":"too much"}`: 0, "false": 0, "no": 0, "": 0,
+		"An error occurred": 0, "yes, but only half": 0, `{"approve":"true"}`: 0, `{"approved":true}`: 0, "1": 0, `["yes"]`: 0} {
+		for _, stream := range []bool{false, true} {
+			store := sessiontest.Memory(t)
+			root, got, asked := newTill(t)
+			b := &browser{world: newWorldOn(t, newTurns(t, root, store)), tools: []any{function("arbor_approve")}, stream: stream, more: map[string]any{"model": "till"}}
+			said, calls, finish := b.ask(user("refund"))
+			require.Equal(t, "One moment.", said)
+			require.Equal(t, "tool_calls", finish)
+			require.Len(t, calls, 1)
+			require.Equal(t, "arbor_approve", calls[0].Function.Name)
+			require.JSONEq(t, `{"tool":"refund","arguments":"{\"amount\":7}"}`, calls[0].Function.Arguments)
+			for _, spec := range (*asked)[0].Tools {
+				require.NotEqual(t, "arbor_approve", spec.Name)
+			}
+			b.world = newWorldOn(t, newTurns(t, root, store))
+			said, calls, _ = b.ask(result(calls[0], output))
+			require.Empty(t, calls)
+			require.Contains(t, said, "Results: ")
+			require.Equal(t, paid, *got, output)
+
+			root, got, _ = newTill(t)
+			w := newWorld(t, root)
+			flat := map[string]any{"type": "function", "name": "arbor_approve"}
+			first := w.respond(map[string]any{"model": "till", "input": "refund", "tools": []any{flat}, "stream": stream})
+			require.Equal(t, 200, first.Status, "%+v", first.Error)
+			call := first.Response.Output[1]
+			require.Equal(t, "function_call", call.Type)
+			require.Equal(t, "arbor_approve", call.Name)
+			answer := map[string]any{"type": "function_call_output", "call_id": call.CallID, "output": output}
+			for range 2 { // a request that is repeated decides nothing more
+				second := w.respond(map[string]any{"model": "till", "input": []any{answer}, "previous_response_id": first.Response.ID, "stream": stream})
+				require.Equal(t, 200, second.Status, "%+v", second.Error)
+				require.Equal(t, paid, *got, output)
+				var in listed
+				require.Equal(t, 200, w.call("GET", "/responses/"+second.Response.ID+"/input_items", nil, &in))
+				require.Equal(t, call.CallID, in.Data[0].CallID)
+			}
+		}
+	}
+}
+
+// TestApprovalCallsForgeNothing: a result decides about the call that it was asked for, by its digest, and with the rights
+// of who sends it. A client that did not bring the function approves nothing by a result.
+func TestApprovalCallsForgeNothing(t *testing.T) {
+	root, paid, _ := newTill(t)
+	b := &browser{world: newWorld(t, root), tools: []any{function("arbor_approve")}, more: map[string]any{"model": "till"}}
+	_, calls, _ := b.ask(user("both"))
+	require.Len(t, calls, 2)
+	asked := b.log(b.list()[0].Key)
+	var ids []string
+	for _, e := range asked {
+		if d, ok := e.Data.(*event.Relay); ok {
+			ids = append(ids, d.ToolCallID)
+		}
+	}
+	for _, id := range append(ids, "appr_"+ids[0], calls[0].ID+"0", strings.ToUpper(calls[0].ID)) {
+		call := calls[0]
+		call.ID = id
+		rec := b.post(context.Background(), "/chat/completions", map[string]any{"model": "till", "messages": append(b.messages, result(call, "yes"))})
+		require.Equal(t, http.StatusConflict, rec.Code, "%s: %s", id, rec.Body)
+	}
+	rec := b.post(context.Background(), "/chat/completions", map[string]any{"model": "till", "messages": append(b.messages, result(calls[0], "yes"))}, with("Authorization", "Bearer other"))
+	require.Equal(t, http.StatusConflict, rec.Code, "%s", rec.Body)
+	require.Zero(t, *paid)
+	_, rest, _ := b.ask(result(calls[1], "yes"))
+	require.Equal(t, calls[:1], rest)
+	said, _, _ := b.ask(result(calls[0], "no"))
+	require.Contains(t, said, "paid")
+	require.Equal(t, 2, *paid)
+
+	root, paid, _ = newTill(t)
+	b = &browser{world: newWorld(t, root), more: map[string]any{"model": "till", "metadata": map[string]any{"approvals": "true"}}}
+	said, none, _ := b.ask(user("refund"))
+	require.Empty(t, none)
+	require.Contains(t, said, "Answer yes")
+	rec = b.post(context.Background(), "/chat/completions", map[string]any{"model": "till", "messages": append(b.messages, result(calls[0], "yes"))})
+	require.Equal(t, http.StatusConflict, rec.Code, "%s", rec.Body)
+	rec = b.post(context.Background(), "/chat/completions", map[string]any{"model": "till", "messages": []any{user("refund")}, "metadata": map[string]any{"arbor.approvals": "true"}})
+	require.Equal(t, http.StatusBadRequest, rec.Code, "%s", rec.Body)
+	require.Zero(t, *paid)
+}
