@@ -54,8 +54,8 @@ func newTill(t testing.TB) (root *llmagent.Agent, paid *int, asked *[]*llm.Reque
 // TestApprovalCalls: a client that brings arbor_approve is asked for approvals by calls of it, in whichever process. Only a
 // clear yes lets a call run, and no model is offered the function.
 func TestApprovalCalls(t *testing.T) {
-	for output, paid := range map[string]int{`{"approve":true}`: 7, "true": 7, "True": 7, " yes ": 7, `{"approve":false,"reason":"too much"}`: 0, "false": 0, "no": 0, "": 0,
-		"An error occurred": 0, "yes, but only half": 0, `{"approve":"true"}`: 0, `{"approved":true}`: 0, "1": 0, `["yes"]`: 0} {
+	for output, paid := range map[string]int{`{"approved":true}`: 7, "true": 7, "True": 7, " yes ": 7, `{"approved":false,"reason":"too much"}`: 0, "false": 0, "no": 0, "": 0,
+		"An error occurred": 0, "yes, but only half": 0, `{"approved":"true"}`: 0, `{"approve":true}`: 0, "1": 0, `["yes"]`: 0} {
 		for _, stream := range []bool{false, true} {
 			store := sessiontest.Memory(t)
 			root, got, asked := newTill(t)
@@ -65,7 +65,7 @@ func TestApprovalCalls(t *testing.T) {
 			require.Equal(t, "tool_calls", finish)
 			require.Len(t, calls, 1)
 			require.Equal(t, "arbor_approve", calls[0].Function.Name)
-			require.JSONEq(t, `{"tool":"refund","arguments":"{\"amount\":7}"}`, calls[0].Function.Arguments)
+			require.JSONEq(t, `{"tool":"refund","params":"{\"amount\":7}"}`, calls[0].Function.Arguments)
 			for _, spec := range (*asked)[0].Tools {
 				require.NotEqual(t, "arbor_approve", spec.Name)
 			}

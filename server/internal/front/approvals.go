@@ -27,7 +27,7 @@ func AsCall(user *event.User, asked *event.Relay) *event.Relay {
 	}
 	sum := sha256.Sum256([]byte(asked.ToolCallID + "\x00" + asked.Digest))
 	return &event.Relay{Kind: event.RelayInput, ToolCallID: "appr_" + hex.EncodeToString(sum[:12]), Tool: ApprovalTool, Client: true,
-		Params: event.EncodeJSON(map[string]string{"tool": asked.Tool, "arguments": string(asked.Params)})}
+		Params: event.EncodeJSON(map[string]string{"tool": asked.Tool, "params": string(asked.Params)})}
 }
 
 // Asked returns the open questions of a turn as [AsCall] does.
@@ -39,17 +39,17 @@ func Asked(rep *live.Report) (all []*event.Relay) {
 }
 
 // DecisionOf reads the result of a call of [ApprovalTool] as the decision about a request for an approval. The result is an
-// object {"approve": true}, with a "reason" if it has one, or the word true or yes. Everything else denies the call.
+// object {"approved": true}, with a "reason" if it has one, or the word true or yes. Everything else denies the call.
 func DecisionOf(asked *event.Relay, result json.RawMessage) runner.Decision {
 	d := runner.Decision{CallID: asked.ToolCallID, Digest: asked.Digest}
 	var object struct {
-		Approve *bool  `json:"approve"`
-		Reason  string `json:"reason"`
+		Approved *bool  `json:"approved"`
+		Reason   string `json:"reason"`
 	}
 	_ = json.Unmarshal(result, &d.Reason) // it is a text
 	switch text := strings.TrimSpace(d.Reason); {
-	case json.Unmarshal([]byte(text), &object) == nil && object.Approve != nil:
-		d.Approved, d.Reason = *object.Approve, object.Reason
+	case json.Unmarshal([]byte(text), &object) == nil && object.Approved != nil:
+		d.Approved, d.Reason = *object.Approved, object.Reason
 	case strings.EqualFold(text, "true"), strings.EqualFold(text, "yes"):
 		d.Approved, d.Reason = true, ""
 	}

@@ -24,10 +24,10 @@ const show_map = tool({
 const arbor_approve = tool({
   name: "arbor_approve",
   description: "Decides whether the server may run a tool",
-  parameters: z.object({ tool: z.string(), arguments: z.string() }),
+  parameters: z.object({ tool: z.string(), params: z.string() }),
   execute: (call) => {
-    out.asked.push([call.tool, JSON.parse(call.arguments)]);
-    return { approve: JSON.parse(call.arguments).amount < 10, reason: "too much" };
+    out.asked.push([call.tool, JSON.parse(call.params)]);
+    return { approved: JSON.parse(call.params).amount < 10, reason: "too much" };
   },
 });
 

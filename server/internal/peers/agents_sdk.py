@@ -30,10 +30,10 @@ def show_map(city: str) -> str:
 
 
 @function_tool
-def arbor_approve(tool: str, arguments: str) -> bool:
+def arbor_approve(tool: str, params: str) -> bool:
     """Decides whether the server may run a tool"""
-    asked.append([tool, json.loads(arguments)])
-    return json.loads(arguments)["amount"] < 10
+    asked.append([tool, json.loads(params)])
+    return json.loads(params)["amount"] < 10
 
 
 async def run(starting, says, stream, **more):

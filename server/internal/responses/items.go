@@ -69,7 +69,7 @@ func (r *Response) begun(e *event.Event) {
 		}
 		call := front.AsCall(r.user, asked)
 		if call != asked {
-			said = string(event.EncodeJSON(map[string]any{"approve": d.Approved, "reason": d.Reason}))
+			said = string(event.EncodeJSON(map[string]any{"approved": d.Approved, "reason": d.Reason}))
 		}
 		switch {
 		case call.Client:
