@@ -85,7 +85,7 @@ func TestFrameworks(t *testing.T) {
 	said := func(n int, place string) []any { return repeat(n, place, thanks) }
 	city := map[string]any{"city": "Oslo", "people": 700000.0}
 	const oslo = "I have a map of Oslo."
-	agents := map[string]any{"said": said(4, oslo), "transferred": repeat(4, []any{"Desk", "I am the desk."}), "typed": repeat(4, city), "given": repeat(4, "Oslo"),
+	agents := map[string]any{"said": append(said(4, oslo), repeat(2, oslo, oslo, thanks, thanks)...), "items": []any{7.0, 7.0}, "transferred": repeat(4, []any{"Desk", "I am the desk."}), "typed": repeat(4, city), "given": repeat(8, "Oslo"),
 		"approved": repeat(4, "It is paid.", "It is not paid."),
 		"asked":    repeat(4, []any{"refund", map[string]any{"amount": 7.0}}, []any{"refund", map[string]any{"amount": 70.0}})}
 	for script, want := range map[string]map[string]any{

@@ -10,7 +10,7 @@ const [server, token, agent] = [c.base, "secret", c.model];
 setTracingDisabled(true);
 const client = new OpenAI({ baseURL: server, apiKey: token, maxRetries: 0 });
 const model = new OpenAIResponsesModel(client, agent);
-const out = { said: [], transferred: [], typed: [], approved: [], given: [], asked: [] };
+const out = { said: [], transferred: [], typed: [], approved: [], given: [], asked: [], items: [] };
 const show_map = tool({
   name: "show_map",
   description: "Shows a map",
@@ -31,8 +31,8 @@ const arbor_approve = tool({
   },
 });
 
-async function ask(starting, says, stream) {
-  const result = await run(starting, says, { stream });
+async function ask(starting, says, stream, more) {
+  const result = await run(starting, says, { stream, ...more });
   if (stream) {
     for await (const _ of result) continue;
     await result.completed;
@@ -54,5 +54,18 @@ for (const m of [model, new OpenAIChatCompletionsModel(client, agent)]) {
     const typed = await ask(new Agent({ name: "Reader", model: m, outputType: z.object({ city: z.string(), people: z.number() }) }), "Which city?", stream);
     out.typed.push(typed.finalOutput);
   }
+}
+for (const stream of [false, true]) {
+  const guide = new Agent({ name: "Guide", model, tools: [show_map] });
+  const conversationId = (await client.conversations.create()).id;
+  let last;
+  for (const says of ["Show me the place", "Thank you"]) {
+    out.said.push((await ask(guide, says, stream, { conversationId })).finalOutput);
+    last = await ask(guide, says, stream, { previousResponseId: last?.lastResponseId });
+    out.said.push(last.finalOutput);
+  }
+  let items = 0;
+  for await (const _ of client.conversations.items.list(conversationId, { limit: 2 })) items++;
+  out.items.push(items);
 }
 process.stdout.write(JSON.stringify(out));

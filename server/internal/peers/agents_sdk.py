@@ -50,7 +50,7 @@ async def main():
     client = AsyncOpenAI(base_url=server, api_key=token, max_retries=0)
     model = OpenAIResponsesModel(model=agent, openai_client=client)
     chats = OpenAIChatCompletionsModel(model=agent, openai_client=client)
-    out = {"said": [], "transferred": [], "typed": [], "approved": []}
+    out = {"said": [], "transferred": [], "typed": [], "approved": [], "items": []}
     for m in (model, chats):
         for stream in (False, True):
             guide = Agent(name="Guide", model=m, tools=[show_map])
@@ -66,6 +66,14 @@ async def main():
                 out["approved"].append((await run(till, says, stream)).final_output)
             typed = await run(Agent(name="Reader", model=m, output_type=City), "Which city?", stream)
             out["typed"].append(typed.final_output.model_dump())
+    for stream in (False, True):
+        guide, conversation = Agent(name="Guide", model=model, tools=[show_map]), (await client.conversations.create()).id
+        last = None
+        for says in ("Show me the place", "Thank you"):
+            out["said"].append((await run(guide, says, stream, conversation_id=conversation)).final_output)
+            last = await run(guide, says, stream, previous_response_id=last and last.last_response_id)
+            out["said"].append(last.final_output)
+        out["items"].append(len([i async for i in client.conversations.items.list(conversation, limit=2)]))
     out["given"], out["asked"] = given, asked
     print(json.dumps(out))
 
