@@ -147,3 +147,25 @@ func TestStateThatPagesCannotWrite(t *testing.T) {
 		require.ErrorContains(t, err, fmt.Sprintf("the key %q", key))
 	}
 }
+
+// TestEarlierClient: the client from before version 1.0 of the protocol, as CopilotKit has it, shares the state, has its
+// tool called, and sends files in its form.
+func TestEarlierClient(t *testing.T) {
+	peer := aguipeer.Start(t)
+	w := newWorld(t, newTurns(t, newPlanner(t), sessiontest.Memory(t), runner.WithStreaming()), WithPageState("city"))
+	words := []map[string]any{{"id": "m1", "role": "user", "content": []any{map[string]any{"type": "text", "text": "visit"},
+		map[string]any{"type": "binary", "mimeType": "image/png", "data": "aGk="}}}}
+	first := peer.Do(t, w.to(aguipeer.Command{Earlier: true, Say: words, State: map[string]any{"city": "Oslo"}}))
+	require.Empty(t, first.Error)
+	require.Equal(t, "visited Oslo", last(first.Messages)["content"])
+	require.Equal(t, map[string]any{"city": "Oslo", "visits": []any{"Oslo"}, "turn:done": true}, ofPage(first))
+	require.IsType(t, llm.Media{}, w.log("t1")[0].Data.(*event.User).Content.Parts[1])
+
+	asked := peer.Do(t, w.to(aguipeer.Command{Earlier: true, Say: says("m2", "a map"), Tools: showMap}))
+	require.Empty(t, asked.Error)
+	open := openCalls(asked.Messages)
+	require.Len(t, open, 1)
+	shown := peer.Do(t, w.to(aguipeer.Command{Earlier: true, Say: toolMessage("r1", open[0], "shown"), Tools: showMap}))
+	require.Empty(t, shown.Error)
+	require.Equal(t, "shown", last(shown.Messages)["content"])
+}

@@ -2,6 +2,7 @@
 // says what became of one, {id, ...}, or what a page that follows was sent meanwhile, {id, event}.
 import { createInterface } from "node:readline";
 import { HttpAgent } from "@ag-ui/client";
+import { HttpAgent as EarlierAgent } from "ag-ui-0"; // from before version 1.0 of the protocol, as CopilotKit has it
 
 let warnings = [];
 for (const level of ["warn", "error"]) {
@@ -21,7 +22,7 @@ const pages = new Map();
 function pageOf(c) {
   let page = pages.get(c.page);
   if (!page) {
-    page = new Page({ url: c.url, threadId: c.thread, headers: c.headers ?? {} });
+    page = new (c.earlier ? EarlierAgent : Page)({ url: c.url, threadId: c.thread, headers: c.headers ?? {} });
     pages.set(c.page, page);
   }
   return page;

@@ -46,8 +46,9 @@ type Command struct {
 	Context   []map[string]any `json:"context,omitempty"`
 	Forwarded map[string]any   `json:"forwardedProps,omitempty"`
 	Resume    []map[string]any `json:"resume,omitempty"`
-	Forget    bool             `json:"forget,omitempty"` // what the client itself demands of answers
-	Live      bool             `json:"live,omitempty"`   // each event is a reply of its own, too
+	Forget    bool             `json:"forget,omitempty"`  // what the client itself demands of answers
+	Earlier   bool             `json:"earlier,omitempty"` // the client is the one from before version 1.0 of the protocol
+	Live      bool             `json:"live,omitempty"`    // each event is a reply of its own, too
 }
 
 // Reply is what became of a command.
