@@ -4,13 +4,11 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/llm"
 )
 
 // Around shows the agents behind an edge, which run in a scope of their own, the
@@ -24,12 +22,18 @@ type around Policy
 
 func (p around) ApplyEdge(e *agent.Edge) { e.Around = Policy(p) }
 
-// outermost returns the root of the node's tree.
-func outermost(n *agent.Node) *agent.Node {
-	for n.Parent != nil {
-		n = n.Parent
+// Begin makes an empty view ready for the events of an invocation's session. A view of the conversation begins with the
+// first turn that it has to know, and not at the start of the log; one of an inner scope gets the conversation around it,
+// if the tree of its agent is to see it. Begin does nothing else, and is called before each CatchUp.
+func (v *View) Begin(ctx context.Context, inv *agent.Invocation) error {
+	switch {
+	case v.seq > 0:
+		return nil
+	case inv.Around() != nil:
+		return v.surround(ctx, v.node, inv.Around())
 	}
-	return n
+	v.BeginAt(inv.Session().Turns(), 0)
+	return nil
 }
 
 // surround shows what is around the scope of the view, whose agents are in the tree of n.
@@ -42,10 +46,7 @@ func (v *View) surround(ctx context.Context, n *agent.Node, a *agent.Around) err
 	redact := p.redact
 	p.redact = v.policy.redact
 	p = p.Redact(redact)
-	create := func() *View {
-		h := &View{node: outermost(a.Tree.Root()), scope: a.Scope, policy: p}
-		return h
-	}
+	create := func() *View { return newView(outermost(a.Tree.Root()), p, a.Scope) }
 	if a.Scope != "" { // it is short, and goes with its scope
 		h := create()
 		if err := h.surround(ctx, a.Tree.Root(), a.Around); err != nil {
@@ -107,7 +108,7 @@ func (r *remembered) CatchUp(events iter.Seq2[*event.Event, error]) error {
 	return r.view.CatchUp(events)
 }
 
-// follow brings the view of what is around up to the opening of the scope, and puts it in front.
+// follow brings the view of the conversation around up to the opening of the scope, and copies it to the front.
 func (v *View) follow(ctx context.Context, h *View, a *agent.Around) error {
 	for e, err := range a.Session.Events(ctx, h.seq) {
 		if err != nil {
@@ -122,8 +123,8 @@ func (v *View) follow(ctx context.Context, h *View, a *agent.Around) error {
 	for i, m := range h.shown.msgs {
 		v.shown.add(m, h.shown.marks[i].seq, h.shown.marks[i].turn)
 	}
-	if h.open.agent != "" { // whose calls are under way: one of them has opened the scope
-		last := &View{node: h.node, policy: h.policy, open: h.open, outside: h.outside}
+	if h.open.agent != "" { // its calls are under way: one of them has opened the scope
+		last := progress{page: page{node: h.node, policy: h.policy, outside: h.outside}, open: h.open}
 		last.open.calls = slices.Clone(h.open.calls)
 		for i := range last.open.calls {
 			last.open.calls[i].hidden = last.open.calls[i].hidden || !last.open.calls[i].settled
@@ -139,45 +140,4 @@ func (v *View) follow(ctx context.Context, h *View, a *agent.Around) error {
 	v.said.last = slices.Clone(h.said.last)
 	v.seq = a.UpTo
 	return nil
-}
-
-// input shows what an inner scope was given, unless it is the user's message that was shown last.
-func (v *View) input(d *event.HarnessStart, seq int64) {
-	if v.read == nil {
-		v.inputText(event.OutputText(d.Input), seq)
-		return
-	}
-	if v.endsWith(v.policy.redactUser(event.OutputText(d.Input))) { // what is around was given the same
-		v.shown.dropLast()
-	}
-	for _, m := range v.read(d.Input) {
-		v.run.Called = m.Role == llm.RoleTool
-		if m.Role == llm.RoleUser {
-			v.inputText(m.PlainText(), seq)
-			continue
-		}
-		m.Content = v.policy.redactParts(m.Content)
-		v.add(m, seq)
-	}
-}
-
-func (v *View) inputText(text string, seq int64) {
-	in := v.policy.redactUser(text)
-	if strings.TrimSpace(in) == "" {
-		in = NoInput
-	}
-	if v.endsWith(in) {
-		return
-	}
-	v.said.user(in, v.policy)
-	if n := v.policy.turns; n > 0 && v.shown.turns == 2*n {
-		v.shown.trim(n)
-	}
-	v.addTurn(llm.UserText(v.attribute("user", in, false)), seq)
-}
-
-// endsWith reports whether the user's message that was shown last is this one.
-func (v *View) endsWith(in string) bool {
-	n := len(v.shown.marks)
-	return n > 0 && v.shown.marks[n-1].turn && v.shown.msgs[n-1].PlainText() == in
 }

@@ -27,7 +27,7 @@ type dropped struct {
 // group is a user's message, an answer with the results of all its calls, or a
 // line about a transfer: dropped as a whole or not at all. A compaction that
 // reaches less far than the one before it replaces its summary only.
-func (v *View) compact(c *event.Compaction, seq int64) {
+func (v *page) compact(c *event.Compaction, seq int64) {
 	v.dropped.upTo = max(v.dropped.upTo, min(c.UpTo, seq))
 	v.dropped.summary, v.dropped.at = c.Summary, seq
 	v.dropped.tries++
@@ -64,7 +64,7 @@ func (v *View) SummaryDue() bool {
 // message stays, though it is among the messages returned, and the newest
 // answer, because the agent has not yet seen its results.
 func (v *View) Oldest(keep, most int) (upTo int64, messages []llm.Message) {
-	v.Messages() // takes in an answer that is complete
+	v.messages() // adds an answer that is complete
 	s := &v.shown
 	front, user := s.front(), s.lastTurn()
 	cut, left := front, s.tokens
@@ -104,4 +104,50 @@ func (s *shown) group(i int) int {
 		end++
 	}
 	return end
+}
+
+// use is what is known of the tokens of the agent's last request.
+type use struct {
+	reported int // input tokens by the endpoint, 0 if unknown
+	counted  int // what the view counted for its messages then
+}
+
+// Count makes the view count the tokens of its messages; nil is an estimate. It
+// is for a view that has taken in no event yet.
+func (v *View) Count(count llm.TokenCounter) {
+	if count == nil {
+		count = llm.EstimateTokens
+	}
+	v.shown.count = count
+}
+
+// Tokens returns how many tokens the messages have by the view's counter, 0
+// without one, and what is known of the whole next request, system message and
+// tools included: the input tokens that the endpoint reported for the last one,
+// and the count of what came since. That is 0 if no request was reported, or
+// if the view was trimmed or compacted since.
+func (v *View) Tokens() (messages, request int) {
+	v.messages() // adds an answer that is complete
+	messages = v.shown.tokens
+	if v.use.reported > 0 {
+		request = v.use.reported + messages - v.use.counted
+	}
+	return messages, request
+}
+
+// usage applies the event that closes an answer.
+func (v *progress) usage(u *event.Usage, seq int64, mine bool) {
+	if !v.open.waits() && len(v.open.calls) > 0 {
+		v.flush() // an earlier answer, to which this one added nothing
+	}
+	if mine && seq != v.dropped.at+1 { // else it is that of the model that summarised
+		v.dropped.since++
+		v.dropped.tries, v.run.Empty, v.run.Misfit, v.run.Answered = 0, false, false, true
+		if reported := u.Counted().InputTokens; reported > 0 {
+			v.use = use{reported: reported, counted: v.shown.tokens}
+		}
+	}
+	if len(v.open.calls) == 0 {
+		v.flush()
+	}
 }

@@ -2,12 +2,14 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
 )
 
 // Policy says how much of the conversation an agent's model sees. The zero
@@ -165,3 +167,36 @@ func (p Policy) shows(e *event.Event) bool {
 	}
 	return true
 }
+
+// withoutMedia puts lines in the place of images and files, if the policy says so.
+func (p Policy) withoutMedia(c llm.Content) llm.Content {
+	if !p.lines {
+		return c
+	}
+	c.Parts = slices.Clone(c.Parts) // those of the log stay as they are
+	for i, part := range c.Parts {
+		if m, ok := part.(llm.Media); ok {
+			f := event.File{Name: event.FileName(m.Name, "without a name"), MediaType: m.MediaType, Size: int64(len(m.Data))}
+			line := f.String()
+			if m.URL != "" {
+				line = f.Name + ", at an address"
+			}
+			c.Parts[i] = llm.TextPart{Text: "[" + string(m.Kind) + " " + oneLine(line) + "]"}
+		}
+	}
+	return c
+}
+
+var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\v", " ", "\f", " ", "\u0085", " ", "\u2028", " ", "\u2029", " ")
+
+// quoted shows a text of several lines as one line, a JSON string.
+func quoted(s string) string {
+	if one := oneLine(s); one == s {
+		return s
+	}
+	return oneLine(string(event.EncodeJSON(s)))
+}
+
+// oneLine keeps a tool's output from looking like lines of the conversation,
+// such as those of other agents.
+func oneLine(s string) string { return lineBreaks.Replace(s) }

@@ -2,13 +2,11 @@ package view
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/llm"
 )
 
 // AnswerWasEmpty is what an agent reads before it is asked once more, because its
@@ -81,25 +79,10 @@ func (f *Failure) Of(name string, input json.RawMessage, failed string) bool {
 	return f.Name == name && strings.HasPrefix(failed, f.Error) && f.Input == sorted(input)
 }
 
-// Run returns the state of the agent's current run.
-func (v *View) Run() Run {
-	if !v.open.waits() {
-		v.flush() // adds an answer that is complete
-	}
-	run := v.run
-	if v.handed != nil { // the run that it begins has not started yet
-		run = Run{Handed: v.handed}
-		run.From, run.Reason = v.choice(v.handed)
-	}
-	a := &v.arrival
-	run.Bounced, run.Returned, run.Wordless, run.Spoken = a.bounced, a.returned, a.wordless, a.spoken
-	return run
-}
-
-// arrival is what transfers have done in the user's turn, whoever made them.
+// arrival is what transfers have done in the user's turn.
 type arrival struct {
-	// to is the agent that the last transfer has put in charge, until it has said something or
-	// another tool than that of transfers has answered it; from is the transfer's source.
+	// to is the agent that the last transfer has started, until it has said something or
+	// a tool other than that of transfers has answered it; from is the transfer's source.
 	to, from string
 	bounced  bool     // see Run
 	returned []string // see Run
@@ -107,54 +90,13 @@ type arrival struct {
 	spoken   bool     // see Run
 }
 
-// acts takes in that an agent has said something, or that a tool has answered it.
+// acts records that an agent has said something, or that a tool has answered it.
 func (a *arrival) acts(agentName string) {
 	a.spoken = true
 	if a.to == agentName {
 		a.to = ""
 	}
 }
-
-// moves takes in a committed transfer.
-func (v *View) moves(t *event.Transfer) {
-	a, from, to := &v.arrival, v.node.Tree().Node(t.From), v.node.Tree().Node(t.To)
-	refused := t.TransferType == event.TransferTypeRefused
-	wordless := a.to == t.From && t.ToolCallID != "" && !refused && t.To != agent.Human &&
-		(from == nil || to == nil || !from.Down(to))
-	a.bounced = a.bounced || wordless
-	if t.ToolCallID != "" && !a.spoken {
-		a.wordless++
-	}
-	a.spoken = false
-	if t.To == v.agent && (refused || wordless && t.To == a.from) {
-		a.returned = append(slices.Clip(a.returned), t.From)
-	}
-	a.to, a.from = t.To, t.From
-	if chosen(t) {
-		a.to = ""
-	}
-}
-
-// choice returns the source of a transfer to the agent, and its reason, if the source has chosen the agent
-// rather than given the conversation back.
-func (v *View) choice(t *event.Transfer) (from, reason string) {
-	if t.TransferType != "" || slices.Contains(v.arrival.returned, t.From) {
-		return "", ""
-	}
-	return t.From, v.reason(t)
-}
-
-// reason returns the reason of a transfer as the agent's model may read it.
-func (v *View) reason(t *event.Transfer) string {
-	if v.hideReason {
-		return ""
-	}
-	return strings.TrimSuffix(oneLine(v.policy.redactText(t.Reason)), ".")
-}
-
-// chosen reports whether a transfer was chosen by a rule: by a router, or by a route after an answer or
-// a failure.
-func chosen(t *event.Transfer) bool { return t.Routed() || t.TransferType == event.TransferTypeRoute }
 
 // settle adds an answer of the agent whose calls are all settled.
 func (r *Run) settle(a *answer) {
@@ -196,33 +138,4 @@ func sorted(input json.RawMessage) string {
 		return string(input)
 	}
 	return string(event.EncodeJSON(v))
-}
-
-// answerMisfits is what an agent reads before it is asked once more, because its answer
-// had not the form that was asked for; %s is what was wrong.
-const answerMisfits = "[Your answer did not have the form that was asked for: %s. Answer again, in that form and with nothing else.]"
-
-// misfit takes in that an answer of the agent's was discarded because of its form. The
-// model may be told several times in a run, each time after it has answered with calls.
-func (v *View) misfit(wrong string) {
-	v.flush()
-	v.run.Misfit = true
-	if n := len(v.shown.marks); n > 0 {
-		v.shown.add(llm.UserText(fmt.Sprintf(answerMisfits, v.policy.redactText(wrong))), v.shown.marks[n-1].seq, false)
-	}
-}
-
-// wasEmpty takes in that an answer of the agent's was discarded because it was
-// empty. What the agent reads of it belongs to the message before it: a compaction
-// drops both or neither.
-func (v *View) wasEmpty() {
-	v.flush()
-	asked := v.run.Empty
-	v.run.Empty = true
-	if asked { // it has read it
-		return
-	}
-	if n := len(v.shown.marks); n > 0 {
-		v.shown.add(llm.UserText(AnswerWasEmpty), v.shown.marks[n-1].seq, false)
-	}
 }

@@ -53,6 +53,14 @@ func (s *shown) add(m llm.Message, seq int64, turn bool) {
 	s.msgs = append(s.msgs, m)
 }
 
+// join adds a message to the group of the last one, so that a compaction drops both or neither. It does nothing if there
+// is none.
+func (s *shown) join(m llm.Message) {
+	if n := len(s.marks); n > 0 {
+		s.add(m, s.marks[n-1].seq, false)
+	}
+}
+
 func (s *shown) measure(m *llm.Message, k mark) mark {
 	if s.count != nil {
 		k.tokens = int32(min(llm.CountMessage(m, s.count), 1<<30))
@@ -131,4 +139,10 @@ func (s *shown) lastTurn() int { return s.turn(1) }
 func (s *shown) after(seq int64) int {
 	i, _ := slices.BinarySearchFunc(s.marks, seq+1, func(k mark, seq int64) int { return cmp.Compare(k.seq, seq) })
 	return i
+}
+
+// fileNamed returns a part of a message that names a file, whose bytes it has not got.
+func fileNamed(p llm.Part) (m llm.Media, ok bool) {
+	m, ok = p.(llm.Media)
+	return m, ok && m.Digest != "" && m.Data == nil
 }

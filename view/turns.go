@@ -1,25 +1,9 @@
 package view
 
 import (
-	"context"
-
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 )
-
-// Begin makes an empty view ready for the events of an invocation's session. A view of the conversation begins with the
-// first turn that it has to know, and not at the start of the log; one of an inner scope gets the conversation around it,
-// if the tree of its agent is to see it. Begin does nothing else, and is called before each CatchUp.
-func (v *View) Begin(ctx context.Context, inv *agent.Invocation) error {
-	switch {
-	case v.seq > 0:
-		return nil
-	case inv.Around() != nil:
-		return v.surround(ctx, v.node, inv.Around())
-	}
-	v.BeginAt(inv.Session().Turns(), 0)
-	return nil
-}
 
 // BeginAt makes an empty view of the conversation begin with a turn, or with the first one that it has to know if that comes
 // later. A view shows the same messages of a turn wherever it began, if it began before that.
@@ -62,7 +46,7 @@ func (v *View) beginTurn(seq int64) {
 
 // trim drops what came before a position. It keeps the summary at the front if that tells of something that came later.
 // A view that began at this position does the same, though it has nothing to drop.
-func (v *View) trim(from int64) {
+func (v *page) trim(from int64) {
 	s, front := &v.shown, (*llm.Message)(nil)
 	v.use.reported, v.dropped.failed = 0, 0
 	switch {

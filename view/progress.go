@@ -1,0 +1,238 @@
+package view
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// progress is what has happened in the scope so far: the answer that is under way, the agent's run, and the transfers
+// of the user's turn.
+type progress struct {
+	page
+	open    answer
+	run     Run             // the agent's current one
+	turn    int             // the user's turn, in an inner scope 0
+	handed  *event.Transfer // to the agent, whose run has not started yet
+	arrival arrival
+	asks    bool // the agent's current run asks the user which agent they mean
+	asked   int  // the turn after the last one whose last run of the agent did, 0 for none
+
+	entered bool                                      // the input of the scope was seen
+	read    func(input json.RawMessage) []llm.Message // nil: the scope's input is text
+}
+
+// answer is one answer of an agent's model, with the results so far. It
+// becomes messages when it is complete: then its results can be put in request
+// order, and what a transfer hides is known.
+type answer struct {
+	agent     string
+	text      string
+	reasoning string
+	sealed    string // for the endpoint that it is from
+	show      bool
+	calls     []call
+	last      int64 // the seq of its last event
+}
+
+type call struct {
+	Call
+	result  json.RawMessage
+	isError bool
+	settled bool
+	hidden  bool
+	wire    string // its tool, as the agent's model knows it
+	files   []*event.File
+}
+
+// Call is a tool call of the agent that has no result yet.
+type Call struct {
+	ID, Name string
+	// RunID is the run whose model made the call. Another may settle it: the one that
+	// continues after an approval, or in a fork.
+	RunID string
+	// Seq is the position of the call in the log.
+	Seq   int64
+	Input json.RawMessage
+	// Asked is set while a question about the call is open. Answer is set when an approval
+	// was given or refused, Answers are the answers to questions of the call itself, in order, and
+	// Answered is the position of the last answer in the log.
+	Asked    bool
+	Answer   *event.RelayResolved
+	Answers  []*event.RelayResolved
+	Answered int64
+
+	relay string
+	input bool // the relay is one for an answer
+}
+
+// pending returns the calls that have no result.
+func (a *answer) pending() (calls []Call) {
+	for i := range a.calls {
+		if c := &a.calls[i]; !c.settled {
+			calls = append(calls, c.Call)
+		}
+	}
+	return calls
+}
+
+// resolve applies the answer to a question about a call.
+func (a *answer) resolve(d *event.RelayResolved, seq int64) {
+	for i := range a.calls {
+		if c := &a.calls[i]; c.Asked && c.relay == d.RelayID {
+			if c.Asked, c.Answered = false, seq; c.input {
+				c.Answers = append(c.Answers, d)
+			} else {
+				c.Answer = d
+			}
+		}
+	}
+}
+
+// settle applies the result of a call.
+func (a *answer) settle(id string, output json.RawMessage, isError bool, seq int64) {
+	if c := a.find(id); c != nil && !c.settled {
+		c.result, c.isError, c.settled = output, isError, true
+		a.last = seq
+	}
+}
+
+// find returns a call, nil if the answer does not have it.
+func (a *answer) find(id string) *call {
+	for i := range a.calls {
+		if a.calls[i].ID == id {
+			return &a.calls[i]
+		}
+	}
+	return nil
+}
+
+// user shows a message of the user.
+func (v *progress) user(d *event.User, seq int64) {
+	m := llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.withoutMedia(v.policy.redactContent(d.Content)))}
+	said := m.Content
+	if d.Metadata[event.ClaimedKey] == true {
+		said = v.userWords(v.policy.redactContent(d.Unclaimed()))
+	}
+	v.said.user(said.PlainText(), v.policy)
+	v.addTurn(m, seq)
+}
+
+// text adds a text to the open answer.
+func (v *progress) text(d *event.Text, e *event.Event, mine bool) {
+	a := v.answer(e)
+	if a.text != "" {
+		v.flush()
+		a = v.answer(e)
+	}
+	a.text, a.last = d.Content, e.Seq
+	if strings.TrimSpace(d.Content) != "" {
+		v.arrival.acts(e.Agent)
+	}
+	if a.show = mine || v.policy.shows(e); a.show {
+		v.said.by(e.Agent)
+	}
+}
+
+// call adds a call to the open answer.
+func (v *progress) call(d *event.ToolCall, e *event.Event, mine bool) {
+	if !mine && v.open.agent == e.Agent && len(v.open.calls) == 0 {
+		v.flush() // another agent's text is shown before the call has its result
+	}
+	a := v.answer(e)
+	a.last = e.Seq
+	hidden := !mine && (d.Name == agent.TransferTool || v.policy.hideFacts || !v.policy.shows(e))
+	a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Seq: e.Seq, Input: d.Input}, hidden: hidden})
+}
+
+// answer returns the open answer to which the event belongs, after closing one
+// that it does not continue.
+func (v *progress) answer(e *event.Event) *answer {
+	if len(v.open.calls) > 0 {
+		if _, isCall := e.Data.(*event.ToolCall); !isCall || v.open.calls[0].settled {
+			v.flush()
+		}
+	}
+	if v.open.agent != e.Agent {
+		v.flush()
+		v.open.agent = e.Agent
+	}
+	return &v.open
+}
+
+// waits reports whether a paused run of the agent left calls without results,
+// which its next run continues.
+func (v *progress) waits(agentName string) bool { return v.open.agent == agentName && v.open.waits() }
+
+// waits reports whether a call of the answer has no result.
+func (a *answer) waits() bool {
+	return slices.ContainsFunc(a.calls, func(c call) bool { return !c.settled })
+}
+
+// messages returns the messages, including those of an answer that is complete.
+func (v *progress) messages() []llm.Message {
+	if !v.open.waits() {
+		v.flush()
+	}
+	return v.shown.messages()
+}
+
+// flush turns the open answer into messages.
+func (v *progress) flush() {
+	a := &v.open
+	if a.agent == "" {
+		return
+	}
+	if a.agent == v.agent {
+		v.run.settle(a)
+		v.addNative(a)
+	} else {
+		v.addAttributed(a)
+	}
+	for i := range a.calls {
+		for _, f := range a.calls[i].files {
+			if a.agent != v.agent || v.policy.files { // else the result names it
+				v.addFile(f, a.agent, a.last)
+			}
+		}
+	}
+	*a = answer{calls: a.calls[:0]}
+}
+
+// file applies a file that an agent has made. A file that a call has made is named in the
+// call's result, or after the line about another agent's call.
+func (v *progress) file(d *event.File, e *event.Event, mine bool) {
+	if !mine && !v.policy.shows(e) {
+		return
+	}
+	if c := v.open.find(d.ToolCallID); c != nil {
+		c.files = append(c.files, d)
+		return
+	}
+	v.flush()
+	v.addFile(d, e.Agent, e.Seq)
+}
+
+// input shows the input of an inner scope, unless it is the user's message that was shown last.
+func (v *progress) input(d *event.HarnessStart, seq int64) {
+	if v.read == nil {
+		v.inputText(event.OutputText(d.Input), seq)
+		return
+	}
+	if v.endsWith(v.policy.redactUser(event.OutputText(d.Input))) { // the conversation around has the same message
+		v.shown.dropLast()
+	}
+	for _, m := range v.read(d.Input) {
+		v.run.Called = m.Role == llm.RoleTool
+		if m.Role == llm.RoleUser {
+			v.inputText(m.PlainText(), seq)
+			continue
+		}
+		m.Content = v.policy.redactParts(m.Content)
+		v.add(m, seq)
+	}
+}
