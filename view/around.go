@@ -11,11 +11,11 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Around shows the agents behind an edge, which run in a scope of their own, the
-// conversation in which that scope was opened: what was there until then, as the policy says,
-// in front of their input. All who talk there are others to them. What they themselves
-// redact is redacted there too. If the conversation around is that of an inner scope, they see
-// of what is around that scope what its own agents see.
+// Around shows the agents of an edge, which run in a scope of their own, the
+// conversation in which that scope was opened: the messages until then, as the policy says,
+// before their input. All agents of that conversation are other agents to them. Their own
+// redaction applies to it as well. If the conversation around is that of an inner scope, they see
+// the same of the conversation around that scope as its own agents.
 func Around(p Policy) agent.EdgeOption { return around(p) }
 
 type around Policy
@@ -23,8 +23,8 @@ type around Policy
 func (p around) ApplyEdge(e *agent.Edge) { e.Around = Policy(p) }
 
 // Begin makes an empty view ready for the events of an invocation's session. A view of the conversation begins with the
-// first turn that it has to know, and not at the start of the log; one of an inner scope gets the conversation around it,
-// if the tree of its agent is to see it. Begin does nothing else, and is called before each CatchUp.
+// first turn that it needs, and not at the start of the log; a view of an inner scope gets the conversation around it,
+// if the agents of its tree may see that. Call Begin before each CatchUp; it does nothing if the view is not empty.
 func (v *View) Begin(ctx context.Context, inv *agent.Invocation) error {
 	switch {
 	case v.seq > 0:
@@ -36,7 +36,7 @@ func (v *View) Begin(ctx context.Context, inv *agent.Invocation) error {
 	return nil
 }
 
-// surround shows what is around the scope of the view, whose agents are in the tree of n.
+// surround shows the conversation around the scope of the view, whose agents are in the tree of n.
 func (v *View) surround(ctx context.Context, n *agent.Node, a *agent.Around) error {
 	root := outermost(n)
 	p, ok := root.Edge.Around.(Policy)
@@ -59,7 +59,7 @@ func (v *View) surround(ctx context.Context, n *agent.Node, a *agent.Around) err
 	defer kept.unlock()
 	h := kept.view
 	h.BeginAt(a.Session.Turns(), 0)
-	if !h.shows(a.UpTo) { // several scopes are open, and this one was opened before another that was looked at
+	if !h.shows(a.UpTo) { // several scopes are open, and this one was opened before the last one
 		h = create()
 	}
 	return v.follow(ctx, h, a)
@@ -78,7 +78,7 @@ func (v *View) shows(upTo int64) bool {
 // aroundKey is by what agents the conversation's view is kept from scope to scope.
 type aroundKey struct{ root, agent *agent.Node }
 
-// remembered is a view of the conversation, which tools that run side by side share.
+// remembered is a view of the conversation, which tools that run in parallel share.
 type remembered struct {
 	seq atomic.Int64
 
@@ -100,7 +100,7 @@ func (r *remembered) CatchUp(events iter.Seq2[*event.Event, error]) error {
 			return err
 		}
 		if d, ok := e.Data.(*event.HarnessEnd); ok && e.Scope == "" && d.FinishReason == event.FinishReasonInputRequired {
-			return nil // a scope that waits goes on with what was there when it was opened
+			return nil // a scope that waits continues with what it was opened with
 		}
 	}
 	r.mu.Lock()

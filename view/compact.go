@@ -112,8 +112,8 @@ type use struct {
 	counted  int // what the view counted for its messages then
 }
 
-// Count makes the view count the tokens of its messages; nil is an estimate. It
-// is for a view that has taken in no event yet.
+// Count makes the view count the tokens of its messages; nil is an estimate. Call
+// it before any event is applied.
 func (v *View) Count(count llm.TokenCounter) {
 	if count == nil {
 		count = llm.EstimateTokens

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// Exchange is something that the user said, and the agent that had the last word in the
-// turn, of those whose words the view shows; "" if none had one.
+// Exchange is a message of the user, and the last agent that answered in the
+// turn, of those whose texts the view shows; "" if none did.
 type Exchange struct{ Said, By string }
 
-// exchanges are the user's last words, and who answered them. There are few of them,
-// however long the conversation is.
+// exchanges are the user's last messages, and the agents that answered them. Their number is limited.
 type exchanges struct{ last []Exchange }
 
 const keptExchanges = 4

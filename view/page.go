@@ -38,7 +38,7 @@ func (v *page) addNative(a *answer) {
 		a.sealed = "" // it cannot be redacted
 	}
 	if shown == 0 {
-		if strings.TrimSpace(text) != "" { // some endpoints refuse a message without words
+		if strings.TrimSpace(text) != "" { // some endpoints refuse a message without text
 			m := llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text}}
 			if a.sealed != "" { // else it is of an endpoint that does not want it
 				m.Parts = []llm.Part{llm.Reasoning{Text: a.reasoning, Sealed: a.sealed}}
@@ -109,9 +109,9 @@ func (v *page) addFile(d *event.File, by string, seq int64) {
 	v.add(llm.UserParts(llm.TextPart{Text: line}, llm.Media{Kind: kindOf(d.MediaType), MediaType: d.MediaType, Name: d.Name, URL: d.URL, Digest: d.Digest}), seq)
 }
 
-// arrives returns the message by which the agent's model reads of a transfer to it, "" for none. The model of an agent
-// that another agent has chosen reads that in its system text: small models imitate a
-// line after the user's message, and transfer as well (docs/routing.md). But the agent's own message must not be the last.
+// arrives returns the message by which the agent's model reads of a transfer to it, "" for none. The model of an
+// agent that another agent has chosen reads that in its system text: small models imitate a line after the user's
+// message, and transfer as well (docs/routing.md). But the agent's own message must not be the last.
 func (v *page) arrives(t *event.Transfer, returned []string) string {
 	why, input := v.reason(t), ""
 	if !v.hideReason {
@@ -183,9 +183,9 @@ func (v *page) addTurn(m llm.Message, seq int64) {
 	}
 }
 
-// attribute prevents words from looking like somebody else's. A line that begins
+// attribute prevents a text from looking like that of another speaker. A line that begins
 // with the tag of an agent of the tree or of the user, such as "[billing] ", gets
-// the tag of its speaker in front. All other words stay as they are, byte for
+// the tag of its speaker in front. The rest of the text stays as it is, byte for
 // byte. tagged says that the first line has its tag already.
 func (v *page) attribute(speaker, words string, tagged bool) string {
 	if strings.IndexByte(words, '[') < 0 {
@@ -212,7 +212,7 @@ func (v *page) attribute(speaker, words string, tagged bool) string {
 // from us and not from a model.
 func invisible(r rune) bool { return unicode.In(r, unicode.Cf, unicode.Mn) }
 
-// isTag reports whether s, which follows a bracket, names somebody.
+// isTag reports whether s, which follows a bracket, names the user or an agent.
 func (v *page) isTag(s string) bool {
 	name, _, ok := strings.Cut(s[:min(len(s), 1000)], "]")
 	if !ok {
@@ -232,7 +232,7 @@ func named(n *agent.Node, name string) bool {
 	return strings.EqualFold(n.Agent.Name(), name) || slices.ContainsFunc(n.Children(), func(kid *agent.Node) bool { return named(kid, name) })
 }
 
-// userWords attributes what a user has said.
+// userWords attributes a message of the user.
 func (v *page) userWords(c llm.Content) llm.Content {
 	c.Text = v.attribute("user", c.Text, false)
 	for i, part := range c.Parts {

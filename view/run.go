@@ -10,7 +10,7 @@ import (
 )
 
 // AnswerWasEmpty is what an agent reads before it is asked once more, because its
-// answer had no words and no calls. The line stays where it is, so that the view
+// answer had no text and no calls. The line stays where it is, so that the view
 // only grows at its end.
 const AnswerWasEmpty = "[Your answer was empty. Answer now, in words or by calling a tool.]"
 

@@ -32,7 +32,7 @@ type mark struct {
 	turn   bool // it begins a user turn
 }
 
-// spoke reports whether the agent's own words are the last, to which nothing may be added.
+// spoke reports whether the last message is the agent's own, after which no request may end.
 func (s *shown) spoke() bool {
 	n := len(s.msgs)
 	return n > 0 && s.msgs[n-1].Role == llm.RoleAssistant
@@ -53,8 +53,8 @@ func (s *shown) add(m llm.Message, seq int64, turn bool) {
 	s.msgs = append(s.msgs, m)
 }
 
-// join adds a message to the group of the last one, so that a compaction drops both or neither. It does nothing if there
-// is none.
+// join adds a message to the group of the last one, so that a compaction drops both or neither. It does nothing if
+// there is none.
 func (s *shown) join(m llm.Message) {
 	if n := len(s.marks); n > 0 {
 		s.add(m, s.marks[n-1].seq, false)
@@ -76,7 +76,7 @@ func (s *shown) addMark(k mark) {
 	}
 }
 
-// dropLast takes back the last message, which begins a turn and was shown to nobody yet.
+// dropLast removes the last message, which begins a turn and is in no request yet.
 func (s *shown) dropLast() {
 	n := len(s.msgs) - 1
 	s.tokens -= int(s.marks[n].tokens)

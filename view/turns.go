@@ -5,8 +5,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// BeginAt makes an empty view of the conversation begin with a turn, or with the first one that it has to know if that comes
-// later. A view shows the same messages of a turn wherever it began, if it began before that.
+// BeginAt makes an empty view of the conversation begin with a turn, or with the first turn that it needs if that comes
+// later. A view shows the same messages of a turn wherever it began, if it began before that turn.
 func (v *View) BeginAt(turns agent.Turns, first int) {
 	if v.seq > 0 || v.scope != "" {
 		return
@@ -21,11 +21,11 @@ func (v *View) BeginAt(turns agent.Turns, first int) {
 	}
 }
 
-// trimmed returns the first turn that LastTurns(n) shows in a turn: one more than a multiple of n. So what is shown has n
-// turns before the present one at least, and begins anew only every n turns.
+// trimmed returns the first turn that LastTurns(n) shows in a turn: one more than a multiple of n. So what is shown
+// has n turns before the present one at least, and begins anew only every n turns.
 func trimmed(turn, n int) int { return ((turn-1)/n-1)*n + 1 }
 
-// beginTurn takes in that the user begins a turn, and drops what the policy no longer shows.
+// beginTurn begins a turn of the user, and drops what the policy no longer shows.
 func (v *View) beginTurn(seq int64) {
 	v.flush()
 	v.run, v.handed, v.arrival, v.asks = Run{}, nil, arrival{}, false // a run that was cut off or paused is over
@@ -44,7 +44,7 @@ func (v *View) beginTurn(seq int64) {
 	v.begun = append(v.begun, seq)
 }
 
-// trim drops what came before a position. It keeps the summary at the front if that tells of something that came later.
+// trim drops what came before a position. It keeps the summary at the front if that covers something that came later.
 // A view that began at this position does the same, though it has nothing to drop.
 func (v *page) trim(from int64) {
 	s, front := &v.shown, (*llm.Message)(nil)
