@@ -88,9 +88,10 @@ func TestRights(t *testing.T) {
 	bodies := map[string]string{
 		"/turns": `{"content":"Pay"}`, "/sessions": `{"content":"Pay"}`, "/forks": `{"at":0}`, "/edits": `{"at":1,"content":"Pay"}`, "/samples": `{}`,
 		"/import": `{"messages":[` + message + `]}`, "/decisions": `{"decisions":[{"callId":"c","approved":true}]}`,
-		"/completions": `{"model":"support","messages":[{"role":"user","content":"Pay"}],"arbor":{"events":true}}`,
-		"/responses":   `{"model":"support","input":"Pay","arbor":{"events":true}}`,
-		"/agui":        `{"threadId":"t","runId":"r","messages":[` + message + `]}`, "/connect": `{"threadId":"s","runId":"r","messages":[]}`,
+		"/completions":   `{"model":"support","messages":[{"role":"user","content":"Pay"}],"arbor":{"events":true}}`,
+		"/responses":     `{"model":"support","input":"Pay","arbor":{"events":true}}`,
+		"/conversations": `{}`,
+		"/agui":          `{"threadId":"t","runId":"r","messages":[` + message + `]}`, "/connect": `{"threadId":"s","runId":"r","messages":[]}`,
 	}
 	seen := make(map[string]bool)
 	for _, door := range []interface {
@@ -110,7 +111,7 @@ func TestRights(t *testing.T) {
 				continue // a stream of states without an end; and the end of what the others read
 			}
 			path := strings.NewReplacer("{session}", "s", "{other}", "other", "{turn}", turn, "{agent}", "billing", "{part}", "0", "{digest}", "d", "{handoff}", "h",
-				"{model...}", "support", "{path...}", "", "{id}", "resp_x").Replace(door.Prefix() + r.Path)
+				"{model...}", "support", "{path...}", "", "{id}", "resp_"+turn+".s", "{conversation}", "s", "{item}", "msg_in@"+turn+".s").Replace(door.Prefix() + r.Path)
 			last := path[strings.LastIndex(path, "/"):]
 			paths := []string{path}
 			switch {
