@@ -16,9 +16,9 @@ import (
 // process, or again after a connection was lost. Implementations are stores too,
 // and show what they store by themselves. They are safe for concurrent use.
 type Tail interface {
-	// Publish shows partial events of the turn under way to those who follow. They
-	// are never stored. Who cannot show them loses them: the complete event follows
-	// when it is stored.
+	// Publish shows partial events of the turn under way to the followers. They
+	// are never stored. An implementation that cannot show them drops them: the complete event follows
+	// when it is stored. The events must not change any more: followers are given them as they are.
 	Publish(ctx context.Context, key Key, events ...*event.Event) error
 	// Follow yields what came after an entry, "" being the beginning, and then what
 	// comes, until the context ends; its error is then the last that is yielded. Stored
@@ -26,7 +26,7 @@ type Tail interface {
 	Follow(ctx context.Context, key Key, after string) iter.Seq2[Entry, error]
 }
 
-// Entry is an event as those see it who follow a session.
+// Entry is what a follower of a session gets. The event must not be changed: other followers may have it too.
 type Entry struct {
 	// ID is the text of a [Position]. Given to Follow, it continues after this entry.
 	// A server sends it as the id of a server-sent event, so that it comes back as

@@ -326,8 +326,7 @@ func (t *Tail) Delete(ctx context.Context, key session.Key) error {
 // that is [agent.ErrConflict]. It does not wait for Redis, and does not return its
 // errors.
 func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Event) error {
-	own, err := tail.Partials(key, events)
-	if err != nil || len(own) == 0 {
+	if err := tail.CheckPartial(key, events); err != nil || len(events) == 0 {
 		return err
 	}
 	defer t.wake()
@@ -340,8 +339,7 @@ func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Even
 	if s == nil || s.lease == 0 {
 		return session.LeaseLost(key)
 	}
-	for i := range own {
-		e := &own[i]
+	for _, e := range events {
 		if !s.blocks.Show(e) {
 			continue
 		}

@@ -140,21 +140,6 @@ var followTests = []tailTest{
 		f.sound(got, session.Position{Seq: 1})
 		f.sameEntries(f.stored(f.key)[1:], complete(got))
 	}},
-	{"events belong to who gets them", func(f *tailFixture) {
-		a, b := f.follow(""), f.follow("")
-		f.begin()
-		f.add(text("stored"))
-		mine := delta("b", "shown")
-		require.NoError(f, f.store.Publish(f.Context(), f.key, mine))
-		*mine = event.Event{ID: "changed", Data: text("changed")}
-		for _, c := range []*follower{a, b, f.follow("")} {
-			got := c.take(2)
-			require.Equal(f, []string{"stored.", "shown"}, words(got))
-			for _, e := range got {
-				*e.Event = event.Event{ID: "changed", Data: text("changed")}
-			}
-		}
-	}},
 	{"the writer may follow", func(f *tailFixture) {
 		f.begin()
 		f.add(text("0"))

@@ -44,7 +44,7 @@ func (f *follower) run(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-timer.C:
-			look = true
+			look = !f.s.ours()
 			timer.Reset(f.poll)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -69,8 +69,7 @@ func (f *follower) deliver(ctx context.Context) (changed <-chan struct{}, stoppe
 				return nil, false, err
 			}
 			f.log.Part = p.at.Part
-			e := *p.event
-			if !f.yield(session.Entry{ID: p.at.String(), Event: &e}, nil) {
+			if !f.yield(session.Entry{ID: p.at.String(), Event: p.event}, nil) {
 				return nil, true, nil
 			}
 		}

@@ -3,8 +3,10 @@ package tail
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +44,57 @@ func TestOptions(t *testing.T) {
 		_, err := New(session.NewMemory(), opt)
 		require.ErrorContains(t, err, "option")
 	}
+}
+
+// counted counts the reads of logs.
+type counted struct {
+	session.Store
+	loads atomic.Int64
+}
+
+func (c *counted) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	c.loads.Add(1)
+	return c.Store.Load(ctx, key, after)
+}
+
+// TestNoLookWhileTheLeaseIsHere: followers do not read the store while only this process can store events. They do once the lease
+// is given back, and once it has expired because it was not renewed.
+func TestNoLookWhileTheLeaseIsHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, key, ctx := &counted{Store: session.NewMemory()}, session.ID("s"), context.Background()
+		l, err := New(store)
+		require.NoError(t, err)
+		defer l.Close()
+		follower, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			for range l.Follow(follower, key, "") {
+			}
+		}()
+		looks := func(of time.Duration) int64 {
+			synctest.Wait()
+			before := store.loads.Load()
+			time.Sleep(of)
+			synctest.Wait()
+			return store.loads.Load() - before
+		}
+		require.EqualValues(t, 10, looks(10*time.Second+time.Millisecond))
+		lease, err := sessiontest.Acquire(ctx, l, key, session.Self())
+		require.NoError(t, err)
+		for range 4 {
+			require.Zero(t, looks(session.LeaseTTL/3))
+			_, err = l.Write(ctx, key, session.Write{Lease: lease})
+			require.NoError(t, err)
+		}
+		liveAppend(t, l, key, 0, lease, liveText("e1", "one"))
+		require.Zero(t, looks(session.LeaseTTL-time.Second))
+		require.EqualValues(t, 3, looks(4*time.Second), "the lease has expired")
+		lease, err = sessiontest.Acquire(ctx, l, key, session.Self())
+		require.NoError(t, err)
+		require.Zero(t, looks(5*time.Second))
+		require.NoError(t, sessiontest.Release(ctx, l, key, lease))
+		require.EqualValues(t, 5, looks(5*time.Second))
+	})
 }
 
 // TestLivePolls: what another process stores is seen at the next look, and what this

@@ -8,26 +8,22 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Partials returns copies of events that are to be published, since the caller's may
-// change. The error is [agent.ErrBadInput] for an event without payload, one that is not
-// partial or has a position, and a control value. It is for implementations of
-// [session.Tail], which call it first.
-func Partials(key session.Key, events []*event.Event) ([]event.Event, error) {
-	own := make([]event.Event, len(events))
-	for i, e := range events {
+// CheckPartial returns an error that is [agent.ErrBadInput] unless all events can be published: each has a payload that is not a
+// control value, is partial and has no position. It is for implementations of [session.Tail], which call it first.
+func CheckPartial(key session.Key, events []*event.Event) error {
+	for _, e := range events {
 		switch {
 		case e == nil || e.Data == nil:
-			return nil, fmt.Errorf("session %s: a partial event has no payload: %w", key, agent.ErrBadInput)
+			return fmt.Errorf("session %s: a partial event has no payload: %w", key, agent.ErrBadInput)
 		case !e.Partial || e.Seq != 0:
-			return nil, fmt.Errorf("session %s: event %s is not partial: only deltas are published: %w", key, e.ID, agent.ErrBadInput)
+			return fmt.Errorf("session %s: event %s is not partial: only deltas are published: %w", key, e.ID, agent.ErrBadInput)
 		}
 		switch e.Data.(type) {
 		case *event.Continue, *event.Finish:
-			return nil, fmt.Errorf("session %s: a %s event is never shown: %w", key, e.Type(), agent.ErrBadInput)
+			return fmt.Errorf("session %s: a %s event is never shown: %w", key, e.Type(), agent.ErrBadInput)
 		}
-		own[i] = *e
 	}
-	return own, nil
+	return nil
 }
 
 // Size estimates what a partial event takes in memory, in bytes.

@@ -16,8 +16,9 @@ type stream struct {
 	users int // that joined; guarded by Tail.mu
 
 	mu          sync.Mutex
-	lease       int64 // the token of the lease that was taken through this Tail, 0 if none
-	incarnation int64 // of the last lease
+	lease       int64     // the token of the lease that was taken through this Tail, 0 if none
+	until       time.Time // when the lease expires unless it is renewed
+	incarnation int64     // of the last lease
 	// seq is the last stored event that followers may be shown, and part counts the
 	// partial events since. While somebody appends here, seq alone says how far the
 	// log has come: what was published before the append has to be shown before it.
@@ -86,7 +87,7 @@ func (s *stream) continues(incarnation int64, head session.Head) bool {
 	return head.Seq > s.seq
 }
 
-// add shows a partial event, which must be the session's own.
+// add shows a partial event.
 func (s *stream) add(t *Tail, e *event.Event) {
 	s.part++
 	p := partial{session.Position{Seq: s.seq, Part: s.part}, e, Size(e)}
@@ -139,6 +140,22 @@ func (s *stream) acquired(t *Tail, lease session.Lease, head session.Head) {
 	s.ending = nil
 	s.discard(t, &s.blocks) // of a turn whose lease was taken over
 	s.wake()
+}
+
+// renewed notes that a write with a lease, which began at a time, was made.
+func (s *stream) renewed(lease int64, begun time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease == lease {
+		s.until = begun.Add(session.LeaseTTL)
+	}
+}
+
+// ours reports whether only this process can store events.
+func (s *stream) ours() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lease != 0 && time.Now().Before(s.until)
 }
 
 // released reports whether the lease was the session's, and up to where partial
@@ -220,15 +237,15 @@ func (s *stream) looks() (version uint64, ok bool) {
 }
 
 // publish reports whether anybody of this process holds the lease.
-func (s *stream) publish(t *Tail, own []event.Event) bool {
+func (s *stream) publish(t *Tail, events []*event.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease == 0 {
 		return false
 	}
-	for i := range own {
-		if s.blocks.Show(&own[i]) {
-			s.add(t, &own[i])
+	for _, e := range events {
+		if s.blocks.Show(e) {
+			s.add(t, e)
 		}
 	}
 	s.wake()

@@ -58,7 +58,8 @@ type endedTurn struct {
 type Option func(*Tail)
 
 // WithPoll sets how often a follower looks into the store for what other processes
-// have stored there. The default is 1 s.
+// have stored there. The default is 1 s. While this process holds the session's lease, followers do not look: no other
+// process can store anything.
 func WithPoll(interval time.Duration) Option { return func(t *Tail) { t.poll = interval } }
 
 // WithLinger sets how long the partial events of a turn can be had after its end. Who
@@ -161,7 +162,7 @@ func (t *Tail) sweep() {
 }
 
 // Write implements [session.Store].
-func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
+func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (lease session.Lease, err error) {
 	if w.Acquires() {
 		s := t.join(key)
 		defer t.leave(key, s)
@@ -170,11 +171,16 @@ func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (ses
 	if s == nil {
 		return t.underlying.Write(ctx, key, w)
 	}
+	defer func(begun time.Time) {
+		if err == nil {
+			s.renewed(lease.Token, begun)
+		}
+	}(time.Now())
 	if len(w.Events) == 0 {
 		if w.Ends() {
 			t.end(key, w.Lease)
 		}
-		lease, err := t.underlying.Write(ctx, key, w)
+		lease, err = t.underlying.Write(ctx, key, w)
 		switch {
 		case err == nil && w.Acquires():
 			s.acquired(t, lease, lease.Head)
@@ -188,7 +194,7 @@ func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (ses
 		last = &ending{token: w.Lease.Token, seq: w.End().Seq}
 	}
 	s.appends(last)
-	lease, err := t.underlying.Write(ctx, key, w)
+	lease, err = t.underlying.Write(ctx, key, w)
 	if err == nil && w.Acquires() {
 		s.acquired(t, lease, w.Head)
 	}
@@ -237,15 +243,14 @@ func (t *Tail) Delete(ctx context.Context, key session.Key) error {
 // whose lease was not taken through this Tail, or is lost, it returns an error that
 // is [agent.ErrConflict]. It waits for nobody.
 func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Event) error {
-	own, err := Partials(key, events)
-	if err != nil {
+	if err := CheckPartial(key, events); err != nil {
 		return err
 	}
 	if t.isClosed() {
 		return errClosed
 	}
 	s := t.find(key)
-	if s == nil || !s.publish(t, own) {
+	if s == nil || !s.publish(t, events) {
 		return session.LeaseLost(key)
 	}
 	return nil
