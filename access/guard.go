@@ -51,8 +51,7 @@ type Options struct {
 // Guard stands before a handler. It is safe for concurrent use.
 type Guard struct {
 	opts    Options
-	streams *Limit // by user
-	all     *Limit // of everybody, who is ""
+	streams *Limit
 }
 
 // New makes a guard. It is an error if a bound is negative.
@@ -77,7 +76,7 @@ func New(o Options) (*Guard, error) {
 	for i, origin := range o.Origins {
 		o.Origins[i] = strings.ToLower(strings.TrimSuffix(origin, "/"))
 	}
-	return &Guard{o, NewLimit(o.MaxStreams), NewLimit(cmp.Or(o.MaxAllStreams, 4096))}, nil
+	return &Guard{o, NewLimit(o.MaxStreams, cmp.Or(o.MaxAllStreams, 4096))}, nil
 }
 
 // Logger returns the logger of those who serve behind the guard.
@@ -89,21 +88,10 @@ func (g *Guard) Observer() Observer { return g.opts.Observer }
 // Stream counts a stream of a user until leave is called. At a limit it waits as [Limit.Await] does. The error
 // is a *[LimitError] if there are too many, or why ctx ended.
 func (g *Guard) Stream(ctx context.Context, user string) (leave func(), err error) {
-	var limit *LimitError
-	if err := g.all.Await(ctx, ""); err != nil {
-		if errors.As(err, &limit) {
-			limit.All = true
-		}
-		return nil, err
-	}
 	if err := g.streams.Await(ctx, user); err != nil {
-		g.all.Leave("")
 		return nil, err
 	}
-	return func() {
-		g.streams.Leave(user)
-		g.all.Leave("")
-	}, nil
+	return func() { g.streams.Leave(user) }, nil
 }
 
 // RefusedError says why a request is refused, in words that its client may see.

@@ -8,21 +8,28 @@ import (
 	"time"
 )
 
-// Limit bounds what each user has under way at once: streams, requests that wait, turns. It is
+// Limit bounds what each user has under way at the same time, and what all users have together: streams, requests that wait, turns. It is
 // safe for concurrent use.
 type Limit struct {
-	most    int
-	mu      sync.Mutex
-	n       map[string]int
-	waiting map[string][]chan struct{} // calls of Await, in their order; each is closed when it is counted
+	most, all int
+	mu        sync.Mutex
+	n         map[string]int
+	total     int
+	waiting   []*waiter // calls of Await, in their order
 }
 
-// NewLimit makes a limit of so many at once for each user; 0 or less is 1,024.
-func NewLimit(most int) *Limit {
+// waiter is a call of Await. Its channel is closed when it is counted.
+type waiter struct {
+	user    string
+	counted chan struct{}
+}
+
+// NewLimit makes a limit for each user and for all users together. For most, 0 or less is 1,024; for all, 0 or less is any number.
+func NewLimit(most, all int) *Limit {
 	if most <= 0 {
 		most = 1024
 	}
-	return &Limit{most: most, n: make(map[string]int), waiting: make(map[string][]chan struct{})}
+	return &Limit{most: most, all: all, n: make(map[string]int)}
 }
 
 // LimitError says that a user has too much under way, or that all together have.
@@ -50,10 +57,14 @@ func (l *Limit) Enter(user string) error {
 
 // enter is Enter, with the mutex.
 func (l *Limit) enter(user string) error {
-	if l.n[user] >= l.most {
+	switch {
+	case l.all > 0 && l.total >= l.all:
+		return &LimitError{Most: l.all, All: true}
+	case l.n[user] >= l.most:
 		return &LimitError{Most: l.most}
 	}
 	l.n[user]++
+	l.total++
 	return nil
 }
 
@@ -70,23 +81,22 @@ func (l *Limit) Await(ctx context.Context, user string) error {
 		l.mu.Unlock()
 		return nil
 	}
-	counted := make(chan struct{})
-	l.waiting[user] = append(l.waiting[user], counted)
+	w := &waiter{user, make(chan struct{})}
+	l.waiting = append(l.waiting, w)
 	l.mu.Unlock()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-counted:
+	case <-w.counted:
 		return nil
 	case <-timer.C:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	l.mu.Lock()
-	i := slices.Index(l.waiting[user], counted)
+	i := slices.Index(l.waiting, w)
 	if i >= 0 {
-		l.waiting[user] = slices.Delete(l.waiting[user], i, i+1)
-		l.forget(user)
+		l.waiting = slices.Delete(l.waiting, i, i+1)
 	}
 	l.mu.Unlock()
 	if i < 0 { // it was counted meanwhile
@@ -102,21 +112,15 @@ func (l *Limit) Await(ctx context.Context, user string) error {
 func (l *Limit) Leave(user string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if next := l.waiting[user]; len(next) > 0 {
-		close(next[0])
-		l.waiting[user] = slices.Delete(next, 0, 1)
-	} else {
-		l.n[user]--
-	}
-	l.forget(user)
-}
-
-// forget drops a user who has nothing under way. It is called with the mutex.
-func (l *Limit) forget(user string) {
-	if len(l.waiting[user]) == 0 {
-		delete(l.waiting, user)
-	}
-	if l.n[user] <= 0 {
+	l.total--
+	if l.n[user]--; l.n[user] == 0 {
 		delete(l.n, user)
+	}
+	for i, w := range l.waiting {
+		if l.enter(w.user) == nil {
+			l.waiting = slices.Delete(l.waiting, i, i+1)
+			close(w.counted)
+			return
+		}
 	}
 }

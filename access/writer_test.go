@@ -53,7 +53,7 @@ func TestHarden(t *testing.T) {
 }
 
 func TestLimit(t *testing.T) {
-	l := NewLimit(2)
+	l := NewLimit(2, 0)
 	require.NoError(t, l.Enter("ann"))
 	require.NoError(t, l.Enter("ann"))
 	var refused *LimitError
@@ -70,7 +70,7 @@ func TestLimit(t *testing.T) {
 // moment longer.
 func TestLimitWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, ctx := NewLimit(1), t.Context()
+		l, ctx := NewLimit(1, 0), t.Context()
 		require.NoError(t, l.Await(ctx, "ann"))
 		begun := time.Now()
 		time.AfterFunc(100*time.Millisecond, func() { l.Leave("ann") })
@@ -93,7 +93,7 @@ func TestLimitWaits(t *testing.T) {
 
 // However calls of Await end, no place is lost and none is given twice.
 func TestLimitCounts(t *testing.T) {
-	l, most := NewLimit(3), atomic.Int64{}
+	l, most := NewLimit(3, 0), atomic.Int64{}
 	var all sync.WaitGroup
 	for i := range 100 {
 		all.Go(func() {

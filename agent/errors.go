@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -189,15 +190,20 @@ func ErrorCode(err error) string {
 
 // ForModel returns what a model may read of an error that ended another run, or
 // its own last one. It leaves out what a guard has refused, which the guard's
-// error may quote, and the value of a panic.
+// error may quote, the value of a panic, and where a model is and what its endpoint said.
 func ForModel(err error) string {
 	var run *RunError
 	var trip *TripwireError
+	var model *llm.Error
 	switch {
 	case errors.As(err, &trip):
 		return trip.Withheld()
 	case errors.As(err, &run) && run.Code == event.CodeInternal:
 		return "agent " + run.Agent + ": internal error"
+	case errors.As(err, &model) && errors.As(err, &run):
+		return "agent " + run.Agent + ": " + cmp.Or(model.Code.Public(), "the model failed")
+	case errors.As(err, &model):
+		return cmp.Or(model.Code.Public(), "the model failed")
 	}
 	return err.Error()
 }

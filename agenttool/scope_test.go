@@ -278,7 +278,7 @@ func TestInnerFailure(t *testing.T) {
 	res := result(t, events, "c1")
 	require.True(t, res.IsError)
 	require.Contains(t, string(res.Output), "agent research")
-	require.Contains(t, string(res.Output), "400")
+	require.Contains(t, string(res.Output), "the model's endpoint refused the request")
 	require.False(t, result(t, events, "c2").IsError, "the other call is not touched")
 	failures := find[*event.Failure](events)
 	require.Len(t, failures, 1)

@@ -23,8 +23,8 @@ type MCP struct {
 	// logs what people should know.
 	Servers func(logger *slog.Logger) (open func(agentfile.MCPServer) (tools.Set, error), end func() error)
 	// Server makes what serves a tree. Its clients are user where nobody is asked, and approver
-	// decides where nothing else says it.
-	Server func(r *runner.Runner, user string, approver tools.By, who access.Options, logger *slog.Logger) (MCPServer, error)
+	// decides where nothing else says it. turns bounds the turns that run at the same time.
+	Server func(r *runner.Runner, user string, approver tools.By, who access.Options, turns *access.Limit, logger *slog.Logger) (MCPServer, error)
 }
 
 // MCPServer is what the commands need of a *mcpserver.Server.
@@ -56,8 +56,8 @@ func (p *program) mcpServers() []agentfile.Option {
 const mcpPath = "/mcp"
 
 // serveMCP makes what serves the protocol. Swap has it serve another tree.
-func (p *program) serveMCP(r *runner.Runner, approver tools.By, who access.Options) (web http.Handler, swap func(*runner.Runner), err error) {
-	s, err := p.mcp.Server(r, owner.Name, approver, who, p.warnings())
+func (p *program) serveMCP(r *runner.Runner, approver tools.By, who access.Options, turns *access.Limit) (web http.Handler, swap func(*runner.Runner), err error) {
+	s, err := p.mcp.Server(r, owner.Name, approver, who, turns, p.warnings())
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
@@ -95,7 +95,7 @@ func (p *program) mcpOverStdio(ctx context.Context, path, model, prices string) 
 		return err
 	}
 	tree.prepare(ctx)
-	server, err := p.mcp.Server(tree.Runner, session.DefaultUser, tools.By{}, access.Options{}, p.warnings())
+	server, err := p.mcp.Server(tree.Runner, session.DefaultUser, tools.By{}, access.Options{}, access.NewLimit(0, 0), p.warnings())
 	if err != nil {
 		return usageError{err}
 	}

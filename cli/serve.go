@@ -223,7 +223,8 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if how.deciders, err = tools.ReadBy(how.approver...); err != nil {
 		return usagef("--approver: %w", err)
 	}
-	turnOpts := append(how.limits.ofTurns(), live.WithLogger(p.warnings()), live.WithApprover(how.deciders))
+	limit := access.NewLimit(how.limits.userTurns, how.limits.turns)
+	turnOpts := []live.Option{live.WithLimit(limit), live.WithLogger(p.warnings()), live.WithApprover(how.deciders)}
 	if measured.Observer != nil {
 		turnOpts = append(turnOpts, live.WithObserver(measured.Observer))
 	}
@@ -271,7 +272,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	swap := func(*runner.Runner) {}
 	if how.mcp {
 		var mcp http.Handler
-		if mcp, swap, err = p.serveMCP(tree.Runner, how.deciders, let); err != nil {
+		if mcp, swap, err = p.serveMCP(tree.Runner, how.deciders, let, limit); err != nil {
 			return err
 		}
 		doors = append(doors, server.At(mcpPath, named("mcp", mcp)))

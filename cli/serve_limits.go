@@ -8,10 +8,9 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/live"
 )
 
-// serveLimits are the limits of what clients may ask of a server. MCP clients have only those of bodies.
+// serveLimits are the limits of what clients may ask of a server.
 type serveLimits struct {
 	turns, userTurns     int
 	streams, userStreams int
@@ -50,10 +49,6 @@ func (l *serveLimits) of(o access.Options) access.Options {
 // a2a are the limits for clients of A2A, whose streams and waiting calls count together.
 func (l *serveLimits) a2a() a2aserver.HTTPOptions {
 	return a2aserver.HTTPOptions{MaxOpen: l.userStreams, MaxBody: int64(l.body), BodyTimeout: l.bodyTime}
-}
-
-func (l *serveLimits) ofTurns() []live.Option {
-	return []live.Option{live.WithMaxTurns(l.turns), live.WithLimit(access.NewLimit(l.userTurns))}
 }
 
 // arrives bounds the time of bodies also at paths without a door, which read none: net/http waits for the rest

@@ -1,5 +1,11 @@
 package event
 
+import (
+	"cmp"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
 // The TransferType of a transfer that nobody asked for.
 const (
 	// TransferTypeRefused: the conversation returns to the agent that transferred it,
@@ -28,6 +34,32 @@ const (
 // Routed reports whether a router made the transfer, so that it counts against no limit.
 func (d *Transfer) Routed() bool { return d.RouteDecision != nil }
 
+// Public returns the failure as clients are told it that may not inspect the session: with the runner's own words about limits, or with
+// a sentence about its code. Other messages can quote what an endpoint, a tool or a library said, and where they are.
+func (f *Failure) Public() *Failure {
+	public := *f
+	public.Message = publicly(f.Code, f.Message)
+	return &public
+}
+
+// Public does for a discard what [Failure.Public] does for a failure.
+func (d *Discard) Public() *Discard {
+	public := *d
+	public.Message = publicly(d.Code, d.Message)
+	return &public
+}
+
+func publicly(code, message string) string {
+	switch code {
+	case "transfer_limit", "transfer_rejected", "repeated_call", "limit", "budget", CodeEmptyAnswer, CodeBadOutput, CodeTripwire:
+		return message
+	}
+	if message == "" {
+		return ""
+	}
+	return cmp.Or(llm.ErrorCode(code).Public(), "the agent failed")
+}
+
 // HandoffOver reports whether nothing follows a status of a handoff but another handoff.
 func HandoffOver(status string) bool {
 	switch status {
@@ -54,6 +86,8 @@ const (
 	NoticeDecided   = "decided"
 	NoticeUndecided = "undecided"
 	NoticeAsksUser  = "asks_user"
+	// NoticeRouteFailed says why a route made no transfer, so that the agent answers itself.
+	NoticeRouteFailed = "route_failed"
 	// NoticeForked comes with the start of a run that continues, in a fork, what a run of
 	// the shared past had left open. That run continues in the other session alone, so that
 	// no run has two ends.

@@ -27,7 +27,7 @@ func TestMaxTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		d, a := newDesk(t)
-		turns := newTurns(t, a, sessiontest.Memory(t), WithMaxTurns(2))
+		turns := newTurns(t, a, sessiontest.Memory(t), WithLimit(access.NewLimit(32, 2)))
 		of := func(user string) session.Key { return session.Key{App: "app", User: user, ID: "1"} }
 		for _, user := range []string{"ann", "bob"} {
 			_, err := turns.Begin(ctx, of(user), llm.UserText("think"))
@@ -223,7 +223,7 @@ func (s slowToEnd) Write(ctx context.Context, key session.Key, w session.Write) 
 
 // A client that has read the end of a turn can begin the next one at once, also at a limit.
 func TestNextTurnAtALimit(t *testing.T) {
-	for name, opt := range map[string]Option{"of a user": WithLimit(access.NewLimit(1)), "of all": WithMaxTurns(1)} {
+	for name, opt := range map[string]Option{"of a user": WithLimit(access.NewLimit(1, 0)), "of all": WithLimit(access.NewLimit(0, 1))} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, a := newDesk(t)

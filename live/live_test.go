@@ -402,7 +402,7 @@ func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		d, a := newDesk(t)
-		limit := access.NewLimit(2)
+		limit := access.NewLimit(2, 0)
 		one, two := newTurns(t, a, sessiontest.Memory(t), WithLimit(limit)), newTurns(t, a, sessiontest.Memory(t), WithLimit(limit))
 		of := func(user, id string) session.Key { return session.Key{App: "app", User: user, ID: id} }
 		_, err := one.Begin(ctx, of("ann", "1"), llm.UserText("think"))
@@ -466,7 +466,6 @@ func TestNewRefuses(t *testing.T) {
 		func() (*Turns, error) { return New(run, tail, WithLimit(nil)) },
 		func() (*Turns, error) { return New(run, tail, WithLogger(nil)) },
 		func() (*Turns, error) { return New(run, tail, WithTakeUp(nil)) },
-		func() (*Turns, error) { return New(run, tail, WithMaxTurns(-1)) },
 		func() (*Turns, error) { return New(run, tail, WithApp("")) },
 	} {
 		_, err := make()

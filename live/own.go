@@ -40,7 +40,7 @@ func Private(tree *agent.Tree) func(*event.Event) bool {
 
 // Own returns a function that returns an event of a conversation as its user sees it without the right to
 // inspect, or nil if the user does not see it. It withholds what models think and are shown, what routers
-// decide and the calls that [Private] reports; approval requests stay as they are.
+// decide, the calls that [Private] reports and what endpoints and libraries said of failures; approval requests stay as they are.
 func Own(tree *agent.Tree) func(*event.Event) *event.Event {
 	private := Private(tree)
 	return func(e *event.Event) *event.Event {
@@ -54,6 +54,12 @@ func Own(tree *agent.Tree) func(*event.Event) *event.Event {
 			t := *d
 			t.Payload, t.RouteDecision = nil, nil
 			shown.Data = &t
+		case *event.Failure:
+			shown.Data = d.Public()
+		case *event.Discard:
+			shown.Data = d.Public()
+		case *event.Notice:
+			shown.Data = publicNotice(d)
 		case *event.HandoffStatus:
 			h := *d
 			h.RouteDecision = ""
@@ -66,4 +72,18 @@ func Own(tree *agent.Tree) func(*event.Event) *event.Event {
 		}
 		return &shown
 	}
+}
+
+// publicNotice returns a notice without what an endpoint, a server of tools or a library said.
+func publicNotice(n *event.Notice) *event.Notice {
+	public := *n
+	switch n.Code {
+	case event.NoticeCompactionFailed:
+		public.Message = "the earlier part of the conversation could not be summarized"
+	case event.NoticeToolset:
+		public.Message = "the tools of the agent have changed"
+	case event.NoticeRouteFailed:
+		public.Message = "a route could not be decided"
+	}
+	return &public
 }

@@ -207,7 +207,7 @@ func TestTakeOverWithinLimits(t *testing.T) {
 			kill(t, d, a, store, keys[i], "think")
 		}
 		time.Sleep(session.LeaseTTL)
-		turns := newTurns(t, a, store, WithTakeOver(time.Second), WithMaxTurns(7), WithLimit(access.NewLimit(3)))
+		turns := newTurns(t, a, store, WithTakeOver(time.Second), WithLimit(access.NewLimit(3, 7)))
 		for n := 0; n < all; {
 			synctest.Wait()
 			at, by := 0, make(map[string]int)

@@ -31,9 +31,7 @@ type Store interface {
 type Turns struct {
 	store  Store
 	limit  *access.Limit
-	most   int           // turns of all users; 0 is any number
-	all    *access.Limit // of all users together, under ""; nil if there is none
-	app    string        // of the sessions of the whole tree
+	app    string // of the sessions of the whole tree
 	resume func(*event.User) bool
 	every  time.Duration // between looks for turns whose process has gone; 0 is never
 	logger *slog.Logger
@@ -63,12 +61,9 @@ type Turns struct {
 // Option configures Turns.
 type Option func(*Turns)
 
-// WithLimit bounds the turns that one user runs at the same time; the user is that of the session's key.
-// Several Turns may share a limit. Defaults to 32.
+// WithLimit bounds the turns that one user runs at the same time, and all users; the user is that of the session's key.
+// Several Turns may share a limit. Defaults to 32, and 256 for all users.
 func WithLimit(l *access.Limit) Option { return func(t *Turns) { t.limit = l } }
-
-// WithMaxTurns bounds the turns that run at the same time for all users; 0 means no bound. Defaults to 256.
-func WithMaxTurns(most int) Option { return func(t *Turns) { t.most = most } }
 
 // WithApp sets the app of the sessions of the whole tree, and of those of its parts; see [Turns.RunnerOf].
 // Defaults to session.DefaultApp.
@@ -82,7 +77,7 @@ func WithTakeUp(which func(*event.User) bool) Option { return func(t *Turns) { t
 // varies by up to a fifth, so that many processes do not look at the same time. Of several processes that
 // find the same turn, the one that gets the session's lease adopts it. Turns adopts only turns of the app
 // of [WithApp] and its parts, of agents of the tree, that [WithTakeUp] accepts, and as many at the same
-// time as [WithMaxTurns] and [WithLimit] allow; the rest wait for the next look. By default, and with 0,
+// time as [WithLimit] allows; the rest wait for the next look. By default, and with 0,
 // turns resume only when a client follows them.
 func WithTakeOver(interval time.Duration) Option { return func(t *Turns) { t.every = interval } }
 
@@ -101,7 +96,7 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	if run == nil || store == nil {
 		return nil, errors.New("live: the runner or the store is nil")
 	}
-	t := &Turns{store: store, limit: access.NewLimit(32), most: 256, app: session.DefaultApp, resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler),
+	t := &Turns{store: store, limit: access.NewLimit(32, 256), app: session.DefaultApp, resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler),
 		running: make(map[session.Key][]*Turn), locked: make(map[session.Key]chan struct{}), stopped: make(map[session.Key]struct{}),
 		watchers: make(map[session.Key]map[*context.CancelCauseFunc]bool), asked: make(map[session.Key]*requests), changes: make(map[owner]map[chan struct{}]struct{})}
 	if err := option.Apply(t, opts); err != nil {
@@ -113,8 +108,8 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	if err := t.deciders.Standard.Check(); err != nil {
 		return nil, fmt.Errorf("live: the approver: %w", err)
 	}
-	if t.most < 0 || t.every < 0 || t.app == "" {
-		return nil, errors.New("live: the most turns or the interval to take them over are negative, or the app has no name")
+	if t.every < 0 || t.app == "" {
+		return nil, errors.New("live: the interval to take turns over is negative, or the app has no name")
 	}
 	seat, err := t.seat(run)
 	if err != nil {
@@ -123,9 +118,6 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	t.tenure = &tenure{seat: seat}
 	if _, ok := seat.backend.(taker); !ok && t.every > 0 {
 		return nil, errors.New("live: turns of this backend cannot be taken over: leave WithTakeOver out")
-	}
-	if t.most > 0 {
-		t.all = access.NewLimit(t.most)
 	}
 	t.background, t.stop = context.WithCancelCause(context.Background())
 	t.prepare(run)
@@ -371,7 +363,7 @@ func (t *Turns) enter(ctx context.Context, x *Turn) error {
 		err = ErrClosed
 	}
 	if err != nil {
-		t.uncount(x)
+		t.limit.Leave(x.key.User)
 		return err
 	}
 	x.backend = s.backend
@@ -379,36 +371,12 @@ func (t *Turns) enter(ctx context.Context, x *Turn) error {
 	return nil
 }
 
-// count takes places for a turn, until uncount gives them back. A turn that no client asked for does not wait.
+// count takes a place for a turn, until it is left. A turn that no client asked for does not wait.
 func (t *Turns) count(ctx context.Context, x *Turn) error {
-	take := func(l *access.Limit, user string) error {
-		if x.takesUp {
-			return l.Enter(user)
-		}
-		return l.Await(ctx, user)
+	if x.takesUp {
+		return t.limit.Enter(x.key.User)
 	}
-	if t.all != nil {
-		err := take(t.all, "")
-		var limit *access.LimitError
-		if errors.As(err, &limit) {
-			limit.All = true
-		}
-		if err != nil {
-			return err
-		}
-	}
-	err := take(t.limit, x.key.User)
-	if err != nil && t.all != nil {
-		t.all.Leave("")
-	}
-	return err
-}
-
-func (t *Turns) uncount(x *Turn) {
-	t.limit.Leave(x.key.User)
-	if t.all != nil {
-		t.all.Leave("")
-	}
+	return t.limit.Await(ctx, x.key.User)
 }
 
 // add registers a turn. It is called with the mutex.
@@ -435,7 +403,7 @@ func (t *Turns) exit(x *Turn) {
 	t.release(x.tenure)
 	t.mu.Unlock()
 	if x.counts {
-		t.uncount(x)
+		t.limit.Leave(x.key.User)
 	}
 	t.changed(x.key)
 	t.ended.Done()

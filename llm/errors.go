@@ -23,6 +23,26 @@ const (
 	CodeBadResponse   ErrorCode = "bad_response"   // the body is not what the protocol promises
 )
 
+// Public returns a sentence about a failed model call for people who do not run the program, or "" for a code that is not one of those
+// above. The message of an [Error] is not for them: it names the endpoint, and quotes what that said, which may be a part of a key.
+func (c ErrorCode) Public() string {
+	switch c {
+	case CodeUnreachable:
+		return "the model cannot be reached"
+	case CodeTimeout:
+		return "the model took too long"
+	case CodeTruncated, CodeServer, CodeBadResponse:
+		return "the model's endpoint failed"
+	case CodeUnauthorized, CodeNotFound, CodeBadRequest:
+		return "the model's endpoint refused the request"
+	case CodeContextLength:
+		return "the conversation is too long for the model"
+	case CodeRateLimited:
+		return "the model's endpoint takes no more requests now"
+	}
+	return ""
+}
+
 // Error is a failed model call. Its text never holds the API key.
 type Error struct {
 	Code ErrorCode

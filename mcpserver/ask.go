@@ -89,15 +89,15 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 	case strings.TrimSpace(in.Message) == "":
 		return nil, nil, errors.New("the message is empty")
 	default:
-		err = t.play(t.runner.Run(ctx, t.key, llm.UserText(in.Message)))
+		err = t.play(ctx, t.runner.Run(ctx, t.key, llm.UserText(in.Message)))
 	}
 	for range maxRounds {
 		if err != nil {
-			return nil, nil, errors.New(agent.ForModel(err))
+			return nil, nil, public(err)
 		}
 		pending, failed := t.pending(ctx)
 		if failed != nil {
-			return nil, nil, errors.New(agent.ForModel(failed))
+			return nil, nil, public(failed)
 		}
 		if len(pending) == 0 {
 			return t.result(nil), nil, nil
@@ -137,6 +137,14 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 	return nil, nil, fmt.Errorf("the turn has asked %d times: call again with the session %s to go on", maxRounds, t.key.ID)
 }
 
+// public returns an error as clients are told it.
+func public(err error) error {
+	if errors.Is(err, session.ErrUnavailable) {
+		return errors.New("the sessions cannot be read or written now: try again later")
+	}
+	return errors.New(agent.ForModel(err))
+}
+
 // turn is one call of ask.
 type turn struct {
 	*connection
@@ -149,7 +157,11 @@ type turn struct {
 }
 
 // play runs a turn, and tells the client what happens.
-func (t *turn) play(events iter.Seq2[*event.Event, error]) error {
+func (t *turn) play(ctx context.Context, events iter.Seq2[*event.Event, error]) error {
+	if err := t.server.turns.Await(ctx, t.user); err != nil {
+		return fmt.Errorf("the turn was not started: %w; call again when others have ended", err)
+	}
+	defer t.server.turns.Leave(t.user)
 	private := live.Private(t.runner.Tree())
 	for e, err := range events {
 		if err != nil {
@@ -226,7 +238,7 @@ func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Deci
 		return err
 	}
 	t.decided = true
-	return t.play(t.runner.Resume(ctx, t.key, all...))
+	return t.play(ctx, t.runner.Resume(ctx, t.key, all...))
 }
 
 // may reports whether the client's user may decide about a question.

@@ -60,6 +60,7 @@ type config struct {
 	user        string
 	access      access.Options
 	deciders    live.Deciders
+	turns       *access.Limit
 	logger      *slog.Logger
 }
 
@@ -83,6 +84,10 @@ func WithAccess(o access.Options) Option { return func(c *config) { c.access = o
 // WithApprover says who may decide about a call where agent, tool and rule leave it open. The default is tools.ByStaff.
 func WithApprover(by tools.By) Option { return func(c *config) { c.deciders.Standard = by } }
 
+// WithLimit bounds the turns that run at the same time, for each user and for all; a turn that waits for its user does not count. The
+// limit may be shared with other APIs. Defaults to 32, and 256 for all users.
+func WithLimit(l *access.Limit) Option { return func(c *config) { c.turns = l } }
+
 // WithLogger logs what clients do not get to know. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
@@ -93,12 +98,15 @@ func New(r *runner.Runner, opts ...Option) (*Server, error) {
 		return nil, errors.New("mcpserver: the runner is nil")
 	}
 	s := &Server{secret: make([]byte, 32)}
-	s.user, s.version = session.DefaultUser, "1"
+	s.user, s.version, s.turns = session.DefaultUser, "1", access.NewLimit(32, 256)
 	if err := option.Apply(&s.config, opts); err != nil {
 		return nil, fmt.Errorf("mcpserver: %w", err)
 	}
 	if err := s.deciders.Standard.Check(); err != nil {
 		return nil, fmt.Errorf("mcpserver: the approver: %w", err)
+	}
+	if s.turns == nil {
+		return nil, errors.New("mcpserver: the limit is nil")
 	}
 	s.runner.Store(r)
 	if s.logger == nil {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,11 +18,13 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/mcppeers"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/mcpserver"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -96,12 +99,14 @@ func support(t testing.TB, opts []runner.Option) *runner.Runner {
 }
 
 // web serves the tree to two users.
-func web(t *testing.T) string {
+func web(t *testing.T) string { return webOf(t, support(t, nil)) }
+
+func webOf(t *testing.T, r *runner.Runner, opts ...mcpserver.Option) string {
 	users, err := access.Secrets(map[string]string{"ann-token": "ann", "bob-token": "bob"})
 	require.NoError(t, err)
 	bearer, err := access.Bearer(users)
 	require.NoError(t, err)
-	s, err := mcpserver.New(support(t, nil), mcpserver.WithAccess(access.Options{Users: bearer}))
+	s, err := mcpserver.New(r, append(opts, mcpserver.WithAccess(access.Options{Users: bearer}))...)
 	require.NoError(t, err)
 	server := httptest.NewServer(s)
 	t.Cleanup(func() { _ = server.Config.Close() }) // server.Close would wait for streams that clients have begun again
@@ -327,4 +332,63 @@ func TestSwap(t *testing.T) {
 	s.Swap(r)
 	text, _, _ = ask(t, c, map[string]any{"message": "hello"})
 	require.Equal(t, "Another.", text)
+}
+
+// TestLimit: turns beyond the limit are refused in words that say so, those of other users run, and a turn that waits for its user
+// does not count.
+func TestLimit(t *testing.T) {
+	began, goOn := make(chan struct{}, 3), make(chan struct{})
+	model := scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Text == "wait" {
+			began <- struct{}{}
+			<-goOn
+		}
+		return scripted.Reply(scripted.Text("Hello."))
+	})
+	a, err := llmagent.New("support", "Help.", model)
+	require.NoError(t, err)
+	r, err := runner.New(a, sessiontest.Memory(t))
+	require.NoError(t, err)
+	url := webOf(t, r, mcpserver.WithLimit(access.NewLimit(1, 2)))
+	first, second, third := client(t, url, "ann-token", "", nil), client(t, url, "ann-token", "", nil), client(t, url, "bob-token", "", nil)
+	answered := make(chan string, 2)
+	for _, c := range []*sdk.ClientSession{first, third} {
+		go func() {
+			text, _, _ := ask(t, c, map[string]any{"message": "wait"})
+			answered <- text
+		}()
+		<-began
+	}
+	text, _, failed := ask(t, second, map[string]any{"message": "hello"})
+	require.True(t, failed)
+	require.Contains(t, text, "the server has 2 under way")
+	goOn <- struct{}{}
+	goOn <- struct{}{}
+	require.Contains(t, <-answered+<-answered, "Hello.")
+	text, _, failed = ask(t, second, map[string]any{"message": "hello"})
+	require.False(t, failed, text)
+}
+
+// TestErrorsSayNoAddress: clients are told neither where a model nor where the store is.
+func TestErrorsSayNoAddress(t *testing.T) {
+	model, err := openai.New("m", openai.WithBaseURL("http://127.0.0.1:1/secret-path"), openai.WithAPIKey("sk-secret"), openai.WithRetries(0))
+	require.NoError(t, err)
+	a, err := llmagent.New("support", "Help.", model)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "s.db")
+	db, err := sqlite.Open(file)
+	require.NoError(t, err)
+	r, err := runner.New(a, db)
+	require.NoError(t, err)
+	c := client(t, webOf(t, r), "ann-token", "", nil)
+	text, _, failed := ask(t, c, map[string]any{"message": "hello"})
+	require.True(t, failed)
+	t.Log(text)
+	require.NotContains(t, text, "127.0.0.1")
+	require.NotContains(t, text, "secret")
+	require.NoError(t, db.Close())
+	text, _, failed = ask(t, c, map[string]any{"message": "hello"})
+	require.True(t, failed)
+	t.Log(text)
+	require.NotContains(t, text, file)
 }

@@ -137,7 +137,7 @@ func (t *transfers) routeTransfer(ctx context.Context, n *agent.Node) (*event.Tr
 		return nil, err
 	}
 	record.Outcome = event.TransferFailed
-	t.draft.addData(record, &event.Notice{Code: "route_failed", Message: err.Error()})
+	t.draft.addData(record, &event.Notice{Code: event.NoticeRouteFailed, Message: err.Error()})
 	return nil, context.Cause(ctx)
 }
 

@@ -90,7 +90,7 @@ func newStand(tb testing.TB, a agent.Agent, db session.Store) *stand {
 	require.NoError(tb, err)
 	run, err := runner.New(a, store, runner.WithStreaming())
 	require.NoError(tb, err)
-	turns, err := live.New(run, store, live.WithLimit(access.NewLimit(2000)), live.WithMaxTurns(2000))
+	turns, err := live.New(run, store, live.WithLimit(access.NewLimit(2000, 0)))
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, turns.Close(context.Background())) })
 	verify, err := access.Secrets(map[string]string{stormToken: "ann"})

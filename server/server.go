@@ -60,7 +60,7 @@ var document []byte
 
 // New makes the door of the turns, which stay the caller's. The error says which option is wrong.
 func New(turns *live.Turns, opts ...Option) (*Door, error) {
-	d := &Door{turns: turns, settings: settings{doors: []string{"api"}, reading: reading{sampling: access.NewLimit(mostSampling)}}}
+	d := &Door{turns: turns, settings: settings{doors: []string{"api"}, reading: reading{sampling: access.NewLimit(mostSampling, 0)}}}
 	d.front = front.Config{Turns: turns, Prefix: "/api/v1", Name: "api", Fail: front.FailProblem}
 	d.front.Routes = slices.Concat([]front.Route{
 		{Method: "GET", Path: "/openapi.json", Open: true, Handle: d.openapi},
@@ -103,5 +103,5 @@ func (d *Door) me(c *front.Call) error {
 // link links to what is of a session, as the caller may ask for it.
 func (d *Door) link(c *front.Call, key session.Key) form.Link {
 	may := func(q *event.Relay) bool { return d.turns.MayDecide(c.R.Context(), key, q) }
-	return form.Link{Prefix: d.Prefix(), Caller: c.User.Name, Key: key, May: may}
+	return form.Link{Prefix: d.Prefix(), Caller: c.User.Name, Key: key, May: may, Inspects: c.User.May(access.Inspect)}
 }

@@ -306,7 +306,7 @@ func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Opt
 // plant makes the trees, that of "" on turns of others if there are any.
 func (s *Server) plant(turns *live.Turns) error {
 	unique := rand.Text() // of this process, if the server has no address to be known by
-	limit := access.NewLimit(s.web.MaxOpen)
+	limit := access.NewLimit(s.web.MaxOpen, 0)
 	var errs []error
 	for tenant, root := range s.roots {
 		t := &served{Server: s, tenant: tenant, app: tenant, id: unique + "/" + tenant}
@@ -324,7 +324,7 @@ func (s *Server) plant(turns *live.Turns) error {
 		}
 		run, err := runner.New(root, s.store, append([]runner.Option{runner.WithLogger(s.logger), runner.WithStreaming()}, s.runnerOpts...)...)
 		if err == nil {
-			t.turns, err = live.New(run, s.store, live.WithApp(s.app), live.WithLimit(limit), live.WithMaxTurns(0), live.WithTakeUp(began), live.WithLogger(s.logger))
+			t.turns, err = live.New(run, s.store, live.WithApp(s.app), live.WithLimit(limit), live.WithTakeUp(began), live.WithLogger(s.logger))
 		}
 		errs = append(errs, err)
 	}

@@ -58,8 +58,8 @@ func mcpServers(logger *slog.Logger) (func(agentfile.MCPServer) (tools.Set, erro
 	return servers.Open, servers.Close
 }
 
-func mcpServer(r *runner.Runner, user string, approver tools.By, who access.Options, logger *slog.Logger) (cli.MCPServer, error) {
-	return mcpserver.New(r, mcpserver.WithUser(user), mcpserver.WithApprover(approver), mcpserver.WithAccess(who), mcpserver.WithLogger(logger))
+func mcpServer(r *runner.Runner, user string, approver tools.By, who access.Options, turns *access.Limit, logger *slog.Logger) (cli.MCPServer, error) {
+	return mcpserver.New(r, mcpserver.WithUser(user), mcpserver.WithApprover(approver), mcpserver.WithAccess(who), mcpserver.WithLimit(turns), mcpserver.WithLogger(logger))
 }
 
 func grpcServer(s *a2aserver.Server, logger *slog.Logger) (cli.GRPCServer, error) {

@@ -90,7 +90,7 @@ func TestFigures(t *testing.T) {
 		}
 		return nil
 	}
-	turns, err := live.New(run, followed, live.WithTakeOver(time.Second), live.WithLimit(access.NewLimit(0)), live.WithMaxTurns(0))
+	turns, err := live.New(run, followed, live.WithTakeOver(time.Second), live.WithLimit(access.NewLimit(0, 0)))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = turns.Close(context.Background()) })
 	var engines []*temporal.Engine

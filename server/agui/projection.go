@@ -324,7 +324,7 @@ func (p *projection) depart(rec session.Record, d *event.HarnessEnd) {
 	switch d.FinishReason {
 	case event.FinishReasonError, event.FinishReasonLimit, event.FinishReasonCanceled:
 		f := cmp.Or(rec.Failure, &event.Failure{Code: string(d.FinishReason)})
-		e.Type, e.Message, e.Code = "SUBAGENT_ERROR", cmp.Or(f.Message, "The agent did not finish."), f.Code
+		e.Type, e.Message, e.Code = "SUBAGENT_ERROR", cmp.Or(f.Public().Message, "The agent did not finish."), f.Code
 	case event.FinishReasonInputRequired:
 		e.Outcome = &ending{Type: "suspended"}
 		for _, q := range p.log.Questions {

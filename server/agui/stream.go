@@ -111,7 +111,7 @@ func (s *stream) rest() error {
 		done.Outcome.Type = "cancelled"
 	case p.ended.FinishReason == event.FinishReasonError, p.ended.FinishReason == event.FinishReasonLimit:
 		f := cmp.Or(p.failed, &event.Failure{Code: string(p.ended.FinishReason)})
-		return s.fail(f.Code, cmp.Or(f.Message, "The turn has failed."))
+		return s.fail(f.Code, cmp.Or(f.Public().Message, "The turn has failed."))
 	case len(people(p.log.Questions)) > 0:
 		done.Outcome.Type, done.Outcome.Interrupts = "interrupt", interrupts(people(p.log.Questions))
 	default:

@@ -140,7 +140,7 @@ func failed(r *live.Report) *front.Fault {
 	case r.State == live.Canceled:
 		return &front.Fault{Status: http.StatusConflict, Code: "canceled", Detail: "the turn was canceled"}
 	case r.Failure != nil:
-		f.Code, f.Detail = r.Failure.Code, r.Failure.Message
+		f.Code, f.Detail = r.Failure.Code, r.Failure.Public().Message
 		if f.Code == string(llm.CodeRateLimited) && r.Failure.Retryable {
 			f.Status, f.RetryAfter = http.StatusTooManyRequests, laterAgain
 		}

@@ -25,6 +25,8 @@ type Link struct {
 	Key    session.Key
 	// May reports whether the caller may decide about a question of the session.
 	May func(*event.Relay) bool
+	// Inspects says that the caller is told what endpoints and libraries said of a failure.
+	Inspects bool
 }
 
 // To returns the path of something below the session.
@@ -121,6 +123,10 @@ type Links struct {
 
 // TurnOf is the form of a report about a turn of the session that a link leads to.
 func TurnOf(r *live.Report, l Link) *Turn {
-	return &Turn{r.ID, l.Key.ID, r.First, r.Seq, r.State, r.Agent, r.Text, r.FinishReason, questionsOf(r, l.May), r.Output, usageOf(r.Usage), r.Failure, r.Began, r.Changed,
+	failure := r.Failure
+	if failure != nil && !l.Inspects {
+		failure = failure.Public()
+	}
+	return &Turn{r.ID, l.Key.ID, r.First, r.Seq, r.State, r.Agent, r.Text, r.FinishReason, questionsOf(r, l.May), r.Output, usageOf(r.Usage), failure, r.Began, r.Changed,
 		Links{l.To("turns", r.ID), l.To("turns", r.ID, "events"), l.To()}}
 }

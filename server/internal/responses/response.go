@@ -498,7 +498,7 @@ func (r *Response) Object() *Object {
 			w.Error.Code, w.Error.Message = NoOutput, NoOutputMessage
 		}
 		if r.failed != nil {
-			w.Error.Code, w.Error.Message = r.failed.Code, r.failed.Message
+			w.Error.Code, w.Error.Message = r.failed.Code, r.failed.Public().Message
 		}
 		if w.Error.Code == string(llm.CodeRateLimited) {
 			w.Error.Type = "rate_limit_error"

@@ -36,7 +36,7 @@ type Checks struct {
 func NewChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, maxOpen int,
 	after func(ctx context.Context, operation string, err error) error,
 ) *Checks {
-	c := &Checks{inputModes: inputModes, outputModes: outputModes, tenants: tenants, open: access.NewLimit(maxOpen)}
+	c := &Checks{inputModes: inputModes, outputModes: outputModes, tenants: tenants, open: access.NewLimit(maxOpen, 0)}
 	c.around = around{next: next, before: c.check, after: after}
 	return c
 }
