@@ -133,7 +133,7 @@ func TestProjection(t *testing.T) {
 				inner("r2", "r1.1/a", &event.HarnessEnd{FinishReason: "input_required"}), inner("r4", "r1.1/a", &event.HarnessStart{}), inner("r5", "r2.1/b", &event.HarnessStart{}),
 				inner("r5", "r2.1/b", &event.HarnessEnd{FinishReason: "canceled"}), inner("r4", "r1.1/a", &event.HarnessEnd{FinishReason: "stop", Output: []byte(`{"n":1}`)})},
 			[]string{`"SUBAGENT_STARTED","subagentRunId":"r2","name":"clerk"`, `"SUBAGENT_STARTED","subagentRunId":"r3","name":"clerk","parentSubagentRunId":"r2"`,
-				`"SUBAGENT_ERROR","subagentRunId":"r3","message":"It broke.","code":"broken"`, `"SUBAGENT_FINISHED","subagentRunId":"r2","outcome":{"type":"suspended","interruptIds":["q"]}`,
+				`"SUBAGENT_ERROR","subagentRunId":"r3","message":"the agent failed","code":"broken"`, `"SUBAGENT_FINISHED","subagentRunId":"r2","outcome":{"type":"suspended","interruptIds":["q"]}`,
 				`"SUBAGENT_STARTED","subagentRunId":"r4","name":"clerk"`, `"SUBAGENT_STARTED","subagentRunId":"r5","name":"clerk","parentSubagentRunId":"r4"`,
 				`"SUBAGENT_ERROR","subagentRunId":"r5","message":"The agent did not finish.","code":"canceled"`, `"SUBAGENT_FINISHED","subagentRunId":"r4","result":{"n":1},"outcome":{"type":"success"}`},
 		},
