@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,13 +33,21 @@ import (
 )
 
 // TestRights calls all routes of all APIs as a user without rights. The user tries to read instructions, thoughts and
-// hidden results of tools. Each route has a row in the documentation, which says what it needs.
+// hidden results of tools, and what a model's endpoint said of a failure. Each route has a row in the documentation, which says
+// what it needs.
 func TestRights(t *testing.T) {
+	t.Run("answers", func(t *testing.T) { testRights(t, scripted.Text("Paid.")) })
+	t.Run("failures", func(t *testing.T) {
+		testRights(t, scripted.Fail(&llm.Error{Code: llm.CodeUnauthorized, Message: "hidden endpoint says: wrong key sk-…4711"}))
+	})
+}
+
+func testRights(t *testing.T, last scripted.Item) {
 	lookup, err := tools.Func("lookup", "Looks up.", func(tools.Context, struct{}) (string, error) { return "hidden result", nil })
 	require.NoError(t, err)
 	billing, err := llmagent.New("billing", "hidden instructions of billing", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-			return scripted.Reply(scripted.Text("Paid."))
+			return scripted.Reply(last)
 		}
 		return scripted.Reply(scripted.Think("hidden thought"), scripted.Call("lookup", `{}`))
 	}), llmagent.WithDescription("Bills."), llmagent.WithTools(lookup))
@@ -152,7 +161,7 @@ func TestRights(t *testing.T) {
 					}
 					status, body = ask("ann!")
 					require.NotEqual(t, http.StatusForbidden, status, body)
-					for _, what := range []string{"hidden instructions of billing", "hidden result", "hidden thought"} {
+					for _, what := range []string{"hidden instructions of billing", "hidden result", "hidden thought", "hidden endpoint"} {
 						if strings.Contains(body, what) {
 							seen[row+" "+what] = true
 						}
@@ -160,6 +169,20 @@ func TestRights(t *testing.T) {
 				}
 			}
 		}
+	}
+	if strings.HasSuffix(t.Name(), "failures") {
+		require.True(t, seen["GET /api/v1/sessions/{session}/events hidden endpoint"])
+		// Clients of OpenAI and AG-UI are not told, whoever they are.
+		caller := &caller{t: t, base: web.URL, http: web.Client(), token: "ann!"}
+		for path, body := range map[string]string{"/v1/chat/completions": `{"model":"support","messages":[{"role":"user","content":"Pay"}]}`,
+			"/v1/responses": `{"model":"support","input":"Pay"}`, "/agui": bodies["/agui"]} {
+			res := caller.request("POST", path, json.RawMessage(body))
+			text, err := io.ReadAll(res.Body)
+			require.NoError(t, err)
+			require.Contains(t, string(text), llm.CodeUnauthorized.Public(), path)
+			require.NotContains(t, string(text), "hidden endpoint", path)
+		}
+		return
 	}
 	require.Empty(t, rows, "docs/server-rights.md: routes that there are not")
 	for _, row := range []string{
