@@ -354,7 +354,7 @@ func (x *exchange) showRest(text string) bool {
 	case !ok:
 		id := x.textID
 		x.textID = ""
-		return x.give(&event.Event{Data: &event.Discard{Code: "replaced", Message: "the remote agent took its words back", IDs: []string{id}}, More: true})
+		return x.give(&event.Event{Data: &event.Discard{Code: "replaced", Message: "the remote agent replaced its text", IDs: []string{id}}, More: true})
 	case rest != "":
 		return x.give(&event.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &event.Text{Content: rest}})
 	}

@@ -33,7 +33,7 @@ const (
 )
 
 // errSignedOut does not count as a guess: pages go on for a while with a sign-in that is over.
-var errSignedOut = fmt.Errorf("%w: the sign-in is over, or is none: sign in again", ErrUnauthenticated)
+var errSignedOut = fmt.Errorf("%w: the sign-in has expired or is invalid: sign in again", ErrUnauthenticated)
 
 // errHalf is said to programs that send one half, which is most often a browser's cookie alone.
 var errHalf = fmt.Errorf("%w: a sign-in needs both the cookie and the header %s", ErrNoCredentials, KeyHeader)

@@ -126,7 +126,7 @@ func ReadRights(names ...string) (rights Rights, grants []string, err error) {
 			continue
 		}
 		if hint := nearest.Hint(name, rightNames[:]); hint != "" || !event.IsRight(name) {
-			return 0, nil, fmt.Errorf("%.40q is no right; there are %s, and words of your own%s", name, strings.Join(rightNames[:], ", "), hint)
+			return 0, nil, fmt.Errorf("%.40q is not a right: use one of %s, or a name of your own%s", name, strings.Join(rightNames[:], ", "), hint)
 		}
 		grants = append(grants, name)
 	}

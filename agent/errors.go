@@ -56,7 +56,7 @@ var (
 	// ErrWaits: what was to be done waits for somebody outside, such as a decision about a
 	// call inside of it. It is no failure: whoever gets it returns it, the turn pauses, and
 	// the same is done again when it goes on.
-	ErrWaits = errors.New("it waits for somebody outside")
+	ErrWaits = errors.New("it waits for something outside")
 )
 
 // RunError is the error that ends a turn while an agent runs. It wraps the

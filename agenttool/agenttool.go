@@ -143,7 +143,7 @@ func newTool(a agent.Agent, opts []Option, parameters func(*config) (json.RawMes
 		}
 		depth, _ := ctx.Value(depthKey{}).(int)
 		if depth >= c.depth {
-			return nil, fmt.Errorf("%s stands in %d calls of agents already, and may stand in %d: answer without it", c.Name, depth, c.depth-1)
+			return nil, fmt.Errorf("%s is already nested in %d calls of agents, and the limit is %d: answer without it", c.Name, depth, c.depth-1)
 		}
 		ctx.Context = context.WithValue(ctx.Context, depthKey{}, depth+1)
 		answer, err := ctx.RunAgent(inner, in)

@@ -131,7 +131,7 @@ func TestMaxDepth(t *testing.T) {
 			want = agenttool.DefaultMaxDepth
 		}
 		require.Equal(t, want, ran)
-		require.Contains(t, event.OutputText(result(t, events, "c1").Output), fmt.Sprintf("deep stands in %d calls of agents already, and may stand in %d", want, want-1))
+		require.Contains(t, event.OutputText(result(t, events, "c1").Output), fmt.Sprintf("deep is already nested in %d calls of agents, and the limit is %d", want, want-1))
 	}
 	_, err := agenttool.New(must(t), agenttool.WithMaxDepth(0))
 	require.ErrorContains(t, err, "depth")

@@ -151,7 +151,7 @@ func (i *importing) add(data event.Data) *event.Event {
 
 func (i *importing) answer(m llm.Message) error {
 	if i.turn == "" {
-		return fmt.Errorf("a conversation begins with the user's words")
+		return fmt.Errorf("a conversation must begin with a message of the user")
 	}
 	i.settle()
 	if m.Parts = i.withoutTransfers(m.Parts); len(i.left) > 0 && m.Text == "" && len(m.Parts) == 0 {

@@ -24,14 +24,15 @@ func (p *program) bisectCommand() *cobra.Command {
 	var good, bad string
 	cmd := &cobra.Command{
 		Use:   "bisect ID [PATH]",
-		Short: "Find the git revision of a tree that turned a route",
-		Long: `Plays a stored session with revisions of the agents at PATH, which is in a git
-repository, and finds the first that does not do what the good one does where the good
-and the bad one part. PATH is the folder that it is called in unless it is given. What
-a revision does follows from the log; where only what a model is asked differs, that is
-compared, or with --ask the model is asked. Revisions that cannot be loaded are skipped.
-The working tree is left alone. The status is 0 if a revision was found, and 1 if the
-good and the bad one do the same.`,
+		Short: "Find the revision in git that changed a route",
+		Long: `Plays a stored session with revisions of the agents at PATH, which must be in a git
+repository, and finds the first revision that behaves differently from the good one.
+PATH defaults to the current folder. The log decides what a revision does. If only the
+requests to models differ, the requests are compared, or --ask asks the models. Revisions
+that cannot be loaded are skipped. The working tree does not change.
+
+The status is 0 if a revision was found, and 1 if the good and the bad revision do the
+same.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return fmt.Errorf("%s too many: %q; see %s --help", render.Count(len(args)-2, "argument"), args[2], cmd.CommandPath())
@@ -49,9 +50,9 @@ good and the bad one do the same.`,
 			return p.bisect(cmd.Context(), args[0], path, good, bad, at, f)
 		},
 	}
-	cmd.Flags().StringVar(&good, "good", "", "`REV` that did what is right")
-	cmd.Flags().StringVar(&bad, "bad", "HEAD", "`REV` that does something else")
-	at.add(cmd, "position of the decision (default: where the two revisions part first)")
+	cmd.Flags().StringVar(&good, "good", "", "the revision `REV` routed correctly")
+	cmd.Flags().StringVar(&bad, "bad", "HEAD", "the revision `REV` routes differently")
+	at.add(cmd, "start at the decision at position `SEQ` (default: where the two revisions first differ)")
 	p.counterfactualFlags(cmd, &f)
 	p.dbFlag(cmd.Flags())
 	return cmd

@@ -26,11 +26,11 @@ func (p *program) chatCommand() *cobra.Command {
 	var d decider
 	cmd := p.withPath(&cobra.Command{
 		Short: "Talk to the tree, line by line",
-		Long: `Talks to the tree: each line is a message. An interrupt (Ctrl-C) ends the turn under
-way, a second one the program. Lines that begin with a slash are commands, /help
-lists them; // at the beginning stands for a message's own slash. What others do in
-the session is shown before the prompt. With --server and without a tree of its own
-the session is one at a server, which runs its turns.`,
+		Long: `Talks to the tree: each line is a message. An interrupt (Ctrl-C) cancels the running
+turn, a second one ends the program. Lines that start with a slash are commands; /help
+lists them. Start a message with // if it begins with a slash itself. Messages that
+others add to the session appear before the prompt. With --server and without a tree,
+the server runs the turns.`,
 	}, "chat", 0, func(cmd *cobra.Command, path string, _ []string) error { return p.chat(cmd.Context(), path, f, d) })
 	p.atServer(cmd, func(cmd *cobra.Command) error { return p.chatAt(cmd.Context(), f) })
 	p.turnFlags(cmd, &f)
@@ -127,7 +127,7 @@ func (c *conversation) greet(ctx context.Context) error {
 	case running:
 		c.p.say("a turn is under way: what comes of it is shown here")
 	default:
-		c.p.say("the last turn was cut off: /resume goes on with it, a new message leaves it as it is")
+		c.p.say("the last turn was interrupted: /resume resumes it, a new message leaves it as it is")
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (c *conversation) loop(ctx context.Context, in lines) error {
 			return last
 		case errors.Is(err, context.Canceled) && ctx.Err() == nil:
 			interrupted = true // so that one more at the prompt leaves
-			c.p.say("interrupted: /resume goes on with this turn, a new message leaves it as it is")
+			c.p.say("interrupted: /resume resumes this turn, a new message leaves it as it is")
 			err = statusError(StatusInterrupted)
 		case c.p.out.failed() != nil || ctx.Err() != nil:
 			return err
@@ -394,7 +394,7 @@ func (c *conversation) goOn(ctx context.Context, line string) error {
 		return noting(c.at.resume(ctx, fold, decisions...), &some)
 	})
 	if err == nil && !some {
-		c.p.say("the last turn is complete: there is nothing to go on with")
+		c.p.say("the last turn is complete: there is nothing to resume")
 	}
 	return err
 }

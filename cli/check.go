@@ -16,14 +16,14 @@ func (p *program) checkCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check [ID]...",
-		Short: "Check that the logs of sessions are whole and consistent",
-		Long: `Reads the logs of the sessions named, or of all, and holds them against what is
-true of every log. Nothing is changed. What is wrong is printed one problem a line,
-and the exit status is then 3.`,
+		Short: "Check that the logs of sessions are complete and consistent",
+		Long: `Reads the logs of the named sessions, or of all sessions, and checks the laws that hold
+for every log. It changes nothing. It prints one problem per line, and the exit status
+is 3 if there is a problem.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return p.checkSessions(cmd.Context(), args, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one problem a line, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per problem and line")
 	return cmd
 }
 

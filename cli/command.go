@@ -18,7 +18,7 @@ import (
 func (p *program) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           p.name,
-		Short:         "Run trees of agents that hand a conversation on to each other",
+		Short:         "Run trees of LLM agents that transfer a conversation to each other",
 		Long:          p.help(),
 		Version:       version(),
 		SilenceErrors: true,
@@ -43,6 +43,7 @@ func (p *program) command() *cobra.Command {
 	if p.mcp != nil {
 		root.AddCommand(p.mcpCommand())
 	}
+	p.addExamples(root)
 	return root
 }
 
@@ -62,23 +63,23 @@ func (p *program) help() string {
 	if p.postgres != nil {
 		database = ", or with --db postgres://… in a database"
 	}
-	return fmt.Sprintf(`%[1]s runs trees of LLM agents. An agent that another one is better suited than
-hands it the conversation; the other one answers, and stays in charge.
+	return fmt.Sprintf(`%[1]s runs trees of LLM agents. When another agent fits better, the active agent
+transfers the conversation to it; that agent answers and stays in charge.
 
-%[2]sThe model comes from the environment:
+%[2]sThe environment chooses the model:
   OPENAI_BASE_URL  address of an OpenAI-compatible endpoint (default: OpenAI's own)
-  OPENAI_API_KEY   its key; without one no Authorization header is sent
+  OPENAI_API_KEY   its key; without a key, no Authorization header is sent
   OPENAI_MODEL     the model of all agents that name none
-If none of them is set, the offline model answers: it uses no network, compares
-words and understands nothing, and standard error says so.
+If none of them is set, the offline model answers: it uses no network and only
+compares words; standard error says so.
 
-Sessions are kept in a SQLite file, by default %[3]s
+Sessions are stored in a SQLite file, by default %[3]s
 below $XDG_STATE_HOME or ~/.local/state%[4]s.
 
-Exit status: 0 answered, 1 something was found: an evaluation below what was asked
-of it, a session that differs, a tree that may route badly, 2 bad input or
-configuration, 3 the model or a tool failed or transfers were rejected, 4 a limit
-was reached, 5 waiting for an approval, 6 the session is busy, 130 interrupted.`, p.name, path, p.stateFile(), database)
+Exit status: 0 answered; 1 a check found something, such as an evaluation below its
+threshold or a tree that may route badly; 2 bad input or configuration; 3 the model or
+a tool failed, or transfers were rejected; 4 a limit was reached; 5 waiting for an
+approval; 6 the session is busy; 130 interrupted.`, p.name, path, p.stateFile(), database)
 }
 
 // group makes a command of commands.

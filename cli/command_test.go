@@ -117,11 +117,11 @@ func TestStateDirectory(t *testing.T) {
 	got := invocation{env: []string{"XDG_STATE_HOME=" + state}}.run(t, "run", desk, "hello")
 	require.Equal(t, 0, got.status, got.err)
 	require.FileExists(t, filepath.Join(state, "arbor", "arbor.db"))
-	require.Regexp(t, `session (s-[0-9a-f]{10}); to go on: arbor run testdata/desk --session s-[0-9a-f]{10} "…"`, got.err)
+	require.Regexp(t, `session (s-[0-9a-f]{10}); to continue: arbor run testdata/desk --session s-[0-9a-f]{10} "…"`, got.err)
 
 	got = invocation{}.run(t, "run", desk, "hello", "--db", ":memory:")
 	require.Equal(t, 0, got.status, got.err)
-	require.NotContains(t, got.err, "to go on", "nothing is kept, so there is nothing to go on with")
+	require.NotContains(t, got.err, "to continue", "nothing is stored, so there is nothing to continue")
 }
 
 // With --json, standard output holds events and nothing else, as they are.
@@ -132,7 +132,7 @@ func TestJSON(t *testing.T) {
 		scripted.Reply(scripted.Text("looking "), scripted.Call("transfer_to_agent", `{"agent_name":"tech","reason":"<x>"}`)),
 		scripted.Reply(scripted.Think("hm"), scripted.Text("x ", "< y"))))}.run(t, "run", desk, words, "--json")
 	require.Equal(t, 0, got.status, got.err)
-	require.Contains(t, got.err, "to go on")
+	require.Contains(t, got.err, "to continue")
 	require.Contains(t, got.out, `"reason":"<x>"`)
 	var types []string
 	lines := bufio.NewScanner(strings.NewReader(got.out))

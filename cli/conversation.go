@@ -21,16 +21,16 @@ func (p *program) conversationCommand() *cobra.Command {
 	var how reduction
 	reduce := &cobra.Command{
 		Use:   "reduce",
-		Short: "Read events from standard input, one JSON object a line, and print what follows from them",
+		Short: "Read events from standard input, one JSON object per line, and print the conversation",
 		Args:  exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			return p.reduceConversation(how)
 		},
 	}
-	reduce.Flags().StringVar(&how.project, "project", "graph", "what to print: graph, thread, messages, dag or hypergraph")
-	reduce.Flags().StringVar(&how.active, "active", "", "the path through a conversation that branches, for all but graph: a file, or its JSON (default: the newest branch everywhere)")
-	reduce.Flags().StringSliceVar(&how.hide, "hide", nil, "what a thread leaves out: reasoning, or all of calls but ids, names and status: tools")
-	reduce.Flags().BoolVar(&how.oneLine, "json", false, "print it in one line")
+	reduce.Flags().StringVar(&how.project, "project", "graph", "print this `FORM`: graph, thread, messages, dag or hypergraph")
+	reduce.Flags().StringVar(&how.active, "active", "", "follow this `PATH` through a conversation with branches, given as JSON or as a file; not for graph (default: the newest branches)")
+	reduce.Flags().StringSliceVar(&how.hide, "hide", nil, "leave out these `PARTS` of a thread: reasoning, or tools (all of a call except id, name and status)")
+	reduce.Flags().BoolVar(&how.oneLine, "json", false, "print JSON on one line")
 	return group("conversation", "Turn events into the graph of a conversation", reduce)
 }
 

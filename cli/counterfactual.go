@@ -28,9 +28,9 @@ type counterfactual struct {
 // counterfactualFlags adds those that sessions replay --with and bisect share.
 func (p *program) counterfactualFlags(cmd *cobra.Command, f *counterfactual) {
 	fs := cmd.Flags()
-	fs.BoolVar(&f.ask, "ask", false, "ask the models beyond the first difference, until its turn is over; tools never run")
-	fs.BoolVar(&f.json, "json", false, "print one object, as JSON")
-	fs.StringVar(&f.prices, "prices", "", "YAML or JSON `FILE` with the prices that the session's budgets counted with")
+	fs.BoolVar(&f.ask, "ask", false, "after the first difference, continue with real models until the turn ends; tools never run")
+	fs.BoolVar(&f.json, "json", false, "print one JSON object")
+	fs.StringVar(&f.prices, "prices", "", "read the prices that the session's budgets used from `FILE` (YAML or JSON)")
 	p.modelFlag(fs, &f.model)
 }
 

@@ -15,11 +15,11 @@ func (p *program) debugCommand() *cobra.Command {
 	var inOneLine bool
 	cmd := &cobra.Command{
 		Use:   "debug ID",
-		Short: "Print why a session is where it is, without what was said in it",
-		Long: `Prints one JSON object to look for the cause of something with, or to attach to a
-report: who is active, what routers have decided last, how the handoff to a person
-stands, and with the tree how it is made. It has nothing that people, models or tools
-said, and what looks like a secret is taken out of reasons and addresses.`,
+		Short: "Print why a session is in its state, without any message text",
+		Long: `Prints one JSON object for finding a cause, or for attaching to a report: the active
+agent, the last decisions of routers, the state of a handoff to a person and, with
+--tree, the structure of the tree. It contains no text of people, models or tools.
+Anything that looks like a secret is removed from reasons and addresses.`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if decisions < 1 {
@@ -33,10 +33,10 @@ said, and what looks like a secret is taken out of reasons and addresses.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&decisions, "decisions", 20, "how many of the last decisions are printed")
-	fs.BoolVar(&inOneLine, "json", false, "print it in one line")
+	fs.IntVar(&decisions, "decisions", 20, "print the last `N` decisions")
+	fs.BoolVar(&inOneLine, "json", false, "print JSON on one line")
 	if !p.embedded() {
-		fs.StringVar(&tree, "tree", "", "also print the agents of this folder or file")
+		fs.StringVar(&tree, "tree", "", "also print the agents in `PATH`")
 	}
 	return cmd
 }

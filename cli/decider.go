@@ -19,8 +19,8 @@ import (
 type decider struct{ by, users string }
 
 func (d *decider) flags(fs *pflag.FlagSet) {
-	fs.StringVar(&d.by, "by", "", "`NAME` of the user of the users file who decides (default the owner of this machine)")
-	fs.StringVar(&d.users, "users", "", "`FILE` with the users for --by (default that of arbor users)")
+	fs.StringVar(&d.by, "by", "", "decide as the user `NAME` of the users file (default: the owner of this machine)")
+	fs.StringVar(&d.users, "users", "", "with --by, read the users from `FILE` (default: the file of arbor users)")
 }
 
 // who returns the user with the rights that the users file gives now.

@@ -32,12 +32,12 @@ func (p *program) deskList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the conversations that wait for a person or are with one",
-		Long: `Lists the conversations that wait for a person or are with one, the oldest first. A
-HANDOFF is named by its id, by the beginning of it, or by its session's id.`,
+		Long: `Lists the conversations that wait for a person or are with one, oldest first. To name
+a HANDOFF, use its id, the beginning of its id, or the id of its session.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.listHandoffs(cmd, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one handoff a line, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per handoff and line")
 	return cmd
 }
 
@@ -46,25 +46,26 @@ func (p *program) deskTake() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "take [HANDOFF]",
 		Short: "Talk to the user, line by line",
-		Long: `Joins a conversation, the one that waits longest if none is named. What was said is
-printed, and then what the user says. Each line goes to the user, but for
-  /done [WORDS]  all is done: the agent that handed over goes on
-  /end           end it otherwise
-  /hold, /unhold leave for a while, and come back
-  /quit          leave the conversation as it is, to be taken again (so does Ctrl-D)`,
+		Long: `Joins a conversation; if you name none, the one that has waited longest. It prints the
+conversation so far, and then what the user writes. It sends each line to the user,
+except for these commands:
+  /done [TEXT]   finish: the agent that requested the handoff continues
+  /end           end the handoff in another way
+  /hold, /unhold pause, and come back
+  /quit          leave the conversation as it is; you can take it again (also Ctrl-D)`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.takeHandoff(cmd, strings.Join(args, ""), name)
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "your `NAME`, which the log keeps")
+	cmd.Flags().StringVar(&name, "name", "", "store your `NAME` in the log")
 	return cmd
 }
 
 func (p *program) deskSay() *cobra.Command {
 	return &cobra.Command{
 		Use:   "say HANDOFF WORDS",
-		Short: "Say one thing to the user",
+		Short: "Send one message to the user",
 		Args:  exactly("HANDOFF", "WORDS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := p.seat(cmd, args[0], "")
@@ -80,9 +81,9 @@ func (p *program) deskSet() *cobra.Command {
 	var name, to, reason string
 	cmd := &cobra.Command{
 		Use:   "set HANDOFF STATUS",
-		Short: "Say how a handoff stands",
+		Short: "Set the status of a handoff",
 		Long: `Sets the status: connecting, ringing, connected, on_hold, completed, ended, cancelled
-or failed. Steps between are filled in.`,
+or failed. Steps in between are added.`,
 		Args: exactly("HANDOFF", "STATUS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			status := human.Status(args[1])
@@ -96,16 +97,16 @@ or failed. Steps between are filled in.`,
 			return s.deliver(cmd.Context(), human.Event{Update: human.Update{Status: status, TargetAgent: cmp.Or(to, name), Reason: reason}})
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "your `NAME`, which the log keeps")
-	cmd.Flags().StringVar(&to, "to", "", "with completed or ended, the `AGENT` that goes on (default: the one that handed over)")
-	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that says why")
+	cmd.Flags().StringVar(&name, "name", "", "store your `NAME` in the log")
+	cmd.Flags().StringVar(&to, "to", "", "with completed or ended, continue with `AGENT` (default: the agent that requested the handoff)")
+	cmd.Flags().StringVar(&reason, "reason", "", "give `TEXT` as the reason")
 	return cmd
 }
 
 func (p *program) listHandoffs(cmd *cobra.Command, asJSON bool) error {
 	d, err := p.bench(cmd, "")
 	if errors.Is(err, errNoFile) && p.place.db == "" {
-		p.say("nobody waits for a person")
+		p.say("no conversation waits for a person")
 		return nil
 	}
 	if err != nil {
@@ -122,7 +123,7 @@ func (p *program) listHandoffs(cmd *cobra.Command, asJSON bool) error {
 		return nil
 	}
 	if len(all) == 0 {
-		p.say("nobody waits for a person")
+		p.say("no conversation waits for a person")
 		return nil
 	}
 	table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
@@ -170,7 +171,7 @@ func (p *program) seat(cmd *cobra.Command, name, to string) (*seat, error) {
 	})
 	switch {
 	case len(found) == 0 && name == "":
-		return nil, usagef("nobody waits for a person")
+		return nil, usagef("no conversation waits for a person")
 	case len(found) == 0:
 		return nil, usagef("no handoff %s is under way; %s lists them", render.Cut(visible.Line(name), 60), p.commandLine("desk ls", ""))
 	case len(found) > 1 && name != "":

@@ -22,9 +22,9 @@ func TestDesk(t *testing.T) {
 		require.Equal(t, status, got.status, got.err)
 		return got.out + got.err
 	}
-	require.Contains(t, run(0, "desk", "ls"), "nobody waits")
+	require.Contains(t, run(0, "desk", "ls"), "no conversation waits")
 	run(0, "run", desk, "let me talk to a human person", "--session", "s0")
-	require.Contains(t, run(0, "desk", "ls"), "nobody waits", "without --desk nobody is asked")
+	require.Contains(t, run(0, "desk", "ls"), "no conversation waits", "without --desk nobody is asked")
 	run(0, "run", desk, "let me talk to a human person", "--session", "s1", "--desk")
 	var h struct{ ID, Session, Status, From, Since string }
 	require.NoError(t, json.Unmarshal([]byte(strings.TrimSpace(run(0, "desk", "ls", "--json"))), &h))
@@ -41,7 +41,7 @@ func TestDesk(t *testing.T) {
 	require.Contains(t, run(cli.StatusUsage, "desk", "say", "s1", "x", "--db", ":memory:"), "no other process")
 	run(0, "run", desk, "are you there?", "--session", "s1", "--desk")
 	run(0, "desk", "set", "s1", "completed", "--to", "tech")
-	require.Contains(t, run(cli.StatusUsage, "desk", "take"), "nobody waits")
+	require.Contains(t, run(cli.StatusUsage, "desk", "take"), "no conversation waits")
 	require.Contains(t, run(0, "run", desk, "thanks", "--session", "s1", "--desk"), "tech: ", "the agent that the desk has named goes on")
 	shown := run(0, "sessions", "show", "s1")
 	require.Contains(t, shown, "human: We are coming.\n")

@@ -14,18 +14,18 @@ func (p *program) devCommand() *cobra.Command {
 	how, shut := &serving{keep: devKeeps}, false
 	cmd := p.withPath(&cobra.Command{
 		Short: "Serve the tree while you work on it, and open its page in a browser",
-		Long: `Serves the tree as serve does, with the last requests to models kept, and opens the
-page in a browser. When files of the tree are saved the next turn has the new ones,
-and a turn under way ends with the old ones. What cannot be used is told here and on
-the page, and the tree stays as it was.
+		Long: `Serves the tree as serve does, keeps the last requests to models, and opens the page in
+a browser. When you save files of the tree, the next turn uses them, and a running turn
+ends with the old ones. If the files have problems, the command and the page report
+them, and the tree stays as it was.
 
-Without a terminal or a display nothing is opened: standard error has the address.`,
+Without a terminal or a display, no browser is opened; standard error has the address.`,
 	}, "dev", 0, func(cmd *cobra.Command, path string, _ []string) error {
 		how.open = !shut
 		return p.serve(cmd.Context(), path, how)
 	})
 	p.serveFlags(cmd.Flags(), how)
-	cmd.Flags().BoolVar(&shut, "no-open", false, "open no browser")
+	cmd.Flags().BoolVar(&shut, "no-open", false, "do not open a browser")
 	return cmd
 }
 

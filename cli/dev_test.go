@@ -201,7 +201,7 @@ func TestDevOpens(t *testing.T) {
 		{[]string{"WAYLAND_DISPLAY=wayland-0"}, nil, true},
 		{nil, nil, false},
 		{[]string{"DISPLAY=:9"}, []string{"--no-open"}, false},
-		{[]string{"DISPLAY=:9"}, []string{"--doors", "api,a2a"}, false},
+		{[]string{"DISPLAY=:9"}, []string{"--apis", "api,a2a"}, false},
 	} {
 		seen := stop(invocation{env: append(append(env, "PATH="+none), tt.env...)}.onScreen(t, append(args, tt.args...)...))
 		require.Equal(t, tt.tried, strings.Contains(seen, "no browser was opened: "), seen)

@@ -21,16 +21,16 @@ func (p *program) diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Print how two sessions differ",
-		Long: `Prints how many events two sessions begin with in common, what follows in each, and
-how they differ in the end: who is active, the state, the tokens used. Events are
-the same if the same agent says or does the same; times and ids may differ. The
-status is 0 whether they differ or not.`,
+		Long: `Prints how many events the two sessions have in common, what follows in each, and how
+they differ at the end: the active agent, the state, the tokens used. Two events are
+equal if the same agent says or does the same; times and ids may differ. The status is 0
+in both cases.`,
 		Args: exactly("A", "B"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.diffSessions(cmd.Context(), args[0], args[1], asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one object, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 

@@ -23,11 +23,11 @@ func (p *program) editCommand() *cobra.Command {
 	var f editing
 	cmd := &cobra.Command{
 		Use:   "edit ID [TEXT|-]",
-		Short: "Begin a new session in which the user says something else",
-		Long: `Begins a new session in which one of the user's messages says TEXT instead. It shares
-what was before that message, and nothing of what came after. The other session
-stays as it is. The new session's id is printed; resume has the message answered.
-Without TEXT, or for -, the message is read from standard input.`,
+		Short: "Create a session in which the user says something else",
+		Long: `Creates a session in which one of the user's messages is replaced by TEXT. The new
+session shares everything before that message and nothing after it. The other session
+does not change. The command prints the id of the new session; resume answers the
+message. Without TEXT, or with -, the message is read from standard input.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return fmt.Errorf("%s too many: %q; put a message of several words in quotes", render.Count(len(args)-2, "argument"), args[2])
@@ -36,8 +36,8 @@ Without TEXT, or for -, the message is read from standard input.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return p.editSession(cmd.Context(), args, f) },
 	}
-	f.at.add(cmd, "position of the message")
-	cmd.Flags().BoolVar(&f.last, "last", false, "take the user's last message")
+	f.at.add(cmd, "edit the message at position `SEQ`")
+	cmd.Flags().BoolVar(&f.last, "last", false, "edit the last message of the user")
 	toFlag(cmd, &f.to)
 	return cmd
 }
@@ -68,7 +68,7 @@ func (p *program) editSession(ctx context.Context, args []string, f editing) err
 	at := said[len(said)-1]
 	if f.at.given() {
 		if at = f.at.value; !slices.Contains(said, at) {
-			return usagef("--at %d: no message of the user stands there in session %s, but at %s", at, shownID(s.Key), listed(said))
+			return usagef("--at %d: session %s has no message of the user at this position; it has them at %s", at, shownID(s.Key), listed(said))
 		}
 	}
 	to, err := s.target(f.to)

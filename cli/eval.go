@@ -41,14 +41,14 @@ func (p *program) evalCommand() *cobra.Command {
 	var f evaluation
 	cmd := p.withPath(&cobra.Command{
 		Short: "Play cases and measure how a tree routes and answers",
-		Long: `Plays the cases in files of cases, each in a session of its own that is not kept,
-compares who had the conversation, which tools were called and what was said with
-what is expected, and reports shares with their intervals, costs and times.
+		Long: `Plays the cases in files of cases, each in a session that is not stored. It compares
+the agent in charge, the tool calls and the answers with the expected ones, and reports
+shares with their intervals, costs and times.
 
-The status is 1 if fewer cases pass than --threshold asks for, which is all of them
-without that flag and without --baseline, or if something is worse than in the
-baseline. If something is wrong with a file, nothing is played and the status is 2.
-It is 3 if a tree has not answered once.`,
+The status is 1 if fewer cases pass than --threshold requires (all of them, if neither
+--threshold nor --baseline is given), or if something is worse than in the baseline. If
+a file has a problem, nothing is played and the status is 2. It is 3 if a tree has not
+answered once.`,
 	}, "eval CASES…", math.MaxInt, func(cmd *cobra.Command, path string, files []string) error {
 		if len(files) == 0 {
 			return usagef("CASES is missing: name a file of cases; see %s --help", cmd.CommandPath())
@@ -58,25 +58,25 @@ It is 3 if a tree has not answered once.`,
 	})
 	fs := cmd.Flags()
 	if !p.ownModel {
-		fs.StringArrayVar(&f.models, "model", nil, "`NAME` of the model for all agents; several are measured side by side")
+		fs.StringArrayVar(&f.models, "model", nil, "use the model `NAME` for all agents (repeat to compare models)")
 		p.tapeFlags(fs)
 	}
 	if !p.embedded() {
-		fs.StringArrayVar(&f.with, "with", nil, "`PATH` of another tree, which is measured beside the first one")
+		fs.StringArrayVar(&f.with, "with", nil, "also measure the tree in `PATH` (repeatable)")
 	}
-	fs.IntVar(&f.repeat, "repeat", 1, "play each case this `NUMBER` of times")
-	fs.IntVar(&f.parallel, "parallel", 4, "`NUMBER` of cases that are played at once")
-	fs.StringVar(&f.only, "run", "", "`REGEXP` of the names of the cases to play")
-	fs.StringArrayVar(&f.tags, "tag", nil, "`TAG` that the cases to play have; of several all")
-	fs.StringVar(&f.format, "format", "text", "text, json, junit or markdown")
-	fs.StringVar(&f.out, "out", "", "`FILE` to write the report to, in place of standard output")
-	fs.StringVar(&f.save, "save", "", "`FILE` to write the report to as JSON as well, such as a baseline")
-	fs.Float64Var(&f.threshold, "threshold", 1, "`SHARE` of the cases that have to pass, from 0 to 1")
-	fs.BoolVar(&f.bound, "lower-bound", false, "hold the lower bound of the interval against --threshold, and not the share itself")
-	fs.StringVar(&f.baseline, "baseline", "", "`FILE` of an earlier report as JSON, which this one must not be worse than")
-	fs.StringVar(&f.prices, "prices", "", "YAML or JSON `FILE` with the prices of models, for costs")
-	fs.StringVar(&f.judge, "judge", "", "`NAME` of a model that judges what cases state about answers")
-	fs.StringVar(&f.sample, "judge-sample", "", "`FILE` of answers that people have judged, to hold the judge against")
+	fs.IntVar(&f.repeat, "repeat", 1, "play each case `N` times")
+	fs.IntVar(&f.parallel, "parallel", 4, "play `N` cases at the same time")
+	fs.StringVar(&f.only, "run", "", "run only cases whose names match `REGEXP`")
+	fs.StringArrayVar(&f.tags, "tag", nil, "run only cases with this `TAG` (repeat to require several)")
+	fs.StringVar(&f.format, "format", "text", "report in this `FORMAT`: text, json, junit or markdown")
+	fs.StringVar(&f.out, "out", "", "write the report to `FILE` instead of standard output")
+	fs.StringVar(&f.save, "save", "", "also write the report as JSON to `FILE`, for example as a baseline")
+	fs.Float64Var(&f.threshold, "threshold", 1, "require this `SHARE` of the cases to pass, from 0 to 1")
+	fs.BoolVar(&f.bound, "lower-bound", false, "compare the lower bound of the interval with --threshold instead of the share")
+	fs.StringVar(&f.baseline, "baseline", "", "fail if the report is worse than the earlier JSON report in `FILE`")
+	fs.StringVar(&f.prices, "prices", "", "read the models' prices from `FILE` (YAML or JSON) to report costs")
+	fs.StringVar(&f.judge, "judge", "", "let the model `NAME` judge what cases state about answers")
+	fs.StringVar(&f.sample, "judge-sample", "", "compare the judge with the people's judgements in `FILE`")
 	return cmd
 }
 

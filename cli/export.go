@@ -16,22 +16,22 @@ func (p *program) exportCommand() *cobra.Command {
 	var format, files string
 	cmd := &cobra.Command{
 		Use:   "export ID",
-		Short: "Write a session for other programs or for people",
-		Long: `Writes a session, until any position:
+		Short: "Export a session for other programs or for people",
+		Long: `Exports a session, whole or up to a position:
 
-  jsonl   the events as they are stored, one a line
+  jsonl   the stored events, one per line
   md      a Markdown document
-  html    a page that needs nothing besides itself
+  html    a self-contained page
   openai  the messages in the format of chat completions, as a JSON array
-  case    a case for eval: what the user said, who answered, which tools were called`,
+  case    a case for eval: the user's messages, who answered, which tools were called`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.exportSession(cmd.Context(), args[0], until, format, files)
 		},
 	}
-	until.add(cmd, "position until which it is written (default: the end)")
-	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl, md, html, openai or case")
-	cmd.Flags().StringVar(&files, "files", "", "`DIR` to write the session's files to as well")
+	until.add(cmd, "export up to position `SEQ` (default: the end)")
+	cmd.Flags().StringVar(&format, "format", "jsonl", "export in this `FORMAT`: jsonl, md, html, openai or case")
+	cmd.Flags().StringVar(&files, "files", "", "also write the session's files to `DIR`")
 	return cmd
 }
 

@@ -125,7 +125,7 @@ func TestImportGoesOn(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(exported), 0o600))
 	got := s.sessions(t, "import", file, "--agent", "support", "--to", "copy")
 	require.Equal(t, "copy\n", got.out)
-	require.Equal(t, "arbor: session copy has 8 messages; to go on: arbor resume PATH --session copy --db "+s.db+"\n", got.err)
+	require.Equal(t, "arbor: session copy has 8 messages; to continue: arbor resume PATH --session copy --db "+s.db+"\n", got.err)
 	require.Equal(t, carried(t, exported), canonical(t, s.sessions(t, "export", "copy", "--format", "openai").out))
 
 	run := s.run(t, "resume", desk, "--session", "copy", "--db", s.db)
@@ -174,7 +174,7 @@ func TestImportForms(t *testing.T) {
 		db := filepath.Join(t.TempDir(), "new.db")
 		got := invocation{stdin: in}.run(t, "sessions", "import", "-", "--agent", "root", "--to", "s", "--db", db)
 		require.Equal(t, 0, got.status, got.err)
-		require.Contains(t, got.err, "session s has 2 messages; 1 system message left out, because agents have instructions of their own; to go on: arbor run", name)
+		require.Contains(t, got.err, "session s has 2 messages; 1 system message left out, because agents have instructions of their own; to continue: arbor run", name)
 		require.Equal(t, "user: Hi\nroot: Hello.\n", invocation{}.run(t, "sessions", "show", "s", "--db", db).out)
 		info, err := os.Stat(db)
 		require.NoError(t, err)
@@ -208,7 +208,7 @@ func TestBadImports(t *testing.T) {
 		`[{"content":"x"}]`:               `message 1: the role ""`,
 		`[{"role":"user","content":"a"},{"role":"nurse","content":"x"}]`: `message 2: the role "nurse" is none of`,
 		`[{"role":"user"}]`:                                                                                          "arbor: standard input: message 1: the message is empty",
-		`[{"role":"assistant","content":"x"}]`:                                                                       "begins with the user's words",
+		`[{"role":"assistant","content":"x"}]`:                                                                       "must begin with a message of the user",
 		`[{"role":"user","content":{"a":1}}]`:                                                                        "neither text nor a list of parts",
 		`[{"role":"user","content":[{"type":"input_audio"}]}]`:                                                       `part 1 of its content: the type "input_audio" cannot be carried over`,
 		`[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]`:                                       "the file is not in it",

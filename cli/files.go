@@ -26,10 +26,10 @@ func (p *program) fileCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "file ID [NAME]",
-		Short: "List the files of a session, or write one of them",
-		Long: `Lists the files that agents and tools have made in a session, or writes the bytes of
-the one that NAME means to standard output: a name, of which the last file is meant, or
-a digest.`,
+		Short: "List the files of a session, or print one of them",
+		Long: `Lists the files that agents and tools created in a session, or prints the bytes of the
+file NAME to standard output. NAME is a digest or a name; if several files have the name,
+the last one is printed.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -38,8 +38,8 @@ a digest.`,
 			return p.writeFile(cmd.Context(), args[0], args[1], output)
 		},
 	}
-	cmd.Flags().StringVar(&output, "output", "", "`FILE` to write instead of standard output; it must not exist")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "without NAME, print one file a line, as JSON")
+	cmd.Flags().StringVar(&output, "output", "", "write to `FILE`, which must not exist, instead of standard output")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "without NAME, print one JSON object per file and line")
 	return cmd
 }
 
@@ -122,7 +122,7 @@ func create(path string, data []byte) error {
 
 // filesFlag adds --files, the folder that files are written to.
 func filesFlag(fs *pflag.FlagSet, dir *string) {
-	fs.StringVar(dir, "files", "", "`DIR` to write the files to that agents make; it is made if it is missing")
+	fs.StringVar(dir, "files", "", "write the files that agents create to `DIR`, and create it if necessary")
 }
 
 // put writes a file of a session to a folder, and returns where it is. What is there

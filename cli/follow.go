@@ -30,9 +30,9 @@ times a second.`
 	}
 	cmd := &cobra.Command{
 		Use:   "follow ID",
-		Short: "Print what happens in a session while it happens",
-		Long: `Prints what was said and done in a session, and then what is, until an interrupt.
-Another process runs the session.` + words + ` With --server
+		Short: "Print a session while it runs",
+		Long: `Prints the session so far, and then each new event until an interrupt. Another process
+runs the session.` + words + ` With --server
 they come word by word. The session need not exist yet.`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -54,9 +54,9 @@ they come word by word. The session need not exist yet.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.after, "after", "", "begin behind this `ENTRY`, such as 12-0, or 12 for the event of that position")
-	fs.BoolVar(&f.json, "json", false, `print one entry a line, as JSON: {"id": …, "event": …}`)
-	fs.BoolVar(&f.untilEnd, "until-end", false, "end when the turn is over")
+	fs.StringVar(&f.after, "after", "", "start after the entry `ID`, such as 12-0, or 12 for the event at that position")
+	fs.BoolVar(&f.json, "json", false, `print one JSON object per entry and line: {"id": …, "event": …}`)
+	fs.BoolVar(&f.untilEnd, "until-end", false, "stop when the turn ends")
 	p.redisFlag(fs)
 	p.serverFlags(fs)
 	return cmd

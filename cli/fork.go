@@ -14,14 +14,14 @@ func (p *program) forkCommand() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use:   "fork ID",
-		Short: "Begin a new session that shares another one's past",
-		Long: `Begins a new session that has all of another one until a position, and goes on by
-itself. Nothing is copied, and the other session stays as it is. The new session's
-id is printed. If the position is in the middle of a turn, resume goes on with it.`,
+		Short: "Create a session that shares the past of another one",
+		Long: `Creates a session that has the events of another one up to a position and continues by
+itself. Nothing is copied, and the other session does not change. The command prints the
+id of the new session. If the position is in the middle of a turn, resume continues it.`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.forkSession(cmd.Context(), args[0], at, to) },
 	}
-	at.add(cmd, "position until which both are the same (default: the end)")
+	at.add(cmd, "share the events up to position `SEQ` (default: the end)")
 	toFlag(cmd, &to)
 	return cmd
 }

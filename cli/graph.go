@@ -29,8 +29,8 @@ type graphAgents struct {
 }
 
 func (a *graphAgents) flags(fs *pflag.FlagSet) {
-	fs.StringVar(&a.folder, "agents", "", "`DIR` with the agents, in Markdown or as YAML documents of kind Agent")
-	fs.StringSliceVar(&a.names, "refs", nil, "`NAMES` of agents, or tool:NAME of tools, that count as existing, with commas between them")
+	fs.StringVar(&a.folder, "agents", "", "read the agents from `DIR`: Markdown files, or YAML documents of kind Agent")
+	fs.StringSliceVar(&a.names, "refs", nil, "treat these `NAMES` of agents (tool:NAME for tools) as existing, separated by commas")
 }
 
 func (p *program) graphValidateCommand() *cobra.Command {
@@ -41,11 +41,11 @@ func (p *program) graphValidateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Report every problem of a graph, with its line",
-		Long: `Checks a file with an AgentGraph and prints every problem on a line of its own, as
-file:line: path: message [code]. The status is then 2. Nothing is run.
+		Long: `Checks an AgentGraph file and prints every problem on a line of its own, as
+file:line: path: message [code]. The status is 2 if there is a problem. Nothing is run.
 
-The agents of the graph must exist: in the same file, or in the file's folder, or
-where --agents and --refs say.`,
+The agents of the graph must exist in the same file, in the folder of the file, or where
+--agents and --refs say.`,
 		Args: exactly("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.validateGraph(args[0], agents, asJSON) },
 	}

@@ -17,13 +17,13 @@ func (p *program) graphDrawCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "draw FILE",
 		Short: "Draw a graph, with its conditions and transforms",
-		Long: `Draws a file with an AgentGraph: as a flowchart for Mermaid, in DOT for Graphviz, or
-as an SVG picture. The agents of the graph need not exist. A graph with problems is
-not drawn: they are printed as by validate, and the status is 2.`,
+		Long: `Draws an AgentGraph file: as a Mermaid flowchart, in DOT for Graphviz, or as an SVG
+picture. The agents of the graph need not exist. A graph with problems is not drawn; the
+problems are printed as validate prints them, and the status is 2.`,
 		Args: exactly("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.drawGraph(args[0], format) },
 	}
-	cmd.Flags().StringVar(&format, "format", "mermaid", "mermaid, dot or svg")
+	cmd.Flags().StringVar(&format, "format", "mermaid", "draw in this `FORMAT`: mermaid, dot or svg")
 	return cmd
 }
 

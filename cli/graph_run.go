@@ -41,17 +41,16 @@ func (p *program) graphRunCommand() *cobra.Command {
 	g := &graphRun{p: p}
 	cmd := &cobra.Command{
 		Use:   "run FILE",
-		Short: "Run a graph and print what became of it",
-		Long: `Runs a graph on an input, which is JSON, and prints for each agent what became of
-it, and how the run ended. Without --input and --text the input is read from
-standard input.
+		Short: "Run a graph and print its results",
+		Long: `Runs a graph on a JSON input, and prints the result of each agent and how the run ended.
+Without --input and --text, the input is read from standard input.
 
-With --mock, agents give what a file says and no model is asked for them. Nothing
-is kept of the run, unless --session or --db is given.
+With --mock, a file has the agents' results, and no model is called for them. The run is
+not stored, unless --session or --db is given.
 
-The status is 0 if the run completed, with errors or without them, or if the fallback
-gave its output; 3 if it failed, 4 at a limit, 5 if it waits for an approval, 6 if
-another process runs the session, and 130 after an interrupt.`,
+The status is 0 if the run completed, with or without errors, or if the fallback gave the
+output; 3 if it failed, 4 at a limit, 5 if it waits for an approval, 6 if another process
+runs the session, and 130 after an interrupt.`,
 		Args: exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g.file, g.given = args[0], cmd.Flags().Changed
@@ -59,13 +58,13 @@ another process runs the session, and 130 after an interrupt.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&g.input, "input", "", "`JSON` that the entrypoint gets; @FILE reads a file, and - standard input")
-	fs.StringVar(&g.text, "text", "", "`TEXT` that the entrypoint gets, in place of --input")
-	fs.StringVar(&g.mockFile, "mock", "", "YAML `FILE` that says what agents give, by their ids")
+	fs.StringVar(&g.input, "input", "", "pass `JSON` to the entrypoint (@FILE: read a file, -: read standard input)")
+	fs.StringVar(&g.text, "text", "", "pass `TEXT` to the entrypoint instead of --input")
+	fs.StringVar(&g.mockFile, "mock", "", "read the agents' results, by id, from the YAML `FILE`")
 	g.agents.flags(fs)
-	fs.BoolVar(&g.resume, "resume", false, "go on with the run of --session that was cut off, or waits")
-	g.decided.flags(fs, "with --resume, let the `CALL` go on that waits for an approval; may be repeated",
-		"with --resume, refuse the `CALL` that waits for an approval; may be repeated", "`TEXT` that tells why calls are denied")
+	fs.BoolVar(&g.resume, "resume", false, "resume the run of --session that was interrupted or is waiting")
+	g.decided.flags(fs, "with --resume, approve the waiting `CALL` (repeatable)",
+		"with --resume, deny the waiting `CALL` (repeatable)", "give `TEXT` as the reason for denials")
 	p.turnFlags(cmd, &g.turnFlags)
 	fs.BoolVar(&g.json, "json", false, "print one JSON object")
 	return cmd
@@ -118,7 +117,7 @@ func (g *graphRun) check() error {
 	case g.given("input") && g.given("text"):
 		return usagef("--input and --text exclude each other")
 	case g.resume && (g.given("input") || g.given("text")):
-		return usagef("--resume goes on with the input that the run has: leave out --input and --text")
+		return usagef("--resume uses the input of the run: leave out --input and --text")
 	case g.resume && g.session == "":
 		return usagef("--resume goes with --session: %s sessions ls lists the sessions", p.name)
 	case !g.resume && len(g.approve)+len(g.answer)+len(g.deny) > 0:

@@ -185,20 +185,20 @@ func TestGraphRunInterrupted(t *testing.T) {
 	got := r.wait(t)
 	require.Equal(t, cli.StatusInterrupted, got.status)
 	require.Empty(t, got.out)
-	require.Equal(t, "arbor: interrupted; to go on: arbor graph run "+f["g.yaml"]+" --session s1 --resume --mock "+f["slow.yaml"]+"\n", got.err)
+	require.Equal(t, "arbor: interrupted; to resume: arbor graph run "+f["g.yaml"]+" --session s1 --resume --mock "+f["slow.yaml"]+"\n", got.err)
 
 	want := "classifier  done       {\"intent\":\"billing\"}\nbilling     done       1\ngeneral     skipped\nstatus: completed\n"
 	got = in.run(t, "graph", "run", f["g.yaml"], "--session", "s1", "--resume", "--mock", f["quick.yaml"])
 	require.Equal(t, outcome{0, want, ""}, got)
 	got = in.run(t, "graph", "run", f["g.yaml"], "--session", "s1", "--resume", "--mock", f["quick.yaml"])
-	require.Equal(t, outcome{0, want, "arbor: the last run of session s1 is over: there is nothing to go on with\n"}, got)
+	require.Equal(t, outcome{0, want, "arbor: the last run of session s1 has ended: there is nothing to resume\n"}, got)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	var out, said bytes.Buffer
 	status := cli.Run(ctx, []string{"graph", "run", f["g.yaml"], "--mock", f["slow.yaml"], "--input", "1"}, cli.Streams{Stdout: &out, Stderr: &said})
 	require.Equal(t, cli.StatusInterrupted, status)
-	require.Equal(t, "arbor: interrupted\n", said.String(), "nothing is kept, so that there is nothing to go on with")
+	require.Equal(t, "arbor: interrupted\n", said.String(), "nothing is stored, so there is nothing to resume")
 	require.Empty(t, out.String())
 }
 
@@ -313,5 +313,5 @@ spec:
 	got = run("--text", "hi")
 	require.Equal(t, cli.StatusApproval, got.status)
 	require.Regexp(t, "^a  done       1\nb  waiting\nstatus: waiting\n"+asks[len("(?m)^"):]+"$", got.out)
-	require.Equal(t, "arbor: b waits for an approval (May I?), and nothing is kept of the run: give --session or --db to go on with it later\n", got.err)
+	require.Equal(t, "arbor: b waits for an approval (May I?), and the run is not stored: give --session or --db to resume it later\n", got.err)
 }

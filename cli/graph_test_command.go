@@ -27,14 +27,14 @@ func (p *program) graphTestCommand() *cobra.Command {
 	var f graphTesting
 	cmd := &cobra.Command{
 		Use:   "test CASES…",
-		Short: "Run graphs with mock agents and compare what becomes of them",
-		Long: `Runs the cases in files of cases: graphs, inputs, mocks for their agents, and what
-is expected. It prints ok or FAIL for each case, and how a run is not as expected.
-Of a graph that is to be refused, its problems are compared. All agents exist for it,
-unless --agents and --refs say which.
+		Short: "Run graphs with mock agents and compare the results",
+		Long: `Runs the cases in files of cases: graphs, inputs, mocks for the agents, and the expected
+results. It prints ok or FAIL for each case, and each difference. For a graph that must be
+refused, it compares the problems. All agents count as existing, unless --agents and
+--refs name them.
 
-The status is 3 if a case failed. If something is wrong with a file or with the
-graph of a case, nothing is run and the status is 2.`,
+The status is 3 if a case failed. If a file or the graph of a case has a problem, nothing
+is run and the status is 2.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("CASES is missing: name a file of cases; see %s --help", cmd.CommandPath())

@@ -71,7 +71,7 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 		if !c.persistent() {
 			return context.Canceled
 		}
-		p.say("interrupted; to go on: %s", g.again(c))
+		p.say("interrupted; to resume: %s", g.again(c))
 		return statusError(StatusInterrupted)
 	}
 	if !began && failed != nil { // what the session holds are runs of others
@@ -90,7 +90,7 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 	case len(results) == 0:
 		return usagef("session %s holds no run of this graph", c.key.ID)
 	case !began && results[len(results)-1].Status != agentgraph.Waiting:
-		p.say("the last run of session %s is over: there is nothing to go on with", c.key.ID)
+		p.say("the last run of session %s has ended: there is nothing to resume", c.key.ID)
 	}
 	result := &results[len(results)-1]
 	asked := fold.Questions()
@@ -201,7 +201,7 @@ func (g *graphRun) waiting(c *conversation, asked []*event.Relay) {
 			what += " (" + q.Question + ")"
 		}
 		if !c.persistent() {
-			g.p.say("%s, and nothing is kept of the run: give --session or --db to go on with it later", what)
+			g.p.say("%s, and the run is not stored: give --session or --db to resume it later", what)
 			continue
 		}
 		g.p.say("%s: %s %s, or --deny %s --reason TEXT", what, g.again(c), how, quoteArg(d.ToolCallID))

@@ -17,14 +17,13 @@ func (p *program) historyCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "history ID",
-		Short: "List the positions that a session can be forked at",
-		Long: `Lists the checkpoints of a session, one a line: the position, when it was reached,
-what was done in the step that ends there, and which agent then had the
-conversation.`,
+		Short: "List the positions at which a session can be forked",
+		Long: `Lists the checkpoints of a session, one per line: the position, the time, what the step
+before it did, and the agent in charge after it.`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.showHistory(cmd.Context(), args[0], asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one checkpoint a line, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per checkpoint and line")
 	return cmd
 }
 

@@ -22,17 +22,17 @@ func (p *program) importCommand() *cobra.Command {
 	var name, to string
 	cmd := &cobra.Command{
 		Use:   "import FILE|-",
-		Short: "Make a session of another program's messages",
-		Long: `Makes a session of messages in the format of chat completions: a JSON array of them,
-or one a line. All that an assistant says in them becomes the words of the agent
-that --agent names. The new session's id is printed.`,
+		Short: "Create a session from the messages of another program",
+		Long: `Creates a session from messages in the format of chat completions: a JSON array, or one
+message per line. Everything that the assistant says is attributed to the agent of
+--agent. The command prints the id of the new session.`,
 		Args: exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.importMessages(cmd.Context(), args[0], name, to)
 		},
 	}
-	cmd.Flags().StringVar(&name, "agent", "", "`NAME` of the agent that said what assistants say: the root of your tree")
-	cmd.Flags().StringVar(&to, "to", "", "`ID` of the new session (default: a random one)")
+	cmd.Flags().StringVar(&name, "agent", "", "attribute the assistant's messages to the agent `NAME`, the root of your tree")
+	cmd.Flags().StringVar(&to, "to", "", "name the new session `ID` (default: random)")
 	return cmd
 }
 
@@ -60,7 +60,7 @@ func (p *program) importMessages(ctx context.Context, file, speaker, id string) 
 		return usagef("%s: %w", name, err)
 	}
 	if p.place.db == memoryDB {
-		return usagef("--db %s keeps nothing that could be gone on with: give a file", memoryDB)
+		return usagef("--db %s stores nothing that could be continued: give a file", memoryDB)
 	}
 	db, err := p.openDB(ctx, true)
 	if err != nil {

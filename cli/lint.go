@@ -22,18 +22,18 @@ func (p *program) lintCommand() *cobra.Command {
 	var asJSON, connect bool
 	cmd := p.withPath(&cobra.Command{
 		Short: "Report every problem of a tree, with file and line",
-		Long: `Checks a tree and prints every problem on a line of its own, as file:line: message.
-The status is then 2. No model is called or needed, and nothing is fetched.
+		Long: `Checks a tree and prints every problem on a line of its own, as file:line: message. The
+status is 2 if there is a problem. It calls no model and fetches nothing.
 
-With --connect it also starts the servers of the Model Context Protocol that the files name,
-and reports servers that do not work and rules that match none of their tools.
+With --connect, it also starts the MCP servers that the files name, and reports servers
+that do not work and rules that match none of their tools.
 
-With --routing it then says what makes a sound tree route worse than it could:
-descriptions that are hard to tell apart or say nothing, agents that nothing leads to,
-and agents that nobody gets the conversation back from. The status is 1 if there is such.
-Only --model calls a model, by the endpoint of the environment. The model writes messages
-for the agents, and the command measures how many of them end at the right agent in each
-form of transfers: one tool, a tool for each target, and the profile for small models.`,
+With --routing, it also reports what makes a valid tree route badly: descriptions that
+are hard to tell apart or say nothing, agents that cannot be reached, and agents that
+never give the conversation back. The status is 1 if it finds something. Only --model
+calls a model, at the endpoint of the environment. The model writes messages for the
+agents, and the command measures how many of them reach the right agent with each form of
+transfer: one tool, a tool for each target, and the profile for small models.`,
 	}, "lint", 0, func(cmd *cobra.Command, path string, _ []string) error {
 		if err := f.check(cmd); err != nil {
 			return err
@@ -53,8 +53,8 @@ form of transfers: one tool, a tool for each target, and the profile for small m
 		}
 		return p.lintRouting(cmd.Context(), tree, f, asJSON)
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems, or with --routing the findings, as a JSON array, and with --model an object")
-	cmd.Flags().BoolVar(&connect, "connect", false, "start the MCP servers that the files name, and check the rules about their tools")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems (with --routing, the findings) as a JSON array; with --model, print one object")
+	cmd.Flags().BoolVar(&connect, "connect", false, "start the MCP servers in the files and check the rules about their tools")
 	f.add(cmd.Flags())
 	return cmd
 }

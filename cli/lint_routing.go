@@ -27,10 +27,10 @@ type routingFlags struct {
 const mostMessages = 20
 
 func (f *routingFlags) add(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.routing, "routing", false, "also report what makes the tree route worse than it could")
-	fs.StringVar(&f.model, "model", "", "with --routing, also ask the model `NAME` whether it can tell the targets apart, and how it routes best")
-	fs.IntVar(&f.messages, "messages", 3, "with --model, how many messages it writes for each target, and then gives to one")
-	fs.StringVar(&f.prices, "prices", "", "with --model, a YAML or JSON file of prices, to say what it costs")
+	fs.BoolVar(&f.routing, "routing", false, "also report what makes routing worse than necessary")
+	fs.StringVar(&f.model, "model", "", "with --routing, test whether the model `NAME` can tell the targets apart and which form of transfer suits it")
+	fs.IntVar(&f.messages, "messages", 3, "with --model, let the model write `N` messages per target and route them")
+	fs.StringVar(&f.prices, "prices", "", "with --model, read prices from `FILE` (YAML or JSON) to report the cost")
 }
 
 func (f *routingFlags) check(cmd *cobra.Command) error {

@@ -22,12 +22,12 @@ func (p *program) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "List the sessions, the latest first",
+		Short: "List the sessions, latest first",
 		Args:  exactly(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return p.listSessions(cmd.Context(), limit, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one session a line, as JSON")
-	cmd.Flags().IntVar(&limit, "limit", 0, "how many sessions are listed at most; 0 is all")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per session and line")
+	cmd.Flags().IntVar(&limit, "limit", 0, "list at most `N` sessions (0: all)")
 	return cmd
 }
 

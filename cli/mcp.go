@@ -67,11 +67,11 @@ func (p *program) serveMCP(r *runner.Runner, approver tools.By, who access.Optio
 func (p *program) mcpCommand() *cobra.Command {
 	var model, prices string
 	cmd := p.withPath(&cobra.Command{
-		Short: "Serve the tree to one client of the Model Context Protocol, over standard input and output",
-		Long: `Serves the tree as a server of the Model Context Protocol to the program that has
-started this command, over standard input and output, until the input ends. The
-server has one tool, ask, which hands a message to the tree and returns its answer.
-What people should know goes to standard error.`,
+		Short: "Serve the tree to one MCP client over standard input and output",
+		Long: `Serves the tree as a server of the Model Context Protocol, over standard input and
+output, to the program that started this command, until the input ends. The server has
+one tool, ask, which passes a message to the tree and returns its answer. Warnings go to
+standard error.`,
 	}, "mcp", 0, func(cmd *cobra.Command, path string, _ []string) error {
 		return p.mcpOverStdio(cmd.Context(), path, model, prices)
 	})

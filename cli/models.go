@@ -27,7 +27,7 @@ type models struct {
 // modelFlag adds --model, and those of the endpoint's tape.
 func (p *program) modelFlag(fs *pflag.FlagSet, model *string) {
 	if !p.ownModel {
-		fs.StringVar(model, "model", "", "`NAME` of the model for all agents, in place of OPENAI_MODEL and of the names in the files")
+		fs.StringVar(model, "model", "", "use the model `NAME` for all agents, instead of OPENAI_MODEL and the names in the files")
 		p.tapeFlags(fs)
 	}
 }

@@ -26,16 +26,16 @@ func (p *program) newCommand() *cobra.Command {
 	var small bool
 	cmd := &cobra.Command{
 		Use:   "new DIR",
-		Short: "Make a folder with a small tree of agents to begin with",
-		Long: `Makes a folder with three agents in Markdown and a page that explains the next steps. They
-run without a model or a key. If the folder exists, it must be empty.
+		Short: "Create a folder with a small tree of agents to start from",
+		Long: `Creates a folder with three agents in Markdown and a page that explains the next steps.
+They run without a model or a key. If the folder exists, it must be empty.
 
-The first agent's file contains "transfer: {profile: small}" as a comment: the option for
-small models, such as those that run on a laptop. With --small it is set.`,
+The file of the first agent contains "transfer: {profile: small}" as a comment: the option
+for small models, such as models on a laptop. --small sets it.`,
 		Args: exactly("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.newTree(args[0], small) },
 	}
-	cmd.Flags().BoolVar(&small, "small", false, "set the option for small models, such as those that run on a laptop")
+	cmd.Flags().BoolVar(&small, "small", false, "set the option for small models, such as models on a laptop")
 	return cmd
 }
 
@@ -91,6 +91,6 @@ func (p *program) newTree(dir string, small bool) error {
 	if err != nil {
 		return fmt.Errorf("the tree cannot be written: %w", err)
 	}
-	p.say("to go on: %s", p.commandLine("chat", quotePath(dir)))
+	p.say("to continue: %s", p.commandLine("chat", quotePath(dir)))
 	return nil
 }

@@ -103,7 +103,7 @@ func (s *past) until(ctx context.Context, at int64) iter.Seq2[*event.Event, erro
 
 // toFlag adds --to, the id of a session that is made of another one.
 func toFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "to", "", "`ID` of the new session (default: the old one's and a random ending)")
+	cmd.Flags().StringVar(to, "to", "", "name the new session `ID` (default: the old name and a random suffix)")
 }
 
 // target returns the key of a new session: that of --to, or one like the session's
@@ -149,9 +149,9 @@ func (p *program) begun(ctx context.Context, db *database, key session.Key, news
 		p.show(p.Stderr, asked)
 		news += "; it waits for " + toAnswer(asked[0], func(flag, value string) string { return p.again("resume", key, flag, value) })
 	case fold.Unfinished() || fold.Held():
-		news += "; to go on: " + p.again("resume", key)
+		news += "; to continue: " + p.again("resume", key)
 	default:
-		news += "; to go on: " + p.again("run", key, `"…"`)
+		news += "; to continue: " + p.again("run", key, `"…"`)
 	}
 	p.say("%s", news)
 	return nil

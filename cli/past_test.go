@@ -139,7 +139,7 @@ func TestFork(t *testing.T) {
 	before := s.sessions(t, "export", "story").out
 	got := s.sessions(t, "fork", "story", "--at", "23", "--to", "other")
 	require.Equal(t, "other\n", got.out)
-	require.Equal(t, "arbor: session other shares 23 events with story; to go on: arbor run PATH --session other \"…\" --db "+s.db+"\n", got.err)
+	require.Equal(t, "arbor: session other shares 23 events with story; to continue: arbor run PATH --session other \"…\" --db "+s.db+"\n", got.err)
 	got = s.sessions(t, "fork", "story", "--at", "12")
 	require.Regexp(t, `^story-[0-9a-f]{6}\n$`, got.out)
 	middle := strings.TrimSpace(got.out)
@@ -217,7 +217,7 @@ func TestForkThatWaits(t *testing.T) {
 	require.Equal(t, cli.StatusApproval, run.status, run.err)
 	call := regexp.MustCompile(`--approve (\S+) `).FindStringSubmatch(run.err)[1]
 	fork := s.sessions(t, "fork", "a", "--to", "b")
-	require.Contains(t, fork.err, "session b shares 6 events with a; to go on: careful resume --session b --db "+s.db+"\n")
+	require.Contains(t, fork.err, "session b shares 6 events with a; to continue: careful resume --session b --db "+s.db+"\n")
 
 	run = s.run(t, "resume", "--session", "b", "--approve", call, "--db", s.db)
 	require.Equal(t, cli.StatusUsage, run.status, run.err)
@@ -258,7 +258,7 @@ func TestEdit(t *testing.T) {
 	s := tell(t)
 	got := s.sessions(t, "edit", "story", "--at", "1", "My router is slow", "--to", "slow")
 	require.Equal(t, "slow\n", got.out)
-	require.Contains(t, got.err, "session slow shares 0 events with story; to go on: arbor resume PATH --session slow")
+	require.Contains(t, got.err, "session slow shares 0 events with story; to continue: arbor resume PATH --session slow")
 	run := s.run(t, "resume", desk, "--session", "slow", "--db", s.db)
 	require.Equal(t, 0, run.status, run.err)
 	require.Contains(t, run.out, "support → tech")
@@ -362,7 +362,7 @@ func TestMisuseOfThePast(t *testing.T) {
 		"fork to a bad id":          {[]string{"fork", "story", "--to", " x"}, "without space around it"},
 		"fork of nothing":           {[]string{"fork", "nobody"}, `there is no session "nobody"`},
 		"edit which":                {[]string{"edit", "story", "hi"}, "give --at with its position, or --last; arbor sessions history story"},
-		"edit an answer":            {[]string{"edit", "story", "hi", "--at", "3"}, "--at 3: no message of the user stands there in session story, but at 1, 24"},
+		"edit an answer":            {[]string{"edit", "story", "hi", "--at", "3"}, "--at 3: session story has no message of the user at this position; it has them at 1, 24"},
 		"edit with nothing":         {[]string{"edit", "story", "", "--at", "1"}, "the message is empty"},
 		"edit with no UTF-8":        {[]string{"edit", "story", "\xff", "--at", "1"}, "not valid UTF-8"},
 		"edit what":                 {[]string{"edit", "--last"}, "ID is missing"},

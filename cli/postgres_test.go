@@ -42,7 +42,7 @@ func TestPostgres(t *testing.T) {
 		require.Equal(t, 0, got.status, got.err)
 		return got
 	}
-	require.Contains(t, run("run", desk, "an invoice shows two charges").err, "to go on: arbor run testdata/desk --session s-")
+	require.Contains(t, run("run", desk, "an invoice shows two charges").err, "to continue: arbor run testdata/desk --session s-")
 	require.Contains(t, run("run", desk, "an invoice shows two charges", "--session", "s1").out, "support → billing")
 	require.True(t, strings.HasPrefix(run("run", desk, "hello again", "--session", "s1").out, "billing: "))
 	require.Contains(t, run("sessions", "ls").out, "\ns1 ")

@@ -23,7 +23,7 @@ import (
 // reloadFlag adds --no-reload to a command whose tree comes from files.
 func (p *program) reloadFlag(fs *pflag.FlagSet, off *bool) {
 	if !p.embedded() {
-		fs.BoolVar(off, "no-reload", false, "keep the tree as it is now when its files change")
+		fs.BoolVar(off, "no-reload", false, "do not reload the tree when its files change")
 	}
 }
 

@@ -30,8 +30,8 @@ type serverFlags struct{ url, tokenFile string }
 
 // serverFlags adds --server and --token-file.
 func (p *program) serverFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&p.server.url, "server", "", "`URL` of a server ("+p.name+" serve) whose sessions are used")
-	fs.StringVar(&p.server.tokenFile, "token-file", "", "with --server, `FILE` that holds the token (default: what "+tokenVariable+" holds)")
+	fs.StringVar(&p.server.url, "server", "", "use the sessions of the server ("+p.name+" serve) at `URL`")
+	fs.StringVar(&p.server.tokenFile, "token-file", "", "with --server, read the token from `FILE` (default: from "+tokenVariable+")")
 }
 
 // words are the flags that lead to the same server.
@@ -264,7 +264,7 @@ func (t there) begin(ctx context.Context, msg llm.Message) iter.Seq2[*event.Even
 
 func (t there) resume(ctx context.Context, f *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
 	if len(decisions) == 0 && !f.Unfinished() && !f.Held() {
-		return func(func(*event.Event, error) bool) {} // there is nothing to go on with
+		return func(func(*event.Event, error) bool) {} // there is nothing to resume
 	}
 	return t.turn(ctx, func(ctx context.Context) (*client.Turn, int64, error) {
 		var turn *client.Turn
@@ -313,7 +313,7 @@ func (t there) turn(ctx context.Context, begin func(context.Context) (turn *clie
 		}
 		if turn, err = t.Turn(ctx, t.id, turn.ID); err == nil {
 			if err = turn.Err(); turn.State == "cut_off" {
-				err = fmt.Errorf("somebody has stopped the turn: /resume goes on with it: %w", agent.ErrSuspended)
+				err = fmt.Errorf("the turn was stopped elsewhere: /resume resumes it: %w", agent.ErrSuspended)
 			}
 		}
 		if err != nil {
@@ -335,7 +335,7 @@ func (t there) halt(ctx context.Context, turn *client.Turn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
 	if _, err := t.Stop(ctx, t.id, turn.ID); err != nil {
-		t.p.say("the server could not be told to stop the turn, which goes on there: %s", err)
+		t.p.say("the server could not be asked to stop the turn, which continues there: %s", err)
 	}
 }
 

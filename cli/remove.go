@@ -16,10 +16,10 @@ import (
 func (p *program) removeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm ID...",
-		Short: "Remove sessions for good",
-		Long: `Removes sessions and all that was said in them, which cannot be undone. A session's
-forks keep what they share with it, and the state that users and apps share stays.
-If one of the sessions is not there, or has a turn under way, none is removed.`,
+		Short: "Delete sessions permanently",
+		Long: `Deletes sessions with all their events. This cannot be undone. Forks keep what they share
+with a deleted session, and the state of users and apps stays. If one of the sessions does
+not exist or has a running turn, none is deleted.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return exactly("ID")(cmd, args)

@@ -26,10 +26,10 @@ place, and 3 if something cannot be played again. Nothing is stored.`
 	}
 	cmd := &cobra.Command{
 		Use:   "replay ID",
-		Short: "Play a session to the terminal as it went, or again with other agents",
-		Long: `Plays a session as it went: what was said and done, with the pauses between. Pauses
-of more than two seconds are cut to two, and there are none if standard output is no
-terminal. No model is asked and no tool runs.` + with,
+		Short: "Play a session to the terminal, or again with other agents",
+		Long: `Plays a session as it went: the messages and actions, with the pauses between them. Pauses
+are cut to two seconds, and left out if standard output is not a terminal. No model is
+called and no tool runs.` + with,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.with != "" {
@@ -46,11 +46,11 @@ terminal. No model is asked and no tool runs.` + with,
 			return p.replaySession(cmd.Context(), args[0], until, speed)
 		},
 	}
-	until.add(cmd, "position at which to stop (default: the end)")
-	cmd.Flags().Float64Var(&speed, "speed", 1, "`TIMES` as fast as it went; 0 leaves out the pauses")
+	until.add(cmd, "stop at position `SEQ` (default: the end)")
+	cmd.Flags().Float64Var(&speed, "speed", 1, "play `N` times as fast (0: without pauses)")
 	if !p.embedded() {
-		cmd.Flags().StringVar(&f.with, "with", "", "`PATH` of the agents to play the session with")
-		cmd.Flags().StringVar(&f.tree, "tree", "", "`PATH` of the agents that made the session, to compare what models are asked")
+		cmd.Flags().StringVar(&f.with, "with", "", "play the session with the agents in `PATH`")
+		cmd.Flags().StringVar(&f.tree, "tree", "", "compare the requests to models with those of the agents in `PATH`, which wrote the session")
 		p.counterfactualFlags(cmd, &f)
 	}
 	return cmd

@@ -26,23 +26,23 @@ type resuming struct {
 func (p *program) resumeCommand() *cobra.Command {
 	var f resuming
 	cmd := p.withPath(&cobra.Command{
-		Short: "Go on with a turn that was cut off",
-		Long: `Goes on with the last turn of a session where an interrupt, a crash or a pause cut
-it off. What was recorded is not asked for again. If another process holds the
-session, resume waits up to 20 s for it, then ends with status 6.
+		Short: "Resume an interrupted turn",
+		Long: `Resumes the last turn of a session after an interrupt, a crash or a pause. It does not ask
+again for what the log has. If another process holds the session, resume waits up to 20 s
+for it and then ends with status 6.
 
-A turn that waits for approvals goes on with the calls that --approve and --deny
-name, one that asks something with --answer; an approved tool runs here. Deciding twice changes nothing: the recorded
-result is shown again. Where an agent waits for something else, such as an
-authorization at a remote agent, resume looks whether it is done.`,
+If the turn waits for approvals, --approve and --deny decide about its calls; if it asks a
+question, --answer answers it. An approved tool runs here. A second decision about a call
+changes nothing and shows the stored result. If an agent waits for something else, such as
+an authorization at a remote agent, resume checks whether it is done.`,
 	}, "resume --session ID", 0, func(cmd *cobra.Command, path string, _ []string) error {
 		return p.resumeTurn(cmd.Context(), path, f)
 	})
 	p.turnFlags(cmd, &f.turnFlags)
-	f.decided.flags(cmd.Flags(), "let the `CALL` run that waits for an approval; may be repeated",
-		"refuse the `CALL` that waits for an approval; may be repeated", "`TEXT` that tells the model why calls are denied")
+	f.decided.flags(cmd.Flags(), "approve the waiting `CALL`, which then runs (repeatable)",
+		"deny the waiting `CALL` (repeatable)", "tell the model `TEXT` as the reason for denials")
 	deskFlag(cmd.Flags(), &f.desk)
-	cmd.Flags().BoolVar(&f.json, "json", false, "print one event a line, as JSON")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object per event and line")
 	return cmd
 }
 
@@ -79,10 +79,10 @@ func (p *program) resumeTurn(ctx context.Context, path string, f resuming) error
 	})
 	switch {
 	case cutOff(err):
-		p.say("interrupted; to go on: %s", c.again("resume"))
+		p.say("interrupted; to resume: %s", c.again("resume"))
 		return statusError(StatusInterrupted)
 	case err == nil && !some:
-		p.say("the last turn of session %s is complete: there is nothing to go on with", c.key.ID)
+		p.say("the last turn of session %s is complete: there is nothing to resume", c.key.ID)
 	}
 	return err
 }
@@ -90,7 +90,7 @@ func (p *program) resumeTurn(ctx context.Context, path string, f resuming) error
 // decided is what flags say about calls that wait for an approval.
 type decided struct {
 	approve, deny []string // calls
-	answer        []string // CALL=WORDS, to what calls ask
+	answer        []string // CALL=TEXT, to what calls ask
 	reason        string
 	decider
 }
@@ -98,7 +98,7 @@ type decided struct {
 func (d *decided) flags(fs *pflag.FlagSet, approve, deny, reason string) {
 	fs.StringArrayVar(&d.approve, "approve", nil, approve)
 	fs.StringArrayVar(&d.deny, "deny", nil, deny)
-	fs.StringArrayVar(&d.answer, "answer", nil, "give the call the words that it asks for, as `CALL=WORDS`; may be repeated")
+	fs.StringArrayVar(&d.answer, "answer", nil, "answer the question of a call, as `CALL=TEXT` (repeatable)")
 	fs.StringVar(&d.reason, "reason", "", reason)
 	d.decider.flags(fs)
 }

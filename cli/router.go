@@ -26,9 +26,9 @@ func (p *program) routerValidateCommand() *cobra.Command {
 	var asJSON bool
 	cmd := p.withPath(&cobra.Command{
 		Short: "Report every problem of a router, with file and line",
-		Long: `Checks a router and the agents to which it leads, and prints every problem on a line
-of its own, as file:line: message. The status is then 2. Rules that never match are
-mentioned on standard error. No model is called or needed, and nothing is fetched.`,
+		Long: `Checks a router and the agents that it can choose, and prints every problem on a line of
+its own, as file:line: message. The status is 2 if there is a problem. Rules that never
+match are reported on standard error. It calls no model and fetches nothing.`,
 	}, "validate", 0, func(_ *cobra.Command, path string, _ []string) error {
 		tree, err := p.lookAt(path)
 		if err != nil {
@@ -65,24 +65,24 @@ type explanation struct {
 func (p *program) routerExplainCommand() *cobra.Command {
 	var e explanation
 	cmd := p.withPath(&cobra.Command{
-		Short: "Say where a router would send a message, and why",
-		Long: `Decides about a message as the first of a session, and prints which rule matches,
-what of the message, and who would answer. If that is a router, it decides too. No
-agent is run. A model is asked only if a router's signals name one and there is an
+		Short: "Print where a router sends a message, and why",
+		Long: `Routes a message as the first one of a session, and prints the rule that matches, what it
+matched, and the agent that would answer. If that is a router too, it decides as well. No
+agent runs. A model is called only if a signal of the router names one and there is an
 endpoint; standard error says so.
 
-VALUE is JSON, or else a text.`,
+VALUE is JSON, or else text.`,
 	}, "explain MESSAGE", 1, func(cmd *cobra.Command, path string, args []string) error {
 		if len(args) == 0 {
 			return usagef("MESSAGE is missing; see %s --help", cmd.CommandPath())
 		}
 		return p.explain(cmd.Context(), path, args[0], e)
 	})
-	cmd.Flags().StringVar(&e.router, "router", "", "`NAME` of the router, if there are several and none is the root")
-	cmd.Flags().StringVar(&e.language, "language", "", "the message's language, a `TAG` such as de-AT")
-	cmd.Flags().StringArrayVar(&e.metadata, "metadata", nil, "`KEY=VALUE` of the message's metadata")
-	cmd.Flags().StringArrayVar(&e.state, "state", nil, "`KEY=VALUE` of the session's state")
-	cmd.Flags().BoolVar(&e.json, "json", false, "print one decision a line, as JSON")
+	cmd.Flags().StringVar(&e.router, "router", "", "use the router `NAME`, if there are several and none is the root")
+	cmd.Flags().StringVar(&e.language, "language", "", "set the message's language to `TAG`, such as de-AT")
+	cmd.Flags().StringArrayVar(&e.metadata, "metadata", nil, "set `KEY=VALUE` in the message's metadata (repeatable)")
+	cmd.Flags().StringArrayVar(&e.state, "state", nil, "set `KEY=VALUE` in the session's state (repeatable)")
+	cmd.Flags().BoolVar(&e.json, "json", false, "print one JSON object per decision and line")
 	return cmd
 }
 

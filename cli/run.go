@@ -12,16 +12,16 @@ import (
 func (p *program) runCommand() *cobra.Command {
 	var f turnFlags
 	cmd := p.withPath(&cobra.Command{
-		Short: "Run one turn: say MESSAGE and print the answer",
-		Long: `Runs one turn of a session: the active agent answers MESSAGE, or hands over.
-Without MESSAGE, or for -, the message is read from standard input. Put -- before
-a message that begins with a dash.`,
+		Short: "Run one turn: send MESSAGE and print the answer",
+		Long: `Runs one turn of a session: the active agent answers MESSAGE, or transfers the
+conversation. Without MESSAGE, or with -, the message is read from standard input. Put --
+before a message that starts with a dash.`,
 	}, "run [MESSAGE|-]", 1, func(cmd *cobra.Command, path string, args []string) error {
 		return p.runTurn(cmd.Context(), path, args, f)
 	})
 	p.turnFlags(cmd, &f)
 	deskFlag(cmd.Flags(), &f.desk)
-	cmd.Flags().BoolVar(&f.json, "json", false, "print one event a line, as JSON")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object per event and line")
 	return cmd
 }
 
@@ -37,11 +37,11 @@ func (p *program) runTurn(ctx context.Context, path string, args []string, f tur
 	err = c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.at.begin(ctx, msg) })
 	switch {
 	case cutOff(err) && c.persistent():
-		p.say("interrupted; to go on: %s", c.again("resume"))
+		p.say("interrupted; to resume: %s", c.again("resume"))
 		return statusError(StatusInterrupted)
 	case f.session == "" && c.persistent() && p.out.failed() == nil:
 		p.report(err)
-		p.say("session %s; to go on: %s", c.key.ID, c.again("run", `"…"`))
+		p.say("session %s; to continue: %s", c.key.ID, c.again("run", `"…"`))
 		return statusError(status(err))
 	}
 	return err

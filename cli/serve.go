@@ -60,20 +60,20 @@ type serving struct {
 func (p *program) serveCommand() *cobra.Command {
 	how := &serving{}
 	cmd := p.withPath(&cobra.Command{
-		Short: "Serve the tree over HTTP: to OpenAI clients, AG-UI, A2A, and an API of its own",
-		Long: `Serves the tree until an interrupt. One address has several doors, and a session is
-the same at all of them: the native API at /api/v1, chat completions and responses
-for OpenAI clients at /v1, AG-UI at /agui, A2A 1.0 at /rpc and the root, and a page for
-people at /inspect/, to which the root leads a browser. The address goes to standard output.
+		Short: "Serve the tree over HTTP: OpenAI APIs, AG-UI, A2A, and a native API",
+		Long: `Serves the tree until an interrupt. One address serves several APIs for the same sessions:
+the native API at /api/v1, chat completions and responses for OpenAI clients at /v1, AG-UI
+at /agui, A2A 1.0 at /rpc and the root, and a page for people at /inspect/, to which the
+root redirects browsers. The address is printed to standard output.
 
-Whoever calls needs a token, as "Authorization: Bearer TOKEN". The owner's is what
-` + tokenVariable + ` or the file of --token-file holds; without either one is made and said
-on standard error. The owner has the sessions of the other commands, and may see those
-of everybody: give others tokens of their own, with --users and "` + p.name + ` users add".
+Callers need a token, as "Authorization: Bearer TOKEN". The owner's token comes from
+` + tokenVariable + ` or --token-file; if neither is set, a token is generated and printed to
+standard error. The owner has the sessions of the other commands and may see the sessions of
+all users. Give other people tokens of their own, with --users and "` + p.name + ` users add".
 
-The first interrupt stops the server: no turn begins any more, those under way get the
-time of --drain to end, the rest is cut off so that it can be gone on with, and the
-status is 0. The second one ends it at once.`,
+The first interrupt stops the server: no new turn starts, running turns get --drain to end,
+the others are interrupted so that they can be resumed, and the status is 0. The second
+interrupt ends the server immediately.`,
 	}, "serve", 0, func(cmd *cobra.Command, path string, _ []string) error { return p.serve(cmd.Context(), path, how) })
 	p.serveFlags(cmd.Flags(), how)
 	return cmd
@@ -81,40 +81,40 @@ status is 0. The second one ends it at once.`,
 
 // serveFlags adds the flags of serve, whose values in how are the defaults.
 func (p *program) serveFlags(fs *pflag.FlagSet, how *serving) {
-	fs.StringVar(&how.addr, "addr", "127.0.0.1:8420", "`HOST:PORT` to listen at; port 0 is any free one")
-	fs.StringVar(&how.url, "url", "", "public `URL` of the server (default: the address that a client uses)")
-	fs.StringSliceVar(&how.doors, "doors", allDoors[:], "`DOORS` to open: "+strings.Join(allDoors[:], ", "))
-	fs.StringSliceVar(&how.origins, "allow-origin", nil, "`ORIGIN` of web pages that may call with a token, such as https://app.example.com")
+	fs.StringVar(&how.addr, "addr", "127.0.0.1:8420", "listen on `HOST:PORT` (port 0: any free port)")
+	fs.StringVar(&how.url, "url", "", "announce `URL` as the public address (default: the address that the client used)")
+	fs.StringSliceVar(&how.doors, "apis", allDoors[:], "serve these `APIS`: "+strings.Join(allDoors[:], ", "))
+	fs.StringSliceVar(&how.origins, "allow-origin", nil, "allow web pages from `ORIGIN`, such as https://app.example.com, to call with a token")
 	if p.grpc != nil {
-		fs.StringVar(&how.grpc, "grpc", "", "`HOST:PORT` to serve gRPC at as well, without TLS")
+		fs.StringVar(&how.grpc, "grpc", "", "also serve gRPC on `HOST:PORT`, without TLS")
 	}
 	if p.a2a03 != nil {
-		fs.BoolVar(&how.a2a03, "a2a03", false, "answer clients of A2A 0.3 as well")
+		fs.BoolVar(&how.a2a03, "a2a03", false, "also serve clients of A2A 0.3")
 	}
 	if p.mcp != nil {
-		fs.BoolVar(&how.mcp, "mcp", false, "serve the Model Context Protocol as well, at "+mcpPath)
+		fs.BoolVar(&how.mcp, "mcp", false, "also serve the Model Context Protocol at "+mcpPath)
 	}
-	fs.StringVar(&how.tokenFile, "token-file", "", "`FILE` that holds the owner's token (default: what "+tokenVariable+" holds, or a new one)")
-	fs.StringSliceVar(&how.clientTools, "client-tools", []string{"all"}, "`AGENTS` that are offered the tools which clients bring along: all, none, or names with commas between them")
-	fs.StringSliceVar(&how.pageState, "page-state", nil, "`KEYS` of a session's state that pages can write over AG-UI, with commas between them (default: none)")
-	fs.StringSliceVar(&how.approver, "approver", []string{"staff"}, "`WHO` decides about calls that wait where nothing else says it: user, staff, or the names of rights, with commas between them")
-	fs.BoolVar(&how.noToken, "no-token", false, "let every program of this machine in as the owner; only at a loopback address")
+	fs.StringVar(&how.tokenFile, "token-file", "", "read the owner's token from `FILE` (default: from "+tokenVariable+", or generate one)")
+	fs.StringSliceVar(&how.clientTools, "client-tools", []string{"all"}, "offer the tools that clients bring to these `AGENTS`: all, none, or names separated by commas")
+	fs.StringSliceVar(&how.pageState, "page-state", nil, "let pages write these `KEYS` of a session's state over AG-UI, separated by commas (default: none)")
+	fs.StringSliceVar(&how.approver, "approver", []string{"staff"}, "let these `APPROVERS` decide about waiting calls where agent, tool and rules set none: user, staff, or rights separated by commas")
+	fs.BoolVar(&how.noToken, "no-token", false, "accept every caller as the owner; only on a loopback address")
 	p.usersFlag(fs, &how.users)
-	fs.StringVar(&how.tls.Cert, "tls-cert", "", "PEM `FILE` with the certificate of the server; it is read again when it changes")
-	fs.StringVar(&how.tls.Key, "tls-key", "", "PEM `FILE` with the key of --tls-cert")
-	fs.StringVar(&how.tls.ClientCA, "client-ca", "", "PEM `FILE` with authorities: a client certificate of theirs is the user of the users file that it names")
-	fs.StringVar(&how.signKey, "sign-key", "", "PEM `FILE` with the private key that signs the card")
-	fs.StringVar(&how.webhookFile, "webhook-file", "", "`FILE` that keeps over restarts where clients want push notifications (default: kept in memory)")
-	fs.BoolVar(&how.localWebhooks, "allow-local-webhooks", false, "send push notifications to this machine too, and over http")
-	fs.StringVar(&how.inspector, "inspector", "", "`DIR` with another page to serve at /inspect/")
+	fs.StringVar(&how.tls.Cert, "tls-cert", "", "read the server's certificate from the PEM `FILE`, again whenever it changes")
+	fs.StringVar(&how.tls.Key, "tls-key", "", "read the key of --tls-cert from the PEM `FILE`")
+	fs.StringVar(&how.tls.ClientCA, "client-ca", "", "accept client certificates signed by the authorities in the PEM `FILE`; a certificate names a user of the users file")
+	fs.StringVar(&how.signKey, "sign-key", "", "sign the agent card with the private key in the PEM `FILE`")
+	fs.StringVar(&how.webhookFile, "webhook-file", "", "store the clients' push notification settings in `FILE` (default: in memory)")
+	fs.BoolVar(&how.localWebhooks, "allow-local-webhooks", false, "allow push notifications to this machine and over http")
+	fs.StringVar(&how.inspector, "inspector", "", "serve the page in `DIR` at /inspect/ instead of the built-in one")
 	if p.metrics != nil {
-		fs.StringVar(&how.metrics, "metrics", "", "`HOST:PORT` to serve metrics for Prometheus at, without a token")
+		fs.StringVar(&how.metrics, "metrics", "", "serve Prometheus metrics on `HOST:PORT`, without a token")
 	}
-	fs.StringVar(&how.log, "log", "", "log a line for each request on standard error, as `FORMAT` "+logFormats)
-	fs.DurationVar(&how.drain, "drain", 0, "`TIME` that turns get to end when the server is stopped")
-	fs.DurationVar(&how.takeOver, "take-over", time.Second, "`TIME` between two looks for turns whose process has gone, which go on here; 0 never looks")
+	fs.StringVar(&how.log, "log", "", "log each request to standard error in this `FORMAT`: "+logFormats)
+	fs.DurationVar(&how.drain, "drain", 0, "when the server stops, give running turns `TIME` to end")
+	fs.DurationVar(&how.takeOver, "take-over", time.Second, "look every `TIME` for turns whose process died, and adopt them (0: never)")
 	how.limits.flags(fs)
-	fs.Var(&how.keep, "keep-requests", "`SIZE` of memory, such as 32MiB, for the last requests to models, which the API then shows as they were sent")
+	fs.Var(&how.keep, "keep-requests", "keep the last requests to models in `SIZE` of memory, such as 32MiB, and show them in the API as they were sent")
 	p.dbFlag(fs)
 	p.redisFlag(fs)
 	p.modelFlag(fs, &how.model)
@@ -192,7 +192,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	switch {
 	case base != "":
 	case signer != nil && !onLoopback(listener.Addr()):
-		return usagef("--sign-key needs --url: a card that is signed must say where the server is for everybody")
+		return usagef("--sign-key needs --url: a signed card must contain the server's public address")
 	default:
 		base = scheme + reachable(listener.Addr())
 		opts = append(opts, a2aserver.WithLocalURL(scheme+how.announced(listener.Addr())))

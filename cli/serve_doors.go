@@ -36,15 +36,15 @@ var allDoors = [...]string{doorAPI, doorOpenAI, doorAGUI, doorA2A, doorInspector
 // checkDoors refuses doors that there are not.
 func (how *serving) checkDoors() error {
 	if len(how.doors) == 0 {
-		return usagef("--doors: name at least one of %s", strings.Join(allDoors[:], ", "))
+		return usagef("--apis: name at least one of %s", strings.Join(allDoors[:], ", "))
 	}
 	for _, d := range how.doors {
 		if !slices.Contains(allDoors[:], d) {
-			return usagef("--doors: there is no door %.40q; there are %s", d, strings.Join(allDoors[:], ", "))
+			return usagef("--apis: there is no API %.40q; choose from %s", d, strings.Join(allDoors[:], ", "))
 		}
 	}
 	if slices.Contains(how.doors, doorInspector) && !slices.Contains(how.doors, doorAPI) {
-		return usagef("--doors: %s needs %s, which its page calls", doorInspector, doorAPI)
+		return usagef("--apis: %s needs %s, which its page calls", doorInspector, doorAPI)
 	}
 	return nil
 }

@@ -20,12 +20,12 @@ type serveLimits struct {
 
 func (l *serveLimits) flags(fs *pflag.FlagSet) {
 	l.body = 4 << 20
-	fs.IntVar(&l.turns, "max-turns", 256, "`NUMBER` of turns at work at once, of all users")
-	fs.IntVar(&l.userTurns, "max-user-turns", 32, "`NUMBER` of turns at work at once, of one user")
-	fs.IntVar(&l.streams, "max-streams", 4096, "`NUMBER` of streams open at once, of all users")
-	fs.IntVar(&l.userStreams, "max-user-streams", 1024, "`NUMBER` of streams open at once, of one user")
-	fs.Var(&l.body, "max-body", "`SIZE` of the body of a request")
-	fs.DurationVar(&l.bodyTime, "body-time", time.Minute, "`TIME` that the body of a request has to arrive")
+	fs.IntVar(&l.turns, "max-turns", 256, "run at most `N` turns at the same time, for all users together")
+	fs.IntVar(&l.userTurns, "max-user-turns", 32, "run at most `N` turns at the same time for one user")
+	fs.IntVar(&l.streams, "max-streams", 4096, "keep at most `N` streams open, for all users together")
+	fs.IntVar(&l.userStreams, "max-user-streams", 1024, "keep at most `N` streams open for one user")
+	fs.Var(&l.body, "max-body", "accept request bodies of at most `SIZE`")
+	fs.DurationVar(&l.bodyTime, "body-time", time.Minute, "wait at most `TIME` for the body of a request")
 }
 
 func (l *serveLimits) check() error {

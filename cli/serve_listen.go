@@ -144,7 +144,7 @@ func (p *program) untilStopped(ctx context.Context, drain time.Duration, turns *
 	}
 	switch {
 	case failure != nil:
-		return fmt.Errorf("the server cannot go on: %w", failure)
+		return fmt.Errorf("the server failed: %w", failure)
 	case err != nil:
 		return fmt.Errorf("not everything ended within %s: %w", stopWithin, err)
 	}

@@ -251,7 +251,7 @@ func (s *served) completes(id string) (k task) {
 // A server of A2A alone is as well as any other, and has no other door.
 func TestServeOneDoor(t *testing.T) {
 	t.Parallel()
-	s := invocation{}.serve(t, desk, "--doors", "a2a", "--db", ":memory:")
+	s := invocation{}.serve(t, desk, "--apis", "a2a", "--db", ":memory:")
 	for _, path := range []string{"/healthz", "/readyz"} {
 		status, body := s.call("GET", path, "")
 		require.Equal(t, "200 {\"status\":\"ok\"}\n", fmt.Sprint(status, " ", body), path)

@@ -71,7 +71,7 @@ func (p *program) redisFlag(fs *pflag.FlagSet) {
 	if p.redis == nil {
 		return
 	}
-	fs.StringVar(&p.place.redis, "redis", "", "redis:// `URL` of a server through which sessions are followed word by word")
+	fs.StringVar(&p.place.redis, "redis", "", "stream sessions between servers through Redis at `URL` (redis://…)")
 }
 
 // goLive puts the live tail of --redis around the database.

@@ -26,23 +26,22 @@ func (p *program) showCommand() *cobra.Command {
 	var f showing
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Print what was said and done in a session",
-		Long: `Prints what was said and done in a session, until any position: with --at 7 all that
-had been stored when its seventh event was. --state and --view print what else the
-session was then.`,
+		Short: "Print a session",
+		Long: `Prints a session, whole or up to a position: --at 7 prints what the log contained when its
+seventh event had been stored. --state and --view print more about that moment.`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.showSession(cmd.Context(), args[0], f) },
 	}
 	fs := cmd.Flags()
-	f.at.add(cmd, "position until which the session is shown (default: the end)")
-	fs.BoolVar(&f.json, "json", false, "print one event a line, as JSON")
-	fs.BoolVar(&f.state, "state", false, "print instead who is active, the state, the calls that wait and the tokens used, as one JSON object")
-	fs.StringVar(&f.view, "view", "", "print instead what the model of `AGENT` would be asked there")
+	f.at.add(cmd, "show the session up to position `SEQ` (default: the end)")
+	fs.BoolVar(&f.json, "json", false, "print one JSON object per event and line")
+	fs.BoolVar(&f.state, "state", false, "print the active agent, the state, the waiting calls and the tokens used as one JSON object instead")
+	fs.StringVar(&f.view, "view", "", "print the request that the model of `AGENT` would get there instead")
 	if !p.embedded() {
-		fs.StringVar(&f.tree, "tree", "", "with --view, the folder of the agents")
+		fs.StringVar(&f.tree, "tree", "", "with --view, read the agents from `PATH`")
 	}
-	fs.BoolVar(&f.usage, "usage", false, "print instead what each agent's models have used")
-	fs.StringVar(&f.prices, "prices", "", "with --usage, a YAML or JSON file of prices, to print costs as well")
+	fs.BoolVar(&f.usage, "usage", false, "print the tokens used by each agent instead")
+	fs.StringVar(&f.prices, "prices", "", "with --usage, read prices from `FILE` (YAML or JSON) and print costs")
 	return cmd
 }
 
@@ -81,7 +80,7 @@ func (p *program) showSession(ctx context.Context, id string, f showing) error {
 	case !f.at.given() && !f.json && !f.usage && fold.Unfinished() && !s.Leased:
 		news := "the last turn was cut off"
 		if own(s.Key) {
-			news += "; to go on: " + p.again("resume", s.Key)
+			news += "; to continue: " + p.again("resume", s.Key)
 		}
 		p.say("%s", news)
 	}

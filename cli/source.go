@@ -161,7 +161,7 @@ func (p *program) seats(tree *agent.Tree, wanted bool) []runner.Option {
 
 // deskFlag adds --desk.
 func deskFlag(fs *pflag.FlagSet, desk *bool) {
-	fs.BoolVar(desk, "desk", false, "let agents hand a conversation over to a person, who answers with the command desk")
+	fs.BoolVar(desk, "desk", false, "let agents hand the conversation to a person, who answers with the command desk")
 }
 
 // fileProblems returns the lines file:line: message.

@@ -176,15 +176,15 @@ func TestInterrupt(t *testing.T) {
 			got := r.wait(t)
 			require.Equal(t, cli.StatusInterrupted, got.status, got.err)
 			require.Equal(t, "support → tech\n", got.out)
-			require.Contains(t, got.err, "arbor: interrupted; to go on: arbor resume testdata/desk --session s1\n")
+			require.Contains(t, got.err, "arbor: interrupted; to resume: arbor resume testdata/desk --session s1\n")
 
-			require.Contains(t, in.run(t, "sessions", "show", "s1").err, "arbor: the last turn was cut off; to go on: arbor resume PATH --session s1")
+			require.Contains(t, in.run(t, "sessions", "show", "s1").err, "arbor: the last turn was cut off; to continue: arbor resume PATH --session s1")
 			in.stdin = "/quit\n"
-			require.Contains(t, in.run(t, "chat", desk, "--session", "s1").err, "the last turn was cut off: /resume goes on")
+			require.Contains(t, in.run(t, "chat", desk, "--session", "s1").err, "the last turn was interrupted: /resume resumes")
 			in.stdin = ""
 			require.Equal(t, outcome{0, "tech: resumed\n", ""}, in.run(t, "resume", desk, "--session", "s1"))
 			got = in.run(t, "resume", desk, "--session", "s1")
-			require.Equal(t, outcome{0, "", "arbor: the last turn of session s1 is complete: there is nothing to go on with\n"}, got)
+			require.Equal(t, outcome{0, "", "arbor: the last turn of session s1 is complete: there is nothing to resume\n"}, got)
 			require.Equal(t, outcome{0, "tech: next\n", ""}, in.run(t, "run", desk, "more", "--session", "s1"))
 			require.NoError(t, script.Done())
 		})
@@ -244,7 +244,7 @@ func TestBusySession(t *testing.T) {
 	require.Equal(t, outcome{0, "support: done\n", ""}, first.wait(t))
 	got = waiting.wait(t)
 	require.Equal(t, 0, got.status, got.err)
-	require.Contains(t, got.err, "there is nothing to go on with")
+	require.Contains(t, got.err, "there is nothing to resume")
 	show := in.run(t, "sessions", "show", "s1")
 	require.Equal(t, "user: hi\nsupport: done\n", show.out)
 }

@@ -29,9 +29,9 @@ type place struct{ db, redis string }
 func (p *program) dbFlag(fs *pflag.FlagSet) {
 	address := ""
 	if p.postgres != nil {
-		address = " the postgres:// address of a database,"
+		address = " a postgres:// address,"
 	}
-	fs.StringVar(&p.place.db, "db", "", "SQLite `FILE` that holds the sessions,"+address+" a .yaml file that lists several, or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
+	fs.StringVar(&p.place.db, "db", "", "store sessions in `DB`: a SQLite file,"+address+" or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
 }
 
 // stateFile is the default database below the state directory.
@@ -90,7 +90,7 @@ func checkDB(db string) error {
 	case strings.Contains(db, "://"), strings.HasPrefix(db, "./"):
 		return nil
 	case libpqWords.MatchString(db):
-		return usagef("--db: words such as host=… are not understood: a database's address is postgres://USER:PASSWORD@HOST/NAME, and a file of such a name is ./NAME")
+		return usagef("--db: settings such as host=… are not supported: write a database as postgres://USER:PASSWORD@HOST/NAME, and a file of this name as ./NAME")
 	case credentials.MatchString(db):
 		return usagef("--db: this looks like an address with a mistake: a database's is postgres://USER:PASSWORD@HOST/NAME, and a file of such a name is ./NAME")
 	}

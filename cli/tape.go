@@ -20,11 +20,11 @@ type tape struct {
 }
 
 func (p *program) tapeFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&p.tape.record, "record", "", "write what the models' endpoint is asked, and what it answers, to `FILE`")
-	fs.StringVar(&p.tape.replay, "replay", "", "answer from `FILE`, which --record has written, and ask no endpoint")
-	fs.DurationVar(&p.timeouts.FirstByte, "timeout-first", 0, "allow the endpoint `TIME` of silence before the first word of a streamed answer (default 5m; negative: no limit)")
-	fs.DurationVar(&p.timeouts.Idle, "timeout-silence", 0, "allow `TIME` of silence after the first word (default 1m; negative: no limit)")
-	fs.DurationVar(&p.timeouts.Attempt, "timeout-answer", 0, "allow `TIME` for one answer (default 10m; negative: no limit)")
+	fs.StringVar(&p.tape.record, "record", "", "record the requests to the model endpoint and its answers in `FILE`")
+	fs.StringVar(&p.tape.replay, "replay", "", "answer from `FILE`, a recording of --record, without an endpoint")
+	fs.DurationVar(&p.timeouts.FirstByte, "timeout-first", 0, "wait at most `TIME` for the first text of a streamed answer (default 5m; negative: no limit)")
+	fs.DurationVar(&p.timeouts.Idle, "timeout-silence", 0, "wait at most `TIME` between two parts of a streamed answer (default 1m; negative: no limit)")
+	fs.DurationVar(&p.timeouts.Attempt, "timeout-answer", 0, "wait at most `TIME` for a whole answer (default 10m; negative: no limit)")
 }
 
 // endpoint returns the environment that describes the models' endpoint, and what the flags add to it.

@@ -209,7 +209,7 @@ func TestChatOnTerminal(t *testing.T) {
 	s.enter("the blue one\r")
 	receive(t, asked)
 	s.enter("\x03") // Ctrl-C ends the turn, not the chat
-	s.until("interrupted: /resume goes on with this turn")
+	s.until("interrupted: /resume resumes this turn")
 	s.until("you> ")
 	s.enter("/resume\r")
 	s.until("tech: Resumed.")

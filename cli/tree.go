@@ -11,9 +11,9 @@ func (p *program) treeCommand() *cobra.Command {
 	var format string
 	cmd := p.withPath(&cobra.Command{
 		Short: "Draw the tree of agents",
-		Long: `Draws the tree: agents, what they are for, their tools, and to whom else than its
-own children an agent may hand over. Of an agent that is a graph the nodes and the
-edges are drawn. No model is called or needed.`,
+		Long: `Draws the tree: the agents with their purposes and tools, and the agents to which each can
+transfer in addition to its own children. For a graph, it draws the nodes and the edges.
+It calls no model.`,
 	}, "tree", 0, func(_ *cobra.Command, path string, _ []string) error {
 		draw := render.TreeAs(format)
 		if draw == nil {
@@ -25,6 +25,6 @@ edges are drawn. No model is called or needed.`,
 		}
 		return draw(p.Stdout, tree, p.lookOf(p.Stdout))
 	})
-	cmd.Flags().StringVar(&format, "format", "text", "text, mermaid, dot or json")
+	cmd.Flags().StringVar(&format, "format", "text", "draw in this `FORMAT`: text, mermaid, dot or json")
 	return cmd
 }

@@ -33,7 +33,7 @@ type turnFlags struct {
 // turnFlags adds them to a command, but for --json, and those that say where sessions are.
 func (p *program) turnFlags(cmd *cobra.Command, f *turnFlags) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.session, "session", "", "`ID` of the session to go on with, or to begin (default: a new one)")
+	fs.StringVar(&f.session, "session", "", "continue the session `ID`, or create it (default: create a session)")
 	p.dbFlag(fs)
 	p.redisFlag(fs)
 	p.modelFlag(fs, &f.model)
@@ -43,7 +43,7 @@ func (p *program) turnFlags(cmd *cobra.Command, f *turnFlags) {
 
 // pricesFlag adds --prices.
 func pricesFlag(fs *pflag.FlagSet, prices *string) {
-	fs.StringVar(prices, "prices", "", "YAML or JSON `FILE` with the prices by which budgets of cost are kept")
+	fs.StringVar(prices, "prices", "", "read the prices for cost budgets from `FILE` (YAML or JSON)")
 }
 
 // conversation is a session with the tree that answers in it.
@@ -217,7 +217,7 @@ func (c *conversation) waitingElsewhere(name string) {
 	case c.chatting:
 		goOn, say = "/resume", "a new message"
 	case !c.persistent():
-		c.p.say("%s waits for something that is done elsewhere, and nothing is kept of the conversation: give --session or --db to go on with it later", visible.Line(name))
+		c.p.say("%s waits for something outside, and the conversation is not stored: give --session or --db to continue it later", visible.Line(name))
 		return
 	}
 	c.p.say("%s waits for something that is done elsewhere; when it is done: %s; to say something instead: %s", visible.Line(name), goOn, say)

@@ -22,7 +22,7 @@ import (
 
 // usersFlag adds --users.
 func (p *program) usersFlag(fs *pflag.FlagSet, file *string) {
-	fs.StringVar(file, "users", "", "`FILE` with those who may call besides the owner (default "+p.name+"/users.yaml in the state directory)")
+	fs.StringVar(file, "users", "", "read the users and their rights from `FILE` (default "+p.name+"/users.yaml in the state directory)")
 }
 
 // usersPath returns the users file that a flag names, or the default one.
@@ -46,14 +46,14 @@ func (p *program) addUser(file *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a user, and print the token once",
-		Long: `Adds a user and prints the user's token, which is not kept: the file has its hash. A
-server that runs takes it within two seconds. Users see their own sessions. More may
-who has rights:
-  inspect  read the sessions of all users, and instructions and requests of agents
+		Long: `Adds a user and prints the user's token. The file contains only a hash of it. A running
+server notices the user within two seconds. Users see their own sessions; rights allow
+more:
+  inspect  read the sessions of all users, and the instructions and requests of agents
   act      also write, decide, stop and cancel there
-  desk     answer conversations that were handed over to a person
+  desk     answer conversations that were handed to a person
   approve  decide about calls that wait for an approval by staff
-Rights by other names, such as refunds, let the user decide about calls that need them.`,
+A right with another name, such as refunds, lets the user decide about calls that need it.`,
 		Args: exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			rights, grants, err := access.ReadRights(may...)
@@ -78,7 +78,7 @@ Rights by other names, such as refunds, let the user decide about calls that nee
 			return nil
 		},
 	}
-	cmd.Flags().StringSliceVar(&may, "may", nil, "`RIGHTS` of the user, with commas between them: "+strings.Join(access.All.Names(), ", ")+", and names of your own")
+	cmd.Flags().StringSliceVar(&may, "may", nil, "grant these `RIGHTS`, separated by commas: "+strings.Join(access.All.Names(), ", ")+", or names of your own")
 	return cmd
 }
 
@@ -122,17 +122,16 @@ func (p *program) listUsers(file *string) *cobra.Command {
 			return table.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one user a line, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per user and line")
 	return cmd
 }
 
 func (p *program) removeUser(file *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME",
-		Short: "Remove a user, whose token is of no use then",
-		Long: `Removes a user from the file. A server that runs notices it within two seconds, lets the
-user in no more and ends what the user is reading. The user's sessions stay, and a turn
-that is under way goes on.`,
+		Short: "Remove a user, and revoke the token",
+		Long: `Removes a user from the file. A running server notices it within two seconds, refuses the
+user and closes the user's streams. The user's sessions stay, and running turns continue.`,
 		Args: exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path, err := p.usersPath(*file)

@@ -44,7 +44,7 @@ func TestUsers(t *testing.T) {
 	require.Equal(t, "NAME  MAY\nann   inspect, desk\nbob   -\n", run(0, "users", "ls").out)
 	require.Equal(t, `{"name":"ann","may":["inspect","desk"]}`+"\n"+`{"name":"bob","may":[]}`+"\n", run(0, "users", "ls", "--json").out)
 	require.Contains(t, run(cli.StatusUsage, "users", "add", "ann").err, "such a user already: ann")
-	require.Contains(t, run(cli.StatusUsage, "users", "add", "cleo", "--may", "inspcet").err, `"inspcet" is no right; there are inspect, act, desk, approve, and words of your own; did you mean "inspect"?`)
+	require.Contains(t, run(cli.StatusUsage, "users", "add", "cleo", "--may", "inspcet").err, `"inspcet" is not a right: use one of inspect, act, desk, approve, or a name of your own; did you mean "inspect"?`)
 	require.Contains(t, run(cli.StatusUsage, "users", "add", "local").err, "owner of this machine")
 	require.Contains(t, run(cli.StatusUsage, "users", "rm", "cleo").err, "no such user")
 	require.Contains(t, run(0, "users", "rm", "ann").err, "ann is no longer in")

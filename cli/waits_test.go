@@ -58,5 +58,5 @@ func TestWaitingElsewhere(t *testing.T) {
 	require.Contains(t, out, "Come in.")
 	status, _, errs = arbor("", "resume", "--db", db, "--session", "s1")
 	require.Equal(t, cli.StatusAnswered, status)
-	require.Contains(t, errs, "nothing to go on with")
+	require.Contains(t, errs, "nothing to resume")
 }

@@ -34,13 +34,13 @@ func (p *program) whyCommand() *cobra.Command {
 	var f whyFlags
 	cmd := &cobra.Command{
 		Use:   "why ID [SEQ]",
-		Short: "Say why a session was routed as it was",
-		Long: `Says of a decision who had the conversation, who got it, and the reason in the log:
-of the one to which the position SEQ belongs or that follows it, or else of the last
-that moved the conversation. With the tree also who could have been chosen, as the
-agent's model was offered them, what each description shares with the user's words,
-and the request. With --samples the model is asked the same again, and it is counted
-whom it chooses. Nothing is stored.`,
+		Short: "Print why a session was routed as it was",
+		Long: `Prints who had the conversation before a decision, who got it, and the reason in the log.
+SEQ names the decision at this position or the next one after it; it defaults to the last
+decision that moved the conversation. With the tree, it also prints which agents could have been
+chosen, as the agent's model saw them, what each description shares with the user's
+message, and the request. --samples asks the model again and counts its choices. Nothing is
+stored.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq := int64(0)
@@ -54,11 +54,11 @@ whom it chooses. Nothing is stored.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.BoolVar(&f.json, "json", false, "print one object, with the whole request, as JSON")
-	fs.IntVar(&f.samples, "samples", 0, "ask the model `N` times again, and count whom it chooses")
-	fs.StringVar(&f.prices, "prices", "", "a YAML or JSON file of prices, to say what the samples cost")
+	fs.BoolVar(&f.json, "json", false, "print one JSON object with the whole request")
+	fs.IntVar(&f.samples, "samples", 0, "ask the model `N` more times and count its choices")
+	fs.StringVar(&f.prices, "prices", "", "read prices from `FILE` (YAML or JSON) to report what the samples cost")
 	if !p.embedded() {
-		fs.StringVar(&f.tree, "tree", "", "the folder or file of the agents")
+		fs.StringVar(&f.tree, "tree", "", "read the agents from `PATH`")
 	}
 	return cmd
 }

@@ -240,7 +240,7 @@ func (r *Room) word(leg Leg, e Event) (Event, Deliver, error) {
 		return e, nil, err
 	}
 	if r.deliver == nil {
-		return e, nil, errors.New("human: the room has nobody to deliver words to: call Serve first")
+		return e, nil, errors.New("human: the room has no function that delivers messages: call Serve first")
 	}
 	accepted := e.Status == Connected && e.TargetAgent != "" // the steps between are filled in
 	if e.Status != "" && e.Status != p.Status && !accepted && !p.Status.leadsTo(e.Status) {

@@ -150,7 +150,7 @@ func TestStates(t *testing.T) {
 
 		x, err = turns.Resume(ctx, key)
 		require.NoError(t, err)
-		require.Nil(t, x.First, "there is nothing to go on with")
+		require.Nil(t, x.First, "there is nothing to resume")
 		require.NoError(t, turns.Close(ctx))
 	})
 }

@@ -170,7 +170,7 @@ func (l *look) ours(ctx context.Context, key session.Key) (ours bool) {
 	return ours || err != nil // what cannot be read now is not known to be another's
 }
 
-// take takes over the turn of an orphan, or gives the session back if there is nothing to go on with. The error says why
+// take takes over the turn of an orphan, or gives the session back if there is nothing to resume. The error says why
 // it is left to the next look.
 func (l *look) take(key session.Key) error {
 	t := l.turns

@@ -146,7 +146,7 @@ func (q *question) judge(ans *answer, failure error) (code, message string, err 
 	case ans.empty():
 		code, message = event.CodeEmptyAnswer, "the answer had neither words nor calls"
 		if q.run.Empty {
-			err = fmt.Errorf("%w: the model %s has answered with neither words nor calls, twice", agent.ErrEmptyAnswer, q.model.Name())
+			err = fmt.Errorf("%w: the model %s has answered twice with neither text nor calls", agent.ErrEmptyAnswer, q.model.Name())
 		}
 	case len(ans.calls) > 0:
 		return "", "", nil

@@ -107,7 +107,7 @@ func (s *Step) Ask(model llm.Model, instructions string) (string, error) {
 	}
 	text := ans.text.String()
 	if text == "" { // it has only calls, which have no use here
-		err = fmt.Errorf("%w: the model %s has answered without words", agent.ErrEmptyAnswer, model.Name())
+		err = fmt.Errorf("%w: the model %s has answered without text", agent.ErrEmptyAnswer, model.Name())
 		void := ans.discarded(event.CodeEmptyAnswer, err.Error(), model.Name())
 		return "", cmp.Or(s.say(&event.Event{Data: void}), err)
 	}
@@ -370,6 +370,6 @@ func (s *Step) answered() (text string, again bool, err error) {
 
 // strayed returns the error of a function that does not do the same again.
 func (s *Step) strayed(what string) error {
-	return fmt.Errorf("the function of agent %q is called again, after a pause or a crash, and wants to %s where it did something else before: it must do the same when it gets the same",
+	return fmt.Errorf("the function of agent %q is called again, after a pause or a crash, and tries to %s where it did something else before: with the same input it must do the same",
 		s.agent.name, what)
 }

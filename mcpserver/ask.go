@@ -134,7 +134,7 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 			return t.result(pending), nil, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("the turn has asked %d times: call again with the session %s to go on", maxRounds, t.key.ID)
+	return nil, nil, fmt.Errorf("the turn has asked %d times: call again with the session %s to continue", maxRounds, t.key.ID)
 }
 
 // public returns an error as clients are told it.

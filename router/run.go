@@ -17,7 +17,7 @@ import (
 
 // ErrNobodyLeft ends a turn in which everybody who might answer has given the conversation
 // back to the router, or has failed.
-var ErrNobodyLeft = errors.New("nobody is left to answer")
+var ErrNobodyLeft = errors.New("no agent is left to answer")
 
 // Run implements agent.Agent: one decision, and the transfer that follows from it.
 func (r *Router) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {

@@ -190,7 +190,7 @@ func TestHandedBack(t *testing.T) {
 	c = newTalk(t, newRouter(t, "front", router.Rules(router.When(router.Keyword("x")).To(a)), router.Default(b)))
 	require.Equal(t, "front a front b front", c.say("x"))
 	require.ErrorIs(t, c.err, router.ErrNobodyLeft)
-	require.ErrorContains(t, c.err, `router front: nobody is left to answer: ["a" "b"]`)
+	require.ErrorContains(t, c.err, `router front: no agent is left to answer: ["a" "b"]`)
 }
 
 func TestChained(t *testing.T) {

@@ -214,7 +214,7 @@ func (d *deciding) ask(ctx context.Context, model llm.Model, req *llm.Request) (
 	case err == nil:
 		d.emit(used)
 	case begun || !errors.Is(err, agent.ErrLimit) && !errors.Is(err, agent.ErrUnknownPrice) && !errors.Is(err, agent.ErrUnknownUsage): // else it was not asked
-		void := &event.Discard{Code: cmp.Or(agent.ErrorCode(err), NoticeSignalFailed), Message: "the question what the user wants has no whole answer"}
+		void := &event.Discard{Code: cmp.Or(agent.ErrorCode(err), NoticeSignalFailed), Message: "the model's answer about the user's intent is incomplete"}
 		if ctx.Err() != nil {
 			void.Code = NoticeSignalLate
 		}

@@ -37,7 +37,7 @@ func (t *turn) branchOff(events ...*event.Event) error {
 func (t *turn) takeUpRun(scope string) []*event.Event {
 	s := t.fold().Scope(scope)
 	start := t.startAgain(&s.Run, scope, s.LastNode())
-	notice := &event.Notice{Code: event.NoticeForked, Message: fmt.Sprintf("the fork goes on from position %d", t.lease.Shared)}
+	notice := &event.Notice{Code: event.NoticeForked, Message: fmt.Sprintf("the fork continues from position %d", t.lease.Shared)}
 	return []*event.Event{start, alsoOf(start, notice)}
 }
 

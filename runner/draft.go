@@ -141,7 +141,7 @@ func (d *draft) awaits(id string) bool {
 // checkFile makes sure that an event names bytes that are stored.
 func (d *draft) checkFile(ctx context.Context, f *event.File) error {
 	if err := f.Check(); err != nil {
-		return fmt.Errorf("the agent yielded a file event that is none: %w", err)
+		return fmt.Errorf("the agent yielded an invalid file event: %w", err)
 	}
 	if f.ToolCallID != "" && !d.awaits(f.ToolCallID) {
 		return fmt.Errorf("the agent yielded a file of %q, which is no call that waits for a result", f.ToolCallID)

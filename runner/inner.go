@@ -31,7 +31,7 @@ type inner struct {
 func (s runtime) Run(ctx context.Context, a agent.Agent, cause string, input llm.Content) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		if strings.TrimSpace(input.PlainText()) == "" {
-			yield(nil, fmt.Errorf("the input of the agent %s has no words: %w", a.Name(), agent.ErrBadInput))
+			yield(nil, fmt.Errorf("the input of the agent %s has no text: %w", a.Name(), agent.ErrBadInput))
 			return
 		}
 		tree, err := s.turn.r.inner.treeOf(a)

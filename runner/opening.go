@@ -108,7 +108,7 @@ func (t *opening) resumedNotices() (events []*event.Event) {
 		if !run.Open || scope != "" && ofOtherSession(t.lease, run) {
 			continue
 		}
-		events = append(events, eventOf(run, scope, &event.Notice{Code: event.NoticeResumed, Message: "the run goes on here"}))
+		events = append(events, eventOf(run, scope, &event.Notice{Code: event.NoticeResumed, Message: "the run continues here"}))
 	}
 	return events
 }

@@ -82,7 +82,7 @@ func (t *transfers) ownTransfer(d *event.Transfer) (*event.Transfer, error) {
 	switch outcome {
 	case event.TransferCommitted:
 		if to == "" {
-			return nil, fmt.Errorf("the agent %s yielded a transfer to nobody: its To is the target's name: %w", from, agent.ErrTransferRejected)
+			return nil, fmt.Errorf("the agent %s yielded a transfer without a target: set To to the target's name: %w", from, agent.ErrTransferRejected)
 		}
 		if n, _ := t.tree.Find(to); n != nil {
 			to = n.Agent.Name()

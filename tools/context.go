@@ -198,7 +198,7 @@ func (c Context) Ask(message string, form json.RawMessage) (json.RawMessage, err
 		}
 		return c.call.Answers[n].Content, nil
 	case c.call.CallInfo.Ask == nil:
-		return nil, errors.New("nobody can be asked from here")
+		return nil, errors.New("questions cannot be asked from here")
 	case n == len(c.call.Answers) && !c.call.ended: // one question after the other
 		c.call.CallInfo.Ask(message, form)
 	}

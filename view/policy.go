@@ -109,7 +109,7 @@ func Parse(s string) (Policy, error) {
 	if before, arg, ok := strings.Cut(s, "+facts:"); ok {
 		n, err := strconv.Atoi(strings.TrimSpace(arg))
 		if err != nil || n < 1 {
-			return Policy{}, fmt.Errorf("view %q: +facts:N wants a number of bytes from 1", s)
+			return Policy{}, fmt.Errorf("view %q: +facts:N needs a number of bytes of at least 1", s)
 		}
 		p, err := Parse(before)
 		return p.WithFacts(n), err

@@ -573,7 +573,7 @@ func (w *sea) calm() {
 						require.ErrorIs(w.t, err, sdk.ErrUnsupportedOperation, "it was over meanwhile")
 					}
 					if now, ok := e.(*sdk.Task); ok && now.Status.State == sdk.TaskStateInputRequired {
-						break // it asked meanwhile, and nobody is left to answer
+						break // it asked meanwhile, and no agent is left to answer
 					}
 				}
 				task, err = h.GetTask(ctx, &sdk.GetTaskRequest{ID: id})

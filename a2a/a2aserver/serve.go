@@ -23,7 +23,7 @@ var (
 // serve puts the operations behind the checks and the HTTP bindings.
 func (s *Server) serve() error {
 	if s.card.Signer != nil && s.base == nil {
-		return errors.New("a2aserver: a card that is signed needs the server's public URL, so that nobody else can choose it")
+		return errors.New("a2aserver: a signed card needs the server's public URL, which no caller may choose")
 	}
 	tenants := slices.DeleteFunc(slices.Sorted(maps.Keys(s.trees)), func(name string) bool { return name == "" })
 	s.checked = wire.NewChecks(handler{s}, s.inputModes(), outputModes, tenants, s.web.MaxOpen, s.told)

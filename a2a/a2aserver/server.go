@@ -403,7 +403,7 @@ func (s *Server) Close(ctx context.Context) error {
 	select {
 	case <-posted:
 	case <-ctx.Done():
-		errs = append(errs, fmt.Errorf("a2aserver: not all webhooks have been told: %w", context.Cause(ctx)))
+		errs = append(errs, fmt.Errorf("a2aserver: not all webhooks were notified: %w", context.Cause(ctx)))
 	}
 	if s.hooks != nil {
 		errs = append(errs, s.closeHooks(ctx))

@@ -25,5 +25,5 @@ func lock(dir string) (unlock func(), err error) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return nil, fmt.Errorf("another process changes the users; if there is none, remove %s", path)
+	return nil, fmt.Errorf("another process is changing the users; if none is, remove %s", path)
 }

@@ -64,7 +64,7 @@ func TestMistakes(t *testing.T) {
 		"- name: " + many + "\n  token: " + hash:      "cannot be a name: it must be one word of at most 64 bytes",
 		"- nam: ann\n  token: " + hash + "\n":         `F:1:3: the key "nam" is not known; did you mean "name"?`,
 		entry("ann", "a", "inspect"):                  "F:3:8: may is a list of rights, such as [inspect, act, desk, approve]",
-		entry("ann", "a", "[inspcet]"):                `"inspcet" is no right; there are inspect, act, desk, approve, and words of your own; did you mean "inspect"?`,
+		entry("ann", "a", "[inspcet]"):                `"inspcet" is not a right: use one of inspect, act, desk, approve, or a name of your own; did you mean "inspect"?`,
 		entry("ann", "a", "[true]"):                   "the value true is no right",
 		entry("a", "a", "[]\n  name: b"):              "F:4:3: the key name is there twice",
 		entry("a", "a", "[]") + entry("a", "b", "[]"): "F:4:9: the user a is there twice: already on line 1",

@@ -98,7 +98,7 @@ func New(c client.Client, queue string, r *runner.Runner, opts ...Option) (*Engi
 	e.tail, _ = r.Store().(session.Tail)
 	switch {
 	case e.tail == nil:
-		return nil, errors.New("temporal: nobody can follow the runner's store: put a tail around it, such as that of session/redis")
+		return nil, errors.New("temporal: the runner's store cannot be followed: wrap it in a tail, such as that of session/redis")
 	case e.Heartbeat <= 0 || e.Timeout <= 0 || e.Approval < 0 || e.Steps < 0 || e.wait < 0:
 		return nil, errors.New("temporal: a duration or a number is negative, or there is no heartbeat or no time for a step")
 	case e.logger == nil:

@@ -105,7 +105,7 @@ const (
 	modelFailed = "the model failed: "
 	asksUser    = "the user is asked whom they mean: "
 	noSummary   = "without a summary: "
-	noAnswer    = "the question what the user wants has no whole answer"
+	noAnswer    = "the model's answer about the user's intent is incomplete"
 	outputCut   = "output_truncated"
 	malformed   = "malformed_tool_name"
 )

@@ -83,7 +83,7 @@ func Find(log iter.Seq2[*event.Event, error], seq int64) (*Decision, error) {
 	case seq > end:
 		return nil, fmt.Errorf("there is no position %d, the last one is %d: %w", seq, end, agent.ErrBadInput)
 	case found == nil && seq > 0:
-		return nil, fmt.Errorf("nothing is decided at position %d or behind it: %w", seq, agent.ErrBadInput)
+		return nil, fmt.Errorf("no decision was made at or after position %d: %w", seq, agent.ErrBadInput)
 	case found == nil:
 		return nil, fmt.Errorf("nothing was decided in this session yet: %w", agent.ErrBadInput)
 	}

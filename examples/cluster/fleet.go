@@ -60,7 +60,7 @@ func (f *fleet) start() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.CommandContext(f.ctx, program, "serve", "--addr", "127.0.0.1:0", "--doors", "api", "--db", f.postgres, "--redis", f.redis)}
+	p := &process{cmd: exec.CommandContext(f.ctx, program, "serve", "--addr", "127.0.0.1:0", "--apis", "api", "--db", f.postgres, "--redis", f.redis)}
 	p.cmd.Env = append(os.Environ(), replicaVariable+"=1", "ARBOR_TOKEN="+f.token)
 	var warned bytes.Buffer
 	p.cmd.Stderr = &warned

@@ -255,7 +255,7 @@ func ReadMessage(data json.RawMessage) (m llm.Message, err error) {
 		result := llm.ToolResult{CallID: in.ToolCallID, Output: content.PlainText()}
 		return llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{result}}}, nil
 	}
-	return m, fmt.Errorf("the role %.40q is none of system, user, assistant and tool", in.Role)
+	return m, fmt.Errorf("the role %.40q is not one of system, user, assistant and tool", in.Role)
 }
 
 // ReadContent reads the content of a message: a text, or a list of parts, in the form of this protocol or of the

@@ -129,7 +129,7 @@ func (b *answerBody) whole() ([]byte, error) {
 	case err != nil || data[0] == '[' && !json.Valid(data):
 		return nil, b.client.badEvent(data, err)
 	case len(raw) < len(data):
-		return nil, b.client.badEvent(data, errors.New("it goes on after its JSON object"))
+		return nil, b.client.badEvent(data, errors.New("unexpected data after the JSON object"))
 	}
 	b.json, b.done = true, true
 	return oneLine(unlisted(data)), nil

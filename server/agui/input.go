@@ -137,7 +137,7 @@ func (in *input) words(from int) (msg llm.Message, ids []any, err error) {
 			return msg, nil, err
 		}
 		if size += len(m.Content); size > front.MaxContent {
-			return msg, nil, &front.Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("the user's words are larger than the limit of %d bytes", front.MaxContent)}
+			return msg, nil, &front.Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("the user's message is larger than the limit of %d bytes", front.MaxContent)}
 		}
 		all, ids = append(all, parts...), append(ids, m.ID)
 	}

@@ -80,7 +80,7 @@ func (d *Door) begin(c *front.Call, key session.Key, in *input) error {
 	b, err := d.turns.BeginOnce(ctx, key, msg, live.Request{ID: in.Run, Sum: w.sum, At: &seq, Wait: c.Prefer(), Metadata: metadata,
 		Options: []runner.TurnOption{runner.WithState(w.delta)}})
 	if errors.Is(err, live.ErrMismatch) {
-		return &front.Fault{Status: http.StatusUnprocessableEntity, Code: "run_mismatch", Detail: "a run of this id had other words, or another state"}
+		return &front.Fault{Status: http.StatusUnprocessableEntity, Code: "run_mismatch", Detail: "a run with this id had another message or another state"}
 	} else if err != nil {
 		return err
 	}

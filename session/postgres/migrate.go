@@ -41,7 +41,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	case err != nil || version == schemaVersion:
 		return err
 	case version > schemaVersion:
-		return fmt.Errorf("a newer version of this program made its schema arbor (version %d, and this program knows %d): update this program", version, schemaVersion)
+		return fmt.Errorf("its schema arbor has version %d, which a newer version of this program created; this program supports up to %d: update this program", version, schemaVersion)
 	}
 	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
 	if err != nil {

@@ -53,7 +53,7 @@ func checkSchema(ctx context.Context, db *sql.DB) error {
 // knownVersion returns the version of the schema, and an error if this program is too old for it.
 func knownVersion(ctx context.Context, db *sql.DB, newest int) (version int, err error) {
 	if version, err = schemaVersion(ctx, db); err == nil && version > newest {
-		err = fmt.Errorf("a newer version of this program wrote it (schema %d, and this program knows %d): update this program", version, newest)
+		err = fmt.Errorf("it has schema %d, which a newer version of this program wrote; this program supports up to %d: update this program", version, newest)
 	}
 	return version, err
 }

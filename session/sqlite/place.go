@@ -7,7 +7,7 @@ import (
 )
 
 // errMoved says that what was written is not where whoever opens the path next will look for it.
-var errMoved = errors.New("the file, or the one beside it that ends in -wal, was removed or replaced while it was open: bring it back, or end all programs that have it open and start them again")
+var errMoved = errors.New("the file, or the -wal file next to it, was removed or replaced while it was open: restore it, or end all programs that use it and start them again")
 
 // place is where a database is: its file and its write-ahead log. Both stay as long as the store has it open, and SQLite
 // itself does not notice if somebody removes or replaces them: it goes on with the files that it has open.

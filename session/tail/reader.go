@@ -92,7 +92,7 @@ func (r *LogReader) load(ctx context.Context) error {
 		}
 	}
 	if r.last.Seq != r.Seq {
-		return fmt.Errorf("the log has no event %d to go on from: follow it from the beginning: %w", r.Seq, agent.ErrBadInput)
+		return fmt.Errorf("the log has no event %d to continue from: follow it from the beginning: %w", r.Seq, agent.ErrBadInput)
 	}
 	r.page = r.room
 	return nil

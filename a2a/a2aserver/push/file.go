@@ -59,7 +59,7 @@ func NewFile(path string) (*File, error) {
 	var f fileForm
 	if err := json.Unmarshal(b, &f); err != nil || f.Version != 1 {
 		// The cause may quote a secret.
-		return nil, fmt.Errorf("push: the file of push notification configs %s is none of version 1", path)
+		return nil, fmt.Errorf("push: %s is not a file of push notification configs of version 1", path)
 	}
 	for _, r := range f.Configs {
 		s.records[r.key()] = r

@@ -209,7 +209,7 @@ func (c *checker) input(r map[string]any, encrypted bool) {
 			c.addf(at+".type", "%q is no item that can be sent here", kind)
 		}
 		if i == len(list)-1 && said && kind == "message" {
-			c.addf(at, "the last item must not be the assistant's words")
+			c.addf(at, "the last item must not be a message of the assistant")
 		}
 	}
 	if thought != "" {

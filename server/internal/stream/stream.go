@@ -34,7 +34,7 @@ func Place(c *front.Call, end int64) (session.Position, error) {
 	}
 	p, err := session.ParsePosition(text)
 	if err == nil && p.Seq > end {
-		err = &front.Fault{Status: http.StatusPreconditionFailed, Code: "position_moved", Detail: "the session's log ends in front of the position to go on from", Seq: end}
+		err = &front.Fault{Status: http.StatusPreconditionFailed, Code: "position_moved", Detail: "the session's log ends before the position to continue from", Seq: end}
 	}
 	return p, err
 }

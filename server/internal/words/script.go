@@ -16,7 +16,7 @@ type started struct {
 }
 
 // ErrRestarted says that words which a client was sent are void, and that others come in their place.
-var ErrRestarted = errors.New("words that were sent are void, and others come in their place: ask for the answer again")
+var ErrRestarted = errors.New("text that was already sent has been replaced: request the answer again")
 
 // Take returns what is new to a client.
 func (s *Script) Take(p Piece) (say string, err error) {

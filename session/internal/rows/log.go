@@ -65,7 +65,7 @@ func (l *Log) Clear() { l.page, l.bytes = l.page[:0], 0 }
 // Take adds an event to the page. The line is not kept.
 func (l *Log) Take(seq int64, line []byte) error {
 	if want := l.After + int64(len(l.page)) + 1; seq != want {
-		return fmt.Errorf("session %s: the log is damaged: event %d stands where %d should be", l.Key, seq, want)
+		return fmt.Errorf("session %s: the log is damaged: it has event %d where %d should be", l.Key, seq, want)
 	}
 	l.page = append(l.page, l.decoder.DecodeLine(seq, line))
 	l.bytes += len(line)

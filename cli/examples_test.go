@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// TestExamples: each command that can run has examples, in which only flags and arguments stand that it has; and no example is of a
+// command that does not exist.
+func TestExamples(t *testing.T) {
+	left := make(map[string]bool)
+	for name := range examples {
+		left[name] = true
+	}
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+		delete(left, name)
+		if !cmd.HasSubCommands() && name != "help" {
+			require.NotEmpty(t, cmd.Example, name)
+		}
+		for line := range strings.Lines(cmd.Example) {
+			words := strings.Fields(line[strings.LastIndex(line, "| ")+1:])
+			found, args, err := cmd.Root().Find(words[1:])
+			require.NoError(t, err, line)
+			require.Equal(t, cmd, found, line)
+			for _, arg := range args {
+				if flag, ok := strings.CutPrefix(arg, "--"); ok {
+					require.NotNil(t, cmd.Flags().Lookup(flag), line)
+				}
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			check(sub)
+		}
+	}
+	p := &program{name: "arbor", mcp: &MCP{}, Streams: Streams{Getenv: func(string) string { return "" }}}
+	check(p.command())
+	require.Empty(t, left)
+}
