@@ -42,7 +42,7 @@ type config struct {
 // Option configures a Runner.
 type Option func(*config)
 
-// WithStreaming also delivers partial events, as models produce them.
+// WithStreaming also delivers partial events while models produce them.
 func WithStreaming() Option { return func(c *config) { c.streaming = true } }
 
 // WithOuterRetries leaves retries of models to the caller of [Runner.Advance] or [Runner.Resume]. A temporary error of a
@@ -53,33 +53,30 @@ func WithOuterRetries() Option { return func(c *config) { c.outer = true } }
 // WithLimits replaces the limits of a turn.
 func WithLimits(l Limits) Option { return func(c *config) { c.limits = l } }
 
-// WithWait makes a turn wait so long for a busy session before it gives up with
-// agent.ErrSessionBusy. The default is not to wait.
+// WithWait makes a turn wait up to d for a busy session before it fails with [agent.ErrSessionBusy]. Defaults to 0,
+// which does not wait.
 func WithWait(d time.Duration) Option { return func(c *config) { c.wait = d } }
 
-// WithLogger sets the logger; by default nothing is logged.
+// WithLogger sets the logger. By default nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
-// WithClock sets the clock that events are stamped with.
+// WithClock sets the clock for the times of events. Defaults to time.Now.
 func WithClock(now func() time.Time) Option { return func(c *config) { c.now = now } }
 
-// WithIDs sets the source of ids. It must be safe for concurrent use and never repeat
-// an id within a session. An id must not contain a slash, which marks the scopes of
-// workflows.
+// WithIDs sets the function that creates ids. It must be safe for concurrent use and must not repeat an id within a
+// session. An id must not contain a slash, which separates the scopes of workflows.
 func WithIDs(newID func() string) Option { return func(c *config) { c.newID = newID } }
 
-// WithCache bounds how many recently used sessions are kept warm; 0 keeps none.
-// The default is 1024.
+// WithCache sets how many recently used sessions the runner caches; 0 caches none. Defaults to 1024.
 func WithCache(sessions int) Option { return func(c *config) { c.cached = sessions } }
 
-// WithSnapshots sets how many events come at least between two snapshots of a session, which the runner stores next to the
-// log after a turn, if the store keeps snapshots: then a session that is not in the cache need not be read from
-// the beginning. The default is 64; 0 neither stores nor reads any. Large ones come less often.
+// WithSnapshots sets the minimum number of events between two snapshots of a session. The runner stores a snapshot
+// after a turn, if the store keeps snapshots; then a session that is not in the cache need not be read from the
+// beginning. Large snapshots are stored less often. Defaults to 64; 0 neither stores nor reads snapshots.
 func WithSnapshots(events int) Option { return func(c *config) { c.every = events } }
 
-// WithTokenCounter sets how tokens are counted before the endpoint has said how
-// many there are: in previews, and to reserve budgets. The default is
-// llm.EstimateTokens.
+// WithTokenCounter sets how tokens are counted before an endpoint reports them: in previews, and to reserve budgets.
+// Defaults to [llm.EstimateTokens].
 func WithTokenCounter(counter llm.TokenCounter) Option {
 	return func(c *config) { c.counter = counter }
 }
@@ -87,35 +84,33 @@ func WithTokenCounter(counter llm.TokenCounter) Option {
 // ResumeRoot starts every turn at the root instead of the agent that was active before.
 func ResumeRoot() Option { return func(c *config) { c.resumeRoot = true } }
 
-// WithFileLimit bounds the bytes of one file that an agent or a tool makes. The default is
-// 32 MiB.
+// WithFileLimit limits the bytes of one file that an agent or a tool creates. Defaults to 32 MiB.
 func WithFileLimit(bytes int64) Option { return func(c *config) { c.fileLimit = bytes } }
 
-// WithInterceptors wraps turns, model calls and tool calls; the first
-// interceptor is the outermost. Those of a second WithInterceptors come inside.
+// WithInterceptors wraps turns, model calls and tool calls. The first interceptor is the outermost; interceptors of a
+// second WithInterceptors come inside.
 func WithInterceptors(interceptors ...agent.Interceptor) Option {
 	return func(c *config) { c.interceptors = append(c.interceptors, interceptors...) }
 }
 
-// WithBudgets sets budgets, besides those that agents bring along in their
-// [agent.Properties]; by default there are none. Where both bound something, the stricter
-// bound holds.
+// WithBudgets sets budgets, in addition to those that agents have in their agent.Properties. If both limit the same
+// thing, the stricter one applies. By default there are none.
 func WithBudgets(b Budgets) Option { return func(c *config) { c.budgets = b } }
 
-// WithPrices sets the prices by which a budget of cost is kept. [New] returns an error that wraps
-// agent.ErrUnknownPrice if the model of an agent under such a budget has none. A model that is
-// only known later is not asked: the turn ends with that error.
+// WithPrices sets the prices for budgets of cost. [New] returns an error that wraps [agent.ErrUnknownPrice] if the
+// model of an agent under such a budget has no price. If the model is known only later, the turn ends with that error
+// before the model is called.
 func WithPrices(p llm.Prices) Option { return func(c *config) { c.prices = p } }
 
-// WithDesk lets conversations go to a person at a desk: by a router, by the user's wish, by an
-// agent of the tree whose transfer policy allows it. The tree gets a node named
-// [agent.Human], which has no parent. [Runner.Deliver] takes what the person says.
+// WithDesk lets conversations go to a person at a desk: through a router, because the user asks for one, or through
+// an agent whose transfer policy allows it. The tree gets a node named [agent.Human] without a parent.
+// [Runner.Deliver] stores what the person writes.
 func WithDesk(desk human.Desk, opts ...human.Option) Option {
 	return func(c *config) { c.person = human.NewAgent(desk, opts...) }
 }
 
-// Limits bound one turn, over all agents and inner scopes. Zero switches a
-// limit off; start from [DefaultLimits] to change just one.
+// Limits limit one turn, over all agents and inner scopes. Zero switches a limit off. To change a single limit, start
+// from [DefaultLimits].
 type Limits struct {
 	// Transfers bounds committed transfers; without it nothing looks for circles.
 	Transfers int
@@ -131,8 +126,8 @@ type Limits struct {
 	Time time.Duration
 }
 
-// DefaultLimits are the limits of a runner that sets none: 8 transfers, 50 model
-// calls, 200 tool calls, 25 answers a run, and no bound on time.
+// DefaultLimits returns the limits of a runner without [WithLimits]: 8 transfers, 50 model calls, 200 tool calls, 25
+// answers per run, and no limit on time.
 func DefaultLimits() Limits {
 	return Limits{Transfers: 8, ModelCalls: 50, ToolCalls: 200, Steps: 25}
 }
@@ -140,15 +135,13 @@ func DefaultLimits() Limits {
 // Budget bounds what may be spent. Zero sets no bound.
 type Budget = agent.Budget
 
-// Budgets bound what sessions spend. Before a model is asked, the tokens of the
-// request (an estimate) and those its settings allow for the answer are
-// reserved; what the endpoint then reports is what counts. So an answer without
-// Settings.MaxTokens can exceed a budget by its own length, and nothing by more.
+// Budgets limit what sessions spend. Before a model call, the runner reserves the estimated tokens of the request and
+// the tokens that the settings allow for the answer. After the call, the usage that the endpoint reports counts. So a
+// budget can be exceeded only by an answer without Settings.MaxTokens, and only by the length of that answer.
 //
-// A budget that is spent ends the turn with an *agent.BudgetError; in an agent
-// tool it ends that call, and the calling model reads why. The budget of a
-// turn is new with the next one; those of sessions and agents last as long as
-// the session. What inner scopes use is counted.
+// A budget that is spent ends the turn with an *[agent.BudgetError]. In an agent tool it ends the call, and the
+// calling model reads the reason. The budget of a turn starts anew with the next turn; the budgets of sessions and
+// agents last as long as the session. Usage in inner scopes counts.
 type Budgets struct {
 	Turn, Session Budget
 	// Agents bounds what single agents use in a session, by name. The agent of a graph's node
@@ -162,8 +155,8 @@ type Budgets struct {
 	MissingUsage MissingUsage
 }
 
-// MissingUsage says what a budget of tokens or cost is charged when an endpoint does not
-// report what an answer has used, or reports what cannot be true.
+// MissingUsage says how a budget of tokens or cost is charged when an endpoint reports no usage for an answer, or
+// usage that is impossible.
 type MissingUsage int
 
 const (

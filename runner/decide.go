@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/internal/schema"
 )
 
-// Decision answers the question whether a call may run, or what a call asks.
+// Decision answers a question: whether a call may run, or what a call asks for.
 type Decision struct {
 	CallID   string
 	Approved bool
@@ -38,7 +38,7 @@ type Decision struct {
 // Approve lets a call run that waits for an approval.
 func Approve(callID string) Decision { return Decision{CallID: callID, Approved: true} }
 
-// Answer gives a call what it asks for: any value that has a JSON form.
+// Answer answers the question of a call with any value that has a JSON form.
 func Answer(callID string, content any) Decision {
 	return Decision{CallID: callID, Approved: true, Content: event.EncodeJSON(content)}
 }

@@ -17,8 +17,8 @@ const notCompleted = "the answer was not completed"
 // that had opened its scope is over.
 var errClosed = errors.New("the run was closed")
 
-// FailureOf returns an error of a turn or of a sample as the log has it: without a guard's own error, which may
-// quote what the guard refused.
+// FailureOf returns the failure that the log stores for an error of a turn or of a sample. It leaves out the error of
+// a guard, which may quote what the guard refused.
 func FailureOf(err error) *event.Failure {
 	f := &event.Failure{Code: errorCode(err), Message: err.Error(), Retryable: llm.Retryable(err)}
 	if trip := (*agent.TripwireError)(nil); errors.As(err, &trip) {
@@ -39,16 +39,16 @@ func (e *unsaved) Error() string { return e.words }
 
 func (e *unsaved) Unwrap() error { return e.cause }
 
-// ErrLeft reports that no process adopts a turn any more, because three processes died at the same place of it.
+// ErrLeft reports that no process adopts a turn any more, because three processes died at the same place in it.
 // Resume resumes the turn.
-var ErrLeft = fmt.Errorf("the turn has ended three processes at the same place: look why, and resume it: %w", agent.ErrSuspended)
+var ErrLeft = fmt.Errorf("three processes died at the same place of the turn: find the cause, then resume it: %w", agent.ErrSuspended)
 
 var (
-	// ErrTurnOver says that a turn is not the last one of its session any more.
+	// ErrTurnOver reports that the session has continued with a later turn.
 	ErrTurnOver = errors.New("the turn is not the session's last one any more")
 
-	// ErrNotBegun is what an error of Begin, Decide or Advance is besides what it says itself, if no step was
-	// begun: the session was busy, say, or the store could not be reached. The next try is not one more attempt.
+	// ErrNotBegun is wrapped by an error of Begin, Decide or Advance if no step was started, for example because
+	// the session was busy or the store could not be reached. The next try does not count as another attempt.
 	ErrNotBegun = errors.New("no step was begun")
 )
 
@@ -60,5 +60,6 @@ func (e notBegun) Unwrap() error { return e.error }
 
 var errNoDesk = fmt.Errorf("the runner has no desk where a person could answer: give it one with runner.WithDesk: %w", agent.ErrBadInput)
 
-// ErrNoApproval says that no such question is open: the call asked none, the question is decided or withdrawn, or the decision is about another one.
+// ErrNoApproval reports that no such question is open: the call asked none, the question was decided or withdrawn, or
+// the decision is about another question.
 var ErrNoApproval = errors.New("no such question is open")

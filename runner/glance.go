@@ -8,11 +8,11 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Glance lets a function look at the fold of a session's log as it is now. It costs what has
-// come since the runner last had to do with the session, and nothing while the runner has a turn
-// of it at work. Until the function returns, that turn waits with what it wants to store:
-// it must be quick, use nothing of the runner but [Runner.Next], and keep nothing of the fold that is not a copy.
-// A session that does not exist has an empty fold. The error is the function's or the store's.
+// Glance calls look with the current fold of a session's log. It reads only the events that the runner has not seen
+// yet, and none while the runner runs a turn of the session. That turn waits with its writes until look returns. So
+// look must be quick, must not call any method of the runner except [Runner.Next], and must not keep a part of the
+// fold that is not a copy. A session that does not exist has an empty fold. The error is that of look or of the
+// store.
 func (r *Runner) Glance(ctx context.Context, key session.Key, look func(*session.Fold) error) error {
 	for {
 		t := r.cache.holderOf(key)
@@ -41,8 +41,7 @@ func (r *Runner) glance(ctx context.Context, key session.Key, look func(*session
 	return look(&w.fold)
 }
 
-// Active returns the name of the agent that would answer the session's next
-// message.
+// Active returns the name of the agent that would answer the next message of the session.
 func (r *Runner) Active(ctx context.Context, key session.Key) (name string, err error) {
 	err = r.Glance(ctx, key, func(f *session.Fold) error {
 		name = r.Next(f).Agent.Name()
@@ -51,15 +50,15 @@ func (r *Runner) Active(ctx context.Context, key session.Key) (name string, err 
 	return name, err
 }
 
-// Next returns the agent that would answer the next message of a session whose log has a fold.
-// It may be called in a glance.
+// Next returns the agent that would answer the next message of a session with this fold. It may be called in a
+// glance.
 func (r *Runner) Next(f *session.Fold) *agent.Node {
 	n, _ := r.activeNode(f)
 	return n
 }
 
-// Pending returns what the session's turn waits for, inside of agents that tools and graphs
-// run as well, in the order in which it was asked: what a page asks about that was loaded anew. [Runner.Resume] takes the decisions.
+// Pending returns the open questions of the session's turn, in the order in which they were asked, also of agents in
+// tools and graphs. A page that was reloaded shows them. [Runner.Resume] takes the decisions.
 func (r *Runner) Pending(ctx context.Context, key session.Key) (asked []*event.Relay, err error) {
 	err = r.Glance(ctx, key, func(f *session.Fold) error {
 		if f.Paused() {

@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// TurnOption says something about one turn.
+// TurnOption configures one turn.
 type TurnOption func(*turnOptions)
 
 type turnOptions struct {
@@ -25,43 +25,39 @@ type turnOptions struct {
 	stays    bool   // a turn that was begun before does not go on
 }
 
-// WithMetadata keeps what belongs to the user's message but is not part of its words
-// in the metadata of the user event, such as its language, or the request that it came
-// with. No model sees it. It must have a JSON form.
+// WithMetadata stores metadata in the user event, such as the language of the message or the id of the request.
+// Models do not see it. It must have a JSON form.
 func WithMetadata(metadata map[string]any) TurnOption {
 	return func(o *turnOptions) { o.metadata = metadata }
 }
 
-// WithState changes the session's state before the turn's agent begins: what it names gets
-// a new value, and nil deletes. Keys that begin with "turn:", "user:" or "app:" belong to
-// those scopes. The change is an event of the log, stored in one write with the user's
-// message, so that a turn which is resumed has it and does not make it again. Who does
-// not know whether a message arrived and sends it once more begins a second turn, with
-// its own state, unless [At] forbids it. Values must have a JSON form; numbers keep
-// their digits, see session.GetAs.
+// WithState changes the session's state before the agent of the turn starts: each key gets the new value, and nil
+// deletes it. Keys with the prefixes "turn:", "user:" and "app:" belong to those scopes. The change is an event of
+// the log, in one write with the user's message, so a turn that is resumed has it and does not repeat it. A caller
+// that sends a message again, because it does not know whether the first one arrived, starts a second turn with its
+// own state, unless [At] prevents it. Values must have a JSON form; numbers keep their digits, see [session.GetAs].
 func WithState(state map[string]any) TurnOption {
 	return func(o *turnOptions) { o.state = state }
 }
 
-// CallHuman begins the turn with the handoff to a person whom the user asked for, for example with
-// a button. The reason is shown at the desk. If the conversation is with a person already the
-// option changes nothing. The error of the turn is agent.ErrBadInput if the runner has no desk.
+// CallHuman starts the turn with a handoff to a person, because the user asked for one, for example with a button.
+// The desk shows the reason. If the conversation is already with a person, the option changes nothing. The error of
+// the turn is [agent.ErrBadInput] if the runner has no desk.
 func CallHuman(reason string) TurnOption {
 	return func(o *turnOptions) { o.person, o.reason = true, reason }
 }
 
-// At begins the turn only if the session's log ends at a position, that of the last event
-// that was looked at to decide on it; 0 is an empty log. Else nothing is stored, and the
-// error is agent.ErrConflict: look again. So of several processes that would begin a turn
-// for the same reason, one does.
+// At starts the turn only if the session's log ends at a position; 0 is an empty log. Otherwise nothing is stored and
+// the error is [agent.ErrConflict]: read the session again. So of several processes that want to start a turn for the
+// same reason, one does.
 func At(seq int64) TurnOption {
 	return func(o *turnOptions) { o.at, o.pinned = seq, true }
 }
 
-// WithTurnID gives the turn its id, which names no other turn of the session, so that a turn is begun once however
-// often somebody tries: [Runner.Begin] of a turn that was begun before stores nothing, and Run goes on with it as Resume does. Attempt counts
-// the tries, from 1. From the second on, the last 64 turns are looked through, and the error is [ErrTurnOver] if
-// another turn has come since. The id is printable ASCII of at most 64 bytes.
+// WithTurnID sets the id of the turn, which must be unique in the session. It makes starting a turn idempotent: if
+// the turn was started before, [Runner.Begin] stores nothing, and [Runner.Run] continues it as Resume does. The
+// attempt counts the tries, from 1. From the second try on, the runner searches the last 64 turns for the id, and the
+// error is [ErrTurnOver] if another turn has followed. The id is printable ASCII of at most 64 bytes.
 func WithTurnID(id string, attempt int) TurnOption {
 	return func(o *turnOptions) { o.id, o.attempt = id, attempt }
 }
@@ -74,7 +70,7 @@ type Pin struct {
 	Pinned  bool   // there is one
 }
 
-// PinOf reads the options of a turn. An error is agent.ErrBadInput.
+// PinOf returns the pin that the options of a turn set. An error is [agent.ErrBadInput].
 func PinOf(opts ...TurnOption) (Pin, error) {
 	o, err := optionsOf(opts)
 	return Pin{Turn: o.id, Attempt: o.attempt, At: o.at, Pinned: o.pinned}, err

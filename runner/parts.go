@@ -12,7 +12,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// State returns how the last turn of a session stands. It reads no more of the log than [Runner.Glance].
+// State returns the state of the last turn of a session. It reads no more of the log than [Runner.Glance].
 func (r *Runner) State(ctx context.Context, key session.Key) (s TurnState, err error) {
 	if err := session.CheckKey(key); err != nil {
 		return s, err
@@ -24,10 +24,9 @@ func (r *Runner) State(ctx context.Context, key session.Key) (s TurnState, err e
 	return s, err
 }
 
-// Begin stores the user's message and starts the active agent, but takes no
-// step: an engine that makes turns durable continues with [Runner.Advance]. It
-// returns what it stored, nothing for a turn that was begun before; see [WithTurnID]. Errors are those of Run before
-// anything was stored.
+// Begin stores the user's message and starts the active agent, but does no step: an engine that makes turns durable
+// continues with [Runner.Advance]. It returns the events that it stored; none for a turn that was started before, see
+// [WithTurnID]. Its errors are those that [Runner.Run] returns before it has stored anything.
 func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) ([]*event.Event, TurnState, error) {
 	o, err := turnOptionsOf(key, msg, opts)
 	if err != nil {
@@ -37,9 +36,9 @@ func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, op
 	return r.runPart(ctx, part{key, &msg, func(t *opening) error { return t.beginTurn(msg, o) }, noSteps})
 }
 
-// Decide stores decisions as Resume does, but takes no step. Decisions that were made before are not stored again; what
-// their calls gave is returned then, if they have run. Without decisions it resumes, as Resume does, a turn that waits for something
-// done elsewhere and a fork of a turn that waits for approvals. It leaves all others as they are.
+// Decide stores decisions as [Runner.Resume] does, but does no step. It does not store decisions again that were made
+// before; it returns the results of their calls if they have run. Without decisions, it resumes a turn that waits for
+// something outside, and a fork of a turn that waits for approvals. All other turns stay as they are.
 func (r *Runner) Decide(ctx context.Context, key session.Key, decisions ...Decision) ([]*event.Event, TurnState, error) {
 	begin := func(t *opening) error {
 		switch {
@@ -53,7 +52,8 @@ func (r *Runner) Decide(ctx context.Context, key session.Key, decisions ...Decis
 	return r.runPart(ctx, part{key, nil, begin, noSteps})
 }
 
-// Step is one step of a turn, for [Runner.Advance]. The zero value is the next one of the last turn, tried for the first time.
+// Step is one step of a turn, for [Runner.Advance]. The zero value is the first try of the next step of the last
+// turn.
 type Step struct {
 	// Turn is the id of the turn that the step is of; "" is the session's last one.
 	Turn string
@@ -68,13 +68,12 @@ type Step struct {
 	Last bool
 }
 
-// Advance does exactly one step of the session's turn: one model answer, with the transfer
-// that it asks for if that needs no approval and no time, or one batch of tools with the
-// transfer that ends it. It returns what the step stored
-// and how the turn stands then; Run and Resume are loops of such steps. On a
-// session whose turn is over it does nothing, and neither if an earlier try has done the step.
+// Advance does one step of the session's turn: one answer of a model, with its transfer if that needs neither an
+// approval nor time, or one batch of tools with the transfer that ends it. It returns the events that the step stored
+// and the state of the turn after it. [Runner.Run] and [Runner.Resume] are loops of such steps. If the turn is over,
+// or an earlier try did the step, Advance does nothing.
 //
-// The error is [ErrTurnOver] if the session has gone on with another turn.
+// The error is [ErrTurnOver] if the session has continued with another turn.
 func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events []*event.Event, state TurnState, err error) {
 	done := false
 	begin := func(t *opening) error {
@@ -103,15 +102,14 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 	}})
 }
 
-// Cancel ends the session's last turn if it was cut off or waits for something: it cannot
-// be resumed after that. Calls without a result are answered, open questions
-// are withdrawn, and the runs end as canceled. An agent.Canceler cancels what it has
-// waiting elsewhere. That is done for the agent that answered last, and for each that has
-// a task at a remote agent which is not over by the log, also inside of tools and of
-// graphs. All of it is one write, whose events are returned. A turn that is over is left
-// as it is, unless its agent has something waiting elsewhere. A turn that runs is not
-// stopped: the error is agent.ErrSessionBusy. Cancel the context of that turn first.
-// Of the options, [At] makes sure that it is the turn that was meant.
+// Cancel ends the session's last turn if it was interrupted or waits for something. The turn cannot be resumed after
+// that. Cancel answers calls without a result, withdraws open questions, and ends the runs as canceled. An
+// [agent.Canceler] cancels what it waits for elsewhere: the agent that answered last, and each agent with a remote
+// task that the log has not ended, in tools and graphs too. All of it is one write, whose events Cancel returns.
+//
+// A turn that is over stays as it is, unless its agent waits for something elsewhere. A running turn is not stopped:
+// the error is [agent.ErrSessionBusy], and the caller must first cancel the context of that turn. Of the options,
+// [At] makes sure that Cancel ends the turn that the caller means.
 func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption) ([]*event.Event, error) {
 	o, err := optionsOf(opts)
 	if err != nil {
@@ -126,9 +124,9 @@ func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption
 	return r.collectEvents(ctx, part{key, nil, begin, noSteps})
 }
 
-// TakeOver is Resume for a session whose holder has gone, which session.Store finds by Orphans. A notice
-// in the log says so. A turn that was taken over three times in a row, and got no further, is left
-// alone, which is noted once: the error is [ErrLeft] then. A turn that waits for something keeps waiting.
+// TakeOver adopts the turn of a session whose process died, as [session.Store] finds them with Orphans, and resumes
+// it. A notice in the log says so. A turn that was adopted three times in a row without any progress is left, and a
+// notice says so once: the error is [ErrLeft] then. A turn that waits for something keeps waiting.
 func (r *Runner) TakeOver(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		left := false
@@ -146,15 +144,14 @@ func (r *Runner) TakeOver(ctx context.Context, key session.Key) iter.Seq2[*event
 	}
 }
 
-// Deliver takes in what a desk says: the words of a person, or how a handoff stands. It is
-// stored in one write, in the session's last turn, and followers of the session see it.
-// Words for the desk that did not reach it before are sent to it on the way.
+// Deliver stores an event of a desk: a message of the person, or a status of the handoff. It is one write in the
+// session's last turn, and followers of the session see it. Deliver also sends the desk the messages that did not
+// reach it before.
 //
-// An event that was delivered before changes nothing and is no error. Else the error is
-// human.ErrGone if its handoff is not under way in the session, a *human.TransitionError if
-// its status cannot follow, agent.ErrSessionBusy while a turn runs, after the time that
-// [WithWait] gives: deliver it again; agent.ErrBadInput if it says nothing or the runner has no
-// desk; or the store's. Nothing is stored then.
+// An event that was delivered before changes nothing and returns no error. Otherwise the error is [human.ErrGone] if
+// the session has no such handoff, a *[human.TransitionError] if the status cannot follow, [agent.ErrBadInput] if the
+// event is empty or the runner has no desk, or an error of the store. While a turn runs, it is
+// [agent.ErrSessionBusy], after the time of [WithWait]: deliver the event again. After an error, nothing is stored.
 func (r *Runner) Deliver(ctx context.Context, key session.Key, word human.Event) error {
 	if r.person == nil {
 		return errNoDesk

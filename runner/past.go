@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Preview is what the model of an agent would be asked.
+// Preview is the request that the model of an agent would get.
 type Preview struct {
 	*llm.Request
 	// Tokens is the size of the request, by the runner's token counter.
@@ -22,9 +22,8 @@ type Preview struct {
 	Model llm.Model
 }
 
-// Preview returns what the model of an agent would be asked if the session went
-// on with it now, which may be the question who answers; nil for an agent without a model of its own. It also warms the
-// session up.
+// Preview returns the request that the model of an agent would get if the session continued with it now. It may be
+// the request that asks who answers. It is nil for an agent without a model. Preview also caches the session.
 func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*Preview, error) {
 	w, err := r.cache.upToDate(ctx, key, nil)
 	if err != nil {
@@ -34,9 +33,8 @@ func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*Pr
 	return r.preview(ctx, w, name)
 }
 
-// PreviewAt returns what the model of an agent would have been asked when the
-// session's log was at a position: the agent's view as it was then. The error is
-// [agent.ErrBadInput] if the log has no such position.
+// PreviewAt returns the request that the model of an agent would have got when the session's log ended at a position.
+// The error is [agent.ErrBadInput] if the log has no such position.
 func (r *Runner) PreviewAt(ctx context.Context, key session.Key, seq int64, name string) (*Preview, error) {
 	w, err := r.sessionAt(ctx, key, seq)
 	if err != nil {
@@ -71,7 +69,7 @@ func (r *Runner) preview(ctx context.Context, w *cachedSession, name string) (pr
 	return preview, failed
 }
 
-// Sample is an answer of a model that nobody has stored.
+// Sample is an answer of a model that is not stored.
 type Sample struct {
 	// Message has the words, the calls, which nobody runs, and the reasoning.
 	llm.Message
@@ -84,11 +82,10 @@ type Sample struct {
 	LogProbs []llm.LogProb
 }
 
-// Sample asks the model of an agent once, with the request of [Runner.PreviewAt]: what it
-// might have said there. Nothing is stored, and no tool runs; guards are not asked. Interceptors
-// are, and limits and budgets hold as if the turn went on there, but what a sample uses is counted in
-// none. The error is agent.ErrBadInput if there is no such position or agent, or the agent has no
-// model of its own; else that of the limit, the budget or the model.
+// Sample calls the model of an agent once, with the request of [Runner.PreviewAt]. It stores nothing, runs no tool
+// and asks no guard. Interceptors run, and limits and budgets apply as if the turn continued there, but the usage of
+// a sample does not count. The error is [agent.ErrBadInput] if there is no such position or agent, or the agent has
+// no model; otherwise that of the limit, the budget or the model.
 func (r *Runner) Sample(ctx context.Context, key session.Key, seq int64, name string) (sample *Sample, failed error) {
 	w, err := r.sessionAt(ctx, key, seq)
 	if err != nil {

@@ -14,31 +14,30 @@ import (
 // Result is the outcome of a turn.
 type Result struct {
 	event.Answer
-	// Pending are the calls about which these events ask, for an approval or an answer, and
-	// which still wait for it, in all scopes: [Runner.Resume] takes the decisions. After Resume others may wait that
-	// were asked about before; [Runner.Pending] knows them all.
+	// Pending are the open questions of these events, about approvals and answers, in all scopes. [Runner.Resume]
+	// takes the decisions. After Resume, questions that were asked before may be open too; [Runner.Pending] returns
+	// all of them.
 	Pending []*event.Relay
-	// Transfers are those of the user's conversation that were committed, in order.
+	// Transfers are the committed transfers of the user's conversation, in order.
 	Transfers []*event.Transfer
-	// Notices are what people should know about the turn, of all scopes, such as that an agent
-	// goes without the tools of a server: see the codes in package event.
+	// Notices are the notices of the turn for people, of all scopes, such as that an agent has no tools of a server.
+	// Package event has their codes.
 	Notices []*event.Notice
-	// Usage is the sum of what models were asked in the turn, inside of tools and
-	// graphs as well; see [event.Usage]. What remote agents say of theirs is not in it.
+	// Usage is the usage of all model calls of the turn, in tools and graphs too; see [event.Usage]. It does not
+	// include the usage that remote agents report.
 	Usage llm.Usage
-	// Output is what the agent that answers has finished with besides its words, such as
-	// the value of llmagent.WithOutput or the output of a graph; nil if it has none.
+	// Output is the output of the agent that answered, in addition to its text, such as the value of
+	// llmagent.WithOutput or the output of a graph. It is nil if there is none.
 	Output json.RawMessage
-	// Log has what the events of the turn say about each other, such as who asks each question.
+	// Log relates the events of the turn to each other, for example questions to the agents that ask them.
 	Log session.Reader `json:"-"`
 }
 
-// ErrNoOutput is wrapped by the error of a result that has no output to decode.
+// ErrNoOutput is wrapped by the error of [Result.Decode] if the turn has no output.
 var ErrNoOutput = errors.New("the turn has no output")
 
-// Decode decodes the output into what v points to, as json.Unmarshal does. The error wraps
-// [ErrNoOutput] if the turn has none: it ended otherwise, or an agent has answered in
-// words.
+// Decode decodes the output into the value that v points to, as [json.Unmarshal] does. The error wraps [ErrNoOutput]
+// if the turn has no output, because it ended in another way or an agent answered in text.
 func (r *Result) Decode(v any) error {
 	if len(r.Output) == 0 {
 		return fmt.Errorf("%w: %s has ended it with %q", ErrNoOutput, r.Agent, r.FinishReason)
@@ -57,9 +56,8 @@ func CollectAs[T any](turn iter.Seq2[*event.Event, error]) (value T, res *Result
 	return value, res, err
 }
 
-// Collect runs a turn, the sequence that [Runner.Run] or [Runner.Resume] returns, to its
-// end and returns its outcome. With an error, which is the turn's, the result is the
-// outcome until then.
+// Collect runs a turn, the sequence that [Runner.Run] or [Runner.Resume] returns, to its end and returns its outcome.
+// If the turn fails, Collect returns its error and the outcome up to then.
 func Collect(turn iter.Seq2[*event.Event, error]) (*Result, error) {
 	res := &Result{}
 	for e, err := range turn {
@@ -71,8 +69,8 @@ func Collect(turn iter.Seq2[*event.Event, error]) (*Result, error) {
 	return res, nil
 }
 
-// Apply takes in the next event of the turn, of whatever scope. Deltas change nothing. It is for
-// programs that follow a turn which another program runs.
+// Apply updates the result with the next event of the turn, of any scope. Deltas change nothing. It is for programs
+// that follow a turn which another program runs.
 func (r *Result) Apply(e *event.Event) {
 	if e.Partial {
 		return

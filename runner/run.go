@@ -11,15 +11,13 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Run gives the user's message to the session's active agent and yields what
-// happens, stored events in the order of the log, until the turn is over. The
-// message's content is stored word for word.
+// Run gives the user's message to the session's active agent and yields the events of the turn, stored events in the
+// order of the log, until the turn is over. The message's content is stored word for word.
 //
-// An error comes last and ends the turn: agent.ErrBadInput, agent.ErrSessionBusy and,
-// with the option [At], agent.ErrConflict before anything was stored; an *agent.RunError when an
-// agent failed or a limit was reached, with an error event before it; else the
-// store's or the context's. The session stays usable after each. Breaking out of
-// the loop cancels the turn and stores nothing more.
+// An error comes last and ends the turn. Before anything was stored, it is [agent.ErrBadInput],
+// [agent.ErrSessionBusy] or, with the option [At], [agent.ErrConflict]. If an agent failed or a limit was reached, it
+// is an *[agent.RunError], after an error event. Otherwise it is an error of the store or of the context. The session
+// stays usable after each error. Breaking out of the loop cancels the turn and stores nothing more.
 func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		o, err := turnOptionsOf(key, msg, opts)
@@ -32,22 +30,18 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 	}
 }
 
-// Resume continues a turn that a crash or a cancellation cut off, from the log
-// alone: what is recorded is not asked for again, inside of agents that tools and graphs run
-// as well. A tool whose outcome is unknown is run again only if it is idempotent or
-// resumable. Without an unfinished turn the
-// sequence is empty.
+// Resume continues a turn that a crash or a cancellation interrupted, from the log alone. It does not ask again for
+// what the log has, also in agents that tools and graphs run. It runs a tool with an unknown outcome again only if
+// the tool is idempotent or resumable. If there is no unfinished turn, the sequence is empty.
 //
-// A turn that ended to wait for something else, such as an authorization that a remote
-// agent asks for, continues with a new run of the same agent, which checks whether it
-// has arrived.
+// If the turn waits for something outside, such as an authorization at a remote agent, Resume starts a new run of the
+// same agent, which checks whether it has arrived.
 //
-// A turn that waits for approvals continues with the decisions given, in any
-// process, also days after the question; what is not decided keeps waiting. A
-// call that was decided and settled before is not run again: its recorded result
-// is yielded. An error that is [ErrNoApproval] says that nobody asked about a
-// call; nothing is stored then. In a fork, a call that the other session made cannot be approved.
-// Resume denies it there, even without decisions, and the model reads that the call belongs to the other session.
+// If the turn waits for approvals, Resume stores the decisions and continues, in any process, days later too. Calls
+// without a decision keep waiting. A call that was decided before is not run again; Resume yields its stored result.
+// The error is [ErrNoApproval] if a decision is for a call without a question; then nothing is stored. In a fork, a
+// call that the other session made cannot be approved. Resume denies it there, even without decisions, and the model
+// reads that the call belongs to the other session.
 func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decision) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		begin := func(t *opening) error {

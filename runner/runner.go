@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Runner runs turns of one tree on the sessions of one store. It is safe for
-// concurrent use; two turns on one session at once exclude each other.
+// Runner runs the turns of one tree on the sessions of one store. It is safe for concurrent use. Two turns on one
+// session exclude each other.
 type Runner struct{ *setup }
 
-// New makes a runner for the tree below root. The error reports every problem
-// of the tree at once, as an *agent.TreeError.
+// New returns a runner for the tree below root. The error is an *[agent.TreeError] that reports every problem of the
+// tree.
 func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error) {
 	if store == nil {
 		return nil, errors.New("runner: the store is nil")
@@ -51,20 +51,19 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	return &Runner{r}, nil
 }
 
-// Store returns the store that the runner works on, which stays the caller's.
+// Store returns the store of the runner, which the caller closes.
 func (r *Runner) Store() session.Store { return r.store }
 
 // Tree returns the validated tree.
 func (r *Runner) Tree() *agent.Tree { return r.tree }
 
-// Limits returns the limits that hold for each turn.
+// Limits returns the limits of each turn.
 func (r *Runner) Limits() Limits { return r.limits }
 
-// Under returns a runner of the agent at a path and all below it, as a tree of its own on the same
-// store: for sessions that begin at a specialist. The path is the names below the root, such as
-// support/billing; "" is the runner itself. Everything else is as with this runner, its
-// limits and budgets included; see also [agent.Node.Subtree]. Both share no session: what is a
-// session of one must not be given to the other. The error is [ErrNoAgent].
+// Under returns a runner for the subtree at a path, on the same store, for sessions that start at a specialist. The
+// path has the names below the root, such as support/billing; "" is the runner itself. The limits, budgets and other
+// options are those of this runner; see also [agent.Node.Subtree]. The two runners must not share a session. The
+// error is [ErrNoAgent].
 func (r *Runner) Under(path string) (*Runner, error) {
 	if path == "" {
 		return r, nil
@@ -99,13 +98,12 @@ func (r *Runner) Under(path string) (*Runner, error) {
 	return &Runner{under}, nil
 }
 
-// ErrNoAgent says that the tree has no agent at a path.
+// ErrNoAgent reports that the tree has no agent at a path.
 var ErrNoAgent = fmt.Errorf("no such agent: %w", agent.ErrBadInput)
 
-// Start starts what agents of the tree must not go without, in its graphs and tools as well: the
-// tools of an mcp.Required server. The error says what cannot be started, and wraps
-// tools.ErrRequired. A program calls it before it serves anybody; without it, the first turn that
-// needs the tools ends with that error.
+// Start starts what agents of the tree require, in its graphs and tools as well: the tools of an mcp.Required server.
+// The error names what cannot be started, and wraps tools.ErrRequired. A program calls Start before it serves
+// requests. Without it, the first turn that needs the tools ends with that error.
 func (r *Runner) Start(ctx context.Context) error {
 	var all []error
 	for a := range r.tree.Everyone() {

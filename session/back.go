@@ -58,9 +58,8 @@ func gone(key Key, head Head) error {
 // The first and the largest piece that Backward reads, in events.
 const firstPiece, largestPiece = 64, 4096
 
-// Backward yields the events of a session before a position, newest first; 0, like a position
-// beyond the log's end, is the end. The log is read in pieces that grow, so that who looks for something near the end does
-// not pay for a long log.
+// Backward yields the events of a session before a position, newest first. 0, or a position after the end of the log,
+// starts at the end. It reads the log in pieces that grow, so that a search near the end does not read a long log.
 func Backward(ctx context.Context, store Store, key Key, before int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		if before <= 0 {

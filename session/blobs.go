@@ -10,8 +10,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// Blobs keeps the bytes of files beside the logs that name them, for each session by
-// what they are: see [Digest].
+// Blobs stores the bytes of files outside the logs that name them, per session and by their [Digest].
 type Blobs interface {
 	// PutBlob keeps bytes for a session under their digest, which it returns; the ones
 	// that are there already stay. They last when it returns, so that an event that is
@@ -33,20 +32,18 @@ func Digest(data []byte) string {
 	return digestPrefix + hex.EncodeToString(sum[:])
 }
 
-// IsDigest reports whether a text has the form of those that [Digest] returns.
+// IsDigest reports whether a text has the form of a [Digest].
 func IsDigest(s string) bool {
 	sum, ok := strings.CutPrefix(s, digestPrefix)
 	return ok && len(sum) == 2*sha256.Size && strings.Trim(sum, "0123456789abcdef") == ""
 }
 
-// NoBlob returns the error of a store that has no bytes of a digest for a session. It is
-// [agent.ErrNoFile].
+// NoBlob returns the error for a digest whose bytes the store does not have for a session. It is [agent.ErrNoFile].
 func NoBlob(key Key, digest string) error {
 	return fmt.Errorf("session %s has no bytes %.80q: %w", key, digest, agent.ErrNoFile)
 }
 
-// WholeBlob returns bytes as they were read, or an error if they are no longer those
-// that were put. Stores call it.
+// WholeBlob returns bytes that were read from a store, or an error if they do not match the digest. Stores call it.
 func WholeBlob(key Key, digest string, data []byte) ([]byte, error) {
 	if Digest(data) != digest {
 		return nil, fmt.Errorf("session %s: the bytes %.80q are damaged: restore them from a backup", key, digest)

@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// CheckKey reports what forbids a key to name a session that is run: its parts are 1
-// to 255 bytes of UTF-8 each, without NUL. The error is [agent.ErrBadInput].
+// CheckKey returns an error if a key cannot name a session: each part has 1 to 255 bytes of UTF-8 without NUL. The
+// error is [agent.ErrBadInput].
 func CheckKey(key Key) error {
 	for _, part := range []string{key.App, key.User, key.ID} {
 		if part == "" || len(part) > 255 || !utf8.ValidString(part) || strings.ContainsRune(part, 0) {
@@ -20,10 +20,9 @@ func CheckKey(key Key) error {
 	return nil
 }
 
-// CheckEvents reports why a batch must not be stored, whatever the position of
-// the log: an event without payload, a partial event, a control value, JSON
-// deeper than [event.MaxDepth], or a gap in the positions. Stores call it
-// before they write anything.
+// CheckEvents returns an error if a batch must not be stored at any position: an event without payload, a partial
+// event, a control value, JSON deeper than [event.MaxDepth], or a gap in the positions. Stores call it before they
+// write.
 func CheckEvents(key Key, expectedSeq int64, events []*event.Event) error {
 	for i, e := range events {
 		want := expectedSeq + int64(i) + 1
@@ -47,8 +46,7 @@ func CheckEvents(key Key, expectedSeq int64, events []*event.Event) error {
 	return nil
 }
 
-// LeaseLost returns the error of a store that was given a lease which is no longer the
-// current one. It is [agent.ErrConflict].
+// LeaseLost returns the error for a write with a lease that is no longer the current one. It is [agent.ErrConflict].
 func LeaseLost(key Key) error {
 	return fmt.Errorf("session %s: the lease was lost: another process has it, or the database was restored: %w", key, agent.ErrConflict)
 }

@@ -11,11 +11,10 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Fold is what a runner must know of a log, updated event by event: who is
-// active, which run is open, which calls wait for a result, what the turn has
-// used. It is a function of the log alone, and its size does not grow with it.
-// The zero value is the fold of an empty log. The fields are exported so that the fold can be stored as
-// JSON; callers only read them, and what they read is valid until the next Apply.
+// Fold is the state of a log that a runner needs, updated event by event: the active agent, the open runs, the calls
+// without a result, the usage of the turn. It depends only on the log, and its size does not grow with the log. The
+// zero value is the fold of an empty log. The fields are exported so that the fold can be stored as JSON. Callers
+// must not change them; values read from them are valid until the next Apply.
 type Fold struct {
 	Seq  int64
 	Turn Turn
@@ -107,18 +106,18 @@ func (f *Fold) forget(name string) {
 	}
 }
 
-// Inside returns how many scopes are not over that were opened by the run of a workflow,
-// for a child, or by a call, for the agent of a tool: a run of them is open, or waits.
+// Inside returns how many open scopes the run of a workflow opened for its children, or a call opened for the agent
+// of a tool.
 func (f *Fold) Inside(opener string) int { return f.inside[opener] }
 
-// Runs reports whether a run of an inner scope is open, or waits there for something.
+// Runs reports whether a run of an inner scope is open or waits.
 func (f *Fold) Runs(scope, run string) bool {
 	s := f.Scopes[scope]
 	return s != nil && s.Run.ID == run && (s.Run.Open || s.Run.Finish == event.FinishReasonInputRequired)
 }
 
-// Opener returns what has opened an inner scope that is not over: the run of a workflow,
-// or a call. It is "" for any other.
+// Opener returns the run of a workflow or the call that opened an inner scope which has not ended, and "" for any
+// other scope.
 func (f *Fold) Opener(scope string) string {
 	if s := f.Scopes[scope]; s != nil {
 		return s.Opener
@@ -126,9 +125,8 @@ func (f *Fold) Opener(scope string) string {
 	return ""
 }
 
-// Open returns the names of the scopes whose last run is open, the conversation
-// first, then the inner ones as they were opened: a scope comes before those
-// inside it.
+// Open returns the names of the scopes whose last run is open: the conversation first, then the inner scopes in the
+// order in which they were opened.
 func (f *Fold) Open() []string {
 	var names []string
 	for name, s := range f.Scopes {
@@ -152,8 +150,8 @@ func (f *Fold) State(key string) (any, bool) {
 // States returns a copy of the turn's and the session's state.
 func (f *Fold) States() map[string]any { return maps.Clone(map[string]any(f.Values)) }
 
-// Unfinished reports whether the last turn was cut off: its user event has no
-// run, a run is open, or a transfer's target has not started.
+// Unfinished reports whether the last turn was interrupted: its user event has no run, a run is open, or the target
+// of a transfer has not started.
 func (f *Fold) Unfinished() bool {
 	run := &f.Conversation.Run
 	return f.Turn.ID != "" && (run.Open || run.TurnID != f.Turn.ID || run.Finish == event.FinishReasonTransfer)

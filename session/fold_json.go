@@ -14,8 +14,8 @@ const foldForm = 3
 
 type foldFields Fold
 
-// MarshalJSON returns all that Apply needs to continue, but for Turn.User, which is the event at
-// Turn.First. The error is that of a value without a JSON form.
+// MarshalJSON returns everything that Apply needs to continue, except Turn.User, which is the event at Turn.First.
+// The error is that of a value without a JSON form.
 func (f *Fold) MarshalJSON() ([]byte, error) {
 	kept := foldFields(*f)
 	kept.Turn.User = nil
@@ -25,7 +25,7 @@ func (f *Fold) MarshalJSON() ([]byte, error) {
 	}{foldForm, &kept})
 }
 
-// UnmarshalJSON reads what MarshalJSON has written. On an error the fold is not changed.
+// UnmarshalJSON reads the output of MarshalJSON. After an error, the fold is unchanged.
 func (f *Fold) UnmarshalJSON(data []byte) error {
 	var read struct {
 		Form int

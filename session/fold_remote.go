@@ -19,8 +19,7 @@ type Remote struct {
 	Way []Hosted
 }
 
-// Hosted is a step from one scope into another: an agent has run another one there, which
-// agent.Node.Inner finds.
+// Hosted is a step from one scope into another: an agent ran another one there, which [agent.Node.Inner] finds.
 type Hosted struct{ Agent, Inner string }
 
 // maxRemote bounds the tasks that are kept. Few are ever open: those of agents that work

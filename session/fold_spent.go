@@ -30,8 +30,7 @@ type Times struct {
 	Agents        []AgentTime
 }
 
-// AgentTime is how long the runs of one agent took in the session, those in
-// inner scopes included.
+// AgentTime is the total time of the runs of one agent in the session, including inner scopes.
 type AgentTime struct {
 	Agent   string
 	Session time.Duration

@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Held reports whether the conversation's last run ended in this turn to wait for a decision or for
-// something outside: the turn is Paused, or Waits, or both.
+// Held reports whether the last run of the conversation ended in this turn to wait for a decision or for something
+// outside: the turn is [Fold.Paused], [Fold.Waits], or both.
 func (f *Fold) Held() bool {
 	run := &f.Conversation.Run
 	return run.Waits() && run.TurnID == f.Turn.ID
@@ -28,18 +28,16 @@ func (f *Fold) Stage() string {
 	return "over"
 }
 
-// Active returns the agent that has the conversation: the target of the last transfer, and before the first one
-// the agent that began to run.
+// Active returns the agent in charge of the conversation: the target of the last transfer or, before the first
+// transfer, the agent that ran first.
 func (f *Fold) Active() string { return cmp.Or(f.Conversation.Active, f.Conversation.Run.Agent) }
 
-// Paused reports whether the turn waits for decisions: of the conversation, or in scopes
-// inside of it.
+// Paused reports whether the turn waits for decisions, in the conversation or in inner scopes.
 func (f *Fold) Paused() bool { return f.Held() && (len(f.questions()) > 0 || !f.Waits()) }
 
-// Waits reports whether the turn waits for something that is done elsewhere, such as an
-// authorization that a remote agent asks for: the conversation's last run has ended in this
-// turn with the reason input_required, and there, or in a scope inside that waits as well,
-// nobody was asked for a decision.
+// Waits reports whether the turn waits for something outside, such as an authorization that a remote agent asks for:
+// the last run of the conversation ended in this turn with the reason input_required, and neither it nor an inner
+// scope asked for a decision.
 func (f *Fold) Waits() bool {
 	if !f.Held() {
 		return false
@@ -113,9 +111,8 @@ func (f *Fold) Call(id string) (c *Call, scope string) {
 	return nil, ""
 }
 
-// Inner returns the names of the inner scopes that are not over, as they were opened: a
-// scope comes before those inside it. A run of each is open, or waits, or a transfer's target
-// has not started.
+// Inner returns the names of the inner scopes that have not ended, in the order in which they were opened; a scope
+// comes before the scopes inside it. In each, a run is open or waits, or the target of a transfer has not started.
 func (f *Fold) Inner() []string {
 	if len(f.Scopes) == 0 {
 		return nil
@@ -123,9 +120,8 @@ func (f *Fold) Inner() []string {
 	return slices.SortedFunc(maps.Keys(f.Scopes), func(a, b string) int { return cmp.Compare(f.Scopes[a].First, f.Scopes[b].First) })
 }
 
-// GoesOn reports whether there is something to do in an inner scope that is not over: its
-// run is open, or it waits and something was decided since, in it or in a scope inside, or
-// what it waits for is done elsewhere, which can only be found out there.
+// GoesOn reports whether an inner scope has work to do: its run is open, or it waits and a decision was made since,
+// in it or in a scope inside it, or it waits for something outside whose state must be checked.
 func (f *Fold) GoesOn(scope string) bool {
 	s := f.Scopes[scope]
 	if s == nil || !s.Run.Waits() || f.elsewhere(s) {
@@ -157,7 +153,7 @@ type Opened struct {
 	Call string
 }
 
-// Opened returns the scopes that a call without a result has opened, as they were opened.
+// Opened returns the scopes that a call without a result opened, in order.
 func (f *Fold) Opened(call string) (opened []Opened) {
 	for _, o := range f.Over {
 		if o.Call == call {

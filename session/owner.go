@@ -20,11 +20,10 @@ var self = sync.OnceValue(func() Owner {
 	return o
 })
 
-// Alive reports whether the owner may still be running. It is false only for a
-// process of this host that is certainly gone: no process has its PID, the one
-// that has it started at another time, or it has ended and merely waits for its
-// parent. Processes of other hosts cannot be checked, so they count as alive;
-// their leases end by [LeaseTTL].
+// Alive reports whether the owner may still be running. It is false only for a process of this host that has
+// certainly ended: no process has its PID, the process with that PID started at another time, or it has exited and
+// its parent has not collected it. Processes of other hosts cannot be checked and count as alive; their leases end by
+// [LeaseTTL].
 func Alive(o Owner) bool {
 	me := Self()
 	if o == me || o.Host != me.Host || o.PID <= 0 {

@@ -22,8 +22,8 @@ type Snapshot struct {
 	Data string
 }
 
-// CheckSnapshots reports why parts cannot be stored: two of one name, a name that is none, or a number that is
-// negative; the error is [agent.ErrBadInput] then. A part of a later position than the log's end is [agent.ErrConflict].
+// CheckSnapshots returns an error if parts cannot be stored. It is [agent.ErrBadInput] for two parts of one name, an
+// invalid name or a negative number, and [agent.ErrConflict] for a part of a position after the end of the log.
 func CheckSnapshots(key Key, end int64, parts []Snapshot) error {
 	for i, p := range parts {
 		wrong := ""

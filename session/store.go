@@ -24,22 +24,20 @@ const (
 // ID returns the key of a session of the default app and user.
 func ID(id string) Key { return Key{App: DefaultApp, User: DefaultUser, ID: id} }
 
-// LeaseTTL is how long a lease lives without renewal, by the store's clock. The
-// lease of a process that died on the same host is replaced at once.
+// LeaseTTL is how long a lease lasts without renewal, by the clock of the store. A lease of a process that died on
+// the same host is replaced immediately.
 const LeaseTTL = 15 * time.Second
 
-// Leased reports whether a lease that ends at until is still one at now: it has not
-// ended, and it ends no later than one that was taken or renewed now. One that ends
-// later was written before the clock was set back, and must keep nobody out until the
-// clock is there again; a holder that lives renews it, and has it then as before. It is
-// for stores; now must be read after until was.
+// Leased reports whether a lease that ends at until is valid at now: it has not ended, and it ends no later than a
+// lease that is taken or renewed now. A lease that ends later was written before the clock was set back, and must not
+// block others until the clock reaches it; a living holder renews it. Leased is for stores; now must be read after
+// until.
 func Leased(until, now time.Time) bool {
 	return until.After(now) && !until.After(now.Add(LeaseTTL))
 }
 
-// ErrAbandoned is the cause with which a turn's context is cancelled when another process is
-// to go on with the turn: its lease is abandoned then, instead of given back. See
-// [Write].
+// ErrAbandoned is the cause with which a turn's context is canceled when another process is to continue the turn. The
+// lease is then abandoned instead of released; see [Write].
 var ErrAbandoned = fmt.Errorf("the session is left to another process: %w", agent.ErrSuspended)
 
 // Owner says who holds a lease.
@@ -93,7 +91,7 @@ type Info struct {
 	Leased bool
 }
 
-// State returns which log the session has, and how much of it.
+// State identifies the log of the session and its length.
 func (i Info) State() LogState { return LogState{i.Key, i.Incarnation, Head{i.Seq, i.LastID}} }
 
 // LogState identifies a session's log at one length. Two equal ones are of the same events, also if the session was deleted
@@ -104,7 +102,7 @@ type LogState struct {
 	Head        Head
 }
 
-// Place returns the session's place in a list.
+// Place returns the position of the session in a list.
 func (i Info) Place() Place { return Place{Updated: i.Updated, Key: i.Key} }
 
 // Place is a place in the list of all sessions that were ever stored: that of a session

@@ -2,8 +2,8 @@ package session
 
 import "errors"
 
-// ErrUnavailable says that a store could not do what it was asked for, although nothing is wrong with that: its database
-// cannot be reached, its disk is full, a statement was canceled. The same may succeed later.
+// ErrUnavailable reports that a store failed for a reason outside the request: its database cannot be reached, its
+// disk is full, a statement was canceled. The same request may succeed later.
 var ErrUnavailable = errors.New("the store is not available")
 
 // Unavailable returns an error that is [ErrUnavailable], with the words and the chain of another one. It returns nil for nil.

@@ -12,21 +12,18 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// ErrWrongType is what [GetAs] returns if a value of the state is not of the type that
-// was asked for.
+// ErrWrongType is returned by [GetAs] if a value of the state does not have the requested type.
 var ErrWrongType = errors.New("the state has a value of another type")
 
-// GetAs reads a value of the state as a T. The function get is the one that has the
-// state: Get of a tools.Context, State of an agent.Session, or State of a [Fold].
+// GetAs reads a value of the state as a T. The function get reads the state: Get of a tools.Context, State of an
+// agent.Session, or State of a [Fold].
 //
-// Without such a key ok is false and the error nil. What cannot be read as a T without
-// losing something is an error that is [ErrWrongType], such as 1.5 as an int. Numbers
-// are whole: an int64 or a json.Number comes back digit by digit, also beyond 2^53; only
-// a float is rounded to what it can hold. A T that is a struct, or holds some, is read as
-// encoding/json does it; numbers in its fields of type any are json.Number.
+// If there is no such key, ok is false and the error is nil. If the value cannot become a T without a loss, such as
+// 1.5 as an int, the error is [ErrWrongType]. Integers keep all digits: an int64 or a json.Number is read digit by
+// digit, also above 2^53; only a float is rounded. A T that is or contains a struct is read as encoding/json reads
+// it; numbers in its fields of type any are json.Number.
 //
-// A T that is any, a map[string]any or a []any is the value itself, which is shared: it
-// must not be changed.
+// If T is any, a map[string]any or a []any, the value itself is returned. It is shared and must not be changed.
 func GetAs[T any](get func(key string) (any, bool), key string) (value T, ok bool, err error) {
 	v, ok := get(key)
 	if !ok {
