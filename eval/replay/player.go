@@ -364,8 +364,8 @@ func hosts(t tools.Tool) bool {
 func (p *player) play(ctx context.Context, root agent.Agent) error {
 	store := &kept{session.NewMemory(), p}
 	opts := slices.Concat([]runner.Option{runner.WithInterceptors(p)}, p.config.runner, []runner.Option{runner.WithClock(p.now)})
-	if p.log.people || p.config.person {
-		opts = append(opts, runner.WithDesk(desk{p}, p.config.personAs...))
+	if p.log.people {
+		opts = append(opts, runner.WithDesk(desk{p}))
 	}
 	r, err := runner.New(root, store, opts...)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/runner"
 )
@@ -15,13 +14,11 @@ import (
 type Option func(*config)
 
 type config struct {
-	old      agent.Agent
-	at       int64
-	live     bool
-	runner   []runner.Option
-	person   bool
-	personAs []human.Option
-	files    func(ctx context.Context, digest string) ([]byte, error)
+	old    agent.Agent
+	at     int64
+	live   bool
+	runner []runner.Option
+	files  func(ctx context.Context, digest string) ([]byte, error)
 }
 
 // Against plays the tree that made the session over the same log, and compares what both ask.
@@ -38,12 +35,6 @@ func Live() Option { return func(c *config) { c.live = true } }
 // WithRunner gives options to the runners, such as limits. They must be those that made the session.
 func WithRunner(opts ...runner.Option) Option {
 	return func(c *config) { c.runner = append(c.runner, opts...) }
-}
-
-// WithPerson has the tree know a person to hand over to, as a runner with a desk does, also if the log
-// tells of none. No desk is asked.
-func WithPerson(opts ...human.Option) Option {
-	return func(c *config) { c.person, c.personAs = true, opts }
 }
 
 // WithFiles says where the bytes are that file events of the log name.

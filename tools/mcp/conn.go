@@ -74,7 +74,6 @@ func (s *Server) connect(ctx context.Context, form greeting) (*conn, error) {
 	options := &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{},
 		//lint:ignore SA1019 servers still ask for it
-		CreateMessageHandler:        s.sampling,
 		ElicitationHandler:          c.elicit,
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { c.stale.Store(true) },
 		ProgressNotificationHandler: c.progress,

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/tools"
@@ -80,7 +79,6 @@ type config struct {
 	resources  bool
 	prompts    bool
 	required   bool
-	sampling   Sampler
 	logger     *slog.Logger
 }
 
@@ -136,18 +134,6 @@ func WithPrompts() Option { return func(c *config) { c.prompts = true } }
 // wraps tools.ErrRequired, and so ends each turn that needs the server; a tool that WithTools
 // names and the server does not have counts as well.
 func Required() Option { return func(c *config) { c.required = true } }
-
-// Sampler asks a model for a server. The protocol has deprecated this since its version
-// 2026-07-28, and servers still do it.
-//
-//lint:ignore SA1019 see above
-type Sampler = func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error)
-
-// WithSampling answers the server's requests to ask a model. Without it they are refused.
-// Their cost counts towards no budget of a turn.
-func WithSampling(answer Sampler) Option {
-	return func(c *config) { c.sampling = answer }
-}
 
 // WithLogger logs what a subprocess writes to standard error, and what is wrong with what
 // a server sends. Defaults to slog.Default().
