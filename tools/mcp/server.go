@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/tools"
 )
