@@ -329,7 +329,7 @@ func TestFuncMustDoTheSame(t *testing.T) {
 	_, err := c.turn(hears("hello"), func(e *event.Event) bool { return e.Text() == "a" })
 	require.NoError(t, err)
 	_, err = c.turn(resumes(), nil)
-	require.ErrorContains(t, err, `the function of agent "desk" is called again, after a pause or a crash, and wants to call refund where it did something else before`)
+	require.ErrorContains(t, err, `the function of agent "desk" is called again, after a pause or a crash, and tries to call refund where it did something else before`)
 	require.Empty(t, c.called)
 }
 

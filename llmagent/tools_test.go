@@ -197,7 +197,7 @@ func TestAnInnerAgentNeedsWords(t *testing.T) {
 		require.NoError(t, err)
 		result := payloads[*event.ToolResult](events)[0]
 		require.True(t, result.IsError)
-		require.Contains(t, string(result.Output), "no words")
+		require.Contains(t, string(result.Output), "no text")
 		require.Empty(t, inner.requests)
 		require.NoError(t, inner.bad)
 	}

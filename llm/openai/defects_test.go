@@ -69,7 +69,7 @@ func TestDefect3_ErrorsUnderStatus200(t *testing.T) {
 		"garbage":        {"data: {oops\n\n" + done, llm.CodeBadResponse, "{oops"},
 		"odd types":      {`data: {"choices":"none"}` + "\n\n" + done, llm.CodeBadResponse, "choices"},
 		"no choices":     {`data: {"choices":[]}` + "\n\n" + done, llm.CodeBadResponse, "holds no choices"},
-		"json then more": {`{"choices":[]} {"x":1}`, llm.CodeBadResponse, "goes on after its JSON object"},
+		"json then more": {`{"choices":[]} {"x":1}`, llm.CodeBadResponse, "unexpected data after the JSON object"},
 		"json garbage":   {`{"choices": oops}`, llm.CodeBadResponse, "oops"},
 	}
 	for name, c := range cases {
