@@ -204,7 +204,7 @@ func TestDamagedEvent(t *testing.T) {
 	for _, err := range s.Load(t.Context(), key, 0) {
 		last = err
 	}
-	require.ErrorContains(t, last, "stands where 2")
+	require.ErrorContains(t, last, "event 3 where 2 should be")
 	require.ErrorContains(t, last, path)
 }
 

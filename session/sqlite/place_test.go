@@ -62,7 +62,7 @@ func TestFileThatIsNotInItsPlace(t *testing.T) {
 			does[0](t)
 			err = write()
 			require.ErrorIs(t, err, session.ErrUnavailable, name)
-			require.ErrorContains(t, err, path+": the file, or the one beside it that ends in -wal, was removed or replaced", name)
+			require.ErrorContains(t, err, path+": the file, or the -wal file next to it, was removed or replaced", name)
 			_, err = store.Write(t.Context(), key, session.Write{Lease: lease})
 			require.ErrorIs(t, err, session.ErrUnavailable, "%s: a lease", name)
 			does[1](t)
