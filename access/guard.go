@@ -31,7 +31,7 @@ type Options struct {
 	Origins []string
 	// Expose names the headers of answers that such pages may read.
 	Expose []string
-	// MaxBody bounds the body of a request in bytes; 0 is 4 MiB.
+	// MaxBody bounds the body of a request in bytes; 0 is 16 MiB.
 	MaxBody int64
 	// BodyTimeout bounds the time that a request's body takes to arrive; 0 is a minute.
 	BodyTimeout time.Duration
@@ -66,7 +66,7 @@ func New(o Options) (*Guard, error) {
 	if o.Observer == nil {
 		o.Observer = unobserved{}
 	}
-	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
+	o.MaxBody = cmp.Or(o.MaxBody, 16<<20)
 	o.BodyTimeout = cmp.Or(o.BodyTimeout, time.Minute)
 	o.Hosts = slices.Clone(o.Hosts)
 	for i, host := range o.Hosts {

@@ -19,7 +19,7 @@ type serveLimits struct {
 }
 
 func (l *serveLimits) flags(fs *pflag.FlagSet) {
-	l.body = 4 << 20
+	l.body = 16 << 20 // the photo of a phone passes, which JSON makes a third larger
 	fs.IntVar(&l.turns, "max-turns", 256, "run at most `N` turns at the same time, for all users together")
 	fs.IntVar(&l.userTurns, "max-user-turns", 32, "run at most `N` turns at the same time for one user")
 	fs.IntVar(&l.streams, "max-streams", 4096, "keep at most `N` streams open, for all users together")

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -124,6 +126,51 @@ func await(t *testing.T, frames <-chan map[string]any, fits func(map[string]any)
 		case <-deadline:
 			require.Fail(t, "nothing that fits came", "%v", all)
 		}
+	}
+}
+
+// TestPhoto: the photo of a phone, of six megabytes, passes each API that takes images without any setting.
+func TestPhoto(t *testing.T) {
+	got := make(chan int, 4)
+	a, err := llmagent.New("looks", "You look.", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		for _, part := range req.Messages[len(req.Messages)-1].Parts {
+			if m, ok := part.(llm.Media); ok {
+				got <- len(m.Data)
+			}
+		}
+		return scripted.Reply(scripted.Text("Nice."))
+	}))
+	require.NoError(t, err)
+	store, err := tail.New(sessiontest.Memory(t))
+	require.NoError(t, err)
+	run, err := runner.New(a, store, runner.WithStreaming())
+	require.NoError(t, err)
+	turns, err := live.New(run, store)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
+	guard, err := access.New(access.Options{Users: tokens{}})
+	require.NoError(t, err)
+	api, err := server.New(turns, server.WithGuard(guard))
+	require.NoError(t, err)
+	chat, err := openaiapi.New(turns, openaiapi.WithGuard(guard))
+	require.NoError(t, err)
+	page, err := agui.New(turns, agui.WithGuard(guard))
+	require.NoError(t, err)
+	web := httptest.NewServer(server.Mux(api, chat, page))
+	t.Cleanup(web.Close)
+	ann := &caller{t: t, base: web.URL, http: web.Client(), token: "ann"}
+	photo := base64.StdEncoding.EncodeToString(make([]byte, 6<<20))
+	for _, r := range []struct{ path, body string }{
+		{"/api/v1/sessions", `{"content":[{"type":"text","text":"Look"},{"type":"image","mediaType":"image/jpeg","data":"PHOTO"}]}`},
+		{"/v1/chat/completions", `{"model":"looks","messages":[{"role":"user","content":[{"type":"text","text":"Look"},{"type":"image_url","image_url":{"url":"data:image/jpeg;base64,PHOTO"}}]}]}`},
+		{"/v1/responses", `{"model":"looks","input":[{"role":"user","content":[{"type":"input_text","text":"Look"},{"type":"input_image","image_url":"data:image/jpeg;base64,PHOTO"}]}]}`},
+		{"/agui", `{"threadId":"t","runId":"r","messages":[{"id":"m","role":"user","content":[{"type":"text","text":"Look"},{"type":"image","source":{"type":"data","mimeType":"image/jpeg","value":"PHOTO"}}]}]}`},
+	} {
+		res := ann.request("POST", r.path, json.RawMessage(strings.ReplaceAll(r.body, "PHOTO", photo)), "Prefer", "wait=30")
+		answer, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.Less(t, res.StatusCode, 300, "%s: %.300s", r.path, answer)
+		require.Equal(t, 6<<20, <-got, r.path)
 	}
 }
 

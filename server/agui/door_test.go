@@ -576,7 +576,7 @@ func TestRefused(t *testing.T) {
 		require.Contains(t, answer, `"type":"RUN_ERROR"`)
 		require.Empty(t, w.log("t"))
 	}
-	status, _, _ := w.post("", `{"threadId":"t","runId":"r","messages":[{"id":"a","role":"user","content":"`+strings.Repeat("x", front.MaxContent)+`"}]}`)
+	status, _, _ := w.post("", `{"threadId":"t","runId":"r","messages":[{"id":"a","role":"user","content":"`+strings.Repeat("x", front.MaxText+1)+`"}]}`)
 	require.Equal(t, http.StatusRequestEntityTooLarge, status)
 	status, events, _ := w.post("", `{"threadId":"t","runId":"r","messages":[]}`)
 	require.Equal(t, http.StatusOK, status)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"unicode"
@@ -127,7 +126,6 @@ func (in *input) tail() int {
 // words makes one message of the user's words from a place on, with the ids of the messages that it is made of.
 func (in *input) words(from int) (msg llm.Message, ids []any, err error) {
 	var all []llm.Part
-	size := 0
 	for i, m := range in.Messages[from:] {
 		if m.Role != "user" {
 			continue
@@ -136,12 +134,9 @@ func (in *input) words(from int) (msg llm.Message, ids []any, err error) {
 		if err != nil {
 			return msg, nil, err
 		}
-		if size += len(m.Content); size > front.MaxContent {
-			return msg, nil, &front.Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("the user's message is larger than the limit of %d bytes", front.MaxContent)}
-		}
 		all, ids = append(all, parts...), append(ids, m.ID)
 	}
-	return user(all), ids, nil
+	return user(all), ids, front.CheckText(llm.Content{Parts: all})
 }
 
 func user(parts []llm.Part) llm.Message {

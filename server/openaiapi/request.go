@@ -101,8 +101,8 @@ func (q *chatRequest) message(raw json.RawMessage, path string, wrong *faults) (
 	switch {
 	case err != nil:
 		wrong.addf(path, "cannot be read: %s", err)
-	case len(raw) > front.MaxContent:
-		wrong.addf(path, "has more than %d bytes", front.MaxContent)
+	case m.Role == llm.RoleUser && front.CheckText(m.Content) != nil, m.Role != llm.RoleUser && len(raw) > front.MaxText:
+		wrong.addf(path, "has more than %d bytes of text", front.MaxText)
 	case m.Role != "":
 		q.add(m)
 	default:

@@ -12,8 +12,16 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// The bounds of what a user says, and of what is kept with it, in bytes.
-const MaxContent, MaxMetadata = 1 << 20, 16 << 10
+// MaxText bounds the text of a user's message, and MaxMetadata its metadata, in bytes. Only the limit of bodies bounds images and files.
+const MaxText, MaxMetadata = 1 << 20, 16 << 10
+
+// CheckText returns an error if the text of a message is too large.
+func CheckText(c llm.Content) error {
+	if len(c.PlainText()) > MaxText {
+		return &Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("the text of the message is larger than the limit of %d bytes", MaxText)}
+	}
+	return nil
+}
 
 // Words are what a user says, as members of a request. The content is written as in a user event.
 type Words struct {
@@ -27,8 +35,6 @@ func (w Words) Message() (m llm.Message, metadata map[string]any, err error) {
 	switch {
 	case len(w.Content) == 0:
 		return m, nil, ProblemAt("content", "is missing")
-	case len(w.Content) > MaxContent:
-		return m, nil, &Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("content is larger than the limit of %d bytes", MaxContent)}
 	case w.Content[0] == '[':
 		var fault *Fault
 		if errors.As(Decode(w.Content, &[]struct {
@@ -48,6 +54,9 @@ func (w Words) Message() (m llm.Message, metadata map[string]any, err error) {
 	}
 	if err != nil {
 		return m, nil, ProblemAt("content", strings.TrimPrefix(err.Error(), "llm: "))
+	}
+	if err := CheckText(m.Content); err != nil {
+		return m, nil, err
 	}
 	if len(w.Metadata) == 0 || string(w.Metadata) == "null" {
 		return m, nil, nil
