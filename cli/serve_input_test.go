@@ -88,7 +88,7 @@ func TestServeBadInput(t *testing.T) {
 			"key where":   {args: []string{"--addr", ":0", "--sign-key", signKey(t)}, want: "--sign-key needs --url"},
 			"no key":      {args: []string{"--sign-key", "none"}, want: "--sign-key: open none: no such file or directory"},
 			"odd key":     {args: []string{"--sign-key", file(t, "k", "s3cret")}, want: "there is no PEM block"},
-			"webhooks":    {args: []string{"--webhook-file", file(t, "w", "s3cret")}, want: "--webhook-file: the file of push notification configs"},
+			"webhooks":    {args: []string{"--webhook-file", file(t, "w", "s3cret")}, want: "--webhook-file: "},
 			"no tree":     {args: []string{"nowhere"}, want: "1 argument too many"},
 			"broken tree": {args: nil, want: "3 problems in the agents' files"},
 		} {

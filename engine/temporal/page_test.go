@@ -55,7 +55,7 @@ func play(ctx context.Context, root agent.Agent, database, cache, address string
 	}
 
 	turns := must(live.New(run, store, live.WithBackend(func(*runner.Runner) live.Backend { return engine })))
-	defer turns.Close(ctx) // after what serves them: package server, and the doors of other protocols
+	defer turns.Close(ctx) // after what serves them: package server, and the APIs of other protocols
 }
 
 // TestPage runs what the page shows.
