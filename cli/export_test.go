@@ -55,7 +55,7 @@ func TestExportPage(t *testing.T) {
 
 	s.sessions(t, "fork", "story", "--at", "12", "--to", "fork")
 	require.Equal(t, 0, s.run(t, "resume", desk, "--session", "fork", "--db", s.db).status)
-	require.Regexp(t, `(?s)One &lt;moment&gt;.*<p class="line">the fork goes on from position 12</p>.*lookup returned`, s.sessions(t, "export", "fork", "--format", "html").out)
+	require.Regexp(t, `(?s)One &lt;moment&gt;.*<p class="line">the fork continues from position 12</p>.*lookup returned`, s.sessions(t, "export", "fork", "--format", "html").out)
 
 	page = s.sessions(t, "export", "story", "--format", "html", "--at", "6").out
 	require.Contains(t, page, "not finished")
@@ -206,7 +206,7 @@ func TestBadImports(t *testing.T) {
 		`nonsense`:                        "it is no JSON, after byte",
 		`[1]`:                             "message 1: it is no chat message",
 		`[{"content":"x"}]`:               `message 1: the role ""`,
-		`[{"role":"user","content":"a"},{"role":"nurse","content":"x"}]`: `message 2: the role "nurse" is none of`,
+		`[{"role":"user","content":"a"},{"role":"nurse","content":"x"}]`: `message 2: the role "nurse" is not one of`,
 		`[{"role":"user"}]`:                                                                                          "arbor: standard input: message 1: the message is empty",
 		`[{"role":"assistant","content":"x"}]`:                                                                       "must begin with a message of the user",
 		`[{"role":"user","content":{"a":1}}]`:                                                                        "neither text nor a list of parts",

@@ -97,7 +97,7 @@ func server(ctx context.Context, name, binary, dir, endpoint string) (*process, 
 		db = ":memory:"
 	}
 	many := "1000000"
-	p, err := start(ctx, "0", []string{"OPENAI_BASE_URL=" + endpoint + "/v1", "OPENAI_API_KEY=none", "OPENAI_MODEL=m", "ARBOR_TOKEN=" + token, "XDG_STATE_HOME=" + dir},
+	p, err := start(ctx, "0", []string{"OPENAI_BASE_URL=" + endpoint + "/v1", "OPENAI_API_KEY=none", "OPENAI_MODEL=m", "OPENAI_API=chat", "ARBOR_TOKEN=" + token, "XDG_STATE_HOME=" + dir},
 		binary, "serve", agents, "--db", db, "--addr", "127.0.0.1:0", "--no-reload", "--take-over", "0",
 		"--max-turns", many, "--max-user-turns", many, "--max-streams", many, "--max-user-streams", many)
 	if name == "chat" {

@@ -195,7 +195,7 @@ func TestNewerSchema(t *testing.T) {
 	require.NoError(t, open(t, url).Close())
 	run(t, url, "INSERT INTO arbor.goose_db_version (version_id, is_applied) VALUES ($1, true)", postgres.SchemaVersion+1)
 	_, err := postgres.Open(t.Context(), url)
-	require.ErrorContains(t, err, "a newer version of this program made its schema arbor")
+	require.ErrorContains(t, err, "its schema arbor has version")
 	require.ErrorContains(t, err, "update this program")
 	require.ErrorContains(t, err, "postgres: open 127.0.0.1:")
 }
