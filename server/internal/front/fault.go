@@ -99,6 +99,10 @@ func FaultOf(err error) *Fault {
 		return &Fault{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "the server is being stopped", RetryAfter: time.Second}
 	case errors.Is(err, session.ErrUnavailable):
 		return &Fault{Status: http.StatusServiceUnavailable, Code: "store_unavailable", Detail: "the sessions cannot be read or written now; the server's log says why, under the id of this request", RetryAfter: time.Second}
+	case errors.Is(err, live.ErrCanceled): // by another request
+		return &Fault{Status: http.StatusConflict, Code: "canceled", Detail: "the turn was canceled before it could begin or continue"}
+	case errors.Is(err, live.ErrStopped):
+		return &Fault{Status: http.StatusConflict, Code: "stopped", Detail: "the turn was stopped; it can be resumed"}
 	case errors.Is(err, live.ErrNoTurn), errors.Is(err, agent.ErrNoFile):
 		return NotFound()
 	case errors.Is(err, runner.ErrTurnOver):
