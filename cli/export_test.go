@@ -230,7 +230,7 @@ func TestBadImports(t *testing.T) {
 	require.Contains(t, got.err, `session "story" exists already: give another id with --to`)
 	got = s.run(t, "sessions", "import", "-", "--agent", "root", "--db", ":memory:")
 	require.Equal(t, cli.StatusUsage, got.status)
-	require.Contains(t, got.err, "keeps nothing")
+	require.Contains(t, got.err, "stores nothing")
 	require.Equal(t, 2, strings.Count(s.sessions(t, "ls").out, "\n"), "nothing was made")
 }
 
