@@ -72,8 +72,7 @@ func (s *Server) connect(ctx context.Context, form greeting) (*conn, error) {
 	c := &conn{server: s, kept: &keeping{Transport: transport}, ended: make(chan struct{}), calls: map[string]*call{}}
 	c.stale.Store(true)
 	options := &sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{},
-		//lint:ignore SA1019 servers still ask for it
+		Capabilities:                &sdk.ClientCapabilities{},
 		ElicitationHandler:          c.elicit,
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { c.stale.Store(true) },
 		ProgressNotificationHandler: c.progress,
