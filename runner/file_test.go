@@ -204,7 +204,7 @@ func TestFilesOfAgents(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, made, 1)
 	for want, change := range map[string]func(*event.File){
-		"is none":                            func(f *event.File) { f.Digest = "sha256:" + strings.Repeat("z", 64) },
+		"invalid file event":                 func(f *event.File) { f.Digest = "sha256:" + strings.Repeat("z", 64) },
 		"the file name":                      func(f *event.File) { f.Name = "/" },
 		"with 2 bytes, and it has 1":         func(f *event.File) { f.Size = 2 },
 		"no call that waits for":             func(f *event.File) { f.ToolCallID = "c1" },

@@ -78,7 +78,7 @@ func TestFields(t *testing.T) {
 		"metadata":         {fields1(`"metadata":{"a":1}`), "metadata", "must be a string", 400},
 		"reserved":         {fields1(`"metadata":{"arbor.request":"x"}`), "metadata.arbor.request", "reserved", 400},
 		"large metadata":   {fields1(`"metadata":{"a":"` + strings.Repeat("x", 17<<10) + `"}`), "metadata", "more than", 400},
-		"large message":    {messages(`{"role":"user","content":"` + strings.Repeat("x", 1<<20) + `"}`), "messages[0]", "more than", 400},
+		"large message":    {messages(`{"role":"user","content":"` + strings.Repeat("x", 1<<20+1) + `"}`), "messages[0]", "more than", 400},
 		"no messages":      {messages(""), "messages", "must end with", 400},
 		"no words":         {messages(`{"role":"user","content":" "}`), "messages[0]", "is empty", 400},
 		"no user":          {messages(user + `,{"role":"assistant","content":"Hi"}`), "messages", "must end with", 400},
