@@ -56,6 +56,17 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("remote agent %s (%s): %s", who, code, e.Message)
 }
 
+// Public returns the error for people who do not run the program and for models: without the address of the agent, and without
+// the message of an error of the connection, which has addresses too.
+func (e *Error) Public() string {
+	text := fmt.Sprintf("remote agent %q (%s)", e.Agent, e.Code)
+	switch e.Code {
+	case CodeCard, CodeUnreachable, CodeAddress, CodeUnauthorized, CodeProtocol:
+		return text
+	}
+	return text + ": " + e.Message
+}
+
 func (e *Error) Unwrap() error { return e.Err }
 
 var (

@@ -45,7 +45,7 @@ func TestRefusedFirstMessage(t *testing.T) {
 		closed bool
 		line   string
 	}{
-		"nobody listens":           {nothing, true, "connection refused"},
+		"nobody listens":           {nothing, true, "it cannot be reached"},
 		"HTTP 403":                 {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusForbidden) }, false, "HTTP status 403"},
 		"HTTP 404":                 {func(w http.ResponseWriter, _ call) { http.NotFound(w, nil) }, false, "HTTP status 404"},
 		"HTTP 503":                 {func(w http.ResponseWriter, _ call) { http.Error(w, "down", http.StatusServiceUnavailable) }, false, "HTTP status 503"},
@@ -59,7 +59,7 @@ func TestRefusedFirstMessage(t *testing.T) {
 		"a redirect elsewhere": {func(w http.ResponseWriter, _ call) {
 			w.Header().Set("Location", "http://127.0.0.1:1/")
 			w.WriteHeader(307)
-		}, false, "redirect"},
+		}, false, "it cannot be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newWire(t, c.answer)
@@ -74,6 +74,7 @@ func TestRefusedFirstMessage(t *testing.T) {
 			require.True(t, strings.HasPrefix(line, "[billing] did not accept the conversation: "), line)
 			require.Contains(t, line, c.line)
 			require.NotContains(t, line, "hunter2")
+			require.NotContains(t, line, "127.0.0.1")
 			transfers := find[*event.Transfer](events)
 			require.Len(t, transfers, 2)
 			require.Equal(t, event.TransferTypeRefused, transfers[1].TransferType)

@@ -109,7 +109,10 @@ func (x *exchange) refusal(err *Error) error {
 		return err
 	}
 	reason := strings.ToValidUTF8(strings.Join(strings.Fields(err.Message), " "), "\uFFFD")
-	if err.Status != 0 && !strings.Contains(reason, "HTTP") {
+	switch {
+	case err.Status == 0 && (err.Code == CodeUnreachable || err.Code == CodeCard || err.Code == CodeAddress):
+		reason = "it cannot be reached" // the message has its address
+	case err.Status != 0 && !strings.Contains(reason, "HTTP"):
 		reason = fmt.Sprintf("HTTP status %d: %s", err.Status, reason)
 	}
 	return &agent.RefusedError{Agent: x.inv.Agent().Name(), Reason: clip(reason, 400), Err: err}

@@ -298,7 +298,7 @@ func TestMessageAnswer(t *testing.T) {
 	}
 }
 
-// An unreachable remote keeps the conversation where it is.
+// An unreachable remote keeps the conversation where it is, and its address is told neither to the model nor to the user.
 func TestUnreachable(t *testing.T) {
 	srv := newServer(t, true, completes("x"))
 	url := strings.Replace(srv.cardURL(), "http://", "http://ann:hunter2@", 1) + "?key=hunter3"
@@ -315,7 +315,8 @@ func TestUnreachable(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "support", active)
 	for _, r := range find[*event.ToolResult](events) {
-		require.Contains(t, string(r.Output), srv.URL+"/.well-known/agent-card.json")
+		require.Contains(t, string(r.Output), "remote_unreachable")
+		require.NotContains(t, string(r.Output), strings.TrimPrefix(srv.URL, "http://"))
 		require.NotContains(t, string(r.Output), "hunter")
 	}
 }

@@ -1,9 +1,9 @@
 package agent
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/event"
@@ -190,20 +190,25 @@ func ErrorCode(err error) string {
 
 // ForModel returns what a model may read of an error that ended another run, or
 // its own last one. It leaves out what a guard has refused, which the guard's
-// error may quote, the value of a panic, and where a model is and what its endpoint said.
+// error may quote, and the value of a panic. An error in the chain with a method Public, such as [llm.Error], is shown as
+// that returns it: without the address of an endpoint or of a remote agent, and without what that said.
 func ForModel(err error) string {
 	var run *RunError
 	var trip *TripwireError
-	var model *llm.Error
+	var inner interface {
+		error
+		Public() string
+	}
 	switch {
 	case errors.As(err, &trip):
 		return trip.Withheld()
 	case errors.As(err, &run) && run.Code == event.CodeInternal:
 		return "agent " + run.Agent + ": internal error"
-	case errors.As(err, &model) && errors.As(err, &run):
-		return "agent " + run.Agent + ": " + cmp.Or(model.Code.Public(), "the model failed")
-	case errors.As(err, &model):
-		return cmp.Or(model.Code.Public(), "the model failed")
+	case !errors.As(err, &inner):
+		return err.Error()
 	}
-	return err.Error()
+	if before, after, ok := strings.Cut(err.Error(), inner.Error()); ok {
+		return before + inner.Public() + after
+	}
+	return inner.Public()
 }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -64,6 +65,9 @@ func (e *Error) Error() string {
 	}
 	return fmt.Sprintf("model call failed (%s): %s", e.Code, e.Message)
 }
+
+// Public returns the sentence of the code, for people who do not run the program and for models.
+func (e *Error) Public() string { return cmp.Or(e.Code.Public(), "the model failed") }
 
 func (e *Error) Unwrap() error { return e.Err }
 

@@ -185,7 +185,7 @@ func (r *transferRound) refuseTransfer(c view.Call, call transfer.Call, err erro
 		r.record(c, call, event.TransferRejected)
 		r.add(&event.Event{Data: &event.Notice{Code: event.NoticeTransferLimit, Message: limit.Error()}})
 	case errors.Is(err, agent.ErrTargetNotReady):
-		r.answer(c, err.Error(), true)
+		r.answer(c, agent.ForModel(err), true)
 		r.record(c, call, event.TransferFailed)
 	default:
 		r.refused++

@@ -38,6 +38,7 @@ func (t *transfers) isReady(ctx context.Context, to *agent.Node) error {
 		err = a.Ready(ctx)
 	}
 	if err != nil {
+		t.draft.session.r.logger.Warn("the target of a transfer is not ready", "agent", name, "error", err)
 		return fmt.Errorf("%w: %s: %w", agent.ErrTargetNotReady, name, err)
 	}
 	t.ready = name

@@ -675,7 +675,7 @@ func TestFailuresTellNoSecrets(t *testing.T) {
 	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	task := sendTask(t, h, context.Background(), userMessage("m1", "hi"))
 	require.Equal(t, sdk.TaskStateFailed, task.Status.State)
-	require.Equal(t, "The agent failed (boom).", task.Status.Message.Parts[0].Text())
+	require.Equal(t, "the agent failed (boom)", task.Status.Message.Parts[0].Text())
 	require.Equal(t, task.Status.Message, task.History[len(task.History)-1])
 }
 

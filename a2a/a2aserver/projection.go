@@ -1,6 +1,7 @@
 package a2aserver
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -293,22 +294,15 @@ func (p *projection) words(e *event.Event) *sdk.Message {
 	return p.message(e, textPart(p.said))
 }
 
-// failed says what went wrong as far as a stranger may know: error texts can quote
-// what endpoints, guards and tools said.
+// failed says what went wrong in the words that strangers may read.
 func failed(why *event.Failure, end *event.HarnessEnd) string {
-	code := ""
-	if why != nil {
-		code = why.Code
-	}
 	switch {
-	case code == "transfer_limit", code == "limit", code == "budget":
-		return "A limit of the agent was reached (" + code + ")."
-	case code == "" && end.FinishReason == event.FinishReasonLimit:
+	case why != nil && why.Code != "":
+		return cmp.Or(why.Public().Message, "The agent failed.") + " (" + why.Code + ")"
+	case end.FinishReason == event.FinishReasonLimit:
 		return "A limit of the agent was reached."
-	case code == "":
-		return "The agent failed."
 	}
-	return "The agent failed (" + code + ")."
+	return "The agent failed."
 }
 
 // used adds up what models have used, if the subscriber wants to know.
