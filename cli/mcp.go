@@ -91,7 +91,7 @@ func (p *program) mcpOverStdio(ctx context.Context, path, model, prices string) 
 	if err != nil {
 		return err
 	}
-	if err := p.start(ctx, tree, db, false, prices, runner.WithLogger(p.warnings())); err != nil {
+	if err := p.start(ctx, tree, db, false, prices); err != nil {
 		return err
 	}
 	tree.prepare(ctx)

@@ -209,7 +209,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if err != nil {
 		return err
 	}
-	runs := []runner.Option{runner.WithStreaming(), runner.WithLogger(p.warnings())}
+	runs := []runner.Option{runner.WithStreaming()}
 	if how.keep > 0 {
 		if how.kept, err = server.KeepRequests(int64(how.keep)); err != nil {
 			return err
