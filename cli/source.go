@@ -91,7 +91,8 @@ func (p *program) start(ctx context.Context, t *planted, store session.Store, de
 	if err != nil {
 		return err
 	}
-	if t.Runner, err = runner.New(t.tree.Root().Agent, store, slices.Concat(own, []runner.Option{runner.WithLogger(p.warnings())}, opts, p.seats(t.tree, desk))...); err != nil {
+	if t.Runner, err = runner.New(t.tree.Root().Agent, store, slices.Concat(own, []runner.Option{runner.WithLogger(p.warnings())},
+		opts, p.seats(t.tree, desk))...); err != nil {
 		return unstarted(err)
 	}
 	if err = t.Start(ctx); err != nil {
