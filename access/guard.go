@@ -31,16 +31,16 @@ type Options struct {
 	Origins []string
 	// Expose names the headers of answers that such pages may read.
 	Expose []string
-	// MaxBody bounds the body of a request in bytes; 0 is 16 MiB.
+	// MaxBody bounds the body of a request in bytes; 0 is [MaxBody].
 	MaxBody int64
 	// BodyTimeout bounds the time that a request's body takes to arrive; 0 is a minute.
 	BodyTimeout time.Duration
 	// WriteTimeout bounds the time that a client takes to accept 64 KiB of an answer; 0 is
 	// 30 s. A slower one is disconnected.
 	WriteTimeout time.Duration
-	// MaxStreams bounds the streams that a user has open at once; 0 is 1,024. MaxAllStreams bounds those
-	// of all users; 0 is 4,096.
-	MaxStreams, MaxAllStreams int
+	// Streams bounds the streams that a user has open at the same time, and those of all users; guards may
+	// share it. nil is 1,024 and 4,096.
+	Streams *Limit
 	// Logger hears of each request in one line, without bodies, queries and credentials, and of
 	// what failed; by default nothing is logged.
 	Logger *slog.Logger
@@ -48,15 +48,16 @@ type Options struct {
 	Observer Observer
 }
 
+// MaxBody is the default bound of a request's body, in bytes: the photo of a phone passes, which JSON makes
+// a third larger.
+const MaxBody = 16 << 20
+
 // Guard stands before a handler. It is safe for concurrent use.
-type Guard struct {
-	opts    Options
-	streams *Limit
-}
+type Guard struct{ opts Options }
 
 // New makes a guard. It is an error if a bound is negative.
 func New(o Options) (*Guard, error) {
-	if o.MaxBody < 0 || o.BodyTimeout < 0 || o.WriteTimeout < 0 || o.MaxStreams < 0 || o.MaxAllStreams < 0 {
+	if o.MaxBody < 0 || o.BodyTimeout < 0 || o.WriteTimeout < 0 {
 		return nil, errors.New("access: a bound is negative; 0 is its default")
 	}
 	o.Challenge = cmp.Or(o.Challenge, "Bearer")
@@ -66,8 +67,11 @@ func New(o Options) (*Guard, error) {
 	if o.Observer == nil {
 		o.Observer = unobserved{}
 	}
-	o.MaxBody = cmp.Or(o.MaxBody, 16<<20)
+	o.MaxBody = cmp.Or(o.MaxBody, MaxBody)
 	o.BodyTimeout = cmp.Or(o.BodyTimeout, time.Minute)
+	if o.Streams == nil {
+		o.Streams = NewLimit(1024, 4096)
+	}
 	o.Hosts = slices.Clone(o.Hosts)
 	for i, host := range o.Hosts {
 		o.Hosts[i] = hostName(host)
@@ -76,7 +80,7 @@ func New(o Options) (*Guard, error) {
 	for i, origin := range o.Origins {
 		o.Origins[i] = strings.ToLower(strings.TrimSuffix(origin, "/"))
 	}
-	return &Guard{o, NewLimit(o.MaxStreams, cmp.Or(o.MaxAllStreams, 4096))}, nil
+	return &Guard{o}, nil
 }
 
 // Logger returns the logger of those who serve behind the guard.
@@ -88,10 +92,10 @@ func (g *Guard) Observer() Observer { return g.opts.Observer }
 // Stream counts a stream of a user until leave is called. At a limit it waits as [Limit.Await] does. The error
 // is a *[LimitError] if there are too many, or why ctx ended.
 func (g *Guard) Stream(ctx context.Context, user string) (leave func(), err error) {
-	if err := g.streams.Await(ctx, user); err != nil {
+	if err := g.opts.Streams.Await(ctx, user); err != nil {
 		return nil, err
 	}
-	return func() { g.streams.Leave(user) }, nil
+	return func() { g.opts.Streams.Leave(user) }, nil
 }
 
 // RefusedError says why a request is refused, in words that its client may see.

@@ -22,7 +22,7 @@ type GRPC struct {
 	// Interface is what the card says of the server at a URL.
 	Interface func(url string) sdk.AgentInterface
 	// Server makes what serves a tree. It logs what clients do not get to know.
-	Server func(s *a2aserver.Server, logger *slog.Logger) (GRPCServer, error)
+	Server func(s *a2aserver.Server, maxBody int, logger *slog.Logger) (GRPCServer, error)
 }
 
 // GRPCServer is what serve needs of a *grpc.Server.

@@ -262,7 +262,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 			doors = append(doors, keySet(keys))
 		}
 		if how.grpc != "" {
-			d, err := p.grpcDoor(all[1], s)
+			d, err := p.grpcDoor(all[1], s, int(how.limits.body))
 			if err != nil {
 				return err
 			}

@@ -14,12 +14,13 @@ import (
 type serveLimits struct {
 	turns, userTurns     int
 	streams, userStreams int
+	open                 *access.Limit // of streams, in all APIs; nil until check
 	body                 size
 	bodyTime             time.Duration
 }
 
 func (l *serveLimits) flags(fs *pflag.FlagSet) {
-	l.body = 16 << 20 // the photo of a phone passes, which JSON makes a third larger
+	l.body = access.MaxBody
 	fs.IntVar(&l.turns, "max-turns", 256, "run at most `N` turns at the same time, for all users together")
 	fs.IntVar(&l.userTurns, "max-user-turns", 32, "run at most `N` turns at the same time for one user")
 	fs.IntVar(&l.streams, "max-streams", 4096, "keep at most `N` streams open, for all users together")
@@ -37,18 +38,19 @@ func (l *serveLimits) check() error {
 	if l.bodyTime <= 0 {
 		return usagef("--body-time %s: give a time such as 30s", l.bodyTime)
 	}
+	l.open = access.NewLimit(l.userStreams, l.streams)
 	return nil
 }
 
 // of sets the limits of a guard.
 func (l *serveLimits) of(o access.Options) access.Options {
-	o.MaxStreams, o.MaxAllStreams, o.MaxBody, o.BodyTimeout = l.userStreams, l.streams, int64(l.body), l.bodyTime
+	o.Streams, o.MaxBody, o.BodyTimeout = l.open, int64(l.body), l.bodyTime
 	return o
 }
 
-// a2a are the limits for clients of A2A, whose streams and waiting calls count together.
+// a2a are the limits for clients of A2A.
 func (l *serveLimits) a2a() a2aserver.HTTPOptions {
-	return a2aserver.HTTPOptions{MaxOpen: l.userStreams, MaxBody: int64(l.body), BodyTimeout: l.bodyTime}
+	return a2aserver.HTTPOptions{Streams: l.open, MaxBody: int64(l.body), BodyTimeout: l.bodyTime}
 }
 
 // arrives bounds the time of bodies also at paths without a door, which read none: net/http waits for the rest

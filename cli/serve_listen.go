@@ -83,8 +83,8 @@ func webDoor(l net.Listener, h http.Handler, certified *tls.Config) door {
 	}}
 }
 
-func (p *program) grpcDoor(l net.Listener, s *a2aserver.Server) (door, error) {
-	server, err := p.grpc.Server(s, p.warnings())
+func (p *program) grpcDoor(l net.Listener, s *a2aserver.Server, maxBody int) (door, error) {
+	server, err := p.grpc.Server(s, maxBody, p.warnings())
 	return door{func() error { return server.Serve(l) }, func(ctx context.Context) error {
 		ended := make(chan struct{})
 		go func() {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -129,6 +130,38 @@ func await(t *testing.T, frames <-chan map[string]any, fits func(map[string]any)
 	}
 }
 
+// newTurns runs a tree on a store in memory.
+func newTurns(t *testing.T, root agent.Agent) *live.Turns {
+	store, err := tail.New(sessiontest.Memory(t))
+	require.NoError(t, err)
+	run, err := runner.New(root, store, runner.WithStreaming())
+	require.NoError(t, err)
+	turns, err := live.New(run, store)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
+	return turns
+}
+
+// everyAPI serves turns by every API for the same users; A2A is the last.
+func everyAPI(t *testing.T, turns *live.Turns, users access.Authenticator, page ...inspector.Option) []http.Handler {
+	guard, err := access.New(access.Options{Users: users})
+	require.NoError(t, err)
+	api, err := server.New(turns, server.WithGuard(guard))
+	require.NoError(t, err)
+	chat, err := openaiapi.New(turns, openaiapi.WithGuard(guard))
+	require.NoError(t, err)
+	forms, err := agui.New(turns, agui.WithGuard(guard))
+	require.NoError(t, err)
+	look, err := inspector.New(append(page, inspector.WithGuard(guard))...)
+	require.NoError(t, err)
+	declared, err := a2aserver.Declare(users, nil)
+	require.NoError(t, err)
+	peers, err := a2aserver.NewOn(turns, a2aserver.WithAuthenticator(declared))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, peers.Close(context.Background())) })
+	return []http.Handler{api, chat, forms, look, server.At("", peers)}
+}
+
 // TestPhoto: the photo of a phone, of six megabytes, passes each API that takes images without any setting.
 func TestPhoto(t *testing.T) {
 	got := make(chan int, 4)
@@ -141,22 +174,7 @@ func TestPhoto(t *testing.T) {
 		return scripted.Reply(scripted.Text("Nice."))
 	}))
 	require.NoError(t, err)
-	store, err := tail.New(sessiontest.Memory(t))
-	require.NoError(t, err)
-	run, err := runner.New(a, store, runner.WithStreaming())
-	require.NoError(t, err)
-	turns, err := live.New(run, store)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
-	guard, err := access.New(access.Options{Users: tokens{}})
-	require.NoError(t, err)
-	api, err := server.New(turns, server.WithGuard(guard))
-	require.NoError(t, err)
-	chat, err := openaiapi.New(turns, openaiapi.WithGuard(guard))
-	require.NoError(t, err)
-	page, err := agui.New(turns, agui.WithGuard(guard))
-	require.NoError(t, err)
-	web := httptest.NewServer(server.Mux(api, chat, page))
+	web := httptest.NewServer(server.Mux(everyAPI(t, newTurns(t, a), tokens{})...))
 	t.Cleanup(web.Close)
 	ann := &caller{t: t, base: web.URL, http: web.Client(), token: "ann"}
 	photo := base64.StdEncoding.EncodeToString(make([]byte, 6<<20))
@@ -165,6 +183,7 @@ func TestPhoto(t *testing.T) {
 		{"/v1/chat/completions", `{"model":"looks","messages":[{"role":"user","content":[{"type":"text","text":"Look"},{"type":"image_url","image_url":{"url":"data:image/jpeg;base64,PHOTO"}}]}]}`},
 		{"/v1/responses", `{"model":"looks","input":[{"role":"user","content":[{"type":"input_text","text":"Look"},{"type":"input_image","image_url":"data:image/jpeg;base64,PHOTO"}]}]}`},
 		{"/agui", `{"threadId":"t","runId":"r","messages":[{"id":"m","role":"user","content":[{"type":"text","text":"Look"},{"type":"image","source":{"type":"data","mimeType":"image/jpeg","value":"PHOTO"}}]}]}`},
+		{"/message:send", `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"Look"},{"raw":"PHOTO","mediaType":"image/jpeg"}]}}`},
 	} {
 		res := ann.request("POST", r.path, json.RawMessage(strings.ReplaceAll(r.body, "PHOTO", photo)), "Prefer", "wait=30")
 		answer, err := io.ReadAll(res.Body)
@@ -188,14 +207,7 @@ func TestOneSessionEveryDoor(t *testing.T) {
 	require.NoError(t, err)
 	root, err := llmagent.New("support", "You hand over.", script.Model("support"), llmagent.WithSubAgents(billing))
 	require.NoError(t, err)
-	store, err := tail.New(sessiontest.Memory(t))
-	require.NoError(t, err)
-	run, err := runner.New(root, store, runner.WithStreaming())
-	require.NoError(t, err)
-	turns, err := live.New(run, store)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
-
+	turns := newTurns(t, root)
 	accounts, err := access.NewAccounts(access.Account{Name: session.DefaultUser, Token: access.HashToken("owner-token"), Rights: access.All})
 	require.NoError(t, err)
 	web := httptest.NewUnstartedServer(nil)
@@ -207,22 +219,7 @@ func TestOneSessionEveryDoor(t *testing.T) {
 	require.NoError(t, err)
 	either, err := access.AnyOf(accounts, signIn)
 	require.NoError(t, err)
-	guard, err := access.New(access.Options{Users: either})
-	require.NoError(t, err)
-	api, err := server.New(turns, server.WithGuard(guard))
-	require.NoError(t, err)
-	chat, err := openaiapi.New(turns, openaiapi.WithGuard(guard))
-	require.NoError(t, err)
-	page, err := agui.New(turns, agui.WithGuard(guard))
-	require.NoError(t, err)
-	look, err := inspector.New(inspector.WithGuard(guard), inspector.WithSignIn(signIn))
-	require.NoError(t, err)
-	declared, err := a2aserver.Declare(either, nil)
-	require.NoError(t, err)
-	peers, err := a2aserver.NewOn(turns, a2aserver.WithAuthenticator(declared))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, peers.Close(context.Background())) })
-	web.Config.Handler = server.Mux(api, chat, page, look, server.At("", peers))
+	web.Config.Handler = server.Mux(everyAPI(t, turns, either, inspector.WithSignIn(signIn))...)
 	web.Start()
 	t.Cleanup(web.Close)
 	program := &caller{t: t, base: web.URL, http: web.Client(), token: "owner-token"}

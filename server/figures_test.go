@@ -97,7 +97,7 @@ func newStand(tb testing.TB, a agent.Agent, db session.Store) *stand {
 	require.NoError(tb, err)
 	bearer, err := access.Bearer(verify)
 	require.NoError(tb, err)
-	guard, err := access.New(access.Options{Users: bearer, MaxStreams: 2000})
+	guard, err := access.New(access.Options{Users: bearer, Streams: access.NewLimit(2000, 0)})
 	require.NoError(tb, err)
 	api, err := server.New(turns, server.WithGuard(guard))
 	require.NoError(tb, err)

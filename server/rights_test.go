@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,19 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
-	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server"
-	"github.com/agentarbor/arbor/server/agui"
-	"github.com/agentarbor/arbor/server/inspector"
 	"github.com/agentarbor/arbor/server/internal/front"
-	"github.com/agentarbor/arbor/server/openaiapi"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sessiontest"
-	"github.com/agentarbor/arbor/session/tail"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -56,25 +48,10 @@ func testRights(t *testing.T, last scripted.Item) {
 		return scripted.Reply(scripted.Call("transfer_to_billing", `{"reason":"it was said"}`))
 	}), llmagent.WithSubAgents(billing), llmagent.WithHistory(view.TextOnly()))
 	require.NoError(t, err)
-	store, err := tail.New(sessiontest.Memory(t))
-	require.NoError(t, err)
-	run, err := runner.New(root, store, runner.WithStreaming())
-	require.NoError(t, err)
-	turns, err := live.New(run, store)
-	require.NoError(t, err)
-	guard, err := access.New(access.Options{Users: tokens{}})
-	require.NoError(t, err)
-	api, err := server.New(turns, server.WithGuard(guard))
-	require.NoError(t, err)
-	chat, err := openaiapi.New(turns, openaiapi.WithGuard(guard))
-	require.NoError(t, err)
-	page, err := agui.New(turns, agui.WithGuard(guard))
-	require.NoError(t, err)
-	look, err := inspector.New(inspector.WithGuard(guard))
-	require.NoError(t, err)
-	web := httptest.NewServer(server.Mux(api, chat, page, look))
+	turns := newTurns(t, root)
+	apis := everyAPI(t, turns, tokens{})
+	web := httptest.NewServer(server.Mux(apis...))
 	t.Cleanup(func() {
-		require.NoError(t, turns.Close(context.Background()))
 		web.CloseClientConnections()
 		web.Close()
 	})
@@ -103,10 +80,11 @@ func testRights(t *testing.T, last scripted.Item) {
 		"/agui":          `{"threadId":"t","runId":"r","messages":[` + message + `]}`, "/connect": `{"threadId":"s","runId":"r","messages":[]}`,
 	}
 	seen := make(map[string]bool)
-	for _, door := range []interface {
-		Prefix() string
-		Routes() []front.Route
-	}{api, chat, page, look} {
+	for _, api := range apis[:4] {
+		door := api.(interface {
+			Prefix() string
+			Routes() []front.Route
+		})
 		for _, r := range door.Routes() {
 			row := r.Method + " " + door.Prefix() + r.Path
 			who := rows[row]

@@ -155,7 +155,7 @@ func stormServer(c stormConfig) error {
 	if err != nil {
 		return err
 	}
-	guard, err := access.New(access.Options{Users: bearer, MaxStreams: 1000})
+	guard, err := access.New(access.Options{Users: bearer, Streams: access.NewLimit(1000, 0)})
 	if err != nil {
 		return err
 	}

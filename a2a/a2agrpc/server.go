@@ -10,12 +10,11 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/access"
 )
 
 // The limits of a server that [NewServer] makes.
 const (
-	// maxMessage bounds a request in bytes.
-	maxMessage = 4 << 20
 	// maxStreams bounds the calls that one connection has open.
 	maxStreams = 1024
 	// minPing is the shortest time between two pings of a client. Clients that ping more
@@ -32,7 +31,7 @@ type logTo struct {
 // that something failed.
 func WithLogger(l *slog.Logger) grpc.ServerOption { return logTo{logger: l} }
 
-// NewServer makes a gRPC server for s with limits: of messages (4 MiB), of calls that one
+// NewServer makes a gRPC server for s with limits: of messages ([access.MaxBody]), of calls that one
 // connection has open (1,024), of metadata (64 KiB), of the time for a handshake (20 s) and of
 // pings (one in 20 s). It notices clients that are gone,
 // closes connections that are idle for 15 minutes, and its Stop waits for the calls it ends. The
@@ -77,7 +76,7 @@ func Register(r grpc.ServiceRegistrar, s *a2aserver.Server, logger *slog.Logger)
 // limits are the options of a server that sets no others.
 func limits() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxRecvMsgSize(access.MaxBody),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ConnectionTimeout(20 * time.Second),

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -127,7 +128,7 @@ func TestFollowerOfAWithdrawnTask(t *testing.T) {
 // theirs.
 func TestTurnsAtOnce(t *testing.T) {
 	b, slow := newBlocked(t)
-	h := newTestServer(t, slow, sessiontest.Memory(t), WithHTTP(HTTPOptions{MaxOpen: 2})).RequestHandler()
+	h := newTestServer(t, slow, sessiontest.Memory(t), WithHTTP(HTTPOptions{Turns: access.NewLimit(2, 0)})).RequestHandler()
 	ctx := withCaller(context.Background(), "ann")
 	first := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
 	sendAtOnce(t, h, ctx, userMessage("m2", "think"))

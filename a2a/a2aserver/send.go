@@ -280,7 +280,7 @@ func refused(err error, key session.Key) error {
 	case errors.Is(err, agent.ErrBadInput):
 		return sdk.NewError(sdk.ErrInvalidParams, err.Error())
 	case errors.As(err, new(*access.LimitError)):
-		return wire.TooMany(err, "more than %d turns of this caller are at work: wait for some or cancel them")
+		return wire.TooMany(err, "more than %d turns of %s are running: wait for some or cancel them")
 	case errors.Is(err, access.ErrForbidden):
 		return sdk.NewError(sdk.ErrUnauthorized, err.Error())
 	case errors.Is(err, runner.ErrNoApproval):

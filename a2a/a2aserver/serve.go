@@ -26,7 +26,7 @@ func (s *Server) serve() error {
 		return errors.New("a2aserver: a signed card needs the server's public URL, which no caller may choose")
 	}
 	tenants := slices.DeleteFunc(slices.Sorted(maps.Keys(s.trees)), func(name string) bool { return name == "" })
-	s.checked = wire.NewChecks(handler{s}, s.inputModes(), outputModes, tenants, s.web.MaxOpen, s.told)
+	s.checked = wire.NewChecks(handler{s}, s.inputModes(), outputModes, tenants, s.web.Streams, s.told)
 	var legacy func(*sdk.AgentCard) ([]byte, error)
 	if s.compat != nil {
 		legacy = s.compat.Card

@@ -183,11 +183,14 @@ type HTTPOptions struct {
 	// Origins are the origins of web pages that may call, such as
 	// https://app.example.com; "*" is any. By default only the server's own may.
 	Origins []string
-	// MaxBody bounds the body of a request in bytes; 0 is 4 MiB.
+	// MaxBody bounds the body of a request in bytes; 0 is [access.MaxBody].
 	MaxBody int64
-	// MaxOpen bounds the streams, and the requests that wait for an answer, that one
-	// caller has open in all bindings, and the turns that are at work for it; 0 is 1,024.
-	MaxOpen int
+	// Streams bounds the streams, and the requests that wait for an answer, that a caller has open in all
+	// bindings, and those of all callers. Other APIs may share it. nil is 1,024 and 4,096.
+	Streams *access.Limit
+	// Turns bounds the turns that run for a caller, and for all; nil is 1,024 for a caller. [NewOn] does
+	// not use it.
+	Turns *access.Limit
 	// KeepAlive is the silence after which a stream sends a comment, so that nothing
 	// on the way closes it; 0 is 15 s, a negative one sends none.
 	KeepAlive time.Duration
@@ -253,7 +256,8 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 
 // NewOn is [New] for a tree whose turns are begun elsewhere, too: what is begun here is
 // followed there, and the other way round. The turns stay the caller's, who closes them
-// after the server. When they get another tree, the card describes that one. [WithRunnerOptions] and [HTTPOptions.MaxOpen] say nothing of these turns.
+// after the server. When they get another tree, the card describes that one. [WithRunnerOptions] and [HTTPOptions].Turns
+// do not apply to these turns.
 func NewOn(turns *live.Turns, opts ...Option) (*Server, error) {
 	if turns == nil {
 		return nil, errors.New("a2aserver: the turns are nil")
@@ -306,7 +310,10 @@ func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Opt
 // plant makes the trees, that of "" on turns of others if there are any.
 func (s *Server) plant(turns *live.Turns) error {
 	unique := rand.Text() // of this process, if the server has no address to be known by
-	limit := access.NewLimit(s.web.MaxOpen, 0)
+	limit := s.web.Turns
+	if limit == nil {
+		limit = access.NewLimit(0, 0)
+	}
 	var errs []error
 	for tenant, root := range s.roots {
 		t := &served{Server: s, tenant: tenant, app: tenant, id: unique + "/" + tenant}

@@ -62,6 +62,6 @@ func mcpServer(r *runner.Runner, user string, approver tools.By, who access.Opti
 	return mcpserver.New(r, mcpserver.WithUser(user), mcpserver.WithApprover(approver), mcpserver.WithAccess(who), mcpserver.WithLimit(turns), mcpserver.WithLogger(logger))
 }
 
-func grpcServer(s *a2aserver.Server, logger *slog.Logger) (cli.GRPCServer, error) {
-	return a2agrpc.NewServer(s, a2agrpc.WithLogger(logger), grpc.ConnectionTimeout(10*time.Second))
+func grpcServer(s *a2aserver.Server, maxBody int, logger *slog.Logger) (cli.GRPCServer, error) {
+	return a2agrpc.NewServer(s, a2agrpc.WithLogger(logger), grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(maxBody))
 }

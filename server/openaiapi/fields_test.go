@@ -292,7 +292,7 @@ func TestErrors(t *testing.T) {
 	})
 	t.Run("too many streams", func(t *testing.T) {
 		d := newDesk(t)
-		guard, err := access.New(access.Options{Users: newUsers(t), MaxStreams: 1})
+		guard, err := access.New(access.Options{Users: newUsers(t), Streams: access.NewLimit(1, 0)})
 		require.NoError(t, err)
 		w := newWindow(newWorld(t, d.root, WithGuard(guard)))
 		w.stream = true

@@ -31,12 +31,15 @@ type Checks struct {
 }
 
 // NewChecks returns a handler that checks before another one answers. Empty modes accept
-// everything; maxOpen bounds the streams and the sends that wait of one caller, 0: 1,024. The function after is that
-// of around.
-func NewChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, maxOpen int,
+// everything; open bounds the streams and the sends that wait, nil: 1,024 of a caller and 4,096 of all. The
+// function after is that of around.
+func NewChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, open *access.Limit,
 	after func(ctx context.Context, operation string, err error) error,
 ) *Checks {
-	c := &Checks{inputModes: inputModes, outputModes: outputModes, tenants: tenants, open: access.NewLimit(maxOpen, 0)}
+	if open == nil {
+		open = access.NewLimit(1024, 4096)
+	}
+	c := &Checks{inputModes: inputModes, outputModes: outputModes, tenants: tenants, open: open}
 	c.around = around{next: next, before: c.check, after: after}
 	return c
 }
@@ -246,13 +249,18 @@ func (c *Checks) counted(ctx context.Context, events iter.Seq2[sdk.Event, error]
 // ErrTooManyCalls is that of package a2aserver.
 var ErrTooManyCalls = fmt.Errorf("too many calls are under way: %w", sdk.ErrServerError)
 
-// TooMany tells a client that it has too much under way: the words are of what, and what to do.
+// TooMany tells a client that it, or all clients together, have too much under way. The words say of what,
+// and what to do; their verbs are for the number and for who has it.
 func TooMany(err error, words string) error {
 	var limit *access.LimitError
 	if !errors.As(err, &limit) {
 		return err
 	}
-	e := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", words, limit.Most)
+	who := "this caller"
+	if limit.All {
+		who = "all callers"
+	}
+	e := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", words, limit.Most, who)
 	e.err = ErrTooManyCalls
 	e.header = http.Header{"Retry-After": {"1"}}
 	return e
@@ -260,7 +268,7 @@ func TooMany(err error, words string) error {
 
 // enter counts a call, until leave is called.
 func (c *Checks) enter(ctx context.Context) error {
-	return TooMany(c.open.Await(ctx, access.UserOf(ctx).Name), "more than %d calls of this caller are under way: close some streams and try again")
+	return TooMany(c.open.Await(ctx, access.UserOf(ctx).Name), "more than %d calls of %s are under way: close some streams and try again")
 }
 
 func (c *Checks) leave(ctx context.Context) { c.open.Leave(access.UserOf(ctx).Name) }

@@ -8,12 +8,14 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/access"
 )
 
 // Other bindings have the same checks, because they stand before the handler.
 func TestChecksOfOtherBindings(t *testing.T) {
 	handler := &stub{}
-	c := NewChecks(handler, []string{"text/plain"}, []string{"text/plain"}, []string{"sales"}, 0, nil)
+	c := NewChecks(handler, []string{"text/plain"}, []string{"text/plain"}, []string{"sales"}, nil, nil)
 	message := func(change func(*sdk.SendMessageRequest)) *sdk.SendMessageRequest {
 		req := &sdk.SendMessageRequest{Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart("x")}}}
 		change(req)
@@ -58,7 +60,7 @@ func TestStreamsOfOneCallerAreBounded(t *testing.T) {
 			}
 		}
 	}}
-	server := serveFront(t, Front{Handler: handler, MaxOpen: 2,
+	server := serveFront(t, Front{Handler: handler, Streams: access.NewLimit(2, 3),
 		Auth: must(bearerTokens(map[string]string{"a": "ann", "b": "bob"}))})
 	subscribe := func(token string) (resp *http.Response, stop context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -88,6 +90,10 @@ func TestStreamsOfOneCallerAreBounded(t *testing.T) {
 	other, _ := subscribe("b")
 	require.Equal(t, 200, other.StatusCode, "others have their own")
 
+	got := call(t, "POST", server.URL+"/message:send", hello, "Authorization", "Bearer b")
+	require.Equal(t, 429, got.status, got.body)
+	require.Contains(t, got.body, "more than 3 calls of all callers")
+
 	stop() // a stream that ends makes room
 	require.Eventually(t, func() bool {
 		return call(t, "POST", server.URL+"/message:send", hello, "Authorization", "Bearer a").status == 200
@@ -97,7 +103,7 @@ func TestStreamsOfOneCallerAreBounded(t *testing.T) {
 func TestOpenCallsAreForgotten(t *testing.T) {
 	c := NewChecks(&stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
 		return func(yield func(sdk.Event, error) bool) { panic("x") }
-	}}, nil, nil, nil, 1, nil)
+	}}, nil, nil, nil, access.NewLimit(1, 0), nil)
 	req := &sdk.SubscribeToTaskRequest{ID: "t"}
 	require.Panics(t, func() {
 		for range c.SubscribeToTask(withCaller(t.Context(), "ann"), req) {

@@ -47,10 +47,10 @@ type Front struct {
 	// Origins are the origins of web pages that may call, such as "https://app.example.com";
 	// "*" is any. Without it only pages of the server's own origin may.
 	Origins []string
-	// MaxBody bounds a request's body in bytes; 0: 4 MiB.
+	// MaxBody bounds a request's body in bytes; 0: [access.MaxBody].
 	MaxBody int64
-	// MaxOpen bounds the streams and waiting sends that one caller has open; 0: 1,024.
-	MaxOpen int
+	// Streams bounds the streams and waiting sends that a caller has open; nil: 1,024, and 4,096 of all.
+	Streams *access.Limit
 	// KeepAlive is the time after which a silent stream sends a comment; 0: 15 seconds,
 	// negative: never.
 	KeepAlive time.Duration
@@ -97,7 +97,7 @@ func New(f Front) (http.Handler, error) {
 	if checked, ok := f.Handler.(*Checks); ok {
 		h.checks = checked
 	} else {
-		h.checks = NewChecks(f.Handler, f.InputModes, f.OutputModes, f.Tenants, f.MaxOpen, nil)
+		h.checks = NewChecks(f.Handler, f.InputModes, f.OutputModes, f.Tenants, f.Streams, nil)
 	}
 	if f.Auth != nil {
 		for _, scheme := range f.Auth.Schemes() {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/access"
 )
 
 func TestContentTypeIsChecked(t *testing.T) {
@@ -191,7 +193,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	require.Equal(t, 413, resp.StatusCode)
 
 	server = serveFront(t, Front{})
-	require.Equal(t, 413, call(t, "POST", server.URL+"/rpc", strings.Repeat(" ", 4<<20)+"{}").status, "the default is 4 MiB")
+	require.Equal(t, 413, call(t, "POST", server.URL+"/rpc", strings.Repeat(" ", access.MaxBody)+"{}").status, "the default")
 }
 
 func TestABodyThatTrickles(t *testing.T) {
