@@ -11,7 +11,7 @@ import (
 var examples = map[string][]string{
 	"run":                 {`PROGRAM run TREE "I was charged twice"`, `PROGRAM run TREE --session s1 "And the invoice?"`},
 	"chat":                {`PROGRAM chat TREE`, `PROGRAM chat TREE --session s1`},
-	"resume":              {`PROGRAM resume TREE s1`, `PROGRAM resume TREE s1 --approve call_1`},
+	"resume":              {`PROGRAM resume TREE --session s1`, `PROGRAM resume TREE --session s1 --approve call_1`},
 	"tree":                {`PROGRAM tree TREE`, `PROGRAM tree TREE --format mermaid`},
 	"lint":                {`PROGRAM lint TREE`, `PROGRAM lint TREE --routing`},
 	"eval":                {`PROGRAM eval TREE cases.yaml`, `PROGRAM eval TREE cases.yaml --repeat 5 --threshold 0.9`},

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,14 +25,17 @@ func TestExamples(t *testing.T) {
 			require.NotEmpty(t, cmd.Example, name)
 		}
 		for line := range strings.Lines(cmd.Example) {
-			words := strings.Fields(line[strings.LastIndex(line, "| ")+1:])
+			line, _, _ = strings.Cut(line, " > ")
+			words := regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`).FindAllString(line[strings.LastIndex(line, "| ")+1:], -1)
 			found, args, err := cmd.Root().Find(words[1:])
 			require.NoError(t, err, line)
 			require.Equal(t, cmd, found, line)
-			for _, arg := range args {
-				if flag, ok := strings.CutPrefix(arg, "--"); ok {
-					require.NotNil(t, cmd.Flags().Lookup(flag), line)
-				}
+			require.NoError(t, cmd.ParseFlags(args), line)
+			use := strings.Fields(regexp.MustCompile(`--\S+ \S+`).ReplaceAllString(cmd.Use, ""))[1:]
+			least := len(slices.DeleteFunc(slices.Clone(use), func(arg string) bool { return arg[0] == '[' }))
+			require.GreaterOrEqual(t, cmd.Flags().NArg(), least, "%s: %s", cmd.Use, line)
+			if !strings.Contains(cmd.Use, "...") && !strings.Contains(cmd.Use, "…") {
+				require.LessOrEqual(t, cmd.Flags().NArg(), len(use), "%s: %s", cmd.Use, line)
 			}
 		}
 		for _, sub := range cmd.Commands() {

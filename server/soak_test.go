@@ -174,31 +174,20 @@ func TestSoak(t *testing.T) {
 	}
 	play(time.Second, 0)
 	var before, after held
-	require.True(t, within(time.Minute, func() bool { // connections and turns need a moment to end
+	require.Eventually(t, func() bool { // connections and turns need a moment to end
 		last := before
 		before = heldNow()
 		return before.goroutines == last.goroutines && before.files == last.files
-	}))
+	}, time.Minute, time.Second/2)
 	play(*soakTime, 1)
 	done := func() bool {
 		after = heldNow()
 		return after.goroutines <= before.goroutines+2 && after.files <= before.files+4 && after.heap <= before.heap+4<<20
 	}
-	if !within(time.Minute, done) {
+	if !assert.Eventually(t, done, time.Minute, time.Second/2) {
 		var stacks strings.Builder
 		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
 		t.Fatalf("before: %+v, after: %+v\n%s", before, after, stacks.String())
 	}
 	t.Logf("%d requests, %d while the store failed; before: %+v, after: %+v", requests.Load(), refused.Load(), before, after)
-}
-
-// within reports whether something is so within a time.
-func within(d time.Duration, so func() bool) bool {
-	for until := time.Now().Add(d); !so(); {
-		if time.Now().After(until) {
-			return false
-		}
-		time.Sleep(500 * time.Millisecond)
-	}
-	return true
 }

@@ -31,9 +31,7 @@ type process struct {
 
 // start starts a server on one processor and waits until it prints its address.
 func start(ctx context.Context, processor string, env []string, command ...string) (*process, error) {
-	if path, err := exec.LookPath("taskset"); err == nil {
-		command = append([]string{path, "-c", processor}, command...)
-	}
+	command = append([]string{"taskset", "-c", processor}, command...)
 	p := &process{Cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
 	p.Env, p.Stderr, p.WaitDelay = append(os.Environ(), env...), &p.said, time.Second
 	out, err := p.StdoutPipe()

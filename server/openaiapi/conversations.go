@@ -186,8 +186,8 @@ func (d *Door) deleteConversation(c *front.Call) error {
 	return c.JSON(http.StatusOK, map[string]any{"id": info.Key.ID, "object": "conversation.deleted", "deleted": true})
 }
 
-// deleteResponse notes in the log that a response was deleted. Nobody gets it again, or goes on behind it. What it says
-// stays part of the conversation.
+// deleteResponse records in the log that a response was deleted. No request returns it again, and none can continue it.
+// What it says stays part of the conversation.
 func (d *Door) deleteResponse(c *front.Call) error {
 	name := c.R.PathValue("id")
 	r, key, err := d.find(c, name)
@@ -208,17 +208,20 @@ func (d *Door) note(ctx context.Context, key session.Key, delta map[string]any) 
 	if err != nil {
 		return err
 	}
+	w := session.Write{Lease: lease, Release: true}
 	e := &event.Event{Seq: lease.Head.Seq + 1, ID: rand.Text(), Time: time.Now().UTC(), Agent: "user", Data: &event.State{Delta: delta}}
-	for last, err := range store.Load(ctx, key, max(lease.Head.Seq-1, 0)) {
+	var last *event.Event
+	for last, err = range store.Load(ctx, key, max(lease.Head.Seq-1, 0)) {
 		if err == nil && !e.Time.After(last.Time) {
 			e.Time = last.Time.Add(1)
 		}
 	}
-	err = d.turns.Runner().Glance(ctx, key, func(f *session.Fold) error {
-		e.TurnID, e.RunID = cmp.Or(f.Turn.ID, rand.Text()), cmp.Or(f.Turn.UserRunID, rand.Text())
-		return nil
-	})
-	w := session.Write{Lease: lease, Release: true}
+	if err == nil {
+		err = d.turns.Runner().Glance(ctx, key, func(f *session.Fold) error {
+			e.TurnID, e.RunID = cmp.Or(f.Turn.ID, rand.Text()), cmp.Or(f.Turn.UserRunID, rand.Text())
+			return nil
+		})
+	}
 	if err == nil {
 		w.Head, w.Events = lease.Head, event.BoundAll([]*event.Event{e})
 	}
@@ -248,7 +251,7 @@ func page(c *front.Call, list func(turn string, back bool, yield func(*responses
 	}
 	id, ok := responses.ResponseOf(after)
 	if after != "" && !ok {
-		return front.BadRequest("after is %.80q, which is no id of an item", after)
+		return front.BadRequest("after is %.80q, which is not the id of an item", after)
 	}
 	out := struct {
 		Object string            `json:"object"`

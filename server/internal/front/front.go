@@ -206,7 +206,7 @@ func (c *Call) settle(err error) {
 	// net/http also ends the context of a request whose body does not arrive.
 	gone := c.R.Context().Err() != nil && !errors.Is(err, access.ErrRevoked) && !errors.As(err, new(*access.RefusedError))
 	f := FaultOf(err)
-	if f.Status == http.StatusInternalServerError || errors.Is(err, session.ErrUnavailable) {
+	if !(gone && errors.Is(err, context.Canceled)) && (f.Status == http.StatusInternalServerError || errors.Is(err, session.ErrUnavailable)) {
 		c.door.config.Guard.Logger().Error("a request failed", "request", c.ID, "error", err)
 	}
 	if c.W.Status() != 0 || gone {
