@@ -171,7 +171,7 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 	if isHTTP {
 		u.User, u.Fragment = nil, ""
 		// A server on this machine may call itself localhost where the developer wrote an address. It is called by the
-		// developer's name, to which the credentials belong: what listens under another name may be somebody else.
+		// developer's name, to which the credentials belong: another name may lead to another server.
 		if own := r.cards.url; u.Scheme == own.Scheme && u.Port() == own.Port() && canonicalHost(u.Hostname()) == loopback && canonicalHost(own.Hostname()) == loopback {
 			u.Host = own.Host
 		}

@@ -34,7 +34,7 @@ const (
 // Routed reports whether a router made the transfer, so that it counts against no limit.
 func (d *Transfer) Routed() bool { return d.RouteDecision != nil }
 
-// Public returns the failure as clients are told it that may not inspect the session: with the runner's own words about limits, or with
+// Public returns the failure as it is shown to clients that may not inspect the session: with the runner's own words about limits, or with
 // a sentence about its code. Other messages can quote what an endpoint, a tool or a library said, and where they are.
 func (f *Failure) Public() *Failure {
 	public := *f

@@ -32,7 +32,7 @@ func (e *StateError) Error() string {
 
 var placeholder = lazyregexp.New(`\{+[A-Za-z_][A-Za-z0-9_.:-]*\??\}+`)
 
-// stateKeys are the keys of the state that instructions may name, all if there are none.
+// stateKeys are the keys of the state that instructions may name; empty allows all keys.
 type stateKeys struct{ only []string }
 
 // check returns an error for each key that the instructions do not name.

@@ -137,7 +137,7 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 	return nil, nil, fmt.Errorf("the turn has asked %d times: call again with the session %s to continue", maxRounds, t.key.ID)
 }
 
-// public returns an error as clients are told it.
+// public returns an error with the text that clients may read.
 func public(err error) error {
 	if errors.Is(err, session.ErrUnavailable) {
 		return errors.New("the sessions cannot be read or written now: try again later")

@@ -369,7 +369,7 @@ func TestLimit(t *testing.T) {
 	require.False(t, failed, text)
 }
 
-// TestErrorsSayNoAddress: clients are told neither where a model nor where the store is.
+// TestErrorsSayNoAddress checks that no client reads the address of a model or of the store.
 func TestErrorsSayNoAddress(t *testing.T) {
 	model, err := openai.New("m", openai.WithBaseURL("http://127.0.0.1:1/secret-path"), openai.WithAPIKey("sk-secret"), openai.WithRetries(0))
 	require.NoError(t, err)

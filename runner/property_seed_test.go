@@ -24,7 +24,7 @@ func (w *world) seed() (o runner.TurnOption, some bool) {
 func (w *world) checkSeed(i int) {
 	d, ok := w.log[i].Data.(*event.State)
 	if ok && d.Delta["decided"] != nil && w.log[i-1].Type() != event.TypeRelayResolved {
-		w.t.Fatalf("seq %d: what a decision changes does not stand behind it", w.log[i].Seq)
+		w.t.Fatalf("seq %d: what a decision changes does not follow it", w.log[i].Seq)
 	}
 	if !ok || w.log[i].Agent != "user" {
 		return

@@ -150,7 +150,7 @@ func testRights(t *testing.T, last scripted.Item) {
 	}
 	if strings.HasSuffix(t.Name(), "failures") {
 		require.True(t, seen["GET /api/v1/sessions/{session}/events hidden endpoint"])
-		// Clients of OpenAI and AG-UI are not told, whoever they are.
+		// Clients of OpenAI's APIs and of AG-UI never read it, whatever their rights.
 		caller := &caller{t: t, base: web.URL, http: web.Client(), token: "ann!"}
 		for path, body := range map[string]string{"/v1/chat/completions": `{"model":"support","messages":[{"role":"user","content":"Pay"}]}`,
 			"/v1/responses": `{"model":"support","input":"Pay"}`, "/agui": bodies["/agui"]} {

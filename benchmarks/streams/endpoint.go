@@ -16,7 +16,7 @@ const pace = 100 * time.Millisecond
 // mark surrounds the time in a token, which is in nanoseconds.
 const mark = "~"
 
-// serveEndpoint serves a scripted model in the forms of OpenAI and of Gemini. Each answer has so many tokens. It prints its address.
+// serveEndpoint serves a scripted model in the forms of OpenAI and of Gemini. Each answer has the given number of tokens. It prints its address.
 func serveEndpoint(tokens string) error {
 	n, err := strconv.Atoi(tokens)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// measure starts a server, opens so many streams and measures the tokens of a window in which all are open.
+// measure starts a server, opens n streams and measures the tokens of a window in which all are open.
 func measure(ctx context.Context, name, binary string, streams int, window time.Duration) (*measured, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -1,4 +1,4 @@
-// Command streams measures how long the words of a model wait in a server while many answers stream at once, beside
+// Command streams measures how long the tokens of a model wait in a server while many answers stream at once, compared with
 // ADK-Go's server:
 //
 //	go -C benchmarks run ./streams -streams 500,1000,2000
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// measured is what one server did with so many streams.
+// measured is what one server did with a number of streams.
 type measured struct {
 	server        string
 	streams       int

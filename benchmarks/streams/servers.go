@@ -22,7 +22,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// process is a server that runs beside this program.
+// process is a server in a process of its own.
 type process struct {
 	*exec.Cmd
 	said bytes.Buffer

@@ -180,7 +180,7 @@ func wholeFile(code string, imports map[string]string) (string, error) {
 	return "package fragment; " + strings.Join(slices.Compact(lines), "") + head + body, nil
 }
 
-// TestBlocksInFiles: what pages show of a file, such as a script that tests run, stands in it.
+// TestBlocksInFiles checks that a block which a page shows as part of a file, such as a script, is in that file.
 func TestBlocksInFiles(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {

@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-// place is the key of the state that pages are sent under which they find who has the conversation.
+// place is the key under which the state that pages get says which agent is active.
 const place = "arbor"
 
 // maxState bounds what a page may write to the state in one run, in bytes.

@@ -167,8 +167,8 @@ func TestConversationsBegin(t *testing.T) {
 	require.Equal(t, 200, w.call("POST", "/conversations", nil, &made))
 }
 
-// TestDeletedResponse: a response that was deleted cannot be got or continued, nor can its items be referred to. Its
-// conversation goes on, and the others are there.
+// TestDeletedResponse checks that no request gets or continues a deleted response or refers to its items. Its
+// conversation can be continued, and its other responses remain.
 func TestDeletedResponse(t *testing.T) {
 	store := sessiontest.Memory(t)
 	d := newDesk(t)

@@ -77,7 +77,7 @@ func TestFieldsPage(t *testing.T) {
 				require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &failed))
 				require.Equal(t, name, *failed.Error.Param)
 			default:
-				t.Errorf("%s is %s, which is none of honoured, ignored and refused", name, kind)
+				t.Errorf("%s is %s, which must be honoured, ignored or refused", name, kind)
 			}
 		}
 	}

@@ -93,7 +93,7 @@ func (d *Door) readResponse(c *front.Call) (*responseRequest, error) {
 	return q, nil
 }
 
-// input reads what is said, and returns what of it is ignored. The function finds an item that the input refers to.
+// input reads the member input, and returns the parts of it that are ignored. refer finds an item that the input refers to.
 func (q *responseRequest) input(raw json.RawMessage, refer func(id, path string) (json.RawMessage, error), wrong *faults) (ignored []string, err error) {
 	if len(raw) > 0 && raw[0] == '"' {
 		q.message(append(append([]byte(`{"role":"user","content":`), raw...), '}'), "input", wrong)

@@ -25,7 +25,7 @@ type Link struct {
 	Key    session.Key
 	// May reports whether the caller may decide about a question of the session.
 	May func(*event.Relay) bool
-	// Inspects says that the caller is told what endpoints and libraries said of a failure.
+	// Inspects says that the caller may read what endpoints and libraries said of a failure.
 	Inspects bool
 }
 
