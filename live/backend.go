@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"github.com/agentarbor/arbor/event"
@@ -28,21 +27,10 @@ type taker interface {
 // WithBackend sets what runs the turns of a runner. It is called once for each runner, including those
 // given to [Turns.Swap] and those of parts of the tree. Defaults to the runner itself. The runner still
 // reads sessions and delivers what people write at a desk.
-func WithBackend(of func(*runner.Runner) Backend) Option { return func(t *Turns) { t.backend = of } }
+func WithBackend(of func(*runner.Runner) Backend) Option { return func(t *Turns) { t.backends = of } }
 
 // seat is a runner with what runs its turns.
 type seat struct {
 	*runner.Runner
 	backend Backend
-}
-
-// seat makes the seat of a runner.
-func (t *Turns) seat(run *runner.Runner) (s seat, err error) {
-	s = seat{run, run}
-	if t.backend != nil {
-		if s.backend = t.backend(run); s.backend == nil {
-			return seat{}, errors.New("live: the function of WithBackend returned none")
-		}
-	}
-	return s, nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/agentarbor/arbor/access"
@@ -36,10 +34,7 @@ func (t *Turns) Abandon(ctx context.Context, key session.Key, turn string) error
 	case r.ID != turn:
 		return nil
 	}
-	t.mu.Lock()
-	watched := slices.Contains(slices.Collect(maps.Values(t.watchers[key])), true)
-	t.mu.Unlock()
-	if watched {
+	if t.watched(key) {
 		return nil
 	}
 	return t.cutOff(ctx, key, running)
@@ -47,11 +42,6 @@ func (t *Turns) Abandon(ctx context.Context, key session.Key, turn string) error
 
 // cutOff ends turns so that they can be resumed.
 func (t *Turns) cutOff(ctx context.Context, key session.Key, running []*Turn) error {
-	t.mu.Lock()
-	if len(running) > 0 {
-		t.stopped[key] = struct{}{}
-	}
-	t.mu.Unlock()
 	if len(running) == 0 {
 		info, _, err := session.Find(ctx, t.store, key)
 		if err == nil && info.Leased && len(t.here(key)) == 0 {
@@ -59,12 +49,9 @@ func (t *Turns) cutOff(ctx context.Context, key session.Key, running []*Turn) er
 		}
 		return err
 	}
+	t.markStopped(key)
 	err := end(ctx, running, ErrStopped)
-	t.mu.Lock()
-	for cancel := range t.watchers[key] {
-		(*cancel)(ErrStopped)
-	}
-	t.mu.Unlock()
+	t.tellWatchers(key)
 	return err
 }
 
@@ -121,8 +108,8 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 				return nil, err
 			}
 		default:
-			if t.hears != nil && len(events) > 0 {
-				t.hears.Turn(ctx, access.DoorOf(ctx), string(Canceled))
+			if t.observer != nil && len(events) > 0 {
+				t.observer.Turn(ctx, access.DoorOf(ctx), string(Canceled))
 			}
 			return events, err
 		}
@@ -134,15 +121,10 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 // session for a moment longer. The backend is the one to cancel with.
 func (t *Turns) hold(ctx context.Context, key session.Key) (backend Backend, release func(), err error) {
 	held := &Turn{key: key, cancel: func(error) {}, done: make(chan struct{})}
-	t.mu.Lock()
-	if t.closed {
-		t.mu.Unlock()
-		return nil, nil, ErrClosed
+	running, err := t.join(held)
+	if err != nil {
+		return nil, nil, err
 	}
-	delete(t.stopped, key)
-	running := slices.Clone(t.running[key])
-	t.add(held)
-	t.mu.Unlock()
 	release = func() {
 		t.exit(held)
 		close(held.done)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/agentarbor/arbor/session"
@@ -22,7 +23,7 @@ func (t *Turns) Changes(ctx context.Context, app, user string) iter.Seq2[session
 		defer cancel(nil)
 		defer context.AfterFunc(t.background, func() { cancel(ErrClosed) })()
 		poked := make(chan struct{}, 1)
-		defer t.waits(owner{app, user}, poked)()
+		defer t.changes.waits(owner{app, user}, poked)()
 		s := sessions{turns: t, of: session.Key{App: app, User: user}}
 		_, err := s.look(ctx)
 		timer := time.NewTimer(lookEvery)
@@ -101,28 +102,34 @@ func (s *sessions) look(ctx context.Context) (changed []session.Info, err error)
 	}
 }
 
+// changes is who waits for changes of a user's sessions.
+type changes struct {
+	mu      sync.Mutex
+	waiting map[owner]map[chan struct{}]struct{}
+}
+
 // waits has somebody poked when a turn changes a session of a user, until leave is called.
-func (t *Turns) waits(who owner, poked chan struct{}) (leave func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.changes[who] == nil {
-		t.changes[who] = make(map[chan struct{}]struct{})
+func (c *changes) waits(who owner, poked chan struct{}) (leave func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting[who] == nil {
+		c.waiting[who] = make(map[chan struct{}]struct{})
 	}
-	t.changes[who][poked] = struct{}{}
+	c.waiting[who][poked] = struct{}{}
 	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if delete(t.changes[who], poked); len(t.changes[who]) == 0 {
-			delete(t.changes, who)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if delete(c.waiting[who], poked); len(c.waiting[who]) == 0 {
+			delete(c.waiting, who)
 		}
 	}
 }
 
 // changed tells who waits for it that a turn has changed a session.
-func (t *Turns) changed(key session.Key) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for poked := range t.changes[owner{key.App, key.User}] {
+func (c *changes) changed(key session.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for poked := range c.waiting[owner{key.App, key.User}] {
 		select {
 		case poked <- struct{}{}:
 		default:

@@ -19,12 +19,12 @@ import (
 
 // Last is [Turns.Report] for a caller that wants to act on a turn, which must be the last one of its
 // session. In addition to [ErrNoTurn] it returns runner.ErrTurnOver.
-func (t *Turns) Last(ctx context.Context, key session.Key, turn string) (*Report, error) {
-	r, err := t.Report(ctx, key, "")
+func (l *logs) Last(ctx context.Context, key session.Key, turn string) (*Report, error) {
+	r, err := l.Report(ctx, key, "")
 	if err != nil || r.ID == turn {
 		return r, err
 	}
-	if _, err := t.find(ctx, key, turn); err != nil {
+	if _, err := l.find(ctx, key, turn); err != nil {
 		return nil, err
 	}
 	return nil, runner.ErrTurnOver

@@ -93,16 +93,16 @@ func (d Deciders) Sign(u access.User, key session.Key, asked []*event.Relay, dec
 func WithApprover(by tools.By) Option { return func(t *Turns) { t.deciders.Standard = by } }
 
 // MayDecide reports whether the caller of a context may decide what a session asks: see [Deciders.May].
-func (t *Turns) MayDecide(ctx context.Context, key session.Key, asked *event.Relay) bool {
-	_, err := t.deciders.May(access.UserOf(ctx), key, asked)
+func (l *logs) MayDecide(ctx context.Context, key session.Key, asked *event.Relay) bool {
+	_, err := l.deciders.May(access.UserOf(ctx), key, asked)
 	return err == nil
 }
 
 // Asked returns the first of the questions that the caller of a context may decide, and the first
 // of all if there is none.
-func (t *Turns) Asked(ctx context.Context, key session.Key, pending []*event.Relay) (asked *event.Relay, may bool) {
+func (l *logs) Asked(ctx context.Context, key session.Key, pending []*event.Relay) (asked *event.Relay, may bool) {
 	for _, q := range pending {
-		if t.MayDecide(ctx, key, q) {
+		if l.MayDecide(ctx, key, q) {
 			return q, true
 		}
 	}
@@ -110,12 +110,12 @@ func (t *Turns) Asked(ctx context.Context, key session.Key, pending []*event.Rel
 }
 
 // sign is Sign for the caller of a context, about what a session asks now.
-func (t *Turns) sign(ctx context.Context, key session.Key, decisions []runner.Decision) (signed []runner.Decision, err error) {
+func (l *logs) sign(ctx context.Context, key session.Key, decisions []runner.Decision) (signed []runner.Decision, err error) {
 	if len(decisions) == 0 {
 		return nil, nil
 	}
-	err = t.reader(key).Glance(ctx, key, func(f *session.Fold) (err error) {
-		signed, err = t.deciders.Sign(access.UserOf(ctx), key, f.Questions(), decisions)
+	err = l.reader(key).Glance(ctx, key, func(f *session.Fold) (err error) {
+		signed, err = l.deciders.Sign(access.UserOf(ctx), key, f.Questions(), decisions)
 		return err
 	})
 	return signed, err

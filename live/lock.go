@@ -2,31 +2,37 @@ package live
 
 import (
 	"context"
-	"time"
+	"sync"
 
 	"github.com/agentarbor/arbor/session"
 )
+
+// locks are the sessions that callers of this process look at, one at a time.
+type locks struct {
+	heldMu sync.Mutex
+	held   map[session.Key]chan struct{} // each is closed by its unlock
+}
 
 // Lock serializes callers of this process that look at a session and then start something that depends on
 // what they saw, such as whether a message was sent before. It waits until the holder of the lock calls
 // unlock. If it has to wait, it first calls waits, unless that is nil, and returns its error. Lock does not
 // exclude other processes; the store does: see runner.At.
-func (t *Turns) Lock(ctx context.Context, key session.Key, waits func() error) (unlock func(), err error) {
+func (l *locks) Lock(ctx context.Context, key session.Key, waits func() error) (unlock func(), err error) {
 	for first := true; ; first = false {
-		t.mu.Lock()
-		other := t.locked[key]
+		l.heldMu.Lock()
+		other := l.held[key]
 		if other == nil {
 			free := make(chan struct{})
-			t.locked[key] = free
-			t.mu.Unlock()
+			l.held[key] = free
+			l.heldMu.Unlock()
 			return func() {
-				t.mu.Lock()
-				delete(t.locked, key)
-				t.mu.Unlock()
+				l.heldMu.Lock()
+				delete(l.held, key)
+				l.heldMu.Unlock()
 				close(free)
 			}, nil
 		}
-		t.mu.Unlock()
+		l.heldMu.Unlock()
 		if first && waits != nil {
 			if err := waits(); err != nil {
 				return nil, err
@@ -38,23 +44,4 @@ func (t *Turns) Lock(ctx context.Context, key session.Key, waits func() error) (
 			return nil, context.Cause(ctx)
 		}
 	}
-}
-
-// WaitFree waits until a busy session may be free: until a turn of this process ends, a quarter of a second
-// has passed (another process may hold the session, which sends no notification), or the deadline has
-// passed.
-func (t *Turns) WaitFree(ctx context.Context, key session.Key, deadline time.Time) error {
-	done := make(<-chan struct{})
-	if here := t.here(key); len(here) > 0 {
-		done = here[0].done
-	}
-	timer := time.NewTimer(min(250*time.Millisecond, time.Until(deadline)))
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return nil
 }

@@ -41,10 +41,10 @@ type Status struct {
 }
 
 // Look returns the state of a session. A session that does not exist has the zero state.
-func (t *Turns) Look(ctx context.Context, key session.Key) (s Status, err error) {
-	run, gone := t.RunnerOf(key)
+func (l *logs) Look(ctx context.Context, key session.Key) (s Status, err error) {
+	run, gone := l.RunnerOf(key)
 	if gone != nil {
-		run = t.Runner()
+		run = l.Runner()
 	}
 	for tries := 1; ; tries++ {
 		err := run.Glance(ctx, key, func(f *session.Fold) error {
@@ -57,7 +57,7 @@ func (t *Turns) Look(ctx context.Context, key session.Key) (s Status, err error)
 		if err != nil || s.State != CutOff {
 			return s, err
 		}
-		works, moved, err := t.works(ctx, key, s.Seq)
+		works, moved, err := l.works(ctx, key, s.Seq)
 		if works {
 			s.State = Running
 		}
@@ -69,11 +69,11 @@ func (t *Turns) Look(ctx context.Context, key session.Key) (s Status, err error)
 
 // works reports whether somebody works on a turn that the log leaves open at a position, here or
 // in another process, and whether the log has gone on since.
-func (t *Turns) works(ctx context.Context, key session.Key, seq int64) (works, moved bool, err error) {
-	if len(t.here(key)) > 0 {
+func (l *logs) works(ctx context.Context, key session.Key, seq int64) (works, moved bool, err error) {
+	if len(l.here(key)) > 0 {
 		return true, false, nil
 	}
-	info, _, err := session.Find(ctx, t.store, key)
+	info, _, err := session.Find(ctx, l.store, key)
 	return info.Leased, info.Seq != seq, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -143,7 +144,7 @@ const maxAsked = 1024
 // requested finds the turn that a request has begun among the last ones. It is called with the
 // session's lock.
 func (t *Turns) requested(ctx context.Context, key session.Key, info session.Info, name request) (*Begun, error) {
-	asked, err := t.requests(ctx, key, info)
+	asked, err := t.book.requests(ctx, key, info)
 	if err != nil {
 		return nil, err
 	}
@@ -174,11 +175,7 @@ func (t *Turns) goOn(ctx context.Context, key session.Key) error {
 	if !cut {
 		return err
 	}
-	t.mu.Lock()
-	_, stopped := t.stopped[key]
-	delete(t.stopped, key)
-	t.mu.Unlock()
-	if stopped {
+	if t.forgetStopped(key) {
 		t.TakeUp(key, nil)
 	} else {
 		t.TakeOver(key)
@@ -186,40 +183,47 @@ func (t *Turns) goOn(ctx context.Context, key session.Key) error {
 	return err
 }
 
+// book remembers which requests have begun the last turns of sessions. The log has them: what is forgotten is read again.
+type book struct {
+	store Store
+	mu    sync.Mutex
+	asked map[session.Key]*requests
+}
+
 // requests reads what has begun the last turns of a session: what is new since the last time, or
 // of a session that is not remembered, or whose log has changed since, from the end of the log.
-func (t *Turns) requests(ctx context.Context, key session.Key, info session.Info) ([]request, error) {
-	t.mu.Lock()
-	known := t.asked[key]
-	t.mu.Unlock()
+func (b *book) requests(ctx context.Context, key session.Key, info session.Info) ([]request, error) {
+	b.mu.Lock()
+	known := b.asked[key]
+	b.mu.Unlock()
 	err := error(agent.ErrConflict)
 	if known != nil && known.incarnation == info.Incarnation {
 		if known.head == info.State().Head {
 			return known.turns, nil
 		}
-		known, err = t.newer(ctx, key, *known, info.Seq)
+		known, err = b.newer(ctx, key, *known, info.Seq)
 	}
 	if errors.Is(err, agent.ErrConflict) {
-		known, err = t.latest(ctx, key, info)
+		known, err = b.latest(ctx, key, info)
 	}
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.asked[key] == nil && len(t.asked) >= maxAsked {
-		for other := range t.asked {
-			delete(t.asked, other)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.asked[key] == nil && len(b.asked) >= maxAsked {
+		for other := range b.asked {
+			delete(b.asked, other)
 			break
 		}
 	}
-	t.asked[key] = known
+	b.asked[key] = known
 	return known.turns, nil
 }
 
 // newer adds the requests up to a position to those that are known. The error is agent.ErrConflict if the log no longer has what was read.
-func (t *Turns) newer(ctx context.Context, key session.Key, known requests, end int64) (*requests, error) {
-	for e, err := range session.Since(ctx, t.store, key, known.head) {
+func (b *book) newer(ctx context.Context, key session.Key, known requests, end int64) (*requests, error) {
+	for e, err := range session.Since(ctx, b.store, key, known.head) {
 		if err != nil {
 			return nil, err
 		}
@@ -235,9 +239,9 @@ func (t *Turns) newer(ctx context.Context, key session.Key, known requests, end 
 }
 
 // latest reads the requests of a session's last turns.
-func (t *Turns) latest(ctx context.Context, key session.Key, info session.Info) (*requests, error) {
+func (b *book) latest(ctx context.Context, key session.Key, info session.Info) (*requests, error) {
 	known := &requests{incarnation: info.Incarnation}
-	for e, err := range session.Backward(ctx, t.store, key, info.Seq+1) {
+	for e, err := range session.Backward(ctx, b.store, key, info.Seq+1) {
 		if err != nil {
 			return nil, err
 		}

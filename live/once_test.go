@@ -89,10 +89,10 @@ func TestRequestsAreRemembered(t *testing.T) {
 	require.NoError(t, store.Delete(ctx, key))
 	require.False(t, begin(two, 0).Repeated, "it is another session")
 	for i := range maxAsked + 10 {
-		_, err := one.requests(ctx, session.ID(fmt.Sprint(i)), session.Info{})
+		_, err := one.book.requests(ctx, session.ID(fmt.Sprint(i)), session.Info{})
 		require.NoError(t, err)
 	}
-	require.Len(t, one.asked, maxAsked)
+	require.Len(t, one.book.asked, maxAsked)
 }
 
 // Of processes and clients that send one request at once, one begins the turn.

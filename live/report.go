@@ -73,16 +73,23 @@ func (r *Report) Apply(e *event.Event) {
 	}
 }
 
+// logs reads what the logs of sessions say of their turns, and asks the registry who works on them.
+type logs struct {
+	registry
+	store    Store
+	deciders Deciders
+}
+
 // Report returns the outcome of a turn; "" is the last one. It returns [ErrNoTurn] if the session has no
 // turn of that id. It reads the turn and everything after it, or only the last turn.
-func (t *Turns) Report(ctx context.Context, key session.Key, turn string) (*Report, error) {
+func (l *logs) Report(ctx context.Context, key session.Key, turn string) (*Report, error) {
 	for tries := 1; ; tries++ {
-		first, err := t.find(ctx, key, turn)
+		first, err := l.find(ctx, key, turn)
 		if err != nil {
 			return nil, err
 		}
 		r := &Report{}
-		last, err := t.report(ctx, key, first, r.Apply)
+		last, err := l.report(ctx, key, first, r.Apply)
 		switch {
 		case err != nil:
 			return nil, err
@@ -91,7 +98,7 @@ func (t *Turns) Report(ctx context.Context, key session.Key, turn string) (*Repo
 		case !last && (r.State == Running || r.State == Waiting): // something else was said
 			r.State = Canceled
 		case r.State == Running:
-			works, moved, err := t.works(ctx, key, r.Seq)
+			works, moved, err := l.works(ctx, key, r.Seq)
 			switch {
 			case err != nil:
 				return nil, err
@@ -106,10 +113,10 @@ func (t *Turns) Report(ctx context.Context, key session.Key, turn string) (*Repo
 }
 
 // Reports yields the outcomes of the turns of a session that start before a position, newest first.
-func (t *Turns) Reports(ctx context.Context, key session.Key, before int64) iter.Seq2[*Report, error] {
+func (l *logs) Reports(ctx context.Context, key session.Key, before int64) iter.Seq2[*Report, error] {
 	return func(yield func(*Report, error) bool) {
 		var events []*event.Event // of one turn, newest first
-		for e, err := range session.Backward(ctx, t.store, key, before) {
+		for e, err := range session.Backward(ctx, l.store, key, before) {
 			r := &Report{}
 			if err == nil {
 				events = append(events, e)
@@ -121,7 +128,7 @@ func (t *Turns) Reports(ctx context.Context, key session.Key, before int64) iter
 				}
 				events = events[:0]
 				if r.State == Running || r.State == Waiting { // or nobody works on it, or something else was said
-					r, err = t.Report(ctx, key, r.ID)
+					r, err = l.Report(ctx, key, r.ID)
 				}
 			}
 			if !yield(r, err) || err != nil {
@@ -133,9 +140,9 @@ func (t *Turns) Reports(ctx context.Context, key session.Key, before int64) iter
 
 // report gives the events of a turn to a function, and reports whether it is the last one. The
 // turn is named by the position of its first event.
-func (t *Turns) report(ctx context.Context, key session.Key, first int64, apply func(*event.Event)) (last bool, err error) {
+func (l *logs) report(ctx context.Context, key session.Key, first int64, apply func(*event.Event)) (last bool, err error) {
 	id := ""
-	for e, err := range t.store.Load(ctx, key, first-1) {
+	for e, err := range l.store.Load(ctx, key, first-1) {
 		if err != nil {
 			return false, err
 		}
@@ -151,9 +158,9 @@ func (t *Turns) report(ctx context.Context, key session.Key, first int64, apply 
 }
 
 // find returns the position of the words that began a turn, "" being the last one.
-func (t *Turns) find(ctx context.Context, key session.Key, turn string) (first int64, err error) {
+func (l *logs) find(ctx context.Context, key session.Key, turn string) (first int64, err error) {
 	var id string
-	err = t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+	err = l.reader(key).Glance(ctx, key, func(f *session.Fold) error {
 		id, first = f.Turn.ID, f.Turn.First
 		return nil
 	})
@@ -161,7 +168,7 @@ func (t *Turns) find(ctx context.Context, key session.Key, turn string) (first i
 		return first, err
 	}
 	if id != "" {
-		for e, err := range session.Backward(ctx, t.store, key, first) {
+		for e, err := range session.Backward(ctx, l.store, key, first) {
 			if err != nil {
 				return 0, err
 			}

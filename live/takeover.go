@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -46,10 +48,7 @@ func takesOver(key session.Key) turnFunc {
 
 // goesOn launches the rest of a turn, unless it was stopped or somebody is about to.
 func (t *Turns) goesOn(rest *Turn, begun func(), events turnFunc) {
-	t.mu.Lock()
-	_, stopped := t.stopped[rest.key]
-	before := slices.Clone(t.running[rest.key])
-	t.mu.Unlock()
+	before, stopped := t.state(rest.key)
 	if stopped || slices.ContainsFunc(before, func(x *Turn) bool { return x.takesUp }) {
 		return
 	}
@@ -80,9 +79,9 @@ func (t *Turns) goesOn(rest *Turn, begun func(), events turnFunc) {
 // orphanPage is how many orphans are read at a time.
 const orphanPage = 50
 
-// takeOver looks for turns whose process has gone, until the Turns are closed or drained.
-func (t *Turns) takeOver() {
-	l := look{turns: t}
+// run looks for turns whose process has gone, until the Turns are closed or drained.
+func (l *look) run() {
+	t := l.turns
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -105,16 +104,14 @@ type look struct {
 	failing bool // the last one has
 	// Sessions that are not for the tree, as they were at the last look.
 	foreign map[session.LogState]bool
-	tree    *tenure
+	tree    *runner.Runner
 }
 
 func (l *look) look(ctx context.Context) {
 	foreign := make(map[session.LogState]bool)
-	l.turns.mu.Lock()
-	if l.tree != l.turns.tenure {
-		l.tree, l.foreign = l.turns.tenure, nil
+	if tree := l.turns.Runner(); l.tree != tree {
+		l.tree, l.foreign = tree, nil
 	}
-	l.turns.mu.Unlock()
 	for page := (session.Page{Limit: orphanPage}); ; {
 		infos, err := l.turns.store.Orphans(ctx, page)
 		if err != nil {
@@ -174,27 +171,23 @@ func (l *look) ours(ctx context.Context, key session.Key) (ours bool) {
 // it is left to the next look.
 func (l *look) take(key session.Key) error {
 	t := l.turns
-	t.mu.Lock()
-	_, stopped := t.stopped[key]
-	here := len(t.running[key]) > 0
-	t.mu.Unlock()
-	if stopped || here {
+	if here, stopped := t.state(key); stopped || len(here) > 0 {
 		return nil
 	}
 	_, _, err := t.launch(t.background, &Turn{key: key, door: takeOverDoor, takesUp: true}, takesOver(key))
 	return err
 }
 
-// tell logs what people should know of a turn that was taken over.
-func (t *Turns) tell(x *Turn, e *event.Event) {
+// logTakeOver logs what people should know of a turn that was taken over.
+func logTakeOver(logger *slog.Logger, x *Turn, e *event.Event) {
 	n, ok := e.Data.(*event.Notice)
 	if !ok || e.Partial {
 		return
 	}
 	switch n.Code {
 	case event.NoticeTakenOver:
-		t.logger.Info("a turn is taken over, because its process has gone", "session", x.key.String(), "position", e.Seq)
+		logger.Info("a turn is taken over, because its process has gone", "session", x.key.String(), "position", e.Seq)
 	case event.NoticeLeft:
-		t.logger.Warn("a turn is left alone, because its process has gone each time", "session", x.key.String(), "position", e.Seq)
+		logger.Warn("a turn is left alone, because its process has gone each time", "session", x.key.String(), "position", e.Seq)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/agentarbor/arbor/access"
@@ -28,34 +26,16 @@ type Store interface {
 
 // Turns runs the turns of one tree in the sessions of one store. It is safe for concurrent use.
 // The zero value is not usable.
+//
+// Its state is in layers that call only what is below them: Turns begins, resumes, follows and ends turns; logs reads
+// what the logs say of them; registry knows what this process runs. The exported methods of all of them are those of Turns.
 type Turns struct {
-	store  Store
-	limit  *access.Limit
-	app    string // of the sessions of the whole tree
+	logs
+	locks
+	book   book
 	resume func(*event.User) bool
 	every  time.Duration // between looks for turns whose process has gone; 0 is never
 	logger *slog.Logger
-	hears  access.Observer // nil without one
-
-	deciders Deciders
-
-	backend func(*runner.Runner) Backend // nil for the runner itself
-
-	background context.Context // of all turns
-	stop       context.CancelCauseFunc
-	ended      sync.WaitGroup
-
-	mu      sync.Mutex // guards what follows
-	tenure  *tenure    // of the runner that new turns get
-	closed  bool
-	drains  bool // no turn is begun any more
-	running map[session.Key][]*Turn
-	locked  map[session.Key]chan struct{} // closed by who unlocks
-	stopped map[session.Key]struct{}      // not to be taken up
-	// Who watches a turn, and is told when it is stopped.
-	watchers map[session.Key]map[*context.CancelCauseFunc]bool
-	asked    map[session.Key]*requests            // what clients have asked for lately
-	changes  map[owner]map[chan struct{}]struct{} // who waits for changes
 }
 
 // Option configures Turns.
@@ -87,7 +67,7 @@ func WithLogger(l *slog.Logger) Option { return func(t *Turns) { t.logger = l } 
 
 // WithObserver sets an observer of how many turns run and how they end. The API is that of the context that
 // started a turn; see access.WithDoor.
-func WithObserver(o access.Observer) Option { return func(t *Turns) { t.hears = o } }
+func WithObserver(o access.Observer) Option { return func(t *Turns) { t.observer = o } }
 
 // New makes Turns of a runner and its store, which both remain the caller's to close. Partial events need a
 // runner with runner.WithStreaming. New prepares the runner's agents in the background until Close; see
@@ -96,9 +76,9 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	if run == nil || store == nil {
 		return nil, errors.New("live: the runner or the store is nil")
 	}
-	t := &Turns{store: store, limit: access.NewLimit(32, 256), app: session.DefaultApp, resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler),
-		running: make(map[session.Key][]*Turn), locked: make(map[session.Key]chan struct{}), stopped: make(map[session.Key]struct{}),
-		watchers: make(map[session.Key]map[*context.CancelCauseFunc]bool), asked: make(map[session.Key]*requests), changes: make(map[owner]map[chan struct{}]struct{})}
+	t := &Turns{logs: logs{store: store}, locks: locks{held: make(map[session.Key]chan struct{})}, book: book{store: store, asked: make(map[session.Key]*requests)},
+		resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler)}
+	t.registry.init()
 	if err := option.Apply(t, opts); err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
@@ -122,7 +102,7 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	t.background, t.stop = context.WithCancelCause(context.Background())
 	t.prepare(run)
 	if t.every > 0 {
-		t.ended.Go(t.takeOver)
+		t.ended.Go((&look{turns: t}).run)
 	}
 	return t, nil
 }
@@ -248,8 +228,8 @@ func (t *Turns) start(ctx context.Context, key session.Key, events turnFunc) (*T
 }
 
 // rests reports whether the session's last turn needs nobody to work on it.
-func (t *Turns) rests(ctx context.Context, key session.Key) (rests bool) {
-	err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+func (l *logs) rests(ctx context.Context, key session.Key) (rests bool) {
+	err := l.reader(key).Glance(ctx, key, func(f *session.Fold) error {
 		rests = !f.Unfinished()
 		return nil
 	})
@@ -257,9 +237,7 @@ func (t *Turns) rests(ctx context.Context, key session.Key) (rests bool) {
 }
 
 func (t *Turns) startNow(ctx context.Context, key session.Key, events turnFunc) (*Turn, error) {
-	t.mu.Lock()
-	delete(t.stopped, key)
-	t.mu.Unlock()
+	t.forgetStopped(key)
 	x, first, err := t.launch(ctx, &Turn{key: key, door: access.DoorOf(ctx)}, events)
 	if err != nil {
 		return nil, err
@@ -299,7 +277,7 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 		defer cancel(nil)
 		defer close(begun)
 		told, stored, reason := false, false, event.FinishReason("")
-		defer func() { t.observe(x, stored, reason) }()
+		defer func() { t.ends(x, stored, reason) }()
 		for e, err := range events(run, x.backend) {
 			if err != nil {
 				if x.err = err; errors.Is(err, context.Canceled) && run.Err() != nil {
@@ -313,12 +291,12 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 			}
 			if !e.Partial && !stored {
 				stored = true
-				t.changed(x.key)
+				t.changes.changed(x.key)
 			}
 			if _, begins := e.Data.(*event.User); begins || x.report.ID != "" {
 				x.report.Apply(e)
 			}
-			t.tell(x, e)
+			logTakeOver(t.logger, x, e)
 			if end, ok := e.Data.(*event.HarnessEnd); ok && e.Scope == "" {
 				reason = end.FinishReason
 			}
@@ -331,10 +309,10 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 	return x, begun, nil
 }
 
-// observe tells how a turn has ended that has stored something. One that is canceled is told
+// ends tells the observer how a turn has ended that has stored something. One that is canceled is told
 // by who cancels it.
-func (t *Turns) observe(x *Turn, stored bool, reason event.FinishReason) {
-	if t.hears == nil || !stored || errors.Is(x.err, ErrCanceled) {
+func (r *registry) ends(x *Turn, stored bool, reason event.FinishReason) {
+	if r.observer == nil || !stored || errors.Is(x.err, ErrCanceled) {
 		return
 	}
 	ctx, outcome := context.Background(), State(session.StatusAt(reason))
@@ -344,74 +322,5 @@ func (t *Turns) observe(x *Turn, stored bool, reason event.FinishReason) {
 	case x.err != nil:
 		outcome = Failed
 	}
-	t.hears.Turn(ctx, x.door, string(outcome))
-}
-
-// enter registers a turn, unless its user has too many at work, or all users have: a client that does
-// not wait for answers could begin any number of them.
-func (t *Turns) enter(ctx context.Context, x *Turn) error {
-	if t.Stopping() {
-		return ErrClosed
-	}
-	if err := t.count(ctx, x); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s, err := t.of(x.key)
-	if t.closed || t.drains {
-		err = ErrClosed
-	}
-	if err != nil {
-		t.limit.Leave(x.key.User)
-		return err
-	}
-	x.backend = s.backend
-	t.add(x)
-	return nil
-}
-
-// count takes a place for a turn, until it is left. A turn that no client asked for does not wait.
-func (t *Turns) count(ctx context.Context, x *Turn) error {
-	if x.takesUp {
-		return t.limit.Enter(x.key.User)
-	}
-	return t.limit.Await(ctx, x.key.User)
-}
-
-// add registers a turn. It is called with the mutex.
-func (t *Turns) add(x *Turn) {
-	t.ended.Add(1)
-	x.tenure = t.tenure
-	x.tenure.turns++
-	if t.hears != nil {
-		t.hears.Running(context.Background(), x.door, 1)
-	}
-	t.running[x.key] = append(t.running[x.key], x)
-}
-
-func (t *Turns) exit(x *Turn) {
-	t.mu.Lock()
-	rest := slices.DeleteFunc(t.running[x.key], func(o *Turn) bool { return o == x })
-	if t.running[x.key] = rest; len(rest) == 0 {
-		delete(t.running, x.key)
-	}
-	x.tenure.turns--
-	if t.hears != nil {
-		t.hears.Running(context.Background(), x.door, -1)
-	}
-	t.release(x.tenure)
-	t.mu.Unlock()
-	if x.counts {
-		t.limit.Leave(x.key.User)
-	}
-	t.changed(x.key)
-	t.ended.Done()
-}
-
-// here returns the turns of a session that this process runs, or tries to.
-func (t *Turns) here(key session.Key) []*Turn {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.running[key])
+	r.observer.Turn(ctx, x.door, string(outcome))
 }

@@ -52,7 +52,7 @@ func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after s
 		for entry, err := range t.Follow(following, key, from.String()) {
 			switch {
 			case errors.Is(err, ErrStopped):
-				t.rest(ctx, key, &seen, now.ID, from.Seq, yield)
+				yieldRest(t.store.Load(ctx, key, from.Seq), &seen, now.ID, yield)
 				return
 			case err == nil && entry.Event.TurnID != now.ID && entry.Event.TurnID != "": // "" is of no turn
 				return
@@ -69,10 +69,9 @@ func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after s
 	}
 }
 
-// rest yields what a turn that was stopped has stored after a position, and that it was stopped
-// unless it has come to rest.
-func (t *Turns) rest(ctx context.Context, key session.Key, seen *Report, turn string, after int64, yield func(session.Entry, error) bool) {
-	for e, err := range t.store.Load(ctx, key, after) {
+// yieldRest yields the events of a turn that was stopped, and that it was stopped unless it has come to rest.
+func yieldRest(events iter.Seq2[*event.Event, error], seen *Report, turn string, yield func(session.Entry, error) bool) {
+	for e, err := range events {
 		switch {
 		case err != nil:
 			yield(session.Entry{}, err)
@@ -86,38 +85,5 @@ func (t *Turns) rest(ctx context.Context, key session.Key, seen *Report, turn st
 	}
 	if seen.State == Running {
 		yield(session.Entry{}, ErrStopped)
-	}
-}
-
-// OnStop registers a function that is called in a goroutine of its own when a turn of the session is
-// stopped here, until leave is called. Stopping stores no event, so that followers of the session would not
-// see it.
-func (t *Turns) OnStop(key session.Key, stopped func()) (leave func()) {
-	return t.watching(key, func(cause error) {
-		if cause != nil {
-			go stopped()
-		}
-	}, false)
-}
-
-// watching notes who is to hear when the session's turn is stopped, until leave is called. If it
-// is they hear at once. They count if a turn whose client has gone is left alone for them.
-func (t *Turns) watching(key session.Key, cancel context.CancelCauseFunc, counts bool) (leave func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.watchers[key] == nil {
-		t.watchers[key] = make(map[*context.CancelCauseFunc]bool)
-	}
-	t.watchers[key][&cancel] = counts
-	if _, stopped := t.stopped[key]; stopped && len(t.running[key]) == 0 {
-		cancel(ErrStopped)
-	}
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if delete(t.watchers[key], &cancel); len(t.watchers[key]) == 0 {
-			delete(t.watchers, key)
-		}
-		cancel(nil)
 	}
 }
