@@ -81,19 +81,22 @@ func NewAccounts(all ...Account) (*Accounts, error) {
 // Replace takes these accounts in the place of those that there were. The streams of who is not
 // among them any more end at once, and so do those of who has another token or fewer rights. It
 // is an error, and changes nothing, if [CheckName] refuses a name, or if two accounts have
-// the same name or token.
+// the same name or token, or names with the same [Skeleton].
 func (a *Accounts) Replace(all ...Account) error {
 	a.replace.Lock()
 	defer a.replace.Unlock()
 	old := a.table.Load()
 	next := &accounts{make(map[Hash]*account, len(all)), make(map[string]*account, len(all))}
+	shapes := make(map[string]string, len(all))
 	for _, each := range all {
-		code, wrong := a.code(each.Token), CheckName(each.Name)
+		code, wrong, shape := a.code(each.Token), CheckName(each.Name), Skeleton(each.Name)
 		switch {
 		case wrong != nil:
 			return fmt.Errorf("access: %.64q cannot be the name of a user: %w", each.Name, wrong)
 		case next.byName[each.Name] != nil:
 			return fmt.Errorf("access: there are two users %q", each.Name)
+		case shapes[shape] != "":
+			return fmt.Errorf("access: the names of the users %q and %q look alike", shapes[shape], each.Name)
 		case next.byCode[code] != nil:
 			return fmt.Errorf("access: the users %q and %q have the same token", next.byCode[code].Name, each.Name)
 		}
@@ -103,7 +106,7 @@ func (a *Accounts) Replace(all ...Account) error {
 		} else {
 			now.ctx, now.revoke = context.WithCancel(context.Background())
 		}
-		next.byCode[code], next.byName[each.Name] = now, now
+		next.byCode[code], next.byName[each.Name], shapes[shape] = now, now, each.Name
 	}
 	a.table.Store(next)
 	for name, was := range old.byName {

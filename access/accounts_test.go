@@ -176,3 +176,16 @@ func TestCheckName(t *testing.T) {
 		require.Error(t, err, "%q", name)
 	}
 }
+
+// TestNamesThatLookAlike checks that no two accounts have names which people cannot tell apart.
+func TestNamesThatLookAlike(t *testing.T) {
+	account := func(name, token string) Account { return Account{Name: name, Token: HashToken(token)} }
+	for _, names := range [][2]string{{"paul", "pau1"}, {"paul", "pauI"}, {"Oleg", "0leg"}, {"arno", "amo"}, {"vvill", "will"}, {"coco", "сосо"}, {"ВАТА", "BATA"}, {"ΑΝΝΑ", "ANNA"}} {
+		_, err := NewAccounts(account(names[0], "a"), account(names[1], "b"))
+		require.ErrorContains(t, err, "look alike", "%q", names)
+	}
+	for _, names := range [][2]string{{"ann", "Ann"}, {"ann", "anna"}, {"user2", "user3"}, {"zoe", "zoë"}, {"i", "j"}, {"Анна", "Анка"}} {
+		_, err := NewAccounts(account(names[0], "a"), account(names[1], "b"))
+		require.NoError(t, err, "%q", names)
+	}
+}

@@ -38,3 +38,22 @@ func CheckName(name string) error {
 	}
 	return nil
 }
+
+// Skeleton returns a text that names have in common which people cannot tell apart, such as paul and pau1, or a name in
+// Latin letters and one in Cyrillic letters of the same shapes: the skeletons of Unicode's technical standard 39, for the letters of
+// Latin, Greek and Cyrillic that matter. Two accounts of [Accounts] have different skeletons.
+func Skeleton(name string) string { return skeletons.Replace(name) }
+
+var skeletons = func() *strings.Replacer {
+	pairs := []string{"rn", "m", "vv", "w"}
+	for shape, others := range map[string]string{
+		"l": "1I|ІӀΙ", "O": "0ОΟ", "o": "оοօ", "a": "аα", "e": "е", "p": "рρ", "c": "сϲ", "x": "х", "y": "уγ", "i": "іι", "j": "ј", "s": "ѕ", "h": "һ",
+		"d": "ԁ", "q": "ԛ", "w": "ԝ", "v": "ν", "k": "кκ", "u": "υ", "A": "АΑ", "B": "ВΒ", "C": "СϹ", "E": "ЕΕ", "H": "НΗ", "J": "Ј", "K": "КΚ", "M": "МΜ",
+		"N": "Ν", "P": "РΡ", "S": "Ѕ", "T": "ТΤ", "X": "ХΧ", "Y": "ҮΥ", "Z": "Ζ",
+	} {
+		for _, c := range others {
+			pairs = append(pairs, string(c), shape)
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}()

@@ -37,6 +37,11 @@ func Add(path, name string, rights access.Rights, grants ...string) (token strin
 		if find(users, name) >= 0 {
 			return "", nil, fmt.Errorf("%s: %w: %s", path, ErrExists, name)
 		}
+		for _, other := range users {
+			if access.Skeleton(other.Name) == access.Skeleton(name) {
+				return "", nil, fmt.Errorf("%s: the name %q looks like %q, which another user has: choose another name", path, name, other.Name)
+			}
+		}
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}

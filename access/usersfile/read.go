@@ -76,7 +76,7 @@ func load(path string) ([]byte, error) {
 
 // parse returns the users, and the lines on which their entries begin.
 func parse(path string, data []byte) (accounts []access.Account, lines []int, err error) {
-	r := &reader{path: path, names: make(map[string]int), tokens: make(map[access.Hash]int)}
+	r := &reader{path: path, names: map[string]namedAt{access.Skeleton(session.DefaultUser): {name: session.DefaultUser}}, tokens: make(map[access.Hash]int)}
 	text, problem := yamldoc.Decode(data, maxFile)
 	if problem != nil {
 		return nil, nil, &Error{[]Problem{{path, problem.Line, problem.Col, problem.Message}}}
@@ -96,11 +96,17 @@ func parse(path string, data []byte) (accounts []access.Account, lines []int, er
 	return r.accounts, r.lines, nil
 }
 
+// namedAt is the name of a user, and its line.
+type namedAt struct {
+	name string
+	line int
+}
+
 type reader struct {
 	path     string
 	accounts []access.Account
 	lines    []int
-	names    map[string]int // their lines
+	names    map[string]namedAt // by their skeletons
 	tokens   map[access.Hash]int
 	problems []Problem
 }
@@ -163,12 +169,19 @@ func (r *reader) name(entry yamldoc.Node, values map[string]yamldoc.Node) string
 		r.add(value, "the name must be a text, not %s; quotes make a text of anything", value.Describe())
 		return ""
 	}
-	if err := checkName(name); err != nil {
+	shape := access.Skeleton(name)
+	err, other := checkName(name), r.names[shape]
+	switch {
+	case err != nil:
 		r.add(value, "%s", err)
-	} else if line := r.names[name]; line > 0 {
-		r.add(value, "the user %s is there twice: already on line %d", name, line)
-	} else {
-		r.names[name] = value.Line()
+	case other.name == name:
+		r.add(value, "the user %s is there twice: already on line %d", name, other.line)
+	case other.name == session.DefaultUser:
+		r.add(value, "the name %q looks like %s, the owner of this machine: choose another name", name, other.name)
+	case other.name != "":
+		r.add(value, "the name %q looks like %q on line %d: choose another name", name, other.name, other.line)
+	default:
+		r.names[shape] = namedAt{name, value.Line()}
 	}
 	return name
 }
