@@ -100,6 +100,27 @@ func TestJobs(t *testing.T) {
 	play(t, support(t), "jobs", nil)
 }
 
+// Keys decide about the card that has the focus, nothing acts on what has just moved, and what was decided can be undone
+// before it is sent.
+func TestCareful(t *testing.T) {
+	t.Parallel()
+	play(t, support(t), "careful", nil)
+}
+
+// The composer takes much at once, or refuses it at once, and shows pasted images.
+func TestComposer(t *testing.T) {
+	t.Parallel()
+	play(t, support(t), "composer", nil)
+}
+
+// The page says that the offline model answers, and that nobody is paid for that.
+func TestOffline(t *testing.T) {
+	t.Parallel()
+	h := serve(t, offlineWorld(t))
+	h.say("words", "I was charged twice, please refund the invoice")
+	play(t, h, "offline", nil)
+}
+
 // A person at the desk answers in one window what is asked in another.
 func TestDesk(t *testing.T) {
 	t.Parallel()

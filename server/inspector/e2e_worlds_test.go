@@ -22,6 +22,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/router"
@@ -192,6 +193,20 @@ func (h *host) story(id string) {
 	h.t.Helper()
 	h.say(id, "I was charged twice")
 	h.say(id, "Please refund one")
+}
+
+// offlineWorld is a help desk that no real model answers for.
+func offlineWorld(t testing.TB) *world {
+	t.Helper()
+	child := func(name, description string) agent.Agent {
+		a, err := llmagent.New(name, "You are "+name+".", offline.New(), llmagent.WithDescription(description))
+		require.NoError(t, err)
+		return a
+	}
+	root, err := llmagent.New("support", "You are the first to answer.", offline.New(), llmagent.WithDescription("Answers first"),
+		llmagent.WithSubAgents(child("billing", "Refunds, invoices, charges"), child("tech", "Network, router, devices")))
+	require.NoError(t, err)
+	return &world{root: root}
 }
 
 // bigWorld is a tree of 500 agents in three levels, in which nobody has much to say.

@@ -132,7 +132,7 @@ func TestSizes(t *testing.T) {
 	}
 	require.True(t, loaded["app.js"] && loaded["app.css"])
 	t.Logf("initial load %d bytes and all script %d bytes, packed; all files %d bytes", initial, scripts, all)
-	require.LessOrEqual(t, initial, 75_000)
-	require.LessOrEqual(t, scripts, 140_000)
+	require.LessOrEqual(t, initial, 85_000)
+	require.LessOrEqual(t, scripts, 180_000)
 	require.LessOrEqual(t, all, 600_000)
 }

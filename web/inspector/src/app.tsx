@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { Nowhere } from "./screens/nowhere.js";
 import { Session, SessionTitle } from "./screens/session.js";
 import { SignIn } from "./screens/signin.js";
-import { lostSince, me, outdated, putAway, signedOut, told } from "./state/app.js";
+import { lostSince, me, offline, outdated, putAway, signedOut, told } from "./state/app.js";
 import { type Route, route } from "./state/route.js";
 import { clock } from "./ui/amount.js";
 import { Guarded } from "./ui/guarded.js";
@@ -127,6 +127,7 @@ function Bars(): JSX.Element {
   return (
     <div class="bars" role="status">
       {since !== undefined && <div class="bar asked">Not connected since {clock(since.toISOString())}, trying again.</div>}
+      {offline.value && <div class="bar">The offline model answers: it compares words, and understands none. No real model is asked.</div>}
       {outdated.value && (
         <div class="bar">
           The server is another version than this page.

@@ -5,6 +5,7 @@ import { App } from "./app.js";
 import { begin } from "./state/app.js";
 import { list } from "./state/list.js";
 import { open } from "./state/open.js";
+import "./ui/paste.js";
 
 document.addEventListener("visibilitychange", () => {
   open.value?.seen(!document.hidden);

@@ -5,6 +5,10 @@ export type Schemas = components["schemas"];
 export type Problem = Schemas["Problem"];
 
 const api = "/api/v1";
+/** Whether the page is being left: what is sent then is sent by the browser, which stays. */
+let left = false;
+window.addEventListener("pagehide", () => (left = true));
+window.addEventListener("pageshow", () => (left = false));
 const kept = "arbor-key";
 
 /** A request that failed: what the server said, or that it did not answer (status 0). */
@@ -79,7 +83,7 @@ async function sendTo(url: string, ask: Ask): Promise<Response> {
   const key = signInKey.get();
   if (key !== "") headers["Arbor-CSRF"] = key;
   if (ask.key !== undefined) headers["Idempotency-Key"] = ask.key;
-  const init: RequestInit = { method: ask.method ?? "GET", headers, cache: "no-store", signal: ask.signal ?? null };
+  const init: RequestInit = { method: ask.method ?? "GET", headers, cache: "no-store", signal: ask.signal ?? null, keepalive: left };
   if (ask.body !== undefined) {
     headers["Content-Type"] = "application/json";
     init.body = JSON.stringify(ask.body);

@@ -11,7 +11,11 @@ import { route } from "../state/route.js";
 import { bytes, count } from "../ui/amount.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
+import { pictures } from "../ui/media.js";
 import { visible } from "../ui/visible.js";
+
+/** A pasted text of more letters stands beside the field, as a part of the message. */
+const long = 10_000;
 
 export function Composer({ session }: { readonly session: OpenSession }): JSX.Element {
   const draft = draftOf(session);
@@ -55,14 +59,19 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
   };
   const paste = (e: ClipboardEvent): void => {
     const pasted = [...(e.clipboardData?.files ?? [])];
-    if (pasted.length === 0) return;
+    const text = e.clipboardData?.getData("text/plain") ?? "";
+    if (pasted.length === 0 && text.length <= long) return;
     e.preventDefault();
-    void draft.attach(pasted);
+    if (pasted.length > 0) void draft.attach(pasted);
+    else draft.attachText(text);
   };
   const drop = (e: DragEvent): void => {
-    e.preventDefault();
     setOver(false);
-    void draft.attach([...(e.dataTransfer?.files ?? [])]);
+    const text = e.dataTransfer?.getData("text/plain") ?? "";
+    if (e.dataTransfer?.files.length === 0 && text.length <= long) return;
+    e.preventDefault();
+    if (e.dataTransfer?.files.length === 0) draft.attachText(text);
+    else void draft.attach([...(e.dataTransfer?.files ?? [])]);
   };
   const whom = past ? `Fork at ${count(at)} and say…` : `Write to ${visible(facts.active || "the session")}…`;
   return (
@@ -83,10 +92,11 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
       <Note session={session} past={past} busy={busy} at={at} />
       {draft.attached.value.length > 0 && (
         <ul class="composer-files" aria-label="Attached">
-          {draft.attached.value.map(({ part, size }, i) => (
+          {draft.attached.value.map(({ part, name, size }, i) => (
             <li key={i} class="fact">
-              <bdi>{visible(part.name ?? "")}</bdi> <span class="soft">{bytes(size)}</span>
-              <button type="button" class="talk-do" aria-label={`Remove ${part.name}`} onClick={() => draft.remove(i)}>
+              {pictures.includes(part.mediaType ?? "") && <img src={`data:${part.mediaType};base64,${part.data}`} alt={visible(name)} />}
+              <bdi>{visible(name)}</bdi> <span class="soft">{bytes(size)}</span>
+              <button type="button" class="talk-do" aria-label={`Remove ${name}`} onClick={() => draft.remove(i)}>
                 <Icon name="close" />
               </button>
             </li>

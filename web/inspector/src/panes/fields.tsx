@@ -20,7 +20,6 @@ interface Props {
   readonly schema: unknown;
   readonly value: unknown;
   readonly change: (value: unknown) => void;
-  readonly disabled: boolean;
 }
 
 /** What an answer is before anybody has written one. */
@@ -39,10 +38,10 @@ export function emptyAnswer(schema: unknown): unknown {
   return s.type === "string" || s.type === undefined ? "" : undefined;
 }
 
-export function Fields({ schema, value, change, disabled }: Props): JSX.Element {
+export function Fields({ schema, value, change }: Props): JSX.Element {
   const s = (typeof schema === "object" && schema !== null ? schema : { type: "string" }) as Schema;
   if (s.type !== "object" || s.properties === undefined) {
-    return <Field name="Answer" schema={s} value={value} change={change} disabled={disabled} />;
+    return <Field name="Answer" schema={s} value={value} change={change} />;
   }
   const all = (typeof value === "object" && value !== null ? value : {}) as Readonly<Record<string, unknown>>;
   const set = (name: string, now: unknown): void => {
@@ -52,7 +51,7 @@ export function Fields({ schema, value, change, disabled }: Props): JSX.Element 
   return (
     <div class="fields">
       {Object.entries(s.properties).map(([name, of]) => (
-        <Field key={name} name={name} schema={of} value={all[name]} change={(now) => set(name, now)} disabled={disabled} needed={s.required?.includes(name) ?? false} />
+        <Field key={name} name={name} schema={of} value={all[name]} change={(now) => set(name, now)} needed={s.required?.includes(name) ?? false} />
       ))}
     </div>
   );
@@ -64,13 +63,13 @@ interface FieldProps extends Omit<Props, "schema"> {
   readonly needed?: boolean;
 }
 
-function Field({ name, schema, value, change, disabled, needed = true }: FieldProps): JSX.Element {
+function Field({ name, schema, value, change, needed = true }: FieldProps): JSX.Element {
   const title = visible(typeof schema.title === "string" ? schema.title : name) + (needed ? "" : " (optional)");
   const about = typeof schema.description === "string" ? visible(schema.description) : "";
   if (schema.type === "boolean") {
     return (
       <label class="fields-one fields-yes">
-        <input type="checkbox" disabled={disabled} checked={value === true} onChange={(e) => change(e.currentTarget.checked)} /> {title}{" "}
+        <input type="checkbox" checked={value === true} onChange={(e) => change(e.currentTarget.checked)} /> {title}{" "}
         <span class="fact soft">{about}</span>
       </label>
     );
@@ -80,14 +79,14 @@ function Field({ name, schema, value, change, disabled, needed = true }: FieldPr
       <span class="fact">
         {title} <span class="soft">{about}</span>
       </span>
-      <Input schema={schema} value={value} change={change} disabled={disabled} needed={needed} />
+      <Input schema={schema} value={value} change={change} needed={needed} />
     </label>
   );
 }
 
-function Input({ schema, value, change, disabled, needed }: Omit<FieldProps, "name">): JSX.Element {
+function Input({ schema, value, change, needed }: Omit<FieldProps, "name">): JSX.Element {
   const [wrong, tell] = useState("");
-  const common = { class: "field", disabled, dir: "auto" as const };
+  const common = { class: "field", dir: "auto" as const };
   if (Array.isArray(schema.enum)) {
     const chosen = schema.enum.findIndex((v) => JSON.stringify(v) === JSON.stringify(value));
     return (

@@ -3,8 +3,8 @@ import "./question.css";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
-import { decide, once } from "../state/actions.js";
 import { me } from "../state/app.js";
+import { type Decision, decidedAbout, questionOf, take } from "../state/decisions.js";
 import { words } from "../state/events.js";
 import type { OpenSession } from "../state/open.js";
 import { change } from "../state/route.js";
@@ -13,6 +13,7 @@ import { wholeEvent } from "../state/whole.js";
 import { clock } from "../ui/amount.js";
 import { Mark } from "../ui/mark.js";
 import { Arguments, Colleague } from "../ui/args.js";
+import { Undo } from "../ui/undo.js";
 import { asText, visible } from "../ui/visible.js";
 import { Fields, emptyAnswer } from "./fields.js";
 import { ShowAll } from "./long.js";
@@ -20,32 +21,15 @@ import { selectionOf } from "./said.js";
 
 export type QuestionRow = Extract<Row, { kind: "question" }>;
 
-// One key a card and decision: a decision that is sent again is the same decision.
-const keys = new Map<string, string>();
-function keyOf(session: OpenSession, row: QuestionRow, decision: string): string {
-  const name = `${session.path} ${row.event.id} ${decision}`;
-  const key = keys.get(name) ?? once();
-  keys.set(name, key);
-  return key;
-}
-
-const sent = new Set<string>();
-
 /** What the server says about a question that is open; undefined until it has. */
 export function callOf(session: OpenSession, { event, open }: QuestionRow): Schemas["Call"] | undefined {
   return open && !session.inPast.value ? session.question(event.toolCallId, event.digest) : undefined;
 }
 
-/** Sends a decision once; what comes of it is seen in the log. */
-export async function answer(session: OpenSession, row: QuestionRow, decision: Omit<Schemas["Decision"], "callId">): Promise<boolean> {
-  const id = `${session.path} ${row.event.id}`;
+/** Takes the reader's decision about a question; what comes of it is seen in the log. */
+export function answer(session: OpenSession, row: QuestionRow, decision: Decision): void {
   const call = callOf(session, row);
-  if (sent.has(id) || call === undefined || !call.mayDecide) return false;
-  sent.add(id);
-  const turn = row.event.turnId ?? session.facts.value.turnId;
-  const done = await decide(session, turn, { callId: call.callId, ...(call.digest !== undefined && { digest: call.digest }), ...decision }, keyOf(session, row, JSON.stringify(decision)));
-  sent.delete(id);
-  return done;
+  if (call !== undefined) take(session, row.event.turnId ?? session.facts.value.turnId, call, decision);
 }
 
 interface Props {
@@ -59,17 +43,15 @@ interface Props {
 
 export function QuestionCard({ session, row, denying, deny, target }: Props): JSX.Element {
   const { event, resolved, open } = row;
-  const [sending, send] = useState(false);
   const past = session.inPast.value;
   const call = callOf(session, row);
   const input = event.kind === "input";
   const [given, give] = useState<unknown>(() => emptyAnswer(event.schema));
-  const decided = (decision: Omit<Schemas["Decision"], "callId">): void => {
-    send(true);
-    void answer(session, row, decision).then((done) => {
-      // The button stays as it is pressed until the log says what was decided.
-      if (!done) send(false);
-    });
+  const asked = call === undefined ? "" : questionOf(session, call);
+  const taken = decidedAbout(asked) !== undefined;
+  const decided = (decision: Decision): void => {
+    deny(false);
+    answer(session, row, decision);
   };
   const within = event.within ?? [];
   return (
@@ -96,20 +78,24 @@ export function QuestionCard({ session, row, denying, deny, target }: Props): JS
             <p class="fact soft">Nothing has happened yet.</p>
             {call !== undefined && <Colleague call={call} />}
           </>
+        ) : open && taken ? (
+          <>
+            <p class="fact soft">Nothing has happened yet.</p>
+            <Undo question={asked} />
+          </>
         ) : open && denying ? (
-          <Denial sending={sending} deny={(reason) => decided({ approved: false, ...(reason !== "" && { reason }) })} close={() => deny(false)} />
+          <Denial deny={(reason) => decided({ approved: false, ...(reason !== "" && { reason }) })} close={() => deny(false)} />
         ) : open ? (
           <>
-            {input && <Fields schema={event.schema} value={given} change={give} disabled={sending} />}
+            {input && <Fields schema={event.schema} value={given} change={give} />}
             <p class="fact soft">Nothing has happened yet.</p>
             <div class="question-do">
-              <button class="button main" data-approve disabled={sending} onClick={() => decided(input ? { content: given } : { approved: true })}>
+              <button class="button main" data-approve onClick={() => decided(input ? { content: given } : { approved: true })}>
                 {input ? "Answer" : "Approve"} {!input && <kbd>A</kbd>}
               </button>
-              <button class="button" data-deny disabled={sending} onClick={() => deny(true)}>
+              <button class="button" data-deny onClick={() => deny(true)}>
                 {input ? "Decline…" : "Deny…"} <kbd>D</kbd>
               </button>
-              {sending && <span class="fact soft">Sending…</span>}
             </div>
           </>
         ) : (
@@ -135,7 +121,7 @@ function Recorded({ session, row }: { readonly session: OpenSession; readonly ro
   );
 }
 
-function Denial({ sending, deny, close }: { readonly sending: boolean; readonly deny: (reason: string) => void; readonly close: () => void }): JSX.Element {
+function Denial({ deny, close }: { readonly deny: (reason: string) => void; readonly close: () => void }): JSX.Element {
   const [why, say] = useState("");
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.focus(), []);
@@ -158,10 +144,10 @@ function Denial({ sending, deny, close }: { readonly sending: boolean; readonly 
         <input ref={field} class="field" dir="auto" maxLength={2000} value={why} onInput={(e) => say(e.currentTarget.value)} />
       </label>
       <div class="question-do">
-        <button class="button main" disabled={sending}>
+        <button class="button main">
           Deny
         </button>
-        <button type="button" class="button" onClick={close} disabled={sending}>
+        <button type="button" class="button" onClick={close}>
           Back
         </button>
       </div>

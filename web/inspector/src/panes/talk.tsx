@@ -6,11 +6,13 @@ import { partings } from "../state/family.js";
 import type { OpenSession } from "../state/open.js";
 import { type Selection, change, route } from "../state/route.js";
 import { type Row, foldRows, rowAt, rowsAt } from "../state/talk.js";
+import { decidedAbout, questionOf } from "../state/decisions.js";
 import { words } from "../state/events.js";
 import { count } from "../ui/amount.js";
 import { Guarded } from "../ui/guarded.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
+import { useSettled } from "../ui/settled.js";
 import { useVirtual } from "../ui/virtual.js";
 import { visible } from "../ui/visible.js";
 import { Between } from "./between.js";
@@ -44,8 +46,14 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
   const fresh = useFresh(rows, atEnd, past);
   const last = rows.at(-1);
   const growing = !past && last?.kind === "said" && last.view.status === "streaming";
-  const asked = rows.flatMap((row, i) => (row.kind === "question" && callOf(session, row)?.mayDecide ? [{ row, i }] : []));
+  const asked = rows.flatMap((row, i) => {
+    const call = row.kind === "question" ? callOf(session, row) : undefined;
+    return row.kind === "question" && call?.mayDecide && decidedAbout(questionOf(session, call)) === undefined ? [{ row, i }] : [];
+  });
   const target = asked.find(({ i }) => i === selected) ?? (asked.length === 1 ? asked[0] : undefined);
+
+  // Questions are new under the reader's hand when they come, not when the session is opened.
+  const { settled, move } = useSettled(session.phase.value === "loading" ? undefined : asked.map(({ row }) => row.key).join(" "));
 
   const focus = useRef(false);
   const select = (i: number): void => {
@@ -53,6 +61,10 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
     if (row === undefined) return;
     focus.current = true;
     change({ sel: selectionOf(row).sel }, { replace: true });
+  };
+  const first = (): void => {
+    select(asked[0]!.i);
+    move();
   };
   useKeys({
     j: ["Next message", () => select(Math.min(rows.length - 1, selected + 1))],
@@ -71,8 +83,9 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
       "Approve",
       () => {
         if (past || asked.length === 0) return false;
-        if (target === undefined) select(asked[0]!.i);
-        else if (target.row.event.kind === "permission") void answer(session, target.row, { approved: true });
+        if (!settled) return undefined;
+        if (target === undefined) first();
+        else if (target.row.event.kind === "permission") answer(session, target.row, { approved: true });
         else return false;
         return undefined;
       },
@@ -81,7 +94,8 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
       "Deny",
       () => {
         if (past || asked.length === 0) return false;
-        if (target === undefined) select(asked[0]!.i);
+        if (!settled) return undefined;
+        if (target === undefined) first();
         else deny(target.row.key);
         return undefined;
       },
@@ -173,12 +187,14 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
       <Announcer rows={rows} past={past} />
       {target !== undefined && !past && target.row.event.kind === "permission" && denying !== target.row.key && (
         <div class="talk-decide">
-          <button class="button main" onClick={() => void answer(session, target.row, { approved: true })}>
+          <button class="button main" aria-disabled={!settled} onClick={() => settled && answer(session, target.row, { approved: true })}>
             Approve <span class="hidden-words">{visible(target.row.event.tool)}</span>
           </button>
           <button
             class="button"
+            aria-disabled={!settled}
             onClick={() => {
+              if (!settled) return;
               deny(target.row.key);
               virtual.scrollToIndex(target.i, { align: "end" });
             }}

@@ -224,7 +224,7 @@ function Choice({ session, story, answer, chosen }: ChoiceProps): JSX.Element {
           <AskButton session={session} view={view} n={5} label={times === 0 ? "Ask again" : "Ask 5 more times"} />
           <Price session={session} view={view} n={5} />
         </p>
-        <p class="soft fact">No tool runs and nothing is stored. The model's provider is paid.</p>
+        <p class="soft fact">No tool runs and nothing is stored.{(view.price ?? null) !== null && " The model's provider is paid for this."}</p>
       </section>
       <section>
         <h2>What {agent} was shown</h2>

@@ -7,7 +7,7 @@ import { clock, counted, span } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { usePage } from "../ui/page.js";
 import { visible } from "../ui/visible.js";
-import { Ask } from "./ask.js";
+import { Cards } from "./ask.js";
 
 /** What waits for a decision of the reader, in the sessions of all users. */
 export function Approvals(): JSX.Element {
@@ -28,25 +28,28 @@ export function Approvals(): JSX.Element {
       ) : (
         <>
           <p role="status">{n === 0 ? "Nothing waits for you." : `${counted(n, "call waits", "calls wait")} for your decision.`}</p>
-          <div class="inbox">
-            {all.map(({ user, session, turn, since, question }) => {
+          <Cards
+            all={all.map(({ user, session, turn, since, question }) => {
               const own = user === me.value?.user;
               const query = own ? {} : { user };
-              return (
-                <article key={`${user} ${session} ${question.callId} ${question.digest}`} class="ask" aria-label={`${question.tool} waits`}>
-                  <p class="ask-head fact">
+              return {
+                name: `${question.tool} waits`,
+                place: { path: path("sessions", session), query, refresh: waiting.look },
+                turn,
+                call: question,
+                head: (
+                  <>
                     {own || may("inspect") ? <Link to={{ screen: "session", id: session, middle: "talk", ...query }}>{visible(session)}</Link> : visible(session)}
                     <span class="soft">
                       in {own ? "your session" : `a session of ${visible(user)}`}
                       {question.within?.map((agent) => ` · inside of ${visible(agent)}`)} · since{" "}
                       <time dateTime={since}>{`${clock(since)}, ${span(Math.max(0, Date.now() - Date.parse(since)))}`}</time>
                     </span>
-                  </p>
-                  <Ask place={{ path: path("sessions", session), query, refresh: waiting.look }} turn={turn} call={question} keys={false} />
-                </article>
-              );
+                  </>
+                ),
+              };
             })}
-          </div>
+          />
         </>
       )}
     </div>

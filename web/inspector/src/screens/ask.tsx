@@ -1,36 +1,80 @@
 import "./inbox.css";
-import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import type { ComponentChildren, JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
-import { type Place, decide, once } from "../state/actions.js";
+import type { Place } from "../state/actions.js";
 import { tell } from "../state/app.js";
-import { useKeys } from "../ui/keys.js";
+import { type Decision, decidedAbout, questionOf, take } from "../state/decisions.js";
 import { Arguments, Colleague } from "../ui/args.js";
+import { useKeys } from "../ui/keys.js";
+import { useSettled } from "../ui/settled.js";
+import { Undo } from "../ui/undo.js";
 import { visible } from "../ui/visible.js";
 
-interface Props {
+/** A question of a turn, as a card of a list. */
+export interface Card {
+  readonly name: string;
   readonly place: Place;
   readonly turn: string;
   readonly call: Schemas["Call"];
-  /** Whether the keys a and d are for this one. */
-  readonly keys: boolean;
+  readonly head: ComponentChildren;
 }
 
-/** A question of a turn with the buttons that answer it. Who answers first decides, in any window. */
-export function Ask({ place, turn, call, keys }: Props): JSX.Element {
-  const [busy, setBusy] = useState(false);
-  const [why, setWhy] = useState<string | undefined>();
-  const answer = (decision: Omit<Schemas["Decision"], "callId">): void => {
-    if (busy) return;
-    setBusy(true);
-    void decide(place, turn, { callId: call.callId, ...(call.digest !== undefined && { digest: call.digest }), ...decision }, once()).then((taken) => taken || setBusy(false));
+const idOf = (card: Card): string => questionOf(card.place, card.call);
+const asks = ({ call }: Card): boolean => call.mayDecide && call.kind === "permission";
+
+/**
+ * Questions with the buttons that answer them. Who answers first decides, in any window. The keys are for the card that
+ * has the focus, and nothing acts on a list that has just moved.
+ */
+export function Cards({ all }: { readonly all: readonly Card[] }): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const { settled, move } = useSettled(all.map(idOf).join(" "), box);
+  const [denying, deny] = useState("");
+  const act = (does: (card: Card) => void) => (): void | false => {
+    const open = all.filter((card) => asks(card) && decidedAbout(idOf(card)) === undefined);
+    if (open.length === 0) return false;
+    if (!settled) return undefined;
+    const articles = [...(box.current?.children ?? [])] as HTMLElement[];
+    const at = articles.findIndex((e) => e.contains(document.activeElement));
+    if (at < 0) {
+      articles[all.indexOf(open[0]!)]?.focus();
+      return move();
+    }
+    const card = all[at];
+    return card !== undefined && open.includes(card) ? does(card) : false;
+  };
+  useKeys({
+    a: ["Approve the card that has the focus", act((card) => take(card.place, card.turn, card.call, { approved: true }))],
+    d: ["Deny the card that has the focus", act((card) => deny(idOf(card)))],
+  });
+  return (
+    <div class="inbox" ref={box}>
+      {all.map((card) => (
+        <article key={idOf(card)} class="ask" aria-label={card.name} tabIndex={0}>
+          <p class="ask-head fact">{card.head}</p>
+          <Ask card={card} settled={settled} denying={denying === idOf(card)} deny={(yes) => deny(yes ? idOf(card) : "")} />
+        </article>
+      ))}
+    </div>
+  );
+}
+
+interface Props {
+  readonly card: Card;
+  readonly settled: boolean;
+  readonly denying: boolean;
+  readonly deny: (yes: boolean) => void;
+}
+
+function Ask({ card, settled, denying, deny }: Props): JSX.Element {
+  const { place, turn, call } = card;
+  const [why, setWhy] = useState("");
+  const answer = (decision: Decision): void => {
+    deny(false);
+    take(place, turn, call, decision);
   };
   const permission = call.kind === "permission";
-  useKeys(
-    keys && permission && call.mayDecide
-      ? { a: ["Approve", () => answer({ approved: true })], d: ["Deny…", () => setWhy(why ?? "")] }
-      : {},
-  );
   return (
     <div class="ask-body">
       <p>
@@ -42,15 +86,17 @@ export function Ask({ place, turn, call, keys }: Props): JSX.Element {
       <p class="soft">Nothing has happened yet.</p>
       {!call.mayDecide ? (
         <Colleague call={call} />
+      ) : decidedAbout(idOf(card)) !== undefined ? (
+        <Undo question={idOf(card)} />
       ) : !permission ? (
-        <Words schema={call.schema} busy={busy} answer={(content) => answer({ content })} />
-      ) : why === undefined ? (
+        <Words schema={call.schema} answer={(content) => answer({ content })} />
+      ) : !denying ? (
         <div class="ask-actions">
-          <button class="button main" disabled={busy} onClick={() => answer({ approved: true })}>
-            Approve {keys && <kbd>A</kbd>}
+          <button class="button main" data-approve aria-disabled={!settled} onClick={() => settled && answer({ approved: true })}>
+            Approve <kbd>A</kbd>
           </button>
-          <button class="button" disabled={busy} onClick={() => setWhy("")}>
-            Deny… {keys && <kbd>D</kbd>}
+          <button class="button" aria-disabled={!settled} onClick={() => settled && deny(true)}>
+            Deny… <kbd>D</kbd>
           </button>
         </div>
       ) : (
@@ -63,7 +109,7 @@ export function Ask({ place, turn, call, keys }: Props): JSX.Element {
           onKeyDown={(e) => {
             if (e.key !== "Escape") return;
             e.preventDefault();
-            setWhy(undefined);
+            deny(false);
           }}
         >
           <input
@@ -74,10 +120,10 @@ export function Ask({ place, turn, call, keys }: Props): JSX.Element {
             ref={(field) => void (field !== null && document.activeElement?.closest(".ask-body") !== field.closest(".ask-body") && field.focus())}
             onInput={(e) => setWhy(e.currentTarget.value)}
           />
-          <button class="button" type="submit" disabled={busy}>
+          <button class="button" type="submit">
             Deny
           </button>
-          <button class="button plain" type="button" onClick={() => setWhy(undefined)}>
+          <button class="button plain" type="button" onClick={() => deny(false)}>
             Back
           </button>
         </form>
@@ -87,7 +133,7 @@ export function Ask({ place, turn, call, keys }: Props): JSX.Element {
 }
 
 /** An answer in words, or in JSON where the question has a schema that is no text's. */
-function Words({ schema, busy, answer }: { readonly schema: unknown; readonly busy: boolean; readonly answer: (content: unknown) => void }): JSX.Element {
+function Words({ schema, answer }: { readonly schema: unknown; readonly answer: (content: unknown) => void }): JSX.Element {
   const json = schema !== undefined && schema !== null && (schema as { type?: unknown }).type !== "string";
   const send = (e: SubmitEvent): void => {
     e.preventDefault();
@@ -102,7 +148,7 @@ function Words({ schema, busy, answer }: { readonly schema: unknown; readonly bu
   return (
     <form class="ask-actions" onSubmit={send}>
       <input class="field" name="answer" required aria-label={json ? "Your answer, as JSON" : "Your answer"} placeholder={json ? "Your answer, as JSON" : "Your answer"} />
-      <button class="button main" disabled={busy}>
+      <button class="button main">
         Answer
       </button>
     </form>

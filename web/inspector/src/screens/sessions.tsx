@@ -14,7 +14,7 @@ import { usePage } from "../ui/page.js";
 import { Sheet } from "../ui/sheet.js";
 import { State, states } from "../ui/state.js";
 import { visible } from "../ui/visible.js";
-import { Ask } from "./ask.js";
+import { Cards } from "./ask.js";
 import { Begin, Nothing } from "./begin.js";
 
 export function Sessions(): JSX.Element {
@@ -53,27 +53,27 @@ function Inbox({ all }: { readonly all: SessionList }): JSX.Element | null {
   const waiting = all.inbox.value;
   if (waiting.length === 0) return null;
   const query = all.user === undefined ? {} : { user: all.user };
-  let first = true;
   return (
     <section aria-label="Inbox">
       <h2>Inbox · {counted(waiting.length, "session waits for a decision", "sessions wait for a decision")}</h2>
-      <div class="inbox">
-        {waiting.map((s) => (
-          <article key={s.id} class="ask" aria-label={`${s.title || s.id} waits`}>
-            <p class="ask-head fact">
-              <Link to={{ screen: "session", id: s.id, middle: "talk", ...query }}>{visible(s.title || s.id)}</Link>
-              <span class="soft">
-                {s.active} · since {clock(s.updated)}
-              </span>
-            </p>
-            {s.pending.map((call) => {
-              const keys = first && call.mayDecide;
-              first &&= !keys;
-              return <Ask key={call.callId} place={{ path: path("sessions", s.id), query }} turn={s.turn ?? ""} call={call} keys={keys} />;
-            })}
-          </article>
-        ))}
-      </div>
+      <Cards
+        all={waiting.flatMap((s) =>
+          s.pending.map((call) => ({
+            name: `${s.title || s.id} waits`,
+            place: { path: path("sessions", s.id), query },
+            turn: s.turn ?? "",
+            call,
+            head: (
+              <>
+                <Link to={{ screen: "session", id: s.id, middle: "talk", ...query }}>{visible(s.title || s.id)}</Link>
+                <span class="soft">
+                  {s.active} · since {clock(s.updated)}
+                </span>
+              </>
+            ),
+          })),
+        )}
+      />
     </section>
   );
 }

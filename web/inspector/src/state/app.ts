@@ -168,6 +168,13 @@ export async function signOut(): Promise<void> {
   go({ screen: "sessions" });
 }
 
+/** Whether the model that needs no network answers for an agent of the tree. */
+export const offline = computed(() => signedOut.value === false && usesOffline(tree.value?.root));
+
+function usesOffline(agent: Agent | undefined): boolean {
+  return agent !== undefined && (agent.model === "offline" || [...(agent.subAgents ?? []), ...(agent.agents ?? [])].some(usesOffline));
+}
+
 /** The agent at a path of the tree, such as support/billing, or the first of a name. */
 export function agentAt(where: string, from: Agent | undefined = tree.value?.root): Agent | undefined {
   if (from === undefined) return undefined;

@@ -2,6 +2,7 @@
 // out with one key as long as it says the same, so that nothing is said twice.
 import { signal } from "@preact/signals";
 import type { Schemas } from "../net/api.js";
+import { bytes } from "../ui/amount.js";
 import { once } from "./actions.js";
 import { tell } from "./app.js";
 import type { OpenSession } from "./open.js";
@@ -11,6 +12,7 @@ const most = 1 << 20;
 
 export interface Attached {
   readonly part: Schemas["Part"];
+  readonly name: string;
   readonly size: number;
 }
 
@@ -46,18 +48,28 @@ export class Draft {
 
   async attach(files: Iterable<File>): Promise<void> {
     for (const file of files) {
-      const data = await base64(file);
       const type = file.type.startsWith("image/") ? "image" : file.type.startsWith("audio/") ? "audio" : "file";
-      const part: Schemas["Part"] = { type, mediaType: file.type || "application/octet-stream", data, name: file.name || "pasted" };
-      const all = [...this.attached.value, { part, size: file.size }];
-      if (JSON.stringify(all.map((a) => a.part)).length + this.text.value.length > most) {
-        tell(`${part.name} is too large: a message takes 1 MB in all, and files grow by a third on their way.`, true);
-        continue;
-      }
-      this.attached.value = all;
-      this.key = "";
-      this.keep();
+      const name = file.name || "pasted";
+      // What is too large is not even read.
+      const data = file.size > most ? "" : await base64(file);
+      this.put({ part: { type, mediaType: file.type || "application/octet-stream", data, name }, name, size: file.size });
     }
+  }
+
+  /** Takes a pasted text that is too long for the field: it goes out as a part of its own. */
+  attachText(text: string): void {
+    this.put({ part: { type: "text", text }, name: "Pasted text", size: bytesIn(text) });
+  }
+
+  private put(one: Attached): void {
+    const all = [...this.attached.value, one];
+    if (one.size > most || bytesIn(JSON.stringify(all.map((a) => a.part))) + bytesIn(this.text.value) > most) {
+      tell(`${one.name}${one.part.type === "text" ? ` of ${bytes(one.size)} is too long` : " is too large"}: a message takes 1 MB in all, and files grow by a third on their way.`, true);
+      return;
+    }
+    this.attached.value = all;
+    this.key = "";
+    this.keep();
   }
 
   get empty(): boolean {
@@ -94,6 +106,10 @@ export class Draft {
       // A full storage keeps what it has; the words are still in the field.
     }
   }
+}
+
+function bytesIn(text: string): number {
+  return new Blob([text]).size;
 }
 
 async function base64(file: File): Promise<string> {

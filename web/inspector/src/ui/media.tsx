@@ -6,7 +6,7 @@ import { bytes } from "./amount.js";
 import { visible } from "./visible.js";
 
 /** Types that a browser shows as a picture, without running anything. */
-const pictures = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"];
+export const pictures = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"];
 
 interface Props {
   readonly name: string;

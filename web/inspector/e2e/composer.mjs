@@ -1,0 +1,102 @@
+// What is written and pasted: much of it at once, images, and what a message cannot take.
+import { check, figure, log, newPage, run, same, step, until, visit } from "./lib.mjs";
+
+/** Pastes as a person does, and gives the time until the page answers again, in milliseconds. */
+const paste = (page, { text, files = [] }) =>
+  page.evaluate(
+    async ({ text, files }) => {
+      const data = new DataTransfer();
+      if (text !== undefined) data.setData("text/plain", typeof text === "number" ? "x".repeat(text) : text);
+      for (const { name, type, base64 } of files) {
+        const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+        data.items.add(new File([bytes], name, { type }));
+      }
+      const field = document.activeElement;
+      const began = performance.now();
+      const event = new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true });
+      // What no listener has taken goes into the field, as a browser does it.
+      if (field.dispatchEvent(event) && text !== undefined) document.execCommand("insertText", false, data.getData("text/plain"));
+      await new Promise((next) => requestAnimationFrame(() => setTimeout(next)));
+      return performance.now() - began;
+    },
+    { text, files },
+  );
+
+/** The longest that a paste may take, in milliseconds: five times the goal, since other tests run beside this one. */
+const most = 5 * 300;
+
+const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+await run(async () => {
+  const page = await newPage();
+  const field = page.getByRole("textbox", { name: /write to/i });
+  const attached = page.getByRole("list", { name: "Attached" });
+  const told = (text) => page.getByRole("status").getByText(text).first().waitFor();
+
+  await step("two megabytes are refused at once", async () => {
+    await visit(page, "s/forked");
+    await field.focus();
+    const took = await paste(page, { text: 2_000_000 });
+    figure("pasting 2 MB", `${took.toFixed(0)} ms`);
+    check(took < most, `pasting 2 MB takes ${took.toFixed(0)} ms`);
+    await told(/2\.0 MB is too long/);
+    same(await field.inputValue(), "", "the field");
+  });
+
+  await step("a long text stands beside the field, and is sent with it", async () => {
+    const took = await paste(page, { text: `${"a line of a log\n".repeat(20_000)}the end` });
+    check(took < most, `pasting 320 KB takes ${took.toFixed(0)} ms`);
+    await attached.getByText("Pasted text").waitFor();
+    same(await field.inputValue(), "", "the field");
+    await page.keyboard.type("Thank you");
+    await page.keyboard.press("Control+Enter");
+    await until("the message", async () => JSON.stringify((await log("forked")).findLast((e) => e.type === "user")).includes("the end"));
+    const { content } = (await log("forked")).findLast((e) => e.type === "user");
+    same(content.map((p) => [p.type, p.text.slice(0, 9)]), [["text", "Thank you"], ["text", "a line of"]], "parts");
+    await until("an empty composer", async () => (await attached.count()) === 0);
+  });
+
+  await step("a short text goes into the field", async () => {
+    await visit(page, "s/edited");
+    await field.focus();
+    await paste(page, { text: "some words" });
+    same(await field.inputValue(), "some words", "the field");
+    await field.fill("");
+  });
+
+  await step("images have thumbnails, and files do not", async () => {
+    await paste(page, { files: [{ name: "red.png", type: "image/png", base64: pixel }, { name: "a.svg", type: "image/svg+xml", base64: btoa("<svg/>") }] });
+    await attached.getByRole("listitem").nth(1).waitFor();
+    const pictures = attached.getByRole("img");
+    same(await pictures.count(), 1, "thumbnails");
+    await until("the picture", () => pictures.first().evaluate((i) => i.complete && i.naturalWidth === 1));
+    await attached.getByRole("button", { name: "Remove red.png" }).click();
+    same(await pictures.count(), 0, "thumbnails");
+  });
+
+  await step("a file that is too large is refused before it is read", async () => {
+    const took = await page.evaluate(async () => {
+      const data = new DataTransfer();
+      data.items.add(new File([new Uint8Array(40_000_000)], "film.mp4", { type: "video/mp4" }));
+      const began = performance.now();
+      document.querySelector(".composer textarea").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+      await new Promise((next) => requestAnimationFrame(() => setTimeout(next)));
+      return performance.now() - began;
+    });
+    check(took < most, `refusing 40 MB takes ${took.toFixed(0)} ms`);
+    await told(/film\.mp4 is too large/);
+  });
+
+  await step("no other field takes what it cannot hold", async () => {
+    for (const [path, box] of [["", /first message/i], ["s/edited?sel=ev:1&tab=if", /says instead/i]]) {
+      await visit(page, path);
+      const other = page.getByRole("textbox", { name: box });
+      await other.focus();
+      const before = await other.inputValue();
+      const took = await paste(page, { text: 2_000_000 });
+      check(took < most, `pasting 2 MB at ${path} takes ${took.toFixed(0)} ms`);
+      await told(/2\.0 MB is too long/);
+      same(await other.inputValue(), before, "the field");
+    }
+  });
+});

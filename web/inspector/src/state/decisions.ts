@@ -1,0 +1,72 @@
+// Decisions of the reader about what is asked. Each waits for a few seconds, in which it can be undone, and is then
+// sent once. All views of a question show the same.
+import { signal } from "@preact/signals";
+import type { Schemas } from "../net/api.js";
+import { type Place, decide, once } from "./actions.js";
+
+/** How long a decision can be undone, in milliseconds. */
+export const grace = 3000;
+
+export type Decision = Omit<Schemas["Decision"], "callId">;
+
+interface Held {
+  readonly decision: Decision;
+  /** Whether it can be undone no more: the server has been asked. */
+  readonly sent: boolean;
+  readonly send: () => void;
+}
+
+const all = signal<ReadonlyMap<string, Held>>(new Map());
+const timers = new Map<string, ReturnType<typeof setTimeout>>();
+// One key a question and decision: a decision that is sent again is the same decision.
+const keys = new Map<string, string>();
+
+/** What a decision is about: the call, in its session, as the reader has seen it. */
+export function questionOf(place: Place, call: Pick<Schemas["Call"], "callId" | "digest">): string {
+  return JSON.stringify([place.path, place.query.user, call.callId, call.digest]);
+}
+
+/** What the reader has decided about a question; undefined if nothing. */
+export function decidedAbout(question: string): Held | undefined {
+  return all.value.get(question);
+}
+
+/** Takes a decision, and sends it unless it is undone. A question that the reader has decided about takes no other. */
+export function take(place: Place, turnId: string, call: Schemas["Call"], decision: Decision): void {
+  const question = questionOf(place, call);
+  if (!call.mayDecide || all.peek().has(question)) return;
+  const name = question + JSON.stringify(decision);
+  const send = (): void => {
+    clearTimeout(timers.get(question));
+    timers.delete(question);
+    put(question, { decision, sent: true, send });
+    const key = keys.get(name) ?? once();
+    keys.set(name, key);
+    const said = { callId: call.callId, ...(call.digest !== undefined && { digest: call.digest }), ...decision };
+    // What was taken stays until the log says so; what was refused can be decided anew.
+    void decide(place, turnId, said, key).then((taken) => taken || put(question, undefined));
+  };
+  put(question, { decision, sent: false, send });
+  timers.set(question, setTimeout(send, grace));
+}
+
+/** Takes a decision back, or the last one that can be. It returns false if there is none. */
+export function undo(question = [...timers.keys()].at(-1)): void | false {
+  const timer = timers.get(question ?? "");
+  if (question === undefined || timer === undefined) return false;
+  clearTimeout(timer);
+  timers.delete(question);
+  put(question, undefined);
+}
+
+function put(question: string, held: Held | undefined): void {
+  const next = new Map(all.peek());
+  if (held === undefined) next.delete(question);
+  else next.set(question, held);
+  all.value = next;
+}
+
+// Who leaves the page has not undone anything.
+window.addEventListener("pagehide", () => {
+  for (const question of [...timers.keys()]) all.peek().get(question)?.send();
+});

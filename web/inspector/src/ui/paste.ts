@@ -1,0 +1,13 @@
+// What is pasted into fields. A browser lays out megabytes in a field for half a minute, in which the page does nothing.
+import { tell } from "../state/app.js";
+import { bytes } from "./amount.js";
+
+/** The longest text that a field takes at once, in letters. */
+export const most = 100_000;
+
+window.addEventListener("paste", (e) => {
+  const pasted = e.defaultPrevented ? "" : (e.clipboardData?.getData("text/plain") ?? "");
+  if (pasted.length <= most) return;
+  e.preventDefault();
+  tell(`Pasted text of ${bytes(new Blob([pasted]).size)} is too long: a field takes ${bytes(most)} at once.`, true);
+});

@@ -1,0 +1,30 @@
+import type { JSX } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { decidedAbout, grace, undo } from "../state/decisions.js";
+import { useKeys } from "./keys.js";
+
+/** Stands in the place of the buttons when the reader has decided: what, and that it can be undone. */
+export function Undo({ question }: { readonly question: string }): JSX.Element | null {
+  const held = decidedAbout(question);
+  const box = useRef<HTMLDivElement>(null);
+  useKeys({ u: ["Undo the decision", () => undo()] });
+  // The button that was pressed is gone: the keys stay with the card.
+  useLayoutEffect(() => {
+    if (document.activeElement !== document.body) return;
+    const card = box.current?.closest<HTMLElement>("article");
+    (card?.querySelector<HTMLElement>("[data-select]") ?? card)?.focus({ preventScroll: true });
+  }, []);
+  if (held === undefined) return null;
+  const { approved } = held.decision;
+  const what = approved === true ? "approved" : approved === false ? "denied" : "answered";
+  return (
+    <div class="question-do" ref={box}>
+      <span role="status">{held.sent ? "Sending…" : `You ${what} this. It is sent in ${grace / 1000} seconds.`}</span>
+      {!held.sent && (
+        <button type="button" class="button" onClick={() => undo(question)}>
+          Undo <kbd>U</kbd>
+        </button>
+      )}
+    </div>
+  );
+}
