@@ -51,6 +51,9 @@ type Properties struct {
 	// SmallModels says that the models of this agent and of all agents under it are small: LLM
 	// agents then show them transfers in the way that small models were measured to route best with.
 	SmallModels bool
+	// SharedRequests says, of the root of a tree, that LLM agents of one model send requests that differ only in the last
+	// message; see [WithSharedRequests].
+	SharedRequests bool
 	// AnyName says that the name is a label in a workflow, which no model is shown: it
 	// may be any text.
 	AnyName bool

@@ -16,6 +16,7 @@ const Human = "human"
 type Tree struct {
 	nodes  []*Node // in tree order: depth first, children as given
 	byName map[string]*Node
+	shares bool
 }
 
 // Node is an agent at its place in a tree.
@@ -153,6 +154,14 @@ func WithHuman(a Agent) TreeOption {
 	}
 }
 
+// WithSharedRequests makes all LLM agents of the tree whose models have one name send requests that differ only in the
+// last message, so that an endpoint computes the rest once for all of them. It is the same as the property
+// SharedRequests of the root.
+func WithSharedRequests() TreeOption { return func(t *Tree) { t.shares = true } }
+
+// SharesRequests reports whether LLM agents of the tree share their requests.
+func (t *Tree) SharesRequests() bool { return t.shares || t.Root().Properties.SharedRequests }
+
 // Problem is one thing that is wrong with a tree.
 type Problem struct {
 	Agent   string // the agent it is about
@@ -207,6 +216,7 @@ func newTree(edge Edge, of *Node, opts []TreeOption) (*Tree, error) {
 	b.add(edge.To, nil, edge)
 	if of != nil {
 		root := &b.tree.nodes[0].Properties
+		b.tree.shares = of.tree.SharesRequests()
 		for up := of.Parent; up != nil; up = up.Parent {
 			root.GlobalInstruction = strings.Trim(up.Properties.GlobalInstruction+"\n\n"+root.GlobalInstruction, "\n")
 		}

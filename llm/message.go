@@ -10,12 +10,14 @@ import (
 // Role says who speaks in a message.
 type Role string
 
-// The roles of the chat-completions protocol. The system message is not a
-// Message: it is in [Request.System].
+// The roles of the chat-completions protocol. The system message at the front is not a Message: it is in
+// [Request.System]. RoleSystem is only that of a text at the end, the last message of a request of agents that share
+// their requests: the text says which of them answers.
 const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
 	RoleTool      Role = "tool"
+	RoleSystem    Role = "system"
 )
 
 // Message is one entry of the conversation that a model reads. Messages of a

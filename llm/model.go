@@ -34,6 +34,9 @@ type Request struct {
 	// that finds calls among words looks for them too, so that such a call can be refused
 	// and is not shown to the user.
 	Known []ToolSpec
+	// Allowed are the names of the Tools that the model may call now, if it may not call all of them; nil allows all. An
+	// adapter sends it only to an endpoint that is known to take it.
+	Allowed []string
 	// Stream asks for deltas. Without it an adapter may still answer in pieces.
 	Stream bool
 	// Agent is the path of the agent that asks, its names from the root joined by "/",

@@ -55,6 +55,9 @@ func (x *execution) requestWith(messages []llm.Message) (*llm.Request, error) {
 		req.ToolChoice = ""
 	}
 	x.output.addTo(req, run.Misfit)
+	if err := x.share(req, place, o); err != nil {
+		return nil, err
+	}
 	if len(o.tools) > a.maxTools {
 		return nil, &agent.RunError{Agent: a.name, Code: "too_many_tools", Err: x.tooMany(n, len(x.tools))}
 	}

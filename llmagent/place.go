@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/agent"
@@ -28,10 +29,16 @@ type offer struct {
 	system   string   // global, prompt and transfer, joined
 	cut      []string // the tools whose descriptions were shortened, with the lengths
 
+	// Of what several agents share:
+	owners []string // of the tools, the first that has each
+	most   int      // how many tools the endpoint takes
+
 	// Of a place:
 	known  []llm.ToolSpec // the agents and the tools of the tree
 	sets   []tools.Set    // of all agents of the tree
-	others sync.Map       // state → *offer
+	group  []*agent.Node  // that share their requests with the agent; nil without any
+	common atomic.Pointer[offer]
+	others sync.Map // state → *offer
 
 	viewKey any // of the view of the user's conversation
 	newView func() any
@@ -43,6 +50,7 @@ func (k *kit) place(n *agent.Node) *offer {
 		return o.(*offer)
 	}
 	o := k.newOffer(n, n.Targets(), "")
+	o.group = sharing(n)
 	o.viewKey, o.newView = viewKey{n.Agent.Name(), ""}, func() any { return k.agent.newView(n, "") }
 	if len(n.Tree().Root().Children()) > 0 { // else no transfer is possible
 		known := o.form.Known(n.Tree())
@@ -72,6 +80,9 @@ func (a *Agent) newView(n *agent.Node, scope string) *view.View {
 	}
 	if a.compaction != nil {
 		v.Count(a.compaction.Count)
+	}
+	if group := sharing(n); group != nil {
+		v.Share(nodeNames(group))
 	}
 	return v
 }
@@ -215,6 +226,9 @@ func (w wording) form(t transfer.Tools) transfer.Form {
 // formAt returns the form of transfers in a place of the agent.
 func (k *kit) formAt(n *agent.Node) transfer.Form {
 	a := k.agent
+	if sharing(n) != nil {
+		return a.wording.form(transfer.Shared)
+	}
 	if len(k.tools)+len(n.Targets()) > a.maxTools {
 		one := a.form
 		if one.Tools == transfer.ToolPerTarget {
@@ -244,10 +258,12 @@ func (k *kit) tooMany(n *agent.Node, own int) error {
 	return nil
 }
 
-func targetNames(n *agent.Node) []string {
-	names := make([]string, len(n.Targets()))
-	for i, t := range n.Targets() {
-		names[i] = t.Agent.Name()
+func targetNames(n *agent.Node) []string { return nodeNames(n.Targets()) }
+
+func nodeNames(nodes []*agent.Node) []string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Agent.Name()
 	}
 	return names
 }

@@ -37,6 +37,7 @@ type config struct {
 	fileLimit    int64
 	counter      llm.TokenCounter
 	cached       int // sessions
+	shares       bool
 }
 
 // Option configures a Runner.
@@ -108,6 +109,18 @@ func WithPrices(p llm.Prices) Option { return func(c *config) { c.prices = p } }
 func WithDesk(desk human.Desk, opts ...human.Option) Option {
 	return func(c *config) { c.person = human.NewAgent(desk, opts...) }
 }
+
+// WithSharedRequests makes the LLM agents of the tree whose models have the same name send requests that differ only in
+// the last message: tools, system text and history are the same bytes for all of them, and the last message says which
+// agent answers, with its instructions and the tools and targets that it may use now. So an endpoint that caches
+// prompts need not read the conversation again after a transfer. Nothing of it is in the log, and a call that the
+// agent may not make is answered with an error, as that of an unknown tool is.
+//
+// [New] reports each agent that cannot share its requests and why: a history policy or an edge that hides something
+// from it, a compaction, tools for transfers of its own, a tool that differs from another one of that name, and more
+// tools than the endpoint accepts. Agents whose model no other agent uses, and agents inside of tools and graphs, keep
+// their own requests. By default each agent does.
+func WithSharedRequests() Option { return func(c *config) { c.shares = true } }
 
 // Limits limit one turn, over all agents and inner scopes. Zero switches a limit off. To change a single limit, start
 // from [DefaultLimits].

@@ -22,13 +22,17 @@ type setup struct {
 
 // makeTree makes the tree, with a node for the person of the desk.
 func (c *config) makeTree(tree func(...agent.TreeOption) (*agent.Tree, error)) (*agent.Tree, error) {
-	if c.person == nil {
-		return tree()
+	var opts []agent.TreeOption
+	if c.shares {
+		opts = append(opts, agent.WithSharedRequests())
 	}
-	if err := c.person.Check(); err != nil {
-		return nil, err
+	if c.person != nil {
+		if err := c.person.Check(); err != nil {
+			return nil, err
+		}
+		opts = append(opts, agent.WithHuman(c.person))
 	}
-	return tree(agent.WithHuman(c.person))
+	return tree(opts...)
 }
 
 func newSetup(c config, tree *agent.Tree) (*setup, error) {

@@ -38,6 +38,10 @@ func Check(req *llm.Request) error {
 			}
 		case llm.RoleTool:
 			open = c.tool(m, open)
+		case llm.RoleSystem:
+			if i < len(req.Messages)-1 || m.Text == "" || len(m.Parts) > 0 {
+				c.fail("a system message that is not the last one, or no text")
+			}
 		default:
 			c.fail("unknown role")
 		}

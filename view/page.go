@@ -17,6 +17,7 @@ type page struct {
 	policy     Policy
 	hideReason bool
 	outside    []*agent.Node // the roots of the trees whose agents talk around the scope
+	sharing    []string      // the agents that share their requests, this one among them; nil without any
 
 	shown   shown
 	said    exchanges
@@ -24,7 +25,10 @@ type page struct {
 	dropped dropped
 }
 
-// addNative shows an answer of the agent.
+// native reports whether an agent's answers are shown as the model gave them.
+func (v *page) native(name string) bool { return name == v.agent || slices.Contains(v.sharing, name) }
+
+// addNative shows an answer of the agent, or of one that shares its requests.
 func (v *page) addNative(a *answer) {
 	var shown int
 	for i := range a.calls {
@@ -99,7 +103,7 @@ func (v *page) addAttributed(a *answer) {
 // addFile shows a file as one line, and as a part if the policy says so.
 func (v *page) addFile(d *event.File, by string, seq int64) {
 	line := "[file " + d.String() + "]"
-	if by != v.agent {
+	if by != v.agent || v.sharing != nil {
 		line = "[" + by + "] made the file " + d.String()
 	}
 	if !v.policy.files {
@@ -136,6 +140,25 @@ func (v *page) arrives(t *event.Transfer, returned []string) string {
 		return colon("transferred the conversation to you, " + v.agent)
 	}
 	return ""
+}
+
+// moved returns the line about a transfer for all agents that share their requests, "" where the call of one of them
+// shows it, or a router has chosen.
+func (v *page) moved(t *event.Transfer) string {
+	line := "[" + t.From + "] transferred the conversation to " + t.To
+	switch {
+	case t.TransferType == event.TransferTypeRefused:
+		line = "[" + t.From + "] did not accept the conversation, which went back to " + t.To
+	case t.Routed(), t.TransferType == event.TransferTypeHumanToBot, t.ToolCallID != "" && v.native(t.From):
+		return ""
+	}
+	if why := v.reason(t); why != "" {
+		line += ": " + why
+	}
+	if line += "."; len(t.Payload) > 0 {
+		line += " Input: " + oneLine(string(t.Payload))
+	}
+	return line
 }
 
 // reason returns the reason of a transfer as the agent's model may read it.

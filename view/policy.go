@@ -152,6 +152,12 @@ func (p Policy) String() string {
 	return name
 }
 
+// Whole reports whether the policy hides nothing: every agent with this policy sees the same of a conversation.
+func (p Policy) Whole() bool {
+	p.files, p.lines = false, false
+	return p.String() == "full"
+}
+
 // HidesFacts reports whether the policy hides a tool call of another agent, its progress or its result.
 func (p Policy) HidesFacts(e *event.Event) bool { return p.hideFacts || !p.shows(e) }
 

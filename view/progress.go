@@ -139,13 +139,13 @@ func (v *progress) text(d *event.Text, e *event.Event, mine bool) {
 }
 
 // call adds a call to the open answer.
-func (v *progress) call(d *event.ToolCall, e *event.Event, mine bool) {
-	if !mine && v.open.agent == e.Agent && len(v.open.calls) == 0 {
+func (v *progress) call(d *event.ToolCall, e *event.Event) {
+	if !v.native(e.Agent) && v.open.agent == e.Agent && len(v.open.calls) == 0 {
 		v.flush() // another agent's text is shown before the call has its result
 	}
 	a := v.answer(e)
 	a.last = e.Seq
-	hidden := !mine && (d.Name == agent.TransferTool || v.policy.hideFacts || !v.policy.shows(e))
+	hidden := !v.native(e.Agent) && (d.Name == agent.TransferTool || v.policy.hideFacts || !v.policy.shows(e))
 	a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Seq: e.Seq, Input: d.Input}, hidden: hidden})
 }
 
@@ -187,15 +187,18 @@ func (v *progress) flush() {
 	if a.agent == "" {
 		return
 	}
+	native := v.native(a.agent)
 	if a.agent == v.agent {
 		v.run.settle(a)
+	}
+	if native {
 		v.addNative(a)
 	} else {
 		v.addAttributed(a)
 	}
 	for i := range a.calls {
 		for _, f := range a.calls[i].files {
-			if a.agent != v.agent || v.policy.files { // else the result names it
+			if !native || v.policy.files { // else the result names it
 				v.addFile(f, a.agent, a.last)
 			}
 		}

@@ -55,6 +55,8 @@ type Run struct {
 	// Misfit is set when the last attempt at an answer was discarded because it had not
 	// the form that the agent's answers have.
 	Misfit bool
+	// Again is what was wrong with that attempt, where the view does not show it because agents share their requests.
+	Again string
 	// Failures are the calls that failed, in answers whose calls are all settled.
 	// The slice is shared and must not be changed.
 	Failures []Failure

@@ -45,6 +45,7 @@ func (v *progress) runEnds(d *event.HarnessEnd, e *event.Event, mine bool) {
 func (v *progress) transfer(t *event.Transfer, seq int64, mine bool) {
 	switch t.Outcome {
 	case event.TransferCommitted, event.TransferConflict:
+		mine := mine && v.sharing == nil // else the call is shown
 		if c := v.open.find(t.ToolCallID); mine && c != nil {
 			c.hidden = true
 		}
@@ -63,11 +64,20 @@ func (v *progress) transfer(t *event.Transfer, seq int64, mine bool) {
 		return
 	}
 	v.moves(t)
+	if v.sharing != nil {
+		if line := v.moved(t); line != "" {
+			v.flush()
+			v.add(llm.UserText(line), seq)
+		}
+	}
 	if t.To != v.agent {
 		return
 	}
 	if !chosen(t) {
 		v.handed = t
+	}
+	if v.sharing != nil {
+		return
 	}
 	if t.TransferType == event.TransferTypeHumanToBot { // the status before it has said so
 		return
@@ -113,10 +123,15 @@ func chosen(t *event.Transfer) bool { return t.Routed() || t.TransferType == eve
 
 // handedBack shows that a person has returned the conversation to the agent.
 func (v *progress) handedBack(d *event.HandoffStatus, seq int64) {
-	if d.TargetAgent == v.agent && event.HandoffOver(d.Status) {
-		v.flush()
-		v.add(llm.UserText("[human] handed the conversation back to you."), seq)
+	if !event.HandoffOver(d.Status) || d.TargetAgent != v.agent && v.sharing == nil {
+		return
 	}
+	to := "you"
+	if v.sharing != nil {
+		to = d.TargetAgent
+	}
+	v.flush()
+	v.add(llm.UserText("[human] handed the conversation back to "+to+"."), seq)
 }
 
 // notice applies a notice of the agent.
@@ -145,12 +160,22 @@ func (v *progress) discarded(d *event.Discard) {
 	case event.CodeBadOutput:
 		v.flush()
 		v.run.Misfit = true
-		v.shown.join(llm.UserText(fmt.Sprintf(answerMisfits, v.policy.redactText(d.Message))))
+		v.again(fmt.Sprintf(answerMisfits, v.policy.redactText(d.Message)))
 	case event.CodeEmptyAnswer:
 		v.flush()
 		if !v.run.Empty { // else it has read the line
-			v.shown.join(llm.UserText(AnswerWasEmpty))
+			v.again(AnswerWasEmpty)
 		}
 		v.run.Empty = true
 	}
+}
+
+// again shows what was wrong with the answer of the agent. To agents that share their requests it is no part of the
+// conversation: the next request ends with it.
+func (v *progress) again(line string) {
+	if v.sharing == nil {
+		v.shown.join(llm.UserText(line))
+		return
+	}
+	v.run.Again = line
 }

@@ -36,6 +36,11 @@ func newView(n *agent.Node, p Policy, scope string) *View {
 // text. It is called before any event is applied.
 func (v *View) Read(f func(input json.RawMessage) []llm.Message) { v.read = f }
 
+// Share makes the view show the conversation as it does to all agents of these names, which share their requests: what
+// they said, called and got stands as their models know it, and nothing is addressed to one of them. It is called
+// before any event is applied.
+func (v *View) Share(names []string) { v.sharing = names }
+
 // Seq returns the position of the last event that was applied.
 func (v *View) Seq() int64 { return v.seq }
 
@@ -131,13 +136,13 @@ func (v *View) Apply(e *event.Event) {
 	case *event.Text:
 		v.text(d, e, mine)
 	case *event.Reasoning:
-		if mine {
+		if v.native(e.Agent) {
 			a := v.answer(e)
 			a.reasoning, a.sealed = a.reasoning+d.Content, d.Sealed
 			a.last = e.Seq
 		}
 	case *event.ToolCall:
-		v.call(d, e, mine)
+		v.call(d, e)
 	case *event.ToolResult:
 		if d.Name != agent.TransferTool && !d.IsError {
 			v.arrival.acts(e.Agent)

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -20,13 +21,30 @@ const messageQuirks = quirkAlternate | quirkBridge | quirkNoSystem | quirkNoEmpt
 
 // fit returns the request with the changes that do not depend on the protocol. The conversation stays the same.
 func (q quirks) fit(req *llm.Request) *llm.Request {
-	if q == 0 {
+	late := len(req.Messages) - 1 // the place of a system message at the end
+	if late >= 0 && req.Messages[late].Role != llm.RoleSystem {
+		late = -1
+	}
+	if q == 0 && late < 0 {
 		return req
 	}
 	r := *req
+	if late >= 0 {
+		r.Messages = slices.Clone(r.Messages)
+		if !q.has(quirkLateSystem) {
+			r.Messages[late].Role = llm.RoleUser
+		}
+	}
 	if s := r.ResponseFormat; s != nil && q.has(quirkSchemaInPrompt) {
-		r.System = strings.TrimPrefix(r.System+"\n\nAnswer with JSON that follows this schema, and with nothing else: "+string(s.Schema), "\n\n")
+		at := &r.System
+		if late >= 0 { // what comes before is the same for other agents
+			at = &r.Messages[late].Text
+		}
+		*at = strings.TrimPrefix(*at+"\n\nAnswer with JSON that follows this schema, and with nothing else: "+string(s.Schema), "\n\n")
 		r.ResponseFormat = nil
+	}
+	if !q.has(quirkAllowedTools) {
+		r.Allowed = nil
 	}
 	if q.has(quirkNoParallel) {
 		r.ParallelToolCalls = nil
@@ -43,14 +61,31 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	if !q.has(messageQuirks) {
 		return &r
 	}
+	messages := r.Messages
 	r.Messages = nil
 	if q.has(quirkNoSystem) && r.System != "" {
 		r.Messages, r.System = q.add(r.Messages, llm.UserText(r.System)), ""
 	}
-	for _, m := range req.Messages {
+	for i, m := range messages {
+		if n := len(r.Messages); i == late && n > 0 && q.has(quirkBridge) && r.Messages[n-1].Role == llm.RoleTool {
+			r.Messages[n-1].Content = withText(r.Messages[n-1].Content, m.Text) // a bridge would come between in this request alone
+			continue
+		}
 		r.Messages = q.add(r.Messages, m)
 	}
 	return &r
+}
+
+// withText returns the content of a message of a tool with a text after the output.
+func withText(c llm.Content, text string) llm.Content {
+	c.Parts = slices.Clone(c.Parts)
+	if n := len(c.Parts) - 1; n >= 0 {
+		if res, ok := c.Parts[n].(llm.ToolResult); ok {
+			res.Output = cmp.Or(res.Output, noOutput) + "\n\n" + text
+			c.Parts[n] = res
+		}
+	}
+	return c
 }
 
 func calls(m llm.Message) bool {

@@ -35,6 +35,8 @@ const (
 	quirkNoCacheKeys
 	quirkNoLogProbs
 	quirkNoSampling
+	quirkLateSystem
+	quirkAllowedTools
 )
 
 // quirkTable has a row for each quirk, in the order of the constants. A refusal is matched against the rows in this order.
@@ -63,7 +65,12 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
 	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
+	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},             // OpenAI
+	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                                    // OpenAI
 }
+
+// never matches nothing: no refusal asks for what only some endpoints take.
+const never = `[^\x00-\x{10FFFF}]`
 
 const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid)|extra_forbidden|extra (inputs|fields)|no such|remove)`
 
@@ -87,7 +94,7 @@ var providers = [...]struct {
 	off, on string
 	special string // what docs/models.md says besides
 }{
-	{"openai", "api.openai.com", quirkMaxCompletion, "", "", ""},
+	{"openai", "api.openai.com", quirkMaxCompletion | quirkLateSystem | quirkAllowedTools, "", "", ""},
 	{"deepseek", "api.deepseek.com", quirkEchoEmpty, thinkingOff, thinkingOn, ""},
 	{"kimi", "moonshot.ai moonshot.cn api.kimi.com", quirkEchoFilled, thinkingOff, thinkingOn, ""},
 	{"glm", "api.z.ai bigmodel.cn", quirkEcho, thinkingOff, thinkingOn, ""},

@@ -49,15 +49,15 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 		})
 	}
 	if len(req.Tools) > 0 { // endpoints refuse both settings without tools
-		switch req.ToolChoice {
-		case "":
-		case llm.ToolChoiceAuto, llm.ToolChoiceNone, llm.ToolChoiceRequired:
-			w.ToolChoice = string(req.ToolChoice)
-		default:
-			w.ToolChoice = goopenai.ToolChoice{
-				Type: goopenai.ToolTypeFunction, Function: goopenai.ToolFunction{Name: string(req.ToolChoice)},
-			}
+		named := func(name string) any {
+			return goopenai.ToolChoice{Type: goopenai.ToolTypeFunction, Function: goopenai.ToolFunction{Name: name}}
 		}
+		w.ToolChoice = toolChoice(req, named, func(a wireAllowed) any {
+			return struct {
+				Type    string      `json:"type"`
+				Allowed wireAllowed `json:"allowed_tools"`
+			}{"allowed_tools", a}
+		})
 		if req.ParallelToolCalls != nil {
 			w.ParallelToolCalls = *req.ParallelToolCalls
 		}
@@ -102,6 +102,27 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 		return nil, c.errorf(llm.CodeBadRequest, err, "the request cannot be built: %v", err)
 	}
 	return form.withThinking(body, req.Thinking), nil
+}
+
+// toolChoice returns the choice of a tool as an endpoint reads it, nil for none. Named writes the name of a tool, and
+// allowed the tools that may be called.
+func toolChoice(req *llm.Request, named func(name string) any, allowed func(wireAllowed) any) any {
+	choice := req.ToolChoice
+	switch {
+	case !choice.Mode():
+		return named(string(choice))
+	case req.Allowed != nil && len(req.Allowed) == 0:
+		return llm.ToolChoiceNone
+	case req.Allowed != nil && choice != llm.ToolChoiceNone:
+		a := wireAllowed{Mode: cmp.Or(choice, llm.ToolChoiceAuto)}
+		for _, name := range req.Allowed {
+			a.Tools = append(a.Tools, named(name))
+		}
+		return allowed(a)
+	case choice == "":
+		return nil
+	}
+	return choice
 }
 
 // giving writes the messages of a conversation for an endpoint.

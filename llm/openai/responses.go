@@ -174,13 +174,12 @@ func (c *client) responsesTools(w *responsesRequest, req *llm.Request) error {
 		w.Tools = append(w.Tools, responsesTool{"function", t.Name, t.Description, params, &no})
 	}
 	w.ParallelToolCalls = req.ParallelToolCalls
-	switch req.ToolChoice {
-	case "":
-	case llm.ToolChoiceAuto, llm.ToolChoiceNone, llm.ToolChoiceRequired:
-		w.ToolChoice = string(req.ToolChoice)
-	default:
-		w.ToolChoice = responsesTool{Type: "function", Name: string(req.ToolChoice)}
-	}
+	w.ToolChoice = toolChoice(req, func(name string) any { return responsesTool{Type: "function", Name: name} }, func(a wireAllowed) any {
+		return struct {
+			Type string `json:"type"`
+			wireAllowed
+		}{"allowed_tools", a}
+	})
 	return nil
 }
 

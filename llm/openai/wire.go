@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	goopenai "github.com/sashabaranov/go-openai"
+
+	"github.com/agentarbor/arbor/llm"
 )
 
 // The body of a request, as go-openai writes it, but for what it loses: an empty
@@ -49,6 +51,10 @@ type (
 		goopenai.ChatMessagePart
 		File  *wireFile  `json:"file,omitempty"`
 		Audio *wireAudio `json:"input_audio,omitempty"`
+	}
+	wireAllowed struct {
+		Mode  llm.ToolChoice `json:"mode"`
+		Tools []any          `json:"tools"`
 	}
 	wireAudio struct {
 		Data   string `json:"data"`

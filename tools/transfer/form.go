@@ -22,6 +22,9 @@ const (
 	OneTool Tools = iota + 1
 	// ToolPerTarget offers a tool for each target, which is named after it.
 	ToolPerTarget
+	// Shared offers the agents that share their requests one tool for all agents of the tree; the instruction says to
+	// which of them the agent may transfer.
+	Shared
 )
 
 // prefix is what the names of tools begin with that are for one target each.
@@ -53,6 +56,9 @@ const (
 	// InstructionPerTarget and ArrivedPerTarget are the same for [ToolPerTarget].
 	InstructionPerTarget = othersPerTarget + "\nIf the user's message is the work of another agent, call that agent's tool at once" + rule
 	ArrivedPerTarget     = othersPerTarget + "\n" + given + " Call another agent's tool only if it is clearly the work of that agent."
+	// InstructionShared and ArrivedShared are the same for [Shared].
+	InstructionShared = Alone + "\nYou may transfer only to: " + TargetsHere + "\nIf the user's message is the work of one of them, call " + ToolHere + " for that agent at once" + rule
+	ArrivedShared     = Alone + "\nYou may transfer only to: " + TargetsHere + "\n" + given + " Call " + ToolHere + " only if it is clearly the work of one of them."
 	// Alone and AloneArrived are those of requests that offer no transfer, in a tree with other agents.
 	Alone        = "You are " + SelfHere
 	AloneArrived = Alone + "\n" + given
@@ -69,6 +75,8 @@ const (
 const (
 	Description          = "Transfers the conversation to another agent, which reads all of it and answers in your place. The agents:" // of [OneTool]
 	DescriptionPerTarget = "Transfers the conversation to this agent, which reads all of it and answers in your place:"
+	// DescriptionShared is whole: the agents are in the system text.
+	DescriptionShared = "Transfers the conversation to another agent, which reads all of it and answers in your place. Call it only for an agent to which you may transfer now."
 )
 
 // Form is how a model is shown the targets of its agent, and how it calls for one.
@@ -89,7 +97,10 @@ type Instructions struct {
 
 // DefaultForm returns the form in the package's own words.
 func DefaultForm(t Tools) Form {
-	if t == ToolPerTarget {
+	switch t {
+	case Shared:
+		return Form{t, agent.TransferTool, DescriptionShared, Instructions{InstructionShared, Alone}, Instructions{ArrivedShared, AloneArrived}}
+	case ToolPerTarget:
 		return Form{t, prefix, DescriptionPerTarget, Instructions{InstructionPerTarget, Alone}, Instructions{ArrivedPerTarget, AloneArrived}}
 	}
 	return Form{t, agent.TransferTool, Description, Instructions{Instruction, Alone}, Instructions{Arrived, AloneArrived}}
@@ -118,8 +129,11 @@ func (f Form) Offer(n *agent.Node, targets []*agent.Node, from string) (specs []
 	for i, spec := range specs {
 		names[i] = spec.Name
 	}
-	if f.Tools == ToolPerTarget {
+	switch f.Tools {
+	case ToolPerTarget:
 		lines = linesOf(targets, func(i int) string { return " (" + names[i] + ")" })
+	case Shared:
+		lines = strings.Join(targetNames(targets), ", ")
 	}
 	return specs, strings.NewReplacer(ToolHere, strings.Join(names, ", "), TargetsHere, lines, SelfHere, line(n, ""), FromHere, from).Replace(text.Targets)
 }
@@ -171,19 +185,36 @@ func (f Form) tool(n *agent.Node, name string, targets []*agent.Node) llm.ToolSp
 	schema.Type = "object"
 	schema.Properties.Reason = property{"string", nil, "Why, in a few words"}
 	if f.Tools != ToolPerTarget {
-		names := make([]string, len(targets))
-		for i, t := range targets {
-			names[i] = t.Agent.Name()
-		}
-		schema.Properties.AgentName = &property{"string", names, "The agent that takes over"}
+		schema.Properties.AgentName = &property{"string", targetNames(targets), "The agent that takes over"}
 		schema.Required = []string{"agent_name"}
 	}
 	var all bool
 	if schema.Properties.Input, all = inputs(n, targets); all {
 		schema.Required = append(schema.Required, "input")
 	}
-	return llm.ToolSpec{Name: name, Description: f.Description + "\n" + Lines(targets), Parameters: event.EncodeJSON(schema),
+	description := f.Description
+	if f.Tools != Shared {
+		description += "\n" + Lines(targets)
+	}
+	return llm.ToolSpec{Name: name, Description: description, Parameters: event.EncodeJSON(schema),
 		Aliases: aliases(name, targets), Bare: bare(name, targets)}
+}
+
+func targetNames(targets []*agent.Node) []string {
+	names := make([]string, len(targets))
+	for i, t := range targets {
+		names[i] = t.Agent.Name()
+	}
+	return names
+}
+
+// All returns the tool of [Shared] for all agents of a tree, in its order, and a person.
+func (f Form) All(tree *agent.Tree) llm.ToolSpec {
+	all := slices.Collect(tree.Walk())
+	if person := tree.Root().Human(); person != nil {
+		all = append(all, person)
+	}
+	return f.tool(nil, f.Name, all)
 }
 
 // Known returns the names by which a model may call for a transfer to any agent of the tree, legal or
@@ -226,7 +257,14 @@ func inputs(n *agent.Node, targets []*agent.Node) (schema any, all bool) {
 	}
 	var wanted []titled
 	for _, t := range targets {
-		if in := n.InputFor(t); in != nil {
+		from := n
+		if from == nil { // for transfers from any agent
+			from = t.Parent
+		}
+		if from == nil {
+			continue
+		}
+		if in := from.InputFor(t); in != nil {
 			wanted = append(wanted, titled{"For " + t.Agent.Name(), []json.RawMessage{schemas.Plain(in.Schema)}})
 		}
 	}

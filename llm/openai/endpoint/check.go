@@ -304,6 +304,15 @@ func (c *checker) toolUse(r map[string]any) {
 			c.addf("tool_choice", `is %q and must be "none", "auto", "required" or an object that names a function`, v)
 		}
 	case map[string]any:
+		if v["type"] == "allowed_tools" {
+			c.fields("tool_choice", v, "type", "allowed_tools")
+			a, _ := v["allowed_tools"].(map[string]any)
+			c.allowedTools("tool_choice.allowed_tools", a, func(t map[string]any) any {
+				f, _ := t["function"].(map[string]any)
+				return f["name"]
+			})
+			return
+		}
 		c.fields("tool_choice", v, "type", "function")
 		f, _ := v["function"].(map[string]any)
 		name, _ := f["name"].(string)
@@ -314,6 +323,23 @@ func (c *checker) toolUse(r map[string]any) {
 		}
 	default:
 		c.addf("tool_choice", "must be a string or an object")
+	}
+}
+
+// allowedTools checks a choice among some of the tools.
+func (c *checker) allowedTools(at string, a map[string]any, name func(tool map[string]any) any) {
+	if mode, _ := a["mode"].(string); mode != "auto" && mode != "required" {
+		c.addf(at+".mode", `is %q and must be "auto" or "required"`, mode)
+	}
+	list, _ := a["tools"].([]any)
+	if len(list) == 0 {
+		c.addf(at+".tools", "must be a non-empty array")
+	}
+	for i, v := range list {
+		t, _ := v.(map[string]any)
+		if called, _ := name(t).(string); t["type"] != "function" || !c.tools[called] {
+			c.addf(fmt.Sprintf("%s.tools[%d]", at, i), "must name one of the tools")
+		}
 	}
 }
 

@@ -46,8 +46,8 @@ func (c *checker) messages(r map[string]any) {
 		switch role {
 		case "system":
 			c.fields(at, m, "role", "content", "name")
-			if i != 0 {
-				c.addf(at, "a system message can only be the first message")
+			if i != 0 && i != len(list)-1 {
+				c.addf(at, "a system message can only be the first or the last message")
 			}
 			c.content(at, m, false, "text")
 		case "user":

@@ -96,6 +96,11 @@ func (c *checker) flatChoice(r map[string]any) {
 	switch v := r["tool_choice"].(type) {
 	case nil:
 	case map[string]any:
+		if v["type"] == "allowed_tools" {
+			c.fields("tool_choice", v, "type", "mode", "tools")
+			c.allowedTools("tool_choice", v, func(t map[string]any) any { return t["name"] })
+			return
+		}
 		c.fields("tool_choice", v, "type", "name")
 		if name, _ := v["name"].(string); v["type"] != "function" || !c.tools[name] {
 			c.addf("tool_choice", `must be {"type": "function", "name": …} with the name of a tool`)
@@ -173,7 +178,7 @@ func (c *checker) input(r map[string]any, encrypted bool) {
 		}
 		switch kind {
 		case "message":
-			c.inputMessage(at, item)
+			c.inputMessage(at, item, i == len(list)-1)
 		case "reasoning":
 			c.fields(at, item, "type", "id", "summary", "encrypted_content")
 			if s, _ := item["encrypted_content"].(string); s == "" || !encrypted {
@@ -220,10 +225,10 @@ func (c *checker) input(r map[string]any, encrypted bool) {
 	}
 }
 
-func (c *checker) inputMessage(at string, m map[string]any) {
+func (c *checker) inputMessage(at string, m map[string]any, last bool) {
 	c.fields(at, m, "type", "role", "content", "id", "status")
-	if role, _ := m["role"].(string); role != "user" && role != "assistant" {
-		c.addf(at+".role", "is %q and must be user or assistant", role)
+	if role, _ := m["role"].(string); role != "user" && role != "assistant" && !(role == "system" && last) {
+		c.addf(at+".role", "is %q and must be user or assistant, or system for the last one", role)
 	}
 	at += ".content"
 	switch v := m["content"].(type) {

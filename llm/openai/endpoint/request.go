@@ -102,6 +102,10 @@ func parseRequest(body []byte) (*wireRequest, *llm.Request, error) {
 		}
 		switch m.Role {
 		case "system":
+			if i > 0 {
+				req.Messages = append(req.Messages, llm.Message{Role: llm.RoleSystem, Content: content})
+				continue
+			}
 			req.System = content.PlainText()
 		case "user":
 			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleUser, Content: content})
@@ -153,6 +157,14 @@ func (w *wireRequest) choices(req *llm.Request) error {
 	}
 	if len(w.ToolChoice) > 0 {
 		var c struct {
+			Allowed *struct {
+				Mode  llm.ToolChoice `json:"mode"`
+				Tools []struct {
+					Function struct {
+						Name string `json:"name"`
+					} `json:"function"`
+				} `json:"tools"`
+			} `json:"allowed_tools"`
 			Function struct {
 				Name llm.ToolChoice `json:"name"`
 			} `json:"function"`
@@ -160,7 +172,12 @@ func (w *wireRequest) choices(req *llm.Request) error {
 		if err := json.Unmarshal(w.ToolChoice, &c); err != nil {
 			return err
 		}
-		req.ToolChoice = c.Function.Name
+		if req.ToolChoice = c.Function.Name; c.Allowed != nil {
+			req.ToolChoice = c.Allowed.Mode
+			for _, t := range c.Allowed.Tools {
+				req.Allowed = append(req.Allowed, t.Function.Name)
+			}
+		}
 	}
 	return nil
 }

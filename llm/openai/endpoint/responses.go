@@ -86,12 +86,19 @@ func (wire *responsesRequest) request(s seal) (*llm.Request, error) {
 	}
 	if choice := wire.ToolChoice; len(choice) > 0 && choice[0] == '{' {
 		var named struct {
-			Name llm.ToolChoice `json:"name"`
+			Name  llm.ToolChoice `json:"name"`
+			Mode  llm.ToolChoice `json:"mode"`
+			Tools []struct {
+				Name string `json:"name"`
+			} `json:"tools"`
 		}
 		if err := json.Unmarshal(choice, &named); err != nil {
 			return nil, err
 		}
-		req.ToolChoice = named.Name
+		req.ToolChoice = named.Name + named.Mode // which have never both
+		for _, t := range named.Tools {
+			req.Allowed = append(req.Allowed, t.Name)
+		}
 	} else if len(choice) > 0 {
 		if err := json.Unmarshal(choice, &req.ToolChoice); err != nil {
 			return nil, err

@@ -1,0 +1,325 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/openai"
+	"github.com/agentarbor/arbor/llm/openai/endpoint"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
+	"github.com/agentarbor/arbor/view"
+)
+
+// sharedWire compares the body of each request with the one before it, whichever agent sent them.
+type sharedWire struct {
+	mu       sync.Mutex
+	random   *rand.Rand
+	names    []string
+	before   map[string]json.RawMessage
+	failed   []string
+	compared int
+}
+
+func (w *sharedWire) record(body []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	request := make(map[string]json.RawMessage)
+	if err := json.Unmarshal(bytes.Clone(body), &request); err != nil {
+		w.failed = append(w.failed, err.Error())
+		return
+	}
+	before := w.before
+	w.before = request
+	if before == nil {
+		return
+	}
+	w.compared++
+	for _, field := range []string{"model", "instructions", "tools", "prompt_cache_key", "id_slot"} {
+		if !bytes.Equal(request[field], before[field]) {
+			w.failed = append(w.failed, fmt.Sprintf("%s was\n%s\nand is\n%s", field, before[field], request[field]))
+		}
+	}
+	field := "messages"
+	if request[field] == nil {
+		field = "input"
+	}
+	var was []json.RawMessage
+	_ = json.Unmarshal(before[field], &was)
+	common := before[field][:len(before[field])-1-len(was[len(was)-1])] // without the last message and the bracket
+	if !bytes.HasPrefix(request[field], common) {
+		w.failed = append(w.failed, fmt.Sprintf("after\n%s\ncomes\n%s", before[field], request[field]))
+	}
+}
+
+// answer makes up what an agent says.
+func (w *sharedWire) answer(*llm.Request) scripted.Answer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var items []scripted.Item
+	if w.random.IntN(3) > 0 {
+		items = append(items, scripted.Text([]string{"Well.", "[a0] <b>&\u2028", "Ich prüfe das. 日本"}[w.random.IntN(3)]))
+	}
+	for range max(0, w.random.IntN(5)-2) {
+		switch to := w.names[w.random.IntN(len(w.names))]; w.random.IntN(4) {
+		case 0, 1:
+			items = append(items, scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name": %q, "reason": "because"}`, to)))
+		case 2:
+			items = append(items, scripted.Call("only_"+to, `{"a": "x"}`))
+		default:
+			items = append(items, scripted.Call("fine", "no JSON"))
+		}
+	}
+	switch w.random.IntN(12) {
+	case 0:
+		items = append(items, scripted.Cut())
+	case 1, 2:
+		items = append(items, scripted.Usage(1+w.random.IntN(1000), 7, 0))
+	}
+	return scripted.Reply(items...)
+}
+
+// sharedForms are endpoints that want the last message in different forms.
+var sharedForms = [][]openai.Option{nil, {openai.WithEndpoint("late-system", "allowed-tools")}, {openai.WithEndpoint("alternate")},
+	{openai.WithEndpoint("bridge", "no-system")}, {openai.WithEndpoint("gemma", "string-content", "no-empty", "schema-in-prompt")}, {openai.WithResponses()},
+	{openai.WithResponses(), openai.WithEndpoint("late-system", "allowed-tools")}}
+
+// TestSharedRequests runs random conversations on random trees against an endpoint over HTTP. From request to request, in
+// a turn, across turns and across transfers, all but the last message of a request is the beginning of the next
+// request, byte for byte, and the tools are the same bytes.
+func TestSharedRequests(t *testing.T) {
+	require.NoError(t, flag.Set("rapid.nofailfile", "true")) // a failure prints its seed
+	wire := &sharedWire{}
+	model := scripted.Func("shared", wire.answer)
+	server, err := endpoint.Start(func(string) (llm.Model, bool) { return model, true }, endpoint.WithRecorder(wire.record))
+	require.NoError(t, err)
+	defer server.Close()
+	fine := sharedTool(t, "fine", new(int))
+	transfers, paused := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		wire.random, wire.before, wire.failed, wire.names = rand.New(rand.NewPCG(seed, seed)), nil, nil, []string{"nobody"}
+		form := rapid.SampledFrom(sharedForms).Draw(rt, "form")
+		streams := rapid.Bool().Draw(rt, "streams")
+		n := rapid.IntRange(2, 8).Draw(rt, "agents")
+		kids := make([][]agent.Agent, n)
+		for i := n - 1; i >= 0; i-- {
+			name := fmt.Sprint("a", i)
+			wire.names = append(wire.names, name)
+			client, err := openai.New("shared", append([]openai.Option{openai.WithBaseURL(server.URL()), openai.WithRetries(0)}, form...)...)
+			require.NoError(rt, err)
+			opts := []llmagent.Option{llmagent.WithDescription("Does " + name), llmagent.WithSubAgents(kids[i]...), llmagent.WithTools(fine),
+				llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: rapid.Bool().Draw(rt, "parent"), AllowTransferToPeers: rapid.Bool().Draw(rt, "peers")})}
+			if rapid.Bool().Draw(rt, "own tool") {
+				opts = append(opts, llmagent.WithTools(sharedTool(t, "only_"+name, new(int))))
+			}
+			if rapid.Bool().Draw(rt, "own rules") {
+				ask, err := tools.NewPolicy(tools.Rule{Tool: "fine", Decision: tools.Ask})
+				require.NoError(rt, err)
+				opts = append(opts, llmagent.WithToolPolicy(ask))
+			}
+			if rapid.IntRange(0, 4).Draw(rt, "typed") == 4 {
+				opts = append(opts, llmagent.WithOutput[struct{ N int }]())
+			}
+			if i == 0 || rapid.Bool().Draw(rt, "global") {
+				opts = append(opts, llmagent.WithGlobalInstruction("Under "+name+"."))
+			}
+			a, err := llmagent.New(name, "You do "+name+".", client, opts...)
+			require.NoError(rt, err)
+			if i > 0 {
+				p := rapid.IntRange(0, i-1).Draw(rt, "parent of "+name)
+				kids[p] = append([]agent.Agent{a}, kids[p]...)
+				continue
+			}
+			opt := []runner.Option{runner.WithSharedRequests(), runner.WithCache(rapid.IntRange(0, 1).Draw(rt, "cached"))}
+			if streams {
+				opt = append(opt, runner.WithStreaming())
+			}
+			r, err := runner.New(a, sessiontest.Memory(t), opt...)
+			require.NoError(rt, err)
+			for turn := range rapid.IntRange(1, 9).Draw(rt, "turns") {
+				stop, seen := rapid.IntRange(0, 60).Draw(rt, "stop"), 0
+				for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(fmt.Sprint("turn ", turn, "\n"+llmagent.Mark))) {
+					if err != nil {
+						break
+					}
+					switch d := e.Data.(type) {
+					case *event.Transfer:
+						transfers++
+					case *event.HarnessEnd:
+						if d.FinishReason == event.FinishReasonInputRequired {
+							paused++
+						}
+					}
+					if seen++; seen == stop {
+						break
+					}
+				}
+			}
+		}
+		if len(wire.failed) > 0 {
+			rt.Fatalf("%s", wire.failed[0])
+		}
+	})
+	require.NotZero(t, transfers)
+	require.NotZero(t, paused)
+	require.Greater(t, wire.compared, 100)
+}
+
+// sharedTool counts how often it runs.
+func sharedTool(t testing.TB, name string, ran *int, opts ...tools.Option) tools.Tool {
+	tool, err := tools.Func(name, "Does "+name, func(tools.Context, struct {
+		A string `json:"a"`
+	}) (string, error) {
+		*ran++
+		return "done by " + name, nil
+	}, opts...)
+	require.NoError(t, err)
+	return tool
+}
+
+// TestSharedRequestsRefuse has a model call what another agent may call and it may not: nothing of it runs, nobody is
+// asked for an approval, and the conversation stays where it is.
+func TestSharedRequestsRefuse(t *testing.T) {
+	for name, call := range map[string]scripted.Item{
+		"another agent's tool":                     scripted.Call("refund", `{"a": "all"}`),
+		"another agent's tool with an approval":    scripted.Call("wire_money", `{"a": "all"}`),
+		"a tool that the agent's own rules allow":  scripted.Call("free", `{"a": "all"}`),
+		"a grandchild":                             scripted.Call(agent.TransferTool, `{"agent_name": "vault"}`),
+		"a grandchild by its name":                 scripted.Call("vault", `{}`),
+		"a grandchild by the name of its own tool": scripted.Call("transfer_to_vault", `{}`),
+		"the same as words":                        scripted.Text(`{"name": "refund", "arguments": {"a": "all"}}`),
+	} {
+		for _, form := range sharedForms {
+			t.Run(name, func(t *testing.T) {
+				asked, ran := 0, 0
+				var requests []*llm.Request
+				model := scripted.Func("shared", func(req *llm.Request) scripted.Answer {
+					requests = append(requests, req)
+					if asked++; asked == 1 {
+						return scripted.Reply(call)
+					}
+					return scripted.Reply(scripted.Text("Sorry."))
+				})
+				server, err := endpoint.Start(func(string) (llm.Model, bool) { return model, true })
+				require.NoError(t, err)
+				defer server.Close()
+				client, err := openai.New("shared", append([]openai.Option{openai.WithBaseURL(server.URL()), openai.WithRetries(0)}, form...)...)
+				require.NoError(t, err)
+				made := func(name string, opts ...llmagent.Option) agent.Agent {
+					a, err := llmagent.New(name, "You are "+name+".", client, opts...)
+					require.NoError(t, err)
+					return a
+				}
+				allow, err := tools.NewPolicy(tools.Rule{Tool: "*", Decision: tools.Allow})
+				require.NoError(t, err)
+				root := made("root", llmagent.WithTools(sharedTool(t, "look", &ran)), llmagent.WithSubAgents(
+					made("cashier", llmagent.WithToolPolicy(allow), llmagent.WithTools(sharedTool(t, "refund", &ran), sharedTool(t, "wire_money", &ran, tools.NeedsApproval()), sharedTool(t, "free", &ran)),
+						llmagent.WithSubAgents(made("vault")))))
+				r, err := runner.New(root, sessiontest.Memory(t), runner.WithSharedRequests())
+				require.NoError(t, err)
+				var failed *event.ToolResult
+				for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("All of it")) {
+					require.NoError(t, err)
+					require.Equal(t, "root", cmpAgent(e))
+					switch d := e.Data.(type) {
+					case *event.ToolResult:
+						failed = d
+					case *event.Relay:
+						t.Fatal("somebody is asked for an approval")
+					case *event.Transfer:
+						require.NotEqual(t, event.TransferCommitted, d.Outcome)
+					}
+				}
+				require.True(t, failed.IsError)
+				require.NotContains(t, string(failed.Output), "wire_money, ", "the names of tools that it may not call")
+				require.Zero(t, ran)
+				require.Equal(t, 2, asked)
+				names := []string{}
+				for _, spec := range requests[0].Tools {
+					names = append(names, spec.Name)
+				}
+				require.Equal(t, []string{"look", "refund", "wire_money", "free", agent.TransferTool}, names)
+				if requests[0].Allowed != nil {
+					require.Equal(t, []string{"look", agent.TransferTool}, requests[0].Allowed)
+				}
+			})
+		}
+	}
+}
+
+func cmpAgent(e *event.Event) string {
+	if e.Agent == "user" || e.Agent == "" {
+		return "root"
+	}
+	return e.Agent
+}
+
+// TestSharedRequestsCannotBe names each agent that cannot share its requests, and why.
+func TestSharedRequestsCannotBe(t *testing.T) {
+	model := scripted.Func("shared", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hi.")) })
+	other := scripted.Func("other", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hi.")) })
+	hush := func(s string) string { return strings.ReplaceAll(s, "secret", "***") }
+	odd, err := tools.Func("same", "Does same", func(tools.Context, struct{ B int }) (string, error) { return "", nil })
+	require.NoError(t, err)
+	var many []tools.Tool
+	for i := range 128 {
+		many = append(many, sharedTool(t, fmt.Sprint("tool", i), new(int)))
+	}
+	for want, opts := range map[string][]llmagent.Option{
+		`its history is "text_only"`:             {llmagent.WithHistory(view.TextOnly())},
+		`its history is "last_turns:3"`:          {llmagent.WithHistory(view.LastTurns(3))},
+		`its history is "full (redacted)"`:       {llmagent.WithHistory(view.Full().Redact(hush))},
+		`its history is "full+files", and`:       {llmagent.WithHistory(view.Full().WithFiles())},
+		"its view is compacted apart":            {llmagent.WithCompaction(llmagent.Compaction{Window: 4000})},
+		"models that are small":                  {llmagent.WithSmallModels()},
+		"it has tools of its own for transfers":  {llmagent.WithTransferTools(transfer.ToolPerTarget)},
+		`its tool "same" differs from that of`:   {llmagent.WithTools(odd)},
+		`its tool "root" has a name that means`:  {llmagent.WithTools(sharedTool(t, "root", new(int)))},
+		`"transfer_to_root" has a name`:          {llmagent.WithTools(sharedTool(t, "transfer_to_root", new(int)))},
+		"together they have 130 tools, one of":   {llmagent.WithTools(many...)},
+		"it is not shown the reasons of transfe": nil,
+	} {
+		t.Run(want, func(t *testing.T) {
+			build := func(m llm.Model) agent.Agent {
+				child, err := llmagent.New("child", "", m, opts...)
+				require.NoError(t, err)
+				edge := agent.Agent(child)
+				if opts == nil {
+					edge = agent.Via(child, agent.HideReason())
+				}
+				root, err := llmagent.New("root", "", model, llmagent.WithSubAgents(edge), llmagent.WithTools(sharedTool(t, "same", new(int))))
+				require.NoError(t, err)
+				return root
+			}
+			_, err := runner.New(build(model), sessiontest.Memory(t), runner.WithSharedRequests())
+			var wrong *agent.TreeError
+			require.ErrorAs(t, err, &wrong)
+			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, err, "cannot share its requests with other agents of the model shared")
+			require.True(t, slices.ContainsFunc(wrong.Problems, func(p agent.Problem) bool { return p.Agent == "child" || strings.Contains(want, "together") }))
+			if _, err = runner.New(build(other), sessiontest.Memory(t), runner.WithSharedRequests()); !strings.Contains(want, "transfer_to_root") && !strings.Contains(want, `"root"`) {
+				require.NoError(t, err, "an agent of another model has requests of its own")
+			}
+		})
+	}
+}
