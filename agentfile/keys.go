@@ -364,6 +364,7 @@ type definition struct {
 	routes      []routeKeys
 	guards      []item
 	ignore      []item // patterns of Markdown files that are not agents
+	shares      bool   // requests, of the whole tree
 	budgets     agent.Budgets
 	compaction  *compactionKeys // nil: never
 	history     view.Policy

@@ -40,6 +40,14 @@ func propertyKeys() []key {
 		{name: "ignore", typ: "a list of texts", example: "[notes.md, docs]", def: "none",
 			meaning: "The Markdown files, besides `README.md`, that are not agents: paths that begin in the folder of this file, or patterns such as `docs/*`. A folder stands for all files below it. Any other Markdown file without front matter is a problem.",
 			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.ignore = p.list(k, n) }},
+		{name: "requests", typ: "a text", example: "shared", def: "each agent has its own",
+			meaning: "`shared`: agents of one model send [requests that differ only in the last message](cost-of-a-transfer.md), so that an endpoint need not read the conversation again after a transfer. Only the root can have it.",
+			read: func(p *parser, k *key, n yamldoc.Node) {
+				v, ok := p.text(k, n)
+				if p.d.shares = v == "shared"; ok && v != "shared" {
+					p.add(p.at(n), "%s must be shared, not %q", p.name, v)
+				}
+			}},
 		{name: "guards", typ: "a list of names", example: "[no-cards]", def: "none",
 			meaning: "The [guards](guards.md) that check what reaches the agent and what it says: those that the program registers under these names.",
 			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.guards = p.names(k, n) }},
@@ -82,6 +90,9 @@ func (l *loader) checkProperties(r *report, d *definition, isRoot bool) {
 			r.add(d.file, at, "%s is for the root of the tree: %q is another agent, and its own tokens, cost and time stand below budgets itself", of, d.name)
 		}
 	}
+	if at, there := d.at["requests"]; there && !isRoot {
+		r.add(d.file, at, "requests is for the root of the tree: %q is another agent", d.name)
+	}
 	for _, unit := range []string{"budgets.tokens", "budgets.cost"} {
 		if at, there := d.at[unit]; there && (d.leaf() || d.isWorkflow()) {
 			what := "it asks no model, and its agents have budgets of their own"
@@ -99,6 +110,16 @@ func (l *loader) guardsOf(d *definition) (guards []agent.Guard) {
 		guards = append(guards, l.guards[g.value])
 	}
 	return guards
+}
+
+// share makes the agents of the tree share their requests, if the file of its root says so.
+func share(a agent.Agent, d *definition) agent.Agent {
+	if a == nil || !d.shares {
+		return a
+	}
+	properties := agent.PropertiesOf(a)
+	properties.SharedRequests = true
+	return &extended{a, properties}
 }
 
 // extended is an agent with what its file says beside what its own package makes of it.

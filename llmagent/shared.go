@@ -26,25 +26,22 @@ func sharing(n *agent.Node) (group []*agent.Node) {
 	if !n.Tree().SharesRequests() {
 		return nil
 	}
-	if model := sharedModel(n); model != "" {
-		for other := range n.Tree().Walk() {
-			if sharedModel(other) == model {
-				group = append(group, other)
-			}
+	of := func(n *agent.Node) (model string, shares bool) {
+		if a, ok := agent.As[*Agent](n.Agent); ok && !a.split {
+			return a.model.Name(), true
+		}
+		return "", false
+	}
+	model, shares := of(n)
+	for other := range n.Tree().Walk() {
+		if same, ok := of(other); shares && ok && same == model {
+			group = append(group, other)
 		}
 	}
 	if len(group) < 2 {
 		return nil
 	}
 	return group
-}
-
-// sharedModel returns the name of an agent's model, "" for an agent that never shares its requests.
-func sharedModel(n *agent.Node) string {
-	if a, ok := agent.As[*Agent](n.Agent); ok && !a.split {
-		return a.model.Name()
-	}
-	return ""
 }
 
 // checkShared returns why an agent cannot share its requests, if it is to.
@@ -54,7 +51,7 @@ func (a *Agent) checkShared(n *agent.Node) (problems []string) {
 		return nil
 	}
 	because := func(format string, args ...any) {
-		problems = append(problems, fmt.Sprintf("agent %q cannot share its requests with other agents of the model %s: ", a.name, a.model.Name())+fmt.Sprintf(format, args...))
+		problems = append(problems, fmt.Sprintf("agent %q cannot share its requests: ", a.name)+fmt.Sprintf(format, args...))
 	}
 	first, _ := agent.As[*Agent](group[0].Agent)
 	history, common := view.For(n, a.history), view.For(group[0], first.history)

@@ -64,9 +64,9 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", "response_format|json_schema", ""},                                                     // DeepSeek
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
-	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
-	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},             // OpenAI
-	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                                    // OpenAI
+	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`},                        // OpenAI's reasoning models, Kimi
+	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never}, // OpenAI
+	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                        // OpenAI
 }
 
 // never matches nothing: no refusal asks for what only some endpoints take.
@@ -179,6 +179,9 @@ func (q quirks) settled() quirks {
 	}
 	if q.has(quirkAlternate) {
 		q |= quirkBridge
+	}
+	if q.has(quirkNoSystem) {
+		q &^= quirkLateSystem
 	}
 	return q
 }

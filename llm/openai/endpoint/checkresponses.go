@@ -178,7 +178,7 @@ func (c *checker) input(r map[string]any, encrypted bool) {
 		}
 		switch kind {
 		case "message":
-			c.inputMessage(at, item, i == len(list)-1)
+			c.inputMessage(at, item, i > 0 && i == len(list)-1)
 		case "reasoning":
 			c.fields(at, item, "type", "id", "summary", "encrypted_content")
 			if s, _ := item["encrypted_content"].(string); s == "" || !encrypted {
