@@ -22,6 +22,7 @@
 //	compact                        a step that shortens the view
 //	choose, decision               a step that asks who answers
 //	ask                            a step that asks the model: the request, the attempts, what follows from the answer
+//	shared                         requests that differ from those of other agents only in the last message
 //	tools                          a step that runs the calls of an answer
 //	transfer                       the transfers among them
 //	call, permission               one call, whether it may run, and what is wrong with it
