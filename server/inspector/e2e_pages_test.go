@@ -113,6 +113,12 @@ func TestComposer(t *testing.T) {
 	play(t, support(t), "composer", nil)
 }
 
+// Before something runs in a fork the page says what, and what it costs.
+func TestForks(t *testing.T) {
+	t.Parallel()
+	play(t, support(t), "forks", nil)
+}
+
 // The page says that the offline model answers, and that nobody is paid for that.
 func TestOffline(t *testing.T) {
 	t.Parallel()

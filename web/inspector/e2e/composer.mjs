@@ -34,7 +34,7 @@ await run(async () => {
   const told = (text) => page.getByRole("status").getByText(text).first().waitFor();
 
   await step("two megabytes are refused at once", async () => {
-    await visit(page, "s/forked");
+    await visit(page, "s/failed");
     await field.focus();
     const took = await paste(page, { text: 2_000_000 });
     figure("pasting 2 MB", `${took.toFixed(0)} ms`);
@@ -50,14 +50,14 @@ await run(async () => {
     same(await field.inputValue(), "", "the field");
     await page.keyboard.type("Thank you");
     await page.keyboard.press("Control+Enter");
-    await until("the message", async () => JSON.stringify((await log("forked")).findLast((e) => e.type === "user")).includes("the end"));
-    const { content } = (await log("forked")).findLast((e) => e.type === "user");
+    await until("the message", async () => JSON.stringify((await log("failed")).findLast((e) => e.type === "user")).includes("the end"));
+    const { content } = (await log("failed")).findLast((e) => e.type === "user");
     same(content.map((p) => [p.type, p.text.slice(0, 9)]), [["text", "Thank you"], ["text", "a line of"]], "parts");
     await until("an empty composer", async () => (await attached.count()) === 0);
   });
 
   await step("a short text goes into the field", async () => {
-    await visit(page, "s/edited");
+    await visit(page, "s/failed");
     await field.focus();
     await paste(page, { text: "some words" });
     same(await field.inputValue(), "some words", "the field");
@@ -88,7 +88,7 @@ await run(async () => {
   });
 
   await step("no other field takes what it cannot hold", async () => {
-    for (const [path, box] of [["", /first message/i], ["s/edited?sel=ev:1&tab=if", /says instead/i]]) {
+    for (const [path, box] of [["", /first message/i], ["s/failed?sel=ev:1&tab=if", /says instead/i]]) {
       await visit(page, path);
       const other = page.getByRole("textbox", { name: box });
       await other.focus();

@@ -2,6 +2,7 @@
 export { ConversationGraph } from "./panes/convgraph.js";
 export { Cost } from "./panes/cost.js";
 export { Feed } from "./panes/feed.js";
+export { Forking } from "./panes/forking.js";
 export { Runs } from "./panes/runs.js";
 export { Seen } from "./panes/seen.js";
 export { Slider } from "./panes/slider.js";

@@ -3,11 +3,10 @@ import "./composer.css";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { branchAndSay, control, say } from "../state/actions.js";
-import { may } from "../state/app.js";
+import { mayWrite } from "../state/app.js";
 import { checkpointAt } from "../state/checkpoint.js";
 import { draftOf } from "../state/draft.js";
 import type { OpenSession } from "../state/open.js";
-import { route } from "../state/route.js";
 import { bytes, count } from "../ui/amount.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
@@ -28,7 +27,7 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
   const at = past ? checkpointAt(session.stored.value, facts.seq) : 0;
   const sending = draft.sending.value;
   const busy = !past && state === "running";
-  const mine = route.value.user === undefined || may("act");
+  const mine = mayWrite(session.key.user);
   const live = session.phase.value !== "ended" && session.phase.value !== "failed" && session.phase.value !== "loading";
   const able = mine && live && !sending && !draft.empty;
   const send = (): void => {

@@ -2,6 +2,7 @@ import "./slider.css";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { branch } from "../state/actions.js";
+import { mayWrite } from "../state/app.js";
 import { checkpointAt } from "../state/checkpoint.js";
 import { Course } from "../state/course.js";
 import type { OpenSession } from "../state/open.js";
@@ -34,8 +35,9 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
   };
   const fork = checkpointAt(log, here);
   const words = course.turns.findLast((t) => t <= here);
-  const forkHere = (): void | false => (fork < 1 ? false : void branch(session, fork));
-  const editHere = (): void | false => (words === undefined ? false : edit(words));
+  const writes = mayWrite(session.key.user);
+  const forkHere = (): void | false => (fork < 1 || !writes ? false : void branch(session, fork));
+  const editHere = (): void | false => (words === undefined || !writes ? false : edit(words));
   const toggle = (): void => {
     if (!playing && at === undefined) to(course.turns.at(-1) ?? 1);
     play(!playing);
@@ -49,10 +51,8 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
     "alt+ArrowRight": ["Next turn", () => to(course.turn(here, 1), true)],
     Space: ["Play the session, or stop", toggle],
     ".": ["To the live end", () => to(end)],
-    F: ["Fork here", forkHere],
-    E: ["Say something else here", editHere],
   } as const;
-  useKeys(keys);
+  useKeys(writes ? { ...keys, F: ["Fork here", forkHere], E: ["Say something else here", editHere] } : keys);
 
   useEffect(() => {
     if (!playing) return;
@@ -111,7 +111,7 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
         <span class="slider-what soft" title={what}>
           <Facts session={session} here={here} what={what} />
         </span>
-        <span class="slider-does">
+        {writes && <span class="slider-does">
           <button class="button" onClick={() => editHere()} disabled={words === undefined} title={words === undefined ? "There are no words of the user yet." : `Says something else in place of event ${words}`}>
             <Icon name="edit" /> Edit <kbd>E</kbd>
           </button>
@@ -119,7 +119,7 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
             <Icon name="fork" /> Fork here <kbd>F</kbd>
           </button>
           <span class="fact soft slider-fork">{fork < 1 ? "" : `at ${count(fork)}`}</span>
-        </span>
+        </span>}
       </div>
       {edited?.type === "user" && (
         <section class="slider-edit" aria-label="Say something else">

@@ -6,6 +6,7 @@ import { partings } from "../state/family.js";
 import type { OpenSession } from "../state/open.js";
 import { type Selection, change, route } from "../state/route.js";
 import { type Row, foldRows, rowAt, rowsAt } from "../state/talk.js";
+import { mayWrite } from "../state/app.js";
 import { decidedAbout, questionOf } from "../state/decisions.js";
 import { words } from "../state/events.js";
 import { count } from "../ui/amount.js";
@@ -33,6 +34,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
   const rows = useMemo(() => foldRows(all, session.folded.value), [all, session.folded.value]);
   const parted = usePartings(session, rows);
   const selected = selectedIn(rows, now?.sel);
+  const writes = mayWrite(session.key.user);
   const [editing, edit] = useState("");
   const [denying, deny] = useState("");
   const scroller = useRef<HTMLDivElement>(null);
@@ -74,7 +76,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
       "Edit the selected message",
       () => {
         const row = rows[selected];
-        if (row?.kind !== "said" || row.view.role !== "user") return false;
+        if (!writes || row?.kind !== "said" || row.view.role !== "user") return false;
         edit(row.key);
         return undefined;
       },
@@ -161,7 +163,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
               >
                 <Guarded what="This message">
                   {row.kind === "said" ? (
-                    <Said session={session} row={row} parting={parted.get(row.key)} editing={editing === row.key} edit={edit} folds />
+                    <Said session={session} row={row} parting={parted.get(row.key)} editing={editing === row.key} {...(writes && { edit })} folds />
                   ) : row.kind === "question" ? (
                     <QuestionCard session={session} row={row} denying={denying === row.key} deny={(yes) => deny(yes ? row.key : "")} target={row.key === target?.row.key} />
                   ) : (

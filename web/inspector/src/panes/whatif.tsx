@@ -1,15 +1,17 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
-import { tree } from "../state/app.js";
+import { mayWrite, tree } from "../state/app.js";
 import { said } from "../state/compare.js";
 import type { OpenSession } from "../state/open.js";
+import { runsOf } from "../state/forking.js";
 import { change, route } from "../state/route.js";
 import { type Answer, type Story, storyOf, textOf } from "../state/story.js";
 import { type View, askedAgain, fork, viewAt } from "../state/views.js";
 import { clock, count, counted, money } from "../ui/amount.js";
 import { Folded } from "../ui/json.js";
 import { Link } from "../ui/link.js";
+import { WhatRuns } from "./forking.js";
 import { AskButton, Bars, Price, Waiting, useFork, withoutModel } from "./detail.js";
 
 type Way = "say" | "ask" | "go";
@@ -56,6 +58,10 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   const [busy, work] = useState(false);
   const at = answer?.at ?? user.seq ?? 0;
   const begin = useFork(session, from ?? at);
+  const writes = mayWrite(session.key.user);
+  const asks = answer?.agent ?? session.facts.value.active;
+  const runs = runsOf(asks);
+  const tools = runs.tools.length > 0 || runs.unknown;
   const view = answer === undefined || without !== "" ? undefined : viewAt(session, answer.agent, at);
   const option = (name: Way, label: ComponentChildren, more: ComponentChildren, off = false): JSX.Element => (
     <div class="d-option" data-on={way === name}>
@@ -107,11 +113,15 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
       </fieldset>
       {view !== undefined && view.value === undefined && <Waiting error={view.error} what="the length of the request" />}
       <Costs session={session} view={view?.value} way={way} n={n} />
+      <section>
+        <h2>What may run in a fork</h2>
+        <WhatRuns session={session} agent={asks} at={at} priced />
+      </section>
       <p class="d-ask">
         {way === "ask" && view?.value !== undefined && <AskButton session={session} view={view.value} n={n} label="Ask" />}
-        <button class={way === "ask" ? "button" : "button main"} aria-disabled={busy || (way === "say" && words.trim() === "")} onClick={() => void (words.trim() !== "" && forkIt())}>
-          {busy ? "Forking…" : way === "ask" ? "Fork instead" : "Fork"}
-        </button>
+        {writes ? <button class={way === "ask" ? "button" : "button main"} aria-disabled={busy || (way === "say" && words.trim() === "")} onClick={() => void (words.trim() !== "" && forkIt())}>
+          {busy ? "Forking…" : `${way === "ask" ? "Fork instead" : "Fork"}${tools ? " and let tools run" : ""}`}
+        </button> : <span class="soft">Forks of this session need the right to act, which you do not have.</span>}
       </p>
       {answer !== undefined && without === "" && <Results session={session} agent={answer.agent} at={at} />}
       <Forks session={session} made={made} />
@@ -129,7 +139,7 @@ function Costs({ session, view, way, n }: { readonly session: OpenSession; reado
           <Price session={session} view={view} n={n} />
         </p>
         <p class="soft fact">
-          Forked instead: <Price session={session} view={view} n={1} least /> in a session of its own, in which tools run.
+          Forked instead: <Price session={session} view={view} n={1} least /> in a session of its own.
         </p>
       </div>
     );
@@ -137,7 +147,7 @@ function Costs({ session, view, way, n }: { readonly session: OpenSession; reado
   return (
     <p>
       {view === undefined ? "at least one answer, if a model answers" : <Price session={session} view={view} n={1} least />}
-      <span class="soft"> · a session of its own, in which tools run</span>
+      <span class="soft"> · in a session of its own</span>
     </p>
   );
 }

@@ -3,6 +3,7 @@ import type { ComponentType, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Talk } from "../panes/talk.js";
 import { agentAt, tree } from "../state/app.js";
+import { asking } from "../state/forking.js";
 import { type OpenSession, open } from "../state/open.js";
 import { type Middle, type SessionRoute, type Tab, change, route } from "../state/route.js";
 import { tokens } from "../state/session.js";
@@ -28,6 +29,7 @@ type Name = { [K in keyof Behind]: Behind[K] extends Pane ? K : never }[keyof Be
 const beside = (name: Name): Pane => later<{ readonly session: OpenSession }>(() => import("../behind.js").then((m) => m[name]));
 const TreePane = beside("TreePane");
 const Slider = beside("Slider");
+const Forking = beside("Forking");
 
 const middles: readonly (readonly [Middle, string, Pane])[] = [
   ["talk", "Conversation", Talk],
@@ -74,7 +76,12 @@ export function Session(): JSX.Element {
       </div>
     );
   }
-  return columns.value === 1 ? <One session={session} now={now} /> : <Several session={session} now={now} />;
+  return (
+    <>
+      {columns.value === 1 ? <One session={session} now={now} /> : <Several session={session} now={now} />}
+      {asking.value !== undefined && <Forking session={session} />}
+    </>
+  );
 }
 
 function closeDetails(): void {

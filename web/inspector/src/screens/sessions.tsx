@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { path } from "../net/api.js";
 import { remove } from "../state/actions.js";
-import { attempt, may, me, tell } from "../state/app.js";
+import { attempt, may, mayWrite, me, tell } from "../state/app.js";
 import { type Filter, type Listed, type SessionList, families, fits, formatFilter, list, parseFilter } from "../state/list.js";
 import { go, route } from "../state/route.js";
 import { clock, count, counted } from "../ui/amount.js";
@@ -29,7 +29,7 @@ export function Sessions(): JSX.Element {
   return (
     <div class="screen sessions">
       <h1 tabIndex={-1}>Sessions{other !== undefined && ` of ${other}`}</h1>
-      {(other === undefined || may("act")) && <Begin empty={empty} />}
+      {mayWrite(other) && <Begin empty={empty} />}
       {all?.phase.value === "failed" ? (
         <p class="failed" role="alert">
           The sessions cannot be shown: {all.error.value?.message}
@@ -211,7 +211,7 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
                   <time dateTime={s.updated}>{clock(s.updated)}</time>
                 </td>
                 <td>
-                  {(all.user === undefined || may("act")) && (
+                  {mayWrite(all.user) && (
                     <button class="button plain" aria-label={`Delete ${s.title || s.id}`} title="Delete" onClick={() => ask(s)}>
                       <Icon name="close" />
                     </button>

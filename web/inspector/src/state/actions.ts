@@ -1,6 +1,8 @@
 // What a reader can do to sessions. Each is one request; what comes of it is seen in the log.
 import { type Schemas, path, post, send } from "../net/api.js";
-import { attempt } from "./app.js";
+import { count, counted } from "../ui/amount.js";
+import { attempt, tree } from "./app.js";
+import { allowRuns, askFirst, mayRun } from "./forking.js";
 import type { OpenSession } from "./open.js";
 import { go, route } from "./route.js";
 
@@ -11,6 +13,7 @@ export function once(): string {
 
 /** Says something in a session that is open. It returns whether the server took it. */
 export async function say(session: OpenSession, content: Schemas["Content"], key: string): Promise<boolean> {
+  if (!(await mayRun(session, "Send"))) return false;
   const turn = await attempt(() => post<Schemas["Turn"]>(`${session.path}/turns`, { content }, { query: session.query, key }));
   return turn !== undefined;
 }
@@ -46,25 +49,44 @@ export async function decide(session: Place, turnId: string, decision: Schemas["
 
 /** Stops, resumes or cancels a turn. */
 export async function control(session: OpenSession, turnId: string, what: "stop" | "resume" | "cancel"): Promise<void> {
+  if (what === "resume" && !(await mayRun(session, "Resume"))) return;
   await attempt(() => post(`${session.path}/turns/${encodeURIComponent(turnId)}/${what}`, undefined, { query: session.query }));
 }
 
 /** Forks a session at a position, or says something else there in the place of the user's words, and shows the new session. */
 export async function branch(session: OpenSession, at: number, content?: Schemas["Content"], key = once()): Promise<boolean> {
+  const said = content !== undefined;
+  const plan = said
+    ? { title: "Say this instead?", what: "This makes another session, in which the user says something else here. This one stays as it is.", does: "Say it" }
+    : { title: `Fork at ${count(at)}?`, what: `This makes another session, which begins with the first ${counted(at, "event")} of this one.`, does: "Fork" };
+  const { agent, at: where } = asksAt(session, at, said);
+  if (!(await askFirst({ ...plan, session, agent, at: where, runs: said }))) return false;
   const body = content === undefined ? { at } : { at, content, resume: true };
   const to = `${session.path}/${content === undefined ? "forks" : "edits"}`;
   const made = await attempt(() => post<Schemas["Session"]>(to, body, { query: session.query, key }));
-  if (made !== undefined) go({ screen: "session", id: made.id, middle: "talk", ...session.query });
-  return made !== undefined;
+  if (made === undefined) return false;
+  if (said) allowRuns({ ...session.key, id: made.id });
+  go({ screen: "session", id: made.id, middle: "talk", ...session.query });
+  return true;
+}
+
+/** Who would be asked first if a session went on from a position, or the user said something else there. */
+function asksAt(session: OpenSession, at: number, said: boolean): { readonly agent: string; readonly at: number } {
+  const where = said ? at - 1 : at;
+  const agent = session.stored.value.at(where).facts.active || (tree.value?.root.name ?? "");
+  return { agent, at };
 }
 
 /** Forks a session at a checkpoint, says something in the new one, and shows it. */
 export async function branchAndSay(session: OpenSession, at: number, content: Schemas["Content"], key: string): Promise<boolean> {
+  const what = `This makes another session, which begins with the first ${counted(at, "event")} of this one, and says your message there.`;
+  if (!(await askFirst({ title: `Fork at ${count(at)} and say this?`, what, does: "Fork", session, ...asksAt(session, at, false), runs: true }))) return false;
   const made = await attempt(async () => {
     const fork = await post<Schemas["Session"]>(`${session.path}/forks`, { at }, { query: session.query, key });
     await post(path("sessions", fork.id, "turns"), { content }, { query: session.query, key });
     return fork;
   });
+  if (made !== undefined) allowRuns({ ...session.key, id: made.id });
   if (made !== undefined) go({ screen: "session", id: made.id, middle: "talk", ...session.query });
   return made !== undefined;
 }

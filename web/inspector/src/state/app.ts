@@ -59,6 +59,11 @@ export function may(right: Me["rights"][number]): boolean {
   return me.value?.rights.includes(right) ?? false;
 }
 
+/** Whether the reader may write in the sessions of a user; undefined is the reader. */
+export function mayWrite(user: string | undefined): boolean {
+  return user === undefined || user === me.value?.user || may("act");
+}
+
 let treeTag = "";
 
 /** Asks who is signed in and what is served. Called at the start, and after each sign-in. */

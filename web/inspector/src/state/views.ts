@@ -5,6 +5,7 @@ import { type Signal, signal } from "@preact/signals";
 import { type Schemas, get, path, post } from "../net/api.js";
 import { once } from "./actions.js";
 import { attempt, tree } from "./app.js";
+import { allowRuns } from "./forking.js";
 import type { OpenSession } from "./open.js";
 
 export type View = Schemas["View"];
@@ -121,9 +122,11 @@ export async function askAgain(session: OpenSession, agent: string, at: number, 
   state.value = { asking: 0, samples: [...samples, ...(made?.samples ?? [])], ...(now !== undefined && { revision: now }) };
 }
 
-/** Makes a session that goes on from a position at once, with other words there if some are given. */
+/** Makes a session that goes on from a position at once, after the reader has said yes, with other words there if some are given. */
 export async function fork(session: OpenSession, at: number, content?: string): Promise<Schemas["Session"] | undefined> {
   const to = `${session.path}/${content === undefined ? "forks" : "edits"}`;
   const body = { at, resume: true, ...(content !== undefined && { content }) };
-  return attempt(() => post<Schemas["Session"]>(to, body, { query: session.query, key: once() }));
+  const made = await attempt(() => post<Schemas["Session"]>(to, body, { query: session.query, key: once() }));
+  if (made !== undefined) allowRuns({ ...session.key, id: made.id });
+  return made;
 }

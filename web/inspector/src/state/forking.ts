@@ -1,0 +1,94 @@
+// What a fork asks of models and has tools do is said before it does so, and tools run in it after a yes.
+import { signal } from "@preact/signals";
+import { type Agent, agentAt, tree } from "./app.js";
+import type { OpenSession } from "./open.js";
+
+/** What is about to be done, of which the reader is asked first. */
+export interface Plan {
+  readonly session: OpenSession;
+  readonly title: string;
+  /** What comes of it, besides what runs. */
+  readonly what: string;
+  /** What the button says that does it. */
+  readonly does: string;
+  /** Who would be asked first, and where in the log. */
+  readonly agent: string;
+  readonly at: number;
+  /** Whether something runs at once. */
+  readonly runs: boolean;
+}
+
+export interface Asking extends Plan {
+  readonly answer: (yes: boolean) => void;
+}
+
+/** The plan that the reader is asked about. */
+export const asking = signal<Asking | undefined>(undefined);
+
+/** Shows what a plan would do. The answer is yes if the reader presses the button that says so. */
+export function askFirst(plan: Plan): Promise<boolean> {
+  asking.peek()?.answer(false);
+  return new Promise((done) => {
+    asking.value = {
+      ...plan,
+      answer: (yes) => {
+        asking.value = undefined;
+        done(yes);
+      },
+    };
+  });
+}
+
+/** What may run: models with the agents that ask them, and tools. */
+export interface Runs {
+  readonly models: ReadonlyMap<string, readonly string[]>;
+  readonly tools: readonly string[];
+  /** Whether the server shows the reader neither models nor tools, or has another tree now. */
+  readonly unknown: boolean;
+}
+
+/** All that may run when an agent has the conversation: its own tools, and those of whoever it may hand over to. */
+export function runsOf(agent: string): Runs {
+  const models = new Map<string, string[]>();
+  const tools = new Set<string>();
+  const seen = new Set<string>();
+  let unknown = false;
+  const visit = (name: string, from?: Agent): void => {
+    const found = from ?? agentAt(name);
+    if (found === undefined || seen.has(found.path)) {
+      unknown ||= found === undefined;
+      return;
+    }
+    seen.add(found.path);
+    if (found.model !== undefined) models.set(found.model, [...(models.get(found.model) ?? []), found.name]);
+    else unknown ||= found.kind === "agent" || found.kind === "remote";
+    for (const tool of found.tools ?? []) tools.add(tool);
+    for (const child of [...(found.agents ?? []), ...(found.subAgents ?? [])]) visit(child.name, child);
+    for (const target of found.targets ?? []) if (target !== tree.value?.human?.name) visit(target);
+  };
+  visit(agent || (tree.value?.root.name ?? ""));
+  return { models, tools: [...tools].sort(), unknown };
+}
+
+const kept = (session: { readonly id: string; readonly user?: string | undefined }): string => `arbor-runs:${session.user ?? ""}/${session.id}`;
+
+/** Keeps that the reader lets tools run in a fork, in this window. */
+export function allowRuns(fork: { readonly id: string; readonly user?: string | undefined }): void {
+  try {
+    sessionStorage.setItem(kept(fork), "yes");
+  } catch {
+    // A full storage forgets it, and the reader is asked again.
+  }
+}
+
+/** Whether tools may run here: in a session that is no fork, and in forks after a yes. Otherwise the reader is asked now. */
+export async function mayRun(session: OpenSession, does: string): Promise<boolean> {
+  const { detail, facts, key } = session;
+  if (detail.value?.parent === undefined || sessionStorage.getItem(kept(key)) !== null) return true;
+  const { active, seq } = facts.value;
+  const runs = runsOf(active);
+  if (runs.tools.length === 0 && !runs.unknown) return true;
+  const yes = await askFirst({ session, title: `${does} in this fork?`, what: "This session is a fork. What its tools do happens again, outside of the log too.", does, agent: active, at: seq, runs: true });
+  if (yes) allowRuns(key);
+  return yes;
+}
