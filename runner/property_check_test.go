@@ -168,6 +168,9 @@ func (w *world) checkCalls() {
 		if x.info.Idempotent {
 			may += w.cuts
 		}
+		if w.traits[c.agent].without == c.tool && c.scope == "" && c.tool != "" {
+			w.t.Fatalf("the call %s of %s was executed, and its agent has no such tool", id, c.tool)
+		}
 		if x.times > may {
 			w.t.Fatalf("the call %s of %s was executed %d times", id, c.tool, x.times)
 		}
@@ -187,6 +190,11 @@ func (w *world) checkCalls() {
 			info := t.Info()
 			if info.Name != c.tool {
 				continue
+			}
+			if w.traits[c.agent].without == c.tool {
+				w.happened["a call of a tool that only other agents have"] = true
+				require.Empty(w.t, c.questions, "nobody is asked about a tool that the agent has not")
+				require.Zero(w.t, c.scopes)
 			}
 			if c.scopes > 0 && !w.allowed(c, info) {
 				w.t.Fatalf("the call %s of %s was executed without leave", id, c.tool)

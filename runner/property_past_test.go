@@ -142,9 +142,14 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 		return
 	}
 	require.Equal(w.t, targets, offered(w.t, s.req), "%s at %d of %s: limited %v, done %v, decided %v", s.agent, s.seq, s.key, limited, done, itself)
-	form := transfer.OneTool
+	form, system := transfer.OneTool, s.req.System
 	if w.traits[s.agent].each {
 		form = transfer.ToolPerTarget
+	}
+	if text, shared := lastMessage(s.req); shared {
+		form, system = transfer.Shared, text
+		require.Equal(w.t, targets != nil, slices.Contains(s.req.Allowed, agent.TransferTool))
+		require.NotContains(w.t, s.req.Allowed, w.traits[s.agent].without)
 	}
 	var left []*agent.Node
 	for _, t := range n.Targets() {
@@ -157,8 +162,8 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 	if len(n.Tree().Root().Children()) == 0 {
 		words = ""
 	}
-	require.Contains(w.t, s.req.System, words, "the system text lists other agents")
-	require.Equal(w.t, targets != nil, strings.Contains(s.req.System, "transfer_to_"))
+	require.Contains(w.t, system, words, "the system text lists other agents")
+	require.Equal(w.t, targets != nil, strings.Contains(system, "transfer_to_"))
 	switch {
 	case itself:
 		w.happened["no transfer offered after a decision"] = true
@@ -175,6 +180,13 @@ func offered(t testing.TB, req *llm.Request) (agents []string) {
 		Properties struct {
 			Name struct{ Enum []string } `json:"agent_name"`
 		}
+	}
+	if text, shared := lastMessage(req); shared {
+		if _, list, ok := strings.Cut(text, "\nYou may transfer only to: "); ok {
+			list, _, _ = strings.Cut(list, "\n")
+			agents = strings.Split(list, ", ")
+		}
+		return agents
 	}
 	for _, tool := range req.Tools {
 		if tool.Name == agent.TransferTool {

@@ -68,9 +68,15 @@ type plannedModel struct {
 	history  viewChoice
 	compacts bool // its agent's view is cut at any time
 	typed    bool // its agent's answers have a form
+	shares   bool // its requests, with all agents of the conversation
 }
 
-func (m *plannedModel) Name() string { return m.name }
+func (m *plannedModel) Name() string {
+	if m.shares {
+		return "shared"
+	}
+	return m.name
+}
 
 func (m *plannedModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
@@ -174,6 +180,8 @@ func (p plan) chunks(targets []string) []llm.Chunk {
 type shown struct {
 	turn     int
 	messages []llm.Message
+	agent    string
+	req      *llm.Request
 }
 
 // check holds a request against the wire rules, and against the agent's last
@@ -197,14 +205,32 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 	if candidates(req) != nil { // a question about the conversation, and no part of it
 		return
 	}
+	messages := req.Messages
+	if _, shared := lastMessage(req); shared { // the next request of any agent continues this one
+		who, messages = "shared "+req.Agent, messages[:len(messages)-1]
+	}
 	last, ok := w.last[who]
 	compacted := m.compacts && (strings.HasPrefix(req.Messages[0].Text, view.LeftOut) || strings.HasPrefix(req.Messages[0].Text, view.SummaryHead))
 	if ok && !compacted && (!m.history.trims || last.turn == w.turn) {
-		if len(last.messages) > len(req.Messages) || !sameMessages(last.messages, req.Messages[:len(last.messages)]) {
-			w.problems = append(w.problems, fmt.Sprintf("request of %s does not continue its last one:\n%v\n%v", who, last.messages, req.Messages))
+		if len(last.messages) > len(messages) || !sameMessages(last.messages, messages[:len(last.messages)]) {
+			w.problems = append(w.problems, fmt.Sprintf("request of %s does not continue its last one:\n%v\n%v", who, last.messages, messages))
+		}
+		if who != m.name && !m.inner {
+			if last.agent != m.name {
+				w.happened["a shared request after that of another agent"] = true
+			}
+			if last.turn == w.turn && (last.req.System != req.System || !sameTools(last.req.Tools, req.Tools)) { // else the client may have others
+				w.problems = append(w.problems, fmt.Sprintf("request of %s differs from that of %s:\n%s\n%v\n%s\n%v", m.name, last.agent, last.req.System, last.req.Tools, req.System, req.Tools))
+			}
 		}
 	}
-	w.last[who] = shown{w.turn, req.Messages}
+	w.last[who] = shown{w.turn, messages, m.name, req}
+}
+
+// lastMessage returns the last message of a request of agents that share their requests.
+func lastMessage(req *llm.Request) (text string, shared bool) {
+	last := &req.Messages[len(req.Messages)-1]
+	return last.Text, last.Role == llm.RoleSystem
 }
 
 func (w *world) countAsked() {

@@ -175,6 +175,7 @@ type world struct {
 	limits     runner.Limits
 	streaming  bool
 	resumeRoot bool
+	shares     bool // requests
 	outer      bool // models are asked again by somebody else
 	estimates  bool // usage that nobody reports, under a budget
 	processes  []*runner.Runner
@@ -233,6 +234,8 @@ type traits struct {
 	holds bool // it is offered its children alone when it has got the conversation
 	each  bool // it has a tool for each target
 	model bool
+	// without: the one of the tools that it has not, though others have it
+	without string
 	// decides: a question begins its runs
 	decides bool
 	// typed: its answers have a form

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
@@ -24,6 +25,9 @@ var treeSizes = rapid.OneOf(rapid.IntRange(1, 6), rapid.IntRange(2, 6), rapid.In
 
 // tree builds a random tree of at most 50 agents, at most 6 deep, or of one that is a graph.
 func (w *world) tree() {
+	if w.shares = oneInTen.Draw(w.rt, "shared requests") >= 8; w.shares {
+		w.opts = append(w.opts, runner.WithSharedRequests())
+	}
 	n := treeSizes.Draw(w.rt, "agents")
 	alone := oneInTen.Draw(w.rt, "a graph alone") == 9
 	if alone {
@@ -67,7 +71,7 @@ func (w *world) tree() {
 	kids, inputs := make([][]agent.Agent, n), make([]bool, n)
 	for i := n - 1; i >= 0; i-- {
 		history := someHistory.Draw(w.rt, "history")
-		if i == 0 && history.onEdge { // it has none
+		if i == 0 && history.onEdge || w.shares { // the root has no edge
 			history = viewChoice{policy: view.Full()}
 		}
 		var routes []agent.Route
@@ -109,7 +113,7 @@ func (w *world) tree() {
 			a, w.away[w.names[i]] = away{a}, true
 		}
 		var opts []agent.EdgeOption
-		if oneInFour.Draw(w.rt, "hide reason") == 3 {
+		if oneInFour.Draw(w.rt, "hide reason") == 3 && !w.shares {
 			opts = append(opts, agent.HideReason())
 			w.hides[w.names[i]] = true
 		}
@@ -264,7 +268,7 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	}
 	box, err := propertyTools()
 	require.NoError(w.t, err)
-	if oneInTen.Draw(w.rt, "outside tool") == 9 {
+	if oneInTen.Draw(w.rt, "outside tool") == 9 && !w.shares { // each differs from the others
 		out, err := w.outsideTool()
 		require.NoError(w.t, err)
 		box = append(slices.Clip(box), out)
@@ -278,10 +282,17 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	}
 	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, holds: policy.HoldOnArrival, model: true}
 	form := someForm.Draw(w.rt, "transfer tools")
+	compaction := someCompaction.Draw(w.rt, "compaction")
+	if w.shares {
+		form, compaction = 0, llmagent.Compaction{}
+		if without := rapid.IntRange(0, 2*len(box)).Draw(w.rt, "without"); without < len(box) && t.rules == nil { // which may be about that tool
+			t.without = box[without].Info().Name
+			box = slices.Delete(slices.Clone(box), without, without+1)
+		}
+	}
 	t.each = form == transfer.ToolPerTarget
 	w.traits[name] = t
-	m := &plannedModel{name: name, history: history, each: form == transfer.ToolPerTarget}
-	compaction := someCompaction.Draw(w.rt, "compaction")
+	m := &plannedModel{name: name, history: history, each: form == transfer.ToolPerTarget, shares: w.shares}
 	opts := []llmagent.Option{llmagent.WithDescription("Agent " + name), llmagent.WithSubAgents(kids...),
 		llmagent.WithTransferPolicy(policy), llmagent.WithReturn(returns), llmagent.WithRoutes(routes...), llmagent.WithTransferTools(form), llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules),
 		llmagent.WithParallelTools(someSlots.Draw(w.rt, "parallel"))}

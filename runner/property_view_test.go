@@ -26,7 +26,7 @@ func (w *world) checkView(m *plannedModel, req *llm.Request) {
 				texts = append(texts, p.Text)
 			case llm.ToolResult:
 				texts = append(texts, p.Output)
-				if strings.HasPrefix(p.Output, "Transferred to ") {
+				if strings.HasPrefix(p.Output, "Transferred to ") && !m.shares {
 					w.problem("request of %s: it sees a transfer of its own: %v", m.name, msg)
 				}
 			case llm.ToolCall:
@@ -68,7 +68,8 @@ func (w *world) checkWords(m *plannedModel, msg *llm.Message, text string) {
 	}
 	transferred := strings.HasPrefix(said[2], "transferred the conversation to you") || strings.HasPrefix(said[2], "returned the conversation to you") ||
 		strings.HasPrefix(said[2], "did not accept the conversation") ||
-		said[1] == agent.Human && said[2] == "handed the conversation back to you."
+		said[1] == agent.Human && said[2] == "handed the conversation back to you." || m.shares && strings.HasPrefix(said[2], "transferred the conversation to ") ||
+		m.shares && said[1] == agent.Human && strings.HasPrefix(said[2], "handed the conversation back to ")
 	called := strings.HasPrefix(said[2], "called ")
 	switch known := w.names; {
 	case said[1] == agent.Human && w.desk != nil && (transferred || !m.history.own):
