@@ -54,6 +54,7 @@ type mode struct {
 	responses    bool // the other protocol of OpenAI's
 	behind       bool // a router
 	searching    bool // the root has a FindAgent of its own
+	shared       bool // the agents share their requests
 }
 
 var modes = []mode{{name: "in process"}, {name: "in process, streamed", stream: true}, {name: "http", http: true}, {name: "http, streamed", http: true, stream: true},
@@ -69,6 +70,9 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 		return recorder{script.Model(name), func(req *llm.Request) {
 			mu.Lock()
 			defer mu.Unlock()
+			if m.shared {
+				return
+			}
 			writeRequest(&requests, name, req)
 			if want, system := targetLines(req); system != want {
 				fmt.Fprintf(&requests, "  the system text lists %q\n", system)
@@ -94,6 +98,11 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 	if m.stream {
 		opts = append(opts, runner.WithStreaming())
 	}
+	if m.shared {
+		own := model
+		model = func(name string) llm.Model { return oneName{own(name)} }
+		opts = append(opts, runner.WithSharedRequests())
+	}
 	root := transcript.Tree(t, tr.Section("agents"), model, all...)
 	if m.behind {
 		root, err = crashtest.BehindRouter(root)
@@ -104,6 +113,10 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 	}
 	store := sessiontest.Memory(t)
 	r, err := runner.New(root, store, opts...)
+	var wrong *agent.TreeError
+	if m.shared && errors.As(err, &wrong) {
+		t.Skip(err)
+	}
 	require.NoError(t, err)
 
 	key := session.ID("s1")
@@ -317,6 +330,8 @@ func writeRequest(w *bytes.Buffer, name string, req *llm.Request) {
 var (
 	calledByArgument = regexp.MustCompile(`call transfer_to_agent(#\w+)? \{"agent_name": "([\w-]+)"(?:, )?([^}]*)\}`)
 	expectsTransfers = regexp.MustCompile(`expect tools \S*transfer_to_\S*`)
+	expectsOwn       = regexp.MustCompile(`expect (tools \S+|(user|system) "[^"]*")`) // what all agents are shown, or only the last message says
+	modelNamed       = regexp.MustCompile(`the model \w+ named`)
 	toolsListed      = regexp.MustCompile(`The tools: [^"]*`)
 )
 
@@ -343,6 +358,30 @@ func TestTranscriptsInTheOtherForm(t *testing.T) {
 			})
 		}
 	}
+}
+
+// oneName is the model of one agent under the name of all.
+type oneName struct{ llm.Model }
+
+func (oneName) Name() string { return "shared" }
+
+// TestTranscriptsWithSharedRequests plays the transcripts with agents that share their requests, as far as they can. What
+// is stored is the same, except lists of tools in what a model reads.
+func TestTranscriptsWithSharedRequests(t *testing.T) {
+	played := 0
+	for _, tr := range transcript.All(t, "testdata/*/*.txtar") {
+		plain := &transcript.Transcript{File: tr.File, Archive: &txtar.Archive{Files: slices.Clone(tr.Archive.Files)}}
+		plain.Set("script", expectsOwn.ReplaceAllString(tr.Section("script"), ""))
+		for _, m := range modes[:4] {
+			m.shared = true
+			t.Run(tr.Name()+", "+m.name, func(t *testing.T) {
+				events, _ := play(t, plain, m)
+				require.Equal(t, modelNamed.ReplaceAllString(tr.Section("events"), ""), modelNamed.ReplaceAllString(events, ""))
+				played++
+			})
+		}
+	}
+	require.Greater(t, played, 100)
 }
 
 func TestTranscripts(t *testing.T) {
