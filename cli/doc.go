@@ -13,6 +13,9 @@
 // characters made visible, so that no text can drive a terminal; --json carries
 // it word for word.
 //
+// The options and the root command are here. Each noun of the command is a package below cli/internal. It
+// gets a factory, which has the streams and the environment and opens trees and stores.
+//
 // The package imports the runner, SQLite's store, checkpoint, conversation, agentfile,
 // agentgraph, a2a with its server, and the models that the environment can name; other
 // stores and protocols come with options. It decides nothing about a conversation: whatever

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/cli/internal/factory"
 )
 
 // examples are the examples in the help of each command, by its name without that of the program. A program with a tree of
@@ -53,19 +55,19 @@ var examples = map[string][]string{
 }
 
 // addExamples gives the commands below a command their examples.
-func (p *program) addExamples(cmd *cobra.Command) {
+func addExamples(f *factory.Factory, cmd *cobra.Command) {
 	tree := "desk "
-	if p.embedded() {
+	if f.Embedded() {
 		tree = ""
 	}
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
 	var lines []string
 	for _, line := range examples[name] {
 		line = strings.ReplaceAll(line+" ", "TREE ", tree)
-		lines = append(lines, "  "+strings.TrimSpace(strings.ReplaceAll(line, "PROGRAM", p.name)))
+		lines = append(lines, "  "+strings.TrimSpace(strings.ReplaceAll(line, "PROGRAM", f.Name)))
 	}
 	cmd.Example = strings.Join(lines, "\n")
 	for _, sub := range cmd.Commands() {
-		p.addExamples(sub)
+		addExamples(f, sub)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/cli/internal/factory"
 )
 
 // TestExamples: each command that can run has examples, in which only flags and arguments stand that it has; and no example is of a
@@ -42,7 +44,7 @@ func TestExamples(t *testing.T) {
 			check(sub)
 		}
 	}
-	p := &program{name: "arbor", mcp: &MCP{}, Streams: Streams{Getenv: func(string) string { return "" }}}
-	check(p.command())
+	f := &factory.Factory{Name: "arbor", MCP: &MCP{}, Streams: Streams{Getenv: func(string) string { return "" }}}
+	check(command(f))
 	require.Empty(t, left)
 }

@@ -259,7 +259,7 @@ func TestExamples(t *testing.T) {
 		registered = append(registered, tool)
 	}
 	for _, path := range []string{"helpdesk", "support/support", "router/desk", "router/desk/front.yaml", "retail/triage.yaml", "retail/teams/billing",
-		"agentgraph/support-router.yaml", "agentgraph/content-pipeline.yaml", "agentgraph/parallel-analysis.yaml", "../cli/scaffold"} {
+		"agentgraph/support-router.yaml", "agentgraph/content-pipeline.yaml", "agentgraph/parallel-analysis.yaml", "../cli/internal/tree/scaffold"} {
 		files, err := agentfile.Load(filepath.Join("../../examples", path), agentfile.WithModel(offlineModel), agentfile.WithTools(registered...), agentfile.WithoutCredentials())
 		require.NoError(t, err, path)
 		require.Empty(t, Lint(files.Index(), nil), path)

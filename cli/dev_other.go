@@ -1,8 +1,0 @@
-//go:build !unix
-
-package cli
-
-import "os/exec"
-
-// apart does nothing: here a signal of the terminal is for one program.
-func apart(*exec.Cmd) {}

@@ -1,0 +1,179 @@
+// Package conversation has the command conversation, which turns events into the graph of a conversation.
+package conversation
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	graph "github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Command makes the command conversation.
+func Command(f *factory.Factory) *cobra.Command {
+	var how reduceOptions
+	reduce := &cobra.Command{
+		Use:   "reduce",
+		Short: "Read events from standard input, one JSON object per line, and print the conversation",
+		Args:  factory.Exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			return reduceConversation(f, how)
+		},
+	}
+	reduce.Flags().StringVar(&how.project, "project", "graph", "print this `FORM`: graph, thread, messages, dag or hypergraph")
+	reduce.Flags().StringVar(&how.active, "active", "", "follow this `PATH` through a conversation with branches, given as JSON or as a file; not for graph (default: the newest branches)")
+	reduce.Flags().StringSliceVar(&how.hide, "hide", nil, "leave out these `PARTS` of a thread: reasoning, or tools (all of a call except id, name and status)")
+	reduce.Flags().BoolVar(&how.oneLine, "json", false, "print JSON on one line")
+	return factory.Group("conversation", "Turn events into the graph of a conversation", reduce)
+}
+
+// reduceOptions is what the flags say.
+type reduceOptions struct {
+	project string
+	active  string
+	hide    []string
+	oneLine bool
+}
+
+func reduceConversation(f *factory.Factory, how reduceOptions) error {
+	if !slices.Contains([]string{"graph", "thread", "messages", "dag", "hypergraph"}, how.project) {
+		return factory.Usagef("--project %s: graph, thread, messages, dag and hypergraph are possible", how.project)
+	}
+	var options graph.ThreadOptions
+	for _, what := range how.hide {
+		switch what {
+		case "reasoning":
+			options.HideReasoning = true
+		case "tools":
+			options.CollapseTools = true
+		default:
+			return factory.Usagef("--hide %s: reasoning and tools are possible", what)
+		}
+	}
+	active, err := readActive(how.active)
+	if err != nil {
+		return err
+	}
+	g, err := readConversation(f)
+	if err != nil {
+		return err
+	}
+	var out any = g // all of it: nothing is ever taken out
+	switch how.project {
+	case "thread":
+		out = struct {
+			Thread []graph.ViewNode `json:"thread"`
+		}{append([]graph.ViewNode{}, graph.Thread(g, active, options)...)}
+	case "messages":
+		out = struct {
+			Messages []jsonMessage `json:"messages"`
+		}{jsonMessages(graph.Messages(g, active))}
+	case "dag":
+		out = graph.DAG(g, active)
+	case "hypergraph":
+		out = graph.HypergraphOf(g, active)
+	}
+	if how.oneLine {
+		render.JSON(f.Stdout, out)
+		return nil
+	}
+	if render.IndentedJSON(f.Stdout, out) != nil { // agents nest more deeply than the library indents
+		render.JSON(f.Stdout, out)
+	}
+	return nil
+}
+
+// readActive reads the path that --active gives, as JSON or as a file's name; ""
+// is the newest branch everywhere.
+func readActive(flag string) (active graph.Active, err error) {
+	text := []byte(strings.TrimSpace(flag))
+	if len(text) == 0 {
+		return active, nil
+	}
+	if text[0] != '{' {
+		if text, err = os.ReadFile(flag); err != nil {
+			return active, factory.Usagef("--active: neither a JSON object nor a file that can be read: %w", err)
+		}
+	}
+	if err := json.Unmarshal(text, &active); err != nil {
+		return active, factory.Usagef("--active: %w", err)
+	}
+	return active, nil
+}
+
+// jsonMessage is the form of --project messages.
+type jsonMessage struct {
+	Role       llm.Role   `json:"role"`
+	Content    any        `json:"content"` // null in an assistant's message without words
+	ToolCalls  []jsonCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+type jsonCall struct {
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+func jsonMessages(messages []llm.Message) []jsonMessage {
+	out := []jsonMessage{}
+	for _, m := range messages {
+		j := jsonMessage{Role: m.Role}
+		switch m.Role {
+		case llm.RoleUser:
+			j.Content = m.Content
+		case llm.RoleAssistant:
+			if m.Text != "" {
+				j.Content = m.Text
+			}
+			for _, part := range m.Parts {
+				if c, ok := part.(llm.ToolCall); ok {
+					j.ToolCalls = append(j.ToolCalls, jsonCall{c.ID, c.Name, json.RawMessage(c.Arguments)})
+				}
+			}
+		case llm.RoleTool:
+			for _, part := range m.Parts {
+				if r, ok := part.(llm.ToolResult); ok {
+					j.Content, j.ToolCallID = r.Output, r.CallID
+				}
+			}
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+// readConversation reduces the events of standard input. Empty lines are
+// skipped.
+func readConversation(f *factory.Factory) (*graph.Graph, error) {
+	g := graph.New()
+	if f.Stdin == nil {
+		return g, nil
+	}
+	in := bufio.NewReader(f.Stdin)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, factory.Usagef("the events cannot be read: %w", err)
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			var wrong error
+			if g, wrong = g.ReduceJSON(line); wrong != nil {
+				return nil, factory.Usagef("line %d: %w", n, wrong)
+			}
+		}
+		if err != nil {
+			return g, nil
+		}
+	}
+}

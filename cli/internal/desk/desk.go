@@ -1,0 +1,280 @@
+// Package desk has the command desk, by which people answer conversations that were handed to them.
+package desk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/cli/internal/prompt"
+	"github.com/agentarbor/arbor/cli/internal/remote"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Command makes the command desk.
+func Command(f *factory.Factory) *cobra.Command {
+	cmd := factory.Group("desk", "Answer conversations that were handed over to a person", deskList(f), deskTake(f), deskSay(f), deskSet(f))
+	f.DBFlag(cmd.PersistentFlags())
+	f.RedisFlag(cmd.PersistentFlags())
+	remote.Flags(f, cmd.PersistentFlags())
+	return cmd
+}
+
+func deskList(f *factory.Factory) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the conversations that wait for a person or are with one",
+		Long: `Lists the conversations that wait for a person or are with one, oldest first. To name
+a HANDOFF, use its id, the beginning of its id, or the id of its session.`,
+		Args: factory.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return listHandoffs(f, cmd, asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per handoff and line")
+	return cmd
+}
+
+func deskTake(f *factory.Factory) *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:   "take [HANDOFF]",
+		Short: "Talk to the user, line by line",
+		Long: `Joins a conversation; if you name none, the one that has waited longest. It prints the
+conversation so far, and then what the user writes. It sends each line to the user,
+except for these commands:
+  /done [TEXT]   finish: the agent that requested the handoff continues
+  /end           end the handoff in another way
+  /hold, /unhold pause, and come back
+  /quit          leave the conversation as it is; you can take it again (also Ctrl-D)`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return takeHandoff(f, cmd, strings.Join(args, ""), name)
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "store your `NAME` in the log")
+	return cmd
+}
+
+func deskSay(f *factory.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "say HANDOFF WORDS",
+		Short: "Send one message to the user",
+		Args:  factory.Exactly("HANDOFF", "WORDS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := take(f, cmd, args[0], "")
+			if err != nil {
+				return err
+			}
+			return s.deliver(cmd.Context(), human.Event{Text: args[1]})
+		},
+	}
+}
+
+func deskSet(f *factory.Factory) *cobra.Command {
+	var name, to, reason string
+	cmd := &cobra.Command{
+		Use:   "set HANDOFF STATUS",
+		Short: "Set the status of a handoff",
+		Long: `Sets the status: connecting, ringing, connected, on_hold, completed, ended, cancelled
+or failed. Steps in between are added.`,
+		Args: factory.Exactly("HANDOFF", "STATUS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			status := human.Status(args[1])
+			if !status.Known() || status == human.None {
+				return factory.Usagef("%s is no status of a handoff; see %s --help", render.Cut(visible.Line(args[1]), 40), cmd.CommandPath())
+			}
+			s, err := take(f, cmd, args[0], to)
+			if err != nil {
+				return err
+			}
+			return s.deliver(cmd.Context(), human.Event{Update: human.Update{Status: status, TargetAgent: cmp.Or(to, name), Reason: reason}})
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "store your `NAME` in the log")
+	cmd.Flags().StringVar(&to, "to", "", "with completed or ended, continue with `AGENT` (default: the agent that requested the handoff)")
+	cmd.Flags().StringVar(&reason, "reason", "", "give `TEXT` as the reason")
+	return cmd
+}
+
+func listHandoffs(f *factory.Factory, cmd *cobra.Command, asJSON bool) error {
+	d, err := openBench(f, cmd, "")
+	if errors.Is(err, factory.ErrNoFile) && f.Place.DB == "" {
+		f.Say("no conversation waits for a person")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	all, err := d.handoffs(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		for _, h := range all {
+			render.JSON(f.Stdout, h)
+		}
+		return nil
+	}
+	if len(all) == 0 {
+		f.Say("no conversation waits for a person")
+		return nil
+	}
+	table := tabwriter.NewWriter(f.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "HANDOFF\tSTATUS\tSESSION\tFROM\tSINCE\tREASON")
+	for _, h := range all {
+		since := h.Since
+		if at, err := time.Parse(time.RFC3339, h.Since); err == nil {
+			since = factory.Stamp(at)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", visible.Line(h.ID), visible.Line(string(h.Status)), visible.Line(factory.ShownID(keyOf(h))), visible.Line(h.From), since, render.Cut(visible.Line(h.Reason), 60))
+	}
+	return table.Flush()
+}
+
+func keyOf(h human.Handoff) session.Key {
+	return session.Key{App: session.DefaultApp, User: h.User, ID: h.Session}
+}
+
+// seat is where one handoff is answered.
+type seat struct {
+	bench
+	f *factory.Factory
+	human.Handoff
+}
+
+// take finds a handoff, the oldest one that waits if the name is empty. After the handoff the agent
+// named to goes on, if that is given.
+func take(f *factory.Factory, cmd *cobra.Command, name, to string) (*seat, error) {
+	if f.Place.DB == factory.MemoryDB {
+		return nil, factory.Usagef("--db %s: no other process could write to it; give a file or the address of a database", factory.MemoryDB)
+	}
+	d, err := openBench(f, cmd, to)
+	if err != nil {
+		return nil, err
+	}
+	all, err := d.handoffs(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	found := slices.DeleteFunc(all, func(h human.Handoff) bool {
+		if name == "" {
+			return h.Status == human.Connected || h.Status == human.OnHold
+		}
+		return h.Session != name && factory.ShownID(keyOf(h)) != name && !strings.HasPrefix(h.ID, name)
+	})
+	switch {
+	case len(found) == 0 && name == "":
+		return nil, factory.Usagef("no conversation waits for a person")
+	case len(found) == 0:
+		return nil, factory.Usagef("no handoff %s is under way; %s lists them", render.Cut(visible.Line(name), 60), f.CommandLine("desk ls", ""))
+	case len(found) > 1 && name != "":
+		return nil, factory.Usagef("%d handoffs begin with %s: give more of the id", len(found), render.Cut(visible.Line(name), 60))
+	}
+	return &seat{d, f, found[0]}, nil
+}
+
+func (s *seat) deliver(ctx context.Context, e human.Event) error {
+	e.ID, e.HandoffID = factory.RandomHex(8), s.ID
+	err := s.bench.deliver(ctx, s.Handoff, e)
+	switch {
+	case errors.Is(err, human.ErrGone):
+		return factory.Usagef("the handoff %s is over", visible.Line(s.ID))
+	case errors.Is(err, human.ErrTransition):
+		return factory.Usage(err)
+	}
+	return err
+}
+
+// takeHandoff lets a person at the desk talk to the user.
+func takeHandoff(f *factory.Factory, cmd *cobra.Command, name, who string) error {
+	s, err := take(f, cmd, name, "")
+	if err != nil {
+		return err
+	}
+	in, err := prompt.New(f, "")
+	if err != nil {
+		return err
+	}
+	if s.Status != human.Connected {
+		if err := s.deliver(cmd.Context(), human.Event{Update: human.Update{Status: human.Connected, TargetAgent: who}}); err != nil {
+			return err
+		}
+	}
+	f.Say("session %s; each line goes to the user, /done and /quit leave", factory.ShownID(keyOf(s.Handoff)))
+	ctx, over := context.WithCancel(cmd.Context())
+	defer over()
+	out := prompt.Overhearing(f, in)
+	wait := prompt.Overhear(ctx, f, s.feed(s.Handoff), 0, func(e *event.Event) {
+		if out.Event(e); s.ends(e) {
+			over()
+		}
+	})
+	err = s.loop(ctx, in)
+	over()
+	wait()
+	out.Finish()
+	return err
+}
+
+// ends reports whether an event is the end of the handoff.
+func (s *seat) ends(e *event.Event) bool {
+	d, ok := e.Data.(*event.HandoffStatus)
+	return ok && d.HandoffID == s.ID && event.HandoffOver(d.Status)
+}
+
+func (s *seat) loop(ctx context.Context, in prompt.Lines) error {
+	var last error // the last line's, so that a script learns of it
+	for {
+		line, err := in.Next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, prompt.ErrInterrupt):
+			return factory.Exit(factory.StatusInterrupted)
+		case err != nil: // the end of the input
+			return last
+		}
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		e := human.Event{Text: strings.TrimSpace(line)}
+		switch word {
+		case "":
+			continue
+		case "/quit", "/exit":
+			return last
+		case "/done":
+			e = human.Event{Text: strings.TrimSpace(rest), Update: human.Update{Status: human.Completed}}
+		case "/end":
+			e = human.Event{Update: human.Update{Status: human.Ended}}
+		case "/hold":
+			e = human.Event{Update: human.Update{Status: human.OnHold}}
+		case "/unhold":
+			e = human.Event{Update: human.Update{Status: human.Connected}}
+		default:
+			if strings.HasPrefix(word, "/") && !strings.HasPrefix(word, "//") {
+				s.f.Say("unknown command %s: /done, /end, /hold, /unhold and /quit are possible", render.Cut(visible.Line(word), 40))
+				continue
+			}
+			e.Text = strings.TrimPrefix(e.Text, "/")
+		}
+		if last = s.deliver(ctx, e); last != nil { // nothing of it is stored: it can be said again
+			s.f.Report(last)
+			last = factory.Exit(factory.Status(last))
+			continue
+		}
+		if e.Status.Final() {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,316 @@
+// Package eval has the command eval, which plays cases against a tree.
+package eval
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/eval"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+)
+
+// options is what the flags of eval say.
+type options struct {
+	models           []string
+	with             []string // trees beside the one at PATH
+	repeat, parallel int
+	only             string // a regular expression of names
+	tags             []string
+	format, out      string
+	save, baseline   string // reports as JSON
+	threshold        float64
+	bound, given     bool // the threshold is for the lower bound; it is given
+	prices           string
+	judge, sample    string
+}
+
+// Command makes the command eval.
+func Command(f *factory.Factory) *cobra.Command {
+	var o options
+	cmd := f.WithPath(&cobra.Command{
+		Short: "Play cases and measure how a tree routes and answers",
+		Long: `Plays the cases in files of cases, each in a session that is not stored. It compares
+the agent in charge, the tool calls and the answers with the expected ones, and reports
+shares with their intervals, costs and times.
+
+The status is 1 if fewer cases pass than --threshold requires (all of them, if neither
+--threshold nor --baseline is given), or if something is worse than in the baseline. If
+a file has a problem, nothing is played and the status is 2. It is 3 if a tree has not
+answered once.`,
+	}, "eval CASES…", math.MaxInt, func(cmd *cobra.Command, path string, files []string) error {
+		if len(files) == 0 {
+			return factory.Usagef("CASES is missing: name a file of cases; see %s --help", cmd.CommandPath())
+		}
+		o.given = cmd.Flags().Changed("threshold")
+		return evaluate(cmd.Context(), f, path, files, o)
+	})
+	fs := cmd.Flags()
+	if !f.OwnModel {
+		fs.StringArrayVar(&o.models, "model", nil, "use the model `NAME` for all agents (repeat to compare models)")
+		factory.TapeFlags(f, fs)
+	}
+	if !f.Embedded() {
+		fs.StringArrayVar(&o.with, "with", nil, "also measure the tree in `PATH` (repeatable)")
+	}
+	fs.IntVar(&o.repeat, "repeat", 1, "play each case `N` times")
+	fs.IntVar(&o.parallel, "parallel", 4, "play `N` cases at the same time")
+	fs.StringVar(&o.only, "run", "", "run only cases whose names match `REGEXP`")
+	fs.StringArrayVar(&o.tags, "tag", nil, "run only cases with this `TAG` (repeat to require several)")
+	fs.StringVar(&o.format, "format", "text", "report in this `FORMAT`: text, json, junit or markdown")
+	fs.StringVar(&o.out, "out", "", "write the report to `FILE` instead of standard output")
+	fs.StringVar(&o.save, "save", "", "also write the report as JSON to `FILE`, for example as a baseline")
+	fs.Float64Var(&o.threshold, "threshold", 1, "require this `SHARE` of the cases to pass, from 0 to 1")
+	fs.BoolVar(&o.bound, "lower-bound", false, "compare the lower bound of the interval with --threshold instead of the share")
+	fs.StringVar(&o.baseline, "baseline", "", "fail if the report is worse than the earlier JSON report in `FILE`")
+	fs.StringVar(&o.prices, "prices", "", "read the models' prices from `FILE` (YAML or JSON) to report costs")
+	fs.StringVar(&o.judge, "judge", "", "let the model `NAME` judge what cases state about answers")
+	fs.StringVar(&o.sample, "judge-sample", "", "compare the judge with the people's judgements in `FILE`")
+	return cmd
+}
+
+// check reports what is wrong with the flags.
+func (o *options) check(f *factory.Factory) error {
+	switch {
+	case o.repeat < 1:
+		return factory.Usagef("--repeat %d: it is a whole number from 1", o.repeat)
+	case o.parallel < 1:
+		return factory.Usagef("--parallel %d: it is a whole number from 1", o.parallel)
+	case !(o.threshold >= 0 && o.threshold <= 1):
+		return factory.Usagef("--threshold %v: it is a share from 0 to 1, such as 0.9", o.threshold)
+	case o.bound && !o.given:
+		return factory.Usagef("--lower-bound goes with --threshold")
+	case o.sample != "" && o.judge == "":
+		return factory.Usagef("--judge-sample goes with --judge, the model that is held against it")
+	case forms(f)[o.format] == nil:
+		return factory.Usagef("--format %s: text, json, junit and markdown are possible", visible.Line(o.format))
+	}
+	return nil
+}
+
+// forms are what --format knows.
+func forms(f *factory.Factory) map[string]func(*eval.Report, io.Writer) error {
+	return map[string]func(*eval.Report, io.Writer) error{
+		"text": func(r *eval.Report, w io.Writer) error {
+			look := f.LookOf(w)
+			return r.Text(w, eval.Look{Paint: func(style, text string) string { return look.Paint(render.Style(style), text) }})
+		},
+		"json":     func(r *eval.Report, w io.Writer) error { return render.IndentedJSON(w, r) },
+		"junit":    (*eval.Report).JUnit,
+		"markdown": (*eval.Report).Markdown,
+	}
+}
+
+func evaluate(ctx context.Context, f *factory.Factory, path string, files []string, o options) error {
+	err := o.check(f)
+	if err != nil {
+		return err
+	}
+	cases, err := evalCases(f, files, o)
+	if err != nil {
+		return err
+	}
+	var baseline *eval.Report
+	if o.baseline != "" {
+		if baseline, err = readReport(o.baseline); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{o.out, o.save} { // before anything is asked, which may take hours
+		if _, err := os.Stat(filepath.Dir(name)); name != "" && err != nil {
+			return factory.Usage(err)
+		}
+	}
+	subjects, opts, err := subjects(f, path, o)
+	if err != nil {
+		return err
+	}
+	var problems []eval.Problem
+	for _, s := range subjects {
+		var bad *eval.Error
+		if err := eval.Check(cases, s.Root); errors.As(err, &bad) {
+			problems = append(problems, bad.Problems...)
+		} else if err != nil {
+			return factory.Usage(err)
+		}
+	}
+	if err := refuseCases(f, problems); err != nil {
+		return err
+	}
+
+	turn, done := f.Interrupts.Turn(ctx)
+	defer done()
+	spinner := render.NewSpinner(f.Stderr, f.LookOf(f.Stderr))
+	var played, failed atomic.Int64
+	total := len(cases) * o.repeat * len(subjects)
+	opts = append(opts, eval.Repeat(o.repeat), eval.Parallel(o.parallel), eval.Progress(func(_ string, outcome *eval.Outcome) {
+		if !outcome.OK() {
+			failed.Add(1)
+		}
+		spinner.Show(fmt.Sprintf("%d of %d, %d failed", played.Add(1), total, failed.Load()))
+	}))
+	spinner.Show("0 of " + render.Count(total, "case"))
+	report, err := eval.Run(turn, cases, subjects, opts...)
+	spinner.Hide()
+	if report == nil || played.Load() == 0 {
+		return err
+	}
+	if err := write(f, report, o.out, o.format); err != nil {
+		return err
+	}
+	if err != nil {
+		if turn.Err() != nil {
+			f.Say("interrupted: %d of %s were played", played.Load(), render.Count(total, "case"))
+			return factory.Exit(factory.StatusInterrupted)
+		}
+		return err
+	}
+	if o.save != "" {
+		if err := write(f, report, o.save, "json"); err != nil {
+			return err
+		}
+	}
+	return verdict(f, report, baseline, o)
+}
+
+// write gives out the report: to standard output if there is no file, or if the file cannot be
+// written, so that it is not lost.
+func write(f *factory.Factory, r *eval.Report, file, format string) error {
+	form := forms(f)[format]
+	if file == "" {
+		return form(r, f.Stdout)
+	}
+	var b bytes.Buffer
+	if err := form(r, &b); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o666); err != nil {
+		_, _ = f.Stdout.Write(b.Bytes())
+		return factory.Usage(err)
+	}
+	return nil
+}
+
+// evalCases reads all files, and chooses the cases that are to be played.
+func evalCases(f *factory.Factory, files []string, o options) ([]eval.Case, error) {
+	wanted, err := regexp.Compile(o.only)
+	if err != nil {
+		return nil, factory.Usagef("--run: %w", err)
+	}
+	var all, chosen []eval.Case
+	var problems []eval.Problem
+	for _, file := range files {
+		found, err := eval.LoadFile(file)
+		var bad *eval.Error
+		switch {
+		case errors.As(err, &bad):
+			problems = append(problems, bad.Problems...)
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, factory.Usagef("%s: there is no such file", file)
+		case err != nil:
+			return nil, factory.Usage(err)
+		}
+		all = append(all, found...)
+	}
+	if err := refuseCases(f, problems); err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		missing := slices.ContainsFunc(o.tags, func(tag string) bool { return !slices.Contains(c.Tags, tag) })
+		if !missing && wanted.MatchString(c.Name) {
+			chosen = append(chosen, c)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, factory.Usagef("none of %s has such a name and such tags: see --run and --tag", render.Count(len(all), "case"))
+	}
+	return chosen, nil
+}
+
+// refuseCases prints what is wrong with files of cases, each problem once, and returns the
+// command's error, nil if nothing is.
+func refuseCases(f *factory.Factory, problems []eval.Problem) error {
+	var lines []string
+	for _, problem := range problems {
+		if line := visible.Line(problem.String()); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	f.SayTo(f.Stderr, append([]string{render.Count(len(lines), "problem") + " in the files of cases"}, lines...)...)
+	return factory.Exit(factory.StatusUsage)
+}
+
+func readReport(file string) (*eval.Report, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, factory.Usagef("--baseline: %w", err)
+	}
+	r := &eval.Report{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, factory.Usagef("--baseline %s: it is no report that --save has written: %w", file, err)
+	}
+	if len(r.Subjects) == 0 {
+		return nil, factory.Usagef("--baseline %s: it is no report that --save has written", file)
+	}
+	return r, nil
+}
+
+// verdict says in which way the report is not good enough, and returns the status.
+func verdict(f *factory.Factory, r, baseline *eval.Report, o options) error {
+	var lines []string
+	var dead bool
+	for i := range r.Subjects {
+		s := &r.Subjects[i]
+		sum := s.Summary()
+		if asked := o.threshold; o.given || baseline == nil {
+			share, what := sum.Passed.Share, "of the cases passed"
+			if o.bound {
+				share, what = sum.Passed.Low, "is the lower bound of the share that passed"
+			}
+			if share < asked {
+				lines = append(lines, fmt.Sprintf("%s: %.1f %% %s, and %.1f %% is asked for", s.Subject, 100*share, what, 100*asked))
+			}
+		}
+		if s.Dead() {
+			dead = true
+			lines = append(lines, s.Subject+": every turn ended with an error")
+		}
+	}
+	if baseline != nil {
+		for i := range r.Subjects {
+			if baseline.Like(r, r.Subjects[i].Subject) == nil {
+				lines = append(lines, fmt.Sprintf("%s: the baseline has nothing to compare it with", r.Subjects[i].Subject))
+			}
+		}
+		for _, worse := range r.Against(baseline) {
+			lines = append(lines, worse.String())
+		}
+	}
+	for _, line := range lines {
+		f.Say("%s", line)
+	}
+	switch {
+	case dead:
+		return factory.Exit(factory.StatusFailed)
+	case len(lines) > 0:
+		return factory.Exit(factory.StatusFindings)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package factory
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/internal/render"
+)
+
+// Version returns the version that the program was built from.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown version)"
+}
+
+// Group makes a command of commands.
+func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                use,
+		Short:              short,
+		RunE:               NoCommand,
+		Args:               cobra.ArbitraryArgs,
+		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// NoCommand is what a command does that has only subcommands.
+func NoCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return UnknownCommand(cmd, args[0])
+	}
+	cmd.SetOut(cmd.ErrOrStderr())
+	_ = cmd.Help()
+	return Exit(StatusUsage)
+}
+
+// UnknownCommand is the error of a command that does not exist, with what may have been meant.
+func UnknownCommand(cmd *cobra.Command, name string) error {
+	cmd.SuggestionsMinimumDistance = 2
+	msg := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
+	if s := cmd.SuggestionsFor(name); len(s) > 0 {
+		msg += "; did you mean " + strings.Join(s, " or ") + "?"
+	}
+	return Usagef("%s", msg)
+}
+
+// WithPath makes a command that works on a tree: its usage begins with PATH
+// unless the tree is part of the program, and run gets the path and the rest of
+// the arguments, at most extra.
+func (f *Factory) WithPath(cmd *cobra.Command, use string, extra int, run func(cmd *cobra.Command, path string, args []string) error) *cobra.Command {
+	words := strings.Fields(use)
+	if !f.Embedded() {
+		words = slices.Insert(words, 1, "PATH")
+	}
+	cmd.Use = strings.Join(words, " ")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path := ""
+		if !f.Embedded() {
+			if len(args) == 0 {
+				return Usagef("PATH is missing: name a folder of Markdown agents, or the file of a router or a graph; see %s --help", cmd.CommandPath())
+			}
+			path, args = args[0], args[1:]
+		}
+		if len(args) > extra {
+			hint := "see " + cmd.CommandPath() + " --help"
+			if extra > 0 {
+				hint = "put a message of several words in quotes"
+			}
+			return Usagef("%s too many: %q; %s", render.Count(len(args)-extra, "argument"), args[extra], hint)
+		}
+		return run(cmd, path, args)
+	}
+	return cmd
+}
+
+// Exactly is the check for arguments that must all be there.
+func Exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return fmt.Errorf("%s is missing; see %s --help", names[len(args)], cmd.CommandPath())
+		}
+		if len(args) > len(names) {
+			return fmt.Errorf("%s too many: %q; see %s --help", render.Count(len(args)-len(names), "argument"), args[len(names):], cmd.CommandPath())
+		}
+		return nil
+	}
+}

@@ -1,0 +1,177 @@
+package factory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"syscall"
+
+	"github.com/agentarbor/arbor/access/usersfile"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// ShowQuestions writes what somebody is asked, each question whole.
+func (f *Factory) ShowQuestions(w io.Writer, asked []*event.Relay) {
+	look := f.LookOf(w)
+	var b strings.Builder
+	for _, d := range asked {
+		line, rows := render.Question(d, look.Columns)
+		b.WriteString("  " + look.Paint(render.Bold, line) + "\n")
+		for _, row := range rows {
+			b.WriteString(row + "\n")
+		}
+	}
+	f.saying.Lock()
+	defer f.saying.Unlock()
+	_, _ = io.WriteString(w, b.String()) // errors of the output are kept by it
+}
+
+// The exit statuses of the command.
+const (
+	StatusAnswered    = 0
+	StatusFindings    = 1   // an evaluation is below what was asked of it, a session differs, a tree may route badly, sessions stay where none is to be
+	StatusUsage       = 2   // bad input or configuration
+	StatusFailed      = 3   // the model or a tool failed or had no answer, or calls were wrong again and again
+	StatusLimit       = 4   // a limit of the turn was reached
+	StatusApproval    = 5   // the turn waits for an approval, or for something else that is done elsewhere
+	StatusBusy        = 6   // another turn holds the session
+	StatusInterrupted = 130 // by a signal, or because nobody reads the output
+)
+
+// usageError is a mistake of whoever called the command, or in its
+// configuration.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Usage makes an error one of usage.
+func Usage(err error) error { return usageError{err} }
+
+// Usagef is fmt.Errorf for errors of usage.
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Exit ends the command with a status after all messages were printed.
+type Exit int
+
+func (e Exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// Status returns the exit status for an error.
+func Status(err error) int {
+	var (
+		said  Exit
+		usage usageError
+		tree  *agent.TreeError
+		files *agentfile.Error
+	)
+	switch {
+	case err == nil:
+		return StatusAnswered
+	case errors.As(err, &said):
+		return int(said)
+	case errors.Is(err, context.Canceled), errors.Is(err, syscall.EPIPE):
+		return StatusInterrupted
+	case errors.As(err, &usage), errors.As(err, &tree), errors.As(err, &files), errors.Is(err, agent.ErrBadInput), errors.Is(err, runner.ErrNoApproval):
+		return StatusUsage
+	case errors.Is(err, agent.ErrLimit), errors.Is(err, agent.ErrTransferLimit):
+		return StatusLimit
+	case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
+		return StatusBusy
+	}
+	return StatusFailed
+}
+
+// Finish tells the user about an error and returns the status.
+func (f *Factory) Finish(err error) int {
+	f.Report(err)
+	return Status(err)
+}
+
+// Report writes an error to standard error: one line, or one line a problem.
+func (f *Factory) Report(err error) {
+	var (
+		said  Exit
+		tree  *agent.TreeError
+		files *agentfile.Error
+		users *usersfile.Error
+		what  string
+	)
+	switch {
+	case err == nil, errors.As(err, &said), errors.Is(err, syscall.EPIPE):
+		return
+	case errors.Is(err, context.Canceled):
+		f.Say("interrupted")
+		return
+	case errors.As(err, &files):
+		what = "agents' files"
+	case errors.As(err, &users):
+		what = "users file"
+	case errors.As(err, &tree):
+		what = "tree of agents"
+	}
+	lines := ProblemLines(err)
+	if what != "" {
+		lines = append([]string{render.Count(len(lines), "problem") + " in the " + what}, lines...)
+	}
+	f.SayTo(f.Stderr, lines...)
+}
+
+// Say writes one line about the command itself to standard error. It may be called
+// from any goroutine.
+func (f *Factory) Say(format string, args ...any) {
+	f.SayTo(f.Stderr, fmt.Sprintf(format, args...))
+}
+
+// SayTo writes lines about the command itself, the first with its name. It may be called from any
+// goroutine.
+func (f *Factory) SayTo(w io.Writer, lines ...string) {
+	var b strings.Builder
+	for i, line := range lines {
+		if i == 0 {
+			line = f.Name + ": " + line
+		}
+		b.WriteString(visible.Line(line) + "\n")
+	}
+	f.saying.Lock()
+	defer f.saying.Unlock()
+	_, _ = io.WriteString(w, b.String()) // there is nowhere else to tell of an error
+}
+
+// ProblemLines returns an error as lines, one for each problem of files or of a tree.
+func ProblemLines(err error) (lines []string) {
+	var tree *agent.TreeError
+	var files *agentfile.Error
+	var users *usersfile.Error
+	switch {
+	case errors.As(err, &users):
+		for _, problem := range users.Problems {
+			lines = append(lines, problem.String())
+		}
+		return lines
+	case errors.As(err, &files):
+		return FileProblems(files)
+	case errors.As(err, &tree):
+		for _, problem := range tree.Problems {
+			lines = append(lines, problem.String())
+		}
+		return lines
+	}
+	return []string{strings.TrimSpace(err.Error())}
+}
+
+// Warnings returns a logger that says what is a warning or worse.
+func (f *Factory) Warnings() *slog.Logger { return slog.New(warningsOnly{sayer{f}}) }
+
+// warningsOnly hands on what is a warning or worse.
+type warningsOnly struct{ slog.Handler }
+
+func (w warningsOnly) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}

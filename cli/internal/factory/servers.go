@@ -1,0 +1,101 @@
+package factory
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+// openPostgres connects to the database of an address.
+func openPostgres(ctx context.Context, f *Factory, address string) (*Database, error) {
+	shown := WithoutPassword(address)
+	if f.Postgres == nil {
+		return nil, Usagef("--db %s: this program has no PostgreSQL in it; the option cli.WithPostgres adds it", shown)
+	}
+	store, err := f.Postgres(ctx, address)
+	if err != nil {
+		return nil, Usagef("the sessions' database %s cannot be used: %w", shown, err)
+	}
+	return &Database{Store: store, Path: shown, Remote: true}, nil
+}
+
+// WithoutPassword returns the address of a server as messages show it. What cannot
+// be read as an address is not shown.
+func WithoutPassword(address string) string {
+	scheme, _, ok := strings.Cut(address, "://")
+	if !ok {
+		return address // a file
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return scheme + "://…"
+	}
+	if u.User != nil {
+		u.User = url.User(u.User.Username())
+		if u.User.Username() == "" {
+			u.User = nil
+		}
+	}
+	query := u.Query()
+	for name := range query {
+		if strings.Contains(strings.ToLower(name), "pass") {
+			query.Del(name)
+		}
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// Redis puts a live tail, through a server at a URL, around a store, as package
+// session/redis does: it looks every poll interval whether something was missed, and says
+// to the logger, at levels from info on, what people should know.
+type Redis func(ctx context.Context, url string, store session.Store, poll time.Duration, logger *slog.Logger) (session.Store, error)
+
+// RedisFlag adds --redis.
+func (f *Factory) RedisFlag(fs *pflag.FlagSet) {
+	if f.Redis == nil {
+		return
+	}
+	fs.StringVar(&f.Place.Redis, "redis", "", "stream sessions between servers through Redis at `URL` (redis://…)")
+}
+
+// goLive puts the live tail of --redis around the database.
+func goLive(ctx context.Context, f *Factory, db *Database) error {
+	if f.Place.Redis == "" {
+		return nil
+	}
+	tail, err := f.Redis(ctx, f.Place.Redis, db.Store, PollInterval, slog.New(sayer{f}))
+	if err != nil {
+		return Usagef("--redis: %w", err)
+	}
+	db.Store = tail
+	return nil
+}
+
+// sayer is a handler of log records that says warnings, and that something is well
+// again, as the command says things. Attributes but the error are left out.
+type sayer struct{ f *Factory }
+
+func (s sayer) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+func (s sayer) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "error" {
+			text += ": " + a.Value.String()
+		}
+		return true
+	})
+	s.f.Say("%s", text)
+	return nil
+}
+
+func (s sayer) WithAttrs([]slog.Attr) slog.Handler { return s }
+
+func (s sayer) WithGroup(string) slog.Handler { return s }

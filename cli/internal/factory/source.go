@@ -1,0 +1,175 @@
+package factory
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// LookAt is loadTree for commands that run nothing: they need no model, and none of
+// the variables that remote agents need.
+func (f *Factory) LookAt(path string) (*agent.Tree, error) {
+	tree, _, err := f.LoadTree(path, Unused, agentfile.WithoutCredentials())
+	return tree, err
+}
+
+// LoadTree builds and checks the tree: the program's own, or the one at path.
+// resolve gives the model of a name, and for "" the default one. Who runs the tree calls end when
+// no turn of it runs any more.
+func (f *Factory) LoadTree(path string, resolve func(name string) (llm.Model, error), opts ...agentfile.Option) (tree *agent.Tree, end func(), err error) {
+	if f.Build != nil {
+		tree, err = builtTree(f, resolve)
+		return tree, func() {}, err
+	}
+	opts = append(opts, agentfile.WithModel(resolve), agentfile.WithTools(f.Tools...), agentfile.WithGuards(f.Guards...), agentfile.WithGetenv(f.Getenv), Bindings(f))
+	opts = append(opts, mcpServers(f)...)
+	load := func() (*agentfile.Tree, error) { return agentfile.LoadFS(f.Files, f.Dir, opts...) }
+	if f.Files == nil {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, Usagef("%s: there is no such file or folder", path)
+		}
+		load = func() (*agentfile.Tree, error) { return agentfile.Load(path, opts...) }
+	}
+	files, err := load()
+	if err != nil {
+		return nil, nil, Usage(err)
+	}
+	f.Sources, f.ConnectServers = files.Source, files.Connect
+	return files.Index(), func() {
+		if err := files.Close(); err != nil {
+			f.Say("not everything of the agents ended well: %s", err)
+		}
+	}, nil
+}
+
+// LoadedTree is a tree to run.
+type LoadedTree struct {
+	*runner.Runner // nil before start
+	Agents         *agent.Tree
+	Models         *Models // that answer for the tree; nil if it has its own
+	End            func()  // ends what was begun for the tree, which no turn may run any more
+}
+
+// Load loads the tree at path with the models that answer for it. model is what --model says.
+func (f *Factory) Load(path, model string) (made *LoadedTree, err error) {
+	made = &LoadedTree{}
+	resolve, missing := Unused, false
+	if !f.OwnModel {
+		if made.Models, err = f.Models(model); err != nil {
+			return nil, err
+		}
+		resolve = func(name string) (llm.Model, error) { return made.Models.Named(name, func() { missing = true }) }
+	}
+	if made.Agents, made.End, err = f.LoadTree(path, resolve); err != nil {
+		return nil, err
+	}
+	made.End = sync.OnceFunc(made.End)
+	if missing {
+		made.End()
+		return nil, made.Models.Missing
+	}
+	return made, nil
+}
+
+// Start makes the tree's runner, with the program's options, and the prices of a file unless it
+// is "", and the servers that agents require.
+func (f *Factory) Start(ctx context.Context, t *LoadedTree, store session.Store, desk bool, prices string, opts ...runner.Option) error {
+	own, err := f.RunnerOpts(prices)
+	if err != nil {
+		return err
+	}
+	if t.Runner, err = runner.New(t.Agents.Root().Agent, store, slices.Concat(own, []runner.Option{runner.WithLogger(f.Warnings())},
+		opts, f.Seats(t.Agents, desk))...); err != nil {
+		return Unstarted(err)
+	}
+	if err = t.Start(ctx); err != nil {
+		return Usage(err)
+	}
+	return nil
+}
+
+// Unstarted names the flag, not the option of Go, that sets what a runner lacks.
+func Unstarted(err error) error {
+	if errors.Is(err, agent.ErrUnknownPrice) {
+		return Usagef("%s", strings.ReplaceAll(err.Error(), "runner.WithPrices", "--prices FILE"))
+	}
+	return Usage(err)
+}
+
+// PrepareRemotes has the tree's remote agents fetch their cards before a message needs them, until the tree's end.
+func (t *LoadedTree) PrepareRemotes(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var prepared sync.WaitGroup
+	prepared.Go(func() { t.Prepare(ctx) })
+	end := t.End
+	t.End = sync.OnceFunc(func() { cancel(); prepared.Wait(); end() })
+}
+
+// RunnerOpts returns the program's options of runners, with the prices of a file.
+func (f *Factory) RunnerOpts(prices string) ([]runner.Option, error) {
+	opts := slices.Clone(f.RunnerOptions)
+	if prices == "" {
+		return opts, nil
+	}
+	table, err := ReadPrices(prices)
+	return append(opts, runner.WithPrices(table)), err
+}
+
+// builtTree makes the tree of [WithTree] or [WithTreeFunc].
+func builtTree(f *Factory, resolve func(name string) (llm.Model, error)) (*agent.Tree, error) {
+	var model llm.Model
+	if !f.OwnModel {
+		var err error
+		if model, err = resolve(""); err != nil {
+			return nil, Usage(err)
+		}
+	}
+	root, err := f.Build(model)
+	if err != nil {
+		return nil, Usage(err)
+	}
+	if f.Desk == nil {
+		return agent.NewTree(root)
+	}
+	return agent.NewTree(root, agent.WithHuman(human.NewAgent(f.Desk, f.DeskOptions...)))
+}
+
+// Seats returns the runner's options for a tree whose conversations may go to a person: if
+// --desk is given, or the tree has somebody hand over to one.
+func (f *Factory) Seats(tree *agent.Tree, wanted bool) []runner.Option {
+	if !wanted && tree.Root().Human() == nil {
+		return nil
+	}
+	var desk human.Desk = human.Log{}
+	if f.Desk != nil {
+		desk = f.Desk
+	}
+	return []runner.Option{runner.WithDesk(desk, f.DeskOptions...)}
+}
+
+// DeskFlag adds --desk.
+func DeskFlag(fs *pflag.FlagSet, desk *bool) {
+	fs.BoolVar(desk, "desk", false, "let agents hand the conversation to a person, who answers with the command desk")
+}
+
+// FileProblems returns the lines file:line: message.
+func FileProblems(err *agentfile.Error) []string {
+	lines := make([]string, len(err.Problems))
+	for i, problem := range err.Problems {
+		lines[i] = problem.String()
+	}
+	return lines
+}

@@ -1,0 +1,283 @@
+package factory
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/sessionform"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/session/tail"
+)
+
+// Asked reads a session's log. It returns the questions that are decided in this session, and the fold.
+func (db *Database) Asked(ctx context.Context, key session.Key) ([]*event.Relay, *session.Fold, error) {
+	fold, err := db.Fold(ctx, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, _, err := session.Find(ctx, db, key)
+	shared := fold.SharedQuestions(info.ParentSeq)
+	return slices.DeleteFunc(fold.Questions(), func(q *event.Relay) bool { return slices.Contains(shared, q) }), fold, err
+}
+
+// PollInterval is how often follow looks into a database that has no live tail.
+const PollInterval = 250 * time.Millisecond
+
+// followed is a store that can be followed.
+type followed interface {
+	session.Store
+	session.Tail
+}
+
+// Tail returns the database as one that can be followed: by its live tail, or by
+// looking into it.
+func (db *Database) Tail() (followed, error) {
+	if t, ok := db.Store.(followed); ok {
+		return t, nil
+	}
+	t, err := tail.New(db.Store, tail.WithPoll(PollInterval))
+	if err != nil {
+		return nil, err
+	}
+	db.Store = t
+	return t, nil
+}
+
+// Feed is where a session's events come from.
+type Feed interface {
+	// Log yields the stored events after a position.
+	Log(ctx context.Context, after int64) iter.Seq2[*event.Event, error]
+	// Tail yields what comes after an entry, as session.Tail does.
+	Tail(ctx context.Context, after string) iter.Seq2[session.Entry, error]
+}
+
+// StoredSession is a session of the database.
+type StoredSession struct {
+	DB  *Database
+	Key session.Key
+}
+
+func (s StoredSession) Log(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
+	return s.DB.Load(ctx, s.Key, after)
+}
+
+func (s StoredSession) Tail(ctx context.Context, after string) iter.Seq2[session.Entry, error] {
+	tail, err := s.DB.Tail()
+	if err != nil {
+		return func(yield func(session.Entry, error) bool) { yield(session.Entry{}, err) }
+	}
+	return tail.Follow(ctx, s.Key, after)
+}
+
+func (s StoredSession) FileBytes(ctx context.Context, digest string) ([]byte, error) {
+	return s.DB.Blob(ctx, s.Key, digest)
+}
+
+// ResumeWait is how long resume waits for the session's lease.
+const ResumeWait = 20 * time.Second
+
+// MemoryDB is the value of --db that keeps sessions for one process only.
+const MemoryDB = ":memory:"
+
+// place says where the sessions are.
+type place struct{ DB, Redis string }
+
+// DBFlag adds --db.
+func (f *Factory) DBFlag(fs *pflag.FlagSet) {
+	address := ""
+	if f.Postgres != nil {
+		address = " a postgres:// address,"
+	}
+	fs.StringVar(&f.Place.DB, "db", "", "store sessions in `DB`: a SQLite file,"+address+" or "+MemoryDB+" (default "+f.StateFile()+" in the state directory)")
+}
+
+// StateFile is the default database below the state directory.
+func (f *Factory) StateFile() string { return f.Name + "/" + f.Name + ".db" }
+
+// defaultFile returns the default database.
+func (f *Factory) defaultFile() (string, error) {
+	state := f.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) { // as the XDG base directory specification asks
+		home := f.Getenv("HOME")
+		if home == "" {
+			home, _ = os.UserHomeDir()
+		}
+		if home == "" {
+			return "", Usagef("there is no home directory for the sessions' file: give --db FILE, or set XDG_STATE_HOME")
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, filepath.FromSlash(f.StateFile())), nil
+}
+
+// Database is an open store.
+type Database struct {
+	session.Store
+	Path   string // as messages show it; memoryDB if nothing is kept
+	Remote bool   // it is no file of sessions
+}
+
+var (
+	ErrNoFile    = errors.New("there is no such sessions' file")
+	ErrNoSession = errors.New("there is no such session")
+)
+
+// OpenDB opens the database and closes it at the end of the command. With --redis
+// it can be followed live.
+func (f *Factory) OpenDB(ctx context.Context, create bool) (*Database, error) {
+	db, err := openStore(ctx, f, f.Place.DB, create)
+	if err != nil {
+		return nil, err
+	}
+	f.AtEnd(func() { _ = db.Close() }) // of what db.Store is then
+	return db, goLive(ctx, f, db)
+}
+
+// libpqWords finds a connection string of PostgreSQL's own form, such as host=db user=me.
+var libpqWords = lazyregexp.New(`(?i)(^|\s)(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=`)
+
+// credentials finds what is meant as an address with a user and a password.
+var credentials = lazyregexp.New(`(?i)^(postgres(ql)?|mysql|rediss?|https?):|^/*[^/]*:[^/]*@`)
+
+// CheckDB refuses what is no file's name but the address of a server in a form that is
+// not understood, before a file is made of it or a message holds it: it may have a
+// password in it. A file that is really called so can be given as ./NAME.
+func CheckDB(db string) error {
+	switch {
+	case strings.Contains(db, "://"), strings.HasPrefix(db, "./"):
+		return nil
+	case libpqWords.MatchString(db):
+		return Usagef("--db: settings such as host=… are not supported: write a database as postgres://USER:PASSWORD@HOST/NAME, and a file of this name as ./NAME")
+	case credentials.MatchString(db):
+		return Usagef("--db: this looks like an address with a mistake: a database's is postgres://USER:PASSWORD@HOST/NAME, and a file of such a name is ./NAME")
+	}
+	return nil
+}
+
+// openStore opens what a value of --db says.
+func openStore(ctx context.Context, f *Factory, db string, create bool) (*Database, error) {
+	if db == MemoryDB {
+		return &Database{Store: session.NewMemory(), Path: MemoryDB}, nil
+	}
+	if scheme, _, ok := strings.Cut(db, "://"); ok {
+		if scheme != "postgres" && scheme != "postgresql" {
+			return nil, Usagef("--db %s://…: a SQLite file or a postgres:// address is possible", render.Cut(scheme, 20))
+		}
+		return openPostgres(ctx, f, db)
+	}
+	return openFile(f, db, create)
+}
+
+// openFile opens a SQLite file. What it creates only its owner can read, because it
+// holds conversations. Without create, a missing file is an error that is errNoFile, and a file that
+// cannot be written is opened for reading.
+func openFile(f *Factory, db string, create bool) (*Database, error) {
+	path := db
+	if path == "" {
+		var err error
+		if path, err = f.defaultFile(); err != nil {
+			return nil, err
+		}
+	}
+	if create {
+		if db == "" {
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				return nil, Usagef("the sessions' folder cannot be made: %w", err)
+			}
+		}
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, Usagef("the sessions' file cannot be opened: %w", err)
+		}
+		_ = file.Close()
+	} else if _, err := os.Stat(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, Usagef("%s: %w", path, ErrNoFile)
+		}
+		return nil, Usage(err)
+	}
+	store, err := sqlite.Open(path)
+	if err != nil && !create {
+		if readable, e := sqlite.Open(path, sqlite.ReadOnly()); e == nil {
+			store, err = readable, nil
+		}
+	}
+	if err != nil {
+		return nil, Usagef("the sessions' file %s cannot be used: %w", path, err)
+	}
+	return &Database{Store: store, Path: path}, nil
+}
+
+// HistoryFile returns where chat keeps what was typed: beside the sessions, and if
+// these are elsewhere, where they would be; "" for nowhere.
+func HistoryFile(f *Factory, db *Database) string {
+	switch {
+	case db.Path == MemoryDB:
+		return ""
+	case !db.Remote:
+		return db.Path + ".history"
+	}
+	path, err := f.defaultFile()
+	if err != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
+		return "" // chat works without
+	}
+	return path + ".history"
+}
+
+// Fold reads a session's log and returns what it amounts to.
+func (db *Database) Fold(ctx context.Context, key session.Key) (*session.Fold, error) {
+	f := &session.Fold{}
+	for e, err := range db.Load(ctx, key, 0) {
+		if err != nil {
+			return nil, err
+		}
+		f.Apply(e)
+	}
+	return f, nil
+}
+
+// SessionKey returns the key of an id, or of a new session if it is empty.
+func SessionKey(id string) (session.Key, error) {
+	if id == "" {
+		return session.ID("s-" + RandomHex(5)), nil
+	}
+	return session.ID(id), CheckSession(id)
+}
+
+// maxSessionID bounds a session's id, in bytes.
+const maxSessionID = sessionform.MaxID
+
+// CheckSession refuses what cannot be the id of a new session.
+func CheckSession(id string) error {
+	if len(id) > maxSessionID {
+		return badID(id)
+	}
+	return CheckName(id)
+}
+
+// CheckName refuses what names no session, stored or not.
+func CheckName(id string) error {
+	if !utf8.ValidString(id) || strings.TrimSpace(id) != id || id == "" || strings.ContainsFunc(id, unicode.IsControl) {
+		return badID(id)
+	}
+	return nil
+}
+
+func badID(id string) error {
+	return Usagef("session %q: an id has 1 to %d bytes of text without control characters and without space around it", render.Cut(id, 40), maxSessionID)
+}

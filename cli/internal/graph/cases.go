@@ -1,0 +1,174 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agentgraph/graphtest"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+)
+
+// testOptions is what the flags of graph test say.
+type testOptions struct {
+	agents agentOptions
+	only   string // cases whose name it is found in
+	json   bool
+}
+
+func testCommand(f *factory.Factory) *cobra.Command {
+	var o testOptions
+	cmd := &cobra.Command{
+		Use:   "test CASES…",
+		Short: "Run graphs with mock agents and compare the results",
+		Long: `Runs the cases in files of cases: graphs, inputs, mocks for the agents, and the expected
+results. It prints ok or FAIL for each case, and each difference. For a graph that must be
+refused, it compares the problems. All agents count as existing, unless --agents and
+--refs name them.
+
+The status is 3 if a case failed. If a file or the graph of a case has a problem, nothing
+is run and the status is 2.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return factory.Usagef("CASES is missing: name a file of cases; see %s --help", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return testGraphs(cmd.Context(), f, args, o) },
+	}
+	o.agents.flags(cmd.Flags())
+	cmd.Flags().StringVar(&o.only, "run", "", "`REGEXP` of the names of the cases to run")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object a line for each case")
+	return cmd
+}
+
+// testedCase is what --json prints of a case.
+type testedCase struct {
+	File        string             `json:"file"`
+	Line        int                `json:"line"`
+	Name        string             `json:"name"`
+	OK          bool               `json:"ok"`
+	Differences []string           `json:"differences"`
+	Result      *agentgraph.Result `json:"result"`
+}
+
+func testGraphs(ctx context.Context, f *factory.Factory, files []string, o testOptions) error {
+	wanted, err := regexp.Compile(o.only)
+	if err != nil {
+		return factory.Usagef("--run: %w", err)
+	}
+	var opts []graphtest.LoadOption
+	if o.agents.folder != "" || len(o.agents.names) > 0 {
+		known, err := o.agents.known(f, "")
+		if err != nil {
+			return err
+		}
+		opts = append(opts, graphtest.WithKnown(known...))
+	}
+	cases, err := cases(f, files, opts)
+	if err != nil {
+		return err
+	}
+	turn, done := f.Interrupts.Turn(ctx)
+	defer done()
+	ran, failed := 0, 0
+	for i := range cases {
+		c := &cases[i]
+		if !wanted.MatchString(c.Name) {
+			continue
+		}
+		out, err := c.Run(turn)
+		if turn.Err() != nil {
+			return context.Canceled
+		}
+		if err != nil {
+			return factory.Usagef("%s:%d: %s: %w", c.File, c.Line, c.Name, err)
+		}
+		if ran++; !out.OK() {
+			failed++
+		}
+		tested(f, c, out, o.json)
+		if err := f.Out.Failed(); err != nil {
+			return err
+		}
+	}
+	if ran == 0 {
+		return factory.Usagef("--run %s: none of %s has such a name", factory.QuoteArg(o.only), render.Count(len(cases), "case"))
+	}
+	total := render.Count(ran, "case") + " passed"
+	if failed > 0 {
+		total = fmt.Sprintf("%d of %s failed", failed, render.Count(ran, "case"))
+	}
+	if o.json {
+		f.Say("%s", total)
+	} else {
+		fmt.Fprintln(f.Stdout, total)
+	}
+	if failed > 0 {
+		return factory.Exit(factory.StatusFailed)
+	}
+	return nil
+}
+
+// cases reads all files, and prints all problems of all of them at once.
+func cases(f *factory.Factory, files []string, opts []graphtest.LoadOption) ([]graphtest.Case, error) {
+	var cases []graphtest.Case
+	var problems []graphtest.Problem
+	for _, file := range files {
+		found, err := graphtest.LoadCaseFile(file, opts...)
+		var bad *graphtest.Error
+		switch {
+		case errors.As(err, &bad):
+			problems = append(problems, bad.Problems...)
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, factory.Usagef("%s: there is no such file", file)
+		case err != nil:
+			return nil, factory.Usagef("%s", strings.TrimPrefix(err.Error(), "graphtest: "))
+		}
+		for _, c := range found {
+			if c.Refused != nil {
+				continue
+			}
+			for _, n := range c.Mocks.Unmocked(c.Graph) {
+				problems = append(problems, graphtest.Problem{File: c.File, Line: c.Line, Message: fmt.Sprintf("the case %s: its agent %s has no mock", c.Name, n.ID)})
+			}
+		}
+		cases = append(cases, found...)
+	}
+	if len(problems) > 0 {
+		return nil, refuse(f, &graphtest.Error{Problems: problems})
+	}
+	return cases, nil
+}
+
+// tested prints what became of a case.
+func tested(f *factory.Factory, c *graphtest.Case, out *graphtest.Outcome, asJSON bool) {
+	if asJSON {
+		t := testedCase{c.File, c.Line, c.Name, out.OK(), out.Differences, &out.Result}
+		if c.Refused != nil {
+			t.Result = nil
+		}
+		if t.Differences == nil {
+			t.Differences = []string{}
+		}
+		render.JSON(f.Stdout, t)
+		return
+	}
+	look := f.LookOf(f.Stdout)
+	word := look.Paint(render.Green, "ok  ")
+	if !out.OK() {
+		word = look.Paint(render.Red, "FAIL")
+	}
+	fmt.Fprintf(f.Stdout, "%s %s\n", word, visible.Line(c.Name))
+	for _, d := range out.Differences {
+		fmt.Fprintf(f.Stdout, "     %s\n", visible.Line(d))
+	}
+}

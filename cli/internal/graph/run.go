@@ -1,0 +1,319 @@
+package graph
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agentgraph/graphtest"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/cli/internal/turn"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/confined"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// readInput returns the input as JSON in one line.
+func (g *runOptions) readInput() (json.RawMessage, error) {
+	if g.given("text") {
+		if !utf8.ValidString(g.text) {
+			return nil, factory.Usagef("--text is not valid UTF-8")
+		}
+		return event.EncodeJSON(g.text), nil
+	}
+	data, from := []byte(g.input), "--input"
+	var err error
+	switch name, file := strings.CutPrefix(g.input, "@"); {
+	case file:
+		from = name
+		var f *os.File
+		if f, err = os.Open(name); err == nil {
+			data, err = io.ReadAll(io.LimitReader(f, factory.MaxMessage+1))
+			_ = f.Close()
+		}
+	case !g.given("input") && (g.f.Stdin == nil || factory.IsTerminal(g.f.Stdin)):
+		return nil, factory.Usagef("the input is missing: give --input JSON or --text TEXT, or pipe JSON to standard input")
+	case !g.given("input"), g.input == "-":
+		from = "standard input"
+		if g.f.Stdin == nil {
+			return nil, factory.Usagef("there is no standard input")
+		}
+		data, err = io.ReadAll(io.LimitReader(g.f.Stdin, factory.MaxMessage+1))
+	}
+	if err != nil {
+		return nil, factory.Usagef("the input cannot be read: %w", err)
+	}
+	return checkInput(data, from)
+}
+
+// checkInput refuses what is no JSON, and says how a text is given.
+func checkInput(data []byte, from string) (json.RawMessage, error) {
+	text := strings.TrimSpace(strings.TrimPrefix(string(data), "\ufeff"))
+	switch {
+	case len(data) > factory.MaxMessage:
+		return nil, factory.Usagef("%s: the input is longer than %d MiB", from, factory.MaxMessage>>20)
+	case text == "":
+		return nil, factory.Usagef("%s: the input is empty: give JSON, such as '{}', or --text TEXT", from)
+	case !utf8.ValidString(text):
+		return nil, factory.Usagef("%s: the input is not valid UTF-8", from)
+	}
+	var raw json.RawMessage
+	if err := json.Unmarshal([]byte(text), &raw); err != nil {
+		return nil, factory.Usagef("%s is not JSON (%w): a text needs quotes of its own, such as '\"%s\"', or --text TEXT", from, err, render.Cut(visible.Line(strings.Trim(text, `"`)), 20))
+	}
+	return event.EncodeJSON(raw), nil
+}
+
+// runOptions is one execution of arbor graph run.
+type runOptions struct {
+	f           *factory.Factory
+	file        string
+	agents      agentOptions
+	input, text string
+	given       func(flag string) bool
+	mockFile    string
+	resume      bool
+	turn.DecisionOptions
+	turn.Options
+}
+
+func runCommand(f *factory.Factory) *cobra.Command {
+	g := &runOptions{f: f}
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run a graph and print its results",
+		Long: `Runs a graph on a JSON input, and prints the result of each agent and how the run ended.
+Without --input and --text, the input is read from standard input.
+
+With --mock, a file has the agents' results, and no model is called for them. The run is
+not stored, unless --session or --db is given.
+
+The status is 0 if the run completed, with or without errors, or if the fallback gave the
+output; 3 if it failed, 4 at a limit, 5 if it waits for an approval, 6 if another process
+runs the session, and 130 after an interrupt.`,
+		Args: factory.Exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g.file, g.given = args[0], cmd.Flags().Changed
+			return g.run(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&g.input, "input", "", "pass `JSON` to the entrypoint (@FILE: read a file, -: read standard input)")
+	fs.StringVar(&g.text, "text", "", "pass `TEXT` to the entrypoint instead of --input")
+	fs.StringVar(&g.mockFile, "mock", "", "read the agents' results, by id, from the YAML `FILE`")
+	g.agents.flags(fs)
+	fs.BoolVar(&g.resume, "resume", false, "resume the run of --session that was interrupted or is waiting")
+	g.DecisionOptions.Flags(fs, "with --resume, approve the waiting `CALL` (repeatable)",
+		"with --resume, deny the waiting `CALL` (repeatable)", "give `TEXT` as the reason for denials")
+	turn.AddFlags(f, cmd, &g.Options)
+	fs.BoolVar(&g.JSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (g *runOptions) run(ctx context.Context) error {
+	f := g.f
+	if err := g.check(); err != nil {
+		return err
+	}
+	var input json.RawMessage
+	var err error
+	if !g.resume {
+		if input, err = g.readInput(); err != nil {
+			return err
+		}
+	}
+	var mocks graphtest.Mocks
+	if g.mockFile != "" {
+		if mocks, err = g.mocks(); err != nil {
+			return err
+		}
+	}
+	graph, err := g.load(mocks)
+	if err != nil {
+		return err
+	}
+	for _, w := range graph.Warnings {
+		f.Say("%s:%d: %s", g.file, w.Line, w.Message)
+	}
+	opts, err := mocks.Agents(graph)
+	if err != nil {
+		return refuse(f, err)
+	}
+	root, models, err := g.build(graph, mocks, opts)
+	if err != nil {
+		return err
+	}
+	c, err := g.open(ctx, root, models)
+	if err != nil {
+		return err
+	}
+	return g.turn(ctx, c, root, input)
+}
+
+// check looks at what the flags say together.
+func (g *runOptions) check() error {
+	f := g.f
+	switch {
+	case g.given("input") && g.given("text"):
+		return factory.Usagef("--input and --text exclude each other")
+	case g.resume && (g.given("input") || g.given("text")):
+		return factory.Usagef("--resume uses the input of the run: leave out --input and --text")
+	case g.resume && g.Session == "":
+		return factory.Usagef("--resume goes with --session: %s sessions ls lists the sessions", f.Name)
+	case !g.resume && len(g.Approve)+len(g.Answer)+len(g.Deny) > 0:
+		return factory.Usagef("--approve, --answer and --deny go with --resume")
+	}
+	return g.DecisionOptions.Check()
+}
+
+func (g *runOptions) mocks() (graphtest.Mocks, error) {
+	f, err := os.Open(g.mockFile) // which may be a pipe, such as /dev/stdin
+	if err != nil {
+		return nil, factory.Usagef("--mock: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, agentgraph.MaxFile+1))
+	if err != nil {
+		return nil, factory.Usagef("--mock: %w", err)
+	}
+	mocks, err := graphtest.LoadMocks(data, g.mockFile)
+	if err != nil {
+		return nil, refuse(g.f, err)
+	}
+	return mocks, nil
+}
+
+// load loads the graph. The references of nodes with mocks count as existing.
+func (g *runOptions) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
+	known, err := g.agents.known(g.f, g.file)
+	if err != nil {
+		return nil, err
+	}
+	var refs []string
+	if len(mocks) > 0 {
+		shape, err := agentgraph.LoadFile(g.file, agentgraph.WithAnyRef())
+		if err == nil { // a misspelt id comes before the reference that lacks a mock
+			if err := mocks.Check(shape); err != nil {
+				return nil, refuse(g.f, err)
+			}
+			refs = append(refs, mocks.Refs(shape)...)
+		} else if legible(err) {
+			refs = append(refs, mockedRefs(g.file, mocks)...)
+		}
+	}
+	graph, err := agentgraph.LoadFile(g.file, append(known, agentgraph.WithRefs(refs...))...)
+	if err != nil {
+		return nil, badGraph(g.f, g.file, err, g.JSON)
+	}
+	return graph, nil
+}
+
+// legible reports whether a graph with problems is YAML all the same.
+func legible(err error) bool {
+	problems := agentgraph.Problems(err)
+	for _, problem := range problems {
+		if problem.Path == "" {
+			return false
+		}
+	}
+	return len(problems) > 0
+}
+
+// mockedRefs returns the references of nodes with mocks in a graph that has problems,
+// as far as they can be read.
+func mockedRefs(file string, mocks graphtest.Mocks) (refs []string) {
+	data, err := confined.Read(file, agentgraph.MaxFile)
+	if err != nil {
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data), yaml.AllowDuplicateMapKey())
+	for {
+		var doc struct {
+			Spec struct {
+				Agents []struct {
+					ID   string `yaml:"id"`
+					Ref  string `yaml:"agentRef"`
+					Tool string `yaml:"tool"`
+				} `yaml:"agents"`
+			} `yaml:"spec"`
+		}
+		if dec.Decode(&doc) != nil {
+			return refs
+		}
+		for _, n := range doc.Spec.Agents {
+			if _, ok := mocks[n.ID]; ok {
+				refs = append(refs, n.Ref, agentgraph.ToolRef(n.Tool))
+			}
+		}
+	}
+}
+
+// refuse prints the problems of a file of mocks or of cases.
+func refuse(f *factory.Factory, err error) error {
+	var bad *graphtest.Error
+	if !errors.As(err, &bad) {
+		return factory.Usage(err)
+	}
+	for _, problem := range bad.Problems {
+		fmt.Fprintln(f.Stderr, visible.Line(problem.String()))
+	}
+	f.Say("%s", render.Count(len(bad.Problems), "problem"))
+	return factory.Exit(factory.StatusUsage)
+}
+
+// build makes the graph's agent. Models are looked for only if an agent may need one.
+func (g *runOptions) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts []agentgraph.AgentOption) (*agentgraph.Agent, *factory.Models, error) {
+	var (
+		models  *factory.Models
+		missing bool
+		err     error
+		resolve = agentgraph.Resolvers()
+	)
+	if len(mocks.Unmocked(graph)) > 0 {
+		if models, err = g.f.Models(g.Model); err != nil {
+			return nil, nil, err
+		}
+		named := func(name string) (llm.Model, error) { return models.Named(name, func() { missing = true }) }
+		beside, err := agentfile.Resolver(cmp.Or(g.agents.folder, filepath.Dir(g.file)), agentfile.WithModel(named), agentfile.WithTools(g.f.Tools...), agentfile.WithGuards(g.f.Guards...), agentfile.WithGetenv(g.f.Getenv), factory.Bindings(g.f))
+		if err != nil {
+			return nil, nil, factory.Usagef("%s", strings.TrimPrefix(err.Error(), "agentfile: "))
+		}
+		resolve = agentgraph.Resolvers(graph.DocumentAgents(named, g.f.Tools...), beside)
+	}
+	root, err := agentgraph.New(graph, resolve, opts...)
+	switch {
+	case err != nil:
+		return nil, nil, noAgents(g.f, err)
+	case missing:
+		return nil, nil, models.Missing
+	}
+	return root, models, nil
+}
+
+// noAgents prints why agents of a graph cannot be had, which may be for several reasons.
+func noAgents(f *factory.Factory, err error) error {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	if len(lines) == 1 {
+		return factory.Usage(err)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(f.Stderr, visible.Line(line))
+	}
+	f.Say("%s with the graph's agents", render.Count(len(lines), "problem"))
+	return factory.Exit(factory.StatusUsage)
+}

@@ -1,0 +1,240 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/cli/internal/turn"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// open opens the session. Without a flag that names one, nothing is kept.
+func (g *runOptions) open(ctx context.Context, root agent.Agent, models *factory.Models) (*turn.Conversation, error) {
+	f := g.f
+	key, err := factory.SessionKey(g.Session)
+	if err != nil {
+		return nil, err
+	}
+	if g.Session == "" && f.Place.DB == "" {
+		f.Place.DB = factory.MemoryDB
+	}
+	db, err := f.OpenDB(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	c := &turn.Conversation{LoadedTree: &factory.LoadedTree{Models: models}, Factory: f, DB: db, Key: key, Path: g.file, JSON: g.JSON, Files: g.Files}
+	c.RunHere()
+	opts, err := f.RunnerOpts(g.Prices)
+	if err != nil {
+		return nil, err
+	}
+	if g.resume {
+		opts = append(opts, runner.WithWait(factory.ResumeWait))
+	}
+	if c.Runner, err = runner.New(root, db.Store, opts...); err != nil {
+		return nil, factory.Unstarted(err)
+	}
+	if err = c.Start(ctx); err != nil {
+		return nil, factory.Usage(err)
+	}
+	return c, nil
+}
+
+// turn runs the graph, prints what came of it, and returns how it ended.
+func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agentgraph.Agent, input json.RawMessage) error {
+	f := g.f
+	if g.resume {
+		if _, err := c.DB.Find(ctx, c.Key.ID); err != nil {
+			return err
+		}
+	}
+	c.Notice()
+	running, done := f.Interrupts.Turn(ctx)
+	defer done()
+	decisions, err := g.Decisions(ctx, c)
+	if err != nil {
+		return err
+	}
+	events := c.Run(running, c.Key, llm.UserText(string(input)))
+	if g.resume {
+		events = c.Resume(running, c.Key, decisions...)
+	}
+	began, end, failed := g.follow(ctx, c, events)
+	if running.Err() != nil && !turn.Answered(end) {
+		if !c.Persistent() {
+			return context.Canceled
+		}
+		f.Say("interrupted; to resume: %s", g.again(c))
+		return factory.Exit(factory.StatusInterrupted)
+	}
+	if !began && failed != nil { // what the session holds are runs of others
+		return failed
+	}
+	log, fold, err := c.Log(ctx)
+	if err != nil {
+		return err
+	}
+	results, err := root.Results(each(log))
+	switch {
+	case err != nil:
+		return err
+	case len(results) == 0 && failed != nil:
+		return failed
+	case len(results) == 0:
+		return factory.Usagef("session %s holds no run of this graph", c.Key.ID)
+	case !began && results[len(results)-1].Status != agentgraph.Waiting:
+		f.Say("the last run of session %s has ended: there is nothing to resume", c.Key.ID)
+	}
+	result := &results[len(results)-1]
+	asked := fold.Questions()
+	if g.JSON {
+		render.JSON(f.Stdout, result)
+	} else {
+		waits := make([]string, len(asked))
+		for i, q := range asked {
+			waits[i] = questionOf(q).Agent
+		}
+		render.GraphRun(f.Stdout, f.LookOf(f.Stdout), root.Graph(), result, failures(log), waits)
+	}
+	if result.Status == agentgraph.Waiting && failed == nil {
+		g.waiting(c, asked)
+		return factory.Exit(factory.StatusApproval)
+	}
+	if g.Session == "" && c.Persistent() {
+		f.Say("session %s keeps the run", c.Key.ID)
+	}
+	return g.ended(result, failed)
+}
+
+// follow waits for the end of a run, and shows on a terminal which agent is at work. It
+// returns whether anything happened at all, and how the graph's own run ended.
+func (g *runOptions) follow(ctx context.Context, c *turn.Conversation, events iter.Seq2[*event.Event, error]) (began bool, end event.FinishReason, failed error) {
+	spin := render.NewSpinner(g.f.Stdout, g.f.LookOf(g.f.Stdout))
+	defer spin.Hide()
+	for e, err := range events {
+		if err != nil {
+			return began, end, err
+		}
+		began = true
+		switch d := e.Data.(type) {
+		case *event.HarnessStart:
+			spin.Show(e.Agent)
+		case *event.File:
+			spin.Hide()
+			if err := c.Made(ctx, d); err != nil {
+				return began, end, err
+			}
+		case *event.HarnessEnd:
+			if e.Scope == "" {
+				end = d.FinishReason
+			}
+		}
+	}
+	return began, end, nil
+}
+
+func each(log []*event.Event) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		for _, e := range log {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// failures returns the last errors of agents, by their names.
+func failures(log []*event.Event) map[string]string {
+	said := make(map[string]string)
+	for _, e := range log {
+		if d, ok := e.Data.(*event.Failure); ok {
+			said[e.Agent] = d.Message
+		}
+	}
+	return said
+}
+
+// question is what a call says that asks about a node.
+type question struct {
+	Agent, Question string
+}
+
+func questionOf(d *event.Relay) (q question) {
+	_ = json.Unmarshal(d.Params, &q) // those of another tool's call ask nothing
+	return q
+}
+
+// waiting shows which agents wait for a person and what they would get, and prints how to
+// decide about them.
+func (g *runOptions) waiting(c *turn.Conversation, asked []*event.Relay) {
+	c.Show(asked)
+	for _, d := range asked {
+		q := questionOf(d)
+		what, how := "the run waits for an approval", "--approve "+factory.QuoteArg(d.ToolCallID)
+		if d.Kind == event.RelayInput {
+			what, how = "the run waits for an answer", "--answer "+factory.QuoteArg(d.ToolCallID)+"=WORDS"
+		}
+		if q.Agent != "" {
+			what = q.Agent + " waits for an approval"
+		}
+		if q.Question != "" {
+			what += " (" + q.Question + ")"
+		}
+		if !c.Persistent() {
+			g.f.Say("%s, and the run is not stored: give --session or --db to resume it later", what)
+			continue
+		}
+		g.f.Say("%s: %s %s, or --deny %s --reason TEXT", what, g.again(c), how, factory.QuoteArg(d.ToolCallID))
+	}
+}
+
+// ended prints what went wrong, and returns the status of a run.
+func (g *runOptions) ended(result *agentgraph.Result, failed error) error {
+	switch result.Status {
+	case agentgraph.Completed, agentgraph.Recovered:
+		return nil
+	case agentgraph.CompletedWithErrors:
+		g.f.Say("the run completed with errors%s", because(result.Error))
+		return nil
+	}
+	if failed != nil {
+		g.f.Report(failed)
+		return factory.Exit(factory.Status(failed))
+	}
+	g.f.Say("the run failed%s", because(result.Error))
+	return factory.Exit(factory.StatusFailed)
+}
+
+// because returns what is printed behind the words that a run failed.
+func because(e *agentgraph.ResultError) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Edge != "":
+		return ": " + e.Message
+	}
+	return ": " + e.Agent + ": " + e.Message
+}
+
+// again returns the command line that continues the run.
+func (g *runOptions) again(c *turn.Conversation) string {
+	words := []string{"--resume"}
+	add := func(flag, value string) {
+		if value != "" {
+			words = append(words, flag, factory.QuoteArg(value))
+		}
+	}
+	add("--mock", g.mockFile)
+	add("--agents", g.agents.folder)
+	add("--refs", strings.Join(g.agents.names, ","))
+	add("--model", g.Model)
+	return c.Again("graph run", words...)
+}

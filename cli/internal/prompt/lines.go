@@ -1,0 +1,231 @@
+// Package prompt reads lines from a person or a pipe, and prints what others do above the line that is typed.
+package prompt
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/chzyer/readline"
+
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/internal/render"
+)
+
+// Lines are what a person or a pipe says to chat, one after the other.
+type Lines interface {
+	// Next waits for a line. The error is io.EOF at the end, errInterrupt for an
+	// interrupt at the prompt, or the context's.
+	Next(ctx context.Context) (string, error)
+}
+
+var ErrInterrupt = errors.New("interrupt at the prompt")
+
+// New returns a line editor if a person sits at both ends, else a plain
+// reader. historyFile may be empty.
+func New(f *factory.Factory, historyFile string) (Lines, error) {
+	if f.Stdin == os.Stdin && factory.IsTerminal(f.Stdin) && f.LookOf(f.Stdout).Live {
+		return newEditor(f, historyFile)
+	}
+	r := &pipedLines{r: bufio.NewReader(f.Stdin), ask: make(chan struct{}), got: make(chan gotLine)}
+	go r.loop()
+	f.AtEnd(func() { close(r.ask) })
+	return r, nil
+}
+
+// pipedLines reads one line each time it is asked, so that what follows stays
+// unread. A goroutine does it, because a read cannot be cancelled; one that
+// still waits at the end of the command ends with the process.
+type pipedLines struct {
+	r   *bufio.Reader
+	ask chan struct{}
+	got chan gotLine
+}
+
+type gotLine struct {
+	text string
+	err  error
+}
+
+func (l *pipedLines) loop() {
+	for range l.ask {
+		text, err := l.r.ReadString('\n')
+		if err == io.EOF && text != "" {
+			err = nil
+		}
+		l.got <- gotLine{strings.TrimRight(text, "\r\n"), err}
+	}
+}
+
+func (l *pipedLines) Next(ctx context.Context) (string, error) {
+	select {
+	case l.ask <- struct{}{}:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	select {
+	case got := <-l.got:
+		return got.text, got.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// maxHistory is how many lines of earlier chats the editor recalls.
+const maxHistory = 500
+
+// Editor is readline on the process's terminal.
+type Editor struct {
+	rl      *readline.Instance
+	prompt  string
+	history *os.File // nil if none is kept
+}
+
+func newEditor(f *factory.Factory, historyFile string) (*Editor, error) {
+	prompt := f.LookOf(f.Stdout).Paint(render.Bold, "you") + "> "
+	rl, err := readline.NewEx(&readline.Config{
+		Prompt:                 prompt,
+		Stdin:                  readline.NewCancelableStdin(&pasted{r: readline.Stdin}),
+		HistoryLimit:           maxHistory,
+		DisableAutoSaveHistory: true,
+		InterruptPrompt:        "^C",
+		EOFPrompt:              "",
+	})
+	if err != nil {
+		return nil, err
+	}
+	e := &Editor{rl: rl, prompt: prompt}
+	if historyFile != "" {
+		e.recall(historyFile)
+	}
+	f.Interrupts.Restore(func() {
+		rl.Terminal.Print(pasteOff)
+		_ = rl.Terminal.ExitRawMode()
+	})
+	f.AtEnd(func() {
+		f.Interrupts.Restore(nil)
+		_ = rl.Close()
+		if e.history != nil {
+			_ = e.history.Close()
+		}
+	})
+	return e, nil
+}
+
+// recall loads the last lines of the history file and opens it for more. Only
+// its owner can read it. Without the file the editor still works.
+func (e *Editor) recall(path string) {
+	if data, err := os.ReadFile(filepath.Clean(path)); err == nil {
+		past := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+		for _, line := range past[max(0, len(past)-maxHistory):] {
+			_ = e.rl.SaveHistory(line)
+		}
+	}
+	if f, err := os.OpenFile(filepath.Clean(path), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		_ = f.Chmod(0o600)
+		e.history = f
+	}
+}
+
+// stdout and stderr put what is printed above the line that is typed.
+func (e *Editor) stdout() io.Writer { return e.rl.Stdout() }
+
+func (e *Editor) Stderr() io.Writer { return e.rl.Stderr() }
+
+// More asks whether to go on with what does not fit on the screen. Only q and the end of
+// the input stop, and an interrupt.
+func (e *Editor) More(question string) bool {
+	e.rl.SetPrompt(question)
+	defer e.rl.SetPrompt(e.prompt)
+	line, err := e.rl.Readline()
+	return err == nil && !strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "q")
+}
+
+func (e *Editor) Next(ctx context.Context) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	e.rl.Terminal.Print(pasteOn)
+	line, err := e.rl.Readline()
+	e.rl.Terminal.Print(pasteOff)
+	if errors.Is(err, readline.ErrInterrupt) {
+		return "", ErrInterrupt
+	}
+	if err == nil && strings.TrimSpace(line) != "" {
+		_ = e.rl.SaveHistory(line)
+		if e.history != nil {
+			_, _ = e.history.WriteString(line + "\n")
+		}
+	}
+	return typed(line), err
+}
+
+// A terminal that is asked to (bracketed paste, a mode of xterm and most others) puts marks around what is
+// pasted, so that its line ends do not send it line by line.
+const (
+	pasteOn, pasteOff = "\x1b[?2004h", "\x1b[?2004l"
+	pasteBegins       = "\x1b[200~"
+	pasteEnds         = "\x1b[201~"
+	// lineEnd stands in the line editor, and in its history, for a line end that was pasted.
+	lineEnd = "␤"
+)
+
+// pasted reads a terminal's input. Line ends within marks become lineEnd, tabs a space, and other control
+// characters but escapes are left out; the marks stay, and the line editor ignores them.
+type pasted struct {
+	r      io.Reader
+	inside bool
+	mark   int // how many bytes of the next mark have come
+	cr     bool
+	ready  []byte
+}
+
+func (p *pasted) Read(b []byte) (int, error) {
+	for len(p.ready) == 0 {
+		n, err := p.r.Read(b)
+		for _, c := range b[:n] {
+			p.take(c)
+		}
+		if err != nil {
+			return copy(b, p.ready), err
+		}
+	}
+	n := copy(b, p.ready)
+	p.ready = p.ready[n:]
+	return n, nil
+}
+
+func (p *pasted) take(c byte) {
+	mark := pasteBegins
+	if p.inside {
+		mark = pasteEnds
+	}
+	switch {
+	case c == mark[p.mark]:
+		p.mark++
+	case c == mark[0]:
+		p.mark = 1
+	default:
+		p.mark = 0
+	}
+	cr := p.cr
+	p.cr = p.inside && c == '\r'
+	switch {
+	case p.mark == len(mark):
+		p.inside, p.mark = !p.inside, 0
+		p.ready = append(p.ready, c)
+	case !p.inside || c >= ' ' && c != 0x7f || p.mark > 0:
+		p.ready = append(p.ready, c)
+	case c == '\r' || c == '\n' && !cr:
+		p.ready = append(p.ready, lineEnd...)
+	case c == '\t':
+		p.ready = append(p.ready, ' ')
+	}
+}
+
+// typed returns a line of the editor as the user meant it.
+func typed(line string) string { return strings.ReplaceAll(line, lineEnd, "\n") }

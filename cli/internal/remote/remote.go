@@ -1,0 +1,205 @@
+// Package remote has what commands need to use the sessions of a server: flags, a client, and a copy of a session.
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/server/client"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Flags adds --server and --token-file.
+func Flags(f *factory.Factory, fs *pflag.FlagSet) {
+	fs.StringVar(&f.Server.URL, "server", "", "use the sessions of the server ("+f.Name+" serve) at `URL`")
+	fs.StringVar(&f.Server.TokenFile, "token-file", "", "with --server, read the token from `FILE` (default: from "+factory.TokenVariable+")")
+}
+
+// Given reports whether --server is given, and refuses flags that say what the server decides.
+func Given(f *factory.Factory, cmd *cobra.Command) (bool, error) {
+	return GivenWithout(f, cmd, "db", "redis", "model", "record", "replay", "prices", "desk", "no-reload", "by", "users")
+}
+
+// GivenWithout reports whether --server is given, and refuses flags that do not go with it.
+func GivenWithout(f *factory.Factory, cmd *cobra.Command, flags ...string) (bool, error) {
+	if f.Server.URL == "" {
+		if f.Server.TokenFile != "" {
+			return false, factory.Usagef("--token-file goes with --server")
+		}
+		return false, nil
+	}
+	for _, name := range flags {
+		if flag := cmd.Flag(name); flag != nil && flag.Changed {
+			return true, factory.Usagef("--%s does not go with --server: the server runs the turns and keeps the sessions", name)
+		}
+	}
+	return true, nil
+}
+
+// AtServer gives a command that works on a tree the flags of a server, with which it has no PATH
+// and runs in its stead.
+func AtServer(f *factory.Factory, cmd *cobra.Command, run func(*cobra.Command) error) {
+	Flags(f, cmd.Flags())
+	here := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch remote, err := Given(f, cmd); {
+		case err != nil:
+			return err
+		case !remote:
+			return here(cmd, args)
+		case len(args) > 0:
+			return factory.Usagef("%q is too much: with --server the tree is the server's", args[0])
+		}
+		return run(cmd)
+	}
+}
+
+// Connect makes a client of the server and asks it who calls. told hears of a server that is away.
+func Connect(ctx context.Context, f *factory.Factory, told func(error), opts ...client.Option) (*client.Client, error) {
+	token := f.Getenv(factory.TokenVariable)
+	if f.Server.TokenFile != "" {
+		var err error
+		if token, err = factory.ReadSecret("--token-file", f.Server.TokenFile); err != nil {
+			return nil, err
+		}
+	}
+	c, err := client.New(f.Server.URL, append(opts, client.WithToken(token), client.WithLost(told))...)
+	if err != nil {
+		return nil, factory.Usagef("--server: %s", strings.TrimPrefix(err.Error(), "client: "))
+	}
+	_, err = c.Me(ctx)
+	var refused *client.Error
+	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
+		how := "the token of " + factory.TokenVariable + " is not one of its tokens"
+		switch {
+		case f.Server.TokenFile != "":
+			how = "the token in " + f.Server.TokenFile + " is not one of its tokens"
+		case token == "":
+			how = "it wants a token: set " + factory.TokenVariable + ", or give --token-file"
+		}
+		err = factory.Usagef("the server at %s refuses: %s", f.Server.URL, how)
+	}
+	return c, err
+}
+
+// Away returns what says that a server is waited for.
+func Away(f *factory.Factory) func(error) { return func(err error) { f.Say("%s; trying again", err) } }
+
+// OfServer gives a command that only looks at a session the flags of a server, which has the
+// session then. All else that the command asks for is done here.
+func OfServer(f *factory.Factory, cmd *cobra.Command) *cobra.Command {
+	Flags(f, cmd.Flags())
+	here := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, err := GivenWithout(f, cmd, "db"); err != nil {
+			return err
+		}
+		return here(cmd, args)
+	}
+	return cmd
+}
+
+// fetched is a store with a session that was fetched from a server. Its files are fetched when
+// they are asked for.
+type fetched struct {
+	*session.Memory
+	from Served
+}
+
+func (f fetched) Blob(ctx context.Context, _ session.Key, digest string) ([]byte, error) {
+	return f.from.File(ctx, f.from.ID, digest)
+}
+
+// fetchPatience is how long a server that has gone away is waited for by a command that only looks: who
+// calls it again loses nothing.
+const fetchPatience = 10 * time.Second
+
+// Fetch fetches a session from the server, as far as it has got.
+func Fetch(ctx context.Context, f *factory.Factory, id string) (*factory.Database, session.Info, error) {
+	var none session.Info
+	if err := factory.CheckName(id); err != nil {
+		return nil, none, err
+	}
+	api, err := Connect(ctx, f, Away(f), client.WithPatience(fetchPatience))
+	if err != nil {
+		return nil, none, err
+	}
+	me, err := api.Me(ctx)
+	if err != nil {
+		return nil, none, err
+	}
+	s, err := api.Session(ctx, id)
+	if Missing(err) {
+		err = factory.Usage(factory.NoSession{ID: id, DB: "the server at " + f.Server.URL})
+	}
+	if err != nil {
+		return nil, none, err
+	}
+	var events []*event.Event
+	for e, err := range api.Events(ctx, id, 0) {
+		if err != nil && !Missing(err) {
+			return nil, none, err
+		}
+		if err == nil {
+			events = append(events, e)
+		}
+	}
+	// What was removed meanwhile, and what was begun anew under its id, is not what was found.
+	if now, err := api.Session(ctx, id); Missing(err) || err == nil && !now.Created.Equal(s.Created) {
+		return nil, none, fmt.Errorf("session %s was removed from the server at %s while it was read: %w", visible.Line(id), f.Server.URL, agent.ErrConflict)
+	} else if err != nil {
+		return nil, none, err
+	}
+	db := &factory.Database{Store: fetched{session.NewMemory(), Served{Client: api, ID: id}}, Path: f.Server.URL, Remote: true}
+	key := session.Key{App: me.App, User: s.User, ID: s.ID}
+	if _, err := db.Write(ctx, key, session.Write{Acquire: session.Self(), Events: events, Release: true}); err != nil {
+		return nil, none, fmt.Errorf("session %s of the server at %s: %w", visible.Line(id), f.Server.URL, err)
+	}
+	info := session.Info{Key: key, Seq: int64(len(events)), Created: s.Created, Updated: s.Updated}
+	if s.Parent != nil {
+		info.Parent, info.ParentSeq = key, s.Parent.Seq
+		info.Parent.ID = s.Parent.ID
+	}
+	return db, info, nil
+}
+
+// Served is a session at a server.
+type Served struct {
+	*client.Client
+	ID string
+}
+
+func (s Served) Log(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		for e, err := range s.Events(ctx, s.ID, after) {
+			if Missing(err) { // it has not begun
+				return
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s Served) Tail(ctx context.Context, after string) iter.Seq2[session.Entry, error] {
+	return s.Follow(ctx, s.ID, after)
+}
+
+// Missing reports whether there is no such session.
+func Missing(err error) bool {
+	var refused *client.Error
+	return errors.As(err, &refused) && refused.Code == "not_found"
+}

@@ -1,0 +1,149 @@
+// Package run has the commands that run turns: run, chat and resume.
+package run
+
+import (
+	"context"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/cli/internal/reload"
+	"github.com/agentarbor/arbor/cli/internal/remote"
+	"github.com/agentarbor/arbor/cli/internal/turn"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// ChatCommand makes the command chat.
+func ChatCommand(f *factory.Factory) *cobra.Command {
+	var o turn.Options
+	var d turn.DeciderOptions
+	cmd := f.WithPath(&cobra.Command{
+		Short: "Talk to the tree, line by line",
+		Long: `Talks to the tree: each line is a message. An interrupt (Ctrl-C) cancels the running
+turn, a second one ends the program. Lines that start with a slash are commands; /help
+lists them. Start a message with // if it begins with a slash itself. Messages that
+others add to the session appear before the prompt. With --server and without a tree,
+the server runs the turns.`,
+	}, "chat", 0, func(cmd *cobra.Command, path string, _ []string) error {
+		return turn.Chat(cmd.Context(), f, path, o, d)
+	})
+	remote.AtServer(f, cmd, func(cmd *cobra.Command) error { return turn.ChatAt(cmd.Context(), f, o) })
+	turn.AddFlags(f, cmd, &o)
+	d.Flags(cmd.Flags())
+	reload.Flag(f, cmd.Flags(), &o.NoReload)
+	factory.DeskFlag(cmd.Flags(), &o.Desk)
+	return cmd
+}
+
+// resumeOptions is what the flags of resume say.
+type resumeOptions struct {
+	turn.Options
+	turn.DecisionOptions
+}
+
+// ResumeCommand makes the command resume.
+func ResumeCommand(f *factory.Factory) *cobra.Command {
+	var o resumeOptions
+	cmd := f.WithPath(&cobra.Command{
+		Short: "Resume an interrupted turn",
+		Long: `Resumes the last turn of a session after an interrupt, a crash or a pause. It does not ask
+again for what the log has. If another process holds the session, resume waits up to 20 s
+for it and then ends with status 6.
+
+If the turn waits for approvals, --approve and --deny decide about its calls; if it asks a
+question, --answer answers it. An approved tool runs here. A second decision about a call
+changes nothing and shows the stored result. If an agent waits for something else, such as
+an authorization at a remote agent, resume checks whether it is done.`,
+	}, "resume --session ID", 0, func(cmd *cobra.Command, path string, _ []string) error {
+		return resumeTurn(cmd.Context(), f, path, o)
+	})
+	turn.AddFlags(f, cmd, &o.Options)
+	o.DecisionOptions.Flags(cmd.Flags(), "approve the waiting `CALL`, which then runs (repeatable)",
+		"deny the waiting `CALL` (repeatable)", "tell the model `TEXT` as the reason for denials")
+	factory.DeskFlag(cmd.Flags(), &o.Desk)
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print one JSON object per event and line")
+	return cmd
+}
+
+func resumeTurn(ctx context.Context, f *factory.Factory, path string, o resumeOptions) error {
+	if o.Session == "" {
+		return factory.Usagef("--session is missing: %s sessions ls lists the sessions", f.Name)
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	c, err := turn.Converse(ctx, f, path, o.Options, runner.WithWait(factory.ResumeWait))
+	if err != nil {
+		return err
+	}
+	decisions, err := o.Decisions(ctx, c)
+	if err != nil {
+		return err
+	}
+	fold, err := c.DB.Fold(ctx, c.Key)
+	if err != nil {
+		return err
+	}
+	if fold.Seq == 0 { // a fork that shares nothing is there all the same
+		if _, err := c.DB.Find(ctx, c.Key.ID); err != nil {
+			return err
+		}
+	}
+	some := false
+	err = c.Turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		if out, ok := c.Out.(*render.Printer); ok {
+			out.Wait("waiting for the session")
+		}
+		return turn.Noting(c.Resume(ctx, c.Key, decisions...), &some)
+	})
+	switch {
+	case turn.CutOff(err):
+		f.Say("interrupted; to resume: %s", c.Again("resume"))
+		return factory.Exit(factory.StatusInterrupted)
+	case err == nil && !some:
+		f.Say("the last turn of session %s is complete: there is nothing to resume", c.Key.ID)
+	}
+	return err
+}
+
+// Command makes the command run.
+func Command(f *factory.Factory) *cobra.Command {
+	var o turn.Options
+	cmd := f.WithPath(&cobra.Command{
+		Short: "Run one turn: send MESSAGE and print the answer",
+		Long: `Runs one turn of a session: the active agent answers MESSAGE, or transfers the
+conversation. Without MESSAGE, or with -, the message is read from standard input. Put --
+before a message that starts with a dash.`,
+	}, "run [MESSAGE|-]", 1, func(cmd *cobra.Command, path string, args []string) error {
+		return runTurn(cmd.Context(), f, path, args, o)
+	})
+	turn.AddFlags(f, cmd, &o)
+	factory.DeskFlag(cmd.Flags(), &o.Desk)
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print one JSON object per event and line")
+	return cmd
+}
+
+func runTurn(ctx context.Context, f *factory.Factory, path string, args []string, o turn.Options) error {
+	msg, err := factory.ReadMessage(f, args)
+	if err != nil {
+		return err
+	}
+	c, err := turn.Converse(ctx, f, path, o)
+	if err != nil {
+		return err
+	}
+	err = c.Turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.At.Send(ctx, msg) })
+	switch {
+	case turn.CutOff(err) && c.Persistent():
+		f.Say("interrupted; to resume: %s", c.Again("resume"))
+		return factory.Exit(factory.StatusInterrupted)
+	case o.Session == "" && c.Persistent() && f.Out.Failed() == nil:
+		f.Report(err)
+		f.Say("session %s; to continue: %s", c.Key.ID, c.Again("run", `"…"`))
+		return factory.Exit(factory.Status(err))
+	}
+	return err
+}

@@ -1,0 +1,148 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/access/usersfile"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/internal/render"
+)
+
+// everybody is let in with --no-token.
+type everybody struct{}
+
+func (everybody) Authenticate(context.Context, access.Credentials) (access.User, error) {
+	return factory.Owner, nil
+}
+
+// callers are who may call a server.
+type callers struct {
+	access.Authenticator
+	signIn *access.SignIn // nil with --no-token
+	told   string         // what is printed about the owner's token
+}
+
+// callersOf returns who is let in at the listeners. The port is the one that browsers see.
+func callersOf(ctx context.Context, f *factory.Factory, how *options, listeners []net.Listener) (*callers, error) {
+	for _, l := range listeners {
+		if how.noToken && !onLoopback(l.Addr()) {
+			return nil, factory.Usagef("--no-token: %s can be reached from other machines; listen at 127.0.0.1, or use a token", l.Addr())
+		}
+	}
+	switch {
+	case how.noToken && how.tokenFile != "":
+		return nil, factory.Usagef("--no-token and --token-file exclude each other")
+	case how.noToken && how.users != "":
+		return nil, factory.Usagef("--no-token and --users exclude each other")
+	case how.noToken && how.tls.ClientCA != "":
+		return nil, factory.Usagef("--no-token and --client-ca exclude each other")
+	case how.noToken && how.url != "" && !loopbackURL(how.url):
+		return nil, factory.Usagef("--no-token: --url says that other machines are to reach the server; use a token")
+	case how.noToken:
+		return &callers{Authenticator: everybody{}, told: "no token is needed"}, nil
+	}
+	token, told, err := ownerToken(f, how)
+	if err != nil {
+		return nil, err
+	}
+	accounts, err := accounts(ctx, f, how.users, access.Account{Name: factory.Owner.Name, Token: access.HashToken(token), Rights: factory.Owner.Rights})
+	if err != nil {
+		return nil, err
+	}
+	var guesses access.Guesses
+	o := access.SignInOptions{Guesses: &guesses}
+	if tcp, ok := listeners[0].Addr().(*net.TCPAddr); ok {
+		o.Port = tcp.Port
+	}
+	if u, err := url.Parse(how.url); err == nil && u.Host != "" {
+		o.HTTPS = u.Scheme == "https"
+		if n, err := strconv.Atoi(u.Port()); err == nil {
+			o.Port = n
+		} else if o.Port = 80; o.HTTPS {
+			o.Port = 443
+		}
+	}
+	signIn, err := access.NewSignIn(accounts, o)
+	if err != nil {
+		return nil, err
+	}
+	ways := []access.Authenticator{guesses.Limit(accounts), guesses.Limit(signIn)}
+	if how.tls.ClientCA != "" {
+		ways = append(ways, accounts.Certificates())
+	}
+	either, err := access.AnyOf(ways...)
+	if err != nil {
+		return nil, err
+	}
+	return &callers{either, signIn, told}, nil
+}
+
+// ownerToken returns the owner's token, and what is printed about it.
+func ownerToken(f *factory.Factory, how *options) (token, told string, err error) {
+	switch {
+	case how.tokenFile != "":
+		if token, err = factory.ReadSecret("--token-file", how.tokenFile); err != nil {
+			return "", "", err
+		}
+		told = "the owner's token is that of " + how.tokenFile
+	case f.Getenv(factory.TokenVariable) != "":
+		token = f.Getenv(factory.TokenVariable)
+		told = "the owner's token is that of " + factory.TokenVariable
+	default:
+		token = rand.Text()
+		told = "the owner's token of this run is " + token + " (set " + factory.TokenVariable + " to choose one)"
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' }) {
+		return "", "", factory.Usagef("the token must be one word of ASCII letters, digits and signs, without commas")
+	}
+	return token, told, nil
+}
+
+// loopbackURL reports whether a URL leads to this machine.
+func loopbackURL(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// accounts returns those who may call: the owner, and who is in the users file, which is followed
+// until the command ends. The default file need not be there.
+func accounts(ctx context.Context, f *factory.Factory, file string, owner access.Account) (*access.Accounts, error) {
+	path, err := f.UsersPath(file)
+	if err != nil && file == "" { // there is no state directory, and so no default file
+		return access.NewAccounts(owner)
+	}
+	users, err := usersfile.Open(path, file == "", owner)
+	if err != nil {
+		return nil, factory.Usage(err)
+	}
+	if users.Readable() {
+		f.Say("%s can be read by others, who can make sign-ins of its users: chmod 600 it", path)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		users.Follow(ctx, func(n int, err error) {
+			if err != nil {
+				f.SayTo(f.Stderr, append([]string{"the users file cannot be used; the users stay as they were"}, factory.ProblemLines(err)...)...)
+				return
+			}
+			f.Say("the users file has changed: the owner and %s from now on", render.Count(n, "user"))
+		})
+	}()
+	f.AtEnd(func() {
+		cancel()
+		<-done
+	})
+	return users.Accounts(), nil
+}

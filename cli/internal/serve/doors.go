@@ -1,0 +1,229 @@
+package serve
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/a2a/a2aserver/push"
+	"github.com/agentarbor/arbor/a2a/cardsign"
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server"
+	"github.com/agentarbor/arbor/server/agui"
+	"github.com/agentarbor/arbor/server/inspector"
+	"github.com/agentarbor/arbor/server/openaiapi"
+)
+
+// The doors of serve, and in what order they are told.
+const (
+	doorAPI       = "api"
+	doorOpenAI    = "openai"
+	doorAGUI      = "agui"
+	doorA2A       = "a2a"
+	doorInspector = "inspector"
+)
+
+var allDoors = [...]string{doorAPI, doorOpenAI, doorAGUI, doorA2A, doorInspector}
+
+// checkDoors refuses doors that there are not.
+func (how *options) checkDoors() error {
+	if len(how.doors) == 0 {
+		return factory.Usagef("--apis: name at least one of %s", strings.Join(allDoors[:], ", "))
+	}
+	for _, d := range how.doors {
+		if !slices.Contains(allDoors[:], d) {
+			return factory.Usagef("--apis: there is no API %.40q; choose from %s", d, strings.Join(allDoors[:], ", "))
+		}
+	}
+	if slices.Contains(how.doors, doorInspector) && !slices.Contains(how.doors, doorAPI) {
+		return factory.Usagef("--apis: %s needs %s, which its page calls", doorInspector, doorAPI)
+	}
+	return nil
+}
+
+func (how *options) has(door string) bool { return slices.Contains(how.doors, door) }
+
+// offered returns the agents that are offered the tools of clients, if those are not all.
+func (how *options) offered(tree *agent.Tree) (names []string, limited bool, err error) {
+	switch {
+	case slices.Equal(how.clientTools, []string{"all"}):
+		return nil, false, nil
+	case slices.Equal(how.clientTools, []string{"none"}):
+		return nil, true, nil
+	}
+	for _, name := range how.clientTools {
+		if tree.Node(name) == nil {
+			return nil, true, factory.Usagef("--client-tools: the tree has no agent %.64q", name)
+		}
+	}
+	return how.clientTools, true, nil
+}
+
+// doors makes the doors of one address but A2A.
+func webDoors(f *factory.Factory, how *options, turns *live.Turns, guard *access.Guard, who *callers) (doors []http.Handler, err error) {
+	add := func(name string, open func() (http.Handler, error)) {
+		if err != nil || !how.has(name) {
+			return
+		}
+		var d http.Handler
+		if d, err = open(); err == nil {
+			doors = append(doors, d)
+		}
+	}
+	add(doorAPI, func() (http.Handler, error) {
+		opts := []server.Option{server.WithGuard(guard), server.WithVersion(factory.Version()), server.WithDoors(how.doors...), server.WithRequests(how.kept), server.WithReloads(&how.reloads)}
+		if how.prices != "" {
+			prices, err := factory.ReadPrices(how.prices)
+			if err != nil {
+				return nil, err
+			}
+			opts = append(opts, server.WithPrices(prices))
+		}
+		return server.New(turns, opts...)
+	})
+	chat, page := []openaiapi.Option{openaiapi.WithGuard(guard)}, []agui.Option{agui.WithGuard(guard)}
+	names, limited, err := how.offered(turns.Runner().Tree())
+	if limited {
+		chat, page = append(chat, openaiapi.WithClientTools(names...)), append(page, agui.WithClientTools(names...))
+	}
+	page = append(page, agui.WithPageState(how.pageState...))
+	add(doorOpenAI, func() (http.Handler, error) { return openaiapi.New(turns, chat...) })
+	add(doorAGUI, func() (http.Handler, error) {
+		d, err := agui.New(turns, page...)
+		if err != nil {
+			return nil, factory.Usagef("--page-state: %s", strings.TrimPrefix(err.Error(), "agui: "))
+		}
+		return d, nil
+	})
+	add(doorInspector, func() (http.Handler, error) {
+		opts := []inspector.Option{inspector.WithGuard(guard)}
+		if who.signIn != nil {
+			opts = append(opts, inspector.WithSignIn(who.signIn))
+		}
+		if how.inspector != "" {
+			root, err := os.OpenRoot(how.inspector) // links do not lead out of it
+			if err != nil {
+				return nil, factory.Usagef("--inspector: %w", err)
+			}
+			f.AtEnd(func() { _ = root.Close() })
+			opts = append(opts, inspector.WithFiles(root.FS()))
+		}
+		d, err := inspector.New(opts...)
+		if err != nil && how.inspector != "" {
+			return nil, factory.Usagef("--inspector %s: %s", how.inspector, strings.TrimPrefix(err.Error(), "inspector: "))
+		}
+		return d, err
+	})
+	return doors, err
+}
+
+// root leads a browser that opens the server's address to the page, and tells other clients where the
+// doors are.
+func (how *options) root(next http.Handler) http.Handler {
+	at := map[string]string{doorAPI: "/api/v1", doorOpenAI: "/v1", doorAGUI: "/agui", doorA2A: "/rpc", doorInspector: "/inspect/"}
+	maps.DeleteFunc(at, func(door, _ string) bool { return !how.has(door) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" || r.Method != http.MethodGet && r.Method != http.MethodHead {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Vary", "Accept")
+		switch {
+		case how.has(doorInspector) && strings.Contains(r.Header.Get("Accept"), "text/html"):
+			w.Header().Set("Location", "inspect/") // below the public address, which may have a path
+			w.WriteHeader(http.StatusFound)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(append(event.EncodeJSON(map[string]any{"doors": at}), '\n'))
+		}
+	})
+}
+
+// a2aOptions returns the options of A2A that do not depend on the address.
+func a2aOptions(f *factory.Factory, how *options) ([]a2aserver.Option, error) {
+	webhooks := push.Options{AllowLoopback: how.localWebhooks, AllowHTTP: how.localWebhooks}
+	if how.webhookFile != "" {
+		file, err := push.NewFile(how.webhookFile)
+		if err != nil {
+			return nil, factory.Usagef("--webhook-file: %s", strings.TrimPrefix(err.Error(), "push: "))
+		}
+		webhooks.Store = file
+	}
+	web := how.limits.a2a()
+	web.Origins = how.origins
+	opts := []a2aserver.Option{a2aserver.WithLogger(f.Warnings()), a2aserver.WithPush(webhooks), a2aserver.WithHTTP(web)}
+	if how.a2a03 {
+		opts = append(opts, f.A2A03)
+	}
+	return opts, nil
+}
+
+// a2aServer makes the door of A2A.
+func a2aServer(f *factory.Factory, how *options, turns *live.Turns, who *callers, signer *cardsign.Signer, base string, opts []a2aserver.Option) (*a2aserver.Server, error) {
+	var schemes map[sdk.SecuritySchemeName]sdk.SecurityScheme
+	if !how.noToken {
+		schemes = map[sdk.SecuritySchemeName]sdk.SecurityScheme{"bearer": sdk.HTTPAuthSecurityScheme{Scheme: "Bearer"}}
+	}
+	auth, err := a2aserver.Declare(who, schemes)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, a2aserver.WithAuthenticator(auth), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer}))
+	if how.url != "" || signer != nil {
+		opts = append(opts, a2aserver.WithURL(base))
+	}
+	s, err := a2aserver.NewOn(turns, opts...)
+	if err != nil {
+		return nil, factory.Usage(err)
+	}
+	return s, nil
+}
+
+// keySetPath is where clients find the public key that verifies the card's signature.
+const keySetPath = "/.well-known/jwks.json"
+
+// keySet serves the public key of the card's signature.
+func keySet(keys []byte) http.Handler {
+	return server.At(keySetPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/jwk-set+json")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(keys) // a client that has gone needs no answer
+	}))
+}
+
+// named says through which door turns are begun that the handler begins.
+func named(door string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(access.WithDoor(r.Context(), door)))
+	})
+}
+
+// signer returns what signs the card, and the set with its public key; nothing without
+// --sign-key.
+func (how *options) signer() (keys []byte, signer *cardsign.Signer, err error) {
+	if how.signKey == "" {
+		return nil, nil, nil
+	}
+	text, err := factory.ReadSecret("--sign-key", how.signKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	var where []cardsign.SignerOption
+	if strings.HasPrefix(how.url, "https://") { // elsewhere nobody should trust what stands there
+		where = append(where, cardsign.WithKeySetURL(strings.TrimSuffix(how.url, "/")+keySetPath))
+	}
+	if signer, err = cardsign.NewSignerPEM([]byte(text), where...); err != nil {
+		return nil, nil, factory.Usagef("--sign-key %s: %s", how.signKey, strings.TrimPrefix(err.Error(), "cardsign: "))
+	}
+	keys, err = cardsign.KeySet(signer.Key())
+	return keys, signer, err
+}

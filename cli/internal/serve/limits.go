@@ -1,0 +1,106 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+)
+
+// limitOptions are the limits of what clients may ask of a server.
+type limitOptions struct {
+	turns, userTurns     int
+	streams, userStreams int
+	open                 *access.Limit // of streams, in all APIs; nil until check
+	body                 size
+	bodyTime             time.Duration
+}
+
+func (l *limitOptions) flags(fs *pflag.FlagSet) {
+	l.body = access.MaxBody
+	fs.IntVar(&l.turns, "max-turns", 256, "run at most `N` turns at the same time, for all users together")
+	fs.IntVar(&l.userTurns, "max-user-turns", 32, "run at most `N` turns at the same time for one user")
+	fs.IntVar(&l.streams, "max-streams", 4096, "keep at most `N` streams open, for all users together")
+	fs.IntVar(&l.userStreams, "max-user-streams", 1024, "keep at most `N` streams open for one user")
+	fs.Var(&l.body, "max-body", "accept request bodies of at most `SIZE`")
+	fs.DurationVar(&l.bodyTime, "body-time", time.Minute, "wait at most `TIME` for the body of a request")
+}
+
+func (l *limitOptions) check() error {
+	for name, n := range map[string]int{"max-turns": l.turns, "max-user-turns": l.userTurns, "max-streams": l.streams, "max-user-streams": l.userStreams} {
+		if n < 1 {
+			return factory.Usagef("--%s %d: give a number of at least 1", name, n)
+		}
+	}
+	if l.bodyTime <= 0 {
+		return factory.Usagef("--body-time %s: give a time such as 30s", l.bodyTime)
+	}
+	l.open = access.NewLimit(l.userStreams, l.streams)
+	return nil
+}
+
+// of sets the limits of a guard.
+func (l *limitOptions) of(o access.Options) access.Options {
+	o.Streams, o.MaxBody, o.BodyTimeout = l.open, int64(l.body), l.bodyTime
+	return o
+}
+
+// a2a are the limits for clients of A2A.
+func (l *limitOptions) a2a() a2aserver.HTTPOptions {
+	return a2aserver.HTTPOptions{Streams: l.open, MaxBody: int64(l.body), BodyTimeout: l.bodyTime}
+}
+
+// arrives bounds the time of bodies also at paths without a door, which read none: net/http waits for the rest
+// of a body before it lets a connection go.
+func (l *limitOptions) arrives(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != http.NoBody {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(l.bodyTime))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// size is a flag that is a number of bytes, such as 32MiB.
+type size int64
+
+func (s *size) Set(text string) error {
+	unit := int64(1)
+	for i, name := range []string{"KiB", "MiB", "GiB"} {
+		if number, ok := strings.CutSuffix(text, name); ok {
+			text, unit = strings.TrimSpace(number), 1<<(10*(i+1))
+			break
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 || n > math.MaxInt64/unit {
+		return errors.New("give a number of bytes such as 500KiB, 32MiB or 1GiB")
+	}
+	*s = size(n * unit)
+	return nil
+}
+
+func (s *size) String() string {
+	if *s == 0 {
+		return ""
+	}
+	n, unit := int64(*s), ""
+	for _, next := range []string{"KiB", "MiB", "GiB"} {
+		if n%1024 != 0 {
+			break
+		}
+		n, unit = n/1024, next
+	}
+	return fmt.Sprint(n, unit)
+}
+
+func (*size) Type() string { return "SIZE" }

@@ -1,0 +1,154 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/live"
+)
+
+// stopWithin bounds how long serve waits for turns and connections to end.
+const stopWithin = 10 * time.Second
+
+// listen opens the address that a flag gives. It is closed at the end of the command.
+func listen(f *factory.Factory, flag, addr string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, factory.Usagef("%s %s: an address is HOST:PORT, such as 127.0.0.1:8420", flag, render.Cut(addr, 60))
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		var cause *net.OpError
+		if errors.As(err, &cause) {
+			err = cause.Err // the address is said already
+		}
+		return nil, factory.Usagef("%s %s: %w; port 0 takes any that is free", flag, render.Cut(addr, 60), err)
+	}
+	f.AtEnd(func() { _ = l.Close() })
+	return l, nil
+}
+
+// onLoopback reports whether only this machine can reach an address.
+func onLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// reachable returns an address as clients on this machine can use it.
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	return net.JoinHostPort("localhost", fmt.Sprint(tcp.Port))
+}
+
+// announced returns what the card says of an address: only the port if the host is that of the public URL, or the one
+// that a client uses.
+func (how *options) announced(addr net.Addr) string {
+	if tcp, ok := addr.(*net.TCPAddr); ok && (how.url != "" || tcp.IP.IsUnspecified()) {
+		return fmt.Sprint(":", tcp.Port)
+	}
+	return addr.String()
+}
+
+// door is a way in: what serves it until stop is called, or it fails.
+type door struct {
+	serve func() error
+	stop  func(context.Context) error
+}
+
+// webDoor serves HTTP, under TLS if there is a certificate.
+func webDoor(l net.Listener, h http.Handler, certified *tls.Config) door {
+	web := &http.Server{Handler: h, TLSConfig: certified, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // clients' faults, such as broken connections
+	access.Harden(web)
+	serve := func() error { return web.Serve(l) }
+	if certified != nil {
+		serve = func() error { return web.ServeTLS(l, "", "") }
+	}
+	return door{serve, func(ctx context.Context) error {
+		err := web.Shutdown(ctx)
+		if err != nil {
+			_ = web.Close()
+		}
+		return err
+	}}
+}
+
+func grpcDoor(f *factory.Factory, l net.Listener, s *a2aserver.Server, maxBody int) (door, error) {
+	server, err := f.GRPC.Server(s, maxBody, f.Warnings())
+	return door{func() error { return server.Serve(l) }, func(ctx context.Context) error {
+		ended := make(chan struct{})
+		go func() {
+			server.GracefulStop()
+			close(ended)
+		}()
+		select {
+		case <-ended:
+			return nil
+		case <-ctx.Done():
+			server.Stop()
+			<-ended
+			return ctx.Err()
+		}
+	}}, err
+}
+
+// closer is what ends with the server.
+type closer interface{ Close(context.Context) error }
+
+// untilStopped serves until a signal, the end of ctx, or the failure of a door.
+func untilStopped(ctx context.Context, f *factory.Factory, drain time.Duration, turns *live.Turns, closing []closer, doors []door) error {
+	ctx, done := f.Interrupts.Turn(ctx)
+	defer done()
+	failed := make(chan error, len(doors))
+	for _, d := range doors {
+		go func() { failed <- d.serve() }()
+	}
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-failed:
+	}
+	ctx = context.WithoutCancel(ctx)
+	if drain > 0 && failure == nil {
+		f.Say("turns under way have %s to end", drain)
+		ending, cancel := context.WithTimeout(ctx, drain)
+		_ = turns.Drain(ending) // what has not ended is cut off below
+		cancel()
+	}
+	// All at once: listeners close first, and the streams that keep connections open
+	// end with the turns.
+	within, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	stopped := make(chan error, len(doors))
+	for _, d := range doors {
+		go func() { stopped <- d.stop(within) }()
+	}
+	var err error
+	for _, c := range closing {
+		err = errors.Join(err, c.Close(within))
+	}
+	for range doors {
+		if <-stopped != nil {
+			err = errors.Join(err, errors.New("connections were still open"))
+		}
+	}
+	switch {
+	case failure != nil:
+		return fmt.Errorf("the server failed: %w", failure)
+	case err != nil:
+		return fmt.Errorf("not everything ended within %s: %w", stopWithin, err)
+	}
+	f.Say("stopped")
+	return nil
+}

@@ -1,0 +1,92 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/integrity"
+)
+
+func checkCommand(f *factory.Factory) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check [ID]...",
+		Short: "Check that the logs of sessions are complete and consistent",
+		Long: `Reads the logs of the named sessions, or of all sessions, and checks the laws that hold
+for every log. It changes nothing. It prints one problem per line, and the exit status
+is 3 if there is a problem.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return checkSessions(cmd.Context(), f, args, asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per problem and line")
+	return cmd
+}
+
+// jsonProblem is the form of sessions check --json. Without a position the log could
+// not be read to its end.
+type jsonProblem struct {
+	Session string `json:"session"`
+	Seq     int64  `json:"seq,omitempty"`
+	Message string `json:"message"`
+}
+
+func checkSessions(ctx context.Context, f *factory.Factory, args []string, asJSON bool) error {
+	db, err := f.OpenDB(ctx, false)
+	if err != nil {
+		return err
+	}
+	var all []session.Info
+	for _, id := range args {
+		info, err := db.Find(ctx, id)
+		if err != nil {
+			return err
+		}
+		all = append(all, info)
+	}
+	if len(args) == 0 {
+		if all, err = db.List(ctx, session.Key{}, session.Page{}); err != nil {
+			return err
+		}
+	}
+	problems := 0
+	for _, info := range all {
+		n, err := checkSession(ctx, f, db, info.Key, asJSON)
+		if err != nil {
+			return err
+		}
+		problems += n
+	}
+	if problems > 0 {
+		f.Say("%s checked: %s", render.Count(len(all), "session"), render.Count(problems, "problem"))
+		return factory.Exit(factory.StatusFailed)
+	}
+	f.Say("%s checked: nothing is wrong", render.Count(len(all), "session"))
+	return nil
+}
+
+// checkSession prints what is wrong with one log, and how much that is.
+func checkSession(ctx context.Context, f *factory.Factory, db *factory.Database, key session.Key, asJSON bool) (problems int, err error) {
+	var files []integrity.Violation
+	found, failed := integrity.Check(withFiles(ctx, db, key, &files))
+	found = append(found, files...)
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if failed != nil {
+		found = append(found, integrity.Violation{Message: "the log cannot be read on from here: " + failed.Error()})
+	}
+	for _, v := range found {
+		if asJSON {
+			render.JSON(f.Stdout, jsonProblem{factory.ShownID(key), v.Seq, v.Message})
+			continue
+		}
+		fmt.Fprintf(f.Stdout, "%s: %s\n", visible.Line(factory.ShownID(key)), visible.Line(v.String()))
+	}
+	return len(found), nil
+}

@@ -1,0 +1,147 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
+)
+
+// editOptions is what the flags of edit say.
+type editOptions struct {
+	at   atFlag
+	last bool
+	to   string
+}
+
+func editCommand(f *factory.Factory) *cobra.Command {
+	var o editOptions
+	cmd := &cobra.Command{
+		Use:   "edit ID [TEXT|-]",
+		Short: "Create a session in which the user says something else",
+		Long: `Creates a session in which one of the user's messages is replaced by TEXT. The new
+session shares everything before that message and nothing after it. The other session
+does not change. The command prints the id of the new session; resume answers the
+message. Without TEXT, or with -, the message is read from standard input.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return fmt.Errorf("%s too many: %q; put a message of several words in quotes", render.Count(len(args)-2, "argument"), args[2])
+			}
+			return factory.Exactly("ID")(cmd, args[:min(len(args), 1)])
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return editSession(cmd.Context(), f, args, o) },
+	}
+	o.at.add(cmd, "edit the message at position `SEQ`")
+	cmd.Flags().BoolVar(&o.last, "last", false, "edit the last message of the user")
+	toFlag(cmd, &o.to)
+	return cmd
+}
+
+func editSession(ctx context.Context, f *factory.Factory, args []string, o editOptions) error {
+	if !o.at.given() && !o.last {
+		return factory.Usagef("which message? give --at with its position, or --last; %s lists the positions",
+			f.CommandLine("sessions history", "", factory.QuoteArg(args[0])))
+	}
+	if o.at.given() && o.last {
+		return factory.Usagef("--at and --last exclude each other")
+	}
+	msg, err := factory.ReadMessage(f, args[1:])
+	if err != nil {
+		return err
+	}
+	s, err := open(ctx, f, args[0])
+	if err != nil {
+		return err
+	}
+	said, err := s.userMessages(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(said) == 0:
+		return factory.Usagef("session %s has no message of the user", factory.ShownID(s.Key))
+	}
+	at := said[len(said)-1]
+	if o.at.given() {
+		if at = o.at.value; !slices.Contains(said, at) {
+			return factory.Usagef("--at %d: session %s has no message of the user at this position; it has them at %s", at, factory.ShownID(s.Key), listed(said))
+		}
+	}
+	to, err := s.target(o.to)
+	if err != nil {
+		return err
+	}
+	if err := s.Edit(ctx, s.Key, at, msg.Content, to); err != nil {
+		return s.explain(err, to)
+	}
+	return begun(ctx, f, s.db, to, fmt.Sprintf("shares %s with %s", render.Count(int(at)-1, "event"), factory.ShownID(s.Key)))
+}
+
+// userMessages returns the positions of what the user said.
+func (s *past) userMessages(ctx context.Context) ([]int64, error) {
+	var said []int64
+	for e, err := range s.db.Load(ctx, s.Key, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Type() == event.TypeUser {
+			said = append(said, e.Seq)
+		}
+	}
+	return said, nil
+}
+
+// listed tells positions, of many only the last ones.
+func listed(positions []int64) string {
+	const most = 10
+	var words []string
+	if len(positions) > most {
+		positions = positions[len(positions)-most:]
+		words = append(words, "…")
+	}
+	for _, n := range positions {
+		words = append(words, fmt.Sprint(n))
+	}
+	return strings.Join(words, ", ")
+}
+
+func forkCommand(f *factory.Factory) *cobra.Command {
+	var at atFlag
+	var to string
+	cmd := &cobra.Command{
+		Use:   "fork ID",
+		Short: "Create a session that shares the past of another one",
+		Long: `Creates a session that has the events of another one up to a position and continues by
+itself. Nothing is copied, and the other session does not change. The command prints the
+id of the new session. If the position is in the middle of a turn, resume continues it.`,
+		Args: factory.Exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error { return forkSession(cmd.Context(), f, args[0], at, to) },
+	}
+	at.add(cmd, "share the events up to position `SEQ` (default: the end)")
+	toFlag(cmd, &to)
+	return cmd
+}
+
+func forkSession(ctx context.Context, f *factory.Factory, id string, until atFlag, name string) error {
+	s, err := open(ctx, f, id)
+	if err != nil {
+		return err
+	}
+	at, err := s.position(until)
+	if err != nil {
+		return err
+	}
+	to, err := s.target(name)
+	if err != nil {
+		return err
+	}
+	if err := s.Fork(ctx, s.Key, at, to); err != nil {
+		return s.explain(err, to)
+	}
+	return begun(ctx, f, s.db, to, fmt.Sprintf("shares %s with %s", render.Count(int(at), "event"), factory.ShownID(s.Key)))
+}

@@ -1,0 +1,223 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/chatform"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/sessionform"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+)
+
+func historyCommand(f *factory.Factory) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "history ID",
+		Short: "List the positions at which a session can be forked",
+		Long: `Lists the checkpoints of a session, one per line: the position, the time, what the step
+before it did, and the agent in charge after it.`,
+		Args: factory.Exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error { return showHistory(cmd.Context(), f, args[0], asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per checkpoint and line")
+	return cmd
+}
+
+func showHistory(ctx context.Context, f *factory.Factory, id string, asJSON bool) error {
+	s, err := open(ctx, f, id)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(f.Stdout, 0, 0, 2, ' ', 0)
+	if !asJSON {
+		fmt.Fprintln(table, "SEQ\tTIME\tACTIVE\tWHAT")
+	}
+	for line, err := range sessionform.History(ctx, s.Sessions, s.Info, func(e *event.Event) *event.Event { return e }) {
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			render.JSON(f.Stdout, line)
+			continue
+		}
+		active := visible.Line(line.Active)
+		if active == "" {
+			active = "-"
+		}
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", line.Seq, factory.Stamp(line.Time), active, line.What)
+	}
+	if asJSON {
+		return nil
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if isFork(s.Info) {
+		f.Say("a fork of %s, with which it shares all until %d", factory.ShownID(s.Parent), s.ParentSeq)
+	}
+	return nil
+}
+
+// showOptions is what the flags of show say.
+type showOptions struct {
+	at                 atFlag
+	json, state, usage bool
+	view, tree, prices string
+}
+
+func showCommand(f *factory.Factory) *cobra.Command {
+	var o showOptions
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Print a session",
+		Long: `Prints a session, whole or up to a position: --at 7 prints what the log contained when its
+seventh event had been stored. --state and --view print more about that moment.`,
+		Args: factory.Exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error { return showSession(cmd.Context(), f, args[0], o) },
+	}
+	fs := cmd.Flags()
+	o.at.add(cmd, "show the session up to position `SEQ` (default: the end)")
+	fs.BoolVar(&o.json, "json", false, "print one JSON object per event and line")
+	fs.BoolVar(&o.state, "state", false, "print the active agent, the state, the waiting calls and the tokens used as one JSON object instead")
+	fs.StringVar(&o.view, "view", "", "print the request that the model of `AGENT` would get there instead")
+	if !f.Embedded() {
+		fs.StringVar(&o.tree, "tree", "", "with --view, read the agents from `PATH`")
+	}
+	fs.BoolVar(&o.usage, "usage", false, "print the tokens used by each agent instead")
+	fs.StringVar(&o.prices, "prices", "", "with --usage, read prices from `FILE` (YAML or JSON) and print costs")
+	return cmd
+}
+
+func showSession(ctx context.Context, f *factory.Factory, id string, o showOptions) error {
+	switch {
+	case o.prices != "" && !o.usage:
+		return factory.Usagef("--prices goes with --usage")
+	case o.tree != "" && o.view == "":
+		return factory.Usagef("--tree goes with --view")
+	case o.state && o.usage || o.view != "" && (o.state || o.usage):
+		return factory.Usagef("--state, --view and --usage exclude each other")
+	}
+	out, err := shown(f, o)
+	if err != nil {
+		return err
+	}
+	s, err := open(ctx, f, id)
+	if err != nil {
+		return err
+	}
+	at, err := s.position(o.at)
+	if err != nil {
+		return err
+	}
+	if o.view != "" {
+		return s.showView(ctx, at, o)
+	}
+	fold, err := s.replay(ctx, at, out)
+	switch {
+	case err != nil:
+		return err
+	case o.state:
+		return printJSON(f, sessionform.MomentOf(s.Key, fold), o.json)
+	case o.at.given() && !o.json && !o.usage:
+		f.Say("%s", sessionform.Line(fold, s.Seq))
+	case !o.at.given() && !o.json && !o.usage && fold.Unfinished() && !s.Leased:
+		news := "the last turn was cut off"
+		if factory.Own(s.Key) {
+			news += "; to continue: " + again(f, "resume", s.Key)
+		}
+		f.Say("%s", news)
+	}
+	return nil
+}
+
+// shown returns what the flags of show want to be done with the events.
+func shown(f *factory.Factory, o showOptions) (render.Sink, error) {
+	switch {
+	case o.state || o.view != "":
+		return render.Nothing{}, nil
+	case o.usage:
+		var prices llm.Prices
+		if o.prices != "" {
+			var err error
+			if prices, err = factory.ReadPrices(o.prices); err != nil {
+				return nil, err
+			}
+		}
+		return render.Usage(f.Stdout, o.json, prices), nil
+	case o.json:
+		return render.JSONLines(f.Stdout), nil
+	}
+	return transcript(f), nil
+}
+
+// transcript returns a printer of stored events.
+func transcript(f *factory.Factory) *render.Printer {
+	l := f.LookOf(f.Stdout)
+	l.Live = false // nothing is awaited
+	return render.Transcript(f.Stdout, l)
+}
+
+// printJSON writes one object: in one line with --json, else indented.
+func printJSON(f *factory.Factory, v any, inOneLine bool) error {
+	if inOneLine {
+		render.JSON(f.Stdout, v)
+		return nil
+	}
+	return render.IndentedJSON(f.Stdout, v)
+}
+
+// jsonView is the form of sessions show --view: a request of the chat completions
+// protocol.
+type jsonView struct {
+	Agent  string `json:"agent"`
+	Seq    int64  `json:"seq"`
+	Tokens int    `json:"tokens"`
+	chatform.Request
+}
+
+// showView prints what an agent's model was shown at a position. No model is
+// called.
+func (s *past) showView(ctx context.Context, at int64, o showOptions) error {
+	f, name := s.f, o.view
+	if !f.Embedded() && o.tree == "" {
+		return factory.Usagef("--view needs --tree PATH, the folder of the agents")
+	}
+	tree, err := f.LookAt(o.tree)
+	if err != nil {
+		return err
+	}
+	if tree.Node(name) == nil {
+		var names []string
+		for n := range tree.Walk() {
+			names = append(names, n.Agent.Name())
+		}
+		return factory.Usagef("--view %s: there is no such agent; the tree has %s", name, strings.Join(names, ", "))
+	}
+	r, err := runner.New(tree.Root().Agent, s.db.Store)
+	if err != nil {
+		return err
+	}
+	preview, err := r.PreviewAt(ctx, s.Key, at, name)
+	switch {
+	case err != nil:
+		return err
+	case preview == nil:
+		return factory.Usagef("--view %s: this agent has no model of its own, and so no view", name)
+	case o.json:
+		render.JSON(f.Stdout, jsonView{name, at, preview.Tokens, chatform.RequestOf(preview.Request)})
+		return nil
+	}
+	render.View(f.Stdout, f.LookOf(f.Stdout), preview.Request)
+	f.Say("what the model of %s is shown at position %d of %d: %s, %s, %s", name, at, s.Seq,
+		render.Count(len(preview.Messages), "message"), render.Count(len(preview.Tools), "tool"), render.Count(preview.Tokens, "token"))
+	return nil
+}

@@ -1,0 +1,209 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// LintCommand makes the command lint.
+func LintCommand(f *factory.Factory) *cobra.Command {
+	var o routingOptions
+	var asJSON, connect bool
+	cmd := f.WithPath(&cobra.Command{
+		Short: "Report every problem of a tree, with file and line",
+		Long: `Checks a tree and prints every problem on a line of its own, as file:line: message. The
+status is 2 if there is a problem. It calls no model and fetches nothing.
+
+With --connect, it also starts the MCP servers that the files name, and reports servers
+that do not work and rules that match none of their tools.
+
+With --routing, it also reports what makes a valid tree route badly: descriptions that
+are hard to tell apart or say nothing, agents that cannot be reached, and agents that
+never give the conversation back. The status is 1 if it finds something. Only --model
+calls a model, at the endpoint of the environment. The model writes messages for the
+agents, and the command measures how many of them reach the right agent with each form of
+transfer: one tool, a tool for each target, and the profile for small models.`,
+	}, "lint", 0, func(cmd *cobra.Command, path string, _ []string) error {
+		if err := o.check(cmd); err != nil {
+			return err
+		}
+		tree, err := f.LookAt(path)
+		if err != nil {
+			return badFiles(f, err, asJSON)
+		}
+		if connect {
+			if err := connected(cmd.Context(), f, path, tree); err != nil {
+				return badFiles(f, err, asJSON)
+			}
+		}
+		if !asJSON {
+			sound(f, tree)
+			mention(f, path)
+		}
+		return lintRouting(cmd.Context(), f, tree, o, asJSON)
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems (with --routing, the findings) as a JSON array; with --model, print one object")
+	cmd.Flags().BoolVar(&connect, "connect", false, "start the MCP servers in the files and check the rules about their tools")
+	o.add(cmd.Flags())
+	return cmd
+}
+
+// connected starts the servers of a tree's agents, and returns what is wrong with them and with rules about their
+// tools.
+func connected(ctx context.Context, f *factory.Factory, path string, own *agent.Tree) error {
+	if f.Build == nil {
+		_, end, err := f.LoadTree(path, factory.Unused)
+		if err != nil {
+			return err
+		}
+		defer end()
+		if all := f.ConnectServers(ctx); len(all) > 0 {
+			return &agentfile.Error{Problems: all}
+		}
+		return nil
+	}
+	var problems []agent.Problem
+	for n := range own.Walk() {
+		a, ok := agent.As[*llmagent.Agent](n.Agent)
+		if !ok {
+			continue
+		}
+		wrong, unknown := a.Mistakes(ctx, n)
+		if unknown != nil {
+			problems = append(problems, agent.Problem{Agent: n.Agent.Name(), Path: n.Path, Message: unknown.Error()})
+		}
+		for _, m := range slices.DeleteFunc(wrong, func(m tools.Mistake) bool { return m.Open && unknown != nil }) {
+			problems = append(problems, agent.Problem{Agent: n.Agent.Name(), Path: n.Path, Message: m.String()})
+		}
+	}
+	if len(problems) > 0 {
+		return &agent.TreeError{Problems: problems}
+	}
+	return nil
+}
+
+// problem is one of a tree that cannot be loaded. Those of a tree that a program made have
+// no file.
+type problem struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Message string `json:"message"`
+	text    string
+}
+
+// problemsOf returns the problems that an error holds, none of another error.
+func problemsOf(err error) (all []problem) {
+	var files *agentfile.Error
+	var bad *agent.TreeError
+	switch {
+	case errors.As(err, &files):
+		for _, f := range files.Problems {
+			all = append(all, problem{f.File, f.Line, f.Message, f.String()})
+		}
+	case errors.As(err, &bad):
+		for _, t := range bad.Problems {
+			all = append(all, problem{Message: t.String(), text: t.String()})
+		}
+	}
+	return all
+}
+
+// badFiles prints the problems of a tree that could not be loaded, and returns the
+// command's error.
+func badFiles(f *factory.Factory, err error, asJSON bool) error {
+	problems := problemsOf(err)
+	switch {
+	case problems == nil:
+		return err
+	case asJSON:
+		render.JSON(f.Stdout, problems)
+	default:
+		for _, problem := range problems {
+			fmt.Fprintln(f.Stdout, visible.Line(problem.text))
+		}
+	}
+	f.Say("%s", render.Count(len(problems), "problem"))
+	return factory.Exit(factory.StatusUsage)
+}
+
+// mention names the variables that a sound tree needs and does not find, so that it could
+// not be run here.
+func mention(f *factory.Factory, path string) {
+	_, _, err := f.LoadTree(path, factory.Unused)
+	var files *agentfile.Error
+	if errors.As(err, &files) {
+		for _, line := range factory.FileProblems(files) {
+			f.Say("to run it: %s", line)
+		}
+	}
+}
+
+// sound says what a tree without a problem has in it, and what is odd about it.
+func sound(f *factory.Factory, tree *agent.Tree) {
+	graphs, nodes, routers, rules, workflows, inside := 0, 0, 0, 0, 0, 0
+	var look func(n *agent.Node)
+	look = func(n *agent.Node) {
+		if n.Properties.Flow != "" {
+			workflows++
+		}
+		for _, child := range render.Runs(n) {
+			inside++
+			look(child)
+		}
+		for _, child := range n.Children() {
+			look(child)
+		}
+	}
+	look(tree.Root())
+	for n := range tree.Walk() {
+		if r := render.RouterOf(n.Agent); r != nil {
+			routers, rules = routers+1, rules+len(r.Rules())
+			idleRules(f, r)
+		}
+		g := render.GraphOf(n.Agent)
+		if g == nil {
+			continue
+		}
+		graphs, nodes = graphs+1, nodes+countNodes(g)
+		for _, w := range g.Warnings {
+			f.Say("the graph %s, line %d: %s", n.Agent.Name(), w.Line, w.Message)
+		}
+	}
+	line := render.Count(tree.Len(), "agent")
+	if inGraphs := render.Count(graphs, "graph") + " with " + render.Count(nodes, "node"); graphs == tree.Len() {
+		line = inGraphs
+	} else if graphs > 0 {
+		line += ", of which " + inGraphs
+	}
+	if workflows > 0 {
+		line += ", " + render.Count(workflows, "workflow") + " with " + render.Count(inside, "agent")
+	}
+	if routers > 0 {
+		line += ", " + render.Count(routers, "router") + " with " + render.Count(rules, "rule")
+	}
+	fmt.Fprintf(f.Stdout, "ok: %s\n", line)
+}
+
+// countNodes counts the nodes of a graph and of those within it.
+func countNodes(g *agentgraph.Graph) int {
+	n := len(g.Nodes)
+	for _, node := range g.Nodes {
+		if node.Graph != nil {
+			n += countNodes(node.Graph)
+		}
+	}
+	return n
+}

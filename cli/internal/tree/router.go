@@ -1,0 +1,219 @@
+package tree
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/router"
+)
+
+// RouterCommand makes the command router.
+func RouterCommand(f *factory.Factory) *cobra.Command {
+	return factory.Group("router", "Check routers, and ask them how they would decide", routerValidateCommand(f), routerExplainCommand(f))
+}
+
+func routerValidateCommand(f *factory.Factory) *cobra.Command {
+	var asJSON bool
+	cmd := f.WithPath(&cobra.Command{
+		Short: "Report every problem of a router, with file and line",
+		Long: `Checks a router and the agents that it can choose, and prints every problem on a line of
+its own, as file:line: message. The status is 2 if there is a problem. Rules that never
+match are reported on standard error. It calls no model and fetches nothing.`,
+	}, "validate", 0, func(_ *cobra.Command, path string, _ []string) error {
+		tree, err := f.LookAt(path)
+		if err != nil {
+			return badFiles(f, err, asJSON)
+		}
+		all, err := routersOf(tree)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			fmt.Fprintln(f.Stdout, "[]")
+		}
+		rules := 0
+		for _, r := range all {
+			rules += len(r.Rules())
+			idleRules(f, r)
+		}
+		if !asJSON {
+			fmt.Fprintf(f.Stdout, "ok: %s with %s, %s\n", render.Count(len(all), "router"), render.Count(rules, "rule"), render.Count(tree.Len(), "agent"))
+		}
+		return nil
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems as a JSON array of {file, line, message}")
+	return cmd
+}
+
+// explainOptions are the flags of explain.
+type explainOptions struct {
+	router, language string
+	metadata, state  []string
+	json             bool
+}
+
+func routerExplainCommand(f *factory.Factory) *cobra.Command {
+	var e explainOptions
+	cmd := f.WithPath(&cobra.Command{
+		Short: "Print where a router sends a message, and why",
+		Long: `Routes a message as the first one of a session, and prints the rule that matches, what it
+matched, and the agent that would answer. If that is a router too, it decides as well. No
+agent runs. A model is called only if a signal of the router names one and there is an
+endpoint; standard error says so.
+
+VALUE is JSON, or else text.`,
+	}, "explain MESSAGE", 1, func(cmd *cobra.Command, path string, args []string) error {
+		if len(args) == 0 {
+			return factory.Usagef("MESSAGE is missing; see %s --help", cmd.CommandPath())
+		}
+		return explain(cmd.Context(), f, path, args[0], e)
+	})
+	cmd.Flags().StringVar(&e.router, "router", "", "use the router `NAME`, if there are several and none is the root")
+	cmd.Flags().StringVar(&e.language, "language", "", "set the message's language to `TAG`, such as de-AT")
+	cmd.Flags().StringArrayVar(&e.metadata, "metadata", nil, "set `KEY=VALUE` in the message's metadata (repeatable)")
+	cmd.Flags().StringArrayVar(&e.state, "state", nil, "set `KEY=VALUE` in the session's state (repeatable)")
+	cmd.Flags().BoolVar(&e.json, "json", false, "print one JSON object per decision and line")
+	return cmd
+}
+
+func explain(ctx context.Context, f *factory.Factory, path, message string, e explainOptions) error {
+	metadata, err := pairs("--metadata", e.metadata)
+	if err != nil {
+		return err
+	}
+	state, err := pairs("--state", e.state)
+	if err != nil {
+		return err
+	}
+	if e.language != "" {
+		metadata["language"] = e.language
+	}
+	m := &factory.Models{}
+	if !f.OwnModel {
+		if m, err = f.Models(""); err != nil {
+			return err
+		}
+	}
+	tree, _, err := f.LoadTree(path, func(name string) (llm.Model, error) {
+		if m.Base == nil {
+			return told{factory.NoModel{Called: name}, f, "is not asked, because there is no endpoint: set OPENAI_API_KEY or OPENAI_BASE_URL"}, nil
+		}
+		model, err := m.Named(name, func() {})
+		if err != nil {
+			return nil, err
+		}
+		return told{model, f, "is asked"}, nil
+	}, agentfile.WithoutCredentials())
+	if err != nil {
+		return err
+	}
+	r, err := chosenRouter(tree, e.router)
+	for err == nil && r != nil {
+		var d router.Decision
+		if d, err = r.Explain(ctx, message, metadata, state); err != nil {
+			break
+		}
+		if e.json {
+			render.JSON(f.Stdout, d)
+		} else {
+			render.Decision(f.Stdout, d, f.LookOf(f.Stdout))
+		}
+		r = render.RouterOf(tree.Node(d.To).Agent)
+	}
+	return err
+}
+
+// told is a model that says on standard error what becomes of questions to it.
+type told struct {
+	llm.Model
+	f    *factory.Factory
+	what string
+}
+
+func (m told) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	m.f.Say("the model %s %s", m.Name(), m.what)
+	return m.Model.Generate(ctx, req)
+}
+
+// pairs reads the values of a flag, which are KEY=VALUE.
+func pairs(flag string, values []string) (map[string]any, error) {
+	all := make(map[string]any)
+	for _, text := range values {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return nil, factory.Usagef("%s %s: it must be KEY=VALUE", flag, text)
+		}
+		var v any
+		if json.Unmarshal([]byte(value), &v) != nil {
+			v = value
+		}
+		all[key] = v
+	}
+	return all, nil
+}
+
+// routersOf returns the routers of a tree, in its order.
+func routersOf(tree *agent.Tree) (all []*router.Router, err error) {
+	for n := range tree.Walk() {
+		if r := render.RouterOf(n.Agent); r != nil {
+			all = append(all, r)
+		}
+	}
+	if len(all) == 0 {
+		return nil, factory.Usagef("there is no router: it is a file with kind: Router, or an agent in Markdown with rules")
+	}
+	return all, nil
+}
+
+// chosenRouter returns the router of a name; for "" the root, or the only one.
+func chosenRouter(tree *agent.Tree, name string) (*router.Router, error) {
+	all, err := routersOf(tree)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(all))
+	for i, r := range all {
+		if names[i] = r.Name(); r.Name() == name || name == "" && (len(all) == 1 || r == tree.Root().Agent) {
+			return r, nil
+		}
+	}
+	if name == "" {
+		return nil, factory.Usagef("there are several routers: give --router one of %s", strings.Join(names, ", "))
+	}
+	return nil, factory.Usagef("--router %s: there is no such router%s", name, nearest.Hint(name, names))
+}
+
+// idleRules mentions rules that never match, because an earlier one always does then.
+func idleRules(f *factory.Factory, r *router.Router) {
+	first := make(map[string]int)
+	always := -1
+	for _, rule := range r.Rules() {
+		before, again := first[rule.When]
+		switch {
+		case always >= 0:
+			f.Say("router %s: rule %d never matches, because rule %d always does", r.Name(), rule.Index, always)
+		case again:
+			f.Say("router %s: rule %d never matches, because rule %d is for the same: %s", r.Name(), rule.Index, before, visible.Line(render.Cut(rule.When, 100)))
+		default:
+			first[rule.When] = rule.Index
+		}
+		switch rule.When {
+		case `expr("true")`, `regexp(".*")`, `regexp("")`:
+			if always < 0 {
+				always = rule.Index
+			}
+		}
+	}
+}

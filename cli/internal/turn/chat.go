@@ -1,0 +1,413 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/cli/internal/prompt"
+	"github.com/agentarbor/arbor/cli/internal/reload"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+)
+
+const chatHelp = `/agents        the tree, with the agent that would answer next
+/session       the session's id, and how to come back to it
+/resume        go on with a turn that was cut off
+/show          what waits for you: calls with all their arguments, and questions
+/approve CALL  let a call run that waits for an approval
+/answer CALL … answer what a call asks
+/deny CALL WHY refuse it
+               (where one call waits, these two need no CALL, and yes and no will do)
+/help          this list
+/quit          leave (so does Ctrl-D)`
+
+// Chat answers line after line with the tree at path.
+func Chat(ctx context.Context, f *factory.Factory, path string, o Options, d DeciderOptions) error {
+	if _, err := who(f, d); err != nil {
+		return err
+	}
+	files := reload.Watch(f, path, o.NoReload)
+	c, err := Converse(ctx, f, path, o)
+	if err != nil {
+		return err
+	}
+	c.chatting, c.decider = true, d
+	in, err := prompt.New(f, factory.HistoryFile(f, c.DB))
+	if err != nil {
+		return err
+	}
+	c.pages, _ = in.(*prompt.Editor)
+	c.follow(ctx, files, o)
+	if err := c.greet(ctx); err != nil {
+		return err
+	}
+	return c.loop(ctx, in)
+}
+
+// follow has the next line answered by the tree that the files describe then.
+func (c *Conversation) follow(ctx context.Context, files *reload.Watched, f Options) {
+	c.Factory.AtEnd(func() { c.takeUp() })
+	c.news.w = c.errors()
+	reload.KeepUp(ctx, c.Factory, files, &c.news, func() (*agent.Tree, error) {
+		next, err := c.Factory.Load(c.Path, f.Model)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Factory.Start(ctx, next, c.DB.Store, f.Desk, f.Prices, runner.WithStreaming()); err != nil {
+			next.End()
+			return nil, err
+		}
+		next.PrepareRemotes(ctx)
+		if unused := c.newer.Swap(next); unused != nil {
+			unused.End()
+		}
+		return next.Agents, nil
+	})
+}
+
+// takeUp goes on with the newest tree. No turn runs.
+func (c *Conversation) takeUp() {
+	if next := c.newer.Swap(nil); next != nil {
+		c.End()
+		c.LoadedTree = next
+		c.draw()
+	}
+}
+
+// greet says which session this is, and whether its last turn was cut off.
+func (c *Conversation) greet(ctx context.Context) error {
+	fold, err := c.look(ctx)
+	if err != nil {
+		return err
+	}
+	c.Notice()
+	c.Factory.Say("session %s; /help lists the commands", c.Key.ID)
+	if fold.Paused() {
+		c.waiting(fold.Questions())
+	}
+	if fold.Waits() {
+		c.waitingElsewhere(fold.Scope("").Run.Agent)
+	}
+	if c.seen = fold.Seq; !fold.Unfinished() {
+		return nil
+	}
+	running, err := c.At.running(ctx)
+	switch {
+	case err != nil:
+		return err
+	case running:
+		c.Factory.Say("a turn is under way: what comes of it is shown here")
+	default:
+		c.Factory.Say("the last turn was interrupted: /resume resumes it, a new message leaves it as it is")
+	}
+	return nil
+}
+
+// loop answers line after line. Its error is the last turn's if nobody sits at
+// a terminal, so that a script learns of it.
+func (c *Conversation) loop(ctx context.Context, in prompt.Lines) error {
+	_, person := in.(*prompt.Editor)
+	interrupted := false
+	var last error
+	for !c.Factory.Interrupts.Over() {
+		line, err := c.next(ctx, in)
+		switch {
+		case errors.Is(err, prompt.ErrInterrupt) && interrupted:
+			return factory.Exit(factory.StatusInterrupted)
+		case errors.Is(err, prompt.ErrInterrupt):
+			interrupted = true
+			c.Factory.Say("Ctrl-C once more, or /quit, to leave")
+			continue
+		case errors.Is(err, io.EOF):
+			if person {
+				return nil
+			}
+			return last
+		case err != nil:
+			return err
+		}
+		interrupted = false
+		quit, err := c.line(ctx, strings.TrimSpace(line))
+		switch {
+		case quit && person:
+			return nil
+		case quit:
+			return last
+		case errors.Is(err, context.Canceled) && ctx.Err() == nil:
+			interrupted = true // so that one more at the prompt leaves
+			c.Factory.Say("interrupted: /resume resumes this turn, a new message leaves it as it is")
+			err = factory.Exit(factory.StatusInterrupted)
+		case c.Factory.Out.Failed() != nil || ctx.Err() != nil:
+			return err
+		}
+		c.Factory.Report(err)
+		if last = nil; err != nil {
+			last = factory.Exit(factory.Status(err))
+		}
+	}
+	return factory.Exit(factory.StatusInterrupted)
+}
+
+// next waits for a line. Before and meanwhile it prints what others do in the session: another
+// process, another client of the server, a person who has the conversation.
+func (c *Conversation) next(ctx context.Context, in prompt.Lines) (string, error) {
+	out := prompt.Overhearing(c.Factory, in)
+	hear := func(e *event.Event) {
+		c.seen = e.Seq
+		out.Event(e)
+		if d, ok := e.Data.(*event.Relay); ok {
+			c.Factory.SayTo(c.errors(), toDecide(d))
+		}
+	}
+	if c.pages == nil || c.DB != nil { // else a server that is away would hold up the prompt
+		for e, err := range c.At.Log(ctx, c.seen) {
+			if err != nil {
+				return "", err
+			}
+			hear(e)
+		}
+	}
+	heard, over := context.WithCancel(ctx)
+	wait := prompt.Overhear(heard, c.Factory, c.At, c.seen, hear)
+	line, err := in.Next(ctx)
+	over()
+	wait()
+	out.Finish()
+	return line, err
+}
+
+// errors is where news go while a line may be typed.
+func (c *Conversation) errors() io.Writer {
+	if c.pages != nil { // which puts its line below what is printed
+		return c.pages.Stderr()
+	}
+	return c.Factory.Stderr
+}
+
+// line does what one line asks for.
+func (c *Conversation) line(ctx context.Context, line string) (quit bool, err error) {
+	c.takeUp()
+	switch {
+	case line == "":
+		return false, nil
+	case strings.HasPrefix(line, "//"):
+		line = line[1:]
+	case strings.HasPrefix(line, "/"):
+		return c.slash(ctx, line)
+	}
+	msg, err := factory.CheckMessage(line)
+	if err != nil {
+		return false, err
+	}
+	var asked []*event.Relay
+	if c.told {
+		if asked, err = c.asked(ctx); err != nil {
+			return false, err
+		}
+	}
+	yes, understood := live.YesOrNo(line)
+	held := c.held
+	switch c.held = ""; {
+	case len(asked) == 0:
+	case held != "" && yes:
+		if msg, err = factory.CheckMessage(held); err != nil {
+			return false, err
+		}
+	case held != "" && understood:
+		c.waiting(asked)
+		return false, nil
+	case held == "" && understood && len(asked) == 1 && asked[0].Kind != event.RelayInput:
+		command := map[bool]string{true: "/approve ", false: "/deny "}[yes]
+		return false, c.goOn(ctx, command+asked[0].ToolCallID+" "+line)
+	default:
+		c.held = line
+		c.Factory.Say("a new message withdraws what waits: yes withdraws it and sends the message, no lets it wait")
+		return false, nil
+	}
+	return false, c.Turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.send(ctx, msg) })
+}
+
+// asked returns the questions that the user can answer.
+func (c *Conversation) asked(ctx context.Context) ([]*event.Relay, error) {
+	fold, err := c.look(ctx)
+	if err != nil || !fold.Paused() {
+		return nil, err
+	}
+	return fold.Questions(), nil
+}
+
+// send begins a turn. While another process works on the session the message waits.
+func (c *Conversation) send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		for told := false; ; told = true {
+			busy, caughtUp := false, !told
+			for e, err := range c.At.Send(ctx, msg) {
+				if !caughtUp && err == nil {
+					c.missed(ctx, e.Seq)
+					caughtUp = true
+				}
+				if busy = errors.Is(err, agent.ErrSessionBusy); !busy && !yield(e, err) {
+					return
+				}
+			}
+			switch {
+			case !busy:
+				return
+			case !told:
+				c.Factory.Say("another program is working on this session: your message is sent when it has finished")
+			}
+			select {
+			case <-time.After(factory.PollInterval):
+			case <-ctx.Done():
+				yield(nil, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// missed prints what others have done before a position while a message waited.
+func (c *Conversation) missed(ctx context.Context, before int64) {
+	out := prompt.Overhearing(c.Factory, nil)
+	for e, err := range c.At.Log(ctx, c.seen) {
+		if err != nil || e.Seq >= before {
+			break
+		}
+		out.Event(e)
+	}
+	out.Finish()
+}
+
+func (c *Conversation) slash(ctx context.Context, line string) (quit bool, err error) {
+	c.held = ""
+	switch name := strings.Fields(line)[0]; name {
+	case "/quit", "/exit":
+		return true, nil
+	case "/help":
+		fmt.Fprintln(c.Factory.Stdout, chatHelp)
+	case "/agents":
+		return false, c.At.DrawAgents(ctx, c.Factory.Stdout, c.Factory.LookOf(c.Factory.Stdout))
+	case "/session":
+		where := ""
+		switch {
+		case c.DB == nil:
+			where = " at " + c.Factory.Server.URL + "; to come back: " + c.Again("chat")
+		case c.Persistent():
+			where = " in " + visible.Line(c.DB.Path) + "; to come back: " + c.Again("chat")
+		}
+		fmt.Fprintf(c.Factory.Stdout, "session %s%s\n", c.Key.ID, where)
+	case "/show":
+		return false, c.showWaiting(ctx, strings.TrimSpace(line[len(name):]))
+	case "/resume", "/approve", "/answer", "/deny":
+		return false, c.goOn(ctx, line)
+	default:
+		c.Factory.Say("unknown command %s; /help lists the commands, and // begins a message with a slash", render.Cut(name, 40))
+	}
+	return false, nil
+}
+
+// showWaiting shows the calls that wait, or one of them.
+func (c *Conversation) showWaiting(ctx context.Context, call string) error {
+	asked, err := c.asked(ctx)
+	if err != nil {
+		return err
+	}
+	if call != "" {
+		asked = slices.DeleteFunc(asked, func(d *event.Relay) bool { return d.ToolCallID != call })
+	}
+	switch {
+	case len(asked) > 0:
+		c.waiting(asked)
+	case call != "":
+		return factory.Usagef("no call %s waits for you", render.Cut(call, 40))
+	default:
+		c.Factory.Say("no call waits for you")
+	}
+	return nil
+}
+
+// goOn resumes the last turn: /resume, /approve CALL, /answer CALL WORDS, /deny CALL REASON. Where
+// one call waits it need not be named.
+func (c *Conversation) goOn(ctx context.Context, line string) error {
+	name, rest, _ := strings.Cut(line, " ")
+	rest = strings.TrimSpace(rest)
+	call, reason, _ := strings.Cut(rest, " ")
+	asked, err := c.asked(ctx)
+	if err != nil {
+		return err
+	}
+	named := slices.ContainsFunc(asked, func(d *event.Relay) bool { return d.ToolCallID == call })
+	if len(asked) == 1 && !named && (name == "/approve" && call == "" || name == "/deny") {
+		call, reason = asked[0].ToolCallID, rest
+	}
+	var decisions []runner.Decision
+	switch {
+	case name == "/resume":
+	case call == "":
+		return factory.Usagef("%s needs the call: %[1]s CALL", name)
+	case name == "/approve":
+		decisions = append(decisions, runner.Approve(call))
+	case name == "/answer":
+		answer, err := c.answer(ctx, call, strings.TrimSpace(reason))
+		if err != nil {
+			return err
+		}
+		decisions = append(decisions, answer)
+	default:
+		decisions = append(decisions, runner.Deny(call, strings.TrimSpace(reason)))
+	}
+	fold, err := c.look(ctx)
+	if err != nil {
+		return err
+	}
+	some := false
+	err = c.Turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		return Noting(c.At.GoOn(ctx, fold, decisions...), &some)
+	})
+	if err == nil && !some {
+		c.Factory.Say("the last turn is complete: there is nothing to resume")
+	}
+	return err
+}
+
+// news is what people are told between the turns of a chat. What comes during a turn is told when
+// its answer is complete.
+type news struct {
+	w    io.Writer
+	mu   sync.Mutex
+	held bool
+	kept []byte
+}
+
+func (n *news) Write(b []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.held {
+		n.kept = append(n.kept, b...)
+		return len(b), nil
+	}
+	return n.w.Write(b)
+}
+
+// hold begins or ends a turn.
+func (n *news) hold(on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.held = on; !on && len(n.kept) > 0 {
+		_, _ = n.w.Write(n.kept)
+		n.kept = nil
+	}
+}

@@ -1,0 +1,183 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/access/usersfile"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// Show shows what is asked: in a chat on a terminal page by page, and beside JSON on
+// standard error.
+func (c *Conversation) Show(asked []*event.Relay) {
+	switch {
+	case c.pages != nil:
+		for _, d := range asked {
+			c.page(d)
+		}
+	case c.JSON:
+		c.Factory.ShowQuestions(c.Factory.Stderr, asked)
+	default:
+		c.Factory.ShowQuestions(c.Factory.Stdout, asked)
+	}
+}
+
+// page shows a question on the chat's terminal. Who stops reading learns how
+// much is left.
+func (c *Conversation) page(d *event.Relay) {
+	look := c.Factory.LookOf(c.Factory.Stdout)
+	line, rows := render.Question(d, look.Columns)
+	fmt.Fprintln(c.Factory.Stdout, "  "+look.Paint(render.Bold, line))
+	most := max(look.Rows-3, 5)
+	for shown := 0; len(rows) > 0; {
+		n := min(most, len(rows))
+		if len(rows) <= most+2 {
+			n = len(rows) // a page of one or two rows is not worth a question
+		}
+		fmt.Fprintln(c.Factory.Stdout, strings.Join(rows[:n], "\n"))
+		rows, shown = rows[n:], shown+n
+		if len(rows) > 0 && !c.pages.More(fmt.Sprintf("-- %d of %d rows; Enter shows more, q stops -- ", shown, shown+len(rows))) {
+			c.Factory.Say("%d of %s are not shown: /show %s shows all", len(rows), render.Count(shown+len(rows), "row"), visible.Line(d.ToolCallID))
+			return
+		}
+	}
+}
+
+// answer makes the decision that gives words to what a call asks.
+func (c *Conversation) answer(ctx context.Context, call, words string) (runner.Decision, error) {
+	fold, err := c.look(ctx)
+	if err != nil {
+		return runner.Decision{}, err
+	}
+	for _, d := range fold.Questions() {
+		if d.ToolCallID == call && d.Kind == event.RelayInput {
+			return runner.Decision{CallID: call, Approved: true, Content: live.Content(d, words)}, nil
+		}
+	}
+	return runner.Decision{}, factory.Usagef("call %s of session %s asks nothing", render.Cut(call, 40), c.Key.ID)
+}
+
+// DeciderOptions is who decides by a command: the owner of the machine, or a user of the users file.
+type DeciderOptions struct{ by, users string }
+
+func (d *DeciderOptions) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&d.by, "by", "", "decide as the user `NAME` of the users file (default: the owner of this machine)")
+	fs.StringVar(&d.users, "users", "", "with --by, read the users from `FILE` (default: the file of arbor users)")
+}
+
+// who returns the user with the rights that the users file gives now.
+func who(f *factory.Factory, d DeciderOptions) (access.User, error) {
+	if d.by == "" {
+		return factory.Owner, nil
+	}
+	path, err := f.UsersPath(d.users)
+	if err != nil {
+		return access.User{}, err
+	}
+	all, err := usersfile.Read(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return access.User{}, factory.Usage(err)
+	}
+	i := slices.IndexFunc(all, func(a access.Account) bool { return a.Name == d.by })
+	if i < 0 {
+		return access.User{}, factory.Usagef("--by %s: %s has no such user", render.Cut(d.by, 40), path)
+	}
+	return access.User{Name: all[i].Name, Rights: all[i].Rights, Grants: all[i].Grants}, nil
+}
+
+// sign returns decisions as those of whoever decides, if they may.
+func (c *Conversation) sign(ctx context.Context, d DeciderOptions, decisions []runner.Decision) ([]runner.Decision, error) {
+	if len(decisions) == 0 {
+		return nil, nil
+	}
+	who, err := who(c.Factory, d)
+	if err != nil {
+		return nil, err
+	}
+	fold, err := c.DB.Fold(ctx, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	signed, err := live.Deciders{}.Sign(who, c.Key, fold.Questions(), decisions)
+	if err != nil {
+		return nil, factory.Usage(err)
+	}
+	return signed, nil
+}
+
+// DecisionOptions is what flags say about calls that wait for an approval.
+type DecisionOptions struct {
+	Approve, Deny []string // calls
+	Answer        []string // CALL=TEXT, to what calls ask
+	reason        string
+	DeciderOptions
+}
+
+func (d *DecisionOptions) Flags(fs *pflag.FlagSet, approve, deny, reason string) {
+	fs.StringArrayVar(&d.Approve, "approve", nil, approve)
+	fs.StringArrayVar(&d.Deny, "deny", nil, deny)
+	fs.StringArrayVar(&d.Answer, "answer", nil, "answer the question of a call, as `CALL=TEXT` (repeatable)")
+	fs.StringVar(&d.reason, "reason", "", reason)
+	d.DeciderOptions.Flags(fs)
+}
+
+// Check looks at what the flags say together.
+func (d *DecisionOptions) Check() error {
+	for _, given := range d.Answer {
+		if !strings.Contains(given, "=") {
+			return factory.Usagef("--answer %s: it is CALL=WORDS", render.Cut(given, 40))
+		}
+	}
+	if d.by != "" && len(d.Approve)+len(d.Deny)+len(d.Answer) == 0 {
+		return factory.Usagef("--by goes with --approve, --deny or --answer")
+	}
+	if d.reason != "" && len(d.Deny) == 0 {
+		return factory.Usagef("--reason goes with --deny")
+	}
+	return nil
+}
+
+// Decisions are those of the flags. What --answer gives depends on what was asked.
+func (d *DecisionOptions) Decisions(ctx context.Context, c *Conversation) (all []runner.Decision, err error) {
+	for _, call := range d.Approve {
+		all = append(all, runner.Approve(call))
+	}
+	for _, given := range d.Answer {
+		call, words, _ := strings.Cut(given, "=")
+		answer, err := c.answer(ctx, call, words)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, answer)
+	}
+	for _, call := range d.Deny {
+		all = append(all, runner.Deny(call, d.reason))
+	}
+	return c.sign(ctx, d.DeciderOptions, all)
+}
+
+// Noting reports in some whether the sequence yielded something.
+func Noting(seq iter.Seq2[*event.Event, error], some *bool) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		for e, err := range seq {
+			*some = true
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,286 @@
+// Package turn runs turns of a session for the commands, in this process or at a server: it prints the events, asks
+// people for decisions, and says how to continue.
+package turn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/cli/internal/prompt"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// filesFlag adds --files, the folder that files are written to.
+func filesFlag(fs *pflag.FlagSet, dir *string) {
+	fs.StringVar(dir, "files", "", "write the files that agents create to `DIR`, and create it if necessary")
+}
+
+// Made takes in a file that the turn has made: it writes it to the folder of --files, or
+// says how to get it.
+func (c *Conversation) Made(ctx context.Context, d *event.File) error {
+	switch {
+	case d.URL != "": // the line that names it says where it is
+	case c.Files != "":
+		path, err := factory.Put(context.WithoutCancel(ctx), c.At.FileBytes, c.Files, d)
+		if err == nil && !c.JSON {
+			c.Factory.Say("%s is in %s", visible.Line(d.Name), path)
+		}
+		return err
+	case c.DB == nil:
+		c.Factory.Say("to get %s: begin the chat with --files DIR", visible.Line(d.Name))
+	case c.Persistent() && !c.JSON:
+		c.Factory.Say("to get %s: %s", visible.Line(d.Name), c.Factory.CommandLine("sessions file", "", factory.QuoteArg(c.Key.ID), factory.QuoteArg(d.Name)))
+	}
+	return nil
+}
+
+// Log returns the events of the session, and what they amount to.
+func (c *Conversation) Log(ctx context.Context) (log []*event.Event, fold *session.Fold, err error) {
+	fold = &session.Fold{}
+	for e, err := range c.DB.Load(ctx, c.Key, 0) {
+		if err != nil {
+			return nil, nil, err
+		}
+		fold.Apply(e)
+		log = append(log, e)
+	}
+	return log, fold, nil
+}
+
+// RunHere has the conversation's turns run in this process.
+func (c *Conversation) RunHere() { c.At = here{factory.StoredSession{DB: c.DB, Key: c.Key}, c} }
+
+// Options are those of the commands that run turns.
+type Options struct {
+	Session, Model string
+	Prices         string // file
+	Files          string
+	JSON, Desk     bool
+	NoReload       bool // of chat
+}
+
+// AddFlags adds them to a command, but for --json, and those that say where sessions are.
+func AddFlags(f *factory.Factory, cmd *cobra.Command, o *Options) {
+	fs := cmd.Flags()
+	fs.StringVar(&o.Session, "session", "", "continue the session `ID`, or create it (default: create a session)")
+	f.DBFlag(fs)
+	f.RedisFlag(fs)
+	f.ModelFlag(fs, &o.Model)
+	factory.PricesFlag(fs, &o.Prices)
+	filesFlag(fs, &o.Files)
+}
+
+// Conversation is a session with the tree that answers in it.
+type Conversation struct {
+	*factory.LoadedTree // nil at a server
+	At                  host
+	Factory             *factory.Factory
+	DB                  *factory.Database // nil at a server
+	Key                 session.Key
+	Path                string // of the tree, "" if it is part of the program
+	Out                 render.Sink
+	Files               string // where files are written to, "" if they are not
+
+	known session.Fold // what the log amounts to, as far as it was read
+	seen  int64        // the position of the last event that was shown
+
+	newer atomic.Pointer[factory.LoadedTree] // a tree that has come since; of a chat
+
+	noted bool // the user knows whether a model is used
+
+	JSON     bool           // events are printed, and nothing for people
+	chatting bool           // answers are typed, not given as flags
+	decider  DeciderOptions // of what is typed
+	pages    *prompt.Editor // of a chat on a terminal, else nil
+	told     bool           // the user knows that something waits
+	held     string         // a message that is sent if the user withdraws what waits
+	news     news
+}
+
+// Converse loads the tree, opens the database and puts both together.
+func Converse(ctx context.Context, f *factory.Factory, path string, o Options, opts ...runner.Option) (*Conversation, error) {
+	key, err := factory.SessionKey(o.Session)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := f.Load(path, o.Model)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conversation{LoadedTree: tree, Factory: f, Key: key, Path: path, JSON: o.JSON, Files: o.Files}
+	f.AtEnd(func() { c.End() })
+	if c.DB, err = f.OpenDB(ctx, true); err != nil {
+		return nil, err
+	}
+	c.RunHere()
+	if !o.JSON {
+		opts = append(opts, runner.WithStreaming())
+	}
+	if err := f.Start(ctx, tree, c.DB.Store, o.Desk, o.Prices, opts...); err != nil {
+		return nil, err
+	}
+	tree.PrepareRemotes(ctx)
+	c.draw()
+	return c, nil
+}
+
+// draw makes what prints the events of the tree's turns.
+func (c *Conversation) draw() {
+	if c.Out = render.JSONLines(c.Factory.Stdout); !c.JSON {
+		var tree *agent.Tree
+		if c.LoadedTree != nil {
+			tree = c.Tree()
+		}
+		c.Out = render.Conversation(c.Factory.Stdout, c.Factory.LookOf(c.Factory.Stdout), tree)
+	}
+}
+
+// Notice says once whether no model is used.
+func (c *Conversation) Notice() { c.noted = c.noted || c.Factory.Notice(c.LoadedTree) }
+
+// look reads what is new in the log, and returns what it amounts to.
+func (c *Conversation) look(ctx context.Context) (*session.Fold, error) {
+	for e, err := range c.At.Log(ctx, c.known.Seq) {
+		if err != nil {
+			return nil, err
+		}
+		c.known.Apply(e)
+	}
+	return &c.known, nil
+}
+
+// Turn shows the events of one turn and returns how it ended. The first signal
+// cancels it.
+func (c *Conversation) Turn(ctx context.Context, events func(context.Context) iter.Seq2[*event.Event, error]) error {
+	c.Notice()
+	c.news.hold(true)
+	defer c.news.hold(false)
+	ctx, done := c.Factory.Interrupts.Turn(ctx)
+	defer done()
+	var turn runner.Result
+	var failure error
+	for e, err := range events(ctx) {
+		if err != nil {
+			failure = err
+			break
+		}
+		c.told = false // not before: what a decision was refused for keeps waiting
+		c.Out.Event(e)
+		c.seen = max(c.seen, e.Seq)
+		turn.Apply(e)
+		if d, ok := e.Data.(*event.File); ok {
+			failure = c.Made(ctx, d)
+		}
+		if failure = cmp.Or(failure, c.Factory.Out.Failed()); failure != nil {
+			break
+		}
+	}
+	c.Out.Finish()
+	end, asked := turn.FinishReason, turn.Pending
+	switch {
+	case failure != nil && ctx.Err() != nil, failure == nil && ctx.Err() != nil && !Answered(end):
+		return context.Canceled
+	case failure != nil, end != "" && end != event.FinishReasonInputRequired:
+		return failure
+	}
+	if len(asked) == 0 { // they were asked about before the turn was taken up, or nothing is taken up
+		fold, err := c.look(ctx)
+		if err != nil {
+			return err
+		}
+		if end == "" && fold.Scope("").Run.Finish != event.FinishReasonInputRequired {
+			return nil
+		}
+		if fold.Waits() {
+			c.waitingElsewhere(fold.Scope("").Run.Agent)
+			return factory.Exit(factory.StatusApproval)
+		}
+		asked = fold.Questions()
+	}
+	c.waiting(asked)
+	return factory.Exit(factory.StatusApproval)
+}
+
+// waiting shows what was asked, and prints how to answer.
+func (c *Conversation) waiting(asked []*event.Relay) {
+	c.told = true
+	c.Show(asked)
+	if len(asked) == 0 {
+		c.Factory.Say("the turn waits for an approval")
+	}
+	for _, d := range asked {
+		if c.chatting {
+			c.Factory.Say("%s", toDecide(d))
+		} else {
+			c.Factory.Say("the turn waits for %s", ToAnswer(d, func(flag, value string) string { return c.Again("resume", flag, value) }))
+		}
+	}
+}
+
+// toDecide says how to decide in a chat.
+func toDecide(d *event.Relay) string {
+	call := visible.Line(d.ToolCallID)
+	if d.Kind == event.RelayInput {
+		return fmt.Sprintf("the turn waits: /answer %[1]s WORDS or /deny %[1]s REASON", call)
+	}
+	return fmt.Sprintf("the turn waits: /approve %[1]s or /deny %[1]s REASON", call)
+}
+
+// ToAnswer says what is waited for, and how to give it on the command line.
+func ToAnswer(d *event.Relay, again func(flag, value string) string) string {
+	call := factory.QuoteArg(d.ToolCallID)
+	what := "an approval: " + again("--approve", call)
+	if d.Kind == event.RelayInput {
+		what = "an answer: " + again("--answer", call+"=WORDS")
+	}
+	return what + ", or --deny " + call + " --reason TEXT"
+}
+
+// waitingElsewhere prints how to continue when an agent waits for something that is not
+// decided here, such as an authorization. Its words say what.
+func (c *Conversation) waitingElsewhere(name string) {
+	goOn, say := c.Again("resume"), c.Again("run", `"…"`)
+	switch {
+	case c.chatting:
+		goOn, say = "/resume", "a new message"
+	case !c.Persistent():
+		c.Factory.Say("%s waits for something outside, and the conversation is not stored: give --session or --db to continue it later", visible.Line(name))
+		return
+	}
+	c.Factory.Say("%s waits for something that is done elsewhere; when it is done: %s; to say something instead: %s", visible.Line(name), goOn, say)
+}
+
+// Answered reports whether a turn has come to its end.
+func Answered(end event.FinishReason) bool {
+	return end != "" && end != event.FinishReasonTransfer && end != event.FinishReasonCanceled
+}
+
+// CutOff reports whether an error leaves a turn that resume can continue.
+func CutOff(err error) bool { return errors.Is(err, context.Canceled) }
+
+// Again returns the command line that continues the session.
+func (c *Conversation) Again(command string, rest ...string) string {
+	words := append([]string{"--session", factory.QuoteArg(c.Key.ID)}, rest...)
+	if c.DB == nil {
+		return c.Factory.CommandLine(command, "", append(c.Factory.Server.Words(), words...)...)
+	}
+	if c.Factory.Place.Redis != "" {
+		words = append(words, "--redis", factory.QuoteArg(factory.WithoutPassword(c.Factory.Place.Redis)))
+	}
+	return c.Factory.CommandLine(command, factory.QuotePath(c.Path), words...)
+}
+
+func (c *Conversation) Persistent() bool { return c.DB == nil || c.DB.Path != factory.MemoryDB }

@@ -1,0 +1,134 @@
+// Package users has the command users, which edits the file of those who may call a server.
+package users
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/access/usersfile"
+	"github.com/agentarbor/arbor/cli/internal/factory"
+)
+
+// Command makes the command users.
+func Command(f *factory.Factory) *cobra.Command {
+	var file string
+	cmd := factory.Group("users", "Add, list and remove those who may call a server besides its owner", addUser(f, &file), listUsers(f, &file), removeUser(f, &file))
+	factory.UsersFlag(f, cmd.PersistentFlags(), &file)
+	return cmd
+}
+
+func addUser(f *factory.Factory, file *string) *cobra.Command {
+	var may []string
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Add a user, and print the token once",
+		Long: `Adds a user and prints the user's token. The file contains only a hash of it. A running
+server notices the user within two seconds. Users see their own sessions; rights allow
+more:
+  inspect  read the sessions of all users, and the instructions and requests of agents
+  act      also write, decide, stop and cancel there
+  desk     answer conversations that were handed to a person
+  approve  decide about calls that wait for an approval by staff
+A right with another name, such as refunds, lets the user decide about calls that need it.`,
+		Args: factory.Exactly("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			rights, grants, err := access.ReadRights(may...)
+			if err != nil {
+				return factory.Usagef("--may: %w", err)
+			}
+			path, err := f.UsersPath(*file)
+			if err != nil {
+				return err
+			}
+			if *file == "" {
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					return factory.Usagef("the folder of the users file cannot be made: %w", err)
+				}
+			}
+			token, err := usersfile.Add(path, args[0], rights, grants...)
+			if err != nil {
+				return factory.Usage(err)
+			}
+			f.Say("%s is in %s; the token is not shown again", args[0], path)
+			fmt.Fprintln(f.Stdout, token)
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&may, "may", nil, "grant these `RIGHTS`, separated by commas: "+strings.Join(access.All.Names(), ", ")+", or names of your own")
+	return cmd
+}
+
+func listUsers(f *factory.Factory, file *string) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the users and their rights",
+		Args:  factory.Exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			path, err := f.UsersPath(*file)
+			if err != nil {
+				return err
+			}
+			all, err := usersfile.Read(path)
+			switch {
+			case *file == "" && errors.Is(err, fs.ErrNotExist):
+				f.Say("there are no users besides the owner")
+				return nil
+			case err != nil:
+				return factory.Usage(err)
+			}
+			table := tabwriter.NewWriter(f.Stdout, 0, 0, 2, ' ', 0)
+			if !asJSON {
+				fmt.Fprintln(table, "NAME\tMAY")
+			}
+			for _, user := range all {
+				if !asJSON {
+					fmt.Fprintf(table, "%s\t%s\n", user.Name, cmp.Or(strings.Join(access.User{Rights: user.Rights, Grants: user.Grants}.RightNames(), ", "), "-"))
+					continue
+				}
+				line, err := json.Marshal(struct {
+					Name string   `json:"name"`
+					May  []string `json:"may"`
+				}{user.Name, access.User{Rights: user.Rights, Grants: user.Grants}.RightNames()})
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(f.Stdout, string(line))
+			}
+			return table.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per user and line")
+	return cmd
+}
+
+func removeUser(f *factory.Factory, file *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME",
+		Short: "Remove a user, and revoke the token",
+		Long: `Removes a user from the file. A running server notices it within two seconds, refuses the
+user and closes the user's streams. The user's sessions stay, and running turns continue.`,
+		Args: factory.Exactly("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := f.UsersPath(*file)
+			if err == nil {
+				err = usersfile.Remove(path, args[0])
+			}
+			if err != nil {
+				return factory.Usage(err)
+			}
+			f.Say("%s is no longer in %s", args[0], path)
+			return nil
+		},
+	}
+}
