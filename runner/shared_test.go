@@ -17,7 +17,9 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -272,6 +274,34 @@ func cmpAgent(e *event.Event) string {
 		return "root"
 	}
 	return e.Agent
+}
+
+// TestSharedRequestsOffline has the offline model transfer from agent to agent, as it does without shared requests.
+func TestSharedRequestsOffline(t *testing.T) {
+	play := func(opts ...runner.Option) (events []string) {
+		made := func(name, description string, opts ...llmagent.Option) agent.Agent {
+			a, err := llmagent.New(name, "You are "+name+".", offline.New(), append(opts, llmagent.WithDescription(description))...)
+			require.NoError(t, err)
+			return a
+		}
+		root := made("desk", "", llmagent.WithSubAgents(made("billing", "Refunds and invoices"),
+			made("network", "Networks and routers", llmagent.WithSubAgents(made("wifi", "Wireless networks that are slow"))), made("nobody", "")))
+		r, err := runner.New(root, sessiontest.Memory(t), append(opts, runner.WithIDs(transcript.Counter()))...)
+		require.NoError(t, err)
+		for _, said := range []string{"Hello", "I have a question about networks: my wireless one is slow"} {
+			for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(said)) {
+				require.NoError(t, err)
+				if _, counts := e.Data.(*event.Usage); counts { // the instructions have more words
+					continue
+				}
+				events = append(events, e.Agent+" "+string(event.EncodeJSON(e.Data)))
+			}
+		}
+		return events
+	}
+	alone := play()
+	require.Contains(t, strings.Join(alone, "\n"), `"to":"wifi"`)
+	require.Equal(t, alone, play(runner.WithSharedRequests()))
 }
 
 // TestSharedRequestsCannotBe names each agent that cannot share its requests, and why.

@@ -90,6 +90,7 @@ func usage(req *llm.Request, answer string) *llm.Usage {
 }
 
 func (m *Model) answer(req *llm.Request) (string, *llm.ToolCall, error) {
+	req = own(req)
 	if text, ok := m.whoAnswers(req); ok {
 		return text, nil, nil
 	}

@@ -75,8 +75,7 @@ const (
 const (
 	Description          = "Transfers the conversation to another agent, which reads all of it and answers in your place. The agents:" // of [OneTool]
 	DescriptionPerTarget = "Transfers the conversation to this agent, which reads all of it and answers in your place:"
-	// DescriptionShared is whole: the agents are in the system text.
-	DescriptionShared = "Transfers the conversation to another agent, which reads all of it and answers in your place. Call it only for an agent to which you may transfer now."
+	DescriptionShared    = "Transfers the conversation to another agent, to which you may transfer now. It reads all of the conversation and answers in your place. The agents:" // of [Shared]
 )
 
 // Form is how a model is shown the targets of its agent, and how it calls for one.
@@ -192,11 +191,7 @@ func (f Form) tool(n *agent.Node, name string, targets []*agent.Node) llm.ToolSp
 	if schema.Properties.Input, all = inputs(n, targets); all {
 		schema.Required = append(schema.Required, "input")
 	}
-	description := f.Description
-	if f.Tools != Shared {
-		description += "\n" + Lines(targets)
-	}
-	return llm.ToolSpec{Name: name, Description: description, Parameters: event.EncodeJSON(schema),
+	return llm.ToolSpec{Name: name, Description: f.Description + "\n" + Lines(targets), Parameters: event.EncodeJSON(schema),
 		Aliases: aliases(name, targets), Bare: bare(name, targets)}
 }
 

@@ -1,0 +1,57 @@
+package offline
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// own returns a request of agents that share their requests as the agent that answers would have sent it alone: with
+// its instructions, tools and targets, which the last message has. It returns any other request as it is.
+func own(req *llm.Request) *llm.Request {
+	last := len(req.Messages) - 1
+	if last < 0 || req.Messages[last].Role != llm.RoleSystem {
+		return req
+	}
+	r := *req
+	_, r.System, _ = strings.Cut(req.Messages[last].Text, "\n") // after the mark
+	r.Messages, r.Tools = nil, nil
+	_, list, _ := strings.Cut(r.System, "\nYou may transfer only to: ")
+	list, _, _ = strings.Cut(list, "\n")
+	for _, spec := range req.Tools {
+		if !slices.Contains(req.Allowed, spec.Name) {
+			continue
+		}
+		if spec.Name == transferTool {
+			enum, _ := json.Marshal(strings.Split(list, ", "))
+			spec.Parameters = json.RawMessage(`{"type":"object","properties":{"agent_name":{"enum":` + string(enum) + `}}}`)
+		}
+		r.Tools = append(r.Tools, spec)
+	}
+	from := "agent" // whoever began the turn
+	for i, m := range req.Messages[:last] {
+		to, moved := transferredTo(m)
+		switch {
+		case moved:
+			r.Messages = append(r.Messages, llm.UserText("["+from+"] transferred the conversation to you."))
+			from = to
+		case i+1 >= last || !movesOn(req.Messages[i+1]):
+			r.Messages = append(r.Messages, m)
+		}
+	}
+	return &r
+}
+
+// movesOn reports whether a message is the result of a transfer that was made.
+func movesOn(m llm.Message) bool { _, moved := transferredTo(m); return moved }
+
+func transferredTo(m llm.Message) (to string, moved bool) {
+	for _, p := range m.Parts {
+		if r, ok := p.(llm.ToolResult); ok && r.Name == transferTool {
+			to, moved = strings.CutPrefix(strings.TrimSuffix(r.Output, "."), "Transferred to ")
+		}
+	}
+	return to, moved
+}
