@@ -1,7 +1,7 @@
 // Command handover plays one conversation of seven agents twice against a real endpoint, with requests of each agent's own
 // and with shared requests, and reports how many tokens of the prompts the endpoint computed anew. Every third turn is a
 // transfer. What the agents say is fixed, so that both conversations are the same: the endpoint reads each request and
-// answers with one token, which is not used. The OPENAI_* variables name the model. docs/cost-of-a-transfer.md has results.
+// answers with one token, which is not used. The OPENAI_* variables name the model.
 package main
 
 import (
