@@ -14,7 +14,6 @@ import (
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/internal/render"
-	"github.com/agentarbor/arbor/live"
 )
 
 // stopWithin bounds how long serve waits for turns and connections to end.
@@ -107,11 +106,11 @@ func grpcDoor(f *factory.Factory, l net.Listener, s *a2aserver.Server, maxBody i
 type closer interface{ Close(context.Context) error }
 
 // untilStopped serves until a signal, the end of ctx, or the failure of a door.
-func untilStopped(ctx context.Context, f *factory.Factory, drain time.Duration, turns *live.Turns, closing []closer, doors []door) error {
-	ctx, done := f.Interrupts.Turn(ctx)
+func (s *service) untilStopped(ctx context.Context) error {
+	ctx, done := s.f.Interrupts.Turn(ctx)
 	defer done()
-	failed := make(chan error, len(doors))
-	for _, d := range doors {
+	failed := make(chan error, len(s.ways))
+	for _, d := range s.ways {
 		go func() { failed <- d.serve() }()
 	}
 	var failure error
@@ -120,35 +119,39 @@ func untilStopped(ctx context.Context, f *factory.Factory, drain time.Duration, 
 	case failure = <-failed:
 	}
 	ctx = context.WithoutCancel(ctx)
-	if drain > 0 && failure == nil {
-		f.Say("turns under way have %s to end", drain)
-		ending, cancel := context.WithTimeout(ctx, drain)
-		_ = turns.Drain(ending) // what has not ended is cut off below
+	if s.drain > 0 && failure == nil {
+		s.f.Say("turns under way have %s to end", s.drain)
+		ending, cancel := context.WithTimeout(ctx, s.drain)
+		_ = s.turns.Drain(ending) // what has not ended is cut off below
 		cancel()
 	}
-	// All at once: listeners close first, and the streams that keep connections open
-	// end with the turns.
-	within, cancel := context.WithTimeout(ctx, stopWithin)
-	defer cancel()
-	stopped := make(chan error, len(doors))
-	for _, d := range doors {
-		go func() { stopped <- d.stop(within) }()
-	}
-	var err error
-	for _, c := range closing {
-		err = errors.Join(err, c.Close(within))
-	}
-	for range doors {
-		if <-stopped != nil {
-			err = errors.Join(err, errors.New("connections were still open"))
-		}
-	}
+	err := s.stop(ctx)
 	switch {
 	case failure != nil:
 		return fmt.Errorf("the server failed: %w", failure)
 	case err != nil:
 		return fmt.Errorf("not everything ended within %s: %w", stopWithin, err)
 	}
-	f.Say("stopped")
+	s.f.Say("stopped")
 	return nil
+}
+
+// stop ends all at once: listeners close first, and the streams that keep connections open end with the
+// turns.
+func (s *service) stop(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	stopped := make(chan error, len(s.ways))
+	for _, d := range s.ways {
+		go func() { stopped <- d.stop(ctx) }()
+	}
+	for _, c := range s.closing {
+		err = errors.Join(err, c.Close(ctx))
+	}
+	for range s.ways {
+		if <-stopped != nil {
+			err = errors.Join(err, errors.New("connections were still open"))
+		}
+	}
+	return err
 }

@@ -5,28 +5,17 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/cli/internal/factory"
-	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
 )
 
 // mcpPath is where serve has the protocol.
 const mcpPath = "/mcp"
-
-// serveMCP makes what serves the protocol. Swap has it serve another tree.
-func serveMCP(f *factory.Factory, r *runner.Runner, approver tools.By, who access.Options, turns *access.Limit) (web http.Handler, swap func(*runner.Runner), err error) {
-	s, err := f.MCP.Server(r, factory.Owner.Name, approver, who, turns, f.Warnings())
-	if err != nil {
-		return nil, nil, factory.Usage(err)
-	}
-	return s, s.Swap, nil
-}
 
 // MCPCommand makes the command mcp.
 func MCPCommand(f *factory.Factory) *cobra.Command {

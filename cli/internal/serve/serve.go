@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
@@ -26,21 +28,6 @@ import (
 	"github.com/agentarbor/arbor/server"
 	"github.com/agentarbor/arbor/tools"
 )
-
-// treeProblems returns an error of a reload as clients are told it.
-func treeProblems(err error) (all []server.TreeProblem) {
-	var files *agentfile.Error
-	if errors.As(err, &files) {
-		for _, p := range files.Problems {
-			all = append(all, server.TreeProblem{File: p.File, Line: p.Line, Message: p.Message})
-		}
-		return all
-	}
-	for _, line := range factory.ProblemLines(err) {
-		all = append(all, server.TreeProblem{Message: line})
-	}
-	return all
-}
 
 // options is what the flags of serve say.
 type options struct {
@@ -163,66 +150,117 @@ func (how *options) check() error {
 	return how.checkDoors()
 }
 
+// service is a server that is put together, a step after the other.
+type service struct {
+	*options
+	f    *factory.Factory
+	path string
+
+	files *reload.Watched
+	tree  *factory.LoadedTree // the newest
+
+	certified *tls.Config      // nil without TLS
+	keys      []byte           // of the signer
+	signer    *cardsign.Signer // nil without --sign-key
+	logger    *slog.Logger     // of requests, nil without --log
+	measured  factory.Metrics
+
+	web, grpcAt net.Listener // grpcAt is nil without --grpc
+	who         *callers
+	base        string // the public address
+	a2a         []a2aserver.Option
+
+	start    func(*factory.LoadedTree) error
+	swap     func(*runner.Runner) // of the handler of MCP
+	limit    *access.Limit        // of turns
+	turns    *live.Turns
+	handlers []http.Handler
+	closing  []closer // in this order
+	ways     []door
+}
+
 func serve(ctx context.Context, f *factory.Factory, path string, how *options) error {
-	if err := how.check(); err != nil {
-		return err
-	}
-	opts, err := a2aOptions(f, how)
-	if err != nil {
-		return err
-	}
-	keys, signer, err := how.signer()
-	if err != nil {
-		return err
-	}
-	logger, err := how.requestLog(f.Stderr)
-	if err != nil {
-		return err
-	}
-	certified, err := certified(f, how)
-	if err != nil {
-		return err
-	}
-	files := reload.Watch(f, path, how.noReload)
-	tree, err := f.Load(path, how.model)
-	if err != nil {
-		return err
-	}
-	f.AtEnd(func() { tree.End() }) // the newest one
-	listener, err := listen(f, "--addr", how.addr)
-	if err != nil {
-		return err
-	}
-	all := []net.Listener{listener}
-	if how.grpc != "" {
-		l, err := listen(f, "--grpc", how.grpc)
-		if err != nil {
+	s := &service{options: how, f: f, path: path, swap: func(*runner.Runner) {}}
+	for _, step := range []func(context.Context) error{s.configure, s.load, s.listen, s.announce, s.run, s.openDoors, s.openA2A, s.openMCP} {
+		if err := step(ctx); err != nil {
 			return err
 		}
-		all = append(all, l)
-		opts = append(opts, a2aserver.WithInterface(f.GRPC.Interface(how.announced(l.Addr()))))
 	}
-	who, err := callersOf(ctx, f, how, all)
-	if err != nil {
+	s.ways = append(s.ways, webDoor(s.web, how.limits.arrives(how.root(server.Mux(s.handlers...))), s.certified))
+	f.Notice(s.tree)
+	f.Say("serving %s at %s; %s", s.tree.Agents.Root().Agent.Name(), s.base, s.who.told)
+	if err := tellPage(f, how, s.who, s.base); err != nil {
 		return err
 	}
-	base, scheme := how.url, "http://"
-	if certified != nil {
+	fmt.Fprintln(f.Stdout, strings.TrimSuffix(s.base, "/"))
+	reload.KeepUp(ctx, f, s.files, f.Stderr, s.reload)
+	return s.untilStopped(ctx)
+}
+
+// configure reads what the flags name, before anything is begun.
+func (s *service) configure(context.Context) (err error) {
+	if err = s.check(); err != nil {
+		return err
+	}
+	if s.a2a, err = a2aOptions(s.f, s.options); err != nil {
+		return err
+	}
+	if s.keys, s.signer, err = s.options.signer(); err != nil {
+		return err
+	}
+	if s.logger, err = s.requestLog(s.f.Stderr); err != nil {
+		return err
+	}
+	s.certified, err = certified(s.f, s.options)
+	return err
+}
+
+func (s *service) load(context.Context) (err error) {
+	s.files = reload.Watch(s.f, s.path, s.noReload)
+	if s.tree, err = s.f.Load(s.path, s.model); err == nil {
+		s.f.AtEnd(func() { s.tree.End() }) // the newest one
+	}
+	return err
+}
+
+// listen opens the addresses, and says who may call there.
+func (s *service) listen(ctx context.Context) (err error) {
+	if s.web, err = listen(s.f, "--addr", s.addr); err != nil {
+		return err
+	}
+	all := []net.Listener{s.web}
+	if s.grpc != "" {
+		if s.grpcAt, err = listen(s.f, "--grpc", s.grpc); err != nil {
+			return err
+		}
+		all = append(all, s.grpcAt)
+		s.a2a = append(s.a2a, a2aserver.WithInterface(s.f.GRPC.Interface(s.announced(s.grpcAt.Addr()))))
+	}
+	s.who, err = callersOf(ctx, s.f, s.options, all)
+	return err
+}
+
+// announce finds the public address, and begins to measure.
+func (s *service) announce(context.Context) (err error) {
+	scheme := "http://"
+	if s.certified != nil {
 		scheme = "https://"
 	}
-	switch {
-	case base != "":
-	case signer != nil && !onLoopback(listener.Addr()):
+	switch s.base = s.url; {
+	case s.base != "":
+	case s.signer != nil && !onLoopback(s.web.Addr()):
 		return factory.Usagef("--sign-key needs --url: a signed card must contain the server's public address")
 	default:
-		base = scheme + reachable(listener.Addr())
-		opts = append(opts, a2aserver.WithLocalURL(scheme+how.announced(listener.Addr())))
+		s.base = scheme + reachable(s.web.Addr())
+		s.a2a = append(s.a2a, a2aserver.WithLocalURL(scheme+s.announced(s.web.Addr())))
 	}
-	measured, ways, err := measured(f, how)
-	if err != nil {
-		return err
-	}
-	db, err := f.OpenDB(ctx, true)
+	s.measured, s.ways, err = measured(s.f, s.options)
+	return err
+}
+
+// run opens the store, and makes what runs turns in it.
+func (s *service) run(ctx context.Context) error {
+	db, err := s.f.OpenDB(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -231,104 +269,127 @@ func serve(ctx context.Context, f *factory.Factory, path string, how *options) e
 		return err
 	}
 	runs := []runner.Option{runner.WithStreaming()}
-	if how.keep > 0 {
-		if how.kept, err = server.KeepRequests(int64(how.keep)); err != nil {
+	if s.keep > 0 {
+		if s.kept, err = server.KeepRequests(int64(s.keep)); err != nil {
 			return err
 		}
-		runs = append(runs, runner.WithInterceptors(how.kept))
+		runs = append(runs, runner.WithInterceptors(s.kept))
 	}
-	start := func(t *factory.LoadedTree) error { return f.Start(ctx, t, store, how.desk, how.prices, runs...) }
-	if err := start(tree); err != nil {
+	s.start = func(t *factory.LoadedTree) error { return s.f.Start(ctx, t, store, s.desk, s.prices, runs...) }
+	if err := s.start(s.tree); err != nil {
 		return err
 	}
-	if how.deciders, err = tools.ReadBy(how.approver...); err != nil {
+	if s.deciders, err = tools.ReadBy(s.approver...); err != nil {
 		return factory.Usagef("--approver: %w", err)
 	}
-	limit := access.NewLimit(how.limits.userTurns, how.limits.turns)
-	turnOpts := []live.Option{live.WithLimit(limit), live.WithLogger(f.Warnings()), live.WithApprover(how.deciders)}
-	if measured.Observer != nil {
-		turnOpts = append(turnOpts, live.WithObserver(measured.Observer))
+	s.limit = access.NewLimit(s.limits.userTurns, s.limits.turns)
+	opts := []live.Option{live.WithLimit(s.limit), live.WithLogger(s.f.Warnings()), live.WithApprover(s.deciders)}
+	if s.measured.Observer != nil {
+		opts = append(opts, live.WithObserver(s.measured.Observer))
 	}
 	if db.Path != factory.MemoryDB { // which no other process has
-		turnOpts = append(turnOpts, live.WithTakeOver(how.takeOver))
+		opts = append(opts, live.WithTakeOver(s.takeOver))
 	}
-	turns, err := live.New(tree.Runner, store, turnOpts...)
-	if err != nil {
-		return err
-	}
-	let := how.limits.of(access.Options{Users: who, Hosts: hostOf(how.url), Origins: how.origins})
-	web := let
-	web.Logger, web.Observer = logger, measured.Observer
+	s.turns, err = live.New(s.tree.Runner, store, opts...)
+	return err
+}
+
+// guarded is what a guard lets in.
+func (s *service) guarded() access.Options {
+	return s.limits.of(access.Options{Users: s.who, Hosts: hostOf(s.url), Origins: s.origins})
+}
+
+// openDoors makes the handlers of one address but those of A2A and MCP.
+func (s *service) openDoors(context.Context) error {
+	web := s.guarded()
+	web.Logger, web.Observer = s.logger, s.measured.Observer
 	web.Expose = []string{"ETag", "Location", "Retry-After", "X-Request-Id", "Arbor-Session", "Arbor-Ignored"}
 	guard, err := access.New(web)
 	if err != nil {
 		return err
 	}
-	doors, err := webDoors(f, how, turns, guard, who)
+	if s.handlers, err = webDoors(s.f, s.options, s.turns, guard, s.who); err != nil {
+		return err
+	}
+	if !s.has(doorAPI) {
+		s.handlers = append(s.handlers, server.Health(s.turns))
+	}
+	s.closing = []closer{s.turns}
+	return nil
+}
+
+func (s *service) openA2A(context.Context) error {
+	if !s.has(doorA2A) {
+		return nil
+	}
+	a, err := a2aServer(s.f, s.options, s.turns, s.who, s.signer, s.base, s.a2a)
 	if err != nil {
 		return err
 	}
-	if !how.has(doorAPI) {
-		doors = append(doors, server.Health(turns))
+	s.handlers = append(s.handlers, server.At("", named(doorA2A, a)))
+	s.closing = append([]closer{a}, s.closing...)
+	if s.keys != nil {
+		s.handlers = append(s.handlers, keySet(s.keys))
 	}
-	closing := []closer{turns}
-	if how.has(doorA2A) {
-		s, err := a2aServer(f, how, turns, who, signer, base, opts)
+	if s.grpcAt == nil {
+		return nil
+	}
+	d, err := grpcDoor(s.f, s.grpcAt, a, int(s.limits.body))
+	s.ways = append(s.ways, d)
+	return err
+}
+
+func (s *service) openMCP(context.Context) error {
+	if !s.mcp {
+		return nil
+	}
+	m, err := s.f.MCP.Server(s.tree.Runner, factory.Owner.Name, s.deciders, s.guarded(), s.limit, s.f.Warnings())
+	if err != nil {
+		return factory.Usage(err)
+	}
+	s.swap = m.Swap
+	s.handlers = append(s.handlers, server.At(mcpPath, named("mcp", m)))
+	return nil
+}
+
+// reload has turns that begin from now on run the tree that the files describe.
+func (s *service) reload() (_ *agent.Tree, err error) {
+	defer func() {
 		if err != nil {
-			return err
+			s.reloads.Refused(treeProblems(err)...)
+		} else {
+			s.reloads.Took()
 		}
-		doors = append(doors, server.At("", named(doorA2A, s)))
-		closing = append([]closer{s}, closing...)
-		if keys != nil {
-			doors = append(doors, keySet(keys))
-		}
-		if how.grpc != "" {
-			d, err := grpcDoor(f, all[1], s, int(how.limits.body))
-			if err != nil {
-				return err
-			}
-			ways = append(ways, d)
-		}
+	}()
+	next, err := s.f.Load(s.path, s.model)
+	if err != nil {
+		return nil, err
 	}
-	swap := func(*runner.Runner) {}
-	if how.mcp {
-		var mcp http.Handler
-		if mcp, swap, err = serveMCP(f, tree.Runner, how.deciders, let, limit); err != nil {
-			return err
-		}
-		doors = append(doors, server.At(mcpPath, named("mcp", mcp)))
+	if err = s.start(next); err == nil {
+		err = s.turns.Swap(next.Runner, s.tree.End)
 	}
-	ways = append(ways, webDoor(listener, how.limits.arrives(how.root(server.Mux(doors...))), certified))
-	f.Notice(tree)
-	f.Say("serving %s at %s; %s", tree.Agents.Root().Agent.Name(), base, who.told)
-	if err := tellPage(f, how, who, base); err != nil {
-		return err
+	if err != nil {
+		next.End()
+		return nil, err
 	}
-	fmt.Fprintln(f.Stdout, strings.TrimSuffix(base, "/"))
-	reload.KeepUp(ctx, f, files, f.Stderr, func() (_ *agent.Tree, err error) {
-		defer func() {
-			if err != nil {
-				how.reloads.Refused(treeProblems(err)...)
-			} else {
-				how.reloads.Took()
-			}
-		}()
-		next, err := f.Load(path, how.model)
-		if err != nil {
-			return nil, err
+	s.swap(next.Runner)
+	s.tree = next
+	return next.Agents, nil
+}
+
+// treeProblems returns an error of a reload as clients are told it.
+func treeProblems(err error) (all []server.TreeProblem) {
+	var files *agentfile.Error
+	if errors.As(err, &files) {
+		for _, p := range files.Problems {
+			all = append(all, server.TreeProblem{File: p.File, Line: p.Line, Message: p.Message})
 		}
-		if err = start(next); err == nil {
-			err = turns.Swap(next.Runner, tree.End)
-		}
-		if err != nil {
-			next.End()
-			return nil, err
-		}
-		swap(next.Runner)
-		tree = next
-		return next.Agents, nil
-	})
-	return untilStopped(ctx, f, how.drain, turns, closing, ways)
+		return all
+	}
+	for _, line := range factory.ProblemLines(err) {
+		all = append(all, server.TreeProblem{Message: line})
+	}
+	return all
 }
 
 // certified returns the server's TLS, nil without.
