@@ -145,25 +145,28 @@ func (f *Factory) SayTo(w io.Writer, lines ...string) {
 }
 
 // ProblemLines returns an error as lines, one for each problem of files or of a tree.
-func ProblemLines(err error) (lines []string) {
+func ProblemLines(err error) []string {
 	var tree *agent.TreeError
 	var files *agentfile.Error
 	var users *usersfile.Error
 	switch {
 	case errors.As(err, &users):
-		for _, problem := range users.Problems {
-			lines = append(lines, problem.String())
-		}
-		return lines
+		return LinesOf(users.Problems)
 	case errors.As(err, &files):
-		return FileProblems(files)
+		return LinesOf(files.Problems)
 	case errors.As(err, &tree):
-		for _, problem := range tree.Problems {
-			lines = append(lines, problem.String())
-		}
-		return lines
+		return LinesOf(tree.Problems)
 	}
 	return []string{strings.TrimSpace(err.Error())}
+}
+
+// LinesOf returns a line for each problem.
+func LinesOf[P fmt.Stringer](problems []P) []string {
+	lines := make([]string, len(problems))
+	for i, problem := range problems {
+		lines[i] = problem.String()
+	}
+	return lines
 }
 
 // Warnings returns a logger that says what is a warning or worse.

@@ -2,12 +2,16 @@ package factory
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
+	"net/http"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/cassette"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai"
 )
@@ -122,3 +126,162 @@ func (m NoModel) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, er
 
 // Unused resolves model names for commands that call no model.
 func Unused(name string) (llm.Model, error) { return NoModel{Called: name}, nil }
+
+// leastSecret is the length from which a key is looked for in answers. Shorter
+// ones are no secrets but the words that local endpoints want for a key, and
+// taking them out would harm what a model says.
+const leastSecret = 10
+
+// guarded takes an endpoint's key out of the answers of its models, so that an
+// endpoint that plays it back cannot bring it into the log.
+type guarded struct {
+	llm.Model
+	key string
+}
+
+// guard returns the model, guarded if there is a key worth it.
+func guard(m llm.Model, key string) llm.Model {
+	if key = strings.TrimSpace(key); len(key) < leastSecret {
+		return m
+	}
+	return guarded{m, key}
+}
+
+func (g guarded) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		text, reasoning := scrubber{key: g.key}, scrubber{key: g.key}
+		for c, err := range g.Model.Generate(ctx, req) {
+			if err == nil {
+				last := c.Call != nil || c.Finish != ""
+				c.Text, c.Reasoning = text.next(c.Text, last), reasoning.next(c.Reasoning, last)
+				c.Model = strings.ReplaceAll(c.Model, g.key, removed)
+				if c.Call != nil {
+					call := *c.Call
+					for _, field := range []*string{&call.ID, &call.Name, &call.Arguments} {
+						*field = strings.ReplaceAll(*field, g.key, removed)
+					}
+					c.Call = &call
+				}
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+const removed = "[secret]"
+
+// scrubber takes a key out of a text that comes in pieces.
+type scrubber struct{ key, held string }
+
+// next returns what can be shown with this piece: all but an end that may be
+// the beginning of the key, unless it is the last piece.
+func (s *scrubber) next(piece string, last bool) string {
+	text := strings.ReplaceAll(s.held+piece, s.key, removed)
+	s.held = ""
+	if last {
+		return text
+	}
+	for n := min(len(s.key)-1, len(text)); n > 0; n-- {
+		if strings.HasSuffix(text, s.key[:n]) {
+			s.held = text[len(text)-n:]
+			break
+		}
+	}
+	return text[:len(text)-len(s.held)]
+}
+
+// tape is what the models' endpoint says to the command, in a file.
+type tape struct {
+	Record, Replay string // files, "" unless given
+	client         *http.Client
+	player         *cassette.Player
+}
+
+// TapeFlags adds the flags of the endpoint's recording and of its timeouts.
+func TapeFlags(f *Factory, fs *pflag.FlagSet) {
+	fs.StringVar(&f.Tape.Record, "record", "", "record the requests to the model endpoint and its answers in `FILE`")
+	fs.StringVar(&f.Tape.Replay, "replay", "", "answer from `FILE`, a recording of --record, without an endpoint")
+	fs.DurationVar(&f.timeouts.FirstByte, "timeout-first", 0, "wait at most `TIME` for the first text of a streamed answer (default 5m; negative: no limit)")
+	fs.DurationVar(&f.timeouts.Idle, "timeout-silence", 0, "wait at most `TIME` between two parts of a streamed answer (default 1m; negative: no limit)")
+	fs.DurationVar(&f.timeouts.Attempt, "timeout-answer", 0, "wait at most `TIME` for a whole answer (default 10m; negative: no limit)")
+}
+
+// endpoint returns the environment that describes the models' endpoint, and what the flags add to it.
+func endpoint(f *Factory) (getenv func(string) string, opts []openai.Option, err error) {
+	t := &f.Tape
+	switch {
+	case t.Record == "" && t.Replay == "":
+		return f.Getenv, []openai.Option{openai.WithTimeouts(f.timeouts)}, nil
+	case t.Record != "" && t.Replay != "":
+		return nil, nil, Usagef("--record and --replay cannot be given together")
+	case t.Record != "" && f.Getenv("OPENAI_BASE_URL") == "" && f.Getenv("OPENAI_API_KEY") == "":
+		return nil, nil, Usagef("--record is given, but there is no endpoint: set OPENAI_API_KEY or OPENAI_BASE_URL")
+	case t.client == nil:
+		if err := openTape(f); err != nil {
+			return nil, nil, Usage(err)
+		}
+	}
+	getenv = f.Getenv
+	if t.player != nil {
+		getenv = t.described(f.Getenv)
+	}
+	return getenv, []openai.Option{openai.WithTimeouts(f.timeouts), openai.WithHTTPClient(t.client)}, nil
+}
+
+func openTape(f *Factory) error {
+	t := &f.Tape
+	if t.Record != "" {
+		r, err := cassette.Record(t.Record, nil)
+		if err != nil {
+			return err
+		}
+		f.AtEnd(func() {
+			if err := r.Close(); err != nil {
+				f.Say("not everything was recorded: %s", err)
+			}
+		})
+		t.client = &http.Client{Transport: r}
+		return nil
+	}
+	player, err := cassette.Replay(t.Replay)
+	if err != nil {
+		return err
+	}
+	if path, _ := player.First(); path == "" {
+		return errors.New(t.Replay + ": nothing was recorded")
+	}
+	t.player, t.client = player, &http.Client{Transport: player}
+	return nil
+}
+
+// described is an environment that speaks to the recorded endpoint as it was spoken to, whatever the
+// address of ours is. A model that is named counts: a request for another one was not recorded.
+func (t *tape) described(getenv func(string) string) func(string) string {
+	path, body := t.player.First()
+	api := "chat"
+	base, ok := strings.CutSuffix(path, "/chat/completions")
+	if !ok {
+		base, ok = strings.CutSuffix(path, "/responses")
+		if ok {
+			api = "responses"
+		}
+	}
+	var asked struct{ Model string }
+	_ = json.Unmarshal(body, &asked) // then no model is known
+	return func(name string) string {
+		switch name {
+		case "OPENAI_BASE_URL":
+			return "http://replayed.invalid" + base
+		case "OPENAI_API":
+			return api
+		case "OPENAI_MODEL":
+			if given := getenv(name); given != "" {
+				return given
+			}
+			return asked.Model
+		}
+		return getenv(name)
+	}
+}

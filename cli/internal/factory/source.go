@@ -164,12 +164,3 @@ func (f *Factory) Seats(tree *agent.Tree, wanted bool) []runner.Option {
 func DeskFlag(fs *pflag.FlagSet, desk *bool) {
 	fs.BoolVar(desk, "desk", false, "let agents hand the conversation to a person, who answers with the command desk")
 }
-
-// FileProblems returns the lines file:line: message.
-func FileProblems(err *agentfile.Error) []string {
-	lines := make([]string, len(err.Problems))
-	for i, problem := range err.Problems {
-		lines[i] = problem.String()
-	}
-	return lines
-}

@@ -76,11 +76,7 @@ type skippedRevision struct {
 }
 
 func bisect(ctx context.Context, f *factory.Factory, id, path, good, bad string, at atFlag, o counterfactual) error {
-	s, err := open(ctx, f, id)
-	if err != nil {
-		return err
-	}
-	until, err := s.position(at)
+	s, until, err := openAt(ctx, f, id, at)
 	if err != nil {
 		return err
 	}

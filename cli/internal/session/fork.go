@@ -128,11 +128,7 @@ id of the new session. If the position is in the middle of a turn, resume contin
 }
 
 func forkSession(ctx context.Context, f *factory.Factory, id string, until atFlag, name string) error {
-	s, err := open(ctx, f, id)
-	if err != nil {
-		return err
-	}
-	at, err := s.position(until)
+	s, at, err := openAt(ctx, f, id, until)
 	if err != nil {
 		return err
 	}

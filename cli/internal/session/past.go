@@ -61,15 +61,18 @@ func (a *atFlag) add(cmd *cobra.Command, usage string) {
 
 func (a *atFlag) given() bool { return a.flag.Changed }
 
-// position returns --at, or the end of the log.
-func (s *past) position(at atFlag) (int64, error) {
+// openAt is open, and returns --at, or the end of the log.
+func openAt(ctx context.Context, f *factory.Factory, id string, at atFlag) (*past, int64, error) {
+	s, err := open(ctx, f, id)
 	switch {
+	case err != nil:
+		return nil, 0, err
 	case !at.given():
-		return s.Seq, nil
+		return s, s.Seq, nil
 	case at.value < 0 || at.value > s.Seq:
-		return 0, factory.Usagef("--at %d: session %s has the positions 0 to %d", at.value, factory.ShownID(s.Key), s.Seq)
+		return nil, 0, factory.Usagef("--at %d: session %s has the positions 0 to %d", at.value, factory.ShownID(s.Key), s.Seq)
 	}
-	return at.value, nil
+	return s, at.value, nil
 }
 
 // replay sends the events until a position to a sink, and returns what they

@@ -2,14 +2,22 @@ package session
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/eval/replay"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/llm"
 )
 
 func replayCommand(f *factory.Factory) *cobra.Command {
@@ -64,11 +72,7 @@ func replaySession(ctx context.Context, f *factory.Factory, id string, until atF
 	if speed < 0 || math.IsNaN(speed) {
 		return factory.Usagef("--speed %v: it is 0, or how many times as fast as it went", speed)
 	}
-	s, err := open(ctx, f, id)
-	if err != nil {
-		return err
-	}
-	at, err := s.position(until)
+	s, at, err := openAt(ctx, f, id, until)
 	if err != nil {
 		return err
 	}
@@ -126,5 +130,183 @@ func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
+	}
+}
+
+// counterfactual is what the flags say of playing a session again with other agents.
+type counterfactual struct {
+	with, tree    string
+	ask, json     bool
+	model, prices string
+
+	models *factory.Models // once they are asked for
+}
+
+// counterfactualFlags adds those that sessions replay --with and bisect share.
+func counterfactualFlags(f *factory.Factory, cmd *cobra.Command, o *counterfactual) {
+	fs := cmd.Flags()
+	fs.BoolVar(&o.ask, "ask", false, "after the first difference, continue with real models until the turn ends; tools never run")
+	fs.BoolVar(&o.json, "json", false, "print one JSON object")
+	fs.StringVar(&o.prices, "prices", "", "read the prices that the session's budgets used from `FILE` (YAML or JSON)")
+	f.ModelFlag(fs, &o.model)
+}
+
+func replayWith(ctx context.Context, f *factory.Factory, id string, until atFlag, o counterfactual) error {
+	s, at, err := openAt(ctx, f, id, until)
+	if err != nil {
+		return err
+	}
+	log, opts, err := s.replayable(ctx, o)
+	if err != nil {
+		return err
+	}
+	now, err := replayed(f, o.with, &o)
+	if err != nil {
+		return err
+	}
+	defer now.end()
+	if o.tree != "" {
+		old, err := replayed(f, o.tree, &o)
+		if err != nil {
+			return err
+		}
+		defer old.end()
+		opts = append(opts, replay.Against(old.Root().Agent))
+	}
+	if until.given() {
+		if at == 0 {
+			return factory.Usagef("--at 0: nothing is played until there; positions begin at 1")
+		}
+		opts = append(opts, replay.Until(at))
+	}
+	if o.ask {
+		opts = append(opts, replay.Live())
+	}
+	ctx, done := f.Interrupts.Turn(ctx)
+	defer done()
+	r, err := replay.Play(ctx, log, now.Root().Agent, opts...)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		render.JSON(f.Stdout, r)
+	} else {
+		tell(f, r)
+	}
+	switch {
+	case r.Difference != nil:
+		return factory.Exit(factory.StatusFindings)
+	case r.Stopped != nil:
+		return factory.Exit(factory.StatusFailed)
+	}
+	return nil
+}
+
+// replayable reads a session's log to be played again, and returns what goes with it.
+func (s *past) replayable(ctx context.Context, f counterfactual) (*replay.Log, []replay.Option, error) {
+	log, err := replay.Read(s.Key, s.db.Load(ctx, s.Key, 0))
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := s.f.RunnerOpts(f.prices)
+	return log, []replay.Option{
+		replay.WithRunner(own...),
+		replay.WithFiles(func(ctx context.Context, digest string) ([]byte, error) { return s.db.Blob(ctx, s.Key, digest) }),
+	}, err
+}
+
+// replayedTree is a tree to play a session with.
+type replayedTree struct {
+	*agent.Tree
+	end func()
+}
+
+// modelsFor returns the models of the endpoint if they are to be asked, or else nil.
+func modelsFor(f *factory.Factory, o *counterfactual) (_ *factory.Models, err error) {
+	if !o.ask && (o.model != "" || f.Tape.Record != "" || f.Tape.Replay != "") {
+		return nil, factory.Usagef("--model, --record and --replay go with --ask: without it no model is asked")
+	}
+	if o.ask && o.models == nil {
+		o.models, err = f.Models(o.model)
+	}
+	return o.models, err
+}
+
+// replayed loads a tree to play a session with.
+func replayed(f *factory.Factory, path string, o *counterfactual) (*replayedTree, error) {
+	resolve, missing, opts := factory.Unused, false, []agentfile.Option{agentfile.WithoutCredentials()}
+	models, err := modelsFor(f, o)
+	if err != nil {
+		return nil, err
+	}
+	if models != nil {
+		opts = nil
+		resolve = func(name string) (llm.Model, error) { return models.Named(name, func() { missing = true }) }
+	}
+	tree, end, err := f.LoadTree(path, resolve, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if missing {
+		end()
+		return nil, models.Missing
+	}
+	return &replayedTree{tree, end}, nil
+}
+
+// tell prints what came of a replay.
+func tell(f *factory.Factory, r *replay.Result) {
+	played := fmt.Sprintf("%s, %s, %s", render.Count(r.Turns, "turn"), render.Count(r.Requests, "request"), render.Count(r.Tools, "tool call"))
+	switch d := r.Difference; {
+	case d != nil:
+		tellDifference(f, d)
+		fmt.Fprintf(f.Stdout, "\nplayed: %s\n", played)
+		if r.Stopped != nil {
+			f.Say("the turn was not played to its end: %s", r.Stopped.Reason)
+		}
+	case r.Stopped != nil:
+		fmt.Fprintf(f.Stdout, "the same until turn %d%s: %s\n", r.Stopped.Turn, position(r.Stopped.Seq), played)
+		f.Say("it cannot be played further: %s", r.Stopped.Reason)
+	default:
+		fmt.Fprintf(f.Stdout, "same to the end: %s\n", played)
+	}
+	if !r.Compared && r.Difference == nil {
+		f.Say("what models were asked is not in a log: give --tree with the agents that made the session to compare it")
+	}
+}
+
+func position(seq int64) string {
+	if seq == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", position %d", seq)
+}
+
+func tellDifference(f *factory.Factory, d *replay.Difference) {
+	look := f.LookOf(f.Stdout)
+	fmt.Fprintf(f.Stdout, "%s\n", look.Paint(render.Bold, fmt.Sprintf("turn %d%s: %s", d.Turn, position(d.Seq), visible.Line(d.Message))))
+	route := func(path []string) string { return visible.Line(strings.Join(path, " → ")) }
+	open := ""
+	if d.Open {
+		open = " → …"
+	}
+	fmt.Fprintf(f.Stdout, "route then: %s\nroute now:  %s%s\n", route(d.Recorded), route(d.Route), open)
+	for _, c := range d.Changes {
+		fmt.Fprintf(f.Stdout, "\n%s\n", look.Paint(render.Bold, c.Part))
+		printDiff(f.Stdout, look, c.Diff)
+	}
+}
+
+// printDiff prints lines of a diff, those that differ in colours.
+func printDiff(w io.Writer, look render.Look, diff string) {
+	for line := range strings.SplitSeq(strings.TrimSuffix(diff, "\n"), "\n") {
+		line = strings.TrimRight(visible.Text(line), "\n")
+		switch {
+		case strings.HasPrefix(line, "-"):
+			line = look.Paint(render.Red, line)
+		case strings.HasPrefix(line, "+"):
+			line = look.Paint(render.Green, line)
+		}
+		fmt.Fprintln(w, strings.TrimRight("  "+line, " "))
 	}
 }

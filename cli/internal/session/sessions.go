@@ -2,10 +2,22 @@
 package session
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+	"time"
+
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/cli/internal/remote"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/session"
 )
 
 // Command makes the command sessions.
@@ -15,4 +27,147 @@ func Command(f *factory.Factory) *cobra.Command {
 		remote.OfServer(f, exportCommand(f)), importCommand(f), removeCommand(f), followCommand(f), remote.OfServer(f, fileCommand(f)), checkCommand(f), remote.OfServer(f, debugCommand(f)), remote.OfServer(f, whyCommand(f)))
 	f.DBFlag(cmd.PersistentFlags())
 	return cmd
+}
+
+func listCommand(f *factory.Factory) *cobra.Command {
+	var limit int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the sessions, latest first",
+		Args:  factory.Exactly(),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return listSessions(cmd.Context(), f, limit, asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per session and line")
+	cmd.Flags().IntVar(&limit, "limit", 0, "list at most `N` sessions (0: all)")
+	return cmd
+}
+
+// jsonSession is the form of sessions ls --json.
+type jsonSession struct {
+	ID      string    `json:"id"`
+	App     string    `json:"app"`
+	User    string    `json:"user"`
+	Events  int64     `json:"events"`
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+	// Of a fork: the session whose log holds the last shared event, and its position.
+	Parent    string `json:"parent,omitempty"`
+	ParentSeq int64  `json:"parentSeq,omitempty"`
+}
+
+func listSessions(ctx context.Context, f *factory.Factory, limit int, asJSON bool) error {
+	db, err := f.OpenDB(ctx, false)
+	if errors.Is(err, factory.ErrNoFile) && f.Place.DB == "" {
+		f.Say("there are no sessions yet")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	all, err := db.List(ctx, session.Key{}, session.Page{Limit: limit})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		for _, s := range all {
+			render.JSON(f.Stdout, jsonSession{s.Key.ID, s.Key.App, s.Key.User, s.Seq, s.Created.UTC(), s.Updated.UTC(), s.Parent.ID, s.ParentSeq})
+		}
+		return nil
+	}
+	if len(all) == 0 {
+		f.Say("there are no sessions yet")
+		return nil
+	}
+	table := tabwriter.NewWriter(f.Stdout, 0, 0, 2, ' ', 0)
+	head, forks := "ID\tEVENTS\tCREATED\tUPDATED", slices.ContainsFunc(all, isFork)
+	if forks {
+		head += "\tFORK OF"
+	}
+	fmt.Fprintln(table, head)
+	for _, s := range all {
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s", visible.Line(factory.ShownID(s.Key)), s.Seq, factory.Stamp(s.Created), factory.Stamp(s.Updated))
+		if isFork(s) {
+			fmt.Fprintf(table, "\t%s at %d", visible.Line(factory.ShownID(s.Parent)), s.ParentSeq)
+		} else if forks {
+			fmt.Fprint(table, "\t")
+		}
+		fmt.Fprintln(table)
+	}
+	return table.Flush()
+}
+
+func isFork(s session.Info) bool { return s.Parent != (session.Key{}) }
+
+func removeCommand(f *factory.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm ID...",
+		Short: "Delete sessions permanently",
+		Long: `Deletes sessions with all their events. This cannot be undone. Forks keep what they share
+with a deleted session, and the state of users and apps stays. If one of the sessions does
+not exist or has a running turn, none is deleted.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return factory.Exactly("ID")(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return removeSessions(f, cmd, args) },
+	}
+}
+
+func removeSessions(f *factory.Factory, cmd *cobra.Command, args []string) error {
+	ctx := cmd.Context()
+	var db *factory.Database
+	var found []session.Info
+	known := make(map[session.Key]bool)
+	for _, id := range args {
+		var info session.Info
+		var err error
+		if db == nil {
+			db, info, err = factory.Stored(ctx, f, id)
+		} else {
+			info, err = db.Find(ctx, id)
+		}
+		if err != nil {
+			return err
+		}
+		if !known[info.Key] {
+			known[info.Key] = true
+			found = append(found, info)
+		}
+	}
+	return remove(ctx, db, found, func(s session.Info) {
+		f.Say("removed session %s, which had %s", factory.ShownID(s.Key), render.Count(int(s.Seq), "event"))
+	})
+}
+
+// remove deletes sessions. It holds all their leases first, so that nobody loses a
+// session in the middle of a turn.
+func remove(ctx context.Context, db *factory.Database, sessions []session.Info, done func(session.Info)) (failed error) {
+	leases := make(map[session.Key]session.Lease, len(sessions))
+	defer func() {
+		for key, lease := range leases {
+			_, err := db.Write(context.WithoutCancel(ctx), key, session.Write{Lease: lease, Release: true})
+			failed = cmp.Or(failed, err)
+		}
+	}()
+	for _, s := range sessions {
+		lease, err := db.Write(ctx, s.Key, session.Write{Acquire: session.Self()})
+		if errors.Is(err, agent.ErrSessionBusy) {
+			return fmt.Errorf("session %s has a turn under way, and nothing was removed: %w", factory.ShownID(s.Key), err)
+		}
+		if err != nil {
+			return err
+		}
+		leases[s.Key] = lease
+	}
+	for _, s := range sessions {
+		if err := db.Delete(ctx, s.Key); err != nil {
+			return err
+		}
+		delete(leases, s.Key)
+		done(s)
+	}
+	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/internal/visible"
-	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -110,11 +109,7 @@ func showSession(ctx context.Context, f *factory.Factory, id string, o showOptio
 	if err != nil {
 		return err
 	}
-	s, err := open(ctx, f, id)
-	if err != nil {
-		return err
-	}
-	at, err := s.position(o.at)
+	s, at, err := openAt(ctx, f, id, o.at)
 	if err != nil {
 		return err
 	}
@@ -145,14 +140,8 @@ func shown(f *factory.Factory, o showOptions) (render.Sink, error) {
 	case o.state || o.view != "":
 		return render.Nothing{}, nil
 	case o.usage:
-		var prices llm.Prices
-		if o.prices != "" {
-			var err error
-			if prices, err = factory.ReadPrices(o.prices); err != nil {
-				return nil, err
-			}
-		}
-		return render.Usage(f.Stdout, o.json, prices), nil
+		prices, err := factory.ReadPrices(o.prices)
+		return render.Usage(f.Stdout, o.json, prices), err
 	case o.json:
 		return render.JSONLines(f.Stdout), nil
 	}

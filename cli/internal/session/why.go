@@ -18,7 +18,6 @@ import (
 	"github.com/agentarbor/arbor/internal/asked"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
-	"github.com/agentarbor/arbor/llm"
 )
 
 // whyOptions are those of sessions why.
@@ -134,11 +133,9 @@ func (x *explanation) ask(ctx context.Context, s *past, o whyOptions) error {
 	if x.Request == nil {
 		return factory.Usagef("--samples: there is no model to ask: %s", x.Missing)
 	}
-	var prices llm.Prices
-	if o.prices != "" {
-		if prices, err = factory.ReadPrices(o.prices); err != nil {
-			return err
-		}
+	prices, err := factory.ReadPrices(o.prices)
+	if err != nil {
+		return err
 	}
 	f.Say("%s is asked %s, of %s each%s", model(x.Request.Model), render.Count(o.samples, "time"), render.Count(x.Tokens, "token"), factory.Costs(prices, x.Request.Model, o.samples*x.Tokens))
 	if x.Samples, err = asked.SamplesOf(ctx, t.Runner, s.Key, x.At, x.Agent, o.samples, prices); err != nil {

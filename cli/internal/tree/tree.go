@@ -2,6 +2,14 @@
 package tree
 
 import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/cli/internal/factory"
@@ -30,4 +38,86 @@ It calls no model.`,
 	})
 	cmd.Flags().StringVar(&format, "format", "text", "draw in this `FORMAT`: text, mermaid, dot or json")
 	return cmd
+}
+
+// scaffold is the tree that the command new writes.
+//
+//go:embed scaffold
+var scaffold embed.FS
+
+// The line of the scaffold's root that sets the profile for small models, as a comment and as a key.
+const smallComment, smallKey = "\n# transfer: {profile: small}", "\ntransfer: {profile: small}"
+
+// NewCommand makes the command new.
+func NewCommand(f *factory.Factory) *cobra.Command {
+	var small bool
+	cmd := &cobra.Command{
+		Use:   "new DIR",
+		Short: "Create a folder with a small tree of agents to start from",
+		Long: `Creates a folder with three agents in Markdown and a page that explains the next steps.
+They run without a model or a key. If the folder exists, it must be empty.
+
+The file of the first agent contains "transfer: {profile: small}" as a comment: the option
+for small models, such as models on a laptop. --small sets it.`,
+		Args: factory.Exactly("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error { return newTree(f, args[0], small) },
+	}
+	cmd.Flags().BoolVar(&small, "small", false, "set the option for small models, such as models on a laptop")
+	return cmd
+}
+
+func newTree(f *factory.Factory, dir string, small bool) error {
+	if dir == "" {
+		return factory.Usagef("DIR is empty: name the folder to make")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return factory.Usagef("the folder cannot be made: %w", err)
+	}
+	there, err := os.ReadDir(dir)
+	switch {
+	case err != nil:
+		return factory.Usagef("the folder cannot be read: %w", err)
+	case len(there) > 0:
+		return factory.Usagef("%s is not empty, %s is in it: name a folder that is, or a new one", dir, there[0].Name())
+	}
+	err = fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
+		to := filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(path, "scaffold")))
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			if err := os.Mkdir(to, 0o755); !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			return nil
+		}
+		data, err := scaffold.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if filepath.Base(to) == "README.md" {
+			data = []byte(strings.ReplaceAll(string(data), "arbor ", f.Name+" "))
+		}
+		if small {
+			data = []byte(strings.Replace(string(data), smallComment, smallKey, 1))
+		}
+		file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return err
+		}
+		if _, err = file.Write(data); err != nil {
+			_ = file.Close()
+			return err
+		}
+		if err := file.Close(); err != nil {
+			return err
+		}
+		fmt.Fprintln(f.Stdout, visible.Line(to))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("the tree cannot be written: %w", err)
+	}
+	f.Say("to continue: %s", f.CommandLine("chat", factory.QuotePath(dir)))
+	return nil
 }

@@ -1,15 +1,23 @@
 package turn
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"iter"
+	"time"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/cli/internal/prompt"
+	"github.com/agentarbor/arbor/cli/internal/remote"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/client"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -56,4 +64,148 @@ func (h here) DrawAgents(ctx context.Context, w io.Writer, look render.Look) err
 		render.Tree(w, h.c.Tree(), look, active)
 	}
 	return err
+}
+
+// there is a conversation whose turns run at a server.
+type there struct {
+	remote.Served
+	f *factory.Factory
+}
+
+// ChatAt is chat with the tree of a server.
+func ChatAt(ctx context.Context, f *factory.Factory, o Options) error {
+	key, err := factory.SessionKey(o.Session)
+	if err != nil {
+		return err
+	}
+	c := &Conversation{Factory: f, Key: key, Files: o.Files, chatting: true}
+	api, err := remote.Connect(ctx, f, func(err error) {
+		if out, ok := c.Out.(*render.Printer); ok {
+			out.Break()
+		}
+		f.SayTo(c.errors(), err.Error()+"; trying again")
+	})
+	if err != nil {
+		return err
+	}
+	c.At = there{remote.Served{Client: api, ID: key.ID}, f}
+	c.draw()
+	in, err := prompt.New(f, factory.HistoryFile(f, &factory.Database{Remote: true}))
+	if err != nil {
+		return err
+	}
+	c.pages, _ = in.(*prompt.Editor)
+	if err := c.greet(ctx); err != nil {
+		return err
+	}
+	return c.loop(ctx, in)
+}
+
+func (t there) Send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error] {
+	return t.turn(ctx, func(ctx context.Context) (*client.Turn, int64, error) {
+		turn, err := t.Begin(ctx, t.ID, client.Message{Content: msg.Content})
+		return turn, 0, err
+	})
+}
+
+func (t there) GoOn(ctx context.Context, f *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
+	if len(decisions) == 0 && !f.Unfinished() && !f.Held() {
+		return func(func(*event.Event, error) bool) {} // there is nothing to resume
+	}
+	return t.turn(ctx, func(ctx context.Context) (*client.Turn, int64, error) {
+		var turn *client.Turn
+		var err error
+		if len(decisions) > 0 {
+			made := make([]client.Decision, len(decisions))
+			for i, d := range decisions {
+				made[i] = client.Decision{CallID: d.CallID, Approved: d.Approved, Content: d.Content, Reason: d.Reason}
+			}
+			turn, err = t.Decide(ctx, t.ID, f.Turn.ID, made...)
+		} else {
+			turn, err = t.Resume(ctx, t.ID, f.Turn.ID)
+		}
+		return turn, f.Seq, err
+	})
+}
+
+// turn yields the events of a turn after a position, and then why it failed. If the context ends
+// before, the turn is stopped, as one that runs here is.
+func (t there) turn(ctx context.Context, begin func(context.Context) (turn *client.Turn, after int64, err error)) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		patient, cancel := outlive(ctx)
+		turn, after, err := begin(patient)
+		cancel()
+		if err != nil {
+			if errors.Is(err, context.Canceled) {
+				t.f.Say("the server has not said whether it has begun the turn")
+			}
+			yield(nil, cmp.Or(ctx.Err(), err))
+			return
+		}
+		for entry, err := range t.Watch(ctx, t.ID, turn.ID, session.Position{Seq: max(after, turn.First-1)}.String()) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				if ctx.Err() != nil {
+					t.halt(ctx, turn)
+				}
+				yield(nil, err)
+				return
+			}
+			if !yield(entry.Event, nil) {
+				return
+			}
+		}
+		if turn, err = t.Turn(ctx, t.ID, turn.ID); err == nil {
+			if err = turn.Err(); turn.State == "cut_off" {
+				err = fmt.Errorf("the turn was stopped elsewhere: /resume resumes it: %w", agent.ErrSuspended)
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// outlive returns a context that ends a moment after another one: who interrupts a request has to
+// know whether it has begun a turn, which else nobody would stop.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	undo := context.AfterFunc(ctx, func() { time.AfterFunc(3*time.Second, cancel) })
+	return longer, func() { undo(); cancel() }
+}
+
+// halt stops a turn that is interrupted here.
+func (t there) halt(ctx context.Context, turn *client.Turn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	defer cancel()
+	if _, err := t.Stop(ctx, t.ID, turn.ID); err != nil {
+		t.f.Say("the server could not be asked to stop the turn, which continues there: %s", err)
+	}
+}
+
+func (t there) DrawAgents(ctx context.Context, w io.Writer, look render.Look) error {
+	var tree struct{ Root *render.Outline }
+	if err := t.Agents(ctx, &tree); err != nil {
+		return err
+	}
+	s, err := t.Session(ctx, t.ID)
+	switch {
+	case remote.Missing(err):
+		s.Active = tree.Root.Name
+	case err != nil:
+		return err
+	}
+	tree.Root.Draw(w, look, s.Active)
+	return nil
+}
+
+func (t there) running(ctx context.Context) (bool, error) {
+	s, err := t.Session(ctx, t.ID)
+	return s.State == "running", err
+}
+
+func (t there) FileBytes(ctx context.Context, digest string) ([]byte, error) {
+	return t.File(ctx, t.ID, digest)
 }
