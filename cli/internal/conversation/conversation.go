@@ -33,7 +33,7 @@ func Command(f *factory.Factory) *cobra.Command {
 	reduce.Flags().StringVar(&how.project, "project", "graph", "print this `FORM`: graph, thread, messages, dag or hypergraph")
 	reduce.Flags().StringVar(&how.active, "active", "", "follow this `PATH` through a conversation with branches, given as JSON or as a file; not for graph (default: the newest branches)")
 	reduce.Flags().StringSliceVar(&how.hide, "hide", nil, "leave out these `PARTS` of a thread: reasoning, or tools (all of a call except id, name and status)")
-	reduce.Flags().BoolVar(&how.oneLine, "json", false, "print JSON on one line")
+	reduce.Flags().BoolVarP(&how.oneLine, "json", "j", false, "print JSON on one line")
 	return factory.Group("conversation", "Turn events into the graph of a conversation", reduce)
 }
 

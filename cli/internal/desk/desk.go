@@ -42,7 +42,7 @@ a HANDOFF, use its id, the beginning of its id, or the id of its session.`,
 		Args: factory.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return listHandoffs(f, cmd, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per handoff and line")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per handoff and line")
 	return cmd
 }
 

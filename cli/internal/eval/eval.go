@@ -61,7 +61,7 @@ answered once.`,
 	})
 	fs := cmd.Flags()
 	if !f.OwnModel {
-		fs.StringArrayVar(&o.models, "model", nil, "use the model `NAME` for all agents (repeat to compare models)")
+		fs.StringArrayVarP(&o.models, "model", "m", nil, "use the model `NAME` for all agents (repeat to compare models)")
 		factory.TapeFlags(f, fs)
 	}
 	if !f.Embedded() {
@@ -71,7 +71,7 @@ answered once.`,
 	fs.IntVar(&o.parallel, "parallel", 4, "play `N` cases at the same time")
 	fs.StringVar(&o.only, "run", "", "run only cases whose names match `REGEXP`")
 	fs.StringArrayVar(&o.tags, "tag", nil, "run only cases with this `TAG` (repeat to require several)")
-	fs.StringVar(&o.format, "format", "text", "report in this `FORMAT`: text, json, junit or markdown")
+	fs.StringVarP(&o.format, "format", "f", "text", "report in this `FORMAT`: text, json, junit or markdown")
 	fs.StringVar(&o.out, "out", "", "write the report to `FILE` instead of standard output")
 	fs.StringVar(&o.save, "save", "", "also write the report as JSON to `FILE`, for example as a baseline")
 	fs.Float64Var(&o.threshold, "threshold", 1, "require this `SHARE` of the cases to pass, from 0 to 1")

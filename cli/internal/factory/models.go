@@ -46,7 +46,7 @@ type Models struct {
 // ModelFlag adds --model, and those of the endpoint's tape.
 func (f *Factory) ModelFlag(fs *pflag.FlagSet, model *string) {
 	if !f.OwnModel {
-		fs.StringVar(model, "model", "", "use the model `NAME` for all agents, instead of OPENAI_MODEL and the names in the files")
+		fs.StringVarP(model, "model", "m", "", "use the model `NAME` for all agents, instead of OPENAI_MODEL and the names in the files")
 		TapeFlags(f, fs)
 	}
 }

@@ -103,7 +103,7 @@ func (f *Factory) DBFlag(fs *pflag.FlagSet) {
 	if f.Postgres != nil {
 		address = " a postgres:// address,"
 	}
-	fs.StringVar(&f.Place.DB, "db", "", "store sessions in `DB`: a SQLite file,"+address+" or "+MemoryDB+" (default "+f.StateFile()+" in the state directory)")
+	fs.StringVarP(&f.Place.DB, "db", "d", "", "store sessions in `DB`: a SQLite file,"+address+" or "+MemoryDB+" (default "+f.StateFile()+" in the state directory)")
 }
 
 // StateFile is the default database below the state directory.

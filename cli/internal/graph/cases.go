@@ -46,7 +46,7 @@ is run and the status is 2.`,
 	}
 	o.agents.flags(cmd.Flags())
 	cmd.Flags().StringVar(&o.only, "run", "", "`REGEXP` of the names of the cases to run")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object a line for each case")
+	cmd.Flags().BoolVarP(&o.json, "json", "j", false, "print one JSON object a line for each case")
 	return cmd
 }
 

@@ -24,7 +24,7 @@ problems are printed as validate prints them, and the status is 2.`,
 		Args: factory.Exactly("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error { return drawGraph(f, args[0], format) },
 	}
-	cmd.Flags().StringVar(&format, "format", "mermaid", "draw in this `FORMAT`: mermaid, dot or svg")
+	cmd.Flags().StringVarP(&format, "format", "f", "mermaid", "draw in this `FORMAT`: mermaid, dot or svg")
 	return cmd
 }
 

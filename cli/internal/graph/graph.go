@@ -53,7 +53,7 @@ The agents of the graph must exist in the same file, in the folder of the file, 
 		RunE: func(_ *cobra.Command, args []string) error { return validateGraph(f, args[0], agents, asJSON) },
 	}
 	agents.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems as a JSON array of {code, path, line, message}")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print the problems as a JSON array of {code, path, line, message}")
 	return cmd
 }
 

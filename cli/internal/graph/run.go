@@ -121,7 +121,7 @@ runs the session, and 130 after an interrupt.`,
 	g.DecisionOptions.Flags(fs, "with --resume, approve the waiting `CALL` (repeatable)",
 		"with --resume, deny the waiting `CALL` (repeatable)", "give `TEXT` as the reason for denials")
 	turn.AddFlags(f, cmd, &g.Options)
-	fs.BoolVar(&g.JSON, "json", false, "print one JSON object")
+	fs.BoolVarP(&g.JSON, "json", "j", false, "print one JSON object")
 	return cmd
 }
 

@@ -64,7 +64,7 @@ an authorization at a remote agent, resume checks whether it is done.`,
 	o.DecisionOptions.Flags(cmd.Flags(), "approve the waiting `CALL`, which then runs (repeatable)",
 		"deny the waiting `CALL` (repeatable)", "tell the model `TEXT` as the reason for denials")
 	factory.DeskFlag(cmd.Flags(), &o.Desk)
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print one JSON object per event and line")
+	cmd.Flags().BoolVarP(&o.JSON, "json", "j", false, "print one JSON object per event and line")
 	return cmd
 }
 
@@ -122,7 +122,7 @@ before a message that starts with a dash.`,
 	})
 	turn.AddFlags(f, cmd, &o)
 	factory.DeskFlag(cmd.Flags(), &o.Desk)
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print one JSON object per event and line")
+	cmd.Flags().BoolVarP(&o.JSON, "json", "j", false, "print one JSON object per event and line")
 	return cmd
 }
 

@@ -26,7 +26,7 @@ is 3 if there is a problem.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return checkSessions(cmd.Context(), f, args, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per problem and line")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per problem and line")
 	return cmd
 }
 
@@ -118,7 +118,7 @@ Anything that looks like a secret is removed from reasons and addresses.`,
 	}
 	fs := cmd.Flags()
 	fs.IntVar(&decisions, "decisions", 20, "print the last `N` decisions")
-	fs.BoolVar(&inOneLine, "json", false, "print JSON on one line")
+	fs.BoolVarP(&inOneLine, "json", "j", false, "print JSON on one line")
 	if !f.Embedded() {
 		fs.StringVar(&tree, "tree", "", "also print the agents in `PATH`")
 	}

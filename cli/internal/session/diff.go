@@ -31,7 +31,7 @@ in both cases.`,
 			return diffSessions(cmd.Context(), f, args[0], args[1], asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object")
 	return cmd
 }
 

@@ -39,7 +39,7 @@ func exportCommand(f *factory.Factory) *cobra.Command {
 		},
 	}
 	until.add(cmd, "export up to position `SEQ` (default: the end)")
-	cmd.Flags().StringVar(&format, "format", "jsonl", "export in this `FORMAT`: jsonl, md, html, openai or case")
+	cmd.Flags().StringVarP(&format, "format", "f", "jsonl", "export in this `FORMAT`: jsonl, md, html, openai or case")
 	cmd.Flags().StringVar(&files, "files", "", "also write the session's files to `DIR`")
 	return cmd
 }

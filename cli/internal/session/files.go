@@ -33,7 +33,7 @@ the last one is printed.`,
 		},
 	}
 	cmd.Flags().StringVar(&output, "output", "", "write to `FILE`, which must not exist, instead of standard output")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "without NAME, print one JSON object per file and line")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "without NAME, print one JSON object per file and line")
 	return cmd
 }
 

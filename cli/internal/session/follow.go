@@ -59,7 +59,7 @@ they come word by word. The session need not exist yet.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.after, "after", "", "start after the entry `ID`, such as 12-0, or 12 for the event at that position")
-	fs.BoolVar(&o.json, "json", false, `print one JSON object per entry and line: {"id": …, "event": …}`)
+	fs.BoolVarP(&o.json, "json", "j", false, `print one JSON object per entry and line: {"id": …, "event": …}`)
 	fs.BoolVar(&o.untilEnd, "until-end", false, "stop when the turn ends")
 	f.RedisFlag(fs)
 	remote.Flags(f, fs)

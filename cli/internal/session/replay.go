@@ -146,7 +146,7 @@ type counterfactual struct {
 func counterfactualFlags(f *factory.Factory, cmd *cobra.Command, o *counterfactual) {
 	fs := cmd.Flags()
 	fs.BoolVar(&o.ask, "ask", false, "after the first difference, continue with real models until the turn ends; tools never run")
-	fs.BoolVar(&o.json, "json", false, "print one JSON object")
+	fs.BoolVarP(&o.json, "json", "j", false, "print one JSON object")
 	fs.StringVar(&o.prices, "prices", "", "read the prices that the session's budgets used from `FILE` (YAML or JSON)")
 	f.ModelFlag(fs, &o.model)
 }

@@ -38,7 +38,7 @@ func listCommand(f *factory.Factory) *cobra.Command {
 		Args:  factory.Exactly(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return listSessions(cmd.Context(), f, limit, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per session and line")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per session and line")
 	cmd.Flags().IntVar(&limit, "limit", 0, "list at most `N` sessions (0: all)")
 	return cmd
 }

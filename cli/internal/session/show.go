@@ -27,7 +27,7 @@ before it did, and the agent in charge after it.`,
 		Args: factory.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error { return showHistory(cmd.Context(), f, args[0], asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per checkpoint and line")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per checkpoint and line")
 	return cmd
 }
 
@@ -85,7 +85,7 @@ seventh event had been stored. --state and --view print more about that moment.`
 	}
 	fs := cmd.Flags()
 	o.at.add(cmd, "show the session up to position `SEQ` (default: the end)")
-	fs.BoolVar(&o.json, "json", false, "print one JSON object per event and line")
+	fs.BoolVarP(&o.json, "json", "j", false, "print one JSON object per event and line")
 	fs.BoolVar(&o.state, "state", false, "print the active agent, the state, the waiting calls and the tokens used as one JSON object instead")
 	fs.StringVar(&o.view, "view", "", "print the request that the model of `AGENT` would get there instead")
 	if !f.Embedded() {

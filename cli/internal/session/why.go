@@ -54,7 +54,7 @@ stored.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.BoolVar(&o.json, "json", false, "print one JSON object with the whole request")
+	fs.BoolVarP(&o.json, "json", "j", false, "print one JSON object with the whole request")
 	fs.IntVar(&o.samples, "samples", 0, "ask the model `N` more times and count its choices")
 	fs.StringVar(&o.prices, "prices", "", "read prices from `FILE` (YAML or JSON) to report what the samples cost")
 	if !f.Embedded() {

@@ -59,7 +59,7 @@ transfer: one tool, a tool for each target, and the profile for small models.`,
 		}
 		return lintRouting(cmd.Context(), f, tree, o, asJSON)
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems (with --routing, the findings) as a JSON array; with --model, print one object")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print the problems (with --routing, the findings) as a JSON array; with --model, print one object")
 	cmd.Flags().BoolVar(&connect, "connect", false, "start the MCP servers in the files and check the rules about their tools")
 	o.add(cmd.Flags())
 	return cmd
@@ -224,7 +224,7 @@ const mostMessages = 20
 
 func (f *routingOptions) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.routing, "routing", false, "also report what makes routing worse than necessary")
-	fs.StringVar(&f.model, "model", "", "with --routing, test whether the model `NAME` can tell the targets apart and which form of transfer suits it")
+	fs.StringVarP(&f.model, "model", "m", "", "with --routing, test whether the model `NAME` can tell the targets apart and which form of transfer suits it")
 	fs.IntVar(&f.messages, "messages", 3, "with --model, let the model write `N` messages per target and route them")
 	fs.StringVar(&f.prices, "prices", "", "with --model, read prices from `FILE` (YAML or JSON) to report the cost")
 }

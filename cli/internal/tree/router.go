@@ -53,7 +53,7 @@ match are reported on standard error. It calls no model and fetches nothing.`,
 		}
 		return nil
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems as a JSON array of {file, line, message}")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print the problems as a JSON array of {file, line, message}")
 	return cmd
 }
 
@@ -84,7 +84,7 @@ VALUE is JSON, or else text.`,
 	cmd.Flags().StringVar(&e.language, "language", "", "set the message's language to `TAG`, such as de-AT")
 	cmd.Flags().StringArrayVar(&e.metadata, "metadata", nil, "set `KEY=VALUE` in the message's metadata (repeatable)")
 	cmd.Flags().StringArrayVar(&e.state, "state", nil, "set `KEY=VALUE` in the session's state (repeatable)")
-	cmd.Flags().BoolVar(&e.json, "json", false, "print one JSON object per decision and line")
+	cmd.Flags().BoolVarP(&e.json, "json", "j", false, "print one JSON object per decision and line")
 	return cmd
 }
 

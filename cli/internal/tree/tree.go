@@ -36,7 +36,7 @@ It calls no model.`,
 		}
 		return draw(f.Stdout, tree, f.LookOf(f.Stdout))
 	})
-	cmd.Flags().StringVar(&format, "format", "text", "draw in this `FORMAT`: text, mermaid, dot or json")
+	cmd.Flags().StringVarP(&format, "format", "f", "text", "draw in this `FORMAT`: text, mermaid, dot or json")
 	return cmd
 }
 

@@ -75,7 +75,7 @@ type Options struct {
 // AddFlags adds them to a command, but for --json, and those that say where sessions are.
 func AddFlags(f *factory.Factory, cmd *cobra.Command, o *Options) {
 	fs := cmd.Flags()
-	fs.StringVar(&o.Session, "session", "", "continue the session `ID`, or create it (default: create a session)")
+	fs.StringVarP(&o.Session, "session", "s", "", "continue the session `ID`, or create it (default: create a session)")
 	f.DBFlag(fs)
 	f.RedisFlag(fs)
 	f.ModelFlag(fs, &o.Model)

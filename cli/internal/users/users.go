@@ -108,7 +108,7 @@ func listUsers(f *factory.Factory, file *string) *cobra.Command {
 			return table.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per user and line")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object per user and line")
 	return cmd
 }
 
