@@ -15,25 +15,22 @@ import (
 
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	graph "github.com/agentarbor/arbor/conversation"
-	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/llm"
 )
 
 // Command makes the command conversation.
 func Command(f *factory.Factory) *cobra.Command {
-	var how reduceOptions
+	var o reduceOptions
 	reduce := &cobra.Command{
 		Use:   "reduce",
 		Short: "Read events from standard input, one JSON object per line, and print the conversation",
 		Args:  factory.Exactly(),
-		RunE: func(*cobra.Command, []string) error {
-			return reduceConversation(f, how)
-		},
+		RunE:  func(*cobra.Command, []string) error { return reduceConversation(f, o) },
 	}
-	reduce.Flags().StringVar(&how.project, "project", "graph", "print this `FORM`: graph, thread, messages, dag or hypergraph")
-	reduce.Flags().StringVar(&how.active, "active", "", "follow this `PATH` through a conversation with branches, given as JSON or as a file; not for graph (default: the newest branches)")
-	reduce.Flags().StringSliceVar(&how.hide, "hide", nil, "leave out these `PARTS` of a thread: reasoning, or tools (all of a call except id, name and status)")
-	reduce.Flags().BoolVarP(&how.oneLine, "json", "j", false, "print JSON on one line")
+	reduce.Flags().StringVar(&o.project, "project", "graph", "print this `FORM`: graph, thread, messages, dag or hypergraph")
+	reduce.Flags().StringVar(&o.active, "active", "", "follow this `PATH` through a conversation with branches, given as JSON or as a file; not for graph (default: the newest branches)")
+	reduce.Flags().StringSliceVar(&o.hide, "hide", nil, "leave out these `PARTS` of a thread: reasoning, or tools (all of a call except id, name and status)")
+	reduce.Flags().BoolVarP(&o.oneLine, "json", "j", false, "print JSON on one line")
 	return factory.Group("conversation", "Turn events into the graph of a conversation", reduce)
 }
 
@@ -45,12 +42,12 @@ type reduceOptions struct {
 	oneLine bool
 }
 
-func reduceConversation(f *factory.Factory, how reduceOptions) error {
-	if !slices.Contains([]string{"graph", "thread", "messages", "dag", "hypergraph"}, how.project) {
-		return factory.Usagef("--project %s: graph, thread, messages, dag and hypergraph are possible", how.project)
+func reduceConversation(f *factory.Factory, o reduceOptions) error {
+	if !slices.Contains([]string{"graph", "thread", "messages", "dag", "hypergraph"}, o.project) {
+		return factory.Usagef("--project %s: graph, thread, messages, dag and hypergraph are possible", o.project)
 	}
 	var options graph.ThreadOptions
-	for _, what := range how.hide {
+	for _, what := range o.hide {
 		switch what {
 		case "reasoning":
 			options.HideReasoning = true
@@ -60,7 +57,7 @@ func reduceConversation(f *factory.Factory, how reduceOptions) error {
 			return factory.Usagef("--hide %s: reasoning and tools are possible", what)
 		}
 	}
-	active, err := readActive(how.active)
+	active, err := readActive(o.active)
 	if err != nil {
 		return err
 	}
@@ -69,7 +66,7 @@ func reduceConversation(f *factory.Factory, how reduceOptions) error {
 		return err
 	}
 	var out any = g // all of it: nothing is ever taken out
-	switch how.project {
+	switch o.project {
 	case "thread":
 		out = struct {
 			Thread []graph.ViewNode `json:"thread"`
@@ -83,14 +80,7 @@ func reduceConversation(f *factory.Factory, how reduceOptions) error {
 	case "hypergraph":
 		out = graph.HypergraphOf(g, active)
 	}
-	if how.oneLine {
-		render.JSON(f.Stdout, out)
-		return nil
-	}
-	if render.IndentedJSON(f.Stdout, out) != nil { // agents nest more deeply than the library indents
-		render.JSON(f.Stdout, out)
-	}
-	return nil
+	return factory.PrintJSON(f.Stdout, out, o.oneLine)
 }
 
 // readActive reads the path that --active gives, as JSON or as a file's name; ""

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -131,8 +130,7 @@ func listHandoffs(f *factory.Factory, cmd *cobra.Command, asJSON bool) error {
 		f.Say("no conversation waits for a person")
 		return nil
 	}
-	table := tabwriter.NewWriter(f.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "HANDOFF\tSTATUS\tSESSION\tFROM\tSINCE\tREASON")
+	table := factory.Table(f.Stdout, "HANDOFF\tSTATUS\tSESSION\tFROM\tSINCE\tREASON")
 	for _, h := range all {
 		since := h.Since
 		if at, err := time.Parse(time.RFC3339, h.Since); err == nil {

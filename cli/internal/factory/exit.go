@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server"
 )
 
 // ShowQuestions writes what somebody is asked, each question whole.
@@ -144,20 +145,54 @@ func (f *Factory) SayTo(w io.Writer, lines ...string) {
 	_, _ = io.WriteString(w, b.String()) // there is nowhere else to tell of an error
 }
 
-// ProblemLines returns an error as lines, one for each problem of files or of a tree.
-func ProblemLines(err error) []string {
+// Problem is one of files or of a tree. Only those of files have a place.
+type Problem struct {
+	server.TreeProblem
+	text string
+}
+
+func (p Problem) String() string { return p.text }
+
+// ProblemsOf returns the problems that an error holds, none of another error.
+func ProblemsOf(err error) (all []Problem) {
 	var tree *agent.TreeError
 	var files *agentfile.Error
 	var users *usersfile.Error
+	add := func(text fmt.Stringer) {
+		all = append(all, Problem{server.TreeProblem{Message: text.String()}, text.String()})
+	}
 	switch {
 	case errors.As(err, &users):
-		return LinesOf(users.Problems)
+		for _, p := range users.Problems {
+			add(p)
+		}
 	case errors.As(err, &files):
-		return LinesOf(files.Problems)
+		for _, p := range files.Problems {
+			all = append(all, Problem{server.TreeProblem{File: p.File, Line: p.Line, Message: p.Message}, p.String()})
+		}
 	case errors.As(err, &tree):
-		return LinesOf(tree.Problems)
+		for _, p := range tree.Problems {
+			add(p)
+		}
+	}
+	return all
+}
+
+// ProblemLines returns an error as lines, one for each problem of files or of a tree.
+func ProblemLines(err error) []string {
+	if all := ProblemsOf(err); all != nil {
+		return LinesOf(all)
 	}
 	return []string{strings.TrimSpace(err.Error())}
+}
+
+// Problems prints problems on lines of their own, counts them, and returns the command's error.
+func (f *Factory) Problems(w io.Writer, lines []string) error {
+	for _, line := range lines {
+		fmt.Fprintln(w, visible.Line(line))
+	}
+	f.Say("%s", render.Count(len(lines), "problem"))
+	return Exit(StatusUsage)
 }
 
 // LinesOf returns a line for each problem.

@@ -4,14 +4,17 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
 
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
@@ -31,6 +34,24 @@ func Own(key session.Key) bool { return key == session.ID(key.ID) }
 
 // Stamp returns a time as people read it.
 func Stamp(t time.Time) string { return sessionform.Stamp(t) }
+
+// Table returns what aligns the cells of lines, which tabulators separate, below a head unless that is "".
+func Table(w io.Writer, head string) *tabwriter.Writer {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if head != "" {
+		fmt.Fprintln(table, head)
+	}
+	return table
+}
+
+// PrintJSON writes one object: in one line with --json, else indented.
+func PrintJSON(w io.Writer, v any, inOneLine bool) error {
+	if !inOneLine && render.IndentedJSON(w, v) == nil {
+		return nil
+	}
+	render.JSON(w, v) // also what nests more deeply than the library indents
+	return nil
+}
 
 // RandomHex returns random bytes in hexadecimal digits.
 func RandomHex(bytes int) string {

@@ -269,11 +269,7 @@ func refuse(f *factory.Factory, err error) error {
 	if !errors.As(err, &bad) {
 		return factory.Usage(err)
 	}
-	for _, problem := range bad.Problems {
-		fmt.Fprintln(f.Stderr, visible.Line(problem.String()))
-	}
-	f.Say("%s", render.Count(len(bad.Problems), "problem"))
-	return factory.Exit(factory.StatusUsage)
+	return f.Problems(f.Stderr, factory.LinesOf(bad.Problems))
 }
 
 // build makes the graph's agent. Models are looked for only if an agent may need one.

@@ -29,51 +29,51 @@ type callers struct {
 }
 
 // callersOf returns who is let in at the listeners. The port is the one that browsers see.
-func callersOf(ctx context.Context, f *factory.Factory, how *options, listeners []net.Listener) (*callers, error) {
+func callersOf(ctx context.Context, f *factory.Factory, o *options, listeners []net.Listener) (*callers, error) {
 	for _, l := range listeners {
-		if how.noToken && !onLoopback(l.Addr()) {
+		if o.noToken && !onLoopback(l.Addr()) {
 			return nil, factory.Usagef("--no-token: %s can be reached from other machines; listen at 127.0.0.1, or use a token", l.Addr())
 		}
 	}
 	switch {
-	case how.noToken && how.tokenFile != "":
+	case o.noToken && o.tokenFile != "":
 		return nil, factory.Usagef("--no-token and --token-file exclude each other")
-	case how.noToken && how.users != "":
+	case o.noToken && o.users != "":
 		return nil, factory.Usagef("--no-token and --users exclude each other")
-	case how.noToken && how.tls.ClientCA != "":
+	case o.noToken && o.tls.ClientCA != "":
 		return nil, factory.Usagef("--no-token and --client-ca exclude each other")
-	case how.noToken && how.url != "" && !loopbackURL(how.url):
+	case o.noToken && o.url != "" && !loopbackURL(o.url):
 		return nil, factory.Usagef("--no-token: --url says that other machines are to reach the server; use a token")
-	case how.noToken:
+	case o.noToken:
 		return &callers{Authenticator: everybody{}, told: "no token is needed"}, nil
 	}
-	token, told, err := ownerToken(f, how)
+	token, told, err := ownerToken(f, o)
 	if err != nil {
 		return nil, err
 	}
-	accounts, err := accounts(ctx, f, how.users, access.Account{Name: factory.Owner.Name, Token: access.HashToken(token), Rights: factory.Owner.Rights})
+	accounts, err := accounts(ctx, f, o.users, access.Account{Name: factory.Owner.Name, Token: access.HashToken(token), Rights: factory.Owner.Rights})
 	if err != nil {
 		return nil, err
 	}
 	var guesses access.Guesses
-	o := access.SignInOptions{Guesses: &guesses}
+	signing := access.SignInOptions{Guesses: &guesses}
 	if tcp, ok := listeners[0].Addr().(*net.TCPAddr); ok {
-		o.Port = tcp.Port
+		signing.Port = tcp.Port
 	}
-	if u, err := url.Parse(how.url); err == nil && u.Host != "" {
-		o.HTTPS = u.Scheme == "https"
+	if u, err := url.Parse(o.url); err == nil && u.Host != "" {
+		signing.HTTPS = u.Scheme == "https"
 		if n, err := strconv.Atoi(u.Port()); err == nil {
-			o.Port = n
-		} else if o.Port = 80; o.HTTPS {
-			o.Port = 443
+			signing.Port = n
+		} else if signing.Port = 80; signing.HTTPS {
+			signing.Port = 443
 		}
 	}
-	signIn, err := access.NewSignIn(accounts, o)
+	signIn, err := access.NewSignIn(accounts, signing)
 	if err != nil {
 		return nil, err
 	}
 	ways := []access.Authenticator{guesses.Limit(accounts), guesses.Limit(signIn)}
-	if how.tls.ClientCA != "" {
+	if o.tls.ClientCA != "" {
 		ways = append(ways, accounts.Certificates())
 	}
 	either, err := access.AnyOf(ways...)
@@ -84,13 +84,13 @@ func callersOf(ctx context.Context, f *factory.Factory, how *options, listeners 
 }
 
 // ownerToken returns the owner's token, and what is printed about it.
-func ownerToken(f *factory.Factory, how *options) (token, told string, err error) {
+func ownerToken(f *factory.Factory, o *options) (token, told string, err error) {
 	switch {
-	case how.tokenFile != "":
-		if token, err = factory.ReadSecret("--token-file", how.tokenFile); err != nil {
+	case o.tokenFile != "":
+		if token, err = factory.ReadSecret("--token-file", o.tokenFile); err != nil {
 			return "", "", err
 		}
-		told = "the owner's token is that of " + how.tokenFile
+		told = "the owner's token is that of " + o.tokenFile
 	case f.Getenv(factory.TokenVariable) != "":
 		token = f.Getenv(factory.TokenVariable)
 		told = "the owner's token is that of " + factory.TokenVariable

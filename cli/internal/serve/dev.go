@@ -21,7 +21,7 @@ const devKeeps = 32 << 20
 
 // DevCommand makes the command dev.
 func DevCommand(f *factory.Factory) *cobra.Command {
-	how, shut := &options{keep: devKeeps}, false
+	o, shut := &options{keep: devKeeps}, false
 	cmd := f.WithPath(&cobra.Command{
 		Short: "Serve the tree while you work on it, and open its page in a browser",
 		Long: `Serves the tree as serve does, keeps the last requests to models, and opens the page in
@@ -31,17 +31,17 @@ them, and the tree stays as it was.
 
 Without a terminal or a display, no browser is opened; standard error has the address.`,
 	}, "dev", 0, func(cmd *cobra.Command, path string, _ []string) error {
-		how.open = !shut
-		return serve(cmd.Context(), f, path, how)
+		o.open = !shut
+		return serve(cmd.Context(), f, path, o)
 	})
-	serveFlags(f, cmd.Flags(), how)
+	serveFlags(f, cmd.Flags(), o)
 	cmd.Flags().BoolVar(&shut, "no-open", false, "do not open a browser")
 	return cmd
 }
 
 // openPage opens an address in a browser, if that is wanted, somebody is there, and has one.
-func openPage(f *factory.Factory, how *options, address string) {
-	if !how.open || !factory.IsTerminal(f.Stderr) {
+func openPage(f *factory.Factory, o *options, address string) {
+	if !o.open || !factory.IsTerminal(f.Stderr) {
 		return
 	}
 	var words []string

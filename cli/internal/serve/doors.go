@@ -35,43 +35,43 @@ const (
 var allDoors = [...]string{doorAPI, doorOpenAI, doorAGUI, doorA2A, doorInspector}
 
 // checkDoors refuses doors that there are not.
-func (how *options) checkDoors() error {
-	if len(how.doors) == 0 {
+func (o *options) checkDoors() error {
+	if len(o.doors) == 0 {
 		return factory.Usagef("--apis: name at least one of %s", strings.Join(allDoors[:], ", "))
 	}
-	for _, d := range how.doors {
+	for _, d := range o.doors {
 		if !slices.Contains(allDoors[:], d) {
 			return factory.Usagef("--apis: there is no API %.40q; choose from %s", d, strings.Join(allDoors[:], ", "))
 		}
 	}
-	if slices.Contains(how.doors, doorInspector) && !slices.Contains(how.doors, doorAPI) {
+	if slices.Contains(o.doors, doorInspector) && !slices.Contains(o.doors, doorAPI) {
 		return factory.Usagef("--apis: %s needs %s, which its page calls", doorInspector, doorAPI)
 	}
 	return nil
 }
 
-func (how *options) has(door string) bool { return slices.Contains(how.doors, door) }
+func (o *options) has(door string) bool { return slices.Contains(o.doors, door) }
 
 // offered returns the agents that are offered the tools of clients, if those are not all.
-func (how *options) offered(tree *agent.Tree) (names []string, limited bool, err error) {
+func (o *options) offered(tree *agent.Tree) (names []string, limited bool, err error) {
 	switch {
-	case slices.Equal(how.clientTools, []string{"all"}):
+	case slices.Equal(o.clientTools, []string{"all"}):
 		return nil, false, nil
-	case slices.Equal(how.clientTools, []string{"none"}):
+	case slices.Equal(o.clientTools, []string{"none"}):
 		return nil, true, nil
 	}
-	for _, name := range how.clientTools {
+	for _, name := range o.clientTools {
 		if tree.Node(name) == nil {
 			return nil, true, factory.Usagef("--client-tools: the tree has no agent %.64q", name)
 		}
 	}
-	return how.clientTools, true, nil
+	return o.clientTools, true, nil
 }
 
 // doors makes the doors of one address but A2A.
-func webDoors(f *factory.Factory, how *options, turns *live.Turns, guard *access.Guard, who *callers) (doors []http.Handler, err error) {
+func webDoors(f *factory.Factory, o *options, turns *live.Turns, guard *access.Guard, who *callers) (doors []http.Handler, err error) {
 	add := func(name string, open func() (http.Handler, error)) {
-		if err != nil || !how.has(name) {
+		if err != nil || !o.has(name) {
 			return
 		}
 		var d http.Handler
@@ -80,9 +80,9 @@ func webDoors(f *factory.Factory, how *options, turns *live.Turns, guard *access
 		}
 	}
 	add(doorAPI, func() (http.Handler, error) {
-		opts := []server.Option{server.WithGuard(guard), server.WithVersion(factory.Version()), server.WithDoors(how.doors...), server.WithRequests(how.kept), server.WithReloads(&how.reloads)}
-		if how.prices != "" {
-			prices, err := factory.ReadPrices(how.prices)
+		opts := []server.Option{server.WithGuard(guard), server.WithVersion(factory.Version()), server.WithDoors(o.doors...), server.WithRequests(o.kept), server.WithReloads(&o.reloads)}
+		if o.prices != "" {
+			prices, err := factory.ReadPrices(o.prices)
 			if err != nil {
 				return nil, err
 			}
@@ -91,11 +91,11 @@ func webDoors(f *factory.Factory, how *options, turns *live.Turns, guard *access
 		return server.New(turns, opts...)
 	})
 	chat, page := []openaiapi.Option{openaiapi.WithGuard(guard)}, []agui.Option{agui.WithGuard(guard)}
-	names, limited, err := how.offered(turns.Runner().Tree())
+	names, limited, err := o.offered(turns.Runner().Tree())
 	if limited {
 		chat, page = append(chat, openaiapi.WithClientTools(names...)), append(page, agui.WithClientTools(names...))
 	}
-	page = append(page, agui.WithPageState(how.pageState...))
+	page = append(page, agui.WithPageState(o.pageState...))
 	add(doorOpenAI, func() (http.Handler, error) { return openaiapi.New(turns, chat...) })
 	add(doorAGUI, func() (http.Handler, error) {
 		d, err := agui.New(turns, page...)
@@ -109,8 +109,8 @@ func webDoors(f *factory.Factory, how *options, turns *live.Turns, guard *access
 		if who.signIn != nil {
 			opts = append(opts, inspector.WithSignIn(who.signIn))
 		}
-		if how.inspector != "" {
-			root, err := os.OpenRoot(how.inspector) // links do not lead out of it
+		if o.inspector != "" {
+			root, err := os.OpenRoot(o.inspector) // links do not lead out of it
 			if err != nil {
 				return nil, factory.Usagef("--inspector: %w", err)
 			}
@@ -118,8 +118,8 @@ func webDoors(f *factory.Factory, how *options, turns *live.Turns, guard *access
 			opts = append(opts, inspector.WithFiles(root.FS()))
 		}
 		d, err := inspector.New(opts...)
-		if err != nil && how.inspector != "" {
-			return nil, factory.Usagef("--inspector %s: %s", how.inspector, strings.TrimPrefix(err.Error(), "inspector: "))
+		if err != nil && o.inspector != "" {
+			return nil, factory.Usagef("--inspector %s: %s", o.inspector, strings.TrimPrefix(err.Error(), "inspector: "))
 		}
 		return d, err
 	})
@@ -128,9 +128,9 @@ func webDoors(f *factory.Factory, how *options, turns *live.Turns, guard *access
 
 // root leads a browser that opens the server's address to the page, and tells other clients where the
 // doors are.
-func (how *options) root(next http.Handler) http.Handler {
+func (o *options) root(next http.Handler) http.Handler {
 	at := map[string]string{doorAPI: "/api/v1", doorOpenAI: "/v1", doorAGUI: "/agui", doorA2A: "/rpc", doorInspector: "/inspect/"}
-	maps.DeleteFunc(at, func(door, _ string) bool { return !how.has(door) })
+	maps.DeleteFunc(at, func(door, _ string) bool { return !o.has(door) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" || r.Method != http.MethodGet && r.Method != http.MethodHead {
 			next.ServeHTTP(w, r)
@@ -138,7 +138,7 @@ func (how *options) root(next http.Handler) http.Handler {
 		}
 		w.Header().Set("Vary", "Accept")
 		switch {
-		case how.has(doorInspector) && strings.Contains(r.Header.Get("Accept"), "text/html"):
+		case o.has(doorInspector) && strings.Contains(r.Header.Get("Accept"), "text/html"):
 			w.Header().Set("Location", "inspect/") // below the public address, which may have a path
 			w.WriteHeader(http.StatusFound)
 		default:
@@ -149,28 +149,28 @@ func (how *options) root(next http.Handler) http.Handler {
 }
 
 // a2aOptions returns the options of A2A that do not depend on the address.
-func a2aOptions(f *factory.Factory, how *options) ([]a2aserver.Option, error) {
-	webhooks := push.Options{AllowLoopback: how.localWebhooks, AllowHTTP: how.localWebhooks}
-	if how.webhookFile != "" {
-		file, err := push.NewFile(how.webhookFile)
+func a2aOptions(f *factory.Factory, o *options) ([]a2aserver.Option, error) {
+	webhooks := push.Options{AllowLoopback: o.localWebhooks, AllowHTTP: o.localWebhooks}
+	if o.webhookFile != "" {
+		file, err := push.NewFile(o.webhookFile)
 		if err != nil {
 			return nil, factory.Usagef("--webhook-file: %s", strings.TrimPrefix(err.Error(), "push: "))
 		}
 		webhooks.Store = file
 	}
-	web := how.limits.a2a()
-	web.Origins = how.origins
+	web := o.limits.a2a()
+	web.Origins = o.origins
 	opts := []a2aserver.Option{a2aserver.WithLogger(f.Warnings()), a2aserver.WithPush(webhooks), a2aserver.WithHTTP(web)}
-	if how.a2a03 {
+	if o.a2a03 {
 		opts = append(opts, f.A2A03)
 	}
 	return opts, nil
 }
 
 // a2aServer makes the door of A2A.
-func a2aServer(f *factory.Factory, how *options, turns *live.Turns, who *callers, signer *cardsign.Signer, base string, opts []a2aserver.Option) (*a2aserver.Server, error) {
+func a2aServer(f *factory.Factory, o *options, turns *live.Turns, who *callers, signer *cardsign.Signer, base string, opts []a2aserver.Option) (*a2aserver.Server, error) {
 	var schemes map[sdk.SecuritySchemeName]sdk.SecurityScheme
-	if !how.noToken {
+	if !o.noToken {
 		schemes = map[sdk.SecuritySchemeName]sdk.SecurityScheme{"bearer": sdk.HTTPAuthSecurityScheme{Scheme: "Bearer"}}
 	}
 	auth, err := a2aserver.Declare(who, schemes)
@@ -178,7 +178,7 @@ func a2aServer(f *factory.Factory, how *options, turns *live.Turns, who *callers
 		return nil, err
 	}
 	opts = append(opts, a2aserver.WithAuthenticator(auth), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer}))
-	if how.url != "" || signer != nil {
+	if o.url != "" || signer != nil {
 		opts = append(opts, a2aserver.WithURL(base))
 	}
 	s, err := a2aserver.NewOn(turns, opts...)
@@ -209,20 +209,20 @@ func named(door string, h http.Handler) http.Handler {
 
 // signer returns what signs the card, and the set with its public key; nothing without
 // --sign-key.
-func (how *options) signer() (keys []byte, signer *cardsign.Signer, err error) {
-	if how.signKey == "" {
+func (o *options) signer() (keys []byte, signer *cardsign.Signer, err error) {
+	if o.signKey == "" {
 		return nil, nil, nil
 	}
-	text, err := factory.ReadSecret("--sign-key", how.signKey)
+	text, err := factory.ReadSecret("--sign-key", o.signKey)
 	if err != nil {
 		return nil, nil, err
 	}
 	var where []cardsign.SignerOption
-	if strings.HasPrefix(how.url, "https://") { // elsewhere nobody should trust what stands there
-		where = append(where, cardsign.WithKeySetURL(strings.TrimSuffix(how.url, "/")+keySetPath))
+	if strings.HasPrefix(o.url, "https://") { // elsewhere nobody should trust what stands there
+		where = append(where, cardsign.WithKeySetURL(strings.TrimSuffix(o.url, "/")+keySetPath))
 	}
 	if signer, err = cardsign.NewSignerPEM([]byte(text), where...); err != nil {
-		return nil, nil, factory.Usagef("--sign-key %s: %s", how.signKey, strings.TrimPrefix(err.Error(), "cardsign: "))
+		return nil, nil, factory.Usagef("--sign-key %s: %s", o.signKey, strings.TrimPrefix(err.Error(), "cardsign: "))
 	}
 	keys, err = cardsign.KeySet(signer.Key())
 	return keys, signer, err

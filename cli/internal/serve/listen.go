@@ -55,8 +55,8 @@ func reachable(addr net.Addr) string {
 
 // announced returns what the card says of an address: only the port if the host is that of the public URL, or the one
 // that a client uses.
-func (how *options) announced(addr net.Addr) string {
-	if tcp, ok := addr.(*net.TCPAddr); ok && (how.url != "" || tcp.IP.IsUnspecified()) {
+func (o *options) announced(addr net.Addr) string {
+	if tcp, ok := addr.(*net.TCPAddr); ok && (o.url != "" || tcp.IP.IsUnspecified()) {
 		return fmt.Sprint(":", tcp.Port)
 	}
 	return addr.String()
@@ -159,11 +159,11 @@ func (s *service) stop(ctx context.Context) (err error) {
 }
 
 // measured begins to measure, if serve is to, and returns who hears of it, nil without.
-func measured(f *factory.Factory, how *options) (factory.Metrics, []door, error) {
-	if how.metrics == "" {
+func measured(f *factory.Factory, o *options) (factory.Metrics, []door, error) {
+	if o.metrics == "" {
 		return factory.Metrics{}, nil, nil
 	}
-	l, err := listen(f, "--metrics", how.metrics)
+	l, err := listen(f, "--metrics", o.metrics)
 	if err != nil {
 		return factory.Metrics{}, nil, err
 	}
@@ -182,8 +182,8 @@ func measured(f *factory.Factory, how *options) (factory.Metrics, []door, error)
 const logFormats = "text or json"
 
 // requestLog returns a logger for a line a request, nil without --log.
-func (how *options) requestLog(w io.Writer) (*slog.Logger, error) {
-	switch how.log {
+func (o *options) requestLog(w io.Writer) (*slog.Logger, error) {
+	switch o.log {
 	case "":
 		return nil, nil
 	case "text":
@@ -191,5 +191,5 @@ func (how *options) requestLog(w io.Writer) (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, nil)), nil
 	}
-	return nil, factory.Usagef("--log %s: the format is %s", how.log, logFormats)
+	return nil, factory.Usagef("--log %s: the format is %s", o.log, logFormats)
 }

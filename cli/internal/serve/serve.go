@@ -4,7 +4,6 @@ package serve
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -20,7 +19,6 @@ import (
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/cli/internal/reload"
 	"github.com/agentarbor/arbor/live"
@@ -66,7 +64,7 @@ type options struct {
 
 // Command makes the command serve.
 func Command(f *factory.Factory) *cobra.Command {
-	how := &options{}
+	o := &options{}
 	cmd := f.WithPath(&cobra.Command{
 		Short: "Serve the tree over HTTP: OpenAI APIs, AG-UI, A2A, and a native API",
 		Long: `Serves the tree until an interrupt. One address serves several APIs for the same sessions:
@@ -82,72 +80,72 @@ all users. Give other people tokens of their own, with --users and "` + f.Name +
 The first interrupt stops the server: no new turn starts, running turns get --drain to end,
 the others are interrupted so that they can be resumed, and the status is 0. The second
 interrupt ends the server immediately.`,
-	}, "serve", 0, func(cmd *cobra.Command, path string, _ []string) error { return serve(cmd.Context(), f, path, how) })
-	serveFlags(f, cmd.Flags(), how)
+	}, "serve", 0, func(cmd *cobra.Command, path string, _ []string) error { return serve(cmd.Context(), f, path, o) })
+	serveFlags(f, cmd.Flags(), o)
 	return cmd
 }
 
-// serveFlags adds the flags of serve, whose values in how are the defaults.
-func serveFlags(f *factory.Factory, fs *pflag.FlagSet, how *options) {
-	fs.StringVar(&how.addr, "addr", "127.0.0.1:8420", "listen on `HOST:PORT` (port 0: any free port)")
-	fs.StringVar(&how.url, "url", "", "announce `URL` as the public address (default: the address that the client used)")
-	fs.StringSliceVar(&how.doors, "apis", allDoors[:], "serve these `APIS`: "+strings.Join(allDoors[:], ", "))
-	fs.StringSliceVar(&how.origins, "allow-origin", nil, "allow web pages from `ORIGIN`, such as https://app.example.com, to call with a token")
+// serveFlags adds the flags of serve, whose values in o are the defaults.
+func serveFlags(f *factory.Factory, fs *pflag.FlagSet, o *options) {
+	fs.StringVar(&o.addr, "addr", "127.0.0.1:8420", "listen on `HOST:PORT` (port 0: any free port)")
+	fs.StringVar(&o.url, "url", "", "announce `URL` as the public address (default: the address that the client used)")
+	fs.StringSliceVar(&o.doors, "apis", allDoors[:], "serve these `APIS`: "+strings.Join(allDoors[:], ", "))
+	fs.StringSliceVar(&o.origins, "allow-origin", nil, "allow web pages from `ORIGIN`, such as https://app.example.com, to call with a token")
 	if f.GRPC != nil {
-		fs.StringVar(&how.grpc, "grpc", "", "also serve gRPC on `HOST:PORT`, without TLS")
+		fs.StringVar(&o.grpc, "grpc", "", "also serve gRPC on `HOST:PORT`, without TLS")
 	}
 	if f.A2A03 != nil {
-		fs.BoolVar(&how.a2a03, "a2a03", false, "also serve clients of A2A 0.3")
+		fs.BoolVar(&o.a2a03, "a2a03", false, "also serve clients of A2A 0.3")
 	}
 	if f.MCP != nil {
-		fs.BoolVar(&how.mcp, "mcp", false, "also serve the Model Context Protocol at "+mcpPath)
+		fs.BoolVar(&o.mcp, "mcp", false, "also serve the Model Context Protocol at "+mcpPath)
 	}
-	fs.StringVar(&how.tokenFile, "token-file", "", "read the owner's token from `FILE` (default: from "+factory.TokenVariable+", or generate one)")
-	fs.StringSliceVar(&how.clientTools, "client-tools", []string{"all"}, "offer the tools that clients bring to these `AGENTS`: all, none, or names separated by commas")
-	fs.StringSliceVar(&how.pageState, "page-state", nil, "let pages write these `KEYS` of a session's state over AG-UI, separated by commas (default: none)")
-	fs.StringSliceVar(&how.approver, "approver", []string{"staff"}, "let these `APPROVERS` decide about waiting calls where agent, tool and rules set none: user, staff, or rights separated by commas")
-	fs.BoolVar(&how.noToken, "no-token", false, "accept every caller as the owner; only on a loopback address")
-	factory.UsersFlag(f, fs, &how.users)
-	fs.StringVar(&how.tls.Cert, "tls-cert", "", "read the server's certificate from the PEM `FILE`, again whenever it changes")
-	fs.StringVar(&how.tls.Key, "tls-key", "", "read the key of --tls-cert from the PEM `FILE`")
-	fs.StringVar(&how.tls.ClientCA, "client-ca", "", "accept client certificates signed by the authorities in the PEM `FILE`; a certificate names a user of the users file")
-	fs.StringVar(&how.signKey, "sign-key", "", "sign the agent card with the private key in the PEM `FILE`")
-	fs.StringVar(&how.webhookFile, "webhook-file", "", "store the clients' push notification settings in `FILE` (default: in memory)")
-	fs.BoolVar(&how.localWebhooks, "allow-local-webhooks", false, "allow push notifications to this machine and over http")
-	fs.StringVar(&how.inspector, "inspector", "", "serve the page in `DIR` at /inspect/ instead of the built-in one")
+	fs.StringVar(&o.tokenFile, "token-file", "", "read the owner's token from `FILE` (default: from "+factory.TokenVariable+", or generate one)")
+	fs.StringSliceVar(&o.clientTools, "client-tools", []string{"all"}, "offer the tools that clients bring to these `AGENTS`: all, none, or names separated by commas")
+	fs.StringSliceVar(&o.pageState, "page-state", nil, "let pages write these `KEYS` of a session's state over AG-UI, separated by commas (default: none)")
+	fs.StringSliceVar(&o.approver, "approver", []string{"staff"}, "let these `APPROVERS` decide about waiting calls where agent, tool and rules set none: user, staff, or rights separated by commas")
+	fs.BoolVar(&o.noToken, "no-token", false, "accept every caller as the owner; only on a loopback address")
+	factory.UsersFlag(f, fs, &o.users)
+	fs.StringVar(&o.tls.Cert, "tls-cert", "", "read the server's certificate from the PEM `FILE`, again whenever it changes")
+	fs.StringVar(&o.tls.Key, "tls-key", "", "read the key of --tls-cert from the PEM `FILE`")
+	fs.StringVar(&o.tls.ClientCA, "client-ca", "", "accept client certificates signed by the authorities in the PEM `FILE`; a certificate names a user of the users file")
+	fs.StringVar(&o.signKey, "sign-key", "", "sign the agent card with the private key in the PEM `FILE`")
+	fs.StringVar(&o.webhookFile, "webhook-file", "", "store the clients' push notification settings in `FILE` (default: in memory)")
+	fs.BoolVar(&o.localWebhooks, "allow-local-webhooks", false, "allow push notifications to this machine and over http")
+	fs.StringVar(&o.inspector, "inspector", "", "serve the page in `DIR` at /inspect/ instead of the built-in one")
 	if f.Metrics != nil {
-		fs.StringVar(&how.metrics, "metrics", "", "serve Prometheus metrics on `HOST:PORT`, without a token")
+		fs.StringVar(&o.metrics, "metrics", "", "serve Prometheus metrics on `HOST:PORT`, without a token")
 	}
-	fs.StringVar(&how.log, "log", "", "log each request to standard error in this `FORMAT`: "+logFormats)
-	fs.DurationVar(&how.drain, "drain", 0, "when the server stops, give running turns `TIME` to end")
-	fs.DurationVar(&how.takeOver, "take-over", time.Second, "look every `TIME` for turns whose process died, and adopt them (0: never)")
-	how.limits.flags(fs)
-	fs.Var(&how.keep, "keep-requests", "keep the last requests to models in `SIZE` of memory, such as 32MiB, and show them in the API as they were sent")
+	fs.StringVar(&o.log, "log", "", "log each request to standard error in this `FORMAT`: "+logFormats)
+	fs.DurationVar(&o.drain, "drain", 0, "when the server stops, give running turns `TIME` to end")
+	fs.DurationVar(&o.takeOver, "take-over", time.Second, "look every `TIME` for turns whose process died, and adopt them (0: never)")
+	o.limits.flags(fs)
+	fs.Var(&o.keep, "keep-requests", "keep the last requests to models in `SIZE` of memory, such as 32MiB, and show them in the API as they were sent")
 	f.DBFlag(fs)
 	f.RedisFlag(fs)
-	f.ModelFlag(fs, &how.model)
-	factory.PricesFlag(fs, &how.prices)
-	reload.Flag(f, fs, &how.noReload)
-	factory.DeskFlag(fs, &how.desk)
+	f.ModelFlag(fs, &o.model)
+	factory.PricesFlag(fs, &o.prices)
+	reload.Flag(f, fs, &o.noReload)
+	factory.DeskFlag(fs, &o.desk)
 }
 
 // check refuses flags that say nothing sensible, before anything is begun.
-func (how *options) check() error {
-	if how.url != "" {
-		if u, err := url.Parse(how.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+func (o *options) check() error {
+	if o.url != "" {
+		if u, err := url.Parse(o.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 			return factory.Usagef("--url must be such as https://agents.example.com, without user, query and fragment")
 		}
 	}
-	if how.drain < 0 {
-		return factory.Usagef("--drain %s: give a time such as 30s", how.drain)
+	if o.drain < 0 {
+		return factory.Usagef("--drain %s: give a time such as 30s", o.drain)
 	}
-	if how.takeOver < 0 {
-		return factory.Usagef("--take-over %s: give a time such as 5s, or 0 to take over none", how.takeOver)
+	if o.takeOver < 0 {
+		return factory.Usagef("--take-over %s: give a time such as 5s, or 0 to take over none", o.takeOver)
 	}
-	if err := how.limits.check(); err != nil {
+	if err := o.limits.check(); err != nil {
 		return err
 	}
-	return how.checkDoors()
+	return o.checkDoors()
 }
 
 // service is a server that is put together, a step after the other.
@@ -179,17 +177,17 @@ type service struct {
 	ways     []door
 }
 
-func serve(ctx context.Context, f *factory.Factory, path string, how *options) error {
-	s := &service{options: how, f: f, path: path, swap: func(*runner.Runner) {}}
+func serve(ctx context.Context, f *factory.Factory, path string, o *options) error {
+	s := &service{options: o, f: f, path: path, swap: func(*runner.Runner) {}}
 	for _, step := range []func(context.Context) error{s.configure, s.load, s.listen, s.announce, s.run, s.openDoors, s.openA2A, s.openMCP} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	s.ways = append(s.ways, webDoor(s.web, how.limits.arrives(how.root(server.Mux(s.handlers...))), s.certified))
+	s.ways = append(s.ways, webDoor(s.web, o.limits.arrives(o.root(server.Mux(s.handlers...))), s.certified))
 	f.Notice(s.tree)
 	f.Say("serving %s at %s; %s", s.tree.Agents.Root().Agent.Name(), s.base, s.who.told)
-	if err := tellPage(f, how, s.who, s.base); err != nil {
+	if err := tellPage(f, o, s.who, s.base); err != nil {
 		return err
 	}
 	fmt.Fprintln(f.Stdout, strings.TrimSuffix(s.base, "/"))
@@ -379,26 +377,22 @@ func (s *service) reload() (_ *agent.Tree, err error) {
 
 // treeProblems returns an error of a reload as clients are told it.
 func treeProblems(err error) (all []server.TreeProblem) {
-	var files *agentfile.Error
-	if errors.As(err, &files) {
-		for _, p := range files.Problems {
-			all = append(all, server.TreeProblem{File: p.File, Line: p.Line, Message: p.Message})
-		}
-		return all
+	for _, p := range factory.ProblemsOf(err) {
+		all = append(all, p.TreeProblem)
 	}
-	for _, line := range factory.ProblemLines(err) {
-		all = append(all, server.TreeProblem{Message: line})
+	if all == nil {
+		all = append(all, server.TreeProblem{Message: strings.TrimSpace(err.Error())})
 	}
 	return all
 }
 
 // certified returns the server's TLS, nil without.
-func certified(f *factory.Factory, how *options) (*tls.Config, error) {
-	if how.tls == (access.TLSFiles{}) {
+func certified(f *factory.Factory, o *options) (*tls.Config, error) {
+	if o.tls == (access.TLSFiles{}) {
 		return nil, nil
 	}
-	how.tls.Logger = f.Warnings()
-	c, err := how.tls.Config()
+	o.tls.Logger = f.Warnings()
+	c, err := o.tls.Config()
 	if err != nil {
 		return nil, factory.Usagef("--tls-cert: %s", strings.TrimPrefix(err.Error(), "access: "))
 	}
@@ -415,14 +409,14 @@ func hostOf(public string) []string {
 
 // tellPage says where people look at the server, and opens it for a developer. The address lets the
 // owner in once.
-func tellPage(f *factory.Factory, how *options, who *callers, base string) error {
-	if !how.has(doorInspector) {
+func tellPage(f *factory.Factory, o *options, who *callers, base string) error {
+	if !o.has(doorInspector) {
 		return nil
 	}
 	page := strings.TrimSuffix(base, "/") + "/inspect/"
 	if who.signIn == nil {
 		f.Say("page at %s", page)
-		openPage(f, how, page)
+		openPage(f, o, page)
 		return nil
 	}
 	code, err := who.signIn.Code(factory.Owner.Name)
@@ -431,6 +425,6 @@ func tellPage(f *factory.Factory, how *options, who *callers, base string) error
 	}
 	page += "#code=" + code
 	f.Say("page at %s (once, within five minutes)", page)
-	openPage(f, how, page)
+	openPage(f, o, page)
 	return nil
 }

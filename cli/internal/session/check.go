@@ -43,18 +43,12 @@ func checkSessions(ctx context.Context, f *factory.Factory, args []string, asJSO
 	if err != nil {
 		return err
 	}
-	var all []session.Info
-	for _, id := range args {
-		info, err := db.Find(ctx, id)
-		if err != nil {
-			return err
-		}
-		all = append(all, info)
+	all, err := named(ctx, db, args)
+	if len(args) == 0 && err == nil {
+		all, err = db.List(ctx, session.Key{}, session.Page{})
 	}
-	if len(args) == 0 {
-		if all, err = db.List(ctx, session.Key{}, session.Page{}); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	problems := 0
 	for _, info := range all {
@@ -113,7 +107,7 @@ Anything that looks like a secret is removed from reasons and addresses.`,
 			if err != nil {
 				return err
 			}
-			return printJSON(f, b, inOneLine)
+			return factory.PrintJSON(f.Stdout, b, inOneLine)
 		},
 	}
 	fs := cmd.Flags()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -140,8 +139,7 @@ func printEnds(f *factory.Factory, d *checkpoint.Diff) error {
 		return nil
 	}
 	fmt.Fprintln(f.Stdout)
-	table := tabwriter.NewWriter(f.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "AT THE END\t%s\t%s\n", visible.Line(factory.ShownID(d.A.Key)), visible.Line(factory.ShownID(d.B.Key)))
+	table := factory.Table(f.Stdout, fmt.Sprintf("AT THE END\t%s\t%s", visible.Line(factory.ShownID(d.A.Key)), visible.Line(factory.ShownID(d.B.Key))))
 	for _, r := range rows {
 		for i, cell := range r {
 			if r[i] = render.Cut(visible.Line(cell), maxCell); r[i] == "" {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,12 +78,11 @@ func listSessions(ctx context.Context, f *factory.Factory, limit int, asJSON boo
 		f.Say("there are no sessions yet")
 		return nil
 	}
-	table := tabwriter.NewWriter(f.Stdout, 0, 0, 2, ' ', 0)
 	head, forks := "ID\tEVENTS\tCREATED\tUPDATED", slices.ContainsFunc(all, isFork)
 	if forks {
 		head += "\tFORK OF"
 	}
-	fmt.Fprintln(table, head)
+	table := factory.Table(f.Stdout, head)
 	for _, s := range all {
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s", visible.Line(factory.ShownID(s.Key)), s.Seq, factory.Stamp(s.Created), factory.Stamp(s.Updated))
 		if isFork(s) {
@@ -118,28 +116,31 @@ not exist or has a running turn, none is deleted.`,
 
 func removeSessions(f *factory.Factory, cmd *cobra.Command, args []string) error {
 	ctx := cmd.Context()
-	var db *factory.Database
-	var found []session.Info
-	known := make(map[session.Key]bool)
-	for _, id := range args {
-		var info session.Info
-		var err error
-		if db == nil {
-			db, info, err = factory.Stored(ctx, f, id)
-		} else {
-			info, err = db.Find(ctx, id)
-		}
-		if err != nil {
-			return err
-		}
-		if !known[info.Key] {
-			known[info.Key] = true
-			found = append(found, info)
-		}
+	db, _, err := factory.Stored(ctx, f, args[0])
+	if err != nil {
+		return err
+	}
+	found, err := named(ctx, db, args)
+	if err != nil {
+		return err
 	}
 	return remove(ctx, db, found, func(s session.Info) {
 		f.Say("removed session %s, which had %s", factory.ShownID(s.Key), render.Count(int(s.Seq), "event"))
 	})
+}
+
+// named finds sessions, each once.
+func named(ctx context.Context, db *factory.Database, ids []string) (found []session.Info, err error) {
+	for _, id := range ids {
+		info, err := db.Find(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(found, func(s session.Info) bool { return s.Key == info.Key }) {
+			found = append(found, info)
+		}
+	}
+	return found, nil
 }
 
 // remove deletes sessions. It holds all their leases first, so that nobody loses a

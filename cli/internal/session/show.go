@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -36,10 +35,11 @@ func showHistory(ctx context.Context, f *factory.Factory, id string, asJSON bool
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(f.Stdout, 0, 0, 2, ' ', 0)
-	if !asJSON {
-		fmt.Fprintln(table, "SEQ\tTIME\tACTIVE\tWHAT")
+	head := "SEQ\tTIME\tACTIVE\tWHAT"
+	if asJSON {
+		head = ""
 	}
+	table := factory.Table(f.Stdout, head)
 	for line, err := range sessionform.History(ctx, s.Sessions, s.Info, func(e *event.Event) *event.Event { return e }) {
 		if err != nil {
 			return err
@@ -121,7 +121,7 @@ func showSession(ctx context.Context, f *factory.Factory, id string, o showOptio
 	case err != nil:
 		return err
 	case o.state:
-		return printJSON(f, sessionform.MomentOf(s.Key, fold), o.json)
+		return factory.PrintJSON(f.Stdout, sessionform.MomentOf(s.Key, fold), o.json)
 	case o.at.given() && !o.json && !o.usage:
 		f.Say("%s", sessionform.Line(fold, s.Seq))
 	case !o.at.given() && !o.json && !o.usage && fold.Unfinished() && !s.Leased:
@@ -153,15 +153,6 @@ func transcript(f *factory.Factory) *render.Printer {
 	l := f.LookOf(f.Stdout)
 	l.Live = false // nothing is awaited
 	return render.Transcript(f.Stdout, l)
-}
-
-// printJSON writes one object: in one line with --json, else indented.
-func printJSON(f *factory.Factory, v any, inOneLine bool) error {
-	if inOneLine {
-		render.JSON(f.Stdout, v)
-		return nil
-	}
-	return render.IndentedJSON(f.Stdout, v)
 }
 
 // jsonView is the form of sessions show --view: a request of the chat completions

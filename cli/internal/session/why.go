@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -210,8 +209,7 @@ func (x *explanation) printTargets(w io.Writer) error {
 	if len(x.Targets) == 0 {
 		return nil
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nTARGET\tSHARES WITH THE USER\tDESCRIPTION")
+	table := factory.Table(w, "\nTARGET\tSHARES WITH THE USER\tDESCRIPTION")
 	for _, t := range x.Targets {
 		shares := "-"
 		if len(t.Shares) > 0 {
@@ -229,8 +227,7 @@ func (x *explanation) printTally(w io.Writer) error {
 			failed[a.Error.Code+": "+a.Error.Message]++
 		}
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nSAMPLES\tCHOOSE\tBETWEEN\tCONFIDENCE")
+	table := factory.Table(w, "\nSAMPLES\tCHOOSE\tBETWEEN\tCONFIDENCE")
 	for _, c := range x.Tally {
 		name, sure := c.Name, "-"
 		switch {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -99,48 +99,18 @@ func connected(ctx context.Context, f *factory.Factory, path string, own *agent.
 	return nil
 }
 
-// problem is one of a tree that cannot be loaded. Those of a tree that a program made have
-// no file.
-type problem struct {
-	File    string `json:"file,omitempty"`
-	Line    int    `json:"line,omitempty"`
-	Message string `json:"message"`
-	text    string
-}
-
-// problemsOf returns the problems that an error holds, none of another error.
-func problemsOf(err error) (all []problem) {
-	var files *agentfile.Error
-	var bad *agent.TreeError
-	switch {
-	case errors.As(err, &files):
-		for _, f := range files.Problems {
-			all = append(all, problem{f.File, f.Line, f.Message, f.String()})
-		}
-	case errors.As(err, &bad):
-		for _, t := range bad.Problems {
-			all = append(all, problem{Message: t.String(), text: t.String()})
-		}
-	}
-	return all
-}
-
 // badFiles prints the problems of a tree that could not be loaded, and returns the
 // command's error.
 func badFiles(f *factory.Factory, err error, asJSON bool) error {
-	problems := problemsOf(err)
-	switch {
-	case problems == nil:
+	problems, w := factory.ProblemsOf(err), f.Stdout
+	if problems == nil {
 		return err
-	case asJSON:
-		render.JSON(f.Stdout, problems)
-	default:
-		for _, problem := range problems {
-			fmt.Fprintln(f.Stdout, visible.Line(problem.text))
-		}
 	}
-	f.Say("%s", render.Count(len(problems), "problem"))
-	return factory.Exit(factory.StatusUsage)
+	if asJSON {
+		render.JSON(w, problems)
+		w = io.Discard
+	}
+	return f.Problems(w, factory.LinesOf(problems))
 }
 
 // mention names the variables that a sound tree needs and does not find, so that it could
@@ -277,8 +247,7 @@ func printForms(f *factory.Factory, asked *routing.SurveyResult) {
 	if len(asked.Forms) == 0 {
 		return
 	}
-	table := tabwriter.NewWriter(f.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nFORM\tRIGHT AT THE END\tBETWEEN\tTRANSFERS\tCALLS SHOWN")
+	table := factory.Table(f.Stdout, "\nFORM\tRIGHT AT THE END\tBETWEEN\tTRANSFERS\tCALLS SHOWN")
 	for _, m := range asked.Forms {
 		now := ""
 		if m.Now {

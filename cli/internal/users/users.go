@@ -3,20 +3,19 @@ package users
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/access/usersfile"
 	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/internal/render"
 )
 
 // Command makes the command users.
@@ -68,6 +67,12 @@ A right with another name, such as refunds, lets the user decide about calls tha
 	return cmd
 }
 
+// jsonUser is the form of users ls --json.
+type jsonUser struct {
+	Name string   `json:"name"`
+	May  []string `json:"may"`
+}
+
 func listUsers(f *factory.Factory, file *string) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -87,23 +92,18 @@ func listUsers(f *factory.Factory, file *string) *cobra.Command {
 			case err != nil:
 				return factory.Usage(err)
 			}
-			table := tabwriter.NewWriter(f.Stdout, 0, 0, 2, ' ', 0)
-			if !asJSON {
-				fmt.Fprintln(table, "NAME\tMAY")
+			head := "NAME\tMAY"
+			if asJSON {
+				head = ""
 			}
+			table := factory.Table(f.Stdout, head)
 			for _, user := range all {
-				if !asJSON {
-					fmt.Fprintf(table, "%s\t%s\n", user.Name, cmp.Or(strings.Join(access.User{Rights: user.Rights, Grants: user.Grants}.RightNames(), ", "), "-"))
-					continue
+				may := access.User{Rights: user.Rights, Grants: user.Grants}.RightNames()
+				if asJSON {
+					render.JSON(f.Stdout, jsonUser{user.Name, may})
+				} else {
+					fmt.Fprintf(table, "%s\t%s\n", user.Name, cmp.Or(strings.Join(may, ", "), "-"))
 				}
-				line, err := json.Marshal(struct {
-					Name string   `json:"name"`
-					May  []string `json:"may"`
-				}{user.Name, access.User{Rights: user.Rights, Grants: user.Grants}.RightNames()})
-				if err != nil {
-					return err
-				}
-				fmt.Fprintln(f.Stdout, string(line))
 			}
 			return table.Flush()
 		},
