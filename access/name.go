@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -42,9 +43,9 @@ func CheckName(name string) error {
 // Skeleton returns a text that names have in common which people cannot tell apart, such as paul and pau1, or a name in
 // Latin letters and one in Cyrillic letters of the same shapes: the skeletons of Unicode's technical standard 39, for the letters of
 // Latin, Greek and Cyrillic that matter. Two accounts of [Accounts] have different skeletons.
-func Skeleton(name string) string { return skeletons.Replace(name) }
+func Skeleton(name string) string { return skeletons().Replace(name) }
 
-var skeletons = func() *strings.Replacer {
+var skeletons = sync.OnceValue(func() *strings.Replacer {
 	pairs := []string{"rn", "m", "vv", "w"}
 	for shape, others := range map[string]string{
 		"l": "1I|ІӀΙ", "O": "0ОΟ", "o": "оοօ", "a": "аα", "e": "е", "p": "рρ", "c": "сϲ", "x": "х", "y": "уγ", "i": "іι", "j": "ј", "s": "ѕ", "h": "һ",
@@ -56,4 +57,4 @@ var skeletons = func() *strings.Replacer {
 		}
 	}
 	return strings.NewReplacer(pairs...)
-}()
+})
