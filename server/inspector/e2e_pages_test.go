@@ -119,6 +119,12 @@ func TestForks(t *testing.T) {
 	play(t, support(t), "forks", nil)
 }
 
+// How turns end is said as it is, and what failed can be tried again.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	play(t, support(t), "ends", nil)
+}
+
 // The page says that the offline model answers, and that nobody is paid for that.
 func TestOffline(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ await run(async () => {
   await step("a handoff", async () => {
     await visit(user, "s/person");
     await says(user, "I have asked for a person to join us.");
+    await user.getByRole("banner").getByText("waits for a person").waitFor();
     await visit(desk, "desk");
     await desk.getByText("wants a person").first().waitFor();
     await desk
@@ -22,6 +23,7 @@ await run(async () => {
     await write.fill("Hello, this is Ann");
     await write.press("Control+Enter");
     await says(user, "Hello, this is Ann");
+    await user.getByRole("banner").getByText("with a person").waitFor();
     const composer = user.getByRole("textbox", { name: /write to/i });
     await composer.fill("My parcel is late");
     await composer.press("Control+Enter");

@@ -106,7 +106,7 @@ await run(async () => {
     await until("a stop", async () => (await api("GET", "/sessions/stopped")).state === "cut_off");
     for (const page of [a, b]) {
       await page
-        .getByText(/was cut off/)
+        .getByText(/cut off/)
         .first()
         .waitFor();
       await until("no stop button", async () => (await page.getByRole("button", { name: /^stop/i }).count()) === 0);

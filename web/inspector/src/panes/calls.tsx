@@ -2,6 +2,7 @@
 import type { ViewCall, ViewNode } from "@agentarbor/conversation";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { mayWrite } from "../state/app.js";
 import { words } from "../state/events.js";
 import type { OpenSession } from "../state/open.js";
 import { change, route } from "../state/route.js";
@@ -9,6 +10,7 @@ import { rowsOf } from "../state/talk.js";
 import { wholeEvent } from "../state/whole.js";
 import { counted } from "../ui/amount.js";
 import { Fold } from "../ui/fold.js";
+import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 import { asText, callText, oneLine, visible } from "../ui/visible.js";
 import { More, Pre } from "../ui/words.js";
@@ -25,7 +27,7 @@ interface CallProps {
 export function Call({ session, call, depth }: CallProps): JSX.Element {
   const now = route.value;
   const selected = now.screen === "session" && now.sel?.kind === "call" && now.sel.id === call.id;
-  const [sign, state] = stands(call);
+  const [sign, state] = stands(call, session.state.value === "cut_off");
   return (
     <div class="call" data-selected={selected} data-status={call.status}>
       <Fold
@@ -47,6 +49,11 @@ export function Call({ session, call, depth }: CallProps): JSX.Element {
       >
         {() => <Inside session={session} call={call} />}
       </Fold>
+      {call.isError === true && call.approval !== "denied" && now.screen === "session" && mayWrite(session.key.user) && (
+        <Link to={{ ...now, sel: { kind: "call", id: call.id }, tab: "if" }} class="talk-do fact">
+          Try again in a fork…
+        </Link>
+      )}
       {call.branches !== undefined && <Branches session={session} id={call.id} branches={call.branches} depth={depth} />}
     </div>
   );
@@ -82,12 +89,13 @@ function Inside({ session, call }: Omit<CallProps, "depth">): JSX.Element {
   );
 }
 
-function stands(call: ViewCall): readonly [sign: string, state: string] {
+function stands(call: ViewCall, cut: boolean): readonly [sign: string, state: string] {
   if (call.approval === "denied") return ["✗", "denied"];
   if (call.isError === true) return ["✗", "failed"];
   if (call.status === "error") return ["✗", "has no result"];
   if (call.status === "complete") return ["✓", "done"];
-  return call.approval === "pending" ? ["?", "waits for a decision"] : ["…", "runs"];
+  if (call.approval === "pending") return ["?", "waits for a person"];
+  return cut ? ["‖", "cut off"] : ["…", "runs"];
 }
 
 /** What a call gave, or last told, on one line. */

@@ -2,7 +2,7 @@
 import "./composer.css";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { branchAndSay, control, say } from "../state/actions.js";
+import { branchAndSay, control, say, sayAgain } from "../state/actions.js";
 import { mayWrite } from "../state/app.js";
 import { checkpointAt } from "../state/checkpoint.js";
 import { draftOf } from "../state/draft.js";
@@ -184,7 +184,7 @@ function Note({ session, past, busy, at }: NoteProps): JSX.Element | null {
   if (state === "cut_off") {
     return (
       <div class="composer-note fact asked">
-        The turn was cut off.
+        The turn is cut off.
         <button type="button" class="button" onClick={turn("resume")}>
           Resume
         </button>
@@ -194,11 +194,22 @@ function Note({ session, past, busy, at }: NoteProps): JSX.Element | null {
       </div>
     );
   }
+  if (state === "failed") {
+    return (
+      <div class="composer-note fact failed">
+        The last turn failed.
+        <button type="button" class="button" onClick={() => void sayAgain(session)}>
+          Try again
+        </button>
+        <span class="soft">This sends your last message again.</span>
+      </div>
+    );
+  }
   if (state === "waiting") {
     const { length } = facts.questions;
     return (
       <div class="composer-note fact asked">
-        {length === 0 ? "It waits for something that is done elsewhere." : "It waits for a decision. A message instead withdraws the question."}
+        {length === 0 ? "It waits for something that is done elsewhere." : "It waits for a person to decide. A message instead withdraws the question."}
         <button type="button" class="button" onClick={turn("cancel")}>
           Cancel the turn
         </button>

@@ -45,6 +45,29 @@ export function selectionOf(row: Row): { readonly sel: Selection; readonly tab: 
   return { sel: { kind: "ev", seq: row.seq! }, tab: "why" };
 }
 
+/** Words that an agent had said when it was stopped, which the log does not have. */
+export function Unkept({ row }: { readonly row: Extract<Row, { kind: "unkept" }> }): JSX.Element {
+  return (
+    <>
+      <div class="talk-head">
+        <h3>
+          <button class="talk-name" data-select onClick={() => change(selectionOf(row))}>
+            <Mark agent={row.agent} active={false} /> <bdi>{visible(row.agent)}</bdi>
+          </button>
+        </h3>
+        <NotKept />
+      </div>
+      <div class="talk-body unkept" dir="auto">
+        {visible(row.text)}
+      </div>
+    </>
+  );
+}
+
+function NotKept(): JSX.Element {
+  return <p class="fact asked">Stopped. The log does not keep these words, and a reload loses them.</p>;
+}
+
 function User({ session, row, parting, editing = false, edit }: Props): JSX.Element {
   const { view, seq } = row;
   const event = seq === undefined ? undefined : (session.stored.value.event(seq) as Event<"user"> | undefined);
@@ -100,7 +123,9 @@ function Answer({ session, row, parting, depth = 0, folds = false }: Props): JSX
   const log = session.stored.value;
   const moment = view.status === "complete" ? session.moment.peek() : session.moment.value;
   const took = measure(moment.graph, view, next);
-  const growing = view.status === "streaming" && !session.inPast.value;
+  const cut = session.state.value === "cut_off";
+  const streaming = view.status === "streaming" && !session.inPast.value;
+  const growing = streaming && !cut;
   const calls = callsOf(log, moment, view);
   const agent = view.agent ?? "";
   const active = agent === facts.active && facts.turn !== "over" && view.status === "streaming";
@@ -119,7 +144,8 @@ function Answer({ session, row, parting, depth = 0, folds = false }: Props): JSX
   return (
     <>
       <Head session={session} row={row} mark={row.named ? name : <span class="hidden-words">{visible(agent)}</span>} fold={fold} facts={amounts} parting={parting} />
-      <div class="talk-body" aria-busy={growing}>
+      {streaming && cut && view.text !== undefined && <NotKept />}
+      <div class={streaming && cut ? "talk-body unkept" : "talk-body"} aria-busy={growing}>
         {view.reasoning !== undefined && (
           <Fold id={`thought:${view.id}`} class="talk-thought" summary={<>Thought <span class="soft">{oneLine(visible(view.reasoning), 72)}</span></>}>
             {() => <Long session={session} seqs={took.thoughts} text={view.reasoning!} plain />}

@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { partings } from "../state/family.js";
 import type { OpenSession } from "../state/open.js";
 import { type Selection, change, route } from "../state/route.js";
-import { type Row, foldRows, rowAt, rowsAt } from "../state/talk.js";
+import { type Row, foldRows, rowAt, rowsAt, withUnkept } from "../state/talk.js";
 import { mayWrite } from "../state/app.js";
 import { decidedAbout, questionOf } from "../state/decisions.js";
 import { words } from "../state/events.js";
@@ -20,7 +20,7 @@ import { Between } from "./between.js";
 import { Composer } from "./composer.js";
 import { Relatives, pathOf } from "./picker.js";
 import { QuestionCard, answer, callOf } from "./question.js";
-import { Said, selectionOf } from "./said.js";
+import { Said, Unkept, selectionOf } from "./said.js";
 
 type Parted = ReadonlyMap<string, ReturnType<typeof partings>[number]>;
 
@@ -31,7 +31,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
   const past = session.inPast.value;
   const active = useMemo(() => pathOf(now?.active), [now?.active]);
   const all = useMemo(() => rowsAt(log, moment, active), [log, moment, active]);
-  const rows = useMemo(() => foldRows(all, session.folded.value), [all, session.folded.value]);
+  const rows = useMemo(() => withUnkept(foldRows(all, session.folded.value), log, moment), [all, session.folded.value, log.unkept]);
   const parted = usePartings(session, rows);
   const selected = selectedIn(rows, now?.sel);
   const writes = mayWrite(session.key.user);
@@ -166,6 +166,8 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
                     <Said session={session} row={row} parting={parted.get(row.key)} editing={editing === row.key} {...(writes && { edit })} folds />
                   ) : row.kind === "question" ? (
                     <QuestionCard session={session} row={row} denying={denying === row.key} deny={(yes) => deny(yes ? row.key : "")} target={row.key === target?.row.key} />
+                  ) : row.kind === "unkept" ? (
+                    <Unkept row={row} />
                   ) : (
                     <Between row={row} />
                   )}
@@ -281,6 +283,7 @@ function spoken(row: Row): string {
 
 function titleOf(row: Row): string {
   if (row.kind === "said") return row.view.role === "user" ? "The user" : visible(row.view.agent ?? "An agent");
+  if (row.kind === "unkept") return visible(`${row.agent}, not kept`);
   const { event } = row;
   if (event.type === "relay") return visible(`${event.tool} ${event.kind === "input" ? "asks" : "wants to run"}`);
   if (event.type === "transfer") return visible(`${event.from} ${event.outcome === "committed" ? "hands over to" : "could not hand over to"} ${event.to}: ${words(event.reason).text}`);
@@ -292,6 +295,7 @@ function estimate(row: Row | undefined): number {
   if (row === undefined) return 60;
   if (row.kind === "event") return 36;
   if (row.kind === "question") return 190;
+  if (row.kind === "unkept") return 60 + Math.min(400, Math.ceil(row.text.length / 66)) * 23;
   if (row.folded !== undefined) return 34;
   const { text = "", toolCalls = [] } = row.view;
   const lines = Math.min(400, Math.ceil(text.length / 66) + (text.match(/\n/g)?.length ?? 0));

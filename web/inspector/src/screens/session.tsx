@@ -288,7 +288,7 @@ export function SessionTitle(): JSX.Element | null {
           as it was at {count(facts.seq)} of {count(end)}
         </span>
       ) : (
-        <State state={session.state.value} />
+        <State state={session.state.value} active={facts.active} handoff={facts.handoff} />
       )}
       <span class="soft title-amounts">
         {counted(facts.turns, "turn")} · {count(tokens(facts).all)} tokens

@@ -203,7 +203,7 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
                   )}
                 </td>
                 <td>
-                  <State state={s.state} />
+                  <State state={s.state} active={s.active} />
                 </td>
                 <td>{s.active}</td>
                 <td class="number">{count(s.seq)}</td>

@@ -1,8 +1,9 @@
 // What a reader can do to sessions. Each is one request; what comes of it is seen in the log.
-import { type Schemas, path, post, send } from "../net/api.js";
+import { type Schemas, get, path, post, send } from "../net/api.js";
 import { count, counted } from "../ui/amount.js";
 import { attempt, tree } from "./app.js";
 import { allowRuns, askFirst, mayRun } from "./forking.js";
+import type { LogEvent } from "./events.js";
 import type { OpenSession } from "./open.js";
 import { go, route } from "./route.js";
 
@@ -16,6 +17,20 @@ export async function say(session: OpenSession, content: Schemas["Content"], key
   if (!(await mayRun(session, "Send"))) return false;
   const turn = await attempt(() => post<Schemas["Turn"]>(`${session.path}/turns`, { content }, { query: session.query, key }));
   return turn !== undefined;
+}
+
+const again = new Map<string, string>();
+
+/** Says the user's last message once more, as it was stored. */
+export async function sayAgain(session: OpenSession): Promise<void> {
+  const seq = session.stored.value.events.findLast((e) => e.type === "user")?.seq;
+  if (seq === undefined) return;
+  const whole = await attempt(() => get<LogEvent>(session.path + path("events", seq), { query: session.query }));
+  // One key for each failed turn: two presses send one message.
+  const name = JSON.stringify([session.path, session.key.user, seq]);
+  const key = again.get(name) ?? once();
+  again.set(name, key);
+  if (whole?.type === "user") await say(session, whole.content as Schemas["Content"], key);
 }
 
 /** Begins a session and shows it. */

@@ -24,6 +24,8 @@ export class Log {
   private stored: Moment; // what follows from stored events alone
   private live: Moment; // with deltas
   private flying: LogEvent[] = []; // deltas of what is not stored yet
+  /** Words that came one by one and that no event of the log has, in their order. A reload loses them. */
+  unkept: readonly Unkept[] = [];
   private past: Moment | undefined; // the last moment that was asked for
 
   /** With `gaps`, the server leaves events out that the reader does not see. */
@@ -83,6 +85,8 @@ export class Log {
             live = graph;
             news = [];
           }
+          // A stop is told to those who saw the words, and is no event of the log.
+          if (event.type === "discard") this.keep(this.flying.filter((delta) => settles(event, delta)), facts.seq);
           this.flying.push(event);
           news.push(event as Event);
           continue;
@@ -98,7 +102,9 @@ export class Log {
         store(event);
         if (this.flying.length > 0) {
           news.push(event as Event);
-          this.flying = this.flying.filter((delta) => !settles(event, delta));
+          const over = this.flying.filter((delta) => settles(event, delta));
+          if (over.length > 0) this.flying = this.flying.filter((delta) => !over.includes(delta));
+          if (event.type === "harness_end" || event.type === "notice") this.keep(over, seq);
         }
       }
     } finally {
@@ -107,6 +113,12 @@ export class Log {
       if (facts !== this.stored.facts) this.stored = { seq: facts.seq, graph, facts };
       this.live = live === graph ? this.stored : { seq: facts.seq, graph: live, facts };
     }
+  }
+
+  /** Keeps words that came and that no event of the log will have, once. */
+  private keep(deltas: readonly LogEvent[], seq: number): void {
+    const lost = unkeptOf(deltas, seq).filter(({ id }) => !this.unkept.some((u) => u.id === id));
+    if (lost.length > 0) this.unkept = [...this.unkept, ...lost];
   }
 
   /** All words of a shortened event, if its deltas have them. */
@@ -132,6 +144,25 @@ export class Log {
     this.past = moment;
     return moment;
   }
+}
+
+/** What an agent was saying when its run ended before the words were stored. */
+export interface Unkept {
+  /** Where the log was when they ended. */
+  readonly seq: number;
+  readonly id: string;
+  readonly agent: string;
+  readonly text: string;
+}
+
+function unkeptOf(deltas: readonly LogEvent[], seq: number): Unkept[] {
+  const all = new Map<string, Unkept>();
+  for (const d of deltas) {
+    if (d.type !== "text" || typeof d.content !== "string" || d.scope) continue;
+    const id = d.id ?? "";
+    all.set(id, { seq, id, agent: d.agent ?? "", text: (all.get(id)?.text ?? "") + d.content });
+  }
+  return [...all.values()].filter(({ text }) => text.trim() !== "");
 }
 
 /** Whether a delta is settled by a stored event: by the whole of it, by what gives it up, by its run's end, or because another process goes on with the run. */

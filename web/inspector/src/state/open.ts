@@ -239,6 +239,7 @@ export class OpenSession {
     if (this.stopped || whole.end.seq !== held.end.seq) return;
     for (const [at, clip] of held.clips) whole.clips.set(at, clip);
     whole.add(held.deltas);
+    whole.unkept = held.unkept;
     this.held.value = whole;
     this.version.value++;
   }

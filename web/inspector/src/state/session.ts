@@ -62,6 +62,8 @@ export interface Facts {
   readonly time: string;
   /** Who has the conversation; "" before anybody had it. */
   readonly active: string;
+  /** How the handoff to a person stands; "" before there was one. */
+  readonly handoff: string;
   /** Whether the last turn is under way, waits for somebody, or is over. */
   readonly turn: "none" | "open" | "waiting" | "over";
   readonly turnId: string;
@@ -87,6 +89,7 @@ export const nothing: Facts = {
   seq: 0,
   time: "",
   active: "",
+  handoff: "",
   turn: "none",
   turnId: "",
   turns: 0,
@@ -156,6 +159,7 @@ function apply(next: Next, event: LogEvent, seq: number): void {
       return;
     case "handoff_status":
       if (name !== "") return;
+      next.handoff = event.status;
       if (!overHandoff.includes(event.status)) next.active = human;
       else if (event.targetAgent && next.active === human) next.active = event.targetAgent;
       return;

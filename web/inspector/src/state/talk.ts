@@ -27,7 +27,20 @@ export type Row = {
     }
   | { readonly kind: "event"; readonly event: Event<Exclude<Between, "relay">>; readonly route?: Event<"route"> }
   | { readonly kind: "question"; readonly event: Event<"relay">; readonly resolved?: Event<"relay_resolved">; readonly open: boolean }
+  | { readonly kind: "unkept"; readonly agent: string; readonly text: string }
 );
+
+/** The rows with the words that were said and not stored, where they were said. */
+export function withUnkept(rows: readonly Row[], { unkept }: Log, { seq }: Moment): readonly Row[] {
+  if (unkept.length === 0) return rows;
+  const out = [...rows];
+  for (const { id, agent, text, seq: end } of unkept) {
+    if (end > seq) continue;
+    const at = out.findIndex((row) => (row.seq ?? Infinity) > end);
+    out.splice(at < 0 ? out.length : at, 0, { kind: "unkept", key: `unkept ${id}`, seq: end, agent, text });
+  }
+  return out;
+}
 
 /** Events of a log that stand between messages, by scope; kept up to date as the log grows. */
 class Marks {
@@ -139,6 +152,7 @@ export function foldRows(rows: readonly Row[], folded: ReadonlySet<string>): rea
 
 // isInside reports whether a row between the responses of a folded block is hidden with it.
 function isInside(row: Exclude<Row, { kind: "said" }>, run: string): boolean {
+  if (row.kind === "unkept") return false;
   if (row.kind === "question") return !row.open;
   const { event } = row;
   return event.runId === run && event.type !== "transfer" && event.type !== "route" && event.type !== "handoff_status";

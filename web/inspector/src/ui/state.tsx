@@ -1,11 +1,12 @@
 import type { JSX } from "preact";
+import { tree } from "../state/app.js";
 import type { Sign } from "./page.js";
 
 /** How the server says that a session stands, in words. */
 export const states: Readonly<Record<string, string>> = {
   running: "at work",
-  waiting: "waits",
-  cut_off: "was cut off",
+  waiting: "waits for a person",
+  cut_off: "cut off",
   done: "done",
   failed: "failed",
   canceled: "canceled",
@@ -13,15 +14,28 @@ export const states: Readonly<Record<string, string>> = {
 
 const signs: Readonly<Record<string, string>> = { running: "▸", waiting: "●", cut_off: "‖", done: "✓", failed: "✗", canceled: "–" };
 
+interface Props {
+  readonly state: string | undefined;
+  /** Who has the conversation. */
+  readonly active?: string;
+  /** How the handoff to a person stands, where that is known. */
+  readonly handoff?: string;
+}
+
 /** The state of a session as a sign and a word; a fork without a turn of its own is new. */
-export function State({ state }: { readonly state: string | undefined }): JSX.Element {
-  const style = state === "waiting" ? "asked" : state === "failed" ? "failed" : "soft";
+export function State({ state, active = "", handoff = "" }: Props): JSX.Element {
+  const person = active === (tree.value?.human?.name ?? "human") && (state === "done" || state === "waiting");
+  const style = person || state === "waiting" ? "asked" : state === "failed" || state === "cut_off" ? "failed" : "soft";
+  const words = !person ? (states[state ?? ""] ?? "new") : handoff === "" ? "handed to a person" : withPerson.includes(handoff) ? "with a person" : "waits for a person";
   return (
     <span class={`state ${style}`}>
-      <span aria-hidden="true">{signs[state ?? ""] ?? "○"}</span> {states[state ?? ""] ?? "new"}
+      <span aria-hidden="true">{person ? signs["waiting"] : (signs[state ?? ""] ?? "○")}</span> {words}
     </span>
   );
 }
+
+/** States of a handoff in which a person has the conversation. */
+const withPerson: readonly string[] = ["connected", "on_hold"];
 
 /** What the browser's tab shows of a state. */
 export function signOf(state: string | undefined): Sign {
