@@ -11,7 +11,7 @@ import (
 // Follow yields the entries of a session after a given one, and then new entries as they come, as
 // [session.Tail] does. "" is the beginning. The last error is that of the context, or [ErrClosed]. If a
 // turn was cut off because its process died, it resumes within seconds while a client follows it; see
-// [WithTakeUp].
+// [WithTakeUp]. A fork without events of its own does not.
 func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -33,6 +33,13 @@ func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.
 	}
 }
 
+// begun reports whether a session has events of its own. A fork without any has the turn of its parent, which no process
+// works on, and nothing runs in it until a caller resumes it.
+func (t *Turns) begun(ctx context.Context, key session.Key) (bool, error) {
+	info, ok, err := session.Find(ctx, t.store, key)
+	return ok && info.Seq > info.ParentSeq, err
+}
+
 // watch looks from time to time whether somebody still works on a turn that is being followed:
 // whoever does may go away without a word. It looks soon, because a process that was stopped or
 // killed on this machine leaves a lease that can be taken at once, and less and less often. It
@@ -49,6 +56,9 @@ func (t *Turns) watch(ctx context.Context, key session.Key) (timer *time.Timer) 
 				cut = f.Unfinished() && t.resume(f.Turn.User)
 				return nil
 			})
+			if err == nil && cut {
+				cut, err = t.begun(ctx, key)
+			}
 			if err == nil && ctx.Err() == nil && cut {
 				t.TakeOver(key)
 			}

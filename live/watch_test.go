@@ -98,3 +98,35 @@ func TestWatchGoesOnBehindANotice(t *testing.T) {
 	}
 	require.Equal(t, []string{"notice", "user", "harness_start", "text", "usage", "harness_end"}, types)
 }
+
+// A fork without events of its own stays as it is while a client follows it, and runs when a caller resumes it.
+func TestFollowingAForkRunsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		d, a := newDesk(t)
+		store := clocked(t)
+		turns := newTurns(t, a, store)
+		turn, err := turns.Begin(ctx, key, llm.UserText("think"))
+		require.NoError(t, err)
+		<-d.thinks
+		d.free <- struct{}{}
+		require.NoError(t, turn.Wait(ctx))
+		fork := session.Key{App: key.App, User: key.User, ID: "fork"}
+		require.NoError(t, store.Fork(ctx, key, 1, fork))
+
+		follower, leave := context.WithCancel(ctx)
+		timer := turns.watch(follower, fork)
+		time.Sleep(3 * session.LeaseTTL) // of the bubble
+		synctest.Wait()
+		stateIs(t, turns, fork, CutOff)
+		leave()
+		timer.Stop()
+
+		go func() { <-d.thinks; d.free <- struct{}{} }()
+		turn, err = turns.Resume(ctx, fork)
+		require.NoError(t, err)
+		require.NoError(t, turn.Wait(ctx))
+		stateIs(t, turns, fork, Done)
+		require.NoError(t, turns.Close(ctx))
+	})
+}

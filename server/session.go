@@ -20,7 +20,7 @@ func (d *Door) sessionRoutes() []front.Route {
 	}
 }
 
-// The bounds of a list: without a limit, at most, and how many of a status one looks at.
+// The bounds of a list: without a limit, at most, and how many one looks at of a status or in a search.
 const fewSessions, mostSessions, lookedAt = 50, 200, 500
 
 func (d *Door) sessions(c *front.Call) error {
@@ -43,6 +43,13 @@ func (d *Door) sessions(c *front.Call) error {
 	default:
 		return front.BadRequest("no turn has the state %.40q", wanted)
 	}
+	find, err := searchOf(query)
+	if err != nil {
+		return err
+	}
+	if !find.all() {
+		page.Limit = lookedAt
+	}
 	if query.Get("after") != "" {
 		if page.After, err = form.PlaceOf(query.Get("after"), key); err != nil {
 			return err
@@ -55,13 +62,29 @@ func (d *Door) sessions(c *front.Call) error {
 	answer := struct {
 		Sessions []form.Session `json:"sessions"`
 		Next     string         `json:"next,omitempty"`
+		Searched *searched      `json:"searched,omitempty"`
 	}{Sessions: []form.Session{}}
+	if !find.all() {
+		answer.Searched = &searched{}
+	}
 	for i, info := range infos {
+		if info.Updated.Before(find.since) { // and so are all that follow
+			break
+		}
 		s, err := form.SessionOf(c.R.Context(), d.turns, info)
 		if err != nil {
 			return err
 		}
-		if wanted == "" || s.State == wanted {
+		fits := wanted == "" || s.State == wanted
+		if answer.Searched != nil {
+			answer.Searched.Sessions, answer.Searched.Updated = i+1, s.Updated
+			if fits {
+				if fits, err = find.has(c.R.Context(), d.turns.Store(), info, s); err != nil {
+					return err
+				}
+			}
+		}
+		if fits {
 			answer.Sessions = append(answer.Sessions, s)
 		}
 		if last := i+1 == len(infos); last && len(infos) == page.Limit || !last && len(answer.Sessions) == limit {

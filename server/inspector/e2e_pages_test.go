@@ -125,6 +125,12 @@ func TestEnds(t *testing.T) {
 	play(t, support(t), "ends", nil)
 }
 
+// The server searches all sessions for words, phrases, agents and states, and the filter is in the address.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	play(t, support(t), "search", nil)
+}
+
 // The page says that the offline model answers, and that nobody is paid for that.
 func TestOffline(t *testing.T) {
 	t.Parallel()

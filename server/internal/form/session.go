@@ -41,16 +41,24 @@ func SessionOf(ctx context.Context, turns *live.Turns, info session.Info) (s Ses
 		return s, err
 	}
 	s.Seq, s.Active, s.State, s.Turn = now.Seq, now.Agent, now.State, now.Turn
-	for e, err := range turns.Store().Load(ctx, info.Key, 0) {
+	// What a fork begins with is its parent's; what differs is what was said in it first.
+	if s.Title, err = titleOf(ctx, turns.Store(), info.Key, info.ParentSeq); err == nil && s.Title == "" && s.Parent != nil {
+		s.Title, err = titleOf(ctx, turns.Store(), info.Key, 0)
+	}
+	return s, err
+}
+
+// titleOf is the user's first words after a position of a session.
+func titleOf(ctx context.Context, store session.Store, key session.Key, after int64) (string, error) {
+	for e, err := range store.Load(ctx, key, after) {
 		if err != nil {
-			return s, err
+			return "", err
 		}
 		if user, ok := e.Data.(*event.User); ok {
-			s.Title = title(user.Unclaimed().PlainText())
-			break
+			return title(user.Unclaimed().PlainText()), nil
 		}
 	}
-	return s, nil
+	return "", nil
 }
 
 // title makes one line of at most 80 characters of the first words.

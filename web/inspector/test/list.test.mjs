@@ -34,7 +34,9 @@ test("a filter is a state and words, and is written as it was read", () => {
   assert.deepEqual(parseFilter("refund state:cut_off"), { state: "cut_off", words: "refund" });
   assert.deepEqual(parseFilter("state:nonsense"), { words: "state:nonsense" });
   assert.deepEqual(parseFilter(undefined), { words: "" });
-  for (const text of ["", "state:done", "a b", "state:failed a b"]) assert.equal(formatFilter(parseFilter(text)), text);
+  assert.deepEqual(parseFilter('agent:billing since:2026-03-01 until:2026-03-02 "my router" slow'), { agent: "billing", since: "2026-03-01", until: "2026-03-02", words: '"my router" slow' });
+  assert.deepEqual(parseFilter('since:yesterday "state:done"'), { words: 'since:yesterday "state:done"' });
+  for (const text of ["", "state:done", "a b", "state:failed a b", 'state:done agent:billing since:2026-03-01 "a b" c']) assert.equal(formatFilter(parseFilter(text)), text);
 });
 
 test("all words of a filter must occur, in whatever is shown of the session", () => {
@@ -42,4 +44,6 @@ test("all words of a filter must occur, in whatever is shown of the session", ()
   assert.ok(fits(s, "bill CHARGED"));
   assert.ok(fits(s, "s1"));
   assert.ok(!fits(s, "charged tech"));
+  assert.ok(fits(s, '"charged twice" bill'));
+  assert.ok(!fits(s, '"twice charged"'));
 });

@@ -81,7 +81,7 @@ export interface paths {
         };
         /**
          * The sessions of a user, the last changed first
-         * @description `limit` is 50 without it, and 200 at most. With `state` a page may have fewer sessions and still a `next`: of `running` and `cut_off`, 500 sessions whose turn is open are looked at.
+         * @description `limit` is 50 without it, and 200 at most. With `state` a page may have fewer sessions and still a `next`: of `running` and `cut_off`, 500 sessions whose turn is open are looked at. A search with `q`, `agent`, `since` or `until` looks at 500 sessions too, says how far it went in `searched`, and continues at `next`.
          */
         get: operations["listSessions"];
         put?: never;
@@ -1483,7 +1483,7 @@ export interface components {
             id: string;
             /** @description Whose it is. */
             user: string;
-            /** @description The first words. */
+            /** @description The user's first words; of a fork, the first that its parent does not have. */
             title: string;
             /**
              * Format: int64
@@ -1521,7 +1521,7 @@ export interface components {
             id: string;
             /** @description Whose it is. */
             user: string;
-            /** @description The first words. */
+            /** @description The user's first words; of a fork, the first that its parent does not have. */
             title: string;
             /**
              * Format: int64
@@ -1564,6 +1564,16 @@ export interface components {
             sessions: components["schemas"]["Session"][];
             /** @description The `after` of the next page; absent if there is none. */
             next?: string;
+            /** @description Of a search: how far it went. */
+            searched?: {
+                /** @description How many sessions it looked at. */
+                sessions: number;
+                /**
+                 * Format: date-time
+                 * @description When the last of them changed.
+                 */
+                updated?: string;
+            };
         };
         /** @description What the user says: a text, or parts. */
         Content: string | components["schemas"]["Part"][];
@@ -2010,6 +2020,14 @@ export interface components {
         ifMatch: string;
         /** @description `wait=N` waits up to N seconds, 60 at most, for the turn to rest, and for a session that is busy. */
         prefer: string;
+        /** @description Words, and phrases in double quotes, that must all occur in the id, the user, the title, the active agent, or the first or last text of the session. Case does not matter. */
+        q: string;
+        /** @description Only sessions in which this agent would answer the next message. */
+        activeAgent: string;
+        /** @description Only sessions that changed at this time or later. */
+        since: string;
+        /** @description Only sessions that last changed at this time or before. */
+        until: string;
         /** @description Only sessions whose last turn stands so. */
         state: components["schemas"]["State"];
         /** @description The place of a part in the message, from 0. */
@@ -2133,6 +2151,14 @@ export interface operations {
                 user?: components["parameters"]["user"];
                 /** @description Only sessions whose last turn stands so. */
                 state?: components["parameters"]["state"];
+                /** @description Words, and phrases in double quotes, that must all occur in the id, the user, the title, the active agent, or the first or last text of the session. Case does not matter. */
+                q?: components["parameters"]["q"];
+                /** @description Only sessions in which this agent would answer the next message. */
+                agent?: components["parameters"]["activeAgent"];
+                /** @description Only sessions that changed at this time or later. */
+                since?: components["parameters"]["since"];
+                /** @description Only sessions that last changed at this time or before. */
+                until?: components["parameters"]["until"];
                 /** @description Where to go on: the `next` of a page, or the position of an event. */
                 after?: components["parameters"]["after"];
                 /** @description How many at most. */

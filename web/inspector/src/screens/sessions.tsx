@@ -1,10 +1,11 @@
 import "./sessions.css";
 import type { JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { path } from "../net/api.js";
 import { remove } from "../state/actions.js";
 import { attempt, may, mayWrite, me, tell } from "../state/app.js";
-import { type Filter, type Listed, type SessionList, families, fits, formatFilter, list, parseFilter } from "../state/list.js";
+import { type Filter, type Listed, type SessionList, families, formatFilter, list, parseFilter } from "../state/list.js";
 import { go, route } from "../state/route.js";
 import { clock, count, counted } from "../ui/amount.js";
 import { Icon } from "../ui/icons.js";
@@ -25,7 +26,7 @@ export function Sessions(): JSX.Element {
   const filter = parseFilter(value.screen === "sessions" ? value.filter : "");
   const other = value.user !== undefined && value.user !== me.value?.user ? value.user : undefined;
   const ready = all !== undefined && all.phase.value !== "loading";
-  const empty = ready && all.sessions.value.length === 0 && filter.state === undefined;
+  const empty = ready && !all.finding.value && all.sessions.value.length === 0 && formatFilter(filter) === "";
   return (
     <div class="screen sessions">
       <h1 tabIndex={-1}>Sessions{other !== undefined && ` of ${other}`}</h1>
@@ -78,15 +79,42 @@ function Inbox({ all }: { readonly all: SessionList }): JSX.Element | null {
   );
 }
 
+/** How long somebody must have stopped typing before the server searches, in milliseconds. */
+const pause = 250;
+
+const keptFilters = signal<readonly string[]>(JSON.parse(localStorage.getItem("arbor-filters") ?? "[]") as string[]);
+
+function keepFilters(all: readonly string[]): void {
+  keptFilters.value = all;
+  localStorage.setItem("arbor-filters", JSON.stringify(all));
+}
+
 function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: boolean }): JSX.Element {
   const { user } = route.value;
   const field = useRef<HTMLInputElement>(null);
-  useKeys({ "/": ["Filter", () => field.current?.focus()] });
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const [typed, type] = useState<string | undefined>();
+  useKeys({ "/": ["Search", () => field.current?.focus()] });
+  const whose = user === undefined ? {} : { user };
+  const text = formatFilter(filter);
   const show = (next: Filter): void => {
+    clearTimeout(timer.current);
+    type(undefined);
     const text = formatFilter(next);
-    go({ screen: "sessions", ...(text !== "" && { filter: text }), ...(user !== undefined && { user }) }, { replace: true });
+    go({ screen: "sessions", ...(text !== "" && { filter: text }), ...whose }, { replace: true });
   };
-  const whose = (e: SubmitEvent): void => {
+  const write = (words: string): void => {
+    clearTimeout(timer.current);
+    type(words);
+    timer.current = setTimeout(() => {
+      // What is typed may name a state or an agent; what stands beside the field stays otherwise.
+      const text = formatFilter({ ...filter, ...parseFilter(words) });
+      go({ screen: "sessions", ...(text !== "" && { filter: text }), ...whose }, { replace: true });
+    }, pause);
+  };
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const set = (name: "state" | "agent" | "since" | "until", value: string): void => show(parseFilter(formatFilter({ ...filter, [name]: value })));
+  const whoseForm = (e: SubmitEvent): void => {
     e.preventDefault();
     const name = String(new FormData(e.currentTarget as HTMLFormElement).get("user") ?? "").trim();
     go({ screen: "sessions", ...(name !== "" && name !== me.value?.user && { user: name }) });
@@ -99,20 +127,13 @@ function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: b
             ref={field}
             class="field"
             type="search"
-            aria-label="Filter by words"
-            placeholder="Filter by title, id or agent"
-            value={filter.words}
-            onInput={(e) => show({ ...filter, words: e.currentTarget.value })}
+            aria-label="Search all sessions"
+            placeholder={'Words, or "a phrase"'}
+            value={typed ?? filter.words}
+            onInput={(e) => write(e.currentTarget.value)}
+            onBlur={() => type(undefined)}
           />
-          <select
-            class="field"
-            aria-label="State"
-            value={filter.state ?? ""}
-            onChange={(e) => {
-              const { value } = e.currentTarget;
-              show({ words: filter.words, ...(value !== "" && { state: value as NonNullable<Filter["state"]> }) });
-            }}
-          >
+          <select class="field" aria-label="State" value={filter.state ?? ""} onChange={(e) => set("state", e.currentTarget.value)}>
             <option value="">in any state</option>
             {Object.entries(states).map(([state, word]) => (
               <option key={state} value={state}>
@@ -120,10 +141,37 @@ function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: b
               </option>
             ))}
           </select>
+          <details open={filter.agent !== undefined || filter.since !== undefined || filter.until !== undefined}>
+            <summary>Agent and date</summary>
+            <label>
+              with <input class="field" aria-label="Agent" placeholder="agent" size={12} value={filter.agent ?? ""} onChange={(e) => set("agent", e.currentTarget.value.trim())} />
+            </label>{" "}
+            <label>
+              from <input class="field" type="date" aria-label="Changed since" value={filter.since ?? ""} onChange={(e) => set("since", e.currentTarget.value)} />
+            </label>{" "}
+            <label>
+              to <input class="field" type="date" aria-label="Changed until" value={filter.until ?? ""} onChange={(e) => set("until", e.currentTarget.value)} />
+            </label>
+          </details>
+          {keptFilters.value.map((kept) => (
+            <span key={kept} class="kept-filter">
+              <Link to={{ screen: "sessions", filter: kept, ...whose }} current={kept === text}>
+                {kept}
+              </Link>
+              <button class="talk-do" aria-label={`Forget the filter ${kept}`} onClick={() => keepFilters(keptFilters.value.filter((one) => one !== kept))}>
+                <Icon name="close" />
+              </button>
+            </span>
+          ))}
+          {text !== "" && !keptFilters.value.includes(text) && (
+            <button class="button plain" onClick={() => keepFilters([...keptFilters.value, text])}>
+              Save this filter
+            </button>
+          )}
         </>
       )}
       {may("inspect") && (
-        <form onSubmit={whose}>
+        <form onSubmit={whoseForm}>
           <label>
             Sessions of <input key={user ?? ""} class="field" name="user" defaultValue={user ?? ""} placeholder={me.value?.user ?? ""} size={14} />
           </label>
@@ -131,6 +179,20 @@ function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: b
         </form>
       )}
     </div>
+  );
+}
+
+/** How far a search went, where that is not everywhere. */
+function Searched({ all }: { readonly all: SessionList }): JSX.Element | null {
+  const went = all.searched.value;
+  if (all.finding.value) return <p class="soft" role="status">Searching…</p>;
+  if (went === undefined) return null;
+  return (
+    <p class="soft" role="status">
+      {all.next.value === undefined
+        ? `All ${counted(went.sessions, "session")} were searched.`
+        : `The last ${counted(went.sessions, "session")} were searched, back to ${clock(went.updated)}.`}
+    </p>
   );
 }
 
@@ -142,7 +204,8 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
   const [busy, setBusy] = useState(false);
   const [from, setFrom] = useState(0);
   const body = useRef<HTMLTableSectionElement>(null);
-  const shown = families(all.sessions.value.filter((s) => filter.words === "" || fits(s, filter.words)));
+  const shown = families(all.sessions.value);
+  const searching = formatFilter(filter) !== "";
   const whose = all.user === undefined ? {} : { user: all.user };
   const step = (by: 1 | -1) => (): void => {
     const links = [...(body.current?.querySelectorAll<HTMLElement>("a.title") ?? [])];
@@ -158,11 +221,10 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
   };
   return (
     <>
-      {part.length === 0 ? (
+      {searching && <Searched all={all} />}
+      {part.length === 0 && all.finding.value ? null : part.length === 0 ? (
         <p>
-          No session {filter.state !== undefined && `that is “${states[filter.state]}” `}
-          {filter.words !== "" && `with the words “${filter.words}” `}
-          {all.next.value !== undefined && "among those that are loaded "}was found.{" "}
+          No session fits “{formatFilter(filter)}”{all.next.value !== undefined && " yet"}.{" "}
           <button class="button" onClick={() => go({ screen: "sessions", ...whose })}>
             Remove the filter
           </button>
@@ -230,7 +292,7 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
         )}
         {(all.next.value !== undefined || from + rows < shown.length) && (
           <button class="button" disabled={busy} onClick={more}>
-            More
+            {searching && all.next.value !== undefined && from + rows >= shown.length ? "Search further back" : "More"}
           </button>
         )}
       </p>

@@ -139,12 +139,12 @@ function openSession(): void {
 /** Follows the sessions of a user as long as a screen shows them. */
 function openList(): void {
   const { value } = route;
-  const { state } = value.screen === "sessions" ? parseFilter(value.filter) : {};
+  const filter = parseFilter(value.screen === "sessions" ? value.filter : "");
   const shown = value.screen === "sessions" && entered.value;
   const now = list.peek();
-  if (shown && now !== undefined && now.user === value.user && now.state === state) return;
+  if (shown && now !== undefined && now.user === value.user) return untracked(() => now.search(filter));
   now?.close();
-  list.value = shown ? untracked(() => new SessionList(value.user, state)) : undefined;
+  list.value = shown ? untracked(() => new SessionList(value.user, filter)) : undefined;
 }
 
 export async function signIn(token: string): Promise<void> {

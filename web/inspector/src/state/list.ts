@@ -58,37 +58,68 @@ export function families(list: readonly Listed[]): Row[] {
   return rows;
 }
 
-/** What a filter of the list says: `state:waiting refund` is a state, and words that all must occur. */
+/** What a filter of the list says: `state:waiting agent:billing "my router" slow`. Words and phrases must all occur. */
 export interface Filter {
   readonly state?: Schemas["State"];
+  readonly agent?: string;
+  /** Days as 2026-03-01, where the reader is. */
+  readonly since?: string;
+  readonly until?: string;
   readonly words: string;
 }
 
 const states: readonly string[] = ["running", "waiting", "cut_off", "done", "failed", "canceled"];
+const names = ["state", "agent", "since", "until"] as const;
+
+function known(name: string, value: string): boolean {
+  if (name === "state") return states.includes(value);
+  return name === "agent" || (/^\d{4}-\d{2}-\d{2}$/.test(value) && !Number.isNaN(Date.parse(value)));
+}
 
 export function parseFilter(text = ""): Filter {
-  const found = /(?:^|\s)state:(\w+)(?=\s|$)/.exec(text);
-  const known = found !== null && states.includes(found[1]!);
-  const words = (known ? text.replace(found[0], " ") : text).trim();
-  return known ? { state: found[1] as Schemas["State"], words } : { words };
+  const given: Record<string, string> = {};
+  const words = text
+    .split('"')
+    .map((part, i) =>
+      i % 2 === 1
+        ? part
+        : part.replace(/(?<=^|\s)(state|agent|since|until):(\S+)(?=\s|$)/g, (all, name: string, value: string) => {
+            if (!known(name, value)) return all;
+            given[name] = value;
+            return "";
+          }),
+    )
+    .join('"')
+    .replace(/\s+/g, " ")
+    .trim();
+  return { ...given, words };
 }
 
-export function formatFilter({ state, words }: Filter): string {
-  return [...(state === undefined ? [] : [`state:${state}`]), ...(words === "" ? [] : [words])].join(" ");
+export function formatFilter(filter: Filter): string {
+  return [...names.flatMap((name) => (filter[name] ? [`${name}:${filter[name]}`] : [])), ...(filter.words === "" ? [] : [filter.words])].join(" ");
 }
 
-/** Whether all words occur in what a row shows. */
+/** Whether all words and phrases occur in what a row shows. */
 export function fits(s: Listed, words: string): boolean {
-  const shown = `${s.title} ${s.id} ${s.active}`.toLowerCase();
-  return words.toLowerCase().split(/\s+/).every((word) => shown.includes(word));
+  const shown = `${s.title}\n${s.id}\n${s.active}`.toLowerCase();
+  const terms = words.toLowerCase().split('"').flatMap((part, i) => (i % 2 === 1 ? [part.trim()] : part.split(/\s+/)));
+  return terms.every((term) => shown.includes(term));
 }
 
+/** The beginning of a day where the reader is, or its end. */
+function dayAt(day: string | undefined, end: boolean): string | undefined {
+  return day === undefined ? undefined : new Date(`${day}T${end ? "23:59:59" : "00:00:00"}`).toISOString();
+}
 
 export class SessionList {
   readonly phase = signal<"loading" | "live" | "lost" | "failed">("loading");
   readonly error = signal<ApiError | undefined>(undefined);
   readonly lostSince = signal<Date | undefined>(undefined);
   readonly sessions = signal<readonly Listed[]>([]);
+  /** Whether the server looks for what the filter wants. */
+  readonly finding = signal(true);
+  /** How far a search went; undefined without one. */
+  readonly searched = signal<Schemas["Sessions"]["searched"]>(undefined);
   /** Where the next page begins; undefined if all are there. */
   readonly next = signal<string | undefined>(undefined);
   /** How often the server said that its tree answers otherwise now. */
@@ -98,10 +129,11 @@ export class SessionList {
   private stop: (() => void) | undefined;
   private hiding: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
+  private asks = 0;
 
   constructor(
     readonly user: string | undefined,
-    readonly state: Schemas["State"] | undefined,
+    private filter: Filter,
   ) {
     this.connect();
   }
@@ -127,12 +159,32 @@ export class SessionList {
     }
   }
 
+  /** Has the list show what another filter wants. Until the server has answered it stays as it is. */
+  search(filter: Filter): void {
+    if (formatFilter(filter) === formatFilter(this.filter)) return;
+    this.filter = filter;
+    if (this.phase.peek() !== "failed") this.find(page).catch((error: unknown) => this.fail(error));
+  }
+
+  private async find(limit: number): Promise<void> {
+    const nth = ++this.asks;
+    this.finding.value = true;
+    const first = await this.ask({ limit });
+    if (this.closed || nth !== this.asks) return; // something else is looked for by now
+    this.sessions.value = merge(first.sessions, this.arrived.filter((s) => this.wants(s)));
+    this.next.value = first.next;
+    this.searched.value = first.searched;
+    this.finding.value = false;
+  }
+
   /** Loads the next page. */
   async more(): Promise<void> {
     const after = this.next.value;
     if (after === undefined) return;
-    const { sessions, next } = await this.ask({ after, limit: page });
-    if (this.closed) return;
+    const nth = this.asks;
+    const { sessions, next, searched } = await this.ask({ after, limit: page });
+    if (this.closed || nth !== this.asks) return;
+    if (searched !== undefined) this.searched.value = { ...searched, sessions: searched.sessions + (this.searched.value?.sessions ?? 0) };
     this.sessions.value = merge(this.sessions.value, sessions);
     this.next.value = next;
   }
@@ -144,7 +196,8 @@ export class SessionList {
   }
 
   private async ask(query: { readonly after?: string; readonly limit: number; readonly state?: string }): Promise<Schemas["Sessions"]> {
-    return get("/sessions", { query: { user: this.user, state: this.state, ...query } });
+    const { state, agent, words, since, until } = query.state === undefined ? this.filter : { words: "" };
+    return get("/sessions", { query: { user: this.user, state, agent, q: words, since: dayAt(since, false), until: dayAt(until, true), ...query } });
   }
 
   private connect(): void {
@@ -170,12 +223,10 @@ export class SessionList {
     this.arrived = [];
     try {
       const limit = Math.min(most, Math.max(page, this.sessions.value.length));
-      const [first, waiting] = await Promise.all([this.ask({ limit }), this.ask({ state: "waiting", limit: inbox })]);
+      const [, waiting] = await Promise.all([this.find(limit), this.ask({ state: "waiting", limit: inbox })]);
       const details = await Promise.all(waiting.sessions.map((s) => this.detail(s.id)));
       if (this.closed) return;
       this.asked.value = new Map(details.filter((d) => d !== undefined && d.pending.length > 0).map((d) => [d!.id, d!]));
-      this.sessions.value = merge(first.sessions, this.arrived.filter((s) => this.wants(s)));
-      this.next.value = first.next;
       this.lostSince.value = undefined;
       this.phase.value = "live";
     } catch (error) {
@@ -192,8 +243,13 @@ export class SessionList {
     }
   }
 
-  private wants(s: Listed): boolean {
-    return this.state === undefined || s.state === this.state;
+  private wants(s: Listed, found = false): boolean {
+    const { state, agent, words, since, until } = this.filter;
+    if ((state !== undefined && s.state !== state) || (agent !== undefined && s.active !== agent)) return false;
+    if (since !== undefined && Date.parse(s.updated) < Date.parse(dayAt(since, false)!)) return false;
+    if (until !== undefined && Date.parse(s.updated) > Date.parse(dayAt(until, true)!)) return false;
+    // The server has found it by words that no row shows.
+    return found || fits(s, words);
   }
 
   private take(frames: readonly Frame[]): void {
@@ -202,7 +258,8 @@ export class SessionList {
     const changed = frames.filter((f) => f.type === "").map((f) => f.data as Listed);
     if (changed.length === 0) return;
     this.arrived.push(...changed);
-    const gone = changed.filter((s) => !this.wants(s)).map((s) => s.id);
+    const found = new Set(this.sessions.peek().map((s) => s.id));
+    const gone = changed.filter((s) => !this.wants(s, found.has(s.id))).map((s) => s.id);
     this.sessions.value = merge(this.sessions.value, changed).filter((s) => !gone.includes(s.id));
     for (const s of changed) {
       if (s.state === "waiting") void this.question(s);

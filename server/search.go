@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/server/internal/form"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+// search says which sessions of a list are wanted. The zero value wants all.
+type search struct {
+	terms        []string // all must occur, in lower case
+	agent        string
+	since, until time.Time
+}
+
+// searched says how far a search went: the sessions it read, and when the last of them changed.
+type searched struct {
+	Sessions int       `json:"sessions"`
+	Updated  time.Time `json:"updated,omitzero"`
+}
+
+func searchOf(query url.Values) (s search, err error) {
+	s.agent, s.terms = query.Get("agent"), termsOf(query.Get("q"))
+	for name, at := range map[string]*time.Time{"since": &s.since, "until": &s.until} {
+		text := query.Get(name)
+		if text == "" {
+			continue
+		}
+		if *at, err = time.Parse(time.RFC3339, text); err != nil {
+			return s, front.BadRequest("%s must be a time such as 2026-03-01T00:00:00Z, not %.40q", name, text)
+		}
+	}
+	return s, nil
+}
+
+// termsOf returns the words and the quoted phrases of a text, in lower case. A quote without an end lasts to the end of
+// the text.
+func termsOf(text string) (terms []string) {
+	for i, part := range strings.Split(strings.ToLower(text), `"`) {
+		switch {
+		case i%2 == 0:
+			terms = append(terms, strings.Fields(part)...)
+		case strings.TrimSpace(part) != "":
+			terms = append(terms, strings.Join(strings.Fields(part), " "))
+		}
+	}
+	return terms
+}
+
+func (s search) all() bool {
+	return len(s.terms) == 0 && s.agent == "" && s.since.IsZero() && s.until.IsZero()
+}
+
+// has reports whether a session is wanted. Words are searched in its id, its user, its agent, and in the first and the last
+// text of its conversation.
+func (s search) has(ctx context.Context, store session.Store, info session.Info, one form.Session) (bool, error) {
+	if s.agent != "" && s.agent != one.Active || !s.until.IsZero() && info.Updated.After(s.until) {
+		return false, nil
+	}
+	text := strings.ToLower(strings.Join([]string{one.ID, one.User, one.Active, one.Title}, "\n"))
+	if occur(s.terms, text) {
+		return true, nil
+	}
+	for e, err := range store.Load(ctx, info.Key, 0) {
+		if err != nil {
+			return false, err
+		}
+		if said, ok := textIn(e); ok {
+			text += "\n" + said
+			break
+		}
+	}
+	for e, err := range session.Backward(ctx, store, info.Key, 0) {
+		if err != nil {
+			return false, err
+		}
+		if said, ok := textIn(e); ok {
+			text += "\n" + said
+			break
+		}
+	}
+	return occur(s.terms, text), nil
+}
+
+// textIn returns what a user or an agent says in the conversation itself, on one line and in lower case.
+func textIn(e *event.Event) (text string, ok bool) {
+	switch d := e.Data.(type) {
+	case *event.User:
+		text = d.Unclaimed().PlainText()
+	case *event.Text:
+		text = d.Content
+	}
+	text = strings.ToLower(strings.Join(strings.Fields(text), " "))
+	return text, text != "" && e.Scope == ""
+}
+
+func occur(terms []string, text string) bool {
+	for _, term := range terms {
+		if !strings.Contains(text, term) {
+			return false
+		}
+	}
+	return true
+}
