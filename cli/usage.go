@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagGroups are the groups of flags in help. All other flags come first.
+// flagGroups are the groups of flags in help. The first one has all flags that no other has.
 var flagGroups = [...]struct{ title, names string }{
+	{title: "Flags"},
 	{"Session Flags", "session db redis server desk"},
 	{"Model Flags", "model record replay timeout-first timeout-silence timeout-answer prices"},
 	{"Decision Flags", "approve deny answer reason by approver"},
@@ -52,22 +53,18 @@ func usage(cmd *cobra.Command) error {
 
 // groupedFlags returns the flags of a command, a text for each group that has some.
 func groupedFlags(cmd *cobra.Command) (texts []string) {
-	var groups [1 + len(flagGroups)]pflag.FlagSet
+	var groups [len(flagGroups)]pflag.FlagSet
 	add := func(flag *pflag.Flag) {
 		in := slices.IndexFunc(flagGroups[:], func(g struct{ title, names string }) bool {
 			return slices.Contains(strings.Fields(g.names), flag.Name)
 		})
-		groups[in+1].AddFlag(flag)
+		groups[max(in, 0)].AddFlag(flag)
 	}
 	cmd.LocalFlags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
 	for i := range groups {
-		title := "Flags"
-		if i > 0 {
-			title = flagGroups[i-1].title
-		}
 		if groups[i].HasAvailableFlags() {
-			texts = append(texts, title+":\n"+groups[i].FlagUsages())
+			texts = append(texts, flagGroups[i].title+":\n"+groups[i].FlagUsages())
 		}
 	}
 	return texts

@@ -119,23 +119,18 @@ func jsonMessages(messages []llm.Message) []jsonMessage {
 	out := []jsonMessage{}
 	for _, m := range messages {
 		j := jsonMessage{Role: m.Role}
-		switch m.Role {
-		case llm.RoleUser:
+		switch {
+		case m.Role == llm.RoleUser:
 			j.Content = m.Content
-		case llm.RoleAssistant:
-			if m.Text != "" {
-				j.Content = m.Text
-			}
-			for _, part := range m.Parts {
-				if c, ok := part.(llm.ToolCall); ok {
-					j.ToolCalls = append(j.ToolCalls, jsonCall{c.ID, c.Name, json.RawMessage(c.Arguments)})
-				}
-			}
-		case llm.RoleTool:
-			for _, part := range m.Parts {
-				if r, ok := part.(llm.ToolResult); ok {
-					j.Content, j.ToolCallID = r.Output, r.CallID
-				}
+		case m.Text != "":
+			j.Content = m.Text
+		}
+		for _, part := range m.Parts {
+			switch p := part.(type) {
+			case llm.ToolCall:
+				j.ToolCalls = append(j.ToolCalls, jsonCall{p.ID, p.Name, json.RawMessage(p.Arguments)})
+			case llm.ToolResult:
+				j.Content, j.ToolCallID = p.Output, p.CallID
 			}
 		}
 		out = append(out, j)

@@ -38,7 +38,7 @@ func (f *Factory) ShowQuestions(w io.Writer, asked []*event.Relay) {
 // The exit statuses of the command.
 const (
 	StatusAnswered    = 0
-	StatusFindings    = 1   // an evaluation is below what was asked of it, a session differs, a tree may route badly, sessions stay where none is to be
+	StatusFindings    = 1   // an evaluation is below what was asked of it, a session differs, a tree may route badly
 	StatusUsage       = 2   // bad input or configuration
 	StatusFailed      = 3   // the model or a tool failed or had no answer, or calls were wrong again and again
 	StatusLimit       = 4   // a limit of the turn was reached
@@ -97,28 +97,16 @@ func (f *Factory) Finish(err error) int {
 
 // Report writes an error to standard error: one line, or one line a problem.
 func (f *Factory) Report(err error) {
-	var (
-		said  Exit
-		tree  *agent.TreeError
-		files *agentfile.Error
-		users *usersfile.Error
-		what  string
-	)
+	var said Exit
 	switch {
 	case err == nil, errors.As(err, &said), errors.Is(err, syscall.EPIPE):
 		return
 	case errors.Is(err, context.Canceled):
 		f.Say("interrupted")
 		return
-	case errors.As(err, &files):
-		what = "agents' files"
-	case errors.As(err, &users):
-		what = "users file"
-	case errors.As(err, &tree):
-		what = "tree of agents"
 	}
 	lines := ProblemLines(err)
-	if what != "" {
+	if _, what := ProblemsOf(err); what != "" {
 		lines = append([]string{render.Count(len(lines), "problem") + " in the " + what}, lines...)
 	}
 	f.SayTo(f.Stderr, lines...)
@@ -153,8 +141,8 @@ type Problem struct {
 
 func (p Problem) String() string { return p.text }
 
-// ProblemsOf returns the problems that an error holds, none of another error.
-func ProblemsOf(err error) (all []Problem) {
+// ProblemsOf returns the problems that an error holds and what they are in, none of another error.
+func ProblemsOf(err error) (all []Problem, what string) {
 	var tree *agent.TreeError
 	var files *agentfile.Error
 	var users *usersfile.Error
@@ -163,24 +151,27 @@ func ProblemsOf(err error) (all []Problem) {
 	}
 	switch {
 	case errors.As(err, &users):
+		what = "users file"
 		for _, p := range users.Problems {
 			add(p)
 		}
 	case errors.As(err, &files):
+		what = "agents' files"
 		for _, p := range files.Problems {
 			all = append(all, Problem{server.TreeProblem{File: p.File, Line: p.Line, Message: p.Message}, p.String()})
 		}
 	case errors.As(err, &tree):
+		what = "tree of agents"
 		for _, p := range tree.Problems {
 			add(p)
 		}
 	}
-	return all
+	return all, what
 }
 
 // ProblemLines returns an error as lines, one for each problem of files or of a tree.
 func ProblemLines(err error) []string {
-	if all := ProblemsOf(err); all != nil {
+	if all, _ := ProblemsOf(err); all != nil {
 		return LinesOf(all)
 	}
 	return []string{strings.TrimSpace(err.Error())}

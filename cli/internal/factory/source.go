@@ -3,12 +3,14 @@ package factory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/agent"
@@ -163,4 +165,47 @@ func (f *Factory) Seats(tree *agent.Tree, wanted bool) []runner.Option {
 // DeskFlag adds --desk.
 func DeskFlag(fs *pflag.FlagSet, desk *bool) {
 	fs.BoolVar(desk, "desk", false, "let agents hand the conversation to a person, who answers with the command desk")
+}
+
+// Costs says what so many tokens of requests cost, "" without a price.
+func Costs(prices llm.Prices, model string, tokens int) string {
+	if cost, ok := prices.Cost(model, llm.Usage{InputTokens: tokens}); ok {
+		return fmt.Sprintf(", which cost %.4f besides the answers", cost)
+	}
+	return ""
+}
+
+// Paid says what was used cost, "" without a price.
+func Paid(prices llm.Prices, model string, used llm.Usage) string {
+	if cost, ok := prices.Cost(model, used); ok {
+		return fmt.Sprintf(", which cost %.4f", cost)
+	}
+	return ""
+}
+
+// ReadPrices reads a table of prices, which is YAML or JSON; "" is none.
+func ReadPrices(path string) (llm.Prices, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, Usagef("--prices: %w", err)
+	}
+	prices := llm.Prices{}
+	if err := yaml.UnmarshalWithOptions(data, &prices, yaml.Strict()); err != nil {
+		return nil, Usagef("--prices %s: %s", path, yaml.FormatError(err, false, true))
+	}
+	if len(prices) == 0 {
+		return nil, Usagef("--prices %s: there are no prices in it", path)
+	}
+	if err := prices.Check(); err != nil {
+		return nil, Usagef("--prices %s: %w", path, err)
+	}
+	return prices, nil
+}
+
+// PricesFlag adds --prices.
+func PricesFlag(fs *pflag.FlagSet, prices *string) {
+	fs.StringVar(prices, "prices", "", "read the prices for cost budgets from `FILE` (YAML or JSON)")
 }

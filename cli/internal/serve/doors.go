@@ -160,11 +160,11 @@ func a2aOptions(f *factory.Factory, o *options) ([]a2aserver.Option, error) {
 	}
 	web := o.limits.a2a()
 	web.Origins = o.origins
-	opts := []a2aserver.Option{a2aserver.WithLogger(f.Warnings()), a2aserver.WithPush(webhooks), a2aserver.WithHTTP(web)}
+	all := []a2aserver.Option{a2aserver.WithLogger(f.Warnings()), a2aserver.WithPush(webhooks), a2aserver.WithHTTP(web)}
 	if o.a2a03 {
-		opts = append(opts, f.A2A03)
+		all = append(all, f.A2A03)
 	}
-	return opts, nil
+	return all, nil
 }
 
 // a2aServer makes the door of A2A.

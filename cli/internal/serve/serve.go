@@ -179,7 +179,7 @@ type service struct {
 
 func serve(ctx context.Context, f *factory.Factory, path string, o *options) error {
 	s := &service{options: o, f: f, path: path, swap: func(*runner.Runner) {}}
-	for _, step := range []func(context.Context) error{s.configure, s.load, s.listen, s.announce, s.run, s.openDoors, s.openA2A, s.openMCP} {
+	for _, step := range []func(context.Context) error{s.configure, s.listen, s.announce, s.run, s.openDoors, s.openA2A, s.openMCP} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func serve(ctx context.Context, f *factory.Factory, path string, o *options) err
 	return s.untilStopped(ctx)
 }
 
-// configure reads what the flags name, before anything is begun.
+// configure reads what the flags name, and loads the tree.
 func (s *service) configure(context.Context) (err error) {
 	if err = s.check(); err != nil {
 		return err
@@ -209,11 +209,9 @@ func (s *service) configure(context.Context) (err error) {
 	if s.logger, err = s.requestLog(s.f.Stderr); err != nil {
 		return err
 	}
-	s.certified, err = certified(s.f, s.options)
-	return err
-}
-
-func (s *service) load(context.Context) (err error) {
+	if s.certified, err = certified(s.f, s.options); err != nil {
+		return err
+	}
 	s.files = reload.Watch(s.f, s.path, s.noReload)
 	if s.tree, err = s.f.Load(s.path, s.model); err == nil {
 		s.f.AtEnd(func() { s.tree.End() }) // the newest one
@@ -377,7 +375,8 @@ func (s *service) reload() (_ *agent.Tree, err error) {
 
 // treeProblems returns an error of a reload as clients are told it.
 func treeProblems(err error) (all []server.TreeProblem) {
-	for _, p := range factory.ProblemsOf(err) {
+	problems, _ := factory.ProblemsOf(err)
+	for _, p := range problems {
 		all = append(all, p.TreeProblem)
 	}
 	if all == nil {

@@ -227,7 +227,7 @@ func (x *explanation) printTally(w io.Writer) error {
 			failed[a.Error.Code+": "+a.Error.Message]++
 		}
 	}
-	table := factory.Table(w, "\nSAMPLES\tCHOOSE\tBETWEEN\tCONFIDENCE")
+	rows := factory.Table(w, "\nSAMPLES\tCHOOSE\tBETWEEN\tCONFIDENCE")
 	for _, c := range x.Tally {
 		name, sure := c.Name, "-"
 		switch {
@@ -239,10 +239,10 @@ func (x *explanation) printTally(w io.Writer) error {
 		if c.Confidence != nil {
 			sure = fmt.Sprintf("%.2f", *c.Confidence)
 		}
-		fmt.Fprintf(table, "%d\t%s\t%.0f %% and %.0f %%\t%s\n", c.Times, visible.Line(name), 100*c.Low, 100*c.High, sure)
+		fmt.Fprintf(rows, "%d\t%s\t%.0f %% and %.0f %%\t%s\n", c.Times, visible.Line(name), 100*c.Low, 100*c.High, sure)
 	}
 	for _, text := range slices.Sorted(maps.Keys(failed)) {
-		fmt.Fprintf(table, "%d\tfailed: %s\t-\t-\n", failed[text], render.Cut(visible.Line(text), maxSaid))
+		fmt.Fprintf(rows, "%d\tfailed: %s\t-\t-\n", failed[text], render.Cut(visible.Line(text), maxSaid))
 	}
-	return table.Flush()
+	return rows.Flush()
 }

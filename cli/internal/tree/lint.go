@@ -102,7 +102,8 @@ func connected(ctx context.Context, f *factory.Factory, path string, own *agent.
 // badFiles prints the problems of a tree that could not be loaded, and returns the
 // command's error.
 func badFiles(f *factory.Factory, err error, asJSON bool) error {
-	problems, w := factory.ProblemsOf(err), f.Stdout
+	w := f.Stdout
+	problems, _ := factory.ProblemsOf(err)
 	if problems == nil {
 		return err
 	}
