@@ -121,10 +121,6 @@ type Metrics struct {
 	Handler http.Handler
 }
 
-// Every program keeps sessions in SQLite, and speaks A2A 1.0 over JSON-RPC and HTTP+JSON.
-// Other stores and protocols are large, so that a program has them only if it says so;
-// the command arbor does.
-
 // GRPC is the gRPC binding of A2A, as package a2a/a2agrpc has it.
 type GRPC struct {
 	// Binding reaches remote agents that files name.
