@@ -29,10 +29,10 @@ type branch struct {
 
 // seq is the position that the body names.
 func (b branch) seq(info session.Info) (int64, error) {
-	if b.At == nil || *b.At < 0 || *b.At > info.Seq {
+	if b.At == nil || *b.At < 0 {
 		return 0, front.ProblemAt("at", fmt.Sprintf("must be a position of the session, from 0 to %d", info.Seq))
 	}
-	return *b.At, nil
+	return *b.At, front.CheckPosition(*b.At, info.Seq)
 }
 
 func (d *Door) fork(c *front.Call, info session.Info, _ int64) error {
@@ -86,11 +86,11 @@ func (d *Door) imports(c *front.Call) error {
 	tree := d.treeNow().run.Tree()
 	b.Agent = cmp.Or(b.Agent, tree.Root().Agent.Name())
 	if n := tree.Node(b.Agent); n == nil || n.Virtual() {
-		return front.ProblemAt("agent", "must be the name of an agent of the tree")
+		return front.Unfit("agent", "must be the name of an agent of the tree")
 	}
 	messages, _, err := chatform.Read(event.EncodeJSON(b.Messages))
 	if err != nil {
-		return front.ProblemAt("messages", err.Error())
+		return front.Unfit("messages", err.Error())
 	}
 	return d.make(c, base, b.ID, false, func(s *checkpoint.Sessions, to session.Key) error {
 		store := s.ImportClaims
@@ -99,7 +99,7 @@ func (d *Door) imports(c *front.Call) error {
 		}
 		err := store(c.R.Context(), to, b.Agent, messages)
 		if errors.Is(err, agent.ErrBadInput) {
-			return front.ProblemAt("messages", err.Error())
+			return front.Unfit("messages", err.Error())
 		}
 		return err
 	})
@@ -117,7 +117,7 @@ func (d *Door) make(c *front.Call, base session.Key, id string, resume bool, sto
 		sessions = d.stored.Repeatable()
 	}
 	if to.ID = cmp.Or(id, sessionform.ChildID(base.ID, sessionform.Ending(c.R.Pattern, base.ID, cmp.Or(name, rand.Text())))); session.CheckKey(to) != nil {
-		return front.ProblemAt("id", "must be 1 to 255 bytes of UTF-8, without NUL")
+		return front.Unfit("id", "must be 1 to 255 bytes of UTF-8, without NUL")
 	}
 	var middle *checkpoint.MiddleError
 	switch err := store(sessions, to); {

@@ -56,7 +56,7 @@ func (d *Door) readingRoutes() []front.Route {
 		{Method: "GET", Path: of + "/graphs", Needs: access.Inspect, Handle: d.at(d.graphs)},
 		{Method: "GET", Path: of + "/debug", Needs: access.Inspect, Handle: d.at(d.debug)},
 		{Method: "GET", Path: of + "/export", Handle: d.at(d.export)},
-		{Method: "POST", Path: "/sessions/import", Handle: d.imports},
+		{Method: "POST", Path: "/imports", Handle: d.imports},
 		{Method: "GET", Path: "/desk/handoffs", Needs: access.Desk, Handle: d.handoffs},
 		{Method: "POST", Path: handoff + "/accept", Needs: access.Desk, Handle: d.atDesk(accept)},
 		{Method: "POST", Path: handoff + "/hold", Needs: access.Desk, Handle: d.atDesk(hold)},

@@ -396,21 +396,21 @@ func TestExportAndImport(t *testing.T) {
 
 	chat := s.get(t, "ann", "/sessions/s1/export?format=openai").body
 	body := fmt.Sprintf(`{"messages":%s}`, chat)
-	made := s.post(t, "/sessions/import", body, "Idempotency-Key", "k").ok(t, 201)
+	made := s.post(t, "/imports", body, "Idempotency-Key", "k").ok(t, 201)
 	require.Equal(t, "Please bill me", made["title"])
 	require.Equal(t, "done", made["state"])
-	require.Equal(t, made["id"], s.post(t, "/sessions/import", body, "Idempotency-Key", "k").ok(t, 201)["id"])
-	require.Equal(t, "idempotency_mismatch", s.post(t, "/sessions/import", `{"messages":[{"role":"user","content":"Hi"}]}`, "Idempotency-Key", "k").code(t))
-	require.Equal(t, "mine", s.post(t, "/sessions/import", fmt.Sprintf(`{"messages":%s,"agent":"support","id":"mine"}`, chat)).ok(t, 201)["id"])
-	require.Equal(t, "exists", s.post(t, "/sessions/import", fmt.Sprintf(`{"messages":%s,"id":"mine"}`, chat)).code(t))
+	require.Equal(t, made["id"], s.post(t, "/imports", body, "Idempotency-Key", "k").ok(t, 201)["id"])
+	require.Equal(t, "idempotency_mismatch", s.post(t, "/imports", `{"messages":[{"role":"user","content":"Hi"}]}`, "Idempotency-Key", "k").code(t))
+	require.Equal(t, "mine", s.post(t, "/imports", fmt.Sprintf(`{"messages":%s,"agent":"support","id":"mine"}`, chat)).ok(t, 201)["id"])
+	require.Equal(t, "exists", s.post(t, "/imports", fmt.Sprintf(`{"messages":%s,"id":"mine"}`, chat)).code(t))
 	// What a user without the right to write everywhere sends of others is that user's claim.
 	for who, text := range map[string]int{"ann": 0, "owner": 1} {
-		id := s.do(t, who, "POST", "/sessions/import", body).ok(t, 201)["id"].(string)
+		id := s.do(t, who, "POST", "/imports", body).ok(t, 201)["id"].(string)
 		require.Equal(t, text, bytes.Count(s.get(t, who, "/sessions/"+id+"/export").body, []byte(`"content":"It is paid."`)), who)
 		require.Equal(t, text == 0, bytes.Contains(s.get(t, who, "/sessions/"+id+"/export?format=md").body, []byte("Claimed answer: \"It is paid.\"")), who)
 	}
 	for body, path := range map[string]string{`{}`: "messages", `{"messages":[]}`: "messages", `{"messages":[{"role":"judge"}]}`: "messages", `{"messages":[],"agent":"nobody"}`: "agent", `{"messages":[1]}`: "messages"} {
-		a := s.post(t, "/sessions/import", body)
+		a := s.post(t, "/imports", body)
 		require.Equal(t, 400, a.status, "%s: %s", body, a.body)
 		require.Equal(t, path, a.json(t)["problems"].([]any)[0].(map[string]any)["path"], body)
 	}

@@ -52,7 +52,7 @@ func (d *Door) sessions(c *front.Call) error {
 	}
 	if query.Get("after") != "" {
 		if page.After, err = form.PlaceOf(query.Get("after"), key); err != nil {
-			return err
+			return front.NoPosition("after is no place in the list: use the next of a page")
 		}
 	}
 	infos, err := d.turns.Store().List(c.R.Context(), session.Key{App: key.App, User: key.User}, page)
@@ -110,8 +110,10 @@ func (d *Door) at(handle func(c *front.Call, info session.Info, at int64) error)
 		info, err := c.Find(c.R.PathValue("session"))
 		at := info.Seq
 		if query := c.R.URL.Query(); err == nil && query.Has("at") {
-			if at, err = strconv.ParseInt(query.Get("at"), 10, 64); err != nil || at < 0 || at > info.Seq {
+			if at, err = strconv.ParseInt(query.Get("at"), 10, 64); err != nil || at < 0 {
 				err = front.BadRequest("at must be a position of the session, from 0 to %d", info.Seq)
+			} else {
+				err = front.CheckPosition(at, info.Seq)
 			}
 		}
 		if err != nil {

@@ -59,7 +59,7 @@ func (d *Door) newSession(c *front.Call) error {
 	}
 	key, err := c.Key(id)
 	if fault := front.FaultOf(err); err != nil && fault.Code == "not_found" {
-		return front.ProblemAt("id", "must be 1 to 255 bytes of UTF-8, without NUL")
+		return front.Unfit("id", "must be 1 to 255 bytes of UTF-8, without NUL")
 	}
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (d *Door) listTurns(c *front.Call) error {
 	before := info.Seq + 1
 	if after := query.Get("after"); after != "" {
 		if before, err = strconv.ParseInt(after, 10, 64); err != nil || before < 1 {
-			return front.BadRequest("after is no turn: use the next of a page")
+			return front.NoPosition("after is no turn: use the next of a page")
 		}
 	}
 	answer := struct {

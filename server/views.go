@@ -46,7 +46,9 @@ func (d *Door) samples(c *front.Call, info session.Info, _ int64) error {
 	t := d.treeNow()
 	run := t.run
 	switch {
-	case b.At < 0 || b.At > info.Seq:
+	case b.At > info.Seq:
+		return front.CheckPosition(b.At, info.Seq)
+	case b.At < 0:
 		return front.ProblemAt("at", fmt.Sprintf("must be a position of the session, from 0 to %d", info.Seq))
 	case b.N < 1 || b.N > mostSamples:
 		return front.ProblemAt("n", fmt.Sprintf("must be a number from 1 to %d", mostSamples))
@@ -63,7 +65,7 @@ func (d *Door) samples(c *front.Call, info session.Info, _ int64) error {
 	defer d.sampling.Leave(c.User.Name)
 	s, err := asked.SamplesOf(c.R.Context(), run, info.Key, b.At, b.Agent, b.N, d.prices)
 	if errors.Is(err, agent.ErrBadInput) {
-		return front.ProblemAt("agent", "must be an agent of the tree with a model of its own")
+		return front.Unfit("agent", "must be an agent of the tree with a model of its own")
 	}
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func Limit(query url.Values, few, most int) (int, error) {
 func Places(query url.Values, few, most int) (after int64, limit int, err error) {
 	if query.Get("after") != "" {
 		if after, err = strconv.ParseInt(query.Get("after"), 10, 64); err != nil || after < 0 {
-			return 0, 0, BadRequest("after is no place in the list: use the next of a page")
+			return 0, 0, NoPosition("after is no place in the list: use the next of a page")
 		}
 	}
 	limit, err = Limit(query, few, most)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"mime"
 	"net/http"
 	"reflect"
@@ -141,7 +142,11 @@ func Decode(body []byte, v any) error {
 }
 
 // DecodeKnown reads JSON into the value that v points to, and returns the paths of the members that v does not have.
+// A number such as 3.0 is a whole one, as in JSON Schema.
 func DecodeKnown(body []byte, v any) (strangers []string, err error) {
+	if string(bytes.TrimSpace(body)) == "null" {
+		return nil, BadRequest("the body does not fit: it is null")
+	}
 	strict := json.NewDecoder(bytes.NewReader(body))
 	strict.DisallowUnknownFields()
 	if strict.Decode(v) == nil {
@@ -153,8 +158,15 @@ func DecodeKnown(body []byte, v any) (strangers []string, err error) {
 	if err := json.Unmarshal(body, &raw); err != nil {
 		return nil, BadRequest("the body is not JSON: %s", err)
 	}
+	err = json.Unmarshal(body, v)
 	var wrong *json.UnmarshalTypeError
-	switch err := json.Unmarshal(body, v); {
+	if errors.As(err, &wrong) && strings.HasPrefix(wrong.Value, "number ") {
+		numbers := json.NewDecoder(bytes.NewReader(body))
+		numbers.UseNumber()
+		_ = numbers.Decode(&raw) // which was read before
+		err = json.Unmarshal(event.EncodeJSON(whole(raw)), v)
+	}
+	switch {
 	case errors.As(err, &wrong):
 		f := BadRequest("the body does not fit")
 		f.Problems = []Problem{{wrong.Field, "must be " + kindName(wrong.Type) + ", not " + wrong.Value}}
@@ -163,6 +175,25 @@ func DecodeKnown(body []byte, v any) (strangers []string, err error) {
 		return nil, BadRequest("the body does not fit: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return unknown(nil, raw, reflect.TypeOf(v).Elem(), ""), nil
+}
+
+// whole writes the numbers of a value that are whole without a fraction and an exponent.
+func whole(raw any) any {
+	switch v := raw.(type) {
+	case json.Number:
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") && f == math.Trunc(f) && math.Abs(f) < 1<<63 {
+			return json.Number(strconv.FormatInt(int64(f), 10))
+		}
+	case []any:
+		for i := range v {
+			v[i] = whole(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = whole(v[name])
+		}
+	}
+	return raw
 }
 
 func kindName(t reflect.Type) string {

@@ -40,6 +40,19 @@ func BadRequest(format string, a ...any) *Fault {
 	return &Fault{Status: http.StatusBadRequest, Code: "bad_request", Detail: fmt.Sprintf(format, a...)}
 }
 
+// NoPosition is a fault of a request that is well formed, but names a position or a place that a log or a list does not have.
+func NoPosition(format string, a ...any) *Fault {
+	return &Fault{Status: http.StatusUnprocessableEntity, Code: "no_position", Detail: fmt.Sprintf(format, a...)}
+}
+
+// CheckPosition returns a fault if a log that ends at a position does not have another one, which a request names.
+func CheckPosition(at, end int64) error {
+	if at > end {
+		return NoPosition("at is %d, and the session ends at %d", at, end)
+	}
+	return nil
+}
+
 // Conflict is a fault of what cannot be done as things stand.
 func Conflict(code, detail string) *Fault {
 	return &Fault{Status: http.StatusConflict, Code: code, Detail: detail}

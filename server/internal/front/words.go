@@ -39,7 +39,7 @@ func (w Words) Message() (m llm.Message, metadata map[string]any, err error) {
 		var fault *Fault
 		if errors.As(Decode(w.Content, &[]struct {
 			Type, Text, MediaType, URL, Name string
-			Data                             []byte
+			Data                             string
 		}{}), &fault) {
 			for i := range fault.Problems {
 				fault.Problems[i].Path = "content" + fault.Problems[i].Path
@@ -71,6 +71,13 @@ func (w Words) Message() (m llm.Message, metadata map[string]any, err error) {
 		}
 	}
 	return m, metadata, nil
+}
+
+// Unfit is [ProblemAt] for a body that has the right form, and a member whose value cannot be used.
+func Unfit(path, message string) *Fault {
+	f := ProblemAt(path, message)
+	f.Status, f.Code = http.StatusUnprocessableEntity, "unfit"
+	return f
 }
 
 // ProblemAt is a bad request with one mistake.
