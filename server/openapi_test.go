@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/internal/peerfolder"
+	"github.com/agentarbor/arbor/llm/offline"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/server"
 )
 
 // openAPI is the document, for those who hold answers against it.
@@ -226,4 +231,29 @@ func TestOpenAPILint(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Contains(t, string(out), "valid")
+}
+
+// TestOpenAPIRequests sends requests that a generator makes of the document: what fits it is not a bad request, what does
+// not is refused, and each answer is as the document says. What follows a session has no end, and is left out.
+func TestOpenAPIRequests(t *testing.T) {
+	peer := peerfolder.Folder{Path: "testdata/peer", Name: "server/testdata/peer", Of: "OpenAPI"}
+	python, config := peer.Python(t, "schemathesis.toml")
+	config, err := filepath.Abs(config)
+	require.NoError(t, err)
+	python, err = filepath.Abs(python)
+	require.NoError(t, err)
+	model := offline.New()
+	billing, err := llmagent.New("billing", "You handle refunds.", model, llmagent.WithDescription("Refunds, being charged twice"))
+	require.NoError(t, err)
+	root, err := llmagent.New("support", "Route to the right specialist.", model, llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	web := httptest.NewServer(server.Mux(everyAPI(t, newTurns(t, root), tokens{})...))
+	t.Cleanup(web.Close)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(python), "schemathesis"), "--config-file", config, "--no-color", "run", web.URL+"/api/v1/openapi.json",
+		"-H", "Authorization: Bearer owner", "--seed", "1", "--max-examples", "20", "--generation-database", "none", "--request-timeout", "20",
+		"--exclude-path-regex", "events$|changes", "--phases", "examples,coverage,fuzzing", "--continue-on-failure")
+	cmd.Dir = t.TempDir()
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "Tested: 38")
 }

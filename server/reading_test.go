@@ -164,7 +164,7 @@ func TestForksAndEdits(t *testing.T) {
 
 	for body, path := range map[string]string{`{}`: "at", `{"at":-1}`: "at", `{"at":1000}`: "at", `{"at":1,"content":"x"}`: "content", `{"at":1,"id":"` + strings.Repeat("x", 256) + `"}`: "id", `{"at":1,"resum":true}`: "resum"} {
 		a := s.post(t, "/sessions/s1/forks", body)
-		require.Equal(t, 400, a.status, body)
+		require.Equal(t, map[bool]int{true: 422, false: 400}[strings.Contains(body, "1000") || path == "id"], a.status, body)
 		require.Equal(t, path, a.json(t)["problems"].([]any)[0].(map[string]any)["path"], string(a.body))
 	}
 
@@ -274,7 +274,7 @@ func TestViewsAndSamples(t *testing.T) {
 	require.Equal(t, map[string]any{"input": 2., "output": 8.}, s.get(t, "ann!", "/sessions/s1/views/support").ok(t, 200)["price"])
 	require.Nil(t, s.get(t, "ann!", "/sessions/s1/views/billing").ok(t, 200)["price"])
 	require.Equal(t, "not_found", s.get(t, "ann!", "/sessions/s1/views/nobody").code(t))
-	require.Equal(t, 400, s.get(t, "ann!", "/sessions/s1/views/support?at=1000").status)
+	require.Equal(t, 422, s.get(t, "ann!", "/sessions/s1/views/support?at=1000").status)
 
 	at := before[3].Seq
 	samples := s.do(t, "ann!", "POST", "/sessions/s1/samples", fmt.Sprintf(`{"at":%d,"agent":"support","n":10}`, at)).ok(t, 200)
@@ -295,7 +295,7 @@ func TestViewsAndSamples(t *testing.T) {
 	require.Nil(t, s.get(t, "ann!", "/sessions/s1/views/billing").ok(t, 200)["sent"], "a sample is not sent in the conversation")
 	for body, path := range map[string]string{`{"n":0}`: "n", `{"n":11}`: "n", `{"at":1000}`: "at", `{"agent":"nobody"}`: "agent", `{"agent":"front"}`: "agent", `{"x":1}`: "x"} {
 		a := s.do(t, "ann!", "POST", "/sessions/s1/samples", body)
-		require.Equal(t, 400, a.status, body)
+		require.Equal(t, map[bool]int{true: 422, false: 400}[path == "agent" || path == "at"], a.status, body)
 		require.Equal(t, path, a.json(t)["problems"].([]any)[0].(map[string]any)["path"], body)
 	}
 	s.post(t, "/sessions", `{"id":"s2","content":"fail"}`, "Prefer", "wait=60")
@@ -411,7 +411,7 @@ func TestExportAndImport(t *testing.T) {
 	}
 	for body, path := range map[string]string{`{}`: "messages", `{"messages":[]}`: "messages", `{"messages":[{"role":"judge"}]}`: "messages", `{"messages":[],"agent":"nobody"}`: "agent", `{"messages":[1]}`: "messages"} {
 		a := s.post(t, "/imports", body)
-		require.Equal(t, 400, a.status, "%s: %s", body, a.body)
+		require.Equal(t, 422, a.status, "%s: %s", body, a.body)
 		require.Equal(t, path, a.json(t)["problems"].([]any)[0].(map[string]any)["path"], body)
 	}
 }

@@ -103,7 +103,7 @@ func TestSessions(t *testing.T) {
 	require.Equal(t, 2.0, then["seq"])
 	require.Equal(t, "running", then["state"])
 	require.Empty(t, then["values"])
-	require.Equal(t, 400, s.get(t, "ann", "/sessions/s4?at=999").status)
+	require.Equal(t, 422, s.get(t, "ann", "/sessions/s4?at=999").status)
 
 	require.Equal(t, 204, s.do(t, "ann", "DELETE", "/sessions/s4", "").status)
 	require.Equal(t, 404, s.get(t, "ann", "/sessions/s4").status)
@@ -143,7 +143,7 @@ func TestNewSession(t *testing.T) {
 	require.NotEqual(t, a.json(t)["session"], b.json(t)["session"])
 	for _, id := range []string{`""`, `"a\u0000"`, `"` + strings.Repeat("x", 256) + `"`} {
 		a := s.do(t, "ann", "POST", "/sessions", `{"id":`+id+`,"content":"x"}`)
-		require.Equal(t, 400, a.status)
+		require.Equal(t, 422, a.status)
 		require.Equal(t, "id", a.json(t)["problems"].([]any)[0].(map[string]any)["path"])
 	}
 }
@@ -189,14 +189,14 @@ func TestBadBodies(t *testing.T) {
 		require.Equal(t, a.header.Get("X-Request-Id"), a.json(t)["instance"])
 		require.Equal(t, "urn:arbor:"+c.code, a.json(t)["type"])
 	}
-	for path, status := range map[string]int{"/sessions?limit=0": 400, "/sessions?limit=201": 400, "/sessions?after=x": 400, "/sessions?state=asleep": 400,
+	for path, status := range map[string]int{"/sessions?limit=0": 400, "/sessions?limit=201": 400, "/sessions?after=x": 422, "/sessions?state=asleep": 400,
 		"/sessions/s/events?limit=5001": 400, "/sessions/s/events?align=day": 400, "/sessions/s/events?media=none": 400, "/sessions/s/events?clip=1": 400,
 		"/sessions/s/events?types=words": 400, "/sessions/s/events?before=0": 400, "/sessions/s/events?before=3&after=1": 400, "/sessions/s/events?after=x": 400,
-		"/sessions/s/turns?after=x": 400, "/sessions/s/events/0": 404, "/sessions/s/events/x": 404, "/sessions/s/events/999": 404, "/sessions/s/events/1/media/0": 404,
+		"/sessions/s/turns?after=x": 422, "/sessions/s/events/0": 404, "/sessions/s/events/x": 404, "/sessions/s/events/999": 404, "/sessions/s/events/1/media/0": 404,
 		"/sessions/s/files/sha256:0": 404, "/nothing": 404} {
 		a := s.get(t, "ann", path)
 		require.Equal(t, status, a.status, "%s: %s", path, a.body)
-		require.Contains(t, []string{"bad_request", "not_found"}, a.code(t))
+		require.Contains(t, []string{"bad_request", "not_found", "no_position"}, a.code(t))
 	}
 	require.Equal(t, "method_not_allowed", s.do(t, "ann", "PUT", "/sessions/s", "{}").code(t))
 	require.Equal(t, "not_acceptable", s.get(t, "ann", "/sessions/s/events", "Accept", "text/html").code(t))

@@ -48,7 +48,9 @@ func NoPosition(format string, a ...any) *Fault {
 // CheckPosition returns a fault if a log that ends at a position does not have another one, which a request names.
 func CheckPosition(at, end int64) error {
 	if at > end {
-		return NoPosition("at is %d, and the session ends at %d", at, end)
+		f := NoPosition("the session has no position %d", at)
+		f.Problems = []Problem{{"at", fmt.Sprintf("is %d, and the session ends at %d", at, end)}}
+		return f
 	}
 	return nil
 }

@@ -592,7 +592,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/sessions/import": {
+    "/imports": {
         parameters: {
             query?: never;
             header?: never;
@@ -894,9 +894,9 @@ export interface components {
              */
             at: number;
             /** @description The id of the new session; one is made without it, of the `Idempotency-Key` if there is one. */
-            id?: string;
+            id?: string | null;
             /** @description Whether to go on with a turn that is cut off there. */
-            resume?: boolean;
+            resume?: boolean | null;
         };
         NewEdit: {
             /**
@@ -906,9 +906,9 @@ export interface components {
             at: number;
             content: components["schemas"]["Content"];
             /** @description As of a fork. */
-            id?: string;
+            id?: string | null;
             /** @description Whether to answer the new words now. */
-            resume?: boolean;
+            resume?: boolean | null;
         };
         NewImport: {
             /** @description Messages as chat completions write them. Those of the system are left out. What they say of assistants and tools becomes a claim in the user's messages, unless the caller has the right act. */
@@ -916,9 +916,9 @@ export interface components {
                 [key: string]: unknown;
             }[];
             /** @description Who said what assistants say; the root without it. */
-            agent?: string;
+            agent?: string | null;
             /** @description As of a fork. */
-            id?: string;
+            id?: string | null;
         };
         Diff: {
             /**
@@ -1051,14 +1051,14 @@ export interface components {
              * Format: int64
              * @description The position; the end of the log without it.
              */
-            at?: number;
+            at?: number | null;
             /** @description Who is asked; who then had the conversation without it. */
-            agent?: string;
+            agent?: string | null;
             /**
              * @description How many answers.
              * @default 1
              */
-            n: number;
+            n: number | null;
         };
         /** @description Answers that are stored nowhere. No tool has run. */
         Samples: {
@@ -1262,9 +1262,9 @@ export interface components {
              */
             status: "completed" | "ended" | "cancelled" | "failed";
             /** @description The agent that goes on; the one that handed over without it. */
-            to?: string;
+            to?: string | null;
             /** @description Why. */
-            reason?: string;
+            reason?: string | null;
         };
         DebugBundle: {
             sessionId: string;
@@ -1580,12 +1580,12 @@ export interface components {
         Part: {
             /** @enum {string} */
             type: "text" | "image" | "file" | "audio";
-            text?: string;
-            mediaType?: string;
+            text?: string | null;
+            mediaType?: string | null;
             /** @description The bytes, in base64. */
-            data?: string;
-            url?: string;
-            name?: string;
+            data?: string | null;
+            url?: string | null;
+            name?: string | null;
         };
         NewTurn: {
             content: components["schemas"]["Content"];
@@ -1594,10 +1594,10 @@ export interface components {
         /** @description What is kept with the words, 16 KiB at most. Keys that begin with `arbor.` are refused. */
         Metadata: {
             [key: string]: unknown;
-        };
+        } | null;
         NewSession: {
             /** @description The id of the session; one is made without it. */
-            id?: string;
+            id?: string | null;
             content: components["schemas"]["Content"];
             metadata?: components["schemas"]["Metadata"];
         };
@@ -1608,13 +1608,13 @@ export interface components {
             /** @description The call that is decided. */
             callId: string;
             /** @description Whether the call may run. With content it is true unless it is said. */
-            approved?: boolean;
+            approved?: boolean | null;
             /** @description The answer to a question of the kind `input`. */
             content?: unknown;
             /** @description Why, for the model. */
-            reason?: string;
+            reason?: string | null;
             /** @description That of the question which the decision is about. If another is asked, the decision is refused. */
-            digest?: string;
+            digest?: string | null;
         };
         Approvals: {
             approvals: {
@@ -1998,6 +1998,8 @@ export interface components {
         user: string;
         /** @description How many at most. */
         limit: number;
+        /** @description How many at most. */
+        shortLimit: number;
         /** @description Where to go on: the `next` of a page, or the position of an event. */
         after: string;
         /** @description The page ends in front of this position. `end` is the end of the log. */
@@ -2025,11 +2027,11 @@ export interface components {
         /** @description Only sessions in which this agent would answer the next message. */
         activeAgent: string;
         /** @description Only sessions that changed at this time or later. */
-        since: string;
+        since: string | "";
         /** @description Only sessions that last changed at this time or before. */
-        until: string;
-        /** @description Only sessions whose last turn stands so. */
-        state: components["schemas"]["State"];
+        until: string | "";
+        /** @description Only sessions whose last turn stands so. Empty is all. */
+        state: components["schemas"]["State"] | "";
         /** @description The place of a part in the message, from 0. */
         part: number;
         /** @description What names the bytes. */
@@ -2149,7 +2151,7 @@ export interface operations {
             query?: {
                 /** @description Whose session it is, for callers with the right `inspect` to read, and `act` to write. Without it the session is the caller's own. */
                 user?: components["parameters"]["user"];
-                /** @description Only sessions whose last turn stands so. */
+                /** @description Only sessions whose last turn stands so. Empty is all. */
                 state?: components["parameters"]["state"];
                 /** @description Words, and phrases in double quotes, that must all occur in the id, the user, the title, the active agent, or the first or last text of the session. Case does not matter. */
                 q?: components["parameters"]["q"];
@@ -2162,7 +2164,7 @@ export interface operations {
                 /** @description Where to go on: the `next` of a page, or the position of an event. */
                 after?: components["parameters"]["after"];
                 /** @description How many at most. */
-                limit?: components["parameters"]["limit"];
+                limit?: components["parameters"]["shortLimit"];
             };
             header?: never;
             path?: never;
@@ -2184,6 +2186,7 @@ export interface operations {
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];
@@ -2280,6 +2283,7 @@ export interface operations {
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];
@@ -2368,6 +2372,7 @@ export interface operations {
             406: components["responses"]["Problem"];
             412: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];
@@ -2455,7 +2460,7 @@ export interface operations {
                 /** @description Where to go on: the `next` of a page, or the position of an event. */
                 after?: components["parameters"]["after"];
                 /** @description How many at most. */
-                limit?: components["parameters"]["limit"];
+                limit?: components["parameters"]["shortLimit"];
             };
             header?: never;
             path: {
@@ -2480,6 +2485,7 @@ export interface operations {
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];
@@ -2645,6 +2651,7 @@ export interface operations {
             406: components["responses"]["Problem"];
             412: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];
@@ -3099,6 +3106,7 @@ export interface operations {
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];
@@ -3267,6 +3275,7 @@ export interface operations {
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];
@@ -3305,6 +3314,7 @@ export interface operations {
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];
@@ -3382,6 +3392,7 @@ export interface operations {
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];
@@ -3418,6 +3429,7 @@ export interface operations {
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];
@@ -3482,7 +3494,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "*/*": string;
+                    "*/*": unknown;
                 };
             };
             400: components["responses"]["Problem"];
@@ -3490,6 +3502,7 @@ export interface operations {
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];

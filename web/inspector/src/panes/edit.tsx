@@ -69,5 +69,5 @@ export function EditWords({ session, event, close }: Props): JSX.Element {
 }
 
 function textOf(parts: readonly Schemas["Part"][]): string {
-  return parts.filter((p) => p.type === "text").map((p) => words(p.text).text).join("\n");
+  return parts.filter((p) => p.type === "text").map((p) => words(p.text ?? undefined).text).join("\n");
 }
