@@ -36,7 +36,10 @@ func (v *View) beginTurn(seq int64) {
 		return
 	}
 	if first := trimmed(v.turn, n); first > 1 && first == v.turn-n && len(v.begun) > 0 {
-		v.trim(v.begun[0])
+		v.use.reported, v.dropped.failed = 0, 0
+		if len(v.begun) == n { // else the view began after the turn first, which a compaction covers
+			v.trim(v.begun[0])
+		}
 	}
 	if len(v.begun) == n {
 		v.begun = append(v.begun[:0], v.begun[1:]...)
@@ -48,7 +51,6 @@ func (v *View) beginTurn(seq int64) {
 // A view that began at this position does the same, though it has nothing to drop.
 func (v *page) trim(from int64) {
 	s, front := &v.shown, (*llm.Message)(nil)
-	v.use.reported, v.dropped.failed = 0, 0
 	switch {
 	case v.dropped.upTo < from:
 		v.dropped.summary = ""

@@ -137,3 +137,32 @@ func TestViewsBeginLate(t *testing.T) {
 	inner.BeginAt(f.Turns, 0)
 	require.Zero(t, inner.Seq())
 }
+
+// TestColdViewKeepsTheSummary: a view that begins after the first turn that LastTurns shows, because a compaction covers
+// that, keeps the summary when LastTurns drops earlier turns.
+func TestColdViewKeepsTheSummary(t *testing.T) {
+	node, fold := tree(t).Node("support"), new(session.Fold)
+	warm := view.New(node, view.LastTurns(3), "")
+	var log []*event.Event
+	add := func(agent string, data event.Data) {
+		e := &event.Event{Seq: int64(len(log) + 1), Agent: agent, Data: data}
+		log = append(log, e)
+		warm.Apply(e)
+		fold.Apply(e)
+	}
+	for turn := range 8 {
+		add("user", &event.User{Content: llm.UserText("q").Content})
+		if turn == 4 {
+			add("support", &event.Compaction{UpTo: int64(len(log) - 1), Summary: "Sum."})
+		}
+		add("support", &event.Text{Content: "a"})
+	}
+	cold := view.New(node, view.LastTurns(3), "")
+	cold.BeginAt(fold.Turns, 0)
+	require.Positive(t, cold.Seq())
+	for _, e := range log[cold.Seq():] {
+		cold.Apply(e)
+	}
+	require.Equal(t, "Sum.", warm.Summary())
+	require.Equal(t, warm.Summary(), cold.Summary())
+}
