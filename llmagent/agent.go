@@ -197,7 +197,7 @@ func (a *Agent) CheckNode(n *agent.Node) (problems []string) {
 	if wrong := a.TooManyTools(n, len(a.tools)); wrong != nil {
 		problems = append(problems, wrong.Error())
 	}
-	return slices.Concat(problems, a.checkShared(n), a.checkRules(n))
+	return slices.Concat(problems, checkShared(a, n), a.checkRules(n))
 }
 
 // TooManyTools returns an error with the counts if the agent, in its place, would offer more tools than its endpoint

@@ -45,7 +45,7 @@ func sharing(n *agent.Node) (group []*agent.Node) {
 }
 
 // checkShared returns why an agent cannot share its requests, if it is to.
-func (a *Agent) checkShared(n *agent.Node) (problems []string) {
+func checkShared(a *Agent, n *agent.Node) (problems []string) {
 	group := sharing(n)
 	if group == nil {
 		return nil
