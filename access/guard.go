@@ -48,8 +48,8 @@ type Options struct {
 	Observer Observer
 }
 
-// MaxBody is the default bound of a request's body, in bytes: the photo of a phone passes, which JSON makes
-// a third larger.
+// MaxBody is the default limit of a request's body, in bytes. The photo of a phone fits, although base64 makes it a third
+// larger.
 const MaxBody = 16 << 20
 
 // Guard stands before a handler. It is safe for concurrent use.

@@ -40,9 +40,9 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Skeleton returns a text that names have in common which people cannot tell apart, such as paul and pau1, or a name in
-// Latin letters and one in Cyrillic letters of the same shapes: the skeletons of Unicode's technical standard 39, for the letters of
-// Latin, Greek and Cyrillic that matter. Two accounts of [Accounts] have different skeletons.
+// Skeleton returns the same text for names that look alike, such as paul and pau1, or a Latin name and a Cyrillic one of the
+// same shapes. It is the skeleton of Unicode Technical Standard 39, for common letters of Latin, Greek and Cyrillic. Two
+// accounts of [Accounts] have different skeletons.
 func Skeleton(name string) string { return skeletons().Replace(name) }
 
 var skeletons = sync.OnceValue(func() *strings.Replacer {

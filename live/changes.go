@@ -102,7 +102,7 @@ func (s *sessions) look(ctx context.Context) (changed []session.Info, err error)
 	}
 }
 
-// changes is who waits for changes of a user's sessions.
+// changes wakes callers that wait for changes of a user's sessions.
 type changes struct {
 	mu      sync.Mutex
 	waiting map[owner]map[chan struct{}]struct{}

@@ -33,8 +33,8 @@ func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.
 	}
 }
 
-// begun reports whether a session has events of its own. A fork without any has the turn of its parent, which no process
-// works on, and nothing runs in it until a caller resumes it.
+// begun reports whether a session has events of its own. A fork without any only shows the turn of its parent, and runs
+// nothing until a caller resumes it.
 func (t *Turns) begun(ctx context.Context, key session.Key) (bool, error) {
 	info, ok, err := session.Find(ctx, t.store, key)
 	return ok && info.Seq > info.ParentSeq, err

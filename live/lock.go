@@ -7,7 +7,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// locks are the sessions that callers of this process look at, one at a time.
+// locks holds one lock for each session.
 type locks struct {
 	heldMu sync.Mutex
 	held   map[session.Key]chan struct{} // each is closed by its unlock

@@ -183,7 +183,7 @@ func (t *Turns) goOn(ctx context.Context, key session.Key) error {
 	return err
 }
 
-// book remembers which requests have begun the last turns of sessions. The log has them: what is forgotten is read again.
+// book caches the requests that started the last turns of sessions. It reads those that it does not have from the log.
 type book struct {
 	store Store
 	mu    sync.Mutex

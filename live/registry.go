@@ -373,7 +373,7 @@ func (r *registry) markStopped(key session.Key) {
 	r.stopped[key] = struct{}{}
 }
 
-// forgetStopped reports whether the turn of a session was stopped here.
+// forgetStopped removes the mark of markStopped, and reports whether there was one.
 func (r *registry) forgetStopped(key session.Key) (stopped bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -389,7 +389,7 @@ func (r *registry) watched(key session.Key) bool {
 	return slices.Contains(slices.Collect(maps.Values(r.watchers[key])), true)
 }
 
-// tellWatchers tells those who watch the turn of a session that it was stopped.
+// tellWatchers cancels the watchers of a session with ErrStopped.
 func (r *registry) tellWatchers(key session.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

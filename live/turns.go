@@ -309,8 +309,7 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 	return x, begun, nil
 }
 
-// ends tells the observer how a turn has ended that has stored something. One that is canceled is told
-// by who cancels it.
+// ends reports to the observer how a turn that stored something has ended. CancelIf reports canceled turns.
 func (r *registry) ends(x *Turn, stored bool, reason event.FinishReason) {
 	if r.observer == nil || !stored || errors.Is(x.err, ErrCanceled) {
 		return

@@ -142,7 +142,7 @@ func newTurns(t *testing.T, root agent.Agent) *live.Turns {
 	return turns
 }
 
-// everyAPI serves turns by every API for the same users; A2A is the last.
+// everyAPI returns the handlers of all APIs for the same turns and users; A2A is the last one.
 func everyAPI(t *testing.T, turns *live.Turns, users access.Authenticator, page ...inspector.Option) []http.Handler {
 	guard, err := access.New(access.Options{Users: users})
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func everyAPI(t *testing.T, turns *live.Turns, users access.Authenticator, page 
 	return []http.Handler{api, chat, forms, look, server.At("", peers)}
 }
 
-// TestPhoto: the photo of a phone, of six megabytes, passes each API that takes images without any setting.
+// TestPhoto checks that each API that takes images accepts the photo of a phone, of six megabytes, without any setting.
 func TestPhoto(t *testing.T) {
 	got := make(chan int, 4)
 	a, err := llmagent.New("looks", "You look.", scripted.Func("m", func(req *llm.Request) scripted.Answer {

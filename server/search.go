@@ -12,14 +12,14 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// search says which sessions of a list are wanted. The zero value wants all.
+// search selects sessions of a list. The zero value selects all of them.
 type search struct {
 	terms        []string // all must occur, in lower case
 	agent        string
 	since, until time.Time
 }
 
-// searched says how far a search went: the sessions it read, and when the last of them changed.
+// searched reports how far a search went: how many sessions it read, and when the last of them changed.
 type searched struct {
 	Sessions int       `json:"sessions"`
 	Updated  time.Time `json:"updated,omitzero"`

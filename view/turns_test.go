@@ -138,8 +138,8 @@ func TestViewsBeginLate(t *testing.T) {
 	require.Zero(t, inner.Seq())
 }
 
-// TestColdViewKeepsTheSummary: a view that begins after the first turn that LastTurns shows, because a compaction covers
-// that, keeps the summary when LastTurns drops earlier turns.
+// TestColdViewKeepsTheSummary checks a view that begins after the first turn that LastTurns shows, because a compaction
+// covers that turn: it keeps the summary when LastTurns drops earlier turns.
 func TestColdViewKeepsTheSummary(t *testing.T) {
 	node, fold := tree(t).Node("support"), new(session.Fold)
 	warm := view.New(node, view.LastTurns(3), "")

@@ -72,7 +72,7 @@ func newTown(t testing.TB) agent.Agent {
 	return root
 }
 
-// TestFrameworks: checks that the frameworks of others can use a served agent as a model.
+// TestFrameworks checks that the frameworks of others can use a served agent as a model.
 func TestFrameworks(t *testing.T) {
 	t.Parallel()
 	repeat := func(n int, all ...any) (out []any) {

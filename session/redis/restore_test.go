@@ -137,5 +137,5 @@ func TestFollowersOfADatabaseWhoseClockIsBehind(t *testing.T) {
 	clock.Advance(2 * time.Hour)
 	c = follow(t, follows, key, "2-0")
 	turn("newer")
-	c.seesLast("newer.") // it may have begun to follow after the word was shown
+	c.seesLast("newer.") // the follower may have missed the partial event
 }

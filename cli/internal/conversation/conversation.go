@@ -34,7 +34,7 @@ func Command(f *factory.Factory) *cobra.Command {
 	return factory.Group("conversation", "Turn events into the graph of a conversation", reduce)
 }
 
-// reduceOptions is what the flags say.
+// reduceOptions holds the flags of reduce.
 type reduceOptions struct {
 	project string
 	active  string

@@ -156,8 +156,8 @@ type seat struct {
 	human.Handoff
 }
 
-// take finds a handoff, the oldest one that waits if the name is empty. After the handoff the agent
-// named to goes on, if that is given.
+// take finds a handoff by its name; "" is the oldest one that waits. After the handoff the agent to continues; "" leaves
+// the choice to the tree.
 func take(f *factory.Factory, cmd *cobra.Command, name, to string) (*seat, error) {
 	if f.Place.DB == factory.MemoryDB {
 		return nil, factory.Usagef("--db %s: no other process could write to it; give a file or the address of a database", factory.MemoryDB)
@@ -292,8 +292,7 @@ type bench interface {
 	feed(h human.Handoff) factory.Feed
 }
 
-// openBench opens the one that the flags name. After a handoff the agent named to goes on, if that is
-// given.
+// openBench opens the bench that the flags name. After a handoff the agent to continues; "" leaves the choice to the tree.
 func openBench(f *factory.Factory, cmd *cobra.Command, to string) (bench, error) {
 	served, err := remote.Given(f, cmd)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// options is what the flags of eval say.
+// options holds the flags of eval.
 type options struct {
 	models           []string
 	with             []string // trees beside the one at PATH

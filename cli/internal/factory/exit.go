@@ -47,8 +47,7 @@ const (
 	StatusInterrupted = 130 // by a signal, or because nobody reads the output
 )
 
-// usageError is a mistake of whoever called the command, or in its
-// configuration.
+// usageError is a mistake in the command line or in the configuration.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

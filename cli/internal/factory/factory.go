@@ -138,7 +138,7 @@ type GRPCServer interface {
 	Stop()
 }
 
-// Bindings lets remote agents of files speak what the program has built in.
+// Bindings returns the option with the A2A bindings that the program has built in.
 func Bindings(f *Factory) agentfile.Option {
 	list := f.A2A03Bindings
 	if f.GRPC != nil {

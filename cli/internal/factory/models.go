@@ -83,7 +83,7 @@ func (t *LoadedTree) IsOffline() bool {
 	return t.Models != nil && t.Models.offline != nil && t.Models.used
 }
 
-// Notice says whether no model answers for a tree, unless all its agents are remote.
+// Notice prints that the offline model answers for a tree, and reports whether it does.
 func (f *Factory) Notice(t *LoadedTree) (said bool) {
 	if t == nil || !t.IsOffline() {
 		return false

@@ -19,7 +19,7 @@ import (
 // serverFlags say where a server is whose sessions are used.
 type serverFlags struct{ URL, TokenFile string }
 
-// Words are the flags that lead to the same server.
+// Words returns the flags that name the same server.
 func (f serverFlags) Words() []string {
 	words := []string{"--server", QuoteArg(f.URL)}
 	if f.TokenFile != "" {
@@ -34,7 +34,7 @@ const TokenVariable = "ARBOR_TOKEN"
 // maxSecretFile bounds the files with the token and the key, in bytes.
 const maxSecretFile = 64 << 10
 
-// Owner is whose sessions the other commands have, too, and who may do everything.
+// Owner is the user whose sessions all commands use. It has all rights.
 var Owner = access.User{Name: session.DefaultUser, Rights: access.All | access.Owner}
 
 // ReadSecret reads a file with one secret in it. No error holds what is in it.

@@ -21,8 +21,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// LookAt is loadTree for commands that run nothing: they need no model, and none of
-// the variables that remote agents need.
+// LookAt is [Factory.LoadTree] for commands that run no turn. It needs no model and no credentials of remote agents.
 func (f *Factory) LookAt(path string) (*agent.Tree, error) {
 	tree, _, err := f.LoadTree(path, Unused, agentfile.WithoutCredentials())
 	return tree, err
@@ -103,7 +102,7 @@ func (f *Factory) Start(ctx context.Context, t *LoadedTree, store session.Store,
 	return nil
 }
 
-// Unstarted names the flag, not the option of Go, that sets what a runner lacks.
+// Unstarted replaces the Go option in an error of a runner by the flag that sets the same.
 func Unstarted(err error) error {
 	if errors.Is(err, agent.ErrUnknownPrice) {
 		return Usagef("%s", strings.ReplaceAll(err.Error(), "runner.WithPrices", "--prices FILE"))
@@ -149,8 +148,8 @@ func builtTree(f *Factory, resolve func(name string) (llm.Model, error)) (*agent
 	return agent.NewTree(root, agent.WithHuman(human.NewAgent(f.Desk, f.DeskOptions...)))
 }
 
-// Seats returns the runner's options for a tree whose conversations may go to a person: if
-// --desk is given, or the tree has somebody hand over to one.
+// Seats returns the runner's options for conversations that may go to a person, because --desk is given or an agent of
+// the tree may transfer to a person.
 func (f *Factory) Seats(tree *agent.Tree, wanted bool) []runner.Option {
 	if !wanted && tree.Root().Human() == nil {
 		return nil
@@ -167,7 +166,7 @@ func DeskFlag(fs *pflag.FlagSet, desk *bool) {
 	fs.BoolVar(desk, "desk", false, "let agents hand the conversation to a person, who answers with the command desk")
 }
 
-// Costs says what so many tokens of requests cost, "" without a price.
+// Costs returns the cost of input tokens as the end of a sentence; "" if the model has no price.
 func Costs(prices llm.Prices, model string, tokens int) string {
 	if cost, ok := prices.Cost(model, llm.Usage{InputTokens: tokens}); ok {
 		return fmt.Sprintf(", which cost %.4f besides the answers", cost)
@@ -175,7 +174,7 @@ func Costs(prices llm.Prices, model string, tokens int) string {
 	return ""
 }
 
-// Paid says what was used cost, "" without a price.
+// Paid returns the cost of usage as the end of a sentence; "" if the model has no price.
 func Paid(prices llm.Prices, model string, used llm.Usage) string {
 	if cost, ok := prices.Cost(model, used); ok {
 		return fmt.Sprintf(", which cost %.4f", cost)
@@ -183,7 +182,7 @@ func Paid(prices llm.Prices, model string, used llm.Usage) string {
 	return ""
 }
 
-// ReadPrices reads a table of prices, which is YAML or JSON; "" is none.
+// ReadPrices reads a table of prices from a YAML or JSON file. Without a path it returns nil.
 func ReadPrices(path string) (llm.Prices, error) {
 	if path == "" {
 		return nil, nil

@@ -60,7 +60,7 @@ func (db *Database) Tail() (followed, error) {
 	return t, nil
 }
 
-// Feed is where a session's events come from.
+// Feed reads the events of a session.
 type Feed interface {
 	// Log yields the stored events after a position.
 	Log(ctx context.Context, after int64) iter.Seq2[*event.Event, error]

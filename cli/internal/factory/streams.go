@@ -180,7 +180,7 @@ func (in *Interrupts) Over() bool {
 	return in.ended
 }
 
-// Restore sets what is to be done before a signal ends the program; nil is nothing.
+// Restore sets the function that is called before a signal ends the program; nil calls none.
 func (in *Interrupts) Restore(undo func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// testOptions is what the flags of graph test say.
+// testOptions holds the flags of graph test.
 type testOptions struct {
 	agents agentOptions
 	only   string // cases whose name it is found in

@@ -20,7 +20,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Lines are what a person or a pipe says to chat, one after the other.
+// Lines reads the lines that a person or a pipe sends to chat.
 type Lines interface {
 	// Next waits for a line. The error is io.EOF at the end, errInterrupt for an
 	// interrupt at the prompt, or the context's.
@@ -135,13 +135,12 @@ func (e *Editor) recall(path string) {
 	}
 }
 
-// stdout and stderr put what is printed above the line that is typed.
+// stdout returns a writer that prints above the line that is being typed.
 func (e *Editor) stdout() io.Writer { return e.rl.Stdout() }
 
 func (e *Editor) Stderr() io.Writer { return e.rl.Stderr() }
 
-// More asks whether to go on with what does not fit on the screen. Only q and the end of
-// the input stop, and an interrupt.
+// More asks whether to show more. The answer is no after q, an interrupt or the end of the input.
 func (e *Editor) More(question string) bool {
 	e.rl.SetPrompt(question)
 	defer e.rl.SetPrompt(e.prompt)
@@ -234,7 +233,7 @@ func (p *pasted) take(c byte) {
 // typed returns a line of the editor as the user meant it.
 func typed(line string) string { return strings.ReplaceAll(line, lineEnd, "\n") }
 
-// Overhearing is what prints events while a person may type.
+// Overhearing returns a printer of events for the time in which a person may type.
 func Overhearing(f *factory.Factory, in Lines) *render.Printer {
 	var w io.Writer = f.Stdout
 	look := f.LookOf(f.Stdout)
@@ -245,8 +244,7 @@ func Overhearing(f *factory.Factory, in Lines) *render.Printer {
 	return render.Transcript(&wholeLines{w: w}, look)
 }
 
-// wholeLines passes on what is written when a line is complete: an editor draws its own line anew
-// after each piece.
+// wholeLines writes only complete lines, because an editor draws its own line again after each write.
 type wholeLines struct {
 	w    io.Writer
 	rest []byte
@@ -261,8 +259,8 @@ func (l *wholeLines) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// Overhear gives what is stored in a session after a position to a function, until the context
-// ends; wait returns when it is called no more.
+// Overhear calls hear for each event that is stored in a session after a position, until the context ends. wait returns
+// after the last call.
 func Overhear(ctx context.Context, f *factory.Factory, of factory.Feed, after int64, hear func(*event.Event)) (wait func()) {
 	done := make(chan struct{})
 	go func() {

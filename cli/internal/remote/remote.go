@@ -27,12 +27,12 @@ func Flags(f *factory.Factory, fs *pflag.FlagSet) {
 	fs.StringVar(&f.Server.TokenFile, "token-file", "", "with --server, read the token from `FILE` (default: from "+factory.TokenVariable+")")
 }
 
-// Given reports whether --server is given, and refuses flags that say what the server decides.
+// Given reports whether --server is given. It refuses the flags whose values the server decides.
 func Given(f *factory.Factory, cmd *cobra.Command) (bool, error) {
 	return GivenWithout(f, cmd, "db", "redis", "model", "record", "replay", "prices", "desk", "no-reload", "by", "users")
 }
 
-// GivenWithout reports whether --server is given, and refuses flags that do not go with it.
+// GivenWithout reports whether --server is given. It refuses the named flags together with --server.
 func GivenWithout(f *factory.Factory, cmd *cobra.Command, flags ...string) (bool, error) {
 	if f.Server.URL == "" {
 		if f.Server.TokenFile != "" {
@@ -94,7 +94,7 @@ func Connect(ctx context.Context, f *factory.Factory, told func(error), opts ...
 	return c, err
 }
 
-// Away returns what says that a server is waited for.
+// Away returns a function that prints the error of a server that cannot be reached.
 func Away(f *factory.Factory) func(error) { return func(err error) { f.Say("%s; trying again", err) } }
 
 // OfServer gives a command that only looks at a session the flags of a server, which has the
@@ -126,7 +126,7 @@ func (f fetched) Blob(ctx context.Context, _ session.Key, digest string) ([]byte
 // calls it again loses nothing.
 const fetchPatience = 10 * time.Second
 
-// Fetch fetches a session from the server, as far as it has got.
+// Fetch copies a session from the server, up to the last event that is stored there now.
 func Fetch(ctx context.Context, f *factory.Factory, id string) (*factory.Database, session.Info, error) {
 	var none session.Info
 	if err := factory.CheckName(id); err != nil {

@@ -38,7 +38,7 @@ the server runs the turns.`,
 	return cmd
 }
 
-// resumeOptions is what the flags of resume say.
+// resumeOptions holds the flags of resume.
 type resumeOptions struct {
 	turn.Options
 	turn.DecisionOptions

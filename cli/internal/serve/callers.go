@@ -28,7 +28,7 @@ type callers struct {
 	told   string         // what is printed about the owner's token
 }
 
-// callersOf returns who is let in at the listeners. The port is the one that browsers see.
+// callersOf returns the authenticator of the listeners. Browsers see the port of the first one.
 func callersOf(ctx context.Context, f *factory.Factory, o *options, listeners []net.Listener) (*callers, error) {
 	for _, l := range listeners {
 		if o.noToken && !onLoopback(l.Addr()) {

@@ -138,8 +138,7 @@ func (s *service) untilStopped(ctx context.Context) error {
 	return nil
 }
 
-// stop ends all at once: listeners close first, and the streams that keep connections open end with the
-// turns.
+// stop closes the listeners, then the turns, whose end also ends the streams that keep connections open.
 func (s *service) stop(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
@@ -158,7 +157,7 @@ func (s *service) stop(ctx context.Context) (err error) {
 	return err
 }
 
-// measured begins to measure, if serve is to, and returns who hears of it, nil without.
+// measured starts to measure if --metrics is given, and returns the metrics and the listener that serves them.
 func measured(f *factory.Factory, o *options) (factory.Metrics, []door, error) {
 	if o.metrics == "" {
 		return factory.Metrics{}, nil, nil

@@ -27,7 +27,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// options is what the flags of serve say.
+// options holds the flags of serve, and what serve makes of them.
 type options struct {
 	addr, url     string
 	doors         []string
@@ -148,7 +148,7 @@ func (o *options) check() error {
 	return o.checkDoors()
 }
 
-// service is a server that is put together, a step after the other.
+// service is a server that [serve] puts together in steps.
 type service struct {
 	*options
 	f    *factory.Factory
@@ -219,7 +219,7 @@ func (s *service) configure(context.Context) (err error) {
 	return err
 }
 
-// listen opens the addresses, and says who may call there.
+// listen opens the addresses, and finds out who may call there.
 func (s *service) listen(ctx context.Context) (err error) {
 	if s.web, err = listen(s.f, "--addr", s.addr); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (s *service) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// announce finds the public address, and begins to measure.
+// announce finds the public address, and starts to measure.
 func (s *service) announce(context.Context) (err error) {
 	scheme := "http://"
 	if s.certified != nil {
@@ -254,7 +254,7 @@ func (s *service) announce(context.Context) (err error) {
 	return err
 }
 
-// run opens the store, and makes what runs turns in it.
+// run opens the store and makes the turns that run in it.
 func (s *service) run(ctx context.Context) error {
 	db, err := s.f.OpenDB(ctx, true)
 	if err != nil {
@@ -290,12 +290,12 @@ func (s *service) run(ctx context.Context) error {
 	return err
 }
 
-// guarded is what a guard lets in.
+// guarded returns the options of the guards of all APIs.
 func (s *service) guarded() access.Options {
 	return s.limits.of(access.Options{Users: s.who, Hosts: hostOf(s.url), Origins: s.origins})
 }
 
-// openDoors makes the handlers of one address but those of A2A and MCP.
+// openDoors makes the handlers of all APIs except A2A and MCP.
 func (s *service) openDoors(context.Context) error {
 	web := s.guarded()
 	web.Logger, web.Observer = s.logger, s.measured.Observer
@@ -348,7 +348,7 @@ func (s *service) openMCP(context.Context) error {
 	return nil
 }
 
-// reload has turns that begin from now on run the tree that the files describe.
+// reload makes new turns run the tree that the files describe now.
 func (s *service) reload() (_ *agent.Tree, err error) {
 	defer func() {
 		if err != nil {
@@ -373,7 +373,7 @@ func (s *service) reload() (_ *agent.Tree, err error) {
 	return next.Agents, nil
 }
 
-// treeProblems returns an error of a reload as clients are told it.
+// treeProblems returns the problems of a reload in the form that clients read.
 func treeProblems(err error) (all []server.TreeProblem) {
 	problems, _ := factory.ProblemsOf(err)
 	for _, p := range problems {

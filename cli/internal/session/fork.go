@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/internal/render"
 )
 
-// editOptions is what the flags of edit say.
+// editOptions holds the flags of edit.
 type editOptions struct {
 	at   atFlag
 	last bool

@@ -136,7 +136,7 @@ func removeSessions(f *factory.Factory, cmd *cobra.Command, args []string) error
 	})
 }
 
-// named finds sessions, each once.
+// named finds the sessions of the ids. It returns each session once.
 func named(ctx context.Context, db *factory.Database, ids []string) (found []session.Info, err error) {
 	for _, id := range ids {
 		info, err := db.Find(ctx, id)

@@ -68,7 +68,7 @@ func showHistory(ctx context.Context, f *factory.Factory, id string, asJSON bool
 	return nil
 }
 
-// showOptions is what the flags of show say.
+// showOptions holds the flags of show.
 type showOptions struct {
 	at                 atFlag
 	json, state, usage bool
@@ -204,7 +204,7 @@ func (s *past) showView(ctx context.Context, at int64, o showOptions) error {
 	return nil
 }
 
-// followOptions is what the flags of follow say.
+// followOptions holds the flags of follow.
 type followOptions struct {
 	after          string
 	from           session.Position // the same

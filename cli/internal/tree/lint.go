@@ -286,7 +286,8 @@ func survey(ctx context.Context, f *factory.Factory, tree *agent.Tree, o routing
 	return asked, err
 }
 
-// placeOf returns what says where an agent of the tree that was loaded last is made, "" if no file says it.
+// placeOf returns a function that finds the file and the line of an agent of the tree that was loaded last; "" if it comes
+// from no file.
 func placeOf(f *factory.Factory) func(name string) (file string, line int) {
 	return func(name string) (file string, line int) {
 		if f.Sources == nil {

@@ -383,8 +383,8 @@ func (c *Conversation) goOn(ctx context.Context, line string) error {
 	return err
 }
 
-// news is what people are told between the turns of a chat. What comes during a turn is told when
-// its answer is complete.
+// news holds the messages that a chat prints between its turns. It prints those that come during a turn when the answer
+// is complete.
 type news struct {
 	w    io.Writer
 	mu   sync.Mutex

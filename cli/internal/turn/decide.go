@@ -21,8 +21,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// Show shows what is asked: in a chat on a terminal page by page, and beside JSON on
-// standard error.
+// Show prints questions: page by page in a chat on a terminal, and to standard error with --json.
 func (c *Conversation) Show(asked []*event.Relay) {
 	switch {
 	case c.pages != nil:
@@ -71,7 +70,7 @@ func (c *Conversation) answer(ctx context.Context, call, words string) (runner.D
 	return runner.Decision{}, factory.Usagef("call %s of session %s asks nothing", render.Cut(call, 40), c.Key.ID)
 }
 
-// DeciderOptions is who decides by a command: the owner of the machine, or a user of the users file.
+// DeciderOptions holds the flags that say who decides: the owner of the machine, or a user of the users file.
 type DeciderOptions struct{ by, users string }
 
 func (d *DeciderOptions) Flags(fs *pflag.FlagSet) {
@@ -119,7 +118,7 @@ func (c *Conversation) sign(ctx context.Context, d DeciderOptions, decisions []r
 	return signed, nil
 }
 
-// DecisionOptions is what flags say about calls that wait for an approval.
+// DecisionOptions holds the flags that decide about calls that wait for an approval.
 type DecisionOptions struct {
 	Approve, Deny []string // calls
 	Answer        []string // CALL=TEXT, to what calls ask
@@ -135,7 +134,7 @@ func (d *DecisionOptions) Flags(fs *pflag.FlagSet, approve, deny, reason string)
 	d.DeciderOptions.Flags(fs)
 }
 
-// Check looks at what the flags say together.
+// Check returns an error if the flags do not fit together.
 func (d *DecisionOptions) Check() error {
 	for _, given := range d.Answer {
 		if !strings.Contains(given, "=") {
@@ -170,7 +169,7 @@ func (d *DecisionOptions) Decisions(ctx context.Context, c *Conversation) (all [
 	return c.sign(ctx, d.DeciderOptions, all)
 }
 
-// Noting reports in some whether the sequence yielded something.
+// Noting sets some as soon as the sequence yields something.
 func Noting(seq iter.Seq2[*event.Event, error], some *bool) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		for e, err := range seq {

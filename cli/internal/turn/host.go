@@ -25,9 +25,9 @@ import (
 type host interface {
 	factory.Feed
 	Send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error]
-	// GoOn goes on with the last turn, which f is the log of.
+	// GoOn continues the last turn of the session with the state f.
 	GoOn(ctx context.Context, f *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error]
-	// running reports whether somebody works on the last turn.
+	// running reports whether a process runs the last turn.
 	running(ctx context.Context) (bool, error)
 	// DrawAgents draws the tree, and marks who would answer next.
 	DrawAgents(ctx context.Context, w io.Writer, look render.Look) error

@@ -28,8 +28,7 @@ func filesFlag(fs *pflag.FlagSet, dir *string) {
 	fs.StringVar(dir, "files", "", "write the files that agents create to `DIR`, and create it if necessary")
 }
 
-// Made takes in a file that the turn has made: it writes it to the folder of --files, or
-// says how to get it.
+// Made writes a file that the turn has made to the folder of --files, or prints how to get it.
 func (c *Conversation) Made(ctx context.Context, d *event.File) error {
 	switch {
 	case d.URL != "": // the line that names it says where it is
@@ -60,7 +59,7 @@ func (c *Conversation) Log(ctx context.Context) (log []*event.Event, fold *sessi
 	return log, fold, nil
 }
 
-// RunHere has the conversation's turns run in this process.
+// RunHere makes the conversation run its turns in this process.
 func (c *Conversation) RunHere() { c.At = here{factory.StoredSession{DB: c.DB, Key: c.Key}, c} }
 
 // Options are those of the commands that run turns.
@@ -148,7 +147,7 @@ func (c *Conversation) draw() {
 	}
 }
 
-// Notice says once whether no model is used.
+// Notice prints once that the offline model answers, if it does.
 func (c *Conversation) Notice() { c.noted = c.noted || c.Factory.Notice(c.LoadedTree) }
 
 // look reads what is new in the log, and returns what it amounts to.
@@ -239,7 +238,7 @@ func toDecide(d *event.Relay) string {
 	return fmt.Sprintf("the turn waits: /approve %[1]s or /deny %[1]s REASON", call)
 }
 
-// ToAnswer says what is waited for, and how to give it on the command line.
+// ToAnswer describes what a question waits for, and the command line that answers it.
 func ToAnswer(d *event.Relay, again func(flag, value string) string) string {
 	call := factory.QuoteArg(d.ToolCallID)
 	what := "an approval: " + again("--approve", call)

@@ -177,7 +177,7 @@ func DecodeKnown(body []byte, v any) (strangers []string, err error) {
 	return unknown(nil, raw, reflect.TypeOf(v).Elem(), ""), nil
 }
 
-// whole writes the numbers of a value that are whole without a fraction and an exponent.
+// whole rewrites whole numbers such as 3.0 and 1e3 in a JSON value as integers.
 func whole(raw any) any {
 	switch v := raw.(type) {
 	case json.Number:

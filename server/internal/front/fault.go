@@ -40,12 +40,12 @@ func BadRequest(format string, a ...any) *Fault {
 	return &Fault{Status: http.StatusBadRequest, Code: "bad_request", Detail: fmt.Sprintf(format, a...)}
 }
 
-// NoPosition is a fault of a request that is well formed, but names a position or a place that a log or a list does not have.
+// NoPosition is the fault, of status 422, of a request that names a position or a place which a log or a list does not have.
 func NoPosition(format string, a ...any) *Fault {
 	return &Fault{Status: http.StatusUnprocessableEntity, Code: "no_position", Detail: fmt.Sprintf(format, a...)}
 }
 
-// CheckPosition returns a fault if a log that ends at a position does not have another one, which a request names.
+// CheckPosition returns a [NoPosition] fault if the position at is after the end of the log.
 func CheckPosition(at, end int64) error {
 	if at > end {
 		f := NoPosition("the session has no position %d", at)

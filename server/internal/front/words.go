@@ -73,7 +73,7 @@ func (w Words) Message() (m llm.Message, metadata map[string]any, err error) {
 	return m, metadata, nil
 }
 
-// Unfit is [ProblemAt] for a body that has the right form, and a member whose value cannot be used.
+// Unfit is [ProblemAt] for a member whose form is right and whose value cannot be used. The status is 422.
 func Unfit(path, message string) *Fault {
 	f := ProblemAt(path, message)
 	f.Status, f.Code = http.StatusUnprocessableEntity, "unfit"

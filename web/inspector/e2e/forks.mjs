@@ -5,7 +5,7 @@ const sessions = async () => (await api("GET", "/sessions?limit=200")).sessions.
 const sheet = (page) => page.getByRole("dialog");
 const idOf = (page) => /\/s\/([^/?]+)/.exec(page.url())[1];
 
-/** What a sheet has to say before anything is done. */
+/** What a sheet shows before anything is done. */
 async function says(page, ...texts) {
   for (const text of texts) await sheet(page).getByText(text).first().waitFor();
 }

@@ -249,9 +249,9 @@ func (c *Checks) counted(ctx context.Context, events iter.Seq2[sdk.Event, error]
 // ErrTooManyCalls is that of package a2aserver.
 var ErrTooManyCalls = fmt.Errorf("too many calls are under way: %w", sdk.ErrServerError)
 
-// TooMany tells a client that it, or all clients together, have too much under way. The words say of what,
-// and what to do; their verbs are for the number and for who has it.
-func TooMany(err error, words string) error {
+// TooMany returns the protocol error for a *[access.LimitError], and any other error as it is. format has a verb for the
+// limit and one for who has reached it.
+func TooMany(err error, format string) error {
 	var limit *access.LimitError
 	if !errors.As(err, &limit) {
 		return err
@@ -260,7 +260,7 @@ func TooMany(err error, words string) error {
 	if limit.All {
 		who = "all callers"
 	}
-	e := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", words, limit.Most, who)
+	e := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", format, limit.Most, who)
 	e.err = ErrTooManyCalls
 	e.header = http.Header{"Retry-After": {"1"}}
 	return e

@@ -1,5 +1,5 @@
-// Decisions of the reader about what is asked. Each waits for a few seconds, in which it can be undone, and is then
-// sent once. All views of a question show the same.
+// The reader's decisions about questions. The page sends each decision once, after a few seconds in which the reader can
+// undo it. All views of a question show the same.
 import { signal } from "@preact/signals";
 import type { Schemas } from "../net/api.js";
 import { type Place, decide, once } from "./actions.js";
@@ -43,7 +43,7 @@ export function take(place: Place, turnId: string, call: Schemas["Call"], decisi
     const key = keys.get(name) ?? once();
     keys.set(name, key);
     const said = { callId: call.callId, ...(call.digest !== undefined && { digest: call.digest }), ...decision };
-    // What was taken stays until the log says so; what was refused can be decided anew.
+    // An accepted decision stays until the log shows it. After a refusal the reader can decide again.
     void decide(place, turnId, said, key).then((taken) => taken || put(question, undefined));
   };
   put(question, { decision, sent: false, send });
@@ -66,7 +66,7 @@ function put(question: string, held: Held | undefined): void {
   all.value = next;
 }
 
-// Who leaves the page has not undone anything.
+// Leaving the page sends the decisions that still wait.
 window.addEventListener("pagehide", () => {
   for (const question of [...timers.keys()]) all.peek().get(question)?.send();
 });

@@ -1,4 +1,4 @@
-// What a fork asks of models and has tools do is said before it does so, and tools run in it after a yes.
+// Before a fork runs anything, the page shows the models and tools that it uses. Tools run in it only after a yes.
 import { signal } from "@preact/signals";
 import { type Agent, agentAt, tree } from "./app.js";
 import type { OpenSession } from "./open.js";
@@ -72,7 +72,7 @@ export function runsOf(agent: string): Runs {
 
 const kept = (session: { readonly id: string; readonly user?: string | undefined }): string => `arbor-runs:${session.user ?? ""}/${session.id}`;
 
-/** Keeps that the reader lets tools run in a fork, in this window. */
+/** Remembers, in this window, that the reader lets tools run in a fork. */
 export function allowRuns(fork: { readonly id: string; readonly user?: string | undefined }): void {
   try {
     sessionStorage.setItem(kept(fork), "yes");

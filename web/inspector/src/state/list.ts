@@ -159,7 +159,7 @@ export class SessionList {
     }
   }
 
-  /** Has the list show what another filter wants. Until the server has answered it stays as it is. */
+  /** Applies another filter. The list changes when the server has answered. */
   search(filter: Filter): void {
     if (formatFilter(filter) === formatFilter(this.filter)) return;
     this.filter = filter;

@@ -1,4 +1,4 @@
-// What is pasted into fields. A browser lays out megabytes in a field for half a minute, in which the page does nothing.
+// Limits text that is pasted into fields: a browser takes half a minute to lay out megabytes in a field.
 import { tell } from "../state/app.js";
 import { bytes } from "./amount.js";
 

@@ -1,4 +1,4 @@
-// Keys and fingers are slower than lists: nothing acts on what has just moved.
+// Keys and buttons do nothing right after a list has moved, because the reader may still mean what was there before.
 import type { RefObject } from "preact";
 import { useEffect, useReducer, useRef } from "preact/hooks";
 
@@ -7,7 +7,7 @@ const still = 600;
 
 export interface Settled {
   readonly settled: boolean;
-  /** Has it wait as if it had moved. */
+  /** Starts the wait again, as after a move. */
   readonly move: () => void;
 }
 

@@ -3,7 +3,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { decidedAbout, grace, undo } from "../state/decisions.js";
 import { useKeys } from "./keys.js";
 
-/** Stands in the place of the buttons when the reader has decided: what, and that it can be undone. */
+/** Takes the place of the buttons after a decision: it shows the decision and offers to undo it. */
 export function Undo({ question }: { readonly question: string }): JSX.Element | null {
   const held = decidedAbout(question);
   const box = useRef<HTMLDivElement>(null);
