@@ -39,7 +39,7 @@ type Options struct {
 	// 30 s. A slower one is disconnected.
 	WriteTimeout time.Duration
 	// Streams bounds the streams that a user has open at the same time, and those of all users; guards may
-	// share it. nil is 1,024 and 4,096.
+	// share it. nil is [MaxStreams] and [MaxAllStreams].
 	Streams *Limit
 	// Logger hears of each request in one line, without bodies, queries and credentials, and of
 	// what failed; by default nothing is logged.
@@ -51,6 +51,10 @@ type Options struct {
 // MaxBody is the default limit of a request's body, in bytes. The photo of a phone fits, although base64 makes it a third
 // larger.
 const MaxBody = 16 << 20
+
+// MaxStreams is the default limit of the streams that a user has open at the same time, and MaxAllStreams that of the
+// streams of all users.
+const MaxStreams, MaxAllStreams = 1024, 4096
 
 // Guard stands before a handler. It is safe for concurrent use.
 type Guard struct{ opts Options }
@@ -70,7 +74,7 @@ func New(o Options) (*Guard, error) {
 	o.MaxBody = cmp.Or(o.MaxBody, MaxBody)
 	o.BodyTimeout = cmp.Or(o.BodyTimeout, time.Minute)
 	if o.Streams == nil {
-		o.Streams = NewLimit(1024, 4096)
+		o.Streams = NewLimit(MaxStreams, MaxAllStreams)
 	}
 	o.Hosts = slices.Clone(o.Hosts)
 	for i, host := range o.Hosts {

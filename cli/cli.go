@@ -71,14 +71,14 @@ type Streams = factory.Streams
 
 // The exit statuses of the command.
 const (
-	StatusAnswered    = factory.StatusAnswered
-	StatusFindings    = factory.StatusFindings
-	StatusUsage       = factory.StatusUsage
-	StatusFailed      = factory.StatusFailed
-	StatusLimit       = factory.StatusLimit
-	StatusApproval    = factory.StatusApproval
-	StatusBusy        = factory.StatusBusy
-	StatusInterrupted = factory.StatusInterrupted
+	StatusAnswered    = factory.StatusAnswered    // 0
+	StatusFindings    = factory.StatusFindings    // 1: an evaluation is below its threshold, sessions differ, a tree may route badly
+	StatusUsage       = factory.StatusUsage       // 2: bad input or configuration
+	StatusFailed      = factory.StatusFailed      // 3: the model or a tool failed, or transfers were rejected
+	StatusLimit       = factory.StatusLimit       // 4: the turn reached a limit
+	StatusApproval    = factory.StatusApproval    // 5: the turn waits for an approval
+	StatusBusy        = factory.StatusBusy        // 6: another turn holds the session
+	StatusInterrupted = factory.StatusInterrupted // 130: by a signal, or the output was closed
 )
 
 // Main runs the command with the process's arguments, streams and environment

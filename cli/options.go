@@ -13,17 +13,23 @@ import (
 // Other stores and protocols are large, so that a program has them only if it says so;
 // the command arbor does.
 type (
-	// GRPC is the gRPC binding of A2A, as package a2a/a2agrpc has it.
+	// GRPC is the gRPC binding of A2A, as package a2a/a2agrpc has it. Its fields: Binding reaches remote agents that
+	// files name; Interface is what the card says of the server at a URL; Server makes the server of a tree, with the
+	// limit of a message in bytes and a logger for what clients do not read.
 	GRPC = factory.GRPC
-	// GRPCServer is what serve needs of a *grpc.Server.
+	// GRPCServer is what serve needs of a *grpc.Server: Serve, GracefulStop and Stop.
 	GRPCServer = factory.GRPCServer
-	// MCP is the Model Context Protocol, as packages agentfile/agentmcp and mcpserver have it.
+	// MCP is the Model Context Protocol, as packages agentfile/agentmcp and mcpserver have it. Its fields: Servers makes
+	// the function that opens the servers of files, and the one that ends them; Server makes the server of a tree, with
+	// the user of clients without a name, the approver where nothing else names one, and the limit of turns.
 	MCP = factory.MCP
-	// MCPServer is what the commands need of a *mcpserver.Server.
+	// MCPServer is what the commands need of a *mcpserver.Server: http.Handler, Serve and Swap.
 	MCPServer = factory.MCPServer
-	// Metrics are what serve measures: package telemetry makes the interceptor and the observer.
+	// Metrics are what serve measures. Its fields: Interceptor and Observer, as package telemetry makes them, and
+	// Handler, which answers at /metrics.
 	Metrics = factory.Metrics
-	// Redis puts a live tail around a store, as package session/redis does.
+	// Redis is a function that puts a live tail around a store, as package session/redis does: it gets the URL of a
+	// server, the store, the interval at which it looks for what it missed, and a logger.
 	Redis = factory.Redis
 )
 

@@ -186,7 +186,7 @@ type HTTPOptions struct {
 	// MaxBody bounds the body of a request in bytes; 0 is [access.MaxBody].
 	MaxBody int64
 	// Streams bounds the streams, and the requests that wait for an answer, that a caller has open in all
-	// bindings, and those of all callers. Other APIs may share it. nil is 1,024 and 4,096.
+	// bindings, and those of all callers. Other APIs may share it. nil is [access.MaxStreams] and [access.MaxAllStreams].
 	Streams *access.Limit
 	// Turns bounds the turns that run for a caller, and for all; nil is 1,024 for a caller. [NewOn] does
 	// not use it.

@@ -187,7 +187,7 @@ func (c *config) check() (*url.URL, error) {
 		// The parser's error repeats the address, and with it what is secret in it.
 		problems = append(problems, errors.New("the base URL cannot be parsed"))
 	case u.Scheme != "http" && u.Scheme != "https":
-		problems = append(problems, errors.New("the base URL must begin with http:// or https://"))
+		problems = append(problems, errors.New("the base URL, which OPENAI_BASE_URL sets too, must begin with http:// or https://"))
 	case u.Host == "":
 		problems = append(problems, errors.New("the base URL names no host"))
 	}

@@ -29,8 +29,8 @@ func (l *limitOptions) flags(fs *pflag.FlagSet) {
 	l.body = access.MaxBody
 	fs.IntVar(&l.turns, "max-turns", 256, "run at most `N` turns at the same time, for all users together")
 	fs.IntVar(&l.userTurns, "max-user-turns", 32, "run at most `N` turns at the same time for one user")
-	fs.IntVar(&l.streams, "max-streams", 4096, "keep at most `N` streams open, for all users together")
-	fs.IntVar(&l.userStreams, "max-user-streams", 1024, "keep at most `N` streams open for one user")
+	fs.IntVar(&l.streams, "max-streams", access.MaxAllStreams, "keep at most `N` streams open, for all users together")
+	fs.IntVar(&l.userStreams, "max-user-streams", access.MaxStreams, "keep at most `N` streams open for one user")
 	fs.Var(&l.body, "max-body", "accept request bodies of at most `SIZE`")
 	fs.DurationVar(&l.bodyTime, "body-time", time.Minute, "wait at most `TIME` for the body of a request")
 }

@@ -74,6 +74,19 @@ await run(async () => {
     same(await pictures.count(), 0, "thumbnails");
   });
 
+  await step("the photo of a phone is attached and sent", async () => {
+    await page.evaluate(() => {
+      const data = new DataTransfer();
+      data.items.add(new File([new Uint8Array(6 << 20)], "photo.jpg", { type: "image/jpeg" }));
+      document.querySelector(".composer textarea").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+    });
+    await attached.getByText("photo.jpg").waitFor();
+    await field.fill("Look");
+    await page.keyboard.press("Control+Enter");
+    await until("the photo", async () => (await log("failed")).some((e) => e.type === "user" && JSON.stringify(e.content).includes("photo.jpg")));
+    await until("an empty composer", async () => (await attached.count()) === 0);
+  });
+
   await step("a file that is too large is refused before it is read", async () => {
     const took = await page.evaluate(async () => {
       const data = new DataTransfer();

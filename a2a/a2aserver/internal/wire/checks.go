@@ -31,13 +31,13 @@ type Checks struct {
 }
 
 // NewChecks returns a handler that checks before another one answers. Empty modes accept
-// everything; open bounds the streams and the sends that wait, nil: 1,024 of a caller and 4,096 of all. The
+// everything; open bounds the streams and the sends that wait, nil: [access.MaxStreams] of a caller and [access.MaxAllStreams] of all. The
 // function after is that of around.
 func NewChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, open *access.Limit,
 	after func(ctx context.Context, operation string, err error) error,
 ) *Checks {
 	if open == nil {
-		open = access.NewLimit(1024, 4096)
+		open = access.NewLimit(access.MaxStreams, access.MaxAllStreams)
 	}
 	c := &Checks{inputModes: inputModes, outputModes: outputModes, tenants: tenants, open: open}
 	c.around = around{next: next, before: c.check, after: after}

@@ -49,7 +49,7 @@ type Front struct {
 	Origins []string
 	// MaxBody bounds a request's body in bytes; 0: [access.MaxBody].
 	MaxBody int64
-	// Streams bounds the streams and waiting sends that a caller has open; nil: 1,024, and 4,096 of all.
+	// Streams bounds the streams and waiting sends that a caller has open; nil: [access.MaxStreams], and [access.MaxAllStreams] of all.
 	Streams *access.Limit
 	// KeepAlive is the time after which a silent stream sends a comment; 0: 15 seconds,
 	// negative: never.

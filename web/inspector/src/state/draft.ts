@@ -7,8 +7,9 @@ import { once } from "./actions.js";
 import { tell } from "./app.js";
 import type { OpenSession } from "./open.js";
 
-/** The most that the server takes of one message, in bytes of its JSON. */
-const most = 1 << 20;
+/** What a server takes by default, in bytes: the text of a message, and all of its JSON. */
+const mostText = 1 << 20;
+const mostBody = (16 << 20) - (64 << 10); // some room for what stands around the content
 
 export interface Attached {
   readonly part: Schemas["Part"];
@@ -51,7 +52,7 @@ export class Draft {
       const type = file.type.startsWith("image/") ? "image" : file.type.startsWith("audio/") ? "audio" : "file";
       const name = file.name || "pasted";
       // What is too large is not even read.
-      const data = file.size > most ? "" : await base64(file);
+      const data = file.size > mostBody ? "" : await base64(file);
       this.put({ part: { type, mediaType: file.type || "application/octet-stream", data, name }, name, size: file.size });
     }
   }
@@ -63,8 +64,13 @@ export class Draft {
 
   private put(one: Attached): void {
     const all = [...this.attached.value, one];
-    if (one.size > most || bytesIn(JSON.stringify(all.map((a) => a.part))) + bytesIn(this.text.value) > most) {
-      tell(`${one.name}${one.part.type === "text" ? ` of ${bytes(one.size)} is too long` : " is too large"}: a message takes 1 MB in all, and files grow by a third on their way.`, true);
+    const text = all.reduce((sum, { part, size }) => sum + (part.type === "text" ? size : 0), bytesIn(this.text.value));
+    if (one.part.type === "text" && text > mostText) {
+      tell(`${one.name} of ${bytes(one.size)} is too long: the text of a message takes 1 MB in all.`, true);
+      return;
+    }
+    if (one.size > mostBody || all.reduce((sum, { part }) => sum + (part.data?.length ?? 0), 2 * text) > mostBody) {
+      tell(`${one.name} is too large: a message takes 16 MB in all, and files grow by a third on their way.`, true);
       return;
     }
     this.attached.value = all;
