@@ -109,7 +109,7 @@ func (d *Door) at(handle func(c *front.Call, info session.Info, at int64) error)
 	return func(c *front.Call) error {
 		info, err := c.Find(c.R.PathValue("session"))
 		at := info.Seq
-		if query := c.R.URL.Query(); err == nil && query.Has("at") {
+		if query := c.R.URL.Query(); err == nil && query.Get("at") != "" {
 			if at, err = strconv.ParseInt(query.Get("at"), 10, 64); err != nil || at < 0 {
 				err = front.BadRequest("at must be a position of the session, from 0 to %d", info.Seq)
 			} else {

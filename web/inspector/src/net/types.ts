@@ -1985,7 +1985,7 @@ export interface components {
         /** @description The id of the handoff. */
         handoff: string;
         /** @description `jsonl` is the events, one a line; `md` a document; `html` a page that needs nothing besides itself; `openai` the messages as chat completions write them; `case` a case for `arbor eval`. */
-        format: "jsonl" | "md" | "html" | "openai" | "case";
+        format: ("jsonl" | "md" | "html" | "openai" | "case") | "";
         /** @description The ETag of what the caller has. */
         ifNoneMatch: string;
         /** @description The id of the session, escaped. */
@@ -1997,23 +1997,23 @@ export interface components {
         /** @description Whose session it is, for callers with the right `inspect` to read, and `act` to write. Without it the session is the caller's own. */
         user: string;
         /** @description How many at most. */
-        limit: number;
+        limit: number | "";
         /** @description How many at most. */
-        shortLimit: number;
+        shortLimit: number | "";
         /** @description Where to go on: the `next` of a page, or the position of an event. */
         after: string;
         /** @description The page ends in front of this position. `end` is the end of the log. */
         before: string;
         /** @description `turn` lets the page begin with the words of a user, where a turn is not larger than a page may be. */
-        align: "turn";
+        align: "turn" | "";
         /** @description The types of events that are wanted, separated by commas. Without it all are. */
         types: string;
         /** @description `omit` leaves out the bytes of media in messages, and says where they are. */
-        media: "omit";
+        media: "omit" | "";
         /** @description Texts longer than so many bytes are cut off, and say where all of them is. */
-        clip: number;
+        clip: number | "";
         /** @description A position of the log: what the session was there. */
-        at: number;
+        at: number | "";
         /** @description The id of the last frame that was read; the stream goes on behind it. */
         lastEventId: string;
         /** @description A name for the request. Sent twice, it is done once. */
