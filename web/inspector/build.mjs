@@ -28,6 +28,8 @@ const made = await build({
   loader: { ".woff2": "file", ".svg": "file" },
   assetNames: "[name]",
   chunkNames: "part-[name]-[hash]",
+  // Linked packages keep the paths that they have here, so that parts are named the same on every machine.
+  preserveSymlinks: true,
   metafile: true,
   write: false,
 });
