@@ -51,19 +51,20 @@ func (a Active) Switch(g *Graph, id string) (Active, error) {
 	}
 	a.next, a.ends = clone(a.next), clone(a.ends)
 	ri := g.at(place).run
-	a.keep(g, ri, place)
+	p := path{g, a}
+	p.keep(ri, place)
 	for g.runAt(ri).parent != none {
 		r := g.runAt(ri)
 		above := g.at(r.parent).run
-		if g.follows(ri) {
+		if p.follows(ri) {
 			a.next[g.runAt(above).id] = r.id
 			delete(a.ends, g.runAt(above).id)
 		} else {
-			a.keep(g, above, r.parent)
+			p.keep(above, r.parent)
 		}
 		ri = above
 	}
-	for b := a.beginnings(g); ri != none; ri = b.before[ri] {
+	for b := p.beginnings(); ri != none; ri = b.before[ri] {
 		beside := b.after[b.before[ri]]
 		if len(beside) < 2 {
 			continue
@@ -77,26 +78,6 @@ func (a Active) Switch(g *Graph, id string) (Active, error) {
 	return a, nil
 }
 
-// keep changes what follows a run if it turns off before a node of the run: to
-// the newest run that follows behind the node, or else to none. It writes into
-// the maps.
-func (a Active) keep(g *Graph, ri, place int32) {
-	if cut := a.cut(g, ri, a.follower(g, ri)); cut == none || cut >= place { // places of a run are in its order
-		return
-	}
-	run := g.runAt(ri).id
-	delete(a.next, run)
-	delete(a.ends, run)
-	all := g.followers(ri)
-	for i := len(all) - 1; i >= 0; i-- {
-		if cut := a.cut(g, ri, all[i]); cut == none || cut >= place {
-			a.next[run] = g.runAt(all[i]).id
-			return
-		}
-	}
-	a.ends[run] = ending{without: g.runIDs(all)}
-}
-
 // Branch returns the path that ends at a node, so that what comes next begins a
 // new branch there: its parentId is the node's id, see [Active.Tip]. The error is
 // [ErrNoNode].
@@ -108,7 +89,8 @@ func (a Active) Branch(g *Graph, id string) (Active, error) {
 	ri := g.at(g.find(id)).run
 	run := g.runAt(ri).id
 	delete(a.next, run)
-	a.ends[run] = ending{id, g.runIDs(g.followers(ri))}
+	p := path{g, a}
+	a.ends[run] = ending{id, p.runIDs(p.followers(ri))}
 	return a, nil
 }
 
@@ -178,16 +160,17 @@ func (a Active) Expand(g *Graph, id string) (Active, error) {
 	a.collapsed, a.summaries = clone(a.collapsed), clone(a.summaries)
 	outer := g.at(place).run // the run on the path itself
 	delete(a.collapsed, g.runAt(outer).id)
+	p := path{g, a}
 	for ri := outer; g.runAt(ri).parent != none; {
 		above := g.at(g.runAt(ri).parent).run
-		if !g.follows(ri) {
+		if !p.follows(ri) {
 			outer = above
 			delete(a.collapsed, g.runAt(outer).id)
 		}
 		ri = above
 	}
 	hidden := false
-	for _, s := range a.path(g) {
+	for _, s := range p.steps() {
 		if hidden = hidden || s.run == outer; hidden {
 			delete(a.summaries, g.runAt(s.run).id)
 		}
@@ -206,7 +189,7 @@ func clone[V any](m map[string]V) map[string]V {
 // Tip returns the id of the node at which the path ends: the parentId of what
 // comes next. It is "" for an empty graph.
 func (a Active) Tip(g *Graph) string {
-	steps := a.path(g)
+	steps := path{g, a}.steps()
 	if len(steps) == 0 {
 		return ""
 	}

@@ -48,11 +48,11 @@ type Edge struct {
 // column, and what hangs on it is in columns to the right, so that a drawing
 // takes time in proportion to the boxes.
 func DAG(g *Graph, active Active) Layout {
-	d := drawing{g: g, active: active, boxOf: make(map[int32]int)}
-	summary, before, steps := active.summarized(g)
+	d := drawing{path: path{g, active}, boxOf: make(map[int32]int)}
+	summary, before, steps := d.path.summarized()
 	if len(before) > 0 {
 		for _, s := range before {
-			for _, place := range g.inStep(s) {
+			for _, place := range g.run(s.run, s.cut) {
 				d.boxOf[place] = 0
 			}
 		}
@@ -63,12 +63,11 @@ func DAG(g *Graph, active Active) Layout {
 }
 
 type drawing struct {
-	g      *Graph
-	active Active
-	boxes  []Box
-	kids   [][]int // by box; the first one stays in the column
-	roots  []int
-	boxOf  map[int32]int // by place
+	path  path
+	boxes []Box
+	kids  [][]int // by box; the first one stays in the column
+	roots []int
+	boxOf map[int32]int // by place
 }
 
 // add puts a box below that of a place, or below none.
@@ -87,12 +86,12 @@ func (d *drawing) add(parent int32, b Box) int {
 
 // runs adds the boxes of runs, and of what began inside of them.
 func (d *drawing) runs(steps []step) {
-	g := d.g
-	d.active.visit(g, steps, func(s step, collapsed bool) {
-		places := g.inStep(s)
+	g := d.path.g
+	d.path.visit(steps, func(s step, collapsed bool) {
+		places := g.run(s.run, s.cut)
 		if collapsed {
 			r := g.runAt(s.run)
-			i := d.add(r.parent, Box{ID: g.at(r.first).id, Label: line((&threader{g: g}).agent(r)), Kind: "run"})
+			i := d.add(r.parent, Box{ID: g.at(r.first).id, Label: line(d.path.agentOf(r)), Kind: "run"})
 			for _, place := range places {
 				d.boxOf[place] = i
 			}

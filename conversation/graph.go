@@ -92,13 +92,6 @@ func bodyOf(e *received) body {
 	return b
 }
 
-// edit returns a copy that can be changed until it is handed out.
-func (g *Graph) edit() *Graph {
-	next := &Graph{nodes: g.nodes, runs: g.runs, live: g.live, waiting: g.waiting, whole: g.whole, latest: g.latest, latestRun: g.latestRun}
-	next.names.Store(g.index())
-	return next
-}
-
 // index returns the graph's index. One that holds mostly what other graphs have
 // added is replaced, which costs as much as was added to it in the meantime.
 func (g *Graph) index() *index {
@@ -115,10 +108,7 @@ func (g *Graph) index() *index {
 		}
 		for place := r.first; place != none; {
 			n := g.nodes.get(int(place))
-			fresh.add(&fresh.nodes, n.id, place)
-			if n.body.event != "" {
-				fresh.add(&fresh.keys, redeliveryKey(r.id, n.body), place)
-			}
+			fresh.addNode(n, r.id, place)
 			place = g.nextOf(place)
 		}
 	}
@@ -127,11 +117,6 @@ func (g *Graph) index() *index {
 		return g.names.Load()
 	}
 	return fresh
-}
-
-// redeliveryKey finds the usage or error node of a run by its event's id.
-func redeliveryKey(runID string, b *body) string {
-	return string(b.kind) + "\x00" + runID + "\x00" + b.event
 }
 
 // find returns the place of a node, or none.
@@ -159,23 +144,23 @@ func (g *Graph) runAt(place int32) *run {
 	return g.runs.get(int(place))
 }
 
-func (g *Graph) setRun(place int32, r *run) {
-	if place == g.latest {
-		g.latestRun = r
+func (c *change) setRun(place int32, r *run) {
+	if place == c.g.latest {
+		c.g.latestRun = r
 		return
 	}
-	g.runs.set(int(place), r)
+	c.g.runs.set(int(place), r)
 }
 
 // makeLatest makes a run the one whose record is in the graph itself.
-func (g *Graph) makeLatest(place int32) {
-	if place == g.latest {
+func (c *change) makeLatest(place int32) {
+	if place == c.g.latest {
 		return
 	}
-	if g.latestRun != nil {
-		g.runs.set(int(g.latest), g.latestRun)
+	if c.g.latestRun != nil {
+		c.g.runs.set(int(c.g.latest), c.g.latestRun)
 	}
-	g.latest, g.latestRun = place, nil
+	c.g.latest, c.g.latestRun = place, nil
 }
 
 // findRun returns the place of a run, or none.
@@ -208,14 +193,14 @@ func (g *Graph) nextOf(place int32) int32 {
 }
 
 // setNext says what comes after a node.
-func (g *Graph) setNext(place, next int32) {
-	n := g.at(place)
+func (c *change) setNext(place, next int32) {
+	n := c.g.at(place)
 	if next != none && atomic.CompareAndSwapInt32(&n.next, none, next) || atomic.LoadInt32(&n.next) == next {
 		return
 	}
 	n = n.copy()
 	n.next = next
-	g.nodes.set(int(place), n)
+	c.g.nodes.set(int(place), n)
 }
 
 // parentOf returns the place of a node's parent, or none. A node has at most one.

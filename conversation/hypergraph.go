@@ -34,7 +34,9 @@ type Hyperedge struct {
 // block, and a block in its message.
 //
 // It describes the whole graph; [HypergraphOf] describes one path.
-func (g *Graph) Hypergraph() Hypergraph { return g.hypergraph(func(int32) bool { return true }) }
+func (g *Graph) Hypergraph() Hypergraph {
+	return path{g: g}.hypergraph(func(int32) bool { return true })
+}
 
 // HypergraphOf derives the three tiers of what is on the path, with the
 // sub-agents inside of it. Of a collapsed run only the words are left, and
@@ -42,23 +44,24 @@ func (g *Graph) Hypergraph() Hypergraph { return g.hypergraph(func(int32) bool {
 // have in the whole graph.
 func HypergraphOf(g *Graph, active Active) Hypergraph {
 	shown := make(map[int32]bool)
-	_, _, steps := active.summarized(g)
-	active.visit(g, steps, func(s step, collapsed bool) {
-		for _, place := range g.inStep(s) {
+	p := path{g, active}
+	_, _, steps := p.summarized()
+	p.visit(steps, func(s step, collapsed bool) {
+		for _, place := range g.run(s.run, s.cut) {
 			if kind := g.at(place).body.kind; !collapsed || kind == KindText || kind == KindUser {
 				shown[place] = true
 			}
 		}
 	})
-	return g.hypergraph(func(place int32) bool { return shown[place] })
+	return p.hypergraph(func(place int32) bool { return shown[place] })
 }
 
-func (g *Graph) hypergraph(has func(place int32) bool) Hypergraph {
+func (p path) hypergraph(has func(place int32) bool) Hypergraph {
 	h := Hypergraph{Chunks: []string{}, Blocks: []string{}, Messages: []string{}, Edges: []Hyperedge{}}
 	chunks := make(map[int32][]string) // by run
 	blocks := make(map[int32][]string) // by the run that begins the message
 	var runs, begins []int32
-	all := make(messages)
+	g, all := p.g, p.messages()
 	for place := range g.places() {
 		if !has(place) {
 			continue
@@ -66,10 +69,10 @@ func (g *Graph) hypergraph(has func(place int32) bool) Hypergraph {
 		n := g.at(place)
 		h.Chunks = append(h.Chunks, n.id)
 		if chunks[n.run] == nil {
-			block, begin := "block:"+g.runAt(n.run).id, all.begin(g, n.run)
+			block, begin := "block:"+g.runAt(n.run).id, all.begin(n.run)
 			h.Blocks, runs = append(h.Blocks, block), append(runs, n.run)
 			if blocks[begin] == nil {
-				h.Messages, begins = append(h.Messages, g.messageID(begin)), append(begins, begin)
+				h.Messages, begins = append(h.Messages, all.id(begin)), append(begins, begin)
 			}
 			blocks[begin] = append(blocks[begin], block)
 		}
@@ -86,46 +89,53 @@ func (g *Graph) hypergraph(has func(place int32) bool) Hypergraph {
 		if parent == none {
 			continue
 		}
-		if above := all.begin(g, g.at(parent).run); blocks[above] != nil {
-			h.Edges = append(h.Edges, Hyperedge{ParentMessage, []string{h.Messages[i]}, g.messageID(above)})
+		if above := all.begin(g.at(parent).run); blocks[above] != nil {
+			h.Edges = append(h.Edges, Hyperedge{ParentMessage, []string{h.Messages[i]}, all.id(above)})
 		}
 	}
 	return h
 }
 
-func (g *Graph) messageID(begin int32) string { return "message:" + g.runAt(begin).id }
+// messages tells which runs are parts of one message. It remembers what it found.
+type messages struct {
+	path   path
+	begins map[int32]int32 // the run with which the message of a run begins
+}
 
-// messages holds, by run, the run with which its message begins, as far as that is
-// known.
-type messages map[int32]int32
+func (p path) messages() messages { return messages{p, make(map[int32]int32)} }
+
+// id returns the id of the message that begins with a run.
+func (m messages) id(begin int32) string { return "message:" + m.path.g.runAt(begin).id }
 
 // begin returns the run with which the message of a run begins.
-func (m messages) begin(g *Graph, ri int32) int32 {
+func (m messages) begin(ri int32) int32 {
 	var way []int32
 	for {
-		begin, known := m[ri]
-		if !known && g.beginsMessage(ri) {
+		begin, known := m.begins[ri]
+		if !known && m.isFirst(ri) {
 			begin, known = ri, true
 		}
 		way = append(way, ri)
 		if known {
 			for _, ri := range way {
-				m[ri] = begin
+				m.begins[ri] = begin
 			}
 			return begin
 		}
-		ri = g.at(g.runAt(ri).parent).run
+		ri = m.path.g.at(m.path.g.runAt(ri).parent).run
 	}
 }
 
-// beginsMessage reports whether a run begins a message: the user's run does, the
+// isFirst reports whether a run begins a message: the user's run does, the
 // run that follows it, and a run without a parent. Any other run is a block of the
 // message that it hangs on: a transfer's target, a run that resumes another one, a
 // sub-agent, a child of a workflow.
-func (g *Graph) beginsMessage(ri int32) bool {
-	parent := g.runAt(ri).parent
-	return parent == none || g.isUser(ri) || g.isUser(g.at(parent).run) && g.follows(ri)
+func (m messages) isFirst(ri int32) bool {
+	parent := m.path.g.runAt(ri).parent
+	return parent == none || m.isUser(ri) || m.isUser(m.path.g.at(parent).run) && m.path.follows(ri)
 }
 
-// isUser reports whether a run is the user's: it begins with what the user said.
-func (g *Graph) isUser(ri int32) bool { return g.at(g.runAt(ri).first).body.kind == KindUser }
+// isUser reports whether a run begins with what the user said.
+func (m messages) isUser(ri int32) bool {
+	return m.path.g.at(m.path.g.runAt(ri).first).body.kind == KindUser
+}

@@ -94,6 +94,19 @@ func (x *index) add(h *hints, name string, place int32) {
 	}
 }
 
+// addNode adds what finds a node of a run.
+func (x *index) addNode(n *node, runID string, place int32) {
+	x.add(&x.nodes, n.id, place)
+	if n.body.event != "" {
+		x.add(&x.keys, redeliveryKey(runID, n.body), place)
+	}
+}
+
+// redeliveryKey finds the usage or error node of a run by its event's id.
+func redeliveryKey(runID string, b *body) string {
+	return string(b.kind) + "\x00" + runID + "\x00" + b.event
+}
+
 func (x *index) find(h *hints, name string, holds func(place int32) bool) int32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -38,8 +38,8 @@ const NoResult = "This call has no result: it was not finished, and what it did 
 // still to be added before a model is asked. The messages share memory with the
 // graph and must not be changed.
 func Messages(g *Graph, active Active) []llm.Message {
-	w := writer{g: g}
-	summary, _, steps := active.summarized(g)
+	w := writer{path: path{g, active}}
+	summary, _, steps := w.path.summarized()
 	if summary != "" {
 		w.out = append(w.out, llm.UserText(summary))
 	}
@@ -51,15 +51,15 @@ func Messages(g *Graph, active Active) []llm.Message {
 
 // writer collects messages.
 type writer struct {
-	g     *Graph
+	path  path
 	out   []llm.Message
 	named int // calls whose nodes' ids do not do
 }
 
 func (w *writer) step(s step, collapsed bool) {
 	var open answer
-	for _, place := range w.g.inStep(s) {
-		n := w.g.at(place)
+	for _, place := range w.path.g.run(s.run, s.cut) {
+		n := w.path.g.at(place)
 		switch n.body.kind {
 		case KindUser:
 			w.answer(s, &open)
@@ -122,8 +122,8 @@ func (w *writer) answer(s step, a *answer) {
 		id, name := w.callID(n.id), acceptable(call.Name)
 		m.Parts = append(m.Parts, llm.ToolCall{ID: id, Name: name, Arguments: arguments(call.Input)})
 		result := llm.ToolResult{CallID: id, Name: name, Output: NoResult, IsError: true}
-		if place := w.g.resultOf(s, n); place != none {
-			if r, ok := w.g.at(place).data().(*event.ToolResult); ok {
+		if place := w.path.resultOf(s, n); place != none {
+			if r, ok := w.path.g.at(place).data().(*event.ToolResult); ok {
 				result.Output, result.IsError = event.OutputText(r.Output), r.IsError
 			}
 		}
@@ -139,7 +139,7 @@ func (w *writer) callID(id string) string {
 	}
 	for {
 		w.named++
-		if id = "call_" + strconv.Itoa(w.named); w.g.find(id) == none {
+		if id = "call_" + strconv.Itoa(w.named); w.path.g.find(id) == none {
 			return id
 		}
 	}

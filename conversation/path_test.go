@@ -209,11 +209,11 @@ func TestSwitchLeadsThroughTheNode(t *testing.T) {
 			run := g.Run(n.RunID)
 			at := slices.IndexFunc(run, func(o Node) bool { return o.ID == n.ID })
 			for i, o := range run {
-				want := i <= at || g.isEnd(g.find(n.ID))
+				want := i <= at || path{g: g}.isEnd(g.find(n.ID))
 				require.Equal(t, want, slices.Contains(shown, o.ID), "%s, branched at %s", o.ID, n.ID)
 			}
 			for _, c := range g.Children(n.ID) {
-				if c.RunID != n.RunID && g.follows(g.findRun(c.RunID)) {
+				if c.RunID != n.RunID && (path{g: g}).follows(g.findRun(c.RunID)) {
 					require.NotContains(t, shown, c.ID)
 				}
 			}

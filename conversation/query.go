@@ -69,7 +69,7 @@ func (g *Graph) Parents(id string) []Node {
 }
 
 // Run returns the nodes of a run in their order.
-func (g *Graph) Run(runID string) []Node { return g.views(g.run(runID)) }
+func (g *Graph) Run(runID string) []Node { return g.views(g.run(g.findRun(runID), none)) }
 
 // Last returns the last node of a run.
 func (g *Graph) Last(runID string) (Node, bool) {
@@ -84,7 +84,7 @@ func (g *Graph) Last(runID string) (Node, bool) {
 // Text returns the words of a run: the content of its text nodes, joined.
 func (g *Graph) Text(runID string) string {
 	var b strings.Builder
-	for _, place := range g.run(runID) {
+	for _, place := range g.run(g.findRun(runID), none) {
 		if n := g.at(place); n.body.kind == KindText {
 			b.WriteString(n.text())
 		}
@@ -94,7 +94,7 @@ func (g *Graph) Text(runID string) string {
 
 // ToolCalls returns the tool_call nodes of a run in their order.
 func (g *Graph) ToolCalls(runID string) []Node {
-	calls := g.run(runID)
+	calls := g.run(g.findRun(runID), none)
 	return g.views(slices.DeleteFunc(calls, func(place int32) bool { return g.at(place).body.kind != KindToolCall }))
 }
 
@@ -102,39 +102,40 @@ func (g *Graph) ToolCalls(runID string) []Node {
 // parent before its children. An unknown id visits nothing.
 func (g *Graph) Walk(id string) iter.Seq[Node] {
 	return func(yield func(Node) bool) {
+		var stack []int32 // in place of recursion: conversations are long
 		if start := g.find(id); start != none {
-			g.walk([]int32{start}, yield)
+			stack = append(stack, start)
+		}
+		for len(stack) > 0 {
+			place := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			if !yield(g.view(place)) {
+				return
+			}
+			children := g.children(place) // no node has two parents: none is met twice
+			slices.Reverse(children)
+			stack = append(stack, children...)
 		}
 	}
 }
 
 // Topological visits all nodes, each once and every parent before its children:
-// depth first, from the roots in the order in which they were first seen. Events
-// that came in an unusual order are the reason why [Graph.Nodes] does not do.
+// depth first, from the roots in the order in which they were first seen. It
+// differs from [Graph.Nodes] if events came in an unusual order.
 func (g *Graph) Topological() iter.Seq[Node] {
 	return func(yield func(Node) bool) {
 		for place := range g.places() {
-			if g.parentOf(g.at(place)) == none && !g.walk([]int32{place}, yield) {
-				return
+			root := g.at(place)
+			if g.parentOf(root) != none {
+				continue
+			}
+			for n := range g.Walk(root.id) {
+				if !yield(n) {
+					return
+				}
 			}
 		}
 	}
-}
-
-// walk goes in depth without recursion: conversations are long. As no node has
-// two parents, none is met twice.
-func (g *Graph) walk(stack []int32, yield func(Node) bool) bool {
-	for len(stack) > 0 {
-		place := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if !yield(g.view(place)) {
-			return false
-		}
-		children := g.children(place)
-		slices.Reverse(children)
-		stack = append(stack, children...)
-	}
-	return true
 }
 
 // PathToRoot returns a node and all that it hangs on, up to the root.
@@ -165,15 +166,17 @@ func (g *Graph) children(place int32) []int32 {
 	return found
 }
 
-// run returns the places of a run's nodes.
-func (g *Graph) run(id string) []int32 {
-	ri := g.findRun(id)
+// run returns the places of a run's nodes up to one of them, or of all if that is none. No run has no nodes.
+func (g *Graph) run(ri, last int32) []int32 {
 	if ri == none {
 		return nil
 	}
 	var found []int32
 	for place := g.runAt(ri).first; place != none; place = g.nextOf(place) {
 		found = append(found, place)
+		if place == last {
+			break
+		}
 	}
 	return found
 }

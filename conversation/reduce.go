@@ -41,48 +41,60 @@ func (g *Graph) reduce(e *received) *Graph {
 	if ri != none && e.seq > 0 && e.seq <= g.runAt(ri).seq {
 		return g
 	}
-	next := g.edit()
+	c := changeOf(g, ri, e)
 	var changed bool
 	switch {
 	case e.kind == event.TypeDiscard:
-		changed = ri != none && next.discard(ri, e)
+		changed = ri != none && c.discard()
 	case e.kind == event.TypeRelayResolved:
-		changed = next.resolve(e)
+		changed = c.resolve()
 	case e.void:
-		changed = ri != none && next.void(ri, e)
+		changed = ri != none && c.void()
 	default:
-		changed = next.take(ri, e)
+		changed = c.take()
 	}
 	if !changed {
 		return g
 	}
-	return next
+	return c.g
 }
 
-// The methods below change a graph that nobody else has seen.
+// A change makes one graph of another by an event.
+type change struct {
+	g   *Graph // nobody else has seen it
+	e   *received
+	run int32 // the event's; none as long as the graph does not have it
+}
+
+func changeOf(g *Graph, run int32, e *received) change {
+	next := &Graph{nodes: g.nodes, runs: g.runs, live: g.live, waiting: g.waiting, whole: g.whole, latest: g.latest, latestRun: g.latestRun}
+	next.names.Store(g.index())
+	return change{next, e, run}
+}
 
 // take adds a node for an event, or changes the one that is there.
-func (g *Graph) take(ri int32, e *received) bool {
-	if ri == none {
-		ri = int32(g.runs.n)
-		g.runs.add(&run{id: e.runID, first: none, last: none, parent: none})
-		x := g.names.Load()
-		x.add(&x.runs, e.runID, ri)
+func (c *change) take() bool {
+	e := c.e
+	if c.run == none {
+		c.run = int32(c.g.runs.n)
+		c.g.runs.add(&run{id: e.runID, first: none, last: none, parent: none})
+		x := c.g.names.Load()
+		x.add(&x.runs, e.runID, c.run)
 	}
-	g.makeLatest(ri)
-	r := *g.runAt(ri)
+	c.makeLatest(c.run)
+	r := *c.g.runAt(c.run)
 	r.seq = max(r.seq, e.seq)
-	place, id := g.placeOf(ri, &r, e)
+	place, id := c.placeOf(&r)
 	if place == none {
 		if e.kind == KindHarnessEnd && e.seq > 0 && r.open > 0 {
-			g.setRun(ri, &r)
-			g.dropOpen(ri)
-			r = *g.runAt(ri)
+			c.setRun(c.run, &r)
+			c.dropOpen()
+			r = *c.g.runAt(c.run)
 		}
-		g.append(ri, r, id, e)
+		c.append(r, id)
 		return true
 	}
-	n := g.at(place).copy()
+	n := c.g.at(place).copy()
 	switch {
 	case e.partial && n.complete:
 		return false // a delta that comes late
@@ -101,19 +113,18 @@ func (g *Graph) take(ri int32, e *received) bool {
 	n.complete = n.complete || !e.partial
 	n.streamed = n.streamed || e.partial
 	if n.body.event != "" {
-		x := g.names.Load()
-		x.add(&x.keys, redeliveryKey(r.id, n.body), place)
+		c.g.names.Load().addNode(n, r.id, place)
 	}
-	g.nodes.set(int(place), n)
+	c.g.nodes.set(int(place), n)
 	if completed {
 		r.open--
 	}
-	g.setRun(ri, &r)
+	c.setRun(c.run, &r)
 	if completed {
-		if e.seq > 0 && place < g.whole {
-			place = g.settle(place)
+		if e.seq > 0 && place < c.g.whole {
+			place = c.settle(place)
 		}
-		g.whole = max(g.whole, place)
+		c.g.whole = max(c.g.whole, place)
 	}
 	return true
 }
@@ -132,14 +143,15 @@ func (n *node) extend(e *received) {
 
 // placeOf returns the place of the node that an event is about, or none and the
 // id of a new one. It counts new usage and error events in r.
-func (g *Graph) placeOf(ri int32, r *run, e *received) (place int32, id string) {
+func (c *change) placeOf(r *run) (place int32, id string) {
+	e := c.e
 	switch e.kind {
 	case KindUsage, KindError:
 		if e.id != "" {
-			x, key := g.names.Load(), redeliveryKey(r.id, &body{kind: e.kind, event: e.id})
+			x, key := c.g.names.Load(), redeliveryKey(r.id, &body{kind: e.kind, event: e.id})
 			place = x.find(&x.keys, key, func(place int32) bool {
-				n := g.at(place)
-				return n != nil && n.run == ri && n.body.kind == e.kind && n.body.event == e.id
+				n := c.g.at(place)
+				return n != nil && n.run == c.run && n.body.kind == e.kind && n.body.event == e.id
 			})
 			if place != none {
 				return place, ""
@@ -159,69 +171,66 @@ func (g *Graph) placeOf(ri int32, r *run, e *received) (place int32, id string) 
 		if e.id == "" {
 			break
 		}
-		call, id := g.owned(ri, r.id, e.id)
+		call, id := c.owned(e.id)
 		if call == none {
 			id = e.id // not a call of this run
 		}
-		return g.owned(ri, r.id, id+":result")
+		return c.owned(id + ":result")
 	default:
 		id = e.id
 	}
 	if id == "" || e.kind == KindUser || e.kind == KindHarnessStart || e.kind == KindHarnessEnd {
 		id = r.id + ":" + string(e.kind)
 	}
-	return g.owned(ri, r.id, id)
+	return c.owned(id)
 }
 
 // owned returns the place of a run's node, or none and the id that the node
 // would have: an id that another run has taken gets the run's id in front.
-func (g *Graph) owned(ri int32, runID, id string) (int32, string) {
+func (c *change) owned(id string) (int32, string) {
 	for {
-		place := g.find(id)
-		if place == none || g.at(place).run == ri {
+		place := c.g.find(id)
+		if place == none || c.g.at(place).run == c.run {
 			return place, id
 		}
-		id = runID + ":" + id
+		id = c.e.runID + ":" + id
 	}
 }
 
 // append adds a node at the end of its run.
-func (g *Graph) append(ri int32, r run, id string, e *received) {
-	place := int32(g.nodes.n)
+func (c *change) append(r run, id string) {
+	e := c.e
+	place := int32(c.g.nodes.n)
 	made := &struct { // both in one piece of memory
 		node node
 		body body
 	}{body: bodyOf(e)}
 	n := &made.node
-	*n = node{id: id, body: &made.body, run: ri, prev: r.last, next: none, complete: !e.partial, streamed: e.partial}
+	*n = node{id: id, body: &made.body, run: c.run, prev: r.last, next: none, complete: !e.partial, streamed: e.partial}
 	first := r.first == none
 	if first {
 		r.first = place
 	} else {
-		g.setNext(r.last, place)
+		c.setNext(r.last, place)
 	}
 	r.last = place
 	if e.partial {
 		r.open++
 	} else {
-		g.whole = place
+		c.g.whole = place
 	}
 	if first && r.parent == none && e.parentID != "" {
-		g.hangOn(ri, &r, e.parentID)
+		c.hangOn(&r, e.parentID)
 	}
-	g.setRun(ri, &r)
-	g.nodes.add(n)
-	g.live++
-	x := g.names.Load()
-	x.add(&x.nodes, id, place)
-	if n.body.event != "" {
-		x.add(&x.keys, redeliveryKey(r.id, n.body), place)
-	}
-	if g.waiting > 0 {
-		g.arrived(id, place)
-		g.arrived(r.id+":"+id, place)
+	c.setRun(c.run, &r)
+	c.g.nodes.add(n)
+	c.g.live++
+	c.g.names.Load().addNode(n, r.id, place)
+	if c.g.waiting > 0 {
+		c.arrived(id, place)
+		c.arrived(r.id+":"+id, place)
 		if first {
-			g.arrived(r.id, place)
+			c.arrived(r.id, place)
 		}
 	}
 }
@@ -229,37 +238,37 @@ func (g *Graph) append(ri int32, r run, id string, e *received) {
 // hangOn makes the cross-run edge of a run that has just got its first node, or
 // notes that its parent is not there yet. A parent's id can be a node's or a
 // run's.
-func (g *Graph) hangOn(ri int32, r *run, parentID string) {
-	place := g.named(parentID)
+func (c *change) hangOn(r *run, parentID string) {
+	place := c.named(parentID)
 	if place == none {
-		if pi := g.findRun(parentID); pi != none {
-			place = g.runAt(pi).last
+		if pi := c.g.findRun(parentID); pi != none {
+			place = c.g.runAt(pi).last
 		}
 	}
 	if place == none {
 		if r.waitsFor == "" {
-			g.waiting++
+			c.g.waiting++
 		}
 		r.waitsFor = parentID
-		x := g.names.Load()
-		x.add(&x.waiting, parentID, ri)
+		x := c.g.names.Load()
+		x.add(&x.waiting, parentID, c.run)
 		return
 	}
 	// A run without nodes has nothing below it: this cannot close a circle.
-	g.link(ri, r, place)
+	c.link(c.run, r, place)
 }
 
 // named returns the node that a parentId means, or none: the one of that id, or
 // else, as RUN:ID, that run's node ID. So an event can say which node it means
 // where several runs have one of the id, as a call has results in several forks.
-func (g *Graph) named(id string) int32 {
-	place := g.find(id)
+func (c *change) named(id string) int32 {
+	place := c.g.find(id)
 	for i := 0; place == none && i < len(id); i++ {
 		if id[i] != ':' {
 			continue
 		}
-		if ri := g.findRun(id[:i]); ri != none {
-			if place = g.find(id[i+1:]); place != none && g.at(place).run != ri {
+		if ri := c.g.findRun(id[:i]); ri != none {
+			if place = c.g.find(id[i+1:]); place != none && c.g.at(place).run != ri {
 				place = none
 			}
 		}
@@ -268,42 +277,42 @@ func (g *Graph) named(id string) int32 {
 }
 
 // link hangs a run on a node.
-func (g *Graph) link(ri int32, r *run, place int32) {
-	parent := g.at(place).copy()
+func (c *change) link(ri int32, r *run, place int32) {
+	parent := c.g.at(place).copy()
 	parent.spawned = &branch{ri, parent.spawned}
-	g.nodes.set(int(place), parent)
+	c.g.nodes.set(int(place), parent)
 	r.parent = place
 	if r.waitsFor != "" {
 		r.waitsFor = ""
-		g.waiting--
+		c.g.waiting--
 	}
 }
 
 // arrived completes the edges of the runs that wait for an id. An edge that would
 // close a cycle is left out, and not added later.
-func (g *Graph) arrived(id string, place int32) {
-	x := g.names.Load()
+func (c *change) arrived(id string, place int32) {
+	x := c.g.names.Load()
 	for _, wi := range x.all(&x.waiting, id) {
-		if int(wi) >= g.runs.n || g.runAt(wi).waitsFor != id {
+		if int(wi) >= c.g.runs.n || c.g.runAt(wi).waitsFor != id {
 			continue
 		}
-		w := *g.runAt(wi)
-		if g.below(place, wi) {
+		w := *c.g.runAt(wi)
+		if c.below(place, wi) {
 			w.waitsFor = ""
-			g.waiting--
+			c.g.waiting--
 		} else {
-			g.link(wi, &w, place)
+			c.link(wi, &w, place)
 		}
-		g.setRun(wi, &w)
+		c.setRun(wi, &w)
 	}
 }
 
 // below reports whether a node is one of a run's, or hangs on one of them: an
 // edge from it to the run would close a circle. It walks from run to run, which
 // costs something only where a parent came late.
-func (g *Graph) below(place, ri int32) bool {
-	for ; place != none; place = g.runAt(g.at(place).run).parent {
-		if g.at(place).run == ri {
+func (c *change) below(place, ri int32) bool {
+	for ; place != none; place = c.g.runAt(c.g.at(place).run).parent {
+		if c.g.at(place).run == ri {
 			return true
 		}
 	}
@@ -311,20 +320,20 @@ func (g *Graph) below(place, ri int32) bool {
 }
 
 // resolve sets the state of a relay.
-func (g *Graph) resolve(e *received) bool {
-	place, _ := g.owned(g.findRun(e.runID), e.runID, e.relayID)
+func (c *change) resolve() bool {
+	place, _ := c.owned(c.e.relayID)
 	if place == none {
-		place = g.find(e.relayID) // another run's
+		place = c.g.find(c.e.relayID) // another run's
 	}
-	if place == none || g.at(place).body.kind != KindRelay {
+	if place == none || c.g.at(place).body.kind != KindRelay {
 		return false
 	}
-	n := g.at(place).copy()
+	n := c.g.at(place).copy()
 	n.relay = relayDenied
-	if e.approved {
+	if c.e.approved {
 		n.relay = relayApproved
 	}
-	g.nodes.set(int(place), n)
-	g.saw(e.runID, e.seq)
+	c.g.nodes.set(int(place), n)
+	c.saw()
 	return true
 }

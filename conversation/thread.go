@@ -83,8 +83,9 @@ type ThreadOptions struct {
 // JSON of a very deep thread is another matter: many parsers give up after some
 // thousand levels.
 func Thread(g *Graph, active Active, opts ThreadOptions) []ViewNode {
-	t := threader{g: g, active: active, opts: opts, beginnings: active.beginnings(g), messages: make(messages)}
-	summary, before, steps := active.summarized(g)
+	p := path{g, active}
+	t := threader{path: p, opts: opts, beginnings: p.beginnings(), messages: p.messages()}
+	summary, before, steps := p.summarized()
 	var out []ViewNode
 	if len(before) > 0 {
 		first := g.runAt(before[0].run)
@@ -96,23 +97,22 @@ func Thread(g *Graph, active Active, opts ThreadOptions) []ViewNode {
 	for len(t.todo) > 0 {
 		b := t.todo[len(t.todo)-1]
 		t.todo = t.todo[:len(t.todo)-1]
-		*b.to = append([]ViewNode{}, t.thread(active.following(g, b.run))...)
+		*b.to = append([]ViewNode{}, t.thread(p.following(b.run))...)
 	}
 	return out
 }
 
 type threader struct {
-	g      *Graph
-	active Active
-	opts   ThreadOptions
-	todo   []nested
+	path path
+	opts ThreadOptions
+	todo []nested
 
 	beginnings beginnings
 	messages   messages
 }
 
 // message returns the id of the message of which a run is a part.
-func (t *threader) message(ri int32) string { return t.g.messageID(t.messages.begin(t.g, ri)) }
+func (t *threader) message(ri int32) string { return t.messages.id(t.messages.begin(ri)) }
 
 // nested is a thread inside of another one that is still to be made.
 type nested struct {
@@ -138,9 +138,9 @@ func (t *threader) thread(steps []step) []ViewNode {
 func (t *threader) alternatives(ri int32) []string {
 	var runs []int32
 	switch {
-	case t.g.follows(ri):
-		runs = t.g.followers(t.g.at(t.g.runAt(ri).parent).run)
-	case t.g.runAt(ri).parent == none:
+	case t.path.follows(ri):
+		runs = t.path.followers(t.path.g.at(t.path.g.runAt(ri).parent).run)
+	case t.path.g.runAt(ri).parent == none:
 		runs = t.beginnings.after[t.beginnings.before[ri]]
 	}
 	if len(runs) < 2 {
@@ -148,7 +148,7 @@ func (t *threader) alternatives(ri int32) []string {
 	}
 	ids := make([]string, len(runs))
 	for i, run := range runs {
-		ids[i] = t.g.at(t.g.runAt(run).first).id
+		ids[i] = t.path.g.at(t.path.g.runAt(run).first).id
 	}
 	return ids
 }
@@ -164,15 +164,15 @@ type draft struct {
 // step returns the view nodes of a run. A result ends an answer: words and calls
 // behind it are the next one.
 func (t *threader) step(s step) []ViewNode {
-	g, r := t.g, t.g.runAt(s.run)
-	collapsed := t.active.collapsed[r.id]
+	g, r := t.path.g, t.path.g.runAt(s.run)
+	collapsed := t.path.active.collapsed[r.id]
 	var drafts []draft
 	answered, ended := false, false
 	calls := make(map[string][2]int) // node id → draft and call
 	at := func(n *node) *draft {
 		if len(drafts) == 0 || answered || drafts[len(drafts)-1].Role == RoleUser {
 			ended = false
-			drafts = append(drafts, draft{ViewNode: ViewNode{ID: n.id, RunID: r.id, Role: RoleAssistant, Agent: t.agent(r), Status: StatusComplete}})
+			drafts = append(drafts, draft{ViewNode: ViewNode{ID: n.id, RunID: r.id, Role: RoleAssistant, Agent: t.path.agentOf(r), Status: StatusComplete}})
 			answered = false
 		}
 		return &drafts[len(drafts)-1]
@@ -185,7 +185,7 @@ func (t *threader) step(s step) []ViewNode {
 		}
 		return nil
 	}
-	for _, place := range g.inStep(s) {
+	for _, place := range g.run(s.run, s.cut) {
 		n := g.at(place)
 		switch n.body.kind {
 		case KindUser:
@@ -232,14 +232,14 @@ func (t *threader) step(s step) []ViewNode {
 		}
 	}
 	if len(drafts) == 0 && !ended && s.cut == none {
-		return []ViewNode{{ID: g.at(r.first).id, RunID: r.id, Role: RoleAssistant, Agent: t.agent(r), Status: StatusStreaming}}
+		return []ViewNode{{ID: g.at(r.first).id, RunID: r.id, Role: RoleAssistant, Agent: t.path.agentOf(r), Status: StatusStreaming}}
 	}
 	return t.finish(drafts, ended || s.cut != none)
 }
 
 // inside returns the runs that a node has begun inside of its own run.
 func (t *threader) inside(place int32) []int32 {
-	return slices.DeleteFunc(t.g.spawnedBy(place), t.g.follows)
+	return slices.DeleteFunc(t.path.spawnedBy(place), t.path.follows)
 }
 
 // later notes that the threads of runs are still to be made, and returns the list
@@ -307,9 +307,9 @@ func (t *threader) call(s step, n *node) ViewCall {
 	if call, ok := n.data().(*event.ToolCall); ok {
 		c.Name, c.Input = call.Name, call.Input
 	}
-	if place := t.g.resultOf(s, n); place != none {
+	if place := t.path.resultOf(s, n); place != none {
 		c.Status = StatusComplete
-		if r, ok := t.g.at(place).data().(*event.ToolResult); ok {
+		if r, ok := t.path.g.at(place).data().(*event.ToolResult); ok {
 			c.Output, c.IsError = r.Output, r.IsError
 			if r.IsError {
 				c.Status = StatusError
@@ -337,18 +337,6 @@ func toolCallID(n *node) string {
 		return d.ToolCallID
 	case *event.Relay:
 		return d.ToolCallID
-	}
-	return ""
-}
-
-// agent returns who speaks in a run.
-func (t *threader) agent(r *run) string {
-	first := t.g.at(r.first)
-	if first.body.agent != "" {
-		return first.body.agent
-	}
-	if d, ok := first.data().(*event.HarnessStart); ok {
-		return d.AgentID
 	}
 	return ""
 }
