@@ -22,11 +22,6 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
-// atServer is an invocation whose commands know the token of the tests' servers.
-func atServer(t *testing.T) invocation {
-	return invocation{home: t.TempDir(), env: []string{"ARBOR_TOKEN=" + token, "NO_COLOR=1"}}
-}
-
 // A chat at a server is one as at home: words as they come, commands, an interrupt that stops the
 // turn, and a way back.
 func TestChatAtServer(t *testing.T) {

@@ -17,6 +17,11 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
+// atServer is an invocation whose commands know the token of the tests' servers.
+func atServer(t *testing.T) invocation {
+	return invocation{home: t.TempDir(), env: []string{"ARBOR_TOKEN=" + token, "NO_COLOR=1"}}
+}
+
 // remoteDesk is a folder with a remote specialist that needs a variable.
 func remoteDesk(t *testing.T) string {
 	t.Helper()
