@@ -37,7 +37,7 @@ func command(f *factory.Factory) *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		RunE:              factory.NoCommand,
 	}
-	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetVersionTemplate("{{.Name}} {{.Version}}" + factory.Commit() + "\n")
 	root.SetIn(f.Stdin)
 	root.SetOut(f.Stdout)
 	root.SetErr(f.Stderr)

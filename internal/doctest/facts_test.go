@@ -266,6 +266,8 @@ func TestPerformancePage(t *testing.T) {
 	}
 }
 
+var packageRow = regexp.MustCompile("(?m)^\\| (`[^|]+)")
+
 // TestReadme compares the README with the quickstart, whose heart it shows. It is one screen; docs/README.md lists all pages, and
 // docs/packages.md all packages.
 func TestReadme(t *testing.T) {
@@ -282,7 +284,15 @@ func TestReadme(t *testing.T) {
 	}
 	require.Equal(t, 1, shown)
 	require.LessOrEqual(t, strings.Count(p.text, "\n"), 90)
-	require.ElementsMatch(t, packages(t), firstCells(doc(t, "packages.md").text))
+	var listed []string
+	rows := packageRow.FindAllStringSubmatch(doc(t, "packages.md").text, -1)
+	require.LessOrEqual(t, len(rows), 30)
+	for _, row := range rows {
+		for _, name := range code.FindAllStringSubmatch(row[1], -1) {
+			listed = append(listed, name[1])
+		}
+	}
+	require.ElementsMatch(t, packages(t), listed)
 	list := doc(t, "README.md")
 	for _, p := range docs(t, "*.md") {
 		if p.path != list.path {
@@ -307,7 +317,7 @@ var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 // TestLinks follows the links within the repository.
 func TestLinks(t *testing.T) {
 	all := pages(t)
-	for _, name := range []string{"AGENTS.md", "CONTRIBUTING.md"} {
+	for _, name := range []string{"AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"} {
 		all = append(all, read(t, filepath.Join(root, name)))
 	}
 	for _, p := range all {

@@ -19,6 +19,19 @@ func Version() string {
 	return "(unknown version)"
 }
 
+// Commit returns the commit that the program was built from, as " (commit 0123456789ab)". It is empty if the program was
+// built from a module and not from a repository.
+func Commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return " (commit " + s.Value[:min(12, len(s.Value))] + ")"
+			}
+		}
+	}
+	return ""
+}
+
 // Group makes a command of commands.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
