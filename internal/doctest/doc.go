@@ -1,6 +1,6 @@
-// Package doctest holds the tests that keep the README and the pages in docs/
-// true: they run every command and every Go block, and compare lists and tables
-// with the code that they are about. It has no code besides its tests, and
+// Package doctest holds the tests that keep the README, the pages in docs/ and
+// the READMEs of the examples true: they run every command and every Go block,
+// and compare lists and tables with the code that they are about. It has no code besides its tests, and
 // nothing imports it.
 //
 // The words after a fenced block's language say what it is for:

@@ -43,10 +43,16 @@ func (b block) status() string {
 	return "0"
 }
 
-// pages returns the README and all of docs/.
+// pages returns the README, those of the examples, and all of docs/.
 func pages(t testing.TB) []*page {
 	t.Helper()
-	return append([]*page{read(t, filepath.Join(root, "README.md"))}, docs(t, "*.md")...)
+	all := append([]*page{read(t, filepath.Join(root, "README.md"))}, docs(t, "*.md")...)
+	examples, err := os.ReadDir(filepath.Join(root, "examples"))
+	require.NoError(t, err)
+	for _, e := range examples {
+		all = append(all, read(t, filepath.Join(root, "examples", e.Name(), "README.md")))
+	}
+	return all
 }
 
 // docs returns the pages in docs/ whose names match a pattern.
