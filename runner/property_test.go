@@ -36,6 +36,9 @@ const shards = 16
 // one after the other, first the one whose failure has printed this seed.
 func TestProperties(t *testing.T) {
 	total := 500
+	if raceEnabled { // which takes seven times as long
+		total = 160
+	}
 	flag.Visit(func(f *flag.Flag) {
 		if f.Name == "rapid.checks" {
 			n, err := strconv.Atoi(f.Value.String())

@@ -125,6 +125,12 @@ func TestEnds(t *testing.T) {
 	play(t, support(t), "ends", nil)
 }
 
+// What came of a change of the agents' files is said on every screen.
+func TestReloads(t *testing.T) {
+	t.Parallel()
+	play(t, support(t), "reloads", nil)
+}
+
 // The server searches all sessions for words, phrases, agents and states, and the filter is in the address.
 func TestSearch(t *testing.T) {
 	t.Parallel()

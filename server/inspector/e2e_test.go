@@ -68,6 +68,7 @@ type host struct {
 	accounts *access.Accounts
 	signIn   *access.SignIn
 	kept     *server.Requests
+	reloads  server.Reloads
 	cuts     cuts
 	other    bool // serve another page than at first
 
@@ -154,7 +155,7 @@ func (h *host) start() error {
 	if err != nil {
 		return err
 	}
-	api, err := server.New(turns, server.WithGuard(guard), server.WithDoors("api", "inspector"), server.WithVersion("test"), server.WithRequests(h.kept), server.WithPrices(h.prices))
+	api, err := server.New(turns, server.WithGuard(guard), server.WithDoors("api", "inspector"), server.WithVersion("test"), server.WithReloads(&h.reloads), server.WithRequests(h.kept), server.WithPrices(h.prices))
 	if err != nil {
 		return err
 	}
@@ -255,12 +256,13 @@ func (h *host) log(id string) (events []*event.Event, err error) {
 // control answers what a script asks this process for.
 func (h *host) control(name string, body []byte) (any, error) {
 	var in struct {
-		Session string
-		Token   string
-		Other   bool
-		After   int
-		Inside  bool
-		Times   int
+		Session  string
+		Token    string
+		Other    bool
+		After    int
+		Inside   bool
+		Times    int
+		Problems []server.TreeProblem
 	}
 	if c := h.controls[name]; c != nil {
 		return c(body)
@@ -292,6 +294,12 @@ func (h *host) control(name string, body []byte) (any, error) {
 		return nil, nil
 	case "cuts":
 		return h.cuts.made(), nil
+	case "refused": // files of the tree have changed, and cannot be used
+		h.reloads.Refused(in.Problems...)
+		return nil, nil
+	case "took":
+		h.reloads.Took()
+		return nil, nil
 	}
 	return nil, fmt.Errorf("there is no control %q", name)
 }

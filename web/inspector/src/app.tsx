@@ -4,7 +4,9 @@ import { useEffect, useRef } from "preact/hooks";
 import { Nowhere } from "./screens/nowhere.js";
 import { Session, SessionTitle } from "./screens/session.js";
 import { SignIn } from "./screens/signin.js";
-import { lostSince, me, offline, outdated, putAway, signedOut, told } from "./state/app.js";
+import { list } from "./state/list.js";
+import { lostSince, me, offline, outdated, putAway, signedOut, told, tree } from "./state/app.js";
+import { open } from "./state/open.js";
 import { type Route, route } from "./state/route.js";
 import { clock } from "./ui/amount.js";
 import { Guarded } from "./ui/guarded.js";
@@ -15,6 +17,8 @@ import { Link } from "./ui/link.js";
 import { Menu, Screens } from "./ui/menu.js";
 import { usePage } from "./ui/page.js";
 import { HelpOfKeys, Palette, openPalette } from "./ui/palette.js";
+import { visible } from "./ui/visible.js";
+import { useTree } from "./ui/watched.js";
 
 // Most people come to a session; the other screens are loaded when somebody goes there.
 type Behind = typeof import("./behind.js");
@@ -42,6 +46,8 @@ export function App(): JSX.Element {
     before.current = place;
   }, [place]);
   const Screen = screens[value.screen];
+  // An open session and the list of sessions are told of a new tree by their own streams.
+  useTree(me.value !== undefined && !signedOut.value && open.value === undefined && list.value === undefined);
   return (
     <div class="frame">
       <a class="skip" href="#content" onClick={skip}>
@@ -128,6 +134,7 @@ function Bars(): JSX.Element {
     <div class="bars" role="status">
       {since !== undefined && <div class="bar asked">Not connected since {clock(since.toISOString())}, trying again.</div>}
       {offline.value && <div class="bar">The offline model answers: it compares words, and understands none. No real model is asked.</div>}
+      <BrokenFiles />
       {outdated.value && (
         <div class="bar">
           The server is another version than this page.
@@ -144,6 +151,22 @@ function Bars(): JSX.Element {
           </button>
         </div>
       ))}
+    </div>
+  );
+}
+
+/** Says on every screen that the files of the agents cannot be used. The screen of the tree lists all problems itself. */
+function BrokenFiles(): JSX.Element | null {
+  const [first, ...more] = (!signedOut.value && tree.value?.problems) || [];
+  if (first === undefined || route.value.screen === "tree") return null;
+  const { file, line, message } = first;
+  return (
+    <div class="bar failed">
+      <span>
+        The agents' files cannot be used, and the tree from before still answers. {file !== undefined && `${file}${line === undefined ? "" : `:${line}`}: `}
+        {visible(message)}
+      </span>
+      <Link to={{ screen: "tree" }}>{more.length === 0 ? "Show it" : `Show all ${more.length + 1} problems`}</Link>
     </div>
   );
 }

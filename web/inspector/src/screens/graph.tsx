@@ -6,7 +6,7 @@ import { agentAt, blind, may, tree } from "../state/app.js";
 import { type Route, go, route } from "../state/route.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
-import { useTree, useWatched } from "../ui/watched.js";
+import { useWatched } from "../ui/watched.js";
 import { GraphTopology, RunOfGraph } from "../panes/graphrun.js";
 import { Router } from "../panes/routerview.js";
 
@@ -22,7 +22,6 @@ function Drawn({ now }: { readonly now: GraphRoute }): JSX.Element {
   const agent = agentAt(now.name);
   const [picture, error] = usePicture(now.name);
   const { session, user } = now;
-  useTree(session === undefined);
   if (tree.value === undefined) return <Page now={now} title={now.name}><p class="soft">Asking for the tree…</p></Page>;
   if (agent === undefined || error !== undefined) {
     return (

@@ -12,7 +12,6 @@ import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 import { TreeBar } from "../ui/treebar.js";
 import { TreeView } from "../ui/treeview.js";
-import { useTree } from "../ui/watched.js";
 
 type Agent = Schemas["Agent"];
 
@@ -21,7 +20,6 @@ export function Tree(): JSX.Element {
   const now = route.value;
   const [search, find] = useState("");
   const [list, show] = useState(false);
-  useTree();
   const agents = tree.value;
   if (now.screen !== "tree" || agents === undefined) {
     return (

@@ -80,7 +80,12 @@ export async function refreshTree(): Promise<void> {
   try {
     const answer = await send("/agents", { headers: treeTag === "" ? {} : { "If-None-Match": treeTag } });
     treeTag = answer.headers.get("ETag") ?? "";
-    tree.value = (await answer.json()) as Schemas["Agents"];
+    const before = tree.value;
+    const now = (await answer.json()) as Schemas["Agents"];
+    tree.value = now;
+    if (before !== undefined && now.changed !== undefined && now.changed !== before.changed) {
+      tell("The agents' files have changed. The new tree answers from the next turn on.");
+    }
   } catch (error) {
     if (!(error instanceof ApiError && error.status === 304)) throw error;
   }
