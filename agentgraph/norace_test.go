@@ -14,6 +14,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
+const stride = 1
+
 // TestAllocationBudget holds the cost of a node to its budget, the events in the
 // session's log included. It is the same in large graphs as in small ones.
 func TestAllocationBudget(t *testing.T) {

@@ -135,6 +135,6 @@ await run(async () => {
     await api("POST", `/sessions/one/turns/${turn.turn}/decisions`, { decisions: [{ callId: turn.pending[0].callId, approved: false, reason: "no" }] });
     await card(page, "one").waitFor({ state: "detached" });
     await until("one to be denied", async () => (await log("one")).some((e) => e.type === "relay_resolved" && e.approved === false));
-    await page.getByRole("status").getByText(/Somebody else has decided/).waitFor();
+    await page.getByRole("status").getByText(/Someone else decided first/).waitFor();
   });
 });

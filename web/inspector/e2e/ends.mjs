@@ -4,7 +4,7 @@ import { api, control, log, newPage, run, same, step, until, visit } from "./lib
 
 const talk = (page) => page.getByRole("log");
 const stands = (page, words) => page.locator(".session-title .state").filter({ hasText: words }).waitFor();
-const notKept = (page) => talk(page).getByText("The log does not keep these words");
+const notKept = (page) => talk(page).getByText("The log does not contain this text");
 
 await run(async () => {
   const page = await newPage();

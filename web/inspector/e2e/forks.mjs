@@ -35,7 +35,7 @@ await run(async () => {
     const write = page.getByRole("textbox", { name: /write to/i });
     await write.fill("My router is slow");
     await write.press("Enter");
-    await says(page, "This runs at once", "list_charges, refund_charge");
+    await says(page, "This runs immediately", "list_charges, refund_charge");
     same((await api("GET", `/sessions/${id}`)).seq, seq, "events before the answer");
     await sheet(page).getByRole("button", { name: "Cancel" }).click();
     same(await write.inputValue(), "My router is slow", "what was written, after a no");
@@ -52,10 +52,10 @@ await run(async () => {
     await visit(page, "s/forked");
     const count = await sessions();
     await page.getByRole("log").getByRole("button", { name: "Edit" }).first().click();
-    const words = page.getByRole("textbox", { name: "Other words" });
+    const words = page.getByRole("textbox", { name: "New text" });
     await words.fill("My router is slow");
     await words.press("Control+Enter");
-    await says(page, "Say this instead?", "This runs at once", "large", "small", "list_charges, refund_charge", /\$0\.0/);
+    await says(page, "Say this instead?", "This runs immediately", "large", "small", "list_charges, refund_charge", /\$0\.0/);
     same(await sessions(), count, "sessions before the answer");
     await sheet(page).getByRole("button", { name: "Say it and let tools run" }).click();
     await until("the fork", () => idOf(page) !== "forked");

@@ -32,7 +32,7 @@ const screens = {
 };
 
 async function inert(page, name) {
-  await until("what was asked for", async () => (await page.getByText(/^Asking /).count()) === 0);
+  await until("what was asked for", async () => (await page.getByText(/^Loading /).count()) === 0);
   const found = await page.evaluate(() => ({
     hit: window.hit ?? null,
     elements: [

@@ -16,7 +16,7 @@ await run(async () => {
       await control("took");
       await taken.waitFor();
       await broken.waitFor({ state: "detached" });
-      await page.getByRole("status").getByRole("button", { name: "Put away" }).click();
+      await page.getByRole("status").getByRole("button", { name: "Dismiss" }).click();
       await taken.waitFor({ state: "detached" });
     }
   });

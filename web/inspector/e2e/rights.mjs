@@ -55,7 +55,7 @@ await run(async () => {
       await whole(page);
       await failed(page);
     }
-    await page.getByText("Approvals are for those who decide").waitFor();
+    await page.getByText("This list is for users who decide").waitFor();
     same(await page.getByRole("link", { name: "Approvals" }).count(), 0, "links to approvals");
     await visit(page, "");
     const inbox = page.getByRole("region", { name: "Inbox" });
@@ -114,8 +114,8 @@ await run(async () => {
       await route.continue().catch(() => {});
     });
     for (const [id, meanwhile, says] of [
-      ["second", (turn) => api("POST", `/sessions/second/turns/${turn.id}/decisions?user=ann`, { decisions: [{ callId: turn.pending[0].callId, approved: false }] }), /Somebody else has decided/],
-      ["changed", () => asks("changed", "pay", false), /Somebody else has decided/],
+      ["second", (turn) => api("POST", `/sessions/second/turns/${turn.id}/decisions?user=ann`, { decisions: [{ callId: turn.pending[0].callId, approved: false }] }), /Someone else decided first/],
+      ["changed", () => asks("changed", "pay", false), /Someone else decided first/],
       ["revoked", () => control("rights"), /You may not decide this/],
     ]) {
       const turn = await asks(id, "pay");

@@ -59,7 +59,7 @@ export function App(): JSX.Element {
         {signedOut.value ? (
           <SignIn />
         ) : me.value === undefined ? (
-          <p class="screen soft">Asking the server…</p>
+          <p class="screen soft">Loading…</p>
         ) : (
           <Guarded key={place} what="This screen">
             <Named route={value} />
@@ -133,7 +133,7 @@ function Bars(): JSX.Element {
   return (
     <div class="bars" role="status">
       {since !== undefined && <div class="bar asked">Not connected since {clock(since.toISOString())}, trying again.</div>}
-      {offline.value && <div class="bar">The offline model answers: it compares words, and understands none. No real model is asked.</div>}
+      {offline.value && <div class="bar">The offline model answers. It only compares words, and no real model is called.</div>}
       <BrokenFiles />
       {outdated.value && (
         <div class="bar">
@@ -146,7 +146,7 @@ function Bars(): JSX.Element {
       {told.value.map(({ id, text, failed }) => (
         <div key={id} class={failed ? "bar failed" : "bar"}>
           {text}
-          <button class="button plain" aria-label="Put away" onClick={() => putAway(id)}>
+          <button class="button plain" aria-label="Dismiss" onClick={() => putAway(id)}>
             <Icon name="close" />
           </button>
         </div>

@@ -71,7 +71,7 @@ test("answers begin where the model was asked, and end with their usage", () => 
   );
 });
 
-test("each event leads to the answer and the hand-over that it is about", () => {
+test("each event leads to the answer and the transfer that it is about", () => {
   const story = storyOf(handedOver());
   const first = (seq) => story.answerOf(seq)?.first;
   assert.deepEqual([1, 2, 3, 5, 6, 8, 9, 12, 15].map(first), [3, 3, 3, 3, 3, 9, 9, 9, 13]);
@@ -86,7 +86,7 @@ test("each event leads to the answer and the hand-over that it is about", () => 
   assert.equal(story.place({ kind: "ev", seq: 99 }), 0);
 });
 
-test("a route and its transfer are one hand-over, and a refused one moves nothing", () => {
+test("a route and its transfer are one transfer, and a refused one moves nothing", () => {
   const story = storyOf(
     logOf(
       { type: "harness_start", agentId: "front", runId: "f", agent: "front" },
@@ -178,7 +178,7 @@ test("a call stands with its result, and a transfer in the place of the call tha
     rows.map((r) => [r.kind, r.text, r.more, r.failed]),
     [
       ["said", "charged twice", "", false],
-      ["hand-over", "support → billing", "", false],
+      ["transfer", "support → billing", "", false],
       ["said", "Let me see.", "", false],
       ["call", "list()", "[]", true],
       ["said", "Nothing.", "", false],

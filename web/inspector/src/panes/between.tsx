@@ -1,4 +1,4 @@
-// What stands between the messages of a conversation: who handed over to whom and why, what a
+// What stands between the messages of a conversation: transfers with their reasons, what a
 // router decided, persons, files, notices, and attempts that were given up.
 import type { ComponentChildren, JSX } from "preact";
 import { words } from "../state/events.js";
@@ -62,7 +62,7 @@ export function Between({ row }: { readonly row: BetweenRow }): JSX.Element {
     case "discard":
       return (
         <p class="note fact soft" dir="auto">
-          {event.type === "discard" && "An attempt was given up: "}
+          {event.type === "discard" && "An attempt was discarded: "}
           {visible(words(event.message).text)} <span class="code">{visible(event.code)}</span>
         </p>
       );

@@ -48,7 +48,7 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
     "mod+Enter": ["Send", send],
     "mod+.": ["Stop", () => (busy ? turn("stop")() : false)],
   });
-  if (!mine) return <p class="composer composer-note soft">You may read this session. Writing in it needs the right to act.</p>;
+  if (!mine) return <p class="composer composer-note soft">You can read this session. Writing in it needs the right act.</p>;
   const keys = (e: KeyboardEvent): void => {
     if (e.key === "Escape") return field.current?.blur();
     if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
@@ -172,12 +172,12 @@ function Note({ session, past, busy, at }: NoteProps): JSX.Element | null {
       </p>
     );
   }
-  if (session.phase.value === "lost") return <p class="composer-note fact asked">Not connected. What you write stays here until it is sent.</p>;
+  if (session.phase.value === "lost") return <p class="composer-note fact asked">Not connected. Your text stays here until it is sent.</p>;
   if (busy) {
     const who = visible(facts.active || "The agent");
     return (
       <p class="composer-note fact soft">
-        {draftOf(session).waits.value ? `This goes out when ${who} has answered.` : `${who} answers. What you send goes out behind the answer.`}
+        {draftOf(session).waits.value ? `Your message will be sent when ${who} has answered.` : `${who} is answering. Your message will be sent after the answer.`}
       </p>
     );
   }
@@ -209,7 +209,7 @@ function Note({ session, past, busy, at }: NoteProps): JSX.Element | null {
     const { length } = facts.questions;
     return (
       <div class="composer-note fact asked">
-        {length === 0 ? "It waits for something that is done elsewhere." : "It waits for a person to decide. A message instead withdraws the question."}
+        {length === 0 ? "The turn waits for something that is done elsewhere." : "The turn waits for a person's decision. A message withdraws the question."}
         <button type="button" class="button" onClick={turn("cancel")}>
           Cancel the turn
         </button>

@@ -134,7 +134,7 @@ function Sums({ usage }: { readonly usage: Schemas["SessionUsage"] }): JSX.Eleme
         <section class="d-scroll">
           <table class="d-table">
             <caption>
-              <h2>By agent and model, the dearest first</h2>
+              <h2>By agent and model, most expensive first</h2>
             </caption>
             <Head first="agent · model" />
             <tbody>
@@ -202,7 +202,7 @@ function Row({ name, spent }: { readonly name: string; readonly spent: Schemas["
 }
 
 function timeOf(call: ToolCall): string {
-  return span(call.ms) + (call.asked ? ", with the wait for a person" : "");
+  return span(call.ms) + (call.asked ? ", including the wait for a person" : "");
 }
 
 /** The slowest answers and calls until the moment. */
@@ -213,7 +213,7 @@ function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): 
     <section>
       <h2>Slowest</h2>
       <p class="soft fact">Times are differences of the log's times: of an answer and what came before it in its run, of a call and its result.</p>
-      {answers.length === 0 && <p class="soft">Nobody has answered yet.</p>}
+      {answers.length === 0 && <p class="soft">No answer yet.</p>}
       <table class="d-bars">
         <tbody>
           {answers.map((a) => (

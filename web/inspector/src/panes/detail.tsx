@@ -106,7 +106,7 @@ export function AskButton({ session, view, n, label }: { readonly session: OpenS
   );
 }
 
-/** To whom the model handed over when it was asked again, as bars with their numbers. */
+/** To which agents the model transferred when it was asked again, as bars with their numbers. */
 export function Bars({ asked, agent }: { readonly asked: Asked; readonly agent: string }): JSX.Element | null {
   const { samples } = asked;
   if (samples.length === 0) return null;

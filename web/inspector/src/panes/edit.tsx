@@ -54,7 +54,7 @@ export function EditWords({ session, event, close }: Props): JSX.Element {
         void submit();
       }}
     >
-      <textarea ref={field} class="field" rows={3} aria-label="Other words" dir="auto" value={now} onInput={(e) => write(e.currentTarget.value)} onKeyDown={keys} />
+      <textarea ref={field} class="field" rows={3} aria-label="New text" dir="auto" value={now} onInput={(e) => write(e.currentTarget.value)} onKeyDown={keys} />
       <div class="edit-foot">
         <button class="button main" disabled={sending || now.trim() === ""}>
           Say this instead
@@ -62,7 +62,7 @@ export function EditWords({ session, event, close }: Props): JSX.Element {
         <button type="button" class="button" onClick={close}>
           Cancel
         </button>
-        <span class="fact soft">This makes another session beside this one, which stays as it is.</span>
+        <span class="fact soft">This creates a new session. This one does not change.</span>
       </div>
     </form>
   );

@@ -121,7 +121,7 @@ function Input({ schema, value, change, needed }: Omit<FieldProps, "name">): JSX
       change(JSON.parse(text));
       tell("");
     } catch {
-      tell("This is no JSON yet.");
+      tell("This is not valid JSON yet.");
     }
   };
   return (

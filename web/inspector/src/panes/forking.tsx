@@ -50,7 +50,7 @@ export function WhatRuns({ session, agent, at, priced = false }: Props): JSX.Ele
 function FirstPrice({ session, agent, at }: Props): JSX.Element {
   if (withoutModel(agent, "") !== "" || at < 1) return <>price unknown</>;
   const { value, error } = viewAt(session, agent, at);
-  if (value === undefined) return <>{error === undefined ? "Asking for the price…" : "price unknown"}</>;
+  if (value === undefined) return <>{error === undefined ? "Loading the price…" : "price unknown"}</>;
   return <Price session={session} view={value} n={1} least />;
 }
 
@@ -65,7 +65,7 @@ export function Forking({ session }: { readonly session: OpenSession }): JSX.Ele
     <Sheet title={title} from="middle" onClose={() => answer(false)}>
       <div class="screen details-body">
         <p>{what}</p>
-        <p>{runs ? "This runs at once:" : "Nothing runs now. When you write or resume in the fork, this may run:"}</p>
+        <p>{runs ? "This runs immediately:" : "Nothing runs now. When you write or resume in the fork, this may run:"}</p>
         <WhatRuns session={session} agent={agent} at={at} />
         <p class="ask-actions">
           <button class="button main" {...(!runs && { "data-first": true })} onClick={() => answer(true)}>

@@ -191,7 +191,7 @@ function NodeFacts({ id, node, run, how }: NodeProps): JSX.Element {
       </dl>
       {own && id in run.inputs && <Value name="Input" value={run.inputs[id]} />}
       {own && id in run.outputs && <Value name="Output" value={run.outputs[id]} />}
-      {run !== undefined && !own && <p class="soft">The run says nothing of nodes within a node.</p>}
+      {run !== undefined && !own && <p class="soft">The run does not record nodes inside a node.</p>}
     </>
   );
 }
@@ -249,7 +249,7 @@ function Tables({ graph, run, standing, press }: TablesProps): JSX.Element {
   };
   return (
     <details class="graph-tables">
-      <summary>The same as tables</summary>
+      <summary>As tables</summary>
       <div class="agent-list" tabIndex={0} role="region" aria-label="Nodes and edges">
         <table>
           <thead>

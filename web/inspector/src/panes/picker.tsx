@@ -52,7 +52,7 @@ function Picker({ at, of, to, title }: PickerProps): JSX.Element {
   return (
     <span class="talk-picker fact" role="group" aria-label={`Branch ${at + 1} of ${of}`}>
       {at + 1}/{of}
-      <button class="talk-do" aria-label="Branch before" title={title(at - 1)} disabled={at <= 0} onClick={() => to(at - 1)}>
+      <button class="talk-do" aria-label="Previous branch" title={title(at - 1)} disabled={at <= 0} onClick={() => to(at - 1)}>
         <Icon name="left" />
       </button>
       <button class="talk-do" aria-label="Next branch" title={title(at + 1)} disabled={at >= of - 1} onClick={() => to(at + 1)}>

@@ -164,7 +164,7 @@ function Decided({ resolved, input }: { readonly resolved: QuestionRow["resolved
     <div class="question-decided">
       <p class="fact soft" dir="auto">
         {resolved === undefined
-          ? "Nobody decided: the turn went on without it."
+          ? "No decision: the turn continued without it."
           : reason !== ""
             ? `“${visible(reason)}”`
             : resolved.content !== undefined

@@ -41,8 +41,8 @@ export function Router({ agent, picture, session, user }: Props): JSX.Element {
   const other = line !== undefined || chosen === "" ? undefined : chosen === tree.value?.human?.name ? tree.value.human : agentAt(chosen);
   return (
     <>
-      {session !== undefined && value === undefined && <p class="soft graph-bar">{error ?? "Asking for the decisions…"}</p>}
-      {value !== undefined && error !== undefined && <p class="failed graph-bar">What is shown may be old: {error}</p>}
+      {session !== undefined && value === undefined && <p class="soft graph-bar">{error ?? "Loading the decisions…"}</p>}
+      {value !== undefined && error !== undefined && <p class="failed graph-bar">This may be out of date: {error}</p>}
       <div class="graph-main">
         <section class="graph-drawing" aria-label="Drawing">
           <PictureView
@@ -146,7 +146,7 @@ function Recent({ decisions, agent, session, user }: RecentProps): JSX.Element {
             <tr>
               <th scope="col">To</th>
               <th scope="col">By</th>
-              <th scope="col">How often</th>
+              <th scope="col">Count</th>
               <th scope="col">Took</th>
             </tr>
           </thead>

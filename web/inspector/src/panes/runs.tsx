@@ -52,13 +52,13 @@ export function Runs({ session }: { readonly session: OpenSession }): JSX.Elemen
   return (
     <div class="runs">
       <div class="runs-top">
-        <span class="fact soft">Times are those of the log: what a bar covers lies between two of its events.</span>
+        <span class="fact soft">Times are from the log: a bar covers the time between two events.</span>
         <button class="button" aria-pressed={table} onClick={() => show(!table)}>
           Table
         </button>
       </div>
       {flows.every((f) => f.lanes.length === 0) ? (
-        <p class="runs-nothing soft">{session.phase.value === "loading" ? "Loading the runs…" : "Nobody has run yet."}</p>
+        <p class="runs-nothing soft">{session.phase.value === "loading" ? "Loading the runs…" : "No runs yet."}</p>
       ) : table ? (
         <Table flows={flows} />
       ) : (

@@ -65,7 +65,7 @@ export function Unkept({ row }: { readonly row: Extract<Row, { kind: "unkept" }>
 }
 
 function NotKept(): JSX.Element {
-  return <p class="fact asked">Stopped. The log does not keep these words, and a reload loses them.</p>;
+  return <p class="fact asked">Stopped. The log does not contain this text. Reloading the page removes it.</p>;
 }
 
 function User({ session, row, parting, editing = false, edit }: Props): JSX.Element {

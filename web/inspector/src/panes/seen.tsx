@@ -130,7 +130,7 @@ function SentView({ view, shown, show }: { readonly view: View; readonly shown: 
         <span class="soft">attempt {sent.attempt}</span>
       </div>
       {differences.length === 0 ? (
-        <p class="soft fact">Both say the same.</p>
+        <p class="soft fact">Both are the same.</p>
       ) : (
         <p class="fact">
           ≠ What was sent differs: {differences.join("; ")}. The tree has changed since, or the program changes requests on their way.
@@ -172,7 +172,7 @@ function Said({ answer, story, log }: { readonly answer: Answer; readonly story:
       })}
       <dl>
         <Fact name="time">
-          {span(answer.ms)} <span class="soft">by the log's times</span>
+          {span(answer.ms)} <span class="soft">by the log's timestamps</span>
         </Fact>
         <Fact name="tokens">
           {usage !== undefined &&
@@ -185,14 +185,14 @@ function Said({ answer, story, log }: { readonly answer: Answer; readonly story:
   );
 }
 
-/** What came of an answer: calls that ran, a hand-over, or the end of its run. */
+/** What came of an answer: calls that ran, a transfer, or the end of its run. */
 function finish(answer: Answer, log: Log, last: number): string {
   const calls = answer.events.filter((e) => e.type === "tool_call").length;
   for (let n = answer.last + 1; n <= last; n++) {
     const event = log.event(n);
     if (event?.runId !== answer.runId) continue;
     if (event.type === "harness_end") return `the run ended: ${event.finishReason}`;
-    if (event.type === "transfer") return event.outcome === "committed" ? `handed over to ${event.to}` : `the hand-over to ${event.to} was ${event.outcome}`;
+    if (event.type === "transfer") return event.outcome === "committed" ? `transferred to ${event.to}` : `the transfer to ${event.to} was ${event.outcome}`;
     if (event.type === "text" || event.type === "reasoning" || event.type === "tool_call") break;
   }
   return calls > 0 ? `${counted(calls, "tool call")}, and on` : "";

@@ -43,14 +43,14 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
     play(!playing);
   };
   const keys = {
-    ArrowLeft: ["Event before", () => to(here - 1, true)],
+    ArrowLeft: ["Previous event", () => to(here - 1, true)],
     ArrowRight: ["Next event", () => to(here + 1, true)],
-    "shift+ArrowLeft": ["Checkpoint before", () => to(course.beside(here, -1), true)],
+    "shift+ArrowLeft": ["Previous checkpoint", () => to(course.beside(here, -1), true)],
     "shift+ArrowRight": ["Next checkpoint", () => to(course.beside(here, 1), true)],
-    "alt+ArrowLeft": ["Turn before", () => to(course.turn(here, -1), true)],
+    "alt+ArrowLeft": ["Previous turn", () => to(course.turn(here, -1), true)],
     "alt+ArrowRight": ["Next turn", () => to(course.turn(here, 1), true)],
     Space: ["Play the session, or stop", toggle],
-    ".": ["To the live end", () => to(end)],
+    ".": ["Go to the live end", () => to(end)],
   } as const;
   useKeys(writes ? { ...keys, F: ["Fork here", forkHere], E: ["Say something else here", editHere] } : keys);
 
@@ -89,10 +89,10 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
       </Strip>
       <div class="slider-line">
         <span class="slider-steps">
-          <Step label="Event before" does={() => to(here - 1)} off={here <= 1} icon="left" />
+          <Step label="Previous event" does={() => to(here - 1)} off={here <= 1} icon="left" />
           <Step label="Next event" does={() => to(here + 1)} off={at === undefined} icon="right" />
           <span class="soft slider-of">event</span>
-          <Step label="Turn before" does={() => to(course.turn(here, -1))} off={here <= 1} icon="first" />
+          <Step label="Previous turn" does={() => to(course.turn(here, -1))} off={here <= 1} icon="first" />
           <Step label="Next turn" does={() => to(course.turn(here, 1))} off={at === undefined} icon="last" />
           <span class="soft slider-of">turn</span>
           <button class="button plain" aria-pressed={playing} onClick={toggle} disabled={end === 0}>
@@ -112,7 +112,7 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
           <Facts session={session} here={here} what={what} />
         </span>
         {writes && <span class="slider-does">
-          <button class="button" onClick={() => editHere()} disabled={words === undefined} title={words === undefined ? "There are no words of the user yet." : `Says something else in place of event ${words}`}>
+          <button class="button" onClick={() => editHere()} disabled={words === undefined} title={words === undefined ? "There is no user message yet." : `Says something else in place of event ${words}`}>
             <Icon name="edit" /> Edit <kbd>E</kbd>
           </button>
           <button class="button" onClick={() => forkHere()} disabled={fork < 1} aria-description={`at checkpoint ${fork}`} title={`Forks at checkpoint ${fork}`}>

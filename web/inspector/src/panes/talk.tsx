@@ -70,7 +70,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
   };
   useKeys({
     j: ["Next message", () => select(Math.min(rows.length - 1, selected + 1))],
-    k: ["Message before", () => select(selected < 0 ? rows.length - 1 : Math.max(0, selected - 1))],
+    k: ["Previous message", () => select(selected < 0 ? rows.length - 1 : Math.max(0, selected - 1))],
     Enter: ["Open what is selected", () => (rows[selected] === undefined ? false : change(selectionOf(rows[selected])))],
     E: [
       "Edit the selected message",
@@ -132,7 +132,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
         <p class="talk-older fact soft" role="status">
           This begins at {count(log.from)}.{" "}
           {session.loadingOlder.value ? (
-            "Older events are loading…"
+            "Loading older events…"
           ) : (
             <button class="more-link" onClick={() => void session.loadAll()}>
               load all
@@ -141,7 +141,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
         </p>
       )}
       <div class="talk-list" ref={scroller} role="log" aria-label="Conversation" aria-live="off" tabIndex={0} aria-busy={!past && session.state.value === "running"}>
-        {!loaded && session.phase.value !== "loading" && <p class="talk-empty soft">Nothing has been said here yet.</p>}
+        {!loaded && session.phase.value !== "loading" && <p class="talk-empty soft">No messages yet.</p>}
         <div class="talk-rows" style={{ height: `${virtual.getTotalSize()}px` }}>
           {virtual.getVirtualItems().map(({ index, key, start }) => {
             const row = rows[index];
@@ -185,7 +185,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
       </div>
       {!atEnd && (fresh > 0 || growing) && (
         <button class="button talk-chip" onClick={() => virtual.scrollToEnd()}>
-          <Icon name="down" /> {fresh > 0 ? `${count(fresh)} new below` : "It goes on below"}
+          <Icon name="down" /> {fresh > 0 ? `${count(fresh)} new below` : "More below"}
         </button>
       )}
       <Announcer rows={rows} past={past} />
@@ -260,7 +260,7 @@ function useFresh(rows: readonly Row[], atEnd: boolean, past: boolean): number {
   return i < 0 ? 0 : rows.length - 1 - i;
 }
 
-/** Tells those who hear the page what was said: whole messages, hand-overs and questions, no single words. */
+/** Tells those who hear the page what was said: whole messages, transfers and questions, no single words. */
 function Announcer({ rows, past }: { readonly rows: readonly Row[]; readonly past: boolean }): JSX.Element {
   const [text, say] = useState("");
   const heard = useRef<string | undefined>(undefined);
@@ -286,7 +286,7 @@ function titleOf(row: Row): string {
   if (row.kind === "unkept") return visible(`${row.agent}, not kept`);
   const { event } = row;
   if (event.type === "relay") return visible(`${event.tool} ${event.kind === "input" ? "asks" : "wants to run"}`);
-  if (event.type === "transfer") return visible(`${event.from} ${event.outcome === "committed" ? "hands over to" : "could not hand over to"} ${event.to}: ${words(event.reason).text}`);
+  if (event.type === "transfer") return visible(`${event.from} ${event.outcome === "committed" ? "transfers to" : "could not transfer to"} ${event.to}: ${words(event.reason).text}`);
   return event.type.replaceAll("_", " ");
 }
 

@@ -15,7 +15,7 @@ import { type Hand, TreeView, type TreeViewProps } from "../ui/treeview.js";
 
 type Agent = Schemas["Agent"];
 
-/** The tree of a session, with who has the conversation and who handed it to whom in this turn. */
+/** The tree of a session, with who has the conversation and the transfers of this turn. */
 export function TreePane({ session }: { readonly session: OpenSession }): JSX.Element {
   const facts = session.facts.value;
   const { value: spoke } = useComputed(() => session.stored.value.end.facts.spoke);
@@ -25,7 +25,7 @@ export function TreePane({ session }: { readonly session: OpenSession }): JSX.El
   const passing = usePassing(session);
   const hands = useHands(session);
   const agents = tree.value;
-  if (agents === undefined) return <p class="soft treepane-none">Asking for the tree…</p>;
+  if (agents === undefined) return <p class="soft treepane-none">Loading the tree…</p>;
   const { root, human, problems } = agents;
   const agent = chosen === undefined ? undefined : chosen === human?.path ? human : agentAt(chosen);
   const to = (a: Agent) => placeOf(a, session.key.id, session.key.user);
@@ -87,7 +87,7 @@ function Card({ agent, session, close }: { readonly agent: Agent; readonly sessi
   );
 }
 
-/** Who has handed the conversation to whom in the turn of the moment. */
+/** Which agent has transferred to which in the turn of the moment. */
 function useHands(session: OpenSession): readonly Hand[] {
   return useComputed(() => {
     const { seq, turnId } = session.facts.value;

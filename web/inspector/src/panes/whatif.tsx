@@ -23,7 +23,7 @@ const few = 25;
 
 /**
  * What would have happened otherwise: other words, the same asked again, or the tree as it is now.
- * Without a selection it is about the last hand-over, or else the last words of the user.
+ * Without a selection it is about the last transfer, or else the last words of the user.
  */
 export function WhatIf({ session }: { readonly session: OpenSession }): JSX.Element {
   const { seq } = session.facts.value;
@@ -31,7 +31,7 @@ export function WhatIf({ session }: { readonly session: OpenSession }): JSX.Elem
   const sel = route.value.screen === "session" ? route.value.sel : undefined;
   const place = (sel === undefined ? story.handOvers.findLast((h) => h.seq <= seq)?.seq : story.place(sel)) || seq;
   const user = story.words(place);
-  if (user === undefined) return <p class="details-body">Nobody has said anything before this position.</p>;
+  if (user === undefined) return <p class="details-body">There is no message before this position.</p>;
   const answer = story.decisionAt(place) ?? story.answerOf(user.seq ?? 0);
   // A router decides anew if the fork begins before its decision.
   const routed = story.handOverOf(place)?.route?.seq;
@@ -50,7 +50,7 @@ interface WaysProps {
 
 function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   const told = textOf(user.content);
-  const without = answer === undefined ? "No model has answered these words." : withoutModel(answer.agent, answer.scope);
+  const without = answer === undefined ? "No model has answered this message." : withoutModel(answer.agent, answer.scope);
   const [way, choose] = useState<Way>(without === "" ? "ask" : "say");
   const [words, say] = useState(told);
   const [n, times] = useState(5);
@@ -93,7 +93,7 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
         </select>
       </label>
       <fieldset class="d-options">
-        <legend class="hidden-words">What is to be otherwise</legend>
+        <legend class="hidden-words">What to change</legend>
         {option(
           "say",
           "say something else",
@@ -109,7 +109,7 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
           without === "" ? null : <p class="soft fact">{without}</p>,
           without !== "",
         )}
-        {option("go", `go on ${begin.words}, in the tree as it is now`, <Changed since={answer?.begun} />, begin.at === undefined)}
+        {option("go", `continue ${begin.words}, with the current tree`, <Changed since={answer?.begun} />, begin.at === undefined)}
       </fieldset>
       {view !== undefined && view.value === undefined && <Waiting error={view.error} what="the length of the request" />}
       <Costs session={session} view={view?.value} way={way} n={n} />
@@ -139,7 +139,7 @@ function Costs({ session, view, way, n }: { readonly session: OpenSession; reado
           <Price session={session} view={view} n={n} />
         </p>
         <p class="soft fact">
-          Forked instead: <Price session={session} view={view} n={1} least /> in a session of its own.
+          Forked instead: <Price session={session} view={view} n={1} least /> in a new session.
         </p>
       </div>
     );
@@ -147,7 +147,7 @@ function Costs({ session, view, way, n }: { readonly session: OpenSession; reado
   return (
     <p>
       {view === undefined ? "at least one answer, if a model answers" : <Price session={session} view={view} n={1} least />}
-      <span class="soft"> · in a session of its own</span>
+      <span class="soft"> · in a new session</span>
     </p>
   );
 }
@@ -160,7 +160,7 @@ function Changed({ since }: { readonly since: string | undefined }): JSX.Element
   return (
     <p class="soft fact">
       {changed === undefined
-        ? "The tree has not changed since the server began."
+        ? "The tree has not changed since the server started."
         : later
           ? `The tree has changed since this was answered, at ${clock(changed)}.`
           : `The tree last changed at ${clock(changed)}, before this was answered.`}
@@ -182,7 +182,7 @@ function Results({ session, agent, at }: { readonly session: OpenSession; readon
       <h2>Answers</h2>
       <p aria-live="polite">
         {counted(samples.length, "answer")} · {count(used)} tokens · {money(cost)}
-        {other && <span class="soft"> · some by a tree that has changed since</span>}
+        {other && <span class="soft"> · some from an earlier tree</span>}
       </p>
       <Bars asked={asked} agent={agent} />
       <ol class="d-samples">

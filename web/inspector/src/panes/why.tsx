@@ -39,22 +39,22 @@ export function Why({ session }: { readonly session: OpenSession }): JSX.Element
 }
 
 function Nothing(): JSX.Element {
-  return <>Nobody has handed this conversation over, and nobody has answered yet.</>;
+  return <>There is no transfer and no answer yet.</>;
 }
 
 function Root({ agent }: { readonly agent: string }): JSX.Element {
-  return <>{agent} had the conversation without a hand-over that the loaded log knows of.</>;
+  return <>{agent} had the conversation without a transfer that the loaded log knows of.</>;
 }
 
 function Led({ hand }: { readonly hand: HandOver }): JSX.Element {
   return (
     <>
-      {to(hand)} got the conversation at position {hand.seq}, from {from(hand)}. <Place seq={hand.seq}>Why?</Place>
+      {to(hand)} received the conversation at position {hand.seq}, from {from(hand)}. <Place seq={hand.seq}>Why?</Place>
     </>
   );
 }
 
-/** By whom a hand-over was decided. */
+/** By whom a transfer was decided. */
 function decidedBy({ transfer, route: routed, back }: HandOver): string {
   if (back !== undefined) return "given back by the person";
   if (routed?.failed !== undefined) return `because ${routed.from} failed`;
@@ -63,7 +63,7 @@ function decidedBy({ transfer, route: routed, back }: HandOver): string {
     case "route":
       return "by a route, no model was asked";
     case "refused":
-      return `because ${transfer.from} did not take over`;
+      return `because ${transfer.from} could not start`;
     case "human_to_bot":
       return "because no person can be had";
   }
@@ -74,7 +74,7 @@ function decidedBy({ transfer, route: routed, back }: HandOver): string {
 const outcomes: Readonly<Record<string, string>> = {
   rejected: "refused: the conversation stayed where it was",
   conflict: "not done: another call of the same answer came first",
-  failed: "failed: the target could not begin",
+  failed: "failed: the target could not start",
 };
 
 function Handed({ session, story, hand }: { readonly session: OpenSession; readonly story: Story; readonly hand: HandOver }): JSX.Element {
@@ -104,7 +104,7 @@ function Handed({ session, story, hand }: { readonly session: OpenSession; reado
         </Fact>
         {transfer?.payload !== undefined && (
           <Fact name="carried">
-            <Json value={transfer.payload} label="What the hand-over carried" />
+            <Json value={transfer.payload} label="Data of the transfer" />
           </Fact>
         )}
       </dl>
@@ -152,7 +152,7 @@ function Routed({ story, routed }: { readonly story: Story; readonly routed: Non
             <li data-chosen={routed.ruleIndex === null && routed.failed === undefined}>
               <p>
                 {routed.ruleIndex === null && routed.failed === undefined ? "✓ " : ""}no rule matches → <b>{router.default}</b>
-                {router.sticky && <span class="soft"> or who had the conversation before: the router is sticky</span>}
+                {router.sticky && <span class="soft"> or the agent that had the conversation before: the router is sticky</span>}
               </p>
             </li>
           </ol>
@@ -185,7 +185,7 @@ function Choice({ session, story, answer, chosen }: ChoiceProps): JSX.Element {
   return (
     <>
       <section>
-        <h2>Could have</h2>
+        <h2>Other choices</h2>
         <ul class="d-targets">
           <li data-chosen={chosen === ""}>
             {chosen === "" ? <b>✓ answer itself, which it did</b> : <p>answer itself</p>}
@@ -229,7 +229,7 @@ function Choice({ session, story, answer, chosen }: ChoiceProps): JSX.Element {
       <section>
         <h2>What {agent} was shown</h2>
         <p class="d-quote">
-          {said === "" ? <span class="soft">no words of the user</span> : <Folded text={said} />}
+          {said === "" ? <span class="soft">no user message</span> : <Folded text={said} />}
         </p>
         <p>
           {count(view.tokens)} tokens · {count(view.messages.length)} messages · {count(view.tools.length)} tools ·{" "}

@@ -20,7 +20,7 @@ export function Approvals(): JSX.Element {
     <div class="screen">
       <h1 tabIndex={-1}>Approvals</h1>
       {!decides ? (
-        <p>Approvals are for those who decide in the sessions of others. What waits in your own is under Sessions.</p>
+        <p>This list is for users who decide in other users' sessions. Calls that wait in your own sessions are under Sessions.</p>
       ) : waiting.error.value !== undefined ? (
         <p class="failed">{waiting.error.value}</p>
       ) : all === undefined ? (

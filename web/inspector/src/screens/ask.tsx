@@ -142,7 +142,7 @@ function Words({ schema, answer }: { readonly schema: unknown; readonly answer: 
     try {
       answer(JSON.parse(text));
     } catch (error) {
-      tell(`The answer is no JSON: ${error instanceof Error ? error.message : String(error)}.`, true);
+      tell(`The answer is not valid JSON: ${error instanceof Error ? error.message : String(error)}.`, true);
     }
   };
   return (

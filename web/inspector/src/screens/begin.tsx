@@ -25,7 +25,7 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
     setText(words);
   };
   useKeys({
-    c: ["Begin a session", () => field.current?.focus()],
+    c: ["Start a session", () => field.current?.focus()],
     "mod+Enter": ["Send", () => (document.activeElement === field.current ? send() : false)],
   });
   return (
@@ -47,7 +47,7 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
           onInput={(e) => write(e.currentTarget.value)}
         />
         <button class="button main" disabled={busy || text.trim() === ""}>
-          Begin a session
+          Start a session
         </button>
       </form>
       {empty && (
@@ -96,7 +96,7 @@ export function Nothing(): JSX.Element {
       </div>
       {root !== undefined && (
         <section class="agents-list" aria-label="The tree">
-          <h2>Who answers</h2>
+          <h2>Agents</h2>
           <ul>
             <Branch agent={root} left={{ n: 24 }} />
           </ul>

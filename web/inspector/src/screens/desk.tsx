@@ -45,7 +45,7 @@ export function Desk(): JSX.Element {
         ) : all === undefined ? (
           <p class="soft">Loading…</p>
         ) : all.length === 0 ? (
-          <p>Nobody waits for a person.</p>
+          <p>No conversation waits for a person.</p>
         ) : (
           <ul>
             {all.map((h) => (
@@ -61,7 +61,7 @@ export function Desk(): JSX.Element {
         now.handoff !== undefined &&
         all !== undefined && (
           <section aria-label="Conversation">
-            <p>No such handoff is under way.</p>
+            <p>This handoff is over, or does not exist.</p>
             <Link to={{ screen: "desk" }}>All handoffs</Link>
           </section>
         )

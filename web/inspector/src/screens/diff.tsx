@@ -102,9 +102,9 @@ function Sides({ diff, user, more }: SidesProps): JSX.Element {
   return (
     <>
       <p>
-        {diff.common === 0 ? "They have nothing in common" : `${counted(diff.common, "event")} in common, then they part`}
+        {diff.common === 0 ? "They have nothing in common" : `${counted(diff.common, "event")} in common, then they differ`}
         {diff.shared > 0 && <span class="soft"> · {diff.shared === diff.common ? "all" : diff.shared} of them one and the same</span>}
-        {rows.every((r) => r.sign === "=") && <span class="soft"> · what is said and done behind that is the same</span>}
+        {rows.every((r) => r.sign === "=") && <span class="soft"> · what follows has the same content</span>}
       </p>
       <div class="diff-switch" role="group" aria-label="Side">
         {(["a", "b"] as const).map((s) => (
@@ -193,8 +193,8 @@ function Cell({ item, side }: { readonly item: Item | undefined; readonly side: 
   const { who, text, more, kind, failed } = item;
   return (
     <td data-side={side}>
-      <p class={kind === "hand-over" ? "diff-hand" : undefined}>
-        {kind !== "hand-over" && (
+      <p class={kind === "transfer" ? "diff-hand" : undefined}>
+        {kind !== "transfer" && (
           <span class="diff-who">
             <Mark agent={who} /> {who}:{" "}
           </span>
@@ -202,9 +202,9 @@ function Cell({ item, side }: { readonly item: Item | undefined; readonly side: 
         <span class={kind === "call" ? "code" : failed ? "failed" : undefined}>
           <Folded text={text} most={600} />
         </span>
-        {kind === "hand-over" && more !== "" && <span class="soft"> {more}</span>}
+        {kind === "transfer" && more !== "" && <span class="soft"> {more}</span>}
       </p>
-      {kind !== "hand-over" && more !== "" && (
+      {kind !== "transfer" && more !== "" && (
         <p class={failed ? "failed code" : "soft code"}>
           {failed ? "✗ " : "→ "}
           <Folded text={more} most={300} />

@@ -22,7 +22,7 @@ function Drawn({ now }: { readonly now: GraphRoute }): JSX.Element {
   const agent = agentAt(now.name);
   const [picture, error] = usePicture(now.name);
   const { session, user } = now;
-  if (tree.value === undefined) return <Page now={now} title={now.name}><p class="soft">Asking for the tree…</p></Page>;
+  if (tree.value === undefined) return <Page now={now} title={now.name}><p class="soft">Loading the tree…</p></Page>;
   if (agent === undefined || error !== undefined) {
     return (
       <Page now={now} title={now.name}>
@@ -33,7 +33,7 @@ function Drawn({ now }: { readonly now: GraphRoute }): JSX.Element {
       </Page>
     );
   }
-  if (picture === undefined) return <Page now={now} title={agent.name}><p class="soft">Asking for the drawing…</p></Page>;
+  if (picture === undefined) return <Page now={now} title={agent.name}><p class="soft">Loading the drawing…</p></Page>;
   return (
     <Page now={now} title={agent.name} kind={agent.kind} wide>
       {agent.router !== undefined ? (
@@ -85,8 +85,8 @@ function Runs({ now, agent, picture, id }: RunsProps): JSX.Element {
   const runs = value?.runs.filter((r) => r.agent === agent.name) ?? [];
   const run = now.run === undefined ? runs.at(-1) : runs.find((r) => r.runId === now.run);
   let says: string | undefined;
-  if (value === undefined) says = error ?? "Asking for the runs…";
-  else if (error !== undefined) says = `What is shown may be old: ${error}`;
+  if (value === undefined) says = error ?? "Loading the runs…";
+  else if (error !== undefined) says = `This may be out of date: ${error}`;
   else if (runs.length === 0) says = `${agent.name} has not run in this session.`;
   else if (run === undefined) says = `This session has no run ${now.run} of ${agent.name}.`;
   const note = says === undefined ? null : <p class="soft">{says}</p>;

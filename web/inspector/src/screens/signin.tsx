@@ -17,7 +17,7 @@ export function SignIn(): JSX.Element {
   return (
     <form class="screen" onSubmit={enter}>
       <h1 tabIndex={-1}>Sign in</h1>
-      <p>Open the address that the server printed when it began, or give a token.</p>
+      <p>Open the address that the server printed at its start, or enter a token.</p>
       <p class="failed" role="alert">
         {refused.value}
       </p>

@@ -25,7 +25,7 @@ export function Tree(): JSX.Element {
     return (
       <div class="screen">
         <h1 tabIndex={-1}>Tree</h1>
-        <p class="soft">Asking for the tree…</p>
+        <p class="soft">Loading the tree…</p>
       </div>
     );
   }
@@ -35,7 +35,7 @@ export function Tree(): JSX.Element {
     <div class="tree-screen">
       <div class="screen-head">
         <h1 tabIndex={-1}>Tree of {root.name}</h1>
-        {changed !== undefined && <span class="soft">taken anew from its files at {clock(changed)}</span>}
+        {changed !== undefined && <span class="soft">reloaded from its files at {clock(changed)}</span>}
       </div>
       <TreeProblems problems={problems} />
       <section class="tree-drawing" aria-label="Agents">

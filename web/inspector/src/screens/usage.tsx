@@ -50,20 +50,20 @@ export function Usage(): JSX.Element {
       )}
       <p aria-live="polite" aria-busy={!done}>
         {all === undefined
-          ? failed === "" && "Asking for the sessions…"
+          ? failed === "" && "Loading the sessions…"
           : all.sessions === 0
-            ? "There are no sessions yet, so nothing was used."
+            ? "There are no sessions yet."
             : `${done ? "" : `${totals.sessions} of `}${counted(all.sessions, "session")}${all.more ? `, the ${most} that changed last; older ones are not counted` : ""}`}
-        {totals.failed > 0 && ` · ${counted(totals.failed, "session")} could not be asked`}
+        {totals.failed > 0 && ` · ${counted(totals.failed, "session")} could not be read`}
       </p>
       {totals.sessions > 0 && (
         <>
-          <p class="soft fact">What a fork shares with the session that it was forked from is counted there alone.</p>
+          <p class="soft fact">Events that a fork shares with its parent are counted for the parent only.</p>
           <p class="usage-sum">
             <b>{cost(totals.all)}</b> · {count(totals.all.inputTokens)} tokens in, {share(totals.all)} of them cached · {count(totals.all.outputTokens)} out ·{" "}
             {counted(totals.all.answers, "answer")}
           </p>
-          {totals.all.cost === null && <p class="soft">Some models have no price here, so not all of it is known. The server takes prices with --prices.</p>}
+          {totals.all.cost === null && <p class="soft">Some models have no price, so the total is not complete. Start the server with --prices to set prices.</p>}
           <div class="usage-kinds" role="group" aria-label="By">
             {kinds.map((k) => (
               <button key={k} class="button" aria-pressed={kind === k} onClick={() => choose(k)}>
@@ -71,7 +71,7 @@ export function Usage(): JSX.Element {
               </button>
             ))}
           </div>
-          {kind === "day" && <p class="soft">A session counts on the day on which it last changed, by the clock of this browser.</p>}
+          {kind === "day" && <p class="soft">A session counts on the day of its last change, by the clock of this browser.</p>}
           <Table key={kind} kind={kind} rows={totals.rows(kind)} user={user} />
         </>
       )}

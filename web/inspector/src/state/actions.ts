@@ -43,10 +43,10 @@ export async function start(content: Schemas["Content"], key: string): Promise<v
 /** Where a session is in the native API, and what asks anew for its questions. An open session is one. */
 export type Place = Pick<OpenSession, "path" | "query"> & { readonly refresh?: () => Promise<void> };
 
-const moved = "Somebody else has decided, or something else is asked now. Nothing was done; what waits now is shown.";
+const moved = "Someone else decided first, or the question has changed. Nothing was done, and the page now shows what waits.";
 const notDecided = {
   403: "You may not decide this: a colleague has to. Nothing was done.",
-  404: "The session is not there any more. Nothing was done.",
+  404: "The session no longer exists. Nothing was done.",
   409: moved,
   412: moved,
 };
@@ -72,8 +72,8 @@ export async function control(session: OpenSession, turnId: string, what: "stop"
 export async function branch(session: OpenSession, at: number, content?: Schemas["Content"], key = once()): Promise<boolean> {
   const said = content !== undefined;
   const plan = said
-    ? { title: "Say this instead?", what: "This makes another session, in which the user says something else here. This one stays as it is.", does: "Say it" }
-    : { title: `Fork at ${count(at)}?`, what: `This makes another session, which begins with the first ${counted(at, "event")} of this one.`, does: "Fork" };
+    ? { title: "Say this instead?", what: "This creates a new session in which the user says something else here. This one does not change.", does: "Say it" }
+    : { title: `Fork at ${count(at)}?`, what: `This creates a new session with the first ${counted(at, "event")} of this one.`, does: "Fork" };
   const { agent, at: where } = asksAt(session, at, said);
   if (!(await askFirst({ ...plan, session, agent, at: where, runs: said }))) return false;
   const body = content === undefined ? { at } : { at, content, resume: true };
@@ -94,7 +94,7 @@ function asksAt(session: OpenSession, at: number, said: boolean): { readonly age
 
 /** Forks a session at a checkpoint, says something in the new one, and shows it. */
 export async function branchAndSay(session: OpenSession, at: number, content: Schemas["Content"], key: string): Promise<boolean> {
-  const what = `This makes another session, which begins with the first ${counted(at, "event")} of this one, and says your message there.`;
+  const what = `This creates a new session with the first ${counted(at, "event")} of this one, and sends your message there.`;
   if (!(await askFirst({ title: `Fork at ${count(at)} and say this?`, what, does: "Fork", session, ...asksAt(session, at, false), runs: true }))) return false;
   const made = await attempt(async () => {
     const fork = await post<Schemas["Session"]>(`${session.path}/forks`, { at }, { query: session.query, key });

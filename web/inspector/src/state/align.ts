@@ -6,10 +6,10 @@ import { textOf } from "./story.js";
 /** Something said or done, in one row. */
 export interface Item {
   readonly seq: number;
-  readonly kind: "said" | "call" | "hand-over" | "else";
+  readonly kind: "said" | "call" | "transfer" | "else";
   readonly who: string;
   readonly text: string;
-  /** The result of a call, or the reason of a hand-over. */
+  /** The result of a call, or the reason of a transfer. */
   readonly more: string;
   readonly failed: boolean;
   /** What makes two items the same, whatever their ids, positions and times. */
@@ -56,11 +56,11 @@ export function items(events: readonly LogEvent[]): readonly Item[] {
         // The transfer tells more than the call that asked for it.
         if (place !== undefined && place === out.length - 1) out.pop();
         const refused = e.outcome !== "committed";
-        add(e, "hand-over", `${e.from} → ${e.to}${refused ? ` (${e.outcome})` : ""}`, words(e.reason).text, refused);
+        add(e, "transfer", `${e.from} → ${e.to}${refused ? ` (${e.outcome})` : ""}`, words(e.reason).text, refused);
         break;
       }
       case "handoff_status":
-        add(e, "hand-over", `person: ${e.status}`, words(e.reason).text);
+        add(e, "transfer", `person: ${e.status}`, words(e.reason).text);
         break;
       case "relay":
         add(e, "else", `asks: ${e.tool}`, words(e.message).text);

@@ -105,7 +105,7 @@ export async function begin(own: string): Promise<void> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code !== null) {
     history.replaceState(null, "", location.pathname + location.search);
-    await attempt(() => entering({ code }, "The code of this address was not accepted: it works once, for five minutes. Give a token."));
+    await attempt(() => entering({ code }, "The code of this address was not accepted: it works once, for five minutes. Enter a token."));
   }
   // What the address names is opened as soon as it is known who asks, while the tree is on its way.
   effect(openSession);

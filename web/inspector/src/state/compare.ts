@@ -91,7 +91,7 @@ export function noteOf(message: Message): string {
   if (message.role !== "user") return "";
   if (text.startsWith("[Your answer ")) return "said by the agent's program, not by the user";
   if (/^\[[^\]\n]+\] called /.test(text)) return text.includes("…") ? "what another agent did, cut" : "what another agent did, in one line";
-  if (/^\[[^\]\n]+\] handed the conversation /.test(text)) return "the reason of the hand-over";
+  if (/^\[[^\]\n]+\] handed the conversation /.test(text)) return "the reason of the transfer";
   if (/^\[[^\]\n]+\] /.test(text)) return "another agent's words";
   return "";
 }
@@ -107,7 +107,7 @@ export function sharedWords(one: string, other: string): readonly string[] {
   return [...new Set(list(one))].filter((word) => there.has(word) && !common.has(word));
 }
 
-/** Whether a request offers a hand-over to a target: it has a tool for it, or one tool that lists it. */
+/** Whether a request offers a transfer to a target: it has a tool for it, or one tool that lists it. */
 export function offers(request: Request, target: string): boolean {
   return request.tools.some(({ function: f }) => {
     const names = (f.parameters as { properties?: { agent_name?: { enum?: unknown } } } | undefined)?.properties?.agent_name?.enum;

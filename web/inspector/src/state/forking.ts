@@ -47,7 +47,7 @@ export interface Runs {
   readonly unknown: boolean;
 }
 
-/** All that may run when an agent has the conversation: its own tools, and those of whoever it may hand over to. */
+/** All that may run when an agent has the conversation: its own tools, and those of the agents that it may transfer to. */
 export function runsOf(agent: string): Runs {
   const models = new Map<string, string[]>();
   const tools = new Set<string>();

@@ -1,4 +1,4 @@
-// What a log tells of answers, calls of tools and hand-overs. It is found once, as the log grows.
+// What a log tells of answers, calls of tools and transfers. It is found once, as the log grows.
 import type { Schemas } from "../net/api.js";
 import type { LogEvent } from "./events.js";
 import type { Log } from "./log.js";
@@ -51,7 +51,7 @@ export interface Run {
   last: number;
 }
 
-/** A hand-over, or an attempt at one, with the router's decision that led to it. */
+/** A transfer, or an attempt at one, with the router's decision that led to it. */
 export interface HandOver {
   readonly seq: number;
   readonly transfer?: Schemas["TransferEvent"];
@@ -208,27 +208,27 @@ export class Story {
     }
   }
 
-  /** The hand-over that an event is part of. */
+  /** The transfer that an event is part of. */
   handOverOf(seq: number): HandOver | undefined {
     const event = this.log.event(seq);
     return this.handOvers.findLast((h) => h.seq === seq || h.route?.seq === seq || (event !== undefined && partOf(h, event)));
   }
 
-  /** The hand-over that an answer asked for, the one that was done before others. */
+  /** The transfer that an answer asked for, the one that was done before others. */
   handOverBy(answer: Answer): HandOver | undefined {
     const ids = new Set(answer.events.map((e) => (e.type === "tool_call" ? e.id : undefined)));
     const all = this.handOvers.filter(({ transfer: t }) => t?.toolCallId !== undefined && t.runId === answer.runId && ids.has(t.toolCallId));
     return all.find(committed) ?? all[0];
   }
 
-  /** The hand-over that led to the run of an event. */
+  /** The transfer that led to the run of an event. */
   handOverTo(seq: number): HandOver | undefined {
     const run = this.runs.get(this.log.event(seq)?.runId ?? "");
     if (run === undefined) return undefined;
     return this.handOvers.findLast((h) => h.seq < run.start && committed(h) && to(h) === run.agent && scopeOf(h) === run.scope);
   }
 
-  /** The answer that an event is part of or led to; of a hand-over the one that asked for it. */
+  /** The answer that an event is part of or led to; of a transfer the one that asked for it. */
   decisionAt(seq: number): Answer | undefined {
     const call = this.handOvers.findLast((h) => h.seq === seq)?.transfer?.toolCallId;
     const asked = call === undefined ? undefined : this.calls.findLast((c) => c.id === call && c.seq < seq);

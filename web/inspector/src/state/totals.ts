@@ -84,7 +84,7 @@ export class Totals {
     return new Totals(this.sessions + 1, this.failed, plus(all, "all", time), by);
   }
 
-  /** With one more session that could not be asked. */
+  /** With one more session that could not be read. */
   miss(): Totals {
     return new Totals(this.sessions, this.failed + 1, this.all, this.by);
   }

@@ -43,11 +43,11 @@ export function AgentFacts({ agent, short = false }: { readonly agent: Agent; re
           </Fact>
         )}
         {agent.tools !== undefined && <Fact name="tools">{agent.tools.join(" · ")}</Fact>}
-        {agent.targets !== undefined && <Fact name="may hand over to">{agent.targets.join(" · ")}</Fact>}
+        {agent.targets !== undefined && <Fact name="may transfer to">{agent.targets.join(" · ")}</Fact>}
         {router !== undefined && (
           <Fact name="decides by">
             {counted(router.rules.length, "rule")}, else {router.default}
-            {router.sticky && "; who has answered goes on"}
+            {router.sticky && "; the agent that answered keeps the conversation"}
           </Fact>
         )}
         {agent.routes?.map((r) => (
@@ -60,8 +60,8 @@ export function AgentFacts({ agent, short = false }: { readonly agent: Agent; re
         {edge?.hideReason && <Fact name="does not read">why the conversation was transferred to it</Fact>}
         {edge?.onError !== undefined && <Fact name="if it fails">{edge.onError} goes on</Fact>}
         {edge?.input !== undefined && !short && (
-          <Fact name="a hand-over must carry">
-            <Json value={edge.input} label="What a hand-over must carry" />
+          <Fact name="a transfer must carry">
+            <Json value={edge.input} label="What a transfer must carry" />
           </Fact>
         )}
       </dl>
@@ -137,8 +137,8 @@ export function AgentList({ root, human, active, hands, search, to }: ListProps)
             <th scope="col">Agent</th>
             <th scope="col">Depth</th>
             <th scope="col">Below</th>
-            <th scope="col">May hand over to</th>
-            {hands !== undefined && <th scope="col">Handed over to</th>}
+            <th scope="col">May transfer to</th>
+            {hands !== undefined && <th scope="col">Transferred to</th>}
           </tr>
         </thead>
         <tbody>

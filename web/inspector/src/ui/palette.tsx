@@ -106,7 +106,7 @@ function Open(): JSX.Element {
         }}
         onKeyDown={keys}
       />
-      <ul id="palette-options" ref={options} class="palette-options" role="listbox" aria-label="What was found">
+      <ul id="palette-options" ref={options} class="palette-options" role="listbox" aria-label="Results">
         {found.map((item, i) => (
           <li key={item.id} id={`palette-${i}`} role="option" aria-selected={i === chosen} onClick={() => choose(item)} onPointerMove={() => setAt(i)}>
             <span class="palette-kind">{item.kind}</span>
@@ -116,7 +116,7 @@ function Open(): JSX.Element {
           </li>
         ))}
       </ul>
-      {found.length === 0 && <p class="palette-none soft">Nothing has these words.</p>}
+      {found.length === 0 && <p class="palette-none soft">No results.</p>}
     </Sheet>
   );
 }

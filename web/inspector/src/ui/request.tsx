@@ -109,7 +109,7 @@ function Part({ sign, title, state, note = "", begins = "", open = false, childr
 function MessageView({ message, fresh, words }: { readonly message: Message; readonly fresh: boolean; readonly words: ReadonlySet<string> | undefined }): JSX.Element {
   const text = said(message);
   let note = noteOf(message);
-  if (note === "" && message.role === "user" && words !== undefined && !words.has(text)) note = "not word for word what the log has: redacted, cut or put together";
+  if (note === "" && message.role === "user" && words !== undefined && !words.has(text)) note = "differs from the log: redacted, cut or combined";
   const media = Array.isArray(message.content) && message.content.some((p: { type?: string }) => p.type !== "text");
   return (
     <Part sign={fresh ? "+" : ""} title={message.role} state={fresh ? "new" : ""} note={note} open>
@@ -120,7 +120,7 @@ function MessageView({ message, fresh, words }: { readonly message: Message; rea
           <Folded text={f.arguments} />
         </p>
       ))}
-      {media && <p class="fact soft">Images and files are named, not shown. “Copy as JSON” has them.</p>}
+      {media && <p class="fact soft">Images and files are listed by name. “Copy as JSON” includes them.</p>}
     </Part>
   );
 }

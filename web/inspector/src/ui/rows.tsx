@@ -159,7 +159,7 @@ export function Rows({ label, list, columns, cells, name, about, selected, selec
   const by = (n: number): void => move(place < 0 ? (n < 0 ? list.length - 1 : view.from) : place + n);
   useKeys({
     j: ["Next row", () => by(1)],
-    k: ["Row before", () => by(-1)],
+    k: ["Previous row", () => by(-1)],
     ...(open !== undefined && { Enter: ["Open the row", () => (place < 0 ? false : open(place))] as const }),
   });
   const page = (): number => Math.max(1, Math.floor((view.box.current?.clientHeight ?? 0) / rowHeight) - 1);

@@ -26,7 +26,7 @@ import { PanZoom, meets } from "./panzoom.js";
 
 type Agent = Schemas["Agent"];
 
-/** How often an agent has handed the conversation to another. */
+/** How often an agent has transferred to another. */
 export interface Hand {
   readonly from: string;
   readonly to: string;
