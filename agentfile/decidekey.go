@@ -24,7 +24,7 @@ func decideKey() key {
 	}
 	noLogProbs := llmagent.DecisionSettings(func(s *llm.Settings) { s.TopLogProbs = 0 })
 	return key{name: "decide", typ: "true or false, or a mapping", example: "true", def: "false",
-		meaning: "Begins each run with [a short question](transfer.md#a-question-instead-of-a-call) to a model, which of the agents it may hand over to answers, or this one. It is for models that do not call tools reliably.",
+		meaning: "Begins each run with [a short question](transfer.md#a-question-instead-of-a-call) to a model, which of the agents to which it may transfer answers, or this one. It is for models that do not call tools reliably.",
 		read:    decide,
 		keys: []key{
 			{name: "model", typ: "a text", example: "qwen3-small", def: "the agent's model",

@@ -28,7 +28,7 @@ import (
 
 // Command makes the command desk.
 func Command(f *factory.Factory) *cobra.Command {
-	cmd := factory.Group("desk", "Answer conversations that were handed over to a person", deskList(f), deskTake(f), deskSay(f), deskSet(f))
+	cmd := factory.Group("desk", "Answer conversations that were handed off to a person", deskList(f), deskTake(f), deskSay(f), deskSet(f))
 	f.DBFlag(cmd.PersistentFlags())
 	f.RedisFlag(cmd.PersistentFlags())
 	remote.Flags(f, cmd.PersistentFlags())
