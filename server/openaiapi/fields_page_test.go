@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFieldsPage sends each member of a request that docs/server-openai-fields.md lists: the server does with it what the page
+// TestFieldsPage sends each member of a request that docs/server-openai.md lists: the server does with it what the page
 // says. The page lists all that the code knows.
 func TestFieldsPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/server-openai-fields.md")
+	page, err := os.ReadFile("../../docs/server-openai.md")
 	require.NoError(t, err)
 	tool := `[{"type":"function","function":{"name":"f"}}]`
 	for _, api := range []struct {
@@ -24,13 +24,13 @@ func TestFieldsPage(t *testing.T) {
 		fields              *fields
 		samples             map[string]string
 	}{
-		{"## Chat completions", "/chat/completions", fields1(""), &chatFields, map[string]string{
+		{"## Fields of chat completions", "/chat/completions", fields1(""), &chatFields, map[string]string{
 			"model": `"support"`, "messages": `[{"role":"user","content":"hello"}]`, "stream": "true", "stream_options": `{"include_usage":true,"include_obfuscation":true}`,
 			"tools": tool, "tool_choice": `"auto"`, "response_format": `{"type":"text"}`, "metadata": `{"a":"b"}`, "user": `"ann"`, "arbor": `{"events":true}`,
 			"stop": `["a"]`, "logprobs": "true", "functions": `[{"name":"f"}]`, "function_call": `{"name":"f"}`, "modalities": `["text","audio"]`, "audio": `{"voice":"x"}`,
 			"logit_bias": `{"1":2}`, "prediction": `{"type":"content"}`,
 		}},
-		{"## Responses", "/responses", `{"model":"support","input":"hello"}`, &responseFields, map[string]string{
+		{"## Fields of responses", "/responses", `{"model":"support","input":"hello"}`, &responseFields, map[string]string{
 			"model": `"support"`, "input": `[{"role":"user","content":"hello"}]`, "conversation": `"CONVERSATION"`, "previous_response_id": `"RESPONSE"`, "store": "false", "background": "true",
 			"stream": "true", "stream_options": `{"include_obfuscation":true}`, "tools": `[{"type":"function","name":"f"}]`, "tool_choice": `"auto"`, "text": `{"format":{"type":"text"}}`,
 			"metadata": `{"a":"b"}`, "user": `"ann"`, "arbor": `{"events":true}`, "prompt": `{"id":"p"}`, "reasoning": `{"effort":"low"}`,
