@@ -36,7 +36,7 @@ func (w *cachedSession) head() session.Head { return session.Head{Seq: w.fold.Se
 
 // atRest reports whether a new turn would find nothing that is open or waits, as far as is known, and the session is no fork.
 func (w *cachedSession) atRest() bool {
-	return w.born != 0 && !w.fork && !w.fold.Unfinished() && !w.fold.Held() && len(w.fold.Inner()) == 0
+	return w.born != 0 && !w.fork && !w.fold.Unfinished() && !w.fold.Held() && len(w.fold.Scopes) == 0
 }
 
 // apply takes a stored event into what is kept of the session.

@@ -44,7 +44,7 @@ func ofOtherSession(lease session.Lease, run *session.Run) bool {
 // inside of it, the conversation's run last.
 func (c closer) closing(message string) []*event.Event {
 	var events []*event.Event
-	for _, scope := range slices.Backward(c.fold.Inner()) {
+	for _, scope := range slices.Backward(c.fold.Scopes.Names()) {
 		events = c.closeScope(events, scope, message)
 	}
 	if c.fold.Scope("").Run.Open {
@@ -57,7 +57,7 @@ func (c closer) closing(message string) []*event.Event {
 // waits for is no longer there.
 func (c closer) withdraw(run *session.Run) []*event.Event {
 	var events []*event.Event
-	for _, scope := range slices.Backward(c.fold.Inner()) {
+	for _, scope := range slices.Backward(c.fold.Scopes.Names()) {
 		events = c.closeScope(events, scope, needless)
 	}
 	return c.closeScope(events, "", fmt.Sprintf("not executed: the agent %s is no longer in the tree", run.Agent))
@@ -119,7 +119,7 @@ func (c closer) ordered(events []*event.Event) []*event.Event {
 			if _, ok := e.Data.(*event.HarnessStart); ok {
 				run, open = e.RunID, !gone || e.ParentID != endNode(run) // by a transfer that was left out
 			} else if e.RunID != run {
-				run, open = e.RunID, !slices.Contains(ended, e.RunID) && (c.fold.Runs(e.Scope, e.RunID) || startsIn(events[:i], e.RunID))
+				run, open = e.RunID, !slices.Contains(ended, e.RunID) && (c.fold.Scopes.Runs(e.Scope, e.RunID) || startsIn(events[:i], e.RunID))
 			}
 			if gone = !open; gone {
 				continue
@@ -184,7 +184,7 @@ func (c closer) leftOpenIn(before []*event.Event, e *event.Event, waits bool) []
 		}
 	}
 	for i := range run.Pending { // what still runs of a call that waits
-		if waits && f.Inside(run.Pending[i].ID) > 0 {
+		if waits && f.Scopes.Inside(run.Pending[i].ID) > 0 {
 			return c.closeInside(before, run, true)
 		}
 	}
@@ -193,12 +193,12 @@ func (c closer) leftOpenIn(before []*event.Event, e *event.Event, waits bool) []
 
 // openInside counts the scopes that something has opened, but those that events end.
 func (c closer) openInside(events []*event.Event, opener string) int {
-	n := c.fold.Inside(opener)
+	n := c.fold.Scopes.Inside(opener)
 	if n == 0 {
 		return 0
 	}
 	for _, e := range events {
-		if d, ok := e.Data.(*event.HarnessEnd); ok && d.FinishReason != event.FinishReasonInputRequired && c.fold.Opener(e.Scope) == opener {
+		if d, ok := e.Data.(*event.HarnessEnd); ok && d.FinishReason != event.FinishReasonInputRequired && c.fold.Scopes.Opener(e.Scope) == opener {
 			n--
 		}
 	}
@@ -215,8 +215,8 @@ func (c closer) closeInside(events []*event.Event, run *session.Run, waits bool)
 	run.Opens(note)
 	f := c.fold
 	var scopes []toClose
-	for _, scope := range f.Inner() { // outer scopes come before inner ones
-		if !within[f.Opener(scope)] {
+	for _, scope := range f.Scopes.Names() { // outer scopes come before inner ones
+		if !within[f.Scopes.Opener(scope)] {
 			continue
 		}
 		inner := &f.Scope(scope).Run

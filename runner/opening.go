@@ -103,7 +103,7 @@ func (t *opening) resumedNotices() (events []*event.Event) {
 	if !t.tally.time {
 		return nil
 	}
-	for _, scope := range append([]string{""}, t.fold().Inner()...) {
+	for _, scope := range append([]string{""}, t.fold().Scopes.Names()...) {
 		run := &t.fold().Scope(scope).Run
 		if !run.Open || scope != "" && ofOtherSession(t.lease, run) {
 			continue
@@ -258,7 +258,7 @@ func (t *opening) didStep(seq int64) bool {
 	if !f.Unfinished() {
 		return true
 	}
-	if n := t.r.tree.Node(run.Agent); n == nil || !n.Properties.Stepwise || !run.Open || len(f.Inner()) > 0 {
+	if n := t.r.tree.Node(run.Agent); n == nil || !n.Properties.Stepwise || !run.Open || len(f.Scopes) > 0 {
 		return false
 	}
 	for _, c := range run.Pending {

@@ -248,7 +248,7 @@ func (s *scope) surroundings() *agent.Around {
 	}
 	f := s.turn.fold()
 	upTo := f.Scope(s.draft.scope).First - 1
-	if call := f.Scope(s.outer.draft.scope).Run.Call(f.Opener(s.draft.scope)); call != nil {
+	if call := f.Scope(s.outer.draft.scope).Run.Call(f.Scopes.Opener(s.draft.scope)); call != nil {
 		upTo = call.Made
 	}
 	return &agent.Around{Session: s.outer.session, Scope: s.outer.draft.scope, Tree: s.outer.tree, UpTo: upTo, Around: s.outer.surroundings()}

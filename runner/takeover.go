@@ -35,7 +35,7 @@ func (t *opening) adoptTurn() (left bool, err error) {
 func (t *opening) adoptedMeanwhile() bool {
 	f := t.fold()
 	made := f.Seq
-	for _, scope := range append(f.Inner(), "") {
+	for _, scope := range append(f.Scopes.Names(), "") {
 		for _, c := range f.Scope(scope).Run.Pending {
 			made = min(made, c.Made)
 		}
@@ -90,7 +90,7 @@ func (t *opening) turnNotice(code, message string) []*event.Event {
 func (t *opening) runNotices(code, message string) []*event.Event {
 	f := t.fold()
 	events := t.turnNotice(code, message)
-	for _, scope := range f.Inner() {
+	for _, scope := range f.Scopes.Names() {
 		if run := &f.Scope(scope).Run; run.Open && !ofOtherSession(t.lease, run) {
 			events = append(events, eventOf(run, scope, &event.Notice{Code: code, Message: message}))
 		}

@@ -25,8 +25,7 @@ type Fold struct {
 	Before int64
 
 	Conversation Scope
-	// Scopes are the inner scopes of the current turn that are not over, by their names.
-	Scopes map[string]*Scope
+	Scopes       Scopes
 	// Over are the inner scopes that are over and whose calls have no result.
 	Over []Opened
 	// Values are the turn's and the session's state; see State.
@@ -40,8 +39,6 @@ type Fold struct {
 	Remote []Remote
 	// Turns says where the user's turns began.
 	Turns agent.Turns
-
-	inside map[string]int // how many of the scopes were opened by each opener
 }
 
 // Turn counts what the current user turn has used, over all scopes.
@@ -84,45 +81,12 @@ func (f *Fold) open(name string) *Scope {
 	s := f.Scopes[name]
 	if s == nil {
 		if f.Scopes == nil {
-			f.Scopes = make(map[string]*Scope)
+			f.Scopes = make(Scopes)
 		}
 		s = &Scope{}
 		f.Scopes[name] = s
 	}
 	return s
-}
-
-// forget drops the state of an inner scope.
-func (f *Fold) forget(name string) {
-	s := f.Scopes[name]
-	delete(f.Scopes, name)
-	if s == nil {
-		return
-	}
-	if s.Opener != "" {
-		if f.inside[s.Opener]--; f.inside[s.Opener] <= 0 {
-			delete(f.inside, s.Opener)
-		}
-	}
-}
-
-// Inside returns how many open scopes the run of a workflow opened for its children, or a call opened for the agent
-// of a tool.
-func (f *Fold) Inside(opener string) int { return f.inside[opener] }
-
-// Runs reports whether a run of an inner scope is open or waits.
-func (f *Fold) Runs(scope, run string) bool {
-	s := f.Scopes[scope]
-	return s != nil && s.Run.ID == run && (s.Run.Open || s.Run.Finish == event.FinishReasonInputRequired)
-}
-
-// Opener returns the run of a workflow or the call that opened an inner scope which has not ended, and "" for any
-// other scope.
-func (f *Fold) Opener(scope string) string {
-	if s := f.Scopes[scope]; s != nil {
-		return s.Opener
-	}
-	return ""
 }
 
 // Open returns the names of the scopes whose last run is open: the conversation first, then the inner scopes in the
@@ -167,96 +131,28 @@ func (f *Fold) Apply(e *event.Event) {
 	if !e.Time.IsZero() && !e.Time.Equal(f.Latest) { // events of one write share their time; a damaged one may have none
 		f.Before, f.Latest = f.Latest.UnixNano(), e.Time
 	}
-	user, ok := e.Data.(*event.User)
-	damaged, _ := e.Data.(*event.Unknown)
-	damage, unreadable := damaged.Damage()
-	if unreadable && damage.Was == event.TypeUser {
-		user, ok = &event.User{}, true // the turn is there, whatever its words were
-	}
-	if ok && user != nil {
-		if e.Scope == "" {
-			f.beginTurn(e.Seq)
-		}
-		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, First: e.Seq, Started: e.Time, User: user}
-		f.Conversation.Pairs = f.Conversation.Pairs[:0]
-		f.Times.Turn = 0
-		for i := range f.Spent {
-			f.Spent[i].Turn = Use{}
-		}
-		clear(f.Scopes)
-		clear(f.inside)
-		f.Over = f.Over[:0]
-		for key := range f.Values {
-			if strings.HasPrefix(key, "turn:") {
-				delete(f.Values, key)
-			}
-		}
+	if user := userOf(e); user != nil {
+		f.begin(e, user)
 		return
 	}
 	s := f.open(e.Scope)
 	s.mark(e)
 	switch d := e.Data.(type) {
 	case *event.HarnessStart:
-		last := s.Run
-		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, AgentID: d.AgentID, Since: e.Seq - 1, Start: e.Seq, Open: true, Pending: last.Pending[:0]}
-		switch same := last.TurnID == e.TurnID; {
-		case same && last.Open: // a fork continues it here
-			s.Run.Pending, s.Run.Transfer, s.Run.Said = last.Pending, last.Transfer, last.Said
-			s.Run.TakesUp = last.TakesUp || last.Answers > 0 || len(last.Pending) > 0 || last.Said != ""
-			s.Run.Since, s.Run.Before = last.Since, append(last.Before[:len(last.Before):len(last.Before)], last.ID)
-			f.took(e, f.Before)
-		case same && last.Finish == event.FinishReasonInputRequired: // it resumes a paused run
-			s.Run.Pending, s.Run.Transfer, s.Run.Said, s.Run.TakesUp = last.Pending, last.Transfer, last.Said, true
-			s.Run.Since, s.Run.Before = last.Since, append(last.Before[:len(last.Before):len(last.Before)], last.ID)
-		case same && last.Finish == event.FinishReasonTransfer && s.Handed != nil && s.Handed.To == e.Agent:
-			s.Run.Transfer = s.Handed
-		}
-		if len(d.Input) > 0 {
-			s.Input = d.Input
-		}
-		if s.First == 0 {
-			s.First, s.Root = e.Seq, e.Agent
-			if e.Scope != "" {
-				s.Opener = cmp.Or(event.ParentRun(e.Scope), e.ParentID)
-			}
-			if s.Opener != "" {
-				f.opens(s.Opener)
-			}
-		}
-		s.BeganAt = e.Time.UnixNano()
+		f.start(s, e, d)
 	case *event.HarnessEnd:
-		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
-		s.LastEnd = e.RunID
-		if d.FinishReason == event.FinishReasonCanceled {
-			f.took(e, f.Before) // written when somebody found the run cut off
-		} else {
-			f.took(e, e.Time.UnixNano())
-		}
-		if d.FinishReason != event.FinishReasonInputRequired {
-			f.abandon(&s.Run)
-			if e.Scope != "" && d.FinishReason != event.FinishReasonTransfer {
-				f.ended(e.Scope, s)
-			}
-		}
+		f.end(s, e, d)
 	case *event.Text:
-		if strings.TrimSpace(d.Content) != "" {
-			s.Pairs, s.Run.Said = s.Pairs[:0], d.Content
-		}
+		s.say(d)
 	case *event.ToolCall:
 		f.Turn.ToolCalls++
 		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Made: e.Seq, Number: f.Turn.ToolCalls})
 	case *event.Relay:
-		if c := s.Run.Call(d.ToolCallID); c != nil {
-			c.Relay, c.Resolved, c.Asks, c.At = e.ID, false, d, e.Seq
-		}
+		s.Run.ask(e, d)
 	case *event.RelayResolved:
-		for i := range s.Run.Pending {
-			if c := &s.Run.Pending[i]; c.Relay != "" && c.Relay == d.RelayID {
-				c.Resolved, c.At = true, e.Seq
-			}
-		}
+		s.Run.resolve(e, d)
 	case *event.Unknown:
-		if unreadable {
+		if damage, ok := d.Damage(); ok && damage.Was != event.TypeUser {
 			f.settle(s, e.ID) // it was the result, or else no call is of that id
 		}
 	case *event.ToolResult:
@@ -265,100 +161,168 @@ func (f *Fold) Apply(e *event.Event) {
 			s.Pairs = s.Pairs[:0]
 		}
 	case *event.Transfer:
-		f.transfer(s, d)
+		if s.transfer(d) {
+			f.Turn.Transfers++
+		}
 	case *event.Usage:
 		f.Turn.ModelCalls++
 		s.Run.Answers++
-		f.spend(e.Agent, d, 1)
+		f.Spent = spend(f.Spent, e.Agent, d, 1)
 	case *event.Discard:
 		if d.Code != event.CodeTripwire { // else a usage counts the answer
 			f.Turn.ModelCalls++
 		}
 		if d.Usage != nil {
-			f.spend(e.Agent, d.Usage, 0)
+			f.Spent = spend(f.Spent, e.Agent, d.Usage, 0)
 		}
 	case *event.Notice:
-		switch d.Code {
-		case event.NoticeForked: // nothing of the past is written to any more
-			for i := range s.Run.Pending {
-				s.Run.Pending[i].RunID = e.RunID
-			}
-			if e.Scope == "" {
-				f.leaveRemote()
-				f.leave(e.Time)
-			}
-		case event.NoticeResumed:
-			f.took(e, f.Before)
-			s.BeganAt = e.Time.UnixNano()
-		}
+		f.notice(s, e, d)
 	case *event.Compaction:
 		if e.Scope == "" {
-			f.compacted(e.Agent, d, e.Seq)
+			compacted(&f.Turns, e.Agent, d, e.Seq)
 		}
 	case *event.RemoteTask:
 		f.remoteTask(e, d)
 	case *event.HandoffStatus:
 		if e.Scope == "" {
-			f.handoff(s, d)
+			s.handoff(d)
 		}
 	case *event.State:
-		f.setState(d.Delta)
+		f.Values.change(d.Delta)
 	}
 }
 
-// leave drops the inner scopes of the session that a fork was taken of. It keeps the scopes that the
-// conversation's own run has opened, as a workflow or by calls without a result, and the scopes in them: the
-// fork continues these. The time until then counts for no agent.
+// userOf returns what the user said, empty if it cannot be read: the turn is there, whatever its words were.
+func userOf(e *event.Event) *event.User {
+	switch d := e.Data.(type) {
+	case *event.User:
+		return d
+	case *event.Unknown:
+		if damage, ok := d.Damage(); ok && damage.Was == event.TypeUser {
+			return &event.User{}
+		}
+	}
+	return nil
+}
+
+// begin begins a turn of the user.
+func (f *Fold) begin(e *event.Event, user *event.User) {
+	if e.Scope == "" {
+		beginTurn(&f.Turns, e.Seq)
+	}
+	f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, First: e.Seq, Started: e.Time, User: user}
+	f.Conversation.Pairs = f.Conversation.Pairs[:0]
+	f.Times.Turn = 0
+	for i := range f.Spent {
+		f.Spent[i].Turn = Use{}
+	}
+	clear(f.Scopes)
+	f.Over = f.Over[:0]
+	for key := range f.Values {
+		if strings.HasPrefix(key, "turn:") {
+			delete(f.Values, key)
+		}
+	}
+}
+
+// start begins a run, or continues one that was cut off or waited.
+func (f *Fold) start(s *Scope, e *event.Event, d *event.HarnessStart) {
+	last := s.Run
+	s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, AgentID: d.AgentID, Since: e.Seq - 1, Start: e.Seq, Open: true, Pending: last.Pending[:0]}
+	switch same := last.TurnID == e.TurnID; {
+	case same && (last.Open || last.Finish == event.FinishReasonInputRequired):
+		s.Run.Pending, s.Run.Transfer, s.Run.Said = last.Pending, last.Transfer, last.Said
+		s.Run.TakesUp = !last.Open || last.TakesUp || last.Answers > 0 || len(last.Pending) > 0 || last.Said != ""
+		s.Run.Since, s.Run.Before = last.Since, append(last.Before[:len(last.Before):len(last.Before)], last.ID)
+		if last.Open { // a fork continues it here
+			f.Times.add(e.Scope, e.Agent, s.BeganAt, f.Before)
+		}
+	case same && last.Finish == event.FinishReasonTransfer && s.Handed != nil && s.Handed.To == e.Agent:
+		s.Run.Transfer = s.Handed
+	}
+	if len(d.Input) > 0 {
+		s.Input = d.Input
+	}
+	if s.First == 0 {
+		s.First, s.Root = e.Seq, e.Agent
+		if e.Scope != "" {
+			s.Opener = cmp.Or(event.ParentRun(e.Scope), e.ParentID)
+		}
+	}
+	s.BeganAt = e.Time.UnixNano()
+}
+
+// end ends a run. Unless it waits, what still waits inside of it is forgotten, and so is an inner scope, but for what
+// a call has opened: that is known until the call has its result, so that it need not be done again after a crash.
+func (f *Fold) end(s *Scope, e *event.Event, d *event.HarnessEnd) {
+	s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
+	s.LastEnd = e.RunID
+	until := e.Time.UnixNano()
+	if d.FinishReason == event.FinishReasonCanceled {
+		until = f.Before // written when the run was found cut off
+	}
+	f.Times.add(e.Scope, e.Agent, s.BeganAt, until)
+	if d.FinishReason == event.FinishReasonInputRequired {
+		return
+	}
+	f.Scopes.drop(s.Run.ID)
+	for _, id := range s.Run.Before {
+		f.Scopes.drop(id)
+	}
+	if e.Scope != "" && d.FinishReason != event.FinishReasonTransfer {
+		if event.ParentRun(e.Scope) == "" {
+			o := s.opened(e.Scope)
+			o.Over, o.Canceled = true, s.Run.Finish == event.FinishReasonCanceled
+			f.Over = append(f.Over, o)
+		}
+		delete(f.Scopes, e.Scope)
+	}
+}
+
+// settle notes that a call has its result: what it has opened is over.
+func (f *Fold) settle(s *Scope, call string) {
+	if i := slices.IndexFunc(s.Run.Pending, func(c Call) bool { return c.ID == call }); i >= 0 {
+		s.Run.Pending = slices.Delete(s.Run.Pending, i, i+1)
+	}
+	f.Scopes.drop(call)
+	if len(f.Over) > 0 {
+		f.Over = slices.DeleteFunc(f.Over, func(o Opened) bool { return o.Call == call })
+	}
+}
+
+func (f *Fold) notice(s *Scope, e *event.Event, n *event.Notice) {
+	switch n.Code {
+	case event.NoticeForked: // nothing of the past is written to any more
+		for i := range s.Run.Pending {
+			s.Run.Pending[i].RunID = e.RunID
+		}
+		if e.Scope == "" {
+			f.leave(e.Time)
+		}
+	case event.NoticeResumed:
+		f.Times.add(e.Scope, e.Agent, s.BeganAt, f.Before)
+		s.BeganAt = e.Time.UnixNano()
+	}
+}
+
+// leave drops the inner scopes of the session that a fork was taken of, and their tasks at remote agents: that
+// session waits for them. It keeps the scopes that the conversation's own run has opened, as a workflow or by calls
+// without a result, and the scopes in them: the fork continues these. The time until then counts for no agent.
 func (f *Fold) leave(now time.Time) {
-	names := slices.SortedFunc(maps.Keys(f.Scopes), func(a, b string) int { return cmp.Compare(f.Scopes[a].First, f.Scopes[b].First) })
+	f.Remote = slices.DeleteFunc(f.Remote, func(r Remote) bool { return r.Scope != "" })
 	within := make(map[string]bool)
 	note := func(r *Run) { r.Opens(func(id string) { within[id] = true }) }
 	note(&f.Conversation.Run)
-	for _, name := range names {
+	for _, name := range f.Scopes.Names() {
 		s := f.Scopes[name]
 		if s.Run.Open {
-			f.took(&event.Event{Scope: name, Agent: s.Run.Agent}, f.Before)
+			f.Times.add(name, s.Run.Agent, s.BeganAt, f.Before)
 			s.BeganAt = now.UnixNano()
 		}
 		if s.Opener != "" && within[s.Opener] {
 			note(&s.Run)
 			continue
 		}
-		f.forget(name)
-	}
-}
-
-func (f *Fold) transfer(s *Scope, t *event.Transfer) {
-	if t.Outcome == event.TransferCommitted {
-		s.Active, s.Handed, s.Given = t.To, t, s.Run.Transfer
-		if !t.Routed() {
-			s.Pairs = append(s.Pairs, Hop{t.From, t.To})
-			f.Turn.Transfers++
-		}
-	}
-}
-
-// handoff keeps a person active while a handoff is under way.
-func (f *Fold) handoff(s *Scope, d *event.HandoffStatus) {
-	switch {
-	case !event.HandoffOver(d.Status):
-		s.Active = agent.Human
-	case d.TargetAgent != "" && s.Active == agent.Human:
-		s.Active = d.TargetAgent
-	}
-}
-
-func (f *Fold) setState(delta map[string]any) {
-	if f.Values == nil {
-		f.Values = make(Values)
-	}
-	for key, value := range delta {
-		switch {
-		case strings.HasPrefix(key, "user:"), strings.HasPrefix(key, "app:"):
-		case value == nil:
-			delete(f.Values, key)
-		default:
-			f.Values[key] = value
-		}
+		delete(f.Scopes, name)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/agentarbor/arbor/event"
 )
@@ -38,11 +39,6 @@ func (f *Fold) UnmarshalJSON(data []byte) error {
 		return errors.New("session: a fold of another version")
 	}
 	*f = Fold(read.foldFields)
-	for _, s := range f.Scopes {
-		if s.Opener != "" {
-			f.opens(s.Opener)
-		}
-	}
 	return nil
 }
 
@@ -60,4 +56,20 @@ func (v *Values) UnmarshalJSON(data []byte) error {
 		(*v)[key] = event.DecodeValue(value)
 	}
 	return nil
+}
+
+// change sets values and deletes those that are nil. Values of a user or an application are no part of the state.
+func (v *Values) change(delta map[string]any) {
+	if *v == nil {
+		*v = make(Values)
+	}
+	for key, value := range delta {
+		switch {
+		case strings.HasPrefix(key, "user:"), strings.HasPrefix(key, "app:"):
+		case value == nil:
+			delete(*v, key)
+		default:
+			(*v)[key] = value
+		}
+	}
 }

@@ -184,7 +184,7 @@ func TestFoldJSONHasEverything(t *testing.T) {
 		of   any
 		want string
 	}{
-		{session.Fold{}, "Seq Turn Latest Before Conversation Scopes Over Values Spent Times Remote Turns inside"},
+		{session.Fold{}, "Seq Turn Latest Before Conversation Scopes Over Values Spent Times Remote Turns"},
 		{session.Turn{}, "ID UserRunID First Started Transfers ModelCalls ToolCalls User"},
 		{session.Scope{}, "Active LastEnd Run Input Root Opener First Node Handed Given Pairs BeganAt"},
 		{session.Run{}, "ID Agent Path TurnID AgentID Since Start Before Open Finish Target Answers Pending TakesUp Said Transfer"},

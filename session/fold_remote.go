@@ -102,9 +102,3 @@ func (f *Fold) host(scope string, inner *Scope) (around string, step Hosted, ok 
 	}
 	return "", step, false
 }
-
-// leaveRemote drops the tasks of inner scopes where a fork is taken: the session that it
-// was taken of waits for them.
-func (f *Fold) leaveRemote() {
-	f.Remote = slices.DeleteFunc(f.Remote, func(r Remote) bool { return r.Scope != "" })
-}

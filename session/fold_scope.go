@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -146,6 +148,52 @@ func (s *Scope) Repeats(from, to string) bool {
 	return slices.Contains(s.Pairs, Hop{from, to})
 }
 
+// say notes what an agent said.
+func (s *Scope) say(d *event.Text) {
+	if strings.TrimSpace(d.Content) != "" {
+		s.Pairs, s.Run.Said = s.Pairs[:0], d.Content
+	}
+}
+
+// transfer notes a transfer, and reports whether an agent decided it.
+func (s *Scope) transfer(t *event.Transfer) bool {
+	if t.Outcome != event.TransferCommitted {
+		return false
+	}
+	s.Active, s.Handed, s.Given = t.To, t, s.Run.Transfer
+	if t.Routed() {
+		return false
+	}
+	s.Pairs = append(s.Pairs, Hop{t.From, t.To})
+	return true
+}
+
+// handoff keeps a person active while a handoff is under way.
+func (s *Scope) handoff(d *event.HandoffStatus) {
+	switch {
+	case !event.HandoffOver(d.Status):
+		s.Active = agent.Human
+	case d.TargetAgent != "" && s.Active == agent.Human:
+		s.Active = d.TargetAgent
+	}
+}
+
+// ask notes a question about a call.
+func (r *Run) ask(e *event.Event, d *event.Relay) {
+	if c := r.Call(d.ToolCallID); c != nil {
+		c.Relay, c.Resolved, c.Asks, c.At = e.ID, false, d, e.Seq
+	}
+}
+
+// resolve notes a decision.
+func (r *Run) resolve(e *event.Event, d *event.RelayResolved) {
+	for i := range r.Pending {
+		if c := &r.Pending[i]; c.Relay != "" && c.Relay == d.RelayID {
+			c.Resolved, c.At = true, e.Seq
+		}
+	}
+}
+
 // mark notes the event if the conversation graph has a node of it.
 func (s *Scope) mark(e *event.Event) {
 	n := Node{ID: e.ID, Run: e.RunID, Type: e.Type()}
@@ -161,25 +209,4 @@ func (s *Scope) mark(e *event.Event) {
 		return
 	}
 	s.Node = n
-}
-
-// settle notes that a call has its result: what it has opened is over.
-func (f *Fold) settle(s *Scope, call string) {
-	if i := slices.IndexFunc(s.Run.Pending, func(c Call) bool { return c.ID == call }); i >= 0 {
-		s.Run.Pending = slices.Delete(s.Run.Pending, i, i+1)
-	}
-	if f.inside[call] > 0 {
-		f.drop(call)
-	}
-	if len(f.Over) > 0 {
-		f.Over = slices.DeleteFunc(f.Over, func(o Opened) bool { return o.Call == call })
-	}
-}
-
-// opens notes that an inner scope was opened.
-func (f *Fold) opens(opener string) {
-	if f.inside == nil {
-		f.inside = make(map[string]int)
-	}
-	f.inside[opener]++
 }

@@ -37,13 +37,13 @@ type AgentTime struct {
 }
 
 // spend adds what an answer used.
-func (f *Fold) spend(agentName string, u *event.Usage, answers int) {
-	i := slices.IndexFunc(f.Spent, func(s Spent) bool { return s.Agent == agentName && s.Model == u.Model })
+func spend(spent []Spent, agentName string, u *event.Usage, answers int) []Spent {
+	i := slices.IndexFunc(spent, func(s Spent) bool { return s.Agent == agentName && s.Model == u.Model })
 	if i < 0 {
-		i = len(f.Spent)
-		f.Spent = append(f.Spent, Spent{Agent: agentName, Model: u.Model})
+		i = len(spent)
+		spent = append(spent, Spent{Agent: agentName, Model: u.Model})
 	}
-	s, counted, reported := &f.Spent[i], u.Counted(), 0
+	s, counted, reported := &spent[i], u.Counted(), 0
 	if counted != (llm.Usage{}) {
 		reported = answers
 	}
@@ -52,27 +52,23 @@ func (f *Fold) spend(agentName string, u *event.Usage, answers int) {
 		sum.Reported += reported
 		sum.Usage = sum.Usage.Add(counted)
 	}
+	return spent
 }
 
-// took adds the time for which the run of an event has run until now.
-func (f *Fold) took(e *event.Event, until int64) {
+// add adds the time for which a run in a scope has run.
+func (t *Times) add(scope, agentName string, began, until int64) {
 	d := time.Duration(0)
-	if began := f.Scope(e.Scope).BeganAt; began > 0 { // else its start is not in the log
+	if began > 0 { // else its start is not in the log
 		d = time.Duration(max(0, until-began))
 	}
-	if e.Scope == "" {
-		f.Times.Session += d
-		f.Times.Turn += d
+	if scope == "" {
+		t.Session += d
+		t.Turn += d
 	}
-	f.Times.Agents[f.timed(e.Agent)].Session += d
-}
-
-// timed returns the place of an agent among those whose time is known.
-func (f *Fold) timed(name string) int {
-	i := slices.IndexFunc(f.Times.Agents, func(t AgentTime) bool { return t.Agent == name })
+	i := slices.IndexFunc(t.Agents, func(a AgentTime) bool { return a.Agent == agentName })
 	if i < 0 {
-		i = len(f.Times.Agents)
-		f.Times.Agents = append(f.Times.Agents, AgentTime{Agent: name})
+		i = len(t.Agents)
+		t.Agents = append(t.Agents, AgentTime{Agent: agentName})
 	}
-	return i
+	t.Agents[i].Session += d
 }

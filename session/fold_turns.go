@@ -14,8 +14,7 @@ const knownTurns = 128
 
 // beginTurn notes where a turn of the user begins. If it drops starts, the distance between two that are left is at most
 // a quarter of their distance to the end of the log. It does not change what callers were given.
-func (f *Fold) beginTurn(seq int64) {
-	t := &f.Turns
+func beginTurn(t *agent.Turns, seq int64) {
 	t.Count++
 	t.Begun = append(t.Begun, agent.TurnStart{Turn: t.Count, Seq: seq})
 	if len(t.Begun) <= knownTurns {
@@ -32,8 +31,7 @@ func (f *Fold) beginTurn(seq int64) {
 }
 
 // compacted notes how much of the conversation a compaction has left to an agent.
-func (f *Fold) compacted(agentName string, c *event.Compaction, seq int64) {
-	t := &f.Turns
+func compacted(t *agent.Turns, agentName string, c *event.Compaction, seq int64) {
 	t.Compacted = maps.Clone(t.Compacted)
 	if t.Compacted == nil {
 		t.Compacted = make(map[string]int)

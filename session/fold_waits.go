@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 
 	"github.com/agentarbor/arbor/event"
@@ -42,23 +41,15 @@ func (f *Fold) Waits() bool {
 	if !f.Held() {
 		return false
 	}
-	if f.elsewhere(&f.Conversation) {
+	if f.Scopes.elsewhere(&f.Conversation) {
 		return true
 	}
 	for _, s := range f.Scopes {
-		if s.Run.Waits() && f.elsewhere(s) {
+		if s.Run.Waits() && f.Scopes.elsewhere(s) {
 			return true
 		}
 	}
 	return false
-}
-
-// elsewhere reports whether a scope that waits does so for neither a decision nor something
-// inside of it.
-func (f *Fold) elsewhere(s *Scope) bool {
-	waits := false
-	s.Run.Opens(func(opener string) { waits = waits || f.inside[opener] > 0 })
-	return !waits && !slices.ContainsFunc(s.Run.Pending, func(c Call) bool { return c.Relay != "" })
 }
 
 // Questions returns the open questions of the conversation and of all its inner scopes, in the
@@ -111,34 +102,6 @@ func (f *Fold) Call(id string) (c *Call, scope string) {
 	return nil, ""
 }
 
-// Inner returns the names of the inner scopes that have not ended, in the order in which they were opened; a scope
-// comes before the scopes inside it. In each, a run is open or waits, or the target of a transfer has not started.
-func (f *Fold) Inner() []string {
-	if len(f.Scopes) == 0 {
-		return nil
-	}
-	return slices.SortedFunc(maps.Keys(f.Scopes), func(a, b string) int { return cmp.Compare(f.Scopes[a].First, f.Scopes[b].First) })
-}
-
-// GoesOn reports whether an inner scope has work to do: its run is open, or it waits and a decision was made since,
-// in it or in a scope inside it, or it waits for something outside whose state must be checked.
-func (f *Fold) GoesOn(scope string) bool {
-	s := f.Scopes[scope]
-	if s == nil || !s.Run.Waits() || f.elsewhere(s) {
-		return s != nil
-	}
-	goesOn := slices.ContainsFunc(s.Run.Pending, func(c Call) bool { return c.Resolved && c.At > s.Run.Start })
-	s.Run.Opens(func(opener string) {
-		if f.inside[opener] == 0 {
-			return
-		}
-		for name, inner := range f.Scopes {
-			goesOn = goesOn || inner.Opener == opener && f.GoesOn(name)
-		}
-	})
-	return goesOn
-}
-
 // Opened is a scope that a tool call has opened for an agent.
 type Opened struct {
 	Scope string
@@ -160,12 +123,8 @@ func (f *Fold) Opened(call string) (opened []Opened) {
 			opened = append(opened, o)
 		}
 	}
-	if f.inside[call] > 0 {
-		for name, s := range f.Scopes {
-			if s.Opener == call {
-				opened = append(opened, s.opened(name))
-			}
-		}
+	for name, s := range f.Scopes.openedBy(call) {
+		opened = append(opened, s.opened(name))
 	}
 	slices.SortFunc(opened, func(a, b Opened) int { return cmp.Compare(a.First, b.First) })
 	return opened
@@ -173,46 +132,4 @@ func (f *Fold) Opened(call string) (opened []Opened) {
 
 func (s *Scope) opened(name string) Opened {
 	return Opened{Scope: name, First: s.First, Agent: s.Root, Input: s.Input, Call: s.Opener}
-}
-
-// ended forgets an inner scope whose last run has ended. What a call has opened is known until
-// the call has its result: if the process ends before, it need not be done again.
-func (f *Fold) ended(name string, s *Scope) {
-	if event.ParentRun(name) == "" {
-		o := s.opened(name)
-		o.Over, o.Canceled = true, s.Run.Finish == event.FinishReasonCanceled
-		f.Over = append(f.Over, o)
-	}
-	f.forget(name)
-}
-
-// abandon forgets what still waits inside of a run that has ended.
-func (f *Fold) abandon(r *Run) {
-	if len(f.inside) == 0 {
-		return
-	}
-	for k := -1; k < len(r.Before); k++ {
-		opener := r.ID
-		if k >= 0 {
-			opener = r.Before[k]
-		}
-		if f.inside[opener] > 0 {
-			f.drop(opener)
-		}
-	}
-}
-
-// drop forgets the scopes that something has opened, and all inside of them.
-func (f *Fold) drop(opener string) {
-	for name, s := range f.Scopes {
-		if s.Opener == opener {
-			run := s.Run
-			f.forget(name)
-			run.Opens(func(id string) {
-				if f.inside[id] > 0 {
-					f.drop(id)
-				}
-			})
-		}
-	}
 }

@@ -55,7 +55,7 @@ func (c *Checker) compare() {
 		if name != "" && held && s.open != "" {
 			wrong("has the scope %q open in a turn that waits", name)
 		}
-		if (name != "" && !s.over) != slices.Contains(c.fold.Inner(), name) && s.known {
+		if (name != "" && !s.over) != slices.Contains(c.fold.Scopes.Names(), name) && s.known {
 			wrong("is wrong about whether the scope %q is over", name)
 		}
 	}

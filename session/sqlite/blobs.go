@@ -12,19 +12,17 @@ func (s *Store) PutBlob(ctx context.Context, key session.Key, lease session.Leas
 	if data == nil {
 		data = []byte{} // nil is NULL
 	}
-	err := s.write(ctx, func() error {
-		return s.transaction(func() error {
-			row, err := s.log.row(key)
-			if err == nil {
-				err = row.Change(key, &session.Write{Lease: lease}, 0, s.now())
-			}
-			if err == nil {
-				_, err = s.log.putBlob.ExecContext(context.Background(), row.Incarnation, digest, row.Head.Seq, data)
-			}
-			return err
-		})
+	err := s.writes.alone(ctx, func(w *logWriter) error {
+		row, err := w.row(key)
+		if err == nil {
+			err = row.Change(key, &session.Write{Lease: lease}, 0, s.now())
+		}
+		if err == nil {
+			_, err = w.putBlob.ExecContext(context.Background(), row.Incarnation, digest, row.Head.Seq, data)
+		}
+		return err
 	})
-	return digest, s.explain("store a file in", err)
+	return digest, s.file.explain("store a file in", err)
 }
 
 // Blob implements [session.Blobs].
@@ -36,7 +34,7 @@ func (s *Store) Blob(ctx context.Context, key session.Key, digest string) ([]byt
 	found, err := queryOne(ctx, s.reader.blob, []any{key.App, key.User, key.ID, digest}, &data)
 	switch {
 	case err != nil:
-		return nil, s.explain("read a file from", s.readError(ctx, err))
+		return nil, s.file.explain("read a file from", s.reader.failed(ctx, err))
 	case !found:
 		return nil, session.NoBlob(key, digest)
 	}

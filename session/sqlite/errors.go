@@ -32,14 +32,14 @@ func isBusy(err error) bool {
 
 // explain makes the one error that callers see of what went wrong with the file:
 // its name, what is the matter, and what to do.
-func (s *Store) explain(doing string, err error) error {
+func (f *file) explain(doing string, err error) error {
 	if rows.Passes(err) {
 		return err
 	}
 	advice := ""
 	switch code(err) {
 	case codes.SQLITE_BUSY, codes.SQLITE_PROTOCOL, codes.SQLITE_LOCKED:
-		advice = fmt.Sprintf("other programs kept it locked for %s: wait for them, or end them", s.wait)
+		advice = fmt.Sprintf("other programs kept it locked for %s: wait for them, or end them", f.wait)
 	case codes.SQLITE_NOTADB:
 		advice = "it is no SQLite database: give the path of another file"
 	case codes.SQLITE_CORRUPT:
@@ -53,7 +53,7 @@ func (s *Store) explain(doing string, err error) error {
 	case codes.SQLITE_IOERR:
 		advice = "the disk or its file system failed: check them, and the space that is left"
 	case codes.SQLITE_TOOBIG:
-		return fmt.Errorf("sqlite: %s %s: one event or file is too large for SQLite: %w: %w", doing, s.path, agent.ErrBadInput, err)
+		return fmt.Errorf("sqlite: %s %s: one event or file is too large for SQLite: %w: %w", doing, f.path, agent.ErrBadInput, err)
 	}
-	return rows.Explain("sqlite: "+doing+" "+s.path, advice, err)
+	return rows.Explain("sqlite: "+doing+" "+f.path, advice, err)
 }

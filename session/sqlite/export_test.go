@@ -13,11 +13,11 @@ const (
 const OrphansSQL = orphans
 
 // WithDriver sets the driver of package database/sql.
-func WithDriver(name string) Option { return func(s *Store) { s.driver = name } }
+func WithDriver(name string) Option { return func(s *Store) { s.file.driver = name } }
 
 // Waiting returns how many changes wait for their turn.
 func Waiting(s *Store) int {
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	return len(s.queue.waiting)
+	s.writes.queue.mu.Lock()
+	defer s.writes.queue.mu.Unlock()
+	return len(s.writes.queue.waiting)
 }

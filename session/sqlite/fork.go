@@ -62,23 +62,12 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 	if err != nil {
 		return err
 	}
-	err = s.write(ctx, func() error {
-		return s.transaction(func() error { return s.fork(of, seq, to, own, events) })
-	})
-	return s.explain("fork a session in", err)
+	err = s.writes.alone(ctx, func(w *logWriter) error { return w.fork(of, seq, to, own, events, s.now()) })
+	return s.file.explain("fork a session in", err)
 }
 
-// transaction makes changes that must last, all or none. It must be the caller's
-// turn to write.
-func (s *Store) transaction(change func() error) error {
-	if err := s.log.start(); err != nil {
-		return err
-	}
-	return s.log.end(change())
-}
-
-func (s *Store) fork(of session.Key, seq int64, to session.Key, own rows.Batch, events []*event.Event) error {
-	ctx, w := context.Background(), s.log
+func (w *logWriter) fork(of session.Key, seq int64, to session.Key, own rows.Batch, events []*event.Event, now time.Time) error {
+	ctx := context.Background()
 	head := sql.NullString{Valid: len(events) > 0}
 	if head.Valid {
 		head.String = session.HeadOf(events[len(events)-1]).ID
@@ -91,7 +80,6 @@ func (s *Store) fork(of session.Key, seq int64, to session.Key, own rows.Batch, 
 	if !found {
 		return fmt.Errorf("session %s has no position %d to fork at: %w", of, seq, agent.ErrBadInput)
 	}
-	now := s.now()
 	var old struct {
 		key, until int64
 		exists     bool
@@ -104,7 +92,7 @@ func (s *Store) fork(of session.Key, seq int64, to session.Key, own rows.Batch, 
 	case found && (old.exists || session.Leased(time.Unix(0, old.until), now) && session.Alive(old.holder)):
 		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
 	case found: // it was leased once; who still thinks so must not write to the fork
-		if err := s.collect(old.key); err != nil {
+		if err := w.collect(old.key); err != nil {
 			return err
 		}
 	}
@@ -124,23 +112,21 @@ func (s *Store) fork(of session.Key, seq int64, to session.Key, own rows.Batch, 
 // Delete implements [session.Store]. What forks share stays, where nobody finds
 // it but through them.
 func (s *Store) Delete(ctx context.Context, key session.Key) error {
-	err := s.write(ctx, func() error {
-		return s.transaction(func() error {
-			row, err := s.log.row(key)
-			if err != nil || row.Incarnation == 0 {
-				return err
-			}
-			return s.collect(row.Incarnation)
-		})
+	err := s.writes.alone(ctx, func(w *logWriter) error {
+		row, err := w.row(key)
+		if err != nil || row.Incarnation == 0 {
+			return err
+		}
+		return w.collect(row.Incarnation)
 	})
-	return s.explain("delete from", err)
+	return s.file.explain("delete from", err)
 }
 
 // collect takes a session's name away, and everything that only this session
 // led to: its events that no fork shares, its row if it has no forks, and the
 // same of a deleted session whose last fork it was.
-func (s *Store) collect(row int64) error {
-	ctx, w := context.Background(), s.log
+func (w *logWriter) collect(row int64) error {
+	ctx := context.Background()
 	if _, err := w.hide.ExecContext(ctx, row); err != nil {
 		return err
 	}

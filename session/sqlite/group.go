@@ -86,31 +86,66 @@ func (q *queue) remove(w *writing) bool {
 	return i >= 0
 }
 
+// writes lets one goroutine write at a time, because SQLite lets one connection do so: queueing here is cheaper and
+// fairer than its polling, which is left for the contest with other processes.
+type writes struct {
+	file    *file
+	turn    chan struct{} // holds a token while nobody writes
+	closed  chan struct{}
+	refused error // the error of writes once closed is closed
+
+	queue  queue
+	log    *logWriter // every commit waits for an fsync
+	leases *writer    // commits do not; see the package's documentation
+}
+
+// alone makes a change that must last in a transaction of its own, again and again while
+// another process keeps it from starting. The context counts until the change has started.
+func (q *writes) alone(ctx context.Context, change func(*logWriter) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-q.turn:
+	case <-q.closed:
+		return q.refused
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { q.turn <- struct{}{} }()
+	return q.file.whileBusy(ctx, func() error {
+		if err := q.log.start(); err != nil {
+			return err
+		}
+		return q.log.end(change(q.log))
+	})
+}
+
 // group makes a change, with those that wait beside it or as one of them. The context
 // counts until it is begun.
-func (s *Store) group(ctx context.Context, lasts bool, change func(*rowWriter) error) error {
+func (q *writes) group(ctx context.Context, lasts bool, change func(*rowWriter) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	w := &writing{change: change, lasts: lasts, done: make(chan struct{})}
-	s.queue.add(w)
+	q.queue.add(w)
 	select {
-	case <-s.turn:
-		s.lead(ctx, w)
-		s.turn <- struct{}{}
+	case <-q.turn:
+		q.lead(ctx, w)
+		q.turn <- struct{}{}
 	case <-w.done:
-	case <-s.closed:
-		s.leave(w, s.refused)
+	case <-q.closed:
+		q.leave(w, q.refused)
 	case <-ctx.Done():
-		s.leave(w, ctx.Err())
+		q.leave(w, ctx.Err())
 	}
 	<-w.done
 	return w.err
 }
 
 // leave ends a change that nobody has begun to make.
-func (s *Store) leave(w *writing, err error) {
-	if s.queue.remove(w) {
+func (q *writes) leave(w *writing, err error) {
+	if q.queue.remove(w) {
 		w.end(err)
 	}
 }
@@ -118,29 +153,29 @@ func (s *Store) leave(w *writing, err error) {
 // lead makes all changes that wait when it can write, w among them; the turn is w's. The
 // queue is emptied only then, so that until then each may leave it. If none of them has
 // to last, the connection is the one whose commits wait for no disk.
-func (s *Store) lead(ctx context.Context, w *writing) {
+func (q *writes) lead(ctx context.Context, w *writing) {
 	select {
 	case <-w.done: // the turn before has made it
 		return
 	default:
 	}
-	lasting := s.queue.lasts()
-	on := s.leases
+	lasting := q.queue.lasts()
+	on := q.leases
 	if lasting {
-		on = &s.log.writer
+		on = q.log.writer
 	}
-	if err := s.whileBusy(ctx, on.start); err != nil {
-		s.leave(w, err)
+	if err := q.file.whileBusy(ctx, on.start); err != nil {
+		q.leave(w, err)
 		return
 	}
-	s.makeAll(on, s.queue.take(lasting))
+	q.makeAll(on, q.queue.take(lasting))
 }
 
 // makeAll makes changes in the transaction that is open. If one of them cannot
 // be made, that must not be the others' loss: each gets a transaction of its
 // own. But what the disk did to one it did to all: after an fsync that failed,
 // another one proves nothing of what was written before it. So it is with a file that is not in its place.
-func (s *Store) makeAll(on *writer, all []*writing) {
+func (q *writes) makeAll(on *writer, all []*writing) {
 	errs, failed := on.transact(all)
 	for i, w := range all {
 		switch {
@@ -149,7 +184,7 @@ func (s *Store) makeAll(on *writer, all []*writing) {
 		case len(all) == 1 && !isBusy(failed), code(failed) == codes.SQLITE_IOERR, errors.Is(failed, errMoved):
 			w.end(failed)
 		default:
-			w.end(s.whileBusy(context.Background(), func() error {
+			w.end(q.file.whileBusy(context.Background(), func() error {
 				if err := on.start(); err != nil {
 					return err
 				}
@@ -170,8 +205,8 @@ type writer struct {
 	*rowWriter
 }
 
-func newWriter(p *preparer, at *place) writer {
-	return writer{place: at, begin: p.prepare("BEGIN IMMEDIATE"), commit: p.prepare("COMMIT"), rollback: p.prepare("ROLLBACK"), rowWriter: newRowWriter(p)}
+func newWriter(p *preparer, at *place) *writer {
+	return &writer{place: at, begin: p.prepare("BEGIN IMMEDIATE"), commit: p.prepare("COMMIT"), rollback: p.prepare("ROLLBACK"), rowWriter: newRowWriter(p)}
 }
 
 func (w *writer) start() error {
@@ -209,7 +244,7 @@ func (w *writer) transact(all []*writing) (errs []error, failed error) {
 
 // logWriter is the connection for changes that must last.
 type logWriter struct {
-	writer
+	*writer
 	putBlob *sql.Stmt
 	*forkWriter
 }

@@ -19,6 +19,13 @@ import (
 // smallest is the size of the smallest database: one page.
 const smallest = 512
 
+// file is the database's, as its connections name it and wait for it.
+type file struct {
+	path   string
+	driver string        // of package database/sql
+	wait   time.Duration // for other processes
+}
+
 // checkPath returns the absolute form of a path, so that a later change of the
 // working folder does not matter, and refuses what can be no database. It looks
 // without opening: see the package's documentation on locks.
@@ -65,11 +72,11 @@ func checkPath(path string) (string, error) {
 // missing. SQLite gives a new file the permissions of the file modeof, and so
 // modeof names an empty one that only its owner may read. The database never has
 // wider permissions, and only SQLite opens and closes it.
-func (s *Store) firstDSN() (dsn string, cleanUp func(), err error) {
-	if _, err := os.Stat(s.path); err == nil {
-		return s.dsn("FULL"), func() {}, nil
+func (f *file) firstDSN() (dsn string, cleanUp func(), err error) {
+	if _, err := os.Stat(f.path); err == nil {
+		return f.dsn("FULL"), func() {}, nil
 	}
-	pattern, err := os.CreateTemp(filepath.Dir(s.path), ".arbor-*") // 0600
+	pattern, err := os.CreateTemp(filepath.Dir(f.path), ".arbor-*") // 0600
 	if err != nil {
 		return "", nil, fmt.Errorf("no file can be made in its folder: check the folder's permissions and the space on its disk: %w", err)
 	}
@@ -78,13 +85,13 @@ func (s *Store) firstDSN() (dsn string, cleanUp func(), err error) {
 		cleanUp()
 		return "", nil, err
 	}
-	return s.dsn("FULL", "mode", "rwc", "modeof", pattern.Name()), cleanUp, nil
+	return f.dsn("FULL", "mode", "rwc", "modeof", pattern.Name()), cleanUp, nil
 }
 
 // dsn names the file to a connection that writes. It does not wait for other
 // processes; whileBusy does.
-func (s *Store) dsn(synchronous string, more ...string) string {
-	return s.uri(append([]string{"_synchronous", synchronous, "_foreign_keys", "on", "_busy_timeout", "0", "_pragma", writeCache}, more...))
+func (f *file) dsn(synchronous string, more ...string) string {
+	return f.uri(append([]string{"_synchronous", synchronous, "_foreign_keys", "on", "_busy_timeout", "0", "_pragma", writeCache}, more...))
 }
 
 // writeCache is what a connection that writes keeps of the file at most, in KiB. The pages
@@ -92,16 +99,16 @@ func (s *Store) dsn(synchronous string, more ...string) string {
 // log before its time, and its checksums twice.
 const writeCache = "cache_size(-8192)"
 
-func (s *Store) readDSN(more ...string) string {
-	return s.uri(append([]string{"_query_only", "on", "_busy_timeout", fmt.Sprint(max(s.wait, time.Millisecond).Milliseconds())}, more...))
+func (f *file) readDSN(more ...string) string {
+	return f.uri(append([]string{"_query_only", "on", "_busy_timeout", fmt.Sprint(max(f.wait, time.Millisecond).Milliseconds())}, more...))
 }
 
-func (s *Store) uri(params []string) string {
+func (f *file) uri(params []string) string {
 	q := url.Values{"mode": {"rw"}, "_dqs": {"0"}, "_defensive": {"1"}, "_error_rc": {"1"}}
 	for i := 0; i < len(params); i += 2 {
 		q.Set(params[i], params[i+1])
 	}
-	path := filepath.ToSlash(s.path)
+	path := filepath.ToSlash(f.path)
 	if !strings.HasPrefix(path, "/") { // C:/…
 		path = "/" + path
 	}
@@ -136,4 +143,26 @@ func prepareFile(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("the driver does not wait for the disk (synchronous is %d)", synchronous)
 	}
 	return migrate(ctx, db)
+}
+
+// whileBusy repeats fn while it fails because another process is writing. The
+// pauses are short, for that process may free the file for moments only.
+func (f *file) whileBusy(ctx context.Context, fn func() error) error {
+	err := fn()
+	if !isBusy(err) {
+		return err
+	}
+	deadline := time.Now().Add(f.wait)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for pause := 100 * time.Microsecond; isBusy(err) && time.Now().Before(deadline); pause = min(2*pause, 2*time.Millisecond) {
+		timer.Reset(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		err = fn()
+	}
+	return err
 }

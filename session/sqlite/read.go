@@ -19,6 +19,8 @@ import (
 type reader struct {
 	find, line, page, state, info, orphans, blob, snapshots *sql.Stmt
 	all, allStatus, ofUser, ofUserStatus                    *sql.Stmt // of a list
+
+	closed <-chan struct{} // once the store is
 }
 
 const (
@@ -47,8 +49,9 @@ const (
 		ORDER BY s.updated DESC, s.app, s.user, s.id`
 )
 
-func newReader(p *preparer) *reader {
+func newReader(p *preparer, closed <-chan struct{}) *reader {
 	return &reader{
+		closed: closed,
 		// The key of a fork that shares events comes with a minus: a column more would
 		// cost every load.
 		find: p.prepare("SELECT iif(parent_seq > 0, -key, key), seq FROM session WHERE app = ? AND user = ? AND id = ?"),
@@ -84,7 +87,7 @@ func newReader(p *preparer) *reader {
 func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		if err := s.load(ctx, key, max(after, 0), yield); err != nil {
-			yield(nil, s.explain("load from", err))
+			yield(nil, s.file.explain("load from", err))
 		}
 	}
 }
@@ -92,12 +95,12 @@ func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq
 func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*event.Event, error) bool) error {
 	var row, seq int64
 	if found, err := queryOne(ctx, s.reader.find, []any{key.App, key.User, key.ID}, &row, &seq); err != nil || !found {
-		return s.readError(ctx, err)
+		return s.reader.failed(ctx, err)
 	}
 	line := []rows.Segment{{Row: row, End: seq}}
 	if row < 0 && after < seq {
 		line = line[:0]
-		err := s.each(ctx, s.reader.line, []any{-row, after}, func(r *sql.Rows) error {
+		err := s.reader.each(ctx, s.reader.line, []any{-row, after}, func(r *sql.Rows) error {
 			var part rows.Segment
 			if err := r.Scan(&part.Row, &part.End); err != nil {
 				return err
@@ -121,7 +124,7 @@ func (s *Store) readPage(ctx context.Context, log *rows.Log, part rows.Segment) 
 	var seq int64
 	var line sql.RawBytes
 	dest := []any{&seq, &line}
-	return s.each(ctx, s.reader.page, []any{part.Row, log.After, min(log.After+log.Size, part.End)}, func(r *sql.Rows) error {
+	return s.reader.each(ctx, s.reader.page, []any{part.Row, log.After, min(log.After+log.Size, part.End)}, func(r *sql.Rows) error {
 		if log.Full() {
 			return errEnough
 		}
@@ -132,9 +135,9 @@ func (s *Store) readPage(ctx context.Context, log *rows.Log, part rows.Segment) 
 	})
 }
 
-// readError prefers the context's error: what a canceled statement fails with
+// failed prefers the context's error: what a canceled statement fails with
 // depends on where it was.
-func (s *Store) readError(ctx context.Context, err error) error {
+func (q *reader) failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -142,19 +145,17 @@ func (s *Store) readError(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	select {
-	case <-s.closed:
-		if !s.readOnly { // else it is closed for writes only
-			return errClosed
-		}
+	case <-q.closed:
+		return errClosed
 	default:
+		return err
 	}
-	return err
 }
 
 // SharedState implements [session.Store].
 func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]any, error) {
 	out := make(map[string]any)
-	err := s.each(ctx, s.reader.state, []any{key.App, key.App, key.User}, func(r *sql.Rows) error {
+	err := s.reader.each(ctx, s.reader.state, []any{key.App, key.App, key.User}, func(r *sql.Rows) error {
 		var name string
 		var text sql.RawBytes
 		if err := r.Scan(&name, &text); err != nil {
@@ -164,7 +165,7 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 		return nil
 	})
 	if err != nil {
-		return nil, s.explain("read the shared state in", err)
+		return nil, s.file.explain("read the shared state in", err)
 	}
 	return out, nil
 }
@@ -194,7 +195,7 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 		stmt = with
 	}
 	var out []session.Info
-	err := s.each(ctx, stmt, args, func(r *sql.Rows) error {
+	err := s.reader.each(ctx, stmt, args, func(r *sql.Rows) error {
 		i, err := s.scanInfo(r)
 		if err != nil || !page.Has(i) { // the statement of one session asks for no page
 			return err
@@ -203,7 +204,7 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 		return nil
 	})
 	if err != nil {
-		return nil, s.explain("list the sessions in", err)
+		return nil, s.file.explain("list the sessions in", err)
 	}
 	return out, nil
 }
@@ -236,7 +237,7 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 	now, me := s.now(), session.Self()
 	args := append(after(page), now.UnixNano(), now.Add(session.LeaseTTL).UnixNano(), me.Host, me.PID, me.Started)
 	var out []session.Info
-	err := s.each(ctx, s.reader.orphans, args, func(r *sql.Rows) error {
+	err := s.reader.each(ctx, s.reader.orphans, args, func(r *sql.Rows) error {
 		i, err := s.scanInfo(r)
 		if err != nil || i.Leased || !page.Has(i) {
 			return err
@@ -247,7 +248,7 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 		return nil
 	})
 	if err != nil {
-		return nil, s.explain("look for orphans in", err)
+		return nil, s.file.explain("look for orphans in", err)
 	}
 	return out, nil
 }
@@ -255,10 +256,10 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 // errEnough ends the reading of rows.
 var errEnough = errors.New("enough")
 
-func (s *Store) each(ctx context.Context, stmt *sql.Stmt, args []any, do func(*sql.Rows) error) error {
+func (q *reader) each(ctx context.Context, stmt *sql.Stmt, args []any, do func(*sql.Rows) error) error {
 	r, err := stmt.QueryContext(ctx, args...)
 	if err != nil {
-		return s.readError(ctx, err)
+		return q.failed(ctx, err)
 	}
 	for r.Next() && err == nil {
 		err = do(r)
@@ -266,5 +267,5 @@ func (s *Store) each(ctx context.Context, stmt *sql.Stmt, args []any, do func(*s
 	if err = errors.Join(err, r.Err(), r.Close()); errors.Is(err, errEnough) {
 		return nil
 	}
-	return s.readError(ctx, err)
+	return q.failed(ctx, err)
 }

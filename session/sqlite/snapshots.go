@@ -12,7 +12,7 @@ func (s *Store) KeepsSnapshots() bool { return true }
 
 // Snapshots implements [session.Store].
 func (s *Store) Snapshots(ctx context.Context, key session.Key, name string) (parts []session.Snapshot, err error) {
-	err = s.each(ctx, s.reader.snapshots, []any{key.App, key.User, key.ID, name}, func(rows *sql.Rows) error {
+	err = s.reader.each(ctx, s.reader.snapshots, []any{key.App, key.User, key.ID, name}, func(rows *sql.Rows) error {
 		p := session.Snapshot{Name: name}
 		if err := rows.Scan(&p.Part, &p.Seq, &p.Data); err != nil {
 			return err
@@ -21,7 +21,7 @@ func (s *Store) Snapshots(ctx context.Context, key session.Key, name string) (pa
 		return nil
 	})
 	if err != nil {
-		return nil, s.explain("read a snapshot from", err)
+		return nil, s.file.explain("read a snapshot from", err)
 	}
 	return parts, nil
 }

@@ -4,20 +4,24 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 )
 
 // preparer prepares statements on one connection, or on each connection of a
 // pool. It keeps the first error, and the statements, which must be closed before
 // their connection: SQLite keeps a connection open for the sake of a statement.
 type preparer struct {
-	ctx context.Context
-	on  interface {
-		PrepareContext(context.Context, string) (*sql.Stmt, error)
-	}
+	ctx       context.Context
+	on        preparing
 	whileBusy func(context.Context, func() error) error
 
 	stmts []*sql.Stmt
 	err   error
+}
+
+// preparing is a connection or a pool of them.
+type preparing interface {
+	PrepareContext(context.Context, string) (*sql.Stmt, error)
 }
 
 func (p *preparer) prepare(query string) *sql.Stmt {
@@ -36,22 +40,57 @@ func (p *preparer) prepare(query string) *sql.Stmt {
 	return stmt
 }
 
-// once is how a statement is used that is too rare to be kept.
-type once func(query string, use func(*sql.Stmt) error) error
-
-func (p *preparer) once(query string, use func(*sql.Stmt) error) error {
-	stmt, err := p.on.PrepareContext(p.ctx, query)
-	if err != nil {
-		return err
-	}
-	return errors.Join(use(stmt), stmt.Close())
-}
-
 func (p *preparer) close() error {
 	var errs []error
 	for _, stmt := range p.stmts {
 		errs = append(errs, stmt.Close())
 	}
+	return errors.Join(errs...)
+}
+
+// connections are those that a store has open.
+type connections struct {
+	file    *file
+	closers []func() error
+}
+
+// connect opens a pool of n connections.
+func (c *connections) connect(dsn string, n int) (*sql.DB, error) {
+	db, err := sql.Open(c.file.driver, dsn)
+	if err != nil {
+		return nil, err
+	}
+	c.closers = append(c.closers, db.Close)
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	return db, nil
+}
+
+func (c *connections) preparer(on preparing) *preparer {
+	p := &preparer{ctx: context.Background(), on: on, whileBusy: c.file.whileBusy}
+	c.closers = append(c.closers, p.close)
+	return p
+}
+
+// writer prepares the statements of a writer. It holds its connection, which saves taking it from a pool each time.
+func (c *connections) writer(db *sql.DB, prepare func(*preparer)) error {
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		return err
+	}
+	c.closers = append(c.closers, conn.Close)
+	p := c.preparer(conn)
+	prepare(p)
+	return p.err
+}
+
+// close closes all, the last first.
+func (c *connections) close() error {
+	var errs []error
+	for _, closer := range slices.Backward(c.closers) {
+		errs = append(errs, closer())
+	}
+	c.closers = nil
 	return errors.Join(errs...)
 }
 

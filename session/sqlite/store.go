@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,27 +16,12 @@ import (
 // Store is a [session.Store] in a file. It is safe for concurrent use. The zero
 // value is not usable.
 type Store struct {
-	path   string
-	driver string // of package database/sql
-	now    func() time.Time
-	wait   time.Duration
-
+	file     file
+	now      func() time.Time
 	readOnly bool
-	refused  error // the error of writes once closed is closed
-
-	// turn holds a token while nobody writes. SQLite lets one connection write at
-	// a time; queueing here is cheaper and fairer than its polling, which is left
-	// for the contest with other processes.
-	turn   chan struct{}
-	closed chan struct{}
-	close  func() error
-
-	queue  queue      // of writes
-	log    *logWriter // every commit waits for an fsync
-	leases *writer    // commits do not; see the package's documentation
-	reader *reader
-
-	logOnce, readOnce once // on the connections of log and reader
+	writes   writes
+	reader   *reader
+	close    func() error
 }
 
 var _ session.Store = (*Store)(nil)
@@ -51,7 +35,7 @@ func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = no
 
 // WithBusyTimeout sets how long a write, or the opening, waits for other
 // processes that are writing to the file, before it fails. The default is 10 s.
-func WithBusyTimeout(d time.Duration) Option { return func(s *Store) { s.wait = d } }
+func WithBusyTimeout(d time.Duration) Option { return func(s *Store) { s.file.wait = d } }
 
 // ReadOnly opens an existing file for reading. Use it for files and folders that this user cannot
 // write, for backups, and for file systems that are mounted read-only. Every write
@@ -66,7 +50,7 @@ func ReadOnly() Option { return func(s *Store) { s.readOnly = true } }
 // what is wrong with the file and what to do; it wraps fs.ErrNotExist,
 // fs.ErrPermission and the like where they are the cause.
 func Open(path string, opts ...Option) (*Store, error) {
-	s := &Store{driver: "sqlite", now: time.Now, wait: 10 * time.Second, refused: errClosed, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	s := &Store{file: file{driver: "sqlite", wait: 10 * time.Second}, now: time.Now}
 	if err := option.Apply(s, opts); err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
@@ -74,19 +58,18 @@ func Open(path string, opts ...Option) (*Store, error) {
 		return nil, errors.New("sqlite: the clock is nil")
 	}
 	var err error
-	if s.path, err = checkPath(path); err != nil {
+	if s.file.path, err = checkPath(path); err != nil {
 		return nil, err
 	}
+	doing, connect := "open", s.open
 	if s.readOnly {
-		if err := s.openReadOnly(); err != nil {
-			return nil, s.explain("read", err)
-		}
-		return s, nil
+		doing, connect = "read", s.openReadOnly
 	}
-	if err := s.open(); err != nil {
-		return nil, s.explain("open", err)
+	c := &connections{file: &s.file}
+	if err := connect(c); err != nil {
+		_ = c.close()
+		return nil, s.file.explain(doing, err)
 	}
-	s.turn <- struct{}{}
 	return s, nil
 }
 
@@ -94,94 +77,52 @@ func Open(path string, opts ...Option) (*Store, error) {
 // are under way fail. Closing twice does nothing.
 func (s *Store) Close() error { return s.close() }
 
-func (s *Store) open() (err error) {
-	var closers []func() error
-	closeAll := func() error { // the last first
-		var errs []error
-		for i := range closers {
-			errs = append(errs, closers[len(closers)-1-i]())
-		}
-		return errors.Join(errs...)
-	}
-	defer func() {
-		if err != nil {
-			_ = closeAll()
-		}
-	}()
-	ctx := context.Background()
-	connect := func(dsn string, connections int) (*sql.DB, error) {
-		db, err := sql.Open(s.driver, dsn)
-		if err != nil {
-			return nil, err
-		}
-		closers = append(closers, db.Close)
-		db.SetMaxOpenConns(connections)
-		db.SetMaxIdleConns(connections)
-		return db, nil
-	}
-	// A writer holds its connection, which saves taking it from a pool each time.
-	writer := func(db *sql.DB) (*preparer, error) {
-		conn, err := db.Conn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		p := &preparer{ctx: ctx, on: conn, whileBusy: s.whileBusy}
-		closers = append(closers, conn.Close, p.close)
-		return p, nil
-	}
-
+func (s *Store) open(c *connections) error {
 	// The first connection makes the file and brings it up to date, so that the
 	// others find it ready.
-	dsn, cleanUp, err := s.firstDSN()
+	dsn, cleanUp, err := s.file.firstDSN()
 	if err != nil {
 		return err
 	}
 	defer cleanUp()
-	db, err := connect(dsn, 1)
+	db, err := c.connect(dsn, 1)
 	if err != nil {
 		return err
 	}
-	if err := s.whileBusy(ctx, func() error { return prepareFile(ctx, db) }); err != nil {
+	ctx := context.Background()
+	if err := s.file.whileBusy(ctx, func() error { return prepareFile(ctx, db) }); err != nil {
 		return err
 	}
-	at, err := newPlace(s.path)
+	at, err := newPlace(s.file.path)
 	if err != nil {
 		return err
 	}
-	p, err := writer(db)
-	if err != nil {
+	s.writes = writes{file: &s.file, refused: errClosed, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	if err := c.writer(db, func(p *preparer) { s.writes.log = newLogWriter(p, at) }); err != nil {
 		return err
 	}
-	if s.log, s.logOnce = newLogWriter(p, at), p.once; p.err != nil {
-		return p.err
-	}
-	if db, err = connect(s.dsn("NORMAL"), 1); err != nil {
+	if db, err = c.connect(s.file.dsn("NORMAL"), 1); err != nil {
 		return err
 	}
-	if p, err = writer(db); err != nil {
+	if err := c.writer(db, func(p *preparer) { s.writes.leases = newWriter(p, at) }); err != nil {
 		return err
 	}
-	leases := newWriter(p, at)
-	s.leases = &leases
-	if p.err != nil {
-		return p.err
-	}
-	if db, err = connect(s.readDSN(), readers()); err != nil {
+	if db, err = c.connect(s.file.readDSN(), readers()); err != nil {
 		return err
 	}
-	p = &preparer{ctx: ctx, on: db, whileBusy: s.whileBusy}
-	closers = append(closers, p.close)
-	if s.reader, s.readOnce = newReader(p), p.once; p.err != nil {
+	p := c.preparer(db)
+	if s.reader = newReader(p, s.writes.closed); p.err != nil {
 		return p.err
 	}
 	s.close = sync.OnceValue(func() error {
-		<-s.turn // and never give it back
-		close(s.closed)
-		if err := closeAll(); err != nil {
-			return fmt.Errorf("sqlite: close %s: %w", s.path, err)
+		<-s.writes.turn // and never give it back
+		close(s.writes.closed)
+		if err := c.close(); err != nil {
+			return fmt.Errorf("sqlite: close %s: %w", s.file.path, err)
 		}
 		return nil
 	})
+	s.writes.turn <- struct{}{}
 	return nil
 }
 
@@ -191,75 +132,31 @@ var (
 )
 
 // openReadOnly opens only the connections that read, and refuses all writes.
-func (s *Store) openReadOnly() error {
-	if _, err := os.Stat(s.path); err != nil {
+func (s *Store) openReadOnly(c *connections) error {
+	if _, err := os.Stat(s.file.path); err != nil {
 		return err
 	}
 	ctx := context.Background()
-	db, err := sql.Open(s.driver, s.readDSN("mode", "ro"))
+	db, err := c.connect(s.file.readDSN("mode", "ro"), readers())
 	if err != nil {
 		return err
 	}
 	err = checkSchema(ctx, db)
-	if _, missing := os.Stat(s.path + "-wal"); err != nil && errors.Is(missing, fs.ErrNotExist) {
-		_ = db.Close()
-		if db, err = sql.Open(s.driver, s.readDSN("immutable", "1")); err != nil {
-			return err
+	if _, missing := os.Stat(s.file.path + "-wal"); err != nil && errors.Is(missing, fs.ErrNotExist) {
+		_ = c.close()
+		if db, err = c.connect(s.file.readDSN("immutable", "1"), readers()); err == nil {
+			err = checkSchema(ctx, db)
 		}
-		err = checkSchema(ctx, db)
 	}
-	db.SetMaxOpenConns(readers())
-	p := &preparer{ctx: ctx, on: db, whileBusy: s.whileBusy}
-	if err == nil {
-		s.reader, s.readOnce = newReader(p), p.once
-		err = p.err
-	}
-	s.close = sync.OnceValue(func() error { return errors.Join(p.close(), db.Close()) })
 	if err != nil {
-		_ = s.close()
 		return err
 	}
-	s.refused = errReadOnly
-	close(s.closed)
+	p := c.preparer(db)
+	if s.reader = newReader(p, nil); p.err != nil {
+		return p.err
+	}
+	s.close = sync.OnceValue(c.close)
+	s.writes = writes{file: &s.file, refused: errReadOnly, closed: make(chan struct{})}
+	close(s.writes.closed)
 	return nil
-}
-
-// write runs fn when it is this goroutine's turn to write, again and again while
-// another process keeps it from starting. fn must not have changed anything when
-// it returns a busy error. The context counts until fn has started its change.
-func (s *Store) write(ctx context.Context, fn func() error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case <-s.turn:
-	case <-s.closed:
-		return s.refused
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { s.turn <- struct{}{} }()
-	return s.whileBusy(ctx, fn)
-}
-
-// whileBusy repeats fn while it fails because another process is writing. The
-// pauses are short, for that process may free the file for moments only.
-func (s *Store) whileBusy(ctx context.Context, fn func() error) error {
-	err := fn()
-	if !isBusy(err) {
-		return err
-	}
-	deadline := time.Now().Add(s.wait)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for pause := 100 * time.Microsecond; isBusy(err) && time.Now().Before(deadline); pause = min(2*pause, 2*time.Millisecond) {
-		timer.Reset(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		err = fn()
-	}
-	return err
 }

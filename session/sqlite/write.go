@@ -59,23 +59,23 @@ func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (se
 		return session.Lease{}, err
 	}
 	var lease session.Lease
-	err = s.group(ctx, len(w.Events) > 0, func(on *rowWriter) (err error) {
-		lease, err = s.change(on, key, &w, batch)
+	err = s.writes.group(ctx, len(w.Events) > 0, func(on *rowWriter) (err error) {
+		lease, err = on.change(key, &w, batch, s.now())
 		return err
 	})
-	return lease, s.explain("write to", err)
+	return lease, s.file.explain("write to", err)
 }
 
 // change makes a write in the transaction that is open. If it returns a conflict or a busy session, it has changed nothing; after another
 // error the transaction must be rolled back.
-func (s *Store) change(on *rowWriter, key session.Key, w *session.Write, batch rows.Batch) (session.Lease, error) {
-	ctx, now := context.Background(), s.now()
-	row, err := on.row(key)
+func (w *rowWriter) change(key session.Key, write *session.Write, batch rows.Batch, now time.Time) (session.Lease, error) {
+	ctx := context.Background()
+	row, err := w.row(key)
 	if err == nil {
-		err = row.Change(key, w, rand.Int64(), now)
+		err = row.Change(key, write, rand.Int64(), now)
 	}
 	if err == nil && row.Incarnation == 0 {
-		_, err = queryOne(ctx, on.create, []any{key.App, key.User, key.ID}, &row.Incarnation)
+		_, err = queryOne(ctx, w.create, []any{key.App, key.User, key.ID}, &row.Incarnation)
 	}
 	if err != nil {
 		return session.Lease{}, err
@@ -84,17 +84,17 @@ func (s *Store) change(on *rowWriter, key session.Key, w *session.Write, batch r
 	if row.Held {
 		args[5] = row.Until.UnixNano()
 	}
-	if len(w.Events) == 0 {
-		_, err = on.lease.ExecContext(ctx, args...)
-	} else if _, err = on.advance.ExecContext(ctx, append(args, now.UnixNano(), row.Head.Seq, row.Head.ID, string(row.Status))...); err == nil {
-		err = on.store(row.Incarnation, key, w.Head.Seq, batch)
+	if len(write.Events) == 0 {
+		_, err = w.lease.ExecContext(ctx, args...)
+	} else if _, err = w.advance.ExecContext(ctx, append(args, now.UnixNano(), row.Head.Seq, row.Head.ID, string(row.Status))...); err == nil {
+		err = w.store(row.Incarnation, key, write.Head.Seq, batch)
 	}
-	for _, p := range w.Snapshots {
+	for _, p := range write.Snapshots {
 		if err == nil {
-			_, err = on.cut.ExecContext(ctx, row.Incarnation, p.Name, p.Part)
+			_, err = w.cut.ExecContext(ctx, row.Incarnation, p.Name, p.Part)
 		}
 		if err == nil {
-			_, err = on.put.ExecContext(ctx, row.Incarnation, p.Name, p.Part, p.Seq, []byte(p.Data))
+			_, err = w.put.ExecContext(ctx, row.Incarnation, p.Name, p.Part, p.Seq, []byte(p.Data))
 		}
 	}
 	return row.Lease, err
