@@ -35,7 +35,7 @@ func (b branch) seq(info session.Info) (int64, error) {
 	return *b.At, front.CheckPosition(*b.At, info.Seq)
 }
 
-func (d *Door) fork(c *front.Call, info session.Info, _ int64) error {
+func (h pastHandlers) fork(c *front.Call, info session.Info, _ int64) error {
 	var b branch
 	if err := c.Decode(&b); err != nil {
 		return err
@@ -44,12 +44,12 @@ func (d *Door) fork(c *front.Call, info session.Info, _ int64) error {
 	if err != nil {
 		return err
 	}
-	return d.make(c, info.Key, b.ID, b.Resume, func(s *checkpoint.Sessions, to session.Key) error {
+	return h.make(c, info.Key, b.ID, b.Resume, func(s *checkpoint.Sessions, to session.Key) error {
 		return s.Fork(c.R.Context(), info.Key, at, to)
 	})
 }
 
-func (d *Door) edit(c *front.Call, info session.Info, _ int64) error {
+func (h pastHandlers) edit(c *front.Call, info session.Info, _ int64) error {
 	var b struct {
 		branch
 		Content json.RawMessage `json:"content"`
@@ -65,12 +65,12 @@ func (d *Door) edit(c *front.Call, info session.Info, _ int64) error {
 	if err != nil {
 		return err
 	}
-	return d.make(c, info.Key, b.ID, b.Resume, func(s *checkpoint.Sessions, to session.Key) error {
+	return h.make(c, info.Key, b.ID, b.Resume, func(s *checkpoint.Sessions, to session.Key) error {
 		return s.Edit(c.R.Context(), info.Key, at, msg.Content, to)
 	})
 }
 
-func (d *Door) imports(c *front.Call) error {
+func (h pastHandlers) imports(c *front.Call) error {
 	base, err := c.Key("import")
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (d *Door) imports(c *front.Call) error {
 	if err := c.Decode(&b); err != nil {
 		return err
 	}
-	tree := d.treeNow().run.Tree()
+	tree := h.door.treeNow().run.Tree()
 	b.Agent = cmp.Or(b.Agent, tree.Root().Agent.Name())
 	if n := tree.Node(b.Agent); n == nil || n.Virtual() {
 		return front.Unfit("agent", "must be the name of an agent of the tree")
@@ -92,7 +92,7 @@ func (d *Door) imports(c *front.Call) error {
 	if err != nil {
 		return front.Unfit("messages", err.Error())
 	}
-	return d.make(c, base, b.ID, false, func(s *checkpoint.Sessions, to session.Key) error {
+	return h.make(c, base, b.ID, false, func(s *checkpoint.Sessions, to session.Key) error {
 		store := s.ImportClaims
 		if c.User.May(access.Act) { // who may write in any session may write this one
 			store = s.Import
@@ -107,14 +107,14 @@ func (d *Door) imports(c *front.Call) error {
 
 // make makes a session of another one, once for a request with a name, and answers with it. Without
 // an id it has one that is made of the name.
-func (d *Door) make(c *front.Call, base session.Key, id string, resume bool, store func(s *checkpoint.Sessions, to session.Key) error) error {
+func (h pastHandlers) make(c *front.Call, base session.Key, id string, resume bool, store func(s *checkpoint.Sessions, to session.Key) error) error {
 	name, err := c.IdempotencyKey()
 	if err != nil {
 		return err
 	}
-	sessions, to := d.stored, base
+	sessions, to := h.door.stored, base
 	if name != "" {
-		sessions = d.stored.Repeatable()
+		sessions = h.door.stored.Repeatable()
 	}
 	if to.ID = cmp.Or(id, sessionform.ChildID(base.ID, sessionform.Ending(c.R.Pattern, base.ID, cmp.Or(name, rand.Text())))); session.CheckKey(to) != nil {
 		return front.Unfit("id", "must be 1 to 255 bytes of UTF-8, without NUL")
@@ -131,16 +131,16 @@ func (d *Door) make(c *front.Call, base session.Key, id string, resume bool, sto
 		return err
 	}
 	if resume {
-		d.turns.TakeUp(to, nil)
+		h.door.turns.TakeUp(to, nil)
 	}
 	info, err := c.Find(to.ID)
 	if err != nil {
 		return err
 	}
-	s, err := form.SessionOf(c.R.Context(), d.turns, info)
+	s, err := form.SessionOf(c.R.Context(), h.door.turns, info)
 	if err != nil {
 		return err
 	}
-	c.W.Header().Set("Location", d.link(c, to).To())
+	c.W.Header().Set("Location", h.door.link(c, to).To())
 	return c.JSON(http.StatusCreated, s)
 }

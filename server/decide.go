@@ -19,12 +19,12 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-func (d *Door) decide(c *front.Call) error {
+func (h turnHandlers) decide(c *front.Call) error {
 	key, err := c.KeyIf(c.R.PathValue("session"), c.User.Decides(), access.Approve)
 	if err != nil {
 		return err
 	}
-	if _, err := d.turns.Last(c.R.Context(), key, c.R.PathValue("turn")); err != nil {
+	if _, err := h.door.turns.Last(c.R.Context(), key, c.R.PathValue("turn")); err != nil {
 		return err
 	}
 	if err := c.Acceptable(); err != nil {
@@ -56,7 +56,7 @@ func (d *Door) decide(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	b, err := d.turns.DecideOnce(c.R.Context(), key, c.R.PathValue("turn"), live.Request{ID: name, Wait: c.Prefer()}, decisions...)
+	b, err := h.door.turns.DecideOnce(c.R.Context(), key, c.R.PathValue("turn"), live.Request{ID: name, Wait: c.Prefer()}, decisions...)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (d *Door) decide(c *front.Call) error {
 		c.W.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	return d.answer(c, key, b)
+	return h.answer(c, key, b)
 }
 
 // approval is a question of somebody's that the caller may decide.
@@ -78,14 +78,14 @@ type approval struct {
 
 // approvals lists what the caller may decide, in their own sessions or in those of all users. A call may ask while
 // others of its turn run.
-func (d *Door) approvals(c *front.Call) error {
-	ctx, of := c.R.Context(), session.Key{App: d.App(), User: c.User.Name}
+func (h turnHandlers) approvals(c *front.Call) error {
+	ctx, of := c.R.Context(), session.Key{App: h.door.App(), User: c.User.Name}
 	if c.User.Decides() {
 		of.User = ""
 	}
 	var infos []session.Info
 	for _, status := range []session.Status{session.StatusWaiting, session.StatusOpen} {
-		some, err := d.turns.Store().List(ctx, of, session.Page{Status: status, Limit: lookedAt})
+		some, err := h.door.turns.Store().List(ctx, of, session.Page{Status: status, Limit: lookedAt})
 		if err != nil {
 			return err
 		}
@@ -94,14 +94,14 @@ func (d *Door) approvals(c *front.Call) error {
 	slices.SortFunc(infos, session.CompareInfo)
 	all := []approval{}
 	for _, info := range infos {
-		now, err := d.turns.Look(ctx, info.Key)
+		now, err := h.door.turns.Look(ctx, info.Key)
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(now.Pending, func(q *event.Relay) bool { return d.turns.MayDecide(ctx, info.Key, q) }) {
+		if !slices.ContainsFunc(now.Pending, func(q *event.Relay) bool { return h.door.turns.MayDecide(ctx, info.Key, q) }) {
 			continue
 		}
-		r, err := d.turns.Report(ctx, info.Key, "")
+		r, err := h.door.turns.Report(ctx, info.Key, "")
 		if errors.Is(err, live.ErrNoTurn) { // it has just been deleted
 			continue
 		} else if err != nil {
@@ -111,7 +111,7 @@ func (d *Door) approvals(c *front.Call) error {
 			if q := e.Data.(*event.Relay); q.Kind != event.RelayInput && e.Seq <= info.ParentSeq {
 				continue
 			}
-			if d.turns.MayDecide(ctx, info.Key, e.Data.(*event.Relay)) {
+			if h.door.turns.MayDecide(ctx, info.Key, e.Data.(*event.Relay)) {
 				all = append(all, approval{info.Key.User, info.Key.ID, r.ID, e.Time.UTC(), form.QuestionOf(e, true)})
 			}
 		}
@@ -120,12 +120,12 @@ func (d *Door) approvals(c *front.Call) error {
 }
 
 // last returns the turn that the path names, which must be the session's last.
-func (d *Door) last(c *front.Call) (session.Key, *live.Report, error) {
+func (h turnHandlers) last(c *front.Call) (session.Key, *live.Report, error) {
 	key, err := c.Key(c.R.PathValue("session"))
 	if err != nil {
 		return key, nil, err
 	}
-	r, err := d.turns.Last(c.R.Context(), key, c.R.PathValue("turn"))
+	r, err := h.door.turns.Last(c.R.Context(), key, c.R.PathValue("turn"))
 	if err == nil {
 		c.Turn = r.ID
 	}
@@ -133,27 +133,27 @@ func (d *Door) last(c *front.Call) (session.Key, *live.Report, error) {
 }
 
 // reported answers with a turn after something was done about it.
-func (d *Door) reported(c *front.Call, key session.Key, turn string) error {
-	r, err := d.turns.Report(c.R.Context(), key, turn)
+func (h turnHandlers) reported(c *front.Call, key session.Key, turn string) error {
+	r, err := h.door.turns.Report(c.R.Context(), key, turn)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, form.TurnOf(r, d.link(c, key)))
+	return c.JSON(http.StatusOK, form.TurnOf(r, h.door.link(c, key)))
 }
 
-func (d *Door) stop(c *front.Call) error {
-	key, r, err := d.last(c)
+func (h turnHandlers) stop(c *front.Call) error {
+	key, r, err := h.last(c)
 	if err != nil {
 		return err
 	}
-	if err := d.turns.Stop(c.R.Context(), key); err != nil {
+	if err := h.door.turns.Stop(c.R.Context(), key); err != nil {
 		return err
 	}
-	return d.reported(c, key, r.ID)
+	return h.reported(c, key, r.ID)
 }
 
-func (d *Door) resume(c *front.Call) error {
-	key, r, err := d.last(c)
+func (h turnHandlers) resume(c *front.Call) error {
+	key, r, err := h.last(c)
 	if err != nil {
 		return err
 	}
@@ -166,24 +166,24 @@ func (d *Door) resume(c *front.Call) error {
 	case r.Rests() && r.State != live.Waiting:
 		return runner.ErrTurnOver
 	default:
-		b.Turn, err = d.turns.Resume(c.R.Context(), key)
+		b.Turn, err = h.door.turns.Resume(c.R.Context(), key)
 	}
 	if err != nil && !errors.Is(err, agent.ErrSessionBusy) { // then somebody else has just resumed it
 		return err
 	}
-	return d.answer(c, key, b)
+	return h.answer(c, key, b)
 }
 
 // errRests says that there is nothing to cancel.
 var errRests = errors.New("the turn is over")
 
-func (d *Door) cancel(c *front.Call) error {
-	key, r, err := d.last(c)
+func (h turnHandlers) cancel(c *front.Call) error {
+	key, r, err := h.last(c)
 	if err != nil {
 		return err
 	}
-	_, err = d.turns.CancelIf(c.R.Context(), key, func(ctx context.Context) (seq int64, rests bool, err error) {
-		now, err := d.turns.Last(ctx, key, r.ID)
+	_, err = h.door.turns.CancelIf(c.R.Context(), key, func(ctx context.Context) (seq int64, rests bool, err error) {
+		now, err := h.door.turns.Last(ctx, key, r.ID)
 		if err != nil {
 			return 0, false, err
 		}
@@ -195,5 +195,5 @@ func (d *Door) cancel(c *front.Call) error {
 	if err != nil && !errors.Is(err, errRests) {
 		return err
 	}
-	return d.reported(c, key, r.ID)
+	return h.reported(c, key, r.ID)
 }

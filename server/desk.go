@@ -6,11 +6,26 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
 )
+
+// deskHandlers are for the persons who take over conversations.
+type deskHandlers struct{ door *Door }
+
+func (h deskHandlers) routes() []front.Route {
+	const handoff = "/desk/handoffs/{handoff}"
+	return []front.Route{
+		{Method: "GET", Path: "/desk/handoffs", Needs: access.Desk, Handle: h.handoffs},
+		{Method: "POST", Path: handoff + "/accept", Needs: access.Desk, Handle: h.atDesk(accept)},
+		{Method: "POST", Path: handoff + "/hold", Needs: access.Desk, Handle: h.atDesk(hold)},
+		{Method: "POST", Path: handoff + "/messages", Needs: access.Desk, Handle: h.atDesk(message)},
+		{Method: "POST", Path: handoff + "/complete", Needs: access.Desk, Handle: h.atDesk(complete)},
+	}
+}
 
 // What persons say at the desk, each by a route of its own.
 func accept(c *front.Call) (word human.Event, err error) {
@@ -48,13 +63,13 @@ func complete(c *front.Call) (word human.Event, err error) {
 }
 
 // underWay returns the handoffs that are under way, the oldest first.
-func (d *Door) underWay(c *front.Call) ([]human.Handoff, error) {
-	state, err := d.turns.Store().SharedState(c.R.Context(), session.Key{App: d.App(), User: c.User.Name, ID: "desk"})
+func (h deskHandlers) underWay(c *front.Call) ([]human.Handoff, error) {
+	state, err := h.door.turns.Store().SharedState(c.R.Context(), session.Key{App: h.door.App(), User: c.User.Name, ID: "desk"})
 	return append([]human.Handoff{}, human.Handoffs(state)...), err
 }
 
-func (d *Door) handoffs(c *front.Call) error {
-	all, err := d.underWay(c)
+func (h deskHandlers) handoffs(c *front.Call) error {
+	all, err := h.underWay(c)
 	if err != nil {
 		return err
 	}
@@ -62,9 +77,9 @@ func (d *Door) handoffs(c *front.Call) error {
 }
 
 // atDesk is a route by which a person says something in a handoff. It answers with how that stands.
-func (d *Door) atDesk(said func(*front.Call) (human.Event, error)) func(*front.Call) error {
+func (h deskHandlers) atDesk(said func(*front.Call) (human.Event, error)) func(*front.Call) error {
 	return func(c *front.Call) error {
-		all, err := d.underWay(c)
+		all, err := h.underWay(c)
 		if err != nil {
 			return err
 		}
@@ -81,10 +96,10 @@ func (d *Door) atDesk(said func(*front.Call) (human.Event, error)) func(*front.C
 		if err != nil {
 			return err
 		}
-		h := all[i]
-		key := session.Key{App: d.App(), User: h.User, ID: h.Session}
-		c.Session, word.HandoffID = key.ID, h.ID
-		switch err := d.turns.DeliverOnce(c.R.Context(), key, live.Request{ID: name, Wait: c.Prefer()}, word); {
+		now := all[i]
+		key := session.Key{App: h.door.App(), User: now.User, ID: now.Session}
+		c.Session, word.HandoffID = key.ID, now.ID
+		switch err := h.door.turns.DeliverOnce(c.R.Context(), key, live.Request{ID: name, Wait: c.Prefer()}, word); {
 		case errors.Is(err, human.ErrGone):
 			return front.Missing("no such handoff is under way")
 		case errors.Is(err, human.ErrTransition):
@@ -92,14 +107,14 @@ func (d *Door) atDesk(said func(*front.Call) (human.Event, error)) func(*front.C
 		case err != nil:
 			return err
 		case word.Status != "":
-			h.Status = word.Status
+			now.Status = word.Status
 		}
-		if all, err = d.underWay(c); err != nil {
+		if all, err = h.underWay(c); err != nil {
 			return err
 		}
 		if i = slices.IndexFunc(all, is); i >= 0 { // else it is over
-			h = all[i]
+			now = all[i]
 		}
-		return c.JSON(http.StatusOK, h)
+		return c.JSON(http.StatusOK, now)
 	}
 }

@@ -15,56 +15,59 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-func (d *Door) eventRoutes() []front.Route {
+// eventHandlers serve the events of logs, and the files in them.
+type eventHandlers struct{ door *Door }
+
+func (h eventHandlers) routes() []front.Route {
 	return []front.Route{
-		{Method: "GET", Path: "/sessions/{session}/events", Handle: d.events},
-		{Method: "GET", Path: "/sessions/{session}/events/{seq}", Handle: d.event},
-		{Method: "GET", Path: "/sessions/{session}/events/{seq}/media/{part}", Handle: d.media},
-		{Method: "GET", Path: "/sessions/{session}/turns/{turn}/events", Handle: d.turnEvents},
-		{Method: "GET", Path: "/sessions/{session}/files", Handle: d.files},
-		{Method: "GET", Path: "/sessions/{session}/files/{digest}", Handle: d.file},
+		{Method: "GET", Path: "/sessions/{session}/events", Handle: h.events},
+		{Method: "GET", Path: "/sessions/{session}/events/{seq}", Handle: h.event},
+		{Method: "GET", Path: "/sessions/{session}/events/{seq}/media/{part}", Handle: h.media},
+		{Method: "GET", Path: "/sessions/{session}/turns/{turn}/events", Handle: h.turnEvents},
+		{Method: "GET", Path: "/sessions/{session}/files", Handle: h.files},
+		{Method: "GET", Path: "/sessions/{session}/files/{digest}", Handle: h.file},
 	}
 }
 
-func (d *Door) events(c *front.Call) error {
+func (h eventHandlers) events(c *front.Call) error {
 	info, err := c.Find(c.R.PathValue("session"))
 	if err != nil {
 		return err
 	}
-	return d.someEvents(c, info, 1, info.Seq, func(as logpage.Shape, after session.Position) error {
-		return d.stream(c, info.Key, as, func(ctx context.Context) iter.Seq2[session.Entry, error] {
-			return d.turns.Follow(ctx, info.Key, after.String())
+	return h.someEvents(c, info, 1, info.Seq, func(as logpage.Shape, after session.Position) error {
+		return h.door.stream(c, info.Key, as, func(ctx context.Context) iter.Seq2[session.Entry, error] {
+			return h.door.turns.Follow(ctx, info.Key, after.String())
 		})
 	})
 }
 
-func (d *Door) turnEvents(c *front.Call) error {
+func (h eventHandlers) turnEvents(c *front.Call) error {
 	info, err := c.Find(c.R.PathValue("session"))
 	if err != nil {
 		return err
 	}
-	r, err := d.turns.Report(c.R.Context(), info.Key, c.R.PathValue("turn"))
+	r, err := h.door.turns.Report(c.R.Context(), info.Key, c.R.PathValue("turn"))
 	if err != nil {
 		return err
 	}
 	c.Turn, info.Seq = r.ID, max(info.Seq, r.Seq)
-	return d.someEvents(c, info, r.First, r.Seq, func(as logpage.Shape, after session.Position) error {
+	return h.someEvents(c, info, r.First, r.Seq, func(as logpage.Shape, after session.Position) error {
 		if r.Rests() && after.Seq >= r.Seq {
 			c.W.WriteHeader(http.StatusNoContent) // which ends an EventSource
 			return nil
 		}
-		return d.streamTurn(c, info.Key, r.First, after, as)
+		return h.door.streamTurn(c, info.Key, r.First, after, as)
 	})
 }
 
 // someEvents answers with the events between two positions, as a page or as a stream.
-func (d *Door) someEvents(c *front.Call, info session.Info, first, last int64, follow func(logpage.Shape, session.Position) error) error {
+func (h eventHandlers) someEvents(c *front.Call, info session.Info, first, last int64, follow func(logpage.Shape, session.Position) error) error {
 	typ, err := c.Accept(front.JSON, front.Lines, front.Stream)
 	if err != nil {
 		return err
 	}
 	query := c.R.URL.Query()
-	shape, err := logpage.ShapeOf(query, d.link(c, info.Key).To)
+	shape, err := logpage.ShapeOf(query, h.door.link(c, info.Key).To)
 	if err != nil {
 		return err
 	}
@@ -75,7 +78,7 @@ func (d *Door) someEvents(c *front.Call, info session.Info, first, last int64, f
 		}
 		return c.Then(func() error { return follow(shape, after) })
 	}
-	page, err := logpage.Read(c.R.Context(), d.turns.Store(), info.Key, first, last, query, shape, c.See())
+	page, err := logpage.Read(c.R.Context(), h.door.turns.Store(), info.Key, first, last, query, shape, c.See())
 	if err != nil {
 		return err
 	}
@@ -91,13 +94,13 @@ func (d *Door) someEvents(c *front.Call, info session.Info, first, last int64, f
 }
 
 // oneEvent returns the event that the path names.
-func (d *Door) oneEvent(c *front.Call) (*event.Event, error) {
+func (h eventHandlers) oneEvent(c *front.Call) (*event.Event, error) {
 	key, err := c.Key(c.R.PathValue("session"))
 	if err != nil {
 		return nil, err
 	}
 	if seq, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64); err == nil && seq > 0 {
-		for e, err := range d.turns.Store().Load(c.R.Context(), key, seq-1) {
+		for e, err := range h.door.turns.Store().Load(c.R.Context(), key, seq-1) {
 			if err == nil {
 				e = c.See()(e)
 			}
@@ -110,16 +113,16 @@ func (d *Door) oneEvent(c *front.Call) (*event.Event, error) {
 	return nil, front.NotFound()
 }
 
-func (d *Door) event(c *front.Call) error {
-	e, err := d.oneEvent(c)
+func (h eventHandlers) event(c *front.Call) error {
+	e, err := h.oneEvent(c)
 	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, e)
 }
 
-func (d *Door) media(c *front.Call) error {
-	e, err := d.oneEvent(c)
+func (h eventHandlers) media(c *front.Call) error {
+	e, err := h.oneEvent(c)
 	if err != nil {
 		return err
 	}
@@ -133,17 +136,17 @@ func (d *Door) media(c *front.Call) error {
 }
 
 // filesOf reads the files that a session names.
-func (d *Door) filesOf(c *front.Call) (session.Key, []form.File, error) {
+func (h eventHandlers) filesOf(c *front.Call) (session.Key, []form.File, error) {
 	info, err := c.Find(c.R.PathValue("session"))
 	if err != nil {
 		return info.Key, nil, err
 	}
-	files, err := form.FilesOf(c.R.Context(), d.turns.Store(), d.link(c, info.Key))
+	files, err := form.FilesOf(c.R.Context(), h.door.turns.Store(), h.door.link(c, info.Key))
 	return info.Key, files, err
 }
 
-func (d *Door) files(c *front.Call) error {
-	_, files, err := d.filesOf(c)
+func (h eventHandlers) files(c *front.Call) error {
+	_, files, err := h.filesOf(c)
 	if err != nil {
 		return err
 	}
@@ -151,14 +154,14 @@ func (d *Door) files(c *front.Call) error {
 }
 
 // file answers with the bytes of a file that the log names: others of the store are none.
-func (d *Door) file(c *front.Call) error {
-	key, files, err := d.filesOf(c)
+func (h eventHandlers) file(c *front.Call) error {
+	key, files, err := h.filesOf(c)
 	if err != nil {
 		return err
 	}
 	for _, f := range files {
 		if f.Digest != "" && f.Digest == c.R.PathValue("digest") {
-			data, err := d.turns.Store().Blob(c.R.Context(), key, f.Digest)
+			data, err := h.door.turns.Store().Blob(c.R.Context(), key, f.Digest)
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,7 @@ import (
 // The bounds of a page of checkpoints or of a difference: without a limit, and at most.
 const fewPlaces, mostPlaces = 500, 5000
 
-func (d *Door) checkpoints(c *front.Call, info session.Info, _ int64) error {
+func (h pastHandlers) checkpoints(c *front.Call, info session.Info, _ int64) error {
 	after, limit, err := front.Places(c.R.URL.Query(), fewPlaces, mostPlaces)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (d *Door) checkpoints(c *front.Call, info session.Info, _ int64) error {
 		Checkpoints []sessionform.Checkpoint `json:"checkpoints"`
 		Next        string                   `json:"next,omitempty"`
 	}{Checkpoints: []sessionform.Checkpoint{}}
-	for p, err := range sessionform.History(c.R.Context(), d.stored, info, c.See()) {
+	for p, err := range sessionform.History(c.R.Context(), h.door.stored, info, c.See()) {
 		if err != nil {
 			return err
 		}
@@ -42,14 +42,14 @@ func (d *Door) checkpoints(c *front.Call, info session.Info, _ int64) error {
 	return c.JSON(http.StatusOK, page)
 }
 
-func (d *Door) family(c *front.Call, info session.Info, _ int64) error {
-	infos, err := d.stored.Family(c.R.Context(), info.Key)
+func (h pastHandlers) family(c *front.Call, info session.Info, _ int64) error {
+	infos, err := h.door.stored.Family(c.R.Context(), info.Key)
 	if err != nil {
 		return err
 	}
 	all := []form.Session{}
 	for _, info := range infos {
-		s, err := form.SessionOf(c.R.Context(), d.turns, info)
+		s, err := form.SessionOf(c.R.Context(), h.door.turns, info)
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (d *Door) family(c *front.Call, info session.Info, _ int64) error {
 }
 
 // diff pages the events of both sides alike: a place is a number of events of each.
-func (d *Door) diff(c *front.Call, info session.Info, _ int64) error {
+func (h pastHandlers) diff(c *front.Call, info session.Info, _ int64) error {
 	other, err := c.Find(c.R.PathValue("other"))
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (d *Door) diff(c *front.Call, info session.Info, _ int64) error {
 	if err != nil {
 		return err
 	}
-	diff, err := d.stored.Diff(c.R.Context(), info.Key, other.Key)
+	diff, err := h.door.stored.Diff(c.R.Context(), info.Key, other.Key)
 	if err != nil {
 		return err
 	}
@@ -95,22 +95,22 @@ func (d *Door) diff(c *front.Call, info session.Info, _ int64) error {
 	return c.JSON(http.StatusOK, page)
 }
 
-func (d *Door) export(c *front.Call, info session.Info, at int64) error {
+func (h pastHandlers) export(c *front.Call, info session.Info, at int64) error {
 	format := cmp.Or(c.R.URL.Query().Get("format"), "jsonl")
 	typ, ok := sessionform.Formats()[format]
 	if !ok {
 		return front.BadRequest("format must be jsonl, md, html, openai or case")
 	}
-	h := c.W.Header()
-	h.Set("Content-Type", typ)
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": event.FileName(info.Key.ID, "session") + "." + format}))
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
-	h.Set("Cache-Control", "no-store")
+	header := c.W.Header()
+	header.Set("Content-Type", typ)
+	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": event.FileName(info.Key.ID, "session") + "." + format}))
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
+	header.Set("Cache-Control", "no-store")
 	see := c.See()
 	out := bufio.NewWriterSize(c.W, 32<<10)
 	err := sessionform.Export(out, format, info.Key.ID, info.Seq, func() iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
-			for e, err := range d.stored.Replay(c.R.Context(), info.Key, at) {
+			for e, err := range h.door.stored.Replay(c.R.Context(), info.Key, at) {
 				if err == nil {
 					e = see(e)
 				}
@@ -126,6 +126,6 @@ func (d *Door) export(c *front.Call, info session.Info, at int64) error {
 	case c.W.Status() != 0:
 		panic(http.ErrAbortHandler) // or the client took what it has for all of it
 	}
-	h.Del("Content-Disposition")
+	header.Del("Content-Disposition")
 	return err
 }

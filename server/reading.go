@@ -40,42 +40,38 @@ func KeepRequests(bytes int64) (*Requests, error) { return asked.Keep(bytes) }
 // WithRequests shows the requests that were kept beside the views that are computed.
 func WithRequests(kept *Requests) Option { return func(s *settings) { s.requests = kept } }
 
-func (d *Door) readingRoutes() []front.Route {
-	const of, handoff = "/sessions/{session}", "/desk/handoffs/{handoff}"
+// pastHandlers look into the past of sessions, and make new sessions of it.
+type pastHandlers struct{ door *Door }
+
+func (h pastHandlers) routes() []front.Route {
+	const of = "/sessions/{session}"
 	return []front.Route{
-		{Method: "GET", Path: "/agents", Handle: d.agents},
-		{Method: "GET", Path: "/agents/{agent}/drawing", Needs: access.Inspect, Handle: d.drawing},
-		{Method: "GET", Path: of + "/checkpoints", Handle: d.at(d.checkpoints)},
-		{Method: "POST", Path: of + "/forks", Handle: d.at(d.fork)},
-		{Method: "POST", Path: of + "/edits", Handle: d.at(d.edit)},
-		{Method: "GET", Path: of + "/family", Handle: d.at(d.family)},
-		{Method: "GET", Path: of + "/diff/{other}", Handle: d.at(d.diff)},
-		{Method: "GET", Path: of + "/views/{agent}", Needs: access.Inspect, Handle: d.at(d.view)},
-		{Method: "POST", Path: of + "/samples", Needs: access.Inspect, Handle: d.at(d.samples)},
-		{Method: "GET", Path: of + "/usage", Handle: d.at(d.usage)},
-		{Method: "GET", Path: of + "/graphs", Needs: access.Inspect, Handle: d.at(d.graphs)},
-		{Method: "GET", Path: of + "/debug", Needs: access.Inspect, Handle: d.at(d.debug)},
-		{Method: "GET", Path: of + "/export", Handle: d.at(d.export)},
-		{Method: "POST", Path: "/imports", Handle: d.imports},
-		{Method: "GET", Path: "/desk/handoffs", Needs: access.Desk, Handle: d.handoffs},
-		{Method: "POST", Path: handoff + "/accept", Needs: access.Desk, Handle: d.atDesk(accept)},
-		{Method: "POST", Path: handoff + "/hold", Needs: access.Desk, Handle: d.atDesk(hold)},
-		{Method: "POST", Path: handoff + "/messages", Needs: access.Desk, Handle: d.atDesk(message)},
-		{Method: "POST", Path: handoff + "/complete", Needs: access.Desk, Handle: d.atDesk(complete)},
+		{Method: "GET", Path: of + "/checkpoints", Handle: h.door.at(h.checkpoints)},
+		{Method: "POST", Path: of + "/forks", Handle: h.door.at(h.fork)},
+		{Method: "POST", Path: of + "/edits", Handle: h.door.at(h.edit)},
+		{Method: "GET", Path: of + "/family", Handle: h.door.at(h.family)},
+		{Method: "GET", Path: of + "/diff/{other}", Handle: h.door.at(h.diff)},
+		{Method: "GET", Path: of + "/views/{agent}", Needs: access.Inspect, Handle: h.door.at(h.view)},
+		{Method: "POST", Path: of + "/samples", Needs: access.Inspect, Handle: h.door.at(h.samples)},
+		{Method: "GET", Path: of + "/usage", Handle: h.door.at(h.usage)},
+		{Method: "GET", Path: of + "/graphs", Needs: access.Inspect, Handle: h.door.at(h.graphs)},
+		{Method: "GET", Path: of + "/debug", Needs: access.Inspect, Handle: h.door.at(h.debug)},
+		{Method: "GET", Path: of + "/export", Handle: h.door.at(h.export)},
+		{Method: "POST", Path: "/imports", Handle: h.imports},
 	}
 }
 
-func (d *Door) usage(c *front.Call, info session.Info, at int64) error {
+func (h pastHandlers) usage(c *front.Call, info session.Info, at int64) error {
 	if c.R.URL.Query().Has("at") {
-		f, _, err := form.Past(c.R.Context(), d.turns.Store(), info.Key, at)
+		f, _, err := form.Past(c.R.Context(), h.door.turns.Store(), info.Key, at)
 		if err != nil {
 			return err
 		}
-		return c.JSON(http.StatusOK, sessionform.UsageOf(f, d.prices))
+		return c.JSON(http.StatusOK, sessionform.UsageOf(f, h.door.prices))
 	}
 	var now sessionform.Usage // without reading the log anew
-	err := d.turns.Runner().Glance(c.R.Context(), info.Key, func(f *session.Fold) error {
-		now = sessionform.UsageOf(f, d.prices)
+	err := h.door.turns.Runner().Glance(c.R.Context(), info.Key, func(f *session.Fold) error {
+		now = sessionform.UsageOf(f, h.door.prices)
 		return nil
 	})
 	if err != nil {
@@ -89,14 +85,14 @@ type graphRun struct {
 	agentgraph.Run
 }
 
-func (d *Door) graphs(c *front.Call, info session.Info, at int64) error {
+func (h pastHandlers) graphs(c *front.Call, info session.Info, at int64) error {
 	all := []graphRun{}
-	for n := range d.treeNow().run.Tree().Walk() {
+	for n := range h.door.treeNow().run.Tree().Walk() {
 		g, ok := agent.As[*agentgraph.Agent](n.Agent)
 		if !ok {
 			continue
 		}
-		runs, err := g.Runs(d.stored.Replay(c.R.Context(), info.Key, at))
+		runs, err := g.Runs(h.door.stored.Replay(c.R.Context(), info.Key, at))
 		if err != nil {
 			return err
 		}
@@ -107,8 +103,8 @@ func (d *Door) graphs(c *front.Call, info session.Info, at int64) error {
 	return c.JSON(http.StatusOK, map[string]any{"seq": at, "runs": all})
 }
 
-func (d *Door) debug(c *front.Call, info session.Info, _ int64) error {
-	b, err := debugbundle.New(c.R.Context(), d.treeNow().run, info.Key, debugbundle.Options{})
+func (h pastHandlers) debug(c *front.Call, info session.Info, _ int64) error {
+	b, err := debugbundle.New(c.R.Context(), h.door.treeNow().run, info.Key, debugbundle.Options{})
 	if err != nil {
 		return err
 	}

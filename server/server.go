@@ -62,10 +62,7 @@ var document []byte
 func New(turns *live.Turns, opts ...Option) (*Door, error) {
 	d := &Door{turns: turns, settings: settings{doors: []string{"api"}, reading: reading{sampling: access.NewLimit(mostSampling, 0)}}}
 	d.front = front.Config{Turns: turns, Prefix: "/api/v1", Name: "api", Fail: front.FailProblem}
-	d.front.Routes = slices.Concat([]front.Route{
-		{Method: "GET", Path: "/openapi.json", Open: true, Handle: d.openapi},
-		{Method: "GET", Path: "/me", Handle: d.me},
-	}, d.sessionRoutes(), d.turnRoutes(), d.eventRoutes(), d.readingRoutes())
+	d.front.Routes = slices.Concat(d.routes(), turnHandlers{d}.routes(), eventHandlers{d}.routes(), pastHandlers{d}.routes(), deskHandlers{d}.routes())
 	err := option.Apply(&d.settings, opts)
 	if err == nil && turns != nil {
 		d.stored, err = checkpoint.New(turns.Store())

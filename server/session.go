@@ -4,16 +4,20 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server/internal/form"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
 )
 
-func (d *Door) sessionRoutes() []front.Route {
+func (d *Door) routes() []front.Route {
 	return []front.Route{
+		{Method: "GET", Path: "/openapi.json", Open: true, Handle: d.openapi},
+		{Method: "GET", Path: "/me", Handle: d.me},
+		{Method: "GET", Path: "/agents", Handle: d.agents},
+		{Method: "GET", Path: "/agents/{agent}/drawing", Needs: access.Inspect, Handle: d.drawing},
 		{Method: "GET", Path: "/sessions", Handle: d.sessions},
-		{Method: "POST", Path: "/sessions", Handle: d.newSession},
 		{Method: "GET", Path: "/sessions/{session}", Handle: d.at(d.session)},
 		{Method: "DELETE", Path: "/sessions/{session}", Handle: d.deleteSession},
 		{Method: "GET", Path: "/changes", Handle: d.changes},

@@ -20,22 +20,26 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-func (d *Door) turnRoutes() []front.Route {
+// turnHandlers begin turns, and do what can be done about one: decide, stop, resume and cancel.
+type turnHandlers struct{ door *Door }
+
+func (h turnHandlers) routes() []front.Route {
 	return []front.Route{
-		{Method: "GET", Path: "/sessions/{session}/turns", Handle: d.listTurns},
-		{Method: "POST", Path: "/sessions/{session}/turns", Handle: d.newTurn},
-		{Method: "GET", Path: "/sessions/{session}/turns/{turn}", Handle: d.turn},
-		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/decisions", Handle: d.decide},
-		{Method: "GET", Path: "/approvals", Handle: d.approvals},
-		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/stop", Handle: d.stop},
-		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/resume", Handle: d.resume},
-		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/cancel", Handle: d.cancel},
+		{Method: "POST", Path: "/sessions", Handle: h.newSession},
+		{Method: "GET", Path: "/sessions/{session}/turns", Handle: h.listTurns},
+		{Method: "POST", Path: "/sessions/{session}/turns", Handle: h.newTurn},
+		{Method: "GET", Path: "/sessions/{session}/turns/{turn}", Handle: h.turn},
+		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/decisions", Handle: h.decide},
+		{Method: "GET", Path: "/approvals", Handle: h.approvals},
+		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/stop", Handle: h.stop},
+		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/resume", Handle: h.resume},
+		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/cancel", Handle: h.cancel},
 	}
 }
 
 // newSession begins a session with a turn. Without an id the session has one that is made of the
 // request's name, so that a request that is sent again finds it.
-func (d *Door) newSession(c *front.Call) error {
+func (h turnHandlers) newSession(c *front.Call) error {
 	var body struct {
 		ID *string `json:"id"`
 		front.Words
@@ -64,14 +68,14 @@ func (d *Door) newSession(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	err = d.begin(c, key, body.Words, new(int64))
+	err = h.begin(c, key, body.Words, new(int64))
 	if fault := front.FaultOf(err); err != nil && (fault.Code == "position_moved" || fault.Code == "session_busy" && name == "") {
 		return front.Conflict("exists", "a session of this id exists")
 	}
 	return err
 }
 
-func (d *Door) newTurn(c *front.Call) error {
+func (h turnHandlers) newTurn(c *front.Call) error {
 	info, err := c.Find(c.R.PathValue("session"))
 	if err != nil {
 		return err
@@ -80,11 +84,11 @@ func (d *Door) newTurn(c *front.Call) error {
 	if err := c.Decode(&body); err != nil {
 		return err
 	}
-	return d.begin(c, info.Key, body, c.IfMatch())
+	return h.begin(c, info.Key, body, c.IfMatch())
 }
 
 // begin begins a turn, where the log ends at a position if one is given.
-func (d *Door) begin(c *front.Call, key session.Key, body front.Words, at *int64) error {
+func (h turnHandlers) begin(c *front.Call, key session.Key, body front.Words, at *int64) error {
 	msg, metadata, err := body.Message()
 	if err == nil {
 		err = c.Acceptable()
@@ -96,10 +100,10 @@ func (d *Door) begin(c *front.Call, key session.Key, body front.Words, at *int64
 	if err != nil {
 		return err
 	}
-	b, err := d.turns.BeginOnce(c.R.Context(), key, msg, live.Request{ID: name, At: at, Wait: c.Prefer(), Metadata: metadata})
+	b, err := h.door.turns.BeginOnce(c.R.Context(), key, msg, live.Request{ID: name, At: at, Wait: c.Prefer(), Metadata: metadata})
 	if at != nil && errors.Is(err, agent.ErrConflict) {
 		fault := front.FaultOf(err)
-		if info, ok, err := session.Find(c.R.Context(), d.turns.Store(), key); ok && err == nil {
+		if info, ok, err := session.Find(c.R.Context(), h.door.turns.Store(), key); ok && err == nil {
 			fault.Seq = info.Seq
 		}
 		return fault
@@ -107,18 +111,18 @@ func (d *Door) begin(c *front.Call, key session.Key, body front.Words, at *int64
 	if err != nil {
 		return err
 	}
-	return d.answer(c, key, b)
+	return h.answer(c, key, b)
 }
 
 // answer tells of a turn that a request has begun, or gone on with: as it is now, as it is when it
 // rests, if the client would wait for that, or by its stream. Whoever began it has asked
 // Acceptable before.
-func (d *Door) answer(c *front.Call, key session.Key, b *live.Begun) error {
+func (h turnHandlers) answer(c *front.Call, key session.Key, b *live.Begun) error {
 	c.Turn = b.ID
 	if typ, _ := c.Accept(front.JSON, front.Stream); typ == front.Stream {
 		after := session.Position{Seq: b.From}
 		if b.Repeated && c.R.Header.Get("Last-Event-Id") != "" {
-			info, _, err := session.Find(c.R.Context(), d.turns.Store(), key)
+			info, _, err := session.Find(c.R.Context(), h.door.turns.Store(), key)
 			if err == nil {
 				after, err = stream.Place(c, info.Seq)
 			}
@@ -126,15 +130,15 @@ func (d *Door) answer(c *front.Call, key session.Key, b *live.Begun) error {
 				return err
 			}
 		}
-		c.W.Header().Set("Location", d.link(c, key).To("turns", b.ID))
-		return d.streamTurn(c, key, b.First, after, logpage.Shape{})
+		c.W.Header().Set("Location", h.door.link(c, key).To("turns", b.ID))
+		return h.door.streamTurn(c, key, b.First, after, logpage.Shape{})
 	}
-	return d.waited(c, key, b)
+	return h.waited(c, key, b)
 }
 
 // waited answers with a turn when it rests, or the client would not wait for it any longer.
-func (d *Door) waited(c *front.Call, key session.Key, b *live.Begun) error {
-	h := c.W.Header()
+func (h turnHandlers) waited(c *front.Call, key session.Key, b *live.Begun) error {
+	header := c.W.Header()
 	var r *live.Report
 	wait := c.Prefer()
 	switch {
@@ -148,7 +152,7 @@ func (d *Door) waited(c *front.Call, key session.Key, b *live.Begun) error {
 	case wait > 0:
 		ctx, cancel := context.WithTimeout(c.R.Context(), wait)
 		defer cancel()
-		for _, err := range d.turns.Watch(ctx, key, b.First, session.Position{Seq: b.From}.String()) {
+		for _, err := range h.door.turns.Watch(ctx, key, b.First, session.Position{Seq: b.From}.String()) {
 			if err != nil {
 				break
 			}
@@ -156,39 +160,39 @@ func (d *Door) waited(c *front.Call, key session.Key, b *live.Begun) error {
 	}
 	if r == nil {
 		var err error
-		if r, err = d.turns.Report(c.R.Context(), key, b.ID); err != nil {
+		if r, err = h.door.turns.Report(c.R.Context(), key, b.ID); err != nil {
 			return err
 		}
 	}
 	status := http.StatusAccepted
 	if wait > 0 {
-		h.Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+		header.Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
 		if r.State != live.Running {
 			status = http.StatusOK
 		}
 	}
-	t := form.TurnOf(r, d.link(c, key))
-	h.Set("Location", t.Links.Self)
+	t := form.TurnOf(r, h.door.link(c, key))
+	header.Set("Location", t.Links.Self)
 	return c.JSON(status, t)
 }
 
-func (d *Door) turn(c *front.Call) error {
+func (h turnHandlers) turn(c *front.Call) error {
 	key, err := c.Key(c.R.PathValue("session"))
 	if err != nil {
 		return err
 	}
-	r, err := d.turns.Report(c.R.Context(), key, c.R.PathValue("turn"))
+	r, err := h.door.turns.Report(c.R.Context(), key, c.R.PathValue("turn"))
 	if err != nil {
 		return err
 	}
 	c.Turn = r.ID
-	return c.JSON(http.StatusOK, form.TurnOf(r, d.link(c, key)))
+	return c.JSON(http.StatusOK, form.TurnOf(r, h.door.link(c, key)))
 }
 
 // The bounds of a list of turns: without a limit, and at most.
 const fewTurns, mostTurns = 20, 200
 
-func (d *Door) listTurns(c *front.Call) error {
+func (h turnHandlers) listTurns(c *front.Call) error {
 	info, err := c.Find(c.R.PathValue("session"))
 	if err != nil {
 		return err
@@ -208,7 +212,7 @@ func (d *Door) listTurns(c *front.Call) error {
 		Turns []*form.Turn `json:"turns"`
 		Next  string       `json:"next,omitempty"`
 	}{Turns: []*form.Turn{}}
-	for r, err := range d.turns.Reports(c.R.Context(), info.Key, min(before, info.Seq+1)) {
+	for r, err := range h.door.turns.Reports(c.R.Context(), info.Key, min(before, info.Seq+1)) {
 		if err != nil {
 			return err
 		}
@@ -216,7 +220,7 @@ func (d *Door) listTurns(c *front.Call) error {
 			answer.Next = strconv.FormatInt(answer.Turns[limit-1].First, 10)
 			break
 		}
-		answer.Turns = append(answer.Turns, form.TurnOf(r, d.link(c, info.Key)))
+		answer.Turns = append(answer.Turns, form.TurnOf(r, h.door.link(c, info.Key)))
 	}
 	return c.JSON(http.StatusOK, answer)
 }
