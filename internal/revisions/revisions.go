@@ -134,7 +134,6 @@ func (f *Folder) Write(ctx context.Context, r Revision, dir string) error {
 		return err
 	}
 	defer root.Close()
-	type file struct{ name, mode string }
 	var files []file
 	var ask bytes.Buffer
 	for entry := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
@@ -164,49 +163,54 @@ func (f *Folder) Write(ctx context.Context, r Revision, dir string) error {
 	if err := cmd.Start(); err != nil {
 		return missing(err)
 	}
-	in, left := bufio.NewReader(said), int64(mostBytes)
-	err = func() error {
-		for _, file := range files {
-			line, err := in.ReadString('\n')
-			if err != nil {
-				return err
-			}
-			parts := strings.Fields(line) // id, type, size
-			if len(parts) != 3 {
-				return fmt.Errorf("git cat-file: %q", strings.TrimSpace(line))
-			}
-			size, err := strconv.ParseInt(parts[2], 10, 64)
-			if err != nil || size < 0 || size > left {
-				return fmt.Errorf("the folder has more than %d MiB in revision %s", mostBytes>>20, r.Short())
-			}
-			left -= size
-			data := make([]byte, size)
-			if _, err := io.ReadFull(in, data); err != nil {
-				return err
-			}
-			if _, err := in.Discard(1); err != nil {
-				return err
-			}
-			if err := root.MkdirAll(filepath.Dir(file.name), 0o700); err != nil {
-				return err
-			}
-			if file.mode == "120000" {
-				err = root.Symlink(string(data), file.name)
-			} else {
-				err = root.WriteFile(file.name, data, 0o600)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}()
-	if err != nil {
+	if err := r.unpack(root, files, bufio.NewReader(said)); err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		return err
 	}
 	return cmd.Wait()
+}
+
+// file is one of a revision. Its mode says whether it is a link.
+type file struct{ name, mode string }
+
+// unpack writes files as git cat-file --batch has them.
+func (r Revision) unpack(root *os.Root, files []file, in *bufio.Reader) error {
+	left := int64(mostBytes)
+	for _, file := range files {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		parts := strings.Fields(line) // id, type, size
+		if len(parts) != 3 {
+			return fmt.Errorf("git cat-file: %q", strings.TrimSpace(line))
+		}
+		size, err := strconv.ParseInt(parts[2], 10, 64)
+		if err != nil || size < 0 || size > left {
+			return fmt.Errorf("the folder has more than %d MiB in revision %s", mostBytes>>20, r.Short())
+		}
+		left -= size
+		data := make([]byte, size)
+		if _, err := io.ReadFull(in, data); err != nil {
+			return err
+		}
+		if _, err := in.Discard(1); err != nil {
+			return err
+		}
+		if err := root.MkdirAll(filepath.Dir(file.name), 0o700); err != nil {
+			return err
+		}
+		if file.mode == "120000" {
+			err = root.Symlink(string(data), file.name)
+		} else {
+			err = root.WriteFile(file.name, data, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // command is one of git's that asks nobody and runs no other program.

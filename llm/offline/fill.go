@@ -182,26 +182,10 @@ func (f *filler) seen(key string, s *jsonschema.Schema, sure sureness) []candida
 	free, anywhere := shape == nil || shape == names, sure > optional || shape == emails || shape == dates
 	named := slices.IndexFunc(f.words, func(w bm25.Word) bool { return w.In(about) })
 	for i, w := range f.words {
-		var found []candidate
-		field, behind := strings.Trim(w.Field, punctuation), named >= 0 && i > named && i <= named+3
-		if n := numerals[w.Text]; n != "" && shape != ids { // "cancel one of them" names none
-			field = n
-		}
-		if number.MatchString(field) {
-			found = append(found, candidate{i, json.Number(field)})
-		}
-		if shape == names && (i == 0 || w.Stem == "") {
-			field = "" // a capital letter that may only begin a sentence
-		} else if shape == names && i+1 < len(f.words) && names.MatchString(w.Field) && names.MatchString(strings.Trim(f.words[i+1].Field, punctuation)) {
-			field = strings.Trim(w.Field+" "+f.words[i+1].Field, punctuation)
-		}
-		if shape != nil && shape.MatchString(field) || free && behind && ids.MatchString(field) {
-			found = append(found, candidate{i, field})
-		}
-		if behind {
-			near = append(near, found...)
+		if behind := named >= 0 && i > named && i <= named+3; behind {
+			near = append(near, f.valuesAt(i, w, shape, free)...)
 		} else if anywhere {
-			far = append(far, found...)
+			far = append(far, f.valuesAt(i, w, shape, false)...)
 		}
 	}
 	near = append(near, far...)
@@ -215,6 +199,26 @@ func (f *filler) seen(key string, s *jsonschema.Schema, sure sureness) []candida
 		near = append(near, candidate{nil, f.text})
 	}
 	return near
+}
+
+// valuesAt are the values that a word can be, or begins: of a shape, or an id if that is allowed.
+func (f *filler) valuesAt(i int, w bm25.Word, shape *lazyregexp.Regexp, id bool) (found []candidate) {
+	field := strings.Trim(w.Field, punctuation)
+	if n := numerals[w.Text]; n != "" && shape != ids { // "cancel one of them" names none
+		field = n
+	}
+	if number.MatchString(field) {
+		found = append(found, candidate{i, json.Number(field)})
+	}
+	if shape == names && (i == 0 || w.Stem == "") {
+		field = "" // a capital letter that may only begin a sentence
+	} else if shape == names && i+1 < len(f.words) && names.MatchString(w.Field) && names.MatchString(strings.Trim(f.words[i+1].Field, punctuation)) {
+		field = strings.Trim(w.Field+" "+f.words[i+1].Field, punctuation)
+	}
+	if shape != nil && shape.MatchString(field) || id && ids.MatchString(field) {
+		found = append(found, candidate{i, field})
+	}
+	return found
 }
 
 // choices returns an enum's values with their own words and those of the

@@ -166,13 +166,8 @@ func (l *callList) continues(c *call, id, name, args string) bool {
 		return true
 	case c.name == "":
 		return !other || !c.whole()
-	case name != c.name: // a piece of the name, or the name as far as it has come
-		longer := strings.HasPrefix(name, c.name)
-		both := l.offered != nil && l.offered(c.name) && l.offered(name)
-		if other && longer && l.offered != nil && !l.offered(c.name) && len(c.parts) == 0 {
-			return true // no tool has the name so far
-		}
-		return !other && (len(c.parts) == 0 || longer && !c.whole()) && (!both || longer && id != "" && id == c.id)
+	case name != c.name:
+		return l.continuesName(c, id, name, other)
 	case !c.whole():
 		return !other || len(c.parts) > 0
 	case args != "" && !starts(args):
@@ -183,6 +178,16 @@ func (l *callList) continues(c *call, id, name, args string) bool {
 		return true // once more
 	}
 	return !other && c.grows && len(c.parts) > 1 && args == c.latest()
+}
+
+// continuesName reports whether a name is a piece of the call's, or that as far as it has come.
+func (l *callList) continuesName(c *call, id, name string, other bool) bool {
+	longer := strings.HasPrefix(name, c.name)
+	both := l.offered != nil && l.offered(c.name) && l.offered(name)
+	if other && longer && l.offered != nil && !l.offered(c.name) && len(c.parts) == 0 {
+		return true // no tool has the name so far
+	}
+	return !other && (len(c.parts) == 0 || longer && !c.whole()) && (!both || longer && id != "" && id == c.id)
 }
 
 // end returns the calls, each with an id of its own, and those of the old field that are

@@ -67,18 +67,12 @@ func (l *leaks) advance(t trial, c byte) {
 		t.loose = false
 		l.next = append(l.next, t)
 		return
-	case t.size == 0 && blank(c) && p.kind != "key" && p.kind != "value" && !(p.kind == "info" && c == '\n'):
+	case t.size == 0 && p.skips(c):
 		t.loose = false
 		l.keep(t)
 		return
 	case p.kind == "over":
-		for _, f := range forms() {
-			if l.fits(f, &t, c) {
-				t := t
-				t.form, t.loose = f, false
-				l.enter(t, 0, int(c))
-			}
-		}
+		l.begin(t, c)
 		return
 	}
 	if t.loose = false; t.size == 0 {
@@ -94,42 +88,15 @@ func (l *leaks) advance(t trial, c byte) {
 		ok = (t.size > 1 || c == '{') && l.json(&t, c)
 		whole = t.scan.depth == 0
 	case "object", "(":
-		t.scan.step(c)
-		ok = t.size > 1 || c == '(' && p.kind == "(" || c == '{' && p.kind == "object"
-		if whole = t.scan.depth == 0; whole && ok {
-			args := string(text)
-			if p.kind == "(" {
-				args = fromPython(args[1 : len(args)-1])
-			}
-			ok = json.Valid([]byte(args)) && l.commit(&t, args)
-		} else if ok {
-			l.named = t.name
-		}
+		whole, ok = l.arguments(&t, p.kind, text)
 	case "name":
-		made := l.any && l.first && !t.form.loose // models make tools up
-		if nameByte(c) || strings.IndexByte(".:/", c) >= 0 {
-			ok = made || l.beginsTool(string(text))
-			break
+		if !nameByte(c) && strings.IndexByte(".:/", c) < 0 {
+			l.endName(t, string(text[:t.size-1]), c)
+			return
 		}
-		if t.name = l.tool(string(text[:t.size-1])); made || l.exists(t.name) {
-			if !t.form.loose {
-				l.named = t.name
-			}
-			l.enter(t, t.at+1, int(c))
-		}
-		return
+		ok = l.any && l.first && !t.form.loose || l.beginsTool(string(text)) // models make tools up
 	case "key", "value":
-		var written []byte
-		if written, whole = bytes.CutSuffix(text, []byte(t.form.parts[t.at+1].text)); whole {
-			if t.at++; p.kind == "key" {
-				t.key = strings.TrimSpace(string(written))
-				ok = !strings.ContainsAny(t.key, `{}<>:,"`)
-			} else {
-				t.args = append(slices.Clip(t.args), [2]string{t.key, string(written)})
-				t.raw = t.part().text
-			}
-		}
-		ok = ok && len(t.args) <= maxLeakedArgs && (p.kind == "value" || t.size <= 2*maxLeakedArgs && c != '\n')
+		whole, ok = t.pair(p.kind, text)
 	case "bare":
 		ok = l.beginsBare(l.name())
 	case "info":
@@ -149,6 +116,67 @@ func (l *leaks) advance(t trial, c byte) {
 	}
 }
 
+// skips reports whether a part may have the byte before it.
+func (p *part) skips(c byte) bool {
+	return blank(c) && p.kind != "key" && p.kind != "value" && !(p.kind == "info" && c == '\n')
+}
+
+// begin adds a trial for each form that begins with the byte.
+func (l *leaks) begin(t trial, c byte) {
+	for _, f := range forms() {
+		if l.fits(f, &t, c) {
+			t := t
+			t.form, t.loose = f, false
+			l.enter(t, 0, int(c))
+		}
+	}
+}
+
+// endName adds what becomes of a trial after the name of a tool.
+func (l *leaks) endName(t trial, name string, c byte) {
+	t.name = l.tool(name)
+	if made := l.any && l.first && !t.form.loose; !made && !l.exists(t.name) {
+		return
+	}
+	if !t.form.loose {
+		l.named = t.name
+	}
+	l.enter(t, t.at+1, int(c))
+}
+
+// arguments takes in the last byte of arguments in brackets.
+func (l *leaks) arguments(t *trial, kind string, text []byte) (whole, ok bool) {
+	c := text[len(text)-1]
+	t.scan.step(c)
+	ok = t.size > 1 || c == '(' && kind == "(" || c == '{' && kind == "object"
+	if whole = t.scan.depth == 0; whole && ok {
+		args := string(text)
+		if kind == "(" {
+			args = fromPython(args[1 : len(args)-1])
+		}
+		ok = json.Valid([]byte(args)) && t.commit(args)
+	} else if ok {
+		l.named = t.name
+	}
+	return whole, ok
+}
+
+// pair takes in the last byte of a key or its value.
+func (t *trial) pair(kind string, text []byte) (whole, ok bool) {
+	written, whole := bytes.CutSuffix(text, []byte(t.form.parts[t.at+1].text))
+	ok = true
+	if whole {
+		if t.at++; kind == "key" {
+			t.key = strings.TrimSpace(string(written))
+			ok = !strings.ContainsAny(t.key, `{}<>:,"`)
+		} else {
+			t.args = append(slices.Clip(t.args), [2]string{t.key, string(written)})
+			t.raw = t.part().text
+		}
+	}
+	return whole, ok && len(t.args) <= maxLeakedArgs && (kind == "value" || t.size <= 2*maxLeakedArgs && text[len(text)-1] != '\n')
+}
+
 // enter adds what becomes of a trial that comes to a part of its form, and advances it with a byte unless that is -1.
 func (l *leaks) enter(t trial, at, c int) {
 	for t.at, t.size = at, 0; ; t.at++ {
@@ -158,7 +186,7 @@ func (l *leaks) enter(t trial, at, c int) {
 		case "}":
 			t.at = p.jump - 1
 		case "end":
-			if args, ok := l.keyed(&t); !ok || !l.commit(&t, args) {
+			if args, ok := l.keyed(&t); !ok || !t.commit(args) {
 				return
 			}
 		case "open":
@@ -214,7 +242,7 @@ func (l *leaks) fits(f *form, t *trial, c byte) bool {
 }
 
 // commit adds a whole call to those of the trial.
-func (l *leaks) commit(t *trial, args string) bool {
+func (t *trial) commit(args string) bool {
 	t.calls = append(slices.Clip(t.calls), llm.ToolCall{ID: "call_" + randomHex(), Name: t.name, Arguments: args})
 	t.name, t.args, t.scan = "", nil, scan{}
 	return len(t.calls) <= maxLeakedCalls
@@ -282,7 +310,7 @@ func (l *leaks) json(t *trial, c byte) bool {
 	case t.scan.depth == 0:
 		name, args, ok := l.parse(l.held[t.from:])
 		t.name, t.loose = name, o.outer == 2
-		return ok && l.commit(t, args)
+		return ok && t.commit(args)
 	case member && c == ':':
 		o.value = true
 	case member && c == ',':

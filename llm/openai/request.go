@@ -35,18 +35,8 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 			return nil, c.errorf(llm.CodeBadRequest, err, "message %d of the request cannot be sent: %v", i, err)
 		}
 	}
-	for _, t := range req.Tools {
-		params := t.Parameters
-		if len(params) == 0 {
-			params = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
-		if !json.Valid(params) {
-			return nil, c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are no JSON", t.Name)
-		}
-		w.Tools = append(w.Tools, goopenai.Tool{
-			Type:     goopenai.ToolTypeFunction,
-			Function: &goopenai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: params},
-		})
+	if err := c.writeTools(&w, req.Tools); err != nil {
+		return nil, err
 	}
 	if len(req.Tools) > 0 { // endpoints refuse both settings without tools
 		named := func(name string) any {
@@ -102,6 +92,23 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 		return nil, c.errorf(llm.CodeBadRequest, err, "the request cannot be built: %v", err)
 	}
 	return form.withThinking(body, req.Thinking), nil
+}
+
+func (c *client) writeTools(w *wireRequest, tools []llm.ToolSpec) error {
+	for _, t := range tools {
+		params := t.Parameters
+		if len(params) == 0 {
+			params = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		if !json.Valid(params) {
+			return c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are no JSON", t.Name)
+		}
+		w.Tools = append(w.Tools, goopenai.Tool{
+			Type:     goopenai.ToolTypeFunction,
+			Function: &goopenai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: params},
+		})
+	}
+	return nil
 }
 
 // toolChoice returns the choice of a tool as an endpoint reads it, nil for none. Named writes the name of a tool, and

@@ -13,6 +13,13 @@ func (c *Checker) compare() {
 	wrong := func(format string, args ...any) {
 		c.found = append(c.found, Violation{c.seq, "the fold of the log " + fmt.Sprintf(format, args...)})
 	}
+	c.compareRuns(wrong)
+	c.counts.compare(&c.fold, wrong)
+	c.compareWaiting(wrong)
+}
+
+// compareRuns compares the last run of each scope, and its calls.
+func (c *Checker) compareRuns(wrong func(string, ...any)) {
 	open := c.fold.Open()
 	for name, s := range c.scopes {
 		run := &c.fold.Scope(name).Run
@@ -30,7 +37,10 @@ func (c *Checker) compare() {
 			c.calling(run, s, wrong)
 		}
 	}
-	c.counts.compare(&c.fold, wrong)
+}
+
+// compareWaiting compares who is active, what waits and what is asked.
+func (c *Checker) compareWaiting(wrong func(string, ...any)) {
 	conversation := c.fold.Scope("")
 	if conversation.Active != c.active {
 		wrong("says that %q is active, and not %q", conversation.Active, c.active)

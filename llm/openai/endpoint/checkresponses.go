@@ -188,18 +188,9 @@ func (c *checker) input(r map[string]any, encrypted bool) {
 				c.addf(at+".summary", "must be an array")
 			}
 		case "function_call":
-			c.fields(at, item, "type", "id", "call_id", "name", "arguments", "status")
 			id, _ := item["call_id"].(string)
-			if id == "" || len(id) > 64 || seen[id] {
-				c.addf(at+".call_id", "%q must be a new string of 1 to 64 characters", id)
-			}
+			c.inputCall(at, item, id, seen[id])
 			open[id], seen[id] = at, true
-			if name, _ := item["name"].(string); !functionName.MatchString(name) {
-				c.addf(at+".name", "%q does not match %s", name, functionName)
-			}
-			if args, _ := item["arguments"].(string); !isObject(args) {
-				c.addf(at+".arguments", "does not hold a JSON object: %.60q", args)
-			}
 		case "function_call_output":
 			c.fields(at, item, "type", "id", "call_id", "output", "status")
 			id, _ := item["call_id"].(string)
@@ -222,6 +213,19 @@ func (c *checker) input(r map[string]any, encrypted bool) {
 	}
 	for id, at := range open {
 		c.addf(at, "the call %q is not answered", id)
+	}
+}
+
+func (c *checker) inputCall(at string, item map[string]any, id string, seen bool) {
+	c.fields(at, item, "type", "id", "call_id", "name", "arguments", "status")
+	if id == "" || len(id) > 64 || seen {
+		c.addf(at+".call_id", "%q must be a new string of 1 to 64 characters", id)
+	}
+	if name, _ := item["name"].(string); !functionName.MatchString(name) {
+		c.addf(at+".name", "%q does not match %s", name, functionName)
+	}
+	if args, _ := item["arguments"].(string); !isObject(args) {
+		c.addf(at+".arguments", "does not hold a JSON object: %.60q", args)
 	}
 }
 

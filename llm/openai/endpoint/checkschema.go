@@ -38,27 +38,7 @@ func (c *checker) schema(at string, v any, strict bool, depth int) {
 		c.addf(at, "is nested more than %d levels deep", maxSchemaDepth)
 		return
 	}
-	var types []any
-	switch t := s["type"].(type) {
-	case nil:
-	case []any:
-		types = t
-	default:
-		types = []any{t}
-	}
-	for _, t := range types {
-		switch t {
-		case "array":
-			_, items := s["items"]
-			_, prefix := s["prefixItems"]
-			if !items && !prefix {
-				c.addf(at, "an array needs items")
-			}
-		case "object", "string", "number", "integer", "boolean", "null":
-		default:
-			c.addf(at+".type", "%v is no type of JSON schema", t)
-		}
-	}
+	types := c.schemaTypes(at, s)
 	props, _ := s["properties"].(map[string]any)
 	if _, present := s["properties"]; present && props == nil {
 		c.addf(at+".properties", "must be an object")
@@ -111,4 +91,29 @@ func (c *checker) schema(at string, v any, strict bool, depth int) {
 			c.schema(fmt.Sprintf("%s.%s[%d]", at, k, i), sub, strict, depth+1)
 		}
 	}
+}
+
+// schemaTypes checks and returns the types that a schema allows.
+func (c *checker) schemaTypes(at string, s map[string]any) (types []any) {
+	switch t := s["type"].(type) {
+	case nil:
+	case []any:
+		types = t
+	default:
+		types = []any{t}
+	}
+	for _, t := range types {
+		switch t {
+		case "array":
+			_, items := s["items"]
+			_, prefix := s["prefixItems"]
+			if !items && !prefix {
+				c.addf(at, "an array needs items")
+			}
+		case "object", "string", "number", "integer", "boolean", "null":
+		default:
+			c.addf(at+".type", "%v is no type of JSON schema", t)
+		}
+	}
+	return types
 }

@@ -56,23 +56,8 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		}
 		decisions = []runner.Decision{decision}
 	}
-	for i, given := range decisions {
-		pending := rep.Pending
-		if given.Content != nil && q.Decisions != nil {
-			pending = front.Asked(rep)
-		}
-		n := slices.IndexFunc(pending, func(d *event.Relay) bool {
-			return d.ToolCallID == given.CallID && (q.Decisions == nil || d.Client == (given.Content != nil))
-		})
-		if n < 0 {
-			return nil, notWaited(given)
-		}
-		if asked := rep.Pending[n]; pending[n] != asked {
-			decisions[i] = front.DecisionOf(asked, given.Content)
-		}
-		if decisions[i].ID = q.name(); i > 0 {
-			decisions[i].ID += "-" + strconv.Itoa(i)
-		}
+	if err := q.address(decisions, rep); err != nil {
+		return nil, err
 	}
 	turn, err := c.turns.Resume(ctx, q.Key, decisions...)
 	switch {
@@ -85,6 +70,29 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 		a.After = max(turn.First.Seq, a.After)
 	}
 	return a, nil
+}
+
+// address gives decisions the form of the questions that they answer, and ids.
+func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
+	for i, given := range decisions {
+		pending := rep.Pending
+		if given.Content != nil && q.Decisions != nil {
+			pending = front.Asked(rep)
+		}
+		n := slices.IndexFunc(pending, func(d *event.Relay) bool {
+			return d.ToolCallID == given.CallID && (q.Decisions == nil || d.Client == (given.Content != nil))
+		})
+		if n < 0 {
+			return notWaited(given)
+		}
+		if asked := rep.Pending[n]; pending[n] != asked {
+			decisions[i] = front.DecisionOf(asked, given.Content)
+		}
+		if decisions[i].ID = q.name(); i > 0 {
+			decisions[i].ID += "-" + strconv.Itoa(i)
+		}
+	}
+	return nil
 }
 
 // notWaited says that nothing waits for a decision.
