@@ -79,86 +79,13 @@ func Tools(t testing.TB) *tools.Registry {
 
 // Tree builds the tree of a transcript. The options are those of all agents.
 func Tree(t testing.TB, text string, model func(name string) llm.Model, all ...llmagent.Option) agent.Agent {
-	type spec struct {
-		depth int
-		name  string
-		desc  string
-		words []string
-		kids  []agent.Agent
-		tools []tools.Tool
-		nodes []*spec
-	}
-	registry := Tools(t)
-	build := func(s *spec) agent.Agent {
-		for kind, make := range map[string]func(string, string, []agent.Agent, ...workflowagent.Option) (agent.Agent, error){
-			"sequential": workflowagent.Sequential, "parallel": workflowagent.Parallel, "loop": workflowagent.Loop} {
-			if slices.Contains(s.words, kind) {
-				a, err := make(s.name, s.desc, s.kids)
-				require.NoError(t, err)
-				return a
-			}
-		}
-		if slices.Contains(s.words, "graph") {
-			b, last := agentgraph.NewBuilder(s.name), ""
-			for i, node := range s.nodes {
-				var opts []agentgraph.NodeOption
-				if slices.Contains(node.words, "human") {
-					opts = append(opts, agentgraph.AskFirst("Shall it?"))
-				}
-				b.Node(node.name, s.kids[i], opts...)
-				if last != "" {
-					b.Edge(last, node.name)
-				}
-				last = node.name
-			}
-			g, err := b.Build(agentgraph.WithDescription(s.desc))
-			require.NoError(t, err)
-			return g
-		}
-		opts := slices.Concat([]llmagent.Option{llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...),
-			llmagent.WithTools(s.tools...)}, all)
-		var policy agent.TransferPolicy
-		for _, w := range s.words {
-			if w, other, ok := strings.Cut(w, "="); ok && w == "decide" {
-				opts = append(opts, llmagent.WithDecision(model(other)))
-				continue
-			}
-			switch w {
-			case "tool", "human":
-			case "asks":
-				opts = append(opts, llmagent.WithTransferApproval(tools.ByUser()))
-			case "mcp":
-				server, err := Server(func(string, string) {})
-				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, server.Close()) })
-				opts = append(opts, llmagent.WithToolset(server))
-			case "decide":
-				opts = append(opts, llmagent.WithDecision(nil))
-			case "parent":
-				policy.AllowTransferToParent = true
-			case "peers":
-				policy.AllowTransferToPeers = true
-			case "hold":
-				policy.HoldOnArrival = true
-			case "small":
-				opts = append(opts, llmagent.WithSmallModels())
-			case "each":
-				opts = append(opts, llmagent.WithTransferTools(transfer.ToolPerTarget))
-			default:
-				require.NotNil(t, registry.Get(w), w)
-				opts = append(opts, llmagent.WithTools(registry.Get(w)))
-			}
-		}
-		a, err := llmagent.New(s.name, "You are "+s.name+".", model(s.name), append(opts, llmagent.WithTransferPolicy(policy))...)
-		require.NoError(t, err)
-		return a
-	}
+	b := &builder{t: t, model: model, all: all, registry: Tools(t)}
 	var open []*spec
 	closeTo := func(depth int) {
 		for len(open) > 1 && open[len(open)-1].depth >= depth {
 			last := open[len(open)-1]
 			open = open[:len(open)-1]
-			parent, built := open[len(open)-1], build(last)
+			parent, built := open[len(open)-1], b.build(last)
 			if slices.Contains(last.words, "tool") {
 				made, err := agenttool.New(built)
 				require.NoError(t, err)
@@ -180,5 +107,98 @@ func Tree(t testing.TB, text string, model func(name string) llm.Model, all ...l
 	}
 	closeTo(1)
 	require.Len(t, open, 1, "one root")
-	return build(open[0])
+	return b.build(open[0])
+}
+
+// spec is a line of a tree, with what is below it.
+type spec struct {
+	depth int
+	name  string
+	desc  string
+	words []string
+	kids  []agent.Agent
+	tools []tools.Tool
+	nodes []*spec
+}
+
+// builder makes agents of the lines of a tree.
+type builder struct {
+	t        testing.TB
+	model    func(name string) llm.Model
+	all      []llmagent.Option
+	registry *tools.Registry
+}
+
+func (b *builder) build(s *spec) agent.Agent {
+	for kind, make := range map[string]func(string, string, []agent.Agent, ...workflowagent.Option) (agent.Agent, error){
+		"sequential": workflowagent.Sequential, "parallel": workflowagent.Parallel, "loop": workflowagent.Loop} {
+		if slices.Contains(s.words, kind) {
+			a, err := make(s.name, s.desc, s.kids)
+			require.NoError(b.t, err)
+			return a
+		}
+	}
+	if slices.Contains(s.words, "graph") {
+		return b.graph(s)
+	}
+	var policy agent.TransferPolicy
+	opts := slices.Concat([]llmagent.Option{llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...), llmagent.WithTools(s.tools...)}, b.all)
+	for _, w := range s.words {
+		opts = append(opts, b.options(w, &policy)...)
+	}
+	a, err := llmagent.New(s.name, "You are "+s.name+".", b.model(s.name), append(opts, llmagent.WithTransferPolicy(policy))...)
+	require.NoError(b.t, err)
+	return a
+}
+
+// graph builds a chain of what is below the line.
+func (b *builder) graph(s *spec) agent.Agent {
+	graph, last := agentgraph.NewBuilder(s.name), ""
+	for i, node := range s.nodes {
+		var opts []agentgraph.NodeOption
+		if slices.Contains(node.words, "human") {
+			opts = append(opts, agentgraph.AskFirst("Shall it?"))
+		}
+		graph.Node(node.name, s.kids[i], opts...)
+		if last != "" {
+			graph.Edge(last, node.name)
+		}
+		last = node.name
+	}
+	g, err := graph.Build(agentgraph.WithDescription(s.desc))
+	require.NoError(b.t, err)
+	return g
+}
+
+// options are those that a word of an agent's line means. Others change its policy.
+func (b *builder) options(word string, policy *agent.TransferPolicy) []llmagent.Option {
+	if w, other, ok := strings.Cut(word, "="); ok && w == "decide" {
+		return []llmagent.Option{llmagent.WithDecision(b.model(other))}
+	}
+	switch word {
+	case "tool", "human":
+	case "asks":
+		return []llmagent.Option{llmagent.WithTransferApproval(tools.ByUser())}
+	case "mcp":
+		server, err := Server(func(string, string) {})
+		require.NoError(b.t, err)
+		b.t.Cleanup(func() { require.NoError(b.t, server.Close()) })
+		return []llmagent.Option{llmagent.WithToolset(server)}
+	case "decide":
+		return []llmagent.Option{llmagent.WithDecision(nil)}
+	case "parent":
+		policy.AllowTransferToParent = true
+	case "peers":
+		policy.AllowTransferToPeers = true
+	case "hold":
+		policy.HoldOnArrival = true
+	case "small":
+		return []llmagent.Option{llmagent.WithSmallModels()}
+	case "each":
+		return []llmagent.Option{llmagent.WithTransferTools(transfer.ToolPerTarget)}
+	default:
+		require.NotNil(b.t, b.registry.Get(word), word)
+		return []llmagent.Option{llmagent.WithTools(b.registry.Get(word))}
+	}
+	return nil
 }

@@ -216,36 +216,7 @@ func (f *tailFixture) cutAtRandom(tails ...session.Tail) {
 	stop := make(chan struct{})
 	defer close(stop)
 	f.begin()
-	wg.Go(func() {
-		for _, step := range story.steps {
-			for range step {
-				select {
-				case <-ahead:
-				case <-stop:
-					return
-				}
-			}
-			list := make([]*event.Event, len(step))
-			for i, e := range step {
-				own := *e
-				own.Seq = 0
-				if !e.Partial {
-					own.Seq, own.Time = f.seq+int64(i)+1, time.Now().UTC()
-				}
-				list[i] = &own
-			}
-			var err error
-			if step[0].Partial {
-				err = f.store.Publish(f.Context(), f.key, list...)
-			} else if err = Append(f.Context(), f.store, f.key, f.seq, f.lease, list...); err == nil {
-				f.seq += int64(len(list))
-			}
-			if err != nil {
-				f.Error(err)
-				return
-			}
-		}
-	})
+	wg.Go(func() { f.play(story, ahead, stop) })
 	var whole []session.Entry
 	wg.Go(func() { whole = f.collect(f.store, f.key, "", story.events) })
 
@@ -286,6 +257,38 @@ func (f *tailFixture) cutAtRandom(tails ...session.Tail) {
 	require.Len(f, got, story.shown)
 	require.Equal(f, graphOf(f.T, whole), graphOf(f.T, got))
 	f.sameGraph(f.key, got)
+}
+
+// play writes and publishes the steps of a story, an entry for each that ahead lets it.
+func (f *tailFixture) play(story *story, ahead, stop <-chan struct{}) {
+	for _, step := range story.steps {
+		for range step {
+			select {
+			case <-ahead:
+			case <-stop:
+				return
+			}
+		}
+		list := make([]*event.Event, len(step))
+		for i, e := range step {
+			own := *e
+			own.Seq = 0
+			if !e.Partial {
+				own.Seq, own.Time = f.seq+int64(i)+1, time.Now().UTC()
+			}
+			list[i] = &own
+		}
+		var err error
+		if step[0].Partial {
+			err = f.store.Publish(f.Context(), f.key, list...)
+		} else if err = Append(f.Context(), f.store, f.key, f.seq, f.lease, list...); err == nil {
+			f.seq += int64(len(list))
+		}
+		if err != nil {
+			f.Error(err)
+			return
+		}
+	}
 }
 
 var otherTests = []tailTest{
