@@ -54,6 +54,10 @@ type Properties struct {
 	// SharedRequests says, of the root of a tree, that LLM agents of one model send requests that differ only in the last
 	// message; see [WithSharedRequests].
 	SharedRequests bool
+	// TransferApproval says that somebody has to approve each transfer of the agent.
+	TransferApproval bool
+	// ViewByFunction says that a function of the program chooses or changes what the agent's model sees of a conversation.
+	ViewByFunction bool
 	// AnyName says that the name is a label in a workflow, which no model is shown: it
 	// may be any text.
 	AnyName bool

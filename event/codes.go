@@ -122,6 +122,8 @@ const (
 	// CodeBadOutput is that of an answer that was discarded because it had not the form
 	// that its agent's answers have, and of the run that ended with that.
 	CodeBadOutput = "bad_output"
+	// CodeAnticipated is that of the discard of an answer that was asked for before a transfer which was not made so.
+	CodeAnticipated = "anticipated"
 	// CodeTripwire is that of the error event of a turn that a guard ended, and of the
 	// discard that takes back the words which it refused.
 	CodeTripwire = "tripwire"

@@ -35,6 +35,17 @@ type Composite interface {
 
 type admission struct{}
 
+type anticipation struct{}
+
+// WithAnticipation returns a context in which [Anticipated] is true.
+func WithAnticipation(ctx context.Context) context.Context {
+	return context.WithValue(ctx, anticipation{}, true)
+}
+
+// Anticipated reports whether the model is asked before it is known whether its agent answers: the request is likely
+// to be cancelled.
+func Anticipated(ctx context.Context) bool { return ctx.Value(anticipation{}) != nil }
+
 // Admission says whether one more request may be sent to a model for an answer under
 // way, beside so many that are not over yet. Its error says why not.
 type Admission func(m Model, req *Request, beside int) error

@@ -97,6 +97,7 @@ func (a *Agent) configure(opts []Option) []error {
 	var wrong []error
 	a.own, wrong = newKit(a)
 	a.properties.TransferCall, a.properties.Stepwise = a.own.transferCall, true
+	a.properties.TransferApproval, a.properties.ViewByFunction = a.askTransfer, a.history.ByFunction()
 	for _, t := range a.tools {
 		if h, ok := t.(tools.Host); ok {
 			a.properties.Inner = append(a.properties.Inner, h.InnerAgents()...)

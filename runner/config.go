@@ -38,6 +38,10 @@ type config struct {
 	counter      llm.TokenCounter
 	cached       int // sessions
 	shares       bool
+	anticipates  bool
+	predictor    Predictor
+	threshold    float64
+	anticipated  func(over <-chan struct{}) // of tests: called when an anticipation has begun
 }
 
 // Option configures a Runner.
@@ -122,6 +126,24 @@ func WithDesk(desk human.Desk, opts ...human.Option) Option {
 // their own requests. By default each agent does.
 func WithSharedRequests() Option { return func(c *config) { c.shares = true } }
 
+// WithAnticipation asks the probable target of a transfer while the agent that may transfer is still asked, so that the
+// user need not wait for one answer after the other. It is for the first request of a turn that [Runner.Run] runs. If the
+// predictor is at least as sure as the threshold, which is over 0 and at most 1, the runner makes the request that the
+// target makes after a transfer without a reason. If the turn transfers to the target and the target's request is the
+// same, byte for byte, its answer is the one that is under way; otherwise that is cancelled at once, and the log has a
+// discard of the code [event.CodeAnticipated] with what it has used, which counts as a model call in limits and
+// budgets. The rest of the log is what it is without the option.
+//
+// The request is made only if limits and budgets have room for it and for the target's own. Nothing is anticipated
+// where an input, a guard, an approval or the condition of an edge comes before the target, for agents whose view a
+// function chooses or changes, or that have to say that they are ready, for a model that asks others, and for agents
+// without a model. Models and interceptors see such a request marked, see [llm.Anticipated].
+//
+// By default nothing is anticipated.
+func WithAnticipation(p Predictor, threshold float64) Option {
+	return func(c *config) { c.predictor, c.threshold, c.anticipates = p, threshold, true }
+}
+
 // Limits limit one turn, over all agents and inner scopes. Zero switches a limit off. To change a single limit, start
 // from [DefaultLimits].
 type Limits struct {
@@ -193,6 +215,8 @@ func (c *config) checkOptions() error {
 		return errors.New("runner: a limit is negative; 0 switches it off")
 	case c.every < 0:
 		return errors.New("runner: snapshots come after a number of events that is negative; 0 stores none")
+	case c.anticipates && (c.predictor == nil || !(c.threshold > 0 && c.threshold <= 1)):
+		return errors.New("runner: anticipation needs a predictor and a threshold over 0 and at most 1")
 	case c.fileLimit <= 0:
 		return errors.New("runner: the limit of files is not positive")
 	}

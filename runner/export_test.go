@@ -10,3 +10,8 @@ func Resealed(key session.Key, s session.Snapshot, change func(document string) 
 	}
 	return s
 }
+
+// AnticipatesFirst has a turn wait until what it anticipates has come, so that a test finds the same each time.
+func AnticipatesFirst() Option {
+	return func(c *config) { c.anticipated = func(over <-chan struct{}) { <-over } }
+}

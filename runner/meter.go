@@ -117,6 +117,9 @@ func (t *tally) grantTransfer(scope string) bool {
 // noteStored notes what a stored event means for what is reserved for its scope. The caller
 // holds mu.
 func (t *tally) noteStored(e *event.Event) {
+	if d, ok := e.Data.(*event.Discard); ok && d.Code == event.CodeAnticipated {
+		delete(t.asking, aheadScope)
+	}
 	if e.Scope == "" {
 		return
 	}

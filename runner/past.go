@@ -44,7 +44,7 @@ func (r *Runner) PreviewAt(ctx context.Context, key session.Key, seq int64, name
 }
 
 // sessionAt is a session as it was at a position.
-func (r *Runner) sessionAt(ctx context.Context, key session.Key, seq int64) (*cachedSession, error) {
+func (r *setup) sessionAt(ctx context.Context, key session.Key, seq int64) (*cachedSession, error) {
 	w := &cachedSession{key: key}
 	for e, err := range r.store.Load(ctx, key, 0) {
 		if err != nil {
@@ -54,6 +54,10 @@ func (r *Runner) sessionAt(ctx context.Context, key session.Key, seq int64) (*ca
 			break
 		}
 		w.apply(e)
+		w.tail = append(w.tail, e)
+	}
+	if len(w.tail) > longTail {
+		w.tail = nil
 	}
 	if w.fold.Seq != seq {
 		return nil, fmt.Errorf("session %s has no position %d: %w", key, seq, agent.ErrBadInput)
@@ -135,9 +139,7 @@ func (r *setup) imagine(ctx context.Context, w *cachedSession, name string, do f
 	if n == nil {
 		return fmt.Errorf("runner: no agent %q in the tree: %w", name, agent.ErrBadInput)
 	}
-	a, ok := agent.As[interface {
-		Asks(context.Context, *agent.Invocation) (llm.Model, *llm.Request, error)
-	}](n.Agent)
+	a, ok := agent.As[asker](n.Agent)
 	if !ok {
 		return nil
 	}

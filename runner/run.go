@@ -139,6 +139,9 @@ func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, e
 	if !s.deliver() {
 		return
 	}
+	if t.anticipates = p.msg != nil && r.config.anticipates; t.anticipates {
+		defer t.endAnticipation()
+	}
 	if err := p.steps(s); err != nil && !s.stopped {
 		t.failed = err
 		yield(nil, err)

@@ -18,17 +18,34 @@ type runtime struct{ *scope }
 
 // Ask implements agent.Runtime.
 func (s runtime) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
-	if err := s.meter.reserve(inv.Agent().Name(), model, req, 0); err != nil {
+	ahead, err := s.adopt(inv, model, req)
+	if err == nil {
+		err = s.meter.reserve(inv.Agent().Name(), model, req, 0)
+	}
+	switch {
+	case err == nil && ahead != nil:
+		return s.meter.metered(model, req, ahead.replay(ctx))
+	case err != nil && ahead != nil:
+		s.draft.addData(ahead.discard())
+	}
+	if err != nil {
 		return func(yield func(llm.Chunk, error) bool) { yield(llm.Chunk{}, err) }
 	}
+	s.anticipate(ctx, inv, model, req)
 	if _, ok := model.(llm.Composite); ok {
 		ctx = llm.WithAdmission(ctx, func(another llm.Model, req *llm.Request, beside int) error {
 			return s.meter.reserve(inv.Agent().Name(), another, req, beside)
 		})
 	}
-	if len(s.turn.r.interceptors) == 0 {
-		return s.meter.metered(model, req, model.Generate(ctx, req))
+	answer := s.meter.metered(model, req, s.call(ctx, inv, model, req)) // interceptors see what the endpoint has said
+	if s.turn.ahead != nil && s.draft.scope == "" && len(req.Tools) > 0 {
+		return s.turn.ahead.watch(answer)
 	}
+	return answer
+}
+
+// call asks a model through the interceptors.
+func (s runtime) call(ctx context.Context, inv *agent.Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	call := agent.ModelFunc(model.Generate)
 	for i := len(s.turn.r.interceptors) - 1; i >= 0; i-- {
 		outer, inner := s.turn.r.interceptors[i], call
@@ -36,7 +53,7 @@ func (s runtime) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model
 			return outer.ModelCall(ctx, agent.ModelCallInfo{Invocation: inv, Model: model, Request: req}, inner)
 		}
 	}
-	return s.meter.metered(model, req, call(ctx, req)) // interceptors see what the endpoint has said
+	return call(ctx, req)
 }
 
 // Call implements agent.Runtime.

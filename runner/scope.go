@@ -100,6 +100,9 @@ func (s *scope) step() (done bool, err error) {
 		defer stop()
 	}
 	out, err := s.runAgent(n)
+	if s.turn.ahead != nil && s.draft.scope == "" && !s.stopped && !s.mayFollow(out, err) {
+		s.abandon()
+	}
 	switch {
 	case s.stopped:
 		return false, nil
@@ -307,6 +310,9 @@ func (s *scope) receive(e *event.Event, err error) bool {
 	case s.guards.tripped != nil:
 		s.err = s.guards.tripped
 	default:
+		if contradicts(s.draft.events) {
+			s.abandon()
+		}
 		s.err = cmp.Or(s.commit(s.ctx, s.draft.takeAll()), tripped)
 	}
 	return s.err == nil && !s.stopped
@@ -355,6 +361,9 @@ func (s *scope) checkOwn(e *event.Event) (err error) {
 		return fmt.Errorf("the agent yielded a %s event, which only the runner may", e.Type())
 	case *event.ToolCall:
 		e.ID = s.turn.newID() // endpoints give one id to several calls; the agent has to know it now, to answer
+		if a := s.turn.ahead; a != nil && s.draft.scope == "" && d.Name == agent.TransferTool {
+			e.ID = a.chooses(e.ID)
+		}
 	case *event.ToolResult:
 		if !s.draft.awaits(e.ID) {
 			return fmt.Errorf("the agent yielded a tool_result for %q, which is no call that waits for one", e.ID)
@@ -496,6 +505,7 @@ func (s *scope) leaveOpen(err error) error {
 // failRun stores the error event and the run's end, together with the answers to
 // calls that will never get another, and returns the turn's error.
 func (s *scope) failRun(err error) error {
+	s.abandon()
 	run, failure := s.draft.run, FailureOf(err)
 	reason := event.FinishReasonError
 	if errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrTransferLimit) {

@@ -158,6 +158,9 @@ func (p Policy) Whole() bool {
 	return p.String() == "full"
 }
 
+// ByFunction reports whether a function of the program chooses or changes what the policy shows.
+func (p Policy) ByFunction() bool { return p.keep != nil || p.redact != nil }
+
 // HidesFacts reports whether the policy hides a tool call of another agent, its progress or its result.
 func (p Policy) HidesFacts(e *event.Event) bool { return p.hideFacts || !p.shows(e) }
 
