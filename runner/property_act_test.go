@@ -418,6 +418,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.checkAsked(w.log, !w.story.unfinished && !w.story.paused)
 	w.checkClientTools(w.log)
 	w.checkDelivery(&got, a, before, cut)
+	w.checkAhead(w.log[before:])
 	w.checkCalls()
 	w.checkAnswers()
 	w.checkRoutes()

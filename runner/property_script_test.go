@@ -82,6 +82,10 @@ func (m *plannedModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2
 	return func(yield func(llm.Chunk, error) bool) {
 		w := worldOf(ctx)
 		w.countAsked()
+		if llm.Anticipated(ctx) {
+			m.foresees(ctx, req, yield)
+			return
+		}
 		m.check(w, req)
 		if candidates(req) != nil {
 			m.decides(ctx, req, yield)

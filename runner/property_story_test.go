@@ -264,6 +264,7 @@ func kind(toolName string) string {
 // mustHappen are the things without which the properties say little.
 var mustHappen = []string{
 	"a shared request after that of another agent", "a call of a tool that only other agents have",
+	"a target asked before the transfer to it", "an answer that was anticipated", "an answer that was anticipated in vain",
 	"a router that chooses", "a router that sticks to who was active", "a router that decides by rules", "a router that decides by rules in an agent tool", "a router that decides by rules in a graph",
 	"a rule of a router", "a rule of a router that leads to a person", "a router that keeps to who was active", "a router that goes on with who has asked",
 	"a router that leaves out who gave up", "a router with nobody left", "an agent that was chosen and cannot start", "an agent that goes on for one that cannot start", "an agent that goes on for one that failed",

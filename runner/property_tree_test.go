@@ -55,6 +55,14 @@ func (w *world) tree() {
 	for range someInquiries.Draw(w.rt, "inquiries") {
 		w.script = slices.Insert(w.script, rapid.IntRange(0, min(len(w.script), 7)).Draw(w.rt, "inquires at"), curious.Draw(w.rt, "inquires"))
 	}
+	ahead := oneInTen.Draw(w.rt, "anticipates") >= 7
+	if ahead {
+		w.opts = append(w.opts, runner.AnticipatesFirst(), runner.WithAnticipation(w.predicts, 0.5))
+		for i := range rapid.IntRange(0, 4).Draw(w.rt, "plain transfers") {
+			plain := plan{Calls: []plannedCall{{Name: agent.TransferTool, Args: fmt.Sprintf(`{"agent_name":"@%d"}`, i%2)}}, Usage: true}
+			w.script = slices.Insert(w.script, min(i, 1)*rapid.IntRange(0, min(len(w.script), 5)).Draw(w.rt, "transfers at"), plain)
+		}
+	}
 	w.desk = w.newDesk()
 	routers := make([]bool, n)
 	for i := 1; i < n; i++ {
@@ -127,7 +135,11 @@ func (w *world) tree() {
 		if history.onEdge {
 			opts = append(opts, history.policy)
 		}
-		switch oneInTen.Draw(w.rt, "edge") {
+		edge := oneInTen.Draw(w.rt, "edge")
+		if ahead && i%4 > 0 {
+			edge = 0 // what an edge may have keeps its target from being asked ahead
+		}
+		switch edge {
 		case 5, 6, 7:
 			guard := propertyGuard // which refuses single characters
 			if n := oneInFour.Draw(w.rt, "window"); n > 0 {

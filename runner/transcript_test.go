@@ -55,6 +55,7 @@ type mode struct {
 	behind       bool // a router
 	searching    bool // the root has a FindAgent of its own
 	shared       bool // the agents share their requests
+	ahead        *foresight
 }
 
 var modes = []mode{{name: "in process"}, {name: "in process, streamed", stream: true}, {name: "http", http: true}, {name: "http, streamed", http: true, stream: true},
@@ -103,6 +104,11 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 		model = func(name string) llm.Model { return oneName{own(name)} }
 		opts = append(opts, runner.WithSharedRequests())
 	}
+	if m.ahead != nil {
+		own := model
+		model = func(name string) llm.Model { return aheadModel{own(name), m.ahead} }
+		opts = append(opts, runner.AnticipatesFirst(), runner.WithAnticipation(m.ahead.predict, 1))
+	}
 	root := transcript.Tree(t, tr.Section("agents"), model, all...)
 	if m.behind {
 		root, err = crashtest.BehindRouter(root)
@@ -128,6 +134,7 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 		var failed string
 		deltas := make(map[string]string)
 		turn := r.Run(context.Background(), key, llm.UserText(strings.TrimSuffix(message, "\n")))
+		m.ahead.begin(message)
 		if decision, ok := strings.CutPrefix(message, "/"); ok {
 			r, err = runner.New(root, store, opts...)
 			require.NoError(t, err)
@@ -148,7 +155,7 @@ func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Optio
 			}
 			stored = append(stored, e)
 		}
-		for _, e := range stored {
+		for _, e := range m.ahead.without(stored) {
 			calls.Add(e)
 			writeEvent(&out, e, calls, depth.of(e))
 		}

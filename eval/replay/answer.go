@@ -230,7 +230,7 @@ func (r *reader) notice(e *event.Event, d *event.Notice) {
 func (r *reader) discard(e *event.Event, d *event.Discard) {
 	a := &answer{seq: e.Seq, at: e.Time, usage: d.Usage, finish: llm.FinishStop, sure: -1}
 	switch {
-	case d.Code == "canceled" || d.Code == event.CodeTripwire:
+	case d.Code == "canceled" || d.Code == event.CodeTripwire || d.Code == event.CodeAnticipated:
 		return // nobody was asked anew
 	case d.Code == event.CodeEmptyAnswer:
 		if a.kind = empty; strings.HasSuffix(d.Message, "without words") { // but with calls, for a function that asked for words

@@ -122,7 +122,7 @@ func passed(e *event.Event) bool {
 	case *event.Notice:
 		return d.Code == event.NoticeResumed || d.Code == event.NoticeTakenOver || d.Code == event.NoticeLeft || d.Code == event.NoticeTooDeep || d.Code == "usage_estimated"
 	case *event.Discard:
-		return d.Code == "canceled" || d.Code == event.CodeTripwire || len(d.IDs) > 0 && d.Usage == nil && strings.HasPrefix(d.Message, "the answer was not completed")
+		return d.Code == "canceled" || d.Code == event.CodeTripwire || d.Code == event.CodeAnticipated || len(d.IDs) > 0 && d.Usage == nil && strings.HasPrefix(d.Message, "the answer was not completed")
 	}
 	return false
 }
