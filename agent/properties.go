@@ -58,6 +58,9 @@ type Properties struct {
 	TransferApproval bool
 	// ViewByFunction says that a function of the program chooses or changes what the agent's model sees of a conversation.
 	ViewByFunction bool
+	// Anticipation is, of the root of a tree, how sure a prediction has to be for the probable target of a transfer to be
+	// asked ahead, over 0 and at most 1; 0 never asks ahead. The runner's option replaces it.
+	Anticipation float64
 	// AnyName says that the name is a label in a workflow, which no model is shown: it
 	// may be any text.
 	AnyName bool

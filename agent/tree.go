@@ -17,6 +17,7 @@ type Tree struct {
 	nodes  []*Node // in tree order: depth first, children as given
 	byName map[string]*Node
 	shares bool
+	ahead  bool // targets of transfers may be asked ahead
 }
 
 // Node is an agent at its place in a tree.
@@ -162,6 +163,11 @@ func WithSharedRequests() TreeOption { return func(t *Tree) { t.shares = true } 
 // SharesRequests reports whether LLM agents of the tree share their requests.
 func (t *Tree) SharesRequests() bool { return t.shares || t.Root().Properties.SharedRequests }
 
+// WithAnticipation keeps the reasons of transfers from the targets' models, as [HideReason] does on an edge, because a
+// target that is asked ahead cannot be shown the reason. Agents that share their requests are shown the whole call all
+// the same, and so is the target of an edge with an input. The property Anticipation of the root does the same.
+func WithAnticipation() TreeOption { return func(t *Tree) { t.ahead = true } }
+
 // Problem is one thing that is wrong with a tree.
 type Problem struct {
 	Agent   string // the agent it is about
@@ -216,7 +222,7 @@ func newTree(edge Edge, of *Node, opts []TreeOption) (*Tree, error) {
 	b.add(edge.To, nil, edge)
 	if of != nil {
 		root := &b.tree.nodes[0].Properties
-		b.tree.shares = of.tree.SharesRequests()
+		b.tree.shares, b.tree.ahead = of.tree.SharesRequests(), of.tree.ahead
 		for up := of.Parent; up != nil; up = up.Parent {
 			root.GlobalInstruction = strings.Trim(up.Properties.GlobalInstruction+"\n\n"+root.GlobalInstruction, "\n")
 		}
@@ -224,7 +230,9 @@ func newTree(edge Edge, of *Node, opts []TreeOption) (*Tree, error) {
 	for _, opt := range opts {
 		opt(b.tree)
 	}
+	b.tree.ahead = b.tree.ahead || b.tree.nodes[0].Properties.Anticipation != 0
 	for _, n := range b.tree.nodes {
+		n.Edge.HideReason = n.Edge.HideReason || b.tree.ahead && n.Edge.Input == nil && !b.tree.SharesRequests()
 		n.findTargets()
 		b.findRoutes(n)
 		b.findGuards(n)

@@ -304,7 +304,7 @@ func (l *loader) build(r *report, d *definition, sources map[string]Source) agen
 		r.add(d.file, d.pos(), "%s", err)
 		return nil
 	}
-	return share(a, d)
+	return asRoot(a, d)
 }
 
 func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (agent.Agent, error) {

@@ -365,6 +365,7 @@ type definition struct {
 	guards      []item
 	ignore      []item // patterns of Markdown files that are not agents
 	shares      bool   // requests, of the whole tree
+	anticipates float64
 	budgets     agent.Budgets
 	compaction  *compactionKeys // nil: never
 	history     view.Policy

@@ -48,6 +48,14 @@ func propertyKeys() []key {
 					p.add(p.at(n), "%s must be shared, not %q", p.name, v)
 				}
 			}},
+		{name: "anticipate", typ: "a number", example: "0.6", def: "never",
+			meaning: "While the first agent of a turn is asked, [the probable target of a transfer is asked as well](cost-of-a-transfer.md#ask-the-target-ahead) if it is at least so sure, from 0 to 1, by the words that the message and the agents' descriptions share. Only the root can have it.",
+			read: func(p *parser, k *key, n yamldoc.Node) {
+				v, ok := p.number(k, n)
+				if p.d.anticipates = v; ok && !(v > 0 && v <= 1) {
+					p.add(p.at(n), "%s must be a number over 0 and at most 1, not %g", p.name, v)
+				}
+			}},
 		{name: "guards", typ: "a list of names", example: "[no-cards]", def: "none",
 			meaning: "The [guards](guards.md) that check what reaches the agent and what it says: those that the program registers under these names.",
 			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.guards = p.names(k, n) }},
@@ -90,8 +98,10 @@ func (l *loader) checkProperties(r *report, d *definition, isRoot bool) {
 			r.add(d.file, at, "%s is for the root of the tree: %q is another agent, and its own tokens, cost and time stand below budgets itself", of, d.name)
 		}
 	}
-	if at, there := d.at["requests"]; there && !isRoot {
-		r.add(d.file, at, "requests is for the root of the tree: %q is another agent", d.name)
+	for _, of := range []string{"requests", "anticipate"} {
+		if at, there := d.at[of]; there && !isRoot {
+			r.add(d.file, at, "%s is for the root of the tree: %q is another agent", of, d.name)
+		}
 	}
 	for _, unit := range []string{"budgets.tokens", "budgets.cost"} {
 		if at, there := d.at[unit]; there && (d.leaf() || d.isWorkflow()) {
@@ -112,13 +122,13 @@ func (l *loader) guardsOf(d *definition) (guards []agent.Guard) {
 	return guards
 }
 
-// share makes the agents of the tree share their requests, if the file of its root says so.
-func share(a agent.Agent, d *definition) agent.Agent {
-	if a == nil || !d.shares {
+// asRoot gives the root of a tree what its file says about the requests of all agents.
+func asRoot(a agent.Agent, d *definition) agent.Agent {
+	if a == nil || !d.shares && d.anticipates == 0 {
 		return a
 	}
 	properties := agent.PropertiesOf(a)
-	properties.SharedRequests = true
+	properties.SharedRequests, properties.Anticipation = properties.SharedRequests || d.shares, d.anticipates
 	return &extended{a, properties}
 }
 

@@ -132,7 +132,8 @@ func WithSharedRequests() Option { return func(c *config) { c.shares = true } }
 // target makes after a transfer without a reason. If the turn transfers to the target and the target's request is the
 // same, byte for byte, its answer is the one that is under way; otherwise that is cancelled at once, and the log has a
 // discard of the code [event.CodeAnticipated] with what it has used, which counts as a model call in limits and
-// budgets. The rest of the log is what it is without the option.
+// budgets. The rest of the log is what it is without the option. The models of targets are not shown the reasons of
+// transfers, see [agent.WithAnticipation].
 //
 // The request is made only if limits and budgets have room for it and for the target's own. Nothing is anticipated
 // where an input, a guard, an approval or the condition of an edge comes before the target, for agents whose view a

@@ -46,6 +46,9 @@ func (s runtime) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model
 
 // call asks a model through the interceptors.
 func (s runtime) call(ctx context.Context, inv *agent.Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	if len(s.turn.r.interceptors) == 0 {
+		return model.Generate(ctx, req)
+	}
 	call := agent.ModelFunc(model.Generate)
 	for i := len(s.turn.r.interceptors) - 1; i >= 0; i-- {
 		outer, inner := s.turn.r.interceptors[i], call

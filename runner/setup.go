@@ -26,6 +26,9 @@ func (c *config) makeTree(tree func(...agent.TreeOption) (*agent.Tree, error)) (
 	if c.shares {
 		opts = append(opts, agent.WithSharedRequests())
 	}
+	if c.anticipates {
+		opts = append(opts, agent.WithAnticipation())
+	}
 	if c.person != nil {
 		if err := c.person.Check(); err != nil {
 			return nil, err
@@ -36,6 +39,9 @@ func (c *config) makeTree(tree func(...agent.TreeOption) (*agent.Tree, error)) (
 }
 
 func newSetup(c config, tree *agent.Tree) (*setup, error) {
+	if threshold := tree.Root().Properties.Anticipation; threshold != 0 && !c.anticipates {
+		WithAnticipation(SharedWords, threshold)(&c)
+	}
 	if err := c.checkOptions(); err != nil {
 		return nil, err
 	}

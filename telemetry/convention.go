@@ -70,6 +70,8 @@ const (
 	// keyBrokenOff is true where the caller wanted no more: it broke out of the
 	// turn's loop, or of a model's answer.
 	keyBrokenOff = "arbor.broken_off"
+	// keyAnticipated is true of a request to the probable target of a transfer, which belongs to no run.
+	keyAnticipated = "arbor.anticipated"
 	// keyGraph is the graph that a node belongs to.
 	keyGraph = "arbor.graph.name"
 )

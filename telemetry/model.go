@@ -57,7 +57,8 @@ type attempt struct {
 
 func (i *interceptor) ask(ctx context.Context, c agent.ModelCallInfo) (context.Context, *attempt) {
 	a := &attempt{interceptor: i, provider: i.provider(c.Model), model: c.Model.Name(), stream: c.Request.Stream}
-	if a.turn = i.placeOf(ctx).turn; a.turn != nil {
+	ahead := llm.Anticipated(ctx) // then the run that asks may never begin
+	if a.turn = i.placeOf(ctx).turn; a.turn != nil && !ahead {
 		a.run = a.turn.of(ctx, c.Invocation)
 	}
 	if a.run != nil {
@@ -66,6 +67,9 @@ func (i *interceptor) ask(ctx context.Context, c agent.ModelCallInfo) (context.C
 	}
 	ctx, a.span = i.tracer.Start(ctx, opChat+" "+a.model, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String(keyOperation, opChat), attribute.String(keyProvider, a.provider), attribute.String(keyRequestModel, a.model)))
+	if ahead {
+		a.span.SetAttributes(attribute.Bool(keyAnticipated, true))
+	}
 	if a.span.IsRecording() {
 		a.request(c.Request)
 	}
