@@ -23,6 +23,7 @@
 //	inner, group, child      agents inside of agents
 //	runtime, consumer        what agents ask for, and where the conversation's events go
 //	scope                    the loop
+//	anticipate, predict      the target of a transfer that is asked ahead
 //	transfer, guard, draft   what a step may do
 //	meter, bounds            what it may use
 //	turn, branch, session    the session, its lease and its log
