@@ -150,3 +150,22 @@ func TestClose(t *testing.T) {
 	require.NoError(t, tree.Close())
 	require.Equal(t, []int{2, 1}, closed)
 }
+
+// The root's file may say how sure a prediction has to be for a target to be asked ahead.
+func TestAnticipate(t *testing.T) {
+	load := func(root, child string) (*Tree, error) {
+		fsys := fstest.MapFS{"desk.md": {Data: []byte("---\n" + root + "\n---\nYou greet.\n")}, "desk/billing.md": {Data: []byte("---\n" + child + "\n---\nYou refund.\n")}}
+		return LoadFS(fsys, ".", WithModel(func(name string) (llm.Model, error) { return scripted.Always(name, scripted.Reply()), nil }))
+	}
+	tree, err := load("model: m\nanticipate: 0.6", "model: m")
+	require.NoError(t, err)
+	require.InDelta(t, 0.6, agent.PropertiesOf(tree.Root()).Anticipation, 0)
+	_, err = runner.New(tree.Root(), sessiontest.Memory(t))
+	require.NoError(t, err)
+	for _, wrong := range []string{"0", "-1", "1.1"} {
+		_, err = load("model: m\nanticipate: "+wrong, "model: m")
+		require.ErrorContains(t, err, "anticipate must be a number over 0 and at most 1, not "+wrong)
+	}
+	_, err = load("model: m", "model: m\nanticipate: 1")
+	require.ErrorContains(t, err, `anticipate is for the root of the tree: "billing" is another agent`)
+}
