@@ -56,7 +56,7 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|consecutive.{0,30}(role|messages|user|assistant)`},
 	{"bridge", "a short message of the assistant between a result and a user's message", "", `role.{0,6}user.{0,20}after.{0,20}tool|after.{0,30}tool.{0,60}(assistant|not user)`}, // Mistral
 	{"no-system", "the system text as the first message of the user", `\bsystem\b`, ""},                                                                                           // Gemma, o1-mini
-	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|non-?whitespace|blank|at least (1|one) character|trailing whitespace`},     // Claude, Bedrock
+	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|non-?whitespace|blank|at least (1|one) character|trailing whitespace`},    // Claude, Bedrock
 	{"string-content", "the content of a message is always a string, also next to calls", "", `content.{0,80}(null|none\b|string)|(null|none\b|string).{0,60}content|valid string|sequence, expected a string`},
 	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
 	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
