@@ -104,7 +104,7 @@ func (s runtime) anticipate(ctx context.Context, inv *agent.Invocation, model ll
 }
 
 // canAnticipate reports whether the target may be asked before the transfer to it is made: it is an agent of a model,
-// and nobody has to look at the transfer or at what the target sees first.
+// and no guard, approval or function of the program comes before the target.
 func canAnticipate(n, to *agent.Node) bool {
 	_, asks := agent.As[asker](to.Agent)
 	_, readies := agent.As[agent.Readier](to.Agent)

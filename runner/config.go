@@ -129,8 +129,8 @@ func WithSharedRequests() Option { return func(c *config) { c.shares = true } }
 // WithAnticipation asks the probable target of a transfer while the agent that may transfer is still asked, so that the
 // user need not wait for one answer after the other. It is for the first request of a turn that [Runner.Run] runs. If the
 // predictor is at least as sure as the threshold, which is over 0 and at most 1, the runner makes the request that the
-// target makes after a transfer without a reason. If the turn transfers to the target and the target's request is the
-// same, byte for byte, its answer is the one that is under way; otherwise that is cancelled at once, and the log has a
+// target makes after a transfer without a reason. If the turn transfers to the target and the two requests are
+// equal, its answer is the one that is under way; otherwise that request is cancelled at once, and the log has a
 // discard of the code [event.CodeAnticipated] with what it has used, which counts as a model call in limits and
 // budgets. The rest of the log is what it is without the option. The models of targets are not shown the reasons of
 // transfers, see [agent.WithAnticipation].

@@ -9,7 +9,7 @@ import (
 
 // SharedWords is a [Predictor] that needs no model: it names the target whose name and description share the rarest
 // words with the user's message. Its confidence is the target's part of what all targets and the agent itself share
-// with the message, 0 if nobody shares a word.
+// with the message, 0 if no word is shared.
 func SharedWords(_ context.Context, p Prospect) (target string, confidence float64) {
 	texts := make([][]bm25.Word, 0, len(p.Targets)+1)
 	for _, n := range append(p.Targets[:len(p.Targets):len(p.Targets)], p.Agent) {

@@ -26,7 +26,7 @@ var words = []struct {
 	{`\b(go|goes|went|gone|going) on\b`, "continue, resume, adopt", 181},
 	{`\b(take|takes|taken|taking|took) (\w+ )?(up|over)\b`, "continue, resume, adopt", 31},
 	{`\b([Ss]omebody|[Nn]obody)\b`, "the user, a client, no process", 90},
-	{`\bbehind\b|\bin front of\b`, "after, before", 61},
+	{`\bbehind\b|\bin front of\b`, "after, before", 59},
 	{`\b(stands|lies)\b`, "is, is written", 51},
 	{`\b(is|are|was|were) told\b|\bhears\b`, "reads, receives, is notified", 42},
 }
