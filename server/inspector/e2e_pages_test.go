@@ -151,6 +151,14 @@ func TestDesk(t *testing.T) {
 	play(t, office(t), "desk", nil)
 }
 
+// A graph at the root is drawn with the edges that were taken, and Why explains them.
+func TestGraphAtTheRoot(t *testing.T) {
+	t.Parallel()
+	h := serve(t, pipelineWorld(t))
+	h.say("one", "Please analyse this")
+	play(t, h, "rootgraph", nil)
+}
+
 // Each of several users sees and decides what they may, and reads plain words about the rest.
 func TestRights(t *testing.T) {
 	t.Parallel()

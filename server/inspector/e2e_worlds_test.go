@@ -312,9 +312,8 @@ func (h *host) repeat(id string, events int, words ...string) {
 	require.NoError(h.t, sessiontest.Release(h.t.Context(), h.store, key(id), lease))
 }
 
-// officeWorld has a router in front, a graph of agents in which one fails and the fallback answers,
-// and persons at a desk.
-func officeWorld(t testing.TB) *world {
+// pipeline is a graph of agents in which one fails and the fallback answers.
+func pipeline(t testing.TB) agent.Agent {
 	t.Helper()
 	node := func(name string, err error) agent.Agent {
 		a, made := agent.New(name, "Does "+name, func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
@@ -329,12 +328,23 @@ func officeWorld(t testing.TB) *world {
 		require.NoError(t, made)
 		return a
 	}
-	pipeline, err := agentgraph.NewBuilder("pipeline").Node("splitter", node("splitter", nil)).Node("sentiment", node("sentiment", errors.New("sentiment: the model is gone"))).
+	graph, err := agentgraph.NewBuilder("pipeline").Node("splitter", node("splitter", nil)).Node("sentiment", node("sentiment", errors.New("sentiment: the model is gone"))).
 		Node("entities", node("entities", nil)).Node("merger", node("merger", nil)).Node("error-handler", node("error-handler", nil)).
+		Node("translator", node("translator", nil)).Edge("splitter", "translator", agentgraph.When(func(agentgraph.Values) (bool, error) { return false, nil })).
 		Edge("splitter", "sentiment").Edge("splitter", "entities", agentgraph.When(func(agentgraph.Values) (bool, error) { return true, nil })).
 		Edge("sentiment", "merger").Edge("entities", "merger").
 		OnError(agentgraph.ErrorHandling{Strategy: agentgraph.FailFast, Fallback: "error-handler"}).Build()
 	require.NoError(t, err)
+	return graph
+}
+
+// pipelineWorld has the graph at the root.
+func pipelineWorld(t testing.TB) *world { return &world{root: pipeline(t)} }
+
+// officeWorld has a router in front, a graph of agents in which one fails and the fallback answers,
+// and persons at a desk.
+func officeWorld(t testing.TB) *world {
+	t.Helper()
 	billing, err := llmagent.New("billing", "You bill.", scripted.Func("small", func(*llm.Request) scripted.Answer {
 		return scripted.Reply(scripted.Text("It is paid."), scripted.Usage(100, 10, 0))
 	}), llmagent.WithDescription("Bills"))
@@ -347,7 +357,7 @@ func officeWorld(t testing.TB) *world {
 			return scripted.Reply(scripted.Call("transfer_to_human", `{"reason":"wants a person"}`), scripted.Usage(50, 5, 0))
 		}
 		return scripted.Reply(scripted.Text("I am here."), scripted.Usage(50, 5, 0))
-	}), llmagent.WithDescription("Helps"), llmagent.WithSubAgents(pipeline))
+	}), llmagent.WithDescription("Helps"), llmagent.WithSubAgents(pipeline(t)))
 	require.NoError(t, err)
 	toBilling, toHelp := router.Specialist(billing), router.Specialist(help)
 	front, err := router.New("front", router.Description("Finds who answers"), router.Default(toHelp), router.Rules(
@@ -404,7 +414,7 @@ func bankWorld(t testing.TB) *world {
 	user := func(name string, rights access.Rights, grants ...string) access.Account {
 		return access.Account{Name: name, Token: access.HashToken(name), Rights: rights, Grants: grants}
 	}
-	return &world{root: root, users: []access.Account{user("ann", 0), user("sue", access.Approve), user("rita", 0, "wires")}}
+	return &world{root: root, users: []access.Account{user("ann", 0), user("sue", access.Approve), user("rita", 0, "wires"), user("ian", access.Inspect)}}
 }
 
 // hostile is content that tries to be more than text in a page.

@@ -85,4 +85,28 @@ await run(async () => {
     await details.getByRole("button", { name: "Fork instead and let tools run" }).waitFor();
     check((await details.getByText(/\$0\.0/).count()) > 0, "there is no price");
   });
+
+  await step("Ctrl Enter sends what its field is part of, and nothing else", async () => {
+    await visit(page, "s/s1?tab=if&sel=ev:1");
+    const count = await sessions();
+    const write = page.getByRole("textbox", { name: /write to/i });
+    await write.fill("This stays here");
+    const instead = page.getByRole("textbox", { name: /says instead/i });
+    await instead.fill("My router is slow");
+    await instead.press("Control+Enter");
+    await until("the fork", async () => (await sessions()) === count + 1);
+    await page.getByRole("article").filter({ hasText: "wants to run" }).getByRole("button", { name: /^deny/i }).click();
+    const reason = page.getByRole("textbox", { name: /why\? the model/i });
+    await reason.fill("not today");
+    await reason.press("Control+Enter");
+    await until("the denial", async () => (await log("s1")).some((e) => e.type === "relay_resolved" && e.reason === "not today"));
+    same(await write.inputValue(), "This stays here", "the composer");
+    same((await log("s1")).filter((e) => e.type === "user").length, 2, "messages");
+    await visit(page, "");
+    await page.getByRole("textbox", { name: /first message/i }).fill("Hello");
+    await page.getByRole("searchbox").first().press("Control+Enter");
+    same(await sessions(), count + 1, "sessions after the key in the search");
+    await page.getByRole("textbox", { name: /first message/i }).press("Control+Enter");
+    await until("a session", async () => (await sessions()) === count + 2);
+  });
 });

@@ -45,6 +45,7 @@ await run(async () => {
     await axe(page, "a question for a colleague");
     await geometry(page, "a question for a colleague");
     await screenshot(page, "rights-colleague");
+    same(await page.getByRole("link", { name: /^seen/i }).count(), 0, "links to what models were shown");
     for (const path of ["s/paid?tab=why", "s/paid?tab=seen", "s/paid?tab=if"]) {
       await visit(page, path);
       await page.getByRole("complementary").getByText("needs the right inspect").first().waitFor();
@@ -65,6 +66,27 @@ await run(async () => {
     await visit(page, "s/booked");
     await page.keyboard.press("a");
     await page.getByRole("log").getByText("book is done").first().waitFor();
+  });
+
+  await step("who may read and do nothing", async () => {
+    const page = await as("ian");
+    await visit(page, "s/paid?user=ann&tab=seen");
+    await page.getByText("You can read this session.").waitFor();
+    await page.getByRole("complementary").getByText("You pay.").first().waitFor();
+    const offers = /^(stop|send|edit|fork|approve|deny|cancel|resume|try again|delete)/i;
+    for (const path of ["s/paid", "s/paid?at=3", "s/paid?sel=ev:1&tab=if", "s/paid/runs", "s/paid/graph"]) {
+      await visit(page, `${path}${path.includes("?") ? "&" : "?"}user=ann`);
+      await whole(page);
+      same(await page.getByRole("button", { name: offers }).allInnerTexts(), [], `buttons at ${path}`);
+      await page.keyboard.press("?");
+      const keys = await page.getByRole("dialog").getByRole("definition").allInnerTexts();
+      same(keys.filter((k) => /^(send|stop|fork|approve|deny|edit|say)/i.test(k)), [], `keys at ${path}`);
+      await page.keyboard.press("Escape");
+    }
+    await visit(page, "?user=ann");
+    await page.getByRole("row").filter({ hasText: "Hello" }).first().waitFor();
+    same(await page.getByRole("button", { name: /^(delete|start)/i }).count(), 0, "buttons in the list");
+    same(await page.getByRole("link", { name: "Approvals" }).count(), 0, "links to approvals");
   });
 
   await step("who approves", async () => {

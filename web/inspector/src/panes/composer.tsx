@@ -43,11 +43,12 @@ export function Composer({ session }: { readonly session: OpenSession }): JSX.El
     else draft.waits.value = false;
   }, [waits, busy, past, state]);
   const turn = (what: "stop" | "resume" | "cancel") => (): void => void control(session, facts.turnId, what);
-  useKeys({
+  const keysOfWriter = {
     c: ["Write", () => field.current?.focus()],
     "mod+Enter": ["Send", send],
     "mod+.": ["Stop", () => (busy ? turn("stop")() : false)],
-  });
+  } as const;
+  useKeys(mine ? keysOfWriter : {});
   if (!mine) return <p class="composer composer-note soft">You can read this session. Writing in it needs the right act.</p>;
   const keys = (e: KeyboardEvent): void => {
     if (e.key === "Escape") return field.current?.blur();

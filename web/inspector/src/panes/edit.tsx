@@ -40,9 +40,8 @@ export function EditWords({ session, event, close }: Props): JSX.Element {
     if (done) close();
   };
   const keys = (e: KeyboardEvent): void => {
-    if (e.key === "Escape") close();
-    else if (e.key === "Enter" && (e.metaKey || e.ctrlKey)) void submit();
-    else return;
+    if (e.key !== "Escape") return;
+    close();
     e.preventDefault();
     e.stopPropagation();
   };

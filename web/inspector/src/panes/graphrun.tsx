@@ -1,6 +1,10 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
-import type { Schemas } from "../net/api.js";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Schemas, get, path } from "../net/api.js";
+import { agentAt, tree } from "../state/app.js";
+import type { OpenSession } from "../state/open.js";
+import { change } from "../state/route.js";
+import { graphsAt } from "../state/views.js";
 import { AgentFacts, Fact } from "../ui/agentfacts.js";
 import { clock } from "../ui/amount.js";
 import { Json } from "../ui/json.js";
@@ -111,6 +115,18 @@ export function RunOfGraph({ children, ...props }: RunProps): JSX.Element {
   );
 }
 
+/** How the nodes and edges of a run stand, by the keys of the drawing. */
+function standingOf(run: Run | undefined): ReadonlyMap<string, Standing> {
+  const all = new Map<string, Standing>();
+  for (const [id, phase] of Object.entries(run?.phases ?? {})) {
+    const calls = run?.calls[id] ?? 0;
+    const how = phases[phase];
+    all.set(id, calls > 1 ? { ...how, words: `${how.words} ⟳${calls}` } : how);
+  }
+  run?.edges.forEach((e, i) => all.set(lineKey("", i), edgeStates[e.state]));
+  return all;
+}
+
 interface ShownProps extends TopologyProps {
   readonly run?: Run;
   readonly children?: ComponentChildren;
@@ -119,16 +135,7 @@ interface ShownProps extends TopologyProps {
 function Shown({ agent, picture, run, note, children }: ShownProps): JSX.Element {
   const [chosen, choose] = useState("");
   const graph = useMemo(() => flatten(agent), [agent]);
-  const standing = useMemo(() => {
-    const all = new Map<string, Standing>();
-    for (const [id, phase] of Object.entries(run?.phases ?? {})) {
-      const calls = run?.calls[id] ?? 0;
-      const how = phases[phase];
-      all.set(id, calls > 1 ? { ...how, words: `${how.words} ⟳${calls}` } : how);
-    }
-    run?.edges.forEach((e, i) => all.set(lineKey("", i), edgeStates[e.state]));
-    return all;
-  }, [run]);
+  const standing = useMemo(() => standingOf(run), [run]);
   const press = (key: string): void => choose(key === chosen ? "" : key);
   const node = graph.nodes.get(chosen);
   const edge = graph.edges.get(chosen);
@@ -302,5 +309,84 @@ function Tables({ graph, run, standing, press }: TablesProps): JSX.Element {
         )}
       </div>
     </details>
+  );
+}
+
+/** The drawing of an agent, asked for again when the tree has changed. */
+export function usePicture(name: string): readonly [Schemas["Picture"] | undefined, string | undefined] {
+  const [got, set] = useState<{ readonly of: string; readonly picture?: Schemas["Picture"]; readonly error?: string }>();
+  const revision = tree.value?.revision;
+  useEffect(() => {
+    const stop = new AbortController();
+    if (revision === undefined) return;
+    get<Schemas["Picture"]>(`${path("agents", name)}/drawing`, { signal: stop.signal }).then(
+      (picture) => set({ of: name, picture }),
+      (error: unknown) => {
+        if (!stop.signal.aborted) set({ of: name, error: error instanceof Error ? error.message : String(error) });
+      },
+    );
+    return () => stop.abort();
+  }, [name, revision]);
+  return got?.of === name ? [got.picture, got.error] : [undefined, undefined];
+}
+
+/** The last run of a graph at the moment that is shown, or the run in which something was said. */
+function useRun(session: OpenSession, which: (run: Run) => boolean): { readonly run?: Run | undefined; readonly error?: string | undefined } {
+  const { value, error } = graphsAt(session, session.facts.value.seq);
+  const last = useRef<Run | undefined>(undefined); // what was known before is shown until there is an answer
+  if (value !== undefined) last.current = value.runs.findLast(which);
+  return { run: last.current, error };
+}
+
+/** A graph at the root, with the edges that were taken last. A node and an edge lead to why the node ran. */
+export function GraphOfSession({ session, agent }: { readonly session: OpenSession; readonly agent: Agent }): JSX.Element {
+  const [picture, failed] = usePicture(agent.name);
+  const { run, error = failed } = useRun(session, (r) => r.agent === agent.name);
+  const standing = useMemo(() => standingOf(run), [run]);
+  const choose = (key: string): void => {
+    const id = key.startsWith("#") ? agent.edges?.[Number(key.slice(1))]?.to : key;
+    const began = session.stored.value.events.findLast((e) => e.type === "harness_start" && e.scope?.startsWith(`${run?.runId}.`) && e.scope.endsWith(`/${id}`));
+    change({ sel: { kind: "ev", seq: began?.seq ?? run?.seq ?? 1 }, tab: "why" });
+  };
+  if (error !== undefined) return <p class="failed treepane-none">{error}</p>;
+  if (picture === undefined) return <p class="soft treepane-none">Loading the drawing…</p>;
+  return <PictureView picture={picture} label={`Graph ${agent.name}, drawn`} chosen="" choose={choose} standing={standing} />;
+}
+
+/** Which edges of a graph led to a run of one of its nodes, or to its own answer, and which did not. */
+export function EdgesOf({ session, runId, scope }: { readonly session: OpenSession; readonly runId: string; readonly scope: string }): JSX.Element | null {
+  const { run } = useRun(session, (r) => r.runId === runId || scope.startsWith(`${r.runId}.`));
+  if (run === undefined) return null;
+  const graph = agentAt(run.agent);
+  const node = run.runId === runId ? "" : scope.slice(scope.lastIndexOf("/") + 1);
+  const edges = run.edges.filter(({ to }) => node === "" || to === node);
+  const fallback = graph?.fallbackAgent !== undefined && run.error !== undefined && (node === "" || node === graph.fallbackAgent);
+  return (
+    <section>
+      <h2>Edges of {run.agent}</h2>
+      {node !== "" && node === graph?.entrypoint && <p>{run.agent} begins with {node}.</p>}
+      {fallback && (
+        <p>
+          {graph.fallbackAgent} is the fallback. It answered because {run.error?.agent ?? "the graph"} failed: <span class="failed">{visible(run.error!.message)}</span>
+        </p>
+      )}
+      <ul class="d-targets">
+        {edges.map(({ from, to, state }, i) => {
+          const condition = graph?.edges?.find((e) => e.from === from && e.to === to)?.condition;
+          const { sign, words } = edgeStates[state];
+          return (
+            <li key={i} data-chosen={state === "taken"}>
+              <p>
+                {sign} {from} → <b>{to}</b> <span class="soft">{words}</span>
+              </p>
+              {condition !== undefined && <p class="code d-when">if {condition}</p>}
+            </li>
+          );
+        })}
+      </ul>
+      <p>
+        <Link to={{ screen: "graph", name: run.agent, session: session.key.id, run: run.runId, ...session.query }}>Show the run in the graph</Link>
+      </p>
+    </section>
   );
 }

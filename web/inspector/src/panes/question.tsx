@@ -86,18 +86,24 @@ export function QuestionCard({ session, row, denying, deny, target }: Props): JS
         ) : open && denying ? (
           <Denial deny={(reason) => decided({ approved: false, ...(reason !== "" && { reason }) })} close={() => deny(false)} />
         ) : open ? (
-          <>
+          <form
+            class="question-ask"
+            onSubmit={(e) => {
+              e.preventDefault();
+              decided(input ? { content: given } : { approved: true });
+            }}
+          >
             {input && <Fields schema={event.schema} value={given} change={give} />}
             <p class="fact soft">Nothing has happened yet.</p>
             <div class="question-do">
-              <button class="button main" data-approve onClick={() => decided(input ? { content: given } : { approved: true })}>
+              <button class="button main" data-approve>
                 {input ? "Answer" : "Approve"} {!input && <kbd>A</kbd>}
               </button>
-              <button class="button" data-deny onClick={() => deny(true)}>
+              <button class="button" type="button" data-deny onClick={() => deny(true)}>
                 {input ? "Decline…" : "Deny…"} <kbd>D</kbd>
               </button>
             </div>
-          </>
+          </form>
         ) : (
           <Decided resolved={resolved} input={input} />
         )}

@@ -1,6 +1,7 @@
 // One message of the conversation: what the user said, or an answer of an agent with its calls.
 import type { ViewNode } from "@agentarbor/conversation";
 import type { ComponentChildren, JSX } from "preact";
+import { may } from "../state/app.js";
 import { type LogEvent, words } from "../state/events.js";
 import type { Parting } from "../state/family.js";
 import type { OpenSession } from "../state/open.js";
@@ -231,7 +232,7 @@ function Head({ session, row, mark, fold, facts, parting, children }: HeadProps)
           <span class="talk-links fact">
             {children}
             {row.view.role === "assistant" && link("why", "Why?")}
-            {row.view.role === "assistant" && link("seen", "Seen")}
+            {row.view.role === "assistant" && may("inspect") && link("seen", "Seen")}
           </span>
         </>
       )}

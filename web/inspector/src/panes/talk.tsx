@@ -68,40 +68,30 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
     select(asked[0]!.i);
     move();
   };
-  useKeys({
-    j: ["Next message", () => select(Math.min(rows.length - 1, selected + 1))],
-    k: ["Previous message", () => select(selected < 0 ? rows.length - 1 : Math.max(0, selected - 1))],
-    Enter: ["Open what is selected", () => (rows[selected] === undefined ? false : change(selectionOf(rows[selected])))],
-    E: [
-      "Edit the selected message",
-      () => {
-        const row = rows[selected];
-        if (!writes || row?.kind !== "said" || row.view.role !== "user") return false;
-        edit(row.key);
-        return undefined;
-      },
-    ],
+  const at = rows[selected];
+  const editable = at?.kind === "said" && at.view.role === "user" ? at : undefined;
+  const decides = {
     a: [
       "Approve",
       () => {
-        if (past || asked.length === 0) return false;
         if (!settled) return undefined;
-        if (target === undefined) first();
-        else if (target.row.event.kind === "permission") answer(session, target.row, { approved: true });
-        else return false;
-        return undefined;
+        if (target === undefined) return first();
+        return target.row.event.kind === "permission" ? answer(session, target.row, { approved: true }) : false;
       },
     ],
     d: [
       "Deny",
       () => {
-        if (past || asked.length === 0) return false;
-        if (!settled) return undefined;
-        if (target === undefined) first();
-        else deny(target.row.key);
-        return undefined;
+        if (settled) target === undefined ? first() : deny(target.row.key);
       },
     ],
+  } as const;
+  useKeys({
+    j: ["Next message", () => select(Math.min(rows.length - 1, selected + 1))],
+    k: ["Previous message", () => select(selected < 0 ? rows.length - 1 : Math.max(0, selected - 1))],
+    Enter: ["Open what is selected", () => (rows[selected] === undefined ? false : change(selectionOf(rows[selected])))],
+    ...(writes && { E: ["Edit the selected message", () => (editable === undefined ? false : edit(editable.key))] as const }),
+    ...(asked.length > 0 && !past && decides),
   });
 
   // The place of the address is shown when somebody goes there, and what the keys select has the focus.

@@ -6,11 +6,12 @@ import type { Schemas } from "../net/api.js";
 import { agentAt, tree } from "../state/app.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, go, route } from "../state/route.js";
-import { AgentFacts, AgentList, TreeProblems, placeOf } from "../ui/agentfacts.js";
+import { AgentFacts, AgentList, TreeProblems, drawn, placeOf } from "../ui/agentfacts.js";
 import { Icon } from "../ui/icons.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 import { TreeBar } from "../ui/treebar.js";
+import { GraphOfSession } from "./graphrun.js";
 import { type Hand, TreeView, type TreeViewProps } from "../ui/treeview.js";
 
 type Agent = Schemas["Agent"];
@@ -30,6 +31,17 @@ export function TreePane({ session }: { readonly session: OpenSession }): JSX.El
   const agent = chosen === undefined ? undefined : chosen === human?.path ? human : agentAt(chosen);
   const to = (a: Agent) => placeOf(a, session.key.id, session.key.user);
   const gone = facts.active !== "" && facts.active !== human?.name && agentAt(facts.active) === undefined;
+  if (root.kind === "graph" && drawn(root)) {
+    return (
+      <div class="treepane">
+        <TreeProblems problems={problems} />
+        <p class="treepane-none">
+          Graph <Link to={to(root)}>{root.name}</Link>
+        </p>
+        <GraphOfSession session={session} agent={root} />
+      </div>
+    );
+  }
   return (
     <div class="treepane">
       <TreeProblems problems={problems} />

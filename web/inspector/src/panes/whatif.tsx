@@ -74,7 +74,7 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   );
   const forkIt = async (): Promise<void> => {
     const where = way === "say" ? user.seq : begin.at;
-    if (busy || where === undefined) return;
+    if (busy || !writes || where === undefined || words.trim() === "") return;
     work(true);
     const one = await fork(session, where, way === "say" ? words : undefined);
     work(false);
@@ -97,7 +97,14 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
         {option(
           "say",
           "say something else",
-          <textarea class="field" aria-label="What the user says instead" value={words} onFocus={() => choose("say")} onInput={(e) => say(e.currentTarget.value)} />,
+          <form
+            onSubmit={(e) => {
+              e.preventDefault();
+              void forkIt();
+            }}
+          >
+            <textarea class="field" aria-label="What the user says instead" value={words} onFocus={() => choose("say")} onInput={(e) => say(e.currentTarget.value)} />
+          </form>,
         )}
         {option(
           "ask",
@@ -119,7 +126,7 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
       </section>
       <p class="d-ask">
         {way === "ask" && view?.value !== undefined && <AskButton session={session} view={view.value} n={n} label="Ask" />}
-        {writes ? <button class={way === "ask" ? "button" : "button main"} aria-disabled={busy || (way === "say" && words.trim() === "")} onClick={() => void (words.trim() !== "" && forkIt())}>
+        {writes ? <button class={way === "ask" ? "button" : "button main"} aria-disabled={busy || (way === "say" && words.trim() === "")} onClick={() => void forkIt()}>
           {busy ? "Forking…" : `${way === "ask" ? "Fork instead" : "Fork"}${tools ? " and let tools run" : ""}`}
         </button> : <span class="soft">Forks of this session need the right to act, which you do not have.</span>}
       </p>

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { agentAt } from "../state/app.js";
+import { agentAt, may, tree } from "../state/app.js";
 import { offers, sharedWords } from "../state/compare.js";
 import { words } from "../state/events.js";
 import type { OpenSession } from "../state/open.js";
@@ -8,6 +8,7 @@ import { type Answer, type HandOver, type Story, committed, from, storyOf, textO
 import { askedAgain, viewAt } from "../state/views.js";
 import { clock, count, span } from "../ui/amount.js";
 import { Folded, Json } from "../ui/json.js";
+import { EdgesOf } from "./graphrun.js";
 import { Agent, AskButton, Bars, Fact, Place, Price, Waiting, withoutModel } from "./detail.js";
 
 /** Why the conversation went where it went: who decided, what else there was, and how firm that is. */
@@ -23,7 +24,15 @@ export function Why({ session }: { readonly session: OpenSession }): JSX.Element
   const begins = session.stored.value.event(place)?.type === "harness_start";
   if (begins && led !== undefined) return <Handed story={story} session={session} hand={led} />;
   const answer = place > 0 ? story.answerOf(place) : story.answers.findLast((a) => a.last <= seq);
-  if (answer === undefined) return <p class="details-body">{led === undefined ? <Nothing /> : <Led hand={led} />}</p>;
+  if (answer === undefined) {
+    const { runId = "", scope = "" } = session.stored.value.event(place) ?? {};
+    return (
+      <div class="details-body">
+        <p>{led === undefined ? <Nothing /> : <Led hand={led} />}</p>
+        {scope !== "" && may("inspect") && <EdgesOf session={session} runId={runId} scope={scope} />}
+      </div>
+    );
+  }
   const asked = story.handOverBy(answer);
   if (asked !== undefined) return <Handed story={story} session={session} hand={asked} />;
   const before = story.handOverTo(answer.first);
@@ -33,6 +42,7 @@ export function Why({ session }: { readonly session: OpenSession }): JSX.Element
         <Agent name={answer.agent} /> answered
       </h2>
       <p>{before === undefined ? <Root agent={answer.agent} /> : <Led hand={before} />}</p>
+      {may("inspect") && <EdgesOf session={session} {...answer} />}
       <Choice session={session} story={story} answer={answer} chosen="" />
     </div>
   );
@@ -43,7 +53,7 @@ function Nothing(): JSX.Element {
 }
 
 function Root({ agent }: { readonly agent: string }): JSX.Element {
-  return <>{agent} had the conversation without a transfer that the loaded log knows of.</>;
+  return agent === tree.value?.root.name ? <>{agent} is at the root of the tree, where conversations start.</> : <>{agent} had the conversation without a transfer that the loaded log knows of.</>;
 }
 
 function Led({ hand }: { readonly hand: HandOver }): JSX.Element {

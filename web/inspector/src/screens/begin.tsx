@@ -26,7 +26,7 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
   };
   useKeys({
     c: ["Start a session", () => field.current?.focus()],
-    "mod+Enter": ["Send", () => (document.activeElement === field.current ? send() : false)],
+    "mod+Enter": ["Send", send],
   });
   return (
     <>

@@ -1,13 +1,12 @@
 import "../style/graph.css";
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { type Schemas, get, path } from "../net/api.js";
+import type { Schemas } from "../net/api.js";
 import { agentAt, blind, may, tree } from "../state/app.js";
 import { type Route, go, route } from "../state/route.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 import { useWatched } from "../ui/watched.js";
-import { GraphTopology, RunOfGraph } from "../panes/graphrun.js";
+import { GraphTopology, RunOfGraph, usePicture } from "../panes/graphrun.js";
 import { Router } from "../panes/routerview.js";
 
 type GraphRoute = Extract<Route, { screen: "graph" }>;
@@ -106,22 +105,4 @@ function Runs({ now, agent, picture, id }: RunsProps): JSX.Element {
       </label>
     </RunOfGraph>
   );
-}
-
-/** The drawing of an agent, asked for again when the tree has changed. */
-function usePicture(name: string): readonly [Schemas["Picture"] | undefined, string | undefined] {
-  const [got, set] = useState<{ readonly of: string; readonly picture?: Schemas["Picture"]; readonly error?: string }>();
-  const revision = tree.value?.revision;
-  useEffect(() => {
-    const stop = new AbortController();
-    if (revision === undefined) return;
-    get<Schemas["Picture"]>(`${path("agents", name)}/drawing`, { signal: stop.signal }).then(
-      (picture) => set({ of: name, picture }),
-      (error: unknown) => {
-        if (!stop.signal.aborted) set({ of: name, error: error instanceof Error ? error.message : String(error) });
-      },
-    );
-    return () => stop.abort();
-  }, [name, revision]);
-  return got?.of === name ? [got.picture, got.error] : [undefined, undefined];
 }

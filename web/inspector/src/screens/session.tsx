@@ -2,7 +2,7 @@ import "../style/session.css";
 import type { ComponentType, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Talk } from "../panes/talk.js";
-import { agentAt, tree } from "../state/app.js";
+import { agentAt, may, tree } from "../state/app.js";
 import { asking } from "../state/forking.js";
 import { type OpenSession, open } from "../state/open.js";
 import { type Middle, type SessionRoute, type Tab, change, route } from "../state/route.js";
@@ -44,6 +44,9 @@ const details: readonly (readonly [Tab, string, Pane])[] = [
   ["cost", "Cost", beside("Cost")],
   ["if", "What if", beside("WhatIf")],
 ];
+
+/** The tabs that the reader may see, and the one that the address names. */
+const tabs = (now: SessionRoute): typeof details => details.filter(([name]) => name !== "seen" || name === now.tab || may("inspect"));
 
 export function Session(): JSX.Element {
   const now = route.value as SessionRoute;
@@ -157,7 +160,7 @@ function Details({ session, now, close }: { readonly session: OpenSession; reado
   return (
     <>
       <nav class="tabs" aria-label="Details">
-        {details.map(([name, title]) => (
+        {tabs(now).map(([name, title]) => (
           <Link key={name} to={{ ...now, tab: name }} class="tab" current={tab === name}>
             {title}
           </Link>
@@ -232,7 +235,7 @@ function One({ session, now }: { readonly session: OpenSession; readonly now: Se
               Time
             </button>
             <hr />
-            {details.map(([name, title]) => (
+            {tabs(now).map(([name, title]) => (
               <Link key={name} to={{ ...now, tab: name }} class="button plain">
                 {title}
               </Link>

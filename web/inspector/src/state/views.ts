@@ -76,6 +76,11 @@ export function usageAt(session: OpenSession, at: number): Fetched<Schemas["Sess
   return fetched(keyOf(session, "usage", at), (signal) => get(`${session.path}/usage`, { query: { ...session.query, at }, signal }));
 }
 
+/** The runs of graphs up to a position. */
+export function graphsAt(session: OpenSession, at: number): Fetched<Schemas["GraphRuns"]> {
+  return fetched(keyOf(session, "graphs", at), (signal) => get(`${session.path}/graphs`, { query: { ...session.query, at }, signal }));
+}
+
 /** The last position not behind another one at which the session can be forked. */
 export function forkable(session: OpenSession, at: number): Fetched<Schemas["Checkpoint"]> {
   return fetched(keyOf(session, "checkpoint", at), async (signal) => {

@@ -101,6 +101,11 @@ window.addEventListener("keydown", (e) => {
   const plain = !name.startsWith("mod+") && name !== "Escape";
   if (plain && wants(e.target, name)) return;
   if (e.key.length === 1 && e.key !== " " && plain && !letters.value) return;
+  // In a field it submits the field's form, and nothing elsewhere.
+  if (name === "mod+Enter" && e.target instanceof HTMLElement && wants(e.target, name)) {
+    e.preventDefault();
+    return e.target.closest("form")?.requestSubmit();
+  }
   // Buttons and links have Enter and the space bar for themselves.
   if ((name === "Enter" || name === "Space") && e.target instanceof HTMLElement && e.target.closest("button,a,summary,[role=button]")) return;
   for (const { keys, alone } of [...views].reverse()) {

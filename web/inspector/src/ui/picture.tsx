@@ -167,7 +167,7 @@ function drawn(line: Line["line"], key: string, dx: number, dy: number, boxes: P
   const head = `M${last.x} ${last.y}l-4 ${7 * up}h8z`;
   const [from, to] = [boxes[line.from]?.id, boxes[line.to]?.id];
   const label = line.label;
-  const at = label !== undefined ? { x: label.x + dx, y: label.y + dy, width: label.width, height: label.height } : { x: bend.x - 12, y: bend.y - 12, width: 24, height: 24 };
+  const at = label !== undefined ? { x: label.x + dx, y: label.y + dy, width: label.width, height: label.height } : { x: bend.x - 16, y: bend.y - 16, width: 32, height: 32 };
   const xs = points.map((p) => p.x);
   const ys = points.map((p) => p.y);
   const [x, y] = [Math.min(...xs, at.x), Math.min(...ys, at.y)];
