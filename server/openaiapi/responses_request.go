@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/agentarbor/arbor/internal/chatform"
 	"github.com/agentarbor/arbor/llm"
@@ -141,14 +142,46 @@ func (q *responseRequest) input(raw json.RawMessage, refer func(id, path string)
 			q.approvals = append(q.approvals, a)
 		case "function_call_output":
 			q.result(raw, path, wrong)
-		case "reasoning", "mcp_approval_request", "function_call": // which clients send back with the words
+		case "function_call":
+			q.called(raw, path, wrong)
+		default:
+			if !passing(item.Type) {
+				wrong.addf(path+".type", "is %.40q, which is not supported; it can be message, function_call_output, mcp_approval_response or item_reference", item.Type)
+				continue
+			}
 			q.passed()
 			ignored = append(ignored, path)
-		default:
-			wrong.addf(path+".type", "is %.40q, which is not supported; it can be message, function_call_output, mcp_approval_response or item_reference", item.Type)
 		}
 	}
 	return ignored, nil
+}
+
+// passing reports whether an item is one that models answer with beside words and calls of functions, or what a client
+// gives for it. Clients send these items back with the words.
+func passing(kind string) bool {
+	return slices.Contains([]string{"reasoning", "compaction", "mcp_approval_request", "mcp_list_tools"}, kind) ||
+		strings.HasSuffix(kind, "_call") || strings.HasSuffix(kind, "_call_output")
+}
+
+// called reads a call of the client's function. Calls that follow each other are one message, as they were one answer.
+// Results that stand before the call still count, because some clients send each call with its result.
+func (q *responseRequest) called(raw json.RawMessage, path string, wrong *faults) {
+	var item struct {
+		CallID    string `json:"call_id"`
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	}
+	if json.Unmarshal(raw, &item) != nil || item.CallID == "" {
+		wrong.addf(path, "needs the call_id, the name and the arguments of a function_call")
+		return
+	}
+	q.passed()
+	call := llm.ToolCall{ID: item.CallID, Name: item.Name, Arguments: item.Arguments}
+	if n := len(q.past) - 1; n >= 0 && q.past[n].Role == llm.RoleAssistant && q.past[n].Text == "" {
+		q.past[n].Parts = append(q.past[n].Parts, call)
+		return
+	}
+	q.past = append(q.past, llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Parts: []llm.Part{call}}})
 }
 
 // result reads the result of a call that the client ran.
@@ -205,7 +238,7 @@ func (q *responseRequest) check(wrong *faults) {
 		wrong.addf("previous_response_id", "must name the response that asked for the approval; or give its conversation")
 	case len(q.approvals) == 0 && len(q.now)+len(q.results) == 0:
 		wrong.addf("input", "must end with a message of the user, or with outputs of function calls")
-	case inSession && slices.ContainsFunc(q.past, func(m llm.Message) bool { return m.Role == llm.RoleAssistant }):
+	case inSession && slices.ContainsFunc(q.past, func(m llm.Message) bool { return m.Role == llm.RoleAssistant && m.PlainText() != "" }):
 		wrong.addf("input", "has words of the assistant: the conversation has its own")
 	}
 	if b.Background && b.Store != nil && !*b.Store {

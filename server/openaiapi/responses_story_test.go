@@ -359,7 +359,7 @@ func TestResponsesFields(t *testing.T) {
 		"store":                says("hi", "store", false, "background", true),
 		"input":                says([]any{}),
 		"input[1]":             says([]any{map[string]any{"role": "user", "content": "x"}, map[string]any{"type": "mcp_approval_response", "approve": true}}),
-		"input[0].type":        says([]any{map[string]any{"type": "computer_call_output", "call_id": "c", "output": "x"}}),
+		"input[0].type":        says([]any{map[string]any{"type": "call_of_a_robot", "call_id": "c", "output": "x"}}),
 		"input[2]":             says([]any{map[string]any{"role": "system", "content": "x"}, map[string]any{"role": "user", "content": "x"}, map[string]any{"role": "robot", "content": "x"}}),
 		"input[0]":             says([]any{map[string]any{"role": "user", "content": []any{map[string]any{"type": "input_image", "file_id": "f"}}}}),
 		"conversation":         says("hi", "conversation", map[string]any{}),

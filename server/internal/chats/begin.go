@@ -7,10 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
@@ -41,7 +43,8 @@ type Ask struct {
 	At *Seen
 
 	past    History
-	said    int // how much of Now the session has already
+	claimed []llm.Message // what others called and said after Now
+	said    int           // how much of Now the session has already
 	content llm.Content
 	unseen  int64 // where the client's turn ended for it, if something was said in it since
 }
@@ -83,7 +86,7 @@ func (c *Chats) Begin(ctx context.Context, q *Ask) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.past = q.past.With(saidNow(q.Now)...)
+	a.past = q.past.With(saidNow(q.Now)...).With(saidBefore(q.claimed)...)
 	c.seen.note(History(q.Sum[:16]), a.Seen)
 	c.seen.note(a.past, a.Seen)
 	if a.Again != nil {
@@ -95,6 +98,14 @@ func (c *Chats) Begin(ctx context.Context, q *Ask) (*Answer, error) {
 func (c *Chats) begin(ctx context.Context, q *Ask) (*Answer, error) {
 	if q.content = join(q.Now); q.At != nil && q.said > 0 {
 		q.content = join(q.Now[q.said:])
+	}
+	if q.claimed != nil {
+		u, err := checkpoint.Claimed(q.content, q.claimed)
+		if err != nil {
+			return nil, err
+		}
+		q.content = u.Content
+		maps.Copy(q.Metadata, u.Metadata)
 	}
 	if q.Repeats {
 		if a, err := c.repeated(ctx, q); a != nil || err != nil {

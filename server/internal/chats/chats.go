@@ -8,6 +8,7 @@ package chats
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/words"
 	"github.com/agentarbor/arbor/session"
@@ -40,24 +42,28 @@ func New(turns *live.Turns, patience time.Duration) (*Chats, error) {
 // Place finds where a conversation goes on: in the session that the client names, or in one whose history it sends,
 // or in a new one.
 func (c *Chats) Place(ctx context.Context, q *Ask) error {
-	var texts []Said
-	for _, m := range q.Past {
-		if text := m.PlainText(); text != "" { // not what tools were asked, and said
-			texts = append(texts, Said{m.Role == llm.RoleAssistant, text})
-		}
-	}
+	texts := saidBefore(q.Past)
 	q.past = historyOf(q.Key, texts...)
 	q.Sum = SumOf(q.Key.App, q.Key.User, q.Key.ID, q.past, q.Now, q.Metadata, q.ID, q.Decisions)
 	if q.Key.ID != "" {
 		_, known, err := session.Find(ctx, c.turns.Store(), q.Key)
 		if known {
 			q.Past = nil
+		} else if q.Decisions != nil {
+			q.claim()
 		}
 		return err
 	}
 	var err error
 	if q.At, err = c.where(ctx, q, texts); err == nil && q.Decisions != nil {
 		err = c.caller(ctx, q)
+	}
+	if err != nil {
+		return err
+	}
+	if q.At == nil && q.Decisions != nil { // neither a call nor the history is known
+		texts = q.claim()
+		q.At, err = c.where(ctx, q, texts)
 	}
 	if q.At != nil {
 		q.Key = q.At.Key
@@ -67,12 +73,31 @@ func (c *Chats) Place(ctx context.Context, q *Ask) error {
 	return err
 }
 
+// claim makes a request with results of calls that no agent here has made one with the user's last words, and with the
+// calls and the results as a claim. It returns the texts of the conversation before the words.
+func (q *Ask) claim() []Said {
+	n := len(q.Past)
+	for n > 0 && q.Past[n-1].Role != llm.RoleUser {
+		n--
+	}
+	after := q.Past[n:]
+	for ; n > 0 && q.Past[n-1].Role == llm.RoleUser; n-- {
+		q.Now = append([]llm.Content{q.Past[n-1].Content}, q.Now...)
+	}
+	texts := saidBefore(q.Past[:n])
+	if len(q.Now) > 0 {
+		q.Past, q.claimed, q.Decisions = q.Past[:n], after, nil
+		q.past = historyOf(q.Key, texts...)
+	}
+	return texts
+}
+
 // maxSearched is the number of a user's latest sessions that are searched for a request which names no session.
 const maxSearched = 16
 
-// caller finds the session that waits for the client's result: the session with the client's history, or one of the
-// user's latest sessions if another process sent the call to the client. If no session waits for the result, caller
-// sets At to nil.
+// caller finds the session that waits for a result of the client's: the session with the client's history, or one of the
+// user's latest sessions if another process sent the call to the client. The other results have been given before. If no
+// session waits for a result, caller sets At to nil where the history is not known either, and else leaves At alone.
 func (c *Chats) caller(ctx context.Context, q *Ask) error {
 	var keys []session.Key
 	if q.At != nil {
@@ -92,14 +117,16 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 		} else if err != nil {
 			return err
 		}
-		for _, asked := range front.ClientCalls(front.Asked(rep)) {
-			if asked.ToolCallID == q.Decisions[0].CallID {
-				q.At = &Seen{Key: key, Turn: rep.ID, First: rep.First, Seq: rep.Seq, Waits: true}
-				return nil
-			}
+		waits := front.ClientCalls(front.Asked(rep))
+		given := slices.DeleteFunc(slices.Clone(q.Decisions), func(d runner.Decision) bool {
+			return !slices.ContainsFunc(waits, func(asked *event.Relay) bool { return asked.ToolCallID == d.CallID })
+		})
+		if len(given) > 0 {
+			q.Decisions = given
+			q.At = &Seen{Key: key, Turn: rep.ID, First: rep.First, Seq: rep.Seq, Waits: true}
+			return nil
 		}
 	}
-	q.At = nil
 	return nil
 }
 
@@ -163,6 +190,16 @@ func (c *Chats) Told(a *Answer, texts ...string) {
 	if len(texts) > 0 && a.past != (History{}) { // else it was not begun by who is told
 		c.seen.note(h, a.Seen)
 	}
+}
+
+// saidBefore are the texts of messages, without what tools were asked and said.
+func saidBefore(messages []llm.Message) (all []Said) {
+	for _, m := range messages {
+		if text := m.PlainText(); text != "" {
+			all = append(all, Said{m.Role == llm.RoleAssistant, text})
+		}
+	}
+	return all
 }
 
 func saidNow(contents []llm.Content) (all []Said) {
