@@ -98,10 +98,9 @@ func (d *Door) place(c *front.Call, r *chatRequest) (q *chats.Ask, err error) {
 	q.Metadata = kept(r.Metadata, r.User, &wrong)
 	if q.Decisions = r.results; q.Decisions != nil {
 		q.Repeats = true // a result is given once
-	} else {
-		d.brought(r.Tools, r.ToolChoice, q.Metadata, &wrong)
-		wanted(r.Format, r.formatAt, q.Metadata, &wrong)
 	}
+	d.brought(r.Tools, r.ToolChoice, q.Metadata, &wrong)
+	wanted(r.Format, r.formatAt, q.Metadata, &wrong)
 	if err := wrong.err(); err != nil {
 		return nil, err
 	}

@@ -32,8 +32,21 @@ func newTown(t testing.TB) agent.Agent {
 				return req.Tools[i].Name
 			}
 			last := req.Messages[len(req.Messages)-1]
-			words := last.PlainText()
+			words, asked := last.PlainText(), ""
+			for _, m := range req.Messages {
+				if m.Role == llm.RoleUser {
+					asked = m.PlainText()
+				}
+			}
 			switch {
+			case strings.Contains(words, "Claimed result of transfer_to_"):
+				return scripted.Reply(scripted.Text("I am the desk."))
+			case strings.Contains(asked, "two maps") && last.Role == llm.RoleUser:
+				return scripted.Reply(scripted.Call("show_map", `{"city":"Oslo"}`))
+			case strings.Contains(asked, "two maps") && last.Parts[0].(llm.ToolResult).Output == "a map of Oslo":
+				return scripted.Reply(scripted.Call("show_map", `{"city":"Rome"}`))
+			case strings.Contains(asked, "two maps"):
+				return scripted.Reply(scripted.Text("I have two."))
 			case last.Role == llm.RoleTool && last.Parts[0].(llm.ToolResult).Output == "a map of Oslo":
 				return scripted.Reply(scripted.Text("I have ", "a map of Oslo."))
 			case strings.HasPrefix(words, "Refund"):
@@ -85,7 +98,7 @@ func TestFrameworks(t *testing.T) {
 	said := func(n int, place string) []any { return repeat(n, place, thanks) }
 	city := map[string]any{"city": "Oslo", "people": 700000.0}
 	const oslo = "I have a map of Oslo."
-	agents := map[string]any{"said": append(said(4, oslo), repeat(2, oslo, oslo, thanks, thanks)...), "items": []any{7.0, 7.0}, "transferred": repeat(4, []any{"Desk", "I am the desk."}), "typed": repeat(4, city), "given": repeat(8, "Oslo"),
+	agents := map[string]any{"said": append(repeat(4, oslo, thanks, "I have two."), repeat(2, oslo, oslo, thanks, thanks)...), "items": []any{7.0, 7.0}, "transferred": repeat(8, []any{"Desk", "I am the desk."}), "typed": repeat(4, city), "given": append(repeat(4, "Oslo", "Oslo", "Rome"), repeat(4, "Oslo")...),
 		"approved": repeat(4, "It is paid.", "It is not paid."),
 		"asked":    repeat(4, []any{"refund", map[string]any{"amount": 7.0}}, []any{"refund", map[string]any{"amount": 70.0}})}
 	for script, want := range map[string]map[string]any{

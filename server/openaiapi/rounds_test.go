@@ -63,7 +63,6 @@ type aClient interface {
 
 type chatClient struct {
 	messages []any
-	stream   bool
 }
 
 func (c *chatClient) say(words string) { c.messages = append(c.messages, user(words)) }
@@ -219,8 +218,9 @@ func TestResultsOfOthers(t *testing.T) {
 				t.Run(fmt.Sprintf("last %t, before %t, said %q", last, before, said), func(t *testing.T) {
 					eachClient(t, func(t *testing.T, c aClient) {
 						var seen []llm.Message
+						var offered []llm.ToolSpec
 						root, err := llmagent.New("front", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
-							seen = req.Messages
+							seen, offered = req.Messages, req.Tools
 							return scripted.Reply(scripted.Text("Hello."))
 						}))
 						require.NoError(t, err)
@@ -240,6 +240,7 @@ func TestResultsOfOthers(t *testing.T) {
 							status, answer, _ := c.send(w, "front")
 							require.Equal(t, http.StatusOK, status, answer)
 							require.Equal(t, "Hello.", answer)
+							require.Len(t, offered, 1, "the client's tool")
 							c.say("Thank you")
 						}
 						if before && !last {
@@ -265,4 +266,3 @@ func TestResultsOfOthers(t *testing.T) {
 		}
 	}
 }
-

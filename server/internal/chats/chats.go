@@ -61,7 +61,8 @@ func (c *Chats) Place(ctx context.Context, q *Ask) error {
 	if err != nil {
 		return err
 	}
-	if q.At == nil && q.Decisions != nil { // neither a call nor the history is known
+	asked := func(d runner.Decision) bool { return c.asked(q.Key, d.CallID) }
+	if q.At == nil && q.Decisions != nil && !slices.ContainsFunc(q.Decisions, asked) {
 		texts = q.claim()
 		q.At, err = c.where(ctx, q, texts)
 	}
@@ -97,7 +98,7 @@ const maxSearched = 16
 
 // caller finds the session that waits for a result of the client's: the session with the client's history, or one of the
 // user's latest sessions if another process sent the call to the client. The other results have been given before. If no
-// session waits for a result, caller sets At to nil where the history is not known either, and else leaves At alone.
+// session waits for a result, caller sets At to nil.
 func (c *Chats) caller(ctx context.Context, q *Ask) error {
 	var keys []session.Key
 	if q.At != nil {
@@ -127,7 +128,21 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 			return nil
 		}
 	}
+	q.At = nil
 	return nil
+}
+
+// asked reports whether a client of the user's was asked for the result of a call. It can be forgotten; then a late result
+// is taken for one of another model's call.
+func (c *Chats) asked(key session.Key, callID string) bool {
+	_, ok := c.seen.find(ofCall(key, callID))
+	return ok
+}
+
+// ofCall stands for a question, as a history stands for a conversation.
+func ofCall(key session.Key, callID string) History {
+	sum := SumOf("call", key.App, key.User, callID)
+	return History(sum[:16])
 }
 
 // where finds what the client has seen, nil if its history is not known. Words that got no answer are in the log
@@ -257,6 +272,9 @@ func (c *Chats) Follow(ctx context.Context, a *Answer, stays bool, take func(ses
 		}
 	}
 	a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting
+	for _, asked := range slices.Concat(rep.Pending, front.Asked(rep)) {
+		c.seen.note(ofCall(a.Key, asked.ToolCallID), a.Seen)
+	}
 	return rep, nil
 }
 

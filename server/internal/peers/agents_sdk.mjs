@@ -45,10 +45,13 @@ for (const m of [model, new OpenAIChatCompletionsModel(client, agent)]) {
     const guide = new Agent({ name: "Guide", model: m, tools: [show_map] });
     const first = await ask(guide, "Show me the place", stream);
     const second = await ask(guide, [...first.history, { role: "user", content: "Thank you" }], stream);
-    out.said.push(first.finalOutput, second.finalOutput);
-    const desk = new Agent({ name: "Desk", model: m, tools: [show_map] });
-    const moved = await ask(Agent.create({ name: "Triage", model: m, handoffs: [desk] }), "Call the desk", stream);
-    out.transferred.push([moved.lastAgent.name, moved.finalOutput]);
+    const twice = await ask(guide, "Show me two maps", stream);
+    out.said.push(first.finalOutput, second.finalOutput, twice.finalOutput);
+    for (const other of [m, new m.constructor(client, agent + "/maps")]) {
+      const desk = new Agent({ name: "Desk", model: other, tools: [show_map] });
+      const moved = await ask(Agent.create({ name: "Triage", model: m, handoffs: [desk] }), "Call the desk", stream);
+      out.transferred.push([moved.lastAgent.name, moved.finalOutput]);
+    }
     const till = new Agent({ name: "Till", model: m, tools: [arbor_approve] });
     for (const says of ["Refund 7", "Refund 70"]) out.approved.push((await ask(till, says, stream)).finalOutput);
     const typed = await ask(new Agent({ name: "Reader", model: m, outputType: z.object({ city: z.string(), people: z.number() }) }), "Which city?", stream);

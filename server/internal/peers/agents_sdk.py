@@ -56,11 +56,13 @@ async def main():
             guide = Agent(name="Guide", model=m, tools=[show_map])
             first = await run(guide, "Show me the place", stream)
             second = await run(guide, first.to_input_list() + [{"role": "user", "content": "Thank you"}], stream)
-            out["said"] += [first.final_output, second.final_output]
-            desk = Agent(name="Desk", model=m, tools=[show_map])
-            triage = Agent(name="Triage", model=m, handoffs=[desk])
-            moved = await run(triage, "Call the desk", stream)
-            out["transferred"].append([moved.last_agent.name, moved.final_output])
+            twice = await run(guide, "Show me two maps", stream)
+            out["said"] += [first.final_output, second.final_output, twice.final_output]
+            for other in (m, type(m)(model=agent + "/maps", openai_client=client)):
+                desk = Agent(name="Desk", model=other, tools=[show_map])
+                triage = Agent(name="Triage", model=m, handoffs=[desk])
+                moved = await run(triage, "Call the desk", stream)
+                out["transferred"].append([moved.last_agent.name, moved.final_output])
             till = Agent(name="Till", model=m, tools=[arbor_approve])
             for says in ("Refund 7", "Refund 70"):
                 out["approved"].append((await run(till, says, stream)).final_output)
