@@ -98,11 +98,13 @@ func (d *Door) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask, e
 	if before != nil {
 		q.At = &chats.Seen{Key: q.Key, Turn: before.ID.Turn, First: before.First, Seq: before.Seq, Waits: before.State == live.Waiting && q.Decisions == nil && r.approvals == nil}
 	}
+	var decisions []runner.Decision
 	for _, given := range r.approvals {
 		q.Repeats = true // a decision is made once
-		q.Decisions = append(q.Decisions, runner.Decision{CallID: given.call, Approved: *given.Approve, Reason: given.Reason})
+		decisions = append(decisions, runner.Decision{CallID: given.call, Approved: *given.Approve, Reason: given.Reason})
 	}
-	q.Sum = chats.SumOf(q.Sum[:], b.Previous, q.Decisions)
+	q.Sum = chats.SumOf(q.Sum[:], b.Previous, decisions) // which has the results of calls as they were sent
+	q.Decisions = append(q.Decisions, decisions...)
 	q.Metadata[responses.AboutKey] = responses.About{Dropped: b.Store != nil && !*b.Store, Background: b.Background, Previous: b.Previous}
 	return q, nil
 }
