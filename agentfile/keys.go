@@ -132,7 +132,7 @@ func ownKeys() []key {
 						}
 					}},
 				{name: "human", typ: "true or false", example: "false", def: "true",
-					meaning: "To [a person](command-desk.md), where the tree hands off to one or the program has a desk.",
+					meaning: "To [a person](command-serve.md#people-who-answer), where the tree hands off to one or the program has a desk.",
 					read:    boolean(func(d *definition, b bool) { d.policy.NoHuman = !b })},
 				{name: "tools", typ: "a text", example: "each", def: "`one`",
 					meaning: "How the agent's model is offered the agents it may transfer to: `one` tool for all, `transfer_to_agent`, or `each` has a tool, `transfer_to_NAME`, with which small models route better. See [the tool](transfer.md#the-tool).",

@@ -59,7 +59,7 @@ type leafMatcher struct {
 func routerTable() []key {
 	return []key{
 		{name: "rules", typ: "a list of mappings", example: "[{tool: refund, decision: ask}]", def: "none",
-			meaning: "Of an agent with tools: which calls run, wait or are denied; see [rules about tools](#rules-about-tools). Of [a router](router-files.md), such as `[{when: {keywords: [refund]}, to: billing}]`: who answers, in place of a model; the first that matches decides. The other keys of routers are below it.",
+			meaning: "Of an agent with tools: which calls run, wait or are denied; see [rules about tools](#rules-about-tools). Of [a router](router.md#a-router-in-a-file), such as `[{when: {keywords: [refund]}, to: billing}]`: who answers, in place of a model; the first that matches decides. The other keys of routers are below it.",
 			read:    readRules},
 		{name: "specialists", typ: "a list of mappings", example: "[{agent: billing, onError: support}]", def: "the agents in the folder that is named like the file",
 			meaning: "Of a router: the agents that it may choose, and who answers in their place after an error.",

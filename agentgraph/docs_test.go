@@ -9,12 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPages compares the pages about the format and its extensions with the codes and
-// the keys.
+// TestPages compares the page about the format with the codes and the keys.
 func TestPages(t *testing.T) {
 	page, err := os.ReadFile("../docs/agentgraph-format.md")
-	require.NoError(t, err)
-	extensions, err := os.ReadFile("../docs/agentgraph-extensions.md")
 	require.NoError(t, err)
 	_, problems, ok := strings.Cut(string(page), "\n## Problems\n")
 	require.True(t, ok)
@@ -37,7 +34,7 @@ func TestPages(t *testing.T) {
 		prefix = strings.TrimSuffix(prefix, " ") // of the tables of arbor/v1
 		for _, key := range table.keys {
 			if prefix+key != "spec.errorHandling" { // its own keys are listed
-				require.Contains(t, string(page)+string(extensions), "`"+prefix+key+"`")
+				require.Contains(t, string(page), "`"+prefix+key+"`")
 			}
 		}
 	}

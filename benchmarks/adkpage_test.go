@@ -13,7 +13,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// adkDesk is the desk of docs/adk.md.
+// adkDesk is the desk of docs/frameworks.md.
 func adkDesk(gemini model.LLM) (agent.Agent, error) {
 	billing, err := llmagent.New(llmagent.Config{
 		Name:        "billing",
@@ -48,7 +48,7 @@ func (m *routing) GenerateContent(context.Context, *model.LLMRequest, bool) iter
 	}
 }
 
-// The desk of docs/adk.md does in ADK what the page says.
+// The desk of docs/frameworks.md does in ADK what the page says.
 func TestADKPage(t *testing.T) {
 	ctx, lines := t.Context(), []string(nil)
 	check := func(err error) { require.NoError(t, err) }

@@ -15,7 +15,7 @@ import (
 )
 
 // Case is a graph with an input, mocks for its agents, and what is expected of the
-// run. docs/agentgraph-testing.md describes the files of cases.
+// run. docs/command-graphs.md describes the files of cases.
 type Case struct {
 	Name string
 	Note string // for people
