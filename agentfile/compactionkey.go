@@ -16,7 +16,7 @@ type compactionKeys struct {
 
 func compactionKey() key {
 	return key{name: "compaction", typ: "a mapping", example: "{window: 128000}", def: "never",
-		meaning: "When [the oldest part of a conversation](views.md#when-a-conversation-outgrows-the-model) is left out of what the agent's model sees. The log keeps it.",
+		meaning: "When the model no longer sees [the oldest part of a conversation](views.md#when-a-conversation-outgrows-the-model). The log keeps it.",
 		read: func(p *parser, k *key, n yamldoc.Node) {
 			p.d.compaction = &compactionKeys{}
 			if n.Kind() != yamldoc.Mapping {
@@ -28,20 +28,20 @@ func compactionKey() key {
 		},
 		keys: []key{
 			{name: "window", typ: "a whole number", example: "128000", def: "required",
-				meaning: "The model's context window in tokens, requests and answers together.",
+				meaning: "The model's context window in tokens.",
 				read: func(p *parser, k *key, n yamldoc.Node) {
 					if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
 						p.d.compaction.window = int(v)
 					}
 				}},
 			{name: "at", typ: "a number", example: "0.8", def: "0.8",
-				meaning: "The share of the window from which on a request is too long.",
+				meaning: "The share of the window at which a request is too long.",
 				read:    number(0.01, 1, func(d *definition) **float64 { return &d.compaction.at })},
 			{name: "keep", typ: "a number", example: "0.5", def: "0.5",
 				meaning: "The share of the window up to which recent messages stay; less than `at`.",
 				read:    number(0.01, 1, func(d *definition) **float64 { return &d.compaction.keep })},
 			{name: "summarizer", typ: "a text, or true", example: "gpt-4o-mini", def: "no summary",
-				meaning: "The name of the model that writes a summary of what is left out, or `true` for the agent's own.",
+				meaning: "The model that summarizes what is left out, or `true` for the agent's own.",
 				read: func(p *parser, k *key, n yamldoc.Node) {
 					if yes, is := n.Bool(); is && yes {
 						p.d.compaction.summary = true

@@ -24,26 +24,26 @@ func decideKey() key {
 	}
 	noLogProbs := llmagent.DecisionSettings(func(s *llm.Settings) { s.TopLogProbs = 0 })
 	return key{name: "decide", typ: "true or false, or a mapping", example: "true", def: "false",
-		meaning: "Begins each run with [a short question](transfer.md#a-question-instead-of-a-call) to a model, which of the agents to which it may transfer answers, or this one. It is for models that do not call tools reliably.",
+		meaning: "Begins each run with [a short question](transfer.md#a-question-instead-of-a-call) to a model, which agent answers. For models that do not call tools reliably.",
 		read:    decide,
 		keys: []key{
 			{name: "model", typ: "a text", example: "qwen3-small", def: "the agent's model",
 				meaning: "The name of the model that decides.",
 				read:    text(func(d *definition) *string { return &d.decide.model })},
 			{name: "threshold", typ: "a number", example: "0.6", def: "0.3",
-				meaning: "From 0 to 1: the confidence below which the agent asks the user whom they mean. 0 never asks.",
+				meaning: "From 0 to 1: below this confidence the agent asks the user. 0 never asks.",
 				read:    number(0, 1, func(d *definition) **float64 { return &d.decide.threshold })},
 			{name: "question", typ: "a text", example: `"Is it about money, or about a device?"`, def: "a sentence in English, and the names and descriptions",
-				meaning: "The words with which the agent asks the user.",
+				meaning: "The question to the user.",
 				read:    text(func(d *definition) *string { return &d.decide.question })},
 			{name: "brief", typ: "true or false", example: "true", def: "false",
-				meaning: "Whether the question is a table of the names and descriptions in code, without this agent's instructions, and the words that a message shares with a description count as well. For the smallest models; larger ones choose better with the instructions.",
+				meaning: "Asks with a table of names and descriptions, without the instructions, and also counts the words that message and description share. For the smallest models only.",
 				read:    put(true, llmagent.DecisionBrief())},
 			{name: "schema", typ: "true or false", example: "true", def: "false",
-				meaning: "Whether the answer is JSON, which a schema holds to the names: for endpoints that give no log probabilities.",
+				meaning: "Asks for JSON with a schema of the names: for endpoints without log probabilities.",
 				read:    put(true, llmagent.DecisionSchema())},
 			{name: "logprobs", typ: "true or false", example: "false", def: "true",
-				meaning: "Whether log probabilities are asked for, of which the confidence is made. Some endpoints refuse to give them; without them the user is never asked.",
+				meaning: "Asks for log probabilities, which give the confidence. Some endpoints refuse; without them the user is never asked.",
 				read:    put(false, noLogProbs)},
 		}}
 }

@@ -47,13 +47,13 @@ func ownKeys() []key {
 			meaning: "The agent's name: 1 to 64 letters, digits, `_` and `-`, unique in the tree. `user` and `human` are reserved.",
 			read:    text(func(d *definition) *string { return &d.name })},
 		{name: "description", typ: "a text", example: "Refunds and invoices", def: "empty",
-			meaning: "What the agent is for. Other agents' models read it when they decide whom to hand the conversation to.",
+			meaning: "What the agent is for. Other agents' models choose transfer targets by it.",
 			read:    text(func(d *definition) *string { return &d.description })},
 		{name: "model", typ: "a text or a list of texts", example: "gpt-4o-mini", def: "the program's default model",
-			meaning: "The name of the model that the agent uses. Of a list such as `[large, small]` the first is used, and if that fails the next: see [fallbacks](policies.md#fallbacks).",
+			meaning: "The model's name. Of a list such as `[large, small]` each next one is a [fallback](policies.md#fallbacks).",
 			read:    models},
 		{name: "endpoint", typ: "a text or a list of texts", example: "mistral", def: "what its address tells, and what it refuses",
-			meaning: "What is [special about the endpoint](models.md#providers) of this agent's models and of those of all agents under it: the name of a provider, or single quirks.",
+			meaning: "The [provider or the quirks](models.md#providers) of the endpoint, for this agent and all below it.",
 			read: func(p *parser, k *key, n yamldoc.Node) {
 				list := []item{}
 				if n.Kind() == yamldoc.List {
@@ -68,10 +68,10 @@ func ownKeys() []key {
 				}
 			}},
 		{name: "reasoning", typ: "a mapping", def: "the endpoint's own",
-			meaning: "How this agent's models, and those of all agents under it, think before they answer.",
+			meaning: "How the models of this agent and of all below it think before they answer.",
 			keys: []key{
 				{name: "echo", typ: "a text", example: "on", def: "`auto`",
-					meaning: "Whether a model gets its own reasoning [back](endpoints.md#what-goes-back): `auto` where the endpoint wants it, `on` unless it refuses it, or `off`.",
+					meaning: "Whether the model gets its reasoning [back](endpoints.md#what-goes-back): `auto` if the endpoint wants it, `on` unless it refuses it, or `off`.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
 						if p.d.settings.Echo = llm.Echo(v); ok && !p.d.settings.Echo.Known() {
@@ -79,7 +79,7 @@ func ownKeys() []key {
 						}
 					}},
 				{name: "thinking", typ: "on or off", example: "off", def: "the endpoint's own",
-					meaning: "Whether the model thinks, where that can be turned on and off.",
+					meaning: "Whether the model thinks, if the endpoint has a switch for it.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						on, ok := n.Bool()
 						if v, _ := textOf(n); !ok && (v == "on" || v == "off") {
@@ -90,24 +90,24 @@ func ownKeys() []key {
 						}
 					}},
 				{name: "effort", typ: "a text", example: "low", def: "the endpoint's own",
-					meaning: "How much the model thinks, in a word that its endpoint knows.",
+					meaning: "How much the model thinks, in a word of the endpoint.",
 					read:    text(func(d *definition) *string { return &d.settings.ReasoningEffort })},
 			}},
 		{name: "timeouts", typ: "a mapping", def: "those of the command, or [the adapter's](models.md#timeouts)",
-			meaning: "How long this agent's models, and those of all agents under it, may take for an answer.",
+			meaning: "How long an answer may take, for this agent and all below it.",
 			keys: []key{
 				limit("first", "20m", "The longest silence before the first word of a streamed answer.", func(t *llm.Timeouts) *time.Duration { return &t.First }),
 				limit("silence", "2m", "The longest silence after the first word.", func(t *llm.Timeouts) *time.Duration { return &t.Silence }),
 				limit("answer", "30m", "The whole answer.", func(t *llm.Timeouts) *time.Duration { return &t.Answer }),
 			}},
 		{name: "subagents", typ: "a list of names", example: "[billing, tech]", def: "the agents in the folder that is named like the file",
-			meaning: "The agents this one can hand the conversation to, in this order. If the key is there, only the listed agents count.",
+			meaning: "The sub-agents, in this order. With the key, only the listed agents count.",
 			read:    children},
 		{name: "global_instruction", typ: "a text", example: "You work for Example Ltd.", def: "none",
-			meaning: "What the models of this agent and of all agents under it are told first, before their own words. Requests that begin alike [cost less](models.md#prompt-caches) where an endpoint keeps what it has computed of a prompt.",
+			meaning: "An instruction before those of this agent and of all below it. Requests that begin alike [cost less](models.md#prompt-caches) with a prompt cache.",
 			read:    text(func(d *definition) *string { return &d.global })},
 		{name: "transfer", typ: "a mapping", def: "none of them",
-			meaning: "Whom the agent may hand the conversation to besides its sub-agents, and when.",
+			meaning: "To which agents, in addition to its sub-agents, the agent may transfer, and when.",
 			keys: []key{
 				{name: "parent", typ: "true or false", example: "true", def: "false",
 					meaning: "Back to its parent.",
@@ -116,7 +116,7 @@ func ownKeys() []key {
 					meaning: "To the other sub-agents of its parent.",
 					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferToPeers = b })},
 				{name: "arrival", typ: "a text", example: "hold", def: "what the other keys allow",
-					meaning: "`hold` offers the agent only its sub-agents, and a person, when a transfer has given it the conversation, until it has said something or a tool has answered it. Without the key it may transfer back or sideways at once, which is possible [once in a turn](transfer.md#on-arrival).",
+					meaning: "`hold`: after a transfer to it, the agent is offered only its sub-agents and a person until it has said something or a tool has answered. By default it may transfer back or to a peer at once, [once in a turn](transfer.md#on-arrival).",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
 						if p.d.policy.HoldOnArrival = v == "hold"; ok && v != "hold" {
@@ -124,7 +124,7 @@ func ownKeys() []key {
 						}
 					}},
 				{name: "profile", typ: "a text", example: "small", def: "none",
-					meaning: "`small` is for [small models](models.md#small-models), for this agent and all agents under it: `tools: each`, `arrival: hold`, and `decide: true`. An agent that has `tools: one`, or settings of its own for `decide`, keeps them.",
+					meaning: "`small` is for [small models](models.md#small-models), for this agent and all below it: `tools: each`, `arrival: hold` and `decide: true`. An agent's own `tools: one` or `decide` counts.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
 						if p.d.small = v == "small"; ok && v != "small" {
@@ -132,10 +132,10 @@ func ownKeys() []key {
 						}
 					}},
 				{name: "human", typ: "true or false", example: "false", def: "true",
-					meaning: "To [a person](command-serve.md#people-who-answer), where the tree hands off to one or the program has a desk.",
+					meaning: "To [a person](command-serve.md#people-who-answer), if the tree or the program has a desk.",
 					read:    boolean(func(d *definition, b bool) { d.policy.NoHuman = !b })},
 				{name: "tools", typ: "a text", example: "each", def: "`one`",
-					meaning: "How the agent's model is offered the agents it may transfer to: `one` tool for all, `transfer_to_agent`, or `each` has a tool, `transfer_to_NAME`, with which small models route better. See [the tool](transfer.md#the-tool).",
+					meaning: "`one` [tool](transfer.md#the-tool) for all targets, `transfer_to_agent`, or for `each` a tool `transfer_to_NAME`, with which small models route better.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
 						form, known := map[string]transfer.Tools{"one": transfer.OneTool, "each": transfer.ToolPerTarget}[v]
@@ -147,18 +147,18 @@ func ownKeys() []key {
 				transferApproveKey(),
 			}},
 		{name: "tools", typ: "a list of names", example: "[" + summarize.Name + "]", def: "none",
-			meaning: "The tools the agent can call: those that the program registers, and the built-in `" + summarize.Name + "`, which uses the agent's own model, and `" + workflowagent.ExitToolName + "`, which ends [the loop](#workflows) around the agent.",
+			meaning: "Tools that the program registers, and the built-in `" + summarize.Name + "`, which uses the agent's model, and `" + workflowagent.ExitToolName + "`, which ends [the loop](#workflows) around the agent.",
 			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.tools = p.names(k, n) }},
 		mcpKey(),
 		approveKey(),
 		approverKey(),
 		routesKey(),
 		{name: "history", typ: "a text or a mapping", example: "{last_turns: 6}", def: "`full`",
-			meaning: "How much of the conversation the agent's model sees: `full`; `text_only`, without what other agents' tools did; `own`, without what other agents said and did; or a mapping with `last_turns: N`, at least the last N turns of the user, and `facts: N`, at most N bytes of what other agents' tools were given and returned. In a [workflow](#workflows): of the conversation around it, which its agents see.",
+			meaning: "What [the model sees](views.md): `full`; `text_only`, without what other agents' tools did; `own`, without what other agents said and did; or a mapping with `last_turns: N`, at least the user's last N turns, and `facts: N`, at most N bytes of the inputs and results of other agents' tools. In a [workflow](#workflows): what its agents see of the conversation around it.",
 			read:    history},
 		compactionKey(),
 		{name: "state", typ: "true, or a list of names", example: "[customer, user:plan]", def: "braces have no meaning",
-			meaning: "The [state](tools.md#the-state-of-a-session) in the body: `{customer}` becomes the value of that key, of all keys or of those listed. `{customer?}` may be without a value, `{{customer}}` stays as `{customer}`.",
+			meaning: "[State in the body](tools.md#state-in-instructions): `{customer}` becomes the value of that key, for all keys or the listed ones.",
 			read:    bodyState},
 		{name: "settings", typ: "a mapping", def: "the endpoint's own",
 			meaning: "How the model answers.",
@@ -170,7 +170,7 @@ func ownKeys() []key {
 					meaning: "From 0 to 1: nucleus sampling.",
 					read:    number(0, 1, func(d *definition) **float64 { return &d.settings.TopP })},
 				{name: "max_tokens", typ: "a whole number", example: "500", def: "the endpoint's own",
-					meaning: "The most tokens of one answer, from 1.",
+					meaning: "The most tokens of an answer, from 1.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
 							p.d.settings.MaxTokens = int(v)
@@ -184,33 +184,33 @@ func ownKeys() []key {
 						}
 					}},
 				{name: "tool_choice", typ: "a text", example: "required", def: "`auto`",
-					meaning: "`auto`, `none`, `required`, or the name of the one tool to call. The last two hold for the first calls of each run; after their results the model is free to answer.",
+					meaning: "`auto`, `none`, `required`, or the name of a tool. The last two hold for the first calls of each run.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, _ := p.text(k, n)
 						p.d.settings.ToolChoice = llm.ToolChoice(v)
 					}},
 				{name: "max_tools", typ: "a whole number", example: "64", def: "128",
-					meaning: "How many tools the endpoint takes in a request. [Above that](tools.md#what-an-endpoint-is-sent-of-tools) one tool serves all transfers, and a request that still has too many is an error.",
+					meaning: "How many tools [the endpoint takes](tools.md#what-an-endpoint-is-sent-of-tools) in a request.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
 							p.d.maxTools = int(v)
 						}
 					}},
 				{name: "parallel_tool_calls", typ: "true or false", example: "false", def: "the endpoint's own",
-					meaning: "Whether one answer may hold several tool calls.",
+					meaning: "Whether an answer may have several calls.",
 					read:    boolean(func(d *definition, b bool) { d.settings.ParallelToolCalls = &b })},
 				{name: "seed", typ: "a whole number", example: "7", def: "none",
-					meaning: "Asks for answers that repeat themselves, as far as the endpoint can.",
+					meaning: "Asks the endpoint for repeatable answers.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						if v, ok := p.integer(k, n); ok {
 							p.d.settings.Seed = &v
 						}
 					}},
 				{name: "response_format", typ: "a mapping", example: "{type: object, required: [intent], properties: {intent: {enum: [billing, other]}}}", def: "free text",
-					meaning: "A JSON schema: the agent answers with JSON that follows it.",
+					meaning: "A JSON schema that [the answer](tools.md#answers-with-a-form) must fit.",
 					read:    responseFormat},
 				{name: "leaked_calls", typ: "a text", example: "off", def: "`auto`, unless the program chose otherwise",
-					meaning: "What becomes of a whole tool call that the model writes as words, as small models do: `auto` makes it [a call](models.md#calls-that-leak), `any` also where no tool has its name, so that it is refused, and `off` leaves it words.",
+					meaning: "What becomes of a tool call that the model writes as text: `auto` makes it [a call](models.md#calls-that-leak), `any` also if no tool has its name, so that it is refused, and `off` leaves it.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
 						if p.d.settings.LeakedCalls = llm.LeakedCalls(v); ok && !p.d.settings.LeakedCalls.Known() {
@@ -219,7 +219,7 @@ func ownKeys() []key {
 					}},
 			}},
 		{name: "graph", typ: "a text", example: "triage.yaml", def: "none",
-			meaning: "A file with a [graph of agents](agentgraph.md) that is the agent, in place of a prompt. The path begins in the folder of this file. Beside it only `name`, `description`, `guards` and `budgets` are possible, and no body.",
+			meaning: "The file of a [graph](#graphs) that is the agent, relative to this file's folder. Only `name`, `description`, `guards` and `budgets` go with it, and no body.",
 			read:    graphPath},
 	}
 }

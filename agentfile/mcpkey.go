@@ -60,7 +60,7 @@ type mcpKeys struct {
 
 func mcpKey() key {
 	return key{name: "mcp", typ: "a list of mappings", example: "[{name: files, command: npx, args: [-y, some-server]}]", def: "none",
-		meaning: "[Servers of the Model Context Protocol](mcp.md) whose tools the agent has besides those of `tools`. Each has a `command` or a `url`. A name such as `$TOKEN` in `env`, `headers` and `url` stands for what this environment variable holds.",
+		meaning: "[MCP servers](mcp.md) whose tools the agent has in addition. Each has a `command` or a `url`. `$TOKEN` in `env`, `headers` and `url` is the value of this environment variable.",
 		read:    readMCP, keys: serverKeys(&mcpKeys{})}
 }
 
@@ -126,7 +126,7 @@ func serverKeys(s *mcpKeys) []key {
 	}
 	return []key{
 		word("name", "files", "required", "What messages call the server.", &s.server.Name),
-		{name: "command", typ: "a text or a list of texts", example: "npx", def: "none", meaning: "The program to start, a path or a name in the `PATH`; a list has its first arguments behind it. It runs as long as the tree that was loaded.",
+		{name: "command", typ: "a text or a list of texts", example: "npx", def: "none", meaning: "The program, a path or a name in the `PATH`, or a list with its first arguments. It runs as long as the loaded tree.",
 			read: func(p *parser, k *key, n yamldoc.Node) {
 				if n.Kind() != yamldoc.List {
 					s.server.Command, _ = p.text(k, n)
@@ -143,8 +143,8 @@ func serverKeys(s *mcpKeys) []key {
 				s.server.Command, s.first = words[0], words[1:]
 			}},
 		list("args", "[-y, some-server, .]", "none", "Its arguments.", &s.server.Args),
-		values("env", "{PATH: $PATH, MODE: ro}", "The environment of the program. It gets nothing that is not named here.", false, &s.env),
-		{name: "cwd", typ: "a text", example: "data", def: "the working directory of the command", meaning: "The folder in which the program runs. A relative path begins in the folder of this file.",
+		values("env", "{PATH: $PATH, MODE: ro}", "The whole environment of the program.", false, &s.env),
+		{name: "cwd", typ: "a text", example: "data", def: "the working directory of the command", meaning: "The folder in which the program runs, relative to this file's.",
 			read: func(p *parser, k *key, n yamldoc.Node) {
 				if text, ok := p.text(k, n); ok {
 					s.dir = p.value(text, n)
@@ -152,9 +152,9 @@ func serverKeys(s *mcpKeys) []key {
 			}},
 		{name: "url", typ: "a text", example: "https://tools.example.com/mcp", def: "none", meaning: "The address of a server over HTTP.",
 			read: address(func(*definition) *value { return &s.url })},
-		values("headers", "{Authorization: $SEARCH_AUTH}", "What is sent with each request to the address. The values are names of environment variables.", true, &s.headers),
-		list("tools", "[read_file, 'list_*']", "all of them", "The tools that are used, by the server's names. A `*` stands for anything.", &s.server.Tools),
-		{name: "approve", typ: "all or a list of texts", example: "all", def: "none", meaning: "The tools whose calls wait until [a person approves them](approvals.md): `all` of the server, or some by its names for them or by those that the model sees.",
+		values("headers", "{Authorization: $SEARCH_AUTH}", "Headers of each request. The values are names of environment variables.", true, &s.headers),
+		list("tools", "[read_file, 'list_*']", "all of them", "The tools to use, by the server's names; `*` matches anything.", &s.server.Tools),
+		{name: "approve", typ: "all or a list of texts", example: "all", def: "none", meaning: "The tools whose calls wait for [an approval](approvals.md): `all`, or a list of the server's names or of those that the model sees.",
 			read: func(p *parser, k *key, n yamldoc.Node) {
 				if word, _ := n.Text(); word == "all" {
 					s.server.Approve = []string{"*"}
@@ -165,14 +165,14 @@ func serverKeys(s *mcpKeys) []key {
 					s.server.Approve = append(s.server.Approve, i.value)
 				}
 			}},
-		word("prefix", "files_", "none", "What the names of the tools begin with for the model.", &s.server.Prefix),
+		word("prefix", "files_", "none", "A prefix for the names that the model sees.", &s.server.Prefix),
 		{name: "timeout", typ: "a time with its unit", example: "20s", def: "1 minute", meaning: "How long one call may take.",
 			read: duration(func(*definition) *time.Duration { return &s.server.Timeout })},
-		{name: "start_timeout", typ: "a time with its unit", example: "2m", def: "30 seconds", meaning: "How long a turn waits for the server to start and to list its tools. A server that takes longer [continues to start](mcp.md#servers-that-are-slow); a `required` one fails.",
+		{name: "start_timeout", typ: "a time with its unit", example: "2m", def: "30 seconds", meaning: "How long a turn waits for the server's start. One that takes longer [continues to start](mcp.md#servers-that-are-slow); a `required` one fails.",
 			read: duration(func(*definition) *time.Duration { return &s.server.StartTimeout })},
-		flag("resources", "Whether the model has the tools `list_resources` and `read_resource`.", &s.server.Resources),
-		flag("prompts", "Whether the model has the tools `list_prompts` and `get_prompt`.", &s.server.Prompts),
-		flag("required", "Whether the program must not start, and no turn go on, without the server's tools. Without it the agent answers without them, and a notice says so.", &s.server.Required),
+		flag("resources", "Adds the tools `list_resources` and `read_resource`.", &s.server.Resources),
+		flag("prompts", "Adds the tools `list_prompts` and `get_prompt`.", &s.server.Prompts),
+		flag("required", "Without the server's tools, neither the program starts nor a turn continues. By default the agent then answers without them, with a notice.", &s.server.Required),
 	}
 }
 

@@ -15,7 +15,7 @@ func propertyKeys() []key {
 	budget := func(of string, field func(*definition) *agent.Budget) []key {
 		return []key{
 			{name: "tokens", typ: "a whole number", example: "200000", def: "no bound",
-				meaning: "Tokens of requests and answers together" + of + ".",
+				meaning: "Tokens of requests and answers" + of + ".",
 				read: func(p *parser, k *key, n yamldoc.Node) {
 					v, ok := p.integer(k, n)
 					if field(p.d).Tokens = v; ok && v < 1 {
@@ -23,7 +23,7 @@ func propertyKeys() []key {
 					}
 				}},
 			{name: "cost", typ: "a number", example: "0.5", def: "no bound",
-				meaning: "What the answers cost" + of + ", in the currency of [the prices](limits.md#prices), which the program must have.",
+				meaning: "Cost" + of + ", which needs [prices](limits.md#prices).",
 				read: func(p *parser, k *key, n yamldoc.Node) {
 					v, ok := p.number(k, n)
 					if field(p.d).Cost = v; ok && !(v > 0) {
@@ -31,17 +31,17 @@ func propertyKeys() []key {
 					}
 				}},
 			{name: "time", typ: "a time with its unit", example: "2m", def: "no bound",
-				meaning: "The time in which agents run" + of + ".",
+				meaning: "Running time" + of + ".",
 				read:    duration(func(d *definition) *time.Duration { return &field(d).Time })},
 		}
 	}
-	keys := budget(" that this agent uses in a session", func(d *definition) *agent.Budget { return &d.budgets.Own })
+	keys := budget(" of this agent in a session", func(d *definition) *agent.Budget { return &d.budgets.Own })
 	return []key{
 		{name: "ignore", typ: "a list of texts", example: "[notes.md, docs]", def: "none",
-			meaning: "The Markdown files, besides `README.md`, that are not agents: paths that begin in the folder of this file, or patterns such as `docs/*`. A folder stands for all files below it. Any other Markdown file without front matter is a problem.",
+			meaning: "Markdown files other than `README.md` that are no agents: paths or folders relative to this file's folder, or patterns such as `docs/*`.",
 			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.ignore = p.list(k, n) }},
 		{name: "requests", typ: "a text", example: "shared", def: "each agent has its own",
-			meaning: "`shared`: agents of one model send [requests that differ only in the last message](cost-of-a-transfer.md), so that an endpoint need not read the conversation again after a transfer. Only the root can have it.",
+			meaning: "`shared`: agents of one model send [requests that differ only in the last message](cost-of-a-transfer.md), for prompt caches. Only for the root.",
 			read: func(p *parser, k *key, n yamldoc.Node) {
 				v, ok := p.text(k, n)
 				if p.d.shares = v == "shared"; ok && v != "shared" {
@@ -49,7 +49,7 @@ func propertyKeys() []key {
 				}
 			}},
 		{name: "anticipate", typ: "a number", example: "0.6", def: "never",
-			meaning: "While the first agent of a turn is asked, [the probable target of a transfer is asked as well](cost-of-a-transfer.md#ask-the-target-ahead) if it is at least so sure, from 0 to 1, by the words that the message and the agents' descriptions share. Only the root can have it.",
+			meaning: "From 0 to 1: while the first agent of a turn is asked, [the probable target is asked as well](cost-of-a-transfer.md#ask-the-target-ahead) if it is at least this probable. Only for the root.",
 			read: func(p *parser, k *key, n yamldoc.Node) {
 				v, ok := p.number(k, n)
 				if p.d.anticipates = v; ok && !(v > 0 && v <= 1) {
@@ -57,14 +57,14 @@ func propertyKeys() []key {
 				}
 			}},
 		{name: "guards", typ: "a list of names", example: "[no-cards]", def: "none",
-			meaning: "The [guards](guards.md) that check what reaches the agent and what it says: those that the program registers under these names.",
+			meaning: "The program's [guards](guards.md) that check the agent's input and output.",
 			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.guards = p.names(k, n) }},
 		{name: "budgets", typ: "a mapping", def: "no bounds",
-			meaning: "What may be spent before the turn ends: see [budgets](limits.md#budgets).",
+			meaning: "What may be spent before the turn ends: [budgets](limits.md#budgets).",
 			keys: append(keys,
-				key{name: "turn", typ: "a mapping", def: "no bounds", meaning: "What everybody may spend in one turn. Only the root can have it.",
+				key{name: "turn", typ: "a mapping", def: "no bounds", meaning: "Of all agents in a turn. Only for the root.",
 					keys: budget(" in a turn", func(d *definition) *agent.Budget { return &d.budgets.Turn })},
-				key{name: "session", typ: "a mapping", def: "no bounds", meaning: "What everybody may spend in a session. Only the root can have it.",
+				key{name: "session", typ: "a mapping", def: "no bounds", meaning: "Of all agents in a session. Only for the root.",
 					keys: budget(" in a session", func(d *definition) *agent.Budget { return &d.budgets.Session })})},
 	}
 }

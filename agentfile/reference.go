@@ -13,7 +13,6 @@ var referenceText string
 // docs/agentfile.md is this text.
 func Reference() string {
 	var b strings.Builder
-	b.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")
 	rows(&b, "", keys())
 	return strings.ReplaceAll(referenceText, "<!-- keys -->\n", b.String())
 }
@@ -28,7 +27,7 @@ func rows(b *strings.Builder, prefix string, table []key) {
 func row(b *strings.Builder, prefix string, k key) {
 	value := k.typ
 	if k.example != "" {
-		value += ", such as `" + k.example + "`"
+		value += ": `" + k.example + "`"
 	}
 	b.WriteString("| `" + prefix + k.name + "` | " + value + " | " + k.def + " | " + k.meaning + " |\n")
 }

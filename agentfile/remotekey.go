@@ -45,16 +45,16 @@ func (k *remoteKeys) values() []value {
 func remoteTable() []key {
 	return []key{
 		{name: "a2a", typ: "a text", example: "https://billing.example.com", def: "none",
-			meaning: "The address of a [remote agent](#remote-agents) that answers in place of a model: of its card, or of the host that has the card where cards are by convention. A name such as `$BILLING_URL` stands for what this environment variable holds.",
+			meaning: "The address of a [remote agent](#remote-agents): of its card or its host. `$BILLING_URL` is the value of this environment variable.",
 			read:    address(func(d *definition) *value { return &d.remote.address })},
 		{name: "auth", typ: "a mapping", def: "none", secret: true,
-			meaning: "What a remote agent is shown so that it answers. A secret is never in the file: what stands here is the name of an environment variable, with a `$` in front.",
+			meaning: "The credentials for a remote agent. Secrets are names of environment variables with a `$`.",
 			keys: []key{
 				{name: "bearer", typ: "the name of an environment variable", example: "$BILLING_TOKEN", def: "none",
 					meaning: "A bearer token.",
 					read:    secret(func(d *definition) *value { return &d.remote.bearer })},
 				{name: "api_key", typ: "a mapping", def: "none", secret: true,
-					meaning: "A key, and where it is sent: one of `header`, `query` and `cookie` says its name there.",
+					meaning: "A key, and its name in one of `header`, `query` and `cookie`.",
 					keys: []key{
 						{name: "value", typ: "the name of an environment variable", example: "$BILLING_KEY", def: "required",
 							meaning: "The key.",
@@ -70,13 +70,13 @@ func remoteTable() []key {
 							read:    word(func(d *definition) *value { return &d.remote.apiKey.cookie })},
 					}},
 				{name: "oauth2", typ: "a mapping", def: "none", secret: true,
-					meaning: "A token that is fetched with the credentials of a client, and fetched again before it expires.",
+					meaning: "A token fetched with a client's credentials, and again before it expires.",
 					keys: []key{
 						{name: "token_url", typ: "a text", example: "https://login.example.com/token", def: "required",
-							meaning: "The address that gives tokens. `$NAME` stands for an environment variable.",
+							meaning: "The address that gives tokens, or `$NAME`.",
 							read:    address(func(d *definition) *value { return &d.remote.oauth2.tokenURL })},
 						{name: "client_id", typ: "a text", example: "arbor", def: "required",
-							meaning: "The client's id. `$NAME` stands for an environment variable.",
+							meaning: "The client's id, or `$NAME`.",
 							read: func(p *parser, k *key, n yamldoc.Node) {
 								if v, ok := p.text(k, n); ok {
 									p.d.remote.oauth2.clientID = p.value(v, n)
@@ -97,14 +97,14 @@ func remoteTable() []key {
 					meaning: "A client certificate, for peers that ask for one in TLS.",
 					keys: []key{
 						{name: "cert", typ: "the name of an environment variable", example: "$BILLING_CERT", def: "required",
-							meaning: "The variable holds the path of a PEM file with the certificate.",
+							meaning: "The path of a PEM file with the certificate.",
 							read:    secret(func(d *definition) *value { return &d.remote.certificate.cert })},
 						{name: "key", typ: "the name of an environment variable", example: "$BILLING_CERT_KEY", def: "required",
-							meaning: "The variable holds the path of a PEM file with its private key.",
+							meaning: "The path of a PEM file with its private key.",
 							read:    secret(func(d *definition) *value { return &d.remote.certificate.key })},
 					}},
 				{name: "origins", typ: "a list of texts", example: "[https://api.example.com]", def: "none",
-					meaning: "Where the credentials may go besides the host of the address, for cards that lead elsewhere.",
+					meaning: "Further origins to which the credentials may go.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						for _, o := range p.list(k, n) {
 							if u, err := url.Parse(o.value); err != nil || !absolute(u) || u.User != nil || u.RawQuery != "" || strings.Trim(u.Path, "/") != "" {

@@ -22,7 +22,7 @@ type routeKeys struct {
 
 func routesKey() key {
 	return key{name: "routes", typ: "a list of mappings", example: `[{to: review, when: "output contains 'refund'"}]`, def: "none",
-		meaning: "To whom the conversation goes in the same turn when the agent has answered, without a model: the first whose condition holds. See [routes](#routes).",
+		meaning: "Where the conversation goes in the same turn after the agent's answer: see [routes](#routes).",
 		read: func(p *parser, k *key, n yamldoc.Node) {
 			p.entries(k, n, func(n yamldoc.Node) {
 				var r routeKeys

@@ -59,10 +59,10 @@ type leafMatcher struct {
 func routerTable() []key {
 	return []key{
 		{name: "rules", typ: "a list of mappings", example: "[{tool: refund, decision: ask}]", def: "none",
-			meaning: "Of an agent with tools: which calls run, wait or are denied; see [rules about tools](#rules-about-tools). Of [a router](router.md#a-router-in-a-file), such as `[{when: {keywords: [refund]}, to: billing}]`: who answers, in place of a model; the first that matches decides. The other keys of routers are below it.",
+			meaning: "[Rules about tools](#rules-about-tools), or, such as `[{when: {keywords: [refund]}, to: billing}]`, of [a router](router.md#a-router-in-a-file), with the keys below.",
 			read:    readRules},
 		{name: "specialists", typ: "a list of mappings", example: "[{agent: billing, onError: support}]", def: "the agents in the folder that is named like the file",
-			meaning: "Of a router: the agents that it may choose, and who answers in their place after an error.",
+			meaning: "Of a router: the agents that it may choose, and their replacements after an error.",
 			read:    readSpecialists},
 		{name: "default", typ: "a text", example: "support", def: "required in a router",
 			meaning: "Of a router: who answers where no rule matches.",
@@ -70,16 +70,16 @@ func routerTable() []key {
 				p.d.router.fallback = p.target(k, n)
 			}},
 		{name: "sticky", typ: "true or false", example: "true", def: "false",
-			meaning: "Of a router: whether the agent that was in charge before answers where no rule matches.",
+			meaning: "Of a router: the active agent answers where no rule matches.",
 			read:    boolean(func(d *definition, b bool) { d.router.sticky = b })},
 		{name: "signals", typ: "a mapping", def: "none",
-			meaning: "Of a router: where it knows from what the user wants.",
+			meaning: "Of a router: what recognizes intents.",
 			keys: []key{
 				{name: "deadline", typ: "a time with its unit", example: "50ms", def: "50 ms; required for a model",
-					meaning: "How long a message waits for a signal; it is then routed without it.",
+					meaning: "How long a message waits for a signal.",
 					read:    duration(func(d *definition) *time.Duration { return &d.router.signals.deadline })},
 				{name: "intent", typ: "a mapping", example: "{examples: {billing: [I was charged twice]}}", def: "none",
-					meaning: "What tells the intents apart: `examples`, for each label what users say, or a `model`, with `labels` that describe them.",
+					meaning: "`examples` of messages for each label, or a `model`, with `labels` that describe them.",
 					read:    readIntent},
 			}},
 	}

@@ -39,7 +39,7 @@ func workflowTable() []key {
 	}
 	return []key{
 		{name: "kind", typ: "a text", example: "sequential", def: "none",
-			meaning: "Makes the agent a [workflow](#workflows), which runs the agents of its list in place of a model: `sequential`, `parallel` or `loop`. The other keys of workflows are below it.",
+			meaning: "Makes the agent a [workflow](#workflows): `sequential`, `parallel` or `loop`.",
 			read: func(p *parser, k *key, n yamldoc.Node) {
 				v, ok := p.text(k, n)
 				if p.d.workflow.kind = v; ok && workflowKinds[v] == nil {
@@ -48,23 +48,23 @@ func workflowTable() []key {
 				}
 			}},
 		{name: "agents", typ: "a list of names", example: "[research, write]", def: "required in a workflow",
-			meaning: "Of a workflow: the agents that it runs, in this order, by their names or those of their files, which may be graphs. Nobody can hand the conversation to them, and they have no other parent.",
+			meaning: "Of a workflow: the agents that it runs, in this order, by name or by file, which may be a graph.",
 			read:    children},
 		{name: "collect", typ: "true or false", example: "true", def: "false",
-			meaning: "Of a parallel workflow: whether the others go on when one fails, with `{error: …}` as its output.",
+			meaning: "Of a parallel workflow: if one agent fails, the others continue, and its output is `{error: …}`.",
 			read:    boolean(func(d *definition, b bool) { d.workflow.collect = b })},
 		{name: "concurrency", typ: "a whole number", example: "4", def: "no bound",
 			meaning: "Of a parallel workflow: how many agents run at once.",
 			read:    count(func(d *definition) *int64 { return &d.workflow.concurrency })},
 		{name: "until", typ: "a text", example: "output.score > 7", def: "none",
-			meaning: "Of a loop: the condition on what its last agent gave, asked after each round, with which it ends.",
+			meaning: "Of a loop: the condition, after each round, that ends it.",
 			read: func(p *parser, k *key, n yamldoc.Node) {
 				if source, ok := p.text(k, n); ok {
 					p.d.workflow.until, p.d.workflow.keys = p.condition(source, p.at(n))
 				}
 			}},
 		{name: "limit", typ: "a whole number", example: "3", def: fmt.Sprint(workflowagent.DefaultLimit),
-			meaning: "Of a loop: how many rounds it has at most.",
+			meaning: "Of a loop: the most rounds.",
 			read:    count(func(d *definition) *int64 { return &d.workflow.limit })},
 	}
 }
