@@ -44,6 +44,7 @@ func TestScreens(t *testing.T) {
 		{"name": "feed", "path": "s/s1/feed", "waits": [][2]string{{"grid", ""}}},
 		{"name": "runs", "path": "s/s1/runs", "waits": [][2]string{{"button", "list_charges"}}},
 		{"name": "graph", "path": "s/s1/graph", "text": "billing"},
+		{"name": "legend", "path": "s/s1", "waits": [][2]string{{"button", "approve"}}, "clicks": [][2]string{{"button", "^legend$"}}},
 		{"name": "diff", "path": "diff/s1/edited", "text": "in common"},
 		{"name": "tree", "path": "tree", "text": "Refunds, invoices, charges"},
 		{"name": "agent", "path": "tree/support/billing", "text": "list_charges"},
@@ -76,6 +77,22 @@ func TestScreens(t *testing.T) {
 		{"name": "usage", "path": "usage"},
 		{"name": "tree", "path": "tree", "text": "Refunds, invoices, charges"},
 	}, nil)
+}
+
+// Every screen can be used at 400 % and in forced colours.
+func TestAccess(t *testing.T) {
+	for name, world := range map[string]struct {
+		make  func(testing.TB) *host
+		paths []string
+	}{
+		"support": {support, []string{"", "s/s1", "s/s1?at=9", "s/failed", "s/s1/feed", "s/s1/runs", "s/s1/graph", "s/s1?sel=ev:6&tab=why", "s/s1?tab=if&sel=ev:1", "diff/s1/edited", "tree", "tree/support/billing", "usage", "approvals", "s/none"}},
+		"office":  {office, []string{"graph/front?s=routed", "graph/pipeline?s=analysed", "desk", "s/person"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, world.make(t), "access", map[string]any{"paths": world.paths})
+		})
+	}
 }
 
 // Whatever is said in a session is shown as text, and does nothing else.

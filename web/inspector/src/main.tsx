@@ -6,6 +6,7 @@ import { begin } from "./state/app.js";
 import { list } from "./state/list.js";
 import { open } from "./state/open.js";
 import "./ui/paste.js";
+import "./style/short.css";
 
 document.addEventListener("visibilitychange", () => {
   open.value?.seen(!document.hidden);

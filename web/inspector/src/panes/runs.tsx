@@ -1,5 +1,5 @@
 import "./runs.css";
-import type { JSX } from "preact";
+import { Fragment, type JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import type { LogEvent } from "../state/events.js";
 import type { Log } from "../state/log.js";
@@ -7,7 +7,7 @@ import type { OpenSession } from "../state/open.js";
 import { type Selection, type SessionRoute, type Tab, change, route } from "../state/route.js";
 import { type Bar, type Lane, type Waterfall, scaleOf, ticksOf, waterfall } from "../state/waterfall.js";
 import { clock, count, span } from "../ui/amount.js";
-import { Mark } from "../ui/mark.js";
+import { Mark, hueOf } from "../ui/mark.js";
 import { Lines, type Listed, Rows, useWindow } from "../ui/rows.js";
 
 /** The turns of a log; each is arranged when it has changed. */
@@ -52,7 +52,9 @@ export function Runs({ session }: { readonly session: OpenSession }): JSX.Elemen
   return (
     <div class="runs">
       <div class="runs-top">
-        <span class="fact soft">Times are from the log: a bar covers the time between two events.</span>
+        <span class="fact soft">
+          A bar is the time between two events of the log. <Key kind="answer">answer</Key> <Key kind="call">call</Key> <Key kind="wait">waits</Key>
+        </span>
         <button class="button" aria-pressed={table} onClick={() => show(!table)}>
           Table
         </button>
@@ -65,6 +67,15 @@ export function Runs({ session }: { readonly session: OpenSession }): JSX.Elemen
         <Picture flows={flows} numbered={log.whole} />
       )}
     </div>
+  );
+}
+
+/** What a bar means, in the legend. */
+function Key({ kind, children }: { readonly kind: Bar["kind"]; readonly children: string }): JSX.Element {
+  return (
+    <span class="runs-key">
+      <i data-kind={kind} data-hue="none" /> {children}
+    </span>
   );
 }
 
@@ -135,7 +146,7 @@ function LaneRow({ flow, i }: { readonly flow: Waterfall; readonly i: number }):
       >
         <Mark agent={lane.agent} /> <span class="runs-name">{lane.agent}</span>
       </button>
-      <div class="runs-line">
+      <div class="runs-line" data-hue={hueOf(lane.agent)}>
         {flow.folds.map((f) => (
           <span key={f.from} class="runs-fold" style={{ left: percent(at(f.from)), width: percent(at(f.to) - at(f.from)) }} />
         ))}
@@ -144,12 +155,15 @@ function LaneRow({ flow, i }: { readonly flow: Waterfall; readonly i: number }):
             <span key={h.seq} class="runs-hop" data-part={i === h.from ? "from" : i === h.to ? "to" : "through"} style={{ left: percent(at(h.time)), width: i === h.to ? percent(Math.max(0, at(lane.from) - at(h.time))) : 0 }} />
           ),
         )}
-        {lane.bars.map((bar) => {
+        {lane.bars.map((bar, n) => {
           const x = at(bar.from);
           const wide = at(bar.to) - x;
+          const next = lane.bars[n + 1];
+          const after = (next === undefined ? 1 : at(next.from)) - x - wide;
+          const outside = wide <= room && after > room;
           return (
+            <Fragment key={`${bar.kind}${bar.first}`}>
             <button
-              key={`${bar.kind}${bar.first}`}
               class="runs-bar"
               data-kind={bar.kind}
               data-failed={bar.failed}
@@ -161,8 +175,14 @@ function LaneRow({ flow, i }: { readonly flow: Waterfall; readonly i: number }):
               aria-label={labelOf(lane, bar)}
               onClick={() => selectBar(bar)}
             >
-              {wide > 0.05 ? inBar(bar, wide) : ""}
+              {wide > 0.05 && !outside ? inBar(bar, wide) : ""}
             </button>
+            {outside && (
+              <span class="runs-outside" aria-hidden="true" style={{ left: percent(x + wide), width: percent(after) }}>
+                {inBar(bar, 1)}
+              </span>
+            )}
+            </Fragment>
           );
         })}
       </div>
@@ -170,10 +190,13 @@ function LaneRow({ flow, i }: { readonly flow: Waterfall; readonly i: number }):
   );
 }
 
+/** The share of the line that the words of a bar need. */
+const room = 0.12;
+
 function inBar(bar: Bar, wide: number): string {
   const took = `${span(bar.to - bar.from)}${bar.open ? " so far" : ""}`;
   if (bar.kind === "wait") return `⋯ waits ${took} ⋯`;
-  return wide > 0.12 ? `${bar.failed ? "✗ " : ""}${bar.name} ${took}` : bar.kind === "answer" ? took : bar.name;
+  return wide > room ? `${bar.failed ? "✗ " : ""}${bar.name} ${took}` : bar.kind === "answer" ? took : bar.name;
 }
 
 function labelOf(lane: Lane, bar: Bar): string {

@@ -12,6 +12,8 @@ import { count } from "../ui/amount.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
 import { line } from "../ui/line.js";
+import { Mark } from "../ui/mark.js";
+import { visible } from "../ui/visible.js";
 import { EditWords } from "./edit.js";
 import { type Paint, draw, scaleOf, seqAt, xOf } from "./strip.js";
 
@@ -29,6 +31,7 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
   const here = at === undefined ? end : Math.min(at, end);
   const [playing, play] = useState(false);
   const [editing, edit] = useState<number | undefined>(undefined);
+  const [legend, explain] = useState(false);
 
   const to = (seq: number, replace = false): void => {
     if (end > 0) change({ at: seq >= end ? undefined : Math.max(1, seq) }, { replace });
@@ -101,6 +104,9 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
           <button class="button plain" aria-pressed={at === undefined} onClick={() => to(end)}>
             live
           </button>
+          <button class="button plain" aria-expanded={legend} onClick={() => explain(!legend)}>
+            legend
+          </button>
         </span>
         <span class="slider-where">
           <b>
@@ -121,6 +127,7 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
           <span class="fact soft slider-fork">{fork < 1 ? "" : `at ${count(fork)}`}</span>
         </span>}
       </div>
+      {legend && <Legend spoke={log.end.facts.spoke} close={() => explain(false)} />}
       {edited?.type === "user" && (
         <section class="slider-edit" aria-label="Say something else">
           <p class="fact soft">In place of event {count(editing ?? 0)}</p>
@@ -128,6 +135,45 @@ export function Slider({ session }: { readonly session: OpenSession }): JSX.Elem
         </section>
       )}
     </div>
+  );
+}
+
+const heights = ["anything else", "a message or an answer", "a question, a decision or an error", "a transfer or a handoff"];
+
+/** What the bars mean: their heights, and their colours. */
+function Legend({ spoke, close }: { readonly spoke: readonly string[]; readonly close: () => void }): JSX.Element {
+  return (
+    <section
+      class="slider-edit slider-legend"
+      aria-label="Legend"
+      onKeyDown={(e) => {
+        if (e.key !== "Escape") return;
+        e.stopPropagation();
+        close();
+      }}
+    >
+      <p>Each bar is an event of the log. Its height says what it is, and its colour whose it is.</p>
+      <ul>
+        {heights.map((what, i) => (
+          <li key={what}>
+            <i style={{ height: `${(i + 1) * 5}px` }} aria-hidden="true" /> {what}
+          </li>
+        ))}
+      </ul>
+      <p>
+        <span class="slider-user" aria-hidden="true" /> the user
+        {spoke.slice(0, 12).map((agent) => (
+          <span key={agent} class="slider-agent">
+            <Mark agent={agent} /> {visible(agent)}
+          </span>
+        ))}
+        {spoke.length > 12 && ` and ${spoke.length - 12} more`}
+      </p>
+      <p class="soft">⋯ is a long pause. The vertical line is the position that the page shows.</p>
+      <button class="button" onClick={close}>
+        Close
+      </button>
+    </section>
   );
 }
 

@@ -1,6 +1,8 @@
 import "./mark.css";
 import { computed } from "@preact/signals";
 import type { JSX } from "preact";
+import { type Agent, tree } from "../state/app.js";
+import { lettersOf } from "../state/letters.js";
 import { open } from "../state/open.js";
 
 const hues = 7;
@@ -15,11 +17,11 @@ export function hueOf(agent: string): string {
   return place < 0 ? "none" : String(place % hues);
 }
 
-/** Two letters that stand for an agent. */
-export function letters(name: string): string {
-  const parts = name.split(/[^\p{L}\p{N}]+/u).filter((p) => p !== "");
-  const [one = "?", two] = parts;
-  return two === undefined ? [...one].slice(0, 2).join("") : [...one].slice(0, 1).concat([...two].slice(0, 1)).join("");
+/** The letters of all agents of the tree, and of those that have spoken. */
+const letters = computed(() => lettersOf([...names(tree.value?.root), ...spoke.value]));
+
+function names(agent: Agent | undefined): readonly string[] {
+  return agent === undefined ? [] : [agent.name, ...[...(agent.subAgents ?? []), ...(agent.agents ?? [])].flatMap(names)];
 }
 
 /** An agent's badge: its letters in its colour. The name stands beside it, so it is hidden from readers. */
@@ -27,7 +29,7 @@ export function Mark({ agent, active = false }: { readonly agent: string; readon
   const place = spoke.value.indexOf(agent);
   return (
     <span class="mark" data-hue={hueOf(agent)} data-round={place >= hues ? "second" : undefined} data-active={active} aria-hidden="true">
-      {letters(agent)}
+      {letters.value.get(agent) ?? lettersOf([agent]).get(agent)}
     </span>
   );
 }

@@ -47,7 +47,8 @@ const many = 300;
 export function PictureView({ picture, label, chosen, choose, standing }: PictureProps): JSX.Element {
   const [view] = useState(() => new PanZoom());
   const { boxes, lines } = useMemo(() => flat(picture), [picture]);
-  // What begins is seen first.
+  // What begins is seen first. Its words and the targets on its lines stay large enough.
+  view.floor = 0.9;
   view.home = boxes.find((b) => b.box.kind === "input") ?? boxes[0];
   const window = view.shown.value;
   const all = boxes.length + lines.length <= many;
