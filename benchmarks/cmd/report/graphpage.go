@@ -62,13 +62,7 @@ func graphTable(g *graphFigures, engines []graphs.Engine, s step, whole bool, ce
 // timeCell is the time for each node.
 func timeCell(own, _ *graphResult) string { return duration(median(each(own.figures, ns))) }
 
-// memoryCell is what is allocated for each node.
-func memoryCell(own, _ *graphResult) string {
-	return digits(median(each(own.figures, allocs))) + ", " + digits(median(each(own.figures, size))/1000) + " kB"
-}
-
-// ratioCell compares the time, that of the processors, the allocations and the bytes
-// with those of Arbor.
+// ratioCell compares the time, the allocations and the bytes with those of Arbor.
 func ratioCell(own, arbor *graphResult) string {
 	if arbor == nil || arbor.figures == nil {
 		return "–"
@@ -76,12 +70,8 @@ func ratioCell(own, arbor *graphResult) string {
 	if own == arbor {
 		return "1"
 	}
-	of := func(value func(figure) float64) string { return times(ratio(own.figures, arbor.figures, value)) }
-	return of(ns) + " / " + of(cpu) + " / " + of(allocs) + " / " + of(size)
+	return ratiosOf(own.figures, arbor.figures)
 }
-
-// eventCell is the number of events that are kept for each node.
-func eventCell(own, _ *graphResult) string { return digits(own.events) }
 
 // graphWins names every figure of a run that is better than Arbor's.
 func graphWins(g *graphFigures, engines []graphs.Engine) string {
@@ -122,20 +112,12 @@ func graphSection(g *graphFigures, engines []graphs.Engine) string {
 		return unmeasured
 	}
 	return strings.Join([]string{
-		"Machine: " + g.machine + ". Each figure is the median of the rounds of one run of the benchmark, in one process, in which the " +
-			"engines took turns. All are for one node: those of a graph by the number of its nodes.",
-		"The time of a run, for each node:",
+		"Machine: " + g.machine + ". A figure is the median of the rounds of one run, in which the engines took turns. The time of a run, for each node:",
 		graphTable(g, engines, stepRun, true, timeCell),
-		"A run as a multiple of Arbor's: time / time of the processors / allocations / bytes allocated:",
+		"As a multiple of Arbor's: time / allocations / bytes allocated:",
 		graphTable(g, engines, stepRun, false, ratioCell),
 		graphWins(g, engines),
-		"Allocations and bytes of a run, for each node:",
-		graphTable(g, engines, stepRun, false, memoryCell),
-		"Events that a session holds after a run, for each node:",
-		graphTable(g, engines, stepRun, false, eventCell),
-		"To build and compile the graph, the time for each node:",
-		graphTable(g, builders(engines), stepBuild, false, timeCell),
-		"The same as a multiple of Arbor's; where a number is below 1, the peer is better:",
+		"To build and compile the graph, as a multiple of Arbor's; below 1 the peer is better:",
 		graphTable(g, builders(engines), stepBuild, false, ratioCell),
 	}, "\n\n")
 }

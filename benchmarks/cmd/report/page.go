@@ -69,10 +69,7 @@ func page(m, composed *measured, g *graphFigures, versions map[string]string) st
 		"{{machine}}", m.machine,
 		"{{peers}}", strings.Join(peers, "\n"),
 		"{{times}}", table(m, turns, true, timeOf),
-		"{{ratios}}", table(m, turns, false, func(own, arbor []figure) string {
-			return times(ratio(own, arbor, ns)) + " / " + times(ratio(own, arbor, allocs)) + " / " + times(ratio(own, arbor, size))
-		}),
-		"{{memory}}", table(m, turns, true, memoryOf),
+		"{{ratios}}", table(m, turns, false, ratiosOf),
 		"{{wins}}", wins(m, turns),
 		"{{composition}}", compositionSection(composed),
 		"{{graphs}}", graphSection(g, graphs.Engines()),
@@ -85,26 +82,23 @@ func compositionSection(m *measured) string {
 		return unmeasured
 	}
 	return strings.Join([]string{
-		"Machine: " + m.machine + ". A run of its own, of five rounds too. The time of a turn, its allocations and bytes:",
-		table(m, compositions, true, func(own, arbor []figure) string {
-			return timeOf(own, arbor) + "; " + memoryOf(own, arbor)
-		}),
-		"What a peer needs as a multiple of Arbor: time / time of the processors / allocations / bytes allocated:",
-		table(m, compositions, false, func(own, arbor []figure) string {
-			return times(ratio(own, arbor, ns)) + " / " + times(ratio(own, arbor, cpu)) + " / " + times(ratio(own, arbor, allocs)) + " / " + times(ratio(own, arbor, size))
-		}),
+		"Machine: " + m.machine + ", on which other programs ran too. The time of a turn:",
+		table(m, compositions, true, timeOf),
+		"What a peer needs as a multiple of Arbor: time / allocations / bytes allocated:",
+		table(m, compositions, false, ratiosOf),
 		wins(m, compositions),
 	}, "\n\n")
 }
 
-// timeOf is the time of a turn, and memoryOf what is allocated in it.
+// timeOf is the time of a turn.
 func timeOf(own, _ []figure) string {
 	values := each(own, ns)
 	return fmt.Sprintf("%s (%s–%s)", duration(median(values)), duration(slices.Min(values)), duration(slices.Max(values)))
 }
 
-func memoryOf(own, _ []figure) string {
-	return thousands(median(each(own, allocs))) + ", " + thousands(median(each(own, size))/1000) + " kB"
+// ratiosOf compares the time, the allocations and the bytes with Arbor's.
+func ratiosOf(own, arbor []figure) string {
+	return times(ratio(own, arbor, ns)) + " / " + times(ratio(own, arbor, allocs)) + " / " + times(ratio(own, arbor, size))
 }
 
 // table has a row for each scenario and a column for each framework.
@@ -153,7 +147,7 @@ func wins(m *measured, scenarios []scenario) string {
 	if found == nil {
 		return "In none of these scenarios does a peer need less time, fewer allocations or fewer bytes."
 	}
-	return "Compared with Arbor's figures, in the median of the rounds:\n\n" + strings.Join(found, "\n")
+	return "Where a peer is better, in the median of the rounds:\n\n" + strings.Join(found, "\n")
 }
 
 // advantages says what of the time, the allocations and the bytes is less than

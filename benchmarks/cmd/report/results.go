@@ -75,7 +75,6 @@ func parse(text []byte) (*measured, error) {
 }
 
 func ns(f figure) float64     { return f.ns }
-func cpu(f figure) float64    { return f.cpu }
 func size(f figure) float64   { return f.bytes }
 func allocs(f figure) float64 { return f.allocs }
 
