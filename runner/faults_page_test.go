@@ -30,10 +30,10 @@ func TestFaultsPage(t *testing.T) {
 
 func faultTable() string {
 	var b strings.Builder
-	b.WriteString("| the endpoint | if it does so once | if it goes on | code | retryable |\n|---|---|---|---|---|\n")
+	b.WriteString("| the endpoint | once | always | code | retryable |\n|---|---|---|---|---|\n")
 	for i := range faults {
 		f := &faults[i]
-		fmt.Fprintf(&b, "| %s | %s | %s | `%s` | %s |\n", f.title(), f.once(), f.goesOn(), f.code, yesNo(f.retryable))
+		fmt.Fprintf(&b, "| %s | %s | %s | `%s` | %s |\n", f.title(), f.once(), f.always(), f.code, yesNo(f.retryable))
 	}
 	return b.String()
 }
@@ -49,28 +49,24 @@ func (f *fault) title() string {
 }
 
 func (f *fault) once() string {
-	back := ""
-	if f.shown {
-		back = ", what was shown of it is taken back,"
-	}
 	switch {
-	case f.again == theAgent:
-		return "The attempt is discarded" + back + " and the request is sent again. The turn goes on."
+	case f.again == theAgent && f.shown:
+		return "back, again"
 	case f.again == theAdapter && f.waits > 0:
-		return "The request is sent again after the wait that was asked for. The turn goes on."
-	case f.again == theAdapter:
-		return "The request is sent again. The turn goes on."
+		return "again, after the wait that it asked for"
+	case f.again != nobody:
+		return "again"
 	case f.shown:
-		return "What was shown is taken back. The turn fails."
+		return "back, the turn fails"
 	}
-	return "The turn fails."
+	return "the turn fails"
 }
 
-func (f *fault) goesOn() string {
+func (f *fault) always() string {
 	if f.again == nobody {
-		return "The same."
+		return "the same"
 	}
-	return fmt.Sprintf("The turn fails after %d requests.", maxRequests)
+	return fmt.Sprintf("fails after %d requests", maxRequests)
 }
 
 func yesNo(b bool) string {

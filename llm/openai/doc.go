@@ -36,5 +36,5 @@
 // them; others are handed out as they come. Besides, a Model never repairs what a
 // language model wrote, beyond the shape that the protocol demands. Between calls it
 // keeps idle connections, whether a model's answers have finish reasons, and what its
-// endpoint refuses: see docs/endpoints.md, and [WithEndpoint] to say so.
+// endpoint refuses: see docs/faults.md, and [WithEndpoint] to say so.
 package openai

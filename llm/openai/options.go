@@ -132,7 +132,7 @@ func WithMaxRetryAfter(d time.Duration) Option { return func(c *config) { c.maxR
 func WithMaxAnswerBytes(n int64) Option { return func(c *config) { c.maxBytes = n } }
 
 // WithEndpoint names the endpoint's provider, such as "mistral", or single quirks, such as "echo" or
-// "schema-in-prompt". [Endpoints] returns the names, and docs/endpoints.md describes them. Defaults to the provider
+// "schema-in-prompt". [Endpoints] returns the names, and docs/faults.md describes them. Defaults to the provider
 // that the address belongs to, if there is one. The Endpoint of a request's Settings replaces these names. In any case
 // the model learns from errors what the endpoint refuses.
 func WithEndpoint(names ...string) Option { return func(c *config) { c.endpoint = names } }

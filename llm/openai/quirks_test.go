@@ -405,7 +405,7 @@ func TestProviders(t *testing.T) {
 // TestTableOfQuirks: the documentation has the tables of the code.
 func TestTableOfQuirks(t *testing.T) {
 	var pages strings.Builder
-	for _, name := range []string{"models.md", "endpoints.md"} {
+	for _, name := range []string{"models.md", "faults.md"} {
 		page, err := os.ReadFile("../../docs/" + name)
 		require.NoError(t, err)
 		pages.Write(page)
