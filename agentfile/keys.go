@@ -50,7 +50,7 @@ func ownKeys() []key {
 			meaning: "What the agent is for. Other agents' models choose transfer targets by it.",
 			read:    text(func(d *definition) *string { return &d.description })},
 		{name: "model", typ: "a text or a list of texts", example: "gpt-4o-mini", def: "the program's default model",
-			meaning: "The model's name. Of a list such as `[large, small]` each next one is a [fallback](policies.md#fallbacks).",
+			meaning: "The model's name. Of a list such as `[large, small]` each next one is a [fallback](faults.md#fallbacks).",
 			read:    models},
 		{name: "endpoint", typ: "a text or a list of texts", example: "mistral", def: "what its address tells, and what it refuses",
 			meaning: "The [provider or the quirks](models.md#providers) of the endpoint, for this agent and all below it.",
@@ -71,7 +71,7 @@ func ownKeys() []key {
 			meaning: "How the models of this agent and of all below it think before they answer.",
 			keys: []key{
 				{name: "echo", typ: "a text", example: "on", def: "`auto`",
-					meaning: "Whether the model gets its reasoning [back](endpoints.md#what-goes-back): `auto` if the endpoint wants it, `on` unless it refuses it, or `off`.",
+					meaning: "Whether the model gets its reasoning [back](faults.md#what-goes-back): `auto` if the endpoint wants it, `on` unless it refuses it, or `off`.",
 					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
 						if p.d.settings.Echo = llm.Echo(v); ok && !p.d.settings.Echo.Known() {
