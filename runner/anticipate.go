@@ -35,18 +35,19 @@ type Prospect struct {
 type Predictor func(ctx context.Context, p Prospect) (target string, confidence float64)
 
 // anticipation is the request to the probable target of a transfer, made while the agent that may transfer is asked.
+// A turn has one at most.
 type anticipation struct {
 	turn     *turn
 	prospect Prospect
-	run      session.Run // of the agent that may transfer
-	seq      int64       // where the log ended when its model was asked
-	expected amount      // what that request was expected to use
+	run      session.Run    // of the agent that may transfer
+	session  *cachedSession // as it was when its model was asked
+	expected amount         // what that request was expected to use
 	cancel   context.CancelFunc
-	over     chan struct{} // closed when the goroutine has ended
+	over     chan struct{} // closed when the goroutine has ended; nil before it begins
 	news     chan struct{} // has an element after a chunk has come, or the answer has ended
 
 	mu     sync.Mutex
-	closed bool   // nothing of it is wanted any more
+	state  aheadState
 	callID string // of the transfer's call, "" when a call has it
 	to     string // the target, when it was asked
 	model  llm.Model
@@ -57,6 +58,31 @@ type anticipation struct {
 	answer modelAnswer
 	usage  *llm.Usage
 	name   string // of the model, as its endpoint says it
+}
+
+type aheadState int
+
+const (
+	aheadDue      aheadState = iota // the conversation's next request may begin it
+	aheadWanted                     // the turn may still transfer to the target
+	aheadUnwanted                   // it cannot, and the log does not have yet what was used
+	aheadAdopted                    // its answer is that of the target
+	aheadOver
+)
+
+// ahead returns the anticipation of the conversation that is neither adopted nor over, nil without one.
+func (s *scope) ahead() *anticipation {
+	a := s.turn.ahead
+	if s.draft.scope != "" || a == nil || !a.is(aheadWanted, aheadUnwanted) {
+		return nil
+	}
+	return a
+}
+
+func (a *anticipation) is(states ...aheadState) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Contains(states, a.state)
 }
 
 // given is an element of a model's answer.
@@ -73,12 +99,11 @@ type asker interface {
 // anticipate begins to ask the probable target of a transfer, beside the first request of a turn.
 func (s runtime) anticipate(ctx context.Context, inv *agent.Invocation, model llm.Model, req *llm.Request) {
 	n, t := inv.Node(), s.turn
-	if !t.anticipates || s.draft.scope != "" || !n.Properties.Stepwise || n.Properties.TransferApproval {
+	a := t.ahead
+	if s.draft.scope != "" || a == nil || !n.Properties.Stepwise || n.Properties.TransferApproval || !a.is(aheadDue) {
 		return
 	}
-	t.anticipates = false
-	a := &anticipation{turn: t, run: s.draft.run, over: make(chan struct{}), news: make(chan struct{}, 1),
-		prospect: Prospect{Session: t.key, Agent: n, Message: inv.Message()}}
+	a.state, a.turn, a.run, a.prospect = aheadOver, t, s.draft.run, Prospect{Session: t.key, Agent: n, Message: inv.Message()}
 	for _, to := range n.Targets() {
 		if canAnticipate(n, to) {
 			a.prospect.Targets = append(a.prospect.Targets, to)
@@ -94,9 +119,9 @@ func (s runtime) anticipate(ctx context.Context, inv *agent.Invocation, model ll
 			return
 		}
 	}
-	a.seq, a.callID = t.Seq(), t.newID()
+	a.session, a.callID, a.over, a.news = t.copied(), t.newID(), make(chan struct{}), make(chan struct{}, 1)
 	ctx, a.cancel = context.WithCancel(ctx)
-	t.ahead, t.anticipated = a, a
+	a.state = aheadWanted
 	go a.begin(ctx)
 	if t.r.anticipated != nil {
 		t.r.anticipated(a.over)
@@ -128,17 +153,22 @@ func (a *anticipation) begin(ctx context.Context) {
 	if i < 0 || !(confidence >= r.threshold) || ctx.Err() != nil {
 		return
 	}
-	w, err := r.sessionAt(ctx, a.turn.key, a.seq)
-	if err == nil {
-		for _, e := range a.transfer(w, a.prospect.Targets[i]) {
-			w.apply(e)
-			w.tail = append(w.tail, e)
-		}
-		err = r.imagine(ctx, w, target, func(s *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
-			return a.ask(ctx, s, inv, model, req)
-		})
+	a.end(a.imagine(ctx, a.prospect.Targets[i]))
+}
+
+// imagine asks the model of the target, with the request that it would get after a transfer. What the target has read of
+// the log for it is kept in the turn, so that it is not read again in the next one.
+func (a *anticipation) imagine(ctx context.Context, to *agent.Node) error {
+	w := a.session
+	t, seq := a.turn.r.imaginary(ctx, w), w.fold.Seq
+	t.log = a.transfer(w, to)
+	for _, e := range t.log {
+		w.apply(e)
 	}
-	a.end(err)
+	t.passed = func() { w.memos.lend(seq, &a.turn.turnSession, a.run.ID) }
+	return t.imagine(to.Agent.Name(), func(s *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
+		return a.ask(ctx, s, inv, model, req)
+	})
 }
 
 // transfer returns the events of a transfer without a reason, after which the target is asked.
@@ -181,7 +211,7 @@ func (a *anticipation) ask(ctx context.Context, s *scope, inv *agent.Invocation,
 func (a *anticipation) admit(target string, model llm.Model, req *llm.Request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed || a.turn.tally.reserveAhead(a.expected, target, model, req) != nil {
+	if a.state != aheadWanted || a.turn.tally.reserveAhead(a.expected, target, model, req) != nil {
 		return false
 	}
 	a.to, a.model, a.req = target, model, req
@@ -192,7 +222,7 @@ func (a *anticipation) admit(target string, model llm.Model, req *llm.Request) b
 func (a *anticipation) add(chunk llm.Chunk, err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
+	if a.state != aheadWanted && a.state != aheadAdopted {
 		return false
 	}
 	if err == nil && chunk.Notice == nil {
@@ -222,11 +252,16 @@ func (a *anticipation) wake() {
 	}
 }
 
-// stop ends the request: its answer is not used.
+// stop ends the request: no more of its answer is used.
 func (a *anticipation) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.closed = true
+	switch a.state {
+	case aheadWanted:
+		a.state = aheadUnwanted
+	case aheadAdopted:
+		a.state = aheadOver
+	}
 	a.cancel()
 }
 
@@ -238,11 +273,15 @@ func (a *anticipation) chooses(fresh string) (id string) {
 	return id
 }
 
-// answers reports whether the answer that is under way is that of a request. If so, nobody else may stop it.
+// answers reports whether the answer that is under way is that of a request, which then adopts it.
 func (a *anticipation) answers(target string, model llm.Model, req *llm.Request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return !a.closed && a.failed == nil && a.to == target && a.model.Name() == model.Name() && reflect.DeepEqual(a.req, req)
+	same := a.state == aheadWanted && a.failed == nil && a.to == target && a.model.Name() == model.Name() && reflect.DeepEqual(a.req, req)
+	if same {
+		a.state = aheadAdopted
+	}
+	return same
 }
 
 // discard stops the request, and returns what it has used; nil if none was made.
@@ -250,7 +289,7 @@ func (a *anticipation) discard() event.Data {
 	a.stop()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.req == nil {
+	if a.state = aheadOver; a.req == nil {
 		return nil
 	}
 	d := &event.Discard{Code: event.CodeAnticipated, Message: a.to + " was asked before a transfer to it, and the answer is not used"}
@@ -310,11 +349,10 @@ func (a *anticipation) watch(chunks iter.Seq2[llm.Chunk, error]) iter.Seq2[llm.C
 
 // adopt returns the answer under way if it is that of this request. Any other request of the conversation ends it.
 func (s runtime) adopt(inv *agent.Invocation, model llm.Model, req *llm.Request) (*anticipation, error) {
-	a := s.turn.ahead
-	if a == nil || s.draft.scope != "" {
+	a := s.ahead()
+	if a == nil {
 		return nil, nil
 	}
-	s.turn.ahead = nil
 	if a.answers(inv.Agent().Name(), model, req) {
 		s.turn.tally.releaseAhead()
 		return a, nil
@@ -332,11 +370,10 @@ func (s runtime) adopt(inv *agent.Invocation, model llm.Model, req *llm.Request)
 
 // abandon stops the request to the target, and puts what it has used first into the write that is being put together.
 func (s *scope) abandon() {
-	a := s.turn.ahead
-	if a == nil || s.draft.scope != "" {
+	a := s.ahead()
+	if a == nil {
 		return
 	}
-	s.turn.ahead = nil
 	if used := a.discard(); used != nil {
 		s.draft.events = slices.Insert(s.draft.events, 0, s.draft.stamp(&event.Event{Data: used}))
 	}
@@ -351,8 +388,7 @@ func contradicts(events []*event.Event) bool {
 }
 
 // mayFollow reports whether the transfer to the target that was asked can still come after a step, or has come with it.
-func (s *scope) mayFollow(out outcome, err error) bool {
-	a := s.turn.ahead
+func (s *scope) mayFollow(a *anticipation, out outcome, err error) bool {
 	switch {
 	case err != nil:
 		return false
@@ -370,10 +406,29 @@ func (a *anticipation) isOf(name string) bool {
 	return a.to == "" || a.to == name
 }
 
-// endAnticipation ends what the turn has anticipated, and waits until a model that was asked has noticed.
-func (t *turn) endAnticipation() {
-	a := t.anticipated
-	if a == nil {
+// settle records at the end of a turn what was asked ahead, if the log does not have that: the turn was cancelled, which
+// stores nothing else.
+func (s *scope) settle(failed error) {
+	t, a := s.turn, s.turn.ahead
+	if a == nil || a.over == nil || errors.Is(failed, agent.ErrConflict) || errors.Is(failed, session.ErrUnavailable) {
+		return
+	}
+	a.stop()
+	t.mu.Lock()
+	owes := t.tally.ahead != nil && t.mu.left == nil && !t.lost && t.fold().Conversation.Run.Open
+	t.mu.Unlock()
+	if !owes {
+		return
+	}
+	run := t.runOf("")
+	if err := s.commit(context.WithoutCancel(s.ctx), []*event.Event{eventOf(&run, "", a.discard())}); err != nil {
+		t.r.logger.Warn("what a cancelled turn has asked ahead could not be recorded", "session", t.key.String(), "error", err)
+	}
+}
+
+// close ends what the turn has anticipated, and waits until a model that was asked has noticed.
+func (a *anticipation) close() {
+	if a.over == nil {
 		return
 	}
 	a.stop()
@@ -386,9 +441,6 @@ func (t *turn) endAnticipation() {
 }
 
 var errNoRoom = fmt.Errorf("%w: no room to anticipate", agent.ErrLimit)
-
-// aheadScope is where the reservation of an anticipated request is kept. No scope has this name.
-const aheadScope = "\x00ahead"
 
 // reserveAhead reserves a request beside the one that is under way, for which own is reserved. There has to be room for
 // one more of its kind, because the target may be asked in vain and once more.
@@ -405,22 +457,19 @@ func (t *tally) reserveAhead(own amount, target string, model llm.Model, req *ll
 	if limit := t.limits.ModelCalls; limit > 0 && t.session.fold().Turn.ModelCalls+len(t.asking)+3 > limit {
 		return errNoRoom
 	}
-	if t.asking == nil {
-		t.asking = make(map[string]amount)
-	}
 	if t.counted() {
-		t.asking[""] = own
-		defer delete(t.asking, "")
+		t.ahead = []amount{own}
 		twice := next
 		twice.add(next)
 		for _, who := range []string{target, own.agent} { // what is used in vain is that of whoever runs then
 			twice.agent = who
-			if err := t.withinBudgets(aheadScope, twice, func(s session.Spent) session.Use { return s.Turn }); err != nil {
+			if err := t.withinBudgets("", twice, func(s session.Spent) session.Use { return s.Turn }); err != nil {
+				t.ahead = nil
 				return err
 			}
 		}
 	}
-	t.asking[aheadScope] = next
+	t.ahead = []amount{next}
 	return nil
 }
 
@@ -428,5 +477,5 @@ func (t *tally) reserveAhead(own amount, target string, model llm.Model, req *ll
 func (t *tally) releaseAhead() {
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
-	delete(t.asking, aheadScope)
+	t.ahead = nil
 }

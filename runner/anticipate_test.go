@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/view"
 )
@@ -55,14 +57,17 @@ func after(d time.Duration) scripted.Item {
 // tallied counts the requests to a model, and those of them that are anticipated.
 type tallied struct {
 	llm.Model
+	mu                 *sync.Mutex
 	asked, anticipated *int
 }
 
 func (m tallied) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	m.mu.Lock()
 	*m.asked++
 	if llm.Anticipated(ctx) {
 		*m.anticipated++
 	}
+	m.mu.Unlock()
 	return m.Model.Generate(ctx, req)
 }
 
@@ -81,7 +86,7 @@ func newForecast(t testing.TB, says *scripted.Answer, delay time.Duration, name 
 		if name != "" {
 			called = name
 		}
-		a, err := llmagent.New(of, "You are "+of+".", tallied{scripted.Always(called, answer), f.asked[of], f.anticipated[of]},
+		a, err := llmagent.New(of, "You are "+of+".", tallied{scripted.Always(called, answer), new(sync.Mutex), f.asked[of], f.anticipated[of]},
 			append(opts, llmagent.WithDescription("Work of "+of), llmagent.WithSettings(llm.Settings{MaxTokens: 50}))...)
 		require.NoError(t, err)
 		return a
@@ -456,6 +461,94 @@ func TestAnticipationIsCutOff(t *testing.T) {
 		checkLog(t, r, all)
 		require.Equal(t, event.FinishReasonStop, all[len(all)-1].Data.(*event.HarnessEnd).FinishReason)
 		require.LessOrEqual(t, *f.asked["billing"], 2)
+	}
+}
+
+// reads counts the events that are read from a store.
+type reads struct {
+	session.Store
+	n atomic.Int64
+}
+
+func (s *reads) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		for e, err := range s.Store.Load(ctx, key, after) {
+			s.n.Add(1)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestAnticipationReadsNothingAgain has a session of many turns: a prediction reads nothing of it from the store but what
+// its target has never read.
+func TestAnticipationReadsNothingAgain(t *testing.T) {
+	answers := scripted.Reply(scripted.Text("I can do that."), scripted.Usage(100, 10, 0))
+	for name, c := range map[string]struct {
+		says   *scripted.Answer
+		target string
+	}{"in vain": {&answers, "shipping"}, "rightly": {nil, "billing"}, "another": {nil, "shipping"}} {
+		t.Run(name, func(t *testing.T) {
+			store := &reads{Store: sessiontest.Memory(t)}
+			f := newForecast(t, c.says, 0, "")
+			predicts := func(_ context.Context, p runner.Prospect) (string, float64) {
+				return c.target, float64(len(p.Message.Text)) // of an empty message nothing is predicted
+			}
+			r := newRunner(t, f.root, store, runner.AnticipatesFirst(), runner.ResumeRoot(), runner.WithAnticipation(predicts, 0.5))
+			play := func(says string) (read int64) {
+				before := store.n.Load()
+				_, err := collect(r.Run(context.Background(), s1, llm.UserText(says)))
+				require.NoError(t, err)
+				return store.n.Load() - before
+			}
+			for range 20 {
+				play("-")
+			}
+			asked := *f.anticipated[c.target]
+			for range 20 {
+				require.LessOrEqual(t, play("Hello"), int64(12), "more than a turn")
+			}
+			require.GreaterOrEqual(t, *f.anticipated[c.target], asked+20)
+		})
+	}
+}
+
+// TestAnticipationOfCancelledTurns has turns that are cancelled while a target is asked ahead: the log has what that has
+// used, which counts in budgets.
+func TestAnticipationOfCancelledTurns(t *testing.T) {
+	for name, breaks := range map[string]bool{"its context ends": false, "its consumer breaks off": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				says := scripted.Reply(after(firstToken), scripted.Think("Hm"), after(time.Hour), scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))
+				f := newForecast(t, &says, 0, "")
+				budget := runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 5000}})
+				r := newRunner(t, f.root, sessiontest.Memory(t), runner.WithStreaming(), budget, runner.WithAnticipation(always("billing"), 1))
+				for turn := 1; ; turn++ {
+					require.Less(t, turn, 100, "what is asked ahead costs nothing")
+					ctx, cancel := context.WithTimeout(context.Background(), 2*firstToken)
+					var seen []*event.Event
+					var failed error
+					for e, err := range r.Run(ctx, s1, llm.UserText("Hello")) {
+						if failed = err; err != nil || breaks && e.Partial {
+							break
+						}
+						seen = append(seen, e)
+					}
+					cancel()
+					all := load(t, r, s1)
+					checkLog(t, r, all)
+					_, discards := lines(all)
+					require.True(t, breaks && failed == nil || errors.Is(failed, context.DeadlineExceeded), failed)
+					if len(discards) < turn { // the budget has no room for one more
+						require.Greater(t, turn, 5)
+						return
+					}
+					require.Positive(t, discards[turn-1].Usage.InputTokens)
+					require.Equal(t, !breaks, seen[len(seen)-1].Seq == all[len(all)-1].Seq, "the consumer gets it, if there still is one")
+				}
+			})
+		})
 	}
 }
 

@@ -31,12 +31,53 @@ type cachedSession struct {
 	prev, next *cachedSession // in the cache, by last use
 }
 
+// copied returns a copy of the session as the turn has it now, whose log goes back as far as the turn has it in memory.
+func (t *turnSession) copied() *cachedSession {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := t.cached
+	w := &cachedSession{key: own.key, fold: own.fold.Clone(), stored: maps.Clone(own.stored), born: own.born, fork: own.fork,
+		files: slices.Clone(own.files), last: own.last, tail: slices.Concat(t.read, t.log)}
+	for key, m := range own.memos {
+		if v, ok := m.value.(copier); ok {
+			w.memos.put(key, v.Copy())
+		}
+	}
+	return w
+}
+
+// copier is what an agent keeps next to a session and can be copied.
+type copier interface {
+	// Seq is the position of the log up to which it has read.
+	Seq() int64
+	Copy() any
+}
+
+// lend puts copies of what was read of the log up to a position into the memos of a turn, as long as a run is open: the
+// turn uses none of them before it has ended.
+func (m memos) lend(seq int64, t *turnSession, run string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := &t.fold().Conversation.Run; !now.Open || now.ID != run {
+		return
+	}
+	for key, one := range m {
+		v, ok := one.value.(copier)
+		if !ok || v.Seq() != seq {
+			continue
+		}
+		if other := t.cached.memos[key]; other == nil || other.value.(copier).Seq() < seq {
+			t.cached.memos.put(key, v.Copy())
+		}
+	}
+}
+
 // head returns where the log ended.
 func (w *cachedSession) head() session.Head { return session.Head{Seq: w.fold.Seq, ID: w.last} }
 
 // atRest reports whether a new turn would find nothing that is open or waits, as far as is known, and the session is no fork.
 func (w *cachedSession) atRest() bool {
-	return w.born != 0 && !w.fork && !w.fold.Unfinished() && !w.fold.Held() && len(w.fold.Scopes) == 0
+	return w.born != 0 && !w.fork && !w.fold.Unfinished() && !w.fold.Held() && w.fold.Scopes.Len() == 0
 }
 
 // apply takes a stored event into what is kept of the session.

@@ -23,6 +23,7 @@ type tally struct {
 	*bounds
 	session   *turnSession
 	asking    map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
+	ahead     []amount          // what is reserved for a request that is anticipated, nil without one
 	transfers map[string]bool   // inner scopes that have a transfer under way, and whether the limit allows it
 }
 
@@ -118,7 +119,7 @@ func (t *tally) grantTransfer(scope string) bool {
 // holds mu.
 func (t *tally) noteStored(e *event.Event) {
 	if d, ok := e.Data.(*event.Discard); ok && d.Code == event.CodeAnticipated {
-		delete(t.asking, aheadScope)
+		t.ahead = nil
 	}
 	if e.Scope == "" {
 		return
@@ -179,7 +180,7 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, bes
 	m.session.mu.Lock()
 	defer m.session.mu.Unlock()
 	f, scope := m.session.fold(), m.draft.scope
-	calls := f.Turn.ModelCalls + len(m.asking) + beside
+	calls := f.Turn.ModelCalls + len(m.asking) + len(m.ahead) + beside
 	if _, mine := m.asking[scope]; mine {
 		calls--
 	}
@@ -250,6 +251,11 @@ func (t *tally) withinBudget(scope string, b Budget, of string, next amount, cou
 	}
 	for other, a := range t.asking {
 		if other != scope && counts(a.agent) {
+			used.add(a)
+		}
+	}
+	for _, a := range t.ahead {
+		if counts(a.agent) {
 			used.add(a)
 		}
 	}

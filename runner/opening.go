@@ -210,7 +210,7 @@ func (t *opening) fits(msg *llm.Message) error {
 	without := amount{agent: n.Agent.Name()}
 	var next amount
 	frame := 0 // what each request holds in addition to messages
-	err := r.imagine(t.ctx, t.cached, n.Agent.Name(), func(_ *scope, _ *agent.Invocation, model llm.Model, req *llm.Request) (err error) {
+	err := r.imaginary(t.ctx, t.cached).imagine(n.Agent.Name(), func(_ *scope, _ *agent.Invocation, model llm.Model, req *llm.Request) (err error) {
 		with, bare := *req, *req
 		bare.Messages = nil
 		frame = llm.CountRequest(&bare, r.counter)
@@ -258,7 +258,7 @@ func (t *opening) didStep(seq int64) bool {
 	if !f.Unfinished() {
 		return true
 	}
-	if n := t.r.tree.Node(run.Agent); n == nil || !n.Properties.Stepwise || !run.Open || len(f.Scopes) > 0 {
+	if n := t.r.tree.Node(run.Agent); n == nil || !n.Properties.Stepwise || !run.Open || f.Scopes.Len() > 0 {
 		return false
 	}
 	for _, c := range run.Pending {

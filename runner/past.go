@@ -66,7 +66,7 @@ func (r *setup) sessionAt(ctx context.Context, key session.Key, seq int64) (*cac
 }
 
 func (r *Runner) preview(ctx context.Context, w *cachedSession, name string) (preview *Preview, failed error) {
-	failed = r.imagine(ctx, w, name, func(_ *scope, _ *agent.Invocation, model llm.Model, req *llm.Request) error {
+	failed = r.imaginary(ctx, w).imagine(name, func(_ *scope, _ *agent.Invocation, model llm.Model, req *llm.Request) error {
 		preview = &Preview{req, llm.CountRequest(req, r.counter), model}
 		return nil
 	})
@@ -95,7 +95,7 @@ func (r *Runner) Sample(ctx context.Context, key session.Key, seq int64, name st
 	if err != nil {
 		return nil, err
 	}
-	err = r.imagine(ctx, w, name, func(sc *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
+	err = r.imaginary(ctx, w).imagine(name, func(sc *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
 		var text, reasoning strings.Builder
 		s, sealed := &Sample{Model: model.Name()}, ""
 		for c, err := range sc.runtime.Ask(ctx, inv, model, req) {
@@ -132,9 +132,18 @@ func (r *Runner) Sample(ctx context.Context, key session.Key, seq int64, name st
 	return sample, err
 }
 
-// imagine gives what the model of an agent would be asked in a session to a function, unless the
+// imaginary returns a turn of a session in which nothing is stored.
+func (r *setup) imaginary(ctx context.Context, w *cachedSession) *turn {
+	t := newTurn(ctx, r, w.key)
+	t.cached, t.read, t.newID = w, w.tail, randomID
+	return t
+}
+
+// imagine gives what the model of an agent would be asked in the turn to a function, unless the
 // agent has none. A panic of the agent, or of the function, is an error.
-func (r *setup) imagine(ctx context.Context, w *cachedSession, name string, do func(*scope, *agent.Invocation, llm.Model, *llm.Request) error) (failed error) {
+func (t *turn) imagine(name string, do func(*scope, *agent.Invocation, llm.Model, *llm.Request) error) (failed error) {
+	r, w, ctx := t.r, t.cached, t.ctx
+	defer t.cancel(nil)
 	n := r.tree.Node(name)
 	if n == nil {
 		return fmt.Errorf("runner: no agent %q in the tree: %w", name, agent.ErrBadInput)
@@ -143,9 +152,6 @@ func (r *setup) imagine(ctx context.Context, w *cachedSession, name string, do f
 	if !ok {
 		return nil
 	}
-	t := newTurn(ctx, r, w.key)
-	defer t.cancel(nil)
-	t.cached, t.read, t.newID = w, w.tail, randomID
 	defer func() {
 		if p := recover(); p != nil {
 			t.forget()

@@ -17,7 +17,8 @@ import (
 // An error comes last and ends the turn. Before anything was stored, it is [agent.ErrBadInput],
 // [agent.ErrSessionBusy] or, with the option [At], [agent.ErrConflict]. If an agent failed or a limit was reached, it
 // is an *[agent.RunError], after an error event. Otherwise it is an error of the store or of the context. The session
-// stays usable after each error. Breaking out of the loop cancels the turn and stores nothing more.
+// stays usable after each error. Breaking out of the loop cancels the turn and stores nothing more, except what a request
+// has used that [WithAnticipation] has made ahead.
 func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		o, err := turnOptionsOf(key, msg, opts)
@@ -139,10 +140,13 @@ func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, e
 	if !s.deliver() {
 		return
 	}
-	if t.anticipates = p.msg != nil && r.config.anticipates; t.anticipates {
-		defer t.endAnticipation()
+	if p.msg != nil && r.config.anticipates {
+		t.ahead = new(anticipation)
+		defer t.ahead.close()
 	}
-	if err := p.steps(s); err != nil && !s.stopped {
+	err = p.steps(s)
+	s.settle(err)
+	if err != nil && !s.stopped {
 		t.failed = err
 		yield(nil, err)
 	}

@@ -38,8 +38,8 @@ func (s runtime) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model
 		})
 	}
 	answer := s.meter.metered(model, req, s.call(ctx, inv, model, req)) // interceptors see what the endpoint has said
-	if s.turn.ahead != nil && s.draft.scope == "" && len(req.Tools) > 0 {
-		return s.turn.ahead.watch(answer)
+	if a := s.ahead(); a != nil && len(req.Tools) > 0 {
+		return a.watch(answer)
 	}
 	return answer
 }

@@ -100,7 +100,7 @@ func (s *scope) step() (done bool, err error) {
 		defer stop()
 	}
 	out, err := s.runAgent(n)
-	if s.turn.ahead != nil && s.draft.scope == "" && !s.stopped && !s.mayFollow(out, err) {
+	if a := s.ahead(); a != nil && !s.stopped && !s.mayFollow(a, out, err) {
 		s.abandon()
 	}
 	switch {
@@ -361,7 +361,7 @@ func (s *scope) checkOwn(e *event.Event) (err error) {
 		return fmt.Errorf("the agent yielded a %s event, which only the runner may", e.Type())
 	case *event.ToolCall:
 		e.ID = s.turn.newID() // endpoints give one id to several calls; the agent has to know it now, to answer
-		if a := s.turn.ahead; a != nil && s.draft.scope == "" && d.Name == agent.TransferTool {
+		if a := s.ahead(); a != nil && d.Name == agent.TransferTool {
 			e.ID = a.chooses(e.ID)
 		}
 	case *event.ToolResult:

@@ -33,6 +33,7 @@ type turnSession struct {
 	read   []*event.Event   // what comes before it, as far as it was just read
 	shared map[string]any   // state of user and app, nil until it is read
 	saved  map[string]int64 // the sizes of files that agents of this turn have saved, by digest
+	passed func()           // of an imagined session: called when an agent has read all that is stored; nil
 	shown  shownBlocks
 	held   time.Time // when the store was last asked and said that the turn has the lease
 	lost   bool      // a write was refused: the lease was lost, or the log is not what the cached session says
@@ -71,6 +72,9 @@ func (t *turnSession) Events(ctx context.Context, after int64) iter.Seq2[*event.
 		first := seq - int64(len(log))
 		if after < first && !t.earlier(ctx, after, first, read, yield) {
 			return
+		}
+		if t.passed != nil && after <= first {
+			t.passed()
 		}
 		for _, e := range log[max(0, len(log)-int(seq-after)):] {
 			if !yield(e, nil) {

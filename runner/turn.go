@@ -28,9 +28,7 @@ type turn struct {
 	tells    *TurnState // gets the state of the turn when the turn leaves the session
 	last     bool       // the caller does not retry the step
 
-	anticipates bool          // the next request of the conversation may begin an anticipation
-	anticipated *anticipation // what that request has begun
-	ahead       *anticipation // the same, while the turn may still transfer to the target that is asked
+	ahead *anticipation // nil for a turn without one
 
 	entered map[string]bool // earlier inner scopes that continue in this turn; guarded by mu
 }

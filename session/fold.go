@@ -58,6 +58,15 @@ type Turn struct {
 	User *event.User
 }
 
+// Clone returns a copy that changes on its own. It shares what events hold.
+func (f *Fold) Clone() Fold {
+	c := *f
+	c.Conversation, c.Scopes = f.Conversation.clone(), f.Scopes.clone()
+	c.Over, c.Values, c.Spent, c.Remote = slices.Clone(f.Over), maps.Clone(f.Values), slices.Clone(f.Spent), slices.Clone(f.Remote)
+	c.Times.Agents, c.Turns.Begun = slices.Clone(f.Times.Agents), slices.Clip(f.Turns.Begun)
+	return c
+}
+
 // Scope returns the state of a scope; "" is the user's conversation. An inner scope
 // is forgotten once its last run has ended, other than by a transfer or a pause, or what
 // has opened it is over:
@@ -67,7 +76,7 @@ func (f *Fold) Scope(name string) *Scope {
 	if name == "" {
 		return &f.Conversation
 	}
-	if s := f.Scopes[name]; s != nil {
+	if s := f.Scopes.open[name]; s != nil {
 		return s
 	}
 	return &Scope{}
@@ -78,27 +87,19 @@ func (f *Fold) open(name string) *Scope {
 	if name == "" {
 		return &f.Conversation
 	}
-	s := f.Scopes[name]
-	if s == nil {
-		if f.Scopes == nil {
-			f.Scopes = make(Scopes)
-		}
-		s = &Scope{}
-		f.Scopes[name] = s
-	}
-	return s
+	return f.Scopes.add(name)
 }
 
 // Open returns the names of the scopes whose last run is open: the conversation first, then the inner scopes in the
 // order in which they were opened.
 func (f *Fold) Open() []string {
 	var names []string
-	for name, s := range f.Scopes {
+	for name, s := range f.Scopes.open {
 		if s.Run.Open {
 			names = append(names, name)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(f.Scopes[a].First, f.Scopes[b].First) })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(f.Scopes.open[a].First, f.Scopes.open[b].First) })
 	if f.Conversation.Run.Open {
 		names = slices.Insert(names, 0, "")
 	}
@@ -216,7 +217,7 @@ func (f *Fold) begin(e *event.Event, user *event.User) {
 	for i := range f.Spent {
 		f.Spent[i].Turn = Use{}
 	}
-	clear(f.Scopes)
+	f.Scopes.clear()
 	f.Over = f.Over[:0]
 	for key := range f.Values {
 		if strings.HasPrefix(key, "turn:") {
@@ -247,6 +248,7 @@ func (f *Fold) start(s *Scope, e *event.Event, d *event.HarnessStart) {
 		s.First, s.Root = e.Seq, e.Agent
 		if e.Scope != "" {
 			s.Opener = cmp.Or(event.ParentRun(e.Scope), e.ParentID)
+			f.Scopes.note(e.Scope)
 		}
 	}
 	s.BeganAt = e.Time.UnixNano()
@@ -275,7 +277,7 @@ func (f *Fold) end(s *Scope, e *event.Event, d *event.HarnessEnd) {
 			o.Over, o.Canceled = true, s.Run.Finish == event.FinishReasonCanceled
 			f.Over = append(f.Over, o)
 		}
-		delete(f.Scopes, e.Scope)
+		f.Scopes.remove(e.Scope)
 	}
 }
 
@@ -314,7 +316,7 @@ func (f *Fold) leave(now time.Time) {
 	note := func(r *Run) { r.Opens(func(id string) { within[id] = true }) }
 	note(&f.Conversation.Run)
 	for _, name := range f.Scopes.Names() {
-		s := f.Scopes[name]
+		s := f.Scopes.open[name]
 		if s.Run.Open {
 			f.Times.add(name, s.Run.Agent, s.BeganAt, f.Before)
 			s.BeganAt = now.UnixNano()
@@ -323,6 +325,6 @@ func (f *Fold) leave(now time.Time) {
 			note(&s.Run)
 			continue
 		}
-		delete(f.Scopes, name)
+		f.Scopes.remove(name)
 	}
 }

@@ -155,11 +155,19 @@ func TestFoldJSON(t *testing.T) {
 		got := restored(rt, f)
 		sameFold(rt, f, got, "read back")
 		sameFold(rt, later, f, "a fold that was written")
+		kept, clone := f.Clone(), f.Clone()
 		for _, e := range log[cut:] {
 			got.Apply(e)
 			later.Apply(e)
+			clone.Apply(e)
 		}
 		sameFold(rt, later, got, "after the rest of the log")
+		sameFold(rt, later, &clone, "a copy after the rest of the log")
+		sameFold(rt, f, &kept, "a copy of which another copy went on")
+		for _, e := range log[cut:] {
+			f.Apply(e)
+		}
+		sameFold(rt, later, f, "after its copy")
 	})
 }
 

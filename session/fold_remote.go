@@ -63,8 +63,8 @@ func over(status string) bool {
 // way returns the steps from the conversation into a scope, nil if the log does not
 // say.
 func (f *Fold) way(scope string) (way []Hosted) {
-	for range len(f.Scopes) {
-		s := f.Scopes[scope]
+	for range f.Scopes.Len() {
+		s := f.Scopes.open[scope]
 		if s == nil {
 			return nil
 		}
@@ -95,7 +95,7 @@ func (f *Fold) host(scope string, inner *Scope) (around string, step Hosted, ok 
 	if opened(&f.Conversation.Run) {
 		return "", step, true
 	}
-	for name, s := range f.Scopes {
+	for name, s := range f.Scopes.open {
 		if name != scope && opened(&s.Run) {
 			return name, step, true
 		}

@@ -42,6 +42,13 @@ type Scope struct {
 // taken up again.
 func (s *Scope) Began() time.Time { return time.Unix(0, s.BeganAt) }
 
+// clone returns a copy that changes on its own.
+func (s *Scope) clone() Scope {
+	c := *s
+	c.Pairs, c.Run.Pending, c.Run.Before = slices.Clone(s.Pairs), slices.Clone(s.Run.Pending), slices.Clip(s.Run.Before)
+	return c
+}
+
 // Hop is a transfer from one agent to another.
 type Hop struct{ From, To string }
 

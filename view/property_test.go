@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -148,6 +149,18 @@ func TestIncrementalViews(t *testing.T) {
 	})
 }
 
+// strays applies to a view what the log does not have. No copy of it may show that.
+func strays(v *view.View, agentName string) {
+	for _, d := range []event.Data{&event.ToolResult{Name: "fine", Output: json.RawMessage(`"stray"`)}, &event.Text{Content: "stray"}, &event.User{Content: llm.Content{Text: "stray"}},
+		&event.ToolCall{Name: "fine"}, &event.Usage{InputTokens: 3}, &event.Transfer{From: "root", To: agentName, Outcome: event.TransferCommitted}} {
+		for i := range v.Pending() {
+			v.Apply(&event.Event{Seq: v.Seq() + 1, ID: v.Pending()[i].ID, Agent: agentName, Data: &event.File{Name: "stray", ToolCallID: v.Pending()[i].ID}})
+		}
+		v.Apply(&event.Event{Seq: v.Seq() + 1, ID: "stray", Agent: agentName, Data: d})
+		v.Messages()
+	}
+}
+
 // follow looks at a view of an agent after every write of a log.
 func follow(rt *rapid.T, policy string, p view.Policy, node *agent.Node, log []*event.Event, ends map[int64]bool) {
 	newView := func() *view.View {
@@ -160,7 +173,12 @@ func follow(rt *rapid.T, policy string, p view.Policy, node *agent.Node, log []*
 	var wasBefore []string
 	user, shrunk, last := false, false, ""
 	for i, e := range log {
+		other := v.Copy().(*view.View)
+		if i%2 == 0 {
+			v, other = other, v
+		}
 		v.Apply(e)
+		strays(other, node.Agent.Name())
 		switch d := e.Data.(type) {
 		case *event.User:
 			user, last = true, d.Content.Text

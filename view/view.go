@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"iter"
+	"slices"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -40,6 +41,19 @@ func (v *View) Read(f func(input json.RawMessage) []llm.Message) { v.read = f }
 // they said, called and got stands as their models know it, and nothing is addressed to one of them. It is called
 // before any event is applied.
 func (v *View) Share(names []string) { v.sharing = names }
+
+// Copy returns a copy of a view of the conversation, which changes on its own. Both share the messages so far.
+func (v *View) Copy() any {
+	c := *v
+	c.applies, c.begun = nil, slices.Clone(v.begun)
+	c.said.last, c.open.calls = slices.Clone(v.said.last), slices.Clone(v.open.calls)
+	for i := range c.open.calls {
+		call := &c.open.calls[i]
+		call.Answers, call.files = slices.Clone(call.Answers), slices.Clone(call.files)
+	}
+	c.shown.msgs, c.shown.marks = slices.Clip(v.shown.msgs), slices.Clip(v.shown.marks)
+	return &c
+}
 
 // Seq returns the position of the last event that was applied.
 func (v *View) Seq() int64 { return v.seq }
