@@ -63,7 +63,7 @@ func testRights(t *testing.T, last scripted.Item) {
 	}
 	turn := begin("s")
 	begin("other")
-	doc, err := os.ReadFile("../docs/server-api.md")
+	doc, err := os.ReadFile("../docs/server.md")
 	require.NoError(t, err)
 	rows := make(map[string]string)
 	for _, m := range regexp.MustCompile("(?m)^\\| `((?:GET|POST|DELETE) \\S+)` \\| ([^|]+) \\|").FindAllStringSubmatch(string(doc), -1) {
@@ -93,7 +93,7 @@ func testRights(t *testing.T, last scripted.Item) {
 			if r.Needs != 0 {
 				want = strings.Join(r.Needs.Names(), ", ")
 			}
-			require.Equal(t, want, who, "docs/server-api.md: the row of %s", row)
+			require.Equal(t, want, who, "docs/server.md: the row of %s", row)
 			if row == "GET /api/v1/changes" || r.Method == http.MethodDelete {
 				continue // a stream of states without an end; and the end of what the others read
 			}
@@ -162,7 +162,7 @@ func testRights(t *testing.T, last scripted.Item) {
 		}
 		return
 	}
-	require.Empty(t, rows, "docs/server-api.md: routes that do not exist")
+	require.Empty(t, rows, "docs/server.md: routes that do not exist")
 	for _, row := range []string{
 		"GET /api/v1/sessions/{session}/views/{agent} hidden instructions of billing", "GET /api/v1/sessions/{session}/events hidden thought", "GET /api/v1/sessions/{session}/events/{seq} hidden result",
 		"GET /api/v1/sessions/{session}/turns/{turn}/events hidden result", "GET /api/v1/sessions/{session}/export hidden result", "GET /api/v1/sessions/{session}/checkpoints hidden result",
