@@ -27,7 +27,7 @@ func rows(b *strings.Builder, prefix string, table []key) {
 func row(b *strings.Builder, prefix string, k key) {
 	value := k.typ
 	if k.example != "" {
-		value += ": `" + k.example + "`"
+		value = "`" + k.example + "`" // which shows the type
 	}
 	b.WriteString("| `" + prefix + k.name + "` | " + value + " | " + k.def + " | " + k.meaning + " |\n")
 }

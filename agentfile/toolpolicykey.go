@@ -24,7 +24,7 @@ type toolRule struct {
 // approveKey describes the short form of rules about tools.
 func approveKey() key {
 	return key{name: "approve", typ: "a list of names, or a mapping of names to who decides", example: "{book: user, 'delete_*': staff, refund: [refunds]}", def: "none",
-		meaning: "The tools whose calls wait for [an approval](approvals.md); `*` matches anything. In a mapping each has [who decides](approvals.md#who-decides): `user`, `staff`, or a list of rights, all of which are needed.",
+		meaning: "The tools whose calls wait for [an approval](approvals.md): a list, or a mapping to [who decides](approvals.md#who-decides): `user`, `staff`, or a list of rights, all of which are needed. `*` matches anything.",
 		read: func(p *parser, k *key, n yamldoc.Node) {
 			if n.Kind() == yamldoc.Mapping {
 				p.labels(k, n, deciders, func(tool string, k *key, n yamldoc.Node) {
@@ -63,7 +63,7 @@ func (p *parser) by(k *key, n yamldoc.Node) tools.By {
 // approverKey describes the default for what waits.
 func approverKey() key {
 	return key{name: "approver", typ: deciders, example: "staff", def: "the server's default, which is `staff`",
-		meaning: "[Who decides](approvals.md#who-decides) about waiting calls and transfers, unless the tool or a rule says it.",
+		meaning: "[Who decides](approvals.md#who-decides) about waiting calls and transfers, unless the tool or a rule says it: `user`, `staff`, or a list of rights.",
 		read:    func(p *parser, k *key, n yamldoc.Node) { p.d.approver = p.by(k, n) }}
 }
 
@@ -300,7 +300,7 @@ func (d *definition) toolPolicy() (*tools.Policy, error) {
 // transferApproveKey describes the approval of transfers, which no rule is about.
 func transferApproveKey() key {
 	return key{name: "approve", typ: "true or false, or " + deciders, example: "user", def: "false",
-		meaning: "Each transfer waits for [an approval](approvals.md), and [who decides](approvals.md#who-decides).",
+		meaning: "Each transfer waits for [an approval](approvals.md): `true`, or [who decides](approvals.md#who-decides), as of `approver`.",
 		read: func(p *parser, k *key, n yamldoc.Node) {
 			if n.Kind() == yamldoc.Bool {
 				boolean(func(d *definition, b bool) { d.askTransfer = b })(p, k, n)
