@@ -85,8 +85,8 @@ func goModuleIn(t testing.TB, folder string) (m goMod) {
 	return m
 }
 
-// TestDependencies compares the pages about dependencies with the direct requirements, and that of the
-// inspector with what npm installs for it. The modules of engines are among them.
+// TestDependencies compares the page about dependencies with the direct requirements, those of engines and
+// of the inspector among them. Each has a row that says what it is for, why it was chosen, and what it costs.
 func TestDependencies(t *testing.T) {
 	var npm struct{ Dependencies, DevDependencies map[string]string }
 	data, err := os.ReadFile("../../web/inspector/package.json")
@@ -108,16 +108,12 @@ func TestDependencies(t *testing.T) {
 		}
 	}
 	var listed []string
-	for _, p := range docs(t, "dependencies*.md") {
-		for _, h := range p.headings(2) {
-			if strings.HasPrefix(h, "`") {
-				for name := range strings.SplitSeq(h, " and ") {
-					listed = append(listed, strings.Trim(name, "`"))
-				}
-				text := p.section(t, "## "+h)
-				for _, word := range []string{"**What for.**", "**Why this one.**", "**What it costs.**"} {
-					require.Contains(t, text, word, h)
-				}
+	for line := range strings.Lines(doc(t, "dependencies.md").prose) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if name := firstCells(line); len(cells) == 4 && name != nil {
+			listed = append(listed, name...)
+			for _, cell := range cells {
+				require.NotEmpty(t, strings.TrimSpace(cell), line)
 			}
 		}
 	}
