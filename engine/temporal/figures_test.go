@@ -33,7 +33,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-var measure = flag.Bool("measure", false, "have TestFigures measure what docs/temporal.md says, on a machine that does nothing else")
+var measure = flag.Bool("measure", false, "have TestFigures measure what docs/durable.md says, on a machine that does nothing else")
 
 // stepsOfATurn is four answers of the model and three tools between them.
 const stepsOfATurn = 7

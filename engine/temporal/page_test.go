@@ -31,7 +31,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// play is what docs/temporal.md shows; a test of internal/doctest compares them.
+// play is what docs/durable.md shows; a test of internal/doctest compares them.
 func play(ctx context.Context, root agent.Agent, database, cache, address string, show func(*event.Event)) {
 	store := must(redis.New(ctx, cache, must(postgres.Open(ctx, database))))
 	defer store.Close()
