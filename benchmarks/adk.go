@@ -137,7 +137,7 @@ func (a *adkSystem) Turn(ctx context.Context, id, message string) (Reply, error)
 			switch {
 			case part.Text == "":
 			case e.Partial:
-				reply.Pieces++
+				a.scenario.hear(&reply.Pieces)
 			default:
 				reply.Agent, reply.Text = e.Author, part.Text
 				if a.scenario.Way != AsTree {

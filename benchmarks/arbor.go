@@ -21,6 +21,7 @@ type arborSystem struct {
 	root     agent.Agent
 	store    *session.Memory
 	runner   *runner.Runner
+	predicts runner.Predictor // anticipates, nil without it
 }
 
 func newArbor(s *Scenario) (System, error) {
@@ -120,7 +121,7 @@ func (a *arborSystem) Turn(ctx context.Context, id, message string) (Reply, erro
 		switch {
 		case !ok:
 		case e.Partial:
-			reply.Pieces++
+			a.scenario.hear(&reply.Pieces)
 		default:
 			reply.Agent, reply.Text = e.Agent, data.Content
 			if a.scenario.Way != AsTree {
@@ -164,6 +165,9 @@ func (a *arborSystem) Warm(ctx context.Context, id string) error {
 func (a *arborSystem) Forget() error {
 	a.store = session.NewMemory()
 	var opts []runner.Option
+	if a.predicts != nil {
+		opts = append(opts, runner.WithAnticipation(a.predicts, 1))
+	}
 	if a.scenario.Stream {
 		opts = append(opts, runner.WithStreaming())
 	}

@@ -145,7 +145,7 @@ func (e *einoSystem) Turn(ctx context.Context, id, message string) (Reply, error
 		if event.Output == nil || event.Output.MessageOutput == nil {
 			continue
 		}
-		said, pieces, err := einoMessage(event.Output.MessageOutput)
+		said, pieces, err := e.message(event.Output.MessageOutput)
 		if err != nil {
 			return reply, err
 		}
@@ -162,9 +162,9 @@ func (e *einoSystem) Turn(ctx context.Context, id, message string) (Reply, error
 	return reply, nil
 }
 
-// einoMessage reads a message to its end, and puts together what an application
+// message reads a message to its end, and puts together what an application
 // must keep of it.
-func einoMessage(output *adk.MessageVariant) (said *schema.Message, pieces int, err error) {
+func (e *einoSystem) message(output *adk.MessageVariant) (said *schema.Message, pieces int, err error) {
 	if !output.IsStreaming {
 		return output.Message, 0, nil
 	}
@@ -183,7 +183,7 @@ func einoMessage(output *adk.MessageVariant) (said *schema.Message, pieces int, 
 		}
 		if chunk.Content != "" {
 			text.WriteString(chunk.Content)
-			pieces++
+			e.scenario.hear(&pieces)
 		}
 		said.ToolCalls = append(said.ToolCalls, chunk.ToolCalls...)
 		said.ToolCallID, said.ToolName = chunk.ToolCallID, chunk.ToolName

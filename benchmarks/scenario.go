@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 )
 
 // TransferTool is the name of the tool by which all four frameworks transfer.
@@ -49,6 +50,10 @@ type Scenario struct {
 	hidden int
 	heard  uint64
 	fault  error
+	// endpoint, if it is not empty, is asked over HTTP before each answer. First is when the turn's first delta reached
+	// the user.
+	endpoint string
+	First    time.Time
 	// together, if it is not nil, holds the models until all of them were asked.
 	together *sync.WaitGroup
 }
@@ -57,6 +62,9 @@ type Scenario struct {
 // returns the text of. Agents side by side may ask at once.
 func (s *Scenario) Ask(agent string, messages int, message func(int) string) Answer {
 	a := s.ask(agent, messages, message)
+	if s.endpoint != "" {
+		a = s.wait(a)
+	}
 	if s.together != nil {
 		s.together.Done()
 		s.together.Wait()

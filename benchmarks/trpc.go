@@ -164,7 +164,7 @@ func (t *trpcSystem) Turn(ctx context.Context, id, message string) (Reply, error
 		for _, c := range e.Choices {
 			switch {
 			case e.IsPartial && c.Delta.Content != "":
-				reply.Pieces++
+				t.scenario.hear(&reply.Pieces)
 			case !e.IsPartial && c.Message.Role == model.RoleAssistant && c.Message.Content != "":
 				reply.Agent, reply.Text = e.Author, c.Message.Content
 				if t.scenario.Way != AsTree {

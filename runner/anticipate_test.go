@@ -464,6 +464,24 @@ func TestAnticipationIsCutOff(t *testing.T) {
 	}
 }
 
+// TestSharedWords names the target that shares words with the message, or has an agent below it that does.
+func TestSharedWords(t *testing.T) {
+	named := func(name, description string, kids ...agent.Agent) agent.Agent {
+		a, err := llmagent.New(name, "", scripted.Always("m", scripted.Reply()), llmagent.WithDescription(description), llmagent.WithSubAgents(kids...))
+		require.NoError(t, err)
+		return a
+	}
+	tree, err := agent.NewTree(named("desk", "Greets", named("billing", "Refunds and invoices"), named("tech", "Errors", named("network", "Routers and wifi"))))
+	require.NoError(t, err)
+	for message, want := range map[string]string{"My refund?": "billing", "The wifi is slow": "tech", "Hello": "", "": ""} {
+		target, confidence := runner.SharedWords(t.Context(), runner.Prospect{Agent: tree.Root(), Targets: tree.Root().Targets(), Message: llm.Content{Text: message}})
+		require.Equal(t, want, target, message)
+		require.Equal(t, want != "", confidence == 1, message)
+	}
+	_, confidence := runner.SharedWords(t.Context(), runner.Prospect{Agent: tree.Root(), Targets: tree.Root().Targets(), Message: llm.Content{Text: "An error with my refund"}})
+	require.InDelta(t, 0.5, confidence, 0.2)
+}
+
 // reads counts the events that are read from a store.
 type reads struct {
 	session.Store

@@ -43,6 +43,7 @@ type flags struct {
 	out           string
 	read          string
 	check         bool
+	predict       bool
 }
 
 func parse(args []string, stderr io.Writer) (flags, error) {
@@ -58,6 +59,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	set.IntVar(&f.maxTokens, "max-tokens", 96, "the longest answer; only who gives it is looked at")
 	set.StringVar(&f.out, "out", "", "file for the results as JSON, with all answers, written after each case; cases that it already holds are not asked again")
 	set.StringVar(&targets, "targets", "", "ask no cases, but print the tokens of a request to a coordinator with each of these numbers of targets, separated by commas")
+	set.BoolVar(&f.predict, "predict", false, "ask no model, but print how often the words of a message predict its transfer")
 	set.StringVar(&f.read, "read", "", "asks nothing, but prints the table of these files, separated by commas")
 	set.BoolVar(&f.check, "check", false, "fail on errors other than a model's own, on turns without words and on calls shown to the user")
 	set.Usage = func() {
@@ -99,6 +101,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	if err != nil {
 		return err
+	}
+	if f.predict {
+		return predict(ctx, f, stdout)
 	}
 	if f.targets != nil {
 		return tokens(ctx, f, getenv, stdout)

@@ -375,3 +375,12 @@ func TestFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestPredict prints the table of docs/cost-of-a-transfer.md.
+func TestPredict(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), []string{"-predict", "-tree", "nested"}, os.Getenv, &out, io.Discard))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 2+5)
+	require.Contains(t, lines[2], "| nested | 0.3 | 11 of 26 |")
+}
