@@ -44,7 +44,7 @@ func TestNamesExist(t *testing.T) {
 			return declared[dir][rest]
 		})
 	}
-	for _, name := range []string{"router.md", "human.md", "conversation-messages.md"} {
+	for _, name := range []string{"router.md", "human.md", "conversation.md"} {
 		rows := 0
 		in := false
 		for line := range strings.Lines(doc(t, name).prose) {
