@@ -57,6 +57,14 @@ func TestLedgerOfCosts(t *testing.T) {
 		"support  1        0          100    60      10      0.09\n"+
 		"tech     1        0          40     0       5       0.05\n"+
 		"total    2        0          140    60      15      0.14\n", got.out)
+	got = show(priced, "--cost")
+	require.Equal(t, 0, got.status, got.err)
+	require.Equal(t, "TURN  AGENT    ANSWERS  DISCARDED  INPUT  CACHED  OUTPUT  READ ANEW  COST  OF THAT READ ANEW\n"+
+		"1     support  1        0          100    60      10      0          0.09  0\n"+
+		"1     tech     1        0          40     0       5       40         0.05  0.04\n"+
+		"      total    2        0          140    60      15      40         0.14  0.04\n", got.out)
+	require.Contains(t, show(priced, "--cost", "--json").out, `"turn":1,"agent":"tech","answers":1,"discarded":0,"inputTokens":40,"cachedTokens":0,"outputTokens":5,"readAnew":40,"cost":0.05,"readAnewCost":0.04}`)
+	require.Equal(t, 2, show(priced, "--cost", "--usage").status)
 	require.Contains(t, show(priced, "--usage", "--json").out, `"outputTokens":5,"cost":0.05}`)
 
 	got = show(file("other-model: {input: 1, output: 2}\n"), "--usage")

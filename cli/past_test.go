@@ -350,7 +350,7 @@ func TestMisuseOfThePast(t *testing.T) {
 		"beyond the end":            {[]string{"show", "story", "--at", "28"}, "--at 28: session story has the positions 0 to 27"},
 		"before the beginning":      {[]string{"show", "story", "--at", "-1"}, "--at -1: session story has the positions 0 to 27"},
 		"no number":                 {[]string{"show", "story", "--at", "x"}, `invalid argument "x" for "--at"`},
-		"two things to show":        {[]string{"show", "story", "--state", "--usage"}, "--state, --view and --usage exclude each other"},
+		"two things to show":        {[]string{"show", "story", "--state", "--usage"}, "--state, --view, --usage and --cost exclude each other"},
 		"view without a tree":       {[]string{"show", "story", "--view", "billing"}, "--view needs --tree PATH"},
 		"tree without a view":       {[]string{"show", "story", "--tree", desk}, "--tree goes with --view"},
 		"view of nobody":            {[]string{"show", "story", "--tree", desk, "--view", "bill"}, "--view bill: there is no such agent; the tree has support, billing, tech"},

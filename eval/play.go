@@ -74,7 +74,7 @@ func (p *player) turn(ctx context.Context, key session.Key, c *Case, i int) (out
 	if p.prices != nil {
 		f.out.Cost = new(float64)
 	}
-	began := time.Now()
+	f.began = time.Now()
 	failed := f.follow(p.runner.Run(ctx, key, llm.UserText(t.User), opts...))
 	for range maxDecided {
 		decisions := t.decisions(f.result.Pending)
@@ -83,7 +83,7 @@ func (p *player) turn(ctx context.Context, key session.Key, c *Case, i int) (out
 		}
 		failed = f.follow(p.runner.Resume(ctx, key, decisions...))
 	}
-	f.out.Took = time.Since(began)
+	f.out.Took = time.Since(f.began)
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}
@@ -149,13 +149,18 @@ type follower struct {
 	out    *TurnOutcome
 	result runner.Result
 	said   []string
-	handed bool // the conversation, since a model was last asked in it
+	began  time.Time
+
+	arrivals session.Arrivals
 }
 
 func (f *follower) follow(turn iter.Seq2[*event.Event, error]) error {
 	for e, err := range turn {
 		if err != nil {
 			return err
+		}
+		if f.out.FirstWord == 0 && e.Scope == "" && isText(e) {
+			f.out.FirstWord = time.Since(f.began)
 		}
 		if !e.Partial {
 			f.take(e)
@@ -164,8 +169,13 @@ func (f *follower) follow(turn iter.Seq2[*event.Event, error]) error {
 	return nil
 }
 
+func isText(e *event.Event) bool { _, ok := e.Data.(*event.Text); return ok }
+
 func (f *follower) take(e *event.Event) {
 	f.result.Apply(e)
+	if u, anew := f.arrivals.Apply(e); u != nil {
+		f.out.Arrivals = append(f.out.Arrivals, anew)
+	}
 	outer := e.Scope == "" // where the user's conversation is
 	switch d := e.Data.(type) {
 	case *event.Text:
@@ -174,7 +184,7 @@ func (f *follower) take(e *event.Event) {
 		}
 	case *event.Transfer:
 		if outer && d.Outcome == event.TransferCommitted {
-			f.out.Path, f.handed = append(f.out.Path, d.To), true
+			f.out.Path = append(f.out.Path, d.To)
 			if n := f.runner.Tree().Node(d.From); n == nil || !n.Properties.Router {
 				f.out.Transfers++
 			}
@@ -186,21 +196,17 @@ func (f *follower) take(e *event.Event) {
 	case *event.Relay:
 		f.out.Asked = append(f.out.Asked, d.Tool)
 	case *event.Usage:
-		f.used(d, outer)
+		f.used(d)
 	case *event.Discard:
 		if d.Usage != nil {
-			f.used(d.Usage, outer)
+			f.used(d.Usage)
 		}
 	}
 }
 
 // used counts an answer of a model.
-func (f *follower) used(u *event.Usage, outer bool) {
+func (f *follower) used(u *event.Usage) {
 	n := u.Counted()
-	if f.handed && outer {
-		f.out.Arrivals = append(f.out.Arrivals, max(0, n.InputTokens-n.CachedTokens))
-		f.handed = false
-	}
 	answer := TurnOutcome{ModelCalls: 1, Usage: event.Usage{InputTokens: n.InputTokens, OutputTokens: n.OutputTokens, CachedTokens: n.CachedTokens}}
 	if cost, ok := f.prices.Cost(u.Model, n); ok && n != (llm.Usage{}) {
 		answer.Cost = &cost

@@ -59,6 +59,8 @@ type TurnOutcome struct {
 	Arrivals []int         `json:"arrivals,omitempty"`
 	Cost     *float64      `json:"cost"` // nil if a model has no price, or its endpoint does not say what it used
 	Took     time.Duration `json:"took"` // in nanoseconds
+	// FirstWord is how long the user waited for the first text, which is whole without streaming; 0 if there was none.
+	FirstWord time.Duration `json:"firstWord,omitempty"`
 	// Error is the code of what ended the turn, as in the log.
 	Error string `json:"error,omitempty"`
 

@@ -180,8 +180,13 @@ billing: "Yes." usage=80/1/75
 	turns := report.Subjects[0].Outcomes[0].Turns
 	require.Equal(t, []int{30}, turns[0].Arrivals)
 	require.Empty(t, turns[1].Arrivals)
+	require.Positive(t, turns[0].FirstWord)
+	summary := report.Subjects[0].Summary()
+	require.Equal(t, []int{1, 1}, []int{summary.Straight.Turns, summary.Moved.Turns})
+	require.Equal(t, turns[0].FirstWord, summary.Moved.P95)
 	var out strings.Builder
 	require.NoError(t, report.Markdown(&out))
 	require.Contains(t, out.String(), "| … first answer after a transfer | 30 |")
+	require.Contains(t, out.String(), "| … to the first text with a transfer | 0.")
 	require.Contains(t, out.String(), "| tokens computed anew, a turn | 48 |") // 60 + 30 + 5 in two turns
 }

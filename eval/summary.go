@@ -29,9 +29,23 @@ type Summary struct {
 	Cost       *float64      `json:"cost"` // of all turns, nil if it is not known of one
 	P50        time.Duration `json:"p50"`  // of the times that turns took
 	P95        time.Duration `json:"p95"`
+	// Straight are the times to the first text of turns without a transfer, and Moved those of turns with one.
+	Straight Wait `json:"straight"`
+	Moved    Wait `json:"moved"`
 
 	Differences map[string]int `json:"differences"` // by their kinds
 	Errors      map[string]int `json:"errors"`      // of turns, by their codes
+}
+
+// Wait is how long users waited.
+type Wait struct {
+	Turns int           `json:"turns"`
+	P50   time.Duration `json:"p50"`
+	P95   time.Duration `json:"p95"`
+}
+
+func waitOf(times []time.Duration) Wait {
+	return Wait{len(times), percentile(times, 50), percentile(times, 95)}
 }
 
 // Matrix shows what an agent decided. Counts has a row for each name that was expected and a
@@ -47,7 +61,7 @@ type Matrix struct {
 func (r *Results) Summary() Summary {
 	s := Summary{Differences: map[string]int{}, Errors: map[string]int{}}
 	var passed, paths, answers, decided share
-	var took []time.Duration
+	var took, straight, moved []time.Duration
 	var decisions []Decision
 	used := TurnOutcome{Cost: new(float64)}
 	for i := range r.Outcomes {
@@ -59,6 +73,13 @@ func (r *Results) Summary() Summary {
 			kinds := s.count(t.Differences)
 			used.add(t)
 			took, decisions, s.Turns = append(took, t.Took), append(decisions, t.Decisions...), s.Turns+1
+			switch {
+			case t.FirstWord == 0:
+			case len(t.Path) > 1:
+				moved = append(moved, t.FirstWord)
+			default:
+				straight = append(straight, t.FirstWord)
+			}
 			if t.Answered == "" {
 				s.Silent++
 			}
@@ -79,6 +100,7 @@ func (r *Results) Summary() Summary {
 	s.Passed, s.Paths, s.Answers, s.Decisions = passed.interval(), paths.interval(), answers.interval(), decided.interval()
 	s.Unsteady, s.Edges = r.unsteady(), matrices(decisions)
 	s.Transfers, s.ModelCalls, s.Usage = used.Transfers, used.ModelCalls, used.Usage
+	s.Straight, s.Moved = waitOf(straight), waitOf(moved)
 	s.P50, s.P95 = percentile(took, 50), percentile(took, 95)
 	if s.Turns > 0 {
 		s.Cost = used.Cost

@@ -17,6 +17,11 @@ func (i Interval) String() string {
 	return fmt.Sprintf("%d of %d, %.0f %% (%.0f–%.0f %%)", i.Right, i.Of, 100*i.Share, 100*i.Low, 100*i.High)
 }
 
+// String writes the wait as "0.3, 0.6", in seconds, and – for no turn.
+func (w Wait) String() string {
+	return unless(w.Turns == 0, fmt.Sprintf("%.1f, %.1f", w.P50.Seconds(), w.P95.Seconds()))
+}
+
 // column is what the table shows of a subject.
 type column struct {
 	*Results
@@ -70,6 +75,8 @@ func rows() []row {
 		{"seconds a turn, p50 and p95", func(c *column) string {
 			return unless(c.sum.Turns == 0, fmt.Sprintf("%.1f, %.1f", c.sum.P50.Seconds(), c.sum.P95.Seconds()))
 		}},
+		{"… to the first text without a transfer", func(c *column) string { return c.sum.Straight.String() }},
+		{"… to the first text with a transfer", func(c *column) string { return c.sum.Moved.String() }},
 	}
 }
 

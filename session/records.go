@@ -232,6 +232,33 @@ func (r *Reader) handoff(e *event.Event, d *event.HandoffStatus) {
 	}
 }
 
+// Arrivals finds in a log what transfers cost. The zero value is for the beginning of a log.
+type Arrivals struct{ transferred bool }
+
+// Apply applies the next event. If it counts the first answer of the user's conversation after a transfer, or after
+// several, Apply returns its usage and how many tokens of its prompt the endpoint computed anew.
+func (a *Arrivals) Apply(e *event.Event) (u *event.Usage, anew int) {
+	if e.Partial || e.Scope != "" {
+		return nil, 0
+	}
+	switch d := e.Data.(type) {
+	case *event.Transfer:
+		a.transferred = a.transferred || d.Outcome == event.TransferCommitted
+	case *event.Usage:
+		u = d
+	case *event.Discard:
+		if d.Code != event.CodeAnticipated { // which was asked before the transfer
+			u = d.Usage
+		}
+	}
+	if u == nil || !a.transferred {
+		return nil, 0
+	}
+	a.transferred = false
+	n := u.Counted()
+	return u, max(0, n.InputTokens-n.CachedTokens)
+}
+
 func put[V any](m *map[string]V, key string, v V) {
 	if *m == nil {
 		*m = make(map[string]V)

@@ -306,3 +306,30 @@ func TestRecordsEndWithTheError(t *testing.T) {
 		break
 	}
 }
+
+// TestArrivals counts the first answer after a transfer, and not what was asked before it.
+func TestArrivals(t *testing.T) {
+	var a session.Arrivals
+	var got []int
+	apply := func(scope string, d event.Data) {
+		if u, anew := a.Apply(&event.Event{Scope: scope, Data: d}); u != nil {
+			got = append(got, anew)
+		}
+	}
+	moves := func() { apply("", &event.Transfer{Outcome: event.TransferCommitted}) }
+	apply("", &event.Usage{InputTokens: 10})
+	apply("", &event.Transfer{Outcome: event.TransferRejected})
+	apply("", &event.Usage{InputTokens: 11})
+	require.Empty(t, got)
+	moves()
+	moves()
+	apply("inner", &event.Usage{InputTokens: 12})
+	apply("", &event.Discard{Code: event.CodeAnticipated, Usage: &event.Usage{InputTokens: 13}})
+	apply("", &event.Discard{Code: "overloaded"})
+	require.Empty(t, got)
+	apply("", &event.Usage{InputTokens: 30, CachedTokens: 20})
+	apply("", &event.Usage{InputTokens: 14})
+	moves()
+	apply("", &event.Discard{Code: "truncated", Usage: &event.Usage{InputTokens: 7}})
+	require.Equal(t, []int{10, 7}, got)
+}

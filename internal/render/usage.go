@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
 )
 
 // Usage returns a sink that adds up what the models of each agent have used, and at the end
@@ -18,29 +20,49 @@ func Usage(w io.Writer, asJSON bool, prices llm.Prices) Sink {
 	return &ledger{w: w, json: asJSON, prices: prices}
 }
 
+// Cost is like Usage, for each turn by itself, and with what was read anew because of transfers.
+func Cost(w io.Writer, asJSON bool, prices llm.Prices) Sink {
+	return &ledger{w: w, json: asJSON, prices: prices, turns: true}
+}
+
 type ledger struct {
 	w      io.Writer
 	json   bool
 	prices llm.Prices   // nil: no costs are shown
 	rows   []*ledgerRow // in the order in which agents first answered
+	turns  bool         // each turn has rows of its own
+
+	turn     int
+	arrivals session.Arrivals
 }
 
 // ledgerRow counts an agent's answers and tokens. Cached tokens are input tokens
 // that came from a provider's cache. Cost is that of the answers whose model has
-// a price; Unpriced names the models that have none.
+// a price; Unpriced names the models that have none. Anew are input tokens of the first answers after transfers
+// that came from no cache.
 type ledgerRow struct {
+	Turn         int      `json:"turn,omitempty"`
 	Agent        string   `json:"agent"`
 	Answers      int      `json:"answers"`
 	Discarded    int      `json:"discarded"`
 	InputTokens  int      `json:"inputTokens"`
 	CachedTokens int      `json:"cachedTokens"`
 	OutputTokens int      `json:"outputTokens"`
+	Anew         int      `json:"readAnew,omitempty"`
 	Cost         *float64 `json:"cost,omitempty"`
+	AnewCost     *float64 `json:"readAnewCost,omitempty"`
 	Unpriced     []string `json:"unpriced,omitempty"`
 }
 
 func (l *ledger) Event(e *event.Event) {
+	if u, anew := l.arrivals.Apply(e); u != nil && l.turns {
+		l.readAnew(l.row(e.Agent), u.Model, anew)
+	}
 	switch d := e.Data.(type) {
+	case *event.User:
+		if l.turns && e.Scope == "" {
+			l.turn++
+		}
 	case *event.Usage:
 		r := l.row(e.Agent)
 		r.Answers++
@@ -54,17 +76,28 @@ func (l *ledger) Event(e *event.Event) {
 	}
 }
 
+func (l *ledger) readAnew(r *ledgerRow, model string, tokens int) {
+	r.Anew += tokens
+	if cost, known := l.prices.Cost(model, llm.Usage{InputTokens: tokens}); known {
+		r.AnewCost = plus(r.AnewCost, cost)
+	}
+}
+
+func plus(sum *float64, more float64) *float64 {
+	if sum != nil {
+		more += *sum
+	}
+	return &more
+}
+
 func (l *ledger) spend(r *ledgerRow, u *event.Usage) {
 	counted := u.Counted()
 	r.add(counted)
 	if l.prices == nil {
 		return
 	}
-	if r.Cost == nil {
-		r.Cost = new(float64)
-	}
 	cost, known := l.prices.Cost(u.Model, counted)
-	*r.Cost += cost
+	r.Cost = plus(r.Cost, cost)
 	if !known && !slices.Contains(r.Unpriced, u.Model) {
 		r.Unpriced = append(r.Unpriced, u.Model)
 	}
@@ -80,10 +113,10 @@ func (r *ledgerRow) add(u llm.Usage) {
 }
 
 func (l *ledger) row(name string) *ledgerRow {
-	i := slices.IndexFunc(l.rows, func(r *ledgerRow) bool { return r.Agent == name })
+	i := slices.IndexFunc(l.rows, func(r *ledgerRow) bool { return r.Turn == l.turn && r.Agent == name })
 	if i < 0 {
 		i = len(l.rows)
-		l.rows = append(l.rows, &ledgerRow{Agent: name})
+		l.rows = append(l.rows, &ledgerRow{Turn: l.turn, Agent: name})
 	}
 	return l.rows[i]
 }
@@ -97,8 +130,14 @@ func (l *ledger) Finish() {
 	}
 	table := tabwriter.NewWriter(l.w, 0, 0, 2, ' ', 0)
 	head := "AGENT\tANSWERS\tDISCARDED\tINPUT\tCACHED\tOUTPUT"
+	if l.turns {
+		head = "TURN\t" + head + "\tREAD ANEW"
+	}
 	if l.prices != nil {
 		head += "\tCOST"
+		if l.turns {
+			head += "\tOF THAT READ ANEW"
+		}
 	}
 	fmt.Fprintln(table, head)
 	sum := &ledgerRow{Agent: "total", Cost: new(float64)}
@@ -107,8 +146,12 @@ func (l *ledger) Finish() {
 		sum.Answers += r.Answers
 		sum.Discarded += r.Discarded
 		sum.add(r.used())
+		sum.Anew += r.Anew
 		if r.Cost != nil {
 			*sum.Cost += *r.Cost
+		}
+		if r.AnewCost != nil {
+			sum.AnewCost = plus(sum.AnewCost, *r.AnewCost)
 		}
 		for _, model := range r.Unpriced {
 			if !slices.Contains(sum.Unpriced, model) {
@@ -121,13 +164,32 @@ func (l *ledger) Finish() {
 }
 
 func (l *ledger) print(w io.Writer, r *ledgerRow) {
+	if l.turns {
+		turn := ""
+		if r.Turn > 0 {
+			turn = strconv.Itoa(r.Turn)
+		}
+		fmt.Fprintf(w, "%s\t", turn)
+	}
 	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d", visible.Line(r.Agent), r.Answers, r.Discarded, r.InputTokens, r.CachedTokens, r.OutputTokens)
+	if l.turns {
+		fmt.Fprintf(w, "\t%d", r.Anew)
+	}
 	switch {
 	case l.prices == nil:
 	case len(r.Unpriced) > 0:
 		fmt.Fprintf(w, "\tunknown: no price for %s", visible.Line(strings.Join(r.Unpriced, ", ")))
 	case r.Cost != nil:
 		fmt.Fprintf(w, "\t%.6g", *r.Cost)
+	default:
+		fmt.Fprint(w, "\t0")
+	}
+	switch {
+	case !l.turns || l.prices == nil:
+	case r.AnewCost != nil:
+		fmt.Fprintf(w, "\t%.6g", *r.AnewCost)
+	case r.Anew > 0:
+		fmt.Fprint(w, "\tunknown")
 	default:
 		fmt.Fprint(w, "\t0")
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,9 +71,9 @@ func showHistory(ctx context.Context, f *factory.Factory, id string, asJSON bool
 
 // showOptions holds the flags of show.
 type showOptions struct {
-	at                 atFlag
-	json, state, usage bool
-	view, tree, prices string
+	at                       atFlag
+	json, state, usage, cost bool
+	view, tree, prices       string
 }
 
 func showCommand(f *factory.Factory) *cobra.Command {
@@ -94,18 +95,19 @@ seventh event had been stored. --state and --view print more about that moment.`
 		fs.StringVar(&o.tree, "tree", "", "with --view, read the agents from `PATH`")
 	}
 	fs.BoolVar(&o.usage, "usage", false, "print the tokens used by each agent instead")
-	fs.StringVar(&o.prices, "prices", "", "with --usage, read prices from `FILE` (YAML or JSON) and print costs")
+	fs.BoolVar(&o.cost, "cost", false, "print the tokens used by each agent in each turn instead, and those that were read anew because of transfers")
+	fs.StringVar(&o.prices, "prices", "", "with --usage or --cost, read prices from `FILE` (YAML or JSON) and print costs")
 	return cmd
 }
 
 func showSession(ctx context.Context, f *factory.Factory, id string, o showOptions) error {
 	switch {
-	case o.prices != "" && !o.usage:
-		return factory.Usagef("--prices goes with --usage")
+	case o.prices != "" && !o.usage && !o.cost:
+		return factory.Usagef("--prices goes with --usage or --cost")
 	case o.tree != "" && o.view == "":
 		return factory.Usagef("--tree goes with --view")
-	case o.state && o.usage || o.view != "" && (o.state || o.usage):
-		return factory.Usagef("--state, --view and --usage exclude each other")
+	case moreThanOne(o.state, o.usage, o.cost, o.view != ""):
+		return factory.Usagef("--state, --view, --usage and --cost exclude each other")
 	}
 	out, err := shown(f, o)
 	if err != nil {
@@ -124,9 +126,10 @@ func showSession(ctx context.Context, f *factory.Factory, id string, o showOptio
 		return err
 	case o.state:
 		return factory.PrintJSON(f.Stdout, sessionform.MomentOf(s.Key, fold), o.json)
-	case o.at.given() && !o.json && !o.usage:
+	case o.usage, o.cost, o.json:
+	case o.at.given():
 		f.Say("%s", sessionform.Line(fold, s.Seq))
-	case !o.at.given() && !o.json && !o.usage && fold.Unfinished() && !s.Leased:
+	case fold.Unfinished() && !s.Leased:
 		news := "the last turn was cut off"
 		if factory.Own(s.Key) {
 			news += "; to continue: " + again(f, "resume", s.Key)
@@ -136,13 +139,21 @@ func showSession(ctx context.Context, f *factory.Factory, id string, o showOptio
 	return nil
 }
 
+func moreThanOne(flags ...bool) bool {
+	flags = slices.DeleteFunc(flags, func(given bool) bool { return !given })
+	return len(flags) > 1
+}
+
 // shown returns what the flags of show want to be done with the events.
 func shown(f *factory.Factory, o showOptions) (render.Sink, error) {
 	switch {
 	case o.state || o.view != "":
 		return render.Nothing{}, nil
-	case o.usage:
+	case o.usage, o.cost:
 		prices, err := factory.ReadPrices(o.prices)
+		if o.cost {
+			return render.Cost(f.Stdout, o.json, prices), err
+		}
 		return render.Usage(f.Stdout, o.json, prices), err
 	case o.json:
 		return render.JSONLines(f.Stdout), nil
