@@ -5,8 +5,12 @@ import (
 	"net/http"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph/graphdraw"
+	"github.com/agentarbor/arbor/debugbundle"
+	"github.com/agentarbor/arbor/internal/asked"
 	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
@@ -24,6 +28,55 @@ func (d *Door) agents(c *front.Call) error {
 		reload
 		render.Agents
 	}{t.revision, last, all})
+}
+
+// agentDetails is what an agent is made of.
+type agentDetails struct {
+	Name         string              `json:"name"`
+	Instructions string              `json:"instructions,omitempty"`
+	Policy       transferPolicy      `json:"policy"`
+	Guards       []string            `json:"guards"`
+	Limits       *debugbundle.Limits `json:"limits"`
+	Source       *Source             `json:"source,omitempty"`
+	// View is what its model is asked in a session without events, nil if it has no model of its own.
+	View *asked.View `json:"view,omitempty"`
+}
+
+type transferPolicy struct {
+	ToParent      bool `json:"toParent"`
+	ToPeers       bool `json:"toPeers"`
+	ToHuman       bool `json:"toHuman"`
+	HoldOnArrival bool `json:"holdOnArrival"`
+}
+
+func (d *Door) agent(c *front.Call) error {
+	t := d.treeNow()
+	n := t.run.Tree().Node(c.R.PathValue("agent"))
+	if n == nil {
+		return front.Missing("the tree has no such agent")
+	}
+	key, err := c.Key("new")
+	if err != nil {
+		return err
+	}
+	p := n.Properties.Policy
+	l := t.run.Limits()
+	a := agentDetails{Name: n.Agent.Name(), Guards: []string{}, Source: d.reloads.source(n.Agent.Name()),
+		Policy: transferPolicy{p.AllowTransferToParent, p.AllowTransferToPeers, !p.NoHuman, p.HoldOnArrival},
+		Limits: &debugbundle.Limits{Transfers: l.Transfers, ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Steps: l.Steps, Seconds: l.Time.Seconds()}}
+	for _, g := range n.Guards() {
+		a.Guards = append(a.Guards, g.Name)
+	}
+	if own, ok := agent.As[*llmagent.Agent](n.Agent); ok {
+		a.Instructions = own.Instructions()
+	}
+	if a.View, err = asked.ViewOf(c.R.Context(), t.run, key, 0, n, d.prices); err != nil {
+		return err
+	}
+	if a.View != nil {
+		a.View.Revision = t.revision
+	}
+	return c.JSON(http.StatusOK, a)
 }
 
 func (d *Door) drawing(c *front.Call) error {

@@ -16,6 +16,7 @@ import (
 type Reloads struct {
 	mu      sync.Mutex
 	last    reload
+	sources func(agent string) (Source, bool)
 	waiting map[*func()]struct{}
 }
 
@@ -39,6 +40,36 @@ func WithReloads(r *Reloads) Option { return func(s *settings) { s.reloads = r }
 func (r *Reloads) Took() {
 	now := time.Now().UTC()
 	r.tell(func(last *reload) { *last = reload{Changed: &now} })
+}
+
+// Source is where an agent is written.
+type Source struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+}
+
+// From says where the agents of the tree are written that the turns have from now on. nil is a tree of no files.
+func (r *Reloads) From(sources func(agent string) (Source, bool)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sources = sources
+}
+
+// source returns where an agent is written, nil if that is unknown.
+func (r *Reloads) source(agent string) *Source {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	sources := r.sources
+	r.mu.Unlock()
+	if sources == nil {
+		return nil
+	}
+	if s, ok := sources(agent); ok {
+		return &s
+	}
+	return nil
 }
 
 // Refused reports that the files have changed and cannot be used: the tree is still the one before.

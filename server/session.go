@@ -16,6 +16,7 @@ func (d *Door) routes() []front.Route {
 		{Method: "GET", Path: "/openapi.json", Open: true, Handle: d.openapi},
 		{Method: "GET", Path: "/me", Handle: d.me},
 		{Method: "GET", Path: "/agents", Handle: d.agents},
+		{Method: "GET", Path: "/agents/{agent}", Needs: access.Inspect, Handle: d.agent},
 		{Method: "GET", Path: "/agents/{agent}/drawing", Needs: access.Inspect, Handle: d.drawing},
 		{Method: "GET", Path: "/sessions", Handle: d.sessions},
 		{Method: "GET", Path: "/sessions/{session}", Handle: d.at(d.session)},

@@ -46,8 +46,8 @@ func TestScreens(t *testing.T) {
 		{"name": "graph", "path": "s/s1/graph", "text": "billing"},
 		{"name": "legend", "path": "s/s1", "waits": [][2]string{{"button", "approve"}}, "clicks": [][2]string{{"button", "^legend$"}}},
 		{"name": "diff", "path": "diff/s1/edited", "text": "in common"},
-		{"name": "tree", "path": "tree", "text": "Refunds, invoices, charges"},
-		{"name": "agent", "path": "tree/support/billing", "text": "list_charges"},
+		{"name": "tree", "path": "tree", "waits": [][2]string{{"heading", "asked first"}}, "text": "How it routes"},
+		{"name": "agent", "path": "tree/support/billing", "waits": [][2]string{{"heading", "asked first"}}, "text": "How it routes"},
 		{"name": "usage", "path": "usage", "text": "billing"},
 		{"name": "approvals", "path": "approvals", "text": "ch_1004"},
 		{"name": "palette", "path": "s/s1", "press": "Control+k", "waits": [][2]string{{"log", ""}}},
@@ -69,13 +69,13 @@ func TestScreens(t *testing.T) {
 		{"name": "feed", "path": "s/long/feed", "waits": [][2]string{{"grid", ""}}},
 		{"name": "runs", "path": "s/long/runs"},
 		{"name": "graph", "path": "s/long/graph"},
-		{"name": "tree", "path": "tree", "text": "Knows about"},
+		{"name": "tree", "path": "tree", "waits": [][2]string{{"heading", "asked first"}}, "text": "How it routes"},
 		{"name": "usage", "path": "usage", "text": "a0"},
 	}, nil)
 	look("empty", func(t testing.TB) *host { return serve(t, supportWorld(t)) }, []screen{
 		{"name": "sessions", "path": "", "text": "curl"},
 		{"name": "usage", "path": "usage"},
-		{"name": "tree", "path": "tree", "text": "Refunds, invoices, charges"},
+		{"name": "tree", "path": "tree", "waits": [][2]string{{"heading", "asked first"}}, "text": "How it routes"},
 	}, nil)
 }
 
@@ -146,6 +146,18 @@ func TestEnds(t *testing.T) {
 func TestReloads(t *testing.T) {
 	t.Parallel()
 	play(t, support(t), "reloads", nil)
+}
+
+// A server without sessions offers first messages, and says on each screen what to do next.
+func TestFirstRun(t *testing.T) {
+	t.Parallel()
+	play(t, serve(t, supportWorld(t)), "first", nil)
+}
+
+// The screen of an agent says what it is told and may do, and how it routes.
+func TestAgentScreen(t *testing.T) {
+	t.Parallel()
+	play(t, support(t), "agent", nil)
 }
 
 // The server searches all sessions for words, phrases, agents and states, and the filter is in the address.

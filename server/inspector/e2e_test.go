@@ -175,6 +175,9 @@ func (h *host) start() error {
 	srv := &http.Server{Handler: h.cuts.handler(server.Mux(api, page)), ConnContext: withConn}
 	access.Harden(srv)
 	go func() { _ = srv.Serve(l) }()
+	h.reloads.From(func(name string) (server.Source, bool) {
+		return server.Source{File: "desk/" + name + ".md", Line: 2}, name != "human"
+	})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.web, h.turns, h.store = srv, turns, store

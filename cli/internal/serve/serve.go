@@ -185,11 +185,11 @@ func serve(ctx context.Context, f *factory.Factory, path string, o *options) err
 		}
 	}
 	s.ways = append(s.ways, webDoor(s.web, o.limits.arrives(o.root(server.Mux(s.handlers...))), s.certified))
-	f.Notice(s.tree)
-	f.Say("serving %s at %s; %s", s.tree.Agents.Root().Agent.Name(), s.base, s.who.told)
-	if err := tellPage(f, o, s.who, s.base); err != nil {
+	if err := tellPage(f, o, s.who, s.base); err != nil { // first, where it is seen
 		return err
 	}
+	f.Notice(s.tree)
+	f.Say("serving %s at %s; %s", s.tree.Agents.Root().Agent.Name(), s.base, s.who.told)
 	fmt.Fprintln(f.Stdout, strings.TrimSuffix(s.base, "/"))
 	reload.KeepUp(ctx, f, s.files, f.Stderr, s.reload)
 	return s.untilStopped(ctx)
@@ -215,8 +215,19 @@ func (s *service) configure(context.Context) (err error) {
 	s.files = reload.Watch(s.f, s.path, s.noReload)
 	if s.tree, err = s.f.Load(s.path, s.model); err == nil {
 		s.f.AtEnd(func() { s.tree.End() }) // the newest one
+		s.sources()
 	}
 	return err
+}
+
+// sources tells the page where the agents of the tree that was loaded last are written.
+func (s *service) sources() {
+	if of := s.f.Sources; of != nil {
+		s.reloads.From(func(agent string) (server.Source, bool) {
+			at, ok := of(agent)
+			return server.Source(at), ok
+		})
+	}
 }
 
 // listen opens the addresses, and finds out who may call there.
@@ -370,6 +381,7 @@ func (s *service) reload() (_ *agent.Tree, err error) {
 	}
 	s.swap(next.Runner)
 	s.tree = next
+	s.sources()
 	return next.Agents, nil
 }
 

@@ -1,5 +1,5 @@
 // A person at the desk answers a user, from a second window, and gives the conversation back.
-import { api, check, newPage, run, same, screenshot, step, until, visit } from "./lib.mjs";
+import { api, axe, check, geometry, newPage, run, same, screenshot, step, until, visit } from "./lib.mjs";
 
 const conversation = (page) => page.getByRole("log");
 const says = (page, text) => conversation(page).getByText(text).first().waitFor();
@@ -13,10 +13,10 @@ await run(async () => {
     await user.getByRole("banner").getByText("waits for a person").waitFor();
     await visit(desk, "desk");
     await desk.getByText("wants a person").first().waitFor();
-    await desk
-      .getByRole("button", { name: /accept/i })
-      .first()
-      .click();
+    const list = desk.getByRole("region", { name: "Handoffs" });
+    await list.getByRole("link", { name: "I want a person" }).waitFor();
+    for (const text of ["local", /^waits \d/, "from help"]) await list.getByText(text).first().waitFor();
+    await list.getByRole("button", { name: "Accept I want a person" }).click();
     const write = desk.getByRole("textbox").last();
     await write.waitFor();
     await says(desk, "I want a person");
@@ -28,16 +28,17 @@ await run(async () => {
     await composer.fill("My parcel is late");
     await composer.press("Control+Enter");
     await says(desk, "My parcel is late");
+    same(await desk.getByText(/queued|ringing|connecting|requested/).count(), 0, "states of a telephone");
+    await axe(desk, "a conversation at the desk");
+    await geometry(desk, "a conversation at the desk");
     await screenshot(desk, "desk-connected");
     check(/desk\/./.test(desk.url()), `the handoff has no address: ${desk.url()}`);
   });
   await step("given back", async () => {
-    await desk
-      .getByRole("button", { name: /give back/i })
-      .first()
-      .click();
-    const sure = desk.getByRole("dialog").getByRole("button", { name: /give back/i });
-    if (await sure.isVisible().catch(() => false)) await sure.click();
+    await desk.getByRole("combobox", { name: "Who gets the conversation" }).selectOption("billing");
+    await desk.getByRole("button", { name: "Give back to billing" }).waitFor();
+    await desk.getByRole("combobox", { name: "Who gets the conversation" }).selectOption("");
+    await desk.getByRole("button", { name: "Give back to help" }).click();
     await until("another agent", async () => (await api("GET", "/sessions/person")).active !== "human");
     await api("POST", "/sessions/person/turns", { content: "Thank you" }, { Prefer: "wait=30" });
     await says(user, "I am here.");

@@ -117,13 +117,13 @@ await run(async () => {
     await all.getByRole("button", { name: /^deny/i }).click();
     await all.getByRole("textbox").fill("not today");
     await all.getByRole("textbox").press("Enter");
-    await page.getByText("Nothing waits for you.").waitFor();
+    await page.getByText(/^Nothing waits for you/).waitFor();
     const decided = (await api("GET", "/sessions/denied/events?limit=100&user=ann")).events.find((e) => e.type === "relay_resolved");
     same([decided.approved, decided.by, decided.rights, decided.reason], [false, "sue", ["approve"], "not today"], "in the log");
     const rita = await as("rita");
     await visit(rita, "approvals");
     await rita.getByRole("article", { name: "wire waits" }).getByRole("button", { name: /^approve/i }).click();
-    await rita.getByText("Nothing waits for you.").waitFor();
+    await rita.getByText(/^Nothing waits for you/).waitFor();
   });
 
   await step("who comes second, or may not any more", async () => {

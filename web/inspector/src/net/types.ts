@@ -379,6 +379,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/agents/{agent}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What an agent is told and may do */
+        get: operations["describeAgent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/agents/{agent}/drawing": {
         parameters: {
             query?: never;
@@ -726,6 +743,38 @@ export interface components {
             problems?: components["schemas"]["TreeProblem"][];
             root: components["schemas"]["Agent"];
             human?: components["schemas"]["Agent"];
+        };
+        /** @description What an agent is told and may do. */
+        AgentDetails: {
+            name: string;
+            /** @description Its own instructions, as they are written. */
+            instructions?: string;
+            /** @description Where it may transfer to besides its sub-agents. */
+            policy: {
+                toParent: boolean;
+                toPeers: boolean;
+                /** @description If the server has a desk. */
+                toHuman: boolean;
+                /** @description Whether it may transfer to sub-agents and persons only, from a transfer to it until it has said something. */
+                holdOnArrival: boolean;
+            };
+            /** @description The names of the guards that check what reaches it and what it says. */
+            guards: string[];
+            /** @description The limits of a turn; 0 is none. */
+            limits: {
+                transfers: number;
+                modelCalls: number;
+                toolCalls: number;
+                /** @description Answers of one run. */
+                steps: number;
+                seconds: number;
+            };
+            /** @description Where it is written; absent if it comes from no file. */
+            source?: {
+                file: string;
+                line: number;
+            };
+            view?: components["schemas"]["View"];
         };
         /** @description What is wrong with files of a tree. Without a file none of them alone is to blame. */
         TreeProblem: {
@@ -3024,6 +3073,38 @@ export interface operations {
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
+            429: components["responses"]["Problem"];
+            500: components["responses"]["Problem"];
+            503: components["responses"]["Problem"];
+        };
+    };
+    describeAgent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of an agent of the tree. */
+                agent: components["parameters"]["agent"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its instructions, and what its model is asked in a session without events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentDetails"];
+                };
+            };
+            400: components["responses"]["Problem"];
+            401: components["responses"]["Problem"];
+            403: components["responses"]["Problem"];
+            404: components["responses"]["Problem"];
+            421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];
             500: components["responses"]["Problem"];
             503: components["responses"]["Problem"];

@@ -58,7 +58,7 @@ export function ConversationGraph({ session }: { readonly session: OpenSession }
         </button>
       </div>
       {boxes.boxes.length === 0 ? (
-        <p class="convgraph-nothing soft">{session.phase.value === "loading" ? "Loading the conversation…" : "No messages yet."}</p>
+        <p class="convgraph-nothing soft">{session.phase.value === "loading" ? "Loading the conversation…" : "No messages yet. Write one in the conversation."}</p>
       ) : list ? (
         <BoxList boxes={boxes} chosen={chosen} choose={choose} />
       ) : (

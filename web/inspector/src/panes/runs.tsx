@@ -60,7 +60,7 @@ export function Runs({ session }: { readonly session: OpenSession }): JSX.Elemen
         </button>
       </div>
       {flows.every((f) => f.lanes.length === 0) ? (
-        <p class="runs-nothing soft">{session.phase.value === "loading" ? "Loading the runs…" : "No runs yet."}</p>
+        <p class="runs-nothing soft">{session.phase.value === "loading" ? "Loading the runs…" : "No runs yet. A message in the conversation starts one."}</p>
       ) : table ? (
         <Table flows={flows} />
       ) : (

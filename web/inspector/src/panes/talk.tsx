@@ -131,7 +131,7 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
         </p>
       )}
       <div class="talk-list" ref={scroller} role="log" aria-label="Conversation" aria-live="off" tabIndex={0} aria-busy={!past && session.state.value === "running"}>
-        {!loaded && session.phase.value !== "loading" && <p class="talk-empty soft">No messages yet.</p>}
+        {!loaded && session.phase.value !== "loading" && <p class="talk-empty soft">No messages yet. Write one below.</p>}
         <div class="talk-rows" style={{ height: `${virtual.getTotalSize()}px` }}>
           {virtual.getVirtualItems().map(({ index, key, start }) => {
             const row = rows[index];

@@ -49,7 +49,7 @@ export function Why({ session }: { readonly session: OpenSession }): JSX.Element
 }
 
 function Nothing(): JSX.Element {
-  return <>There is no transfer and no answer yet.</>;
+  return <>There is no transfer and no answer yet. Write a message to get one.</>;
 }
 
 function Root({ agent }: { readonly agent: string }): JSX.Element {

@@ -27,7 +27,7 @@ export function Approvals(): JSX.Element {
         <p class="soft">Loading…</p>
       ) : (
         <>
-          <p role="status">{n === 0 ? "Nothing waits for you." : `${counted(n, "call waits", "calls wait")} for your decision.`}</p>
+          <p role="status">{n === 0 ? "Nothing waits for you. Calls that need your decision appear here." : `${counted(n, "call waits", "calls wait")} for your decision.`}</p>
           <Cards
             all={all.map(({ user, session, turn, since, question }) => {
               const own = user === me.value?.user;

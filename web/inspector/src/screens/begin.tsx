@@ -52,7 +52,7 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
       </form>
       {empty && (
         <div class="first-words">
-          <p class="soft">For example:</p>
+          <p class="soft">Choose an example to edit and send:</p>
           {examples(tree.value?.root).map((words) => (
             <button
               key={words}
@@ -71,15 +71,14 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
   );
 }
 
-/** Three first messages, made of what the agents are said to do. */
+/** Three first messages, made of what the agents are said to do: those below the root first. */
 function examples(root: Agent | undefined): string[] {
-  const made: string[] = [];
-  const visit = (agents: readonly Agent[] | undefined): void => {
-    for (const a of agents ?? []) if (a.description) made.push(`I need help with this: ${a.description.replace(/\.$/, "")}.`);
-    for (const a of agents ?? []) visit(a.subAgents);
-  };
-  visit(root?.subAgents);
-  return [...new Set([...made.slice(0, 2), "Hello, what can you do?", ...made.slice(2)])].slice(0, 3);
+  if (root === undefined) return [];
+  const below = (agent: Agent): readonly Agent[] => [...(agent.subAgents ?? []), ...(agent.agents ?? [])];
+  const level = (agents: readonly Agent[]): readonly Agent[] => (agents.length === 0 ? [] : [...agents, ...level(agents.flatMap(below))]);
+  const described = [...level(below(root)), root].filter((a) => a.description !== undefined);
+  const made = described.slice(0, 3).map(({ description }) => `I need help with this: ${description!.replace(/\.$/, "")}.`);
+  return [...new Set([...made, "Hello, what can you do?"])].slice(0, 3);
 }
 
 /** What stands where no session is yet: the tree, and how a program begins one. */
@@ -89,7 +88,7 @@ export function Nothing(): JSX.Element {
   return (
     <>
       <h2>No session yet</h2>
-      <p>Write the first words above, or send them from a program:</p>
+      <p>Write a message above, or choose an example. A program can send one, too:</p>
       <div class="curl">
         <pre tabIndex={0}>{line}</pre>
         <Copy text={line} what="the command" />

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { once } from "../state/actions.js";
 import { may, tree, type Agent } from "../state/app.js";
-import { type Handoff, atDesk, desk, handoff, handoffs } from "../state/desk.js";
+import { type Handoff, atDesk, desk, firstWords, handoff, handoffs } from "../state/desk.js";
 import { type LogEvent, words } from "../state/events.js";
 import { type OpenSession, open } from "../state/open.js";
 import { go, route } from "../state/route.js";
@@ -17,6 +17,12 @@ import { Words } from "../ui/words.js";
 
 /** How a handoff stands, in words. */
 const stands: Readonly<Record<string, string>> = { connected: "with a person", on_hold: "on hold" };
+
+/** How a handoff stands, as a line of the conversation; how a person is called is nobody's matter. */
+function plainly(status: string): string {
+  if (status === "completed" || status === "ended") return "given back";
+  return stands[status] ?? (status === "" || status === "cancelled" || status === "failed" ? status : "waits for a person");
+}
 
 function waits({ status }: Handoff): boolean {
   return stands[status] === undefined;
@@ -45,7 +51,7 @@ export function Desk(): JSX.Element {
         ) : all === undefined ? (
           <p class="soft">Loading…</p>
         ) : all.length === 0 ? (
-          <p>No conversation waits for a person.</p>
+          <p>No conversation waits for a person. When an agent transfers to a person, the conversation appears here.</p>
         ) : (
           <ul>
             {all.map((h) => (
@@ -81,14 +87,22 @@ function Waiting({ of, chosen }: { readonly of: Handoff; readonly chosen: boolea
     <li class="desk-row" data-chosen={chosen}>
       <span class="desk-who">
         <Link to={{ screen: "desk", handoff: of.id }} current={chosen}>
-          {visible(of.reason || "asks for a person")}
+          {visible(firstWords(of) || of.reason || "asks for a person")}
         </Link>
+        <span class="fact">
+          <b>{visible(of.user)}</b> {waits(of) && !Number.isNaN(since) && <span class="asked">waits {span(since)}</span>}
+        </span>
         <span class="soft fact">
-          {of.session} · {of.user} · from {of.from} · <time dateTime={of.since}>{Number.isNaN(since) ? "" : span(since)}</time>
+          from {visible(of.from)}
+          {of.reason !== "" && (
+            <>
+              , <q>{visible(of.reason)}</q>
+            </>
+          )}
         </span>
       </span>
       {waits(of) ? (
-        <button class="button" disabled={busy} onClick={accept} aria-label={`Accept ${of.session}`}>
+        <button class="button" disabled={busy} onClick={accept} aria-label={`Accept ${firstWords(of) || of.session}`}>
           Accept
         </button>
       ) : (
@@ -106,7 +120,7 @@ function Talk({ of, over }: { readonly of: Handoff; readonly over: boolean }): J
     <section class="desk-talk" aria-label="Conversation">
       <div class="desk-head">
         <p>
-          <strong>{of.session}</strong>{" "}
+          <strong>{visible(of.user)}</strong> <span class="soft code">{of.session}</span>{" "}
           <span class={waits(of) && !over ? "asked" : "soft"}>
             {over ? "given back" : (stands[of.status] ?? "waits for a person")} · since {clock(of.since)} · from {of.from}
           </span>
@@ -177,7 +191,7 @@ function shownOf(events: readonly LogEvent[]): { readonly event: LogEvent; reado
   for (const event of events) {
     if ((event.scope ?? "") !== "") continue;
     if (event.type === "handoff_status") {
-      const again = event.status === status;
+      const again = plainly(event.status) === plainly(status);
       status = event.status;
       if (status === "connected" && event.targetAgent) person = event.targetAgent;
       if (!again) shown.push({ event, by: "" });
@@ -202,7 +216,7 @@ function Entry({ event, by }: { readonly event: LogEvent; readonly by: string })
       return event.outcome === "committed" ? line(`${event.from} → ${event.to}`, words(event.reason).text) : null;
     case "handoff_status":
       return line(
-        `a person: ${(stands[event.status] ?? event.status).replace("with a person", "connected")}${event.targetAgent ? `, ${event.targetAgent}` : ""}`,
+        `${plainly(event.status)}${event.targetAgent ? `, ${event.targetAgent}` : ""}`,
         words(event.reason).text,
       );
     case "user":
@@ -314,7 +328,7 @@ function Answer({ of }: { readonly of: Handoff }): JSX.Element {
           </button>
         ) : (
           <button class="button main" type="button" disabled={busy} onClick={() => act("accept")}>
-            {of.status === "on_hold" ? "Go on" : "Accept"}
+            {of.status === "on_hold" ? "Continue" : "Accept"}
           </button>
         )}
         {mine && (
@@ -323,19 +337,21 @@ function Answer({ of }: { readonly of: Handoff }): JSX.Element {
           </button>
         )}
         <span class="desk-give">
-          <label>
-            <span class="hidden-words">Give back to</span>
-            <select class="field" value={to} onChange={(e) => setTo(e.currentTarget.value)}>
-              <option value="">to {of.from}</option>
-              {others.map((name) => (
-                <option key={name} value={name}>
-                  to {name}
-                </option>
-              ))}
-            </select>
-          </label>
+          {others.length > 0 && (
+            <label>
+              <span class="hidden-words">Who gets the conversation</span>
+              <select class="field" value={to} onChange={(e) => setTo(e.currentTarget.value)}>
+                <option value="">{of.from}</option>
+                {others.map((name) => (
+                  <option key={name} value={name}>
+                    {name}
+                  </option>
+                ))}
+              </select>
+            </label>
+          )}
           <button class="button" type="button" disabled={busy} onClick={() => act("complete", { status: mine ? "completed" : "ended", ...(to !== "" && { to }) })}>
-            Give back
+            Give back to {visible(to || of.from)}
           </button>
         </span>
       </div>

@@ -6,7 +6,8 @@ import { useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { agentAt, tree } from "../state/app.js";
 import { go, route } from "../state/route.js";
-import { AgentFacts, AgentList, TreeProblems, drawn, placeOf } from "../ui/agentfacts.js";
+import { AgentList, TreeProblems, drawn, placeOf } from "../ui/agentfacts.js";
+import { AgentDetails } from "../panes/agent.js";
 import { clock } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
@@ -79,7 +80,7 @@ function Details({ agent }: { readonly agent: Agent }): JSX.Element {
       <h2 class="tree-agent as-is">
         <Mark agent={agent.name} /> {agent.name} · {agent.kind}
       </h2>
-      <AgentFacts agent={agent} />
+      <AgentDetails key={agent.path} agent={agent} />
       {drawn(agent) && (
         <p>
           <Link to={placeOf(agent)} class="button">

@@ -52,7 +52,7 @@ export function Usage(): JSX.Element {
         {all === undefined
           ? failed === "" && "Loading the sessions…"
           : all.sessions === 0
-            ? "There are no sessions yet."
+            ? "There are no sessions yet. Start one under Sessions."
             : `${done ? "" : `${totals.sessions} of `}${counted(all.sessions, "session")}${all.more ? `, the ${most} that changed last; older ones are not counted` : ""}`}
         {totals.failed > 0 && ` · ${counted(totals.failed, "session")} could not be read`}
       </p>

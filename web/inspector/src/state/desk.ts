@@ -1,8 +1,8 @@
 // Conversations that wait for a person or are with one.
-import { computed, effect } from "@preact/signals";
-import { type Schemas, path, post } from "../net/api.js";
+import { computed, effect, signal } from "@preact/signals";
+import { type Schemas, get, path, post } from "../net/api.js";
 import { once } from "./actions.js";
-import { attempt, me } from "./app.js";
+import { attempt, may, me } from "./app.js";
 import type { Key } from "./open.js";
 import { polled } from "./polled.js";
 import { route } from "./route.js";
@@ -15,6 +15,24 @@ export const handoffs = computed(() => desk.value.value?.handoffs);
 /** All handoffs that were seen, those that are over included. */
 const seen = new Map<string, Handoff>();
 effect(() => handoffs.value?.forEach((h) => seen.set(h.id, h)));
+
+/** The users' first words by session, for those who may read the conversations of others. */
+const titles = signal<ReadonlyMap<string, string>>(new Map());
+effect(() => {
+  for (const { session, user } of handoffs.value ?? []) {
+    const key = JSON.stringify([user, session]);
+    if (titles.peek().has(key) || !(may("inspect") || user === me.value?.user)) continue;
+    titles.value = new Map(titles.peek()).set(key, ""); // it is asked for once
+    get<Schemas["Session"]>(path("sessions", session), { query: { user } }).then(
+      ({ title }) => (titles.value = new Map(titles.peek()).set(key, title)),
+      () => {}, // the reason of the handoff stands in its place
+    );
+  }
+});
+
+export function firstWords({ session, user }: Handoff): string {
+  return titles.value.get(JSON.stringify([user, session])) ?? "";
+}
 
 /** The handoff of the address, and whether it is over. */
 export const handoff = computed((): { readonly is: Handoff; readonly over: boolean } | undefined => {

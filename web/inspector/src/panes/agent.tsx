@@ -1,0 +1,192 @@
+// What an agent is told and may do, how it routes, and where it has spoken lately.
+import "../style/details.css";
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { type Schemas, get, path } from "../net/api.js";
+import { blind, may, tree } from "../state/app.js";
+import type { LogEvent } from "../state/events.js";
+import { formatFilter } from "../state/list.js";
+import { AgentFacts, Fact } from "../ui/agentfacts.js";
+import { clock, count, counted, money } from "../ui/amount.js";
+import { Copy } from "../ui/copy.js";
+import { Link } from "../ui/link.js";
+import { RequestView } from "../ui/request.js";
+import { visible } from "../ui/visible.js";
+import { AsIs } from "../ui/words.js";
+
+type Agent = Schemas["Agent"];
+type Details = Schemas["AgentDetails"];
+
+/** How many sessions are looked at for how an agent routes, and how many are asked for at once. */
+const most = 20;
+const atOnce = 4;
+/** How many runs and transfers of a session are read. */
+const atMost = 2000;
+
+/** Asks once for something of an agent, and again when the tree has changed. */
+function useOf<T>(agent: Agent, load: (signal: AbortSignal) => Promise<T>): { readonly value?: T; readonly error?: string } {
+  const [got, set] = useState<{ readonly of: string; readonly value?: T; readonly error?: string }>({ of: "" });
+  const of = `${tree.value?.revision} ${agent.path}`;
+  useEffect(() => {
+    const stop = new AbortController();
+    load(stop.signal).then(
+      (value) => !stop.signal.aborted && set({ of, value }),
+      (error: unknown) => !stop.signal.aborted && set({ of, error: error instanceof Error ? error.message : String(error) }),
+    );
+    return () => stop.abort();
+  }, [of]);
+  return got.of === of ? got : {};
+}
+
+export function AgentDetails({ agent }: { readonly agent: Agent }): JSX.Element {
+  return (
+    <>
+      <AgentFacts agent={agent} />
+      {may("inspect") ? <Told agent={agent} /> : <p class="soft">{blind}</p>}
+      <Lately agent={agent} />
+    </>
+  );
+}
+
+/** What only those see who may inspect. */
+function Told({ agent }: { readonly agent: Agent }): JSX.Element {
+  const { value, error } = useOf(agent, (signal) => get<Details>(path("agents", agent.name), { signal }));
+  if (value === undefined) return <p class={error === undefined ? "soft" : "failed"} aria-busy={error === undefined}>{error ?? `Asking for the instructions of ${agent.name}…`}</p>;
+  const { view, instructions, source, guards, limits } = value;
+  return (
+    <>
+      <dl class="agent-facts fact">
+        {source !== undefined && (
+          <Fact name="source">
+            <span class="code">{`${source.file}:${source.line}`}</span> <Copy text={`${source.file}:${source.line}`} what="the place in the file" />
+          </Fact>
+        )}
+        <Fact name="may also transfer">{policyOf(value)}</Fact>
+        <Fact name="guards">{guards.length === 0 ? "none" : guards.join(" · ")}</Fact>
+        <Fact name="limits of a turn">{limitsOf(limits)}</Fact>
+      </dl>
+      {view !== undefined ? (
+        <>
+          <h3>What its model is asked first</h3>
+          <p class="soft fact">
+            In a new session, before the user's message: {count(view.tokens)} tokens
+            {view.price !== null && `, ${money((view.tokens * view.price.input) / 1e6)}`}. Open a part to read it.
+          </p>
+          <RequestView request={view} />
+        </>
+      ) : (
+        instructions !== undefined && (
+          <>
+            <h3>Instructions</h3>
+            <AsIs text={instructions} />
+          </>
+        )
+      )}
+    </>
+  );
+}
+
+function policyOf({ policy }: Details): string {
+  const ways = [policy.toParent && "its parent", policy.toPeers && "its siblings", policy.toHuman && tree.value?.human !== undefined && "a person"].filter((w) => w !== false);
+  const to = ways.length === 0 ? "to nobody but its sub-agents" : `to ${ways.join(", ")}`;
+  return policy.holdOnArrival ? `${to}; after a transfer to it, only once it has said something` : to;
+}
+
+function limitsOf({ transfers, modelCalls, toolCalls, steps, seconds }: Details["limits"]): string {
+  const all: readonly (readonly [number, string])[] = [[transfers, "transfer"], [modelCalls, "model call"], [toolCalls, "tool call"], [steps, "answer"]];
+  const bounds = all.filter(([n]) => n > 0).map(([n, what]) => `${counted(n, what)}${what === "answer" ? " of a run" : ""}`);
+  return [...bounds, ...(seconds > 0 ? [`${count(seconds)} s`] : [])].join(" · ") || "none";
+}
+
+/** How an agent got the conversation and gave it away, in the sessions that changed last. */
+interface Routes {
+  readonly sessions: readonly Schemas["Session"][];
+  /** How many of the sessions had a part of the agent. */
+  readonly spoke: readonly Schemas["Session"][];
+  readonly runs: number;
+  /** Whether a log has more of such events than were read. */
+  readonly cut: boolean;
+  readonly into: ReadonlyMap<string, number>;
+  readonly out: ReadonlyMap<string, number>;
+}
+
+async function routesOf(agent: string, signal: AbortSignal): Promise<Routes> {
+  const { sessions } = await get<Schemas["Sessions"]>("/sessions", { query: { limit: most }, signal });
+  const [into, out, spoke] = [new Map<string, number>(), new Map<string, number>(), new Set<string>()];
+  let [runs, cut] = [0, false];
+  const add = (to: Map<string, number>, name: string): void => void to.set(name, (to.get(name) ?? 0) + 1);
+  const queue = sessions.values();
+  const work = async (): Promise<void> => {
+    for (const { id } of queue) {
+      const query = { types: "harness_start,transfer", before: "end", clip: 256, limit: atMost };
+      const { events } = await get<{ readonly events: readonly LogEvent[] }>(`${path("sessions", id)}/events`, { query, signal });
+      cut ||= events.length === atMost;
+      for (const e of events) {
+        if ((e.scope ?? "") !== "") continue;
+        if (e.type === "harness_start" && e.agent === agent) {
+          runs++;
+          spoke.add(id);
+        }
+        if (e.type !== "transfer" || e.outcome !== "committed") continue;
+        if (e.to === agent) add(into, e.from);
+        if (e.from === agent) add(out, e.to);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, work));
+  return { sessions, spoke: sessions.filter((s) => spoke.has(s.id)), runs, cut, into, out };
+}
+
+function Lately({ agent }: { readonly agent: Agent }): JSX.Element {
+  const { value, error } = useOf(agent, (signal) => routesOf(agent.name, signal));
+  if (value === undefined) return <p class={error === undefined ? "soft" : "failed"} aria-busy={error === undefined}>{error ?? "Reading the last sessions…"}</p>;
+  const { sessions, spoke, runs, cut, into, out } = value;
+  return (
+    <>
+      <h3>How it routes</h3>
+      <p class="soft fact">
+        {sessions.length === 0 ? "There are no sessions yet. Start one under Sessions." : `In your last ${counted(sessions.length, "session")}, forks included: ${counted(runs, "run")} of ${agent.name}.`}
+        {cut && ` Of each, the last ${count(atMost)} runs and transfers count.`}
+      </p>
+      {runs > 0 && (
+        <table class="d-table">
+          <caption class="hidden-words">Transfers of {agent.name}</caption>
+          <tbody>
+            {shares(into, runs, "transferred from", "had the conversation already")}
+            {shares(out, runs, "transferred to", "kept the conversation")}
+          </tbody>
+        </table>
+      )}
+      {spoke.length > 0 && (
+        <>
+          <h3>Recent sessions</h3>
+          <ul class="agent-sessions">
+            {spoke.slice(0, 5).map((s) => (
+              <li key={s.id}>
+                <Link to={{ screen: "session", id: s.id, middle: "talk" }}>{visible(s.title || s.id)}</Link> <span class="soft fact">{clock(s.updated)}</span>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      {sessions.length > 0 && (
+        <p class="agent-all">
+          <Link to={{ screen: "sessions", filter: formatFilter({ words: "", agent: agent.name }) }}>All sessions that {agent.name} has now</Link>
+        </p>
+      )}
+    </>
+  );
+}
+
+/** Rows that add up to all runs: the agents that took part, and the rest. */
+function shares(of: ReadonlyMap<string, number>, runs: number, way: string, rest: string): JSX.Element[] {
+  const rows = [...of].sort((a, b) => b[1] - a[1]).map(([name, n]) => [`${way} ${name}`, n] as const);
+  const left = rows.reduce((sum, [, n]) => sum - n, runs);
+  return [...rows, ...(left > 0 ? [[rest, left] as const] : [])].map(([what, n]) => (
+    <tr key={what}>
+      <th scope="row">{what}</th>
+      <td>{n}</td>
+      <td>{Math.round((100 * n) / runs)} %</td>
+    </tr>
+  ));
+}
