@@ -97,6 +97,7 @@ type windows struct {
 	chat  bool
 	pairs bool
 	items []windowItem
+	ids   map[string]bool // of answers
 }
 
 // body is a request with the whole conversation.
@@ -127,6 +128,7 @@ func (c *windows) send(changes ...change) (said string, calls []string) {
 	rec := c.w.post(context.Background(), path, body, changes...)
 	require.Equal(c.t, http.StatusOK, rec.Code, "%s\n%v", rec.Body, body)
 	var got struct {
+		ID      string
 		Choices []struct {
 			Message map[string]any
 		}
@@ -134,6 +136,8 @@ func (c *windows) send(changes ...change) (said string, calls []string) {
 	}
 	require.NoError(c.t, json.Unmarshal(rec.Body.Bytes(), &got))
 	last := &c.items[len(c.items)-1]
+	require.True(c.t, len(changes) > 0 || !c.ids[got.ID], "two answers are called %s", got.ID)
+	c.ids[got.ID] = true
 	if c.chat {
 		m := got.Choices[0].Message
 		said = m["content"].(string)
@@ -227,7 +231,7 @@ func TestBranches(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 1))
 			root, store := newEcho(t), sessiontest.Memory(t)
-			c := &windows{t: t, rng: rng, w: newWorldOn(t, newTurns(t, root, store)), chat: seed%3 == 0, pairs: seed%3 == 1}
+			c := &windows{t: t, rng: rng, w: newWorldOn(t, newTurns(t, root, store)), chat: seed%3 == 0, pairs: seed%3 == 1, ids: make(map[string]bool)}
 			moved := func() {
 				if rng.IntN(4) == 0 {
 					c.w = newWorldOn(t, newTurns(t, root, store))

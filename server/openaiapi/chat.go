@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,12 +81,22 @@ func (d *Door) chat(c *front.Call) error {
 	}
 	c.Session, c.Turn = a.Key.ID, a.Turn
 	c.W.Header().Set("Arbor-Session", a.Key.ID)
-	out.a, out.out = a, wireChat{ID: "chatcmpl-" + a.Turn, Created: time.Now().Unix(), Model: r.Model}
+	out.a, out.out = a, wireChat{ID: nameOf(a), Created: time.Now().Unix(), Model: r.Model}
 	err = out.write()
 	if len(out.shown) > 0 {
 		d.chats.Told(a, string(out.shown))
 	}
 	return err
+}
+
+// nameOf returns the id of a completion. It is another one for each part of a turn, because LangGraph takes messages of one id
+// for one message, and the same for a request that is repeated.
+func nameOf(a *chats.Answer) string {
+	id := "chatcmpl-" + a.Turn
+	if a.After > a.First {
+		id += "-" + strconv.FormatInt(a.After, 10)
+	}
+	return id
 }
 
 // place finds where a conversation goes on.
