@@ -14,42 +14,25 @@ type compactionKeys struct {
 	summary    bool // by the agent's own model
 }
 
-func compactionKey() key {
-	return key{name: "compaction", typ: "a mapping", example: "{window: 128000}", def: "never",
-		meaning: "When the model no longer sees [the oldest part of a conversation](views.md#when-a-conversation-outgrows-the-model). The log keeps it.",
-		read: func(p *parser, k *key, n yamldoc.Node) {
-			p.d.compaction = &compactionKeys{}
-			if n.Kind() != yamldoc.Mapping {
-				p.wrongType(k, n)
-				return
+func compactionKey(p *parser) yamldoc.Key {
+	c := &compactionKeys{}
+	return yamldoc.Custom("compaction", "a mapping", "{window: 128000}", func(k *yamldoc.Key, n yamldoc.Node) {
+		p.d.compaction = c
+		if n.Kind() != yamldoc.Mapping {
+			p.WrongType(k, n)
+			return
+		}
+		p.Mapping(k.Keys, "compaction.", n)
+		p.Needs(n, "compaction", "window")
+	}).Over(
+		yamldoc.Int("window", "128000", &c.window),
+		yamldoc.Float("at", "0.8", 0.01, 1, &c.at),
+		yamldoc.Float("keep", "0.5", 0.01, 1, &c.keep),
+		yamldoc.Custom("summarizer", "a text, or true", "gpt-4o-mini", func(k *yamldoc.Key, n yamldoc.Node) {
+			if c.summary, _ = n.Bool(); !c.summary {
+				c.summarizer, _ = p.String(k, n)
 			}
-			p.pairs(k.keys, k.name+".", n)
-			p.needs(n, k.name, "window")
-		},
-		keys: []key{
-			{name: "window", typ: "a whole number", example: "128000", def: "required",
-				meaning: "The model's context window in tokens.",
-				read: func(p *parser, k *key, n yamldoc.Node) {
-					if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
-						p.d.compaction.window = int(v)
-					}
-				}},
-			{name: "at", typ: "a number", example: "0.8", def: "0.8",
-				meaning: "The share of the window at which a request is too long.",
-				read:    number(0.01, 1, func(d *definition) **float64 { return &d.compaction.at })},
-			{name: "keep", typ: "a number", example: "0.5", def: "0.5",
-				meaning: "The share of the window up to which recent messages stay; less than `at`.",
-				read:    number(0.01, 1, func(d *definition) **float64 { return &d.compaction.keep })},
-			{name: "summarizer", typ: "a text, or true", example: "gpt-4o-mini", def: "no summary",
-				meaning: "The model that summarizes what is left out, or `true` for the agent's own.",
-				read: func(p *parser, k *key, n yamldoc.Node) {
-					if yes, is := n.Bool(); is && yes {
-						p.d.compaction.summary = true
-						return
-					}
-					p.d.compaction.summarizer, _ = p.text(k, n)
-				}},
-		}}
+		}))
 }
 
 // settings returns the compaction without its model.

@@ -14,51 +14,34 @@ type decideKeys struct {
 }
 
 // decideKey describes the question that decides who answers.
-func decideKey() key {
-	put := func(when bool, o llmagent.DecisionOption) func(*parser, *key, yamldoc.Node) {
-		return boolean(func(d *definition, b bool) {
+func decideKey(p *parser) yamldoc.Key {
+	c := &decideKeys{}
+	put := func(name string, when bool, o llmagent.DecisionOption) yamldoc.Key {
+		return yamldoc.Switch(name, func(b bool) {
 			if b == when {
-				d.decide.form = append(d.decide.form, o)
+				c.form = append(c.form, o)
 			}
 		})
 	}
 	noLogProbs := llmagent.DecisionSettings(func(s *llm.Settings) { s.TopLogProbs = 0 })
-	return key{name: "decide", typ: "true or false, or a mapping", example: "true", def: "false",
-		meaning: "Begins each run with [a short question](transfer.md#a-question-instead-of-a-call) to a model, which agent answers. For models that do not call tools reliably.",
-		read:    decide,
-		keys: []key{
-			{name: "model", typ: "a text", example: "qwen3-small", def: "the agent's model",
-				meaning: "The name of the model that decides.",
-				read:    text(func(d *definition) *string { return &d.decide.model })},
-			{name: "threshold", typ: "a number", example: "0.6", def: "0.3",
-				meaning: "From 0 to 1: below this confidence the agent asks the user. 0 never asks.",
-				read:    number(0, 1, func(d *definition) **float64 { return &d.decide.threshold })},
-			{name: "question", typ: "a text", example: `"Is it about money, or about a device?"`, def: "a sentence in English, and the names and descriptions",
-				meaning: "The question to the user.",
-				read:    text(func(d *definition) *string { return &d.decide.question })},
-			{name: "brief", typ: "true or false", example: "true", def: "false",
-				meaning: "Asks with a table of names and descriptions, without the instructions, and also counts the words that message and description share. For the smallest models only.",
-				read:    put(true, llmagent.DecisionBrief())},
-			{name: "schema", typ: "true or false", example: "true", def: "false",
-				meaning: "Asks for JSON with a schema of the names: for endpoints without log probabilities.",
-				read:    put(true, llmagent.DecisionSchema())},
-			{name: "logprobs", typ: "true or false", example: "false", def: "true",
-				meaning: "Asks for log probabilities, which give the confidence. Some endpoints refuse; without them the user is never asked.",
-				read:    put(false, noLogProbs)},
-		}}
-}
-
-func decide(p *parser, k *key, n yamldoc.Node) {
-	yes, isBool := n.Bool()
-	switch {
-	case n.Kind() == yamldoc.Mapping:
-		p.d.decide = &decideKeys{}
-		p.pairs(k.keys, p.name+".", n)
-	case !isBool:
-		p.wrongType(k, n)
-	case yes:
-		p.d.decide = &decideKeys{}
-	}
+	return yamldoc.Custom("decide", "true or false, or a mapping", "true", func(k *yamldoc.Key, n yamldoc.Node) {
+		yes, isBool := n.Bool()
+		switch {
+		case n.Kind() == yamldoc.Mapping:
+			p.d.decide = c
+			p.Mapping(k.Keys, p.Name+".", n)
+		case !isBool:
+			p.WrongType(k, n)
+		case yes:
+			p.d.decide = c
+		}
+	}).Over(
+		yamldoc.String("model", "qwen3-small", &c.model),
+		yamldoc.Float("threshold", "0.6", 0, 1, &c.threshold),
+		yamldoc.String("question", `"Is it about money, or about a device?"`, &c.question),
+		put("brief", true, llmagent.DecisionBrief()),
+		put("schema", true, llmagent.DecisionSchema()),
+		put("logprobs", false, noLogProbs))
 }
 
 // decision returns the options of an agent that decides by a question, none for others.

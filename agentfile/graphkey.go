@@ -14,15 +14,15 @@ import (
 )
 
 // graphPath reads the key graph.
-func graphPath(p *parser, k *key, n yamldoc.Node) {
+func (p *parser) graphPath(k *yamldoc.Key, n yamldoc.Node) {
 	p.d.isGraph = true
-	v, ok := p.text(k, n)
+	v, ok := p.String(k, n)
 	if !ok {
 		return
 	}
 	file, problem := within(p.d.file, v)
 	if problem != "" {
-		p.add(p.at(n), "graph %s", problem)
+		p.Add(n, "graph %s", problem)
 		return
 	}
 	p.d.graph = file
@@ -45,14 +45,14 @@ func (p *parser) graphOnly() {
 	if !p.d.isGraph {
 		return
 	}
-	for _, k := range keys() {
-		at, there := p.keys[k.name]
-		switch k.name {
+	for _, k := range p.Top {
+		at, there := p.keys[k.Name]
+		switch k.Name {
 		case "name", "description", "guards", "budgets", "ignore", "graph":
 			continue
 		}
 		if there {
-			p.add(at, "the key %q does not go with graph: the agents of the graph have their own", k.name)
+			p.add(at, "the key %q does not go with graph: the agents of the graph have their own", k.Name)
 		}
 	}
 	if p.d.body != "" {
@@ -61,19 +61,19 @@ func (p *parser) graphOnly() {
 }
 
 // responseFormat reads a JSON schema, with its keys in the order of the file.
-func responseFormat(p *parser, k *key, n yamldoc.Node) {
+func (p *parser) responseFormat(k *yamldoc.Key, n yamldoc.Node) {
 	if n.Kind() != yamldoc.Mapping {
-		p.wrongType(k, n)
+		p.WrongType(k, n)
 		return
 	}
-	before := len(p.report.problems)
+	before := p.Problems
 	var b bytes.Buffer
 	p.json(&b, n)
-	if len(p.report.problems) > before {
+	if p.Problems > before {
 		return
 	}
 	if err := schema.Check(b.Bytes()); err != nil {
-		p.add(p.at(n), "%s must be a JSON schema: %s", p.name, err)
+		p.Add(n, "%s must be a JSON schema: %s", p.Name, err)
 		return
 	}
 	p.d.settings.ResponseFormat = &llm.ResponseFormat{Schema: b.Bytes()}
@@ -92,7 +92,7 @@ func (p *parser) json(b *bytes.Buffer, n yamldoc.Node) {
 			pair := n.Pair(i)
 			name := pair.Key.Written()
 			if seen[name] {
-				p.add(p.at(pair.Key), "the key %q is repeated", name)
+				p.Add(pair.Key, "the key %q is repeated", name)
 			}
 			seen[name] = true
 			data, _ := json.Marshal(name) // a text never fails
@@ -113,11 +113,11 @@ func (p *parser) json(b *bytes.Buffer, n yamldoc.Node) {
 	default:
 		v, wrong := n.Scalar()
 		if wrong != "" { // a number that is infinite or none
-			p.add(p.at(n), "%s holds %s, which JSON does not have", p.name, describe(n))
+			p.Add(n, "%s holds %s, which JSON does not have", p.Name, n.Quote())
 			return
 		}
 		if _, isText := v.(string); isText {
-			v, _ = textOf(n)
+			v, _ = n.Trimmed()
 		}
 		data, _ := json.Marshal(v) // a scalar never fails
 		b.Write(data)

@@ -58,122 +58,90 @@ type mcpKeys struct {
 	approve []item // unless it is all
 }
 
-func mcpKey() key {
-	return key{name: "mcp", typ: "a list of mappings", example: "[{name: files, command: npx, args: [-y, some-server]}]", def: "none",
-		meaning: "[MCP servers](mcp.md) whose tools the agent has in addition. Each has a `command` or a `url`. `$TOKEN` in `env`, `headers` and `url` is the value of this environment variable.",
-		read:    readMCP, keys: serverKeys(&mcpKeys{})}
+func mcpKey(p *parser) yamldoc.Key {
+	return yamldoc.Custom("mcp", "a list of mappings", "[{name: files, command: npx, args: [-y, some-server]}]", p.servers).
+		Over(serverKeys(p, &mcpKeys{})...)
 }
 
-func readMCP(p *parser, k *key, n yamldoc.Node) {
-	p.entries(k, n, func(n yamldoc.Node) {
-		s, before := &mcpKeys{at: p.at(n)}, len(p.report.problems)
-		p.pairs(serverKeys(s), k.name+".", n)
-		p.needs(n, k.name, "name")
-		if len(p.report.problems) > before {
+func (p *parser) servers(k *yamldoc.Key, n yamldoc.Node) {
+	p.Entries(k, n, func(n yamldoc.Node) {
+		s, before := &mcpKeys{at: place(n)}, p.Problems
+		p.Mapping(serverKeys(p, s), "mcp.", n)
+		p.Needs(n, "mcp", "name")
+		if p.Problems > before {
 			return
 		}
 		s.server.Args = slices.Concat(s.first, s.server.Args)
 		switch byURL := s.url.there(); {
 		case byURL == (s.server.Command != ""):
-			p.add(s.at, "the server %s needs a command or a url, and not both", s.server.Name)
+			p.Add(n, "the server %s needs a command or a url, and not both", s.server.Name)
 		case byURL && (s.server.Args != nil || s.env != nil || s.dir.there()):
-			p.add(s.at, "the server %s has a url: args, env and cwd are for servers with a command", s.server.Name)
+			p.Add(n, "the server %s has a url: args, env and cwd are for servers with a command", s.server.Name)
 		case !byURL && s.headers != nil:
-			p.add(s.at, "the server %s has a command: headers are for servers with a url", s.server.Name)
+			p.Add(n, "the server %s has a command: headers are for servers with a url", s.server.Name)
 		case slices.ContainsFunc(p.d.mcp, func(other *mcpKeys) bool { return other.server.Name == s.server.Name }):
-			p.add(s.at, "%s names the server %s twice", k.name, s.server.Name)
+			p.Add(n, "mcp names the server %s twice", s.server.Name)
 		default:
 			p.d.mcp = append(p.d.mcp, s)
 		}
 	})
 }
 
-// serverKeys are the keys of one server, which read into s.
-func serverKeys(s *mcpKeys) []key {
-	word := func(name, example, def, meaning string, field *string) key {
-		return key{name: name, typ: "a text", example: example, def: def, meaning: meaning,
-			read: func(p *parser, k *key, n yamldoc.Node) { *field, _ = p.text(k, n) }}
-	}
-	list := func(name, example, def, meaning string, field *[]string) key {
-		return key{name: name, typ: "a list of texts", example: example, def: def, meaning: meaning,
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				for _, i := range p.list(k, n) {
-					*field = append(*field, i.value)
-				}
-			}}
-	}
-	flag := func(name, meaning string, field *bool) key {
-		return key{name: name, typ: "true or false", example: "true", def: "false", meaning: meaning,
-			read: boolean(func(_ *definition, b bool) { *field = b })}
-	}
-	values := func(name, example, meaning string, secrets bool, field *map[string]value) key {
-		return key{name: name, typ: "a mapping", example: example, def: "none", meaning: meaning, secret: true,
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				*field = map[string]value{}
-				p.labels(k, n, "a text", func(label string, k *key, n yamldoc.Node) {
-					text, ok := textOf(n)
-					v := p.value(text, n)
-					switch {
-					case !ok:
-						p.add(p.at(n), "%s must be a text, or the name of an environment variable with a $ in front", p.name)
-					case secrets && v.variable == "":
-						p.add(p.at(n), "%s must be the name of an environment variable with a $ in front, such as $TOKEN: secrets do not belong into a file", p.name)
-					default:
-						(*field)[label] = v
-					}
-				})
-			}}
-	}
-	return []key{
-		word("name", "files", "required", "What messages call the server.", &s.server.Name),
-		{name: "command", typ: "a text or a list of texts", example: "npx", def: "none", meaning: "The program, a path or a name in the `PATH`, or a list with its first arguments. It runs as long as the loaded tree.",
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				if n.Kind() != yamldoc.List {
-					s.server.Command, _ = p.text(k, n)
-					return
-				}
-				var words []string
-				for _, i := range p.list(k, n) {
-					words = append(words, i.value)
-				}
-				if len(words) == 0 {
-					p.add(p.at(n), "%s is empty", k.name)
-					return
-				}
+// serverKeys are the keys of one server, which store into s.
+func serverKeys(p *parser, s *mcpKeys) []yamldoc.Key {
+	return []yamldoc.Key{
+		yamldoc.String("name", "files", &s.server.Name),
+		yamldoc.Custom("command", "a text or a list of texts", "npx", func(k *yamldoc.Key, n yamldoc.Node) {
+			if n.Kind() != yamldoc.List {
+				s.server.Command, _ = p.String(k, n)
+			} else if words := p.Texts(k, n); len(words) > 0 {
 				s.server.Command, s.first = words[0], words[1:]
-			}},
-		list("args", "[-y, some-server, .]", "none", "Its arguments.", &s.server.Args),
-		values("env", "{PATH: $PATH, MODE: ro}", "The whole environment of the program.", false, &s.env),
-		{name: "cwd", typ: "a text", example: "data", def: "the working directory of the command", meaning: "The folder in which the program runs, relative to this file's.",
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				if text, ok := p.text(k, n); ok {
-					s.dir = p.value(text, n)
-				}
-			}},
-		{name: "url", typ: "a text", example: "https://tools.example.com/mcp", def: "none", meaning: "The address of a server over HTTP.",
-			read: address(func(*definition) *value { return &s.url })},
-		values("headers", "{Authorization: $SEARCH_AUTH}", "Headers of each request. The values are names of environment variables.", true, &s.headers),
-		list("tools", "[read_file, 'list_*']", "all of them", "The tools to use, by the server's names; `*` matches anything.", &s.server.Tools),
-		{name: "approve", typ: "all or a list of texts", example: "all", def: "none", meaning: "The tools whose calls wait for [an approval](approvals.md): `all`, or a list of the server's names or of those that the model sees.",
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				if word, _ := n.Text(); word == "all" {
-					s.server.Approve = []string{"*"}
-					return
-				}
-				s.approve = p.names(k, n)
-				for _, i := range s.approve {
-					s.server.Approve = append(s.server.Approve, i.value)
-				}
-			}},
-		word("prefix", "files_", "none", "A prefix for the names that the model sees.", &s.server.Prefix),
-		{name: "timeout", typ: "a time with its unit", example: "20s", def: "1 minute", meaning: "How long one call may take.",
-			read: duration(func(*definition) *time.Duration { return &s.server.Timeout })},
-		{name: "start_timeout", typ: "a time with its unit", example: "2m", def: "30 seconds", meaning: "How long a turn waits for the server's start. One that takes longer [continues to start](mcp.md#servers-that-are-slow); a `required` one fails.",
-			read: duration(func(*definition) *time.Duration { return &s.server.StartTimeout })},
-		flag("resources", "Adds the tools `list_resources` and `read_resource`.", &s.server.Resources),
-		flag("prompts", "Adds the tools `list_prompts` and `get_prompt`.", &s.server.Prompts),
-		flag("required", "Without the server's tools, neither the program starts nor a turn continues. By default the agent then answers without them, with a notice.", &s.server.Required),
+			} else {
+				p.Add(n, "command is empty")
+			}
+		}),
+		yamldoc.Strings("args", "[-y, some-server, .]", &s.server.Args),
+		valuesKey(p, "env", "{PATH: $PATH, MODE: ro}", false, &s.env),
+		valueKey(p, "cwd", "data", &s.dir),
+		address(p, "url", "https://tools.example.com/mcp", &s.url),
+		valuesKey(p, "headers", "{Authorization: $SEARCH_AUTH}", true, &s.headers),
+		yamldoc.Strings("tools", "[read_file, 'list_*']", &s.server.Tools),
+		yamldoc.Custom("approve", "all or a list of texts", "all", func(k *yamldoc.Key, n yamldoc.Node) {
+			if word, _ := n.Text(); word == "all" {
+				s.server.Approve = []string{"*"}
+				return
+			}
+			s.approve = p.names(k, n)
+			for _, i := range s.approve {
+				s.server.Approve = append(s.server.Approve, i.value)
+			}
+		}),
+		yamldoc.String("prefix", "files_", &s.server.Prefix),
+		yamldoc.Duration("timeout", "20s", &s.server.Timeout),
+		yamldoc.Duration("start_timeout", "2m", &s.server.StartTimeout),
+		yamldoc.Flag("resources", &s.server.Resources),
+		yamldoc.Flag("prompts", &s.server.Prompts),
+		yamldoc.Flag("required", &s.server.Required),
 	}
+}
+
+// valuesKey is the key of a mapping of texts, or of variables that hold them; of secrets only the latter.
+func valuesKey(p *parser, name, example string, secrets bool, to *map[string]value) yamldoc.Key {
+	return yamldoc.Custom(name, "a mapping", example, func(k *yamldoc.Key, n yamldoc.Node) {
+		*to = map[string]value{}
+		p.Labels(k, n, "a text", func(label string, k *yamldoc.Key, n yamldoc.Node) {
+			text, ok := n.Trimmed()
+			v := p.value(text, n)
+			switch {
+			case !ok:
+				p.Add(n, "%s must be a text, or the name of an environment variable with a $ in front", p.Name)
+			case secrets && v.variable == "":
+				p.Add(n, "%s must be the name of an environment variable with a $ in front, such as $TOKEN: secrets do not belong into a file", p.Name)
+			default:
+				(*to)[label] = v
+			}
+		})
+	}).Hidden()
 }
 
 // toolsets opens the servers of an agent, and reports what is wrong with them. Nothing is
@@ -244,9 +212,9 @@ func sorted(m map[string]value) []string {
 // front matter.
 func mcpOf(d *definition, config any) ([]*mcpKeys, error) {
 	r := &report{given: func(file string) string { return file }}
-	p := &parser{report: r, d: &definition{file: d.file, at: map[string]pos{}, mcp: slices.Clone(d.mcp)}, keys: map[string]pos{}, opened: map[string]bool{}}
+	p := newParser(r, &definition{file: d.file, at: map[string]pos{}, mcp: slices.Clone(d.mcp)})
 	text := fmt.Sprintf(`{"mcp": %s}`, event.EncodeJSON(config))
-	if p.document(text, rules, []key{mcpKey()}, "mcp: []"); len(r.problems) > 0 {
+	if p.document(text, rules, []yamldoc.Key{mcpKey(p)}, "mcp: []"); len(r.problems) > 0 {
 		return nil, &agentgraph.ConfigError{Key: "mcp", Message: "cannot be used: " + r.problems[0].Message}
 	}
 	return p.d.mcp, nil

@@ -4,7 +4,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -18,17 +17,27 @@ var rules = yamldoc.Rules{
 
 // parser reads one file.
 type parser struct {
+	yamldoc.Decoder
 	report *report
 	d      *definition
-	top    []key // of a front matter
-	// The key whose value is being read: its place, and its name with the
-	// mapping's in front.
-	keyAt pos
-	name  string
-	// The places of the keys of the front matter itself.
-	keys map[string]pos
-	// The mappings that were read, by their dotted names.
-	opened map[string]bool
+	keys   map[string]pos  // the places of the keys of the front matter itself
+	opened map[string]bool // the mappings that were read, by their dotted names
+}
+
+func newParser(r *report, d *definition) *parser {
+	p := &parser{report: r, d: d, keys: map[string]pos{}, opened: map[string]bool{}}
+	p.Report = func(line, col int, message string) { r.add(d.file, pos{line, col}, "%s", message) }
+	p.Seen = func(name string, key, value yamldoc.Node) {
+		d.at[name] = place(key)
+		if value.Kind() != yamldoc.Nothing {
+			d.at[name] = place(value)
+		}
+		p.opened[name] = value.Kind() == yamldoc.Mapping
+		if !strings.Contains(name, ".") {
+			p.keys[name] = place(key)
+		}
+	}
+	return p
 }
 
 // parse reads a file. It returns nil for a file without front matter, which is
@@ -47,7 +56,8 @@ func parse(r *report, file string, data []byte) *definition {
 		d.broken, d.unsure, d.router = true, true, nil
 		return d
 	}
-	p := &parser{report: r, d: d, top: keys(), keys: map[string]pos{}, opened: map[string]bool{}}
+	p := newParser(r, d)
+	p.Top = keys(p)
 	lines := strings.Count(front, "\n")
 	d.bodyAt = pos{lines + 3 + blankLines(data, lines+2), 0}
 	p.front(front)
@@ -55,6 +65,7 @@ func parse(r *report, file string, data []byte) *definition {
 }
 
 func (p *parser) add(at pos, format string, args ...any) {
+	p.Problems++
 	p.report.add(p.d.file, at, format, args...)
 }
 
@@ -65,7 +76,7 @@ func (p *parser) fail(at pos, format string, args ...any) {
 }
 
 func (p *parser) front(front string) {
-	if p.document(front, rules, p.top, "name: billing") {
+	if p.document(front, rules, p.Top, "name: billing") {
 		p.graphOnly()
 		p.remoteOnly()
 		p.routerOnly()
@@ -77,7 +88,7 @@ func (p *parser) front(front string) {
 
 // document reads a text that holds one mapping, by its table of keys. It is false if there
 // is none.
-func (p *parser) document(text string, rules yamldoc.Rules, table []key, such string) bool {
+func (p *parser) document(text string, rules yamldoc.Rules, table []yamldoc.Key, such string) bool {
 	file, problems := yamldoc.Parse(text, rules)
 	for _, problem := range problems {
 		p.fail(pos{problem.Line, problem.Col}, "%s", problem.Message)
@@ -88,13 +99,14 @@ func (p *parser) document(text string, rules yamldoc.Rules, table []key, such st
 	for i, doc := range file.Documents {
 		switch {
 		case i > 0:
-			p.fail(p.at(doc), "%s must be one YAML document", rules.What)
+			p.fail(place(doc), "%s must be one YAML document", rules.What)
 			return false
 		case doc.Kind() != yamldoc.Mapping:
-			p.fail(p.at(doc), "%s must be a mapping such as %s, not %s", rules.What, such, describe(doc))
+			p.fail(place(doc), "%s must be a mapping such as %s, not %s", rules.What, such, doc.Quote())
 			return false
 		}
-		p.pairs(table, "", doc)
+		p.Mapping(table, "", doc)
+		p.d.unsure = p.d.unsure || p.Doubtful["subagents"]
 	}
 	return true
 }
@@ -110,87 +122,4 @@ func (p *parser) recoverName(front string) {
 			}
 		}
 	}
-}
-
-// pairs reads a mapping by its table of keys. prefix is the mapping's own name
-// with a dot, empty for the front matter itself.
-func (p *parser) pairs(table []key, prefix string, mapping yamldoc.Node) {
-	first := make(map[string]int, mapping.Len())
-	for i := range mapping.Len() {
-		pair := mapping.Pair(i)
-		at := p.at(pair.Key)
-		name, ok := pair.Key.Word()
-		if !ok {
-			p.add(at, "a key must be a word, not %s", describe(pair.Key))
-			continue
-		}
-		if line, repeated := first[name]; repeated {
-			p.add(at, "the key %q is repeated: it stands on line %d already", name, line)
-			p.d.unsure = p.d.unsure || name == "subagents"
-			continue
-		}
-		first[name] = at.line
-		k := find(table, name)
-		if k == nil {
-			hint := suggestKey(p.top, table, prefix, name)
-			p.add(at, "unknown key %q%s", prefix+name, hint)
-			p.d.unsure = p.d.unsure || strings.Contains(hint, `"subagents"`)
-			continue
-		}
-		p.keyAt, p.name, p.d.at[prefix+name] = at, prefix+name, at
-		if prefix == "" {
-			p.keys[name] = at
-		}
-		if pair.Value.Kind() != yamldoc.Nothing {
-			p.d.at[prefix+name] = p.at(pair.Value)
-		}
-		if k.read == nil {
-			if pair.Value.Kind() != yamldoc.Mapping {
-				p.wrongType(k, pair.Value)
-				continue
-			}
-			p.opened[prefix+name] = true
-			p.pairs(k.keys, prefix+name+".", pair.Value)
-			continue
-		}
-		k.read(p, k, pair.Value)
-	}
-}
-
-func find(table []key, name string) *key {
-	for i := range table {
-		if table[i].name == name {
-			return &table[i]
-		}
-	}
-	return nil
-}
-
-// suggestKey looks for the key that is meant: first among those that are
-// allowed here, then in the whole front matter.
-func suggestKey(top, table []key, prefix, name string) string {
-	var here []string
-	for _, k := range table {
-		if k.typ != "" {
-			here = append(here, k.name)
-		}
-	}
-	if hint := nearest.Hint(name, here); hint != "" {
-		return hint
-	}
-	all := allKeys(top, "")
-	names := make([]string, len(all))
-	for i, k := range all {
-		_, names[i] = leaf(k)
-	}
-	meant := nearest.Of(name, names)
-	for i, k := range all {
-		if m, _ := leaf(k); meant != "" && names[i] == meant && m+"." != prefix {
-			if m == "" {
-				return `; did you mean the key "` + meant + `" of the front matter itself?`
-			}
-			return `; did you mean "` + meant + `" below "` + m + `"?`
-		}
-	}
-	return "; the keys here are " + strings.Join(here, ", ")
 }

@@ -2,7 +2,7 @@ package agentfile
 
 import (
 	"cmp"
-	"time"
+	"math"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/nearest"
@@ -11,74 +11,23 @@ import (
 
 // propertyKeys describe what agents of all kinds can have, because it is no matter of theirs but
 // of who runs them: guards and budgets.
-func propertyKeys() []key {
-	budget := func(of string, field func(*definition) *agent.Budget) []key {
-		return []key{
-			{name: "tokens", typ: "a whole number", example: "200000", def: "no bound",
-				meaning: "Tokens of requests and answers" + of + ".",
-				read: func(p *parser, k *key, n yamldoc.Node) {
-					v, ok := p.integer(k, n)
-					if field(p.d).Tokens = v; ok && v < 1 {
-						p.add(p.at(n), "%s must be a whole number from 1, not %d", p.name, v)
-					}
-				}},
-			{name: "cost", typ: "a number", example: "0.5", def: "no bound",
-				meaning: "Cost" + of + ", which needs [prices](limits.md#prices).",
-				read: func(p *parser, k *key, n yamldoc.Node) {
-					v, ok := p.number(k, n)
-					if field(p.d).Cost = v; ok && !(v > 0) {
-						p.add(p.at(n), "%s must be a number over 0, not %g", p.name, v)
-					}
-				}},
-			{name: "time", typ: "a time with its unit", example: "2m", def: "no bound",
-				meaning: "Running time" + of + ".",
-				read:    duration(func(d *definition) *time.Duration { return &field(d).Time })},
+func propertyKeys(p *parser) []yamldoc.Key {
+	d := p.d
+	budget := func(b *agent.Budget) []yamldoc.Key {
+		return []yamldoc.Key{
+			yamldoc.Int("tokens", "200000", &b.Tokens),
+			yamldoc.Positive("cost", "0.5", math.Inf(1), &b.Cost),
+			yamldoc.Duration("time", "2m", &b.Time),
 		}
 	}
-	keys := budget(" of this agent in a session", func(d *definition) *agent.Budget { return &d.budgets.Own })
-	return []key{
-		{name: "ignore", typ: "a list of texts", example: "[notes.md, docs]", def: "none",
-			meaning: "Markdown files other than `README.md` that are no agents: paths or folders relative to this file's folder, or patterns such as `docs/*`.",
-			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.ignore = p.list(k, n) }},
-		{name: "requests", typ: "a text", example: "shared", def: "each agent has its own",
-			meaning: "`shared`: agents of one model send [requests that differ only in the last message](cost-of-a-transfer.md), for prompt caches. Only for the root.",
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				v, ok := p.text(k, n)
-				if p.d.shares = v == "shared"; ok && v != "shared" {
-					p.add(p.at(n), "%s must be shared, not %q", p.name, v)
-				}
-			}},
-		{name: "anticipate", typ: "a number", example: "0.6", def: "never",
-			meaning: "From 0 to 1: while the first agent of a turn is asked, [the probable target is asked as well](cost-of-a-transfer.md#ask-the-target-ahead) if it is at least this probable. Only for the root.",
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				v, ok := p.number(k, n)
-				if p.d.anticipates = v; ok && !(v > 0 && v <= 1) {
-					p.add(p.at(n), "%s must be a number over 0 and at most 1, not %g", p.name, v)
-				}
-			}},
-		{name: "guards", typ: "a list of names", example: "[no-cards]", def: "none",
-			meaning: "The program's [guards](guards.md) that check the agent's input and output.",
-			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.guards = p.names(k, n) }},
-		{name: "budgets", typ: "a mapping", def: "no bounds",
-			meaning: "What may be spent before the turn ends: [budgets](limits.md#budgets).",
-			keys: append(keys,
-				key{name: "turn", typ: "a mapping", def: "no bounds", meaning: "Of all agents in a turn. Only for the root.",
-					keys: budget(" in a turn", func(d *definition) *agent.Budget { return &d.budgets.Turn })},
-				key{name: "session", typ: "a mapping", def: "no bounds", meaning: "Of all agents in a session. Only for the root.",
-					keys: budget(" in a session", func(d *definition) *agent.Budget { return &d.budgets.Session })})},
-	}
-}
-
-// duration reads a time that is more than none.
-func duration(field func(*definition) *time.Duration) func(*parser, *key, yamldoc.Node) {
-	return func(p *parser, k *key, n yamldoc.Node) {
-		v, _ := n.Text()
-		d, err := time.ParseDuration(v)
-		if err != nil || d <= 0 {
-			p.wrongType(k, n)
-			return
-		}
-		*field(p.d) = d
+	return []yamldoc.Key{
+		yamldoc.Custom("ignore", "a list of texts", "[notes.md, docs]", func(k *yamldoc.Key, n yamldoc.Node) { d.ignore = p.list(k, n) }),
+		yamldoc.OneOf("requests", "shared", func(string) { d.shares = true }, "shared"),
+		yamldoc.Positive("anticipate", "0.6", 1, &d.anticipates),
+		namesKey(p, "guards", "[no-cards]", &d.guards),
+		yamldoc.Object("budgets", "", append(budget(&d.budgets.Own),
+			yamldoc.Object("turn", "", budget(&d.budgets.Turn)...),
+			yamldoc.Object("session", "", budget(&d.budgets.Session)...))...),
 	}
 }
 

@@ -42,98 +42,64 @@ func (k *remoteKeys) values() []value {
 }
 
 // remoteTable describes the keys of remote agents.
-func remoteTable() []key {
-	return []key{
-		{name: "a2a", typ: "a text", example: "https://billing.example.com", def: "none",
-			meaning: "The address of a [remote agent](#remote-agents): of its card or its host. `$BILLING_URL` is the value of this environment variable.",
-			read:    address(func(d *definition) *value { return &d.remote.address })},
-		{name: "auth", typ: "a mapping", def: "none", secret: true,
-			meaning: "The credentials for a remote agent. Secrets are names of environment variables with a `$`.",
-			keys: []key{
-				{name: "bearer", typ: "the name of an environment variable", example: "$BILLING_TOKEN", def: "none",
-					meaning: "A bearer token.",
-					read:    secret(func(d *definition) *value { return &d.remote.bearer })},
-				{name: "api_key", typ: "a mapping", def: "none", secret: true,
-					meaning: "A key, and its name in one of `header`, `query` and `cookie`.",
-					keys: []key{
-						{name: "value", typ: "the name of an environment variable", example: "$BILLING_KEY", def: "required",
-							meaning: "The key.",
-							read:    secret(func(d *definition) *value { return &d.remote.apiKey.value })},
-						{name: "header", typ: "a text", example: "X-API-Key", def: "none",
-							meaning: "The header that holds the key.",
-							read:    word(func(d *definition) *value { return &d.remote.apiKey.header })},
-						{name: "query", typ: "a text", example: "key", def: "none",
-							meaning: "The parameter of the address that holds the key.",
-							read:    word(func(d *definition) *value { return &d.remote.apiKey.query })},
-						{name: "cookie", typ: "a text", example: "key", def: "none",
-							meaning: "The cookie that holds the key.",
-							read:    word(func(d *definition) *value { return &d.remote.apiKey.cookie })},
-					}},
-				{name: "oauth2", typ: "a mapping", def: "none", secret: true,
-					meaning: "A token fetched with a client's credentials, and again before it expires.",
-					keys: []key{
-						{name: "token_url", typ: "a text", example: "https://login.example.com/token", def: "required",
-							meaning: "The address that gives tokens, or `$NAME`.",
-							read:    address(func(d *definition) *value { return &d.remote.oauth2.tokenURL })},
-						{name: "client_id", typ: "a text", example: "arbor", def: "required",
-							meaning: "The client's id, or `$NAME`.",
-							read: func(p *parser, k *key, n yamldoc.Node) {
-								if v, ok := p.text(k, n); ok {
-									p.d.remote.oauth2.clientID = p.value(v, n)
-								}
-							}},
-						{name: "client_secret", typ: "the name of an environment variable", example: "$BILLING_SECRET", def: "required",
-							meaning: "The client's secret.",
-							read:    secret(func(d *definition) *value { return &d.remote.oauth2.clientSecret })},
-						{name: "scopes", typ: "a list of texts", example: "[invoices]", def: "none",
-							meaning: "What the token is asked for.",
-							read: func(p *parser, k *key, n yamldoc.Node) {
-								for _, s := range p.list(k, n) {
-									p.d.remote.oauth2.scopes = append(p.d.remote.oauth2.scopes, s.value)
-								}
-							}},
-					}},
-				{name: "certificate", typ: "a mapping", def: "none", secret: true,
-					meaning: "A client certificate, for peers that ask for one in TLS.",
-					keys: []key{
-						{name: "cert", typ: "the name of an environment variable", example: "$BILLING_CERT", def: "required",
-							meaning: "The path of a PEM file with the certificate.",
-							read:    secret(func(d *definition) *value { return &d.remote.certificate.cert })},
-						{name: "key", typ: "the name of an environment variable", example: "$BILLING_CERT_KEY", def: "required",
-							meaning: "The path of a PEM file with its private key.",
-							read:    secret(func(d *definition) *value { return &d.remote.certificate.key })},
-					}},
-				{name: "origins", typ: "a list of texts", example: "[https://api.example.com]", def: "none",
-					meaning: "Further origins to which the credentials may go.",
-					read: func(p *parser, k *key, n yamldoc.Node) {
-						for _, o := range p.list(k, n) {
-							if u, err := url.Parse(o.value); err != nil || !absolute(u) || u.User != nil || u.RawQuery != "" || strings.Trim(u.Path, "/") != "" {
-								p.add(o.at, "%s holds what is no origin such as https://api.example.com", p.name)
-								continue
-							}
-							p.d.remote.origins = append(p.d.remote.origins, o.value)
-						}
-					}},
-			}},
+func remoteTable(p *parser) []yamldoc.Key {
+	r := &p.d.remote
+	return []yamldoc.Key{
+		address(p, "a2a", "https://billing.example.com", &r.address),
+		yamldoc.Object("auth", "",
+			secret(p, "bearer", "$BILLING_TOKEN", &r.bearer),
+			yamldoc.Object("api_key", "",
+				secret(p, "value", "$BILLING_KEY", &r.apiKey.value),
+				word(p, "header", "X-API-Key", &r.apiKey.header),
+				word(p, "query", "key", &r.apiKey.query),
+				word(p, "cookie", "key", &r.apiKey.cookie)).Hidden(),
+			yamldoc.Object("oauth2", "",
+				address(p, "token_url", "https://login.example.com/token", &r.oauth2.tokenURL),
+				valueKey(p, "client_id", "arbor", &r.oauth2.clientID),
+				secret(p, "client_secret", "$BILLING_SECRET", &r.oauth2.clientSecret),
+				yamldoc.Strings("scopes", "[invoices]", &r.oauth2.scopes)).Hidden(),
+			yamldoc.Object("certificate", "",
+				secret(p, "cert", "$BILLING_CERT", &r.certificate.cert),
+				secret(p, "key", "$BILLING_CERT_KEY", &r.certificate.key)).Hidden(),
+			yamldoc.Custom("origins", "a list of texts", "[https://api.example.com]", p.origins)).Hidden(),
 	}
+}
+
+func (p *parser) origins(k *yamldoc.Key, n yamldoc.Node) {
+	p.List(k, n, func(text string, n yamldoc.Node) {
+		if u, err := url.Parse(text); err != nil || !absolute(u) || u.User != nil || u.RawQuery != "" || strings.Trim(u.Path, "/") != "" {
+			p.Add(n, "%s holds what is no origin such as https://api.example.com", p.Name)
+			return
+		}
+		p.d.remote.origins = append(p.d.remote.origins, text)
+	})
 }
 
 var variableName = lazyregexp.New(`^\$[A-Za-z_][A-Za-z0-9_]*$`)
 
 // value makes a value of a text: $NAME is a variable.
 func (p *parser) value(text string, n yamldoc.Node) value {
-	v := value{key: p.name, text: text, at: p.at(n)}
+	v := value{key: p.Name, text: text, at: place(n)}
 	if variableName.MatchString(text) {
 		v.text, v.variable = "", text[1:]
 	}
 	return v
 }
 
-// address reads a URL, or the variable that holds one. No message repeats the URL,
+// valueKey is the key of a text, or of the variable that holds one.
+func valueKey(p *parser, name, example string, to *value) yamldoc.Key {
+	return yamldoc.Custom(name, "a text", example, func(k *yamldoc.Key, n yamldoc.Node) {
+		if text, ok := p.String(k, n); ok {
+			*to = p.value(text, n)
+		}
+	})
+}
+
+// address is the key of a URL, or of the variable that holds one. No message repeats the URL,
 // because people write passwords into them.
-func address(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {
-	return func(p *parser, k *key, n yamldoc.Node) {
-		text, ok := p.text(k, n)
+func address(p *parser, name, example string, to *value) yamldoc.Key {
+	return yamldoc.Custom(name, "a text", example, func(k *yamldoc.Key, n yamldoc.Node) {
+		text, ok := p.String(k, n)
 		if !ok {
 			return
 		}
@@ -142,49 +108,49 @@ func address(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {
 			u, err := url.Parse(text)
 			switch {
 			case err != nil || !absolute(u):
-				p.add(v.at, "%s must be an http or https address such as %s, or the name of an environment variable with a $ in front", p.name, k.example)
+				p.Add(n, "%s must be an http or https address such as %s, or the name of an environment variable with a $ in front", p.Name, example)
 				return
 			case u.User != nil:
-				p.add(v.at, "%s holds a user or a password: secrets do not belong into a file, use the keys below %s", p.name, map[bool]string{true: "headers", false: "auth"}[k.name == "url"])
+				below := map[bool]string{true: "headers", false: "auth"}[name == "url"]
+				p.Add(n, "%s holds a user or a password: secrets do not belong into a file, use the keys below %s", p.Name, below)
 				return
 			}
 		}
-		*field(p.d) = v
-	}
+		*to = v
+	})
 }
 
 func absolute(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// secret reads the name of a variable. No message repeats what is written there
+// secret is the key of the name of a variable. No message repeats what is written there
 // instead, because that may be the secret.
-func secret(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {
-	return func(p *parser, k *key, n yamldoc.Node) {
-		text, ok := textOf(n)
+func secret(p *parser, name, example string, to *value) yamldoc.Key {
+	return yamldoc.Custom(name, "the name of an environment variable", example, func(_ *yamldoc.Key, n yamldoc.Node) {
+		text, ok := n.Trimmed()
 		if !ok || !variableName.MatchString(text) {
-			p.add(p.at(n), "%s must be the name of an environment variable with a $ in front, such as %s: secrets do not belong into a file", p.name, k.example)
+			p.Add(n, "%s must be the name of an environment variable with a $ in front, such as %s: secrets do not belong into a file", p.Name, example)
 			return
 		}
-		*field(p.d) = p.value(text, n)
-	}
+		*to = p.value(text, n)
+	})
 }
 
 var wordText = lazyregexp.New("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// word reads the name of a header, a parameter or a cookie.
-func word(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {
-	return func(p *parser, k *key, n yamldoc.Node) {
-		text, ok := p.text(k, n)
-		if !ok {
-			return
+// word is the key of the name of a header, a parameter or a cookie.
+func word(p *parser, name, example string, to *value) yamldoc.Key {
+	return yamldoc.Custom(name, "a text", example, func(k *yamldoc.Key, n yamldoc.Node) {
+		text, ok := p.String(k, n)
+		switch {
+		case !ok:
+		case !wordText.MatchString(text):
+			p.Add(n, "%s must be a name such as %s, without spaces and other signs", p.Name, example)
+		default:
+			*to = value{key: p.Name, text: text, at: place(n)}
 		}
-		if !wordText.MatchString(text) {
-			p.add(p.at(n), "%s must be a name such as %s, without spaces and other signs", p.name, k.example)
-			return
-		}
-		*field(p.d) = value{key: p.name, text: text, at: p.at(n)}
-	}
+	})
 }
 
 // remoteOnly reports keys beside the key a2a that mean nothing there, and
@@ -200,14 +166,14 @@ func (p *parser) remoteOnly() {
 	if p.d.isGraph {
 		return // which has complained of the key a2a
 	}
-	for _, k := range keys() {
-		at, there := p.keys[k.name]
-		switch k.name {
+	for _, k := range p.Top {
+		at, there := p.keys[k.Name]
+		switch k.Name {
 		case "name", "description", "history", "guards", "budgets", "ignore", "a2a", "auth":
 			continue
 		}
 		if there {
-			p.add(at, "the key %q does not go with a2a: the remote agent has its own", k.name)
+			p.add(at, "the key %q does not go with a2a: the remote agent has its own", k.Name)
 		}
 	}
 	if p.d.body != "" {

@@ -20,35 +20,34 @@ type routeKeys struct {
 	keys []string               // of the state, that the condition may ask for
 }
 
-func routesKey() key {
-	return key{name: "routes", typ: "a list of mappings", example: `[{to: review, when: "output contains 'refund'"}]`, def: "none",
-		meaning: "Where the conversation goes in the same turn after the agent's answer: see [routes](#routes).",
-		read: func(p *parser, k *key, n yamldoc.Node) {
-			p.entries(k, n, func(n yamldoc.Node) {
-				var r routeKeys
-				before := len(p.report.problems)
-				p.pairs([]key{
-					{name: "to", typ: "a text", example: "review", read: func(p *parser, k *key, n yamldoc.Node) { r.to = p.target(k, n) }},
-					{name: "when", typ: "a text", example: "output contains 'refund'", read: func(p *parser, k *key, n yamldoc.Node) {
-						if source, ok := p.text(k, n); ok {
-							r.when, r.keys = p.condition(source, p.at(n))
-						}
-					}},
-				}, k.name+".", n)
-				p.needs(n, k.name, "to")
-				if len(p.report.problems) == before {
-					p.d.routes = append(p.d.routes, r)
-				}
-			})
-		}}
+func routesKey(p *parser) yamldoc.Key {
+	const example = `[{to: review, when: "output contains 'refund'"}]`
+	return yamldoc.Custom("routes", "a list of mappings", example, func(k *yamldoc.Key, n yamldoc.Node) {
+		p.Entries(k, n, func(n yamldoc.Node) {
+			var r routeKeys
+			before := p.Problems
+			p.Mapping([]yamldoc.Key{
+				target(p, "to", "review", &r.to),
+				yamldoc.Custom("when", "a text", "output contains 'refund'", func(k *yamldoc.Key, n yamldoc.Node) {
+					if source, ok := p.String(k, n); ok {
+						r.when, r.keys = p.condition(source, n)
+					}
+				}),
+			}, "routes.", n)
+			p.Needs(n, "routes", "to")
+			if p.Problems == before {
+				p.d.routes = append(p.d.routes, r)
+			}
+		})
+	})
 }
 
 // condition compiles a condition, which may ask for any key of the state.
-func (p *parser) condition(source string, at pos) (*agentgraph.Expression, []string) {
+func (p *parser) condition(source string, n yamldoc.Node) (*agentgraph.Expression, []string) {
 	keys := stateKeys(source)
 	when, err := agentgraph.Condition(source, keys...)
 	if err != nil {
-		p.add(at, "%s: %s", p.name, err)
+		p.Add(n, "%s: %s", p.Name, err)
 	}
 	return when, keys
 }

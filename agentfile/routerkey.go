@@ -56,43 +56,27 @@ type leafMatcher struct {
 }
 
 // routerTable describes the keys of routers.
-func routerTable() []key {
-	return []key{
-		{name: "rules", typ: "a list of mappings", example: "[{tool: refund, decision: ask}]", def: "none",
-			meaning: "[Rules about tools](#rules-about-tools), or, such as `[{when: {keywords: [refund]}, to: billing}]`, of [a router](router.md#a-router-in-a-file), with the keys below.",
-			read:    readRules},
-		{name: "specialists", typ: "a list of mappings", example: "[{agent: billing, onError: support}]", def: "the agents in the folder that is named like the file",
-			meaning: "Of a router: the agents that it may choose, and their replacements after an error.",
-			read:    readSpecialists},
-		{name: "default", typ: "a text", example: "support", def: "required in a router",
-			meaning: "Of a router: who answers where no rule matches.",
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				p.d.router.fallback = p.target(k, n)
-			}},
-		{name: "sticky", typ: "true or false", example: "true", def: "false",
-			meaning: "Of a router: the active agent answers where no rule matches.",
-			read:    boolean(func(d *definition, b bool) { d.router.sticky = b })},
-		{name: "signals", typ: "a mapping", def: "none",
-			meaning: "Of a router: what recognizes intents.",
-			keys: []key{
-				{name: "deadline", typ: "a time with its unit", example: "50ms", def: "50 ms; required for a model",
-					meaning: "How long a message waits for a signal.",
-					read:    duration(func(d *definition) *time.Duration { return &d.router.signals.deadline })},
-				{name: "intent", typ: "a mapping", example: "{examples: {billing: [I was charged twice]}}", def: "none",
-					meaning: "`examples` of messages for each label, or a `model`, with `labels` that describe them.",
-					read:    readIntent},
-			}},
+func routerTable(p *parser) []yamldoc.Key {
+	r := p.d.router
+	return []yamldoc.Key{
+		yamldoc.Custom("rules", "a list of mappings", "[{tool: refund, decision: ask}]", p.rules),
+		yamldoc.Custom("specialists", "a list of mappings", "[{agent: billing, onError: support}]", p.specialists),
+		target(p, "default", "support", &r.fallback),
+		yamldoc.Flag("sticky", &r.sticky),
+		yamldoc.Object("signals", "",
+			yamldoc.Duration("deadline", "50ms", &r.signals.deadline),
+			yamldoc.Custom("intent", "a mapping", "{examples: {billing: [I was charged twice]}}", p.intent)),
 	}
 }
 
 // routerFile describes the keys of a router in YAML.
-func routerFile() []key {
-	kind := key{name: "kind", typ: "Router", read: func(p *parser, k *key, n yamldoc.Node) {
+func routerFile(p *parser) []yamldoc.Key {
+	kind := yamldoc.Custom("kind", "Router", "", func(k *yamldoc.Key, n yamldoc.Node) {
 		if v, _ := n.Text(); v != "Router" {
-			p.wrongType(k, n)
+			p.WrongType(k, n)
 		}
-	}}
-	return slices.Concat([]key{kind, *find(ownKeys(), "name"), *find(ownKeys(), "description")}, routerTable(), propertyKeys())
+	})
+	return slices.Concat([]yamldoc.Key{kind}, ownKeys(p)[:2], routerTable(p), propertyKeys(p))
 }
 
 var routerYAML = yamldoc.Rules{
@@ -106,11 +90,11 @@ var routerYAML = yamldoc.Rules{
 func parseRouter(r *report, file string, data []byte) *definition {
 	base := strings.TrimSuffix(path.Base(file), path.Ext(file))
 	d := &definition{file: file, base: base, name: base, at: map[string]pos{}, listed: true, router: &routerKeys{}}
-	p := &parser{report: r, d: d, keys: map[string]pos{}, opened: map[string]bool{}}
+	p := newParser(r, d)
 	text, problem := yamldoc.Decode(data, MaxFile)
 	if problem != nil {
 		p.fail(pos{problem.Line, problem.Col}, "%s", problem.Message)
-	} else if p.document(text, routerYAML, routerFile(), "kind: Router") {
+	} else if p.document(text, routerYAML, routerFile(p), "kind: Router") {
 		p.routerWhole()
 	}
 	return d
@@ -119,7 +103,7 @@ func parseRouter(r *report, file string, data []byte) *definition {
 // routerOnly makes the definition that of a router, or reports its keys where there is none.
 func (p *parser) routerOnly() {
 	at, there := p.keys["rules"]
-	others := slices.DeleteFunc(routerTable(), func(k key) bool { _, there := p.keys[k.name]; return !there || k.name == "rules" })
+	others := slices.DeleteFunc(routerTable(p), func(k yamldoc.Key) bool { _, there := p.keys[k.Name]; return !there || k.Name == "rules" })
 	if there = there && !p.d.leaf() && !p.d.aboutTools && len(others)+len(p.d.router.rules) > 0; !there {
 		why := "there is no key rules"
 		if p.d.aboutTools {
@@ -130,16 +114,16 @@ func (p *parser) routerOnly() {
 		}
 		for _, k := range others {
 			if !p.d.leaf() {
-				p.add(p.keys[k.name], "the key %q is for routers, and %s", k.name, why)
+				p.add(p.keys[k.Name], "the key %q is for routers, and %s", k.Name, why)
 			}
 		}
 		p.d.router = nil
 		return
 	}
-	own := routerFile()
-	for _, k := range keys() {
-		if at, there := p.keys[k.name]; there && find(own, k.name) == nil && k.name != "endpoint" && k.name != "reasoning" {
-			p.add(at, "the key %q does not go with rules: a router has no model, and its agents have their own", k.name)
+	own := routerFile(p)
+	for _, k := range p.Top {
+		if at, there := p.keys[k.Name]; there && yamldoc.Find(own, k.Name) == nil && k.Name != "endpoint" && k.Name != "reasoning" {
+			p.add(at, "the key %q does not go with rules: a router has no model, and its agents have their own", k.Name)
 		}
 	}
 	p.d.subagents, p.d.listed = slices.DeleteFunc(p.d.subagents, func(i item) bool { return !i.special }), false
@@ -176,71 +160,46 @@ func (k *routerKeys) targets() (all []item) {
 	return slices.DeleteFunc(append(all, k.fallback), func(i item) bool { return i.value == "" })
 }
 
-func (p *parser) target(k *key, n yamldoc.Node) item {
-	v, _ := p.text(k, n)
-	return item{value: strings.TrimSpace(v), at: p.at(n)}
+// target is the key of a name of an agent.
+func target(p *parser, name, example string, to *item) yamldoc.Key {
+	return yamldoc.Custom(name, "a text", example, func(k *yamldoc.Key, n yamldoc.Node) {
+		v, _ := p.String(k, n)
+		*to = item{value: strings.TrimSpace(v), at: place(n)}
+	})
 }
 
-// entries reads a list of mappings.
-func (p *parser) entries(k *key, n yamldoc.Node, read func(yamldoc.Node)) {
-	if n.Kind() != yamldoc.List {
-		p.wrongType(k, n)
-		return
-	}
-	name := p.name
-	for i := range n.Len() {
-		entry := n.Item(i)
-		if p.name = name; entry.Kind() != yamldoc.Mapping {
-			p.add(p.at(entry), "%s must be %s, but one of them is %s", name, k.typ, describe(entry))
-			continue
-		}
-		read(entry)
-	}
-}
-
-// needs reports keys that a mapping must have.
-func (p *parser) needs(mapping yamldoc.Node, in string, names ...string) {
-	for i := range mapping.Len() {
-		name, _ := mapping.Pair(i).Key.Word()
-		names = slices.DeleteFunc(names, func(n string) bool { return n == name })
-	}
-	for _, name := range names {
-		p.add(p.at(mapping), "%s.%s is missing", in, name)
-	}
-}
-
-func readRules(p *parser, k *key, n yamldoc.Node) {
-	p.entries(k, n, func(n yamldoc.Node) {
+func (p *parser) rules(k *yamldoc.Key, n yamldoc.Node) {
+	p.Entries(k, n, func(n yamldoc.Node) {
 		if !isYAML(p.d.file) && isToolRule(n) {
 			p.d.aboutTools = true
-			readToolRule(p, n)
+			p.toolRule(n)
 			return
 		}
 		var rule routerRule
-		p.pairs([]key{
-			{name: "when", typ: "a mapping", example: "{keywords: [refund]}", read: func(p *parser, k *key, n yamldoc.Node) { rule.when = p.matcher(n) }},
-			{name: "to", typ: "a text", example: "billing", read: func(p *parser, k *key, n yamldoc.Node) { rule.to = p.target(k, n) }},
-			{name: "reason", typ: "a text", example: "asks for a refund", read: into(&rule.reason)},
+		p.Mapping([]yamldoc.Key{
+			yamldoc.Custom("when", "a mapping", "{keywords: [refund]}", func(_ *yamldoc.Key, n yamldoc.Node) { rule.when = p.matcher(n) }),
+			target(p, "to", "billing", &rule.to),
+			yamldoc.String("reason", "asks for a refund", &rule.reason),
 		}, "rules.", n)
-		p.needs(n, "rules", "when", "to")
+		p.Needs(n, "rules", "when", "to")
 		p.d.router.rules = append(p.d.router.rules, rule)
 	})
 }
 
-func readSpecialists(p *parser, k *key, n yamldoc.Node) {
+func (p *parser) specialists(k *yamldoc.Key, n yamldoc.Node) {
 	p.d.router.named = true
-	p.entries(k, n, func(n yamldoc.Node) {
+	p.Entries(k, n, func(n yamldoc.Node) {
 		var named, instead item
 		d := &definition{file: p.d.file, at: map[string]pos{}}
-		own := &parser{report: p.report, d: d, keys: map[string]pos{}, opened: map[string]bool{}}
-		own.pairs(slices.Concat([]key{
-			{name: "agent", typ: "a text", example: "billing", read: func(p *parser, k *key, n yamldoc.Node) { named = p.target(k, n) }},
-			{name: "onError", typ: "a text", example: "support", read: func(p *parser, k *key, n yamldoc.Node) { instead = p.target(k, n) }},
-			*find(ownKeys(), "name"), *find(ownKeys(), "description"), *find(ownKeys(), "history")}, remoteTable()), "", n)
+		own := newParser(p.report, d)
+		front := ownKeys(own)
+		own.Mapping(slices.Concat([]yamldoc.Key{
+			target(own, "agent", "billing", &named), target(own, "onError", "support", &instead),
+			front[0], front[1], *yamldoc.Find(front, "history")}, remoteTable(own)), "", n)
 		own.remoteOnly()
 		switch at, there := own.keys["agent"]; {
 		case there == d.isRemote:
-			p.add(p.at(n), "a specialist is an agent or a remote one: write agent: NAME, or a2a: URL")
+			p.Add(n, "a specialist is an agent or a remote one: write agent: NAME, or a2a: URL")
 			return
 		case there:
 			for _, name := range []string{"name", "description", "history"} {
@@ -292,95 +251,119 @@ func (v value) name() string {
 	return strings.Trim(notInName.Get().ReplaceAllString(name, "-"), "-")
 }
 
+// parts are the values of a matcher, of which one key has some.
+type parts struct {
+	words                 []string
+	text, label, stateKey string
+	inner                 []router.Matcher
+	equals                bytes.Buffer
+	above                 float64
+	turns                 int64
+}
+
 // matcher reads what a rule is for: one key with its value.
 func (p *parser) matcher(n yamldoc.Node) router.Matcher {
-	in, before := p.name, len(p.report.problems)
+	in, before := p.Name, p.Problems
 	if n.Kind() != yamldoc.Mapping || n.Len() != 1 {
-		p.add(p.at(n), "%s must be a mapping with one key, such as {keywords: [refund]}: all and any join several of them", in)
+		p.Add(n, "%s must be a mapping with one key, such as {keywords: [refund]}: all and any join several of them", in)
 		return nil
 	}
-	var words []string
-	var text, label, stateKey string
-	var parts []router.Matcher
-	var equals bytes.Buffer
-	above, turns := 0.5, int64(1)
-	list := func(p *parser, k *key, n yamldoc.Node) {
-		for _, i := range p.list(k, n) {
-			words = append(words, i.value)
-		}
-	}
-	several := func(p *parser, k *key, n yamldoc.Node) {
-		p.entries(k, n, func(n yamldoc.Node) { parts = append(parts, p.matcher(n)) })
-	}
-	level := []key{{name: "label", typ: "a text", read: into(&label)},
-		{name: "above", typ: "a number", example: "0.7", read: func(p *parser, k *key, n yamldoc.Node) { above, _ = p.number(k, n) }},
-		{name: "overTurns", typ: "a whole number", read: func(p *parser, k *key, n yamldoc.Node) { turns, _ = p.integer(k, n) }}}
-	p.pairs([]key{
-		{name: "keywords", typ: "a list of texts", example: "[refund, return]", read: list},
-		{name: "regex", typ: "a text", example: `'order \d+'`, read: into(&text)},
-		{name: "intent", typ: "a mapping", example: "{label: billing, above: 0.7}", keys: level[:2]},
-		{name: "sentiment", typ: "a mapping", example: "{label: frustration, above: 0.7, overTurns: 2}", keys: level},
-		{name: "language", typ: "a list of texts", example: "[de, fr]", read: list},
-		{name: "state", typ: "a mapping", example: "{key: tier, equals: gold}", keys: []key{{name: "key", typ: "a text", read: into(&stateKey)},
-			{name: "equals", typ: "a value", read: func(p *parser, k *key, n yamldoc.Node) { p.json(&equals, n) }}}},
-		{name: "wantsHuman", typ: "true", read: func(p *parser, k *key, n yamldoc.Node) {
-			if yes, _ := n.Bool(); !yes {
-				p.wrongType(k, n)
-			}
-		}},
-		{name: "expr", typ: "a text", example: "state.tier == 'gold'", read: into(&text)},
-		{name: "all", typ: "a list of mappings", example: "[{keywords: [refund]}, {language: [de]}]", read: several},
-		{name: "any", typ: "a list of mappings", example: "[{keywords: [refund]}, {language: [de]}]", read: several},
-		{name: "not", typ: "a mapping", example: "{language: [en]}", read: func(p *parser, k *key, n yamldoc.Node) { parts = append(parts, p.matcher(n)) }},
-	}, in+".", n)
+	m := parts{above: 0.5, turns: 1}
+	p.Mapping(m.keys(p), in+".", n)
 	what, _ := n.Pair(0).Key.Word()
 	value := n.Pair(0).Value
 	in += "." + what
 	switch what {
 	case "keywords", "language", "all", "any":
 		if value.Kind() == yamldoc.List && value.Len() == 0 {
-			p.add(p.at(value), "%s is empty", in)
+			p.Add(value, "%s is empty", in)
 		}
 	case "intent", "sentiment":
-		p.needs(value, in, "label")
+		p.Needs(value, in, "label")
 	case "state":
-		p.needs(value, in, "key", "equals")
+		p.Needs(value, in, "key", "equals")
 	}
-	if len(p.report.problems) > before {
+	if p.Problems > before {
 		return nil
 	}
-	leaf := leafMatcher{at: p.at(value)}
 	switch what {
 	case "all":
-		return router.All(parts...)
+		return router.All(m.inner...)
 	case "any":
-		return router.Any(parts...)
+		return router.Any(m.inner...)
 	case "not":
-		return router.Not(parts[0])
-	case "keywords":
-		leaf.when = router.Keyword(words...)
-	case "regex":
-		leaf.when = router.Regexp(text)
-	case "language":
-		leaf.when = router.Language(words...)
-	case "intent":
-		leaf.when, leaf.intent = router.Intent(label, above), label
-	case "sentiment":
-		leaf.when = router.Sentiment(label).Above(above).OverTurns(int(min(turns, 1000)))
-	case "state":
-		leaf.when = router.State(stateKey, decoded(equals.Bytes()))
-	case "wantsHuman":
-		leaf.when = router.WantsHuman()
-	case "expr":
-		leaf.when = p.expression(in, leaf.at, text)
+		return router.Not(m.inner[0])
+	}
+	leaf := leafMatcher{when: m.leaf(p, what, in, value), at: place(value)}
+	if what == "intent" {
+		leaf.intent = m.label
 	}
 	p.d.router.leaves = append(p.d.router.leaves, leaf)
 	return leaf.when
 }
 
-// into reads a text.
-func into(to *string) func(*parser, *key, yamldoc.Node) {
-	return func(p *parser, k *key, n yamldoc.Node) { *to, _ = p.text(k, n) }
+// keys describe all matchers.
+func (m *parts) keys(p *parser) []yamldoc.Key {
+	several := func(k *yamldoc.Key, n yamldoc.Node) {
+		p.Entries(k, n, func(n yamldoc.Node) { m.inner = append(m.inner, p.matcher(n)) })
+	}
+	level := []yamldoc.Key{
+		yamldoc.String("label", "", &m.label),
+		yamldoc.Custom("above", "a number", "0.7", func(k *yamldoc.Key, n yamldoc.Node) {
+			var ok bool
+			if m.above, ok = n.Number(); !ok {
+				p.WrongType(k, n)
+			}
+		}),
+		yamldoc.Custom("overTurns", "a whole number", "", func(k *yamldoc.Key, n yamldoc.Node) {
+			var ok bool
+			if m.turns, ok = n.Whole(); !ok {
+				p.WrongType(k, n)
+			}
+		}),
+	}
+	const joined = "[{keywords: [refund]}, {language: [de]}]"
+	return []yamldoc.Key{
+		yamldoc.Strings("keywords", "[refund, return]", &m.words),
+		yamldoc.String("regex", `'order \d+'`, &m.text),
+		yamldoc.Object("intent", "{label: billing, above: 0.7}", level[:2]...),
+		yamldoc.Object("sentiment", "{label: frustration, above: 0.7, overTurns: 2}", level...),
+		yamldoc.Strings("language", "[de, fr]", &m.words),
+		yamldoc.Object("state", "{key: tier, equals: gold}", yamldoc.String("key", "", &m.stateKey),
+			yamldoc.Custom("equals", "a value", "", func(_ *yamldoc.Key, n yamldoc.Node) { p.json(&m.equals, n) })),
+		yamldoc.Custom("wantsHuman", "true", "", func(k *yamldoc.Key, n yamldoc.Node) {
+			if yes, _ := n.Bool(); !yes {
+				p.WrongType(k, n)
+			}
+		}),
+		yamldoc.String("expr", "state.tier == 'gold'", &m.text),
+		yamldoc.Custom("all", "a list of mappings", joined, several),
+		yamldoc.Custom("any", "a list of mappings", joined, several),
+		yamldoc.Custom("not", "a mapping", "{language: [en]}", func(_ *yamldoc.Key, n yamldoc.Node) {
+			m.inner = append(m.inner, p.matcher(n))
+		}),
+	}
+}
+
+// leaf makes a matcher that holds no others.
+func (m *parts) leaf(p *parser, what, in string, value yamldoc.Node) router.Matcher {
+	switch what {
+	case "keywords":
+		return router.Keyword(m.words...)
+	case "regex":
+		return router.Regexp(m.text)
+	case "language":
+		return router.Language(m.words...)
+	case "intent":
+		return router.Intent(m.label, m.above)
+	case "sentiment":
+		return router.Sentiment(m.label).Above(m.above).OverTurns(int(min(m.turns, 1000)))
+	case "state":
+		return router.State(m.stateKey, decoded(m.equals.Bytes()))
+	case "expr":
+		return p.expression(in, value, m.text)
+	}
+	return router.WantsHuman()
 }
 
 var (
@@ -390,11 +373,11 @@ var (
 )
 
 // expression makes the matcher of an expression, which may ask for any key of the state.
-func (p *parser) expression(in string, at pos, source string) router.Matcher {
+func (p *parser) expression(in string, at yamldoc.Node, source string) router.Matcher {
 	fields := []string{"message", "metadata", "language", "intent", "sentiment"}
 	for _, f := range inputField.Get().FindAllStringSubmatch(quotedText.Get().ReplaceAllString(source, "''"), -1) {
 		if !slices.Contains(fields, f[1]) {
-			p.add(at, "%s: input has no %q%s", in, f[1], cmp.Or(nearest.Hint(f[1], fields), "; it has "+strings.Join(fields, ", ")))
+			p.Add(at, "%s: input has no %q%s", in, f[1], cmp.Or(nearest.Hint(f[1], fields), "; it has "+strings.Join(fields, ", ")))
 		}
 	}
 	return router.Expr(source, stateKeys(source)...)
@@ -408,52 +391,33 @@ func stateKeys(source string) (keys []string) {
 	return keys
 }
 
-func readIntent(p *parser, k *key, n yamldoc.Node) {
+func (p *parser) intent(k *yamldoc.Key, n yamldoc.Node) {
 	s := &p.d.router.signals
 	if n.Kind() != yamldoc.Mapping {
-		p.wrongType(k, n)
+		p.WrongType(k, n)
 		return
 	}
-	s.at = p.at(n)
-	p.pairs([]key{
-		{name: "examples", typ: "a mapping", example: "{billing: [I was charged twice]}", read: func(p *parser, k *key, n yamldoc.Node) {
+	s.at = place(n)
+	p.Mapping([]yamldoc.Key{
+		yamldoc.Custom("examples", "a mapping", "{billing: [I was charged twice]}", func(k *yamldoc.Key, n yamldoc.Node) {
 			s.examples = map[string][]string{}
-			p.labels(k, n, "a list of texts", func(label string, k *key, n yamldoc.Node) {
-				for _, i := range p.list(k, n) {
-					s.examples[label] = append(s.examples[label], i.value)
+			p.Labels(k, n, "a list of texts", func(label string, k *yamldoc.Key, n yamldoc.Node) {
+				if texts := p.Texts(k, n); texts != nil {
+					s.examples[label] = texts
 				}
 			})
-		}},
-		{name: "model", typ: "a text", example: "gpt-4o-mini", read: into(&s.model)},
-		{name: "labels", typ: "a mapping", example: "{billing: refunds and invoices}", read: func(p *parser, k *key, n yamldoc.Node) {
-			p.labels(k, n, "a text", func(label string, k *key, n yamldoc.Node) {
-				text, _ := p.text(k, n)
+		}),
+		yamldoc.String("model", "gpt-4o-mini", &s.model),
+		yamldoc.Custom("labels", "a mapping", "{billing: refunds and invoices}", func(k *yamldoc.Key, n yamldoc.Node) {
+			p.Labels(k, n, "a text", func(label string, k *yamldoc.Key, n yamldoc.Node) {
+				text, _ := p.String(k, n)
 				s.labels = append(s.labels, router.Label{Name: label, Description: text})
 			})
-		}},
-	}, p.name+".", n)
+		}),
+	}, p.Name+".", n)
 	if (s.examples == nil) == (s.model == "") {
-		p.add(s.at, "signals.intent needs either examples or a model")
+		p.Add(n, "signals.intent needs either examples or a model")
 	} else if s.examples != nil && s.labels != nil {
-		p.add(s.at, "signals.intent: labels go with a model; examples name their own")
-	}
-}
-
-// labels reads a mapping whose keys are labels.
-func (p *parser) labels(k *key, n yamldoc.Node, typ string, read func(label string, k *key, n yamldoc.Node)) {
-	if n.Kind() != yamldoc.Mapping {
-		p.wrongType(k, n)
-		return
-	}
-	in, seen := p.name, map[string]bool{}
-	for i := range n.Len() {
-		pair := n.Pair(i)
-		label, ok := pair.Key.Name()
-		if !ok || seen[label] {
-			p.add(p.at(pair.Key), "%s: a label must be a word that is there once, not %s", in, describe(pair.Key))
-			continue
-		}
-		seen[label], p.keyAt, p.name = true, p.at(pair.Key), in+"."+label
-		read(label, &key{typ: typ}, pair.Value)
+		p.Add(n, "signals.intent: labels go with a model; examples name their own")
 	}
 }

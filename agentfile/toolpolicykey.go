@@ -22,49 +22,44 @@ type toolRule struct {
 }
 
 // approveKey describes the short form of rules about tools.
-func approveKey() key {
-	return key{name: "approve", typ: "a list of names, or a mapping of names to who decides", example: "{book: user, 'delete_*': staff, refund: [refunds]}", def: "none",
-		meaning: "The tools whose calls wait for [an approval](approvals.md): a list, or a mapping to [who decides](approvals.md#who-decides): `user`, `staff`, or a list of rights, all of which are needed. `*` matches anything.",
-		read: func(p *parser, k *key, n yamldoc.Node) {
-			if n.Kind() == yamldoc.Mapping {
-				p.labels(k, n, deciders, func(tool string, k *key, n yamldoc.Node) {
-					p.pattern(toolRule{Rule: tools.Rule{Tool: tool, Decision: tools.Ask, By: p.by(k, n)}, key: "approve", at: p.keyAt})
-				})
-				return
-			}
-			for _, i := range p.names(k, n) {
-				p.pattern(toolRule{Rule: tools.Rule{Tool: i.value, Decision: tools.Ask}, key: k.name, at: i.at})
-			}
-		}}
+func approveKey(p *parser) yamldoc.Key {
+	const example = "{book: user, 'delete_*': staff, refund: [refunds]}"
+	return yamldoc.Custom("approve", "a list of names, or a mapping of names to who decides", example, func(k *yamldoc.Key, n yamldoc.Node) {
+		if n.Kind() == yamldoc.Mapping {
+			p.Labels(k, n, deciders, func(tool string, k *yamldoc.Key, n yamldoc.Node) {
+				p.pattern(toolRule{Rule: tools.Rule{Tool: tool, Decision: tools.Ask, By: p.by(k, n)}, key: "approve", at: place(p.Key)})
+			})
+			return
+		}
+		for _, i := range p.names(k, n) {
+			p.pattern(toolRule{Rule: tools.Rule{Tool: i.value, Decision: tools.Ask}, key: "approve", at: i.at})
+		}
+	})
 }
 
 // deciders is the type of values that say who decides.
 const deciders = "user, staff, or a list of rights"
 
 // by reads who decides.
-func (p *parser) by(k *key, n yamldoc.Node) tools.By {
+func (p *parser) by(k *yamldoc.Key, n yamldoc.Node) tools.By {
 	var words []string
 	if n.Kind() == yamldoc.List {
-		for _, i := range p.list(k, n) {
-			words = append(words, i.value)
-		}
-	} else if word, ok := p.text(k, n); ok {
+		words = p.Texts(k, n)
+	} else if word, ok := p.String(k, n); ok {
 		words = []string{word}
 	} else {
 		return tools.By{}
 	}
 	by, err := tools.ReadBy(words...)
 	if err != nil {
-		p.add(p.at(n), "%s: %s", p.name, err)
+		p.Add(n, "%s: %s", p.Name, err)
 	}
 	return by
 }
 
 // approverKey describes the default for what waits.
-func approverKey() key {
-	return key{name: "approver", typ: deciders, example: "staff", def: "the server's default, which is `staff`",
-		meaning: "[Who decides](approvals.md#who-decides) about waiting calls and transfers, unless the tool or a rule says it: `user`, `staff`, or a list of rights.",
-		read:    func(p *parser, k *key, n yamldoc.Node) { p.d.approver = p.by(k, n) }}
+func approverKey(p *parser) yamldoc.Key {
+	return yamldoc.Custom("approver", deciders, "staff", func(k *yamldoc.Key, n yamldoc.Node) { p.d.approver = p.by(k, n) })
 }
 
 func (p *parser) pattern(r toolRule) {
@@ -90,75 +85,69 @@ func isToolRule(n yamldoc.Node) bool {
 	return about
 }
 
-func readToolRule(p *parser, n yamldoc.Node) {
-	r, before := toolRule{key: "rules"}, len(p.report.problems)
-	p.pairs([]key{
-		{name: "tool", typ: "a text", example: "refund", read: func(p *parser, k *key, n yamldoc.Node) {
-			r.Tool, _ = p.text(k, n)
-			r.at = p.at(n)
-		}},
-		{name: "args", typ: "a mapping", example: `{amount: {above: 100}}`, read: func(p *parser, k *key, n yamldoc.Node) {
+func (p *parser) toolRule(n yamldoc.Node) {
+	r, before := toolRule{key: "rules"}, p.Problems
+	decisions := map[string]tools.Decision{"allow": tools.Allow, "ask": tools.Ask, "deny": tools.Deny}
+	p.Mapping([]yamldoc.Key{
+		yamldoc.Custom("tool", "a text", "refund", func(k *yamldoc.Key, n yamldoc.Node) {
+			r.Tool, _ = p.String(k, n)
+			r.at = place(n)
+		}),
+		yamldoc.Custom("args", "a mapping", `{amount: {above: 100}}`, func(k *yamldoc.Key, n yamldoc.Node) {
 			r.Args, r.arg = map[string]tools.Arg{}, map[string]pos{}
-			p.labels(k, n, "a pattern or a mapping", func(arg string, k *key, n yamldoc.Node) {
-				r.Args[arg], r.arg[arg] = readArg(p, k, n), p.at(n)
+			p.Labels(k, n, "a pattern or a mapping", func(arg string, k *yamldoc.Key, n yamldoc.Node) {
+				r.Args[arg], r.arg[arg] = p.arg(k, n), place(n)
 			})
-		}},
-		{name: "read_only", typ: "true or false", example: "false", read: boolean(func(_ *definition, b bool) { r.ReadOnly = &b })},
-		{name: "decision", typ: "a text", example: "ask", read: func(p *parser, k *key, n yamldoc.Node) {
-			v, ok := p.text(k, n)
-			decision, known := map[string]tools.Decision{"allow": tools.Allow, "ask": tools.Ask, "deny": tools.Deny}[v]
-			if r.Decision = decision; ok && !known {
-				p.add(p.at(n), "%s must be allow, ask or deny, not %q", p.name, v)
-			}
-		}},
-		{name: "by", typ: deciders, example: "staff", read: func(p *parser, k *key, n yamldoc.Node) { r.By = p.by(k, n) }},
+		}),
+		yamldoc.Switch("read_only", func(b bool) { r.ReadOnly = &b }),
+		yamldoc.OneOf("decision", "ask", func(v string) { r.Decision = decisions[v] }, "allow", "ask", "deny"),
+		yamldoc.Custom("by", deciders, "staff", func(k *yamldoc.Key, n yamldoc.Node) { r.By = p.by(k, n) }),
 	}, "rules.", n)
 	if r.By.Needs() != nil && r.Decision != tools.Ask {
-		p.add(p.at(n), "by says who decides about calls that wait: it goes with decision: ask")
+		p.Add(n, "by says who decides about calls that wait: it goes with decision: ask")
 	}
-	p.needs(n, "rules", "tool", "decision")
-	if len(p.report.problems) == before {
+	p.Needs(n, "rules", "tool", "decision")
+	if p.Problems == before {
 		p.pattern(r)
 	}
 }
 
-// readArg reads what an argument must be: a pattern, or a mapping.
-func readArg(p *parser, k *key, n yamldoc.Node) (arg tools.Arg) {
-	before, name := len(p.report.problems), p.name
+// arg reads what an argument must be: a pattern, or a mapping.
+func (p *parser) arg(k *yamldoc.Key, n yamldoc.Node) (arg tools.Arg) {
+	before, name := p.Problems, p.Name
 	if n.Kind() != yamldoc.Mapping {
-		arg.Matches, _ = p.text(k, n)
+		arg.Matches, _ = p.String(k, n)
 	} else {
-		scalar := func(name string, field *any) key {
-			return key{name: name, typ: "a number", example: "100", read: func(p *parser, k *key, n yamldoc.Node) { *field = p.compared(k, n) }}
+		scalar := func(name string, to *any) yamldoc.Key {
+			return yamldoc.Custom(name, "a number", "100", func(_ *yamldoc.Key, n yamldoc.Node) { *to = p.compared(n) })
 		}
-		list := func(name string, field *[]any) key {
-			return key{name: name, typ: "a list of values", example: "[EUR, USD]", read: func(p *parser, k *key, n yamldoc.Node) {
+		list := func(name string, to *[]any) yamldoc.Key {
+			return yamldoc.Custom(name, "a list of values", "[EUR, USD]", func(k *yamldoc.Key, n yamldoc.Node) {
 				if n.Kind() != yamldoc.List {
-					p.wrongType(k, n)
+					p.WrongType(k, n)
 				} else if n.Len() == 0 {
-					p.add(p.at(n), "%s is empty", p.name)
+					p.Add(n, "%s is empty", p.Name)
 				}
 				for i := range n.Len() {
-					*field = append(*field, p.compared(k, n.Item(i)))
+					*to = append(*to, p.compared(n.Item(i)))
 				}
-			}}
+			})
 		}
-		flag := func(name string, field *bool) key {
-			return key{name: name, typ: "true or false", read: boolean(func(_ *definition, b bool) { *field = b })}
-		}
-		p.pairs([]key{
-			{name: "matches", typ: "a text", read: func(p *parser, k *key, n yamldoc.Node) { arg.Matches, _ = p.text(k, n) }},
-			scalar("above", &arg.Above), scalar("below", &arg.Below), list("in", &arg.In), list("not_in", &arg.NotIn), flag("trim", &arg.Trim), flag("optional", &arg.Optional),
+		p.Mapping([]yamldoc.Key{
+			yamldoc.String("matches", "", &arg.Matches),
+			scalar("above", &arg.Above), scalar("below", &arg.Below),
+			list("in", &arg.In), list("not_in", &arg.NotIn),
+			yamldoc.Flag("trim", &arg.Trim), yamldoc.Flag("optional", &arg.Optional),
 		}, name+".", n)
 	}
-	if err := arg.Check(); err != nil && len(p.report.problems) == before {
-		p.add(p.at(n), "%s: %s", name, err)
+	if err := arg.Check(); err != nil && p.Problems == before {
+		p.Add(n, "%s: %s", name, err)
 	}
 	return arg
 }
 
 // compared reads a value that arguments are compared with, a number with all of its digits.
-func (p *parser) compared(k *key, n yamldoc.Node) any {
+func (p *parser) compared(n yamldoc.Node) any {
 	switch n.Kind() {
 	case yamldoc.Number:
 		return json.Number(n.Written())
@@ -169,7 +158,7 @@ func (p *parser) compared(k *key, n yamldoc.Node) any {
 		v, _ := n.Text()
 		return v
 	}
-	p.add(p.at(n), "%s: arguments are compared with texts, numbers, true and false, not with %s", p.name, describe(n))
+	p.Add(n, "%s: arguments are compared with texts, numbers, true and false, not with %s", p.Name, n.Quote())
 	return nil
 }
 
@@ -298,14 +287,12 @@ func (d *definition) toolPolicy() (*tools.Policy, error) {
 }
 
 // transferApproveKey describes the approval of transfers, which no rule is about.
-func transferApproveKey() key {
-	return key{name: "approve", typ: "true or false, or " + deciders, example: "user", def: "false",
-		meaning: "Each transfer waits for [an approval](approvals.md): `true`, or [who decides](approvals.md#who-decides), as of `approver`.",
-		read: func(p *parser, k *key, n yamldoc.Node) {
-			if n.Kind() == yamldoc.Bool {
-				boolean(func(d *definition, b bool) { d.askTransfer = b })(p, k, n)
-				return
-			}
-			p.d.askTransfer, p.d.transferBy = true, p.by(k, n)
-		}}
+func transferApproveKey(p *parser) yamldoc.Key {
+	return yamldoc.Custom("approve", "true or false, or "+deciders, "user", func(k *yamldoc.Key, n yamldoc.Node) {
+		if ask, ok := n.Bool(); ok {
+			p.d.askTransfer = ask
+			return
+		}
+		p.d.askTransfer, p.d.transferBy = true, p.by(k, n)
+	})
 }

@@ -3,7 +3,6 @@ package agentfile
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
@@ -20,8 +19,8 @@ type workflowKeys struct {
 	kind        string                 // "" for other agents
 	until       *agentgraph.Expression // nil: nothing but the limit and the exit tool
 	keys        []string               // of the state, that until may ask for
-	limit       int64
-	concurrency int64
+	limit       int
+	concurrency int
 	collect     bool
 }
 
@@ -29,43 +28,25 @@ var workflowKinds = map[string]func(string, string, []agent.Agent, ...workflowag
 	"sequential": workflowagent.Sequential, "parallel": workflowagent.Parallel, "loop": workflowagent.Loop}
 
 // workflowTable describes the keys of workflows.
-func workflowTable() []key {
-	count := func(field func(*definition) *int64) func(*parser, *key, yamldoc.Node) {
-		return func(p *parser, k *key, n yamldoc.Node) {
-			if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
-				*field(p.d) = v
+func workflowTable(p *parser) []yamldoc.Key {
+	w := &p.d.workflow
+	return []yamldoc.Key{
+		yamldoc.Custom("kind", "a text", "sequential", func(k *yamldoc.Key, n yamldoc.Node) {
+			v, ok := p.String(k, n)
+			if w.kind = v; ok && workflowKinds[v] == nil {
+				kinds := []string{"sequential", "parallel", "loop"}
+				p.Add(n, "%s must be sequential, parallel or loop, not %q%s", p.Name, v, nearest.Hint(v, kinds))
 			}
-		}
-	}
-	return []key{
-		{name: "kind", typ: "a text", example: "sequential", def: "none",
-			meaning: "Makes the agent a [workflow](#workflows): `sequential`, `parallel` or `loop`.",
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				v, ok := p.text(k, n)
-				if p.d.workflow.kind = v; ok && workflowKinds[v] == nil {
-					kinds := []string{"sequential", "parallel", "loop"}
-					p.add(p.at(n), "%s must be sequential, parallel or loop, not %q%s", p.name, v, nearest.Hint(v, kinds))
-				}
-			}},
-		{name: "agents", typ: "a list of names", example: "[research, write]", def: "required in a workflow",
-			meaning: "Of a workflow: the agents that it runs, in this order, by name or by file, which may be a graph.",
-			read:    children},
-		{name: "collect", typ: "true or false", example: "true", def: "false",
-			meaning: "Of a parallel workflow: if one agent fails, the others continue, and its output is `{error: …}`.",
-			read:    boolean(func(d *definition, b bool) { d.workflow.collect = b })},
-		{name: "concurrency", typ: "a whole number", example: "4", def: "no bound",
-			meaning: "Of a parallel workflow: how many agents run at once.",
-			read:    count(func(d *definition) *int64 { return &d.workflow.concurrency })},
-		{name: "until", typ: "a text", example: "output.score > 7", def: "none",
-			meaning: "Of a loop: the condition, after each round, that ends it.",
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				if source, ok := p.text(k, n); ok {
-					p.d.workflow.until, p.d.workflow.keys = p.condition(source, p.at(n))
-				}
-			}},
-		{name: "limit", typ: "a whole number", example: "3", def: fmt.Sprint(workflowagent.DefaultLimit),
-			meaning: "Of a loop: the most rounds.",
-			read:    count(func(d *definition) *int64 { return &d.workflow.limit })},
+		}),
+		yamldoc.Custom("agents", "a list of names", "[research, write]", p.children),
+		yamldoc.Flag("collect", &w.collect),
+		yamldoc.Int("concurrency", "4", &w.concurrency),
+		yamldoc.Custom("until", "a text", "output.score > 7", func(k *yamldoc.Key, n yamldoc.Node) {
+			if source, ok := p.String(k, n); ok {
+				w.until, w.keys = p.condition(source, n)
+			}
+		}),
+		yamldoc.Int("limit", "3", &w.limit),
 	}
 }
 
@@ -79,28 +60,28 @@ func (p *parser) workflowOnly() {
 	kind := p.d.workflow.kind
 	if !there || p.d.leaf() || p.d.router != nil {
 		p.d.workflow = workflowKeys{}
-		for _, k := range workflowTable() {
-			if at, there := p.keys[k.name]; there && !p.d.leaf() && p.d.router == nil {
-				p.add(at, "the key %q is for workflows, and there is no key kind", k.name)
+		for _, k := range workflowTable(p) {
+			if at, there := p.keys[k.Name]; there && !p.d.leaf() && p.d.router == nil {
+				p.add(at, "the key %q is for workflows, and there is no key kind", k.Name)
 			}
 		}
 		return
 	}
 	own := []string{"name", "description", "history", "guards", "budgets", "ignore", "mcp", "kind", "agents", "endpoint", "reasoning"}
 	only := map[string]string{"collect": "parallel", "concurrency": "parallel", "until": "loop", "limit": "loop"}
-	for _, k := range keys() {
-		at, there := p.keys[k.name]
-		of := only[k.name]
+	for _, k := range p.Top {
+		at, there := p.keys[k.Name]
+		of := only[k.Name]
 		switch {
-		case !there || slices.Contains(own, k.name) || of == kind:
+		case !there || slices.Contains(own, k.Name) || of == kind:
 		case of != "":
-			p.add(at, "the key %q is for %s, not for %s", k.name, of, kind)
-		case k.name == "subagents":
-			p.add(at, "the key %q does not go with kind: the agents of a workflow are listed under agents", k.name)
-		case k.name == "transfer" || k.name == "routes":
-			p.add(at, "the key %q does not go with kind: a workflow hands over to nobody; its parent answers next", k.name)
+			p.add(at, "the key %q is for %s, not for %s", k.Name, of, kind)
+		case k.Name == "subagents":
+			p.add(at, "the key %q does not go with kind: the agents of a workflow are listed under agents", k.Name)
+		case k.Name == "transfer" || k.Name == "routes":
+			p.add(at, "the key %q does not go with kind: a workflow hands over to nobody; its parent answers next", k.Name)
 		default:
-			p.add(at, "the key %q does not go with kind: a workflow has no model, and its agents have their own", k.name)
+			p.add(at, "the key %q does not go with kind: a workflow has no model, and its agents have their own", k.Name)
 		}
 	}
 	if _, listed := p.keys["agents"]; !listed || len(p.d.subagents) == 0 && !p.d.unsure {
@@ -151,10 +132,10 @@ func (l *loader) workflowAgent(r *report, d *definition, sources map[string]Sour
 		opts = append(opts, workflowagent.Collect())
 	}
 	if k.concurrency > 0 {
-		opts = append(opts, workflowagent.WithConcurrency(int(k.concurrency)))
+		opts = append(opts, workflowagent.WithConcurrency(k.concurrency))
 	}
 	if k.limit > 0 {
-		opts = append(opts, workflowagent.WithLimit(int(k.limit)))
+		opts = append(opts, workflowagent.WithLimit(k.limit))
 	}
 	if k.until != nil {
 		opts = append(opts, workflowagent.Until(k.over))

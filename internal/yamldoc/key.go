@@ -1,0 +1,177 @@
+package yamldoc
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Key is one key of a mapping: its name, and where its value goes.
+type Key struct {
+	Name    string
+	Type    string // in words, for messages: "a text"
+	Example string // for messages; may be empty
+	Keys    []Key  // of a mapping
+	Secret  bool   // the value may be a secret, which no message repeats
+	nested  bool
+	read    func(d *Decoder, k *Key, n Node)
+}
+
+// Hidden is a key whose value may be a secret.
+func (k Key) Hidden() Key {
+	k.Secret = true
+	return k
+}
+
+// Over is a key with the keys of its mapping, which its function reads.
+func (k Key) Over(keys ...Key) Key {
+	k.Keys = keys
+	return k
+}
+
+// Custom is a key whose value a function reads.
+func Custom(name, typ, example string, read func(k *Key, n Node)) Key {
+	return Key{Name: name, Type: typ, Example: example, read: func(_ *Decoder, k *Key, n Node) { read(k, n) }}
+}
+
+// String is the key of a text that is not blank.
+func String[T ~string](name, example string, to *T) Key {
+	return Key{Name: name, Type: "a text", Example: example, read: func(d *Decoder, k *Key, n Node) {
+		if v, ok := d.String(k, n); ok {
+			*to = T(v)
+		}
+	}}
+}
+
+// OneOf is the key of a text that is one of a few.
+func OneOf(name, example string, set func(string), values ...string) Key {
+	return Key{Name: name, Type: "a text", Example: example, read: func(d *Decoder, k *Key, n Node) {
+		v, ok := d.String(k, n)
+		switch last := len(values) - 1; {
+		case !ok:
+		case slices.Contains(values, v):
+			set(v)
+		case last == 0:
+			d.Add(n, "%s must be %s, not %q", d.Name, values[0], v)
+		default:
+			d.Add(n, "%s must be %s or %s, not %q", d.Name, strings.Join(values[:last], ", "), values[last], v)
+		}
+	}}
+}
+
+// Strings is the key of a list of texts.
+func Strings(name, example string, to *[]string) Key {
+	return Key{Name: name, Type: "a list of texts", Example: example, read: func(d *Decoder, k *Key, n Node) {
+		*to = append(*to, d.Texts(k, n)...)
+	}}
+}
+
+// Flag is the key of true or false.
+func Flag(name string, to *bool) Key { return Switch(name, func(b bool) { *to = b }) }
+
+// Switch is Flag for a function.
+func Switch(name string, set func(bool)) Key {
+	return Key{Name: name, Type: "true or false", Example: "true", read: func(d *Decoder, k *Key, n Node) {
+		if b, ok := n.Bool(); ok {
+			set(b)
+			return
+		}
+		d.WrongType(k, n)
+	}}
+}
+
+// Float is the key of a number in a range.
+func Float(name, example string, low, high float64, to **float64) Key {
+	return Key{Name: name, Type: "a number", Example: example, read: func(d *Decoder, k *Key, n Node) {
+		v, ok := n.Number()
+		switch {
+		case !ok:
+			d.WrongType(k, n)
+		case v < low || v > high:
+			d.Add(n, "%s must be a number from %g to %g, not %g", d.Name, low, high, v)
+		default:
+			*to = &v
+		}
+	}}
+}
+
+// Positive is the key of a number over 0 and at most 1, or without a bound.
+func Positive(name, example string, most float64, to *float64) Key {
+	return Key{Name: name, Type: "a number", Example: example, read: func(d *Decoder, k *Key, n Node) {
+		v, ok := n.Number()
+		switch *to = v; {
+		case !ok:
+			d.WrongType(k, n)
+		case v > 0 && v <= most:
+		case most == 1:
+			d.Add(n, "%s must be a number over 0 and at most 1, not %g", d.Name, v)
+		default:
+			d.Add(n, "%s must be a number over 0, not %g", d.Name, v)
+		}
+	}}
+}
+
+// Int is the key of a whole number from 1, in 32 bits where it is an int.
+func Int[T int | int64](name, example string, to *T) Key {
+	most := int64(math.MaxInt32)
+	if _, long := any(*to).(int64); long {
+		most = math.MaxInt64
+	}
+	return Key{Name: name, Type: "a whole number", Example: example, read: func(d *Decoder, k *Key, n Node) {
+		v, ok := n.Whole()
+		switch {
+		case !ok:
+			d.WrongType(k, n)
+		case v < 1 || v > most:
+			d.Add(n, "%s must be a whole number from 1, not %d", d.Name, v)
+		default:
+			*to = T(v)
+		}
+	}}
+}
+
+// Duration is the key of a time over 0.
+func Duration(name, example string, to *time.Duration) Key {
+	return Key{Name: name, Type: "a time with its unit", Example: example, read: func(d *Decoder, k *Key, n Node) {
+		v, _ := n.Text()
+		t, err := time.ParseDuration(v)
+		if err != nil || t <= 0 {
+			d.WrongType(k, n)
+			return
+		}
+		*to = t
+	}}
+}
+
+// Object is the key of a mapping.
+func Object(name, example string, keys ...Key) Key {
+	return Key{Name: name, Type: "a mapping", Example: example, Keys: keys, nested: true, read: func(d *Decoder, k *Key, n Node) {
+		if n.Kind() != Mapping {
+			d.WrongType(k, n)
+			return
+		}
+		d.Mapping(k.Keys, d.Name+".", n)
+	}}
+}
+
+// Find returns the key of a name, nil if there is none.
+func Find(keys []Key, name string) *Key {
+	for i := range keys {
+		if keys[i].Name == name {
+			return &keys[i]
+		}
+	}
+	return nil
+}
+
+// Names returns the names of all keys, and of those of mappings below them.
+func Names(keys []Key, prefix string) (names []string) {
+	for _, k := range keys {
+		names = append(names, prefix+k.Name)
+		if k.nested { // not those of the mappings in a list
+			names = append(names, Names(k.Keys, prefix+k.Name+".")...)
+		}
+	}
+	return names
+}
