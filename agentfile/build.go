@@ -159,7 +159,7 @@ func (d *definition) targets() (names []string) {
 
 // checkModel resolves the agent's model. A default model that cannot be made is
 // no file's fault, and is reported once by check.
-func (l *loader) checkModel(r *report, d *definition) {
+func (l *modelCache) checkModel(r *report, d *definition) {
 	if _, err := l.modelOf(d.model); err != nil && d.model != "" {
 		r.add(d.file, d.at["model"], "the model %q cannot be used: %s", d.model, err)
 	}
@@ -177,7 +177,7 @@ func (l *loader) checkModel(r *report, d *definition) {
 }
 
 // modelOf returns the model of a name, asked for once.
-func (l *loader) modelOf(name string) (llm.Model, error) {
+func (l *modelCache) modelOf(name string) (llm.Model, error) {
 	if l.model == nil {
 		return absentModel(name), nil
 	}
@@ -196,7 +196,7 @@ func (l *loader) modelOf(name string) (llm.Model, error) {
 
 // chainOf returns the model of an agent. Agents that name the same models share one
 // chain, and so what it knows of their failures.
-func (l *loader) chainOf(d *definition) (llm.Model, error) {
+func (l *modelCache) chainOf(d *definition) (llm.Model, error) {
 	names := []string{d.model}
 	for _, i := range d.fallbacks {
 		names = append(names, i.value)

@@ -48,7 +48,7 @@ func (c *compactionKeys) settings() llmagent.Compaction {
 }
 
 // checkCompaction reports what would make the agent impossible.
-func (l *loader) checkCompaction(r *report, d *definition) {
+func (l *modelCache) checkCompaction(r *report, d *definition) {
 	c := d.compaction
 	if c == nil || c.window == 0 { // which is reported
 		return
@@ -62,7 +62,7 @@ func (l *loader) checkCompaction(r *report, d *definition) {
 }
 
 // compactionOf makes the option of an agent that has this key.
-func (l *loader) compactionOf(d *definition, own llm.Model) (llmagent.Option, error) {
+func (l *modelCache) compactionOf(d *definition, own llm.Model) (llmagent.Option, error) {
 	made := d.compaction.settings()
 	var err error
 	if d.compaction.summary {

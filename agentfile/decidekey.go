@@ -45,7 +45,7 @@ func decideKey(p *parser) yamldoc.Key {
 }
 
 // decision returns the options of an agent that decides by a question, none for others.
-func (l *loader) decision(d *definition) ([]llmagent.Option, error) {
+func (l *modelCache) decision(d *definition) ([]llmagent.Option, error) {
 	if d.decide == nil {
 		return nil, nil
 	}

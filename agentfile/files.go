@@ -127,7 +127,7 @@ type source struct {
 }
 
 // source reads a file once. It returns nil for what is no regular file.
-func (l *loader) source(rel string) *source {
+func (l *sourceCache) source(rel string) *source {
 	if s, done := l.sources[rel]; done {
 		return s
 	}
@@ -156,7 +156,7 @@ func (l *loader) source(rel string) *source {
 }
 
 // read returns at most one byte more than a file may have.
-func (l *loader) read(name string, most int64) ([]byte, error) {
+func (l *sourceCache) read(name string, most int64) ([]byte, error) {
 	f, err := l.fsys.Open(name)
 	if err != nil {
 		return nil, err

@@ -90,7 +90,7 @@ func (l *loader) readGraph(g *graphFile) (problem string) {
 }
 
 // yamlFiles returns the names of the files in a folder that may be graphs.
-func (l *loader) yamlFiles(dir string) (names []string) {
+func (l *sourceCache) yamlFiles(dir string) (names []string) {
 	entries, _ := fs.ReadDir(l.fsys, path.Join(l.dir, dir)) // it is for a hint only
 	for _, e := range entries {
 		if isYAML(e.Name()) {
@@ -225,7 +225,7 @@ func (l *loader) listGraphs(r *report, d *definition) (graphs []*definition) {
 var kindLine = lazyregexp.New(`(?m)^kind:[ \t]*["']?(AgentGraph|Router)\b`)
 
 // kind says what a YAML file is by its looks: AgentGraph, Router or "".
-func (l *loader) kind(file string) string {
+func (l *sourceCache) kind(file string) string {
 	name := path.Join(l.dir, file)
 	if info, err := fs.Stat(l.fsys, name); err != nil || !info.Mode().IsRegular() {
 		return ""
@@ -238,7 +238,7 @@ func (l *loader) kind(file string) string {
 }
 
 // graphsOf returns those of some files that are graphs by their looks.
-func (l *loader) graphsOf(files []string) (graphs []string) {
+func (l *sourceCache) graphsOf(files []string) (graphs []string) {
 	for _, file := range files {
 		if l.kind(file) == "AgentGraph" {
 			graphs = append(graphs, file)

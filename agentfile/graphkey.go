@@ -41,7 +41,7 @@ func within(file, name string) (rel, problem string) {
 }
 
 // graphOnly reports keys beside the key graph that mean nothing there.
-func (p *parser) graphOnly() {
+func graphOnly(p *parser) {
 	if !p.d.isGraph {
 		return
 	}

@@ -213,23 +213,33 @@ func result(err error) ([]Problem, error) {
 
 // loader is one run of Load or Check, or the state of a Resolver.
 type loader struct {
+	modelCache
+	sourceCache
+	file    string // the graph that is the tree, in dir; "" for a folder of Markdown
+	root    *definition
+	graphs  map[string]*graphFile
+	folders map[string]*agentFolder
+	listed  map[string]*definition // of graphs in lists of sub-agents
+	closers []func() error         // of what was begun for the tree
+	made    []madeAgent
+	people  bool // somebody may hand over to a person
+}
+
+// modelCache makes the models that agents name, each once.
+type modelCache struct {
 	config
-	fsys     fs.FS
-	dir      string // in fsys: the folder of the tree
-	file     string // the graph that is the tree, in dir; "" for a folder of Markdown
-	report   report
-	root     *definition
-	sources  map[string]*source
-	graphs   map[string]*graphFile
-	folders  map[string]*agentFolder
-	listed   map[string]*definition // of graphs in lists of sub-agents
 	models   map[string]llm.Model
 	failed   map[string]error
 	chains   map[string]llm.Model // of models with fallbacks, by their names
-	closers  []func() error       // of what was begun for the tree
-	made     []madeAgent
-	people   bool // somebody may hand over to a person
-	tolerant bool // that there is no default model is reported at the end
+	tolerant bool                 // that there is no default model is reported at the end
+}
+
+// sourceCache reads the files of the tree's folder, each once.
+type sourceCache struct {
+	fsys    fs.FS
+	dir     string // in fsys: the folder of the tree
+	report  report
+	sources map[string]*source
 }
 
 func open(dir string, opts []Option) (*loader, error) {
@@ -263,8 +273,12 @@ func openFS(fsys fs.FS, dir string, opts []Option) (*loader, error) {
 }
 
 func newLoader(fsys fs.FS, dir, file string, given func(string) string, opts []Option) (*loader, error) {
-	l := &loader{fsys: fsys, dir: dir, file: file, report: report{given: given}, sources: map[string]*source{}, graphs: map[string]*graphFile{},
-		folders: map[string]*agentFolder{}, listed: map[string]*definition{}, models: map[string]llm.Model{}, failed: map[string]error{}, chains: map[string]llm.Model{}}
+	l := &loader{
+		modelCache:  modelCache{models: map[string]llm.Model{}, failed: map[string]error{}, chains: map[string]llm.Model{}},
+		sourceCache: sourceCache{fsys: fsys, dir: dir, report: report{given: given}, sources: map[string]*source{}},
+		file:        file,
+		graphs:      map[string]*graphFile{}, folders: map[string]*agentFolder{}, listed: map[string]*definition{},
+	}
 	if err := option.Apply(&l.config, opts); err != nil {
 		return nil, fmt.Errorf("agentfile: %w", err)
 	}

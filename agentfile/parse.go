@@ -77,12 +77,12 @@ func (p *parser) fail(at pos, format string, args ...any) {
 
 func (p *parser) front(front string) {
 	if p.document(front, rules, p.Top, "name: billing") {
-		p.graphOnly()
-		p.remoteOnly()
-		p.routerOnly()
-		p.workflowOnly()
+		graphOnly(p)
+		remoteOnly(p)
+		routerOnly(p)
+		workflowOnly(p)
 	} else if p.d.broken {
-		p.recoverName(front)
+		recoverName(p, front)
 	}
 }
 
@@ -113,7 +113,7 @@ func (p *parser) document(text string, rules yamldoc.Rules, table []yamldoc.Key,
 
 // recoverName finds the name in a front matter that is not YAML, so that other
 // files' references to the agent are not reported too.
-func (p *parser) recoverName(front string) {
+func recoverName(p *parser, front string) {
 	for i, line := range strings.Split(front, "\n") {
 		if v, ok := strings.CutPrefix(line, "name:"); ok {
 			v, _, _ = strings.Cut(v, " #")

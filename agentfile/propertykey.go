@@ -32,7 +32,7 @@ func propertyKeys(p *parser) []yamldoc.Key {
 }
 
 // checkProperties reports guards that nobody has registered, and budgets that would bound nothing.
-func (l *loader) checkProperties(r *report, d *definition, isRoot bool) {
+func (l *config) checkProperties(r *report, d *definition, isRoot bool) {
 	for _, g := range d.guards {
 		if _, there := l.guards[g.value]; !there {
 			known := make([]string, 0, len(l.guards))
@@ -64,7 +64,7 @@ func (l *loader) checkProperties(r *report, d *definition, isRoot bool) {
 }
 
 // guardsOf returns the guards that a definition names.
-func (l *loader) guardsOf(d *definition) (guards []agent.Guard) {
+func (l *config) guardsOf(d *definition) (guards []agent.Guard) {
 	for _, g := range d.guards {
 		guards = append(guards, l.guards[g.value])
 	}
@@ -91,7 +91,7 @@ func (e *extended) Unwrap() agent.Agent          { return e.Agent }
 func (e *extended) Properties() agent.Properties { return e.properties }
 
 // extend gives an agent the guards and budgets of its file.
-func (l *loader) extend(a agent.Agent, d *definition) agent.Agent {
+func (l *config) extend(a agent.Agent, d *definition) agent.Agent {
 	if a == nil || len(d.guards) == 0 && d.budgets == (agent.Budgets{}) {
 		return a
 	}

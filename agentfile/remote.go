@@ -14,7 +14,7 @@ import (
 
 // checkRemote reports what is wrong with the variables that a remote agent needs.
 // Nothing is fetched. No message holds what a variable holds.
-func (l *loader) checkRemote(r *report, d *definition) {
+func (l *config) checkRemote(r *report, d *definition) {
 	before := len(r.problems)
 	for _, v := range d.remote.values() {
 		if v.variable == "" {
@@ -50,7 +50,7 @@ func (v value) isAddress() bool { return v.key == "a2a" || strings.HasSuffix(v.k
 
 // held returns a value's text, or what its variable holds: "" for a variable
 // that is not set.
-func (l *loader) held(v value) string {
+func (l *config) held(v value) string {
 	if v.variable == "" {
 		return v.text
 	}
@@ -59,7 +59,7 @@ func (l *loader) held(v value) string {
 
 // certificate reads the client certificate, and returns nil if there is none. The
 // error does not name the file, because the wrong variable may hold a secret.
-func (l *loader) certificate(d *definition) (*tls.Certificate, error) {
+func (l *config) certificate(d *definition) (*tls.Certificate, error) {
 	cert, key := l.held(d.remote.certificate.cert), l.held(d.remote.certificate.key)
 	if cert == "" || key == "" {
 		return nil, nil
@@ -72,7 +72,7 @@ func (l *loader) certificate(d *definition) (*tls.Certificate, error) {
 }
 
 // remoteAgent makes the node of a remote agent, whose variables were checked.
-func (l *loader) remoteAgent(d *definition) (agent.Agent, error) {
+func (l *config) remoteAgent(d *definition) (agent.Agent, error) {
 	k := &d.remote
 	address := l.held(k.address)
 	if address == "" {

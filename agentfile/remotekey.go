@@ -155,7 +155,7 @@ func word(p *parser, name, example string, to *value) yamldoc.Key {
 
 // remoteOnly reports keys beside the key a2a that mean nothing there, and
 // credentials that are not complete.
-func (p *parser) remoteOnly() {
+func remoteOnly(p *parser) {
 	at, there := p.keys["auth"]
 	if _, p.d.isRemote = p.keys["a2a"]; !p.d.isRemote {
 		if there {
@@ -179,11 +179,11 @@ func (p *parser) remoteOnly() {
 	if p.d.body != "" {
 		p.add(p.d.bodyAt, "the body must be empty: the key a2a on line %d says who answers, and a remote agent is sent no system prompt; what it is for is its description", p.keys["a2a"].line)
 	}
-	p.authWhole()
+	authWhole(p)
 }
 
 // authWhole reports credentials that are not complete, or too many.
-func (p *parser) authWhole() {
+func authWhole(p *parser) {
 	missing := func(in string, names ...string) {
 		for _, name := range names {
 			if p.count(in+"."+name) == 0 {

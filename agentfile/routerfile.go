@@ -43,7 +43,7 @@ func (d *definition) route(i item) string {
 }
 
 // checkRouter reports what is wrong with a router whose specialists are known.
-func (l *loader) checkRouter(r *report, d *definition) {
+func (l *modelCache) checkRouter(r *report, d *definition) {
 	k := d.router
 	var known []string
 	for _, e := range d.children {
@@ -106,7 +106,7 @@ func (d *definition) errorCircles(r *report) {
 }
 
 // intents makes the classifier that a router's file describes, once; nil if it describes none.
-func (l *loader) intents(d *definition) (router.Classifier, error) {
+func (l *modelCache) intents(d *definition) (router.Classifier, error) {
 	k, s := d.router, &d.router.signals
 	if k.measured != nil || s.model == "" && s.examples == nil {
 		return k.measured, nil

@@ -95,13 +95,13 @@ func parseRouter(r *report, file string, data []byte) *definition {
 	if problem != nil {
 		p.fail(pos{problem.Line, problem.Col}, "%s", problem.Message)
 	} else if p.document(text, routerYAML, routerFile(p), "kind: Router") {
-		p.routerWhole()
+		routerWhole(p)
 	}
 	return d
 }
 
 // routerOnly makes the definition that of a router, or reports its keys where there is none.
-func (p *parser) routerOnly() {
+func routerOnly(p *parser) {
 	at, there := p.keys["rules"]
 	others := slices.DeleteFunc(routerTable(p), func(k yamldoc.Key) bool { _, there := p.keys[k.Name]; return !there || k.Name == "rules" })
 	if there = there && !p.d.leaf() && !p.d.aboutTools && len(others)+len(p.d.router.rules) > 0; !there {
@@ -130,11 +130,11 @@ func (p *parser) routerOnly() {
 	if p.d.body != "" {
 		p.add(p.d.bodyAt, "the body must be empty: the rules on line %d say who answers, and a router has no system prompt", at.line)
 	}
-	p.routerWhole()
+	routerWhole(p)
 }
 
 // routerWhole reports what is missing in a router, and finds its specialists if there is no list.
-func (p *parser) routerWhole() {
+func routerWhole(p *parser) {
 	k := p.d.router
 	if _, there := p.keys["default"]; !there {
 		p.add(p.d.pos(), "there is no default: write default: AGENT, who answers where no rule matches")
@@ -196,7 +196,7 @@ func (p *parser) specialists(k *yamldoc.Key, n yamldoc.Node) {
 		own.Mapping(slices.Concat([]yamldoc.Key{
 			target(own, "agent", "billing", &named), target(own, "onError", "support", &instead),
 			front[0], front[1], *yamldoc.Find(front, "history")}, remoteTable(own)), "", n)
-		own.remoteOnly()
+		remoteOnly(own)
 		switch at, there := own.keys["agent"]; {
 		case there == d.isRemote:
 			p.Add(n, "a specialist is an agent or a remote one: write agent: NAME, or a2a: URL")

@@ -165,7 +165,7 @@ func (p *parser) compared(n yamldoc.Node) any {
 // checkToolRules reports rules that match nothing, because the agent has no such tool or the tool no
 // such argument: the calls that they are for would run without a question. What a server might have
 // that the file does not say is left to when its list is there.
-func (l *loader) checkToolRules(r *report, d *definition) {
+func (l *config) checkToolRules(r *report, d *definition) {
 	all := make([]tools.Info, 0, len(d.tools))
 	for _, t := range d.tools {
 		info := tools.Info{ToolSpec: llm.ToolSpec{Name: t.value}}

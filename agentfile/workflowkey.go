@@ -55,7 +55,7 @@ func (d *definition) isWorkflow() bool { return d.workflow.kind != "" }
 
 // workflowOnly reports keys that mean nothing in a workflow, and those of workflows
 // elsewhere.
-func (p *parser) workflowOnly() {
+func workflowOnly(p *parser) {
 	at, there := p.keys["kind"]
 	kind := p.d.workflow.kind
 	if !there || p.d.leaf() || p.d.router != nil {

@@ -18,7 +18,7 @@ const (
 var rules = yamldoc.Rules{Tokens: 1_000_000, Depth: maxDepth, Keys: 1_000, Documents: 100}
 
 // documents parses a file. It reports what is wrong; the result is then nil.
-func (r *reader) documents(data []byte) *yamldoc.File {
+func (r *valueReader) documents(data []byte) *yamldoc.File {
 	if len(data) <= MaxFile {
 		r.lines = bytes.Count(data, []byte("\n")) + 1
 	}
@@ -38,7 +38,7 @@ func (r *reader) documents(data []byte) *yamldoc.File {
 }
 
 // anchorsOf finds the values of a document that aliases can refer to.
-func (r *reader) anchorsOf(doc yamldoc.Node) {
+func (r *valueReader) anchorsOf(doc yamldoc.Node) {
 	r.anchors = map[string]yamldoc.Node{}
 	doc.EachAnchor(func(name string, a yamldoc.Node) {
 		if first, twice := r.anchors[name]; twice {
@@ -51,7 +51,7 @@ func (r *reader) anchorsOf(doc yamldoc.Node) {
 
 // resolve returns the value that an anchor or an alias refers to. A value that does
 // not exist has been reported, and is the zero Node.
-func (r *reader) resolve(n yamldoc.Node) yamldoc.Node {
+func (r *valueReader) resolve(n yamldoc.Node) yamldoc.Node {
 	for range maxDepth {
 		if value, ok := n.Anchor(); ok {
 			n = value
@@ -78,7 +78,7 @@ func (r *reader) resolve(n yamldoc.Node) yamldoc.Node {
 
 // once reports a problem of aliases, unless the same text was reported: one
 // alias can cause many.
-func (r *reader) once(n yamldoc.Node, format string, args ...any) {
+func (r *valueReader) once(n yamldoc.Node, format string, args ...any) {
 	p := r.problem(CodeYAML, "", n.Line(), format, args...)
 	if !r.said[p.Message] {
 		if r.said == nil {

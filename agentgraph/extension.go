@@ -49,7 +49,7 @@ func (r *reader) extensions(d *draft, node *Node, at string, v []field) {
 }
 
 // object reads a mapping that has to be there once its key is.
-func (r *reader) object(f field, path string, t *table, found []field) bool {
+func (r *valueReader) object(f field, path string, t *table, found []field) bool {
 	if isNull(f.value) {
 		r.add(CodeMissingField, path, f.line(), "%s has no value", leaf(path))
 		return false
@@ -62,7 +62,7 @@ func (r *reader) object(f field, path string, t *table, found []field) bool {
 }
 
 // missing reports a key that is not there.
-func (r *reader) missing(f field, path string, line int) bool {
+func (r *valueReader) missing(f field, path string, line int) bool {
 	if f.there() {
 		return false
 	}
@@ -177,7 +177,7 @@ func (r *reader) retry(f field, path string) *RetryPolicy {
 }
 
 // duration reads a time that is there.
-func (r *reader) duration(f field, path string) time.Duration {
+func (r *valueReader) duration(f field, path string) time.Duration {
 	text, ok := f.value.Text()
 	t, err := time.ParseDuration(text)
 	switch {

@@ -72,7 +72,7 @@ func (r *reader) include(d *draft, name, at string, f field) *draft {
 		return wrong(CodeYAML, "the graph's files have more than %d MiB together", maxTotal>>20)
 	}
 	all.open = append(all.open, file)
-	sub := &reader{lines: 1, file: file, depth: d.depth, files: all}
+	sub := &reader{valueReader: valueReader{lines: 1, file: file}, depth: d.depth, files: all}
 	sub.read(data)
 	all.open = all.open[:len(all.open)-1]
 	if inner = sub.top; inner != nil {

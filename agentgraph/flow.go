@@ -14,7 +14,10 @@ import (
 // flow is the state of one run. It starts nothing itself: it receives how calls
 // ended, and returns which are to be made next. So it is the same function whether
 // the ends come from agents or, after a crash, from the log.
-type flow struct {
+type flow struct{ progress }
+
+// progress is how far a run has come, from which its result and state are read.
+type progress struct {
 	*plan
 	input data
 	nodes []nodeState
@@ -105,7 +108,7 @@ type failure struct {
 }
 
 func newFlow(p *plan, input json.RawMessage, cause string) *flow {
-	f := &flow{plan: p, input: dataOf(input), nodes: make([]nodeState, len(p.nodes))}
+	f := &flow{progress{plan: p, input: dataOf(input), nodes: make([]nodeState, len(p.nodes))}}
 	for i := range p.nodes {
 		f.nodes[i].left = p.nodes[i].in
 	}
@@ -253,7 +256,7 @@ func endOf(run string) string { return run + ":harness_end" }
 
 // mayRetry reports whether a node whose call failed is called again. The limits of
 // the turn would only be met again, and a tool that was refused would be refused again.
-func (f *flow) mayRetry(fail *failure) bool {
+func (f *progress) mayRetry(fail *failure) bool {
 	most := 0
 	if f.onError.Strategy == Retry {
 		most = f.onError.MaxRetries

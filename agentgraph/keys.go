@@ -112,7 +112,7 @@ func (t table) extended(keys []string, meant words[string]) table {
 
 // fields reads a mapping. The result is in the order of the table's keys; other
 // receives those of an open mapping. ok is false if it is no mapping.
-func (r *reader) fields(n yamldoc.Node, path string, t *table, found []field, other map[string]any) bool {
+func (r *valueReader) fields(n yamldoc.Node, path string, t *table, found []field, other map[string]any) bool {
 	n = r.resolve(n)
 	if n.Kind() != yamldoc.Mapping {
 		return false
@@ -150,11 +150,11 @@ func (r *reader) fields(n yamldoc.Node, path string, t *table, found []field, ot
 	return true
 }
 
-func (r *reader) field(p yamldoc.Pair) field {
+func (r *valueReader) field(p yamldoc.Pair) field {
 	return field{p.Key, r.resolve(p.Value), p.Value, true}
 }
 
-func (r *reader) unknown(t *table, name, path string, p yamldoc.Pair) {
+func (r *valueReader) unknown(t *table, name, path string, p yamldoc.Pair) {
 	line, at := p.Key.Line(), join(path, name)
 	future, ok := t.future.find(name)
 	hint := ""

@@ -94,11 +94,11 @@ func sortProblems(all []Problem) {
 // maxMessage bounds a message in bytes: what it quotes may be as long as the file.
 const maxMessage = 600
 
-func (r *reader) add(code Code, path string, line int, format string, args ...any) {
+func (r *valueReader) add(code Code, path string, line int, format string, args ...any) {
 	r.problems = append(r.problems, r.problem(code, path, line, format, args...))
 }
 
-func (r *reader) problem(code Code, path string, line int, format string, args ...any) Problem {
+func (r *valueReader) problem(code Code, path string, line int, format string, args ...any) Problem {
 	message := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"

@@ -23,23 +23,10 @@ const (
 	kindAgent = "Agent"
 )
 
-// reader reads one file.
+// reader reads the documents of one file.
 type reader struct {
-	problems []Problem
-	warnings []Problem
-	lines    int    // of the file
-	prefix   string // of paths, in documents that are not the graph's
-
-	anchors  map[string]yamldoc.Node
-	expanded int // values that aliases added
-	within   int // aliases that are being expanded
-	said     map[string]bool
-	hints    int
-
-	values, most int // that were made from the file, and may be made
-
-	file   string // for problems; empty for the graph's own file
-	depth  int    // of the file's graph in others
+	valueReader
+	depth  int // of the file's graph in others
 	files  *files
 	arbor  bool   // the graph is one of arbor/v1
 	top    *draft // the file's graph
@@ -420,7 +407,7 @@ func (r *reader) errorHandling(c *checker, f field) {
 }
 
 // whole reads a whole number from least to most that is there.
-func (r *reader) whole(f field, path string, least, most int64, wrong Code) (int, bool) {
+func (r *valueReader) whole(f field, path string, least, most int64, wrong Code) (int, bool) {
 	value, ok := f.value.Whole()
 	if ok && value >= least && value <= most {
 		return int(value), true

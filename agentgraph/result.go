@@ -204,7 +204,7 @@ func (a *Agent) Runs(events iter.Seq2[*event.Event, error]) ([]Run, error) {
 }
 
 // status is the outcome of the run.
-func (f *flow) status() Status {
+func (f *progress) status() Status {
 	switch {
 	case f.rescued:
 		return Recovered
@@ -232,7 +232,7 @@ func (f *flow) status() Status {
 }
 
 // phaseOf is how a node stands in a run that goes on, or may, or is over.
-func (f *flow) phaseOf(i int, goesOn bool) Phase {
+func (f *progress) phaseOf(i int, goesOn bool) Phase {
 	n := &f.nodes[i]
 	switch {
 	case n.phase != waiting && n.phase != skipped || n.asked == nil:
@@ -256,7 +256,7 @@ func (f *flow) phaseOf(i int, goesOn bool) Phase {
 }
 
 // result is read of a run that goes on, or may, or is over.
-func (f *flow) result(goesOn bool) Result {
+func (f *progress) result(goesOn bool) Result {
 	r := Result{Status: f.status(), Order: []string{}, Skipped: []string{}, Failed: []string{}, Cancelled: []string{}, NotRun: []string{},
 		Calls: make(map[string]int, len(f.nodes)), Inputs: make(map[string]json.RawMessage), Outputs: make(map[string]json.RawMessage),
 		Phases: make(map[string]Phase, len(f.nodes)), Edges: make([]ResultEdge, len(f.edges)), Terminal: make(map[string]json.RawMessage)}
@@ -325,7 +325,7 @@ func (f *flow) result(goesOn bool) Result {
 }
 
 // cause is the error that ended the run, or else the first, nil if there was none.
-func (f *flow) cause() *failure {
+func (f *progress) cause() *failure {
 	if f.stopped != nil {
 		return f.stopped
 	}
@@ -333,7 +333,7 @@ func (f *flow) cause() *failure {
 }
 
 // ends are the nodes whose outputs went nowhere.
-func (f *flow) ends() (ends []int) {
+func (f *progress) ends() (ends []int) {
 	if f.rescued {
 		return []int{f.fallback}
 	}
@@ -348,7 +348,7 @@ func (f *flow) ends() (ends []int) {
 
 // inputOf is what a node was given: by its edges, or as the fallback if it saves the
 // run or has no part in it besides.
-func (f *flow) inputOf(i int) json.RawMessage {
+func (f *progress) inputOf(i int) json.RawMessage {
 	n := &f.nodes[i]
 	if n.asked != nil && (f.stopped != nil || n.attempt == 0) {
 		return n.asked
@@ -357,7 +357,7 @@ func (f *flow) inputOf(i int) json.RawMessage {
 }
 
 // outputOf is what a node gave, likewise; nil if it gave nothing.
-func (f *flow) outputOf(i int) json.RawMessage {
+func (f *progress) outputOf(i int) json.RawMessage {
 	n := &f.nodes[i]
 	if n.has && (!f.rescued || i != f.fallback) {
 		return n.output.raw
@@ -366,7 +366,7 @@ func (f *flow) outputOf(i int) json.RawMessage {
 }
 
 // output returns the run's output, and what is said of it in a conversation.
-func (f *flow) output() (json.RawMessage, string) {
+func (f *progress) output() (json.RawMessage, string) {
 	ends := f.ends()
 	if len(ends) == 1 {
 		out := f.outputOf(ends[0])

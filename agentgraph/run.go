@@ -184,7 +184,7 @@ func (r *run) stop() {
 }
 
 // failed returns the error of a run without an output.
-func (f *flow) failed() error {
+func (f *progress) failed() error {
 	fail := f.cause()
 	if f.status() != Failed || fail == nil {
 		return nil

@@ -63,7 +63,7 @@ func TestSchema(t *testing.T) {
 	files["whole of arbor/v1"] = strings.Replace(whole, "total: 1\n", "total: '1'\n", 1)
 	refused, taken := 0, 0
 	for name, file := range files {
-		r := &reader{lines: 1}
+		r := &valueReader{lines: 1}
 		read := r.documents([]byte(file))
 		if read == nil || len(read.Documents) != 1 { // a schema is for one document
 			continue

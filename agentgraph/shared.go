@@ -116,7 +116,7 @@ func (g graft) make() map[string]any {
 }
 
 // share begins the shared state of a run.
-func (f *flow) share(keys []StateKey) {
+func (f *progress) share(keys []StateKey) {
 	if len(keys) == 0 {
 		return
 	}
@@ -158,7 +158,7 @@ func (f *flow) update(i int, output *data) {
 
 // publish puts values of the shared state into the session's, where tools can see them,
 // but for those that have grown large.
-func (f *flow) publish(values map[string]any) {
+func (f *progress) publish(values map[string]any) {
 	if len(values) == 0 {
 		return
 	}
@@ -184,7 +184,7 @@ func (f *flow) publish(values map[string]any) {
 }
 
 // grows reports whether a key can hold more than one write has written.
-func (f *flow) grows(key string) bool {
+func (f *progress) grows(key string) bool {
 	r := f.reductions[key].reducer
 	return r == ReduceAppend || r == ReduceMerge
 }

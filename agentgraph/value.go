@@ -7,6 +7,23 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
+// valueReader reads the values of one file, with the values of its aliases, and collects what is wrong.
+type valueReader struct {
+	file     string // for problems; empty for the graph's own file
+	lines    int    // of the file
+	prefix   string // of paths, in documents that are not the graph's
+	problems []Problem
+	warnings []Problem
+
+	anchors  map[string]yamldoc.Node
+	expanded int // values that aliases added
+	within   int // aliases that are being expanded
+	said     map[string]bool
+	hints    int
+
+	values, most int // that were made from the file, and may be made
+}
+
 func isNull(n yamldoc.Node) bool { return n.Kind() == yamldoc.Nothing }
 
 // field is a key with its value, resolved.
@@ -33,7 +50,7 @@ func (f field) line() int {
 
 // required reads a text that must be there. wrong is the code of a value that is
 // no text.
-func (r *reader) required(f field, path string, line int, wrong Code) (string, bool) {
+func (r *valueReader) required(f field, path string, line int, wrong Code) (string, bool) {
 	if !f.there() {
 		r.add(CodeMissingField, path, line, "%s is missing", leaf(path))
 		return "", false
@@ -51,7 +68,7 @@ func (r *reader) required(f field, path string, line int, wrong Code) (string, b
 }
 
 // optional reads a text that is there.
-func (r *reader) optional(f field, path string, wrong Code) (string, bool) {
+func (r *valueReader) optional(f field, path string, wrong Code) (string, bool) {
 	s, ok := f.value.Text()
 	if ok {
 		return s, true
@@ -68,7 +85,7 @@ func (r *reader) optional(f field, path string, wrong Code) (string, bool) {
 }
 
 // free reads an optional text of no importance: nothing is as good as absent.
-func (r *reader) free(f field, path string) string {
+func (r *valueReader) free(f field, path string) string {
 	if !f.there() || isNull(f.value) {
 		return ""
 	}
@@ -77,7 +94,7 @@ func (r *reader) free(f field, path string) string {
 }
 
 // mapping reads an optional mapping of any values.
-func (r *reader) mapping(f field, path string) map[string]any {
+func (r *valueReader) mapping(f field, path string) map[string]any {
 	if !f.there() || isNull(f.value) {
 		return nil
 	}
@@ -91,7 +108,7 @@ func (r *reader) mapping(f field, path string) map[string]any {
 
 // count counts a value that is made from the file. Without aliases there are fewer
 // of them than tokens; with aliases a value can be read many times.
-func (r *reader) count() bool {
+func (r *valueReader) count() bool {
 	if r.values++; r.values > r.most {
 		r.once(yamldoc.Node{}, "aliases make the file more than %d values larger", maxExpanded)
 		return false
@@ -101,7 +118,7 @@ func (r *reader) count() bool {
 
 // any converts a value of any kind. Within an alias every value counts, because
 // aliases of aliases grow without bound.
-func (r *reader) any(n yamldoc.Node, path string, depth int) any {
+func (r *valueReader) any(n yamldoc.Node, path string, depth int) any {
 	if depth > 2*maxDepth {
 		r.once(n, "aliases nest the file more than %d levels deep", 2*maxDepth)
 		return nil
@@ -160,7 +177,7 @@ func (r *reader) any(n yamldoc.Node, path string, depth int) any {
 }
 
 // keyName returns the name of a key. In free mappings 1 and true are names too.
-func (r *reader) keyName(p yamldoc.Pair, path string) (string, bool) {
+func (r *valueReader) keyName(p yamldoc.Pair, path string) (string, bool) {
 	name, ok := p.Key.Name()
 	if !ok {
 		r.add(CodeYAML, path, p.Key.Line(), "a key must be a word")
@@ -168,12 +185,12 @@ func (r *reader) keyName(p yamldoc.Pair, path string) (string, bool) {
 	return name, ok
 }
 
-func (r *reader) repeated(path string, p yamldoc.Pair) {
+func (r *valueReader) repeated(path string, p yamldoc.Pair) {
 	r.add(CodeYAML, path, p.Key.Line(), "the key %s is repeated", short(leaf(path)))
 }
 
 // list returns a list, or nothing.
-func (r *reader) list(f field, path string) yamldoc.Node {
+func (r *valueReader) list(f field, path string) yamldoc.Node {
 	if !f.there() || isNull(f.value) {
 		return yamldoc.Node{}
 	}
