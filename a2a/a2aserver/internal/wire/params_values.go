@@ -40,7 +40,6 @@ func rewriteQuery(query url.Values, s *shape) ([]byte, error) {
 func (w *rewriter) scalar(field string, s *shape, raw []byte) error {
 	wrong := &violation{field, "must be " + s.kind.String(), nil}
 	quoted := raw[0] == '"'
-	number := !quoted && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
 	switch s.kind {
 	case kindString:
 		if !quoted {
@@ -78,37 +77,52 @@ func (w *rewriter) scalar(field string, s *shape, raw []byte) error {
 		w.out.WriteString(data)
 		w.out.WriteByte('"')
 	case kindInt:
-		word := string(raw)
-		if quoted {
-			word = unquoteJSON(raw)
-		} else if !number {
-			return wrong
-		}
-		n, err := strconv.ParseFloat(word, 64)
-		if err != nil || n != math.Trunc(n) || n < math.MinInt32 || n > math.MaxInt32 || strings.ContainsAny(word, "xX_nN") {
-			return wrong
-		}
-		if int64(n) < s.min || s.max != 0 && int64(n) > s.max {
-			return &violation{field, s.bounds(), nil}
-		}
-		w.out.WriteString(strconv.FormatInt(int64(n), 10))
+		return w.int(field, s, raw)
 	case kindEnum:
-		name := ""
-		switch {
-		case quoted:
-			name = unquoteJSON(raw)
-		case number:
-			if i, err := strconv.Atoi(string(raw)); err == nil && i >= 0 && i < len(s.names) {
-				name = s.names[i]
-			}
-		}
-		if !slices.Contains(s.names, name) {
-			return &violation{field, "must be one of " + strings.Join(s.names[1:], ", "), nil}
-		}
-		w.out.WriteString(strconv.Quote(name))
+		return w.enum(field, s, raw)
 	}
 	return nil
 }
+
+// int rewrites a whole number of 32 bits, which may be in quotes.
+func (w *rewriter) int(field string, s *shape, raw []byte) error {
+	wrong := &violation{field, "must be " + s.kind.String(), nil}
+	word := string(raw)
+	if raw[0] == '"' {
+		word = unquoteJSON(raw)
+	} else if !isNumber(raw) {
+		return wrong
+	}
+	n, err := strconv.ParseFloat(word, 64)
+	if err != nil || n != math.Trunc(n) || n < math.MinInt32 || n > math.MaxInt32 || strings.ContainsAny(word, "xX_nN") {
+		return wrong
+	}
+	if int64(n) < s.min || s.max != 0 && int64(n) > s.max {
+		return &violation{field, s.bounds(), nil}
+	}
+	w.out.WriteString(strconv.FormatInt(int64(n), 10))
+	return nil
+}
+
+// enum rewrites a name, or the number of one.
+func (w *rewriter) enum(field string, s *shape, raw []byte) error {
+	name := ""
+	switch {
+	case raw[0] == '"':
+		name = unquoteJSON(raw)
+	case isNumber(raw):
+		if i, err := strconv.Atoi(string(raw)); err == nil && i >= 0 && i < len(s.names) {
+			name = s.names[i]
+		}
+	}
+	if !slices.Contains(s.names, name) {
+		return &violation{field, "must be one of " + strings.Join(s.names[1:], ", "), nil}
+	}
+	w.out.WriteString(strconv.Quote(name))
+	return nil
+}
+
+func isNumber(raw []byte) bool { return raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' }
 
 // standardBase64 makes of either alphabet of RFC 4648, padded or not, the one that
 // encoding/json reads.
