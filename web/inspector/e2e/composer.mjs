@@ -113,7 +113,7 @@ await run(async () => {
     await attached.getByText("photo.jpg").waitFor();
     await field.fill("Look");
     await page.keyboard.press("Control+Enter");
-    await until("an empty composer", async () => (await attached.count()) === 0);
+    await until("an empty composer", async () => (await attached.count()) === 0, 60_000);
     check((await log("failed")).some((e) => e.type === "user" && JSON.stringify(e.content).includes("photo.jpg")), "the photo is in the log");
   });
 });
