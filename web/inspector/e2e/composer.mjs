@@ -31,6 +31,11 @@ await run(async () => {
   const page = await newPage();
   const field = page.getByRole("textbox", { name: /write to/i });
   const attached = page.getByRole("list", { name: "Attached" });
+  /** Sends as soon as the page can: it cannot while it loads the session. */
+  const send = async () => {
+    await until("a page that can send", () => page.getByRole("button", { name: "Send", exact: true }).isEnabled());
+    await page.keyboard.press("Control+Enter");
+  };
   const told = (text) => page.getByRole("status").getByText(text).first().waitFor();
 
   await step("two megabytes are refused at once", async () => {
@@ -49,7 +54,7 @@ await run(async () => {
     await attached.getByText("Pasted text").waitFor();
     same(await field.inputValue(), "", "the field");
     await page.keyboard.type("Thank you");
-    await page.keyboard.press("Control+Enter");
+    await send();
     await until("the message", async () => JSON.stringify((await log("failed")).findLast((e) => e.type === "user")).includes("the end"));
     const { content } = (await log("failed")).findLast((e) => e.type === "user");
     same(content.map((p) => [p.type, p.text.slice(0, 9)]), [["text", "Thank you"], ["text", "a line of"]], "parts");
@@ -112,7 +117,7 @@ await run(async () => {
     });
     await attached.getByText("photo.jpg").waitFor();
     await field.fill("Look");
-    await page.keyboard.press("Control+Enter");
+    await send();
     await until("an empty composer", async () => (await attached.count()) === 0, 60_000);
     check((await log("failed")).some((e) => e.type === "user" && JSON.stringify(e.content).includes("photo.jpg")), "the photo is in the log");
   });
