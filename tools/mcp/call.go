@@ -119,11 +119,11 @@ func (s *Server) begin(ctx tools.Context, name string, input json.RawMessage) (*
 	key := ctx.IdempotencyKey()
 	go func() {
 		token := c.begin(r)
-		defer c.over(r, token)
 		defer r.cancel()
 		params := &sdk.CallToolParams{Meta: sdk.Meta{MetaIdempotencyKey: key}, Name: name, Arguments: input}
 		params.SetProgressToken(token)
 		result, err := c.session.CallTool(r.life, params)
+		c.over(r, token, err == nil)
 		r.done <- outcome{result, err}
 	}()
 	return r, nil
@@ -173,6 +173,9 @@ func (s *Server) park(key place, r *call) {
 	r.expiry = time.AfterFunc(parkedFor, func() {
 		if s.unpark(key) == r {
 			r.cancel()
+			if q := r.question(); q != nil {
+				q.answer(cancelled())
+			}
 		}
 	})
 }

@@ -246,13 +246,14 @@ func (c *conn) begin(r *call) (token string) {
 	return token
 }
 
-// over notes that a call has ended.
-func (c *conn) over(r *call, token string) {
+// over notes that a call has ended, with a result or without one. A call that has a result asks nothing any more: a
+// question that is open then was paired with the wrong one of several calls, and the answer to it still comes.
+func (c *conn) over(r *call, token string, result bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, token)
 	c.running = slices.DeleteFunc(c.running, func(other *call) bool { return other == r })
-	if q := r.question(); q != nil {
+	if q := r.question(); q != nil && (!result || len(c.running) == 0) {
 		q.answer(cancelled())
 	}
 	c.pair()
