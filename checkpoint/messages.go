@@ -34,8 +34,8 @@ func (s *Sessions) ImportClaims(ctx context.Context, to session.Key, agentName s
 	return s.imports(ctx, to, agentName, messages, claimed)
 }
 
-// Claimed returns what a user says, with the messages that the user claims to have followed as a text behind it, as
-// [Sessions.ImportClaims] keeps them. The error is an [agent.ErrBadInput].
+// Claimed returns a message of the user to which a text is added: the messages that the user claims to have followed,
+// in the form of [Sessions.ImportClaims]. The error is [agent.ErrBadInput] if they cannot follow the user's words.
 func Claimed(said llm.Content, messages []llm.Message) (*event.User, error) {
 	i := importing{newID: func() string { return "claimed" }, left: make(map[string]bool)}
 	for _, m := range append([]llm.Message{{Role: llm.RoleUser, Content: said}}, messages...) {

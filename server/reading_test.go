@@ -108,7 +108,7 @@ func TestAgents(t *testing.T) {
 		require.Len(t, drawn["boxes"], ends, "%s: %v", name, drawn)
 	}
 	require.Equal(t, "not_found", s.get(t, "ann!", "/agents/billing/drawing").code(t))
-	require.Equal(t, "not_found", s.get(t, "ann!", "/agents/nobody").code(t))
+	require.Equal(t, "not_found", s.get(t, "ann!", "/agents/missing").code(t))
 	require.Equal(t, 403, s.get(t, "ann", "/agents/billing").status)
 	billing := s.get(t, "ann!", "/agents/billing").ok(t, 200)
 	require.Equal(t, "You bill.", billing["instructions"])
@@ -116,7 +116,7 @@ func TestAgents(t *testing.T) {
 	require.Equal(t, float64(runner.DefaultLimits().ModelCalls), billing["limits"].(map[string]any)["modelCalls"])
 	require.Contains(t, fmt.Sprint(billing["view"].(map[string]any)["messages"]), "You bill.")
 	require.NotContains(t, s.get(t, "ann!", "/agents/front").ok(t, 200), "view")
-	require.Equal(t, "not_found", s.get(t, "ann!", "/agents/nobody/drawing").code(t))
+	require.Equal(t, "not_found", s.get(t, "ann!", "/agents/missing/drawing").code(t))
 
 	// Whatever agents are told names the tree, and equal trees have equal names.
 	revisions := make(map[any]int)

@@ -155,7 +155,7 @@ func Object(name, example string, keys ...Key) Key {
 	}}
 }
 
-// Find returns the key of a name, nil if there is none.
+// Find returns the key with the name, or nil if the keys have none.
 func Find(keys []Key, name string) *Key {
 	for i := range keys {
 		if keys[i].Name == name {

@@ -48,7 +48,7 @@ func newEcho(t testing.TB) agent.Agent {
 			return scripted.Reply(scripted.Text(strings.Join(heard, "/") + " " + strconv.Itoa(results)))
 		})
 	}
-	back, err := llmagent.New("back", "", answer("back"), llmagent.WithDescription("Goes on"))
+	back, err := llmagent.New("back", "", answer("back"), llmagent.WithDescription("Continues the conversation"))
 	require.NoError(t, err)
 	root, err := llmagent.New("front", "", answer("front"), llmagent.WithSubAgents(back))
 	require.NoError(t, err)
@@ -244,7 +244,7 @@ func TestBranches(t *testing.T) {
 					step = 0
 				}
 				switch {
-				case step <= 2 || n == 0: // the user goes on
+				case step <= 2 || n == 0: // the user says more
 					c.items = append(c.items, windowItem{user: words[rng.IntN(len(words))]})
 				case step == 3: // asks again
 					c.items[n-1].answers = nil

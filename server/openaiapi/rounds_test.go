@@ -104,7 +104,7 @@ func (c *chatClient) send(w *world, model string) (int, string, []string) {
 
 type responsesClient struct {
 	items []any
-	pairs bool // a result stands behind its call, and not behind all of the round
+	pairs bool // a result follows its call directly, not the last call of the round
 }
 
 func (c *responsesClient) say(words string) { c.items = append(c.items, user(words)) }

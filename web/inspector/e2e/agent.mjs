@@ -11,7 +11,7 @@ await run(async () => {
     await facts.getByText("desk/billing.md:2").waitFor();
     await facts.getByText("You are billing.").first().waitFor();
     await facts.getByText("50 model calls").waitFor();
-    await facts.getByText("to nobody but its sub-agents").waitFor();
+    await facts.getByText("to no other agent").waitFor();
     await facts.getByText("refund_charge", { exact: true }).last().click();
     await facts.getByText("charge_id").first().waitFor();
     await facts.getByText("Gives money back.").waitFor();

@@ -88,7 +88,7 @@ function Told({ agent }: { readonly agent: Agent }): JSX.Element {
 
 function policyOf({ policy }: Details): string {
   const ways = [policy.toParent && "its parent", policy.toPeers && "its siblings", policy.toHuman && tree.value?.human !== undefined && "a person"].filter((w) => w !== false);
-  const to = ways.length === 0 ? "to nobody but its sub-agents" : `to ${ways.join(", ")}`;
+  const to = ways.length === 0 ? "to no other agent" : `to ${ways.join(", ")}`;
   return policy.holdOnArrival ? `${to}; after a transfer to it, only once it has said something` : to;
 }
 
