@@ -4,6 +4,7 @@ import {
   check,
   geometry,
   given,
+  go,
   log,
   measure,
   newPage,
@@ -88,7 +89,7 @@ await run(async () => {
   ]) {
     await step(`all of ${type}`, async () => {
       for (const e of events.filter((e) => e.type === type && !e.error)) {
-        await visit(page, `s/hostile${middle}?at=${e.seq}&sel=ev:${e.seq}`);
+        await go(page, `s/hostile${middle}?at=${e.seq}&sel=ev:${e.seq}`);
         await inert(page, `position ${e.seq}`);
         // What nobody sees is written as its number, so that the words around it are looked for.
         const seen = e.content

@@ -190,6 +190,15 @@ export async function visit(page, path) {
   await settled(page);
 }
 
+/** Goes to another address of the page without loading the page again, as a click on a link does. */
+export async function go(page, path) {
+  await page.evaluate((to) => {
+    history.pushState(null, "", to);
+    window.dispatchEvent(new PopStateEvent("popstate"));
+  }, `/inspect/${path}`);
+  await settled(page);
+}
+
 /** Waits until nothing is loading and two frames in a row had the same document. */
 export async function settled(page) {
   await page.waitForFunction(
