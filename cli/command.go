@@ -51,6 +51,7 @@ func command(f *factory.Factory) *cobra.Command {
 	if f.MCP != nil {
 		root.AddCommand(serve.MCPCommand(f))
 	}
+	root.AddCommand(manCommand(f))
 	addExamples(f, root)
 	return root
 }

@@ -89,6 +89,18 @@ func TestHelp(t *testing.T) {
 	require.Equal(t, 0, invocation{}.run(t, "--version").status)
 }
 
+// Each command has a manual page with its flags and examples.
+func TestManualPages(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "man")
+	require.Equal(t, outcome{}, invocation{}.run(t, "man", dir))
+	for page, has := range map[string]string{"arbor": "OPENAI_BASE_URL", "arbor-run": `store sessions in \fBDB\fR`, "arbor-sessions-fork": "arbor sessions fork s1 --at 7"} {
+		text, err := os.ReadFile(filepath.Join(dir, page+".1"))
+		require.NoError(t, err)
+		require.Contains(t, string(text), has)
+	}
+}
+
 // Without an endpoint the offline model answers, and standard error says so;
 // the next process goes on where the conversation stands.
 func TestOfflineAcrossProcesses(t *testing.T) {

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/agentarbor/arbor/cli/internal/factory"
+)
+
+// manCommand writes the manual pages that a release brings; it is in no list of commands.
+func manCommand(f *factory.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:    "man FOLDER",
+		Short:  "Write a manual page for each command into FOLDER",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			cmd.Root().DisableAutoGenTag = true // no day at the end of each page
+			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Section: "1", Source: f.Name + " " + factory.Version()}, args[0])
+		},
+	}
+}
