@@ -295,6 +295,17 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// The decision of a caller who may not read the session is answered without the turn, and no other request is.
+func TestDecideWithoutReading(t *testing.T) {
+	t.Parallel()
+	client := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	turn, err := client.Of("ann").Decide(t.Context(), "s", "t1", Decision{CallID: "c", Approved: true})
+	require.NoError(t, err)
+	require.Equal(t, &Turn{ID: "t1"}, turn)
+	_, err = client.Resume(t.Context(), "s", "t1")
+	require.ErrorContains(t, err, "is no server of this kind: 204 No Content")
+}
+
 // A request whose answer was lost is sent again under the same name, and a session that does not
 // exist begins.
 func TestBegin(t *testing.T) {

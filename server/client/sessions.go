@@ -188,9 +188,14 @@ func (c *Client) Turn(ctx context.Context, id, turn string) (*Turn, error) {
 	return read[Turn](ctx, c, "sessions", id, "turns", turn)
 }
 
-// Decide goes on with a turn that waits.
+// Decide continues a turn that waits. In the session of another user whose text the caller may not read, the
+// returned turn has its ID only.
 func (c *Client) Decide(ctx context.Context, id, turn string, decisions ...Decision) (*Turn, error) {
-	return c.act(ctx, id, turn, "decisions", map[string]any{"decisions": decisions})
+	made, err := c.act(ctx, id, turn, "decisions", map[string]any{"decisions": decisions})
+	if refused := (*Error)(nil); errors.As(err, &refused) && refused.Status == http.StatusNoContent {
+		return &Turn{ID: turn}, nil
+	}
+	return made, err
 }
 
 // Resume goes on with a turn that was cut off, or looks whether that is done which it waits for.
