@@ -49,11 +49,14 @@ func (f *Factory) LoadTree(path string, resolve func(name string) (llm.Model, er
 		return nil, nil, Usage(err)
 	}
 	f.Sources, f.ConnectServers = files.Source, files.Connect
-	return files.Index(), func() {
+	if tree = files.Index(); f.Files != nil && f.Desk != nil {
+		tree, err = withDesk(f, files.Root())
+	}
+	return tree, func() {
 		if err := files.Close(); err != nil {
 			f.Say("not everything of the agents ended well: %s", err)
 		}
-	}, nil
+	}, err
 }
 
 // LoadedTree is a tree to run.
@@ -142,6 +145,11 @@ func builtTree(f *Factory, resolve func(name string) (llm.Model, error)) (*agent
 	if err != nil {
 		return nil, Usage(err)
 	}
+	return withDesk(f, root)
+}
+
+// withDesk indexes the program's own tree, with a person next to it if the program has a desk.
+func withDesk(f *Factory, root agent.Agent) (*agent.Tree, error) {
 	if f.Desk == nil {
 		return agent.NewTree(root)
 	}
