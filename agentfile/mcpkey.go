@@ -50,6 +50,7 @@ func WithMCP(open func(MCPServer) (tools.Set, error)) Option {
 type mcpKeys struct {
 	at      pos
 	server  MCPServer
+	command value
 	first   []string // arguments in command
 	dir     value
 	url     value
@@ -73,7 +74,7 @@ func (p *parser) servers(k *yamldoc.Key, n yamldoc.Node) {
 		}
 		s.server.Args = slices.Concat(s.first, s.server.Args)
 		switch byURL := s.url.there(); {
-		case byURL == (s.server.Command != ""):
+		case byURL == s.command.there():
 			p.Add(n, "the server %s needs a command or a url, and not both", s.server.Name)
 		case byURL && (s.server.Args != nil || s.env != nil || s.dir.there()):
 			p.Add(n, "the server %s has a url: args, env and cwd are for servers with a command", s.server.Name)
@@ -93,9 +94,11 @@ func serverKeys(p *parser, s *mcpKeys) []yamldoc.Key {
 		yamldoc.String("name", "files", &s.server.Name),
 		yamldoc.Custom("command", "a text or a list of texts", "npx", func(k *yamldoc.Key, n yamldoc.Node) {
 			if n.Kind() != yamldoc.List {
-				s.server.Command, _ = p.String(k, n)
+				if text, ok := p.String(k, n); ok {
+					s.command = p.value(text, n)
+				}
 			} else if words := p.Texts(k, n); len(words) > 0 {
-				s.server.Command, s.first = words[0], words[1:]
+				s.command, s.first = p.value(words[0], n), words[1:]
 			} else {
 				p.Add(n, "command is empty")
 			}
@@ -172,6 +175,9 @@ func (l *loader) toolsets(r *report, d *definition) (sets []tools.Set) {
 		}
 		if server.URL = held(s.url); s.url.there() && server.URL == "" {
 			server.URL = "http://$" + s.url.variable // it is only looked at
+		}
+		if server.Command = held(s.command); s.command.there() && server.Command == "" {
+			server.Command = "$" + s.command.variable
 		}
 		if dir := held(s.dir); dir != "" {
 			if server.Dir = dir; !filepath.IsAbs(dir) {

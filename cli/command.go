@@ -48,7 +48,7 @@ func command(f *factory.Factory) *cobra.Command {
 	if !f.Embedded() {
 		root.AddCommand(tree.NewCommand(f), session.BisectCommand(f))
 	}
-	if f.MCP != nil {
+	if f.MCP != nil && f.MCP.Server != nil {
 		root.AddCommand(serve.MCPCommand(f))
 	}
 	root.AddCommand(manCommand(f))

@@ -33,8 +33,9 @@ type (
 	Redis = factory.Redis
 )
 
-// WithMCP lets agents of files have the tools of servers of the Model Context Protocol, and
-// gives the program the command mcp and serve the flag --mcp.
+// WithMCP lets agents of files have the tools of servers of the Model Context Protocol, which
+// cli.MCP{Servers: agentmcp.Opener} opens. With the field Server the program also has the command mcp,
+// and serve the flag --mcp.
 func WithMCP(m MCP) Option { return func(f *factory.Factory) { f.MCP = &m } }
 
 // WithMetrics gives serve the flag --metrics.

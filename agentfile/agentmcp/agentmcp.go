@@ -5,6 +5,7 @@ package agentmcp
 
 import (
 	"errors"
+	"log/slog"
 	"sync"
 
 	"github.com/agentarbor/arbor/agentfile"
@@ -42,6 +43,13 @@ func (u use) Close() error { return u.end() }
 // them.
 func New(opts ...mcp.Option) *Servers {
 	return &Servers{opts: opts, open: map[string]*shared{}}
+}
+
+// Opener returns the functions that open servers of a new set and end all of them, with a logger for what people
+// should know. It is the field Servers of cli.MCP.
+func Opener(logger *slog.Logger) (open func(agentfile.MCPServer) (tools.Set, error), end func() error) {
+	s := New(mcp.WithLogger(logger))
+	return s.Open, s.Close
 }
 
 // Open returns the server of a description, for one agent: the result is an io.Closer. The

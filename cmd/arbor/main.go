@@ -14,7 +14,6 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/agentfile/agentmcp"
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/mcpserver"
@@ -23,7 +22,6 @@ import (
 	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/redis"
 	"github.com/agentarbor/arbor/tools"
-	"github.com/agentarbor/arbor/tools/mcp"
 )
 
 func main() {
@@ -37,7 +35,7 @@ func options() []cli.Option {
 		cli.WithPostgres(func(ctx context.Context, address string) (session.Store, error) { return postgres.Open(ctx, address) }),
 		cli.WithRedis(liveTail),
 		cli.WithA2A03(a2av0.Bindings(), a2av0.Server()),
-		cli.WithMCP(cli.MCP{Servers: mcpServers, Server: mcpServer}),
+		cli.WithMCP(cli.MCP{Servers: agentmcp.Opener, Server: mcpServer}),
 		cli.WithMetrics(metrics),
 		cli.WithGRPC(cli.GRPC{Binding: a2agrpc.Binding(), Interface: a2agrpc.Interface, Server: grpcServer}),
 	}
@@ -52,11 +50,6 @@ func liveTail(ctx context.Context, url string, s session.Store, poll time.Durati
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
-
-func mcpServers(logger *slog.Logger) (func(agentfile.MCPServer) (tools.Set, error), func() error) {
-	servers := agentmcp.New(mcp.WithLogger(logger))
-	return servers.Open, servers.Close
-}
 
 func mcpServer(r *runner.Runner, user string, approver tools.By, who access.Options, turns *access.Limit, logger *slog.Logger) (cli.MCPServer, error) {
 	return mcpserver.New(r, mcpserver.WithUser(user), mcpserver.WithApprover(approver), mcpserver.WithAccess(who), mcpserver.WithLimit(turns), mcpserver.WithLogger(logger))

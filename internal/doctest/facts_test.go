@@ -23,9 +23,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a/a2av0"
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // TestTranscripts holds pages against the transcripts that they name.
@@ -124,7 +127,10 @@ func help(t *testing.T, args ...string) string {
 	t.Helper()
 	var out strings.Builder
 	status := cli.Run(t.Context(), append(args, "--help"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: io.Discard},
-		cli.WithMetrics(func() (cli.Metrics, error) { return cli.Metrics{}, errors.ErrUnsupported }), cli.WithGRPC(cli.GRPC{}), cli.WithMCP(cli.MCP{}), cli.WithA2A03(a2av0.Bindings(), a2av0.Server()), // as cmd/arbor
+		cli.WithMetrics(func() (cli.Metrics, error) { return cli.Metrics{}, errors.ErrUnsupported }), cli.WithGRPC(cli.GRPC{}), cli.WithA2A03(a2av0.Bindings(), a2av0.Server()), // as cmd/arbor
+		cli.WithMCP(cli.MCP{Server: func(*runner.Runner, string, tools.By, access.Options, *access.Limit, *slog.Logger) (cli.MCPServer, error) {
+			return nil, errors.ErrUnsupported
+		}}),
 		cli.WithPostgres(func(context.Context, string) (session.Store, error) { return nil, errors.ErrUnsupported }),
 		cli.WithRedis(func(context.Context, string, session.Store, time.Duration, *slog.Logger) (session.Store, error) {
 			return nil, errors.ErrUnsupported

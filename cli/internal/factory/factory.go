@@ -88,7 +88,8 @@ type MCP struct {
 	// logs what people should know.
 	Servers func(logger *slog.Logger) (open func(agentfile.MCPServer) (tools.Set, error), end func() error)
 	// Server makes what serves a tree. Its clients are user where nobody is asked, and approver
-	// decides where nothing else says it. turns bounds the turns that run at the same time.
+	// decides where nothing else says it. turns bounds the turns that run at the same time. Without it the program
+	// serves no tree by this protocol.
 	Server func(r *runner.Runner, user string, approver tools.By, who access.Options, turns *access.Limit, logger *slog.Logger) (MCPServer, error)
 }
 

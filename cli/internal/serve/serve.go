@@ -97,7 +97,7 @@ func serveFlags(f *factory.Factory, fs *pflag.FlagSet, o *options) {
 	if f.A2A03 != nil {
 		fs.BoolVar(&o.a2a03, "a2a03", false, "also serve clients of A2A 0.3")
 	}
-	if f.MCP != nil {
+	if f.MCP != nil && f.MCP.Server != nil {
 		fs.BoolVar(&o.mcp, "mcp", false, "also serve the Model Context Protocol at "+mcpPath)
 	}
 	fs.StringVar(&o.tokenFile, "token-file", "", "read the owner's token from `FILE` (default: from "+factory.TokenVariable+", or generate one)")
