@@ -17,6 +17,8 @@
 //	               the names that fragments share are declared; imports are added
 //	go in=FILE     stands in that file, but for its indentation: a test of a module of its own
 //	js in=FILE     the same, as in python: a script that a test runs
+//	file=FILE      of any language: written to the page's folder, for the sh blocks after it; a page with such a
+//	               block of Go has a module that requires this one there
 //	text output    what the block before printed, both streams together; … stands for anything
 //
 // Blocks of other languages, and text without output, are for reading only.

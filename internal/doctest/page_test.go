@@ -33,6 +33,16 @@ type block struct {
 
 func (b block) has(word string) bool { return slices.Contains(b.words, word) }
 
+// file returns the name of the file that the block is, or "".
+func (b block) file() string {
+	for _, w := range b.words {
+		if name, ok := strings.CutPrefix(w, "file="); ok {
+			return name
+		}
+	}
+	return ""
+}
+
 // status returns the exit status that a command must end with.
 func (b block) status() string {
 	for _, w := range b.words {
@@ -103,7 +113,7 @@ func (p *page) parse(t testing.TB) {
 				open.lang, open.words = words[0], words[1:]
 			}
 			for _, w := range open.words {
-				ok := slices.Contains(known[open.lang], w) || open.lang == "sh" && strings.HasPrefix(w, "status=") || slices.Contains([]string{"go", "js", "python"}, open.lang) && strings.HasPrefix(w, "in=")
+				ok := slices.Contains(known[open.lang], w) || strings.HasPrefix(w, "file=") || open.lang == "sh" && strings.HasPrefix(w, "status=") || slices.Contains([]string{"go", "js", "python"}, open.lang) && strings.HasPrefix(w, "in=")
 				require.True(t, ok, "%s:%d: the fence has the unknown word %q", p.path, n, w)
 			}
 		case open != nil && isFence:

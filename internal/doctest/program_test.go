@@ -22,7 +22,8 @@ const module = "github.com/agentarbor/arbor"
 // TestPrograms builds the Go blocks of all pages in one module that requires
 // this one, as a reader's own would, and runs the whole programs.
 func TestPrograms(t *testing.T) {
-	dir := userModule(t)
+	dir := t.TempDir()
+	userModule(t, dir)
 	env := append(environment(t), "GOFLAGS=-mod=mod -buildvcs=false")
 	goRun := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
@@ -43,7 +44,7 @@ func TestPrograms(t *testing.T) {
 	n := 0
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
-			if b.lang != "go" {
+			if b.lang != "go" || b.file() != "" {
 				continue
 			}
 			n++
@@ -90,10 +91,9 @@ func TestPrograms(t *testing.T) {
 	require.NoError(t, err, out)
 }
 
-// userModule makes a module that only requires this one.
-func userModule(t *testing.T) string {
+// userModule makes a module in a folder that only requires this one.
+func userModule(t *testing.T, dir string) {
 	t.Helper()
-	dir := t.TempDir()
 	here, err := filepath.Abs(root)
 	require.NoError(t, err)
 	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
@@ -101,7 +101,6 @@ func userModule(t *testing.T) string {
 	goMod := fmt.Sprintf("module example.com/reader\n\ngo %s\n\nrequire %s v0.0.0\n\nreplace %[2]s => %q\n", goModule(t).Go, module, here)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(goMod), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o644))
-	return dir
 }
 
 // importPaths returns the import paths that a fragment can use, by name: all

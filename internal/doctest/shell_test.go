@@ -38,7 +38,15 @@ func TestCommands(t *testing.T) {
 			t.Parallel()
 			dir, env := t.TempDir(), environment(t)
 			env = append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+			if slices.ContainsFunc(p.blocks, func(b block) bool { return b.lang == "go" && b.file() != "" }) {
+				userModule(t, dir)
+				env = append(env, "GOFLAGS=-mod=mod -buildvcs=false")
+			}
 			for _, b := range joined(p.blocks) {
+				if name := filepath.Join(dir, filepath.FromSlash(b.file())); name != dir {
+					require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+					require.NoError(t, os.WriteFile(name, []byte(b.code), 0o644))
+				}
 				if b.lang != "sh" || b.has("ci") {
 					continue
 				}
