@@ -20,6 +20,10 @@ func (d *Door) connect(c *front.Call) error {
 	if follow != "" && follow != "true" && follow != "false" {
 		return front.BadRequest("follow is true or false, not %.40q", follow)
 	}
+	if key, err = d.current(c.R.Context(), key); err != nil {
+		return err
+	}
+	c.Session = key.ID
 	p := &projection{reasoning: d.reasoning, see: c.See()}
 	all, err := p.past(d.turns.Store().Load(c.R.Context(), key, 0), math.MaxInt64)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/internal/chats"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
@@ -109,34 +110,55 @@ func (in *input) results() map[string]json.RawMessage {
 	return all
 }
 
-// tail returns the place of the first of the user's messages behind the last of anybody else's.
+// tail returns the index of the first of the user's messages after the last of anybody else's. If results of tools are at
+// the end, these are the messages before the calls.
 func (in *input) tail() int {
-	first := len(in.Messages)
+	first, end := len(in.Messages), len(in.results()) == 0
 	for i, m := range slices.Backward(in.Messages) {
 		switch m.Role {
 		case "user":
-			first = i
+			first, end = i, true
 		case "assistant", "tool":
-			return first
+			if end {
+				return first
+			}
 		}
 	}
 	return first
 }
 
-// words makes one message of the user's words from a place on, with the ids of the messages that it is made of.
-func (in *input) words(from int) (msg llm.Message, ids []any, err error) {
-	var all []llm.Part
-	for i, m := range in.Messages[from:] {
-		if m.Role != "user" {
-			continue
+// answered reports whether the last message is an answer.
+func (in *input) answered() bool {
+	for _, m := range slices.Backward(in.Messages) {
+		switch m.Role {
+		case "user", "tool":
+			return false
+		case "assistant":
+			return true
 		}
-		parts, err := partsOf(from+i, m.Content)
-		if err != nil {
-			return msg, nil, err
-		}
-		all, ids = append(all, parts...), append(ids, m.ID)
 	}
-	return user(all), ids, front.CheckText(llm.Content{Parts: all})
+	return false
+}
+
+// words makes one message of the messages from a place on: of the user's words, and of what others have said and done
+// after them as a claim. Its metadata has the ids of the user's messages.
+func (in *input) words(from int) (said llm.Content, metadata map[string]any, err error) {
+	all, err := in.conversation(from, len(in.Messages))
+	if err != nil {
+		return said, nil, err
+	}
+	var ids []any
+	for _, m := range in.Messages[from:] {
+		if m.Role == "user" {
+			ids = append(ids, m.ID)
+		}
+	}
+	said, metadata, err = chats.Join(all)
+	if err == nil {
+		set(&metadata, messagesKey, any(ids))
+		err = front.CheckText(said)
+	}
+	return said, metadata, err
 }
 
 func user(parts []llm.Part) llm.Message {
@@ -222,10 +244,11 @@ func (b *binary) from() (from *source, problem string) {
 	return nil, "needs data or a url"
 }
 
-// earlier makes messages that a session can begin with of those before a place. What stands before the user's first
-// words is left out, such as a greeting.
-func (in *input) earlier(before int) (all []llm.Message, err error) {
-	for i, m := range in.Messages[:before] {
+// conversation makes messages of those between two places. What stands before the user's first words is left out, such as a
+// greeting.
+func (in *input) conversation(from, before int) (all []llm.Message, err error) {
+	for i := from; i < before; i++ {
+		m := in.Messages[i]
 		if m.Role != "user" && (len(all) == 0 || m.Role != "assistant" && m.Role != "tool") {
 			continue
 		}

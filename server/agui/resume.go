@@ -16,17 +16,14 @@ import (
 )
 
 // resume resumes a turn with the answers to all of its questions, or with results of calls that the page ran. If the
-// same run with the same answers was posted before, resume shows the events that followed.
-func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
+// same run with the same answers was posted before, resume shows the events that followed. says tells that the request has
+// new words, too.
+func (d *Door) resume(c *front.Call, key session.Key, in *input, says bool) error {
 	ctx := c.R.Context()
 	refuse := func(format string, a ...any) error {
 		return d.refuse(c, key, in, "bad_resume", fmt.Sprintf(format, a...))
 	}
-	p, seq, _, err := d.look(ctx, key)
-	if err != nil {
-		return err
-	}
-	from, _, err := d.news(ctx, key, seq, in, in.tail())
+	p, _, _, err := d.look(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -36,7 +33,7 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
 		return refuse("the thread waits for nothing")
 	case err != nil:
 		return err
-	case from < len(in.Messages):
+	case says:
 		return refuse("the run has answers and new words: send the words when the turn is over")
 	}
 	if _, err = p.past(d.turns.Store().Load(ctx, key, r.First-1), r.Seq); err != nil {

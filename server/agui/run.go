@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
@@ -15,15 +15,21 @@ import (
 
 // run is POST /agui: new words begin a turn, and answers go on with one.
 func (d *Door) run(c *front.Call) error {
-	in, key, err := read(c)
+	in, thread, err := read(c)
 	if err != nil {
 		return err
 	}
-	if len(in.Resume) > 0 || len(in.results()) > 0 {
-		return d.resume(c, key, in)
-	}
-	for tries := 1; ; tries++ { // the session may change between the look and the beginning
-		if err = d.begin(c, key, in); !errors.Is(err, agent.ErrConflict) || tries == 5 {
+	for tries := 1; ; tries++ { // the thread may change between the look and the beginning
+		p, err := d.place(c.R.Context(), thread, in)
+		switch {
+		case err != nil:
+		case len(in.Resume) > 0 || p.known > len(in.Messages)-len(in.results()):
+			c.Session = p.key.ID
+			return d.resume(c, p.key, in, in.next(p.known, "user") < len(in.Messages))
+		default:
+			err = d.begin(c, in, p)
+		}
+		if !errors.Is(err, agent.ErrConflict) || tries == 5 {
 			return err
 		}
 	}
@@ -43,32 +49,36 @@ func (d *Door) look(ctx context.Context, key session.Key) (p *projection, seq in
 	return p, seq, asks, err
 }
 
-// begin begins a turn with the user's new words.
-func (d *Door) begin(c *front.Call, key session.Key, in *input) error {
-	ctx, from := c.R.Context(), in.tail()
+// begin begins a turn with the user's new words, or with those that are to be answered again.
+func (d *Door) begin(c *front.Call, in *input, at *spot) error {
+	ctx := c.R.Context()
+	if at.from == len(in.Messages) || in.answered() {
+		return d.refuse(c, at.key, in, "nothing_new", "the messages do not end with words of the user, or with results that the thread waits for")
+	}
+	key, err := d.begins(ctx, at, c.Prefer())
+	if err != nil {
+		return err
+	}
 	p, seq, asks, err := d.look(ctx, key)
-	if err == nil && seq == 0 && from < len(in.Messages) {
-		if err = d.imported(ctx, key, in, from); err == nil {
+	if err == nil && seq == 0 {
+		if err = d.imported(ctx, key, in, at.from); err == nil {
 			p, seq, asks, err = d.look(ctx, key)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	from, repeated, err := d.news(ctx, key, seq, in, from)
-	switch {
-	case err != nil:
-		return err
-	case from == len(in.Messages):
-		return d.refuse(c, key, in, "nothing_new", "the messages have no words of the user behind the last ones that the thread has")
-	case asks && !repeated:
+	if key != at.key && seq != at.cut { // another request has begun a turn in the fork
+		return agent.ErrConflict
+	}
+	if asks && !at.repeated {
 		return d.refuse(c, key, in, "interrupts_open", "the thread waits for answers: send them in resume, and new words afterwards")
 	}
-	msg, ids, err := in.words(from)
+	c.Session = key.ID
+	content, metadata, err := in.words(at.from)
 	if err != nil {
 		return err
 	}
-	metadata := map[string]any{messagesKey: ids}
 	if err := d.offer(key, in, metadata); err != nil {
 		return err
 	}
@@ -77,7 +87,7 @@ func (d *Door) begin(c *front.Call, key session.Key, in *input) error {
 		return err
 	}
 	in.ignoredState = w.ignored
-	b, err := d.turns.BeginOnce(ctx, key, msg, live.Request{ID: in.Run, Sum: w.sum, At: &seq, Wait: c.Prefer(), Metadata: metadata,
+	b, err := d.turns.BeginOnce(ctx, key, llm.Message{Role: llm.RoleUser, Content: content}, live.Request{ID: in.Run, Sum: w.sum, At: &seq, Wait: c.Prefer(), Metadata: metadata,
 		Options: []runner.TurnOption{runner.WithState(w.delta)}})
 	if errors.Is(err, live.ErrMismatch) {
 		return &front.Fault{Status: http.StatusUnprocessableEntity, Code: "run_mismatch", Detail: "a run with this id had another message or another state"}
@@ -105,7 +115,7 @@ func (d *Door) offer(key session.Key, in *input, metadata map[string]any) error 
 
 // imported makes a session of what was said in the thread before it came here, if anything was.
 func (d *Door) imported(ctx context.Context, key session.Key, in *input, before int) error {
-	earlier, err := in.earlier(before)
+	earlier, err := in.conversation(0, before)
 	if len(earlier) == 0 || err != nil {
 		return err
 	}
@@ -117,44 +127,6 @@ func (d *Door) imported(ctx context.Context, key session.Key, in *input, before 
 		return nil // another request was faster
 	}
 	return err
-}
-
-// news returns from which message on the user's words are new: those behind the last one that the session has, of the
-// ones from a place on, looked for in its last 64 turns. It also tells whether the run has begun one, whose words count
-// as new.
-func (d *Door) news(ctx context.Context, key session.Key, seq int64, in *input, from int) (first int, repeated bool, err error) {
-	if from == len(in.Messages) {
-		return from, false, nil
-	}
-	places, last, turns := make(map[string]int), "", 0
-	for i, m := range in.Messages[from:] {
-		places[m.ID] = from + i
-	}
-	if from > 0 {
-		last = in.Messages[from-1].ID
-	}
-	for e, err := range session.Backward(ctx, d.turns.Store(), key, seq+1) {
-		if err != nil {
-			return 0, false, err
-		}
-		switch d, ok := e.Data.(*event.User); {
-		case ok && live.RequestID(d) == in.Run:
-			repeated = true
-		case ok:
-			known := from
-			for _, id := range idsOf(e, d) {
-				if i, is := places[id]; is {
-					known = max(known, i+1)
-				}
-			}
-			if turns++; known > from || turns == 64 {
-				return known, repeated, nil
-			}
-		case last != "" && (e.ID == last || e.ID+":result" == last):
-			return from, repeated, nil
-		}
-	}
-	return from, repeated, nil
 }
 
 // follow sends what comes in a turn behind where a projection stands, until it rests.

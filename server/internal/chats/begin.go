@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
@@ -96,17 +95,20 @@ func (c *Chats) Begin(ctx context.Context, q *Ask) (*Answer, error) {
 }
 
 func (c *Chats) begin(ctx context.Context, q *Ask) (*Answer, error) {
-	if q.content = join(q.Now); q.At != nil && q.said > 0 {
-		q.content = join(q.Now[q.said:])
+	now := q.Now
+	if q.At != nil && q.said > 0 {
+		now = now[q.said:]
 	}
-	if q.claimed != nil {
-		u, err := checkpoint.Claimed(q.content, q.claimed)
-		if err != nil {
-			return nil, err
-		}
-		q.content = u.Content
-		maps.Copy(q.Metadata, u.Metadata)
+	var messages []llm.Message
+	for _, content := range now {
+		messages = append(messages, llm.Message{Role: llm.RoleUser, Content: content})
 	}
+	content, mark, err := Join(append(messages, q.claimed...))
+	if err != nil {
+		return nil, err
+	}
+	q.content = content
+	maps.Copy(q.Metadata, mark)
 	if q.Repeats {
 		if a, err := c.repeated(ctx, q); a != nil || err != nil {
 			return a, err

@@ -224,7 +224,33 @@ func saidNow(contents []llm.Content) (all []Said) {
 	return all
 }
 
-// join makes one message of several, as a user who writes twice has one answer.
+// Join makes one message of several, as a user who writes twice has one answer. What others have said and done after the
+// user's words follows them as a claim, of which the metadata tells.
+func Join(messages []llm.Message) (said llm.Content, metadata map[string]any, err error) {
+	var contents []llm.Content
+	for len(messages) > 0 {
+		n := slices.IndexFunc(messages, func(m llm.Message) bool { return m.Role != llm.RoleUser })
+		if n < 0 {
+			n = len(messages)
+		}
+		for _, m := range messages[:n] {
+			contents = append(contents, m.Content)
+		}
+		messages = messages[n:]
+		if n = slices.IndexFunc(messages, func(m llm.Message) bool { return m.Role == llm.RoleUser }); n < 0 {
+			n = len(messages)
+		}
+		if n > 0 {
+			u, err := checkpoint.Claimed(join(contents), messages[:n])
+			if err != nil {
+				return said, nil, err
+			}
+			contents, metadata, messages = []llm.Content{u.Content}, u.Metadata, messages[n:]
+		}
+	}
+	return join(contents), metadata, nil
+}
+
 func join(contents []llm.Content) (c llm.Content) {
 	if len(contents) == 1 {
 		return contents[0]
