@@ -70,6 +70,7 @@ type spot struct {
 	// message that is new, or that is to be answered again; then again is true.
 	known, from int
 	again       bool
+	sure        bool // the log has the answer that the page has before its last known words, or has that known message
 	repeated    bool // the run has begun a turn before
 }
 
@@ -82,15 +83,26 @@ func (d *Door) place(ctx context.Context, thread session.Key, in *input) (*spot,
 		if err != nil {
 			return nil, err
 		}
-		if i == 0 || p.repeated || p.known > best.known || p.known == best.known && p.cut == p.end && best.cut < best.end {
+		if i == 0 || p.better(best) {
 			best = p
 		}
-		if p.repeated || p.known > 0 && p.cut == p.end {
+		if p.repeated || p.sure && p.cut == p.end {
 			break
 		}
 	}
 	best.branches, best.free = all, free
 	return best, err
+}
+
+// better reports whether the page's messages belong to a branch rather than to one that was changed later.
+func (p *spot) better(than *spot) bool {
+	switch {
+	case p.repeated || p.sure != than.sure:
+		return p.repeated || p.sure
+	case p.known != than.known:
+		return p.known > than.known
+	}
+	return p.cut == p.end && than.cut < than.end
 }
 
 // find finds the last message of a page that a branch has. Messages are known by their ids, and the answers to a known
@@ -103,36 +115,40 @@ func (d *Door) find(ctx context.Context, branch session.Info, in *input) (*spot,
 		most = lookBackAlone
 	}
 	var texts []string // of the turn
+	before := -1       // the index of the answer before the words that were found
 	for e, err := range session.Backward(ctx, d.turns.Store(), branch.Key, branch.Seq+1) {
 		if err != nil {
 			return nil, err
 		}
-		if at, ok := others[e.ID]; ok {
-			p.turn, p.known, p.cut, p.from = e.TurnID, at+1, end, in.next(at+1, "user")
+		u, begins := e.Data.(*event.User)
+		at, known := others[e.ID]
+		switch {
+		case p.known > 0 && (begins || known):
+			p.sure = at == before && known
 			return p, nil
-		}
-		switch u := e.Data.(type) {
-		case *event.Text:
-			texts = append(texts, u.Content)
-		case *event.User:
-			p.turn = e.TurnID
-			if p.repeated = live.RequestID(u) == in.Run; in.said(p, words, idsOf(e, u), texts, e.Seq-1, end) || p.repeated {
+		case p.known > 0:
+		case known:
+			p.turn, p.known, p.cut, p.from, p.sure = e.TurnID, at+1, end, in.next(at+1, "user"), true
+			return p, nil
+		case begins:
+			p.repeated = live.RequestID(u) == in.Run
+			if before = in.said(p, words, idsOf(e, u), texts, e.Seq-1, end); p.known > 0 {
+				p.turn = e.TurnID
+			}
+			if most--; p.repeated || p.sure || most == 0 {
 				return p, nil
 			}
 			texts, end = nil, e.Seq-1
-			if most--; most == 0 {
-				p.turn = ""
-				return p, nil
-			}
+		case e.Type() == event.TypeText:
+			texts = append(texts, e.Data.(*event.Text).Content)
 		}
 	}
-	p.turn = ""
 	return p, nil
 }
 
-// said completes a spot whose turn begins with messages of the user's, and reports whether the page has one of them.
-// before is where the turn begins, and end where it ends.
-func (in *input) said(p *spot, words map[string]int, ids, texts []string, before, end int64) bool {
+// said completes a spot if the page has messages of the user's with which a turn begins. start is where the turn begins in
+// the log, and end where it ends. said returns the index of the answer before these messages, -1 if there is none.
+func (in *input) said(p *spot, words map[string]int, ids, texts []string, start, end int64) (before int) {
 	first, last, missing := len(in.Messages), -1, false
 	for _, id := range ids {
 		at, ok := words[id]
@@ -141,23 +157,27 @@ func (in *input) said(p *spot, words map[string]int, ids, texts []string, before
 		}
 	}
 	if last < 0 {
-		return false
+		return -1
 	}
-	p.known, p.cut, p.from = last+1, before, first
+	for before = first - 1; before >= 0 && in.Messages[before].Role != "assistant" && in.Messages[before].Role != "tool"; {
+		before--
+	}
+	p.known, p.cut, p.from, p.sure = last+1, start, first, before < 0
 	if p.repeated {
-		return true
+		return before
 	}
-	next := in.next(last+1, "user")
-	answer := in.next(last+1, "assistant", "tool")
+	next, answer := in.next(last+1, "user"), in.next(last+1, "assistant", "tool")
+	shown := in.shows(answer, next, texts)
 	switch {
 	case missing || next == len(in.Messages) && answer == next:
 		p.again = true // or some of the words have changed
-	case answer > next || next < len(in.Messages) && (len(texts) == 0 || in.shows(answer, next, texts)):
+	case answer > next || next < len(in.Messages) && len(texts) == 0:
 		p.cut, p.from = end, next
-	case in.shows(answer, next, texts):
-		p.known, p.cut, p.from = next, end, next
+	case shown:
+		p.known, p.cut, p.from, p.sure = next, end, next, false
+		return -1
 	}
-	return true
+	return before
 }
 
 // places returns the indices of messages: of the user's by their ids, and of others by the ids of the events that they
@@ -215,6 +235,9 @@ func (in *input) shows(from, to int, texts []string) bool {
 func (d *Door) begins(ctx context.Context, p *spot, wait time.Duration) (session.Key, error) {
 	if p.cut == p.end || p.repeated {
 		return p.key, nil
+	}
+	if p.again { // the server may not have noticed yet that the page has left the answer
+		wait = max(wait, time.Second)
 	}
 	for deadline := time.Now().Add(wait); ; {
 		now, err := d.turns.Look(ctx, p.key)

@@ -27,6 +27,7 @@ import (
 type world struct {
 	testing.TB
 	turns *live.Turns
+	door  *Door
 	url   string
 	runs  int
 }
@@ -57,7 +58,7 @@ func newWorld(t testing.TB, turns *live.Turns, opts ...Option) *world {
 		require.NoError(t, turns.Close(context.Background()))
 		at.Close()
 	})
-	return &world{TB: t, turns: turns, url: at.URL + "/agui"}
+	return &world{TB: t, turns: turns, door: door, url: at.URL + "/agui"}
 }
 
 // streaming is a world whose models are streamed, in memory.
