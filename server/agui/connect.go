@@ -1,18 +1,21 @@
 package agui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
+	"time"
 
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/session"
 )
 
-// connect is POST /agui/connect: a run with all that was said before and, unless ?follow=false, all those that come.
+// connect is POST /agui/connect: a run with all that was said before and, unless ?follow=false, all those that come. When
+// the thread goes on in another branch, a run shows that branch.
 func (d *Door) connect(c *front.Call) error {
-	in, key, err := read(c)
+	in, thread, err := read(c)
 	if err != nil {
 		return err
 	}
@@ -20,7 +23,8 @@ func (d *Door) connect(c *front.Call) error {
 	if follow != "" && follow != "true" && follow != "false" {
 		return front.BadRequest("follow is true or false, not %.40q", follow)
 	}
-	if key, err = d.current(c.R.Context(), key); err != nil {
+	key, err := d.current(c.R.Context(), thread)
+	if err != nil {
 		return err
 	}
 	c.Session = key.ID
@@ -34,24 +38,55 @@ func (d *Door) connect(c *front.Call) error {
 		return err
 	}
 	defer leave()
-	if err = s.open(in.Run, all); err == nil && (p.turn == "" || p.ended != nil) {
-		err = s.rest()
-	}
-	for err == nil && (s.run != "" || follow != "false") {
-		if err = d.tail(s, key); errors.Is(err, live.ErrStopped) {
-			p.ended = nil
+	for run := in.Run; ; run = cmp.Or(s.p.turn, key.ID) {
+		if err = s.open(run, all); err == nil && (s.p.turn == "" || s.p.ended != nil) {
 			err = s.rest()
 		}
+		for err == nil && (s.run != "" || follow != "false") {
+			if err = d.tail(s, thread, key); errors.Is(err, live.ErrStopped) {
+				s.p.ended = nil
+				err = s.rest()
+			}
+		}
+		if !errors.Is(err, errMoved) {
+			return s.broken(err)
+		}
+		if key, err = d.current(s.Context(), thread); err == nil {
+			d.shows(s, key, &projection{})
+			all, err = s.p.past(d.turns.Store().Load(s.Context(), key, 0), math.MaxInt64)
+		}
+		if err != nil {
+			return s.broken(err)
+		}
 	}
-	return s.broken(err)
 }
 
-// tail sends what comes in a session until a run begins or ends, or its turn is stopped, of which nothing is in the log.
-func (d *Door) tail(s *stream, key session.Key) error {
+// errMoved ends a look at a branch that the thread is not in any more.
+var errMoved = errors.New("the thread goes on in another branch")
+
+// moveEvery is how often a stream that waits for the next run asks the store for the thread's branch.
+const moveEvery = time.Second
+
+// tail sends what comes in a session until a run begins or ends, or its turn is stopped, of which nothing is in the log. The
+// error is errMoved if the thread goes on in another branch before a run begins.
+func (d *Door) tail(s *stream, thread, key session.Key) error {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)
 	if s.run != "" {
 		defer d.turns.OnStop(key, func() { cancel(live.ErrStopped) })()
+	} else {
+		var timer *time.Timer
+		ready := make(chan struct{})
+		timer = time.AfterFunc(moveEvery, func() {
+			<-ready
+			if now, err := d.current(ctx, thread); err == nil && now != key {
+				cancel(errMoved)
+			} else if ctx.Err() == nil {
+				timer.Reset(moveEvery)
+			}
+		})
+		close(ready)
+		defer timer.Stop()
 	}
 	open := s.run
 	for en, err := range d.turns.Follow(ctx, key, s.p.log.At.String()) {

@@ -113,6 +113,7 @@ func TestOfficialClient(t *testing.T) {
 		"Question":          testQuestion,
 		"TheSameRun":        testTheSameRun,
 		"Connect":           testConnect,
+		"Moved":             testMoved,
 		"WhoLeaves":         testWhoLeaves,
 		"Stopped":           testStopped,
 		"Imported":          testImported,
@@ -372,6 +373,51 @@ func testConnect(t *testing.T, peer *aguipeer.Peer) {
 	status, _, answer := w.post("/connect?follow=perhaps", `{"threadId":"t1","runId":"r","messages":[]}`)
 	require.Equal(t, http.StatusBadRequest, status)
 	require.Contains(t, answer, "follow is true or false")
+}
+
+// testMoved: a page asks again for an answer that it has, and another page that follows the thread is shown the branch in
+// which the thread goes on.
+func testMoved(t *testing.T, peer *aguipeer.Peer) {
+	w := streaming(t, newDesk(t))
+	first := peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "Hi")}))
+	first = peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "count")}))
+	require.Equal(t, "interrupt", outcome(first))
+	follows := peer.Begin(t, w.to(aguipeer.Command{Op: "connect", Live: true, Page: "follows"}))
+	for r := range follows {
+		if r.Event["type"] == "RUN_FINISHED" {
+			break
+		}
+	}
+	r := peer.Do(t, w.to(aguipeer.Command{Messages: first.Messages[:1], Forget: true, Page: "p"}))
+	require.Empty(t, r.Warnings)
+	require.Equal(t, []string{"user: Hi", "assistant: Hello."}, texted(r.Messages))
+	require.NotEqual(t, first.Messages[1]["id"], r.Messages[1]["id"])
+	for f := range follows {
+		require.Empty(t, f.Error)
+		require.Empty(t, f.Warnings)
+		if id, ok := f.Event["messageId"]; ok && id == r.Messages[1]["id"] {
+			break // the answer comes as it is written
+		}
+		if all, ok := f.Event["messages"].([]any); ok && len(all) == 2 {
+			require.Equal(t, r.Messages[1]["id"], all[1].(map[string]any)["id"])
+			break
+		}
+	}
+	r = peer.Do(t, w.to(aguipeer.Command{Say: says("u3", "and now?"), Page: "p"}))
+	require.Equal(t, []string{"user: Hi", "assistant: Hello.", "user: and now?", "assistant: Hello."}, texted(r.Messages))
+	for f := range follows {
+		if id, ok := f.Event["messageId"]; ok && id == r.Messages[3]["id"] {
+			break
+		}
+	}
+	peer.Begin(t, w.to(aguipeer.Command{Op: "leave", Page: "follows"}))
+	var last *aguipeer.Reply
+	for f := range follows {
+		last = f
+	}
+	require.Equal(t, texted(r.Messages), texted(last.Messages))
+	old := peer.Do(t, w.to(aguipeer.Command{Messages: first.Messages, Resume: resolved(first.Interrupts[0], 3), Page: "old", Forget: true}))
+	require.Equal(t, "success", outcome(old), "the question is still open in the branch that has it")
 }
 
 // testWhoLeaves: a turn goes on without its page, which finds it when it comes back.

@@ -28,11 +28,18 @@ func (d *Door) stream(c *front.Call, key session.Key, in *input, p *projection) 
 	if err != nil {
 		return nil, nil, err
 	}
-	p.reasoning, p.see = d.reasoning, c.See()
+	s = &stream{Stream: to, call: c, thread: in.Thread, ignored: d.ignored(in)}
+	d.shows(s, key, p)
+	return s, leave, nil
+}
+
+// shows makes a stream one of a session, whose log the projection reads.
+func (d *Door) shows(s *stream, key session.Key, p *projection) {
+	s.p = p
+	p.reasoning, p.see = d.reasoning, s.call.See()
 	p.history = func(upTo int64) ([]*message, error) {
-		return (&projection{reasoning: d.reasoning, see: p.see}).past(d.turns.Store().Load(to.Context(), key, 0), upTo)
+		return (&projection{reasoning: d.reasoning, see: p.see}).past(d.turns.Store().Load(s.Context(), key, 0), upTo)
 	}
-	return &stream{Stream: to, call: c, p: p, thread: in.Thread, ignored: d.ignored(in)}, leave, nil
 }
 
 func (s *stream) send(events ...any) error {
