@@ -57,6 +57,7 @@ func TestAskAgain(t *testing.T) {
 		"two messages":             {{"1", "u1=a u2=b", "a/b", "t1"}, {"2", "u1=a u2=b", "a/b", "t1~1"}, {"3", "u1=a u2=c", "a/c", "t1~2"}, {"4", "u1=a u2=b @2 u3=d", "a/b/d", "t1~1"}},
 		"only the last words":      {{"1", "u1=a", "a", "t1"}, {"2", "u2=b", "a/b", "t1"}, {"3", "u2=b", "a/b", "t1~1"}, {"4", "u3=c", "a/b/c", "t1~1"}},
 		"with the page's tools":    {{"1", "u1=loop_1_1", "get_time", "t1"}, {"2", "u1=loop_1_1 @1 result", "loop 1 1", "t1"}, {"3", "u1=loop_1_1", "get_time", "t1~1"}, {"4", "u1=loop_1_1 @3 result", "loop 1 1", "t1~1"}},
+		"with some of the results": {{"1", "u1=loop_1_2", "get_time", "t1"}, {"2", "u1=loop_1_2 @1 result", "RUN_FINISHED", "t1"}},
 		"a greeting":               {{"1", "hello u1=a", "a", "t1"}, {"2", "hello u1=a", "a", "t1~1"}, {"3", "hello u1=a @1 u2=b", "a/b", "t1"}},
 		"answers with other ids":   {{"1", "u1=a", "a", "t1"}, {"2", "u1=a %1 u2=b", "a/b", "t1"}, {"3", "u1=a %1 u2=b %2 u3=c", "a/b/c", "t1"}},
 		"answers of somebody else": {{"1", "u1=a", "a", "t1"}, {"2", "u1=a hello u2=b", "a/b", "t1~1"}},
@@ -91,7 +92,10 @@ func TestAskAgain(t *testing.T) {
 					p := &page{world: newWorld(t, newTurns(t, root, store))}
 					events := p.run(r.run, all)
 					got := answersOf(events)
-					said := fmt.Sprint(last(events)["code"])
+					said, ok := last(events)["code"].(string)
+					if !ok {
+						said = last(events)["type"].(string)
+					}
 					if len(got) > 0 {
 						text, calls, _ := p.Read(got[len(got)-1])
 						if said = strings.TrimSuffix(strings.TrimSuffix(text, " 0"), " 1"); calls != nil {

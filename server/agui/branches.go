@@ -86,7 +86,7 @@ func (d *Door) place(ctx context.Context, thread session.Key, in *input) (*spot,
 		if i == 0 || p.better(best) {
 			best = p
 		}
-		if p.repeated || p.sure && p.cut == p.end {
+		if p.repeated || p.sure && p.cut == p.end && info.Seq > info.ParentSeq { // else the run may have begun in another one
 			break
 		}
 	}
@@ -181,7 +181,7 @@ func (in *input) said(p *spot, words map[string]int, ids, texts []string, start,
 }
 
 // places returns the indices of messages: of the user's by their ids, and of others by the ids of the events that they
-// show.
+// show. All calls of a message have the index of the last of their results.
 func (in *input) places() (words, others map[string]int) {
 	words, others = make(map[string]int), make(map[string]int)
 	for i, m := range in.Messages {
@@ -194,6 +194,15 @@ func (in *input) places() (words, others map[string]int) {
 				others[c.ID] = i
 			}
 			others[m.Call] = i
+		}
+	}
+	for _, m := range in.Messages {
+		last := 0
+		for _, c := range m.Calls {
+			last = max(last, others[c.ID])
+		}
+		for _, c := range m.Calls {
+			others[c.ID] = last
 		}
 	}
 	delete(words, "")
@@ -230,8 +239,8 @@ func (in *input) shows(from, to int, texts []string) bool {
 }
 
 // begins returns the key of the branch to begin a turn in, which ends where the page's history ends: that of the place,
-// or a fork. A thread has one turn at a time: while a turn runs that the fork would not have, the error is
-// agent.ErrSessionBusy. But a page that asks again for the answer of this turn ends it, if no other page watches.
+// or a fork. While a turn of the branch runs that the fork would not have, the error is agent.ErrSessionBusy. But a page that
+// asks again for the answer of this turn stops it, if no other page watches.
 func (d *Door) begins(ctx context.Context, p *spot, wait time.Duration) (session.Key, error) {
 	if p.cut == p.end || p.repeated {
 		return p.key, nil

@@ -379,8 +379,8 @@ func testConnect(t *testing.T, peer *aguipeer.Peer) {
 // which the thread goes on.
 func testMoved(t *testing.T, peer *aguipeer.Peer) {
 	w := streaming(t, newDesk(t))
-	first := peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "Hi")}))
-	first = peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "count")}))
+	peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "Hi")}))
+	first := peer.Do(t, w.to(aguipeer.Command{Say: says("u2", "count")}))
 	require.Equal(t, "interrupt", outcome(first))
 	follows := peer.Begin(t, w.to(aguipeer.Command{Op: "connect", Live: true, Page: "follows"}))
 	for r := range follows {
