@@ -2,14 +2,20 @@ package cli_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
 )
 
 // TestDesk: one process hands a conversation over, others list and answer it.
@@ -47,6 +53,24 @@ func TestDesk(t *testing.T) {
 	require.Contains(t, shown, "human: We are coming.\n")
 	require.Contains(t, shown, "(a person: connected, Ann)\n")
 	require.Contains(t, run(0, "sessions", "check"), "nothing is wrong")
+}
+
+// TestDeskOfAProgram: the desk that a program gives is that of its tree, made of files or in Go, without --desk.
+func TestDeskOfAProgram(t *testing.T) {
+	t.Parallel()
+	for _, tree := range []cli.Option{
+		cli.WithFiles(os.DirFS("testdata"), "desk"),
+		cli.WithTreeFunc(func(model llm.Model) (agent.Agent, error) { return llmagent.New("solo", "You help.", model) }),
+	} {
+		run := func(args ...string) string {
+			var out, errs bytes.Buffer
+			status := cli.Run(t.Context(), args, cli.Streams{Stdout: &out, Stderr: &errs}, tree, cli.WithDesk(human.Log{}))
+			require.Zero(t, status, errs.String())
+			return out.String()
+		}
+		require.Contains(t, run("tree"), "human")
+		require.Contains(t, run("run", "let me talk to a human person", "--db", ":memory:"), "(a person: queued)")
+	}
 }
 
 // TestDeskAndChat: two people at two terminals.

@@ -55,10 +55,7 @@ func serve(t *testing.T, d *desk, env []string, dir string) (address string, sto
 // wait returns a turn when it is over or waits.
 func wait(t *testing.T, c *client.Client, turn *client.Turn, err error) *client.Turn {
 	require.NoError(t, err)
-	for _, err := range c.Watch(t.Context(), "s1", turn.ID, "") {
-		require.NoError(t, err)
-	}
-	turn, err = c.Turn(t.Context(), "s1", turn.ID)
+	turn, err = c.Wait(t.Context(), "s1", turn.ID)
 	require.NoError(t, err)
 	return turn
 }

@@ -240,10 +240,7 @@ func TestTurns(t *testing.T) {
 	says := func(text string) Message { return Message{Content: llm.Content{Text: text}} }
 	rests := func(turn *Turn) *Turn {
 		t.Helper()
-		for _, err := range c.Watch(ctx, turn.Session, turn.ID, "") {
-			require.NoError(t, err)
-		}
-		turn, err := c.Turn(ctx, turn.Session, turn.ID)
+		turn, err := c.Wait(ctx, turn.Session, turn.ID)
 		require.NoError(t, err)
 		return turn
 	}

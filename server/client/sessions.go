@@ -188,6 +188,16 @@ func (c *Client) Turn(ctx context.Context, id, turn string) (*Turn, error) {
 	return read[Turn](ctx, c, "sessions", id, "turns", turn)
 }
 
+// Wait returns what a turn has come to when it is over or waits for decisions. Its events are those of [Client.Watch].
+func (c *Client) Wait(ctx context.Context, id, turn string) (*Turn, error) {
+	for _, err := range c.Watch(ctx, id, turn, "") {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c.Turn(ctx, id, turn)
+}
+
 // Decide continues a turn that waits. In the session of another user whose text the caller may not read, the
 // returned turn has its ID only.
 func (c *Client) Decide(ctx context.Context, id, turn string, decisions ...Decision) (*Turn, error) {
