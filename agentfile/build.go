@@ -58,7 +58,8 @@ func (l *loader) checkTools(r *report, d *definition) {
 		case t.value == agent.TransferTool:
 			r.add(d.file, t.at, "%s is built in: every agent that has somebody to transfer to has it; remove it from the list", t.value)
 		case !slices.Contains(known, t.value):
-			r.add(d.file, t.at, "there is no tool %q%s", t.value, nearest.Hint(t.value, known))
+			r.add(d.file, t.at, "there is no tool %q%s", t.value,
+				cmp.Or(nearest.Hint(t.value, known), ": tools are functions in Go, and the program registers those that files can name"))
 		case slices.Contains(targets, t.value):
 			r.add(d.file, t.at, "the tool %q has the name of an agent that %q can transfer to: rename one of them", t.value, d.name)
 		}

@@ -1,6 +1,7 @@
 package agentgraph
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -310,7 +311,8 @@ func (r *reader) refs(o *options, known *refs) {
 				continue
 			}
 			if tool := strings.TrimPrefix(n.Ref, toolPrefix); tool == n.Tool {
-				r.add(CodeUnknownTool, index(d.path("agents"), i)+".tool", d.nodeLines[i].tool, "there is no tool %q%s", short(tool), r.didYouMean(tool, known.tools))
+				r.add(CodeUnknownTool, index(d.path("agents"), i)+".tool", d.nodeLines[i].tool, "there is no tool %q%s", short(tool),
+					cmp.Or(r.didYouMean(tool, known.tools), ": tools are functions in Go, and the program registers those that files can name"))
 				continue
 			}
 			if o.exists != nil && o.exists(n.Ref) {

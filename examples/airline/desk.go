@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	_ "modernc.org/sqlite"
 
@@ -26,8 +27,10 @@ func openDesk(file string) (*desk, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1) // in memory, each connection would have a database of its own
-	_, err = db.Exec(tables)
-	return &desk{db}, err
+	if _, err = db.Exec(tables); err != nil {
+		return nil, fmt.Errorf("the bookings in %q: %w", file, err)
+	}
+	return &desk{db}, nil
 }
 
 type (
