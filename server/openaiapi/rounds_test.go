@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/server/internal/chats/chatstest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -207,6 +208,27 @@ func TestRoundsOfClientTools(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestResultsAmongOtherSessions: another process finds the session that waits for a result, however many sessions the user
+// has had since.
+func TestResultsAmongOtherSessions(t *testing.T) {
+	eachClient(t, func(t *testing.T, c aClient) {
+		root, store := chatstest.Echo(t), sessiontest.Memory(t)
+		w := newWorldOn(t, newTurns(t, root, store))
+		c.say("loop 1 1")
+		status, answer, calls := c.send(w, "front")
+		require.Equal(t, http.StatusOK, status, answer)
+		for i := range 20 {
+			require.Equal(t, http.StatusOK, w.chat(t.Context(), map[string]any{"model": "front", "messages": []any{user(fmt.Sprint("Hi ", i))}}).Status)
+		}
+		c.answer(calls, func(string) string { return "ten" })
+		w = newWorldOn(t, newTurns(t, root, store))
+		status, answer, _ = c.send(w, "front")
+		require.Equal(t, http.StatusOK, status, answer)
+		require.Equal(t, "loop 1 1 1", answer)
+		require.Len(t, w.list(), 21)
+	})
 }
 
 // TestResultsOfOthers: a client whose earlier rounds another model answered, as a framework has that changes models or

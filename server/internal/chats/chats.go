@@ -93,23 +93,27 @@ func (q *Ask) claim() []Said {
 	return texts
 }
 
-// maxSearched is the number of a user's latest sessions that are searched for a request which names no session.
+// maxSearched is the number of a user's latest sessions, or of the latest with a status, that are searched for a request
+// which names no session.
 const maxSearched = 16
 
 // caller finds the session that waits for a result of the client's: the session with the client's history, or one of the
-// user's latest sessions if another process sent the call to the client. The other results have been given before. If no
-// session waits for a result, caller sets At to nil.
+// user's latest sessions that wait if another process sent the call to the client. The other results have been given
+// before. If no session waits for a result, caller sets At to nil.
 func (c *Chats) caller(ctx context.Context, q *Ask) error {
 	var keys []session.Key
 	if q.At != nil {
 		keys = append(keys, q.At.Key)
 	}
-	infos, err := c.turns.Store().List(ctx, session.Key{App: q.Key.App, User: q.Key.User}, session.Page{Limit: maxSearched})
-	if err != nil {
-		return err
-	}
-	for _, info := range infos {
-		keys = append(keys, info.Key)
+	for _, status := range []session.Status{session.StatusWaiting, session.StatusOpen} { // open if a process died with it
+		page := session.Page{Limit: maxSearched, Status: status}
+		infos, err := c.turns.Store().List(ctx, session.Key{App: q.Key.App, User: q.Key.User}, page)
+		if err != nil {
+			return err
+		}
+		for _, info := range infos {
+			keys = append(keys, info.Key)
+		}
 	}
 	for _, key := range keys {
 		rep, err := c.turns.Report(ctx, key, "")
