@@ -46,8 +46,7 @@ type chatRequest struct {
 	chatBody
 	agent *agent.Node
 	// past is the conversation before what is said now.
-	past []llm.Message
-	now  []llm.Content
+	past, now []llm.Message
 	// results are those of the calls in the last message.
 	results []runner.Decision
 	// formatAt is the name of the member with the format.
@@ -115,7 +114,7 @@ func (q *chatRequest) message(raw json.RawMessage, path string, wrong *faults) (
 func (q *chatRequest) add(m llm.Message) {
 	switch m.Role {
 	case llm.RoleUser:
-		q.now, q.results = append(q.now, m.Content), nil
+		q.now, q.results = append(q.now, m), nil
 		return
 	case llm.RoleAssistant:
 		q.results = nil
@@ -132,10 +131,7 @@ func (q *chatRequest) add(m llm.Message) {
 
 // passed makes what is said now part of the past.
 func (q *chatRequest) passed() {
-	for _, said := range q.now {
-		q.past = append(q.past, llm.Message{Role: llm.RoleUser, Content: said})
-	}
-	q.now = nil
+	q.past, q.now = append(q.past, q.now...), nil
 }
 
 // kept is what of a request is kept with the words.

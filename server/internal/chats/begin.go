@@ -26,10 +26,9 @@ type Ask struct {
 	// Agent is who answers in a new session.
 	Agent *agent.Node
 	// Past is the conversation that the client sends along, and Now what it says; a user who writes twice has one
-	// answer.
-	Past     []llm.Message
-	Now      []llm.Content
-	Metadata map[string]any
+	// answer. Place adds to Now what others called and said after the user's words.
+	Past, Now []llm.Message
+	Metadata  map[string]any
 	// Decisions are given in place of words. Those with a content are the results of calls that the client has run.
 	Decisions []runner.Decision
 	// ID is the client's name for the request, "" if it has none. Repeats says that it may have been sent before, and Sum,
@@ -42,8 +41,7 @@ type Ask struct {
 	At *Seen
 
 	past    History
-	claimed []llm.Message // what others called and said after Now
-	said    int           // how much of Now the session has already
+	said    int // how much of Now the session has already
 	content llm.Content
 	unseen  int64 // where the client's turn ended for it, if something was said in it since
 }
@@ -85,7 +83,7 @@ func (c *Chats) Begin(ctx context.Context, q *Ask) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.past = q.past.With(saidNow(q.Now)...).With(saidBefore(q.claimed)...)
+	a.past = q.past.With(saidIn(q.Now)...)
 	c.seen.note(History(q.Sum[:16]), a.Seen)
 	c.seen.note(a.past, a.Seen)
 	if a.Again != nil {
@@ -99,11 +97,7 @@ func (c *Chats) begin(ctx context.Context, q *Ask) (*Answer, error) {
 	if q.At != nil && q.said > 0 {
 		now = now[q.said:]
 	}
-	var messages []llm.Message
-	for _, content := range now {
-		messages = append(messages, llm.Message{Role: llm.RoleUser, Content: content})
-	}
-	content, mark, err := Join(append(messages, q.claimed...))
+	content, mark, err := Join(now)
 	if err != nil {
 		return nil, err
 	}

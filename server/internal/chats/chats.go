@@ -42,7 +42,7 @@ func New(turns *live.Turns, patience time.Duration) (*Chats, error) {
 // Place finds where a conversation goes on: in the session that the client names, or in one whose history it sends,
 // or in a new one.
 func (c *Chats) Place(ctx context.Context, q *Ask) error {
-	texts := saidBefore(q.Past)
+	texts := saidIn(q.Past)
 	q.past = historyOf(q.Key, texts...)
 	q.Sum = SumOf(q.Key.App, q.Key.User, q.Key.ID, q.past, q.Now, q.Metadata, q.ID, q.Decisions)
 	if q.Key.ID != "" {
@@ -81,13 +81,12 @@ func (q *Ask) claim() []Said {
 	for n > 0 && q.Past[n-1].Role != llm.RoleUser {
 		n--
 	}
-	after := q.Past[n:]
-	for ; n > 0 && q.Past[n-1].Role == llm.RoleUser; n-- {
-		q.Now = append([]llm.Content{q.Past[n-1].Content}, q.Now...)
+	for n > 0 && q.Past[n-1].Role == llm.RoleUser {
+		n--
 	}
-	texts := saidBefore(q.Past[:n])
-	if len(q.Now) > 0 {
-		q.Past, q.claimed, q.Decisions = q.Past[:n], after, nil
+	texts := saidIn(q.Past[:n])
+	if n < len(q.Past) && q.Past[n].Role == llm.RoleUser {
+		q.Past, q.Now, q.Decisions = q.Past[:n], q.Past[n:], nil
 		q.past = historyOf(q.Key, texts...)
 	}
 	return texts
@@ -152,8 +151,8 @@ func ofCall(key session.Key, callID string) History {
 // where finds what the client has seen, nil if its history is not known. Words that got no answer are in the log
 // already, and one that the client does not have to its end is good enough if it begins so, or if the turn has none.
 func (c *Chats) where(ctx context.Context, q *Ask, past []Said) (*Seen, error) {
-	if n := len(q.Now) - 1; n > 0 {
-		if s, ok := c.seen.find(q.past.With(saidNow(q.Now[:n])...)); ok {
+	if n := len(q.Now) - 1; n > 0 && q.Now[n].Role == llm.RoleUser {
+		if s, ok := c.seen.find(q.past.With(saidIn(q.Now[:n])...)); ok {
 			q.said = n
 			return c.stands(ctx, s, "")
 		}
@@ -211,19 +210,12 @@ func (c *Chats) Told(a *Answer, texts ...string) {
 	}
 }
 
-// saidBefore are the texts of messages, without what tools were asked and said.
-func saidBefore(messages []llm.Message) (all []Said) {
+// saidIn returns the texts of messages, without what tools were asked and said. A user may say nothing but an image.
+func saidIn(messages []llm.Message) (all []Said) {
 	for _, m := range messages {
-		if text := m.PlainText(); text != "" {
+		if text := m.PlainText(); text != "" || m.Role == llm.RoleUser {
 			all = append(all, Said{m.Role == llm.RoleAssistant, text})
 		}
-	}
-	return all
-}
-
-func saidNow(contents []llm.Content) (all []Said) {
-	for _, content := range contents {
-		all = append(all, Said{Text: content.PlainText()})
 	}
 	return all
 }

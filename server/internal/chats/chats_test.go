@@ -40,7 +40,7 @@ func newChats(t *testing.T) *Chats {
 func say(t *testing.T, c *Chats, id string, past []llm.Message, words string) *Answer {
 	t.Helper()
 	ctx := context.Background()
-	q := &Ask{Key: session.Key{App: session.DefaultApp, User: "ann"}, Agent: c.turns.Runner().Tree().Root(), Past: past, Now: []llm.Content{{Text: words}}, ID: id, Repeats: id != ""}
+	q := &Ask{Key: session.Key{App: session.DefaultApp, User: "ann"}, Agent: c.turns.Runner().Tree().Root(), Past: past, Now: []llm.Message{llm.UserText(words)}, ID: id, Repeats: id != ""}
 	require.NoError(t, c.Place(ctx, q))
 	a, err := c.Begin(ctx, q)
 	require.NoError(t, err)
@@ -69,6 +69,28 @@ func TestForkOfADeadProcess(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"a", "c"}, words)
+}
+
+// A message without text, such as an image, is one of the history like others.
+func TestMessageWithoutText(t *testing.T) {
+	c := newChats(t)
+	image := llm.UserParts(llm.Media{Kind: llm.MediaImage, MediaType: "image/png", URL: "https://example.com/a.png"})
+	hello := llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: "Hello."}}
+	one := say(t, c, "", nil, "a")
+	ask := func(past ...llm.Message) *Answer {
+		last := len(past) - 1
+		q := &Ask{Key: session.Key{App: session.DefaultApp, User: "ann"}, Agent: c.turns.Runner().Tree().Root(), Past: past[:last], Now: past[last:]}
+		require.NoError(t, c.Place(context.Background(), q))
+		a, err := c.Begin(context.Background(), q)
+		require.NoError(t, err)
+		_, err = c.Follow(context.Background(), a, true, func(session.Entry, *live.Report) error { return nil })
+		require.NoError(t, err)
+		c.Told(a, "Hello.")
+		return a
+	}
+	require.Equal(t, one.Key, ask(llm.UserText("a"), hello, image).Key)
+	require.Equal(t, one.Key, ask(llm.UserText("a"), hello, image, hello, llm.UserText("b")).Key)
+	require.NotEqual(t, one.Key, ask(llm.UserText("a"), hello, llm.UserText("c")).Key)
 }
 
 func TestManyAreForgotten(t *testing.T) {
