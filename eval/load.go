@@ -2,6 +2,7 @@ package eval
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,14 +18,12 @@ const maxFile = 16 << 20
 // a list, or one case.
 func Load(data []byte, file string) ([]Case, error) {
 	l := &loader{file: file, names: map[string]int{}}
-	l.Report = func(line int, message string) { l.problems = append(l.problems, Problem{file, line, message}) }
-	for _, doc := range l.Documents(data, maxFile) {
-		if body := l.Parse(doc); body.Kind() != yamldoc.Nothing {
-			l.document(body)
-		}
+	l.Report = func(line, _ int, message string) { l.problems = append(l.problems, Problem{file, line, message}) }
+	for _, body := range l.Documents(data, maxFile) {
+		l.document(body)
 	}
 	if len(l.cases) == 0 && len(l.problems) == 0 {
-		l.Add(1, "the file holds no case: a case is what a user says, with what is expected, such as - say: I was charged twice, and below it path: support > billing")
+		l.Report(1, 0, "the file holds no case: a case is what a user says, with what is expected, such as - say: I was charged twice, and below it path: support > billing")
 	}
 	if err := asError(l.problems); err != nil {
 		return nil, err
@@ -43,7 +42,7 @@ func LoadFile(path string) ([]Case, error) {
 
 // loader reads a file of cases.
 type loader struct {
-	yamldoc.Reader
+	yamldoc.Decoder
 	file     string
 	always   Expect // of each turn
 	cases    []Case
@@ -51,26 +50,28 @@ type loader struct {
 	problems []Problem
 }
 
-// fields are the keys of a mapping.
-type fields = map[string]*yamldoc.Field
-
 func (l *loader) document(body yamldoc.Node) {
-	list, single := body, body.Kind() != yamldoc.List
-	if l.always = (Expect{}); body.Kind() == yamldoc.Mapping && !has(body, "say") && !has(body, "turns") {
-		f := l.Fields(body, "the file", nil, "always", "cases")
-		if p := f["always"]; p != nil {
-			l.always = l.expect(l.Fields(p.Value, "always", nil, "noTools", "saysNot", "max"))
-		}
-		if f["cases"] == nil {
-			return
-		}
-		list, single = l.List(f["cases"]), false
-	}
-	if single {
+	var list yamldoc.Node
+	l.always = Expect{}
+	switch {
+	case body.Kind() == yamldoc.List:
+		list = body
+	case body.Kind() == yamldoc.Mapping && !has(body, "say") && !has(body, "turns"):
+		l.Mapping([]yamldoc.Key{
+			yamldoc.Object("always", "",
+				yamldoc.Words("noTools", &l.always.NoTools),
+				l.pattern("saysNot", &l.always.SaysNot),
+				l.max(&l.always.Max)),
+			yamldoc.Custom("cases", "a list", "", func(k *yamldoc.Key, n yamldoc.Node) {
+				if list = n; n.Kind() != yamldoc.List {
+					l.WrongType(k, n)
+				}
+			})}, "", body)
+	default:
 		l.add(body)
 	}
 	for i := range list.Len() {
-		if !single {
+		if list.Kind() == yamldoc.List {
 			l.add(list.Item(i))
 		}
 	}
@@ -85,167 +86,162 @@ func has(n yamldoc.Node, key string) bool {
 	return false
 }
 
-// The keys of a turn, in the order in which they are told, and what else a case has.
-var (
-	doKeys     = [...]string{"say", "metadata", "approve", "deny", "reply"}
-	expectKeys = [...]string{"path", "answers", "tools", "noTools", "asks", "says", "saysNot", "judge", "max"}
-	caseKeys   = [...]string{"turns", "name", "note", "tags", "state"}
-)
+// turnKeys are those of a turn, in the order in which messages name them. The first do something, and the
+// others say what is expected.
+func (l *loader) turnKeys(t *Turn) (do, expect []yamldoc.Key) {
+	e := &t.Expect
+	const words = "a text or a list of texts"
+	return []yamldoc.Key{
+			yamldoc.String("say", "", &t.User),
+			yamldoc.Values("metadata", &t.Metadata),
+			yamldoc.Words("approve", &t.Approve),
+			yamldoc.Words("deny", &t.Deny),
+			yamldoc.Values("reply", &t.Reply),
+		}, []yamldoc.Key{
+			yamldoc.Custom("path", words, "", func(k *yamldoc.Key, n yamldoc.Node) {
+				if text := l.joined(k, n, " > "); text != "" {
+					var err error
+					if e.Path, err = ParsePath(text); err != nil {
+						l.Add(l.Key, "%s", err)
+					}
+				}
+			}),
+			yamldoc.Custom("answers", words, "", func(k *yamldoc.Key, n yamldoc.Node) {
+				if text := l.joined(k, n, "|"); text != "" {
+					step, err := ParsePath(text)
+					if err != nil || len(step) > 1 || len(step[0]) == 0 {
+						l.Add(l.Key, "answers has a name, or several with | between them, not %q", cut(text, 60))
+						return
+					}
+					e.Answers = step[0]
+				}
+			}),
+			yamldoc.Words("tools", &e.Tools),
+			yamldoc.Words("noTools", &e.NoTools),
+			yamldoc.Words("asks", &e.Asks),
+			l.pattern("says", &e.Says),
+			l.pattern("saysNot", &e.SaysNot),
+			yamldoc.String("judge", "", &e.Judge),
+			l.max(&e.Max),
+		}
+}
+
+// joined reads a text or a list of texts as one text.
+func (l *loader) joined(k *yamldoc.Key, n yamldoc.Node, sep string) string {
+	var all []string
+	l.Words(k, n, func(text string, _ yamldoc.Node) { all = append(all, text) })
+	return strings.Join(all, sep)
+}
+
+// pattern is the key of texts and regular expressions.
+func (l *loader) pattern(name string, to *[]string) yamldoc.Key {
+	return yamldoc.Words(name, to, func(text string, n yamldoc.Node) {
+		if _, err := patternOf(text); err != nil {
+			l.Add(n, "%s: %s", name, err)
+		}
+	})
+}
+
+func (l *loader) max(m *Max) yamldoc.Key {
+	return yamldoc.Custom("max", "a mapping", "", func(_ *yamldoc.Key, n yamldoc.Node) {
+		if n.Kind() != yamldoc.Mapping || n.Len() == 0 {
+			l.Add(l.Key, "max bounds transfers, modelCalls, tokens, cost or time, as in max: {modelCalls: 3}")
+			return
+		}
+		l.Mapping([]yamldoc.Key{
+			yamldoc.Int("transfers", "", &m.Transfers),
+			yamldoc.Int("modelCalls", "", &m.ModelCalls),
+			yamldoc.Int("tokens", "", &m.Tokens),
+			yamldoc.Positive("cost", "", math.MaxFloat64, &m.Cost),
+			yamldoc.Custom("time", yamldoc.TimeType, "", func(k *yamldoc.Key, n yamldoc.Node) {
+				var ok bool
+				if m.Time, ok = l.Time(k, n); ok && m.Time == 0 {
+					l.Add(n, "%s must be above 0", l.Name)
+				}
+			}),
+		}, l.Name+".", n)
+	})
+}
 
 // add reads a case.
 func (l *loader) add(n yamldoc.Node) {
 	c := Case{File: l.file, Line: n.Line()}
 	if n.Kind() != yamldoc.Mapping {
-		l.Add(c.Line, "a case must be a mapping with say and what is expected, not %s", n.Describe())
+		l.Add(n, "a case must be a mapping with say and what is expected, not %s", n.Describe())
 		return
 	}
-	before := len(l.problems)
-	f := l.Fields(n, "a case", nil, slices.Concat(doKeys[:], expectKeys[:], caseKeys[:])...)
-	if p := f["note"]; p != nil {
-		c.Note = l.Maybe(p)
-	}
-	c.Tags, c.State = l.Words(f["tags"]), l.Values(f["state"])
+	before := l.Problems
+	t := Turn{Line: c.Line}
+	do, expect := l.turnKeys(&t)
+	f := l.Mapping(slices.Concat(do, expect, []yamldoc.Key{
+		yamldoc.Custom("turns", "a list of turns", "", func(k *yamldoc.Key, n yamldoc.Node) { c.Turns = l.turns(k, n) }),
+		yamldoc.String("name", "", &c.Name),
+		yamldoc.Maybe("note", &c.Note),
+		yamldoc.Words("tags", &c.Tags),
+		yamldoc.Values("state", &c.State)}), "", n)
+	_, says := f["say"]
+	turns, several := f["turns"]
 	expected := false
 	switch {
-	case f["say"] != nil && f["turns"] != nil:
-		l.Add(f["turns"].Line, "say and turns exclude each other: say is a case of one turn")
-	case f["turns"] != nil:
-		for _, key := range slices.Concat(doKeys[:], expectKeys[:len(expectKeys)-1]) {
-			if p := f[key]; p != nil {
-				l.Add(p.Line, "%s belongs to one of the turns", key)
+	case says && several:
+		l.Add(turns.Key, "say and turns exclude each other: say is a case of one turn")
+	case several:
+		for _, k := range slices.Concat(do, expect[:len(expect)-1]) {
+			if p, ok := f[k.Name]; ok {
+				l.Add(p.Key, "%s belongs to one of the turns", k.Name)
 			}
 		}
-		c.Max = l.max(f["max"])
-		c.Turns = l.turns(f["turns"])
+		c.Max = t.Expect.Max
 		expected = c.Max != Max{}
-	case f["say"] != nil:
-		c.Turns = []Turn{l.turn(f, c.Line)}
-	case len(l.problems) == before:
-		l.Add(c.Line, "the case has neither say, what the user says, nor turns")
+	case says:
+		c.Turns = []Turn{l.withAlways(t)}
+	case l.Problems == before:
+		l.Add(n, "the case has neither say, what the user says, nor turns")
 	}
 	for i := range c.Turns {
 		expected = expected || !c.Turns[i].Expect.empty()
 	}
-	if !expected && len(l.problems) == before {
-		l.Add(c.Line, "the case expects nothing: give one of %s", strings.Join(expectKeys[:], ", "))
+	if !expected && l.Problems == before {
+		l.Add(n, "the case expects nothing: give one of %s", strings.Join(yamldoc.Names(expect, ""), ", "))
 	}
-	l.name(&c, f["name"])
+	l.name(&c, n)
 	l.cases = append(l.cases, c)
 }
 
-// name gives a case the name that it has, or its first words.
-func (l *loader) name(c *Case, p *yamldoc.Field) {
+// name gives a case the name that it has, or its first words, and reports one that another case has.
+func (l *loader) name(c *Case, n yamldoc.Node) {
 	hint := ""
-	if p != nil {
-		c.Name = strings.Join(strings.Fields(l.Text(p)), " ")
-	} else if len(c.Turns) > 0 {
+	if c.Name = strings.Join(strings.Fields(c.Name), " "); c.Name == "" && len(c.Turns) > 0 {
 		c.Name, hint = cut(strings.Join(strings.Fields(c.Turns[0].User), " "), 120), ": give it a name of its own"
 	}
 	if first := l.names[c.Name]; c.Name != "" && first > 0 {
-		l.Add(c.Line, "the case %q stands on line %d already%s", cut(c.Name, 60), first, hint)
+		l.Add(n, "the case %q stands on line %d already%s", cut(c.Name, 60), first, hint)
 		return
 	}
 	l.names[c.Name] = c.Line
 }
 
-func (l *loader) turns(p *yamldoc.Field) (turns []Turn) {
-	list := l.List(p)
-	if p.Value.Kind() == yamldoc.List && list.Len() == 0 {
-		l.Add(p.Line, "turns is empty")
+func (l *loader) turns(k *yamldoc.Key, list yamldoc.Node) (turns []Turn) {
+	if list.Kind() == yamldoc.List && list.Len() == 0 {
+		l.Add(l.Key, "turns is empty")
 	}
-	for i := range list.Len() {
-		n := list.Item(i)
-		if n.Kind() != yamldoc.Mapping {
-			l.Add(n.Line(), "a turn must be a mapping with say, not %s", n.Describe())
-			continue
+	l.Entries(k, list, func(n yamldoc.Node) {
+		t := Turn{Line: n.Line()}
+		f := l.Mapping(slices.Concat(l.turnKeys(&t)), "", n)
+		if _, says := f["say"]; !says {
+			l.Add(n, "the turn has no say: what does the user say?")
+			return
 		}
-		f := l.Fields(n, "a turn", nil, slices.Concat(doKeys[:], expectKeys[:])...)
-		if f["say"] == nil {
-			l.Add(n.Line(), "the turn has no say: what does the user say?")
-			continue
-		}
-		turns = append(turns, l.turn(f, n.Line()))
-	}
+		turns = append(turns, l.withAlways(t))
+	})
 	return turns
 }
 
-// turn reads a turn, or a case of one.
-func (l *loader) turn(f fields, line int) Turn {
-	t := Turn{User: strings.TrimSuffix(l.Text(f["say"]), "\n"), Line: line, Metadata: l.Values(f["metadata"]),
-		Approve: l.Words(f["approve"]), Deny: l.Words(f["deny"]), Reply: l.Values(f["reply"]), Expect: l.expect(f)}
-	t.Expect.NoTools, t.Expect.SaysNot = slices.Concat(t.Expect.NoTools, l.always.NoTools), slices.Concat(t.Expect.SaysNot, l.always.SaysNot)
-	t.Expect.Max = t.Expect.Max.or(l.always.Max)
+// withAlways adds what is expected of each turn of the document.
+func (l *loader) withAlways(t Turn) Turn {
+	t.User = strings.TrimSuffix(t.User, "\n")
+	e := &t.Expect
+	e.NoTools, e.SaysNot = slices.Concat(e.NoTools, l.always.NoTools), slices.Concat(e.SaysNot, l.always.SaysNot)
+	e.Max = e.Max.or(l.always.Max)
 	return t
-}
-
-// expect reads what is expected of a turn.
-func (l *loader) expect(f fields) Expect {
-	e := Expect{Answers: l.Words(f["answers"]), Tools: l.Words(f["tools"]), NoTools: l.Words(f["noTools"]), Asks: l.Words(f["asks"]),
-		Says: l.Words(f["says"]), SaysNot: l.Words(f["saysNot"]), Max: l.max(f["max"])}
-	l.patterns(f["says"])
-	l.patterns(f["saysNot"])
-	if p := f["judge"]; p != nil {
-		e.Judge = strings.TrimSpace(l.Text(p))
-	}
-	var err error
-	if text := strings.Join(l.Words(f["path"]), " > "); text != "" {
-		if e.Path, err = ParsePath(text); err != nil {
-			l.Add(f["path"].Line, "%s", err)
-		}
-	}
-	if text := strings.Join(e.Answers, "|"); text != "" {
-		step, err := ParsePath(text)
-		if err != nil || len(step) > 1 || len(step[0]) == 0 {
-			l.Add(f["answers"].Line, "answers has a name, or several with | between them, not %q", cut(text, 60))
-			return e
-		}
-		e.Answers = step[0]
-	}
-	return e
-}
-
-// patterns reports regular expressions that are none, each where it stands.
-func (l *loader) patterns(p *yamldoc.Field) {
-	if p == nil {
-		return
-	}
-	all := []yamldoc.Node{p.Value}
-	for i := 0; p.Value.Kind() == yamldoc.List && i < p.Value.Len(); i++ {
-		all = append(all, p.Value.Item(i))
-	}
-	for _, n := range all {
-		text, _ := n.Text()
-		if _, err := patternOf(text); err != nil {
-			l.Add(n.Line(), "%s: %s", p.Key, err)
-		}
-	}
-}
-
-func (l *loader) max(p *yamldoc.Field) (m Max) {
-	if p == nil {
-		return m
-	}
-	f := l.Fields(p.Value, "max", nil, "transfers", "modelCalls", "tokens", "cost", "time")
-	if k := p.Value.Kind(); k == yamldoc.Nothing || k == yamldoc.Mapping && p.Value.Len() == 0 {
-		l.Add(p.Line, "max bounds transfers, modelCalls, tokens, cost or time, as in max: {modelCalls: 3}")
-	}
-	for key, to := range map[string]*int{"transfers": &m.Transfers, "modelCalls": &m.ModelCalls, "tokens": &m.Tokens} {
-		if e := f[key]; e != nil {
-			*to = l.Whole(e, 1)
-		}
-	}
-	if e := f["cost"]; e != nil {
-		var ok bool
-		if m.Cost, ok = e.Value.Number(); !ok || m.Cost <= 0 {
-			l.Add(e.Line, "cost must be a number above 0, not %s", e.Value.Describe())
-		}
-	}
-	if e := f["time"]; e != nil {
-		if before := len(l.problems); l.Duration(e) > 0 {
-			m.Time = l.Duration(e)
-		} else if len(l.problems) == before {
-			l.Add(e.Line, "time must be above 0")
-		}
-	}
-	return m
 }

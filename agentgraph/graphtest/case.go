@@ -80,21 +80,16 @@ func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
 	}
 	var cases []Case
 	lines := map[string]int{} // of names
-	docs := r.Documents(data, agentgraph.MaxFile)
-	for _, doc := range docs {
-		body := r.Parse(doc)
-		if isNull(body) {
-			continue
-		}
+	for _, body := range r.Documents(data, agentgraph.MaxFile) {
 		c := r.testCase(body)
 		if first := lines[c.Name]; c.Name != "" && first > 0 {
-			r.Add(c.Line, "the name %q stands on line %d already", short(c.Name, 60), first)
+			r.Add(body, "the name %q stands on line %d already", short(c.Name, 60), first)
 		}
 		lines[c.Name] = c.Line
 		cases = append(cases, c)
 	}
 	if len(cases) == 0 && len(r.problems) == 0 {
-		r.Add(1, "the file holds no case: a case has name, graph, input, mock and expect, and a line with --- stands between two of them")
+		r.Report(1, 0, "the file holds no case: a case has name, graph, input, mock and expect, and a line with --- stands between two of them")
 	}
 	if err := asError(r.problems); err != nil {
 		return nil, err
@@ -112,90 +107,85 @@ func LoadCaseFile(path string, opts ...LoadOption) ([]Case, error) {
 	return LoadCases(data, path, opts...)
 }
 
+// pairs are the keys of a mapping with their values.
+type pairs = map[string]yamldoc.Pair
+
 func (r *reader) testCase(body yamldoc.Node) Case {
 	c := Case{File: r.file, Line: body.Line()}
-	f := r.Fields(body, "a case", nil, "name", "note", "graph", "graphFile", "input", "mock", "approve", "deny", "expect", "code", "where")
-	if f["name"] != nil {
-		c.Name = r.Text(f["name"])
-	} else if body.Kind() == yamldoc.Mapping {
-		r.Add(c.Line, "the case has no name")
-	}
-	if n := f["note"]; n != nil {
-		c.Note = r.Maybe(n)
-	}
-	if f["code"] != nil {
-		r.refused(&c, f)
+	if body.Kind() != yamldoc.Mapping {
+		r.Add(body, "a case must be a mapping, not %s", body.Describe())
 		return c
 	}
-	if f["where"] != nil {
-		r.Add(f["where"].Line, "where goes with code: the code of a problem, and its path in the graph")
+	var graph, file, codes, where string
+	var expect pairs
+	f := r.Mapping([]yamldoc.Key{
+		yamldoc.String("name", "", &c.Name),
+		yamldoc.Maybe("note", &c.Note),
+		yamldoc.Custom("graph", "a text", "", func(k *yamldoc.Key, n yamldoc.Node) {
+			if n.Kind() == yamldoc.Mapping {
+				r.Add(r.Key, "graph must be a text: put | behind graph: and indent what follows, or name a file with graphFile")
+				return
+			}
+			graph, _ = r.String(k, n)
+		}),
+		yamldoc.String("graphFile", "", &file),
+		yamldoc.Value("input", &c.Input),
+		yamldoc.Custom("mock", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) { c.Mocks = r.mocks(k, n) }),
+		yamldoc.Strings("approve", "", &c.Approve),
+		yamldoc.Strings("deny", "", &c.Deny),
+		yamldoc.Custom("expect", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) { expect = r.expect(&c.Expect, k, n) }),
+		yamldoc.String("code", "", &codes),
+		yamldoc.Maybe("where", &where)}, "", body)
+	has := func(key string) bool { _, ok := f[key]; return ok }
+	if !has("name") {
+		r.Add(body, "the case has no name")
 	}
-	if f["input"] != nil {
-		c.Input = r.Any(f["input"].Value)
+	if has("code") {
+		c.Refused = &Refusal{Where: where}
+		r.refused(&c, f, body, codes, graph)
+		return c
 	}
-	if f["mock"] != nil && !isNull(f["mock"].Value) {
-		c.Mocks = r.mocks(f["mock"])
+	if has("where") {
+		r.Add(f["where"].Key, "where goes with code: the code of a problem, and its path in the graph")
 	}
-	for key, to := range map[string]*[]string{"approve": &c.Approve, "deny": &c.Deny} {
-		if f[key] != nil {
-			*to = r.Texts(f[key])
-		}
-	}
-	if f["expect"] != nil {
-		c.Expect = r.expect(f["expect"])
-	} else if body.Kind() == yamldoc.Mapping {
-		r.Add(c.Line, "expect is missing: without it nothing is checked")
+	if !has("expect") {
+		r.Add(body, "expect is missing: without it nothing is checked")
 	}
 	switch {
-	case f["graph"] != nil && f["graphFile"] != nil:
-		r.Add(f["graphFile"].Line, "graph and graphFile exclude each other")
-	case f["graph"] != nil:
-		c.Graph = r.graph(f["graph"])
-	case f["graphFile"] != nil:
-		c.Graph = r.graphFile(f["graphFile"])
-	default:
-		if body.Kind() == yamldoc.Mapping {
-			r.Add(c.Line, "the case has no graph: give its text as graph, or its file as graphFile")
-		}
+	case has("graph") && has("graphFile"):
+		r.Add(f["graphFile"].Key, "graph and graphFile exclude each other")
+	case graph != "":
+		c.Graph = r.graph(graph, f["graph"].Value)
+	case file != "":
+		c.Graph = r.graphFile(file, f["graphFile"].Key)
+	case !has("graph") && !has("graphFile"):
+		r.Add(body, "the case has no graph: give its text as graph, or its file as graphFile")
 	}
 	if c.Graph != nil {
-		r.known(&c, f)
+		r.known(&c, f, expect)
 	}
 	return c
 }
 
 // graph loads a graph that is written in a case. The lines of its problems are
 // those of the case's file.
-func (r *reader) graph(p *pair) *agentgraph.Graph {
-	if p.Value.Kind() == yamldoc.Mapping {
-		r.Add(p.Line, "graph must be a text: put | behind graph: and indent what follows, or name a file with graphFile")
-		return nil
-	}
-	text := r.Text(p)
-	if text == "" {
-		return nil
-	}
+func (r *reader) graph(text string, at yamldoc.Node) *agentgraph.Graph {
 	g, err := agentgraph.Load([]byte(text), agentgraph.WithAnyRef())
 	if err == nil {
 		return g
 	}
 	for _, problem := range agentgraph.Problems(err) {
-		line, where := p.Value.Line(), ""
-		if p.Value.Block() == "|" {
-			line += problem.Line
+		if at.Block() == "|" {
+			r.Problems++
+			r.Report(at.Line()+problem.Line, 0, "the graph: "+problem.String())
 		} else {
-			where = fmt.Sprintf("line %d of ", problem.Line)
+			r.Add(at, "line %d of the graph: %s", problem.Line, problem)
 		}
-		r.Add(line, "%sthe graph: %s", where, problem)
 	}
 	return nil
 }
 
-func (r *reader) graphFile(p *pair) *agentgraph.Graph {
-	name := r.Text(p)
-	if name == "" {
-		return nil
-	}
+func (r *reader) graphFile(name string, at yamldoc.Node) *agentgraph.Graph {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(r.file), name)
 	}
@@ -205,18 +195,18 @@ func (r *reader) graphFile(p *pair) *agentgraph.Graph {
 	case err == nil:
 	case errors.As(err, &bad):
 		for _, problem := range bad.Problems {
-			r.Add(p.Line, "the graph: %s", bad.Line(problem))
+			r.Add(at, "the graph: %s", bad.Line(problem))
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		r.Add(p.Line, "%s: there is no such file", name)
+		r.Add(at, "%s: there is no such file", name)
 	default:
-		r.Add(p.Line, "%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
+		r.Add(at, "%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
 	}
 	return g
 }
 
 // known reports ids in a case that its graph does not have.
-func (r *reader) known(c *Case, f map[string]*pair) {
+func (r *reader) known(c *Case, f, expect pairs) {
 	ids := make([]string, len(c.Graph.Nodes))
 	at := make(map[string]int, len(ids))
 	for i, n := range c.Graph.Nodes {
@@ -229,20 +219,16 @@ func (r *reader) known(c *Case, f map[string]*pair) {
 	for key, names := range map[string][]string{"approve": c.Approve, "deny": c.Deny} {
 		for _, id := range names {
 			if i, ok := at[id]; !ok {
-				r.Add(f[key].Line, "%s: no agent of the graph has the id %q%s", key, short(id, 60), nearest.Listed(id, ids))
+				r.Add(f[key].Key, "%s: no agent of the graph has the id %q%s", key, short(id, 60), nearest.Listed(id, ids))
 			} else if c.Graph.Nodes[i].Human == nil {
-				r.Add(f[key].Line, "%s: %s does not wait for an approval: its node has no when: human", key, id)
+				r.Add(f[key].Key, "%s: %s does not wait for an approval: its node has no when: human", key, id)
 			}
 		}
 	}
-	if f["expect"] == nil {
-		return
-	}
-	line := f["expect"].Line
 	check := func(key string, names ...string) {
 		for _, id := range names {
 			if _, ok := at[id]; !ok && id != "" {
-				r.Add(r.keyLine(f["expect"].Value, key, line), "expect.%s: no agent of the graph has the id %q%s", key, short(id, 60), nearest.Listed(id, ids))
+				r.Add(expect[key].Key, "expect.%s: no agent of the graph has the id %q%s", key, short(id, 60), nearest.Listed(id, ids))
 			}
 		}
 	}
@@ -257,7 +243,7 @@ func (r *reader) known(c *Case, f map[string]*pair) {
 		for _, id := range group {
 			_, known := at[id]
 			if _, mocked := c.Mocks[id]; known && !mocked {
-				r.Add(r.keyLine(f["expect"].Value, "parallel", line), "expect.parallel: %s has no mock that could wait for the others", id)
+				r.Add(expect["parallel"].Key, "expect.parallel: %s has no mock that could wait for the others", id)
 			}
 		}
 	}
@@ -271,20 +257,10 @@ func (r *reader) known(c *Case, f map[string]*pair) {
 		if from, to, ok := strings.Cut(e.Error.Edge, "->"); ok {
 			check("error", strings.TrimSpace(from), strings.TrimSpace(to))
 		} else if e.Error.Edge != "" {
-			r.Add(r.keyLine(f["expect"].Value, "error", line), "expect.error: an edge is written as from->to, not %q", short(e.Error.Edge, 60))
+			r.Add(expect["error"].Key, "expect.error: an edge is written as from->to, not %q", short(e.Error.Edge, 60))
 		}
 	}
 	if len(e.FallbackInputHas) > 0 && c.Graph.OnError.Fallback == "" {
-		r.Add(r.keyLine(f["expect"].Value, "fallbackInputHas", line), "expect.fallbackInputHas: the graph has no fallbackAgent")
+		r.Add(expect["fallbackInputHas"].Key, "expect.fallbackInputHas: the graph has no fallbackAgent")
 	}
-}
-
-// keyLine returns the line of a key of a mapping.
-func (r *reader) keyLine(n yamldoc.Node, key string, otherwise int) int {
-	for i := range n.Len() {
-		if k := n.Pair(i).Key; k.Written() == key {
-			return k.Line()
-		}
-	}
-	return otherwise
 }

@@ -2,6 +2,7 @@ package graphtest
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/agentarbor/arbor/agentgraph"
@@ -14,79 +15,86 @@ var statuses = []string{string(agentgraph.Completed), string(agentgraph.Complete
 	string(agentgraph.Waiting), string(agentgraph.Cancelled)}
 
 // expect reads what is expected of a run.
-func (r *reader) expect(p *pair) Expect {
-	var e Expect
-	f := r.Fields(p.Value, "expect", map[string]string{"canceled": "cancelled"}, "status", "order", "parallel", "inputs", "outputs", "terminal",
-		"skipped", "failed", "cancelled", "notRun", "calls", "state", "error", "fallbackInputHas", "configSeen")
-	if len(f) == 0 {
-		r.Add(p.Line, "expect is empty: nothing would be checked")
-		return e
+func (r *reader) expect(e *Expect, k *yamldoc.Key, n yamldoc.Node) pairs {
+	if n.Len() == 0 && (n.Kind() == yamldoc.Mapping || n.Kind() == yamldoc.Nothing) {
+		r.Add(r.Key, "expect is empty: nothing would be checked")
+	} else if n.Kind() != yamldoc.Mapping {
+		r.WrongType(k, n)
 	}
-	if s := f["status"]; s != nil {
-		if e.Status = r.Text(s); e.Status != "" && !slices.Contains(statuses, e.Status) {
-			r.Add(s.Line, "the status %q does not exist%s", short(e.Status, 60), nearest.Listed(e.Status, statuses))
-		}
-	}
-	for key, to := range map[string]*[]string{"order": &e.Order, "skipped": &e.Skipped, "failed": &e.Failed, "cancelled": &e.Cancelled,
-		"notRun": &e.NotRun, "fallbackInputHas": &e.FallbackInputHas} {
-		if f[key] != nil {
-			*to = r.Texts(f[key])
-		}
-	}
-	for key, to := range map[string]*map[string]any{"inputs": &e.Inputs, "outputs": &e.Outputs, "terminal": &e.Terminal, "state": &e.State} {
-		if f[key] != nil {
-			*to = r.Values(f[key])
-		}
-	}
-	if f["parallel"] != nil {
-		list := r.List(f["parallel"])
-		for i := range list.Len() {
-			n := list.Item(i)
-			group := r.Texts(&pair{Key: "a group of parallel", Line: n.Line(), Value: n})
-			if len(group) < 2 {
-				r.Add(n.Line(), "a group of parallel has at least two ids: parallel: [[b, c]]")
+	return r.Mapping([]yamldoc.Key{
+		yamldoc.Custom("status", "a text", "", func(k *yamldoc.Key, n yamldoc.Node) {
+			var ok bool
+			if e.Status, ok = r.String(k, n); ok && !slices.Contains(statuses, e.Status) {
+				r.Add(n, "the status %q does not exist%s", short(e.Status, 60), nearest.Listed(e.Status, statuses))
 			}
-			e.Parallel = append(e.Parallel, group)
-		}
-	}
-	if f["calls"] != nil {
-		e.Calls = map[string]int{}
-		for _, p := range r.Pairs(f["calls"].Value, "calls") {
-			e.Calls[p.Key] = r.Whole(&p, 0)
-		}
-	}
-	if f["error"] != nil {
-		e.Error = r.expectError(f["error"])
-	}
-	if f["configSeen"] != nil {
-		e.ConfigSeen = map[string]map[string]any{}
-		for _, p := range r.Pairs(f["configSeen"].Value, "configSeen") {
-			e.ConfigSeen[p.Key] = r.Values(&p)
-		}
-	}
-	return e
+		}),
+		yamldoc.Strings("order", "", &e.Order),
+		yamldoc.Custom("parallel", "a list", "", func(k *yamldoc.Key, n yamldoc.Node) { e.Parallel = r.groups(k, n) }),
+		yamldoc.Values("inputs", &e.Inputs),
+		yamldoc.Values("outputs", &e.Outputs),
+		yamldoc.Values("terminal", &e.Terminal),
+		yamldoc.Strings("skipped", "", &e.Skipped),
+		yamldoc.Strings("failed", "", &e.Failed),
+		yamldoc.Strings("cancelled", "", &e.Cancelled).Or("canceled"),
+		yamldoc.Strings("notRun", "", &e.NotRun),
+		yamldoc.Custom("calls", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) {
+			e.Calls = map[string]int{}
+			r.each(k, n, func(id string, p yamldoc.Pair) {
+				calls, ok := p.Value.Whole()
+				if !ok || calls < 0 || calls > math.MaxInt32 {
+					r.Add(p.Key, "%s must be a whole number from 0, not %s", short(id, 60), p.Value.Describe())
+				}
+				e.Calls[id] = int(calls)
+			})
+		}),
+		yamldoc.Values("state", &e.State),
+		yamldoc.Custom("error", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) { e.Error = r.expectError(k, n) }),
+		yamldoc.Strings("fallbackInputHas", "", &e.FallbackInputHas),
+		yamldoc.Custom("configSeen", "a mapping", "", func(k *yamldoc.Key, n yamldoc.Node) {
+			e.ConfigSeen = map[string]map[string]any{}
+			r.each(k, n, func(id string, p yamldoc.Pair) {
+				seen := map[string]any{}
+				r.Key, r.Name = p.Key, short(id, 60)
+				r.each(k, p.Value, func(key string, p yamldoc.Pair) { seen[key] = r.Any(p.Value) })
+				e.ConfigSeen[id] = seen
+			})
+		}),
+	}, "", n)
 }
 
-func (r *reader) expectError(p *pair) *ExpectError {
-	f := r.Fields(p.Value, "error", nil, "agent", "edge", "contains")
-	if len(f) == 0 {
-		r.Add(p.Line, "error has agent or edge, and contains: a text in its message, or a list of them")
+// groups reads the groups of nodes that run at the same time.
+func (r *reader) groups(k *yamldoc.Key, n yamldoc.Node) (groups [][]string) {
+	if n.Kind() != yamldoc.List {
+		r.WrongType(k, n)
+		return nil
 	}
+	for i := range n.Len() {
+		r.Key, r.Name = n.Item(i), "a group of parallel"
+		group := r.Texts(&yamldoc.Key{Type: "a list of texts"}, n.Item(i))
+		if len(group) < 2 {
+			r.Add(n.Item(i), "a group of parallel has at least two ids: parallel: [[b, c]]")
+		}
+		groups = append(groups, group)
+	}
+	return groups
+}
+
+func (r *reader) expectError(k *yamldoc.Key, n yamldoc.Node) *ExpectError {
 	var e ExpectError
-	for key, to := range map[string]*string{"agent": &e.Agent, "edge": &e.Edge} {
-		if f[key] != nil {
-			*to = r.Text(f[key])
-		}
+	if n.Kind() != yamldoc.Mapping {
+		r.WrongType(k, n)
+		return &e
 	}
-	if c := f["contains"]; c != nil {
-		if c.Value.Kind() == yamldoc.List {
-			e.Contains = r.Texts(c)
-		} else {
-			e.Contains = []string{r.Text(c)}
-		}
-	}
-	if f["agent"] != nil && f["edge"] != nil {
-		r.Add(p.Line, "error is about an agent or about an edge, not about both")
+	at := r.Key
+	r.Mapping([]yamldoc.Key{
+		yamldoc.String("agent", "", &e.Agent),
+		yamldoc.String("edge", "", &e.Edge),
+		yamldoc.Words("contains", &e.Contains)}, "", n)
+	switch {
+	case n.Len() == 0:
+		r.Add(at, "error has agent or edge, and contains: a text in its message, or a list of them")
+	case e.Agent != "" && e.Edge != "":
+		r.Add(at, "error is about an agent or about an edge, not about both")
 	}
 	return &e
 }

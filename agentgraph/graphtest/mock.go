@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // Mock says what the mock agent of one node does. The zero value gives null at
@@ -138,18 +139,17 @@ type Mocks map[string]Mock
 // The name of the file is for errors, which are an [*Error] with all problems.
 func LoadMocks(data []byte, file string) (Mocks, error) {
 	r := newReader(file)
-	docs := r.Documents(data, agentgraph.MaxFile)
-	if len(docs) > 1 {
-		r.Add(docs[1].Before+1, "a file of mocks holds one document, and this is another one")
-	}
 	var mocks Mocks
-	if len(docs) > 0 {
-		if body := r.Parse(docs[0]); !isNull(body) {
-			mocks = r.mocks(&pair{Key: "the file", Line: docs[0].Before + 1, Value: body})
+	for i, body := range r.Documents(data, agentgraph.MaxFile) {
+		if i > 0 {
+			r.Add(body, "a file of mocks holds one document, and this is another one")
+			break
 		}
+		r.Name = "the file"
+		mocks = r.mocks(&yamldoc.Key{Type: "a mapping"}, body)
 	}
 	if len(mocks) == 0 && len(r.problems) == 0 {
-		r.Add(1, "the file holds no mock: give the id of an agent, and what it gives, such as a: {output: 1}")
+		r.Report(1, 0, "the file holds no mock: give the id of an agent, and what it gives, such as a: {output: 1}")
 	}
 	if err := asError(r.problems); err != nil {
 		return nil, err
@@ -157,63 +157,54 @@ func LoadMocks(data []byte, file string) (Mocks, error) {
 	return mocks, nil
 }
 
-// mockSynonyms are other words for the keys of a mock.
-var mockSynonyms = map[string]string{"failTimes": "times", "delayMs": "delay"}
-
-func (r *reader) mocks(p *pair) Mocks {
+func (r *reader) mocks(k *yamldoc.Key, n yamldoc.Node) Mocks {
 	mocks := Mocks{}
-	for _, p := range r.Pairs(p.Value, p.Key) {
-		mocks[p.Key] = r.mock(p)
-	}
+	r.each(k, n, func(id string, p yamldoc.Pair) { mocks[id] = r.mock(id, p) })
 	return mocks
 }
 
-func (r *reader) mock(p pair) Mock {
-	m := Mock{file: r.file, line: p.Line}
-	known := len(r.problems)
-	f := r.Fields(p.Value, "the mock "+short(p.Key, 60), mockSynonyms, "output", "outputs", "error", "times", "delay", "blockUntilCancelled")
-	if f["outputs"] != nil {
-		list := r.List(f["outputs"])
-		for i := range list.Len() {
-			m.Outputs = append(m.Outputs, r.Any(list.Item(i)))
-		}
-		if len(m.Outputs) == 0 && known == len(r.problems) {
-			r.Add(f["outputs"].Line, "outputs is empty")
-		}
+func (r *reader) mock(id string, p yamldoc.Pair) Mock {
+	m := Mock{file: r.file, line: p.Key.Line()}
+	what, known := "the mock "+short(id, 60), r.Problems
+	if k := p.Value.Kind(); k != yamldoc.Mapping && k != yamldoc.Nothing {
+		r.Add(p.Value, "%s must be a mapping, not %s", what, p.Value.Describe())
+		return m
 	}
-	if f["output"] != nil {
-		m.Output = r.Any(f["output"].Value)
-	}
-	if f["error"] != nil {
-		m.Error = r.Text(f["error"])
-	}
-	if f["times"] != nil {
-		m.Times = r.Whole(f["times"], 1)
-	}
-	if d := f["delay"]; d != nil {
-		if _, number := d.Value.Number(); d.Key == "delayMs" && !number {
-			r.Add(d.Line, "delayMs must be a number of milliseconds, not %s", d.Value.Describe())
-		} else {
-			m.Delay = r.Duration(d)
-		}
-	}
-	if f["blockUntilCancelled"] != nil {
-		m.BlockUntilCancelled = r.Flag(f["blockUntilCancelled"])
-	}
-	if known != len(r.problems) {
+	f := r.Mapping([]yamldoc.Key{
+		yamldoc.Value("output", &m.Output),
+		yamldoc.Custom("outputs", "a list", "", func(k *yamldoc.Key, n yamldoc.Node) {
+			if n.Kind() != yamldoc.List {
+				r.WrongType(k, n)
+			} else if m.Outputs, _ = r.Any(n).([]any); n.Len() == 0 {
+				r.Add(r.Key, "outputs is empty")
+			}
+		}),
+		yamldoc.String("error", "", &m.Error),
+		yamldoc.Int("times", "", &m.Times).Or("failTimes"),
+		yamldoc.Custom("delay", yamldoc.TimeType, "", func(k *yamldoc.Key, n yamldoc.Node) {
+			if _, number := n.Number(); r.Name == "delayMs" && !number {
+				r.WrongType(&yamldoc.Key{Type: "a number of milliseconds"}, n)
+				return
+			}
+			m.Delay, _ = r.Time(k, n)
+		}).Or("delayMs"),
+		yamldoc.Flag("blockUntilCancelled", &m.BlockUntilCancelled)}, "", p.Value)
+	if known != r.Problems {
 		return m
 	}
 	said := m.contradiction()
-	there := f["output"] != nil || f["outputs"] != nil
+	_, one := f["output"]
+	_, several := f["outputs"]
+	_, delayed := f["delay"]
 	switch {
 	case said != "":
-	case f["output"] != nil && f["outputs"] != nil: // output: null
+	case one && several: // output: null
 		said = "output and outputs exclude each other"
-	case m.Error == "" && !there && !m.BlockUntilCancelled && f["delay"] == nil:
+	case m.Error == "" && !one && !several && !m.BlockUntilCancelled && !delayed:
 		said = "it says neither output nor outputs nor error nor blockUntilCancelled"
 	}
 	if said != "" {
-		r.Add(p.Line, "the mock %s: %s", short(p.Key, 60), said)
+		r.Add(p.Key, "%s: %s", what, said)
 	}
 	return m
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // LoadOption configures [LoadCases].
@@ -27,24 +28,20 @@ type Refusal struct {
 
 // refused reads a case of a graph that is refused, which has code, and where, in place of
 // all that is about a run.
-func (r *reader) refused(c *Case, f map[string]*pair) {
+func (r *reader) refused(c *Case, f pairs, body yamldoc.Node, codes, graph string) {
 	for _, key := range []string{"graphFile", "input", "mock", "approve", "deny", "expect"} {
-		if f[key] != nil {
-			r.Add(f[key].Line, "%s is about a graph that runs, and one with code is refused", key)
+		if p, ok := f[key]; ok {
+			r.Add(p.Key, "%s is about a graph that runs, and one with code is refused", key)
 		}
 	}
-	c.Refused = &Refusal{}
-	for _, code := range strings.Split(r.Text(f["code"]), ",") {
+	for _, code := range strings.Split(codes, ",") {
 		c.Refused.Codes = append(c.Refused.Codes, strings.TrimSpace(code))
 	}
-	if p := f["where"]; p != nil && !isNull(p.Value) {
-		c.Refused.Where = r.Maybe(p)
-	}
-	if f["graph"] == nil {
-		r.Add(c.Line, "the case has no graph: give its text as graph")
+	if _, ok := f["graph"]; !ok {
+		r.Add(body, "the case has no graph: give its text as graph")
 		return
 	}
-	_, err := agentgraph.Load([]byte(r.Text(f["graph"])), r.load...)
+	_, err := agentgraph.Load([]byte(graph), r.load...)
 	c.problems = agentgraph.Problems(err)
 }
 

@@ -7,7 +7,7 @@ import (
 
 // reader reads a file of cases or of mocks.
 type reader struct {
-	yamldoc.Reader
+	yamldoc.Decoder
 	file     string
 	problems []Problem
 	load     []agentgraph.Option // of graphs that are refused
@@ -15,11 +15,15 @@ type reader struct {
 
 func newReader(file string) *reader {
 	r := &reader{file: file}
-	r.Report = func(line int, message string) { r.problems = append(r.problems, Problem{file, line, message}) }
+	r.Report = func(line, _ int, message string) { r.problems = append(r.problems, Problem{file, line, message}) }
 	return r
 }
 
-// pair is a key with its value.
-type pair = yamldoc.Field
-
-func isNull(n yamldoc.Node) bool { return n.Kind() == yamldoc.Nothing }
+// each calls read for each key of a mapping of any keys.
+func (r *reader) each(k *yamldoc.Key, n yamldoc.Node, read func(name string, p yamldoc.Pair)) {
+	if n.Kind() != yamldoc.Mapping && n.Kind() != yamldoc.Nothing {
+		r.WrongType(k, n)
+		return
+	}
+	r.Each(n, read)
+}

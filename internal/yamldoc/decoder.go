@@ -2,9 +2,11 @@ package yamldoc
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/agentarbor/arbor/internal/nearest"
 )
@@ -32,33 +34,97 @@ func (d *Decoder) Add(n Node, format string, args ...any) {
 	d.Report(line, col, fmt.Sprintf(format, args...))
 }
 
-// Mapping reads a mapping. prefix is its name with a dot, empty for the file's own.
-func (d *Decoder) Mapping(keys []Key, prefix string, mapping Node) {
+// maxDepth and maxDocuments bound the files of [Decoder.Documents].
+const maxDepth, maxDocuments = 64, 1000
+
+const notRead = "anchors, aliases and tags are not read here: write the value out"
+
+// Documents returns the values of a file of at most so many bytes, without those that are nothing. The
+// file holds only keys, lists and scalars.
+func (d *Decoder) Documents(data []byte, most int) (values []Node) {
+	text, problem := Decode(data, most)
+	if problem != nil {
+		d.Problems++
+		d.Report(problem.Line, problem.Col, problem.Message)
+		return nil
+	}
+	file, problems := Parse(text, Rules{Depth: maxDepth, Documents: maxDocuments, NoAliases: notRead, NoTags: notRead})
+	for _, p := range problems {
+		d.Problems++
+		d.Report(p.Line, p.Col, p.Message)
+	}
+	if file == nil {
+		return nil
+	}
+	return slices.DeleteFunc(file.Documents, func(n Node) bool { return n.Kind() == Nothing })
+}
+
+// Each calls read for each key of a mapping. The keys are any names, each once.
+func (d *Decoder) Each(mapping Node, read func(name string, pair Pair)) {
 	first := make(map[string]int, mapping.Len())
 	for i := range mapping.Len() {
 		pair := mapping.Pair(i)
-		name, ok := pair.Key.Word()
-		if !ok {
+		name, ok := pair.Key.Name()
+		switch line := first[name]; {
+		case !ok:
 			d.Add(pair.Key, "a key must be a word, not %s", pair.Key.Quote())
-			continue
-		}
-		if line, repeated := first[name]; repeated {
-			d.Add(pair.Key, "the key %q is repeated: it stands on line %d already", name, line)
+		case line > 0:
+			d.Add(pair.Key, "the key %q is repeated: it stands on line %d already", short(name), line)
 			d.doubt(name)
-			continue
+		default:
+			first[name] = pair.Key.Line()
+			read(name, pair)
 		}
-		first[name] = pair.Key.Line()
+	}
+}
+
+// Mapping reads a mapping, and returns what it holds by the names of its keys. prefix is its name with a
+// dot, empty for the file's own.
+func (d *Decoder) Mapping(keys []Key, prefix string, mapping Node) map[string]Pair {
+	found := make(map[string]Pair, mapping.Len())
+	d.Each(mapping, func(name string, pair Pair) {
 		k := Find(keys, name)
-		if k == nil {
-			d.Add(pair.Key, "unknown key %q%s", prefix+name, d.suggest(keys, prefix, name))
-			continue
+		if _, word := pair.Key.Word(); k == nil && !word {
+			d.Add(pair.Key, "a key must be a word, not %s", pair.Key.Quote())
+			return
 		}
+		if k == nil {
+			d.Add(pair.Key, "unknown key %q%s", prefix+short(name), d.suggest(keys, prefix, name))
+			return
+		}
+		if other, twice := found[k.Name]; twice {
+			d.Add(pair.Key, "%s and %s say the same thing: give one of them", other.Key.Written(), name)
+			return
+		}
+		found[k.Name] = pair
 		d.Key, d.Name = pair.Key, prefix+name
 		if d.Seen != nil {
 			d.Seen(d.Name, pair.Key, pair.Value)
 		}
 		k.read(d, k, pair.Value)
+	})
+	return found
+}
+
+// Any converts a value of any kind as encoding/json would decode it, except as [Node.Scalar] says.
+func (d *Decoder) Any(n Node) any {
+	switch n.Kind() {
+	case List:
+		out := make([]any, 0, n.Len())
+		for i := range n.Len() {
+			out = append(out, d.Any(n.Item(i)))
+		}
+		return out
+	case Mapping:
+		out := make(map[string]any, n.Len())
+		d.Each(n, func(name string, p Pair) { out[name] = d.Any(p.Value) })
+		return out
 	}
+	v, wrong := n.Scalar()
+	if wrong != "" {
+		d.Add(n, "%s", wrong)
+	}
+	return v
 }
 
 func (d *Decoder) doubt(name string) {
@@ -110,8 +176,16 @@ func (d *Decoder) WrongType(k *Key, n Node) {
 	case k.Secret:
 		d.Add(n, "%s must be %s%s", d.Name, k.Type, example)
 	default:
-		d.Add(n, "%s must be %s%s, not %s", d.Name, k.Type, example, n.Quote())
+		d.Add(n, "%s must be %s%s, not %s%s", d.Name, k.Type, example, n.Quote(), k.quotes(n))
 	}
+}
+
+// quotes ends a message about a value that quotes would turn into the text that is wanted.
+func (k *Key) quotes(n Node) string {
+	if (n.Kind() == Number || n.Kind() == Bool) && strings.Contains(k.Type, "text") {
+		return fmt.Sprintf(": put it in quotes, %q", n.Written())
+	}
+	return ""
 }
 
 // String reads a text that is not blank.
@@ -137,12 +211,26 @@ func (d *Decoder) List(k *Key, n Node, read func(text string, n Node)) {
 		item := n.Item(i)
 		switch s, ok := item.Trimmed(); {
 		case !ok:
-			d.Add(item, "%s must be %s, but one of them is %s", d.Name, k.Type, item.Quote())
+			d.Add(item, "%s must be %s, but one of them is %s%s", d.Name, k.Type, item.Quote(), k.quotes(item))
 		case s == "":
 			d.Add(item, "%s holds an empty text", d.Name)
 		default:
 			read(s, item)
 		}
+	}
+}
+
+// Words calls read for a text, or for each text of a list that is not empty.
+func (d *Decoder) Words(k *Key, n Node, read func(text string, n Node)) {
+	switch {
+	case n.Kind() != List:
+		if v, ok := d.String(k, n); ok {
+			read(v, n)
+		}
+	case n.Len() == 0:
+		d.Add(d.Key, "%s is empty", d.Name)
+	default:
+		d.List(k, n, read)
 	}
 }
 
@@ -186,17 +274,29 @@ func (d *Decoder) Labels(k *Key, n Node, typ string, read func(label string, k *
 		d.WrongType(k, n)
 		return
 	}
-	in, seen := d.Name, map[string]bool{}
-	for i := range n.Len() {
-		pair := n.Pair(i)
-		label, ok := pair.Key.Name()
-		if !ok || seen[label] {
-			d.Add(pair.Key, "%s: a label must be a word that is there once, not %s", in, pair.Key.Quote())
-			continue
+	in := d.Name
+	d.Each(n, func(label string, p Pair) {
+		d.Key, d.Name = p.Key, in+"."+label
+		read(label, &Key{Type: typ}, p.Value)
+	})
+}
+
+// TimeType is the type of a key that [Decoder.Time] reads.
+const TimeType = "a time such as 50ms or 1.5s, or a number of milliseconds"
+
+// Time reads a time that is not negative.
+func (d *Decoder) Time(k *Key, n Node) (time.Duration, bool) {
+	if text, ok := n.Text(); ok {
+		if t, err := time.ParseDuration(text); err == nil && t >= 0 {
+			return t, true
 		}
-		seen[label], d.Key, d.Name = true, pair.Key, in+"."+label
-		read(label, &Key{Type: typ}, pair.Value)
 	}
+	ms, ok := n.Number()
+	if !ok || ms < 0 || ms > float64(math.MaxInt64/time.Millisecond) {
+		d.WrongType(k, n)
+		return 0, false
+	}
+	return time.Duration(ms * float64(time.Millisecond)), true
 }
 
 // Trimmed returns a text, without the line ends below one whose lines begin below it.

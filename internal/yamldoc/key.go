@@ -10,10 +10,11 @@ import (
 // Key is one key of a mapping: its name, and where its value goes.
 type Key struct {
 	Name    string
-	Type    string // in words, for messages: "a text"
-	Example string // for messages; may be empty
-	Keys    []Key  // of a mapping
-	Secret  bool   // the value may be a secret, which no message repeats
+	Type    string   // in words, for messages: "a text"
+	Example string   // for messages; may be empty
+	Keys    []Key    // of a mapping
+	Also    []string // other names
+	Secret  bool     // the value may be a secret, which no message repeats
 	nested  bool
 	read    func(d *Decoder, k *Key, n Node)
 }
@@ -27,6 +28,12 @@ func (k Key) Hidden() Key {
 // Over is a key with the keys of its mapping, which its function reads.
 func (k Key) Over(keys ...Key) Key {
 	k.Keys = keys
+	return k
+}
+
+// Or is a key with other names.
+func (k Key) Or(names ...string) Key {
+	k.Also = names
 	return k
 }
 
@@ -60,10 +67,49 @@ func OneOf(name, example string, set func(string), values ...string) Key {
 	}}
 }
 
-// Strings is the key of a list of texts.
+// Strings is the key of a list of texts, which is empty and not nil if it holds none.
 func Strings(name, example string, to *[]string) Key {
 	return Key{Name: name, Type: "a list of texts", Example: example, read: func(d *Decoder, k *Key, n Node) {
-		*to = append(*to, d.Texts(k, n)...)
+		*to = append([]string{}, d.Texts(k, n)...)
+	}}
+}
+
+// Words is the key of a text, or of a list of texts that is not empty. A check may report what is wrong with one.
+func Words(name string, to *[]string, checks ...func(text string, n Node)) Key {
+	return Key{Name: name, Type: "a text or a list of texts", read: func(d *Decoder, k *Key, n Node) {
+		d.Words(k, n, func(text string, n Node) {
+			*to = append(*to, text)
+			for _, check := range checks {
+				check(text, n)
+			}
+		})
+	}}
+}
+
+// Maybe is the key of a text that may be empty, or nothing.
+func Maybe(name string, to *string) Key {
+	return Key{Name: name, Type: "a text", read: func(d *Decoder, k *Key, n Node) {
+		var ok bool
+		if *to, ok = n.Text(); !ok && n.Kind() != Nothing {
+			d.WrongType(k, n)
+		}
+	}}
+}
+
+// Value is the key of a value of any kind.
+func Value(name string, to *any) Key {
+	return Key{Name: name, read: func(d *Decoder, _ *Key, n Node) { *to = d.Any(n) }}
+}
+
+// Values is the key of a mapping of any values, which is empty for nothing.
+func Values(name string, to *map[string]any) Key {
+	return Key{Name: name, Type: "a mapping", read: func(d *Decoder, k *Key, n Node) {
+		if n.Kind() != Mapping && n.Kind() != Nothing {
+			d.WrongType(k, n)
+			return
+		}
+		*to = map[string]any{}
+		d.Each(n, func(name string, p Pair) { (*to)[name] = d.Any(p.Value) })
 	}}
 }
 
@@ -146,19 +192,20 @@ func Duration(name, example string, to *time.Duration) Key {
 
 // Object is the key of a mapping.
 func Object(name, example string, keys ...Key) Key {
-	return Key{Name: name, Type: "a mapping", Example: example, Keys: keys, nested: true, read: func(d *Decoder, k *Key, n Node) {
+	read := func(d *Decoder, k *Key, n Node) {
 		if n.Kind() != Mapping {
 			d.WrongType(k, n)
 			return
 		}
 		d.Mapping(k.Keys, d.Name+".", n)
-	}}
+	}
+	return Key{Name: name, Type: "a mapping", Example: example, Keys: keys, nested: true, read: read}
 }
 
 // Find returns the key with the name, or nil if the keys have none.
 func Find(keys []Key, name string) *Key {
 	for i := range keys {
-		if keys[i].Name == name {
+		if keys[i].Name == name || slices.Contains(keys[i].Also, name) {
 			return &keys[i]
 		}
 	}
