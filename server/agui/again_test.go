@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/server/internal/chats/chatstest"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/sqlite"
 )
 
 // turnsOf returns the number of turns in the sessions of a store, of which forks share some, and the number of sessions.
@@ -196,4 +198,26 @@ func TestAskAgainMeanwhile(t *testing.T) {
 	rep, err = w.turns.Report(t.Context(), w.key("t1~2"), "")
 	require.NoError(t, err)
 	require.Equal(t, "thinking done", rep.Text)
+}
+
+// TestDeletedThread: a thread whose session was deleted begins anew, and forks of the deleted session are none of its branches.
+func TestDeletedThread(t *testing.T) {
+	onDisk, err := sqlite.Open(filepath.Join(t.TempDir(), "sessions.db"))
+	require.NoError(t, err)
+	for _, store := range []session.Store{sessiontest.Memory(t), onDisk} {
+		p := &page{world: newWorld(t, newTurns(t, chatstest.Echo(t), store))}
+		p.run("r1", []any{says("u1", "a")[0]})
+		p.run("r2", []any{says("u1", "a")[0]})
+		require.NoError(t, store.Delete(t.Context(), p.key("t1")))
+		text, _, _ := p.Read(answersOf(p.run("r3", []any{says("u1", "b")[0]}))[0])
+		require.Equal(t, "b 0", text)
+		key, err := p.door.current(t.Context(), p.key("t1"))
+		require.NoError(t, err)
+		require.Equal(t, "t1", key.ID)
+		p.run("r4", []any{says("u1", "c")[0]})
+		key, err = p.door.current(t.Context(), p.key("t1"))
+		require.NoError(t, err)
+		require.Equal(t, "t1~2", key.ID)
+	}
+	t.Cleanup(func() { require.NoError(t, onDisk.Close()) })
 }
