@@ -215,7 +215,7 @@ func (s *service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.Li
 }
 
 func (s *service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.Task, error) {
-	return answer(ctx, s, r, pbconv.FromProtoCancelTaskRequest, s.handler.CancelTask, toTask)
+	return answer(ctx, s, r, fromCancelTask, s.handler.CancelTask, toTask)
 }
 
 func (s *service) CreateTaskPushNotificationConfig(ctx context.Context, r *pb.TaskPushNotificationConfig) (*pb.TaskPushNotificationConfig, error) {

@@ -31,7 +31,11 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // stub answers every operation as the test says.
@@ -377,8 +381,16 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
+// What JSON refuses is refused over gRPC, by the checks that all bindings share.
 func TestInvalidRequests(t *testing.T) {
-	s := serve(t, &stub{}, nil)
+	root, err := agent.New("root", "Is never asked.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(func(*event.Event, error) bool) { t.Error("an invalid request got through") }
+	})
+	require.NoError(t, err)
+	real, err := a2aserver.New(root, sessiontest.Memory(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, real.Close(context.Background())) })
+	s := serve(t, &stub{}, func(svc *service) { svc.handler = real.RequestHandler() })
 	client := pb.NewA2AServiceClient(s.conn)
 	ctx := context.Background()
 	negative, large := int32(-1), int32(101)
@@ -386,9 +398,15 @@ func TestInvalidRequests(t *testing.T) {
 		return &pb.SendMessageRequest{Message: &pb.Message{MessageId: "m", Role: pb.Role_ROLE_USER, Parts: parts}}
 	}
 	for name, call := range map[string]func() error{
-		"no message":      func() error { _, err := client.SendMessage(ctx, &pb.SendMessageRequest{}); return err },
-		"no message id":   func() error { r := user(); r.Message.MessageId = ""; _, err := client.SendMessage(ctx, r); return err },
-		"no role":         func() error { r := user(); r.Message.Role = 0; _, err := client.SendMessage(ctx, r); return err },
+		"no message":    func() error { _, err := client.SendMessage(ctx, &pb.SendMessageRequest{}); return err },
+		"no message id": func() error { r := user(); r.Message.MessageId = ""; _, err := client.SendMessage(ctx, r); return err },
+		"no role":       func() error { r := user(); r.Message.Role = 0; _, err := client.SendMessage(ctx, r); return err },
+		"an unknown role": func() error {
+			r := user(&pb.Part{Content: &pb.Part_Text{Text: "hi"}})
+			r.Message.Role = 7
+			_, err := client.SendMessage(ctx, r)
+			return err
+		},
 		"an unknown part": func() error { _, err := client.SendMessage(ctx, user(&pb.Part{})); return err },
 		"no number": func() error {
 			_, err := client.SendMessage(ctx, user(data(structpb.NewNumberValue(math.NaN()))))
@@ -489,12 +507,24 @@ func TestValuesOfOtherTypes(t *testing.T) {
 	}
 }
 
-// Parts and events of a later protocol are passed over by the client.
+// Parts, states, roles and events of a later protocol are passed over by the client.
 func TestUnknownParts(t *testing.T) {
-	task := &pb.Task{Id: "t", ContextId: "c", Artifacts: []*pb.Artifact{{ArtifactId: "a", Parts: []*pb.Part{{}, {Content: &pb.Part_Text{Text: "known"}}}}}}
-	require.Len(t, fromTask(task).Artifacts[0].Parts, 1)
-	require.Nil(t, fromEvent(&pb.StreamResponse{}))
-	_, err := fromResult(&pb.SendMessageResponse{})
+	parts := []*pb.Part{{}, data(structpb.NewNullValue()), {Content: &pb.Part_Url{}}, {Content: &pb.Part_Text{Text: "known"}}}
+	message := &pb.Message{MessageId: "m", Role: 77, Parts: parts}
+	task := &pb.Task{Id: "t", ContextId: "c", Status: &pb.TaskStatus{State: 77, Message: message}, Artifacts: []*pb.Artifact{{ArtifactId: "a", Parts: parts}}}
+	got, err := fromTask(proto.CloneOf(task))
+	require.NoError(t, err)
+	require.Len(t, got.Artifacts[0].Parts, 1)
+	require.Len(t, got.Status.Message.Parts, 1)
+	require.Empty(t, got.Status.Message.Role)
+	require.Empty(t, got.Status.State)
+	got, err = fromTask(&pb.Task{Id: "t"})
+	require.NoError(t, err)
+	require.Equal(t, &sdk.Task{ID: "t"}, got)
+	event, err := fromEvent(&pb.StreamResponse{})
+	require.NoError(t, err)
+	require.Nil(t, event)
+	_, err = fromResult(&pb.SendMessageResponse{})
 	require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/errordetails"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 )
@@ -78,7 +80,7 @@ func toError(err error) (st error, hidden bool) {
 				info.Metadata = stringMap(d.Value["metadata"])
 			}
 		}
-		if s, err := toStruct(own.Details); err == nil && len(own.Details) > 0 {
+		if s, err := encode[structpb.Struct](own.Details); err == nil && len(own.Details) > 0 {
 			details = append(details, s)
 		}
 	}
@@ -129,3 +131,6 @@ func fromError(st *status.Status) error {
 	}
 	return err
 }
+
+// utf8 keeps text encodable: protobuf refuses strings that are no UTF-8.
+func utf8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

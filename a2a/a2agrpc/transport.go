@@ -222,7 +222,10 @@ func stream[R any, Q proto.Message](ctx context.Context, t *transport, params a2
 				if total += proto.Size(answer); total > t.limit {
 					return a.tooLarge()
 				}
-				e := fromEvent(answer)
+				e, err := fromEvent(answer)
+				if err != nil {
+					return err
+				}
 				if e == nil {
 					continue
 				}
@@ -253,15 +256,15 @@ func (t *transport) SubscribeToTask(ctx context.Context, params a2aclient.Servic
 }
 
 func (t *transport) GetTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetTaskRequest) (*sdk.Task, error) {
-	return unary(ctx, t, params, r, toGetTask, t.client.GetTask, always(fromTask))
+	return unary(ctx, t, params, r, toGetTask, t.client.GetTask, fromTask)
 }
 
 func (t *transport) CancelTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.CancelTaskRequest) (*sdk.Task, error) {
-	return unary(ctx, t, params, r, toCancelTask, t.client.CancelTask, always(fromTask))
+	return unary(ctx, t, params, r, toCancelTask, t.client.CancelTask, fromTask)
 }
 
 func (t *transport) ListTasks(ctx context.Context, params a2aclient.ServiceParams, r *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
-	return unary(ctx, t, params, r, toListTasks, t.client.ListTasks, always(fromList))
+	return unary(ctx, t, params, r, toListTasks, t.client.ListTasks, fromList)
 }
 
 func (t *transport) CreateTaskPushConfig(ctx context.Context, params a2aclient.ServiceParams, r *sdk.PushConfig) (*sdk.PushConfig, error) {
