@@ -15,23 +15,8 @@ func (a AgentDocument) ref() string {
 func (r *reader) agentDocument(n yamldoc.Node) {
 	get := func(n yamldoc.Node, path string, names ...string) []field {
 		found := make([]field, len(names))
-		t := table{keys: names}
-		doc := r.resolve(n)
-		if doc.Kind() != yamldoc.Mapping && !isNull(n) {
-			r.add(CodeYAML, path, n.Line(), "%s must be a mapping, not %s", leaf(path), doc.Describe())
-			doc = yamldoc.Node{}
-		}
-		for i := range doc.Len() {
-			p := doc.Pair(i)
-			for i, name := range t.keys {
-				if k, isWord := p.Key.Word(); isWord && k == name {
-					if found[i].there() {
-						r.repeated(join(path, name), p)
-						continue
-					}
-					found[i] = r.field(p)
-				}
-			}
+		if !isNull(n) && !r.fields(n, path, &table{keys: names, foreign: true}, found, nil) {
+			r.add(CodeYAML, path, n.Line(), "%s must be a mapping, not %s", leaf(path), r.resolve(n).Describe())
 		}
 		return found
 	}

@@ -48,17 +48,13 @@ func (r *reader) extensions(d *draft, node *Node, at string, v []field) {
 	}
 }
 
-// object reads a mapping that has to be there once its key is.
-func (r *valueReader) object(f field, path string, t *table, found []field) bool {
+// needed reads a mapping that has to be there once its key is.
+func (r *valueReader) needed(f field, path string, t *table, found []field) bool {
 	if isNull(f.value) {
 		r.add(CodeMissingField, path, f.line(), "%s has no value", leaf(path))
 		return false
 	}
-	if !r.fields(f.value, path, t, found, nil) {
-		r.add(CodeYAML, path, f.line(), "%s must be a mapping, not %s", leaf(path), f.value.Describe())
-		return false
-	}
-	return true
+	return r.object(f, path, t, found, nil)
 }
 
 // missing reports a key that is not there.
@@ -72,7 +68,7 @@ func (r *valueReader) missing(f field, path string, line int) bool {
 
 func (r *reader) loop(d *draft, f field, path string) *Loop {
 	var v [3]field
-	if !r.object(f, path, &loopKeys, v[:]) {
+	if !r.needed(f, path, &loopKeys, v[:]) {
 		return nil
 	}
 	l := &Loop{}
@@ -130,24 +126,9 @@ func (r *reader) updates(d *draft, f field, path string) []Update {
 		return nil
 	}
 	var all []Update
-	seen := map[string]bool{}
-	for i := range f.value.Len() {
-		p := f.value.Pair(i)
-		name, ok := r.keyName(p, path)
-		if !ok {
-			continue
-		}
-		at := join(path, name)
-		if seen[name] {
-			r.repeated(at, p)
-			continue
-		}
-		seen[name] = true
+	r.each(f.value, path, func(name, at string, p yamldoc.Pair) {
 		if !d.keys[name] {
-			names := make([]string, len(d.graph.State))
-			for i, k := range d.graph.State {
-				names[i] = k.Name
-			}
+			names := d.stateNames()
 			hint := r.didYouMean(name, names)
 			if len(names) == 0 {
 				hint = ": " + d.path("state") + " is where keys are declared, such as " + short(name) + ": {reducer: replace}"
@@ -157,13 +138,13 @@ func (r *reader) updates(d *draft, f field, path string) []Update {
 		if e := r.expression(d, r.field(p), at, transform); e != nil {
 			all = append(all, Update{name, e})
 		}
-	}
+	})
 	return all
 }
 
 func (r *reader) retry(f field, path string) *RetryPolicy {
 	var v [2]field
-	if !r.object(f, path, &retryKeys, v[:]) {
+	if !r.needed(f, path, &retryKeys, v[:]) {
 		return nil
 	}
 	p := &RetryPolicy{}

@@ -19,6 +19,8 @@ type table struct {
 	// has elsewhere.
 	future words[feature]
 	arbor  bool // the mapping is one of arbor/v1
+	// foreign is a mapping of another format, whose other keys are not looked at.
+	foreign bool
 }
 
 // words are words and what is known of them. It is a list, which costs nothing when a
@@ -117,37 +119,46 @@ func (r *valueReader) fields(n yamldoc.Node, path string, t *table, found []fiel
 	if n.Kind() != yamldoc.Mapping {
 		return false
 	}
-	var unknown map[string]bool
-	for k := range n.Len() {
-		p := n.Pair(k)
-		name, ok := r.keyName(p, path)
-		if !ok {
-			continue
-		}
-		i := slices.Index(t.keys, name)
-		if i >= 0 {
-			if found[i].there() {
-				r.repeated(join(path, name), p)
-				continue
-			}
+	r.each(n, path, func(name, at string, p yamldoc.Pair) {
+		switch i := slices.Index(t.keys, name); {
+		case i >= 0:
 			found[i] = r.field(p)
-			continue
+		case t.foreign:
+		case t.open && r.nearest(name, t.keys) == "":
+			other[name] = r.any(p.Value, at, 0)
+		default:
+			r.unknown(t, name, path, p)
 		}
-		if unknown[name] {
-			r.repeated(join(path, name), p)
-			continue
-		}
-		if unknown == nil {
-			unknown = map[string]bool{}
-		}
-		unknown[name] = true
-		if t.open && r.nearest(name, t.keys) == "" {
-			other[name] = r.any(p.Value, join(path, name), 0)
-			continue
-		}
-		r.unknown(t, name, path, p)
-	}
+	})
 	return true
+}
+
+// each calls read for each key of a mapping, with its path. In free mappings 1 and true are names too.
+func (r *valueReader) each(mapping yamldoc.Node, path string, read func(name, at string, p yamldoc.Pair)) {
+	seen := make(map[string]bool, mapping.Len())
+	for i := range mapping.Len() {
+		p := mapping.Pair(i)
+		name, ok := p.Key.Name()
+		at := join(path, name)
+		switch {
+		case !ok:
+			r.add(CodeYAML, path, p.Key.Line(), "a key must be a word")
+		case seen[name]:
+			r.add(CodeYAML, at, p.Key.Line(), "the key %s is repeated", short(leaf(at)))
+		default:
+			seen[name] = true
+			read(name, at, p)
+		}
+	}
+}
+
+// object reads a mapping, and reports what is none.
+func (r *valueReader) object(f field, path string, t *table, found []field, other map[string]any) bool {
+	if r.fields(f.value, path, t, found, other) {
+		return true
+	}
+	r.add(CodeYAML, path, f.line(), "%s must be a mapping, not %s", leaf(path), f.value.Describe())
+	return false
 }
 
 func (r *valueReader) field(p yamldoc.Pair) field {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/option"
@@ -98,7 +99,7 @@ func Load(data []byte, opts ...Option) (*Graph, error) {
 	}
 	if len(problems) > 0 {
 		sortProblems(problems)
-		return nil, &Error{o.file, problems}
+		return nil, &Error{o.file, slices.Compact(problems)}
 	}
 	r.top.graph.Agents, r.top.graph.Warnings = agents, warnings
 	return r.top.graph, nil

@@ -172,8 +172,7 @@ func (r *reader) metadata(f field, line int) {
 	}
 	var v [5]field
 	other := map[string]any{}
-	if !r.fields(f.value, "metadata", &metadataKeys, v[:], other) {
-		r.add(CodeYAML, "metadata", f.line(), "metadata must be a mapping, not %s", f.value.Describe())
+	if !r.object(f, "metadata", &metadataKeys, v[:], other) {
 		return
 	}
 	line = f.key.Line()
@@ -208,15 +207,19 @@ func (r *reader) version(f field, line int) string {
 	return v
 }
 
+// choose returns the table of the graph's version.
+func (r *reader) choose(ossa, arbor *table) *table {
+	if r.arbor {
+		return arbor
+	}
+	return ossa
+}
+
 // spec reads a graph's agents, edges and the rest, and checks them.
 func (r *reader) spec(d *draft, f field) {
-	table := &specKeys
-	if r.arbor {
-		table = &arborSpecKeys
-	}
+	table := r.choose(&specKeys, &arborSpecKeys)
 	var v [5]field
-	if !r.fields(f.value, d.base, table, v[:len(table.keys)], nil) {
-		r.add(CodeYAML, d.base, f.line(), "%s must be a mapping, not %s", leaf(d.base), f.value.Describe())
+	if !r.object(f, d.base, table, v[:len(table.keys)], nil) {
 		return
 	}
 	r.drafts = append(r.drafts, d)
@@ -243,10 +246,7 @@ func (r *reader) nodes(c *checker, f field, line int) {
 		}
 		return
 	}
-	table := &agentKeys
-	if r.arbor {
-		table = &arborAgentKeys
-	}
+	table := r.choose(&agentKeys, &arborAgentKeys)
 	c.graph.Nodes = make([]Node, 0, items.Len())
 	for i := range items.Len() {
 		n := items.Item(i)
@@ -294,10 +294,7 @@ func (r *reader) edges(c *checker, f field) {
 	if items.Len() == 0 {
 		return
 	}
-	table := &edgeKeys
-	if r.arbor {
-		table = &arborEdgeKeys
-	}
+	table := r.choose(&edgeKeys, &arborEdgeKeys)
 	c.graph.Edges = make([]Edge, 0, items.Len())
 	for i := range items.Len() {
 		n := items.Item(i)
@@ -380,8 +377,7 @@ func (r *reader) errorHandling(c *checker, f field) {
 	}
 	path := c.path("errorHandling")
 	var v [3]field
-	if !r.fields(f.value, path, &errorKeys, v[:], nil) {
-		r.add(CodeYAML, path, f.line(), "errorHandling must be a mapping, not %s", f.value.Describe())
+	if !r.object(f, path, &errorKeys, v[:], nil) {
 		return
 	}
 	if v[0].there() {

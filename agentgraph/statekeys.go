@@ -34,13 +34,7 @@ func isNumber(v any) bool {
 // state reads the keys of a graph's shared state.
 func (r *reader) state(d *draft, f field) {
 	d.keys = map[string]bool{}
-	defer func() {
-		names := make([]string, len(d.graph.State))
-		for i, k := range d.graph.State {
-			names[i] = k.Name
-		}
-		d.state = expression.WithState(names...)
-	}()
+	defer func() { d.state = expression.WithState(d.stateNames()...) }()
 	if !f.there() || isNull(f.value) {
 		return
 	}
@@ -49,28 +43,27 @@ func (r *reader) state(d *draft, f field) {
 		r.add(CodeYAML, path, f.line(), "state must be a mapping of names to {reducer, initial}, not %s", f.value.Describe())
 		return
 	}
-	for i := range f.value.Len() {
-		p := f.value.Pair(i)
-		name, ok := r.keyName(p, path)
-		if !ok {
-			continue
-		}
-		at, line := join(path, name), p.Key.Line()
-		if d.keys[name] {
-			r.repeated(at, p)
-			continue
-		}
+	r.each(f.value, path, func(name, at string, p yamldoc.Pair) {
+		line := p.Key.Line()
 		d.keys[name] = true
 		if !identifier.MatchString(name) {
 			r.add(CodeYAML, at, line, "a key of the state must be a name of letters, digits and _, at most 64 of them, not %q", short(name))
 		}
 		key := StateKey{Name: name, Reducer: ReduceReplace, Line: line}
 		var v [2]field
-		if value := r.field(p); !isNull(value.value) && r.object(value, at, &stateKeys, v[:]) {
+		if value := r.field(p); !isNull(value.value) && r.needed(value, at, &stateKeys, v[:]) {
 			r.stateKey(&key, v[0], v[1], at)
 		}
 		d.graph.State = append(d.graph.State, key)
+	})
+}
+
+func (d *draft) stateNames() []string {
+	names := make([]string, len(d.graph.State))
+	for i, k := range d.graph.State {
+		names[i] = k.Name
 	}
+	return names
 }
 
 func (r *reader) stateKey(key *StateKey, reducer, initial field, at string) {

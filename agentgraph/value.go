@@ -151,18 +151,7 @@ func (r *valueReader) any(n yamldoc.Node, path string, depth int) any {
 		return out
 	case yamldoc.Mapping:
 		out := make(map[string]any, n.Len())
-		for i := range n.Len() {
-			p := n.Pair(i)
-			name, ok := r.keyName(p, path)
-			if !ok {
-				continue
-			}
-			if _, twice := out[name]; twice {
-				r.repeated(join(path, name), p)
-				continue
-			}
-			out[name] = r.any(p.Value, join(path, name), depth+1)
-		}
+		r.each(n, path, func(name, at string, p yamldoc.Pair) { out[name] = r.any(p.Value, at, depth+1) })
 		return out
 	}
 	v, wrong := n.Scalar()
@@ -174,19 +163,6 @@ func (r *valueReader) any(n yamldoc.Node, path string, depth int) any {
 		return f
 	}
 	return v
-}
-
-// keyName returns the name of a key. In free mappings 1 and true are names too.
-func (r *valueReader) keyName(p yamldoc.Pair, path string) (string, bool) {
-	name, ok := p.Key.Name()
-	if !ok {
-		r.add(CodeYAML, path, p.Key.Line(), "a key must be a word")
-	}
-	return name, ok
-}
-
-func (r *valueReader) repeated(path string, p yamldoc.Pair) {
-	r.add(CodeYAML, path, p.Key.Line(), "the key %s is repeated", short(leaf(path)))
 }
 
 // list returns a list, or nothing.
