@@ -78,11 +78,11 @@ func WithBinding(b ...Binding) Option {
 // builtin are the bindings that every remote agent has.
 func builtin() []Binding {
 	return []Binding{
-		{Protocol: sdk.TransportProtocolJSONRPC, Version: "1.0", Mend: new(mender).mend,
+		{Protocol: sdk.TransportProtocolJSONRPC, Version: "1.0", Mend: mend,
 			Dial: func(_ context.Context, i *sdk.AgentInterface, env Environment) (a2aclient.Transport, error) {
 				return a2aclient.NewJSONRPCTransport(i.URL, env.HTTP), nil
 			}},
-		{Protocol: sdk.TransportProtocolHTTPJSON, Version: "1.0", Mend: new(mender).mend,
+		{Protocol: sdk.TransportProtocolHTTPJSON, Version: "1.0", Mend: mend,
 			Dial: func(_ context.Context, i *sdk.AgentInterface, env Environment) (a2aclient.Transport, error) {
 				u, err := url.Parse(i.URL)
 				if err != nil {

@@ -5,103 +5,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
-	"sync"
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// mender brings answers of A2A 1.0 into a form that the protocol library can read. The
-// library refuses a whole stream for one part of a kind that it does not know, one time
-// that it cannot read, one event of a new kind. Peers are newer, older and sloppier than
-// any library: what it cannot read is left out, and a note takes the place of a part that
-// is left out. What the library cannot read even then, it refuses.
-//
-// It remembers the forms of answers that the library could read as they were, because
-// reading every event twice would cost more than all else that a node does with it.
-type mender struct {
-	mu    sync.Mutex
-	forms map[string]struct{}
-}
-
-// The bounds of what a mender remembers. An answer of another form is read twice.
-const (
-	maxForms = 128
-	maxForm  = 2 << 10 // bytes
-)
-
-// mend returns an answer that the library can read, or the answer itself if there is
-// nothing to mend, or no way to; nil for an event of an unknown kind.
-func (m *mender) mend(answer []byte) []byte {
-	var buf [maxForm]byte
-	form := appendForm(buf[:0], answer)
-	m.mu.Lock()
-	_, known := m.forms[string(form)]
-	m.mu.Unlock()
-	if known {
-		return answer
-	}
-	mended, readable := mend(answer)
-	if readable && len(form) <= maxForm {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.forms == nil || len(m.forms) >= maxForms {
-			m.forms = make(map[string]struct{})
-		}
-		m.forms[string(form)] = struct{}{}
-	}
-	return mended
-}
-
-// appendForm appends an answer without its texts. Two answers of one form differ in
-// nothing that decides whether the library can read them: of texts for which that could
-// be, times become a time, and the others stay.
-func appendForm(form, answer []byte) []byte {
-	var key []byte
-	for {
-		if len(form) > maxForm { // nobody remembers it
-			return form
-		}
-		before, rest, found := bytes.Cut(answer, []byte(`"`))
-		if form = append(form, before...); !found {
-			return form
-		}
-		n := endOfText(rest)
-		if n < 0 { // no JSON
-			return append(form, answer...)
-		}
-		text := rest[:n]
-		answer = rest[n+1:]
-		switch isKey := bytes.HasPrefix(bytes.TrimLeft(answer, " \t\r\n"), []byte(":")); {
-		case isKey:
-			key = text
-		case bytes.EqualFold(key, []byte("timestamp")):
-			if isTime(text) {
-				text = []byte("time")
-			}
-		case !bytes.EqualFold(key, []byte("url")) && !bytes.EqualFold(key, []byte("raw")) && !bytes.Contains(key, []byte(`\`)):
-			text = nil
-		}
-		form = append(append(append(form, '"'), text...), '"')
-	}
-}
-
-// endOfText returns where the quote is that ends a text, -1 if it does not end.
-func endOfText(b []byte) int {
-	for at := 0; ; at++ {
-		n := bytes.IndexByte(b[at:], '"')
-		if n < 0 {
-			return -1
-		}
-		at += n
-		if escapes := at - len(bytes.TrimRight(b[:at], `\`)); escapes%2 == 0 {
-			return at
-		}
-	}
-}
-
 // isTime reports whether the library can read a time.
-func isTime(text []byte) bool { return new(time.Time).UnmarshalText(text) == nil }
+func isTime(text string) bool { return new(time.Time).UnmarshalText([]byte(text)) == nil }
 
 // envelope is an answer of JSON-RPC. An answer of HTTP+JSON is what is its result here.
 type envelope struct {
@@ -111,40 +21,43 @@ type envelope struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// mend is mender.mend for an answer whose form nobody knows. It also reports whether the
-// library can read the answer as it is.
-func mend(answer []byte) (mended []byte, readable bool) {
+// mend brings an answer of A2A 1.0 into a form that the SDK can read. The SDK refuses a whole
+// stream for one part of a kind that it does not know, one time that it cannot read, one event of
+// a new kind. Peers are newer, older and sloppier than the SDK: mend leaves out what it cannot
+// read, and a note takes the place of a part that is left out. It returns the answer itself if it
+// needs no mending or cannot be mended, and nil for an event of an unknown kind.
+func mend(answer []byte) []byte {
 	var e envelope
 	if json.Unmarshal(answer, &e) != nil {
-		return answer, false
+		return answer
 	}
-	payload := answer
-	if e.JSONRPC != "" {
-		if payload = e.Result; payload == nil { // it is an error
-			return answer, false
-		}
+	if e.JSONRPC == "" {
+		return mendPayload(answer)
 	}
-	mended, readable = mendPayload(payload)
-	switch {
-	case mended == nil || e.JSONRPC == "":
-		return mended, readable
-	case readable || bytes.Equal(mended, payload):
-		return answer, readable
+	if e.Result == nil { // it is an error
+		return answer
+	}
+	mended := mendPayload(e.Result)
+	if mended == nil {
+		return nil
+	}
+	if bytes.Equal(mended, e.Result) {
+		return answer
 	}
 	e.Result = mended
 	if whole, err := json.Marshal(e); err == nil {
-		return whole, false
+		return whole
 	}
-	return answer, false
+	return answer
 }
 
 var eventKinds = []string{"task", "message", "statusUpdate", "artifactUpdate"}
 
-// mendPayload does the same for an event, or a task alone.
-func mendPayload(payload []byte) (mended []byte, readable bool) {
+// mendPayload mends an event, or a task alone.
+func mendPayload(payload []byte) []byte {
 	var top map[string]json.RawMessage
 	if json.Unmarshal(payload, &top) != nil || top["kind"] != nil { // which protocol 0.3 has
-		return payload, false
+		return payload
 	}
 	isEvent := slices.ContainsFunc(eventKinds, func(kind string) bool { return top[kind] != nil })
 	isTask := !isEvent && top["id"] != nil && top["status"] != nil
@@ -156,32 +69,32 @@ func mendPayload(payload []byte) (mended []byte, readable bool) {
 		// An event of a new kind has one field, which holds an object and is no error.
 		for name, value := range top {
 			if name != "error" && bytes.HasPrefix(bytes.TrimSpace(value), []byte("{")) {
-				return nil, false
+				return nil
 			}
 		}
-		return payload, false
+		return payload
 	case !isEvent: // another answer, in which nothing needs mending
-		return payload, false
+		return payload
 	}
 	if json.Unmarshal(payload, target) == nil {
-		return payload, true
+		return payload
 	}
 	var object map[string]any
 	dec := json.NewDecoder(bytes.NewReader(payload))
 	dec.UseNumber()
 	if dec.Decode(&object) != nil {
-		return payload, false
+		return payload
 	}
 	if isTask {
 		mendTask(object)
 	} else if !mendEvent(object) {
-		return nil, false
+		return nil
 	}
 	mended, err := json.Marshal(object)
 	if err != nil || json.Unmarshal(mended, target) != nil {
-		return payload, false
+		return payload
 	}
-	return mended, false
+	return mended
 }
 
 // mendEvent mends an event, which is to be of exactly one kind. It reports whether it is
@@ -269,7 +182,7 @@ func mendStatus(in map[string]any) {
 	}
 	keep(s, isText, "state")
 	keep(s, isMap, "message")
-	keep(s, func(v any) bool { return isText(v) && isTime([]byte(v.(string))) }, "timestamp")
+	keep(s, func(v any) bool { return isText(v) && isTime(v.(string)) }, "timestamp")
 	if m, ok := s["message"].(map[string]any); ok {
 		mendMessage(m)
 	}
