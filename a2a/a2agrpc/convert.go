@@ -206,8 +206,11 @@ func toCard(c *sdk.AgentCard) (*pb.AgentCard, error) {
 }
 
 func plain(m *map[string]any) error {
+	if *m == nil {
+		return nil
+	}
 	s, err := encode[structpb.Struct](*m)
-	if err == nil && *m != nil {
+	if err == nil {
 		*m = s.AsMap()
 	}
 	return err

@@ -104,7 +104,8 @@ func (s *stub) DeleteTaskPushConfig(ctx context.Context, r *sdk.DeleteTaskPushCo
 func (s *stub) GetExtendedAgentCard(ctx context.Context, r *sdk.GetExtendedAgentCardRequest) (*sdk.AgentCard, error) {
 	return &sdk.AgentCard{Name: "n", Description: "d", Version: "1", SupportedInterfaces: []*sdk.AgentInterface{{URL: "u", ProtocolBinding: "GRPC", ProtocolVersion: "1.0"}},
 		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"}, Skills: []sdk.AgentSkill{{ID: "s", Name: "s", Description: "d", Tags: []string{"t"}}},
-		Capabilities: sdk.AgentCapabilities{Extensions: []sdk.AgentExtension{{URI: "e", Params: map[string]any{"list": []string{"a"}}}}}}, s.note(ctx, r)
+		Capabilities: sdk.AgentCapabilities{Extensions: []sdk.AgentExtension{{URI: "e", Params: map[string]any{"list": []string{"a"}}}, {URI: "bare"}}},
+		Signatures:   []sdk.AgentCardSignature{{Protected: "p", Signature: "s"}}}, s.note(ctx, r)
 }
 
 type served struct {
