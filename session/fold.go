@@ -32,6 +32,8 @@ type Fold struct {
 	Values Values
 	// Spent is what models have used, by agent and model in the order of their first answers.
 	Spent []Spent
+	// Arrivals says whether the next answer is the first one after a transfer.
+	Arrivals Arrivals
 	// Times is how long ended runs took.
 	Times Times
 	// Remote are the tasks at remote agents that are not known to be over, in all scopes and of all turns, in the
@@ -138,6 +140,7 @@ func (f *Fold) Apply(e *event.Event) {
 	}
 	s := f.open(e.Scope)
 	s.mark(e)
+	_, anew := f.Arrivals.Apply(e)
 	switch d := e.Data.(type) {
 	case *event.HarnessStart:
 		f.start(s, e, d)
@@ -168,13 +171,13 @@ func (f *Fold) Apply(e *event.Event) {
 	case *event.Usage:
 		f.Turn.ModelCalls++
 		s.Run.Answers++
-		f.Spent = spend(f.Spent, e.Agent, d, 1)
+		f.Spent = spend(f.Spent, e.Agent, d, 1, anew)
 	case *event.Discard:
 		if d.Code != event.CodeTripwire { // else a usage counts the answer
 			f.Turn.ModelCalls++
 		}
 		if d.Usage != nil {
-			f.Spent = spend(f.Spent, e.Agent, d.Usage, 0)
+			f.Spent = spend(f.Spent, e.Agent, d.Usage, 0, anew)
 		}
 	case *event.Notice:
 		f.notice(s, e, d)

@@ -11,7 +11,7 @@ import (
 
 // foldForm is the version of a fold's JSON. A change of what Apply keeps, or of what it makes of an event,
 // changes the version too, so that folds stored before are rebuilt from their logs.
-const foldForm = 3
+const foldForm = 4
 
 type foldFields Fold
 

@@ -20,6 +20,8 @@ type Use struct {
 	Answers int
 	// Reported are those of the answers with a usage; an endpoint may report none.
 	Reported int
+	// Anew are the tokens of prompts that endpoints computed anew for the first answers after transfers; see [Arrivals].
+	Anew int
 	llm.Usage
 }
 
@@ -37,7 +39,7 @@ type AgentTime struct {
 }
 
 // spend adds what an answer used.
-func spend(spent []Spent, agentName string, u *event.Usage, answers int) []Spent {
+func spend(spent []Spent, agentName string, u *event.Usage, answers, anew int) []Spent {
 	i := slices.IndexFunc(spent, func(s Spent) bool { return s.Agent == agentName && s.Model == u.Model })
 	if i < 0 {
 		i = len(spent)
@@ -50,6 +52,7 @@ func spend(spent []Spent, agentName string, u *event.Usage, answers int) []Spent
 	for _, sum := range []*Use{&s.Session, &s.Turn} {
 		sum.Answers += answers
 		sum.Reported += reported
+		sum.Anew += anew
 		sum.Usage = sum.Usage.Add(counted)
 	}
 	return spent

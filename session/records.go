@@ -233,7 +233,7 @@ func (r *Reader) handoff(e *event.Event, d *event.HandoffStatus) {
 }
 
 // Arrivals finds in a log what transfers cost. The zero value is for the beginning of a log.
-type Arrivals struct{ transferred bool }
+type Arrivals struct{ Transferred bool }
 
 // Apply applies the next event. If it counts the first answer of the user's conversation after a transfer, or after
 // several, Apply returns its usage and how many tokens of its prompt the endpoint computed anew.
@@ -243,7 +243,7 @@ func (a *Arrivals) Apply(e *event.Event) (u *event.Usage, anew int) {
 	}
 	switch d := e.Data.(type) {
 	case *event.Transfer:
-		a.transferred = a.transferred || d.Outcome == event.TransferCommitted
+		a.Transferred = a.Transferred || d.Outcome == event.TransferCommitted
 	case *event.Usage:
 		u = d
 	case *event.Discard:
@@ -251,10 +251,10 @@ func (a *Arrivals) Apply(e *event.Event) (u *event.Usage, anew int) {
 			u = d.Usage
 		}
 	}
-	if u == nil || !a.transferred {
+	if u == nil || !a.Transferred {
 		return nil, 0
 	}
-	a.transferred = false
+	a.Transferred = false
 	n := u.Counted()
 	return u, max(0, n.InputTokens-n.CachedTokens)
 }

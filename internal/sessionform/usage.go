@@ -24,13 +24,16 @@ type ModelUse struct {
 	Session Spent      `json:"session"`
 }
 
-// Spent is what answers have used. Seconds is how long runs took, nil where that is not counted.
+// Spent is what answers have used. ReadAnew are the tokens that were computed anew because of transfers, and ReadAnewCost is the part
+// of Cost that paid for them. Seconds is how long runs took, nil where that is not counted.
 type Spent struct {
 	Answers      int      `json:"answers"`
 	InputTokens  int      `json:"inputTokens"`
 	CachedTokens int      `json:"cachedTokens"`
+	ReadAnew     int      `json:"readAnew"`
 	OutputTokens int      `json:"outputTokens"`
 	Cost         *float64 `json:"cost"`
+	ReadAnewCost *float64 `json:"readAnewCost"`
 	Seconds      *float64 `json:"seconds,omitempty"`
 }
 
@@ -42,7 +45,7 @@ type AgentTime struct {
 
 // UsageOf returns what a log tells of usage.
 func UsageOf(f *session.Fold, prices llm.Prices) Usage {
-	u := Usage{Seq: f.Seq, Models: []ModelUse{}, Agents: []AgentTime{}, Turn: Spent{Cost: new(float64)}, Session: Spent{Cost: new(float64)}}
+	u := Usage{Seq: f.Seq, Models: []ModelUse{}, Agents: []AgentTime{}, Turn: nothingSpent(), Session: nothingSpent()}
 	for _, s := range f.Spent {
 		m := ModelUse{Agent: s.Agent, Model: s.Model, Turn: spentOf(s.Model, s.Turn, prices), Session: spentOf(s.Model, s.Session, prices)}
 		if p, ok := prices.Find(s.Model); ok {
@@ -60,10 +63,13 @@ func UsageOf(f *session.Fold, prices llm.Prices) Usage {
 	return u
 }
 
+func nothingSpent() Spent { return Spent{Cost: new(float64), ReadAnewCost: new(float64)} }
+
 func spentOf(model string, u session.Use, prices llm.Prices) Spent {
-	s := Spent{Answers: u.Answers, InputTokens: u.InputTokens, CachedTokens: u.CachedTokens, OutputTokens: u.OutputTokens}
+	s := Spent{Answers: u.Answers, InputTokens: u.InputTokens, CachedTokens: u.CachedTokens, ReadAnew: u.Anew, OutputTokens: u.OutputTokens}
 	if cost, ok := prices.Cost(model, u.Usage); ok {
-		s.Cost = &cost
+		anew, _ := prices.Cost(model, llm.Usage{InputTokens: u.Anew})
+		s.Cost, s.ReadAnewCost = &cost, &anew
 	}
 	return s
 }
@@ -74,12 +80,14 @@ func (s *Spent) add(o Spent) {
 	case o.Answers+o.InputTokens+o.OutputTokens == 0:
 		return
 	case s.Cost == nil || o.Cost == nil:
-		s.Cost = nil
+		s.Cost, s.ReadAnewCost = nil, nil
 	default:
 		*s.Cost += *o.Cost
+		*s.ReadAnewCost += *o.ReadAnewCost
 	}
 	s.Answers += o.Answers
 	s.InputTokens += o.InputTokens
 	s.CachedTokens += o.CachedTokens
+	s.ReadAnew += o.ReadAnew
 	s.OutputTokens += o.OutputTokens
 }

@@ -187,7 +187,7 @@ test("a call stands with its result, and a transfer in the place of the call tha
 });
 
 test("what a fork shares is counted once, and an unknown price makes a sum unknown", () => {
-  const spent = (n, cost) => ({ answers: n, inputTokens: 10 * n, cachedTokens: n, outputTokens: n, cost, seconds: n });
+  const spent = (n, cost) => ({ answers: n, inputTokens: 10 * n, cachedTokens: n, readAnew: n, outputTokens: n, cost, readAnewCost: cost, seconds: n });
   const usage = (n, cost) => ({
     seq: n,
     turn: spent(0, 0),

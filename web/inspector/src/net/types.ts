@@ -1145,8 +1145,12 @@ export interface components {
             outputTokens: number;
             /** @description The part of the input that came from the provider's cache. */
             cachedTokens: number;
+            /** @description The part of the input that models computed anew for the first answers after transfers. */
+            readAnew: number;
             /** @description What it cost; null where a model has no price. */
             cost: number | null;
+            /** @description The part of the cost that paid for what was read anew. */
+            readAnewCost: number | null;
             /** @description How long runs took. */
             seconds?: number;
         };

@@ -129,6 +129,11 @@ function Sums({ usage }: { readonly usage: Schemas["SessionUsage"] }): JSX.Eleme
             <Row name="session" spent={session} />
           </tbody>
         </table>
+        {session.readAnew > 0 && (
+          <p class="soft fact">
+            Because of transfers, models read {counted(session.readAnew, "token")} anew{session.readAnewCost !== null && ` for ${money(session.readAnewCost)}`}.
+          </p>
+        )}
       </section>
       {rows.length > 0 && (
         <section class="d-scroll">
@@ -181,6 +186,7 @@ function Head({ first }: { readonly first: string }): JSX.Element {
         <th scope="col">cost</th>
         <th scope="col">in</th>
         <th scope="col">cached</th>
+        <th scope="col">read anew</th>
         <th scope="col">out</th>
         <th scope="col">answers</th>
       </tr>
@@ -195,6 +201,7 @@ function Row({ name, spent }: { readonly name: string; readonly spent: Schemas["
       <td>{money(spent.cost)}</td>
       <td>{count(spent.inputTokens)}</td>
       <td>{share(spent.cachedTokens, spent.inputTokens)}</td>
+      <td>{count(spent.readAnew)}</td>
       <td>{count(spent.outputTokens)}</td>
       <td>{count(spent.answers)}</td>
     </tr>

@@ -18,6 +18,7 @@ const columns: readonly (readonly [Column, string])[] = [
   ["cost", "cost"],
   ["inputTokens", "tokens in"],
   ["cachedTokens", "cached"],
+  ["readAnew", "read anew"],
   ["outputTokens", "tokens out"],
   ["answers", "answers"],
   ["seconds", "time of runs"],

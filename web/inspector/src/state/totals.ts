@@ -1,7 +1,7 @@
 // What many sessions have used, summed up.
 import type { Schemas } from "../net/api.js";
 
-export type Column = "cost" | "inputTokens" | "cachedTokens" | "outputTokens" | "answers" | "seconds";
+export type Column = "cost" | "inputTokens" | "cachedTokens" | "readAnew" | "outputTokens" | "answers" | "seconds";
 
 /** A sum. Its cost is null if a part of it has no price; its seconds are absent where they are not counted. */
 export interface Total {
@@ -12,6 +12,8 @@ export interface Total {
   readonly known: number;
   readonly inputTokens: number;
   readonly cachedTokens: number;
+  /** The part of the input that models read anew because of transfers. */
+  readonly readAnew: number;
   readonly outputTokens: number;
   readonly answers: number;
   readonly seconds?: number;
@@ -21,7 +23,7 @@ type Kind = "agent" | "model" | "session" | "day";
 
 function plus(sum: Total | undefined, name: string, s: Partial<Schemas["Spent"]>, title?: string): Total {
   const used = (s.answers ?? 0) + (s.inputTokens ?? 0) + (s.outputTokens ?? 0) > 0;
-  const old: Total = sum ?? { name, ...(title !== undefined && { title }), cost: 0, known: 0, inputTokens: 0, cachedTokens: 0, outputTokens: 0, answers: 0 };
+  const old: Total = sum ?? { name, ...(title !== undefined && { title }), cost: 0, known: 0, inputTokens: 0, cachedTokens: 0, readAnew: 0, outputTokens: 0, answers: 0 };
   const seconds = s.seconds === undefined ? old.seconds : (old.seconds ?? 0) + s.seconds;
   return {
     ...old,
@@ -29,10 +31,15 @@ function plus(sum: Total | undefined, name: string, s: Partial<Schemas["Spent"]>
     known: old.known + (s.cost ?? 0),
     inputTokens: old.inputTokens + (s.inputTokens ?? 0),
     cachedTokens: old.cachedTokens + (s.cachedTokens ?? 0),
+    readAnew: old.readAnew + (s.readAnew ?? 0),
     outputTokens: old.outputTokens + (s.outputTokens ?? 0),
     answers: old.answers + (s.answers ?? 0),
     ...(seconds !== undefined && { seconds }),
   };
+}
+
+function less(cost: number | null, shared: number | null): number | null {
+  return cost === null || shared === null ? null : Math.max(0, cost - shared);
 }
 
 function minus(s: Schemas["Spent"], shared: Schemas["Spent"] | undefined): Schemas["Spent"] {
@@ -41,8 +48,10 @@ function minus(s: Schemas["Spent"], shared: Schemas["Spent"] | undefined): Schem
     answers: s.answers - shared.answers,
     inputTokens: s.inputTokens - shared.inputTokens,
     cachedTokens: s.cachedTokens - shared.cachedTokens,
+    readAnew: s.readAnew - shared.readAnew,
     outputTokens: s.outputTokens - shared.outputTokens,
-    cost: s.cost === null || shared.cost === null ? null : Math.max(0, s.cost - shared.cost),
+    cost: less(s.cost, shared.cost),
+    readAnewCost: less(s.readAnewCost, shared.readAnewCost),
   };
 }
 
