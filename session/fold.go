@@ -32,7 +32,7 @@ type Fold struct {
 	Values Values
 	// Spent is what models have used, by agent and model in the order of their first answers.
 	Spent []Spent
-	// Arrivals says whether the next answer is the first one after a transfer.
+	// Arrivals says whose model answered last.
 	Arrivals Arrivals
 	// Times is how long ended runs took.
 	Times Times

@@ -200,7 +200,7 @@ func TestFoldJSONHasEverything(t *testing.T) {
 		{session.Opened{}, "Scope First Agent Input Over Canceled Call"},
 		{session.Spent{}, "Agent Model Session Turn"},
 		{session.Use{}, "Answers Reported Anew Usage"},
-		{session.Arrivals{}, "Transferred"},
+		{session.Arrivals{}, "Agent"},
 		{session.Times{}, "Session Turn Agents"},
 		{session.AgentTime{}, "Agent Session"},
 		{session.Remote{}, "RemoteTask Scope Agent Path RunID TurnID Since First Way"},

@@ -233,17 +233,18 @@ func (r *Reader) handoff(e *event.Event, d *event.HandoffStatus) {
 }
 
 // Arrivals finds in a log what transfers cost. The zero value is for the beginning of a log.
-type Arrivals struct{ Transferred bool }
+type Arrivals struct {
+	// Agent is the one whose model answered last in the user's conversation.
+	Agent string
+}
 
-// Apply applies the next event. If it counts the first answer of the user's conversation after a transfer, or after
-// several, Apply returns its usage and how many tokens of its prompt the endpoint computed anew.
+// Apply applies the next event. If another agent's model answers in the user's conversation than the one that answered last, Apply
+// returns the usage of that answer and how many tokens of its prompt the endpoint computed anew.
 func (a *Arrivals) Apply(e *event.Event) (u *event.Usage, anew int) {
 	if e.Partial || e.Scope != "" {
 		return nil, 0
 	}
 	switch d := e.Data.(type) {
-	case *event.Transfer:
-		a.Transferred = a.Transferred || d.Outcome == event.TransferCommitted
 	case *event.Usage:
 		u = d
 	case *event.Discard:
@@ -251,10 +252,13 @@ func (a *Arrivals) Apply(e *event.Event) (u *event.Usage, anew int) {
 			u = d.Usage
 		}
 	}
-	if u == nil || !a.Transferred {
+	if u == nil {
 		return nil, 0
 	}
-	a.Transferred = false
+	last := a.Agent
+	if a.Agent = e.Agent; last == "" || last == e.Agent {
+		return nil, 0
+	}
 	n := u.Counted()
 	return u, max(0, n.InputTokens-n.CachedTokens)
 }

@@ -307,29 +307,28 @@ func TestRecordsEndWithTheError(t *testing.T) {
 	}
 }
 
-// TestArrivals counts the first answer after a transfer, and not what was asked before it.
+// TestArrivals counts the first answer of another agent than the one that answered last, and not what was asked before the transfer.
 func TestArrivals(t *testing.T) {
 	var a session.Arrivals
 	var got []int
-	apply := func(scope string, d event.Data) {
-		if u, anew := a.Apply(&event.Event{Scope: scope, Data: d}); u != nil {
+	apply := func(scope, agent string, d event.Data) {
+		if u, anew := a.Apply(&event.Event{Scope: scope, Agent: agent, Data: d}); u != nil {
 			got = append(got, anew)
 		}
 	}
-	moves := func() { apply("", &event.Transfer{Outcome: event.TransferCommitted}) }
-	apply("", &event.Usage{InputTokens: 10})
-	apply("", &event.Transfer{Outcome: event.TransferRejected})
-	apply("", &event.Usage{InputTokens: 11})
+	used := func(input, cached int) *event.Usage { return &event.Usage{InputTokens: input, CachedTokens: cached} }
+	apply("", "router", &event.Transfer{From: "router", To: "a", Outcome: event.TransferCommitted}) // which asks no model
+	apply("", "a", used(10, 0))
+	apply("", "a", used(11, 0))
+	apply("inner", "b", used(12, 0))
+	apply("", "b", &event.Discard{Code: event.CodeAnticipated, Usage: used(13, 0)})
+	apply("", "b", &event.Discard{Code: "overloaded"})
+	apply("", "router", &event.Transfer{From: "router", To: "a", Outcome: event.TransferCommitted})
+	apply("", "a", used(14, 0))
 	require.Empty(t, got)
-	moves()
-	moves()
-	apply("inner", &event.Usage{InputTokens: 12})
-	apply("", &event.Discard{Code: event.CodeAnticipated, Usage: &event.Usage{InputTokens: 13}})
-	apply("", &event.Discard{Code: "overloaded"})
-	require.Empty(t, got)
-	apply("", &event.Usage{InputTokens: 30, CachedTokens: 20})
-	apply("", &event.Usage{InputTokens: 14})
-	moves()
-	apply("", &event.Discard{Code: "truncated", Usage: &event.Usage{InputTokens: 7}})
+	apply("", "b", used(30, 20))
+	apply("", "b", used(31, 0))
+	apply("", "a", &event.Discard{Code: "overloaded", Usage: used(7, 0)}) // the next message was for a again
+	apply("", "a", used(40, 7))
 	require.Equal(t, []int{10, 7}, got)
 }

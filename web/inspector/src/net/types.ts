@@ -1145,7 +1145,7 @@ export interface components {
             outputTokens: number;
             /** @description The part of the input that came from the provider's cache. */
             cachedTokens: number;
-            /** @description The part of the input that models computed anew for the first answers after transfers. */
+            /** @description The part of the input that models computed anew because another agent than the one that answered last was asked. */
             readAnew: number;
             /** @description What it cost; null where a model has no price. */
             cost: number | null;

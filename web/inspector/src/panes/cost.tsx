@@ -186,7 +186,6 @@ function Head({ first }: { readonly first: string }): JSX.Element {
         <th scope="col">cost</th>
         <th scope="col">in</th>
         <th scope="col">cached</th>
-        <th scope="col">read anew</th>
         <th scope="col">out</th>
         <th scope="col">answers</th>
       </tr>
@@ -201,7 +200,6 @@ function Row({ name, spent }: { readonly name: string; readonly spent: Schemas["
       <td>{money(spent.cost)}</td>
       <td>{count(spent.inputTokens)}</td>
       <td>{share(spent.cachedTokens, spent.inputTokens)}</td>
-      <td>{count(spent.readAnew)}</td>
       <td>{count(spent.outputTokens)}</td>
       <td>{count(spent.answers)}</td>
     </tr>
