@@ -37,17 +37,16 @@ func readEnvelope(body []byte) (req rpcRequest, err error) {
 	default:
 		return req, invalid("a request must be a JSON object")
 	}
-	w.pos++
-	w.space()
 	parts := make(map[string]json.RawMessage)
 	twice := ""
-	for more := body[w.pos] != '}'; more; more = w.more() {
+	_ = w.each("", func(int) error { // which returns the errors of the function only, at this depth
 		key, _ := w.key()
 		if _, ok := parts[key]; ok {
 			twice = key
 		}
 		parts[key] = w.skip()
-	}
+		return nil
+	})
 	id, hasID := parts["id"]
 	if hasID && !validID(id) {
 		return req, invalid("the id must be a string, a whole number or null, of at most %d bytes", maxID)

@@ -118,27 +118,40 @@ func unquoteJSON(raw []byte) string {
 	return s
 }
 
-// enter begins an object or an array.
-func (w *rewriter) enter(field string) error {
+// each rewrites the object or array that stands next. It calls read for each of its members,
+// which writes a comma before what it writes.
+func (w *rewriter) each(field string, read func(i int) error) error {
 	if w.depth++; w.depth > maxDepth {
 		return &violation{field, fmt.Sprintf("values are nested more than %d deep", maxDepth), sdk.ErrInvalidRequest}
 	}
+	start, end := w.src[w.pos], byte(']')
+	if start == '{' {
+		end = '}'
+	}
+	w.out.WriteByte(start)
 	w.pos++
 	w.space()
+	for i := 0; w.src[w.pos] != end; i++ {
+		if err := read(i); err != nil {
+			return err
+		}
+		w.space()
+		if w.src[w.pos] == ',' {
+			w.pos++
+			w.space()
+		}
+	}
+	w.pos++
+	w.depth--
+	w.out.WriteByte(end)
 	return nil
 }
 
-// more moves past a comma, or past the end of the object or array.
-func (w *rewriter) more() bool {
-	w.space()
-	c := w.src[w.pos]
-	w.pos++
-	if c == ',' {
-		w.space()
-		return true
+// comma separates a member from the one before it. No value ends as an object or array begins.
+func (w *rewriter) comma() {
+	if last := w.out.Bytes()[w.out.Len()-1]; last != '{' && last != '[' {
+		w.out.WriteByte(',')
 	}
-	w.depth--
-	return false
 }
 
 // value rewrites the value that stands next; a nil shape copies it.
@@ -169,25 +182,10 @@ func (w *rewriter) value(field string, s *shape) error {
 }
 
 func (w *rewriter) array(field string, s *shape) error {
-	if err := w.enter(field); err != nil {
-		return err
-	}
-	w.out.WriteByte('[')
-	for i := 0; w.src[w.pos] != ']'; i++ {
-		if i > 0 {
-			w.out.WriteByte(',')
-		}
-		if err := w.value(field+"["+strconv.Itoa(i)+"]", s.elem); err != nil {
-			return err
-		}
-		if !w.more() {
-			w.out.WriteByte(']')
-			return nil
-		}
-	}
-	w.more()
-	w.out.WriteByte(']')
-	return nil
+	return w.each(field, func(i int) error {
+		w.comma()
+		return w.value(field+"["+strconv.Itoa(i)+"]", s.elem)
+	})
 }
 
 // key reads a member's name and the colon.
@@ -200,14 +198,9 @@ func (w *rewriter) key() (string, []byte) {
 }
 
 func (w *rewriter) object(field string, s *shape) error {
-	if err := w.enter(field); err != nil {
-		return err
-	}
-	w.out.WriteByte('{')
 	seen := make(map[string]string) // by their names in camelCase, as they were written
 	count := 0                      // of the fields that one may have only one of
-	first := true
-	for more := w.src[w.pos] != '}'; more; {
+	err := w.each(field, func(int) error {
 		key, _ := w.key()
 		f, known := s.field(key)
 		name := key
@@ -221,43 +214,29 @@ func (w *rewriter) object(field string, s *shape) error {
 			return &violation{at, "is there twice", nil}
 		}
 		seen[name] = key
-		if !known {
-			// Its insides are looked at all the same: nothing that is malformed gets through.
+		switch isNull := bytes.HasPrefix(w.src[w.pos:], []byte("null")); {
+		case !known: // its insides are read all the same: nothing that is malformed gets through
 			mark := w.out.Len()
-			if err := w.free(at); err != nil {
-				return err
-			}
+			err := w.free(at)
 			w.out.Truncate(mark)
-		} else if bytes.HasPrefix(w.src[w.pos:], []byte("null")) {
-			if f.shape.kind == kindAny {
-				return &violation{at, "must not be null", nil}
-			}
+			return err
+		case isNull && f.shape.kind == kindAny:
+			return &violation{at, "must not be null", nil}
+		case isNull:
 			w.token() // as if it were not there
-		} else {
-			if !first {
-				w.out.WriteByte(',')
-			}
-			first = false
-			if slices.Contains(s.oneOf, f.name) {
-				count++
-			}
-			w.out.WriteByte('"')
-			w.out.WriteString(f.name)
-			w.out.WriteString(`":`)
-			if err := w.value(at, f.shape); err != nil {
-				return err
-			}
+			return nil
 		}
-		more = w.more()
-	}
-	if len(seen) == 0 {
-		w.more()
-	}
-	w.out.WriteByte('}')
-	if s.oneOf != nil && count != 1 {
+		if slices.Contains(s.oneOf, f.name) {
+			count++
+		}
+		w.comma()
+		w.out.WriteString(strconv.Quote(f.name) + ":")
+		return w.value(at, f.shape)
+	})
+	if err == nil && s.oneOf != nil && count != 1 {
 		return &violation{field, "must have exactly one of " + strings.Join(s.oneOf, ", "), nil}
 	}
-	return nil
+	return err
 }
 
 // free copies the next value and looks only at what no reader agrees upon: keys that are
@@ -265,56 +244,24 @@ func (w *rewriter) object(field string, s *shape) error {
 func (w *rewriter) free(field string) error {
 	switch w.src[w.pos] {
 	case '[':
-		if err := w.enter(field); err != nil {
-			return err
-		}
-		w.out.WriteByte('[')
-		for i := 0; w.src[w.pos] != ']'; i++ {
-			if i > 0 {
-				w.out.WriteByte(',')
-			}
-			if err := w.free(field); err != nil {
-				return err
-			}
-			if !w.more() {
-				w.out.WriteByte(']')
-				return nil
-			}
-		}
-		w.more()
-		w.out.WriteByte(']')
+		return w.each(field, func(int) error {
+			w.comma()
+			return w.free(field)
+		})
 	case '{':
-		if err := w.enter(field); err != nil {
-			return err
-		}
-		w.out.WriteByte('{')
-		var seen map[string]struct{}
-		for i := 0; w.src[w.pos] != '}'; i++ {
+		seen := make(map[string]bool)
+		return w.each(field, func(int) error {
 			key, raw := w.key()
-			if _, twice := seen[key]; twice {
+			if seen[key] {
 				return &violation{field, fmt.Sprintf("the key %q is there twice in one object", clipKey(key)), nil}
 			}
-			if seen == nil {
-				seen = make(map[string]struct{})
-			}
-			seen[key] = struct{}{}
-			if i > 0 {
-				w.out.WriteByte(',')
-			}
+			seen[key] = true
+			w.comma()
 			w.out.Write(raw)
 			w.out.WriteByte(':')
-			if err := w.free(field); err != nil {
-				return err
-			}
-			if !w.more() {
-				w.out.WriteByte('}')
-				return nil
-			}
-		}
-		w.more()
-		w.out.WriteByte('}')
-	default:
-		w.out.Write(w.token())
+			return w.free(field)
+		})
 	}
+	w.out.Write(w.token())
 	return nil
 }
