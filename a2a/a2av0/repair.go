@@ -3,6 +3,7 @@ package a2av0
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
 // repaired returns one answer of JSON-RPC in the form that the library reads. The library takes
@@ -24,15 +25,12 @@ func repaired(data []byte) []byte {
 		answer["error"], _ = json.Marshal(failure)
 		changed = true
 	}
-	if raw, ok := answer["result"]; ok && hasUnknownKind(raw) {
-		var result any
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.UseNumber()
-		if d.Decode(&result) == nil {
-			withoutUnknownParts(result)
-			answer["result"], _ = json.Marshal(result)
-			changed = true
-		}
+	var result any
+	d := json.NewDecoder(bytes.NewReader(answer["result"]))
+	d.UseNumber()
+	if d.Decode(&result) == nil && dropUnknownParts(result) {
+		answer["result"], _ = json.Marshal(result)
+		changed = true
 	}
 	if !changed {
 		return data
@@ -41,56 +39,29 @@ func repaired(data []byte) []byte {
 	return data
 }
 
-// hasUnknownKind reports whether there may be a kind that is not of 0.3. It is quick, because it
-// looks at every event, and may say yes where the word is in somebody's data.
-func hasUnknownKind(raw []byte) bool {
-	const key = `"kind"`
-	for {
-		i := bytes.Index(raw, []byte(key))
-		if i < 0 {
-			return false
-		}
-		raw = bytes.TrimLeft(raw[i+len(key):], " \t\r\n")
-		value, ok := bytes.CutPrefix(raw, []byte(":"))
-		if !ok {
-			continue
-		}
-		value = bytes.TrimLeft(value, " \t\r\n")
-		known := false
-		for _, kind := range []string{`"text"`, `"data"`, `"file"`, `"task"`, `"message"`, `"status-update"`, `"artifact-update"`} {
-			known = known || bytes.HasPrefix(value, []byte(kind))
-		}
-		if !known {
-			return true
-		}
-	}
-}
-
-// withoutUnknownParts drops parts of unknown kinds from all messages and artifacts of a result.
-func withoutUnknownParts(v any) {
+// dropUnknownParts drops parts of unknown kinds from all messages and artifacts of a result. It
+// reports whether there were any.
+func dropUnknownParts(v any) (dropped bool) {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			withoutUnknownParts(e)
+			dropped = dropUnknownParts(e) || dropped
 		}
 	case map[string]any:
 		for name, e := range v {
 			list, ok := e.([]any)
 			if name != "parts" || !ok {
 				if name != "metadata" && name != "data" { // which are others' to fill
-					withoutUnknownParts(e)
+					dropped = dropUnknownParts(e) || dropped
 				}
 				continue
 			}
-			known := list[:0]
-			for _, part := range list {
+			known := slices.DeleteFunc(slices.Clone(list), func(part any) bool {
 				m, _ := part.(map[string]any)
-				switch m["kind"] {
-				case "text", "data", "file":
-					known = append(known, part)
-				}
-			}
-			v[name] = known
+				return m["kind"] != "text" && m["kind"] != "data" && m["kind"] != "file"
+			})
+			v[name], dropped = known, dropped || len(known) < len(list)
 		}
 	}
+	return dropped
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"iter"
+	"reflect"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -101,29 +102,7 @@ func deletePushConfig(h a2asrv.RequestHandler, ctx context.Context, req *sdk.Del
 	return struct{}{}, h.DeleteTaskPushConfig(ctx, req)
 }
 
-// tenantOf returns where a request names its tenant.
+// tenantOf returns where a request names its tenant: each type of request has such a field.
 func tenantOf(req any) *string {
-	switch r := req.(type) {
-	case *sdk.SendMessageRequest:
-		return &r.Tenant
-	case *sdk.SubscribeToTaskRequest:
-		return &r.Tenant
-	case *sdk.GetTaskRequest:
-		return &r.Tenant
-	case *sdk.ListTasksRequest:
-		return &r.Tenant
-	case *sdk.CancelTaskRequest:
-		return &r.Tenant
-	case *sdk.PushConfig:
-		return &r.Tenant
-	case *sdk.GetTaskPushConfigRequest:
-		return &r.Tenant
-	case *sdk.ListTaskPushConfigRequest:
-		return &r.Tenant
-	case *sdk.DeleteTaskPushConfigRequest:
-		return &r.Tenant
-	case *sdk.GetExtendedAgentCardRequest:
-		return &r.Tenant
-	}
-	return new(string) // there are no other operations
+	return reflect.ValueOf(req).Elem().FieldByName("Tenant").Addr().Interface().(*string)
 }
