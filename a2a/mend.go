@@ -55,6 +55,9 @@ var eventKinds = []string{"task", "message", "statusUpdate", "artifactUpdate"}
 
 // mendPayload mends an event, or a task alone.
 func mendPayload(payload []byte) []byte {
+	if json.Unmarshal(payload, new(sdk.StreamResponse)) == nil { // as most are
+		return payload
+	}
 	var top map[string]json.RawMessage
 	if json.Unmarshal(payload, &top) != nil || top["kind"] != nil { // which protocol 0.3 has
 		return payload

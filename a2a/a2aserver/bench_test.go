@@ -371,8 +371,8 @@ func TestAllocationBudget(t *testing.T) {
 			req.Message.ContextID = first.ContextID
 			send(t, s, req)
 		}},
-		{"a turn of a node, streamed", 1200, shortTurn},
-		{"100 pieces through a node", 10500, longTurn},
+		{"a turn of a node, streamed", 1550, shortTurn},
+		{"100 pieces through a node", 15000, longTurn},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			allocs := testing.AllocsPerRun(50, c.do)
