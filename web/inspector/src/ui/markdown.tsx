@@ -1,9 +1,38 @@
 // Markdown as elements. It is read by the lexer of marked; HTML in it is text, pictures are links,
 // and links lead only where a browser may be sent from here.
-import { type Token, type Tokens, lexer } from "marked";
+import { Marked, type Token, type Tokens } from "marked";
 import { type ComponentChild, type JSX, Component } from "preact";
 import { useRef } from "preact/hooks";
 import { Pre, pieces } from "./words.js";
+
+// A formula in LaTeX of one paragraph: \(…\), \[…\] or $$…$$. Markdown would remove its backslashes.
+const within = String.raw`(?:[^\n]|\n(?!\s*\n)){1,4000}?`;
+const formula = new RegExp(String.raw`^(?:\\\(${within}\\\)|\\\[${within}\\\]|\$\$${within}\$\$)`);
+const alone = new RegExp(`${formula.source}[ \\t]*(?:\\n+|$)`);
+
+const marked = new Marked({
+  extensions: [
+    {
+      name: "formulas",
+      level: "block",
+      tokenizer(src) {
+        const raw = /^(?:\\\[|\$\$)/.test(src) ? alone.exec(src)?.[0] : undefined;
+        return raw === undefined ? undefined : { type: "formulas", raw, text: raw.trimEnd() };
+      },
+    },
+    {
+      name: "formula",
+      level: "inline",
+      // A backslash ends a text anyway; this is called for each text, and must be quick.
+      start: (src) => (src.includes("$$") ? src.indexOf("$$") : undefined),
+      tokenizer(src) {
+        const raw = formula.exec(src)?.[0];
+        return raw === undefined ? undefined : { type: "formula", raw, text: raw };
+      },
+    },
+  ],
+});
+export const lexer = (text: string): Token[] => marked.lexer(text);
 
 /** The most elements that one text is drawn with; what is behind them is shown as it was written. */
 const most = 500;
@@ -87,6 +116,8 @@ function block(token: Tokens.Generic, depth: number): ComponentChild {
       return null;
     case "code":
       return <Pre text={token["text"]} label={token["lang"] ? `the ${token["lang"]} code` : "the code"} />;
+    case "formulas":
+      return <Pre text={token["text"]} label="the formula" />;
     case "heading": {
       const Level = `h${Math.min(6, token["depth"] + 3)}` as "h4";
       return <Level>{inline(token.tokens, depth)}</Level>;
@@ -163,6 +194,7 @@ function phrase(token: Tokens.Generic, depth: number): ComponentChild {
     case "del":
       return <del>{inner()}</del>;
     case "codespan":
+    case "formula":
       return <code>{token["text"]}</code>;
     case "br":
       return <br />;
