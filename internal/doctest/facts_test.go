@@ -319,7 +319,7 @@ var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 // TestLinks follows the links within the repository.
 func TestLinks(t *testing.T) {
 	all := pages(t)
-	for _, name := range []string{"AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "internal/doctest/requirements.md"} {
+	for _, name := range []string{"AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"} {
 		all = append(all, read(t, filepath.Join(root, name)))
 	}
 	for _, p := range all {

@@ -18,7 +18,7 @@ import (
 // namesHeader begins a table from the names of another text to those of this repository.
 const namesHeader = "| there | here |"
 
-// TestNamesExist checks the tables of names in requirements.md: each name on the right exists, as a folder, as a Go identifier such as
+// TestNamesExist checks the tables of names: each name on the right exists, as a folder, as a Go identifier such as
 // `router.Router.Explain`, as what `web/conversation` exports, or as a name in the JSON that Go code makes.
 func TestNamesExist(t *testing.T) {
 	dirs, declared := packages(t), map[string]map[string]bool{}
@@ -44,23 +44,26 @@ func TestNamesExist(t *testing.T) {
 			return declared[dir][rest]
 		})
 	}
-	rows, in := 0, false
-	for line := range strings.Lines(read(t, filepath.Join(root, "internal/doctest/requirements.md")).prose) {
-		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "|") {
-			in = false
-		} else if line == namesHeader {
-			in = true
-		} else if cells := strings.Split(strings.Trim(line, "|"), "|"); in && !strings.HasPrefix(line, "|--") {
-			rows++
-			require.Len(t, cells, 2, line)
-			names := code.FindAllStringSubmatch(link.ReplaceAllString(cells[1], "]"), -1)
-			require.NotEmpty(t, names, line)
-			for _, m := range names {
-				require.True(t, exists(m[1]), "%s does not exist: %s", m[1], line)
+	for _, name := range []string{"router.md", "human.md", "conversation.md"} {
+		rows := 0
+		in := false
+		for line := range strings.Lines(doc(t, name).prose) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "|") {
+				in = false
+			} else if line == namesHeader {
+				in = true
+			} else if cells := strings.Split(strings.Trim(line, "|"), "|"); in && !strings.HasPrefix(line, "|--") {
+				rows++
+				require.Len(t, cells, 2, "%s: %s", name, line)
+				names := code.FindAllStringSubmatch(link.ReplaceAllString(cells[1], "]"), -1)
+				require.NotEmpty(t, names, "%s: %s", name, line)
+				for _, m := range names {
+					require.True(t, exists(m[1]), "%s: %s does not exist: %s", name, m[1], line)
+				}
 			}
 		}
+		require.Positive(t, rows, "%s has no table of names, which begins with %q", name, namesHeader)
 	}
-	require.Positive(t, rows, "no table of names begins with %q", namesHeader)
 	for _, none := range []string{"router.Nothing", "router.Router.Nothing", "nothing.Router", "router/nothing", "nothing_at_all"} {
 		require.False(t, exists(none), none)
 	}

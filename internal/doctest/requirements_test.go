@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRequirementsNameTests checks that requirements.md names tests and
+// TestRequirementsNameTests checks that docs/requirements.md names tests and
 // transcripts that exist, and that a requirement without one is called open.
 func TestRequirementsNameTests(t *testing.T) {
-	page, err := os.ReadFile("requirements.md")
+	page, err := os.ReadFile("../../docs/requirements.md")
 	require.NoError(t, err)
 	reference := regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9]+)(?:/([a-z-]+))?`")
 	rows := 0
