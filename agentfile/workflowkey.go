@@ -79,7 +79,7 @@ func workflowOnly(p *parser) {
 		case k.Name == "subagents":
 			p.add(at, "the key %q does not go with kind: the agents of a workflow are listed under agents", k.Name)
 		case k.Name == "transfer" || k.Name == "routes":
-			p.add(at, "the key %q does not go with kind: a workflow hands over to nobody; its parent answers next", k.Name)
+			p.add(at, "the key %q does not go with kind: a workflow transfers to no agent; its parent answers next", k.Name)
 		default:
 			p.add(at, "the key %q does not go with kind: a workflow has no model, and its agents have their own", k.Name)
 		}
@@ -105,7 +105,7 @@ func (l *loader) checkWorkflow(r *report, d *definition) {
 	for _, e := range d.children {
 		for _, where := range []string{"parent", "peers"} {
 			if at, there := e.child.at["transfer."+where]; there && (where == "parent" && e.child.policy.AllowTransferToParent || where == "peers" && e.child.policy.AllowTransferToPeers) {
-				r.add(e.child.file, at, "transfer.%s would allow nothing: %q runs in the workflow %q, whose agents can hand over to their own sub-agents only", where, e.child.name, d.name)
+				r.add(e.child.file, at, "transfer.%s would allow nothing: %q runs in the workflow %q, whose agents can transfer to their own sub-agents only", where, e.child.name, d.name)
 			}
 		}
 	}

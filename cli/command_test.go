@@ -206,9 +206,9 @@ func TestTree(t *testing.T) {
 	for format, want := range map[string]string{
 		"text": `support  Finds the right specialist
 ├─ billing  Charges, invoices and refunds
-│      may also hand over to: support
+│      may also transfer to: support
 └─ tech  Errors, outages and slow connections
-       may also hand over to: support
+       may also transfer to: support
 `,
 		"mermaid": `flowchart TD
     n0["support"]

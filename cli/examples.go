@@ -19,6 +19,7 @@ var examples = map[string][]string{
 	"eval":                {`PROGRAM eval TREE cases.yaml`, `PROGRAM eval TREE cases.yaml --repeat 5 --threshold 0.9`},
 	"serve":               {`PROGRAM serve TREE`, `PROGRAM serve TREE --addr 0.0.0.0:8420 --users users.yaml --db postgres://localhost/arbor`},
 	"dev":                 {`PROGRAM dev TREE`},
+	"man":                 {`PROGRAM man man1`},
 	"mcp":                 {`PROGRAM mcp TREE`},
 	"new":                 {`PROGRAM new desk`, `PROGRAM new desk --small`},
 	"bisect":              {`PROGRAM bisect s1 desk --good v1.2`},

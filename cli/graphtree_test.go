@@ -41,7 +41,7 @@ func TestTreeDrawsGraphs(t *testing.T) {
 	got := invocation{}.run(t, "tree", mixed)
 	require.Equal(t, outcome{0, `support  Finds who can help
 ├─ billing  Refunds and invoices
-│      may also hand over to: research
+│      may also transfer to: research
 └─ research  History, facts, science
        sorry (reporter)  after an error
        find (finder)  first; until len(output) > 0, at most 3 times

@@ -31,7 +31,7 @@ func shopFolder(t *testing.T, more ...string) {
 
 func TestLintRouting(t *testing.T) {
 	shopFolder(t)
-	alike := "billing and money, which support may hand over to, are hard to tell apart: both descriptions have invoices, payments, refunds (likeness 1.00); say what only one of them is for"
+	alike := "billing and money, to which support may transfer, are hard to tell apart: both descriptions have invoices, payments, refunds (likeness 1.00); say what only one of them is for"
 	require.Equal(t, outcome{1, "ok: 4 agents\nbilling.md:1: " + alike + "\n", "arbor: 1 finding\n"}, invocation{}.run(t, "lint", ".", "--routing"))
 	require.Equal(t, outcome{0, "ok: 4 agents\n", ""}, invocation{}.run(t, "lint", "."))
 	require.Equal(t, outcome{0, "[]\n", ""}, invocation{}.run(t, "lint", ".", "--json"))
@@ -44,7 +44,7 @@ func TestLintRouting(t *testing.T) {
 	shopFolder(t, "money.md", "---\ndescription: Shares, funds and savings\n---\nMoney.", "tech.md", "---\ndescription: \"\\e[31m\"\ntransfer: {parent: true}\n---\nNets.")
 	got = invocation{}.run(t, "lint", ".", "--routing")
 	require.Equal(t, 1, got.status, got.err)
-	require.Contains(t, got.out, "money.md:1: nobody gets the conversation back from money: it may hand over to nobody")
+	require.Contains(t, got.out, "money.md:1: money keeps the conversation: it may transfer to no agent")
 	require.Contains(t, got.out, "tech.md:1: tech has a description that ")
 	require.NotContains(t, got.out, "\x1b")
 

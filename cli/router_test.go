@@ -151,7 +151,7 @@ func TestTreeDrawsRouters(t *testing.T) {
 │   after an error of billing: support
 ├─ billing
 ├─ support
-│      may also hand over to: human
+│      may also transfer to: human
 └─ shop
    │   0  language("de") → shoes
    │   1  language("de") → hats
@@ -159,9 +159,9 @@ func TestTreeDrawsRouters(t *testing.T) {
    │   3  wantsHuman() → hats
    │   else → shoes
    ├─ shoes
-   │      may also hand over to: human
+   │      may also transfer to: human
    └─ hats
-          may also hand over to: human
+          may also transfer to: human
 `, ""}, invocation{}.run(t, "tree", front))
 	got := invocation{}.run(t, "tree", front, "--format", "mermaid").out
 	for _, line := range []string{`n0{{"front"}}`, `human(["human"])`, `n0 -->|"0 wantsHuman()"| human`, `n0 -->|"else"| n2`, `n2 -.-> human`, `n3 -->|"0 language(#quot;de#quot;)<br>else"| n4`} {

@@ -18,7 +18,7 @@ func TestTreeDrawsWorkflows(t *testing.T) {
            • web  Looks there
            • archive
              └─ old
-                    may also hand over to: archive
+                    may also transfer to: archive
     2. polish
            in rounds:
            1. write

@@ -90,7 +90,7 @@ func (t *transfers) ownTransfer(d *event.Transfer) (*event.Transfer, error) {
 		}
 	case event.TransferRejected, event.TransferConflict, event.TransferFailed:
 	default:
-		return nil, fmt.Errorf("the agent %s yielded a transfer with the outcome %.40q: it is %s, or none, to hand over: %w",
+		return nil, fmt.Errorf("the agent %s yielded a transfer with the outcome %.40q: it is %s, or none, to transfer: %w",
 			from, outcome, event.TransferCommitted, agent.ErrTransferRejected)
 	}
 	kind := d.TransferType

@@ -149,7 +149,7 @@ func (p *player) instead(d *Difference) string {
 	case *event.Route:
 		return e.From + " routes to " + e.To
 	case *event.Transfer:
-		return fmt.Sprintf("%s hands over to %s (%s)", e.From, e.To, e.Outcome)
+		return fmt.Sprintf("%s transfers to %s (%s)", e.From, e.To, e.Outcome)
 	case *event.HarnessStart:
 		return e.AgentID + " begins"
 	default:

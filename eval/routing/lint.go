@@ -21,7 +21,7 @@ const (
 	SaysNothing Kind = "says-nothing"
 	// Unreachable is an agent that nobody can hand the conversation to.
 	Unreachable Kind = "unreachable"
-	// Keeps is an agent that nobody gets the conversation back from.
+	// Keeps is an agent that keeps the conversation, since it may transfer to no other.
 	Keeps Kind = "keeps"
 	// Confused are two targets between which a model chose wrong; only [Survey] finds them.
 	Confused Kind = "confused"
@@ -153,12 +153,12 @@ func (l *linter) keeps(tree *agent.Tree, n *agent.Node) {
 	if n.Parent == nil || n.Properties.Workflow || insideWorkflow(n) || !keeps(tree, n) {
 		return
 	}
-	why := "it may hand over to nobody"
+	why := "it may transfer to no agent"
 	if len(leads(tree, n)) > 0 {
-		why = "neither it nor those below it may hand over to anybody else"
+		why = "neither it nor those below it may transfer to another agent"
 	}
-	l.add(Keeps, fmt.Sprintf("nobody gets the conversation back from %s: %s, and whatever the user writes next goes to it as well, unless the runner "+
-		"begins each turn at the root; let it hand over to its parent or its peers, or let its parent answer next", n.Agent.Name(), why), n)
+	l.add(Keeps, fmt.Sprintf("%s keeps the conversation: %s, and what the user writes next goes to it as well, unless the runner "+
+		"begins each turn at the root; let it transfer to its parent or its peers, or let its parent answer next", n.Agent.Name(), why), n)
 }
 
 func (l *linter) saysNothing(n *agent.Node) {
@@ -219,7 +219,7 @@ func (l *linter) alike(tree *agent.Tree) {
 // told says what two descriptions share, and what tells them apart.
 func told(a, b *agent.Node, share float64, by []*agent.Node) string {
 	one, other := read(a.Agent.Description()), read(b.Agent.Description())
-	message := fmt.Sprintf("%s and %s, which %s may hand over to, are hard to tell apart: both descriptions have %s (likeness %.2f)",
+	message := fmt.Sprintf("%s and %s, to which %s may transfer, are hard to tell apart: both descriptions have %s (likeness %.2f)",
 		a.Agent.Name(), b.Agent.Name(), listed(namesOf(by)), listed(one.shared(other)), share)
 	var only []string
 	for _, side := range []struct {

@@ -289,8 +289,8 @@ func TestPlaces(t *testing.T) {
 		lines = append(lines, f.String())
 	}
 	require.Equal(t, []string{
-		"billing.md:1: billing and money, which support may hand over to, are hard to tell apart: both descriptions have invoices, payments (likeness 1.00); say what only one of them is for",
-		"tech.md:3: nobody gets the conversation back from tech: it may hand over to nobody, and whatever the user writes next goes to it as well, unless the runner begins each turn at the root; let it hand over to its parent or its peers, or let its parent answer next",
+		"billing.md:1: billing and money, to which support may transfer, are hard to tell apart: both descriptions have invoices, payments (likeness 1.00); say what only one of them is for",
+		"tech.md:3: tech keeps the conversation: it may transfer to no agent, and what the user writes next goes to it as well, unless the runner begins each turn at the root; let it transfer to its parent or its peers, or let its parent answer next",
 		"tech.md:3: tech has a description that would fit any agent, by which models choose: say in it what users ask it for",
 	}, lines)
 

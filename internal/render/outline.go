@@ -54,7 +54,7 @@ func (o *Outline) Draw(w io.Writer, l Look, active string) {
 		beyond := slices.DeleteFunc(slices.Clone(o.Targets), func(name string) bool {
 			return slices.ContainsFunc(o.SubAgents, func(child *Outline) bool { return child.Name == name })
 		})
-		for _, line := range []struct{ what, text string }{{"remote: ", o.Remote}, {"tools: ", strings.Join(o.Tools, ", ")}, {"may also hand over to: ", strings.Join(beyond, ", ")}} {
+		for _, line := range []struct{ what, text string }{{"remote: ", o.Remote}, {"tools: ", strings.Join(o.Tools, ", ")}, {"may also transfer to: ", strings.Join(beyond, ", ")}} {
 			if line.text != "" {
 				fmt.Fprintln(w, l.Paint(Faint, under+"  "+line.what+visible.Line(line.text)))
 			}

@@ -124,7 +124,7 @@ func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
 		if r := RouterOf(n.Agent); r != nil {
 			drawRules(w, n, r, l, under+"  ")
 		} else if b := beyond(n); len(b) > 0 {
-			fmt.Fprintln(w, l.Paint(Faint, under+"  may also hand over to: "+strings.Join(b, ", ")))
+			fmt.Fprintln(w, l.Paint(Faint, under+"  may also transfer to: "+strings.Join(b, ", ")))
 		}
 		if g := GraphOf(n.Agent); g != nil {
 			drawNodes(w, g, l, under+"  ")

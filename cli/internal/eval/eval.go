@@ -346,7 +346,7 @@ func subjects(f *factory.Factory, path string, o options) ([]eval.Subject, []eva
 				offline = tree
 			}
 			if seats := f.Seats(tree.Agents, false); len(subjects) > 1 && (seats == nil) != (run == nil) {
-				return nil, nil, factory.Usagef("--with: agents of one tree hand over to people, and those of another do not: measure them one by one")
+				return nil, nil, factory.Usagef("--with: agents of one tree transfer to people, and those of another do not: measure them one by one")
 			} else {
 				run = seats
 			}

@@ -204,7 +204,7 @@ func (x *explanation) print(w io.Writer, f *factory.Factory) error {
 
 func (x *explanation) printTargets(w io.Writer) error {
 	if x.Request != nil && len(x.Targets) == 0 {
-		fmt.Fprintln(w, "  nobody to hand over to was offered")
+		fmt.Fprintln(w, "  no target was offered")
 	}
 	if len(x.Targets) == 0 {
 		return nil
