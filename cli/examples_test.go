@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,7 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // TestExamples: each command that can run has examples, in which only flags and arguments stand that it has; and no example is of a
@@ -44,7 +48,10 @@ func TestExamples(t *testing.T) {
 			check(sub)
 		}
 	}
-	f := &factory.Factory{Name: "arbor", MCP: &MCP{}, Streams: Streams{Getenv: func(string) string { return "" }}}
+	serves := func(*runner.Runner, string, tools.By, access.Options, *access.Limit, *slog.Logger) (MCPServer, error) {
+		return nil, nil
+	}
+	f := &factory.Factory{Name: "arbor", MCP: &MCP{Server: serves}, Streams: Streams{Getenv: func(string) string { return "" }}}
 	check(command(f))
 	require.Empty(t, left)
 }
