@@ -37,7 +37,25 @@ type Server struct {
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	alive  io.Closer // its end ends the server
-	output *bytes.Buffer
+	output *output
+}
+
+// output is what a server that runs has said.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 const startTime = time.Minute
@@ -146,7 +164,7 @@ func (s *Server) Start() error {
 		return errors.New("the Temporal server is running")
 	}
 	cmd := exec.Command(s.program, "-port", strconv.Itoa(s.port), "-file", s.file, "-log", "fatal")
-	s.output = new(bytes.Buffer)
+	s.output = new(output)
 	cmd.Stderr = s.output
 	alive, err := cmd.StdinPipe()
 	if err != nil {
@@ -205,7 +223,7 @@ func (s *Server) Client(t testing.TB) client.Client {
 	t.Helper()
 	c, err := Dial(s.Address())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v; the server has said: %.3000s", err, s.output)
 	}
 	t.Cleanup(c.Close)
 	return c
