@@ -242,7 +242,7 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 			set = append(set, "status = "+arg(string(status)))
 		}
 		fmt.Fprintf(&parts, eventSQL, seq, lines)
-	} else {
+	} else if !w.Acquires() { // a lease that a crash of the server undoes would refuse the next write
 		wait = "set_config('synchronous_commit', 'off', true)"
 	}
 	if len(c.blocks) > 0 {
