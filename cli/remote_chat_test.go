@@ -247,7 +247,7 @@ func TestInterruptWhileServerIsAway(t *testing.T) {
 	c.until("the server could not be asked to stop the turn, which continues there: ")
 	c.until("interrupted: /resume resumes this turn")
 	if !strings.Contains(c.until("you> "), "trying again") {
-		c.until("trying again") // what is said at the prompt, so that the next one is about the turn
+		c.until("trying again") // the prompt says it first, and then the turn
 	}
 	c.enter("and then?\r") // nobody answers
 	c.until("and then?\r\n")

@@ -20,7 +20,7 @@ type Use struct {
 	Answers int
 	// Reported are those of the answers with a usage; an endpoint may report none.
 	Reported int
-	// Anew are the tokens of prompts that endpoints computed anew for the first answers after transfers; see [Arrivals].
+	// Anew are the tokens of prompts that endpoints computed because another agent answered; see [Arrivals].
 	Anew int
 	llm.Usage
 }

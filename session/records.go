@@ -238,8 +238,8 @@ type Arrivals struct {
 	Agent string
 }
 
-// Apply applies the next event. If another agent's model answers in the user's conversation than the one that answered last, Apply
-// returns the usage of that answer and how many tokens of its prompt the endpoint computed anew.
+// Apply applies the next event. If it is the usage of an answer in the user's conversation, and another agent gave the answer before,
+// Apply returns this usage and how many tokens of the prompt the endpoint did not take from its cache.
 func (a *Arrivals) Apply(e *event.Event) (u *event.Usage, anew int) {
 	if e.Partial || e.Scope != "" {
 		return nil, 0

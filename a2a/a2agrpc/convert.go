@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protopath"
 	"google.golang.org/protobuf/reflect/protorange"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -67,8 +68,8 @@ const (
 // decodeAnswer leaves out parts, states and roles that are newer than the generated types.
 func decodeAnswer[V any](m proto.Message) (*V, error) {
 	err := protorange.Range(m.ProtoReflect(), func(p protopath.Values) error {
-		inner, ok := p.Index(-1).Value.Interface().(interface{ Interface() proto.Message })
-		if !ok {
+		inner, ok := p.Index(-1).Value.Interface().(protoreflect.Message)
+		if !ok || !inner.IsValid() {
 			return nil
 		}
 		switch m := inner.Interface().(type) {

@@ -610,3 +610,13 @@ func TestAuthentication(t *testing.T) {
 	require.Nil(t, got.Query)
 	require.Empty(t, got.Certificates)
 }
+
+// TestAnswersWithoutContent: an answer that has no content, or less than its kind needs, is an error or empty, and no panic.
+func TestAnswersWithoutContent(t *testing.T) {
+	_, err := fromResult(&pb.SendMessageResponse{})
+	require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
+	for _, r := range []*pb.StreamResponse{{}, {Payload: &pb.StreamResponse_Message{}}, {Payload: &pb.StreamResponse_Task{}},
+		{Payload: &pb.StreamResponse_StatusUpdate{}}, {Payload: &pb.StreamResponse_ArtifactUpdate{}}} {
+		require.NotPanics(t, func() { _, _ = fromEvent(r) })
+	}
+}

@@ -62,7 +62,7 @@ func TestAskAgain(t *testing.T) {
 		"with some of the results": {{"1", "u1=loop_1_2", "get_time", "t1"}, {"2", "u1=loop_1_2 @1 result", "RUN_FINISHED", "t1"}},
 		"a greeting":               {{"1", "hello u1=a", "a", "t1"}, {"2", "hello u1=a", "a", "t1~1"}, {"3", "hello u1=a @1 u2=b", "a/b", "t1"}},
 		"answers with other ids":   {{"1", "u1=a", "a", "t1"}, {"2", "u1=a %1 u2=b", "a/b", "t1"}, {"3", "u1=a %1 u2=b %2 u3=c", "a/b/c", "t1"}},
-		"answers of somebody else": {{"1", "u1=a", "a", "t1"}, {"2", "u1=a hello u2=b", "a/b", "t1~1"}},
+		"answers of another model": {{"1", "u1=a", "a", "t1"}, {"2", "u1=a hello u2=b", "a/b", "t1~1"}},
 		"nothing new":              {{"1", "u1=a", "a", "t1"}, {"2", "u1=a @1", "nothing_new", "t1"}, {"3", "", "nothing_new", "t1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestAskAgainMeanwhile(t *testing.T) {
 	require.Equal(t, "thinking done", rep.Text)
 }
 
-// TestDeletedThread: a thread whose session was deleted begins anew, and forks of the deleted session are none of its branches.
+// TestDeletedThread: a thread whose session was deleted starts again, and forks of the deleted session are not its branches.
 func TestDeletedThread(t *testing.T) {
 	onDisk, err := sqlite.Open(filepath.Join(t.TempDir(), "sessions.db"))
 	require.NoError(t, err)

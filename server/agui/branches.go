@@ -147,7 +147,7 @@ func (d *Door) find(ctx context.Context, branch session.Info, in *input) (*spot,
 }
 
 // said completes a spot if the page has messages of the user's with which a turn begins. start is where the turn begins in
-// the log, and end where it ends. said returns the index of the answer before these messages, -1 if there is none.
+// the log, and end is where the turn ends. said returns the index of the answer before these messages, or -1.
 func (in *input) said(p *spot, words map[string]int, ids, texts []string, start, end int64) (before int) {
 	first, last, missing := len(in.Messages), -1, false
 	for _, id := range ids {

@@ -13,7 +13,7 @@ import (
 )
 
 // connect is POST /agui/connect: a run with all that was said before and, unless ?follow=false, all those that come. When
-// the thread goes on in another branch, a run shows that branch.
+// the thread continues in another branch, a run shows that branch.
 func (d *Door) connect(c *front.Call) error {
 	in, thread, err := read(c)
 	if err != nil {
@@ -62,13 +62,13 @@ func (d *Door) connect(c *front.Call) error {
 }
 
 // errMoved ends a look at a branch that the thread is not in any more.
-var errMoved = errors.New("the thread goes on in another branch")
+var errMoved = errors.New("the thread continues in another branch")
 
 // moveEvery is how often a stream that waits for the next run asks the store for the thread's branch.
 const moveEvery = time.Second
 
 // tail sends what comes in a session until a run begins or ends, or its turn is stopped, of which nothing is in the log. The
-// error is errMoved if the thread goes on in another branch before a run begins.
+// error is errMoved if the thread continues in another branch before a run begins.
 func (d *Door) tail(s *stream, thread, key session.Key) error {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)

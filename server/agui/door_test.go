@@ -376,7 +376,7 @@ func testConnect(t *testing.T, peer *aguipeer.Peer) {
 }
 
 // testMoved: a page asks again for an answer that it has, and another page that follows the thread is shown the branch in
-// which the thread goes on.
+// which the thread continues.
 func testMoved(t *testing.T, peer *aguipeer.Peer) {
 	w := streaming(t, newDesk(t))
 	peer.Do(t, w.to(aguipeer.Command{Say: says("u1", "Hi")}))

@@ -221,7 +221,7 @@ func saidIn(messages []llm.Message) (all []Said) {
 }
 
 // Join makes one message of several, as a user who writes twice has one answer. What others have said and done after the
-// user's words follows them as a claim, of which the metadata tells.
+// user's words follows them as a claim, which the metadata marks.
 func Join(messages []llm.Message) (said llm.Content, metadata map[string]any, err error) {
 	var contents []llm.Content
 	for len(messages) > 0 {

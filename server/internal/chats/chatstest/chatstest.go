@@ -116,7 +116,7 @@ type window struct {
 // words are what the user may say to [Echo].
 var words = []string{"a", "b", "c", "move", "loop 1 1", "loop 2 1", "loop 2 2", "loop 1 3"}
 
-// Play plays a conversation with [Echo]: a client goes on, asks again, changes what it said before, forgets the beginning,
+// Play plays a conversation with [Echo]: a client continues, asks again, changes an earlier message, forgets the beginning,
 // repeats a request, asks another model in between, goes back to what it has left, and meets another process at each step. An agent must be shown what the
 // window shows: all of the user's words, in order, once, and nothing of another branch. If the server keeps the
 // conversation, the agent is still shown what the window has forgotten. Play returns what the user has said, at the end.
