@@ -64,6 +64,10 @@ func TestScreens(t *testing.T) {
 		{"name": "talk-person", "path": "s/person", "waits": [][2]string{{"log", ""}}},
 		{"name": "runs-graph", "path": "s/analysed/runs", "text": "error-handler"},
 	}, nil)
+	look("clerk", clerk, []screen{
+		{"name": "state", "path": "s/drawn?tab=state", "text": "9007199254740993"},
+		{"name": "files", "path": "s/drawn?tab=files", "text": "version 2 of 2"},
+	}, nil)
 	look("big", func(t testing.TB) *host { return big(t, 10_000) }, []screen{
 		{"name": "talk", "path": "s/long", "waits": [][2]string{{"log", ""}}},
 		{"name": "feed", "path": "s/long/feed", "waits": [][2]string{{"grid", ""}}},
@@ -86,6 +90,7 @@ func TestAccess(t *testing.T) {
 		paths []string
 	}{
 		"support": {support, []string{"", "s/s1", "s/s1?at=9", "s/failed", "s/s1/feed", "s/s1/runs", "s/s1/graph", "s/s1?sel=ev:6&tab=why", "s/s1?tab=if&sel=ev:1", "diff/s1/edited", "tree", "tree/support/billing", "usage", "approvals", "s/none"}},
+		"clerk":   {clerk, []string{"s/drawn?tab=state", "s/drawn?tab=files"}},
 		"office":  {office, []string{"graph/front?s=routed", "graph/pipeline?s=analysed", "desk", "s/person"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,6 +163,12 @@ func TestFirstRun(t *testing.T) {
 func TestAgentScreen(t *testing.T) {
 	t.Parallel()
 	play(t, support(t), "agent", nil)
+}
+
+// Tabs of a session show its state, with who wrote it, and its files, with their versions.
+func TestStateAndFiles(t *testing.T) {
+	t.Parallel()
+	play(t, clerk(t), "kept", nil)
 }
 
 // The server searches all sessions for words, phrases, agents and states, and the filter is in the address.

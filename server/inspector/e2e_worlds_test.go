@@ -1,10 +1,14 @@
 package inspector_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"iter"
 	"regexp"
 	"strconv"
@@ -377,6 +381,55 @@ func office(t testing.TB) *host {
 	h.say("routed", "Thank you")
 	h.say("analysed", "Please analyse this")
 	h.say("person", "I want a person")
+	return h
+}
+
+// clerkWorld has a clerk whose tool makes files and writes state of all scopes.
+func clerkWorld(t testing.TB) *world {
+	t.Helper()
+	draw, err := tools.Func("draw", "Draws the orders of a month.", func(c tools.Context, in struct {
+		Month string `json:"month"`
+	}) (string, error) {
+		plot := image.NewGray(image.Rect(0, 0, 120, 40))
+		for x := range 120 {
+			plot.SetGray(x, 39-x%40, color.Gray{Y: 255})
+		}
+		var data bytes.Buffer
+		if err := png.Encode(&data, plot); err != nil {
+			return "", err
+		}
+		if _, err := c.SaveFile("plot.png", "image/png", data.Bytes()); err != nil {
+			return "", err
+		}
+		if _, err := c.SaveFile(in.Month+".csv", "text/csv", []byte("day,orders\n1,17\n")); err != nil {
+			return "", err
+		}
+		c.Set("month", in.Month)
+		c.Set("orders", json.Number("9007199254740993"))
+		c.Set("turn:draft", true)
+		c.Set("user:name", "Ann")
+		return "drawn", nil
+	})
+	require.NoError(t, err)
+	root, err := llmagent.New("clerk", "You draw.", scripted.Func("small", func(req *llm.Request) scripted.Answer {
+		text, result := heard(req)
+		if result || text == "thanks" {
+			return scripted.Reply(scripted.Text("Here it is."), scripted.Usage(50, 5, 0))
+		}
+		return scripted.Reply(scripted.Call("draw", fmt.Sprintf(`{"month":%q}`, text)), scripted.Usage(50, 5, 0))
+	}), llmagent.WithDescription("Draws"), llmagent.WithTools(draw))
+	require.NoError(t, err)
+	return &world{root: root}
+}
+
+// clerk serves it with the session "drawn", which has two files of one name, and the session "plain" without any.
+func clerk(t testing.TB) *host {
+	t.Helper()
+	h := serve(t, clerkWorld(t))
+	for _, words := range []string{"march", "april", "thanks"} {
+		h.say("drawn", words)
+	}
+	h.say("plain", "thanks")
 	return h
 }
 

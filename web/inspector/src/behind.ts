@@ -2,11 +2,13 @@
 export { ConversationGraph } from "./panes/convgraph.js";
 export { Cost } from "./panes/cost.js";
 export { Feed } from "./panes/feed.js";
+export { Files } from "./panes/files.js";
 export { Forking } from "./panes/forking.js";
 export { Runs } from "./panes/runs.js";
 export { Seen } from "./panes/seen.js";
 export { Slider } from "./panes/slider.js";
 export { TreePane } from "./panes/treepane.js";
+export { Values } from "./panes/values.js";
 export { WhatIf } from "./panes/whatif.js";
 export { Why } from "./panes/why.js";
 export { Approvals } from "./screens/approvals.js";

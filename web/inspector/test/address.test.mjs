@@ -24,7 +24,7 @@ function routes(seed) {
           middle: one(["talk", "feed", "runs", "graph"]),
           ...maybe("at", 1 + Math.floor(next() * 1e9)),
           ...maybe("sel", one([{ kind: "ev", seq: 1 + Math.floor(next() * 99) }, { kind: "call", id: one(names) }, { kind: "run", id: `a:${one(names)}` }])),
-          ...maybe("tab", one(["why", "seen", "cost", "if"])),
+          ...maybe("tab", one(["why", "seen", "cost", "if", "state", "files"])),
           ...maybe("filter", 'type:transfer text:"a b"'),
           ...maybe("active", '{"a":[1]}'),
         };

@@ -8,10 +8,10 @@ import { open } from "../state/open.js";
 import { count, span } from "../ui/amount.js";
 import { Fold } from "../ui/fold.js";
 import { Link } from "../ui/link.js";
-import { Media } from "../ui/media.js";
 import { visible } from "../ui/visible.js";
 import { AsIs } from "../ui/words.js";
 import { ShowAll } from "./long.js";
+import { Made } from "./made.js";
 import { selectionOf } from "./said.js";
 import { wholeEvent } from "../state/whole.js";
 
@@ -48,14 +48,7 @@ export function Between({ row }: { readonly row: BetweenRow }): JSX.Element {
       return (
         <div class="note">
           <span class="fact soft">{visible(event.agent ?? "")} made</span>
-          <Media
-            name={event.name}
-            type={event.mediaType}
-            size={event.size}
-            {...(event.digest !== undefined && open.value !== undefined && { from: `${open.value.path}/files/${encodeURIComponent(event.digest)}` })}
-            {...(event.url !== undefined && { url: event.url })}
-            user={open.value?.key.user}
-          />
+          <Made session={open.value} file={event} />
         </div>
       );
     case "notice":

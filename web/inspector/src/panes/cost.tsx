@@ -6,7 +6,7 @@ import { route } from "../state/route.js";
 import { type Answer, type Story, type ToolCall, between, storyOf } from "../state/story.js";
 import { usageAt } from "../state/views.js";
 import { count, counted, money, span } from "../ui/amount.js";
-import { Agent, Bar, Fact, Place, Waiting, ordinal } from "./detail.js";
+import { Agent, Bar, Fact, Place, Waiting, lastOf, ordinal } from "./detail.js";
 
 /** How many of the slowest answers and calls are listed. */
 const few = 8;
@@ -17,7 +17,7 @@ export function Cost({ session }: { readonly session: OpenSession }): JSX.Elemen
   const story = storyOf(session.stored.value);
   const sel = route.value.screen === "session" ? route.value.sel : undefined;
   const place = sel === undefined ? 0 : story.place(sel);
-  const { value, error } = usageAt(session, lastCounted(session, seq));
+  const { value, error } = usageAt(session, lastOf(session, seq, "usage", "discard", "harness_end", "user"));
   return (
     <div class="details-body">
       {place > 0 && <Selected session={session} story={story} place={place} usage={value} />}
@@ -25,16 +25,6 @@ export function Cost({ session }: { readonly session: OpenSession }): JSX.Elemen
       <Slow story={story} seq={seq} />
     </div>
   );
-}
-
-/** The last position until which anything was counted, so that other events ask for nothing. */
-function lastCounted(session: OpenSession, seq: number): number {
-  const log = session.stored.value;
-  for (let n = seq; n >= log.from; n--) {
-    const type = log.event(n)?.type;
-    if (type === "usage" || type === "discard" || type === "harness_end" || type === "user") return n;
-  }
-  return seq;
 }
 
 function priceOf(usage: Schemas["SessionUsage"] | undefined, answer: Answer): number | null | undefined {

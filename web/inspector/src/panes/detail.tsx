@@ -1,4 +1,4 @@
-// What the four tabs beside a session have in common.
+// What the tabs next to a session have in common.
 import "../style/details.css";
 import type { ComponentChildren, JSX } from "preact";
 import { agentAt, blind, may, tree } from "../state/app.js";
@@ -37,6 +37,13 @@ export function Waiting({ error, what }: { readonly error: string | undefined; r
 export function Place({ seq, tab, children }: { readonly seq: number; readonly tab?: SessionRoute["tab"]; readonly children: ComponentChildren }): JSX.Element {
   const now = route.value as SessionRoute;
   return <Link to={{ ...now, sel: { kind: "ev", seq }, ...(tab !== undefined && { tab }) }}>{children}</Link>;
+}
+
+/** The last position up to another one with an event of some types, or the one before the loaded events: other events ask the server for nothing. */
+export function lastOf(session: OpenSession, seq: number, ...types: readonly string[]): number {
+  const log = session.stored.value;
+  for (let n = seq; n >= log.from; n--) if (types.includes(log.event(n)?.type ?? "")) return n;
+  return log.from - 1;
 }
 
 /** Why an agent has no request to a model, "" if it has one. */

@@ -43,6 +43,8 @@ const details: readonly (readonly [Tab, string, Pane])[] = [
   ["seen", "Seen", beside("Seen")],
   ["cost", "Cost", beside("Cost")],
   ["if", "What if", beside("WhatIf")],
+  ["state", "State", beside("Values")],
+  ["files", "Files", beside("Files")],
 ];
 
 /** The tabs that the reader may see, and the one that the address names. */
@@ -58,10 +60,7 @@ export function Session(): JSX.Element {
     f: ["Feed", () => change({ middle: "feed" })],
     r: ["Runs", () => change({ middle: "runs" })],
     g: ["Graph", () => change({ middle: "graph" })],
-    1: ["Why", () => change({ tab: "why" })],
-    2: ["Seen", () => change({ tab: "seen" })],
-    3: ["Cost", () => change({ tab: "cost" })],
-    4: ["What if", () => change({ tab: "if" })],
+    ...Object.fromEntries(details.map(([tab, title], i) => [i + 1, [title, () => change({ tab })] as const])),
     "[": ["Next width of the tree", () => nextWidth("tree")],
     "]": ["Next width of the details", () => nextWidth("details")],
     Escape: ["Back", () => (now.tab === undefined && now.sel === undefined ? false : closeDetails())],

@@ -1,7 +1,7 @@
 // The page's addresses as values. Nothing else knows how they are written.
 
 export type Middle = "talk" | "feed" | "runs" | "graph";
-export type Tab = "why" | "seen" | "cost" | "if";
+export type Tab = "why" | "seen" | "cost" | "if" | "state" | "files";
 
 /** What is selected in a session: an event, a call of a tool, or a run. */
 export type Selection = { readonly kind: "ev"; readonly seq: number } | { readonly kind: "call" | "run"; readonly id: string };
@@ -37,7 +37,7 @@ export type Route = (
 
 const base = "/inspect/";
 const middles: readonly string[] = ["talk", "feed", "runs", "graph"];
-const tabs: readonly string[] = ["why", "seen", "cost", "if"];
+const tabs: readonly string[] = ["why", "seen", "cost", "if", "state", "files"];
 
 /** Reads an address. What makes no sense in it is left out; an address of no screen is "nowhere". */
 export function parse(url: URL): Route {

@@ -2,11 +2,12 @@
 // what it says when it is asked again. Everything is asked once and kept; nothing that costs money
 // is asked without a click.
 import { type Signal, signal } from "@preact/signals";
-import { type Schemas, get, path, post } from "../net/api.js";
+import { type Schemas, get, getExact, path, post } from "../net/api.js";
 import { once } from "./actions.js";
 import { attempt, tree } from "./app.js";
 import { allowRuns } from "./forking.js";
 import type { OpenSession } from "./open.js";
+import { type Entry, entriesOf } from "./values.js";
 
 export type View = Schemas["View"];
 
@@ -74,6 +75,25 @@ export function viewAt(session: OpenSession, agent: string, at: number): Fetched
 /** What a session had used at a position. */
 export function usageAt(session: OpenSession, at: number): Fetched<Schemas["SessionUsage"]> {
   return fetched(keyOf(session, "usage", at), (signal) => get(`${session.path}/usage`, { query: { ...session.query, at }, signal }));
+}
+
+/** The last writes of a session's state that are read to say who wrote a value. */
+const writes = 2000;
+
+/** The state of a session at a position. Its numbers stay as they are written. */
+export function stateAt(session: OpenSession, at: number): Fetched<readonly Entry[]> {
+  return fetched(keyOf(session, "state", at), async (signal) => {
+    const [{ values }, { events }] = await Promise.all([
+      getExact<Schemas["SessionDetail"]>(session.path, { query: { ...session.query, at }, signal }),
+      getExact<Schemas["Events"]>(`${session.path}/events`, { query: { ...session.query, types: "state", before: at + 1, limit: writes }, signal }),
+    ]);
+    return entriesOf(values, events as readonly Schemas["StateEvent"][]);
+  });
+}
+
+/** The files of a session, as the server knew them when its log ended at a position. */
+export function filesAt(session: OpenSession, at: number): Fetched<readonly Schemas["File"][]> {
+  return fetched(keyOf(session, "files", at), async (signal) => (await get<Schemas["Files"]>(`${session.path}/files`, { query: session.query, signal })).files);
 }
 
 /** The runs of graphs up to a position. */

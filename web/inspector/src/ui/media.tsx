@@ -17,10 +17,15 @@ interface Props {
   /** Where they are, if that is somewhere else: it is named, and never loaded. */
   readonly url?: string;
   readonly user?: string | undefined;
+  /** Whether a picture that is not large is shown at once. */
+  readonly open?: boolean;
 }
 
-/** An image or a file: a link with its type and size. A picture is shown when somebody asks for it. */
-export function Media({ name, type, size, from, url, user }: Props): JSX.Element {
+/** The size of a picture that may be shown without a click, in bytes. */
+const small = 1 << 20;
+
+/** An image or a file: a link with its type and size. A picture is shown when the reader asks for it, or at once if `open` says so. */
+export function Media({ name, type, size, from, url, user, open = false }: Props): JSX.Element {
   const [shown, show] = useState("");
   const [asking, ask] = useState(false);
   useEffect(() => () => URL.revokeObjectURL(shown), [shown]);
@@ -31,6 +36,10 @@ export function Media({ name, type, size, from, url, user }: Props): JSX.Element
     ask(false);
     if (blob !== undefined) use(URL.createObjectURL(blob));
   };
+  const opens = open && from !== undefined && pictures.includes(type) && size !== undefined && size <= small;
+  useEffect(() => {
+    if (opens) void fetched(show);
+  }, [opens, from]);
   const save = (): Promise<void> =>
     fetched((made) => {
       const a = document.createElement("a");

@@ -1,0 +1,47 @@
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { OpenSession } from "../state/open.js";
+import { versionsOf } from "../state/values.js";
+import { filesAt } from "../state/views.js";
+import { clock, count, counted } from "../ui/amount.js";
+import { visible } from "../ui/visible.js";
+import { Place, Waiting, lastOf } from "./detail.js";
+import { Made } from "./made.js";
+
+/** How many files are shown at first. */
+const few = 20;
+
+/** The files that agents and tools have made up to the moment, the last one first. */
+export function Files({ session }: { readonly session: OpenSession }): JSX.Element {
+  const { seq } = session.facts.value;
+  const { value, error } = filesAt(session, lastOf(session, seq, "file"));
+  const [most, show] = useState(few);
+  const versions = versionsOf(value ?? [], seq);
+  return (
+    <div class="details-body">
+      {value === undefined ? (
+        <Waiting error={error} what="the files" />
+      ) : (
+        <section>
+          <h2>Files at {count(seq)}</h2>
+          {versions.length === 0 && <p class="soft">There are no files. Tools and agents can make some.</p>}
+          <ul class="d-samples">
+            {versions.slice(0, most).map(({ file, version, of }) => (
+              <li key={file.seq}>
+                <Made session={session} file={file} open />
+                <p class="soft fact">
+                  {of > 1 && `version ${version} of ${of} · `}by {visible(file.agent)}, <Place seq={file.seq}>at {count(file.seq)}</Place>, {clock(file.time)}
+                </p>
+              </li>
+            ))}
+          </ul>
+          {versions.length > most && (
+            <button class="button" onClick={() => show(most + 5 * few)}>
+              Show more of {counted(versions.length, "file")}
+            </button>
+          )}
+        </section>
+      )}
+    </div>
+  );
+}
