@@ -86,6 +86,23 @@ await run(async () => {
     check((await details.getByText(/\$0\.0/).count()) > 0, "there is no price");
   });
 
+  await step("the comparison says in short what differs", async () => {
+    await visit(page, "diff/s1/edited");
+    await page.getByRole("heading", { level: 1, name: /I was charged twice and My router is slow/ }).waitFor();
+    const row = async (name) => {
+      const cells = page.getByRole("table", { name: "In short" }).getByRole("row", { name: new RegExp(`${name}: `) }).getByRole("cell");
+      return (await cells.allInnerTexts()).map((t) => t.replace(/\s+/g, " ").replace(`${name} `, ""));
+    };
+    same(await row("first difference"), ["user: I was charged twice", "user: My router is slow"], "where they part");
+    same(await row("route from there"), ["support → billing", "support → tech"], "routes");
+    await until("what it cost", async () => (await row("cost from there")).every((t) => /^\$0\.00\d+ · \d answers · [\d,]+ tokens$/.test(t)));
+    same((await row("cost from there"))[1].replace(/^.* · 2/, "2"), "2 answers · 734 tokens", "the cost of the fork alone");
+    await visit(page, "diff/s1/forked");
+    await page.getByRole("heading", { level: 1, name: /I was charged twice and Which charges were there/ }).waitFor();
+    await until("what it cost", async () => (await row("cost from there")).every((t) => t.startsWith("$")));
+    check(!(await row("cost from there"))[1].includes("4 answers"), "what both share counts as the fork's");
+  });
+
   await step("Ctrl Enter sends what its field is part of, and nothing else", async () => {
     await visit(page, "s/s1?tab=if&sel=ev:1");
     const count = await sessions();

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load, random } from "./bundle.mjs";
 
-const { Log, storyOf, committed, compare, clauses, alike, noteOf, sharedWords, offers, items, align, Totals } = await load(
+const { Log, storyOf, committed, compare, clauses, alike, noteOf, sharedWords, offers, items, align, routeOf, Totals } = await load(
   "state/log.ts",
   "state/story.ts",
   "state/compare.ts",
@@ -170,6 +170,12 @@ test("sides are aligned by content, then by position, and nothing is lost", () =
     assert.deepEqual(rows.flatMap((r) => r.b?.text ?? []), y);
     for (const r of rows) assert.equal(r.sign === "=", r.a !== undefined && r.b !== undefined && r.a.text === r.b.text, JSON.stringify([x, y]));
   }
+});
+
+test("a route names the agents that had the conversation, without inner ones", () => {
+  const start = (agent, scope) => ({ type: "harness_start", agent, ...(scope && { scope }) });
+  assert.deepEqual(routeOf([start("a"), start("x", "call"), { type: "text", agent: "a" }, start("a"), start("b"), start("a")]), ["a", "b", "a"]);
+  assert.deepEqual(routeOf([]), []);
 });
 
 test("a call stands with its result, and a transfer in the place of the call that asked for it", () => {

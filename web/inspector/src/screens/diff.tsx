@@ -5,13 +5,14 @@ import { ApiError, type Schemas, get, path } from "../net/api.js";
 import { follow } from "../net/stream.js";
 import { type Item, type Row, align, items } from "../state/align.js";
 import { attempt } from "../state/app.js";
-import { alike } from "../state/compare.js";
 import type { LogEvent } from "../state/events.js";
 import { type Route, route } from "../state/route.js";
 import { count, counted } from "../ui/amount.js";
 import { Folded } from "../ui/json.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
+import { visible } from "../ui/visible.js";
+import { Summary, signs } from "./parting.js";
 
 type Side = "a" | "b";
 
@@ -44,6 +45,24 @@ export function Diff(): JSX.Element {
       here = false;
     };
   }, [a, b, user]);
+  const [titles, name] = useState<Readonly<Record<string, string>>>({});
+  useEffect(() => {
+    let here = true;
+    for (const id of [a, b]) {
+      get<Schemas["SessionDetail"]>(path("sessions", id), { query: { user } }).then(
+        (s) => here && name((all) => ({ ...all, [id]: s.title })),
+        () => {}, // the difference says what is wrong
+      );
+    }
+    return () => {
+      here = false;
+    };
+  }, [a, b, user]);
+  // Two sessions of one title are told apart by their ids.
+  const title = (side: Side): string => {
+    const id = side === "a" ? a : b;
+    return titles[id] ? (titles[a] === titles[b] ? `${titles[id]} · ${id}` : titles[id]) : id;
+  };
   // As long as a turn is under way in one of them, the difference grows.
   const under = diff === undefined ? [] : [diff.a, diff.b].filter(({ turn }) => turn === "open");
   useEffect(() => {
@@ -75,7 +94,7 @@ export function Diff(): JSX.Element {
     <div class="screen diff">
       <h1 tabIndex={-1}>
         <span class="hidden-words">Difference of </span>
-        {a} <span aria-label="and">⇄</span> {b}
+        {visible(title("a"))} <span aria-label="and">⇄</span> {visible(title("b"))}
       </h1>
       {failed !== "" && (
         <p class="failed" role="alert">
@@ -83,7 +102,7 @@ export function Diff(): JSX.Element {
         </p>
       )}
       {failed === "" && diff === undefined && <p class="soft">Comparing…</p>}
-      {diff !== undefined && <Sides diff={diff} user={user} more={() => void more()} />}
+      {diff !== undefined && <Sides diff={diff} user={user} title={title} more={() => void more()} />}
     </div>
   );
 }
@@ -91,10 +110,12 @@ export function Diff(): JSX.Element {
 interface SidesProps {
   readonly diff: Schemas["Diff"];
   readonly user: string | undefined;
+  /** What a side is called. */
+  readonly title: (side: Side) => string;
   readonly more: () => void;
 }
 
-function Sides({ diff, user, more }: SidesProps): JSX.Element {
+function Sides({ diff, user, title, more }: SidesProps): JSX.Element {
   const [side, show] = useState<Side>("b");
   const [limit, grow] = useState(few);
   if (diff.same) return <p>Both sessions say the same: {counted(diff.common, "event")}, and nothing else.</p>;
@@ -110,11 +131,13 @@ function Sides({ diff, user, more }: SidesProps): JSX.Element {
         {(["a", "b"] as const).map((s) => (
           <button key={s} class="button" aria-pressed={side === s} onClick={() => show(s)}>
             {side === s ? "✓ " : ""}
-            {diff[s].session}
+            {title(s)}
           </button>
         ))}
       </div>
+      <Summary diff={diff} rows={rows} user={user} side={side} title={title} />
       <table class="diff-table" data-side={side}>
+        <caption class="hidden-words">What differs</caption>
         <thead>
           <tr>
             <th scope="col" class="diff-sign">
@@ -122,7 +145,7 @@ function Sides({ diff, user, more }: SidesProps): JSX.Element {
             </th>
             {(["a", "b"] as const).map((s) => (
               <th key={s} scope="col" data-side={s}>
-                <Link to={sessionAt(diff[s].session, diff.common, user)}>{diff[s].session}</Link> <span class="soft">at {diff.common}</span>
+                <Link to={sessionAt(diff[s].session, diff.common, user)}>{title(s)}</Link> <span class="soft">at {diff.common}</span>
               </th>
             ))}
           </tr>
@@ -140,9 +163,6 @@ function Sides({ diff, user, more }: SidesProps): JSX.Element {
             </tr>
           )}
         </tbody>
-        <tfoot>
-          <Foot diff={diff} />
-        </tfoot>
       </table>
       {rows.length > limit && (
         <p>
@@ -166,8 +186,6 @@ function Sides({ diff, user, more }: SidesProps): JSX.Element {
 function sessionAt(id: string, at: number, user: string | undefined): Route {
   return { screen: "session", id, middle: "talk", ...(at > 0 && { at }), ...(user !== undefined && { user }) };
 }
-
-const signs = { "=": "the same", "≠": "differs", "–": "only on one side" } as const;
 
 function RowView({ row }: { readonly row: Row }): JSX.Element {
   return (
@@ -211,42 +229,5 @@ function Cell({ item, side }: { readonly item: Item | undefined; readonly side: 
         </p>
       )}
     </td>
-  );
-}
-
-/** Where both stand at their ends. */
-function Foot({ diff: { a, b } }: { readonly diff: Schemas["Diff"] }): JSX.Element {
-  const keys = [...new Set([...Object.keys(a.state), ...Object.keys(b.state)])].filter((key) => !alike(a.state[key], b.state[key])).sort();
-  const tokens = ({ used }: Schemas["DiffSide"]): number => used.reduce((n, u) => n + u.inputTokens + u.outputTokens, 0);
-  const answers = ({ used }: Schemas["DiffSide"]): number => used.reduce((n, u) => n + u.answers, 0);
-  const pending = (s: Schemas["DiffSide"]): string => s.pending.map((p) => p.name).join(", ") || "none";
-  const value = (s: Schemas["DiffSide"], key: string): string => (Object.hasOwn(s.state, key) ? JSON.stringify(s.state[key]) : "–");
-  const facts: readonly (readonly [string, string, string])[] = [
-    ["active", a.active ?? "nobody", b.active ?? "nobody"],
-    ["turn", a.turn, b.turn],
-    ["tokens", count(tokens(a)), count(tokens(b))],
-    ["answers", count(answers(a)), count(answers(b))],
-    ["events", count(a.seq), count(b.seq)],
-    ...(a.pending.length + b.pending.length > 0 ? [["open calls", pending(a), pending(b)] as const] : []),
-    ...keys.slice(0, 100).map((key) => [`state ${key}`, value(a, key), value(b, key)] as const),
-  ];
-  return (
-    <>
-      {facts.map(([name, one, other]) => (
-        <tr key={name}>
-          <th scope="row" class="diff-sign">
-            <span aria-hidden="true">{one === other ? "=" : "≠"}</span>
-            <span class="hidden-words">
-              {name}: {signs[one === other ? "=" : "≠"]}
-            </span>
-          </th>
-          {([["a", one], ["b", other]] as const).map(([s, text]) => (
-            <td key={s} data-side={s}>
-              <span class="soft">{name}</span> <Folded text={text} most={200} />
-            </td>
-          ))}
-        </tr>
-      ))}
-    </>
   );
 }

@@ -82,6 +82,12 @@ export function items(events: readonly LogEvent[]): readonly Item[] {
   return out;
 }
 
+/** The agents that had the conversation one after the other. */
+export function routeOf(events: readonly LogEvent[]): readonly string[] {
+  const agents = events.flatMap((e) => (e.type === "harness_start" && (e.scope ?? "") === "" && e.agent !== undefined ? [e.agent] : []));
+  return agents.filter((name, i) => name !== agents[i - 1]);
+}
+
 function short(input: unknown): string {
   const text = JSON.stringify(input) ?? "";
   return text.startsWith("{") ? text.slice(1, -1) : text;
