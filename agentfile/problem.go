@@ -1,57 +1,24 @@
 package agentfile
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// Problem is one error in a folder of agents.
-type Problem struct {
-	// File begins with the path that Load or Check was given. It is the folder
-	// itself where no single file is to blame.
-	File string
-	// Line and Col count from 1, Col in characters. Line is 0 for problems of a
-	// folder; Col is 0 where only the line is known.
-	Line, Col int
-	Message   string
-}
+// Problem is one mistake in a folder of agents. Its File begins with the path that Load or Check was
+// given, and is the folder itself where no single file is to blame. Its Line and Col count from 1, Col
+// in characters: Line is 0 for problems of a folder, and Col is 0 where only the line is known.
+type Problem = yamldoc.Problem
 
-// String returns the problem as file:line: message, without a line of 0.
-func (p Problem) String() string {
-	if p.Line == 0 {
-		return p.File + ": " + p.Message
-	}
-	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
-}
-
-// Error is the error of Load and LoadFS for files that are not as they must be.
-// It holds every problem, sorted by file, line and column.
-type Error struct{ Problems []Problem }
-
-// Error returns one problem a line.
-func (e *Error) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = p.String()
-	}
-	return strings.Join(lines, "\n")
-}
-
-func sortProblems(all []Problem) {
-	slices.SortStableFunc(all, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line),
-			cmp.Compare(a.Col, b.Col), cmp.Compare(a.Message, b.Message))
-	})
-}
+// Error is the error of Load and LoadFS for files that are not as they must be. It holds every
+// problem as Problems, sorted by file, line and column.
+type Error = yamldoc.Error
 
 // pos is a place in a file.
 type pos struct{ line, col int }
-
-// maxMessage bounds a message in bytes: what it quotes may be a file's whole
-// front matter.
-const maxMessage = 600
 
 // report collects problems.
 type report struct {
@@ -62,11 +29,7 @@ type report struct {
 }
 
 func (r *report) add(file string, at pos, format string, args ...any) {
-	message := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
-	}
-	r.problems = append(r.problems, Problem{r.given(file), at.line, at.col, message})
+	r.problems = append(r.problems, Problem{File: r.given(file), Line: at.line, Col: at.col, Message: yamldoc.Message(format, args...)})
 }
 
 // place names a place in another file than the one that a problem is about.
@@ -76,10 +39,7 @@ func (r *report) place(file string, at pos) string {
 
 // err returns what was reported so far, sorted and each problem once, or nil.
 func (r *report) err() error {
-	if len(r.problems) == 0 {
-		return nil
-	}
-	all := slices.Clone(r.problems)
-	sortProblems(all)
-	return &Error{slices.Compact(all)}
+	all := slices.Clone(r.problems) // those of one place, too, have an order that no map decides
+	slices.SortFunc(all, func(a, b Problem) int { return strings.Compare(a.Message, b.Message) })
+	return yamldoc.AsError(all)
 }

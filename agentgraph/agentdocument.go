@@ -23,7 +23,7 @@ func (r *reader) agentDocument(n yamldoc.Node) {
 	a := AgentDocument{Line: n.Line()}
 	top := get(n, "", "apiVersion", "metadata", "spec")
 	if v, ok := r.required(top[0], "apiVersion", a.Line, CodeWrongAPIVersion); ok && v != APIVersionArbor && !apiVersion.MatchString(v) {
-		r.add(CodeWrongAPIVersion, "apiVersion", top[0].line(), "apiVersion must be such as %s, not %q", APIVersion, short(v))
+		r.add(CodeWrongAPIVersion, "apiVersion", top[0].line(), "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
 	}
 	if !top[1].there() || isNull(top[1].value) {
 		r.add(CodeMissingField, "metadata", a.Line, "metadata is missing: it holds the agent's name")

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // checker holds a graph against the rules that its whole has to keep.
@@ -39,7 +41,7 @@ func (c *checker) check() {
 			if c.nodeLines[first].id == 0 { // of a Builder
 				where = "is that of another node"
 			}
-			c.add(CodeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q %s", short(n.ID), where)
+			c.add(CodeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q %s", yamldoc.Short(n.ID), where)
 			continue
 		}
 		c.ids[n.ID] = i
@@ -52,10 +54,10 @@ func (c *checker) check() {
 		if ok {
 			fallback = i
 			if g.Nodes[i].Human != nil {
-				c.add(CodeYAML, c.path("errorHandling.fallbackAgent"), c.fallback.line(), "%q waits for a person (when: human), and a fallbackAgent is called at once after an error", short(g.OnError.Fallback))
+				c.add(CodeYAML, c.path("errorHandling.fallbackAgent"), c.fallback.line(), "%q waits for a person (when: human), and a fallbackAgent is called at once after an error", yamldoc.Short(g.OnError.Fallback))
 			}
 		} else {
-			c.add(CodeUnknownFallback, c.path("errorHandling.fallbackAgent"), c.fallback.line(), "no agent has the id %q%s", short(g.OnError.Fallback), c.idHint(g.OnError.Fallback))
+			c.add(CodeUnknownFallback, c.path("errorHandling.fallbackAgent"), c.fallback.line(), "no agent has the id %q%s", yamldoc.Short(g.OnError.Fallback), c.idHint(g.OnError.Fallback))
 		}
 	}
 	c.choices()
@@ -66,7 +68,7 @@ func (c *checker) check() {
 	}
 	entry, ok := c.ids[g.Entrypoint]
 	if !ok {
-		c.add(CodeUnknownEntrypoint, c.path("entrypoint"), c.entrypoint.line(), "no agent has the id %q%s", short(g.Entrypoint), c.idHint(g.Entrypoint))
+		c.add(CodeUnknownEntrypoint, c.path("entrypoint"), c.entrypoint.line(), "no agent has the id %q%s", yamldoc.Short(g.Entrypoint), c.idHint(g.Entrypoint))
 		return
 	}
 	if !c.unsure {
@@ -95,7 +97,7 @@ func (c *checker) edgeEnds() (maybe []int) {
 		from, fromOK := c.ids[e.From]
 		to, toOK := c.ids[e.To]
 		if e.From != "" && !fromOK {
-			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".from", c.edgeLines[i][0], "no agent has the id %q%s", short(e.From), c.idHint(e.From))
+			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".from", c.edgeLines[i][0], "no agent has the id %q%s", yamldoc.Short(e.From), c.idHint(e.From))
 			if toOK {
 				maybe = append(maybe, to)
 			}
@@ -103,7 +105,7 @@ func (c *checker) edgeEnds() (maybe []int) {
 		if e.To != "" && !toOK {
 			c.astray = append(c.astray, i)
 			hint := c.nearest(e.To, c.names)
-			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".to", c.edgeLines[i][1], "no agent has the id %q%s", short(e.To), c.idHint(e.To))
+			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".to", c.edgeLines[i][1], "no agent has the id %q%s", yamldoc.Short(e.To), c.idHint(e.To))
 			if meant, ok := c.ids[hint]; ok {
 				maybe = append(maybe, meant)
 			}
@@ -121,7 +123,7 @@ func (c *checker) edgeEnds() (maybe []int) {
 // idHint says which id is probably meant.
 func (c *checker) idHint(name string) string {
 	if i := c.byRef(name); i >= 0 {
-		return "; that is an agentRef, and the agent's id is \"" + short(c.graph.Nodes[i].ID) + "\""
+		return "; that is an agentRef, and the agent's id is \"" + yamldoc.Short(c.graph.Nodes[i].ID) + "\""
 	}
 	return c.didYouMean(name, c.names)
 }
@@ -178,12 +180,12 @@ func (c *checker) cycles() {
 					from--
 				}
 				if stack[from].node != to {
-					ring = append(ring, short(g.Nodes[to].ID), "…")
+					ring = append(ring, yamldoc.Short(g.Nodes[to].ID), "…")
 				}
 				for _, p := range stack[from:] {
-					ring = append(ring, short(g.Nodes[p.node].ID))
+					ring = append(ring, yamldoc.Short(g.Nodes[p.node].ID))
 				}
-				ring = append(ring, short(g.Nodes[to].ID))
+				ring = append(ring, yamldoc.Short(g.Nodes[to].ID))
 				c.add(CodeCycle, index(c.path("edges"), edge), g.Edges[edge].Line, "a graph has no circles, and here is one: %s", strings.Join(ring, " → "))
 			}
 		}
@@ -244,7 +246,7 @@ func (c *checker) unreachable(entry, fallback int, maybe []int) {
 		if len(behind) > 0 && behind[i] {
 			why = ": an edge from the fallbackAgent is never taken"
 		}
-		c.add(CodeUnreachable, index(c.path("agents"), i), n.Line, "no way leads from the entrypoint %q to %q%s", short(g.Entrypoint), short(n.ID), why)
+		c.add(CodeUnreachable, index(c.path("agents"), i), n.Line, "no way leads from the entrypoint %q to %q%s", yamldoc.Short(g.Entrypoint), yamldoc.Short(n.ID), why)
 	}
 }
 
@@ -263,7 +265,7 @@ func (c *checker) choices() {
 		}
 		p := place{from, e.Priority}
 		if other, twice := first[p]; twice {
-			c.add(CodeDuplicateID, index(c.path("edges"), i)+".priority", e.Line, "an edge from %q with the priority %d stands on line %d already: one of the two comes first", short(e.From), e.Priority, other)
+			c.add(CodeDuplicateID, index(c.path("edges"), i)+".priority", e.Line, "an edge from %q with the priority %d stands on line %d already: one of the two comes first", yamldoc.Short(e.From), e.Priority, other)
 			continue
 		}
 		first[p] = e.Line
@@ -285,7 +287,7 @@ func (c *checker) choices() {
 		switch {
 		case !sure: // the edge is reported
 		case len(targets) == 0:
-			c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "next chooses among the edges from %q, and there are none", short(n.ID))
+			c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "next chooses among the edges from %q, and there are none", yamldoc.Short(n.ID))
 		default:
 			for _, id := range n.Next.program.Constants() {
 				if !targets[id] {
@@ -293,7 +295,7 @@ func (c *checker) choices() {
 					if _, known := c.ids[id]; !known {
 						hint = c.didYouMean(id, names)
 					}
-					c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "no edge leads from %q to %q%s", short(n.ID), short(id), hint)
+					c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "no edge leads from %q to %q%s", yamldoc.Short(n.ID), yamldoc.Short(id), hint)
 				}
 			}
 		}
@@ -311,7 +313,7 @@ func (r *reader) refs(o *options, known *refs) {
 				continue
 			}
 			if tool := strings.TrimPrefix(n.Ref, toolPrefix); tool == n.Tool {
-				r.add(CodeUnknownTool, index(d.path("agents"), i)+".tool", d.nodeLines[i].tool, "there is no tool %q%s", short(tool),
+				r.add(CodeUnknownTool, index(d.path("agents"), i)+".tool", d.nodeLines[i].tool, "there is no tool %q%s", yamldoc.Short(tool),
 					cmp.Or(r.didYouMean(tool, known.tools), ": tools are functions in Go, and the program registers those that files can name"))
 				continue
 			}
@@ -331,7 +333,7 @@ func (r *reader) refs(o *options, known *refs) {
 			if len(known.names) == 0 {
 				hint = "; no agents were given, and the file holds none"
 			}
-			r.add(CodeUnknownAgentRef, at, d.nodeLines[i].ref, "there is no agent %q%s", short(n.Ref), hint)
+			r.add(CodeUnknownAgentRef, at, d.nodeLines[i].ref, "there is no agent %q%s", yamldoc.Short(n.Ref), hint)
 		}
 	}
 }

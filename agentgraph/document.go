@@ -2,7 +2,6 @@ package agentgraph
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
@@ -42,7 +41,7 @@ func (r *valueReader) anchorsOf(doc yamldoc.Node) {
 	r.anchors = map[string]yamldoc.Node{}
 	doc.EachAnchor(func(name string, a yamldoc.Node) {
 		if first, twice := r.anchors[name]; twice {
-			r.add(CodeYAML, "", a.Line(), "the anchor &%s stands on line %d already", short(name), first.Line())
+			r.add(CodeYAML, "", a.Line(), "the anchor &%s stands on line %d already", yamldoc.Short(name), first.Line())
 		} else {
 			r.anchors[name] = a
 		}
@@ -63,7 +62,7 @@ func (r *valueReader) resolve(n yamldoc.Node) yamldoc.Node {
 		}
 		a, ok := r.anchors[name]
 		if !ok || a.Offset() > n.Offset() {
-			r.once(n, "no anchor &%s stands before the alias *%s", short(name), short(name))
+			r.once(n, "no anchor &%s stands before the alias *%s", yamldoc.Short(name), yamldoc.Short(name))
 			return yamldoc.Node{}
 		}
 		if r.expanded++; r.expanded > maxExpanded {
@@ -87,11 +86,4 @@ func (r *valueReader) once(n yamldoc.Node, format string, args ...any) {
 		r.said[p.Message] = true
 		r.problems = append(r.problems, p)
 	}
-}
-
-func short(s string) string {
-	if len(s) > 60 {
-		s = strings.ToValidUTF8(s[:60], "") + "…"
-	}
-	return s
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
@@ -175,7 +176,7 @@ func (a AgentDocument) tools(all []tools.Tool) (mine []tools.Tool, err error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("spec.tools names %q, and the program has no such tool", short(name))
+			return nil, fmt.Errorf("spec.tools names %q, and the program has no such tool", yamldoc.Short(name))
 		}
 	}
 	return mine, nil

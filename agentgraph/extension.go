@@ -82,7 +82,7 @@ func (r *reader) loop(d *draft, f field, path string) *Loop {
 	if v[2].there() {
 		word, ok := r.required(v[2], path+".atMax", line, CodeYAML)
 		if l.Fail = word == "fail"; ok && !l.Fail && word != "continue" {
-			r.add(CodeYAML, path+".atMax", v[2].line(), "atMax must be continue or fail, not %q%s", short(word), r.didYouMean(word, []string{"continue", "fail"}))
+			r.add(CodeYAML, path+".atMax", v[2].line(), "atMax must be continue or fail, not %q%s", yamldoc.Short(word), r.didYouMean(word, []string{"continue", "fail"}))
 		}
 	}
 	return l
@@ -92,7 +92,7 @@ func (r *reader) approval(when, ask, by field, at string, line int) *Approval {
 	a := &Approval{}
 	if when.there() {
 		if word, ok := r.required(when, at+".when", line, CodeYAML); ok && word != "human" {
-			r.add(CodeYAML, at+".when", when.line(), "when takes only the word human, not %q: a condition stands on an edge", short(word))
+			r.add(CodeYAML, at+".when", when.line(), "when takes only the word human, not %q: a condition stands on an edge", yamldoc.Short(word))
 		}
 	} else {
 		r.add(CodeMissingField, at+".when", line, "when is missing: ask is the question of when: human, and by says who answers it")
@@ -131,9 +131,9 @@ func (r *reader) updates(d *draft, f field, path string) []Update {
 			names := d.stateNames()
 			hint := r.didYouMean(name, names)
 			if len(names) == 0 {
-				hint = ": " + d.path("state") + " is where keys are declared, such as " + short(name) + ": {reducer: replace}"
+				hint = ": " + d.path("state") + " is where keys are declared, such as " + yamldoc.Short(name) + ": {reducer: replace}"
 			}
-			r.add(CodeUnknownField, at, p.Key.Line(), "the state has no key %q%s", short(name), hint)
+			r.add(CodeUnknownField, at, p.Key.Line(), "the state has no key %q%s", yamldoc.Short(name), hint)
 		}
 		if e := r.expression(d, r.field(p), at, transform); e != nil {
 			all = append(all, Update{name, e})
@@ -165,7 +165,7 @@ func (r *valueReader) duration(f field, path string) time.Duration {
 	case !ok || !duration.MatchString(text):
 		r.add(CodeYAML, path, f.line(), `%s must be a time with a unit, such as "30s", "1m30s" or "500ms", not %s`, leaf(path), f.value.Describe())
 	case err != nil || t <= 0 || t > MaxTimeout:
-		r.add(CodeYAML, path, f.line(), "%s is a time above 0 and up to 24h, which %s is not", leaf(path), short(text))
+		r.add(CodeYAML, path, f.line(), "%s is a time above 0 and up to 24h, which %s is not", leaf(path), yamldoc.Short(text))
 	default:
 		return t
 	}

@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // The bounds of graphs within graphs.
@@ -36,11 +38,11 @@ func (r *reader) include(d *draft, name, at string, f field) *draft {
 		return nil
 	}
 	if all.options.fsys == nil {
-		return wrong(CodeUnknownAgentRef, "the graph %q cannot be read: no folder was given to look in", short(name))
+		return wrong(CodeUnknownAgentRef, "the graph %q cannot be read: no folder was given to look in", yamldoc.Short(name))
 	}
 	file := path.Join(path.Dir(all.open[len(all.open)-1]), name)
 	if strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\\:\x00") || !fs.ValidPath(file) {
-		return wrong(CodeUnknownAgentRef, "the graph %q is not read: a file stands in the folder of the outermost graph or below it, and is named with slashes", short(name))
+		return wrong(CodeUnknownAgentRef, "the graph %q is not read: a file stands in the folder of the outermost graph or below it, and is named with slashes", yamldoc.Short(name))
 	}
 	if i := slices.Index(all.open, file); i >= 0 {
 		return wrong(CodeCycle, "a graph cannot stand in itself: %s", strings.Join(append(slices.Clone(all.open[i:]), file), " → "))
@@ -63,9 +65,9 @@ func (r *reader) include(d *draft, name, at string, f field) *draft {
 	if err != nil {
 		all.drafts[file] = nil
 		if errors.Is(err, fs.ErrNotExist) {
-			return wrong(CodeUnknownAgentRef, "there is no file %q", short(file))
+			return wrong(CodeUnknownAgentRef, "there is no file %q", yamldoc.Short(file))
 		}
-		return wrong(CodeUnknownAgentRef, "the file %q cannot be read: %v", short(file), err)
+		return wrong(CodeUnknownAgentRef, "the file %q cannot be read: %v", yamldoc.Short(file), err)
 	}
 	if all.bytes += len(data); all.bytes > maxTotal {
 		all.drafts[file] = nil
@@ -120,10 +122,10 @@ func plain(err error) error {
 func (r *reader) agent(a AgentDocument) {
 	key, place := a.Name+"\x00"+a.Version, fmt.Sprintf("line %d", a.Line)
 	if r.file != "" {
-		place += " of " + short(r.file)
+		place += " of " + yamldoc.Short(r.file)
 	}
 	if first, twice := r.files.known[key]; twice && a.Name != "" {
-		r.add(CodeDuplicateID, "metadata.name", a.Line, "the agent %q stands on %s already", short(a.Name), first)
+		r.add(CodeDuplicateID, "metadata.name", a.Line, "the agent %q stands on %s already", yamldoc.Short(a.Name), first)
 		return
 	}
 	r.files.known[key] = place

@@ -116,12 +116,12 @@ func (f *Folder) check(ref string) (wrong string, known bool) {
 	case err == nil && len(a.Problems) == 0:
 		return "", true
 	case err == nil:
-		return fmt.Sprintf("there is no agent %q: %s", short(ref), notValid(a.File, a.Problems)), true
+		return fmt.Sprintf("there is no agent %q: %s", yamldoc.Short(ref), notValid(a.File, a.Problems)), true
 	case !errors.Is(err, ErrUnknownRef):
 		return err.Error(), true
 	}
 	why := f.almost(ref)
-	return fmt.Sprintf("there is no agent %q: %s", short(ref), why), why != ""
+	return fmt.Sprintf("there is no agent %q: %s", yamldoc.Short(ref), why), why != ""
 }
 
 func notValid(file string, problems []Problem) string {
@@ -281,7 +281,7 @@ func (f *folder) documents(file string) {
 	case kind == "":
 		f.bad(file+" is no agent: it does not say kind: Agent", names...)
 	case kind != kindAgent:
-		f.bad(fmt.Sprintf("%s is no agent: its kind is %s, and not Agent", file, short(kind)), names...)
+		f.bad(fmt.Sprintf("%s is no agent: its kind is %s, and not Agent", file, yamldoc.Short(kind)), names...)
 	}
 }
 

@@ -144,7 +144,7 @@ func (r *valueReader) each(mapping yamldoc.Node, path string, read func(name, at
 		case !ok:
 			r.add(CodeYAML, path, p.Key.Line(), "a key must be a word")
 		case seen[name]:
-			r.add(CodeYAML, at, p.Key.Line(), "the key %s is repeated", short(leaf(at)))
+			r.add(CodeYAML, at, p.Key.Line(), "the key %s is repeated", yamldoc.Short(leaf(at)))
 		default:
 			seen[name] = true
 			read(name, at, p)
@@ -188,7 +188,7 @@ func (r *valueReader) unknown(t *table, name, path string, p yamldoc.Pair) {
 	} else if hint = r.didYouMean(name, t.keys); hint == "" {
 		hint = "; the keys here are " + strings.Join(t.keys, ", ")
 	}
-	r.add(CodeUnknownField, at, line, "unknown key %q%s", short(name), hint)
+	r.add(CodeUnknownField, at, line, "unknown key %q%s", yamldoc.Short(name), hint)
 }
 
 func join(path, name string) string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/nearest"
 	jsonschema "github.com/agentarbor/arbor/internal/schema"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 )
@@ -254,7 +255,7 @@ func showSetting(v any) string {
 	case []any:
 		return "a list"
 	case string:
-		return fmt.Sprintf("the text %q", short(v))
+		return fmt.Sprintf("the text %q", yamldoc.Short(v))
 	}
 	return fmt.Sprintf("%v", v)
 }

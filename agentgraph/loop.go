@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // noticeLoop is the code of the notice about a loop that its limit has ended, and of the
@@ -34,12 +35,12 @@ func (f *flow) loops(i int, output *data, run string) bool {
 	case done:
 		return false
 	case n.round+1 >= loop.Max && loop.Fail:
-		message := fmt.Sprintf("the loop of the agent %s has not ended after %d calls: %q does not hold", f.plan.nodes[i].ID, loop.Max, short(loop.Until.Source()))
+		message := fmt.Sprintf("the loop of the agent %s has not ended after %d calls: %q does not hold", f.plan.nodes[i].ID, loop.Max, yamldoc.Short(loop.Until.Source()))
 		f.fail(&failure{node: i, edge: -1, code: noticeLoop, message: message, attempts: n.attempt, cause: run, input: n.given()})
 		return true
 	case n.round+1 >= loop.Max:
 		f.records = append(f.records, &event.Notice{Code: noticeLoop,
-			Message: fmt.Sprintf("the loop of the agent %s ended after %d calls, before %q held", f.plan.nodes[i].ID, loop.Max, short(loop.Until.Source()))})
+			Message: fmt.Sprintf("the loop of the agent %s ended after %d calls, before %q held", f.plan.nodes[i].ID, loop.Max, yamldoc.Short(loop.Until.Source()))})
 		return false
 	}
 	n.round++

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // Code says what kind of problem a file has. Codes are stable; messages are not.
@@ -65,11 +67,7 @@ type Error struct {
 
 // Error returns one problem a line, as file:line: path: message [code].
 func (e *Error) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = e.Line(p)
-	}
-	return strings.Join(lines, "\n")
+	return yamldoc.Lines(e.Problems, e.Line)
 }
 
 // Line returns a problem of the file with its file's name and the line in front. A
@@ -91,20 +89,12 @@ func sortProblems(all []Problem) {
 	})
 }
 
-// maxMessage bounds a message in bytes: what it quotes may be as long as the file.
-const maxMessage = 600
-
 func (r *valueReader) add(code Code, path string, line int, format string, args ...any) {
 	r.problems = append(r.problems, r.problem(code, path, line, format, args...))
 }
 
 func (r *valueReader) problem(code Code, path string, line int, format string, args ...any) Problem {
 	message := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
-	}
-	if len(path) > maxMessage {
-		path = strings.ToValidUTF8(path[:maxMessage], "") + "…"
-	}
-	return Problem{code, r.prefix + path, min(max(line, 1), r.lines), message, r.file}
+	line = min(max(line, 1), r.lines)
+	return Problem{code, r.prefix + yamldoc.Cut(path, yamldoc.MaxMessage), line, yamldoc.Cut(message, yamldoc.MaxMessage), r.file}
 }

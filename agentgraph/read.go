@@ -92,7 +92,7 @@ func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 		r.agentDocument(n)
 		r.prefix = ""
 	case kind != kindGraph:
-		message := fmt.Sprintf("the kind must be AgentGraph, not %q%s", short(kind), r.didYouMean(kind, []string{kindGraph, kindAgent}))
+		message := fmt.Sprintf("the kind must be AgentGraph, not %q%s", yamldoc.Short(kind), r.didYouMean(kind, []string{kindGraph, kindAgent}))
 		if kind == "" {
 			message = "the document does not say kind: AgentGraph"
 		}
@@ -153,11 +153,11 @@ func (r *reader) apiVersion(f field, line int) {
 	switch {
 	case v == APIVersion, v == APIVersionArbor:
 	case r.arbor:
-		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion %q is not known: %s is", short(v), APIVersionArbor)
+		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion %q is not known: %s is", yamldoc.Short(v), APIVersionArbor)
 	case m == nil && group == "ossa.ai":
-		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion must be such as %s, not %q", APIVersion, short(v))
+		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
 	case m == nil:
-		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion must be %s, not %q: only resources of ossa.ai are read, and those of %s", APIVersion, short(v), APIVersionArbor)
+		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion must be %s, not %q: only resources of ossa.ai are read, and those of %s", APIVersion, yamldoc.Short(v), APIVersionArbor)
 	case m[1] == "0" && m[2] == "2":
 		r.warnings = append(r.warnings, r.problem(CodeWrongAPIVersion, "apiVersion", f.line(), "%s is read as %s, which may differ", v, APIVersion))
 	default:
@@ -202,7 +202,7 @@ func (r *reader) version(f field, line int) string {
 		if strings.HasPrefix(v, "v") && semVer.MatchString(v[1:]) {
 			hint = ": without the v in front, " + v[1:]
 		}
-		r.add(CodeBadVersion, path, f.line(), "the version must be such as 1.0.0 or 1.0.0-rc.1 (semver.org), not %q%s", short(v), hint)
+		r.add(CodeBadVersion, path, f.line(), "the version must be such as 1.0.0 or 1.0.0-rc.1 (semver.org), not %q%s", yamldoc.Short(v), hint)
 	}
 	return v
 }
@@ -364,7 +364,7 @@ func (r *reader) expression(d *draft, f field, path string, want wanted) *Expres
 		if f.value.Block() != "" {
 			line += max(c.err.Line, 0)
 		}
-		r.add(CodeBadExpression, path, line, "%q: %v", short(strings.TrimSpace(text)), c.err)
+		r.add(CodeBadExpression, path, line, "%q: %v", yamldoc.Short(strings.TrimSpace(text)), c.err)
 	}
 	return c.expression
 }
@@ -386,7 +386,7 @@ func (r *reader) errorHandling(c *checker, f field) {
 			switch Strategy(s) {
 			case FailFast, Continue, Retry:
 			default:
-				r.add(CodeBadStrategy, path+".strategy", v[0].line(), "the strategy must be fail-fast, continue or retry, not %q%s", short(s),
+				r.add(CodeBadStrategy, path+".strategy", v[0].line(), "the strategy must be fail-fast, continue or retry, not %q%s", yamldoc.Short(s),
 					r.didYouMean(s, []string{string(FailFast), string(Continue), string(Retry)}))
 			}
 		}

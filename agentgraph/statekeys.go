@@ -47,7 +47,7 @@ func (r *reader) state(d *draft, f field) {
 		line := p.Key.Line()
 		d.keys[name] = true
 		if !identifier.MatchString(name) {
-			r.add(CodeYAML, at, line, "a key of the state must be a name of letters, digits and _, at most 64 of them, not %q", short(name))
+			r.add(CodeYAML, at, line, "a key of the state must be a name of letters, digits and _, at most 64 of them, not %q", yamldoc.Short(name))
 		}
 		key := StateKey{Name: name, Reducer: ReduceReplace, Line: line}
 		var v [2]field
@@ -78,7 +78,7 @@ func (r *reader) stateKey(key *StateKey, reducer, initial field, at string) {
 			}
 		}
 		if ok && known < 0 {
-			r.add(CodeYAML, at+".reducer", reducer.line(), "the reducer must be replace, append, merge, sum, min or max, not %q%s", short(word), r.didYouMean(word, names))
+			r.add(CodeYAML, at+".reducer", reducer.line(), "the reducer must be replace, append, merge, sum, min or max, not %q%s", yamldoc.Short(word), r.didYouMean(word, names))
 		}
 		key.Reducer = Reducer(word)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -85,9 +86,9 @@ func (c *checker) toolsOf() {
 		of, ok := c.ids[n.ToolsOf]
 		switch {
 		case !ok:
-			c.add(CodeUnknownAgentRef, at, c.nodeLines[i].tool, "no agent has the id %q%s", short(n.ToolsOf), c.idHint(n.ToolsOf))
+			c.add(CodeUnknownAgentRef, at, c.nodeLines[i].tool, "no agent has the id %q%s", yamldoc.Short(n.ToolsOf), c.idHint(n.ToolsOf))
 		case c.graph.Nodes[of].Tool != "" || c.graph.Nodes[of].ToolsOf != "" || c.graph.Nodes[of].Graph != nil:
-			c.add(CodeUnknownAgentRef, at, c.nodeLines[i].tool, "%q is no agent with a model, which alone has tools that another node can run", short(n.ToolsOf))
+			c.add(CodeUnknownAgentRef, at, c.nodeLines[i].tool, "%q is no agent with a model, which alone has tools that another node can run", yamldoc.Short(n.ToolsOf))
 		}
 	}
 }

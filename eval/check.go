@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -22,7 +23,7 @@ func Check(cases []Case, root agent.Agent) error {
 	for i := range cases {
 		k.check(&cases[i])
 	}
-	return asError(k.problems)
+	return yamldoc.AsError(k.problems)
 }
 
 // known is what a tree has.
@@ -71,7 +72,7 @@ func (k *known) check(c *Case) {
 	for i := range c.Turns {
 		t := &c.Turns[i]
 		add := func(format string, args ...any) {
-			k.problems = append(k.problems, Problem{c.File, t.Line, fmt.Sprintf(format, args...)})
+			k.problems = append(k.problems, Problem{File: c.File, Line: t.Line, Message: fmt.Sprintf(format, args...)})
 		}
 		names := func(what, key string, names, known []string) {
 			for _, name := range names {
@@ -92,9 +93,11 @@ func (k *known) check(c *Case) {
 		if k.more {
 			continue
 		}
-		for key, list := range map[string][]string{"tools": e.Tools, "noTools": e.NoTools, "asks": e.Asks, "approve": t.Approve, "deny": t.Deny,
-			"reply": slices.Sorted(maps.Keys(t.Reply))} {
-			names("tool", key, list, k.tools)
-		}
+		names("tool", "tools", e.Tools, k.tools)
+		names("tool", "noTools", e.NoTools, k.tools)
+		names("tool", "asks", e.Asks, k.tools)
+		names("tool", "approve", t.Approve, k.tools)
+		names("tool", "deny", t.Deny, k.tools)
+		names("tool", "reply", slices.Sorted(maps.Keys(t.Reply)), k.tools)
 	}
 }

@@ -17,15 +17,15 @@ const maxFile = 16 << 20
 // all problems. A document has the list cases, and what is always expected in them, or it is such
 // a list, or one case.
 func Load(data []byte, file string) ([]Case, error) {
-	l := &loader{file: file, names: map[string]int{}}
-	l.Report = func(line, _ int, message string) { l.problems = append(l.problems, Problem{file, line, message}) }
+	l := &loader{names: map[string]int{}}
+	l.File = file
 	for _, body := range l.Documents(data, maxFile) {
 		l.document(body)
 	}
-	if len(l.cases) == 0 && len(l.problems) == 0 {
-		l.Report(1, 0, "the file holds no case: a case is what a user says, with what is expected, such as - say: I was charged twice, and below it path: support > billing")
+	if len(l.cases) == 0 && l.Problems == 0 {
+		l.AddAt(1, 0, "the file holds no case: a case is what a user says, with what is expected, such as - say: I was charged twice, and below it path: support > billing")
 	}
-	if err := asError(l.problems); err != nil {
+	if err := l.Err(); err != nil {
 		return nil, err
 	}
 	return l.cases, nil
@@ -43,11 +43,9 @@ func LoadFile(path string) ([]Case, error) {
 // loader reads a file of cases.
 type loader struct {
 	yamldoc.Decoder
-	file     string
-	always   Expect // of each turn
-	cases    []Case
-	names    map[string]int // the lines of those so far
-	problems []Problem
+	always Expect // of each turn
+	cases  []Case
+	names  map[string]int // the lines of those so far
 }
 
 func (l *loader) document(body yamldoc.Node) {
@@ -165,7 +163,7 @@ func (l *loader) max(m *Max) yamldoc.Key {
 
 // add reads a case.
 func (l *loader) add(n yamldoc.Node) {
-	c := Case{File: l.file, Line: n.Line()}
+	c := Case{File: l.File, Line: n.Line()}
 	if n.Kind() != yamldoc.Mapping {
 		l.Add(n, "a case must be a mapping with say and what is expected, not %s", n.Describe())
 		return

@@ -9,10 +9,7 @@ const maxSample = 4 << 20
 // entries have say, answer, statement and true. The name of the file is for errors, which are an
 // [*Error] with all problems.
 func LoadSample(data []byte, file string) ([]Labelled, error) {
-	var problems []Problem
-	d := &yamldoc.Decoder{Report: func(line, _ int, message string) {
-		problems = append(problems, Problem{File: file, Line: line, Message: message})
-	}}
+	d := &yamldoc.Decoder{File: file}
 	var sample []Labelled
 	for _, body := range d.Documents(data, maxSample) {
 		d.Name = "a sample"
@@ -32,8 +29,8 @@ func LoadSample(data []byte, file string) ([]Labelled, error) {
 			sample = append(sample, l)
 		})
 	}
-	if len(sample) == 0 && len(problems) == 0 {
-		d.Report(1, 0, "the file holds nothing: a sample is a list of answers with say, answer, statement and true")
+	if len(sample) == 0 && d.Problems == 0 {
+		d.AddAt(1, 0, "the file holds nothing: a sample is a list of answers with say, answer, statement and true")
 	}
-	return sample, asError(problems)
+	return sample, d.Err()
 }

@@ -21,33 +21,11 @@ var rules = yamldoc.Rules{Tokens: 1_000_000, Depth: 4, Flow: 4, Keys: 16, Docume
 	NoAliases: "anchors and aliases are not read in a users file: write the value out",
 	NoTags:    "tags are not read in a users file", NoDirectives: "directives are not read in a users file"}
 
-// Problem is a mistake in the file.
-type Problem struct {
-	File string
-	// Line and Col count from 1; a Col of 0 is not known.
-	Line, Col int
-	Message   string
-}
-
-// String returns the problem as file:line:col: message, without a column of 0.
-func (p Problem) String() string {
-	if p.Col == 0 {
-		return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
-	}
-	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Col, p.Message)
-}
-
-// Error is why a file cannot be used.
-type Error struct{ Problems []Problem }
+// Error is why a file cannot be used. Its Problems are in the order in which they were found.
+type Error struct{ Problems []yamldoc.Problem }
 
 // Error returns one problem a line.
-func (e *Error) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = p.String()
-	}
-	return strings.Join(lines, "\n")
-}
+func (e *Error) Error() string { return yamldoc.Lines(e.Problems, yamldoc.Problem.String) }
 
 // Read returns the users of a file. The error is a *[Error] with all mistakes, or that of the file
 // system. No error repeats what stands in the place of a token.
@@ -69,7 +47,7 @@ func load(path string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no file", path)
 	case info.Size() > maxFile:
-		return nil, &Error{[]Problem{{path, 1, 0, fmt.Sprintf("the file is larger than %d MiB", maxFile>>20)}}}
+		return nil, failed(yamldoc.Problem{File: path, Line: 1, Message: fmt.Sprintf("the file is larger than %d MiB", maxFile>>20)})
 	}
 	return os.ReadFile(path)
 }
@@ -79,11 +57,12 @@ func parse(path string, data []byte) (accounts []access.Account, lines []int, er
 	r := &reader{path: path, names: map[string]namedAt{access.Skeleton(session.DefaultUser): {name: session.DefaultUser}}, tokens: make(map[access.Hash]int)}
 	text, problem := yamldoc.Decode(data, maxFile)
 	if problem != nil {
-		return nil, nil, &Error{[]Problem{{path, problem.Line, problem.Col, problem.Message}}}
+		r.addAt(problem.Line, problem.Col, problem.Message)
+		return nil, nil, failed(r.problems...)
 	}
 	file, problems := yamldoc.Parse(text, rules)
 	for _, p := range problems {
-		r.problems = append(r.problems, Problem{path, p.Line, p.Col, p.Message})
+		r.addAt(p.Line, p.Col, p.Message)
 	}
 	if file != nil {
 		for _, doc := range file.Documents {
@@ -91,7 +70,7 @@ func parse(path string, data []byte) (accounts []access.Account, lines []int, er
 		}
 	}
 	if len(r.problems) > 0 {
-		return nil, nil, &Error{r.problems}
+		return nil, nil, failed(r.problems...)
 	}
 	return r.accounts, r.lines, nil
 }
@@ -108,13 +87,19 @@ type reader struct {
 	lines    []int
 	names    map[string]namedAt // by their skeletons
 	tokens   map[access.Hash]int
-	problems []Problem
+	problems []yamldoc.Problem
 }
 
 func (r *reader) add(at yamldoc.Node, format string, a ...any) {
 	line, col := at.Place()
-	r.problems = append(r.problems, Problem{r.path, line, col, fmt.Sprintf(format, a...)})
+	r.addAt(line, col, fmt.Sprintf(format, a...))
 }
+
+func (r *reader) addAt(line, col int, message string) {
+	r.problems = append(r.problems, yamldoc.Problem{File: r.path, Line: line, Col: col, Message: message, Exact: true})
+}
+
+func failed(problems ...yamldoc.Problem) error { return &Error{problems} }
 
 func (r *reader) list(doc yamldoc.Node) {
 	switch doc.Kind() {

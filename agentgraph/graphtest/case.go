@@ -73,7 +73,8 @@ type ExpectError struct {
 // errors, which are an [*Error] with all problems, those of graphs among them, and a
 // case's graphFile is relative to its folder.
 func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
-	r := newReader(file)
+	r := &reader{}
+	r.File = file
 	r.load = []agentgraph.Option{agentgraph.WithAnyRef()}
 	if err := option.Apply(r, opts); err != nil {
 		return nil, fmt.Errorf("graphtest: %w", err)
@@ -83,15 +84,15 @@ func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
 	for _, body := range r.Documents(data, agentgraph.MaxFile) {
 		c := r.testCase(body)
 		if first := lines[c.Name]; c.Name != "" && first > 0 {
-			r.Add(body, "the name %q stands on line %d already", short(c.Name, 60), first)
+			r.Add(body, "the name %q stands on line %d already", yamldoc.Short(c.Name), first)
 		}
 		lines[c.Name] = c.Line
 		cases = append(cases, c)
 	}
-	if len(cases) == 0 && len(r.problems) == 0 {
-		r.Report(1, 0, "the file holds no case: a case has name, graph, input, mock and expect, and a line with --- stands between two of them")
+	if len(cases) == 0 && r.Problems == 0 {
+		r.AddAt(1, 0, "the file holds no case: a case has name, graph, input, mock and expect, and a line with --- stands between two of them")
 	}
-	if err := asError(r.problems); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return cases, nil
@@ -111,7 +112,7 @@ func LoadCaseFile(path string, opts ...LoadOption) ([]Case, error) {
 type pairs = map[string]yamldoc.Pair
 
 func (r *reader) testCase(body yamldoc.Node) Case {
-	c := Case{File: r.file, Line: body.Line()}
+	c := Case{File: r.File, Line: body.Line()}
 	if body.Kind() != yamldoc.Mapping {
 		r.Add(body, "a case must be a mapping, not %s", body.Describe())
 		return c
@@ -176,8 +177,7 @@ func (r *reader) graph(text string, at yamldoc.Node) *agentgraph.Graph {
 	}
 	for _, problem := range agentgraph.Problems(err) {
 		if at.Block() == "|" {
-			r.Problems++
-			r.Report(at.Line()+problem.Line, 0, "the graph: "+problem.String())
+			r.AddAt(at.Line()+problem.Line, 0, "the graph: "+problem.String())
 		} else {
 			r.Add(at, "line %d of the graph: %s", problem.Line, problem)
 		}
@@ -187,7 +187,7 @@ func (r *reader) graph(text string, at yamldoc.Node) *agentgraph.Graph {
 
 func (r *reader) graphFile(name string, at yamldoc.Node) *agentgraph.Graph {
 	if !filepath.IsAbs(name) {
-		name = filepath.Join(filepath.Dir(r.file), name)
+		name = filepath.Join(filepath.Dir(r.File), name)
 	}
 	g, err := agentgraph.LoadFile(name, agentgraph.WithAnyRef())
 	var bad *agentgraph.Error
@@ -214,21 +214,25 @@ func (r *reader) known(c *Case, f, expect pairs) {
 	}
 	var bad *Error
 	if errors.As(c.Mocks.Check(c.Graph), &bad) {
-		r.problems = append(r.problems, bad.Problems...)
+		for _, problem := range bad.Problems {
+			r.AddAt(problem.Line, 0, problem.Message)
+		}
 	}
-	for key, names := range map[string][]string{"approve": c.Approve, "deny": c.Deny} {
+	decided := func(key string, names []string) {
 		for _, id := range names {
 			if i, ok := at[id]; !ok {
-				r.Add(f[key].Key, "%s: no agent of the graph has the id %q%s", key, short(id, 60), nearest.Listed(id, ids))
+				r.Add(f[key].Key, "%s: no agent of the graph has the id %q%s", key, yamldoc.Short(id), nearest.Listed(id, ids))
 			} else if c.Graph.Nodes[i].Human == nil {
 				r.Add(f[key].Key, "%s: %s does not wait for an approval: its node has no when: human", key, id)
 			}
 		}
 	}
+	decided("approve", c.Approve)
+	decided("deny", c.Deny)
 	check := func(key string, names ...string) {
 		for _, id := range names {
 			if _, ok := at[id]; !ok && id != "" {
-				r.Add(expect[key].Key, "expect.%s: no agent of the graph has the id %q%s", key, short(id, 60), nearest.Listed(id, ids))
+				r.Add(expect[key].Key, "expect.%s: no agent of the graph has the id %q%s", key, yamldoc.Short(id), nearest.Listed(id, ids))
 			}
 		}
 	}
@@ -257,7 +261,7 @@ func (r *reader) known(c *Case, f, expect pairs) {
 		if from, to, ok := strings.Cut(e.Error.Edge, "->"); ok {
 			check("error", strings.TrimSpace(from), strings.TrimSpace(to))
 		} else if e.Error.Edge != "" {
-			r.Add(expect["error"].Key, "expect.error: an edge is written as from->to, not %q", short(e.Error.Edge, 60))
+			r.Add(expect["error"].Key, "expect.error: an edge is written as from->to, not %q", yamldoc.Short(e.Error.Edge))
 		}
 	}
 	if len(e.FallbackInputHas) > 0 && c.Graph.OnError.Fallback == "" {

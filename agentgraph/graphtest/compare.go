@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // differences collects how a run is not as expected.
@@ -103,7 +104,7 @@ func (d *differences) values(name string, got map[string]json.RawMessage, want m
 }
 
 // shown cuts a value for a difference.
-func shown(v json.RawMessage) string { return short(string(v), 400) }
+func shown(v json.RawMessage) string { return yamldoc.Cut(string(v), 400) }
 
 // overlap checks in the log that all nodes of a group started before one of them
 // ended.

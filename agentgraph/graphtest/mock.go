@@ -138,7 +138,8 @@ type Mocks map[string]Mock
 //
 // The name of the file is for errors, which are an [*Error] with all problems.
 func LoadMocks(data []byte, file string) (Mocks, error) {
-	r := newReader(file)
+	r := &reader{}
+	r.File = file
 	var mocks Mocks
 	for i, body := range r.Documents(data, agentgraph.MaxFile) {
 		if i > 0 {
@@ -148,10 +149,10 @@ func LoadMocks(data []byte, file string) (Mocks, error) {
 		r.Name = "the file"
 		mocks = r.mocks(&yamldoc.Key{Type: "a mapping"}, body)
 	}
-	if len(mocks) == 0 && len(r.problems) == 0 {
-		r.Report(1, 0, "the file holds no mock: give the id of an agent, and what it gives, such as a: {output: 1}")
+	if len(mocks) == 0 && r.Problems == 0 {
+		r.AddAt(1, 0, "the file holds no mock: give the id of an agent, and what it gives, such as a: {output: 1}")
 	}
-	if err := asError(r.problems); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return mocks, nil
@@ -164,8 +165,8 @@ func (r *reader) mocks(k *yamldoc.Key, n yamldoc.Node) Mocks {
 }
 
 func (r *reader) mock(id string, p yamldoc.Pair) Mock {
-	m := Mock{file: r.file, line: p.Key.Line()}
-	what, known := "the mock "+short(id, 60), r.Problems
+	m := Mock{file: r.File, line: p.Key.Line()}
+	what, known := "the mock "+yamldoc.Short(id), r.Problems
 	if k := p.Value.Kind(); k != yamldoc.Mapping && k != yamldoc.Nothing {
 		r.Add(p.Value, "%s must be a mapping, not %s", what, p.Value.Describe())
 		return m
@@ -242,11 +243,12 @@ func (m Mocks) Check(g *agentgraph.Graph) error {
 	var problems []Problem
 	for id, mock := range m {
 		if !known[id] {
-			problems = append(problems, Problem{mock.file, max(mock.line, 1), fmt.Sprintf("no agent of the graph has the id %q%s", short(id, 60), nearest.Listed(id, ids))})
+			problems = append(problems, Problem{File: mock.file, Line: max(mock.line, 1),
+				Message: fmt.Sprintf("no agent of the graph has the id %q%s", yamldoc.Short(id), nearest.Listed(id, ids))})
 		}
 	}
 	slices.SortFunc(problems, func(a, b Problem) int { return strings.Compare(a.Message, b.Message) })
-	return asError(problems)
+	return yamldoc.AsError(problems)
 }
 
 // Unmocked returns the nodes that need an agent and have no mock. Of a graph in a node's

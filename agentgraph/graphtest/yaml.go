@@ -8,15 +8,7 @@ import (
 // reader reads a file of cases or of mocks.
 type reader struct {
 	yamldoc.Decoder
-	file     string
-	problems []Problem
-	load     []agentgraph.Option // of graphs that are refused
-}
-
-func newReader(file string) *reader {
-	r := &reader{file: file}
-	r.Report = func(line, _ int, message string) { r.problems = append(r.problems, Problem{file, line, message}) }
-	return r
+	load []agentgraph.Option // of graphs that are refused
 }
 
 // each calls read for each key of a mapping of any keys.

@@ -119,7 +119,7 @@ func (f *File) refuse(t *token.Token) {
 		if rules.NoTags != "" {
 			f.add(t, "%s", rules.NoTags)
 		} else {
-			f.add(t, "tags such as %s are not read: quotes make a text of anything", short(t.Value))
+			f.add(t, "tags such as %s are not read: quotes make a text of anything", Short(t.Value))
 		}
 	case token.DirectiveType:
 		if rules.NoDirectives != "" {

@@ -14,8 +14,9 @@ import (
 // Decoder stores the values of mappings where their keys say. It continues after a mistake, so that
 // it reports all of them.
 type Decoder struct {
-	// Report receives each mistake.
+	// Report receives each mistake. Without it [Decoder.Err] returns them, with the name in File.
 	Report func(line, col int, message string)
+	File   string
 	// Seen, if set, receives each known key with its value, before the value is read.
 	Seen func(name string, key, value Node)
 	// Top are the keys of the file, among which a hint about a key in the wrong place looks.
@@ -25,13 +26,26 @@ type Decoder struct {
 	Key      Node            // that key
 	Problems int             // the number of mistakes so far
 	Doubtful map[string]bool // keys that are repeated, or that an unknown key probably means
+	found    []Problem       // without Report
 }
+
+// Err returns the mistakes, which are known by their lines, as an [*Error], or nil if there are none.
+func (d *Decoder) Err() error { return AsError(d.found) }
 
 // Add reports a mistake at a node.
 func (d *Decoder) Add(n Node, format string, args ...any) {
 	line, col := n.Place()
+	d.AddAt(line, col, fmt.Sprintf(format, args...))
+}
+
+// AddAt reports a mistake at a place.
+func (d *Decoder) AddAt(line, col int, message string) {
 	d.Problems++
-	d.Report(line, col, fmt.Sprintf(format, args...))
+	if d.Report != nil {
+		d.Report(line, col, message)
+		return
+	}
+	d.found = append(d.found, Problem{File: d.File, Line: line, Message: message})
 }
 
 // maxDepth and maxDocuments bound the files of [Decoder.Documents].
@@ -44,14 +58,12 @@ const notRead = "anchors, aliases and tags are not read here: write the value ou
 func (d *Decoder) Documents(data []byte, most int) (values []Node) {
 	text, problem := Decode(data, most)
 	if problem != nil {
-		d.Problems++
-		d.Report(problem.Line, problem.Col, problem.Message)
+		d.AddAt(problem.Line, problem.Col, problem.Message)
 		return nil
 	}
 	file, problems := Parse(text, Rules{Depth: maxDepth, Documents: maxDocuments, NoAliases: notRead, NoTags: notRead})
 	for _, p := range problems {
-		d.Problems++
-		d.Report(p.Line, p.Col, p.Message)
+		d.AddAt(p.Line, p.Col, p.Message)
 	}
 	if file == nil {
 		return nil
@@ -69,7 +81,7 @@ func (d *Decoder) Each(mapping Node, read func(name string, pair Pair)) {
 		case !ok:
 			d.Add(pair.Key, "a key must be a word, not %s", pair.Key.Quote())
 		case line > 0:
-			d.Add(pair.Key, "the key %q is repeated: it stands on line %d already", short(name), line)
+			d.Add(pair.Key, "the key %q is repeated: it stands on line %d already", Short(name), line)
 			d.doubt(name)
 		default:
 			first[name] = pair.Key.Line()
@@ -89,7 +101,7 @@ func (d *Decoder) Mapping(keys []Key, prefix string, mapping Node) map[string]Pa
 			return
 		}
 		if k == nil {
-			d.Add(pair.Key, "unknown key %q%s", prefix+short(name), d.suggest(keys, prefix, name))
+			d.Add(pair.Key, "unknown key %q%s", prefix+Short(name), d.suggest(keys, prefix, name))
 			return
 		}
 		if other, twice := found[k.Name]; twice {

@@ -3,7 +3,6 @@ package yamldoc
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -231,11 +230,11 @@ func (n Node) Describe() string {
 		return "nothing"
 	case Text:
 		if v, ok := n.ast.(*ast.StringNode); ok {
-			return fmt.Sprintf("the text %q", short(v.Value))
+			return fmt.Sprintf("the text %q", Short(v.Value))
 		}
 		return "a text"
 	case Number:
-		return "the number " + short(n.Written())
+		return "the number " + Short(n.Written())
 	case Bool:
 		value, _ := n.Bool()
 		return fmt.Sprintf("the value %t", value)
@@ -245,12 +244,4 @@ func (n Node) Describe() string {
 		return "a mapping"
 	}
 	return "something else"
-}
-
-// short cuts what a message quotes.
-func short(s string) string {
-	if len(s) > 60 {
-		s = strings.ToValidUTF8(s[:60], "") + "…"
-	}
-	return s
 }

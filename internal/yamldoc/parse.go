@@ -42,7 +42,7 @@ type File struct {
 	problems  []Problem
 }
 
-// Parse reads a text. Without problems the file is not nil.
+// Parse reads a text. Without problems, which do not name the file, the result is not nil.
 func Parse(text string, rules Rules) (file *File, problems []Problem) {
 	f := &File{rules: rules, lines: max(1, strings.Count(strings.TrimSuffix(text, "\n"), "\n")+1)}
 	defer func() { // a defect of the parser is a problem of this file
@@ -78,7 +78,7 @@ func (f *File) what() string { return cmp.Or(f.rules.What, "the file") }
 
 func (f *File) add(t *token.Token, format string, args ...any) {
 	line, col := f.place(t)
-	f.problems = append(f.problems, Problem{line, col, fmt.Sprintf(format, args...)})
+	f.problems = append(f.problems, Problem{Line: line, Col: col, Message: fmt.Sprintf(format, args...)})
 }
 
 // place returns where a token begins in the file. It never leaves the text, whatever

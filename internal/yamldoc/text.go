@@ -7,28 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// Problem is one error in a text, at a place in its file.
-type Problem struct {
-	Line, Col int // from 1, Col in characters; a Col of 0 is not known
-	Message   string
-}
-
 // Decode returns the text of a file of at most so many bytes, with lines that end in \n,
-// or a problem that the bytes alone show.
+// or a problem that the bytes alone show, without the name of the file.
 func Decode(data []byte, most int) (string, *Problem) {
 	if len(data) > most {
-		return "", &Problem{1, 0, fmt.Sprintf("the file is larger than %d MiB, which is the most that is read", most>>20)}
+		return "", &Problem{Line: 1, Message: fmt.Sprintf("the file is larger than %d MiB, which is the most that is read", most>>20)}
 	}
 	if UTF16(data) {
-		return "", &Problem{1, 0, "the file is UTF-16: save it as UTF-8"}
+		return "", &Problem{Line: 1, Message: "the file is UTF-16: save it as UTF-8"}
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if line := NotUTF8(data); line > 0 {
-		return "", &Problem{line, 0, "the line is not UTF-8"}
+		return "", &Problem{Line: line, Message: "the line is not UTF-8"}
 	}
 	control := func(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == 0x7f }
 	if i := bytes.IndexFunc(data, control); i >= 0 {
-		return "", &Problem{bytes.Count(data[:i], []byte("\n")) + 1, 0, fmt.Sprintf("the line holds the control character 0x%02x", data[i])}
+		return "", &Problem{Line: bytes.Count(data[:i], []byte("\n")) + 1, Message: fmt.Sprintf("the line holds the control character 0x%02x", data[i])}
 	}
 	return strings.ReplaceAll(string(data), "\r\n", "\n"), nil
 }

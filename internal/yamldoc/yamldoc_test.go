@@ -42,10 +42,10 @@ func TestProblems(t *testing.T) {
 		require.Equal(t, want, got, text)
 	}
 	_, problems := Parse("a: !x 1\nb: {<<: 1}", Rules{})
-	require.Equal(t, []Problem{{1, 4, "tags such as !x are not read: quotes make a text of anything"},
-		{2, 5, "merge keys (<<) are not read: write the keys out, or use an alias for the whole value"}}, problems)
+	require.Equal(t, []Problem{{Line: 1, Col: 4, Message: "tags such as !x are not read: quotes make a text of anything"},
+		{Line: 2, Col: 5, Message: "merge keys (<<) are not read: write the keys out, or use an alias for the whole value"}}, problems)
 	_, problems = Parse("a: [", Rules{})
-	require.Equal(t, []Problem{{1, 4, "this is not valid YAML: sequence end token ']' not found"}}, problems)
+	require.Equal(t, []Problem{{Line: 1, Col: 4, Message: "this is not valid YAML: sequence end token ']' not found"}}, problems)
 }
 
 func TestDecode(t *testing.T) {
@@ -53,11 +53,11 @@ func TestDecode(t *testing.T) {
 	require.Nil(t, problem)
 	require.Equal(t, "a: ä\nb\t\n", text)
 	for data, want := range map[string]Problem{
-		"a\nb\xff":          {2, 0, "the line is not UTF-8"},
-		"\xff\xfea\x00":     {1, 0, "the file is UTF-16: save it as UTF-8"},
-		"a\n\nb\x01":        {3, 0, "the line holds the control character 0x01"},
-		"a\x7f":             {1, 0, "the line holds the control character 0x7f"},
-		repeated(1<<20 + 1): {1, 0, "the file is larger than 1 MiB, which is the most that is read"},
+		"a\nb\xff":          {Line: 2, Message: "the line is not UTF-8"},
+		"\xff\xfea\x00":     {Line: 1, Message: "the file is UTF-16: save it as UTF-8"},
+		"a\n\nb\x01":        {Line: 3, Message: "the line holds the control character 0x01"},
+		"a\x7f":             {Line: 1, Message: "the line holds the control character 0x7f"},
+		repeated(1<<20 + 1): {Line: 1, Message: "the file is larger than 1 MiB, which is the most that is read"},
 	} {
 		_, problem := Decode([]byte(data), 1<<20)
 		require.Equal(t, &want, problem)

@@ -1,0 +1,79 @@
+package yamldoc
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one mistake in a file that people write.
+type Problem struct {
+	File string `json:"file"` // as the caller gave it
+	// Line and Col count from 1, Col in characters. Line is 0 for a problem of no line, such
+	// as one of a folder; Col is 0 where only the line is known.
+	Line    int    `json:"line"`
+	Col     int    `json:"-"`
+	Message string `json:"message"`
+	// Exact has String name the column, too, if it is known.
+	Exact bool `json:"-"`
+}
+
+// String returns the problem as file:line: message, without a line of 0.
+func (p Problem) String() string {
+	switch {
+	case p.File == "" && p.Line == 0: // of what a program has made
+		return p.Message
+	case p.Line == 0:
+		return p.File + ": " + p.Message
+	case p.Exact && p.Col > 0:
+		return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Col, p.Message)
+	}
+	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
+}
+
+// Error holds every problem of some files, at least one.
+type Error struct{ Problems []Problem }
+
+// Error returns one problem a line.
+func (e *Error) Error() string { return Lines(e.Problems, Problem.String) }
+
+// AsError returns an [*Error] with the problems, each once, sorted by file, line and column, and
+// otherwise in their order, which it changes in place. It returns nil if there are none.
+func AsError(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	return &Error{slices.Compact(problems)}
+}
+
+// Lines returns one problem a line.
+func Lines[P any](problems []P, line func(P) string) string {
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = line(p)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// MaxMessage bounds a message in bytes: what it quotes may be as long as the file.
+const MaxMessage = 600
+
+// Message returns the message of a problem: one line that is not long.
+func Message(format string, args ...any) string {
+	return Cut(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "), MaxMessage)
+}
+
+// Short cuts a name or another short text that a message quotes.
+func Short(s string) string { return Cut(s, 60) }
+
+// Cut cuts a text to so many bytes.
+func Cut(s string, most int) string {
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
