@@ -23,11 +23,11 @@ var words = []struct {
 	{`\bplant(s|ed|ing)?\b|\btree of trees\b`, "load, loaded tree", 0},
 	{`\bdoors?\b`, "API, handler", 0},
 	{`\bharness run\b`, "run", 0},
-	{`\b(go|goes|went|gone|going) on\b`, "continue, resume, adopt", 5},
-	{`\b(take|takes|taken|taking|took) (\w+ )?(up|over)\b`, "continue, resume, adopt", 5},
-	{`\b([Ss]omebody|[Nn]obody)\b`, "the user, a client, no process", 4},
-	{`\bbehind\b|\bin front of\b`, "after, before", 5},
-	{`\b(stands|lies)\b`, "is, is written", 1},
+	{`\b(go|goes|went|gone|going) on\b`, "continue, resume, adopt", 1},
+	{`\b(take|takes|taken|taking|took) (\w+ )?(up|over)\b`, "continue, resume, adopt", 1},
+	{`\b([Ss]omebody|[Nn]obody)\b`, "the user, a client, no process", 1},
+	{`\bbehind\b|\bin front of\b`, "after, before", 3},
+	{`\b(stands|lies)\b`, "is, is written", 0},
 	{`\b(is|are|was|were) told\b|\bhears\b`, "reads, receives, is notified", 0},
 }
 
