@@ -1,7 +1,7 @@
-// Command handover plays one conversation of seven agents twice against a real endpoint, with requests of each agent's own
-// and with shared requests, and reports how many tokens of the prompts the endpoint computed anew. Every third turn is a
-// transfer. What the agents say is fixed, so that both conversations are the same: the endpoint reads each request and
-// answers with one token, which is not used. The OPENAI_* variables name the model.
+// Command handover plays one conversation of seven agents three times against a real endpoint, with requests of each
+// agent's own, with shared requests and with ADK-Go, and reports how many tokens of the prompts the endpoint computed
+// anew. Every third turn is a transfer. What the agents say is fixed, so that all conversations are the same: the endpoint
+// reads each request and answers with one token, which is not used. The OPENAI_* variables name the model.
 package main
 
 import (
@@ -35,19 +35,62 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Println("requests | turn without a transfer | first request after a transfer | after / without | cached from turn 5 on | first request after a transfer, ms")
-	for _, name := range []string{"own", "shared"} {
-		p := &play{model: model, turns: *turns}
-		if err := p.run(*agents, name == "shared"); err != nil {
+	roles, err := read(*agents)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, way := range []struct {
+		name  string
+		build func(*play) (func(said string) error, error)
+	}{
+		{"own", func(p *play) (func(string) error, error) { return p.arbor() }},
+		{"shared", func(p *play) (func(string) error, error) { return p.arbor(runner.WithSharedRequests()) }},
+		{"ADK-Go", (*play).adk},
+	} {
+		p := &play{model: model, roles: roles, turns: *turns}
+		turn, err := way.build(p)
+		if err == nil {
+			err = p.run(turn)
+		}
+		if err != nil {
 			log.Fatal(err)
 		}
-		p.report(name)
+		p.report(way.name)
 	}
+}
+
+// role is what an agent is for. Each agent has a tool that looks up records of its own.
+type role struct{ Name, Description, Instruction string }
+
+const record = "The record has a line. The record has a line. The record has a line. The record has a line. The record has a line. "
+
+func (r role) tool() (name, description string) {
+	return "look_up_" + r.Name, "Looks up a record of " + r.Name + "."
+}
+
+type lookup struct {
+	ID int `json:"id"`
+}
+
+func read(file string) (roles []role, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		var r role
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return nil, err
+		}
+		roles = append(roles, r)
+	}
+	return roles, nil
 }
 
 // play is one conversation. It is the model of all agents.
 type play struct {
 	model                 llm.Model
-	names                 []string
+	roles                 []role
 	turns, turn, step     int // step is the request of the turn
 	at                    int // the agent that answers
 	moved                 bool
@@ -75,10 +118,11 @@ func (p *play) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 		p.step++
 		switch {
 		case p.turn%3 == 0 && !p.moved:
-			p.moved, p.at = true, p.at%(len(p.names)-1)+1 // from specialist to specialist
-			yield(llm.Chunk{Call: &llm.ToolCall{ID: "c", Name: agent.TransferTool, Arguments: fmt.Sprintf(`{"agent_name":%q,"reason":"It is their work"}`, p.names[p.at])}}, nil)
+			p.moved, p.at = true, p.at%(len(p.roles)-1)+1 // from specialist to specialist
+			yield(llm.Chunk{Call: &llm.ToolCall{ID: "c", Name: agent.TransferTool, Arguments: fmt.Sprintf(`{"agent_name":%q,"reason":"It is their work"}`, p.roles[p.at].Name)}}, nil)
 		case p.step == 1 && p.turn%2 == 0:
-			yield(llm.Chunk{Call: &llm.ToolCall{ID: "c", Name: "look_up_" + p.names[p.at], Arguments: fmt.Sprintf(`{"id":%d}`, p.turn)}}, nil)
+			name, _ := p.roles[p.at].tool()
+			yield(llm.Chunk{Call: &llm.ToolCall{ID: "c", Name: name, Arguments: fmt.Sprintf(`{"id":%d}`, p.turn)}}, nil)
 		default:
 			yield(llm.Chunk{Text: fmt.Sprintf("Here is what I found for you in turn %d: the record is complete, the amount is %d and nothing is open. Is there anything else?", p.turn, 19*p.turn)}, nil)
 		}
@@ -102,51 +146,45 @@ func (p *play) count(u llm.Usage, took time.Duration) {
 	}
 }
 
-func (p *play) run(file string, shared bool) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	p.names = make([]string, len(lines))
-	var root agent.Agent
-	var children []agent.Agent
-	for i, line := range slices.Backward(lines) { // the coordinator is the first
-		var a struct{ Name, Description, Instruction string }
-		if err := json.Unmarshal([]byte(line), &a); err != nil {
-			return err
-		}
-		tool, err := tools.Func("look_up_"+a.Name, "Looks up a record of "+a.Name+".", func(tools.Context, struct {
-			ID int `json:"id"`
-		}) (string, error) {
-			return strings.Repeat("The record has a line. ", 10), nil
-		})
+// run plays the conversation, a turn for each message of the user.
+func (p *play) run(turn func(said string) error) error {
+	for p.turn = 1; p.turn <= p.turns; p.turn++ {
+		p.step, p.moved = 0, false
+		err := turn(fmt.Sprintf("This is my question number %d. I wrote to you about it last week, and nobody has answered yet. Please look at order %d again.", p.turn, 100+p.turn))
 		if err != nil {
 			return err
 		}
-		opts := []llmagent.Option{llmagent.WithDescription(a.Description), llmagent.WithTools(tool),
+	}
+	return nil
+}
+
+// arbor returns what plays a turn with Arbor.
+func (p *play) arbor(opts ...runner.Option) (func(said string) error, error) {
+	var root agent.Agent
+	var children []agent.Agent
+	for i, role := range slices.Backward(p.roles) { // the coordinator is the first
+		name, description := role.tool()
+		tool, err := tools.Func(name, description, func(tools.Context, lookup) (string, error) { return record, nil })
+		if err != nil {
+			return nil, err
+		}
+		opts := []llmagent.Option{llmagent.WithDescription(role.Description), llmagent.WithTools(tool),
 			llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true})}
 		if i == 0 {
 			opts = append(opts, llmagent.WithSubAgents(children...))
 		}
-		if root, err = llmagent.New(a.Name, a.Instruction, p, opts...); err != nil {
-			return err
+		if root, err = llmagent.New(role.Name, role.Instruction, p, opts...); err != nil {
+			return nil, err
 		}
-		p.names[i], children = a.Name, append([]agent.Agent{root}, children...)
-	}
-	var opts []runner.Option
-	if shared {
-		opts = append(opts, runner.WithSharedRequests())
+		children = append([]agent.Agent{root}, children...)
 	}
 	r, err := runner.New(root, session.NewMemory(), opts...)
-	for p.turn = 1; p.turn <= p.turns && err == nil; p.turn++ {
-		p.step, p.moved = 0, false
-		said := fmt.Sprintf("This is my question number %d. I wrote to you about it last week, and nobody has answered yet. Please look at order %d again.", p.turn, 100+p.turn)
+	return func(said string) (err error) {
 		for _, failed := range r.Run(context.Background(), session.ID("s"), llm.UserText(said)) {
 			err = cmp.Or(err, failed)
 		}
-	}
-	return err
+		return err
+	}, err
 }
 
 func (p *play) report(name string) {
