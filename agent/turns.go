@@ -1,6 +1,10 @@
 package agent
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/agentarbor/arbor/event"
+)
 
 // Turns says where the turns of a user began in a session's log, for readers that need only its end. The zero value
 // says nothing: what it finds is the start of the log. It is a function of the log alone, and is not changed.
@@ -11,6 +15,8 @@ type Turns struct {
 	Begun []TurnStart `json:",omitempty"`
 	// Compacted holds by agent the first turn of which the agent's last compaction has left something.
 	Compacted map[string]int `json:",omitempty"`
+	// Handed is the last committed transfer of the conversation, in whichever turn; nil before the first.
+	Handed *event.Transfer `json:"-"`
 }
 
 // TurnStart is the start of a turn. Turns are counted from 1, and Seq is the position of the user's message.

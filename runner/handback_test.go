@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
+	"github.com/agentarbor/arbor/view"
 )
 
 // asked keeps what the model of an agent was asked.
@@ -83,7 +84,7 @@ func TestNoTransferAfterALimit(t *testing.T) {
 		require.Equal(t, llm.ToolChoice(name), m.requests[0].ToolChoice)
 		for _, req := range m.requests[1:] {
 			require.Equal(t, []string{"look"}, toolNames(req))
-			require.Equal(t, "You route.\n\nYou are support\nfirst gave you the user's message because it is your work. Answer it now.", req.System)
+			require.Equal(t, "You route.\n\nYou are support\nfirst gave you the conversation because it is your work. Answer the user now.", req.System)
 			require.Empty(t, req.ToolChoice, "endpoints refuse the name of a tool that is not there")
 		}
 		require.Len(t, m.requests, 3)
@@ -170,4 +171,35 @@ func TestHandBackInTheNextTurn(t *testing.T) {
 	p, err := r.Preview(context.Background(), s1, "desk")
 	require.NoError(t, err)
 	require.Equal(t, []string{"support"}, offered(t, p.Request))
+}
+
+// TestRequestsOfLaterTurns: while an agent has the conversation, each of its requests begins with the whole one before it,
+// so that an endpoint's cache has it; in another process too.
+func TestRequestsOfLaterTurns(t *testing.T) {
+	for _, root := range []llmagent.Option{llmagent.WithTransferTools(transfer.OneTool), llmagent.WithTransferTools(transfer.ToolPerTarget)} {
+		for _, policy := range []view.Policy{view.Full(), view.LastTurns(5)} {
+			m := &asked{answers: []scripted.Answer{answered, scripted.Reply(scripted.Call("look", "{}")), answered, answered, back, answered}}
+			look, err := tools.Func("look", "", func(tools.Context, struct{}) (string, error) { return "seen", nil })
+			require.NoError(t, err)
+			desk, err := llmagent.New("desk", "You answer.", m.model("desk"), llmagent.WithTools(look), toParent, root, llmagent.WithHistory(policy))
+			require.NoError(t, err)
+			support, err := llmagent.New("support", "You route.", (&asked{answers: []scripted.Answer{handsOver("desk"), answered, handsOver("desk")}}).model("support"), llmagent.WithSubAgents(desk))
+			require.NoError(t, err)
+			store := sessiontest.Memory(t)
+			for _, said := range []string{"Help", "Look", "And?", "Something else", "Help again"} {
+				r := newRunner(t, support, store)
+				_, err := say(r, s1, said)
+				require.NoError(t, err)
+				checkLog(t, r, load(t, r, s1))
+			}
+			require.Len(t, m.requests, 6)
+			for i, req := range m.requests[1:5] {
+				before := m.requests[i]
+				require.Equal(t, before.System, req.System)
+				require.Equal(t, before.Tools, req.Tools)
+				require.Equal(t, before.Messages, req.Messages[:len(before.Messages)])
+			}
+			require.Contains(t, m.requests[0].System, "support gave you the conversation because it is your work. Answer the user now.")
+		}
+	}
 }

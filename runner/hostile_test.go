@@ -222,7 +222,7 @@ func requireHarmless(t testing.TB, text string, want, got *story) {
 }
 
 // givenReason is the reason of a transfer in the system text of its target: one line, and a JSON string.
-var givenReason = regexp.MustCompile(`: "(?:[^"\\\n]|\\.)*"\. Answer it now`)
+var givenReason = regexp.MustCompile(`: "(?:[^"\\\n]|\\.)*"\. Answer the user now`)
 
 func requireSameShape(t testing.TB, want, got llm.Message) {
 	require.Equal(t, want.Role, got.Role)

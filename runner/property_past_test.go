@@ -61,6 +61,7 @@ func (w *world) checkSent() {
 // agent that has given the conversation back in this turn, and only children where the agent is held.
 func (w *world) checkOffer(n *agent.Node, s sent) {
 	var handed, began *event.Transfer // the last one, and the one that began the run
+	var last, since *event.Transfer   // the last one, and the one of an earlier turn that gave the agent the conversation
 	running, limited, done, answered, itself, aside := false, false, false, false, false, int64(0)
 	from, bounced, returned := "", false, map[string]bool{}
 	silent, gave := "", "" // who has said nothing since it got the conversation, and who gave it
@@ -91,17 +92,24 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 			if d.To == s.agent && (refused || wordless && gave == d.To) {
 				returned[d.From] = true
 			}
+			last, since = d, nil
 			if handed, silent, gave = d, d.To, d.From; route {
 				silent = ""
 			}
 		case *event.User:
 			from, silent, gave, bounced, returned = "", "", "", false, map[string]bool{}
 			running, began, handed, limited, answered, itself = false, nil, nil, false, false, false
+			if last != nil && last.To == s.agent && n.Parent != nil && last.TransferType == "" && !last.Routed() {
+				since = last
+			}
 		case *event.HarnessStart:
 			if !running { // else it takes up what another has begun
 				running, began, done = true, handed, false
 				if from = ""; handed != nil && handed.TransferType == "" && !handed.Routed() && !returned[handed.From] {
 					from = handed.From
+				} else if since != nil {
+					from = since.From
+					w.happened["a request that begins as in an earlier turn"] = true
 				}
 			}
 		case *event.Notice:

@@ -285,6 +285,7 @@ var mustHappen = []string{
 	"an agent found by another name", "a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
 	"a question who answers", "a decision: decided", "a decision: undecided", "a user asked whom they mean", "no transfer offered after a decision",
 	"a transfer beyond the limit", "no transfer offered after a limit", "an agent that is held or got the conversation back",
+	"a request that begins as in an earlier turn",
 	"a question inside of 1", "a question inside of 2", "a call approved inside", "a call denied inside", "a question withdrawn inside", "a node that goes on after it waited",
 	"a fork", "a fork that takes up a run", "a fork inside of an agent tool", "a fork that waits for a decision", "a decision that a fork refuses", "a store that dies in a fork",
 	"an answer", "an answer in an agent tool", "an answer in a graph", "an answer declined", "an answer declined in an agent tool", "an answer declined in a graph",

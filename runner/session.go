@@ -56,7 +56,9 @@ func (t *turnSession) Seq() int64 {
 func (t *turnSession) Turns() agent.Turns {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.fold().Turns
+	turns := t.fold().Turns
+	turns.Handed = t.fold().Conversation.Handed
+	return turns
 }
 
 // Events implements agent.Session. The events of this turn are in memory,

@@ -268,10 +268,10 @@ func writeEvent(w *strings.Builder, e *event.Event, calls transcript.Calls, dept
 // targetLines returns what the system text has to say about the agent and the targets that the tools
 // of a request list, and what it has after the words that are the agent's own.
 func targetLines(req *llm.Request) (want, system string) {
-	before, _, arrived := strings.Cut(req.System, " gave you the user's message")
+	before, _, arrived := strings.Cut(req.System, " gave you the conversation")
 	words, listed, from := transfer.Alone, "", before[strings.LastIndex(before, "\n")+1:]
 	_, reason, _ := strings.Cut(req.System, "because it is your work")
-	reason, _, _ = strings.Cut(reason, ". Answer it now.")
+	reason, _, _ = strings.Cut(reason, ". Answer the user now.")
 	if arrived {
 		words = transfer.AloneArrived
 	}

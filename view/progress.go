@@ -18,6 +18,8 @@ type progress struct {
 	run     Run             // the agent's current one
 	turn    int             // the user's turn, in an inner scope 0
 	handed  *event.Transfer // to the agent, whose run has not started yet
+	last    *event.Transfer // the last committed one, in whichever turn
+	since   *event.Transfer // the one of an earlier turn that chose the agent, if none was committed since
 	arrival arrival
 	asks    bool // the agent's current run asks the user which agent they mean
 	asked   int  // the turn after the last one whose last run of the agent did, 0 for none

@@ -15,7 +15,7 @@ import (
 const AnswerWasEmpty = "[Your answer was empty. Answer now, in words or by calling a tool.]"
 
 // Run is the state of the agent's current run, as far as it matters for what its
-// model may do next. It is the zero value when no run is under way. A run that
+// model may do next. When no run is under way it has From and Reason alone. A run that
 // takes up another, after a pause or in a fork, continues with that one's state.
 type Run struct {
 	// Handed is the transfer that began the run, until the agent has said something
@@ -24,9 +24,11 @@ type Run struct {
 	// Words and results of an answer count when its calls are all settled: what the
 	// model was offered in a request holds for all of the answer.
 	Handed *event.Transfer
-	// From is the agent that chose this one by a transfer, with which the run began; "" if none did.
-	// Reason is its reason in one line, "" if it gave none or the edge hides it.
+	// From is the agent that chose this one by a transfer, in this turn or in an earlier one since which the agent has had
+	// the conversation; "" if none did. Reason is its reason in one line, "" if it gave none or the edge hides it.
 	From, Reason string
+	// Arrived is set if the run began with that transfer.
+	Arrived bool
 	// Bounced is set once the model of an agent that a transfer had put in charge transferred the
 	// conversation up or sideways in this turn before the agent had said or done anything.
 	Bounced bool

@@ -19,8 +19,7 @@ func (v *progress) runStarts(d *event.HarnessStart, e *event.Event, mine bool) {
 		v.input(d, e.Seq)
 	}
 	if mine && v.handed != nil {
-		v.run.Handed = v.handed
-		v.run.From, v.run.Reason = v.choice(v.handed)
+		v.run = v.begins(v.run)
 	}
 	v.handed = nil
 }
@@ -37,7 +36,7 @@ func (v *progress) runEnds(d *event.HarnessEnd, e *event.Event, mine bool) {
 		v.flush()
 	}
 	if mine && d.FinishReason != event.FinishReasonInputRequired { // else another run continues it
-		v.run = Run{}
+		v.run = v.idle()
 	}
 }
 
@@ -64,6 +63,9 @@ func (v *progress) transfer(t *event.Transfer, seq int64, mine bool) {
 		return
 	}
 	v.moves(t)
+	if v.last = t; v.since != nil {
+		v.since, v.run.From, v.run.Reason = nil, "", ""
+	}
 	if v.sharing != nil {
 		if line := v.moved(t); line != "" {
 			v.flush()
@@ -108,13 +110,24 @@ func (v *progress) moves(t *event.Transfer) {
 	}
 }
 
-// choice returns the source of a transfer to the agent, and its reason, if the source has chosen the agent
-// rather than given the conversation back.
-func (v *progress) choice(t *event.Transfer) (from, reason string) {
-	if t.TransferType != "" || slices.Contains(v.arrival.returned, t.From) {
-		return "", ""
+// idle returns the state of the agent before its next run. In turns after the one in which it was chosen its requests
+// begin as they did then, so that the endpoint's cache has them; but the root is the one that chooses.
+func (v *progress) idle() Run {
+	if v.since == nil {
+		return Run{}
 	}
-	return t.From, v.reason(t)
+	return Run{From: v.since.From, Reason: v.reason(v.since)}
+}
+
+// begins returns a run that a transfer to the agent begins. Its source is known if it has chosen the agent rather than
+// given the conversation back.
+func (v *progress) begins(run Run) Run {
+	t := v.handed
+	run.Handed = t
+	if t.TransferType == "" && !slices.Contains(v.arrival.returned, t.From) {
+		run.From, run.Reason, run.Arrived = t.From, v.reason(t), true
+	}
+	return run
 }
 
 // chosen reports whether a transfer was chosen by a rule: by a router, or by a route after an answer or

@@ -17,7 +17,7 @@ func (v *View) BeginAt(turns agent.Turns, first int) {
 	// What was dropped by a compaction is in its summary, and the last exchanges are asked for by themselves.
 	first = max(first, min(turns.Compacted[v.agent], turns.Count-keptExchanges+1))
 	if start := turns.At(first); start.Turn > 1 {
-		v.seq, v.turn = start.Seq-1, start.Turn-1
+		v.seq, v.turn, v.last = start.Seq-1, start.Turn-1, turns.Handed
 	}
 }
 
@@ -28,7 +28,11 @@ func trimmed(turn, n int) int { return ((turn-1)/n-1)*n + 1 }
 // beginTurn begins a turn of the user, and drops what the policy no longer shows.
 func (v *View) beginTurn(seq int64) {
 	v.flush()
-	v.run, v.handed, v.arrival, v.asks = Run{}, nil, arrival{}, false // a run that was cut off or paused is over
+	v.handed, v.arrival, v.asks = nil, arrival{}, false // a run that was cut off or paused is over
+	if t := v.last; t != nil && t.To == v.agent && v.node.Parent != nil && t.TransferType == "" && !chosen(t) {
+		v.since = t
+	}
+	v.run = v.idle()
 	v.dropped.tries = 0
 	v.turn++
 	n := v.policy.turns

@@ -92,8 +92,7 @@ func (v *View) Run() Run {
 	v.messages() // adds an answer that is complete
 	run := v.run
 	if v.handed != nil { // the run that it begins has not started yet
-		run = Run{Handed: v.handed}
-		run.From, run.Reason = v.choice(v.handed)
+		run = v.begins(Run{})
 	}
 	a := &v.arrival
 	run.Bounced, run.Returned, run.Wordless, run.Spoken = a.bounced, a.returned, a.wordless, a.spoken

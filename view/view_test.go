@@ -237,7 +237,16 @@ func TestArrival(t *testing.T) {
 	require.Equal(t, []string{"user Hi"}, see(t, l, "billing", view.Full()), "the rest is in the system text")
 	run := runOf(t, "billing", l)
 	require.Equal(t, "support they asked", run.From+" "+run.Reason)
-	require.Equal(t, view.Run{}, runOf(t, "billing", l.user("And?").start("billing")))
+	require.True(t, run.Arrived)
+	since := view.Run{From: "support", Reason: "they asked"}
+	require.Equal(t, since, runOf(t, "billing", l.user("And?").start("billing")))
+	require.Equal(t, since, runOf(t, "billing", l.text("billing", "So.").end("billing", event.FinishReasonStop).user("And then?").start("billing")))
+	require.Equal(t, view.Run{}, runOf(t, "support", l), "the root chooses anew in each turn")
+	require.Equal(t, view.Run{Wordless: 1}, runOf(t, "billing", l.over("billing", "support", "c3").start("support")))
+	require.Equal(t, view.Run{}, runOf(t, "billing", l.text("support", "Here I am.").end("support", event.FinishReasonStop).user("And now?")))
+	l = new(story).user("Hi").start("support")
+	l.add("support", "", &event.Transfer{From: "support", To: "billing", Outcome: event.TransferCommitted, RouteDecision: json.RawMessage(`"billing"`)})
+	require.Equal(t, view.Run{}, runOf(t, "billing", l.end("support", event.FinishReasonTransfer).start("billing").user("And?").start("billing")), "a rule chose it")
 	l = new(story).user("Hi").start("support").over("support", "billing", "c1")
 	l.text("billing", "Not mine.").over("billing", "support", "c2")
 	require.Equal(t, []string{"user Hi", "user [billing] Not mine."},

@@ -159,7 +159,8 @@ func connect(getenv func(string) string, v variant) (*openai.Model, error) {
 // round is a tree in the way of a variant, and what it is asked.
 type round struct {
 	eval.Subject
-	cases []eval.Case
+	cases  []eval.Case
+	runner []runner.Option
 }
 
 // rounds returns what is asked, before anything is asked.
@@ -187,7 +188,7 @@ func rounds(f flags, getenv func(string) string) (all []round, err error) {
 				return nil, fmt.Errorf("variant %s: %w", v.name, err)
 			}
 			name := strings.Join([]string{model.Name(), v.name, tree, f.half}, ", ")
-			all = append(all, round{eval.Subject{Name: name, Root: root}, slices.Concat(messages, talks)})
+			all = append(all, round{eval.Subject{Name: name, Root: root}, slices.Concat(messages, talks), v.runner})
 		}
 	}
 	return all, nil
@@ -222,7 +223,7 @@ func ask(ctx context.Context, f flags, getenv func(string) string, stderr io.Wri
 			return slices.ContainsFunc(results.Outcomes, func(o eval.Outcome) bool { return o.File == c.File && o.Case == c.Name })
 		})
 		var failed error
-		_, err := eval.Run(ctx, left, []eval.Subject{r.Subject}, eval.Parallel(1), eval.WithRunner(runner.WithLimits(limits)),
+		_, err := eval.Run(ctx, left, []eval.Subject{r.Subject}, eval.Parallel(1), eval.WithRunner(append(r.runner, runner.WithLimits(limits))...),
 			eval.Progress(func(subject string, o *eval.Outcome) {
 				for i := range o.Turns {
 					fmt.Fprintln(stderr, line(subject, o, &o.Turns[i]))

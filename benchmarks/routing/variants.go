@@ -8,6 +8,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/tools/transfer"
 )
 
@@ -20,6 +21,7 @@ type variant struct {
 	root   []llmagent.Option // of the coordinator, after those of every agent
 	// policy changes the transfer policy of every agent but the coordinator.
 	policy func(*agent.TransferPolicy)
+	runner []runner.Option
 }
 
 // variants returns those that can be measured, what Arbor does without any option
@@ -43,6 +45,7 @@ func variants() []variant {
 		{name: "hold", about: "an agent that got the conversation by a transfer is offered only its children at first", policy: func(p *agent.TransferPolicy) { p.HoldOnArrival = true }},
 		{name: "small", about: "the profile for small models", root: []llmagent.Option{llmagent.WithSmallModels()}},
 		{name: "small-one", about: "the same with one tool", root: []llmagent.Option{llmagent.WithSmallModels()}, agents: []llmagent.Option{llmagent.WithTransferTools(transfer.OneTool)}},
+		{name: "shared", about: "the agents share their requests", runner: []runner.Option{runner.WithSharedRequests()}},
 		{name: "no-peers", about: "agents may not transfer to their siblings", policy: func(p *agent.TransferPolicy) { p.AllowTransferToPeers = false }},
 		{name: "no-instruction", about: "only the tool says that there are transfers", agents: []llmagent.Option{llmagent.WithTransferInstruction("")}},
 		{name: "slots", about: "each agent has a slot of llama.cpp's of its own, for a server with ARBOR_SLOTS=7", model: []openai.Option{openai.WithSlots(7)}},

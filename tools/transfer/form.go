@@ -51,21 +51,21 @@ const (
 const (
 	// Instruction is that of a run that began with the user's message, for [OneTool].
 	Instruction = others + "\nIf the user's message is the work of another agent, call " + ToolHere + " for that agent at once" + rule
-	// Arrived is that of a run that began by a transfer to the agent, for [OneTool].
-	Arrived = others + "\n" + given + " Call " + ToolHere + " only if it is clearly the work of another agent."
+	// Arrived is that of an agent that has the conversation by a transfer, from this turn or an earlier one, for [OneTool].
+	Arrived = others + "\n" + given + " Call " + ToolHere + " only if the user's message is clearly the work of another agent."
 	// InstructionPerTarget and ArrivedPerTarget are the same for [ToolPerTarget].
 	InstructionPerTarget = othersPerTarget + "\nIf the user's message is the work of another agent, call that agent's tool at once" + rule
-	ArrivedPerTarget     = othersPerTarget + "\n" + given + " Call another agent's tool only if it is clearly the work of that agent."
+	ArrivedPerTarget     = othersPerTarget + "\n" + given + " Call another agent's tool only if the user's message is clearly the work of that agent."
 	// InstructionShared and ArrivedShared are the same for [Shared].
 	InstructionShared = Alone + "\nYou may transfer only to: " + TargetsHere + "\nIf the user's message is the work of one of them, call " + ToolHere + " for that agent at once" + rule
-	ArrivedShared     = Alone + "\nYou may transfer only to: " + TargetsHere + "\n" + given + " Call " + ToolHere + " only if it is clearly the work of one of them."
+	ArrivedShared     = Alone + "\nYou may transfer only to: " + TargetsHere + "\n" + given + " Call " + ToolHere + " only if the user's message is clearly the work of one of them."
 	// Alone and AloneArrived are those of requests that offer no transfer, in a tree with other agents.
 	Alone        = "You are " + SelfHere
 	AloneArrived = Alone + "\n" + given
 
 	others          = Alone + "\nOther agents, for other work only:\n" + TargetsHere
 	othersPerTarget = Alone + "\nOther agents, for other work only, each with its tool:\n" + TargetsHere
-	given           = FromHere + " gave you the user's message because it is your work" + ReasonHere + ". Answer it now."
+	given           = FromHere + " gave you the conversation because it is your work" + ReasonHere + ". Answer the user now."
 	rule            = ": do not answer, ask or announce anything first. That agent reads the whole conversation and answers." +
 		" If it is your work, or no other agent's, answer it yourself."
 )
@@ -85,7 +85,7 @@ type Form struct {
 	Name        string
 	Description string
 	Begun       Instructions // of a run that began with the user's message
-	Arrived     Instructions // of a run that began by a transfer to the agent
+	Arrived     Instructions // of an agent that has the conversation by a transfer
 }
 
 // Instructions are texts for the end of the system text, "" for none.
@@ -106,8 +106,8 @@ func DefaultForm(t Tools) Form {
 }
 
 // Offer returns what a model is offered for transfers from the agent's place to these
-// of its targets: the tools, none without targets, and the instruction for the system text, for a run that
-// began by a transfer from another agent, or with the user's message if from is "". Targets are in the order given, names and descriptions byte for byte
+// of its targets: the tools, none without targets, and the instruction for the system text, of an agent that
+// has the conversation by a transfer from another one, or if from is "" by the user's message. Targets are in the order given, names and descriptions byte for byte
 // as they are. The inputs that targets need are the property "input".
 func (f Form) Offer(n *agent.Node, targets []*agent.Node, from string) (specs []llm.ToolSpec, instruction string) {
 	text := f.Begun

@@ -34,7 +34,7 @@ func Offered(n *agent.Node, p agent.TransferPolicy, run view.Run) []*agent.Node 
 		return nil
 	}
 	small := n.SmallModels()
-	held := small && run.From != ""
+	held := small && run.Arrived
 	if t := run.Handed; t != nil {
 		held = !onTheWay(t) && (run.Bounced || (small || p.HoldOnArrival) && t.TransferType != event.TransferTypeRefused)
 	}

@@ -295,8 +295,8 @@ func TestOfferedToSmallModels(t *testing.T) {
 	require.NoError(t, err)
 	all, children := []string{"support", "refunds", "tech"}, []string{"refunds"}
 	for want, runs := range map[*[]string][]view.Run{
-		&all:      {{}, {Handed: &event.Transfer{From: "support", Reason: "decided: for refunds"}, From: "support"}},
-		&children: {{Handed: &event.Transfer{From: "support"}, From: "support"}, {From: "support"}},
+		&all:      {{}, {Handed: &event.Transfer{From: "support", Reason: "decided: for refunds"}, From: "support", Arrived: true}, {From: "support"}},
+		&children: {{Handed: &event.Transfer{From: "support"}, From: "support", Arrived: true}, {From: "support", Arrived: true}},
 	} {
 		for _, run := range runs {
 			var got []string
