@@ -43,7 +43,7 @@ func ownKeys(p *parser) []yamldoc.Key {
 		approveKey(p),
 		approverKey(p),
 		routesKey(p),
-		yamldoc.Custom("history", "a text or a mapping", "{last_turns: 6}", p.history),
+		historyKey(p),
 		compactionKey(p),
 		yamldoc.Custom("state", "true, or a list of names", "[customer, user:plan]", p.bodyState),
 		settingsKey(p),
@@ -140,31 +140,37 @@ func (p *parser) bodyState(k *yamldoc.Key, n yamldoc.Node) {
 	p.d.withState = len(p.d.state) > 0
 }
 
-func (p *parser) history(k *yamldoc.Key, n yamldoc.Node) {
-	if n.Kind() != yamldoc.Mapping {
-		v, ok := p.String(k, n)
-		if !ok {
+func historyKey(p *parser) yamldoc.Key {
+	var turns, facts int
+	return yamldoc.Custom("history", "a text or a mapping", "{last_turns: 6}", func(k *yamldoc.Key, n yamldoc.Node) {
+		if n.Kind() != yamldoc.Mapping {
+			p.historyText(k, n)
 			return
 		}
-		policy, err := view.Parse(v)
-		if err != nil {
-			p.Add(n, "history %q is not known: full, text_only, own or {last_turns: N} with N from 1 are%s",
-				v, nearest.Hint(v, []string{"full", "text_only", "own", "last_turns"}))
-			return
+		p.Mapping(k.Keys, "history.", n)
+		p.d.around = p.d.around || turns+facts > 0
+		if turns > 0 {
+			p.d.history = view.LastTurns(turns)
 		}
-		p.d.history, p.d.around = policy, true
+		p.d.history = p.d.history.WithFacts(facts)
+		if n.Len() == 0 {
+			p.Add(n, "history is an empty mapping: {last_turns: N} or {facts: N} is meant")
+		}
+	}).Over(yamldoc.Int("last_turns", "", &turns), yamldoc.Int("facts", "", &facts))
+}
+
+func (p *parser) historyText(k *yamldoc.Key, n yamldoc.Node) {
+	v, ok := p.String(k, n)
+	if !ok {
 		return
 	}
-	var turns, facts int
-	p.Mapping([]yamldoc.Key{yamldoc.Int("last_turns", "", &turns), yamldoc.Int("facts", "", &facts)}, "history.", n)
-	p.d.around = p.d.around || turns+facts > 0
-	if turns > 0 {
-		p.d.history = view.LastTurns(turns)
+	policy, err := view.Parse(v)
+	if err != nil {
+		p.Add(n, "history %q is not known: full, text_only, own or {last_turns: N} with N from 1 are%s",
+			v, nearest.Hint(v, []string{"full", "text_only", "own", "last_turns"}))
+		return
 	}
-	p.d.history = p.d.history.WithFacts(facts)
-	if n.Len() == 0 {
-		p.Add(n, "history is an empty mapping: {last_turns: N} or {facts: N} is meant")
-	}
+	p.d.history, p.d.around = policy, true
 }
 
 // item is a name in a list, with its place.

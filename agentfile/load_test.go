@@ -268,7 +268,11 @@ func TestReferenceIsCurrent(t *testing.T) {
 				value = "`" + k.Example + "`"
 			}
 			want = append(want, "| `"+prefix+k.Name+"` | "+value+" |")
-			rows(prefix+k.Name+".", k.Keys)
+			switch k.Name {
+			case "history", "routes", "rules", "specialists", "intent": // whose keys other pages explain
+			default:
+				rows(prefix+k.Name+".", k.Keys)
+			}
 		}
 	}
 	rows("", keys(newParser(&report{}, &definition{router: &routerKeys{}})))

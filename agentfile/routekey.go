@@ -26,20 +26,25 @@ func routesKey(p *parser) yamldoc.Key {
 		p.Entries(k, n, func(n yamldoc.Node) {
 			var r routeKeys
 			before := p.Problems
-			p.Mapping([]yamldoc.Key{
-				target(p, "to", "review", &r.to),
-				yamldoc.Custom("when", "a text", "output contains 'refund'", func(k *yamldoc.Key, n yamldoc.Node) {
-					if source, ok := p.String(k, n); ok {
-						r.when, r.keys = p.condition(source, n)
-					}
-				}),
-			}, "routes.", n)
+			p.Mapping(wayKeys(p, &r), "routes.", n)
 			p.Needs(n, "routes", "to")
 			if p.Problems == before {
 				p.d.routes = append(p.d.routes, r)
 			}
 		})
-	})
+	}).Over(wayKeys(p, &routeKeys{})...)
+}
+
+// wayKeys are the keys of one route, which store into r.
+func wayKeys(p *parser, r *routeKeys) []yamldoc.Key {
+	return []yamldoc.Key{
+		target(p, "to", "review", &r.to),
+		yamldoc.Custom("when", "a text", "output contains 'refund'", func(k *yamldoc.Key, n yamldoc.Node) {
+			if source, ok := p.String(k, n); ok {
+				r.when, r.keys = p.condition(source, n)
+			}
+		}),
+	}
 }
 
 // condition compiles a condition, which may ask for any key of the state.

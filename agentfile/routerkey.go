@@ -57,15 +57,19 @@ type leafMatcher struct {
 
 // routerTable describes the keys of routers.
 func routerTable(p *parser) []yamldoc.Key {
-	r := p.d.router
+	r, rules := p.d.router, ruleKeys(p, &routerRule{})
+	if !isYAML(p.d.file) {
+		rules = append(rules, toolRuleKeys(p, &toolRule{})...)
+	}
 	return []yamldoc.Key{
-		yamldoc.Custom("rules", "a list of mappings", "[{tool: refund, decision: ask}]", p.rules),
-		yamldoc.Custom("specialists", "a list of mappings", "[{agent: billing, onError: support}]", p.specialists),
+		yamldoc.Custom("rules", "a list of mappings", "[{tool: refund, decision: ask}]", p.rules).Over(rules...),
+		yamldoc.Custom("specialists", "a list of mappings", "[{agent: billing, onError: support}]", p.specialists).
+			Over(specialistKeys(p, new(item), new(item))...),
 		target(p, "default", "support", &r.fallback),
 		yamldoc.Flag("sticky", &r.sticky),
 		yamldoc.Object("signals", "",
 			yamldoc.Duration("deadline", "50ms", &r.signals.deadline),
-			yamldoc.Custom("intent", "a mapping", "{examples: {billing: [I was charged twice]}}", p.intent)),
+			yamldoc.Custom("intent", "a mapping", "{examples: {billing: [I was charged twice]}}", p.intent).Over(intentKeys(p)...)),
 	}
 }
 
@@ -176,14 +180,27 @@ func (p *parser) rules(k *yamldoc.Key, n yamldoc.Node) {
 			return
 		}
 		var rule routerRule
-		p.Mapping([]yamldoc.Key{
-			yamldoc.Custom("when", "a mapping", "{keywords: [refund]}", func(_ *yamldoc.Key, n yamldoc.Node) { rule.when = p.matcher(n) }),
-			target(p, "to", "billing", &rule.to),
-			yamldoc.String("reason", "asks for a refund", &rule.reason),
-		}, "rules.", n)
+		p.Mapping(ruleKeys(p, &rule), "rules.", n)
 		p.Needs(n, "rules", "when", "to")
 		p.d.router.rules = append(p.d.router.rules, rule)
 	})
+}
+
+// ruleKeys are the keys of one rule of a router, which store into rule.
+func ruleKeys(p *parser, rule *routerRule) []yamldoc.Key {
+	return []yamldoc.Key{
+		yamldoc.Custom("when", "a mapping", "{keywords: [refund]}", func(_ *yamldoc.Key, n yamldoc.Node) { rule.when = p.matcher(n) }).
+			Over((&parts{}).keys(p)...),
+		target(p, "to", "billing", &rule.to),
+		yamldoc.String("reason", "asks for a refund", &rule.reason),
+	}
+}
+
+// specialistKeys are the keys of one specialist, which store into the parser's definition and what is given.
+func specialistKeys(p *parser, named, instead *item) []yamldoc.Key {
+	front := ownKeys(p)
+	return slices.Concat([]yamldoc.Key{target(p, "agent", "billing", named), target(p, "onError", "support", instead),
+		front[0], front[1], *yamldoc.Find(front, "history")}, remoteTable(p))
 }
 
 func (p *parser) specialists(k *yamldoc.Key, n yamldoc.Node) {
@@ -192,10 +209,7 @@ func (p *parser) specialists(k *yamldoc.Key, n yamldoc.Node) {
 		var named, instead item
 		d := &definition{file: p.d.file, at: map[string]pos{}}
 		own := newParser(p.report, d)
-		front := ownKeys(own)
-		own.Mapping(slices.Concat([]yamldoc.Key{
-			target(own, "agent", "billing", &named), target(own, "onError", "support", &instead),
-			front[0], front[1], *yamldoc.Find(front, "history")}, remoteTable(own)), "", n)
+		own.Mapping(specialistKeys(own, &named, &instead), "", n)
 		remoteOnly(own)
 		switch at, there := own.keys["agent"]; {
 		case there == d.isRemote:
@@ -398,7 +412,17 @@ func (p *parser) intent(k *yamldoc.Key, n yamldoc.Node) {
 		return
 	}
 	s.at = place(n)
-	p.Mapping([]yamldoc.Key{
+	p.Mapping(k.Keys, p.Name+".", n)
+	if (s.examples == nil) == (s.model == "") {
+		p.Add(n, "signals.intent needs either examples or a model")
+	} else if s.examples != nil && s.labels != nil {
+		p.Add(n, "signals.intent: labels go with a model; examples name their own")
+	}
+}
+
+func intentKeys(p *parser) []yamldoc.Key {
+	s := &p.d.router.signals
+	return []yamldoc.Key{
 		yamldoc.Custom("examples", "a mapping", "{billing: [I was charged twice]}", func(k *yamldoc.Key, n yamldoc.Node) {
 			s.examples = map[string][]string{}
 			p.Labels(k, n, "a list of texts", func(label string, k *yamldoc.Key, n yamldoc.Node) {
@@ -414,10 +438,5 @@ func (p *parser) intent(k *yamldoc.Key, n yamldoc.Node) {
 				s.labels = append(s.labels, router.Label{Name: label, Description: text})
 			})
 		}),
-	}, p.Name+".", n)
-	if (s.examples == nil) == (s.model == "") {
-		p.Add(n, "signals.intent needs either examples or a model")
-	} else if s.examples != nil && s.labels != nil {
-		p.Add(n, "signals.intent: labels go with a model; examples name their own")
 	}
 }

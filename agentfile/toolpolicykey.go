@@ -87,8 +87,20 @@ func isToolRule(n yamldoc.Node) bool {
 
 func (p *parser) toolRule(n yamldoc.Node) {
 	r, before := toolRule{key: "rules"}, p.Problems
+	p.Mapping(toolRuleKeys(p, &r), "rules.", n)
+	if r.By.Needs() != nil && r.Decision != tools.Ask {
+		p.Add(n, "by says who decides about calls that wait: it goes with decision: ask")
+	}
+	p.Needs(n, "rules", "tool", "decision")
+	if p.Problems == before {
+		p.pattern(r)
+	}
+}
+
+// toolRuleKeys are the keys of one rule about a tool, which store into r.
+func toolRuleKeys(p *parser, r *toolRule) []yamldoc.Key {
 	decisions := map[string]tools.Decision{"allow": tools.Allow, "ask": tools.Ask, "deny": tools.Deny}
-	p.Mapping([]yamldoc.Key{
+	return []yamldoc.Key{
 		yamldoc.Custom("tool", "a text", "refund", func(k *yamldoc.Key, n yamldoc.Node) {
 			r.Tool, _ = p.String(k, n)
 			r.at = place(n)
@@ -102,13 +114,6 @@ func (p *parser) toolRule(n yamldoc.Node) {
 		yamldoc.Switch("read_only", func(b bool) { r.ReadOnly = &b }),
 		yamldoc.OneOf("decision", "ask", func(v string) { r.Decision = decisions[v] }, "allow", "ask", "deny"),
 		yamldoc.Custom("by", deciders, "staff", func(k *yamldoc.Key, n yamldoc.Node) { r.By = p.by(k, n) }),
-	}, "rules.", n)
-	if r.By.Needs() != nil && r.Decision != tools.Ask {
-		p.Add(n, "by says who decides about calls that wait: it goes with decision: ask")
-	}
-	p.Needs(n, "rules", "tool", "decision")
-	if p.Problems == before {
-		p.pattern(r)
 	}
 }
 

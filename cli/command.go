@@ -44,7 +44,7 @@ func command(f *factory.Factory) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageFunc(usage)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(run.Command(f), run.ChatCommand(f), run.ResumeCommand(f), tree.Command(f), tree.LintCommand(f), eval.Command(f), session.Command(f), conversation.Command(f), graph.Command(f), tree.RouterCommand(f), serve.Command(f), serve.DevCommand(f), users.Command(f), desk.Command(f))
+	root.AddCommand(run.Command(f), run.ChatCommand(f), run.ResumeCommand(f), tree.Command(f), tree.LintCommand(f), tree.SchemaCommand(f), eval.Command(f), session.Command(f), conversation.Command(f), graph.Command(f), tree.RouterCommand(f), serve.Command(f), serve.DevCommand(f), users.Command(f), desk.Command(f))
 	if !f.Embedded() {
 		root.AddCommand(tree.NewCommand(f), session.BisectCommand(f))
 	}

@@ -100,7 +100,7 @@ func TestGraphBadInput(t *testing.T) {
 
 func TestGraphSchema(t *testing.T) {
 	t.Parallel()
-	got := invocation{}.run(t, "graph", "schema")
+	got := invocation{}.run(t, "schema", "graph")
 	require.Equal(t, outcome{cli.StatusAnswered, string(agentgraph.Schema()), ""}, got)
 	require.True(t, json.Valid([]byte(got.out)))
 }

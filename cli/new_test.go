@@ -33,7 +33,7 @@ func TestNew(t *testing.T) {
 	dir := filepath.Join(base, "a", "my desk")
 	got := invocation{}.run(t, "new", dir)
 	require.Equal(t, 0, got.status, got.err)
-	require.Equal(t, dir+"/README.md\n"+dir+"/support/billing.md\n"+dir+"/support/tech.md\n"+dir+"/support.md\n", filepath.ToSlash(got.out))
+	require.Equal(t, dir+"/README.md\n"+dir+"/support/billing.md\n"+dir+"/support/tech.md\n"+dir+"/support.md\n"+dir+"/agent.schema.json\n", filepath.ToSlash(got.out))
 	require.Equal(t, "arbor: to continue: arbor chat '"+dir+"'\n", got.err)
 
 	page, err := os.ReadFile(filepath.Join(dir, "README.md"))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Key is one key of a mapping: its name, and where its value goes.
+// Key is one key of a mapping: its name, and where its value goes. [Schema] says the same to editors.
 type Key struct {
 	Name    string
 	Type    string   // in words, for messages: "a text"
@@ -16,6 +16,7 @@ type Key struct {
 	Also    []string // other names
 	Secret  bool     // the value may be a secret, which no message repeats
 	nested  bool
+	limits  map[string]any // of the value, as a JSON schema says them
 	read    func(d *Decoder, k *Key, n Node)
 }
 
@@ -53,7 +54,7 @@ func String[T ~string](name, example string, to *T) Key {
 
 // OneOf is the key of a text that is one of a few.
 func OneOf(name, example string, set func(string), values ...string) Key {
-	return Key{Name: name, Type: "a text", Example: example, read: func(d *Decoder, k *Key, n Node) {
+	return Key{Name: name, Type: "a text", Example: example, limits: map[string]any{"enum": values}, read: func(d *Decoder, k *Key, n Node) {
 		v, ok := d.String(k, n)
 		switch last := len(values) - 1; {
 		case !ok:
@@ -129,7 +130,8 @@ func Switch(name string, set func(bool)) Key {
 
 // Float is the key of a number in a range.
 func Float(name, example string, low, high float64, to **float64) Key {
-	return Key{Name: name, Type: "a number", Example: example, read: func(d *Decoder, k *Key, n Node) {
+	limits := map[string]any{"minimum": low, "maximum": high}
+	return Key{Name: name, Type: "a number", Example: example, limits: limits, read: func(d *Decoder, k *Key, n Node) {
 		v, ok := n.Number()
 		switch {
 		case !ok:
@@ -144,7 +146,11 @@ func Float(name, example string, low, high float64, to **float64) Key {
 
 // Positive is the key of a number over 0 and at most 1, or without a bound.
 func Positive(name, example string, most float64, to *float64) Key {
-	return Key{Name: name, Type: "a number", Example: example, read: func(d *Decoder, k *Key, n Node) {
+	limits := map[string]any{"exclusiveMinimum": 0}
+	if most == 1 {
+		limits["maximum"] = 1
+	}
+	return Key{Name: name, Type: "a number", Example: example, limits: limits, read: func(d *Decoder, k *Key, n Node) {
 		v, ok := n.Number()
 		switch *to = v; {
 		case !ok:
@@ -164,7 +170,7 @@ func Int[T int | int64](name, example string, to *T) Key {
 	if _, long := any(*to).(int64); long {
 		most = math.MaxInt64
 	}
-	return Key{Name: name, Type: "a whole number", Example: example, read: func(d *Decoder, k *Key, n Node) {
+	return Key{Name: name, Type: "a whole number", Example: example, limits: map[string]any{"minimum": 1}, read: func(d *Decoder, k *Key, n Node) {
 		v, ok := n.Whole()
 		switch {
 		case !ok:

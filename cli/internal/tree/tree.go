@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli/internal/factory"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
@@ -48,6 +49,9 @@ var scaffold embed.FS
 // The line of the scaffold's root that sets the profile for small models, as a comment and as a key.
 const smallComment, smallKey = "\n# transfer: {profile: small}", "\ntransfer: {profile: small}"
 
+// schemaFile is the schema of agents, to which the scaffold's agents refer for editors.
+const schemaFile = "agent.schema.json"
+
 // NewCommand makes the command new.
 func NewCommand(f *factory.Factory) *cobra.Command {
 	var small bool
@@ -55,7 +59,8 @@ func NewCommand(f *factory.Factory) *cobra.Command {
 		Use:   "new DIR",
 		Short: "Create a folder with a small tree of agents to start from",
 		Long: `Creates a folder with three agents in Markdown and a page that explains the next steps.
-They run without a model or a key. If the folder exists, it must be empty.
+They run without a model or a key. If the folder exists, it must be empty. Their first lines
+name the JSON schema in agent.schema.json, with which an editor checks their keys.
 
 The file of the first agent contains "transfer: {profile: small}" as a comment: the option
 for small models, such as models on a laptop. --small sets it.`,
@@ -118,6 +123,10 @@ func newTree(f *factory.Factory, dir string, small bool) error {
 	if err != nil {
 		return fmt.Errorf("the tree cannot be written: %w", err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, schemaFile), agentfile.Schema(), 0o644); err != nil {
+		return fmt.Errorf("the schema for editors cannot be written: %w", err)
+	}
+	fmt.Fprintln(f.Stdout, visible.Line(filepath.Join(dir, schemaFile)))
 	f.Say("to continue: %s", f.CommandLine("chat", factory.QuotePath(dir)))
 	return nil
 }

@@ -1,0 +1,68 @@
+package yamldoc
+
+import (
+	"maps"
+	"strings"
+)
+
+// Schema returns the JSON schema of a mapping with the keys that a [Decoder] reads. It refuses only what the
+// decoder refuses: other keys, and values of another type or out of range.
+func Schema(keys []Key) map[string]any {
+	properties := make(map[string]any, len(keys))
+	for i := range keys {
+		k := &keys[i]
+		for _, name := range append([]string{k.Name}, k.Also...) {
+			properties[name] = k.schema()
+		}
+	}
+	return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+}
+
+// alternatives are what stands between two types of which a value has one.
+var alternatives = strings.NewReplacer(", or ", "|", " or ", "|", ", ", "|")
+
+func (k *Key) schema() map[string]any {
+	if k.Type == "true or false" {
+		return map[string]any{"type": "boolean"}
+	}
+	var types []map[string]any
+	for typ := range strings.SplitSeq(alternatives.Replace(strings.Replace(k.Type, "true or false", "boolean", 1)), "|") {
+		one := k.typed(typ)
+		maps.Copy(one, k.limits)
+		types = append(types, one)
+	}
+	if len(types) == 1 {
+		return types[0]
+	}
+	return map[string]any{"anyOf": types}
+}
+
+// typed returns the schema of one type, as messages name it. A word that is no type stands for itself.
+func (k *Key) typed(typ string) map[string]any {
+	if of, ok := strings.CutPrefix(typ, "a list of "); ok {
+		return map[string]any{"type": "array", "items": k.typed("a " + strings.TrimSuffix(of, "s"))}
+	}
+	of := func(json string) map[string]any { return map[string]any{"type": json} }
+	switch name, _, _ := strings.Cut(typ, " of "); name {
+	case "", "a value":
+		return map[string]any{}
+	case "a mapping":
+		if len(k.Keys) > 0 {
+			return Schema(k.Keys)
+		}
+		return of("object")
+	case "boolean", "true":
+		return of("boolean")
+	case "a number":
+		return of("number")
+	case "a whole number":
+		return of("integer")
+	case "a list":
+		return of("array")
+	case "a text", "a name", "a right", "a pattern", "a time with its unit", "the name", "user", "staff":
+		return of("string")
+	case "on", "off":
+		return map[string]any{"enum": []any{name, name == "on"}}
+	}
+	return map[string]any{"const": typ}
+}
