@@ -18,15 +18,10 @@ func Schema(keys []Key) map[string]any {
 	return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 }
 
-// alternatives are what stands between two types of which a value has one.
-var alternatives = strings.NewReplacer(", or ", "|", " or ", "|", ", ", "|")
-
 func (k *Key) schema() map[string]any {
-	if k.Type == "true or false" {
-		return map[string]any{"type": "boolean"}
-	}
+	either := strings.NewReplacer("true or false", "boolean", ", or ", "|", " or ", "|", ", ", "|")
 	var types []map[string]any
-	for typ := range strings.SplitSeq(alternatives.Replace(strings.Replace(k.Type, "true or false", "boolean", 1)), "|") {
+	for typ := range strings.SplitSeq(either.Replace(k.Type), "|") {
 		one := k.typed(typ)
 		maps.Copy(one, k.limits)
 		types = append(types, one)
