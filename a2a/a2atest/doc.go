@@ -2,12 +2,9 @@
 // speaks A2A, answers each message with what a script says, in order, and fails
 // loudly when the messages and the script drift apart.
 //
-// [Kit] is an agent, not a peer: the one that the protocol's conformance kit expects behind
-// a server.
-//
-// It imports the types of the protocol's library, agent and event. It opens no connection,
-// starts no goroutine, never guesses an answer, and reads the clock for [Delay] and
-// the times of states alone, so that tests with testing/synctest run it in no time.
+// It imports the types of the protocol's library. It opens no connection, starts no goroutine,
+// never guesses an answer, and reads the clock for [Delay] and the times of states alone,
+// so that tests with testing/synctest run it in no time.
 //
 //	peer := a2atest.New().
 //		Add(a2atest.Reply(a2atest.ExpectText("charged twice"), a2atest.InputRequired("Which charge?"))).

@@ -15,20 +15,19 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
-	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // serveKit serves the kit's agent over all three bindings.
 func serveKit(t *testing.T, opts ...a2aserver.Option) (url, grpcAddress string) {
 	t.Helper()
-	kit, err := a2atest.Kit()
+	kit, err := kitAgent()
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	grpcAddress = listener.Addr().String()
 	server, err := a2aserver.New(kit, sessiontest.Memory(t), append(opts,
-		a2aserver.WithDirectAnswers(a2atest.KitDirect), a2aserver.WithInterface(a2agrpc.Interface("http://"+grpcAddress)))...)
+		a2aserver.WithDirectAnswers(kitDirect), a2aserver.WithInterface(a2agrpc.Interface("http://"+grpcAddress)))...)
 	require.NoError(t, err)
 	overHTTP := httptest.NewServer(server)
 	t.Cleanup(overHTTP.Close)

@@ -21,7 +21,7 @@ import (
 // .venv of that folder: python3 -m venv .venv && .venv/bin/pip install -e .
 const officialKit = "ARBOR_A2A_KIT"
 
-// TestOfficialKit runs the protocol's conformance kit against an agent of [a2atest.Kit] and
+// TestOfficialKit runs the protocol's conformance kit against an agent of [kitAgent] and
 // compares the tests that do not pass with testdata/official_kit.txt. Without a folder of the
 // kit the test is skipped. If ARBOR_A2A_KIT_UPDATE is set, the test writes the file.
 func TestOfficialKit(t *testing.T) {

@@ -1,4 +1,4 @@
-package a2atest
+package a2atest_test
 
 import (
 	"context"
@@ -16,15 +16,15 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// KitName is the name of the agent that [Kit] makes.
-const KitName = "kit"
+// kitName is the name of the agent that [kitAgent] makes.
+const kitName = "kit"
 
-// Kit makes the agent that the protocol's conformance kit, a2aproject/a2a-tck for protocol 1.0,
+// kitAgent makes the agent that the protocol's conformance kit, a2aproject/a2a-tck for protocol 1.0,
 // expects behind a server: what it does is said by how the message's id begins. A server
-// needs the option a2aserver.WithDirectAnswers(KitDirect) as well. Other messages are
+// needs the option a2aserver.WithDirectAnswers(kitDirect) as well. Other messages are
 // answered with the words of tck-complete-task.
-func Kit() (agent.Agent, error) {
-	return agent.New(KitName, "Answers the conformance kit", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+func kitAgent() (agent.Agent, error) {
+	return agent.New(kitName, "Answers the conformance kit", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			say := func(text string) bool { return yield(&event.Event{Data: &event.Text{Content: text}}, nil) }
 			switch kitCase(origin.Of(inv.Metadata()).Message) {
@@ -48,7 +48,7 @@ func Kit() (agent.Agent, error) {
 					yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 				}
 			case "tck-reject-task":
-				yield(nil, &agent.RunError{Agent: KitName, Code: "rejected", Err: errors.New("rejected")})
+				yield(nil, &agent.RunError{Agent: kitName, Code: "rejected", Err: errors.New("rejected")})
 			case "tck-stream-001":
 				say("Stream hello from TCK")
 			case "tck-stream-002":
@@ -79,8 +79,8 @@ func Kit() (agent.Agent, error) {
 	})
 }
 
-// KitDirect says which messages the kit wants answered with a message instead of a task.
-func KitDirect(m *sdk.Message) bool { return kitCase(m.ID) == "tck-message-response" }
+// kitDirect says which messages the kit wants answered with a message instead of a task.
+func kitDirect(m *sdk.Message) bool { return kitCase(m.ID) == "tck-message-response" }
 
 // kitCases are what ids of messages begin with.
 var kitCases = []string{"tck-artifact-file-url", "tck-artifact-file", "tck-artifact-text", "tck-artifact-data", "tck-message-response", "tck-input-required", "tck-reject-task",
