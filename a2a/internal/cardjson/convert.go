@@ -38,7 +38,7 @@ func Tree(c *sdk.AgentCard) (map[string]any, error) {
 		}
 		return map[string]any{}
 	})
-	tree = present(card(), tree, true)
+	tree = present(tree, true)
 	if caps, ok := tree["capabilities"].(map[string]any); ok {
 		for _, name := range []string{"streaming", "pushNotifications", "extendedAgentCard"} {
 			if _, ok := caps[name]; !ok {
@@ -66,7 +66,7 @@ func Unmarshal(doc []byte) (*sdk.AgentCard, error) {
 		}
 		return scopes
 	})
-	tree = present(card(), tree, false)
+	tree = present(tree, false)
 	if schemes, ok := tree["securitySchemes"].(map[string]any); ok {
 		for name, v := range schemes {
 			if s, ok := v.(map[string]any); ok && len(s) == 0 {

@@ -33,8 +33,8 @@ func Forms(doc map[string]any) []Form {
 	raw := maps.Clone(doc)
 	delete(raw, "signatures")
 	unknown := Unknown(doc)
-	whole := present(card(), raw, true)
-	known := present(card(), raw, false)
+	whole := present(raw, true)
+	known := present(raw, false)
 	forms := []Form{{whole, nil}, {full(whole), nil}, {raw, nil}}
 	if len(unknown) > 0 {
 		forms = append(forms, Form{known, unknown}, Form{full(known), unknown})
@@ -51,79 +51,62 @@ func Forms(doc map[string]any) []Form {
 // Unknown returns the paths of the fields that the schema does not know, in
 // order.
 func Unknown(doc map[string]any) []string {
-	var found []string
-	unknownFields(card(), doc, "", &found)
-	slices.Sort(found)
-	return found
-}
-
-func unknownFields(s schema, m map[string]any, at string, found *[]string) {
-	for name, v := range m {
-		f, ok := s[name]
-		if !ok {
-			*found = append(*found, at+name)
-			continue
-		}
-		switch f.kind {
-		case message:
-			if m, ok := v.(map[string]any); ok {
-				unknownFields(f.of, m, at+name+".", found)
-			}
-		case messages:
-			l, _ := v.([]any)
-			for i, v := range l {
-				if m, ok := v.(map[string]any); ok {
-					unknownFields(f.of, m, at+name+"["+strconv.Itoa(i)+"].", found)
-				}
-			}
-		case msgMap:
-			entries, _ := v.(map[string]any)
-			for key, v := range entries {
-				if m, ok := v.(map[string]any); ok {
-					unknownFields(f.of, m, at+name+"["+strconv.Quote(key)+"].", found)
-				}
-			}
-		}
-	}
+	var r rules
+	r.message(card(), doc, "")
+	slices.Sort(r.unknown)
+	return r.unknown
 }
 
 // present applies the rules of presence. Null counts as absent, as it does in
 // the JSON of Protocol Buffers.
-func present(s schema, m map[string]any, keepUnknown bool) map[string]any {
+func present(doc map[string]any, keepUnknown bool) map[string]any {
+	return (&rules{keepUnknown: keepUnknown}).message(card(), doc, "")
+}
+
+// rules are those of presence, and what they find in a document.
+type rules struct {
+	keepUnknown bool
+	unknown     []string // paths
+}
+
+func (r *rules) message(s schema, m map[string]any, at string) map[string]any {
 	out := make(map[string]any, len(m))
 	for name, v := range m {
 		f, ok := s[name]
 		switch {
-		case !ok && keepUnknown:
-			out[name] = v
-		case !ok || v == nil || f.presence == implicit && f.isDefault(v):
+		case !ok:
+			r.unknown = append(r.unknown, at+name)
+			if r.keepUnknown {
+				out[name] = v
+			}
+		case v == nil || f.presence == implicit && f.isDefault(v):
 		default:
-			out[name] = presentValue(f, v, keepUnknown)
+			out[name] = r.value(f, v, at+name)
 		}
 	}
 	for name, f := range s {
 		if _, ok := out[name]; f.presence == required && !ok {
-			out[name] = presentValue(f, f.empty(), keepUnknown)
+			out[name] = r.value(f, f.empty(), at+name)
 		}
 	}
 	return out
 }
 
-func presentValue(f field, v any, keepUnknown bool) any {
-	inner := func(v any) any {
+func (r *rules) value(f field, v any, at string) any {
+	inner := func(v any, at string) any {
 		if m, ok := v.(map[string]any); ok {
-			return present(f.of, m, keepUnknown)
+			return r.message(f.of, m, at+".")
 		}
 		return v
 	}
 	switch f.kind {
 	case message:
-		return inner(v)
+		return inner(v, at)
 	case messages:
 		if l, ok := v.([]any); ok {
 			out := make([]any, len(l))
 			for i, v := range l {
-				out[i] = inner(v)
+				out[i] = inner(v, at+"["+strconv.Itoa(i)+"]")
 			}
 			return out
 		}
@@ -131,7 +114,7 @@ func presentValue(f field, v any, keepUnknown bool) any {
 		if m, ok := v.(map[string]any); ok {
 			out := make(map[string]any, len(m))
 			for k, v := range m {
-				out[k] = inner(v)
+				out[k] = inner(v, at+"["+strconv.Quote(k)+"]")
 			}
 			return out
 		}

@@ -1,6 +1,12 @@
 package cardjson
 
-import "sync"
+import (
+	"reflect"
+	"strings"
+	"sync"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+)
 
 // kind is what the value of a field is.
 type kind int
@@ -35,83 +41,90 @@ type field struct {
 // schema is what the fields of a message are, by their names in JSON.
 type schema map[string]field
 
-// card returns the schema of an agent card in A2A 1.0.
+// card returns the schema of an agent card in A2A 1.0. The library's types have the
+// names of the fields and what is required; what they do not tell is written here.
 var card = sync.OnceValue(func() schema {
-	stringList := schema{"list": {kind: texts}}
-	requirement := schema{"schemes": {kind: msgMap, of: stringList}}
-	flow := func(more ...string) field {
-		s := schema{"refreshUrl": {}, "scopes": {kind: textMap, presence: required}}
-		for _, name := range more {
-			s[name] = field{presence: required}
-		}
-		return field{kind: message, of: s}
+	flows := schema{
+		"authorizationCode": {kind: message, of: schemaOf[sdk.AuthorizationCodeOAuthFlow]()},
+		"clientCredentials": {kind: message, of: schemaOf[sdk.ClientCredentialsOAuthFlow]()},
+		"implicit":          {kind: message, of: schemaOf[sdk.ImplicitOAuthFlow]()},
+		"password":          {kind: message, of: schemaOf[sdk.PasswordOAuthFlow]()},
+		"deviceCode":        {kind: message, of: schemaOf[sdk.DeviceCodeOAuthFlow]()},
 	}
-	oldFlow := func(more ...string) field { // deprecated, and nothing in it is required
-		s := schema{"refreshUrl": {}, "scopes": {kind: textMap}}
-		for _, name := range more {
-			s[name] = field{}
+	for _, name := range []string{"implicit", "password"} { // deprecated, and nothing in them is required
+		for inner := range flows[name].of {
+			flows[name].of.set(inner, implicit)
 		}
-		return field{kind: message, of: s}
 	}
-	code := flow("authorizationUrl", "tokenUrl")
-	code.of["pkceRequired"] = field{kind: flag}
+	oauth := schemaOf[sdk.OAuth2SecurityScheme]()
+	oauth["flows"] = field{kind: message, presence: required, of: flows}
 	scheme := schema{
-		"apiKeySecurityScheme": {kind: message, of: schema{
-			"description": {}, "location": {presence: required}, "name": {presence: required},
-		}},
-		"httpAuthSecurityScheme": {kind: message, of: schema{
-			"description": {}, "scheme": {presence: required}, "bearerFormat": {},
-		}},
-		"oauth2SecurityScheme": {kind: message, of: schema{
-			"description": {}, "oauth2MetadataUrl": {},
-			"flows": {kind: message, presence: required, of: schema{
-				"authorizationCode": code,
-				"clientCredentials": flow("tokenUrl"),
-				"implicit":          oldFlow("authorizationUrl"),
-				"password":          oldFlow("tokenUrl"),
-				"deviceCode":        flow("deviceAuthorizationUrl", "tokenUrl"),
-			}},
-		}},
-		"openIdConnectSecurityScheme": {kind: message, of: schema{
-			"description": {}, "openIdConnectUrl": {presence: required},
-		}},
-		"mtlsSecurityScheme": {kind: message, of: schema{"description": {}}},
+		"apiKeySecurityScheme":        {kind: message, of: schemaOf[sdk.APIKeySecurityScheme]()},
+		"httpAuthSecurityScheme":      {kind: message, of: schemaOf[sdk.HTTPAuthSecurityScheme]()},
+		"oauth2SecurityScheme":        {kind: message, of: oauth},
+		"openIdConnectSecurityScheme": {kind: message, of: schemaOf[sdk.OpenIDConnectSecurityScheme]()},
+		"mtlsSecurityScheme":          {kind: message, of: schemaOf[sdk.MutualTLSSecurityScheme]()},
 	}
-	return schema{
-		"name":        {presence: required},
-		"description": {presence: required},
-		"supportedInterfaces": {kind: messages, presence: required, of: schema{
-			"url": {presence: required}, "protocolBinding": {presence: required}, "tenant": {}, "protocolVersion": {presence: required},
-		}},
-		"provider": {kind: message, of: schema{
-			"url": {presence: required}, "organization": {presence: required},
-		}},
-		"version":          {presence: required},
-		"documentationUrl": {presence: optional},
-		"capabilities": {kind: message, presence: required, of: schema{
-			"streaming":         {kind: flag, presence: optional},
-			"pushNotifications": {kind: flag, presence: optional},
-			"extendedAgentCard": {kind: flag, presence: optional},
-			"extensions": {kind: messages, of: schema{
-				"uri": {}, "description": {}, "required": {kind: flag}, "params": {kind: free},
-			}},
-		}},
-		"securitySchemes":      {kind: msgMap, of: scheme},
-		"securityRequirements": {kind: messages, of: requirement},
-		"defaultInputModes":    {kind: texts, presence: required},
-		"defaultOutputModes":   {kind: texts, presence: required},
-		"skills": {kind: messages, presence: required, of: schema{
-			"id": {presence: required}, "name": {presence: required}, "description": {presence: required},
-			"tags": {kind: texts, presence: required}, "examples": {kind: texts},
-			"inputModes": {kind: texts}, "outputModes": {kind: texts},
-			"securityRequirements": {kind: messages, of: requirement},
-		}},
-		"signatures": {kind: messages, of: schema{
-			"protected": {presence: required}, "signature": {presence: required}, "header": {kind: free},
-		}},
-		"iconUrl": {presence: optional},
+	stringList := schema{"list": {kind: texts}}
+	requirements := field{kind: messages, of: schema{"schemes": {kind: msgMap, of: stringList}}}
+
+	s := schemaOf[sdk.AgentCard]()
+	s["securitySchemes"] = field{kind: msgMap, of: scheme}
+	s["securityRequirements"] = requirements
+	s["skills"].of["securityRequirements"] = requirements
+	s.set("documentationUrl", optional)
+	s.set("iconUrl", optional)
+	for _, name := range []string{"streaming", "pushNotifications", "extendedAgentCard"} {
+		s["capabilities"].of.set(name, optional)
 	}
+	return s
 })
+
+func (s schema) set(name string, p presence) {
+	f := s[name]
+	f.presence = p
+	s[name] = f
+}
+
+func schemaOf[T any]() schema { return fieldsOf(reflect.TypeFor[T]()) }
+
+// fieldsOf reads the fields of a struct: one that is written when it is empty is
+// required.
+func fieldsOf(t reflect.Type) schema {
+	s := schema{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		s[name] = fieldOf(f.Type)
+		if options != "omitempty" {
+			s.set(name, required)
+		}
+	}
+	return s
+}
+
+func fieldOf(t reflect.Type) field {
+	switch t.Kind() {
+	case reflect.Bool:
+		return field{kind: flag}
+	case reflect.Struct:
+		return field{kind: message, of: fieldsOf(t)}
+	case reflect.Pointer:
+		return fieldOf(t.Elem())
+	case reflect.Map:
+		if t.Elem().Kind() == reflect.String {
+			return field{kind: textMap}
+		}
+		return field{kind: free}
+	case reflect.Slice:
+		if of := fieldOf(t.Elem()); of.kind == message {
+			return field{kind: messages, of: of.of}
+		}
+		return field{kind: texts}
+	default:
+		return field{kind: text}
+	}
+}
 
 // empty returns the default value of a field.
 func (f field) empty() any {
