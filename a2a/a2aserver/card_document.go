@@ -35,25 +35,11 @@ func newCardDocument(body []byte, modified time.Time) *cardDocument {
 	return &cardDocument{nil, body, `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`, modified}
 }
 
-// ServeHTTP answers GET and HEAD, with 304 to whoever has the document already.
+// ServeHTTP answers GET and HEAD, the only methods that come here, with 304 to whoever has the document already.
 // The card is public, so that pages of any origin may read it, without cookies.
 func (d *cardDocument) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-	case http.MethodOptions:
-		h.Set("Allow", "GET, HEAD, OPTIONS")
-		h.Set("Access-Control-Allow-Methods", "GET, HEAD, OPTIONS")
-		h.Set("Access-Control-Allow-Headers", "A2A-Version, A2A-Extensions, Authorization, Content-Type, If-None-Match, If-Modified-Since")
-		h.Set("Access-Control-Max-Age", "86400")
-		w.WriteHeader(http.StatusNoContent)
-		return
-	default:
-		h.Set("Allow", "GET, HEAD, OPTIONS")
-		http.Error(w, "the agent card can be read only", http.StatusMethodNotAllowed)
-		return
-	}
 	h.Set("Access-Control-Expose-Headers", "ETag")
 	h.Set("Cache-Control", cardCache)
 	h.Set("Content-Type", "application/json")

@@ -245,13 +245,6 @@ func TestCardIsCached(t *testing.T) {
 	resp, _ = fetch(t, s.URL, withHeader("If-None-Match", `"other"`), withHeader("If-Modified-Since", "Fri, 02 Jan 2026 03:04:05 GMT"))
 	require.Equal(t, 200, resp.StatusCode)
 
-	resp, _ = fetch(t, s.URL, withMethod(http.MethodOptions), withHeader("Origin", "https://app.example"), withHeader("Access-Control-Request-Headers", "a2a-version"))
-	require.Equal(t, 204, resp.StatusCode)
-	require.Contains(t, resp.Header.Get("Access-Control-Allow-Headers"), "A2A-Version")
-	resp, _ = fetch(t, s.URL, withMethod(http.MethodPost))
-	require.Equal(t, 405, resp.StatusCode)
-	require.Equal(t, "GET, HEAD, OPTIONS", resp.Header.Get("Allow"))
-
 	other := newCardDocument([]byte(`{"name":"y"}`), modified)
 	require.NotEqual(t, etag, other.etag)
 }

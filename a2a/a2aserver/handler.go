@@ -20,7 +20,7 @@ import (
 )
 
 // handler is the protocol's operations, whatever binding they come over (A2A 1.0,
-// section 3.1). What it returns are the protocol's errors; others are logged, and the
+// section 3.1). Requests have passed the checks of [wire.Checks]. What it returns are the protocol's errors; others are logged, and the
 // client learns only that there was one.
 type handler struct{ *Server }
 
@@ -177,9 +177,6 @@ func (h handler) find(ctx context.Context, tenant string, id sdk.TaskID) (*serve
 
 // GetTask implements a2asrv.RequestHandler.
 func (h handler) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task, error) {
-	if err := checkHistory(req.HistoryLength); err != nil {
-		return nil, err
-	}
 	s, f, err := h.find(ctx, req.Tenant, req.ID)
 	if err != nil {
 		return nil, err

@@ -24,15 +24,6 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 		return nil, err
 	}
 	size := cmp.Or(req.PageSize, 50)
-	if size < 1 || size > 100 {
-		return nil, sdk.NewError(sdk.ErrInvalidParams, "pageSize is not between 1 and 100")
-	}
-	if err := checkHistory(req.HistoryLength); err != nil {
-		return nil, err
-	}
-	if !knownState(req.Status) {
-		return nil, sdk.NewError(sdk.ErrInvalidParams, "status is not a state of tasks")
-	}
 	if req.ContextID != "" && session.CheckKey(s.key(ctx, req.ContextID)) != nil {
 		return &sdk.ListTasksResponse{Tasks: []*sdk.Task{}, PageSize: size}, nil // no session is called that
 	}
@@ -107,13 +98,4 @@ func weight(t *sdk.Task) int {
 		parts(m.Parts)
 	}
 	return n
-}
-
-func knownState(s sdk.TaskState) bool {
-	switch s {
-	case "", sdk.TaskStateSubmitted, sdk.TaskStateWorking, sdk.TaskStateInputRequired, sdk.TaskStateAuthRequired,
-		sdk.TaskStateCompleted, sdk.TaskStateFailed, sdk.TaskStateCanceled, sdk.TaskStateRejected:
-		return true
-	}
-	return false
 }

@@ -34,9 +34,6 @@ import (
 // may have been sent twice and be known by now. So it is if the session has changed
 // between the look at the message and the turn, which other processes can bring about.
 func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found, error) {
-	if err := checkMessage(req); err != nil {
-		return nil, err
-	}
 	m := req.Message
 	from, err := s.origin(m)
 	if err != nil {
@@ -212,30 +209,6 @@ func same(a, b *sdk.Message) bool {
 	return a.ID == b.ID && a.Role == sdk.MessageRoleUser && len(a.Parts) == len(b.Parts) && slices.EqualFunc(a.Parts, b.Parts, func(a, b *sdk.Part) bool {
 		return a != nil && b != nil && reflect.DeepEqual(a.Content, b.Content)
 	})
-}
-
-func checkMessage(req *sdk.SendMessageRequest) error {
-	m := req.Message
-	var what string
-	switch {
-	case m == nil:
-		what = "the message is missing"
-	case m.ID == "":
-		what = "the message has no messageId"
-	case len(m.ID) > 1024:
-		what = "the messageId is longer than 1024 bytes"
-	case m.Role != sdk.MessageRoleUser:
-		what = fmt.Sprintf("the message has the role %.40q: clients send ROLE_USER", m.Role.String())
-	case len(m.Parts) == 0:
-		what = "the message has no parts"
-	}
-	if what != "" {
-		return sdk.NewError(sdk.ErrInvalidParams, what)
-	}
-	if req.Config != nil {
-		return checkHistory(req.Config.HistoryLength)
-	}
-	return nil
 }
 
 // checkContext refuses contexts that no session can have the name of.

@@ -151,7 +151,7 @@ func WithInterface(i sdk.AgentInterface) Option {
 // Compat serves version 0.3 of the protocol beside version 1.0. The package a2a/a2av0 makes one.
 type Compat struct {
 	// JSONRPC returns what serves the JSON-RPC binding of version 0.3. It is called once for
-	// each tenant.
+	// each tenant, and gets only requests of JSON-RPC 2.0 whose envelope, size and caller were checked.
 	JSONRPC func(a2asrv.RequestHandler) http.Handler
 	// Card returns a card that peers of both versions can read.
 	Card func(*sdk.AgentCard) ([]byte, error)

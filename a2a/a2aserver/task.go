@@ -111,10 +111,3 @@ func (p *projection) current() *sdk.Task {
 	}
 	return t
 }
-
-func checkHistory(n *int) error {
-	if n != nil && *n < 0 {
-		return sdk.NewError(sdk.ErrInvalidParams, "historyLength is negative")
-	}
-	return nil
-}

@@ -26,10 +26,9 @@ type handler struct {
 
 // request is a request of JSON-RPC 2.0. The id is kept as it was written.
 type request struct {
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Method  string          `json:"method"`
-	Params  json.RawMessage `json:"params"`
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
 }
 
 // response has a result, null included, or an error.
@@ -49,32 +48,9 @@ type failure struct {
 func null() json.RawMessage { return json.RawMessage("null") }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "JSON-RPC is sent with POST", http.StatusMethodNotAllowed)
-		return
-	}
-	req := request{ID: null()}
+	var req request
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-		var tooLarge *http.MaxBytesError
-		switch typ := (*json.UnmarshalTypeError)(nil); {
-		case errors.As(err, &tooLarge):
-			w.WriteHeader(http.StatusRequestEntityTooLarge)
-			err = sdk.NewError(sdk.ErrInvalidRequest, fmt.Sprintf("the request is larger than %d bytes", tooLarge.Limit))
-		case errors.As(err, &typ):
-			err = sdk.NewError(sdk.ErrInvalidRequest, "the request is no object of JSON-RPC 2.0")
-		default:
-			err = sdk.NewError(sdk.ErrParseError, "the request is not JSON")
-		}
-		refuse(w, null(), err)
-		return
-	}
-	if len(req.ID) == 0 || req.ID[0] == '{' || req.ID[0] == '[' || req.ID[0] == 't' || req.ID[0] == 'f' {
-		refuse(w, null(), sdk.NewError(sdk.ErrInvalidRequest, "the id is neither text nor a number"))
-		return
-	}
-	if req.Version != "2.0" || req.Method == "" {
-		refuse(w, req.ID, sdk.NewError(sdk.ErrInvalidRequest, "the request is not of JSON-RPC 2.0"))
+		refuse(w, null(), sdk.NewError(sdk.ErrParseError, "the request is not JSON"))
 		return
 	}
 	ctx, call := a2asrv.NewCallContext(r.Context(), a2asrv.NewServiceParams(parametersOf(r.Header)))

@@ -18,10 +18,8 @@ func Server() a2aserver.Option {
 }
 
 // newHandler serves the JSON-RPC binding of A2A 0.3 (sections 3.2.1 and 7 of its specification)
-// from the operations of 1.0. Who calls must have been checked before. A failure before the
-// first event of a stream is an answer of JSON-RPC like any other; silent streams get a comment
-// every 15 s. There is no bound on the body and no time limit in it: an http.Server and
-// http.MaxBytesHandler have them.
+// from the operations of 1.0. The server has checked before who calls, how much, and that it is a
+// request of JSON-RPC 2.0 with an id. Silent streams get a comment every 15 s.
 func newHandler(h a2asrv.RequestHandler) http.Handler {
 	return &handler{operations: h, keepAlive: keepAlive}
 }

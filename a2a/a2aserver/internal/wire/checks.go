@@ -79,7 +79,7 @@ func checkList(req *sdk.ListTasksRequest) error {
 	if req.PageSize < 0 || req.PageSize > 100 {
 		return &violation{"pageSize", fmt.Sprintf("%s, got %d", aPage.bounds(), req.PageSize), nil}
 	}
-	if req.Status != sdk.TaskStateUnspecified && !slices.Contains(stateShape.names, string(req.Status)) {
+	if req.Status != sdk.TaskStateUnspecified && !slices.Contains(stateShape.names[1:], string(req.Status)) {
 		return &violation{"status", "must be one of " + strings.Join(stateShape.names[1:], ", "), nil}
 	}
 	return nil
@@ -119,6 +119,9 @@ func (c *Checks) send(req *sdk.SendMessageRequest) error {
 	}
 	if err := requireFields("message.messageId", m.ID); err != nil {
 		return err
+	}
+	if len(m.ID) > maxID {
+		return &violation{"message.messageId", fmt.Sprintf("is longer than %d bytes", maxID), nil}
 	}
 	if m.Role != sdk.MessageRoleUser {
 		// A client that could speak for the agent could put words into its mouth.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"strings"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -30,6 +31,8 @@ func TestChecksOfOtherBindings(t *testing.T) {
 		"tenant":      {message(func(r *sdk.SendMessageRequest) { r.Tenant = "sales" }), nil},
 		"no tenant":   {message(func(r *sdk.SendMessageRequest) { r.Tenant = "x" }), sdk.ErrInvalidParams},
 		"empty":       {&sdk.SendMessageRequest{}, sdk.ErrInvalidParams},
+		"long id":     {message(func(r *sdk.SendMessageRequest) { r.Message.ID = strings.Repeat("x", 1025) }), sdk.ErrInvalidParams},
+		"longest id":  {message(func(r *sdk.SendMessageRequest) { r.Message.ID = strings.Repeat("x", 1024) }), nil},
 		"no content":  {message(func(r *sdk.SendMessageRequest) { r.Message.Parts[0].Content = nil }), sdk.ErrInvalidParams},
 		"nil part":    {message(func(r *sdk.SendMessageRequest) { r.Message.Parts[0] = nil }), sdk.ErrInvalidParams},
 		"history":     {message(func(r *sdk.SendMessageRequest) { r.Config = &sdk.SendMessageConfig{HistoryLength: &minus} }), sdk.ErrInvalidParams},

@@ -18,7 +18,7 @@ type rpcRequest struct {
 	Params json.RawMessage `json:"params"` // nil: there are none
 }
 
-// maxID bounds an id, because each frame of a stream repeats it.
+// maxID bounds the id of a request, which each frame of a stream repeats, and that of a message.
 const maxID = 1024
 
 // readEnvelope reads a request. The document must have passed checkJSON. The id is that of the
