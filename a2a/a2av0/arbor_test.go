@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,6 +209,30 @@ func TestOldClientAgainstArbor(t *testing.T) {
 	require.Contains(t, answer, `"id":12345678901234567890`)
 	answer, _ = post(t, srv.URL+"/rpc", `{"jsonrpc":"2.0","id":1,"method":"tasks/list","params":{}}`)
 	require.Contains(t, answer, `"code":-32601`)
+}
+
+// What is wrong with a request, whatever its method, the server says before the binding sees it.
+func TestArborRefusesOldRequests(t *testing.T) {
+	srv := newArbor(t, talker(t, scripted.New()), a2aserver.WithHTTP(a2aserver.HTTPOptions{MaxBody: 1000}))
+	for name, c := range map[string]struct {
+		body string
+		code int
+	}{
+		"no JSON":                 {`{`, -32700},
+		"nothing":                 {``, -32700},
+		"a list":                  {`[]`, -32600},
+		"text":                    {`"x"`, -32600},
+		"another version":         {`{"jsonrpc":"1.0","id":1,"method":"tasks/get","params":{}}`, -32600},
+		"no method":               {`{"jsonrpc":"2.0","id":1}`, -32600},
+		"an object for an id":     {`{"jsonrpc":"2.0","id":{},"method":"tasks/get"}`, -32600},
+		"a boolean for an id":     {`{"jsonrpc":"2.0","id":true,"method":"tasks/get"}`, -32600},
+		"too much":                {call("tasks/get", `{"id":"`+strings.Repeat("x", 1000)+`"}`), -32600},
+		"a negative length":       {call("tasks/get", `{"id":"t","historyLength":-1}`), -32602},
+		"a negative length, send": {call("message/send", strings.Replace(hello, `{"message"`, `{"configuration":{"historyLength":-1},"message"`, 1)), -32602},
+	} {
+		answer, _ := post(t, srv.URL+"/rpc", c.body)
+		require.Contains(t, answer, fmt.Sprintf(`"error":{"code":%d`, c.code), name)
+	}
 }
 
 func TestOldClientCancels(t *testing.T) {

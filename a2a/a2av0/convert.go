@@ -11,29 +11,12 @@ func toSend(p *old.MessageSendParams) (*sdk.SendMessageRequest, error) {
 	if p.Message == nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, "params.message is required")
 	}
-	if err := checkLength(p.Config); err != nil {
-		return nil, err
-	}
 	// Without a word about it, 0.3 waits for the end, as 1.0 does.
 	req, err := compat.ToV1SendMessageRequest(p)
 	if err != nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, err.Error())
 	}
 	return req, nil
-}
-
-func checkLength(c *old.MessageSendConfig) error {
-	if c != nil && c.HistoryLength != nil && *c.HistoryLength < 0 {
-		return sdk.NewError(sdk.ErrInvalidParams, "params.configuration.historyLength is negative")
-	}
-	return nil
-}
-
-func toGet(p *old.TaskQueryParams) (*sdk.GetTaskRequest, error) {
-	if p.HistoryLength != nil && *p.HistoryLength < 0 {
-		return nil, sdk.NewError(sdk.ErrInvalidParams, "params.historyLength is negative")
-	}
-	return compat.ToV1GetTaskRequest(p), nil
 }
 
 // always makes a conversion that cannot fail one that could.

@@ -127,7 +127,7 @@ func operation[P, Q, R, A any](to func(*P) (Q, error), call func(a2asrv.RequestH
 // methods are those of 0.3 with one answer (section 7 of its specification).
 var methods = map[string]method{
 	"message/send":                        operation(toSend, a2asrv.RequestHandler.SendMessage, func(r sdk.SendMessageResult) (any, error) { return fromEvent(r) }),
-	"tasks/get":                           operation(toGet, a2asrv.RequestHandler.GetTask, fromTask),
+	"tasks/get":                           operation(always(compat.ToV1GetTaskRequest), a2asrv.RequestHandler.GetTask, fromTask),
 	"tasks/cancel":                        operation(always(compat.ToV1CancelTaskRequest), a2asrv.RequestHandler.CancelTask, fromTask),
 	"tasks/pushNotificationConfig/set":    operation(always(compat.ToV1PushConfig), a2asrv.RequestHandler.CreateTaskPushConfig, always(compat.FromV1PushConfig)),
 	"tasks/pushNotificationConfig/get":    operation(always(compat.ToV1GetTaskPushConfigRequest), getHook, always(compat.FromV1PushConfig)),
