@@ -243,6 +243,9 @@ func (l *loader) load() (*Tree, error) {
 		return nil, errors.New("agentfile: agents need a model: use WithModel")
 	}
 	err := l.check()
+	if err == nil {
+		err = l.changed()
+	}
 	t := &Tree{sources: map[string]Source{}}
 	if err == nil {
 		root := l.build(&l.report, l.root, t.sources)

@@ -71,6 +71,7 @@ func (r *reader) file(rel string) {
 	r.report.problems = append(r.report.problems, s.problems...)
 	switch {
 	case s.d != nil:
+		r.change(s.d)
 		r.defs = append(r.defs, s.d)
 	case len(s.problems) == 0 && !strings.EqualFold(path.Base(rel), "README.md"):
 		r.plain = append(r.plain, Problem{File: rel, Line: 1, Message: s.plain})

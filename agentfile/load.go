@@ -32,6 +32,7 @@ type config struct {
 	getenv   func(name string) string
 	anyEnv   bool // a variable that is not set is no problem
 	remotes  []a2a.Option
+	changes  map[string]*change
 }
 
 // WithModel says how a name in the key model becomes a model; "" asks for the
@@ -68,6 +69,50 @@ func WithoutCredentials() Option { return func(c *config) { c.anyEnv = true } }
 // speak to peers. What a file says comes after them.
 func WithRemoteOptions(opts ...a2a.Option) Option {
 	return func(c *config) { c.remotes = append(c.remotes, opts...) }
+}
+
+// Change is what an agent has instead of what its file says. A nil field leaves it as the file says.
+type Change struct{ Description, Instructions, Model *string }
+
+// change is a Change, and whether a file described its agent.
+type change struct {
+	Change
+	made bool
+}
+
+// WithChange changes an agent of the loaded tree and writes no file. Load returns an error if no file of the folder
+// describes the agent, or if the change gives instructions or a model to an agent without a model of its own.
+func WithChange(agent string, c Change) Option {
+	return func(conf *config) {
+		if conf.changes == nil {
+			conf.changes = make(map[string]*change)
+		}
+		conf.changes[agent] = &change{Change: c}
+	}
+}
+
+// change gives an agent what it has instead of what its file says.
+func (c *config) change(d *definition) {
+	to := c.changes[d.name]
+	if to == nil || (to.Instructions != nil || to.Model != nil) && (d.isGraph || d.isRemote || d.router != nil || d.isWorkflow()) {
+		return
+	}
+	to.made = true
+	for field, value := range map[*string]*string{&d.description: to.Description, &d.body: to.Instructions, &d.model: to.Model} {
+		if value != nil {
+			*field = *value
+		}
+	}
+}
+
+// changed returns an error if a change was not made.
+func (c *config) changed() error {
+	for name, to := range c.changes {
+		if !to.made {
+			return fmt.Errorf("agentfile: no file describes an agent %.64q that can be changed like this", name)
+		}
+	}
+	return nil
 }
 
 // Tree is a tree of agents that was loaded from files. It is immutable.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -322,4 +323,27 @@ func TestStateKey(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "Hello {name} and {other?}.", strings.TrimSpace(preview.System))
 	}
+}
+
+// A change holds instead of what a file says, and one that cannot be made is an error.
+func TestChange(t *testing.T) {
+	fsys := fstest.MapFS{"front.md": {Data: []byte("---\nmodel: small\nsubagents: [billing, flow]\n---\nYou route.\n")}, "billing.md": {Data: []byte("---\ndescription: Bills\n---\nYou bill.\n")},
+		"flow.md": {Data: []byte("---\nkind: sequential\nagents: [x]\n---\n")}, "x.md": {Data: []byte("---\n---\nYou wait.\n")}}
+	load := func(opts ...Option) (*Tree, error) { return LoadFS(fsys, ".", append(opts, WithModel(resolve))...) }
+	text := func(s string) *string { return &s }
+	tree, err := load(WithChange("front", Change{Instructions: text("You send to billing."), Model: text("large")}), WithChange("billing", Change{Description: text("Money")}))
+	require.NoError(t, err)
+	front, ok := agent.As[*llmagent.Agent](tree.Root())
+	require.True(t, ok)
+	require.Equal(t, "You send to billing.", front.Instructions())
+	require.Equal(t, "large", front.Model().Name())
+	billing, ok := agent.As[*llmagent.Agent](tree.Index().Node("billing").Agent)
+	require.True(t, ok)
+	require.Equal(t, []string{"Money", "You bill."}, []string{billing.Description(), billing.Instructions()})
+	for name, c := range map[string]Change{"nobody": {Description: text("x")}, "flow": {Instructions: text("x")}} {
+		_, err := load(WithChange(name, c))
+		require.ErrorContains(t, err, strconv.Quote(name))
+	}
+	_, err = load(WithChange("flow", Change{Description: text("One after the other")}))
+	require.NoError(t, err)
 }

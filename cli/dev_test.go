@@ -5,6 +5,7 @@ package cli_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -149,6 +150,52 @@ func TestDev(t *testing.T) {
 	require.Contains(t, body, `"sent":`)
 	require.Equal(t, 0, s.stop(os.Interrupt), "%s", s.said)
 	require.NotContains(t, s.said.String(), "browser", "there is no terminal")
+}
+
+// Only dev at a loopback address lets its owner change an agent in a fork, and has a route for tools by hand.
+func TestDevWorkshop(t *testing.T) {
+	t.Parallel()
+	dir, _ := ownDesk(t)
+	script := answers(scripted.Reply(scripted.Text("As it is.")), scripted.Reply(scripted.Text("As it was changed.")), scripted.Reply(scripted.Text("As it was changed.")))
+	s := invocation{env: serve(t, script), server: "dev"}.serve(t, dir, "--db", ":memory:", "--no-open")
+	has := func(s *served, want bool) {
+		t.Helper()
+		_, me := s.call("GET", "/api/v1/me", "")
+		require.Contains(t, me, fmt.Sprintf(`"workshop":%t`, want))
+		status, body := s.call("POST", "/api/v1/agents/support/tools/none", `{"input":{}}`)
+		require.Equal(t, 404, status)
+		require.Equal(t, want, strings.Contains(body, "the agent has no such tool"), body)
+	}
+	has(s, true)
+	status, body := s.call("POST", "/api/v1/sessions", `{"id":"s","content":"hello"}`)
+	require.Equal(t, 202, status, body)
+	text := func(id, want string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			_, body := s.call("GET", "/api/v1/sessions/"+id+"/events?types=text", "")
+			return strings.Contains(body, want)
+		}, time.Minute, 10*time.Millisecond)
+	}
+	text("s", "As it is.")
+	status, body = s.call("POST", "/api/v1/sessions/s/forks", `{"at":1,"id":"f","resume":true,"change":{"agent":"support","instructions":"Rhyme."}}`)
+	require.Equal(t, 201, status, body)
+	text("f", "As it was changed.")
+	asked := script.Requests("model")
+	require.Contains(t, asked[len(asked)-1].System, "Rhyme.")
+	require.NotContains(t, asked[0].System, "Rhyme.")
+	_, body = s.call("GET", "/api/v1/agents/support", "")
+	require.NotContains(t, body, "Rhyme.", "the tree is as it was")
+	require.Contains(t, body, `"source":{"file"`)
+	status, body = s.call("POST", "/api/v1/sessions/s/forks", `{"at":1,"change":{"agent":"nobody","instructions":"Rhyme."}}`)
+	require.Equal(t, 422, status, body)
+	require.Contains(t, body, `no file describes an agent \"nobody\"`)
+	require.Equal(t, 0, s.stop(os.Interrupt), "%s", s.said)
+
+	for name, args := range map[string][]string{"serve": nil, "dev": {"--addr", "0.0.0.0:0"}} {
+		other := invocation{env: serve(t, answers()), server: name}.serve(t, append([]string{dir, "--db", ":memory:"}, args...)...)
+		has(other, false)
+		require.Equal(t, 0, other.stop(os.Interrupt), "%s", other.said)
+	}
 }
 
 // On a terminal with a display the page is opened, with the address that is printed.

@@ -30,6 +30,7 @@ type registry struct {
 
 	mu      sync.Mutex // guards what follows
 	tenure  *tenure    // of the runner that new turns get
+	lent    []*tenure  // of sessions that have a runner of their own, the oldest first
 	closed  bool
 	drains  bool // no turn is begun any more
 	running map[session.Key][]*Turn
@@ -50,12 +51,16 @@ type tenure struct {
 	seat
 	turns int
 	over  func()          // called once, after another runner has come and the last turn has ended; nil is nothing
+	only  session.Key     // whose runner this is, the zero value of all others
 	under map[string]seat // of parts of the tree, by their paths
 }
 
 // of returns the seat of a session's turns. It is called with the mutex.
 func (r *registry) of(key session.Key) (seat, error) {
-	n := r.tenure
+	n := r.tenureOf(key)
+	if n.only == key {
+		return n.seat, nil
+	}
 	path, part := strings.CutPrefix(key.App, r.app+":")
 	if !part {
 		return n.seat, nil
@@ -113,6 +118,50 @@ func (r *registry) canceler(key session.Key) Backend {
 	return r.tenure.backend
 }
 
+// lends is the number of sessions that have a runner of their own.
+const lends = 16
+
+// Lend has another runner run the turns of one session that start or resume from now on in this process, such as a fork
+// that tries a changed tree. The runner must use the same store. The session gets the runner of all others again after
+// Lend was called for 16 other sessions. A goroutine that [Turns.Close] waits for calls over when no turn uses the lent
+// runner any more, also when the server stops. Lend returns [ErrClosed], or an error if the runner or over is nil; it
+// does not call over then.
+func (r *registry) Lend(key session.Key, run *runner.Runner, over func()) error {
+	if run == nil || over == nil {
+		return errors.New("live: the lent runner or what ends it is nil")
+	}
+	seat, err := r.seat(run)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return ErrClosed
+	}
+	i := slices.IndexFunc(r.lent, func(n *tenure) bool { return n.only == key })
+	if i < 0 && len(r.lent) == lends {
+		i = 0
+	}
+	if i >= 0 {
+		old := r.lent[i]
+		r.lent = slices.Delete(r.lent, i, i+1)
+		r.release(old)
+	}
+	r.lent = append(r.lent, &tenure{seat: seat, over: over, only: key})
+	return nil
+}
+
+// tenureOf returns the tenure of the turns of a session. It is called with the mutex.
+func (r *registry) tenureOf(key session.Key) *tenure {
+	for _, n := range r.lent {
+		if n.only == key {
+			return n
+		}
+	}
+	return r.tenure
+}
+
 // Swap replaces the runner for turns that start from now on. The new runner may have another tree and must
 // use the same store. A running turn ends with its runner; a turn that was cut off or waits resumes with
 // the new one. Unless over is nil, a goroutine that [Turns.Close] waits for calls it when no turn uses the
@@ -143,7 +192,7 @@ func (r *registry) prepare(run *runner.Runner) { r.ended.Go(func() { run.Prepare
 
 // release notices that a runner is not needed any more. It is called with the mutex.
 func (r *registry) release(old *tenure) {
-	if old == r.tenure || old.turns > 0 || old.over == nil {
+	if old == r.tenure || old.turns > 0 || old.over == nil || slices.Contains(r.lent, old) {
 		return
 	}
 	over := old.over
@@ -186,7 +235,7 @@ func (r *registry) count(ctx context.Context, x *Turn) error {
 // add registers a turn. It is called with the mutex.
 func (r *registry) add(x *Turn) {
 	r.ended.Add(1)
-	x.tenure = r.tenure
+	x.tenure = r.tenureOf(x.key)
 	x.tenure.turns++
 	if r.observer != nil {
 		r.observer.Running(context.Background(), x.door, 1)
@@ -327,6 +376,11 @@ func (r *registry) Close(ctx context.Context) error {
 	r.mu.Lock()
 	closed := r.closed
 	r.closed = true
+	lent := r.lent
+	r.lent = nil
+	for _, n := range lent {
+		r.release(n)
+	}
 	r.mu.Unlock()
 	if closed {
 		return nil

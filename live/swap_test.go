@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 
@@ -84,6 +85,47 @@ func TestSwap(t *testing.T) {
 		require.ErrorIs(t, turns.Swap(again, func() { over++ }), ErrClosed)
 		synctest.Wait()
 		require.Equal(t, 2, over)
+	})
+}
+
+// TestLend has a session run by a runner of its own until others need the place, and no other session.
+func TestLend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		_, a := newDesk(t)
+		turns := newTurns(t, a, sessiontest.Memory(t))
+		over := make(map[string]int)
+		lend := func(id string) {
+			b, err := llmagent.New("desk", "You are new.", scripted.Always("desk", scripted.Reply(scripted.Text("I am "+id+"."))))
+			require.NoError(t, err)
+			run, err := runner.New(b, turns.Store(), runner.WithStreaming())
+			require.NoError(t, err)
+			require.NoError(t, turns.Lend(session.ID(id), run, func() { over[id]++ }))
+			synctest.Wait()
+		}
+		say := func(id string) string {
+			x, err := turns.Begin(ctx, session.ID(id), llm.UserText("hello"))
+			require.NoError(t, err)
+			require.NoError(t, x.Wait(ctx))
+			return x.Report().Text
+		}
+		lend("0")
+		require.Equal(t, "I am 0.", say("0"))
+		require.NotContains(t, say("other"), "I am")
+		lend("0")
+		require.Equal(t, map[string]int{"0": 1}, over, "the first one lent to the session")
+		for i := range 16 {
+			require.Equal(t, 1, over["0"])
+			lend(strconv.Itoa(i + 1))
+		}
+		require.Equal(t, map[string]int{"0": 2}, over)
+		require.NotContains(t, say("0"), "I am")
+		require.Equal(t, "I am 16.", say("16"))
+		require.Error(t, turns.Lend(session.ID("x"), nil, func() {}))
+		require.NoError(t, turns.Close(ctx))
+		synctest.Wait()
+		require.Len(t, over, 17)
+		require.ErrorIs(t, turns.Lend(session.ID("x"), turns.Runner(), func() {}), ErrClosed)
 	})
 }
 

@@ -172,6 +172,11 @@ func (a *Agent) OutputSchema() json.RawMessage {
 // Tools returns the agent's tools without the built-in transfer tool and without those of sets.
 func (a *Agent) Tools() []tools.Tool { return a.tools }
 
+// Decide returns what the agent's rules and the tool itself demand of a call with an input.
+func (a *Agent) Decide(info tools.Info, input json.RawMessage) tools.Decision {
+	return a.rules.Decide(info, input)
+}
+
 // Toolsets returns the sets of tools that the agent has in addition to its Tools.
 func (a *Agent) Toolsets() []tools.Set { return a.sets }
 

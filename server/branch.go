@@ -25,6 +25,8 @@ type branch struct {
 	At     *int64 `json:"at"`
 	ID     string `json:"id"`
 	Resume bool   `json:"resume"`
+	// Change is how the tree differs in the new session.
+	Change *Change `json:"change"`
 }
 
 // seq is the position that the body names.
@@ -44,7 +46,7 @@ func (h pastHandlers) fork(c *front.Call, info session.Info, _ int64) error {
 	if err != nil {
 		return err
 	}
-	return h.make(c, info.Key, b.ID, b.Resume, func(s *checkpoint.Sessions, to session.Key) error {
+	return h.make(c, info.Key, b, func(s *checkpoint.Sessions, to session.Key) error {
 		return s.Fork(c.R.Context(), info.Key, at, to)
 	})
 }
@@ -65,7 +67,7 @@ func (h pastHandlers) edit(c *front.Call, info session.Info, _ int64) error {
 	if err != nil {
 		return err
 	}
-	return h.make(c, info.Key, b.ID, b.Resume, func(s *checkpoint.Sessions, to session.Key) error {
+	return h.make(c, info.Key, b.branch, func(s *checkpoint.Sessions, to session.Key) error {
 		return s.Edit(c.R.Context(), info.Key, at, msg.Content, to)
 	})
 }
@@ -92,7 +94,7 @@ func (h pastHandlers) imports(c *front.Call) error {
 	if err != nil {
 		return front.Unfit("messages", err.Error())
 	}
-	return h.make(c, base, b.ID, false, func(s *checkpoint.Sessions, to session.Key) error {
+	return h.make(c, base, branch{ID: b.ID}, func(s *checkpoint.Sessions, to session.Key) error {
 		store := s.ImportClaims
 		if c.User.May(access.Act) { // who may write in any session may write this one
 			store = s.Import
@@ -107,30 +109,45 @@ func (h pastHandlers) imports(c *front.Call) error {
 
 // make makes a session of another one, once for a request with a name, and answers with it. Without
 // an id it has one that is made of the name.
-func (h pastHandlers) make(c *front.Call, base session.Key, id string, resume bool, store func(s *checkpoint.Sessions, to session.Key) error) error {
+func (h pastHandlers) make(c *front.Call, base session.Key, b branch, store func(s *checkpoint.Sessions, to session.Key) error) error {
 	name, err := c.IdempotencyKey()
 	if err != nil {
 		return err
 	}
+	run, over, err := h.door.changed(c, b.Change)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if over != nil {
+			over()
+		}
+	}()
 	sessions, to := h.door.stored, base
 	if name != "" {
 		sessions = h.door.stored.Repeatable()
 	}
-	if to.ID = cmp.Or(id, sessionform.ChildID(base.ID, sessionform.Ending(c.R.Pattern, base.ID, cmp.Or(name, rand.Text())))); session.CheckKey(to) != nil {
+	if to.ID = cmp.Or(b.ID, sessionform.ChildID(base.ID, sessionform.Ending(c.R.Pattern, base.ID, cmp.Or(name, rand.Text())))); session.CheckKey(to) != nil {
 		return front.Unfit("id", "must be 1 to 255 bytes of UTF-8, without NUL")
 	}
 	var middle *checkpoint.MiddleError
 	switch err := store(sessions, to); {
 	case errors.As(err, &middle):
 		return front.Unprocessable("not_a_checkpoint", middle.Detail())
-	case errors.Is(err, agent.ErrConflict) && name != "" && id == "":
+	case errors.Is(err, agent.ErrConflict) && name != "" && b.ID == "":
 		return live.ErrMismatch
 	case errors.Is(err, agent.ErrConflict):
 		return front.Conflict("exists", "a session of this id exists")
 	case err != nil:
 		return err
 	}
-	if resume {
+	if run != nil {
+		if err := h.door.turns.Lend(to, run, over); err != nil {
+			return err
+		}
+		over = nil
+	}
+	if b.Resume {
 		h.door.turns.TakeUp(to, nil)
 	}
 	info, err := c.Find(to.ID)

@@ -99,6 +99,8 @@ var users = map[string]access.User{
 	"ann!":  {Name: "ann", Rights: access.Inspect}, // who may look, too
 	"eve":   {Name: "eve", Rights: access.Inspect},
 	"owner": {Name: session.DefaultUser, Rights: access.All},
+	// who has every right, as the owner of a machine
+	"machine": {Name: session.DefaultUser, Rights: access.All | access.Owner},
 }
 
 type tokens struct{}

@@ -34,6 +34,7 @@ type settings struct {
 	version string
 	doors   []string
 	reading
+	workshop *Workshop // nil: none
 }
 
 // Option configures a Door.
@@ -68,6 +69,7 @@ func New(turns *live.Turns, opts ...Option) (*Door, error) {
 		d.stored, err = checkpoint.New(turns.Store())
 	}
 	if err == nil {
+		d.front.Routes = append(d.front.Routes, d.workshopRoutes()...)
 		d.Door, err = front.New(d.front)
 	}
 	if err != nil {
@@ -94,7 +96,9 @@ func (d *Door) me(c *front.Call) error {
 		Tree    named    `json:"tree"`
 		Desk    bool     `json:"desk"`
 		Decides bool     `json:"decides"`
-	}{c.User.Name, c.User.RightNames(), d.App(), d.version, d.doors, named{t.run.Tree().Root().Agent.Name(), t.revision}, t.run.Tree().Node(agent.Human) != nil, c.User.Decides()})
+		// Workshop reports whether the caller may use a workshop.
+		Workshop bool `json:"workshop"`
+	}{c.User.Name, c.User.RightNames(), d.App(), d.version, d.doors, named{t.run.Tree().Root().Agent.Name(), t.revision}, t.run.Tree().Node(agent.Human) != nil, c.User.Decides(), d.workshop != nil && c.User.May(access.Owner)})
 }
 
 // link links to what is of a session, as the caller may ask for it.

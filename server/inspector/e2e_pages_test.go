@@ -171,6 +171,13 @@ func TestStateAndFiles(t *testing.T) {
 	play(t, clerk(t), "kept", nil)
 }
 
+// In a workshop the owner changes an agent in a fork and runs a tool by hand; a server without one offers neither.
+func TestWorkshop(t *testing.T) {
+	t.Parallel()
+	play(t, workshop(t), "workshop", map[string]any{"workshop": true})
+	play(t, support(t), "workshop", nil)
+}
+
 // The server searches all sessions for words, phrases, agents and states, and the filter is in the address.
 func TestSearch(t *testing.T) {
 	t.Parallel()

@@ -53,6 +53,8 @@ type world struct {
 	root   agent.Agent
 	runner []runner.Option
 	prices llm.Prices
+	// workshop is what the owner may try, nil for nothing.
+	workshop func(h *host) server.Workshop
 	// users are those besides the owner.
 	users []access.Account
 	// controls are what a script may ask for by POST, besides what every host answers.
@@ -155,7 +157,11 @@ func (h *host) start() error {
 	if err != nil {
 		return err
 	}
-	api, err := server.New(turns, server.WithGuard(guard), server.WithDoors("api", "inspector"), server.WithVersion("test"), server.WithReloads(&h.reloads), server.WithRequests(h.kept), server.WithPrices(h.prices))
+	served := []server.Option{server.WithGuard(guard), server.WithDoors("api", "inspector"), server.WithVersion("test"), server.WithReloads(&h.reloads), server.WithRequests(h.kept), server.WithPrices(h.prices)}
+	if h.workshop != nil {
+		served = append(served, server.WithWorkshop(h.workshop(h)))
+	}
+	api, err := server.New(turns, served...)
 	if err != nil {
 		return err
 	}
@@ -211,7 +217,7 @@ func (h *host) stop() error {
 }
 
 func owner(token string) access.Account {
-	return access.Account{Name: session.DefaultUser, Token: access.HashToken(token), Rights: access.All}
+	return access.Account{Name: session.DefaultUser, Token: access.HashToken(token), Rights: access.All | access.Owner}
 }
 
 func key(id string) session.Key {

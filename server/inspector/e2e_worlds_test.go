@@ -31,6 +31,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/router"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
@@ -189,6 +190,31 @@ func support(t testing.TB) *host {
 	turn, err := h.turns.Begin(t.Context(), key("failed"), llm.UserText("Fail, please"))
 	require.NoError(t, err)
 	require.Error(t, turn.Wait(t.Context()))
+	return h
+}
+
+// workshop serves the help desk to an owner who may change agents in forks and run tools by hand. A changed tree is one agent
+// that says how it was changed.
+func workshop(t testing.TB) *host {
+	t.Helper()
+	w := supportWorld(t)
+	w.workshop = func(h *host) server.Workshop {
+		return server.Workshop{Change: func(_ context.Context, c server.Change) (*runner.Runner, func(), error) {
+			if c.Instructions == nil {
+				return nil, nil, errors.New("only instructions can be changed")
+			}
+			root, err := llmagent.New("support", *c.Instructions, scripted.Func("large", func(*llm.Request) scripted.Answer {
+				return scripted.Reply(scripted.Text(c.Agent+" was told: "+*c.Instructions), scripted.Usage(100, 10, 0))
+			}))
+			if err != nil {
+				return nil, nil, err
+			}
+			run, err := runner.New(root, h.store, runner.WithStreaming())
+			return run, func() {}, err
+		}}
+	}
+	h := serve(t, w)
+	h.story("s1")
 	return h
 }
 

@@ -68,7 +68,7 @@ type LoadedTree struct {
 }
 
 // Load loads the tree at path with the models that answer for it. model is what --model says.
-func (f *Factory) Load(path, model string) (made *LoadedTree, err error) {
+func (f *Factory) Load(path, model string, opts ...agentfile.Option) (made *LoadedTree, err error) {
 	made = &LoadedTree{}
 	resolve, missing := Unused, false
 	if !f.OwnModel {
@@ -77,7 +77,7 @@ func (f *Factory) Load(path, model string) (made *LoadedTree, err error) {
 		}
 		resolve = func(name string) (llm.Model, error) { return made.Models.Named(name, func() { missing = true }) }
 	}
-	if made.Agents, made.End, err = f.LoadTree(path, resolve); err != nil {
+	if made.Agents, made.End, err = f.LoadTree(path, resolve, opts...); err != nil {
 		return nil, err
 	}
 	made.End = sync.OnceFunc(made.End)

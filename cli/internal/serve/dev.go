@@ -11,7 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli/internal/factory"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -21,7 +24,7 @@ const devKeeps = 32 << 20
 
 // DevCommand makes the command dev.
 func DevCommand(f *factory.Factory) *cobra.Command {
-	o, shut := &options{keep: devKeeps}, false
+	o, shut := &options{keep: devKeeps, dev: true}, false
 	cmd := f.WithPath(&cobra.Command{
 		Short: "Serve the tree while you work on it, and open its page in a browser",
 		Long: `Serves the tree as serve does, keeps the last requests to models, and opens the page in
@@ -37,6 +40,35 @@ Without a terminal or a display, no browser is opened; standard error has the ad
 	serveFlags(f, cmd.Flags(), o)
 	cmd.Flags().BoolVar(&shut, "no-open", false, "do not open a browser")
 	return cmd
+}
+
+// workshop lets the owner try things on the page: only dev does, and only where no other machine reaches the server.
+func (s *service) workshop() []server.Option {
+	if !s.dev || !onLoopback(s.web.Addr()) || s.url != "" && !loopbackURL(s.url) {
+		return nil
+	}
+	w := server.Workshop{}
+	if s.f.Build == nil {
+		w.Change = s.changed
+	}
+	return []server.Option{server.WithWorkshop(w)}
+}
+
+// changed returns a runner of the tree that the files describe now, with a change.
+func (s *service) changed(_ context.Context, c server.Change) (*runner.Runner, func(), error) {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	sources, connect := s.f.Sources, s.f.ConnectServers
+	defer func() { s.f.Sources, s.f.ConnectServers = sources, connect }() // those of the tree that is served
+	t, err := s.f.Load(s.path, s.model, agentfile.WithChange(c.Agent, agentfile.Change{Description: c.Description, Instructions: c.Instructions, Model: c.Model}))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.start(t); err != nil {
+		t.End()
+		return nil, nil, err
+	}
+	return t.Runner, t.End, nil
 }
 
 // openPage opens an address in a browser, if that is wanted, somebody is there, and has one.

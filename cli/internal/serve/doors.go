@@ -69,7 +69,7 @@ func (o *options) offered(tree *agent.Tree) (names []string, limited bool, err e
 }
 
 // doors makes the doors of one address but A2A.
-func webDoors(f *factory.Factory, o *options, turns *live.Turns, guard *access.Guard, who *callers) (doors []http.Handler, err error) {
+func webDoors(f *factory.Factory, o *options, turns *live.Turns, guard *access.Guard, who *callers, api ...server.Option) (doors []http.Handler, err error) {
 	add := func(name string, open func() (http.Handler, error)) {
 		if err != nil || !o.has(name) {
 			return
@@ -88,7 +88,7 @@ func webDoors(f *factory.Factory, o *options, turns *live.Turns, guard *access.G
 			}
 			opts = append(opts, server.WithPrices(prices))
 		}
-		return server.New(turns, opts...)
+		return server.New(turns, append(opts, api...)...)
 	})
 	chat, page := []openaiapi.Option{openaiapi.WithGuard(guard)}, []agui.Option{agui.WithGuard(guard)}
 	names, limited, err := o.offered(turns.Runner().Tree())

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,6 +61,7 @@ type options struct {
 	kept          *server.Requests // nil without --keep-requests
 	reloads       server.Reloads
 	open          bool // the page, in a browser, if there is one
+	dev           bool // serve for whoever works on the tree
 }
 
 // Command makes the command serve.
@@ -154,8 +156,9 @@ type service struct {
 	f    *factory.Factory
 	path string
 
-	files *reload.Watched
-	tree  *factory.LoadedTree // the newest
+	files   *reload.Watched
+	tree    *factory.LoadedTree // the newest
+	loading sync.Mutex          // held while a tree is loaded
 
 	certified *tls.Config      // nil without TLS
 	keys      []byte           // of the signer
@@ -315,7 +318,7 @@ func (s *service) openDoors(context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.handlers, err = webDoors(s.f, s.options, s.turns, guard, s.who); err != nil {
+	if s.handlers, err = webDoors(s.f, s.options, s.turns, guard, s.who, s.workshop()...); err != nil {
 		return err
 	}
 	if !s.has(doorAPI) {
@@ -368,6 +371,8 @@ func (s *service) reload() (_ *agent.Tree, err error) {
 			s.reloads.Took()
 		}
 	}()
+	s.loading.Lock()
+	defer s.loading.Unlock()
 	next, err := s.f.Load(s.path, s.model)
 	if err != nil {
 		return nil, err

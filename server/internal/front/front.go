@@ -38,7 +38,7 @@ type Route struct {
 func (r Route) needs() func(*Call) error {
 	return func(c *Call) error {
 		if !c.User.May(r.Needs) {
-			return &Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: fmt.Sprintf("this needs the right %q", strings.Join(r.Needs.Names(), ", "))}
+			return &Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: fmt.Sprintf("this needs the right %q", cmp.Or(strings.Join(r.Needs.Names(), ", "), "owner"))}
 		}
 		return r.Handle(c)
 	}

@@ -174,7 +174,7 @@ test("sides are aligned by content, then by position, and nothing is lost", () =
 
 test("a route names the agents that had the conversation, without inner ones", () => {
   const start = (agent, scope) => ({ type: "harness_start", agent, ...(scope && { scope }) });
-  assert.deepEqual(routeOf([start("a"), start("x", "call"), { type: "text", agent: "a" }, start("a"), start("b"), start("a")]), ["a", "b", "a"]);
+  assert.deepEqual(routeOf([{ type: "user", agent: "user" }, { type: "tool_call", agent: "a" }, start("x", "call"), start("b"), start("b"), start("a")]), ["a", "b", "a"]);
   assert.deepEqual(routeOf([]), []);
 });
 

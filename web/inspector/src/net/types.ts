@@ -413,6 +413,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/agents/{agent}/tools/{tool}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a tool of an agent by hand
+         * @description Only a server with a workshop has this path, such as that of `arbor dev` on a loopback address, and only for its owner. Nothing is stored. A call that needs an approval is 409 `needs_approval` unless `approved` is given.
+         */
+        post: operations["callTool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{session}/checkpoints": {
         parameters: {
             query?: never;
@@ -946,6 +966,7 @@ export interface components {
             id?: string | null;
             /** @description Whether to go on with a turn that is cut off there. */
             resume?: boolean | null;
+            change?: components["schemas"]["Change"];
         };
         NewEdit: {
             /**
@@ -958,6 +979,39 @@ export interface components {
             id?: string | null;
             /** @description Whether to answer the new words now. */
             resume?: boolean | null;
+            change?: components["schemas"]["Change"];
+        };
+        /** @description What an agent has in the new session, as long as the server runs. Only a server with a workshop makes changes, and only for its owner. */
+        Change: {
+            agent: string;
+            /** @description As in the tree if it is absent. */
+            description?: string | null;
+            /** @description As in the tree if it is absent. */
+            instructions?: string | null;
+            /** @description As in the tree if it is absent. */
+            model?: string | null;
+        } | null;
+        ToolInput: {
+            /** @description The arguments, by the schema of the tool. */
+            input: {
+                [key: string]: unknown;
+            };
+            /** @description Whether the caller approves the call. */
+            approved?: boolean | null;
+        };
+        ToolOutcome: {
+            /** @description What the model would read. */
+            output: unknown;
+            /** @description Whether the tool failed. */
+            isError: boolean;
+            /** @description How long the call took. */
+            seconds: number;
+            /** @description The values that the call would have written. */
+            state: {
+                [key: string]: unknown;
+            };
+            /** @description The names of the files that the call would have made. */
+            files: string[];
         };
         NewImport: {
             /** @description Messages as chat completions write them. Those of the system are left out. What they say of assistants and tools becomes a claim in the user's messages, unless the caller has the right act. */
@@ -1434,6 +1488,8 @@ export interface components {
             desk: boolean;
             /** @description Whether the caller may have to decide in sessions of other users. */
             decides: boolean;
+            /** @description Whether the caller may change agents in forks and run tools by hand. */
+            workshop: boolean;
         };
         /** @description What models were asked and have answered, in tokens. */
         Usage: {
@@ -2033,6 +2089,8 @@ export interface components {
     parameters: {
         /** @description The name of an agent of the tree. */
         agent: string;
+        /** @description The name of a tool of the agent. */
+        tool: string;
         /** @description The id of the other session, escaped. */
         other: string;
         /** @description The id of the handoff. */
@@ -3151,6 +3209,47 @@ export interface operations {
             401: components["responses"]["Problem"];
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
+            421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
+            429: components["responses"]["Problem"];
+            500: components["responses"]["Problem"];
+            503: components["responses"]["Problem"];
+        };
+    };
+    callTool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of an agent of the tree. */
+                agent: components["parameters"]["agent"];
+                /** @description The name of a tool of the agent. */
+                tool: components["parameters"]["tool"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ToolInput"];
+            };
+        };
+        responses: {
+            /** @description The outcome of the call. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ToolOutcome"];
+                };
+            };
+            400: components["responses"]["Problem"];
+            401: components["responses"]["Problem"];
+            403: components["responses"]["Problem"];
+            404: components["responses"]["Problem"];
+            409: components["responses"]["Problem"];
+            413: components["responses"]["Problem"];
+            415: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
             422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];

@@ -3,7 +3,7 @@ import "../style/details.css";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Schemas, get, path } from "../net/api.js";
-import { blind, may, tree } from "../state/app.js";
+import { blind, may, me, tree } from "../state/app.js";
 import type { LogEvent } from "../state/events.js";
 import { formatFilter } from "../state/list.js";
 import { AgentFacts, Fact } from "../ui/agentfacts.js";
@@ -13,6 +13,7 @@ import { Link } from "../ui/link.js";
 import { RequestView } from "../ui/request.js";
 import { visible } from "../ui/visible.js";
 import { AsIs } from "../ui/words.js";
+import { ByHand } from "./byhand.js";
 
 type Agent = Schemas["Agent"];
 type Details = Schemas["AgentDetails"];
@@ -24,7 +25,7 @@ const atOnce = 4;
 const atMost = 2000;
 
 /** Asks once for something of an agent, and again when the tree has changed. */
-function useOf<T>(agent: Agent, load: (signal: AbortSignal) => Promise<T>): { readonly value?: T; readonly error?: string } {
+export function useOf<T>(agent: Agent, load: (signal: AbortSignal) => Promise<T>): { readonly value?: T; readonly error?: string } {
   const [got, set] = useState<{ readonly of: string; readonly value?: T; readonly error?: string }>({ of: "" });
   const of = `${tree.value?.revision} ${agent.path}`;
   useEffect(() => {
@@ -73,6 +74,7 @@ function Told({ agent }: { readonly agent: Agent }): JSX.Element {
             {view.price !== null && `, ${money((view.tokens * view.price.input) / 1e6)}`}. Open a part to read it.
           </p>
           <RequestView request={view} />
+          {me.value?.workshop === true && <ByHand agent={agent.name} tools={view.tools} />}
         </>
       ) : (
         instructions !== undefined && (

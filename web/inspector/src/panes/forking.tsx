@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import type { Schemas } from "../net/api.js";
 import { asking, runsOf } from "../state/forking.js";
 import type { OpenSession } from "../state/open.js";
 import { viewAt } from "../state/views.js";
@@ -10,13 +11,15 @@ interface Props {
   readonly session: OpenSession;
   readonly agent: string;
   readonly at: number;
+  /** What an agent has instead of what it has in the tree. */
+  readonly change?: Schemas["Change"] | undefined;
   /** Whether what it costs stands elsewhere. */
   readonly priced?: boolean;
 }
 
 /** Models and tools that may run, by their names, and what the first answer costs. */
-export function WhatRuns({ session, agent, at, priced = false }: Props): JSX.Element {
-  const { models, tools, unknown } = runsOf(agent);
+export function WhatRuns({ session, agent, at, change, priced = false }: Props): JSX.Element {
+  const { models, tools, unknown } = runsOf(agent, change);
   const names = (all: readonly string[], most = 12): string => visible([...all.slice(0, most), ...(all.length > most ? [`${all.length - most} more`] : [])].join(", "));
   return (
     <dl class="d-facts">

@@ -1,8 +1,9 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
-import { mayWrite, tree } from "../state/app.js";
+import { mayWrite, me, tree } from "../state/app.js";
 import { said } from "../state/compare.js";
+import { once } from "../state/actions.js";
 import type { OpenSession } from "../state/open.js";
 import { runsOf } from "../state/forking.js";
 import { change, route } from "../state/route.js";
@@ -11,10 +12,11 @@ import { type View, askedAgain, fork, viewAt } from "../state/views.js";
 import { clock, count, counted, money } from "../ui/amount.js";
 import { Folded } from "../ui/json.js";
 import { Link } from "../ui/link.js";
+import { Changing, partsOf } from "./changing.js";
 import { WhatRuns } from "./forking.js";
 import { AskButton, Bars, Price, Waiting, useFork, withoutModel } from "./detail.js";
 
-type Way = "say" | "ask" | "go";
+type Way = "say" | "ask" | "go" | "change";
 
 /** The most answers that the server gives to one request. */
 const most = 10;
@@ -60,7 +62,9 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   const begin = useFork(session, from ?? at);
   const writes = mayWrite(session.key.user);
   const asks = answer?.agent ?? session.facts.value.active;
-  const runs = runsOf(asks);
+  const [changes, alter] = useState<Schemas["Change"] & object>({ agent: asks });
+  const altered = way === "change" && partsOf(changes).length > 0 ? changes : undefined;
+  const runs = runsOf(asks, altered);
   const tools = runs.tools.length > 0 || runs.unknown;
   const view = answer === undefined || without !== "" ? undefined : viewAt(session, answer.agent, at);
   const option = (name: Way, label: ComponentChildren, more: ComponentChildren, off = false): JSX.Element => (
@@ -74,9 +78,9 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   );
   const forkIt = async (): Promise<void> => {
     const where = way === "say" ? user.seq : begin.at;
-    if (busy || !writes || where === undefined || words.trim() === "") return;
+    if (busy || !writes || where === undefined || words.trim() === "" || (way === "change" && altered === undefined)) return;
     work(true);
-    const one = await fork(session, where, way === "say" ? words : undefined);
+    const one = await fork(session, where, { ...(way === "say" && { content: words }), ...(altered !== undefined && { change: altered, id: idOf(session.key.id, altered) }) });
     work(false);
     if (one !== undefined) make([one, ...made]);
   };
@@ -117,16 +121,28 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
           without !== "",
         )}
         {option("go", `continue ${begin.words}, with the current tree`, <Changed since={answer?.begun} />, begin.at === undefined)}
+        {me.value?.workshop === true &&
+          option(
+            "change",
+            `continue ${begin.words}, with a changed agent`,
+            way === "change" && (
+              <>
+                <Changing change={changes} set={alter} />
+                <p class="soft fact">No file changes. The fork has this agent until the server stops.</p>
+              </>
+            ),
+            begin.at === undefined,
+          )}
       </fieldset>
       {view !== undefined && view.value === undefined && <Waiting error={view.error} what="the length of the request" />}
-      <Costs session={session} view={view?.value} way={way} n={n} />
+      <Costs session={session} view={view?.value} way={way} n={n} model={altered?.agent === asks ? (altered.model ?? undefined) : undefined} />
       <section>
         <h2>What may run in a fork</h2>
-        <WhatRuns session={session} agent={asks} at={at} priced />
+        <WhatRuns session={session} agent={asks} at={at} change={altered} priced />
       </section>
       <p class="d-ask">
         {way === "ask" && view?.value !== undefined && <AskButton session={session} view={view.value} n={n} label="Ask" />}
-        {writes ? <button class={way === "ask" ? "button" : "button main"} aria-disabled={busy || (way === "say" && words.trim() === "")} onClick={() => void forkIt()}>
+        {writes ? <button class={way === "ask" ? "button" : "button main"} aria-disabled={busy || (way === "say" && words.trim() === "") || (way === "change" && altered === undefined)} onClick={() => void forkIt()}>
           {busy ? "Forking…" : `${way === "ask" ? "Fork instead" : "Fork"}${tools ? " and let tools run" : ""}`}
         </button> : <span class="soft">Forks of this session need the right to act, which you do not have.</span>}
       </p>
@@ -136,8 +152,22 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
   );
 }
 
+/** A name for a fork that says what is changed in it. */
+function idOf(session: string, change: Schemas["Change"] & object): string {
+  return `${session.slice(0, 100)}.${change.agent}-${partsOf(change).join("-")}-${once().slice(0, 4)}`;
+}
+
+interface CostsProps {
+  readonly session: OpenSession;
+  readonly view: View | undefined;
+  readonly way: Way;
+  readonly n: number;
+  /** The model that is asked instead of the view's. */
+  readonly model: string | undefined;
+}
+
 /** What it costs, before anything is asked. */
-function Costs({ session, view, way, n }: { readonly session: OpenSession; readonly view: View | undefined; readonly way: Way; readonly n: number }): JSX.Element | null {
+function Costs({ session, view, way, n, model }: CostsProps): JSX.Element | null {
   if (way === "ask") {
     if (view === undefined) return null;
     return (
@@ -153,7 +183,7 @@ function Costs({ session, view, way, n }: { readonly session: OpenSession; reado
   }
   return (
     <p>
-      {view === undefined ? "at least one answer, if a model answers" : <Price session={session} view={view} n={1} least />}
+      {model !== undefined ? `at least one answer of ${model}, price unknown` : view === undefined ? "at least one answer, if a model answers" : <Price session={session} view={view} n={1} least />}
       <span class="soft"> · in a new session</span>
     </p>
   );

@@ -82,9 +82,11 @@ export function items(events: readonly LogEvent[]): readonly Item[] {
   return out;
 }
 
-/** The agents that had the conversation one after the other. */
+const acts: readonly string[] = ["harness_start", "text", "tool_call", "transfer", "route"];
+
+/** The agents that had the conversation one after the other, the one first that had it already. */
 export function routeOf(events: readonly LogEvent[]): readonly string[] {
-  const agents = events.flatMap((e) => (e.type === "harness_start" && (e.scope ?? "") === "" && e.agent !== undefined ? [e.agent] : []));
+  const agents = events.flatMap((e) => (acts.includes(e.type) && (e.scope ?? "") === "" && e.agent !== undefined ? [e.agent] : []));
   return agents.filter((name, i) => name !== agents[i - 1]);
 }
 

@@ -1,5 +1,6 @@
 // Before a fork runs anything, the page shows the models and tools that it uses. Tools run in it only after a yes.
 import { signal } from "@preact/signals";
+import type { Schemas } from "../net/api.js";
 import { type Agent, agentAt, tree } from "./app.js";
 import type { OpenSession } from "./open.js";
 
@@ -47,8 +48,8 @@ export interface Runs {
   readonly unknown: boolean;
 }
 
-/** All that may run when an agent has the conversation: its own tools, and those of the agents that it may transfer to. */
-export function runsOf(agent: string): Runs {
+/** All that may run when an agent has the conversation: its own tools, and those of the agents that it may transfer to, with a change of one of them. */
+export function runsOf(agent: string, change?: Schemas["Change"]): Runs {
   const models = new Map<string, string[]>();
   const tools = new Set<string>();
   const seen = new Set<string>();
@@ -60,7 +61,8 @@ export function runsOf(agent: string): Runs {
       return;
     }
     seen.add(found.path);
-    if (found.model !== undefined) models.set(found.model, [...(models.get(found.model) ?? []), found.name]);
+    const model = (change?.agent === found.name && change.model) || found.model;
+    if (model !== undefined) models.set(model, [...(models.get(model) ?? []), found.name]);
     else unknown ||= found.kind === "agent" || found.kind === "remote";
     for (const tool of found.tools ?? []) tools.add(tool);
     for (const child of [...(found.agents ?? []), ...(found.subAgents ?? [])]) visit(child.name, child);

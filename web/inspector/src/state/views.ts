@@ -147,10 +147,10 @@ export async function askAgain(session: OpenSession, agent: string, at: number, 
   state.value = { asking: 0, samples: [...samples, ...(made?.samples ?? [])], ...(now !== undefined && { revision: now }) };
 }
 
-/** Makes a session that goes on from a position at once, after the reader has said yes, with other words there if some are given. */
-export async function fork(session: OpenSession, at: number, content?: string): Promise<Schemas["Session"] | undefined> {
-  const to = `${session.path}/${content === undefined ? "forks" : "edits"}`;
-  const body = { at, resume: true, ...(content !== undefined && { content }) };
+/** Makes a session that goes on from a position at once, after the reader has said yes, with other words there, or a changed agent, if some are given. */
+export async function fork(session: OpenSession, at: number, other: { readonly content?: string; readonly change?: Schemas["Change"]; readonly id?: string }): Promise<Schemas["Session"] | undefined> {
+  const to = `${session.path}/${other.content === undefined ? "forks" : "edits"}`;
+  const body = { at, resume: true, ...other };
   const made = await attempt(() => post<Schemas["Session"]>(to, body, { query: session.query, key: once() }));
   if (made !== undefined) allowRuns({ ...session.key, id: made.id });
   return made;

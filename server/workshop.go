@@ -1,0 +1,147 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// Workshop lets the owner of a tree try things on a server of their own machine: forks with a changed agent, and calls
+// of tools by hand. See [WithWorkshop].
+type Workshop struct {
+	// Change returns a runner over the same store whose tree has a change, and a function that ends it. The error says
+	// why there can be no such tree, in a sentence for the caller. A nil Change refuses all changes.
+	Change func(ctx context.Context, c Change) (run *runner.Runner, over func(), err error)
+}
+
+// Change is what an agent has in a fork. A nil field is as in the tree.
+type Change struct {
+	Agent        string  `json:"agent"`
+	Description  *string `json:"description"`
+	Instructions *string `json:"instructions"`
+	Model        *string `json:"model"`
+}
+
+// WithWorkshop serves a workshop to callers with the right [access.Owner]. Use it only for a server that no other
+// machine can reach. Without this option, the routes of the workshop do not exist.
+func WithWorkshop(w Workshop) Option { return func(s *settings) { s.workshop = &w } }
+
+func (d *Door) workshopRoutes() []front.Route {
+	if d.workshop == nil {
+		return nil
+	}
+	return []front.Route{{Method: "POST", Path: "/agents/{agent}/tools/{tool}", Needs: access.Owner, Handle: d.callTool}}
+}
+
+// changed returns a runner of the tree with a change, and what ends it; nil without a change.
+func (d *Door) changed(c *front.Call, change *Change) (*runner.Runner, func(), error) {
+	switch {
+	case change == nil:
+		return nil, nil, nil
+	case d.workshop == nil || d.workshop.Change == nil:
+		return nil, nil, front.Unfit("change", "is not possible on this server")
+	case !c.User.May(access.Owner):
+		return nil, nil, &front.Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: "only the owner of the server may change an agent"}
+	case change.Description == nil && change.Instructions == nil && change.Model == nil:
+		return nil, nil, front.Unfit("change", "must name what changes: description, instructions or model")
+	}
+	run, over, err := d.workshop.Change(c.R.Context(), *change)
+	if err != nil {
+		return nil, nil, front.Unprocessable("bad_change", err.Error())
+	}
+	return run, over, nil
+}
+
+// called is the outcome of a call by hand.
+type called struct {
+	Output  json.RawMessage `json:"output"`
+	IsError bool            `json:"isError"`
+	Seconds float64         `json:"seconds"`
+	// State and Files are what the call would have stored in a session.
+	State map[string]any `json:"state"`
+	Files []string       `json:"files"`
+}
+
+// callTool runs a tool of an agent outside of all sessions.
+func (d *Door) callTool(c *front.Call) error {
+	n := d.treeNow().run.Tree().Node(c.R.PathValue("agent"))
+	if n == nil {
+		return front.Missing("the tree has no such agent")
+	}
+	var b struct {
+		Input    json.RawMessage `json:"input"`
+		Approved bool            `json:"approved"`
+	}
+	if err := c.Decode(&b); err != nil {
+		return err
+	}
+	a, ok := agent.As[*llmagent.Agent](n.Agent)
+	if !ok {
+		return front.Missing("the agent has no tools of its own")
+	}
+	t, err := toolOf(c.R.Context(), a, c.R.PathValue("tool"))
+	switch {
+	case err != nil:
+		return err
+	case t == nil:
+		return front.Missing("the agent has no such tool")
+	case t.Info().Client:
+		return front.Unprocessable("client_tool", "the client runs this tool")
+	}
+	if err := tools.Check(t, b.Input); err != nil {
+		return front.Unfit("input", err.Error())
+	}
+	switch decision := a.Decide(t.Info(), b.Input); {
+	case decision == tools.Deny:
+		return front.Unprocessable("denied", "the rules of the agent do not allow this call")
+	case decision == tools.Ask && !b.Approved:
+		return front.Conflict("needs_approval", "this call needs an approval")
+	}
+	begun := time.Now()
+	key := session.Key{App: d.App(), User: c.User.Name, ID: "by-hand-" + rand.Text()}
+	res, err := tools.Execute(c.R.Context(), t, tools.CallInfo{Session: key, Agent: a.Name(), RunID: key.ID, CallID: "call"}, b.Input)
+	switch {
+	case errors.Is(err, agent.ErrWaits):
+		return front.Unprocessable("waits", "the tool waits for a person, which it can do only in a session")
+	case err != nil:
+		return err
+	}
+	out := called{res.Output, res.IsError, time.Since(begun).Seconds(), map[string]any{}, []string{}}
+	maps.Copy(out.State, res.State)
+	for _, f := range res.Files {
+		out.Files = append(out.Files, f.Name)
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+// toolOf returns a tool of an agent, nil if the agent has no tool of that name.
+func toolOf(ctx context.Context, a *llmagent.Agent, name string) (tools.Tool, error) {
+	own := a.Tools()
+	if i := slices.IndexFunc(own, func(t tools.Tool) bool { return t.Info().Name == name }); i >= 0 {
+		return own[i], nil
+	}
+	var failed error
+	for _, s := range a.Toolsets() {
+		has, err := s.Tools(ctx)
+		if t := has.Get(name); t != nil {
+			return t, nil
+		}
+		if err != nil {
+			failed = front.Unprocessable("tools_unavailable", err.Error())
+		}
+	}
+	return nil, failed
+}

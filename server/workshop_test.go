@@ -1,0 +1,110 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server"
+	"github.com/agentarbor/arbor/session"
+)
+
+// The owner of a workshop runs tools by hand: nothing is stored, and a call that needs an approval runs only with one.
+// Nobody else can, and a server without a workshop has no such route.
+func TestToolByHand(t *testing.T) {
+	s := newServed(t, server.WithWorkshop(server.Workshop{}))
+	call := func(token, tool, body string) answer { return s.do(t, token, "POST", "/agents/desk/tools/"+tool, body) }
+	made := call("machine", "report", `{"input":{}}`)
+	require.Equal(t, 200, made.status, string(made.body))
+	got := made.json(t)
+	require.Equal(t, "made", got["output"])
+	require.Equal(t, false, got["isError"])
+	require.Equal(t, map[string]any{"reports": 1.0}, got["state"])
+	require.Equal(t, []any{"report.html"}, got["files"])
+
+	require.Equal(t, "needs_approval", call("machine", "refund", `{"input":{}}`).code(t))
+	require.Equal(t, "refunded", call("machine", "refund", `{"input":{},"approved":true}`).json(t)["output"])
+	require.Equal(t, "unfit", call("machine", "refund", `{"input":{"amount":1},"approved":true}`).code(t))
+	require.Equal(t, true, call("machine", "color", `{"input":{}}`).json(t)["isError"], "nobody can be asked")
+	require.Equal(t, 404, call("machine", "none", `{"input":{}}`).status)
+	require.Equal(t, 404, s.do(t, "machine", "POST", "/agents/nobody/tools/report", `{"input":{}}`).status)
+	for _, user := range []string{"", "me"} {
+		infos, err := s.store.List(t.Context(), session.Key{App: session.DefaultApp, User: user}, session.Page{})
+		require.NoError(t, err)
+		require.Empty(t, infos, "a call by hand has stored something")
+	}
+
+	plain := newServed(t)
+	for token, want := range map[string]struct{ with, without int }{"machine": {200, 404}, "owner": {403, 404}, "ann!": {403, 404}, "ann": {403, 404}} {
+		require.Equal(t, want.with, call(token, "report", `{"input":{}}`).status, token)
+		require.Equal(t, want.without, plain.do(t, token, "POST", "/agents/desk/tools/report", `{"input":{}}`).status, token)
+		require.Equal(t, want.with == 200, s.get(t, token, "/me").json(t)["workshop"], token)
+		require.Equal(t, false, plain.get(t, token, "/me").json(t)["workshop"], token)
+	}
+}
+
+// A fork with a changed agent runs the changed tree, in later turns as well, and no other session does.
+func TestChangedFork(t *testing.T) {
+	var s *served
+	var asked server.Change
+	var ended atomic.Int32
+	s = newServed(t, server.WithWorkshop(server.Workshop{Change: func(_ context.Context, c server.Change) (*runner.Runner, func(), error) {
+		asked = c
+		if c.Model != nil {
+			return nil, nil, errors.New("there is no such model")
+		}
+		root, err := llmagent.New("desk", *c.Instructions, scripted.Always("m", scripted.Reply(scripted.Text("I am changed."))))
+		require.NoError(t, err)
+		run, err := runner.New(root, s.store, runner.WithStreaming())
+		return run, func() { ended.Add(1) }, err
+	}}))
+	say := func(id, words string) string {
+		path, body := "/sessions/"+id+"/turns", fmt.Sprintf(`{"content":%q}`, words)
+		if id == "s" {
+			path, body = "/sessions", fmt.Sprintf(`{"id":"s","content":%q}`, words)
+		}
+		a := s.do(t, "machine", "POST", path, body, "Prefer", "wait=60")
+		require.Equal(t, 200, a.status, string(a.body))
+		return a.json(t)["text"].(string)
+	}
+	require.Equal(t, "Hello.", say("s", "hi"))
+	fork := func(token, change string) answer {
+		return s.do(t, token, "POST", "/sessions/s/forks?user="+session.DefaultUser, `{"at":1,"resume":true,"change":`+change+`}`)
+	}
+	made := fork("machine", `{"agent":"desk","instructions":"Be kind."}`)
+	require.Equal(t, 201, made.status, string(made.body))
+	require.Equal(t, "desk", asked.Agent)
+	require.Equal(t, "Be kind.", *asked.Instructions)
+	id := made.json(t)["id"].(string)
+	require.Eventually(t, func() bool { return s.get(t, "machine", "/sessions/"+id).json(t)["state"] == "done" }, time.Minute, 10*time.Millisecond)
+	events, err := json.Marshal(s.get(t, "machine", "/sessions/"+id+"/events").json(t))
+	require.NoError(t, err)
+	require.Contains(t, string(events), "I am changed.")
+	require.Equal(t, "I am changed.", say(id, "again"))
+	other := s.do(t, "machine", "POST", "/sessions/s/turns", `{"content":"hi"}`, "Prefer", "wait=60")
+	require.Equal(t, "Hello.", other.json(t)["text"], "another session has the tree as it is")
+
+	wrong := fork("machine", `{"agent":"desk","model":"none"}`)
+	require.Equal(t, "bad_change", wrong.code(t))
+	require.Contains(t, string(wrong.body), "there is no such model")
+	require.Equal(t, "unfit", fork("machine", `{"agent":"desk"}`).code(t))
+	require.Equal(t, 403, fork("owner", `{"agent":"desk","instructions":"Be kind."}`).status)
+	require.Zero(t, ended.Load())
+	require.Equal(t, 409, s.do(t, "machine", "POST", "/sessions/s/forks", `{"at":1,"id":"s","change":{"agent":"desk","instructions":"Be kind."}}`).status)
+	require.EqualValues(t, 1, ended.Load(), "what no session has got ends at once")
+	require.NoError(t, s.turns.Close(context.Background()))
+	require.EqualValues(t, 2, ended.Load())
+
+	plain := newServed(t)
+	plain.do(t, "machine", "POST", "/sessions", `{"id":"s","content":"hi"}`, "Prefer", "wait=60")
+	require.Equal(t, "unfit", plain.do(t, "machine", "POST", "/sessions/s/forks", `{"at":1,"change":{"agent":"desk","instructions":"x"}}`).code(t))
+}

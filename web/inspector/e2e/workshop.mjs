@@ -1,0 +1,102 @@
+// What an owner may try on a server of their own machine: a changed agent in a fork, and a tool by hand.
+import { api, axe, check, geometry, given, log, newPage, run, same, screenshot, settled, step, until, visit, whole } from "./lib.mjs";
+
+const sessions = async () => (await api("GET", "/sessions?limit=200")).sessions;
+
+await run(async () => {
+  const page = await newPage({ expected: (text) => /status of (409|422)/.test(text) });
+  const details = page.getByRole("complementary", { name: /details/i });
+  const option = details.getByRole("radio", { name: /with a changed agent/ });
+  const agent = page.getByRole("complementary", { name: "The chosen agent" });
+  const hand = agent.getByRole("region", { name: "Run a tool by hand" });
+
+  if (!given.workshop) {
+    await step("a server without a workshop offers neither", async () => {
+      await visit(page, "s/s1?tab=if&sel=ev:1");
+      await details.getByRole("radio", { name: /with the current tree/ }).waitFor();
+      same(await option.count(), 0, "options to change an agent");
+      await visit(page, "tree/support/billing");
+      await agent.getByText("You are billing.").first().waitFor();
+      same(await hand.count(), 0, "forms of tools");
+    });
+    return;
+  }
+
+  await step("an agent is changed in a fork", async () => {
+    await visit(page, "s/s1?tab=if&sel=ev:1");
+    await option.check();
+    const instead = details.getByRole("textbox", { name: /^Instructions/ });
+    const fork = details.getByRole("button", { name: /^Fork/ });
+    await instead.waitFor();
+    same(await instead.inputValue(), "You are the first to answer. Hand over to whoever knows.", "the instructions");
+    same(await fork.getAttribute("aria-disabled"), "true", "a fork without a change");
+    await details.getByRole("textbox", { name: /^Model/ }).fill("huge");
+    await details.getByText("huge for support").waitFor();
+    await details.getByText("at least one answer of huge, price unknown").waitFor();
+    await fork.click();
+    await page.getByText("only instructions can be changed").waitFor();
+    same((await sessions()).length, 1, "sessions after a change that cannot be made");
+    await details.getByRole("textbox", { name: /^Model/ }).fill("large");
+    await details.getByText(/at least 1 answer .* \$0\.0/).waitFor();
+    await instead.fill("Say no.");
+    await whole(page);
+    await axe(page, "a changed agent");
+    await geometry(page, "a changed agent");
+    await screenshot(page, "workshop-change");
+    await fork.click();
+    await details.getByRole("link", { name: "Compare" }).first().waitFor();
+    const [made] = await sessions();
+    check(/^s1\.support-instructions-/.test(made.id), `the fork is called ${made.id}`);
+    await until("its answer", async () => (await log(made.id)).some((e) => e.type === "text" && e.content === "support was told: Say no."));
+    await details.getByRole("link", { name: "Compare" }).first().click();
+    await page.getByRole("heading", { level: 1, name: new RegExp(`s1 and .*${made.id}`) }).waitFor();
+    await page.getByText("support was told: Say no.").first().waitFor();
+    const route = page.getByRole("table", { name: "In short" }).getByRole("row", { name: /route from there: / }).getByRole("cell");
+    same(await route.allInnerTexts(), ["route from there support → billing", "route from there support"], "routes");
+    await screenshot(page, "workshop-compare");
+  });
+
+  await step("a changed agent at 320 pixels", async () => {
+    await page.setViewportSize({ width: 320, height: 640 });
+    await visit(page, "s/s1?tab=if&sel=ev:1");
+    const sheet = page.getByRole("dialog");
+    await sheet.getByRole("radio", { name: /with a changed agent/ }).check();
+    await sheet.getByRole("textbox", { name: /^Instructions/ }).waitFor();
+    await axe(page, "a changed agent at 320");
+    await geometry(page, "a changed agent at 320");
+    await screenshot(page, "workshop-change-320");
+    await page.setViewportSize({ width: 1440, height: 900 });
+  });
+
+  await step("a tool is run by hand", async () => {
+    const before = JSON.stringify(await log("s1"));
+    const count = (await sessions()).length;
+    await visit(page, "tree/support/billing");
+    await hand.getByRole("combobox", { name: "Tool" }).waitFor();
+    await hand.getByRole("textbox", { name: /^product/ }).fill("router");
+    await hand.getByRole("button", { name: "Run list_charges" }).press("Enter");
+    await hand.getByText("ch_1004").waitFor();
+    await axe(page, "a tool by hand");
+    await geometry(page, "a tool by hand");
+    await screenshot(page, "workshop-tool");
+
+    await hand.getByRole("combobox", { name: "Tool" }).selectOption("refund_charge");
+    await hand.getByRole("textbox", { name: /^charge_id/ }).fill("ch_1");
+    await hand.getByRole("textbox", { name: /^amount/ }).fill("1 EUR");
+    await hand.getByRole("button", { name: "Run refund_charge" }).click();
+    await hand.getByText(/refund_charge needs an approval for this call/).waitFor();
+    same(await hand.getByText("refunded").count(), 0, "results before the approval");
+    await hand.getByRole("textbox", { name: /^charge_id/ }).fill("ch_2");
+    await hand.getByRole("button", { name: "Run refund_charge" }).click();
+    await hand.getByRole("button", { name: "Approve and run" }).click();
+    await hand.getByText("refunded ch_2").waitFor();
+    await hand.getByText('In a session it would write {"refunds":1}.').waitFor();
+    await page.setViewportSize({ width: 320, height: 640 });
+    await settled(page);
+    await axe(page, "a tool by hand at 320");
+    await geometry(page, "a tool by hand at 320");
+    await screenshot(page, "workshop-tool-320");
+    same((await sessions()).length, count, "sessions");
+    same(JSON.stringify(await log("s1")), before, "the log of the session");
+  });
+});
