@@ -57,7 +57,7 @@ func (u User) May(r Rights) bool { return u.Rights&r == r }
 
 // Has reports whether the user has the right of a name. The owner of a machine has every right.
 func (u User) Has(right string) bool {
-	if r := RightNamed(right); r != 0 && u.May(r) {
+	if r := rightNamed(right); r != 0 && u.May(r) {
 		return true
 	}
 	return u.May(Owner) || slices.Contains(u.Grants, right)
@@ -107,8 +107,8 @@ func (r Rights) Names() []string {
 	return names
 }
 
-// RightNamed returns the right of a name, 0 if there is none.
-func RightNamed(name string) Rights {
+// rightNamed returns the right of a name, 0 if there is none.
+func rightNamed(name string) Rights {
 	for i, n := range rightNames {
 		if n == name {
 			return 1 << i
@@ -121,7 +121,7 @@ func RightNamed(name string) Rights {
 // name that is nearly one of this package's is a mistake.
 func ReadRights(names ...string) (rights Rights, grants []string, err error) {
 	for _, name := range names {
-		right := RightNamed(name)
+		right := rightNamed(name)
 		if rights |= right; right != 0 {
 			continue
 		}

@@ -70,20 +70,37 @@ func TestGraphAsTransferTarget(t *testing.T) {
 	s := scripted.New().
 		Add("support", scripted.Reply(scripted.CallID("c1", agent.TransferTool, `{"agent_name":"report"}`)), scripted.Reply(scripted.Text("You are welcome."))).
 		Add("writer", scripted.Reply(scripted.Text("The report.")))
-	report, err := agentgraph.NewBuilder("report").Node("writer", llmAgent(t, s, "writer")).Build(agentgraph.WithDescription("Writes reports"))
-	require.NoError(t, err)
-	r, err := runner.New(llmAgent(t, s, "support", llmagent.WithSubAgents(report)), sessiontest.Memory(t))
-	require.NoError(t, err)
-	said := func(text string) (words []string) {
-		for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(text)) {
-			require.NoError(t, err)
-			if e.Scope == "" && e.Text() != "" {
-				words = append(words, e.Agent+": "+e.Text())
-			}
-		}
-		return words
-	}
+	said := saidByTarget(t, s)
 	require.Equal(t, []string{"report: The report."}, said("A report, please."))
 	require.Equal(t, []string{"support: You are welcome."}, said("Thanks."))
 	require.NoError(t, s.Done())
+}
+
+// A graph that stays active answers the user's next message, too.
+func TestGraphStaysActive(t *testing.T) {
+	s := scripted.New().
+		Add("support", scripted.Reply(scripted.CallID("c1", agent.TransferTool, `{"agent_name":"report"}`))).
+		Add("writer", scripted.Reply(scripted.Text("The report.")), scripted.Reply(scripted.Text("Another one.")))
+	said := saidByTarget(t, s, agentgraph.WithReturn(agent.StayActive))
+	require.Equal(t, []string{"report: The report."}, said("A report, please."))
+	require.Equal(t, []string{"report: Another one."}, said("One more."))
+	require.NoError(t, s.Done())
+}
+
+// saidByTarget returns a function that runs a turn of a coordinator with a graph as its target, and returns the texts
+// of the turn with their agents.
+func saidByTarget(t *testing.T, s *scripted.Script, opts ...agentgraph.AgentOption) func(text string) []string {
+	report, err := agentgraph.NewBuilder("report").Node("writer", llmAgent(t, s, "writer")).Build(append(opts, agentgraph.WithDescription("Writes reports"))...)
+	require.NoError(t, err)
+	r, err := runner.New(llmAgent(t, s, "support", llmagent.WithSubAgents(report)), sessiontest.Memory(t))
+	require.NoError(t, err)
+	return func(text string) (said []string) {
+		for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(text)) {
+			require.NoError(t, err)
+			if e.Scope == "" && e.Text() != "" {
+				said = append(said, e.Agent+": "+e.Text())
+			}
+		}
+		return said
+	}
 }

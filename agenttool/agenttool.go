@@ -63,13 +63,8 @@ func WithHistory(p view.Policy) Option {
 	return func(c *config) { c.around = append(c.around, view.Around(p)) }
 }
 
-// DefaultMaxDepth is how deep calls of agent tools may stand in each other, unless
-// [WithMaxDepth] says otherwise.
-const DefaultMaxDepth = 8
-
-// WithMaxDepth bounds how deep a call of this tool may stand in calls of agent tools, itself
-// counted: 1 allows it only outside of them. A call that stands deeper is an error
-// result.
+// WithMaxDepth bounds how many calls of agent tools may be nested, a call of this tool included: 1 allows the call only
+// outside of agent tools. The result of a deeper call is an error that the model reads. Defaults to 8.
 func WithMaxDepth(n int) Option { return func(c *config) { c.depth = n } }
 
 // Input is what the calling model gives.
@@ -120,7 +115,7 @@ func newTool(a agent.Agent, opts []Option, parameters func(*config) (json.RawMes
 	if _, err := agent.NewTree(a); err != nil {
 		return nil, fmt.Errorf("agent tool: %w", err)
 	}
-	c := config{Info: tools.Info{Timeout: -1, Resumable: true}, depth: DefaultMaxDepth}
+	c := config{Info: tools.Info{Timeout: -1, Resumable: true}, depth: 8}
 	c.Name, c.Description = a.Name(), a.Description()
 	err := option.Apply(&c, opts)
 	if err == nil && c.depth < 1 {

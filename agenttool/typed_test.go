@@ -128,7 +128,7 @@ func TestMaxDepth(t *testing.T) {
 		require.NoError(t, err)
 		want := most
 		if most == 0 {
-			want = agenttool.DefaultMaxDepth
+			want = 8
 		}
 		require.Equal(t, want, ran)
 		require.Contains(t, event.OutputText(result(t, events, "c1").Output), fmt.Sprintf("deep is already nested in %d calls of agents, and the limit is %d", want, want-1))

@@ -9,10 +9,10 @@ import (
 
 // The measures of a drawing, in its own units.
 const (
-	BoxWidth  = 200
-	BoxHeight = 40
-	GapX      = 40 // between columns
-	GapY      = 30 // between layers
+	boxWidth  = 200
+	boxHeight = 40
+	gapX      = 40 // between columns
+	gapY      = 30 // between layers
 
 	labelLength = 28 // in letters
 )
@@ -73,7 +73,7 @@ type drawing struct {
 // add puts a box below that of a place, or below none.
 func (d *drawing) add(parent int32, b Box) int {
 	i := len(d.boxes)
-	b.Width, b.Height = BoxWidth, BoxHeight
+	b.Width, b.Height = boxWidth, boxHeight
 	d.boxes = append(d.boxes, b)
 	d.kids = append(d.kids, nil)
 	if above, ok := d.boxOf[parent]; ok && parent != none {
@@ -129,7 +129,7 @@ func (d *drawing) layout() Layout {
 			columns++
 		}
 		b := &out.Nodes[p.box]
-		b.X, b.Y = column[p.box]*(BoxWidth+GapX), p.layer*(BoxHeight+GapY)
+		b.X, b.Y = column[p.box]*(boxWidth+gapX), p.layer*(boxHeight+gapY)
 		kids := d.kids[p.box]
 		for i := len(kids) - 1; i >= 0; i-- {
 			if i == 0 {

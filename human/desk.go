@@ -13,27 +13,27 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// ErrUnavailable says that the desk cannot take a handoff: it is closed, or nobody is there. It
-// is not tried again.
+// ErrUnavailable reports that the desk cannot take a handoff: it is closed, full, or no person works there. The
+// runner does not try again.
 var ErrUnavailable = errors.New("human: the desk is not available")
 
-// ErrGone says that the leg is over or was never known, to the desk or to the session.
+// ErrGone reports that the handoff is over, or that the desk or the session has never known it.
 var ErrGone = errors.New("human: the handoff is gone")
 
-// Desk is where persons answer. It is called from many goroutines at once. An error that is
-// neither [ErrUnavailable] nor [ErrGone] may pass by itself.
+// Desk is where people answer. Its methods are called by many goroutines at the same time. [ErrUnavailable] and
+// [ErrGone] are final; the runner repeats a call with any other error, for as long as [WithPatience] allows.
 type Desk interface {
-	// RequestTransfer asks for a person. After a crash it may be called again with the
-	// same Request.ID, which then means the same handoff.
+	// RequestTransfer asks for a person. After a crash the runner may call it again with the same Request.ID, which
+	// means the same handoff.
 	RequestTransfer(ctx context.Context, r Request) (Update, error)
-	// Send passes on what the user has said, oldest first. A message that comes twice has
-	// the same ID and counts once.
+	// Send sends the desk the messages of the user, oldest first. After a crash a message may come again with the same
+	// ID, and counts once.
 	Send(ctx context.Context, leg Leg, messages []Message) error
-	// Cancel says that the user has given the handoff up. It may be called again.
+	// Cancel reports that the user cancelled the handoff. The runner may call it again.
 	Cancel(ctx context.Context, leg Leg, reason string) error
 }
 
-// Leg is one handoff, from the request to its end. It can be compared.
+// Leg identifies one handoff, from the request to its end. It is comparable.
 type Leg struct {
 	ID      string           `json:"handoffId"` // unique in the session
 	Session agent.SessionKey `json:"session"`
@@ -42,14 +42,14 @@ type Leg struct {
 // Request asks for a person.
 type Request struct {
 	Leg
-	From          string    `json:"from,omitempty"`          // the agent that hands over
-	Reason        string    `json:"reason,omitempty"`        // why, in words of a rule, a model or the user
+	From          string    `json:"from,omitempty"`          // the agent that asks for the person
+	Reason        string    `json:"reason,omitempty"`        // why: the text of a rule, a model or the user
 	RouteDecision string    `json:"routeDecision,omitempty"` // the target that a router chose; empty if none did
 	GraphPath     []string  `json:"graphPath,omitempty"`     // the names from the outermost router down; empty without a router
-	Conversation  []Message `json:"conversation,omitempty"`  // what was said so far, oldest first
+	Conversation  []Message `json:"conversation,omitempty"`  // the messages so far, oldest first
 }
 
-// Message is something that was said.
+// Message is one message of the conversation.
 type Message struct {
 	ID     string    `json:"id"`     // unique in the session
 	Author string    `json:"author"` // "user" or the name of an agent
@@ -57,22 +57,22 @@ type Message struct {
 	Time   time.Time `json:"time"`
 }
 
-// Update is what a desk says of a leg. In the answer to a request the zero Status means [Queued],
-// in an [Event] that the status is what it was.
+// Update is a change of a handoff that a desk reports. The zero Status means [Queued] in the answer to a request,
+// and an unchanged status in an [Event].
 type Update struct {
 	Status        Status         `json:"status,omitempty"`
-	TargetAgent   string         `json:"targetAgent,omitempty"`   // the person or queue; with a final status the agent that is to go on
+	TargetAgent   string         `json:"targetAgent,omitempty"`   // the person or queue; with a final status the agent that continues
 	Reason        string         `json:"reason,omitempty"`        // why
-	QueuePosition *int           `json:"queuePosition,omitempty"` // how many come before and oneself: 1 is next; nil if not known
-	EstimatedWait *time.Duration `json:"-"`                       // nil if not known
+	QueuePosition *int           `json:"queuePosition,omitempty"` // 1 is next; nil if unknown
+	EstimatedWait *time.Duration `json:"-"`                       // nil if unknown
 }
 
-// Event is a word of the desk: a new status, a text for the user, or both. Its JSON has the
-// members id, handoffId, status, text, targetAgent, reason, queuePosition and estimatedWaitTime,
-// which is a number of seconds; members without a value are left out.
+// Event is what a desk reports to a session: a new status, a text for the user, or both. Its JSON has the members
+// id, handoffId, status, text, targetAgent, reason, queuePosition and estimatedWaitTime, which is a number of
+// seconds; members without a value are left out.
 type Event struct {
-	ID        string // unique in the leg: an event that comes again changes nothing
-	HandoffID string // the ID of the leg
+	ID        string // unique in the handoff: an event with the same ID changes nothing
+	HandoffID string // the ID of the [Leg]
 	Update
 	Text string
 }
@@ -83,9 +83,9 @@ const (
 	maxWord = 4096 // bytes of a target agent or a reason
 )
 
-// Validate says what is wrong with an event that cannot be delivered to any session: IDs that are
-// missing, longer than 256 bytes or hold control characters, a status that is not known, numbers
-// below zero, a target or a reason of more than 4096 bytes, or nothing said at all.
+// Validate returns an error if no session can accept the event: an ID is missing, longer than 256 bytes or has
+// control characters; the status is unknown; a number is negative; the target or the reason has more than 4096
+// bytes; or the event is empty.
 func (e Event) Validate() error {
 	for _, id := range []struct{ name, value string }{{"id", e.ID}, {"handoffId", e.HandoffID}} {
 		if id.value == "" || len(id.value) > maxID || strings.ContainsFunc(id.value, unicode.IsControl) {
@@ -171,17 +171,17 @@ func readSaid(b []byte) (Event, error) {
 	return e, nil
 }
 
-// Log is the desk of those who read the session's log to see what users say, and answer through
-// the runner's Deliver. It tells nobody, and every handoff is queued.
+// Log is a desk for programs that read what users write from the session's log, and answer with
+// runner.Runner.Deliver. It notifies no one, and every handoff is queued. The zero value is ready to use.
 type Log struct{}
 
-// RequestTransfer says that the handoff is queued.
+// RequestTransfer returns [Queued].
 func (Log) RequestTransfer(context.Context, Request) (Update, error) {
 	return Update{Status: Queued}, nil
 }
 
-// Send does nothing: the message is in the log.
+// Send does nothing, because the log has the message.
 func (Log) Send(context.Context, Leg, []Message) error { return nil }
 
-// Cancel does nothing: it is in the log.
+// Cancel does nothing, because the log has the cancellation.
 func (Log) Cancel(context.Context, Leg, string) error { return nil }

@@ -10,9 +10,9 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// IndexPrefix begins the keys of the app's state under which the handoffs that are under way
-// are listed, one key a handoff. The value of each is an object with the members user,
-// session, status, from, reason and since. It is changed in one write with the handoff's status.
+// IndexPrefix is the prefix of the keys in the app's state that list the handoffs in progress, one key for each. A
+// value is an object with the members user, session, status, from, reason and since. It changes in the same write as
+// the handoff's status.
 const IndexPrefix = "app:handoff:"
 
 func index(key agent.SessionKey, l *leg, s Status) *event.State {
@@ -24,20 +24,20 @@ func index(key agent.SessionKey, l *leg, s Status) *event.State {
 	return &event.State{Delta: map[string]any{IndexPrefix + l.ID: entry}}
 }
 
-// Handoff is one that is under way, as the app's state lists it.
+// Handoff is a handoff in progress, as the app's state lists it.
 type Handoff struct {
 	ID string `json:"id"`
-	// Session and User are those parts of the session's key; its app is the one that has the state.
+	// Session and User are parts of the session's key. The app is that of the state.
 	Session string `json:"session"`
 	User    string `json:"user"`
 	Status  Status `json:"status"`
-	From    string `json:"from"` // the agent that handed over
+	From    string `json:"from"` // the agent that asked for the person
 	Reason  string `json:"reason"`
-	Since   string `json:"since"` // when a person was asked for, by RFC 3339
+	Since   string `json:"since"` // the time of the request, as RFC 3339
 }
 
-// Handoffs returns the handoffs that are under way in an app, the oldest first, from the state that
-// [session.Store.SharedState] gives of any of its sessions. Entries that are none are left out.
+// Handoffs returns the handoffs in progress of an app, oldest first. Shared is the state that
+// [session.Store.SharedState] returns for any session of the app. Handoffs ignores entries that are not valid.
 //
 // [session.Store.SharedState]: https://pkg.go.dev/github.com/agentarbor/arbor/session#Store
 func Handoffs(shared map[string]any) (all []Handoff) {

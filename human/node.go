@@ -13,40 +13,41 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Option configures the agent that stands for a person.
+// Option configures an [Agent].
 type Option func(*Agent)
 
-// WithPatience sets how long a desk that cannot be reached is tried again within a turn. The
-// default is 10 seconds; 0 tries once.
+// WithPatience sets how long a turn repeats a call of a desk that cannot be reached. Defaults to 10 seconds; 0 calls
+// once.
 func WithPatience(d time.Duration) Option { return func(a *Agent) { a.patience = d } }
 
-// WithDescription sets what models are told of the person, so that they know when to hand over.
+// WithDescription sets the description of the person that models read, so that they know when to transfer. Defaults
+// to a sentence in English.
 func WithDescription(text string) Option { return func(a *Agent) { a.description = text } }
 
-// Words are what the user reads that no person has said. An empty one is not said.
-type Words struct {
-	Asked       string // a person was asked for
-	Unreachable string // nobody can be reached, and an agent goes on
-	Undelivered string // what the user said did not reach the desk yet
+// Texts are the messages to the user that the agent itself writes. An empty one is not sent.
+type Texts struct {
+	Asked       string // a person was asked to join
+	Unreachable string // no person can be reached, so the agent that asked continues
+	Undelivered string // the user's message has not reached the desk yet; the next one is sent with it
 }
 
-// WithWords replaces the words, which are English by default.
-func WithWords(w Words) Option { return func(a *Agent) { a.words = w } }
+// WithTexts replaces all texts, as for another language. Defaults to English texts.
+func WithTexts(t Texts) Option { return func(a *Agent) { a.texts = t } }
 
-// Agent stands for a person in a tree. Its runs ask the desk and pass on what the user says. A
-// runner makes it; see runner.WithDesk.
+// Agent represents the person in a tree. A run of it asks the desk for a person, or sends the user's message to the
+// desk. It is immutable and safe for concurrent use. A runner creates it; see runner.WithDesk.
 type Agent struct {
 	desk        Desk
 	description string
 	patience    time.Duration
-	words       Words
+	texts       Texts
 }
 
-// NewAgent returns the agent of a desk. [Agent.Check] says what is wrong with it.
+// NewAgent returns the agent of a desk. It accepts invalid arguments; [Agent.Check] reports them.
 func NewAgent(desk Desk, opts ...Option) *Agent {
 	a := &Agent{desk: desk, patience: 10 * time.Second,
 		description: "A person. Hand over to them if the user asks for a person, or if nobody else here can help.",
-		words: Words{
+		texts: Texts{
 			Asked:       "I have asked for a person to join us.",
 			Unreachable: "No person can be reached right now.",
 			Undelivered: "Your message has not reached the person yet. It will be passed on as soon as possible.",
@@ -59,7 +60,7 @@ func NewAgent(desk Desk, opts ...Option) *Agent {
 	return a
 }
 
-// Check says what is wrong with the agent.
+// Check returns an error if the desk is nil or the patience is negative.
 func (a *Agent) Check() error {
 	switch {
 	case a.desk == nil:
@@ -76,7 +77,7 @@ func (a *Agent) Name() string { return agent.Human }
 // Description implements agent.Agent.
 func (a *Agent) Description() string { return a.description }
 
-// SubAgents implements agent.Agent: there are none.
+// SubAgents implements agent.Agent. It returns nil.
 func (a *Agent) SubAgents() []agent.Agent { return nil }
 
 // FindAgent implements agent.Agent.
@@ -105,9 +106,9 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event
 	}
 }
 
-// Hear returns the events by which the desk's word enters the log, in one write; none if it is
-// there already. What the user said and the desk does not know yet is sent to it before. The
-// error is [ErrGone], a [*TransitionError], or that of reading the log.
+// Hear returns the events that store an event of the desk, to be written in one write. It returns none if the log
+// has them already. Before that, it sends the desk those messages of the user that did not reach it. The error is
+// [ErrGone], a [*TransitionError], or an error of reading the log.
 func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]event.Data, error) {
 	key := inv.Session().Key()
 	l, err := follow(ctx, inv.Session())
@@ -140,7 +141,7 @@ func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]
 		word.TargetAgent = l.Asked.From
 	}
 	if status == Failed && word.Text == "" {
-		word.Text = a.words.Unreachable
+		word.Text = a.texts.Unreachable
 	}
 	events := append(talk(word.Text), own.walk(steps, word.Update, word.ID)...)
 	if len(steps) > 0 {
@@ -149,7 +150,7 @@ func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]
 	return events, nil
 }
 
-// Cancel implements agent.Canceler: the user gives the handoff up.
+// Cancel implements agent.Canceler: it cancels the handoff at the desk and returns the events that record it.
 func (a *Agent) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Data, error) {
 	key := inv.Session().Key()
 	l, err := follow(ctx, inv.Session())
@@ -221,7 +222,7 @@ func (r *run) ask() error {
 		return r.giveBack(answer.Reason, err)
 	}
 	l.UpTo = upTo
-	r.store(append(talk(r.a.words.Asked), append(l.walk(steps, answer, ""), index(key, l, answer.Status))...)...)
+	r.store(append(talk(r.a.texts.Asked), append(l.walk(steps, answer, ""), index(key, l, answer.Status))...)...)
 	return nil
 }
 
@@ -231,7 +232,7 @@ func (r *run) giveBack(reason string, err error) error {
 		r.inv.Logger().Warn("a handoff failed", "handoff", r.leg.ID, "error", err)
 	}
 	failed := r.leg.status(Failed, r.leg.Asked.From, reason)
-	events := append(talk(r.a.words.Unreachable), failed, index(r.inv.Session().Key(), r.leg, Failed))
+	events := append(talk(r.a.texts.Unreachable), failed, index(r.inv.Session().Key(), r.leg, Failed))
 	if from, _ := r.inv.Tree().Find(r.leg.Asked.From); from != nil {
 		events = append(events, &event.Transfer{To: r.leg.Asked.From, Reason: reason, TransferType: event.TransferTypeHumanToBot})
 	}
@@ -250,7 +251,7 @@ func (r *run) pass() error {
 		return r.giveBack("the desk has closed the handoff", err)
 	case err != nil:
 		r.inv.Logger().Warn("the desk cannot be reached", "handoff", r.leg.ID, "error", err)
-		r.store(append(talk(r.a.words.Undelivered), r.leg.status(r.leg.Now, "", ""))...)
+		r.store(append(talk(r.a.texts.Undelivered), r.leg.status(r.leg.Now, "", ""))...)
 	case sent:
 		r.store(r.leg.status(r.leg.Now, "", ""))
 	}

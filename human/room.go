@@ -17,13 +17,12 @@ import (
 	"github.com/agentarbor/arbor/internal/option"
 )
 
-// Deliver takes a word of the desk to its session, as a runner's Deliver does. An event that
-// comes again changes nothing. [ErrGone] and [ErrTransition] mean that it will never be taken.
+// Deliver delivers an event of a desk to its session, as runner.Runner.Deliver does. An event that was delivered
+// before changes nothing and returns no error. After [ErrGone] and [ErrTransition], do not try again.
 type Deliver func(ctx context.Context, key agent.SessionKey, e Event) error
 
-// Room is a desk in the same process, for tests and for programs where persons answer. What it
-// holds is lost with the process; handoffs that are open then are gone. It is safe for
-// concurrent use.
+// Room is a desk in the same process, for tests and for programs in which people answer. A Room is safe for
+// concurrent use. It keeps everything in memory: when the process ends, its open handoffs are gone.
 type Room struct {
 	mu      sync.Mutex
 	max     int
@@ -46,10 +45,11 @@ type place struct {
 // RoomOption configures a [Room].
 type RoomOption func(*Room)
 
-// WithMaxLegs bounds the handoffs that are open at a time: 1000 without this option.
+// WithMaxLegs bounds how many handoffs may be open at a time. Defaults to 1000.
 func WithMaxLegs(n int) RoomOption { return func(r *Room) { r.max = n } }
 
-// NewRoom opens a room. It takes requests at once, and words of persons after [Room.Serve].
+// NewRoom returns a room. It accepts requests at once, and the methods for people work after [Room.Serve]. The error
+// reports a limit of [WithMaxLegs] below 1.
 func NewRoom(opts ...RoomOption) (*Room, error) {
 	r := &Room{max: 1000, legs: map[Leg]*place{}}
 	if err := option.Apply(r, opts); err != nil {
@@ -61,21 +61,22 @@ func NewRoom(opts ...RoomOption) (*Room, error) {
 	return r, nil
 }
 
-// Serve gives the room the function that words are delivered with.
+// Serve sets the function that delivers what people do to the sessions. Call it before the methods for people.
 func (r *Room) Serve(deliver Deliver) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.deliver = deliver
 }
 
-// Close refuses further requests with [ErrUnavailable]. Handoffs that are open go on.
+// Close makes the room refuse further requests with [ErrUnavailable]. Open handoffs continue.
 func (r *Room) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
 }
 
-// RequestTransfer queues a handoff. It returns [ErrUnavailable] if the room is closed or full.
+// RequestTransfer implements [Desk]: it queues a handoff. The error is [ErrUnavailable] if the room is closed or
+// full.
 func (r *Room) RequestTransfer(_ context.Context, req Request) (Update, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +102,7 @@ func (r *Room) RequestTransfer(_ context.Context, req Request) (Update, error) {
 	return Update{Status: Queued, QueuePosition: &waiting}, nil
 }
 
-// Send keeps what the user has said.
+// Send implements [Desk]: it keeps the user's messages for [Room.Messages].
 func (r *Room) Send(_ context.Context, leg Leg, messages []Message) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +113,7 @@ func (r *Room) Send(_ context.Context, leg Leg, messages []Message) error {
 	return err
 }
 
-// Cancel forgets the leg.
+// Cancel implements [Desk]: it removes the handoff.
 func (r *Room) Cancel(_ context.Context, leg Leg, _ string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,10 +126,10 @@ func (r *Room) Cancel(_ context.Context, leg Leg, _ string) error {
 type Waiting struct {
 	Request
 	Status Status
-	Person string // who accepted it; empty before
+	Person string // the person who accepted it; "" before
 }
 
-// Legs returns the open handoffs, in the order in which they came.
+// Legs returns the open handoffs, oldest first.
 func (r *Room) Legs() []Waiting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,7 +141,8 @@ func (r *Room) Legs() []Waiting {
 	return legs
 }
 
-// Messages returns a copy of what was said in an open handoff, by the person too; nil if it is gone.
+// Messages returns a copy of the messages of an open handoff, those of the person included. It returns nil if the
+// handoff is gone.
 func (r *Room) Messages(leg Leg) []Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,11 +152,11 @@ func (r *Room) Messages(leg Leg) []Message {
 	return nil
 }
 
-// Accept connects a person with the user. The name of another person moves the handoff to them.
+// Accept connects a person with the user. Another person's name moves the handoff to that person.
 //
-// It and the methods below return what the delivery returned, and then the room is as it was.
-// Whoever calls again with the same words does not say them twice. They return [ErrGone] if
-// the handoff is over, and a [*TransitionError] if it cannot be done in its present state.
+// Accept and the methods for people below return the error of the delivery. After an error the room is as it was
+// before the call, and a caller that repeats the call with the same text does not deliver it twice. The error is
+// [ErrGone] if the handoff is over, and a [*TransitionError] if its current state does not allow the step.
 func (r *Room) Accept(ctx context.Context, leg Leg, person string) error {
 	if person == "" {
 		return errors.New("human: a person who accepts a handoff needs a name")
@@ -162,12 +164,12 @@ func (r *Room) Accept(ctx context.Context, leg Leg, person string) error {
 	return r.say(ctx, leg, Update{Status: Connected, TargetAgent: person}, "")
 }
 
-// Say tells the user something.
+// Say sends the user a text from the person.
 func (r *Room) Say(ctx context.Context, leg Leg, text string) error {
 	return r.say(ctx, leg, Update{}, text)
 }
 
-// Hold lets the user wait for a while.
+// Hold puts the user on hold, until [Room.Unhold].
 func (r *Room) Hold(ctx context.Context, leg Leg) error {
 	return r.say(ctx, leg, Update{Status: OnHold}, "")
 }
@@ -177,18 +179,18 @@ func (r *Room) Unhold(ctx context.Context, leg Leg) error {
 	return r.say(ctx, leg, Update{Status: Connected}, "")
 }
 
-// Complete says that the person has done what was to do. The agent named next goes on with the
-// user, or the one that handed over if it is empty.
+// Complete ends the handoff because the person is done. The agent named next continues with the user; if next is
+// empty, it is the agent that asked for the person.
 func (r *Room) Complete(ctx context.Context, leg Leg, next string) error {
 	return r.say(ctx, leg, Update{Status: Completed, TargetAgent: next}, "")
 }
 
-// End says that the conversation with the person is over for another reason.
+// End ends the handoff for another reason.
 func (r *Room) End(ctx context.Context, leg Leg, reason string) error {
 	return r.say(ctx, leg, Update{Status: Ended, Reason: reason}, "")
 }
 
-// Refuse says that nobody will take the handoff, or go on with it.
+// Refuse reports that no person accepts the handoff, or that none continues it.
 func (r *Room) Refuse(ctx context.Context, leg Leg, reason string) error {
 	return r.say(ctx, leg, Update{Status: Failed, Reason: reason}, "")
 }

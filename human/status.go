@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Status is the state of a handoff. The zero value is no status; a [Controller] begins in [None].
+// Status is the state of a handoff. The zero value is not a valid status; a [Controller] starts in [None].
 type Status string
 
-// The states. The way through them stands in the documentation of [Controller].
+// The states of a handoff. [Controller] describes the steps between them.
 const (
-	None       Status = "none"       // nobody has asked for a person
-	Requested  Status = "requested"  // asked for, and the desk has not said that it heard
-	Queued     Status = "queued"     // waits until a person is free
+	None       Status = "none"       // no person was asked for
+	Requested  Status = "requested"  // the desk was asked, and has not answered yet
+	Queued     Status = "queued"     // the user waits until a person is free
 	Connecting Status = "connecting" // a person was chosen
-	Ringing    Status = "ringing"    // the person is being told
-	Connected  Status = "connected"  // the person and the user talk
-	OnHold     Status = "on_hold"    // the person has left for a while
-	Completed  Status = "completed"  // the person has done what was to do
-	Ended      Status = "ended"      // the conversation with the person ended otherwise
-	Cancelled  Status = "cancelled"  // the user gave it up
-	Failed     Status = "failed"     // the desk could not do it
+	Ringing    Status = "ringing"    // the person is notified
+	Connected  Status = "connected"  // the person and the user write to each other
+	OnHold     Status = "on_hold"    // the person put the user on hold
+	Completed  Status = "completed"  // the person is done
+	Ended      Status = "ended"      // the conversation with the person ended for another reason
+	Cancelled  Status = "cancelled"  // the user cancelled it
+	Failed     Status = "failed"     // the desk failed or refused
 )
 
 // next says where each state may lead to, the one that is furthest on the way last. Those that are
@@ -48,10 +48,10 @@ func (s Status) next() []Status {
 	}
 }
 
-// Known says whether it is one of the states.
+// Known reports whether s is one of the states.
 func (s Status) Known() bool { return s.next() != nil }
 
-// Final says whether a leg of the handoff is over with it.
+// Final reports whether the handoff is over in this state.
 func (s Status) Final() bool {
 	return s == Completed || s == Ended || s == Cancelled || s == Failed
 }
@@ -63,10 +63,10 @@ func (s Status) leadsTo(to Status) bool {
 	return slices.Contains(s.next(), to)
 }
 
-// ErrTransition is a step that the table of states does not have: see [TransitionError].
+// ErrTransition is matched by every [*TransitionError].
 var ErrTransition = errors.New("human: not a lawful step of a handoff")
 
-// TransitionError says which step was refused. It matches [ErrTransition].
+// TransitionError reports a step from one state to another that handoffs do not allow. It matches [ErrTransition].
 type TransitionError struct{ From, To Status }
 
 func (e *TransitionError) Error() string {
@@ -84,18 +84,17 @@ type Step struct {
 	Time        time.Time // when; a controller only keeps it
 }
 
-// Controller follows a handoff from state to state and refuses what is not a step of it:
+// Controller tracks the state of a handoff and refuses steps that are not allowed:
 //
 //	none → requested → queued → connecting → ringing → connected ⇄ on_hold → completed | ended
 //
-// A request may go straight to connecting, a connected handoff may be completed or ended too,
-// every state that is not final may be cancelled or fail, and a final state may be followed by
-// another request, which begins a new leg.
+// These steps are allowed as well: from requested to connecting; from connected to completed or ended; from each
+// state that is not final to cancelled or failed; and from a final state to requested, which starts a new handoff.
 //
-// The zero value is ready and in the state [None]. It is for one goroutine at a time.
+// The zero value is ready to use and in the state [None]. A Controller is not safe for concurrent use.
 type Controller struct{ history []Step }
 
-// Status is the present state.
+// Status returns the current state.
 func (c *Controller) Status() Status {
 	if len(c.history) == 0 {
 		return None
@@ -103,11 +102,11 @@ func (c *Controller) Status() Status {
 	return c.history[len(c.history)-1].Status
 }
 
-// History returns a copy of the steps of all legs, oldest first.
+// History returns a copy of all steps, oldest first, also of earlier handoffs.
 func (c *Controller) History() []Step { return slices.Clone(c.history) }
 
-// Apply takes a step. A step that is refused, with a [*TransitionError], changes nothing; the
-// present state again is refused too.
+// Apply makes a step. A step that is not allowed, such as one to the current state, changes nothing; the error is a
+// [*TransitionError].
 func (c *Controller) Apply(s Step) error {
 	if from := c.Status(); !from.leadsTo(s.Status) {
 		return &TransitionError{From: from, To: s.Status}
@@ -116,9 +115,9 @@ func (c *Controller) Apply(s Step) error {
 	return nil
 }
 
-// Way returns the fewest steps that lead to a later state of the present leg, the last of them to
-// that state itself: a desk that says "connected" of a queued handoff means connecting, ringing,
-// connected. It is nil if there is no way, as to the present state and after a final one.
+// Way returns the shortest list of states that leads from the current state to a later one, which is the last of the
+// list. For example, the way from queued to connected is connecting, ringing, connected. It returns nil if no way
+// exists, as to the current state and after a final one.
 func (c *Controller) Way(to Status) []Status { return c.Status().way(to) }
 
 func (s Status) way(to Status) []Status {

@@ -68,7 +68,7 @@ func TestAForcedCallIsForcedOnce(t *testing.T) {
 func TestInstructions(t *testing.T) {
 	leaf, err := llmagent.New("leaf", "", &model{}, llmagent.WithDescription("A leaf"))
 	require.NoError(t, err)
-	words := strings.NewReplacer(transfer.ToolHere, agent.TransferTool, transfer.TargetsHere, "- leaf: A leaf", transfer.SelfHere, "root").Replace(transfer.Instruction)
+	words := strings.NewReplacer(transfer.ToolHere, agent.TransferTool, transfer.TargetsHere, "- leaf: A leaf", transfer.SelfHere, "root").Replace(transfer.DefaultForm(transfer.OneTool).Begun.Targets)
 	for _, c := range []struct {
 		text string
 		opts []llmagent.Option

@@ -63,8 +63,8 @@ func WithSmallModels() Option { return func(a *Agent) { a.properties.SmallModels
 // transfer.ToolPerTarget and a name is not legal, the tree cannot be built.
 func WithTransferTools(t transfer.Tools) Option { return func(a *Agent) { a.wording.tools = t } }
 
-// WithTransferInstruction replaces all that the system text says about transfers, which
-// is transfer.Instruction; "" leaves it out. In the text, transfer.TargetsHere
+// WithTransferInstruction replaces all that the system text says about transfers; "" leaves it out. Defaults to the
+// instructions of [transfer.DefaultForm]. In the text, transfer.TargetsHere
 // becomes the list of the targets that the request offers, transfer.ToolHere the
 // name of the tool, and transfer.SelfHere the agent's name and description. A request
 // that offers no transfer does not contain the text.

@@ -16,8 +16,8 @@ import (
 	searched "github.com/agentarbor/arbor/internal/words"
 )
 
-// Matcher says which turns a rule is for. It is immutable; its String is how it is written.
-// The matchers are those of this package.
+// Matcher decides whether a rule applies to a turn. Its String is how the matcher is written. A Matcher is immutable
+// and safe for concurrent use. Only this package has matchers; [Predicate] makes one of a function.
 type Matcher interface {
 	String() string
 	compile(*compiler) condition
@@ -43,20 +43,19 @@ type condition struct {
 // never stands for what cannot be compiled.
 var never = condition{holds: func(*deciding) bool { return false }}
 
-// Turn is what a [Predicate] sees.
+// Turn is what a [Predicate] reads.
 type Turn struct {
 	Message  string         // what the user said, as plain text
 	Metadata map[string]any // of the message; shared and not to be changed
 	state    func(key string) (any, bool)
 }
 
-// State returns a value of the session's state, and whether there is one.
+// State returns a value of the session's state, and whether the key exists.
 func (t Turn) State(key string) (any, bool) { return t.state(key) }
 
-// Keyword matches if the message holds one of the words or phrases. Case does not count,
-// nor does how much space is between the words of a phrase. In scripts with spaces a word
-// is matched whole, or by its beginning if it is written with a * at its end; in scripts
-// without it may stand anywhere.
+// Keyword matches if the message contains one of the words or phrases. Case and the amount of space between the
+// words of a phrase do not matter. In scripts with spaces, only whole words match, and a * at the end matches every
+// word with that beginning. In scripts without spaces, a word matches anywhere.
 func Keyword(words ...string) Matcher {
 	words = slices.Clone(words)
 	return matcher{call("keyword", words), func(c *compiler) condition {
@@ -77,8 +76,8 @@ func Keyword(words ...string) Matcher {
 	}}
 }
 
-// Regexp matches if the message holds a match of a regular expression of Go's package
-// regexp. It is run on messages that hold the literal texts which every match must hold.
+// Regexp matches if the message has a match of a regular expression of Go's package regexp. An invalid expression is
+// a problem that [New] reports.
 func Regexp(re string) Matcher {
 	return matcher{call("regexp", []string{re}), func(c *compiler) condition {
 		compiled, err := regexp.Compile(re)
@@ -105,8 +104,8 @@ func Regexp(re string) Matcher {
 	}}
 }
 
-// Predicate matches if f returns true. It is called on the step's goroutine, by decisions
-// of many sessions at once, and should depend on the turn alone.
+// Predicate matches if f returns true. F may be called by several goroutines at the same time, and must depend on
+// the turn alone.
 func Predicate(f func(Turn) bool) Matcher {
 	return matcher{"predicate", func(c *compiler) condition {
 		if f == nil {
@@ -144,11 +143,11 @@ func isAlphanumeric(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
 }
 
-// Intent matches if the confidence that the user means a label is at least above.
+// Intent matches if the confidence in a label, from 0 to 1, is at least above.
 func Intent(label string, above float64) Matcher { return level{KindIntent, label, above, 1} }
 
-// Sentiment matches if a sentiment, such as "frustration", is at least 0.5 in this turn;
-// Above and OverTurns say something else.
+// Sentiment matches if the strength of a sentiment, such as "frustration", is at least 0.5 in this turn.
+// [SentimentMatcher.Above] and [SentimentMatcher.OverTurns] change that.
 func Sentiment(label string) SentimentMatcher {
 	return SentimentMatcher{level{KindSentiment, label, 0.5, 1}}
 }
@@ -156,12 +155,11 @@ func Sentiment(label string) SentimentMatcher {
 // SentimentMatcher is a [Matcher] made by [Sentiment].
 type SentimentMatcher struct{ level }
 
-// Above sets the strength from which on it matches, over 0 and up to 1.
+// Above sets the least strength that matches, over 0 and at most 1.
 func (m SentimentMatcher) Above(x float64) SentimentMatcher { m.above = x; return m }
 
-// OverTurns demands that the sentiment was as strong in each of the last n turns that the
-// router has measured, this one included, at most 16. A router with such a rule measures
-// the sentiment in every turn that it decides.
+// OverTurns matches only if the sentiment was as strong in each of the last n turns that the router measured, this
+// turn included. N is at most 16. A router with such a rule measures the sentiment in every turn that it decides.
 func (m SentimentMatcher) OverTurns(n int) SentimentMatcher { m.turns = n; return m }
 
 const maxTurns = 16
@@ -204,8 +202,7 @@ func (l level) compile(c *compiler) condition {
 	}}
 }
 
-// State matches if a key of the session's state has a value, compared as JSON; nil
-// matches a key that is not there.
+// State matches if a key of the session's state has a value, compared as JSON. The value nil matches a missing key.
 func State(key string, value any) Matcher {
 	encoded := event.EncodeJSON(value)
 	return matcher{fmt.Sprintf("state(%q, %s)", key, encoded), func(c *compiler) condition {
@@ -223,10 +220,9 @@ func State(key string, value any) Matcher {
 	}}
 }
 
-// WantsHuman matches if the user asks for a person: if the metadata key "wantsHuman" of
-// the message is true, or in words, of which it knows the usual ones in English, German,
-// French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Turkish, Chinese, Japanese
-// and Korean. That the words human or agent are there is not enough.
+// WantsHuman matches if the user asks for a person: the metadata key "wantsHuman" of the message is true, or the
+// text asks for one in a usual form of English, German, French, Spanish, Portuguese, Italian, Dutch, Polish,
+// Russian, Turkish, Chinese, Japanese or Korean. A text that only mentions the word human or agent does not match.
 func WantsHuman() Matcher {
 	return matcher{"wantsHuman()", func(c *compiler) condition {
 		asked, declined := phrases.AskForPerson()
@@ -285,7 +281,7 @@ func Expr(source string, stateKeys ...string) Matcher {
 	}}
 }
 
-// All matches if all matchers do. They are asked in order, until one does not.
+// All matches if all matchers match. They are evaluated in order, up to the first that does not match.
 func All(m ...Matcher) Matcher {
 	return several("all", m, func(parts []condition) condition {
 		var needs []int32
@@ -311,7 +307,7 @@ func All(m ...Matcher) Matcher {
 	})
 }
 
-// Any matches if one of the matchers does. They are asked in order, until one does.
+// Any matches if one of the matchers matches. They are evaluated in order, up to the first that matches.
 func Any(m ...Matcher) Matcher {
 	return several("any", m, func(parts []condition) condition {
 		first := func(d *deciding) *condition {
@@ -338,7 +334,7 @@ func Any(m ...Matcher) Matcher {
 	})
 }
 
-// Not matches if the matcher does not.
+// Not matches if the matcher does not match.
 func Not(m Matcher) Matcher {
 	return several("not", []Matcher{m}, func(parts []condition) condition {
 		return condition{holds: func(d *deciding) bool { return !parts[0].holds(d) }}

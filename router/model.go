@@ -12,7 +12,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Label is something that users want, with a description for a model.
+// Label is an intent of users, with a description that a model reads.
 type Label struct{ Name, Description string }
 
 // ModelIntent makes a classifier of intents that asks a model for the name of the label

@@ -12,8 +12,8 @@ import (
 
 const human = agent.Human
 
-// Target is where a rule leads: an agent, or a person. Rules take the handle and no name,
-// so that a misspelt one does not compile.
+// Target is where a rule leads: an agent or a person. Rules use it instead of a name, so that a misspelt one does
+// not compile.
 type Target struct {
 	name    string
 	agent   agent.Agent // nil for a person
@@ -25,7 +25,7 @@ type Target struct {
 // TargetOption configures a [Target].
 type TargetOption func(*Target)
 
-// OnError names who answers in the same turn if the specialist cannot start, or ends with an error.
+// OnError sets the target that answers in the same turn if the specialist cannot start or ends with an error.
 func OnError(t *Target) TargetOption {
 	return func(s *Target) {
 		if s.onError = t; t == nil {
@@ -34,9 +34,8 @@ func OnError(t *Target) TargetOption {
 	}
 }
 
-// Specialist makes an agent a target: a local one, a remote one, another router. It
-// becomes a sub-agent of the router whose rules or default lead to it; agent.Via may be
-// around it. An agent has one handle a router.
+// Specialist returns an agent as a target: a local agent, a remote agent or another router, also within agent.Via.
+// The agent becomes a sub-agent of the router. A router must have one Target for each agent.
 func Specialist(a agent.Agent, opts ...TargetOption) *Target {
 	t := &Target{agent: a}
 	if a == nil {
@@ -54,30 +53,29 @@ func Specialist(a agent.Agent, opts ...TargetOption) *Target {
 	return t
 }
 
-// Human is a person at the runner's desk, with what the person is told of why.
+// Human returns a person at the runner's desk as a target. The person reads the reason.
 func Human(reason string) *Target { return &Target{name: human, reason: reason} }
 
-// Rule sends the turns that a matcher is for to a target.
+// Rule sends the turns that a matcher matches to a target. [When] starts one.
 type Rule struct {
 	when   Matcher
 	to     *Target
 	reason string
 }
 
-// Clause is a rule without its target.
+// Clause is a rule without a target. [Clause.To] or [Clause.ToHuman] completes it.
 type Clause struct{ when Matcher }
 
-// When begins a rule.
+// When starts a rule for the turns that a matcher matches.
 func When(m Matcher) Clause { return Clause{m} }
 
-// To ends a rule.
+// To completes the rule with its target.
 func (c Clause) To(t *Target) Rule { return Rule{when: c.when, to: t} }
 
-// ToHuman ends a rule that leads to a person: it is To(Human(reason)).
+// ToHuman completes the rule with a person as its target. It is To(Human(reason)).
 func (c Clause) ToHuman(reason string) Rule { return c.To(Human(reason)) }
 
-// Because gives the rule the reason that its transfers have. Without one it is what of the
-// message matched.
+// Because sets the reason of the transfers by the rule. Defaults to the part of the message that matched.
 func (r Rule) Because(reason string) Rule { r.reason = reason; return r }
 
 // Option configures a [Router].
@@ -94,38 +92,38 @@ type builder struct {
 	wrong       []string
 }
 
-// Rules adds rules behind those that are there. The first that matches decides.
+// Rules adds rules after those of earlier calls. The first rule that matches decides.
 func Rules(rules ...Rule) Option { return func(b *builder) { b.rules = append(b.rules, rules...) } }
 
-// Specialists puts agents below the router to which no rule has to lead, because others
-// hand over to them, or because they shall come first among the sub-agents.
+// Specialists adds sub-agents to which no rule leads, because other agents transfer to them, or sets which
+// sub-agents come first.
 func Specialists(t ...*Target) Option {
 	return func(b *builder) { b.specialists = append(b.specialists, t...) }
 }
 
-// Default says who answers where no rule matches.
+// Default sets the target of messages that no rule matches.
 func Default(t *Target) Option { return func(b *builder) { b.defaults = append(b.defaults, t) } }
 
-// Wrap puts the router before an agent, which answers where no rule matches: it is the
-// default without a handle for rules.
+// Wrap puts the router before an agent, which answers if no rule matches. It is [Default] for an agent that no rule
+// needs as a target.
 func Wrap(a agent.Agent) Option { return Default(Specialist(a)) }
 
-// Sticky keeps the specialist that was active before in charge where no rule matches.
+// Sticky lets the specialist that answered before answer again if no rule matches.
 func Sticky() Option { return func(b *builder) { b.sticky = true } }
 
-// Description tells other agents, and their models, what the router is for.
+// Description sets the router's description, which other agents and their models read. Defaults to "".
 func Description(text string) Option { return func(b *builder) { b.description = text } }
 
-// Signals gives the router classifiers, one of a kind. Without one of sentiments it has
+// Signals adds classifiers, at most one of each kind. Without one of sentiments, the router uses
 // [HeuristicSentiment].
 func Signals(c ...Classifier) Option {
 	return func(b *builder) { b.classifiers = append(b.classifiers, c...) }
 }
 
-// WithClock measures how long decisions take by another clock, for tests.
+// WithClock sets the clock that measures how long decisions take, for tests. Defaults to time.Now.
 func WithClock(now func() time.Time) Option { return func(b *builder) { b.now = now } }
 
-// Error lists everything that is wrong with a router.
+// Error reports every problem of a router.
 type Error struct {
 	Router   string
 	Problems []string
@@ -150,7 +148,7 @@ type Router struct {
 	index       map[string]agent.Agent
 }
 
-// New makes a router. The error is an [*Error] with all that is wrong.
+// New returns a router. The error is an [*Error] with every problem.
 func New(name string, opts ...Option) (*Router, error) {
 	b := builder{now: time.Now}
 	for i, o := range opts {
@@ -282,7 +280,7 @@ func (r *Router) SubAgents() []agent.Agent { return r.children }
 // FindAgent implements agent.Agent.
 func (r *Router) FindAgent(name string) agent.Agent { return r.index[name] }
 
-// Properties says what the tree and the runner have to know of a router.
+// Properties returns what the tree and the runner need to know about the router.
 func (r *Router) Properties() agent.Properties { return r.properties }
 
 // RuleInfo is a rule as data.
@@ -302,10 +300,10 @@ func (r *Router) Rules() []RuleInfo {
 	return infos
 }
 
-// Default returns the name of who answers where no rule matches.
+// Default returns the name of the agent that answers if no rule matches.
 func (r *Router) Default() string { return r.fallback.name }
 
-// Sticky reports whether a specialist stays in charge where no rule matches.
+// Sticky reports whether a specialist answers again if no rule matches.
 func (r *Router) Sticky() bool { return r.sticky }
 
 // CheckNode implements agent.Checker.

@@ -15,8 +15,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// ErrNobodyLeft ends a turn in which everybody who might answer has given the conversation
-// back to the router, or has failed.
+// ErrNobodyLeft ends a turn in which every agent that could answer has failed, or has returned the conversation to
+// the router.
 var ErrNobodyLeft = errors.New("no agent is left to answer")
 
 // Run implements agent.Agent: one decision, and the transfer that follows from it.
@@ -135,8 +135,8 @@ func (d *deciding) route(c chosen, took time.Duration) *event.Route {
 	return e
 }
 
-// Decision is what a router would decide, and why: the record that a turn would have, and
-// what of the message has led to it. Signals that no rule needed are not there.
+// Decision is what a router would decide, and why: the record that the log of a turn would have, and the parts of
+// the message that led to it. It has only the signals that a rule needed.
 type Decision struct {
 	event.Route
 	When     string   `json:"when,omitempty"`    // the matcher of the rule, as it is written
@@ -145,9 +145,8 @@ type Decision struct {
 	Notices  []string `json:"notices,omitempty"` // signals that were late or failed
 }
 
-// Explain decides about a message without a session: nothing came before it, nobody has
-// to stay in charge, and all targets are ready. A classifier may ask its model, outside
-// of all limits. The error is that of the context.
+// Explain decides about a message without a session: the message is the first one, and all targets are ready. A
+// classifier may call its model, outside of all limits and budgets. The error is that of the context.
 func (r *Router) Explain(ctx context.Context, message string, metadata, state map[string]any) (Decision, error) {
 	turn := Turn{Message: event.ValidText(message), Metadata: metadata, state: func(key string) (any, bool) { v, ok := state[key]; return v, ok }}
 	d := r.engine.begin(ctx, turn, nil, slog.New(slog.DiscardHandler))

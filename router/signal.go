@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Kind is what a classifier finds out about a message.
+// Kind is the kind of signal that a classifier measures.
 type Kind string
 
 // The kinds of signals.
@@ -54,19 +54,19 @@ type Classifier interface {
 	Classify(ctx context.Context, in Input) ([]Score, error)
 }
 
-// Input is what a classifier sees of a turn.
+// Input is what a classifier reads of a turn.
 type Input struct {
 	Text     string         // what the user said
 	Metadata map[string]any // of the message; shared and not to be changed
 	ask      func(ctx context.Context, model llm.Model, req *llm.Request) (string, []llm.LogProb, error)
 }
 
-// DefaultDeadline is how long a classifier may take without [Within]. A decision measures at most three signals, and
-// so takes less than 200 ms unless Within allows more.
+// DefaultDeadline is the time that a classifier may take without [Within]. A decision measures at most three
+// signals, so it takes less than 200 ms unless Within allows more.
 const DefaultDeadline = 50 * time.Millisecond
 
-// Within gives a classifier another deadline. A message whose signal comes later is routed
-// without it, and a notice says so.
+// Within gives a classifier a deadline of its own instead of [DefaultDeadline]. If the signal comes later, the
+// message is routed without it, and a notice reports that.
 func Within(d time.Duration, c Classifier) Classifier { return &timed{c, d} }
 
 type timed struct {
@@ -226,11 +226,11 @@ func (d *deciding) ask(ctx context.Context, model llm.Model, req *llm.Request) (
 	return text.String(), probs, err
 }
 
-// HeuristicIntent makes a classifier of intents from what users say who mean each label,
-// ten or more examples a label. It compares words, pairs of words and parts of words; the
-// same examples give the same classifier. The confidence is how much better the label fits
-// than the others, less if little of the message is like any example. It knows the endings
-// of English words; other languages are compared by the parts of words.
+// HeuristicIntent returns a classifier of intents. Of maps each label to examples of messages, at least ten for each
+// label. The classifier compares words, pairs of words and parts of words with the examples; the same examples give
+// the same classifier. The confidence is higher the better the label fits than the others, and lower if little of
+// the message occurs in the examples. It knows the endings of English words; for other languages it compares parts
+// of words. It is safe for concurrent use.
 func HeuristicIntent(of map[string][]string) (Classifier, error) {
 	c, err := examples.Learn(of)
 	if err != nil {
@@ -256,10 +256,9 @@ func (c *byExample) scores(text string) []Score {
 	return scores
 }
 
-// HeuristicSentiment makes a classifier of the label "frustration", for English. It adds
-// up words and phrases that frustrated people write, several marks of exclamation, and
-// whole sentences in capital letters; thanks and patience take away. One strong word makes
-// about 0.7, a mild one 0.4. It knows no irony.
+// HeuristicSentiment returns a classifier of the label "frustration", for English. Words and phrases of frustrated
+// people, repeated exclamation marks, and sentences in capital letters raise the strength; thanks and patience lower
+// it. One strong word gives about 0.7, a mild one 0.4. It does not recognize irony.
 func HeuristicSentiment() Classifier { return lexical{} }
 
 type lexical struct{}

@@ -194,6 +194,18 @@ func TestNoPerson(t *testing.T) {
 	}
 }
 
+// TestTextsOfDesk: the user reads the program's own texts, and none where one is empty.
+func TestTextsOfDesk(t *testing.T) {
+	texts := human.WithTexts(human.Texts{Asked: "Einen Moment.", Undelivered: "Noch nicht da."})
+	desk, key := &noting{}, session.ID("s1")
+	r, err := runner.New(escalates(t), sessiontest.Memory(t), runner.WithDesk(desk, human.WithPatience(0), texts))
+	require.NoError(t, err)
+	require.Equal(t, "Einen Moment.", tells(t, r, key, "a person please"))
+	desk.down = errors.New("no network")
+	require.Equal(t, "Noch nicht da.", tells(t, r, key, "one"))
+	require.True(t, strings.HasPrefix(tells(t, r, session.ID("s2"), "a person please"), "bot: "), "the text for an unreachable desk is empty")
+}
+
 // TestCallHuman: the user's own wish leads to a person, whatever the agents may do.
 func TestCallHuman(t *testing.T) {
 	desk, key := &noting{}, session.ID("s1")

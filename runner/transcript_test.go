@@ -269,20 +269,24 @@ func writeEvent(w *strings.Builder, e *event.Event, calls transcript.Calls, dept
 // of a request list, and what it has after the words that are the agent's own.
 func targetLines(req *llm.Request) (want, system string) {
 	before, _, arrived := strings.Cut(req.System, " gave you the conversation")
-	words, listed, from := transfer.Alone, "", before[strings.LastIndex(before, "\n")+1:]
+	texts := func(t transfer.Tools) transfer.Instructions {
+		if f := transfer.DefaultForm(t); arrived {
+			return f.Arrived
+		} else {
+			return f.Begun
+		}
+	}
+	words, listed, from := texts(transfer.OneTool).Alone, "", before[strings.LastIndex(before, "\n")+1:]
 	_, reason, _ := strings.Cut(req.System, "because it is your work")
 	reason, _, _ = strings.Cut(reason, ". Answer the user now.")
-	if arrived {
-		words = transfer.AloneArrived
-	}
 	for _, t := range req.Tools {
 		_, list, ok := strings.Cut(t.Description, ":\n- ")
 		switch target, _ := strings.CutPrefix(t.Name, "transfer_to_"); {
 		case !ok:
 		case t.Name == agent.TransferTool:
-			words, listed = map[bool]string{false: transfer.Instruction, true: transfer.Arrived}[arrived], "\n- "+list
+			words, listed = texts(transfer.OneTool).Targets, "\n- "+list
 		default:
-			words = map[bool]string{false: transfer.InstructionPerTarget, true: transfer.ArrivedPerTarget}[arrived]
+			words = texts(transfer.ToolPerTarget).Targets
 			listed += "\n- " + strings.Replace(list, target, target+" ("+t.Name+")", 1)
 		}
 	}

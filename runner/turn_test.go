@@ -259,15 +259,11 @@ billing: "Hello."`)
 	require.NoError(t, script.Done())
 }
 
-func TestInterruptedToolIsNotRunAgainUnlessIdempotent(t *testing.T) {
-	for _, idempotent := range []bool{false, true} {
+func TestInterruptedToolIsNotRunAgainUnlessMarked(t *testing.T) {
+	for name, opts := range map[string][]tools.Option{"neither": nil, "idempotent": {tools.Idempotent()}, "resumable": {tools.Resumable()}} {
 		var runs atomic.Int32
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		var opts []tools.Option
-		if idempotent {
-			opts = append(opts, tools.Idempotent())
-		}
 		keys := make(map[string]bool)
 		pay, err := tools.Func("pay", "Pays.", func(c tools.Context, _ struct{}) (string, error) {
 			keys[c.IdempotencyKey()] = true
@@ -288,8 +284,8 @@ func TestInterruptedToolIsNotRunAgainUnlessIdempotent(t *testing.T) {
 		events, err := collect(r.Resume(context.Background(), s1))
 		require.NoError(t, err)
 		result := events[0].Data.(*event.ToolResult)
-		if idempotent {
-			require.EqualValues(t, 2, runs.Load())
+		if name != "neither" {
+			require.EqualValues(t, 2, runs.Load(), name)
 			require.Equal(t, `"paid"`, string(result.Output))
 			require.Len(t, keys, 1, "both executions have the same idempotency key")
 		} else {

@@ -14,19 +14,18 @@ type below struct {
 	prefix string
 }
 
-// At puts a handler below a prefix, such as /metrics, for [Mux]. It is asked for whole paths.
+// At puts a handler below a prefix, such as /metrics, for [Mux]. The handler gets the whole path, prefix included.
 func At(prefix string, h http.Handler) http.Handler { return below{h, prefix} }
 
-// Health is what [Mux] adds for a [Door], for those who have none: at /healthz it tells that the
-// process answers, and at /readyz whether turns can be served, because the store answers and no
-// drain is under way. Both are open to everybody.
+// Health serves two paths without authentication: /healthz answers 200 while the process runs, and /readyz answers
+// 200 if turns can be served, that is if the store answers and no drain is in progress. [Mux] adds it for a [Door];
+// use it for a program without one.
 func Health(turns *live.Turns) http.Handler { return health{turns} }
 
 type health struct{ turns *live.Turns }
 
-// Mux serves doors at one address, each below its prefix, and the longest prefix first. A handler
-// that is no door, and not put somewhere with [At], has the paths that are left. With a [Door] come
-// the paths of [Health].
+// Mux serves handlers at one address, each below its prefix; the longest prefix wins. A handler without a prefix,
+// that is neither a door nor made by [At], serves all other paths. With a [Door], Mux adds the paths of [Health].
 func Mux(doors ...http.Handler) http.Handler {
 	var m mux
 	for _, h := range doors {

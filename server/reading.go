@@ -25,7 +25,7 @@ type reading struct {
 	sampling *access.Limit // of requests for samples
 }
 
-// WithPrices sets what models cost, for the routes that tell costs.
+// WithPrices sets the prices of models, for the routes that return costs. Defaults to none.
 func WithPrices(p llm.Prices) Option { return func(s *settings) { s.prices = p } }
 
 // Requests keeps the last requests to models as they were really sent, in memory. It is an
@@ -33,11 +33,12 @@ func WithPrices(p llm.Prices) Option { return func(s *settings) { s.prices = p }
 // changed. It is safe for concurrent use.
 type Requests = asked.Requests
 
-// KeepRequests makes a store of so many bytes for requests; the oldest make room. The error is about
-// a number that is not above 0.
+// KeepRequests returns a store in memory for requests, which holds at most this many bytes and drops the oldest
+// requests first. The error reports a number that is not above 0.
 func KeepRequests(bytes int64) (*Requests, error) { return asked.Keep(bytes) }
 
-// WithRequests shows the requests that were kept beside the views that are computed.
+// WithRequests shows clients the requests that [KeepRequests] has kept, next to the views that the server computes.
+// Defaults to none.
 func WithRequests(kept *Requests) Option { return func(s *settings) { s.requests = kept } }
 
 // pastHandlers look into the past of sessions, and make new sessions of it.

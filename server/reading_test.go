@@ -592,3 +592,18 @@ func FuzzReading(f *testing.F) {
 		require.Less(t, a.status, 500, "%s %s: %s", method, path, a.body)
 	})
 }
+
+// TestPrefix: a program that has /api/v1 for something else serves the API elsewhere.
+func TestPrefix(t *testing.T) {
+	s := newServed(t, server.WithPrefix("/desk"))
+	require.Equal(t, "/desk", s.door.Prefix())
+	for path, status := range map[string]int{"/desk/sessions": http.StatusOK, "/api/v1/sessions": http.StatusNotFound} {
+		req, err := http.NewRequest(http.MethodGet, s.url+path, nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer ann")
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, status, resp.StatusCode, path)
+	}
+}

@@ -10,9 +10,9 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Reloads tells clients what came of changes of the tree's files. Whoever watches the files
-// reports it here; [WithReloads] shows it. It is safe for concurrent use. The zero value is ready,
-// and says that nothing has changed yet.
+// Reloads reports to clients whether changes of the tree's files could be loaded. The part of the program that
+// watches the files calls its methods, and [WithReloads] shows the result. It is safe for concurrent use. The zero
+// value is ready to use and reports no change.
 type Reloads struct {
 	mu      sync.Mutex
 	last    reload
@@ -20,7 +20,8 @@ type Reloads struct {
 	waiting map[*func()]struct{}
 }
 
-// TreeProblem is why files of a tree cannot be used. File is "" and Line is 0 where none is to blame.
+// TreeProblem is a reason why the files of a tree cannot be loaded. File is "" and Line is 0 if the problem is in no
+// file.
 type TreeProblem struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
@@ -33,22 +34,23 @@ type reload struct {
 	Problems []TreeProblem `json:"problems,omitempty"` // of files that have changed since
 }
 
-// WithReloads shows what came of reloads.
+// WithReloads shows clients the results of reloads. Defaults to none.
 func WithReloads(r *Reloads) Option { return func(s *settings) { s.reloads = r } }
 
-// Took reports that the turns have the tree of the changed files, by [live.Turns.Swap].
+// Took reports that live.Turns.Swap put the tree of the changed files into use.
 func (r *Reloads) Took() {
 	now := time.Now().UTC()
 	r.tell(func(last *reload) { *last = reload{Changed: &now} })
 }
 
-// Source is where an agent is written.
+// Source is the place where an agent is written. Lines count from 1.
 type Source struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 }
 
-// From says where the agents of the tree are written that the turns have from now on. nil is a tree of no files.
+// From sets the function that returns where an agent of the current tree is written. Nil is for a tree without
+// files.
 func (r *Reloads) From(sources func(agent string) (Source, bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +74,7 @@ func (r *Reloads) source(agent string) *Source {
 	return nil
 }
 
-// Refused reports that the files have changed and cannot be used: the tree is still the one before.
+// Refused reports that the files changed and could not be loaded. The tree before stays in use.
 func (r *Reloads) Refused(problems ...TreeProblem) {
 	problems = slices.Clone(problems)
 	r.tell(func(last *reload) { last.Problems = problems })

@@ -40,20 +40,21 @@ type settings struct {
 // Option configures a Door.
 type Option func(*settings)
 
-// WithGuard sets who lets requests in. Without one the program's own middleware must have put
-// the user into the context, with access.WithUser.
+// WithGuard sets the guard that authenticates requests. Without a guard, middleware of the program must put the user
+// into the context with access.WithUser; requests without a user are refused.
 func WithGuard(g *access.Guard) Option { return func(s *settings) { s.front.Guard = g } }
 
-// WithApp sets the app part of the keys of sessions; the default is session.DefaultApp.
+// WithApp sets the app in the keys of sessions. Defaults to session.DefaultApp.
 func WithApp(app string) Option { return func(s *settings) { s.front.App = app } }
 
-// WithPrefix sets what all paths begin with; the default is /api/v1.
+// WithPrefix sets the prefix of all paths. Defaults to /api/v1.
 func WithPrefix(prefix string) Option { return func(s *settings) { s.front.Prefix = prefix } }
 
-// WithVersion sets the version of the program that callers are told.
+// WithVersion sets the program's version, which clients can read. Defaults to "".
 func WithVersion(version string) Option { return func(s *settings) { s.version = version } }
 
-// WithDoors names the doors of the program, this one included, for callers who look for them.
+// WithDoors sets the names of the APIs that the program serves, this one included, which clients can read. Defaults
+// to "api".
 func WithDoors(names ...string) Option { return func(s *settings) { s.doors = names } }
 
 //go:embed openapi.json

@@ -22,9 +22,9 @@ type Snapshot struct {
 	Data string
 }
 
-// CheckSnapshots returns an error if parts cannot be stored. It is [agent.ErrBadInput] for two parts of one name, an
+// checkSnapshots returns an error if parts cannot be stored. It is [agent.ErrBadInput] for two parts of one name, an
 // invalid name or a negative number, and [agent.ErrConflict] for a part of a position after the end of the log.
-func CheckSnapshots(key Key, end int64, parts []Snapshot) error {
+func checkSnapshots(key Key, end int64, parts []Snapshot) error {
 	for i, p := range parts {
 		wrong := ""
 		switch {

@@ -54,7 +54,7 @@ func (w *Write) Check(key Key) error {
 	if err := CheckEvents(key, w.Head.Seq, w.Events); err != nil {
 		return err
 	}
-	return CheckSnapshots(key, w.End().Seq, w.Snapshots)
+	return checkSnapshots(key, w.End().Seq, w.Snapshots)
 }
 
 // Head is where a log ends. The zero value is the head of an empty log.

@@ -15,8 +15,8 @@ const ClientKey = "arbor.tools"
 // The limits of the tools that a client sends for one turn: their number, and the bytes of their names, descriptions and
 // schemas.
 const (
-	MaxClientTools      = 128
-	MaxClientToolsBytes = 256 << 10
+	maxClientTools      = 128
+	maxClientToolsBytes = 256 << 10
 )
 
 // ClientTools are functions that a user's client runs itself, such as a page that shows a map. The agent that answers
@@ -59,15 +59,15 @@ func (c *ClientTools) For(agent string) bool {
 
 // Registry returns the tools for an agent. The error says which tool or limit is wrong.
 func (c *ClientTools) Registry() (*Registry, error) {
-	if len(c.Tools) > MaxClientTools {
-		return nil, fmt.Errorf("there are %d tools; at most %d are allowed", len(c.Tools), MaxClientTools)
+	if len(c.Tools) > maxClientTools {
+		return nil, fmt.Errorf("there are %d tools; at most %d are allowed", len(c.Tools), maxClientTools)
 	}
 	size := 0
 	for _, b := range c.Tools {
 		size += len(b.Name) + len(b.Description) + len(b.Parameters)
 	}
-	if size > MaxClientToolsBytes {
-		return nil, fmt.Errorf("the tools have %d bytes; at most %d are allowed", size, MaxClientToolsBytes)
+	if size > maxClientToolsBytes {
+		return nil, fmt.Errorf("the tools have %d bytes; at most %d are allowed", size, maxClientToolsBytes)
 	}
 	all := make([]Tool, len(c.Tools))
 	for i, b := range c.Tools {

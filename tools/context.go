@@ -64,8 +64,8 @@ type call struct {
 // kept; others are dropped.
 const ProgressInterval = 100 * time.Millisecond
 
-// NewContext makes the context of one call.
-func NewContext(ctx context.Context, info CallInfo) Context {
+// newContext makes the context of one call.
+func newContext(ctx context.Context, info CallInfo) Context {
 	if info.Logger == nil {
 		info.Logger = slog.New(slog.DiscardHandler)
 	}

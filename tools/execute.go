@@ -56,7 +56,7 @@ func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) 
 		defer cancel()
 	}
 
-	c := NewContext(callCtx, info)
+	c := newContext(callCtx, info)
 	defer c.end()
 	done := make(chan Result, 1)
 	go func() {

@@ -17,9 +17,8 @@ type Option func(*Info)
 // Idempotent marks a tool that may be run again after a crash.
 func Idempotent() Option { return func(i *Info) { i.Idempotent = true } }
 
-// Resumable marks a tool that only runs agents, by [Context.RunAgent], and does nothing
-// besides that must not be done twice. It is called again after a crash: what its agents
-// have answered is not asked for again, and those that were cut off go on.
+// Resumable marks a tool whose only effect is to run agents, by [Context.RunAgent]. After a crash the tool is called
+// again: agents that have answered do not run again, and agents that were cut off continue.
 func Resumable() Option { return func(i *Info) { i.Resumable = true } }
 
 // Destructive marks a tool whose calls can do harm that cannot be undone.

@@ -76,11 +76,8 @@ func WithConcurrency(n int) Option {
 // Until ends a Loop after the first round for which done is true. Its error ends the run.
 func Until(done Condition) Option { return only(loop, "Until", func(f *flow) { f.until = done }) }
 
-// DefaultLimit is how many rounds a Loop has at most, if [WithLimit] does not say.
-const DefaultLimit = 10
-
-// WithLimit bounds the rounds of a Loop, from 1. Reaching the bound is no error: the
-// output is that of the last round, and a notice in the log says so.
+// WithLimit bounds the rounds of a Loop, at least 1. A Loop that reaches the bound does not fail: its
+// output is that of the last round, and a notice in the log reports the bound. Defaults to 10.
 func WithLimit(rounds int) Option { return only(loop, "WithLimit", func(f *flow) { f.limit = rounds }) }
 
 // FailAtLimit makes it an error, [ErrLoopLimit], if a Loop reaches its limit of rounds.
@@ -124,7 +121,7 @@ func Loop(name, description string, agents []agent.Agent, opts ...Option) (agent
 
 // newFlow makes a workflow. The error names it and everything that is wrong with it.
 func newFlow(kind, name, description string, agents []agent.Agent, opts []Option) (agent.Agent, error) {
-	f := &flow{kind: kind, name: name, limit: DefaultLimit, properties: agent.Properties{Workflow: true, Flow: kind, Return: agent.ReturnToParent}}
+	f := &flow{kind: kind, name: name, limit: 10, properties: agent.Properties{Workflow: true, Flow: kind, Return: agent.ReturnToParent}}
 	if err := option.Apply(f, opts); err != nil {
 		f.wrong("%w", err)
 	}

@@ -509,3 +509,22 @@ func TestNewServer(t *testing.T) {
 	require.Contains(t, other.GetServiceInfo(), "lf.a2a.v1.A2AService")
 	require.NoError(t, s.Close(context.Background()))
 }
+
+// A name inside of a network that encrypts by itself is reached without TLS only where the program allows it.
+func TestPlaintext(t *testing.T) {
+	a := newArbor(t, talker(t, scripted.New().Add("helper", scripted.Reply(scripted.Text("Hello.")))), nil)
+	dial := func(opts ...grpc.DialOption) (a2aclient.Transport, error) {
+		return a2agrpc.Binding(opts...).Dial(context.Background(), &sdk.AgentInterface{URL: "http://agents.internal", ProtocolBinding: sdk.TransportProtocolGRPC,
+			ProtocolVersion: sdk.Version}, a2a.Environment{MaxResponse: 1 << 20, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, a.address)
+		}})
+	}
+	_, err := dial()
+	require.ErrorContains(t, err, "a2agrpc.WithPlaintext allows that")
+	c, err := dial(a2agrpc.WithPlaintext())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Destroy()) }()
+	res, err := c.SendMessage(context.Background(), nil, &sdk.SendMessageRequest{Message: words("hi")})
+	require.NoError(t, err)
+	require.Equal(t, sdk.TaskStateCompleted, res.(*sdk.Task).Status.State)
+}

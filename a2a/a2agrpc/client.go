@@ -39,9 +39,9 @@ var reconnect = grpc.ConnectParams{
 
 type plaintext struct{ grpc.EmptyDialOption }
 
-// WithPlaintext lets [Binding] connect without TLS where the interface of a card does not ask
-// for TLS by its scheme. It is for networks that encrypt by themselves, such as a service mesh.
-// Servers on loopback need it not.
+// WithPlaintext lets [Binding] connect without TLS unless the scheme of the interface in a card is https or grpcs.
+// It is for networks that encrypt all connections, such as a service mesh. Connections to loopback addresses do not
+// need it.
 func WithPlaintext() grpc.DialOption { return plaintext{} }
 
 // Binding makes remote agents speak gRPC of A2A 1.0, for a2a.WithBinding. The URL of an

@@ -78,7 +78,8 @@ func WithAddresses(p ...netip.Prefix) Option {
 	return func(d *Desk) { d.guard = append(d.guard, dialguard.AllowPrefix(p...)) }
 }
 
-// WithTLS sets the configuration of connections to the desk, as for a private authority.
+// WithTLS sets the TLS configuration of connections to the desk, as for a private certificate authority. Defaults to
+// that of the system, also if c is nil.
 func WithTLS(c *tls.Config) Option { return func(d *Desk) { d.tls = c } }
 
 // WithGiveUpAfter bounds all attempts to post one thing, 10 seconds without this option. The

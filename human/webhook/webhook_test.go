@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -239,6 +240,21 @@ func TestGuard(t *testing.T) {
 	d, err = webhook.New(f.URL, secret, webhook.WithHTTP(), webhook.WithAddresses(netip.MustParsePrefix("127.0.0.1/32")))
 	require.NoError(t, err)
 	require.NoError(t, d.Cancel(t.Context(), leg, ""))
+}
+
+// TestTLS reaches a desk whose certificate only the program's own configuration trusts.
+func TestTLS(t *testing.T) {
+	f := newFar(t)
+	private := httptest.NewUnstartedServer(f.Config.Handler)
+	private.Config.ErrorLog = log.New(io.Discard, "", 0)
+	private.StartTLS()
+	defer private.Close()
+	trusted := private.Client().Transport.(*http.Transport).TLSClientConfig
+	require.NoError(t, newDesk(t, private.URL, webhook.WithTLS(trusted)).Cancel(t.Context(), leg, ""))
+	require.Len(t, f.heard, 1)
+	stranger := newDesk(t, private.URL, webhook.WithGiveUpAfter(time.Second))
+	require.ErrorContains(t, stranger.Cancel(t.Context(), leg, ""), "certificate")
+	require.Len(t, f.heard, 1)
 }
 
 func TestRotation(t *testing.T) {

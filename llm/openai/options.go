@@ -123,9 +123,8 @@ func WithRetryDelay(base, limit time.Duration) Option {
 	return func(c *config) { c.retryBase, c.retryMax = base, limit }
 }
 
-// WithMaxRetryAfter sets the longest wait that an endpoint may ask for; default
-// 1 min. If it asks for more, the call fails at once and the error's RetryAfter
-// says how long, because an earlier retry would be in vain.
+// WithMaxRetryAfter sets the longest wait that an endpoint may ask for. If it asks for more, the call fails at once, and
+// the error's RetryAfter is the wait. Defaults to 1 minute; 0 refuses every wait.
 func WithMaxRetryAfter(d time.Duration) Option { return func(c *config) { c.maxRetryAfter = d } }
 
 // WithMaxAnswerBytes bounds the size of an answer on the wire; default 16 MiB.

@@ -389,6 +389,12 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 			}, WithRetries(2), WithRetryDelay(0, 0))
 		})
 	}
+	h, at := statuses([]int{429}, http.Header{"Retry-After": {"61"}})
+	bubble(t, h, func(t *testing.T, m *Model) {
+		_, err := ask(t, m, helloS)
+		require.NoError(t, err)
+		require.Equal(t, 61*time.Second, (*at)[1].Sub((*at)[0]))
+	}, WithRetries(2), WithMaxRetryAfter(2*time.Minute))
 }
 
 func TestLog(t *testing.T) {

@@ -15,10 +15,6 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// DefaultCooldown is how long a model that has failed is passed over, unless [Cooldown]
-// sets another time or the endpoint asks for more.
-const DefaultCooldown = 30 * time.Second
-
 // Fallback is a chain of models: if one fails before anything of its answer has come, the
 // next is asked at once, without the repetitions that an adapter makes otherwise; those
 // are left to the last. A model that has failed is passed over for a while, unless the
@@ -35,14 +31,14 @@ type Fallback struct {
 // FallbackOption configures NewFallback.
 type FallbackOption func(*Fallback)
 
-// Cooldown sets how long a model that has failed is passed over; 0 is not at all, unless
-// the endpoint has said how long to wait.
+// Cooldown sets how long a model that failed is skipped. If the endpoint asked for a longer wait, the model is skipped
+// for that long. 0 skips it only for as long as the endpoint asked. Defaults to 30 seconds.
 func Cooldown(d time.Duration) FallbackOption { return func(f *Fallback) { f.cooldown = d } }
 
 // NewFallback makes a chain of two models or more, in the order in which they are
 // asked. Its name is that of the first.
 func NewFallback(models []llm.Model, opts ...FallbackOption) (*Fallback, error) {
-	f := &Fallback{models: slices.Clone(models), cooldown: DefaultCooldown, until: make([]time.Time, len(models))}
+	f := &Fallback{models: slices.Clone(models), cooldown: 30 * time.Second, until: make([]time.Time, len(models))}
 	if err := option.Apply(f, opts); err != nil {
 		return nil, fmt.Errorf("policy: fallback: %w", err)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-// Policy is what the browser lets the page do: nothing from elsewhere, nothing inline, and no text
+// policy is what the browser lets the page do: nothing from elsewhere, nothing inline, and no text
 // that becomes HTML or a script.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data: blob:; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data: blob:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -84,7 +84,7 @@ func New(opts ...Option) (*Door, error) {
 // ServeHTTP implements http.Handler.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", Policy)
+	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")

@@ -87,7 +87,7 @@ func (h HTTP) dial(_ *Server, probe time.Duration) (sdk.Transport, func() string
 		}
 		return nil
 	}
-	return &sdk.StreamableClientTransport{Endpoint: h.URL, HTTPClient: &client, MaxEventSize: MaxMessage}, nothing, nil
+	return &sdk.StreamableClientTransport{Endpoint: h.URL, HTTPClient: &client, MaxEventSize: maxMessage}, nothing, nil
 }
 
 // bounded sends the headers, and bounds the answers that are no streams; the SDK reads
@@ -112,7 +112,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := b.RoundTripper.RoundTrip(req)
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		resp.Body = &limited{resp.Body, MaxMessage}
+		resp.Body = &limited{resp.Body, maxMessage}
 	}
 	return resp, err
 }
@@ -124,7 +124,7 @@ type limited struct {
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes", MaxMessage)
+		return 0, fmt.Errorf("the answer has more than %d bytes", maxMessage)
 	}
 	n, err := l.ReadCloser.Read(p[:min(len(p), l.left)])
 	l.left -= n

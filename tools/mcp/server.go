@@ -16,16 +16,16 @@ import (
 
 // The limits of a server that sets none.
 const (
-	// DefaultStartTimeout is how long a turn waits for a server to start and to list its tools.
-	DefaultStartTimeout = 30 * time.Second
-	// StartLimit is how long a server that is not Required may take to start, while turns continue
+	// defaultStartTimeout is how long a turn waits for a server to start and to list its tools.
+	defaultStartTimeout = 30 * time.Second
+	// startLimit is how long a server that is not Required may take to start, while turns continue
 	// without its tools.
-	StartLimit = 5 * time.Minute
-	// DefaultMaxTools is how many tools of a server are used; endpoints refuse long lists.
-	DefaultMaxTools = 100
-	// MaxMessage bounds, in bytes, one message of a server. The call that a longer one
+	startLimit = 5 * time.Minute
+	// defaultMaxTools is how many tools of a server are used; endpoints refuse long lists.
+	defaultMaxTools = 100
+	// maxMessage bounds, in bytes, one message of a server. The call that a longer one
 	// answers fails.
-	MaxMessage = 16 << 20
+	maxMessage = 16 << 20
 )
 
 // The bounds of calls that are kept while a turn waits for an answer.
@@ -110,16 +110,16 @@ func WithApproval(patterns ...string) Option {
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
 // WithStartTimeout bounds how long a turn waits for the server to start and to list its tools. A
-// server that takes longer continues to start, up to StartLimit, and agents have its tools as soon as
-// it can be used. One that is Required fails instead. 0 is DefaultStartTimeout.
+// server that takes longer continues to start, up to 5 minutes, and agents get its tools as soon as
+// it can be used. One that is [Required] fails instead. Defaults to 30 seconds, also if d is 0.
 func WithStartTimeout(d time.Duration) Option { return func(c *config) { c.start = d } }
 
 // WithMaxOutput bounds, in bytes, what a model reads of one result. 0 is
 // tools.DefaultMaxOutput.
 func WithMaxOutput(n int) Option { return func(c *config) { c.maxOutput = n } }
 
-// WithMaxTools bounds how many tools are used, the first of those that WithTools chooses. 0 is
-// DefaultMaxTools.
+// WithMaxTools bounds how many tools are used: the first n of those that the server lists and [WithTools] chooses. A
+// notice reports the others. Defaults to 100, also if n is 0, because endpoints refuse long lists.
 func WithMaxTools(n int) Option { return func(c *config) { c.maxTools = n } }
 
 // WithResources adds the tools list_resources and read_resource.
@@ -165,10 +165,10 @@ func New(name string, at Endpoint, opts ...Option) (*Server, error) {
 		return nil, fmt.Errorf("mcp server %q: %w", name, err)
 	}
 	if s.start == 0 {
-		s.start = DefaultStartTimeout
+		s.start = defaultStartTimeout
 	}
 	if s.maxTools == 0 {
-		s.maxTools = DefaultMaxTools
+		s.maxTools = defaultMaxTools
 	}
 	if s.logger == nil {
 		s.logger = slog.Default()
@@ -271,7 +271,7 @@ func (s *Server) limit() time.Duration {
 	if s.required {
 		return s.start
 	}
-	return max(s.start, StartLimit)
+	return max(s.start, startLimit)
 }
 
 // current reports whether the list of tools is that of the connection. The caller holds mu.

@@ -180,7 +180,7 @@ func (p *process) line() (line []byte, cut int, err error) {
 	line = append(line, chunk...)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		chunk, err = p.reader.ReadSlice('\n')
-		if cut == 0 && len(line)+len(chunk) > MaxMessage {
+		if cut == 0 && len(line)+len(chunk) > maxMessage {
 			line, cut = append([]byte(nil), line[:edge]...), len(line) // and the rest of it can be freed
 		}
 		if cut += min(cut, 1) * len(chunk); cut > 0 && len(line)+len(chunk) > 4*edge {
@@ -202,7 +202,7 @@ func tooLong(line []byte, n int) jsonrpc.Message {
 		return nil
 	}
 	decoded, err := jsonrpc.DecodeMessage(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"the answer has %d bytes, and at most %d are read"}}`,
-		append(m[1], m[2]...), n, MaxMessage))
+		append(m[1], m[2]...), n, maxMessage))
 	if err != nil {
 		return nil
 	}

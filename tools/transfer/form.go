@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// Tools says by how many tools a model is offered its targets.
+// Tools is the way in which a model is offered its targets. The zero value is [OneTool] in [DefaultForm].
 type Tools int
 
 const (
@@ -49,22 +49,22 @@ const (
 // The instructions tell a model about its agent and about transfers, unless the agent brings text of its
 // own. Of those that were measured with small models (docs/routing.md) these route best.
 const (
-	// Instruction is that of a run that began with the user's message, for [OneTool].
-	Instruction = others + "\nIf the user's message is the work of another agent, call " + ToolHere + " for that agent at once" + rule
-	// Arrived is that of an agent that has the conversation by a transfer, from this turn or an earlier one, for [OneTool].
-	Arrived = others + "\n" + given + " Call " + ToolHere + " only if the user's message is clearly the work of another agent."
-	// InstructionPerTarget and ArrivedPerTarget are the same for [ToolPerTarget].
-	InstructionPerTarget = othersPerTarget + "\nIf the user's message is the work of another agent, call that agent's tool at once" + rule
-	ArrivedPerTarget     = othersPerTarget + "\n" + given + " Call another agent's tool only if the user's message is clearly the work of that agent."
-	// InstructionShared and ArrivedShared are the same for [Shared].
-	InstructionShared = Alone + "\nYou may transfer only to: " + TargetsHere + "\nIf the user's message is the work of one of them, call " + ToolHere + " for that agent at once" + rule
-	ArrivedShared     = Alone + "\nYou may transfer only to: " + TargetsHere + "\n" + given + " Call " + ToolHere + " only if the user's message is clearly the work of one of them."
-	// Alone and AloneArrived are those of requests that offer no transfer, in a tree with other agents.
-	Alone        = "You are " + SelfHere
-	AloneArrived = Alone + "\n" + given
+	// instruction is that of a run that began with the user's message, for [OneTool].
+	instruction = others + "\nIf the user's message is the work of another agent, call " + ToolHere + " for that agent at once" + rule
+	// arrived is that of an agent that has the conversation by a transfer, from this turn or an earlier one, for [OneTool].
+	arrived = others + "\n" + given + " Call " + ToolHere + " only if the user's message is clearly the work of another agent."
+	// instructionPerTarget and arrivedPerTarget are the same for [ToolPerTarget].
+	instructionPerTarget = othersPerTarget + "\nIf the user's message is the work of another agent, call that agent's tool at once" + rule
+	arrivedPerTarget     = othersPerTarget + "\n" + given + " Call another agent's tool only if the user's message is clearly the work of that agent."
+	// instructionShared and arrivedShared are the same for [Shared].
+	instructionShared = alone + "\nYou may transfer only to: " + TargetsHere + "\nIf the user's message is the work of one of them, call " + ToolHere + " for that agent at once" + rule
+	arrivedShared     = alone + "\nYou may transfer only to: " + TargetsHere + "\n" + given + " Call " + ToolHere + " only if the user's message is clearly the work of one of them."
+	// alone and aloneArrived are those of requests that offer no transfer, in a tree with other agents.
+	alone        = "You are " + SelfHere
+	aloneArrived = alone + "\n" + given
 
-	others          = Alone + "\nOther agents, for other work only:\n" + TargetsHere
-	othersPerTarget = Alone + "\nOther agents, for other work only, each with its tool:\n" + TargetsHere
+	others          = alone + "\nOther agents, for other work only:\n" + TargetsHere
+	othersPerTarget = alone + "\nOther agents, for other work only, each with its tool:\n" + TargetsHere
 	given           = FromHere + " gave you the conversation because it is your work" + ReasonHere + ". Answer the user now."
 	rule            = ": do not answer, ask or announce anything first. That agent reads the whole conversation and answers." +
 		" If it is your work, or no other agent's, answer it yourself."
@@ -73,12 +73,12 @@ const (
 // The descriptions of the tools, unless an agent brings text of its own. The
 // tool's targets follow, as in the instruction.
 const (
-	Description          = "Transfers the conversation to another agent, which reads all of it and answers in your place. The agents:" // of [OneTool]
-	DescriptionPerTarget = "Transfers the conversation to this agent, which reads all of it and answers in your place:"
-	DescriptionShared    = "Transfers the conversation to another agent, to which you may transfer now. It reads all of the conversation and answers in your place. The agents:" // of [Shared]
+	description          = "Transfers the conversation to another agent, which reads all of it and answers in your place. The agents:" // of [OneTool]
+	descriptionPerTarget = "Transfers the conversation to this agent, which reads all of it and answers in your place:"
+	descriptionShared    = "Transfers the conversation to another agent, to which you may transfer now. It reads all of the conversation and answers in your place. The agents:" // of [Shared]
 )
 
-// Form is how a model is shown the targets of its agent, and how it calls for one.
+// Form is how a model reads the targets of its agent, and how it calls for a transfer to one.
 type Form struct {
 	Tools Tools
 	// Name is that of the one tool, or what the names of all begin with.
@@ -88,21 +88,21 @@ type Form struct {
 	Arrived     Instructions // of an agent that has the conversation by a transfer
 }
 
-// Instructions are texts for the end of the system text, "" for none.
+// Instructions are texts at the end of the system text. "" adds nothing.
 type Instructions struct {
 	Targets string // where the request offers targets
 	Alone   string // where it offers none
 }
 
-// DefaultForm returns the form in the package's own words.
+// DefaultForm returns the form with the package's own texts. Every other value of t is [OneTool].
 func DefaultForm(t Tools) Form {
 	switch t {
 	case Shared:
-		return Form{t, agent.TransferTool, DescriptionShared, Instructions{InstructionShared, Alone}, Instructions{ArrivedShared, AloneArrived}}
+		return Form{t, agent.TransferTool, descriptionShared, Instructions{instructionShared, alone}, Instructions{arrivedShared, aloneArrived}}
 	case ToolPerTarget:
-		return Form{t, prefix, DescriptionPerTarget, Instructions{InstructionPerTarget, Alone}, Instructions{ArrivedPerTarget, AloneArrived}}
+		return Form{t, prefix, descriptionPerTarget, Instructions{instructionPerTarget, alone}, Instructions{arrivedPerTarget, aloneArrived}}
 	}
-	return Form{t, agent.TransferTool, Description, Instructions{Instruction, Alone}, Instructions{Arrived, AloneArrived}}
+	return Form{t, agent.TransferTool, description, Instructions{instruction, alone}, Instructions{arrived, aloneArrived}}
 }
 
 // Offer returns what a model is offered for transfers from the agent's place to these
@@ -146,7 +146,7 @@ func WithReason(instruction, reason string) string {
 	return strings.ReplaceAll(instruction, ReasonHere, reason)
 }
 
-// Lines shows agents to a model: each in a line "- NAME: DESCRIPTION", byte for byte.
+// Lines returns one line "- NAME: DESCRIPTION" for each agent, for models. Names and descriptions are unchanged.
 func Lines(agents []*agent.Node) string { return linesOf(agents, func(int) string { return "" }) }
 
 func linesOf(agents []*agent.Node, after func(i int) string) string {
@@ -311,7 +311,7 @@ func (f Form) Call(input json.RawMessage) (name string, arguments json.RawMessag
 	return name, event.EncodeJSON(members)
 }
 
-// Names returns the names of the tools that are offered for these targets.
+// Names returns the names of the tools that a model is offered for these targets.
 func (f Form) Names(targets []string) (names []string) {
 	if f.Tools != ToolPerTarget {
 		return []string{f.Name}[:min(1, len(targets))]

@@ -130,9 +130,9 @@ func parseOdd(input json.RawMessage) (Call, error) {
 	return c, nil
 }
 
-// Input makes the arguments of a transfer to the agent of a name of those of a call that
-// used a tool for that agent alone, or its bare name as a tool. All that the model gave
-// is kept, but for another agent's name.
+// Input returns the arguments of a transfer to the agent with this name, from the arguments of a call that names the
+// agent by its tool: a tool for this agent alone, or the agent's bare name. It keeps everything that the model gave,
+// except the name of another agent.
 func Input(name string, given json.RawMessage) json.RawMessage {
 	var wrapped struct {
 		Raw *string `json:"raw"`
@@ -195,8 +195,9 @@ func Repair(n *agent.Node, tree *agent.Tree, name string) *agent.Node {
 	return found
 }
 
-// Resolve returns the one of the targets that a call of the agent means, or an error
-// that tells the model what to do instead. The targets are those that were offered.
+// Resolve returns the target that a call of the agent means. The targets are those that were offered. The error
+// matches agent.ErrTransferRejected, and its text tells the model what to do instead; it may be a [*UnknownTarget]
+// or a [*NotOffered].
 func Resolve(n *agent.Node, tree *agent.Tree, targets []*agent.Node, c Call) (*agent.Node, error) {
 	target := Repair(n, tree, c.Target)
 	switch {
@@ -215,7 +216,8 @@ func Resolve(n *agent.Node, tree *agent.Tree, targets []*agent.Node, c Call) (*a
 	return target, nil
 }
 
-// UnknownTarget is a refused target. It is an agent.ErrUnknownTarget.
+// UnknownTarget is the error for a name that is not a legal target. Its text tells the model the legal ones. It
+// matches agent.ErrUnknownTarget and agent.ErrTransferRejected.
 type UnknownTarget struct {
 	Name    string
 	targets []*agent.Node
@@ -230,8 +232,8 @@ func (e *UnknownTarget) Is(target error) bool {
 	return target == agent.ErrUnknownTarget || target == agent.ErrTransferRejected
 }
 
-// NotOffered is a refused transfer to a target that the policy allows and [Offered] leaves out at
-// the moment. It is an agent.ErrTransferRejected.
+// NotOffered is the error for a transfer to a target that the policy allows but that [Offered] leaves out at this
+// moment. It matches agent.ErrTransferRejected.
 type NotOffered struct {
 	Target  string
 	targets []*agent.Node
@@ -248,8 +250,8 @@ func (e *NotOffered) Error() string {
 // Is makes errors.Is(err, agent.ErrTransferRejected) true.
 func (e *NotOffered) Is(target error) bool { return target == agent.ErrTransferRejected }
 
-// Legal is the sentence that names the targets, and the one of them that is nearest
-// to a name which is not legal.
+// Legal returns the sentence that lists the targets for a model, and the target whose name is nearest to a name that
+// is not legal.
 func Legal(targets []*agent.Node, name string) string {
 	var names []string
 	for _, t := range targets {
