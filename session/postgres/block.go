@@ -153,10 +153,7 @@ func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id, run string) 
 }
 
 func eventsOf(ctx context.Context, conn *pgx.Conn, query string, args ...any) (events []*event.Event, err error) {
-	result, err := conn.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
+	result, _ := conn.Query(ctx, query, args...)
 	var seq int64
 	var line []byte
 	var decoder event.Decoder
@@ -174,10 +171,7 @@ func fillBlocks(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil || !missing {
 		return err
 	}
-	result, err := conn.Query(ctx, "SELECT key FROM arbor.session ORDER BY key")
-	if err != nil {
-		return err
-	}
+	result, _ := conn.Query(ctx, "SELECT key FROM arbor.session ORDER BY key")
 	keys, err := pgx.CollectRows(result, pgx.RowTo[int64])
 	for _, key := range keys {
 		if err == nil {

@@ -72,11 +72,8 @@ func (s *Store) load(ctx context.Context, key session.Key, after int64, yield fu
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		whole = rows.Segment{}
 		log.Clear()
-		result, err := conn.Query(ctx, findSQL, binary5, key.App, key.User, key.ID, after, log.Size)
-		if err != nil {
-			return err
-		}
-		return eachRaw(result, func(format func(int) int16, row [][]byte) error {
+		result, _ := conn.Query(ctx, findSQL, binary5, key.App, key.User, key.ID, after, log.Size)
+		return eachRaw(result, func(format func(int) int16, row [][]byte) (err error) {
 			for i, dest := range []*int64{&whole.Row, &whole.End, &shared} {
 				if *dest, err = rawInt(format(i), row[i]); err != nil {
 					return err
@@ -105,11 +102,8 @@ func (s *Store) load(ctx context.Context, key session.Key, after int64, yield fu
 
 // line returns the segments of the rest of a fork's log, in order.
 func (s *Store) line(ctx context.Context, log *rows.Log, whole rows.Segment) (line []rows.Segment, err error) {
-	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		result, err := conn.Query(ctx, lineSQL, whole.Row, log.After)
-		if err != nil {
-			return err
-		}
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		result, _ := conn.Query(ctx, lineSQL, whole.Row, log.After)
 		line, err = pgx.CollectRows(result, func(row pgx.CollectableRow) (part rows.Segment, err error) {
 			err = row.Scan(&part.Row, &part.End)
 			part.End = min(part.End, whole.End) // what came since is not loaded
@@ -126,10 +120,7 @@ func (s *Store) line(ctx context.Context, log *rows.Log, whole rows.Segment) (li
 func (s *Store) page(ctx context.Context, log *rows.Log, part rows.Segment) error {
 	return s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		log.Clear()
-		result, err := conn.Query(ctx, pageSQL, binary2, part.Row, log.After, part.End, log.Size)
-		if err != nil {
-			return err
-		}
+		result, _ := conn.Query(ctx, pageSQL, binary2, part.Row, log.After, part.End, log.Size)
 		return eachRaw(result, func(format func(int) int16, row [][]byte) error { return take(log, format(0), row[0], row[1]) })
 	})
 }
@@ -141,7 +132,8 @@ var (
 	binary5 = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode}
 )
 
-// eachRaw calls do with the bytes of each row, which are valid for the moment only.
+// eachRaw calls do with the bytes of each row, which are valid for the moment only. If the query failed, pgx keeps its
+// error in the result, so that callers look at it here alone.
 func eachRaw(result pgx.Rows, do func(format func(column int) int16, row [][]byte) error) error {
 	defer result.Close()
 	format := func(i int) int16 { return result.FieldDescriptions()[i].Format }
@@ -177,12 +169,9 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 	out := make(map[string]any)
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		clear(out)
-		result, err := conn.Query(ctx, sharedSQL, key.App, key.User)
-		if err != nil {
-			return err
-		}
+		result, _ := conn.Query(ctx, sharedSQL, key.App, key.User)
 		var name, stored []byte
-		_, err = pgx.ForEachRow(result, []any{&name, &stored}, func() error {
+		_, err := pgx.ForEachRow(result, []any{&name, &stored}, func() error {
 			out[string(name)] = event.DecodeValue(stored)
 			return nil
 		})
@@ -208,11 +197,8 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 }
 
 func (s *Store) infos(ctx context.Context, query string, args []any) (out []session.Info, err error) {
-	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		result, err := conn.Query(ctx, query, args...)
-		if err != nil {
-			return err
-		}
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		result, _ := conn.Query(ctx, query, args...)
 		out, err = pgx.CollectRows(result, func(row pgx.CollectableRow) (i session.Info, err error) {
 			var created, updated time.Time
 			var holder session.Owner

@@ -29,15 +29,12 @@ func (s *Store) Snapshots(ctx context.Context, key session.Key, name string) (pa
 	}
 	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		parts = nil
-		rows, err := conn.Query(ctx, snapshotsSQL, key.App, key.User, key.ID, name, snapshotPiece)
-		if err != nil {
-			return err
-		}
+		rows, _ := conn.Query(ctx, snapshotsSQL, key.App, key.User, key.ID, name, snapshotPiece)
 		p := session.Snapshot{Name: name}
 		var size int
 		var piece pgtype.DriverBytes // valid until the next row
 		var data strings.Builder
-		_, err = pgx.ForEachRow(rows, []any{&p.Part, &p.Seq, &size, &piece}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&p.Part, &p.Seq, &size, &piece}, func() error {
 			if data.Len() == 0 {
 				data.Grow(size)
 			}

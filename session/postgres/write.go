@@ -74,8 +74,8 @@ const (
 		INSERT INTO arbor.snapshot (session, name, part, seq, data) SELECT session, name, part, seq, data FROM new
 		ON CONFLICT (session, name, part) DO UPDATE SET seq = excluded.seq, data = excluded.data
 	)`
-	rowSQL = `SELECT key, lease_token, seq, coalesce(head, ''), parent_seq, coalesce(lease_random, 0), lease_until,
-			coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0), coalesce($4, clock_timestamp())
+	rowSQL = `SELECT key, lease_token, seq, coalesce(head, ''), coalesce(parent_seq, -1),
+			coalesce(lease_random, 0), lease_until, coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0), coalesce($4, clock_timestamp())
 		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
 	// It waits for no disk: the write that follows does.
 	createSQL = `INSERT INTO arbor.session (app, user_id, id) SELECT $1, $2, $3
@@ -147,12 +147,12 @@ func (s *Store) change(ctx context.Context, conn *pgx.Conn, c *change, unknown b
 		if c.write.Acquires() {
 			lease.Nonce = c.nonce
 		}
-		var shared *int64
+		var shared int64
 		var head []byte
 		err := conn.QueryRow(ctx, sql, args...).Scan(&lease.Incarnation, &lease.Token, &lease.Head.Seq, &head, &shared, nil)
 		if err == nil {
 			lease.Head.ID = string(head)
-			lease.Fork, lease.Shared = shared != nil, value(shared)
+			lease.Fork, lease.Shared = shared >= 0, max(shared, 0)
 			return lease, nil
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {
@@ -179,13 +179,6 @@ func (s *Store) change(ctx context.Context, conn *pgx.Conn, c *change, unknown b
 			c.dead = before.Token
 		}
 	}
-}
-
-func value(n *int64) int64 {
-	if n == nil {
-		return 0
-	}
-	return *n
 }
 
 // statement composes the write.
@@ -258,12 +251,13 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 	}
 	return "WITH head AS (UPDATE arbor.session SET " + strings.Join(set, ", ") + " WHERE " + where +
 		" RETURNING key, lease_token, seq, head, parent_seq)" + parts.String() +
-		" SELECT head.key, head.lease_token, head.seq, coalesce(head.head, ''), head.parent_seq, " + wait + " FROM head", args
+		" SELECT head.key, head.lease_token, head.seq, coalesce(head.head, ''), coalesce(head.parent_seq, -1), " +
+		wait + " FROM head", args
 }
 
 // row returns what the server has of a session, and the time.
 func (s *Store) row(ctx context.Context, conn *pgx.Conn, key session.Key) (row session.Row, now time.Time, err error) {
-	var shared *int64
+	var shared int64
 	var head []byte
 	var until *time.Time
 	err = conn.QueryRow(ctx, rowSQL, key.App, key.User, key.ID, s.time()).Scan(&row.Incarnation, &row.Token, &row.Head.Seq, &head, &shared, &row.Nonce,
@@ -275,7 +269,7 @@ func (s *Store) row(ctx context.Context, conn *pgx.Conn, key session.Key) (row s
 		return session.Row{}, now, err
 	}
 	row.Head.ID = string(head)
-	row.Fork, row.Shared = shared != nil, value(shared)
+	row.Fork, row.Shared = shared >= 0, max(shared, 0)
 	if row.Held = until != nil; row.Held {
 		row.Until = *until
 	}
@@ -291,10 +285,7 @@ func (c *change) isDone(ctx context.Context, conn *pgx.Conn, row *session.Row) (
 	if len(w.Events) == 0 {
 		return w.Ends() && (!row.Held || row.Nonce != w.Lease.Nonce), nil
 	}
-	result, err := conn.Query(ctx, storedSQL, row.Incarnation, w.Head.Seq, w.End().Seq)
-	if err != nil {
-		return false, err
-	}
+	result, _ := conn.Query(ctx, storedSQL, row.Incarnation, w.Head.Seq, w.End().Seq)
 	stored, err := pgx.CollectRows(result, pgx.RowTo[string])
 	return err == nil && slices.Equal(stored, c.Lines), err
 }

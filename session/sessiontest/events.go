@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -15,6 +16,13 @@ import (
 )
 
 var recorded = time.Date(2026, 2, 3, 4, 5, 6, 789012345, time.UTC)
+
+// ended returns a context that is canceled.
+func ended(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
 
 // entry makes a stored event with an ordinary envelope.
 func entry(seq int64, data event.Data) *event.Event {

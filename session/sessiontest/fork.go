@@ -267,9 +267,7 @@ var forkTests = []test{
 	}},
 	{"a canceled context forks nothing", func(f *fixture) {
 		f.write(f.key, texts(2, "a")...)
-		ctx, cancel := context.WithCancel(f.Context())
-		cancel()
-		require.ErrorIs(f, f.store.Fork(ctx, f.key, 1, f.another("to")), context.Canceled)
+		require.ErrorIs(f, f.store.Fork(ended(f.T), f.key, 1, f.another("to")), context.Canceled)
 		require.Empty(f, f.list(f.another("to")))
 	}},
 	{"forks of forks of forks", func(f *fixture) {

@@ -119,9 +119,7 @@ var leaseTests = []test{
 		require.Greater(f, third.Token, second.Token)
 		require.EqualValues(f, 4, third.Head.Seq)
 		require.Len(f, f.load(f.key, 0), 4)
-		state, err := f.store.SharedState(f.Context(), f.key)
-		require.NoError(f, err)
-		require.Equal(f, map[string]any{"user:tone": "warm"}, state)
+		f.shared(f.key, `{"user:tone":"warm"}`)
 	}},
 	{"a turn is one write if it can be", func(f *fixture) {
 		_, err := f.store.Write(f.Context(), f.key, session.Write{Acquire: session.Self(), Events: events(0, text("a"), text("b")), Release: true})
@@ -181,9 +179,7 @@ var leaseTests = []test{
 		}
 		moved(f.key, session.Head{Seq: 2, ID: end.ID + "x"})
 		moved(f.key, session.Head{Seq: 2})
-		ended, cancel := context.WithCancel(f.Context())
-		cancel()
-		_, err = Begin(ended, f.store, f.key, 2, events(2, text("x"))...)
+		_, err = Begin(ended(f.T), f.store, f.key, 2, events(2, text("x"))...)
 		require.ErrorIs(f, err, context.Canceled)
 		require.NoError(f, f.store.Delete(f.Context(), f.key))
 		moved(f.key, end)
@@ -279,9 +275,7 @@ var leaseTests = []test{
 			require.ErrorIs(f, Finish(f.Context(), f.store, f.key, seq, lease, events(seq, text("b"))...), agent.ErrConflict)
 		}
 		require.ErrorIs(f, Finish(f.Context(), f.store, f.key, 1, session.Lease{Token: lease.Token + 1}, events(1, text("b"))...), agent.ErrConflict)
-		ended, cancel := context.WithCancel(f.Context())
-		cancel()
-		require.ErrorIs(f, Finish(ended, f.store, f.key, 1, lease, events(1, text("b"))...), context.Canceled)
+		require.ErrorIs(f, Finish(ended(f.T), f.store, f.key, 1, lease, events(1, text("b"))...), context.Canceled)
 		_, err := f.store.Write(f.Context(), f.key, session.Write{Lease: lease, Release: true, Abandon: true})
 		require.ErrorIs(f, err, agent.ErrBadInput)
 		f.busy(f.key)
@@ -293,9 +287,7 @@ var leaseTests = []test{
 	{"the state that comes with the end of a lease is there", func(f *fixture) {
 		lease := f.acquire(f.key)
 		require.NoError(f, Finish(f.Context(), f.store, f.key, 0, lease, events(0, &event.State{Delta: map[string]any{"user:tone": "warm"}})...))
-		state, err := f.store.SharedState(f.Context(), f.key)
-		require.NoError(f, err)
-		require.Equal(f, map[string]any{"user:tone": "warm"}, state)
+		f.shared(f.key, `{"user:tone":"warm"}`)
 	}},
 	{"renewing what is not held is a conflict", func(f *fixture) {
 		require.ErrorIs(f, Renew(f.Context(), f.store, f.key, session.Lease{Token: 1}), agent.ErrConflict)
@@ -375,9 +367,7 @@ var leaseTests = []test{
 		f.refused(f.key, seq, stale)
 		f.pass(10 * session.LeaseTTL)
 		f.refused(f.key, seq, stale)
-		shared, err := f.store.SharedState(f.Context(), f.key)
-		require.NoError(f, err)
-		require.EqualValues(f, 1, shared["user:x"])
+		f.shared(f.key, `{"user:x":1}`)
 	}},
 	{"a writer is fenced off from a session made anew", func(f *fixture) {
 		stale := f.acquire(f.key)

@@ -16,11 +16,7 @@ import (
 // ids lists the sessions of a filter by id.
 func (f *fixture) ids(filter session.Key) []string {
 	f.Helper()
-	out := []string{}
-	for _, i := range f.list(filter) {
-		out = append(out, i.Key.ID)
-	}
-	return out
+	return idsOf(f.list(filter))
 }
 
 func (f *fixture) list(filter session.Key) []session.Info {
@@ -229,15 +225,7 @@ var listTests = []test{
 			for _, filter := range []session.Key{{App: f.app}, {App: f.app, User: "ann"}, {App: f.app, ID: "at3"}, ofAnn("at3")} {
 				want := of(f.list(filter))
 				for _, size := range []int{0, 1, 3, 100} {
-					page, got := session.Page{Status: status, Limit: size}, []session.Info{}
-					for more := true; more; {
-						infos, err := f.store.List(f.Context(), filter, page)
-						require.NoError(f, err)
-						if got = append(got, infos...); len(infos) > 0 {
-							page.After = infos[len(infos)-1].Place()
-						}
-						more = size > 0 && len(infos) == size
-					}
+					got := f.pagesOf(filter, session.Page{Status: status, Limit: size}, nil)
 					require.Equal(f, idsOf(want), idsOf(got), "%v of status %q in pages of %d", filter, status, size)
 				}
 			}

@@ -15,9 +15,7 @@ var logTests = []test{
 	{"a session that does not exist is empty", func(f *fixture) {
 		require.Empty(f, f.load(f.key, 0))
 		require.Empty(f, f.load(f.key, 10))
-		shared, err := f.store.SharedState(f.Context(), f.key)
-		require.NoError(f, err)
-		require.Empty(f, shared)
+		f.shared(f.key, `{}`)
 		require.Zero(f, f.acquire(f.key).Head.Seq)
 		require.Empty(f, f.load(f.key, 0))
 	}},
@@ -58,9 +56,7 @@ var logTests = []test{
 			require.Error(f, err, name)
 			require.NotErrorIs(f, err, agent.ErrConflict, name)
 			require.Equal(f, []string{"a"}, f.contents(f.key), name)
-			shared, err := f.store.SharedState(f.Context(), f.key)
-			require.NoError(f, err)
-			require.Empty(f, shared, name)
+			f.shared(f.key, `{}`)
 		}
 		f.append(f.key, seq, lease, text("b")) // the session is none the worse
 	}},
@@ -101,8 +97,7 @@ var logTests = []test{
 	{"a canceled context stores nothing and is the error", func(f *fixture) {
 		lease := f.acquire(f.key)
 		f.append(f.key, 0, lease, text("a"))
-		ctx, cancel := context.WithCancel(f.Context())
-		cancel()
+		ctx := ended(f.T)
 		require.ErrorIs(f, Append(ctx, f.store, f.key, 1, lease, entry(2, text("b"))), context.Canceled)
 		_, err := Acquire(ctx, f.store, session.Key{App: f.app, User: "x", ID: "y"}, session.Self())
 		require.ErrorIs(f, err, context.Canceled)

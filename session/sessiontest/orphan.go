@@ -1,7 +1,6 @@
 package sessiontest
 
 import (
-	"context"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -25,20 +24,11 @@ func (f *fixture) orphansIn(store session.Store) []session.Info {
 	f.Helper()
 	whole, err := store.Orphans(f.Context(), session.Page{})
 	require.NoError(f, err)
-	const size = 3
-	var pages []session.Info
-	for page := (session.Page{Limit: size}); ; {
-		infos, err := store.Orphans(f.Context(), page)
-		require.NoError(f, err)
-		require.LessOrEqual(f, len(infos), size)
-		pages = append(pages, infos...)
-		if len(infos) < size {
-			break
-		}
-		page.After = infos[size-1].Place()
-	}
-	own, paged := f.own(whole), f.own(pages)
-	require.Equal(f, own, paged)
+	pages := f.paged(session.Page{Limit: 3}, nil, func(page session.Page) ([]session.Info, error) {
+		return store.Orphans(f.Context(), page)
+	})
+	own := f.own(whole)
+	require.Equal(f, own, f.own(pages))
 	return own
 }
 
@@ -122,9 +112,7 @@ var orphanTests = []test{
 	{"an abandoned session is one at once", func(f *fixture) {
 		lease := f.acquire(f.key)
 		f.append(f.key, 0, lease, text("a"), text("b"))
-		ended, cancel := context.WithCancel(f.Context())
-		cancel()
-		require.NoError(f, Abandon(ended, f.store, f.key, lease), "as the turn's context has")
+		require.NoError(f, Abandon(ended(f.T), f.store, f.key, lease), "as the turn's context has")
 		require.Equal(f, f.list(session.Key{App: f.app}), f.orphans())
 		for range 2 {
 			f.refused(f.key, 2, lease)

@@ -14,13 +14,27 @@ import (
 
 // pages reads a list page by page, so many sessions at a time, and requires that no page
 // has more. between runs after each page.
-func (f *fixture) pages(filter session.Key, size int, between func(page int)) (all []session.Info) {
+func (f *fixture) pages(filter session.Key, size int, between func(page int)) []session.Info {
 	f.Helper()
-	page := session.Page{Limit: size}
+	return f.pagesOf(filter, session.Page{Limit: size}, between)
+}
+
+// pagesOf reads a list from a page on.
+func (f *fixture) pagesOf(filter session.Key, first session.Page, between func(page int)) []session.Info {
+	f.Helper()
+	return f.paged(first, between, func(page session.Page) ([]session.Info, error) {
+		return f.store.List(f.Context(), filter, page)
+	})
+}
+
+type readPage func(session.Page) ([]session.Info, error)
+
+func (f *fixture) paged(page session.Page, between func(page int), read readPage) (all []session.Info) {
+	f.Helper()
 	for n := 1; ; n++ {
-		infos, err := f.store.List(f.Context(), filter, page)
+		infos, err := read(page)
 		require.NoError(f, err)
-		require.LessOrEqual(f, len(infos), size)
+		require.True(f, page.Limit == 0 || len(infos) <= page.Limit, "%d on a page of %d", len(infos), page.Limit)
 		if len(infos) == 0 {
 			return all
 		}

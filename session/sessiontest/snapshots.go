@@ -189,24 +189,15 @@ var snapshotTests = []test{
 		}
 		wg.Wait()
 	}},
-	{"snapshots last", func(f *fixture) {
-		f.snapshots()
-		if f.reopen == nil {
-			f.Skip("needs the option WithReopen")
-		}
+	{"snapshots last", durable(func(f *fixture) {
 		f.write(f.key, text("a"))
 		f.snap(f.key, part("x", 0, 1, "kept"))
-		f.store = f.mustOpen(f.reopen(f.T, f.store))
+		f.reopened()
 		require.Equal(f, []session.Snapshot{part("x", 0, 1, "kept")}, f.parts(f.key, "x"))
-	}},
-	{"a peer sees snapshots", func(f *fixture) {
-		f.snapshots()
-		if f.peer == nil {
-			f.Skip("needs the option WithPeer")
-		}
+	})},
+	{"a peer sees snapshots", withPeer(func(f *fixture, peer session.Store) {
 		f.write(f.key, text("a"))
 		f.snap(f.key, part("x", 0, 1, "of one"))
-		peer := f.mustOpen(f.peer(f.T, f.store))
 		found, err := peer.Snapshots(f.Context(), f.key, "x")
 		require.NoError(f, err)
 		require.Equal(f, []session.Snapshot{part("x", 0, 1, "of one")}, found)
@@ -215,7 +206,7 @@ var snapshotTests = []test{
 		require.NoError(f, f.keep(peer, f.key, lease, part("x", 0, 1, "of the other")))
 		require.NoError(f, Release(f.Context(), peer, f.key, lease))
 		require.Equal(f, []session.Snapshot{part("x", 0, 1, "of the other")}, f.parts(f.key, "x"))
-	}},
+	})},
 	{"appends go on beside snapshots", func(f *fixture) {
 		f.snapshots()
 		lease := f.acquire(f.key)

@@ -129,11 +129,33 @@ func (f *tailFixture) add(data ...event.Data) {
 
 func (f *tailFixture) addEvents(list ...*event.Event) {
 	f.Helper()
+	require.NoError(f, f.put(list))
+}
+
+// put stores events where the log ends.
+func (f *tailFixture) put(list []*event.Event) error {
 	for i, e := range list {
 		e.Seq, e.Time = f.seq+int64(i)+1, time.Now().UTC() // a tail may ask how old an event is
 	}
-	require.NoError(f, Append(f.Context(), f.store, f.key, f.seq, f.lease, list...))
-	f.seq += int64(len(list))
+	err := Append(f.Context(), f.store, f.key, f.seq, f.lease, list...)
+	if err == nil {
+		f.seq += int64(len(list))
+	}
+	return err
+}
+
+// answer ends a turn with an answer in a block of its own, and requires that all that the client got says want. got is
+// what the client has so far.
+func (f *tailFixture) answer(c *follower, got []session.Entry, says string, want ...string) []session.Entry {
+	f.Helper()
+	f.show("answer", says)
+	f.addEvents(block("answer", says))
+	f.end()
+	got = append(got, c.until(f.seq)...)
+	require.Equal(f, want, words(got))
+	f.sound(got, session.Position{})
+	f.sameGraph(f.key, got)
+	return got
 }
 
 // show publishes deltas of a block of text.

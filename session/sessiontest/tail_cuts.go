@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,18 +16,27 @@ import (
 // step is one thing that a turn does: it publishes, or it stores.
 type step []*event.Event
 
-func (f *tailFixture) step(s step) {
-	f.Helper()
+// do publishes or stores a step. It may run on a goroutine of its own.
+func (f *tailFixture) do(s step) error {
 	list := make([]*event.Event, len(s))
 	for i, e := range s {
 		own := *e
 		list[i] = &own
 	}
 	if list[0].Partial {
-		require.NoError(f, f.store.Publish(f.Context(), f.key, list...))
-	} else {
-		f.addEvents(list...)
+		return f.store.Publish(f.Context(), f.key, list...)
 	}
+	return f.put(list)
+}
+
+// tell plays a story as a turn of its own.
+func (f *tailFixture) tell(story *story) {
+	f.Helper()
+	f.begin()
+	for _, step := range story.steps {
+		require.NoError(f, f.do(step))
+	}
+	f.end()
 }
 
 // story is turns as a runner makes them: answers in parts, attempts that are given
@@ -172,11 +180,7 @@ func (f *tailFixture) collect(tail session.Tail, key session.Key, after string, 
 var reconnectTests = []tailTest{
 	{"at every entry", func(f *tailFixture) {
 		story := newStory(2, 60)
-		f.begin()
-		for _, step := range story.steps {
-			f.step(step)
-		}
-		f.end()
+		f.tell(story)
 		all := f.collect(f.store, f.key, "", story.events)
 		require.Len(f, all, story.shown)
 		f.sound(all, session.Position{})
@@ -269,22 +273,7 @@ func (f *tailFixture) play(story *story, ahead, stop <-chan struct{}) {
 				return
 			}
 		}
-		list := make([]*event.Event, len(step))
-		for i, e := range step {
-			own := *e
-			own.Seq = 0
-			if !e.Partial {
-				own.Seq, own.Time = f.seq+int64(i)+1, time.Now().UTC()
-			}
-			list[i] = &own
-		}
-		var err error
-		if step[0].Partial {
-			err = f.store.Publish(f.Context(), f.key, list...)
-		} else if err = Append(f.Context(), f.store, f.key, f.seq, f.lease, list...); err == nil {
-			f.seq += int64(len(list))
-		}
-		if err != nil {
+		if err := f.do(step); err != nil {
 			f.Error(err)
 			return
 		}
@@ -296,11 +285,7 @@ var otherTests = []tailTest{
 		peer := f.other()
 		c, here := f.followOn(peer, f.key, ""), f.follow("")
 		story := newStory(5, 100)
-		f.begin()
-		for _, step := range story.steps {
-			f.step(step)
-		}
-		f.end()
+		f.tell(story)
 		got := c.until(story.events)
 		f.sound(got, session.Position{})
 		require.Len(f, got, story.shown)
@@ -319,13 +304,7 @@ var otherTests = []tailTest{
 		got := c.take(5) // else the other machine might be faster, and these be lost
 		f.store = peer
 		f.begin()
-		f.show("b3", "there")
-		f.addEvents(block("b3", "there"))
-		f.end()
-		got = append(got, c.until(3)...)
-		require.Equal(f, []string{"a.", "here", "here.", "half", "void b2", "there", "there."}, words(got))
-		f.sound(got, session.Position{})
-		f.sameGraph(f.key, got)
+		f.answer(c, got, "there", "a.", "here", "here.", "half", "void b2", "there", "there.")
 	}},
 	{"another machine takes a lease over", func(f *tailFixture) {
 		peer := f.other()
@@ -340,13 +319,7 @@ var otherTests = []tailTest{
 		f.begin()
 		got = append(got, c.take(1)...)
 		_ = stale.Publish(f.Context(), f.key, delta("b1", " more"), delta("b9", "of a stale writer")) // it does not know yet
-		f.show("b2", "anew")
-		f.addEvents(block("b2", "anew"))
-		f.end()
-		got = append(got, c.until(2)...)
-		require.Equal(f, []string{"a.", "half", "void b1", "anew", "anew."}, words(got))
-		f.sound(got, session.Position{})
-		f.sameGraph(f.key, got)
+		got = f.answer(c, got, "anew", "a.", "half", "void b1", "anew", "anew.")
 		f.sameEntries(got, f.follow("").until(2))
 	}},
 	{"what is stored past the tail is seen", func(f *tailFixture) {

@@ -111,11 +111,7 @@ var followTests = []tailTest{
 		for i := range results {
 			wg.Go(func() { results[i] = f.collect(f.store, f.key, "", story.events) })
 		}
-		f.begin()
-		for _, step := range story.steps {
-			f.step(step)
-		}
-		f.end()
+		f.tell(story)
 		wg.Wait()
 		for _, got := range results {
 			f.sound(got, session.Position{})
@@ -205,13 +201,7 @@ var interruptedTests = []tailTest{
 		f.lose()
 		f.begin()
 		got = append(got, c.take(1)...)
-		f.show("b2", "anew")
-		f.addEvents(block("b2", "anew"))
-		f.end()
-		got = append(got, c.take(2)...)
-		require.Equal(f, []string{"a.", "half", "of another scope.", "void b1", "anew", "anew."}, words(got))
-		f.sound(got, session.Position{})
-		f.sameGraph(f.key, got)
+		f.answer(c, got, "anew", "a.", "half", "of another scope.", "void b1", "anew", "anew.")
 	}},
 	{"a lease that is abandoned voids what was shown", func(f *tailFixture) {
 		c := f.follow("")
@@ -222,13 +212,7 @@ var interruptedTests = []tailTest{
 		require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta("b1", " more")), agent.ErrConflict)
 		got := c.take(3)
 		f.begin()
-		f.show("b2", "anew")
-		f.addEvents(block("b2", "anew"))
-		f.end()
-		got = append(got, c.take(2)...)
-		require.Equal(f, []string{"a.", "half", "void b1", "anew", "anew."}, words(got))
-		f.sound(got, session.Position{})
-		f.sameGraph(f.key, got)
+		f.answer(c, got, "anew", "a.", "half", "void b1", "anew", "anew.")
 	}},
 	{"what is complete or discarded is not voided", func(f *tailFixture) {
 		c := f.follow("")
@@ -301,9 +285,7 @@ var endTests = []tailTest{
 			require.ErrorIs(f, last, context.Canceled)
 			require.Equal(f, n, count)
 		}
-		ctx, cancel := context.WithCancel(f.Context())
-		cancel()
-		for _, err := range f.store.Follow(ctx, f.key, "") {
+		for _, err := range f.store.Follow(ended(f.T), f.key, "") {
 			require.ErrorIs(f, err, context.Canceled)
 		}
 	}},

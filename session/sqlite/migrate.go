@@ -112,12 +112,11 @@ func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) (err
 			return err
 		}
 	}
-	if version >= rebuilt {
-		_, err = conn.ExecContext(ctx, "COMMIT")
-		return err
+	broken := 0
+	if version < rebuilt {
+		err = conn.QueryRowContext(ctx, "SELECT count(*) FROM pragma_foreign_key_check").Scan(&broken)
 	}
-	var broken int
-	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM pragma_foreign_key_check").Scan(&broken); err != nil {
+	if err != nil {
 		return err
 	}
 	if broken > 0 {
