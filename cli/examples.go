@@ -43,6 +43,7 @@ var examples = map[string][]string{
 	"graph draw":          {`PROGRAM graph draw triage.yaml --format svg`},
 	"graph run":           {`PROGRAM graph run triage.yaml --input '{"message": "hello"}'`},
 	"graph test":          {`PROGRAM graph test cases.yaml`},
+	"graph schema":        {`PROGRAM graph schema > graph.schema.json`},
 	"schema":              {`PROGRAM schema agent > agent.schema.json`},
 	"router validate":     {`PROGRAM router validate router.yaml`},
 	"router explain":      {`PROGRAM router explain router.yaml "I was charged twice"`},

@@ -100,9 +100,11 @@ func TestGraphBadInput(t *testing.T) {
 
 func TestGraphSchema(t *testing.T) {
 	t.Parallel()
-	got := invocation{}.run(t, "schema", "graph")
-	require.Equal(t, outcome{cli.StatusAnswered, string(agentgraph.Schema()), ""}, got)
-	require.True(t, json.Valid([]byte(got.out)))
+	for _, args := range [][]string{{"schema", "graph"}, {"graph", "schema"}} {
+		got := invocation{}.run(t, args...)
+		require.Equal(t, outcome{cli.StatusAnswered, string(agentgraph.Schema()), ""}, got)
+		require.True(t, json.Valid([]byte(got.out)))
+	}
 }
 
 // TestGraphOfInvalidAgents: a reference that only an invalid file of the folder could

@@ -25,7 +25,7 @@ import (
 // Command makes the command graph.
 func Command(f *factory.Factory) *cobra.Command {
 	return factory.Group("graph", "Check, run and test graphs of agents (OSSA AgentGraph)",
-		validateCommand(f), runCommand(f), testCommand(f), drawCommand(f))
+		validateCommand(f), runCommand(f), testCommand(f), drawCommand(f), schemaCommand(f))
 }
 
 // agentOptions are the flags that say which agents exist.
@@ -58,6 +58,18 @@ The agents of the graph must exist in the same file, in the folder of the file, 
 	agents.flags(cmd.Flags())
 	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print the problems as a JSON array of {code, path, line, message}")
 	return cmd
+}
+
+func schemaCommand(f *factory.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: `Print the JSON schema of graphs, as "schema graph" does`,
+		Args:  factory.Exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := f.Stdout.Write(agentgraph.Schema())
+			return err
+		},
+	}
 }
 
 func validateGraph(f *factory.Factory, file string, agents agentOptions, asJSON bool) error {
