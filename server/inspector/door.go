@@ -17,9 +17,9 @@ import (
 )
 
 // policy is what the browser lets the page do: nothing from elsewhere, nothing inline, and no text
-// that becomes HTML or a script.
+// that becomes HTML or a script. A picture from elsewhere is in a frame with a policy of its own.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data: blob:; " +
-	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+	"connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
 // Door is the handler of the page. It is safe for concurrent use. The zero value is not usable.
@@ -70,6 +70,7 @@ func New(opts ...Option) (*Door, error) {
 	if err == nil {
 		d.Door, err = front.New(front.Config{Bare: true, Name: "inspector", Prefix: "/inspect", Guard: d.guard, Fail: front.FailProblem, Routes: []front.Route{
 			{Method: http.MethodGet, Path: "", Open: true, Handle: d.home},
+			{Method: http.MethodGet, Path: "/picture", Open: true, Handle: d.picture},
 			{Method: http.MethodGet, Path: "/{path...}", Open: true, Handle: d.file},
 			{Method: http.MethodPost, Path: "/sign-in", Open: true, Handle: d.enter},
 			{Method: http.MethodPost, Path: "/sign-out", Handle: d.leave},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,7 +96,7 @@ func TestFiles(t *testing.T) {
 		require.NotContains(t, body, " style=")
 		for name, value := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
 			"Cross-Origin-Resource-Policy": "same-origin", "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; " +
-				"img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"} {
+				"img-src 'self' data: blob:; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"} {
 			require.Equal(t, []string{value}, got.Header.Values(name), path)
 		}
 	}
@@ -110,6 +111,34 @@ func TestFiles(t *testing.T) {
 	got, _ = h.ask(t, http.DefaultClient, "DELETE", "/inspect/app.js", "", "Authorization", "Bearer the-token")
 	require.Equal(t, 405, got.StatusCode)
 	require.Equal(t, "GET", got.Header.Get("Allow"))
+}
+
+// A picture from elsewhere is shown in a frame that may load from the host of the picture alone.
+func TestPicture(t *testing.T) {
+	h := serve(t, 0)
+	framed := []string{"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Dest", "iframe"}
+	at := func(of string) string {
+		return "/inspect/picture?alt=" + url.QueryEscape(`"><b>`) + "&of=" + url.QueryEscape(of)
+	}
+	got, body := h.ask(t, http.DefaultClient, "GET", at(`https://a.example:8443/x;img-src *"><script>?y`), "", framed...)
+	require.Equal(t, 200, got.StatusCode)
+	require.Equal(t, []string{"default-src 'none'; img-src https://a.example:8443; style-src 'unsafe-inline'; base-uri 'none'; " +
+		"form-action 'none'; frame-ancestors 'self'; sandbox"}, got.Header.Values("Content-Security-Policy"))
+	require.Equal(t, "no-referrer", got.Header.Get("Referrer-Policy"))
+	require.NotContains(t, body, "<script>")
+	require.NotContains(t, body, "<b>")
+	got, _ = h.ask(t, http.DefaultClient, "GET", at("http://[::1]:80/x"), "", framed...)
+	require.Contains(t, got.Header.Get("Content-Security-Policy"), "img-src http://[::1]:80;")
+	for _, of := range []string{"", "/x", "x.png", "ftp://a.example/x", "javascript:1", "data:image/png,x", "https://", "https://a b/x", "https://a;img-src/x",
+		"https://a,b/x", "https://*/x", "https://u:p@a.example/x", "https://[::1%25a;b]/x"} {
+		got, _ := h.ask(t, http.DefaultClient, "GET", at(of), "", framed...)
+		require.Equal(t, 400, got.StatusCode, of)
+	}
+	for _, other := range [][]string{nil, {"Sec-Fetch-Site", "none", "Sec-Fetch-Dest", "document"}, {"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Dest", "document"},
+		{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "iframe"}} {
+		got, _ := h.ask(t, http.DefaultClient, "GET", at("https://a.example/x"), "", other...)
+		require.GreaterOrEqual(t, got.StatusCode, 400, "an address that somebody sends shows nothing of others")
+	}
 }
 
 func TestOwnFiles(t *testing.T) {

@@ -153,6 +153,12 @@ func TestReloads(t *testing.T) {
 	play(t, support(t), "reloads", nil)
 }
 
+// Pictures from elsewhere are asked for when somebody wants them, and tables, long lines and code stay in their place.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	play(t, serve(t, echoWorld(t)), "answers", nil)
+}
+
 // A server without sessions offers first messages, and says on each screen what to do next.
 func TestFirstRun(t *testing.T) {
 	t.Parallel()

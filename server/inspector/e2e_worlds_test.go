@@ -239,6 +239,29 @@ func offlineWorld(t testing.TB) *world {
 	return &world{root: root}
 }
 
+// echoWorld has an agent that says what it hears, and a tool that does.
+func echoWorld(t testing.TB) *world {
+	t.Helper()
+	repeat, err := tools.Func("repeat", "Repeats.", func(_ tools.Context, in struct {
+		Words string `json:"words"`
+	}) (string, error) {
+		return in.Words, nil
+	})
+	require.NoError(t, err)
+	root, err := llmagent.New("echo", "You repeat.", scripted.Func("small", func(req *llm.Request) scripted.Answer {
+		last := req.Messages[len(req.Messages)-1]
+		if words, found := strings.CutPrefix(last.PlainText(), "tool: "); found {
+			return scripted.Reply(scripted.Call("repeat", fmt.Sprintf(`{"words":%q}`, words)))
+		}
+		if last.Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("The tool has answered."))
+		}
+		return scripted.Reply(scripted.Text(last.PlainText()))
+	}), llmagent.WithDescription("Repeats"), llmagent.WithTools(repeat))
+	require.NoError(t, err)
+	return &world{root: root}
+}
+
 // bigWorld is a tree of 500 agents in three levels, in which nobody has much to say.
 func bigWorld(t testing.TB) *world {
 	t.Helper()

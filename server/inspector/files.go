@@ -107,13 +107,19 @@ func (d *Door) look(name string) *file {
 	return newFile(name, data)
 }
 
+// allow refuses a browser to which the page must not go.
+func (d *Door) allow(c *front.Call) error {
+	if d.signIn == nil {
+		return nil
+	}
+	return d.signIn.Allow(c.R)
+}
+
 // file serves a file. The page has addresses of its own: where a browser goes to one that is no
 // file, it gets the page.
 func (d *Door) file(c *front.Call) error {
-	if d.signIn != nil {
-		if err := d.signIn.Allow(c.R); err != nil {
-			return err
-		}
+	if err := d.allow(c); err != nil {
+		return err
 	}
 	name := c.R.PathValue("path")
 	f := d.look(name)

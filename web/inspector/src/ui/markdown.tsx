@@ -1,8 +1,9 @@
-// Markdown as elements. It is read by the lexer of marked; HTML in it is text, pictures are links,
-// and links lead only where a browser may be sent from here.
+// Markdown as elements. It is read by the lexer of marked; HTML in it is text, pictures are loaded only
+// when somebody asks for them, and links lead only where a browser may be sent from here.
 import { Marked, type Token, type Tokens } from "marked";
 import { type ComponentChild, type JSX, Component } from "preact";
 import { useRef } from "preact/hooks";
+import { Elsewhere, pictureAt } from "./elsewhere.js";
 import { Pre, pieces } from "./words.js";
 
 // A formula in LaTeX of one paragraph: \(…\), \[…\] or $$…$$. Markdown would remove its backslashes.
@@ -148,7 +149,7 @@ function block(token: Tokens.Generic, depth: number): ComponentChild {
 
 function table({ header, rows }: Tokens.Table, depth: number): JSX.Element {
   return (
-    <div class="table" tabIndex={0} role="region" aria-label="A table">
+    <div class="table" tabIndex={0} role="group" aria-label="A table">
       <table>
         <thead>
           <tr>
@@ -175,13 +176,14 @@ function table({ header, rows }: Tokens.Table, depth: number): JSX.Element {
   );
 }
 
-function inline(tokens: readonly Token[] | undefined, depth: number): ComponentChild[] {
-  return (tokens ?? []).map((token) => phrase(token as Tokens.Generic, depth + 1));
+function inline(tokens: readonly Token[] | undefined, depth: number, linked = false): ComponentChild[] {
+  return (tokens ?? []).map((token) => phrase(token as Tokens.Generic, depth + 1, linked));
 }
 
-function phrase(token: Tokens.Generic, depth: number): ComponentChild {
+/** A part of a paragraph. Within a link nothing else can be pressed, so that a picture there is its words. */
+function phrase(token: Tokens.Generic, depth: number, linked: boolean): ComponentChild {
   if (depth > deepest) return token.raw;
-  const inner = (): ComponentChild[] => inline(token.tokens, depth);
+  const inner = (): ComponentChild[] => inline(token.tokens, depth, linked || token.type === "link");
   switch (token.type) {
     case "text":
       return token.tokens === undefined ? pieces(entities(token["text"])) : inner();
@@ -200,8 +202,11 @@ function phrase(token: Tokens.Generic, depth: number): ComponentChild {
       return <br />;
     case "link":
       return outside(token["href"], inner(), token.raw);
-    case "image":
-      return outside(token["href"], [`picture: ${token["text"] || token["href"]}`], token.raw);
+    case "image": {
+      const url = pictureAt(token["href"]);
+      if (linked) return `picture: ${token["text"] || token["href"]}`;
+      return url === undefined ? token.raw : <Elsewhere url={url} alt={token["text"]} />;
+    }
     default:
       return token.raw;
   }
@@ -209,21 +214,13 @@ function phrase(token: Tokens.Generic, depth: number): ComponentChild {
 
 /** A link to another place, if it is one that a browser may be sent to; otherwise what was written. */
 function outside(href: string, words: ComponentChild[], raw: string): ComponentChild {
-  const url = URL.parse?.(href) ?? tried(href);
-  if (url === null || !["http:", "https:", "mailto:"].includes(url.protocol)) return raw;
+  const url = URL.canParse(href) ? new URL(href) : undefined;
+  if (url === undefined || !["http:", "https:", "mailto:"].includes(url.protocol)) return raw;
   return (
     <a href={url.href} target="_blank" rel="noreferrer noopener" title={url.href}>
       {words}
     </a>
   );
-}
-
-function tried(href: string): URL | null {
-  try {
-    return new URL(href);
-  } catch {
-    return null;
-  }
 }
 
 const named: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };

@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { bytesOf } from "../state/bytes.js";
 import { bytes } from "./amount.js";
+import { Elsewhere, pictureAt } from "./elsewhere.js";
 import { visible } from "./visible.js";
 
 /** Types that a browser shows as a picture, without running anything. */
@@ -14,7 +15,7 @@ interface Props {
   readonly size?: number;
   /** Where the bytes are, below the native API. */
   readonly from?: string;
-  /** Where they are, if that is somewhere else: it is named, and never loaded. */
+  /** Where they are, if that is somewhere else: it is named, and only a picture is loaded, when somebody asks for it. */
   readonly url?: string;
   readonly user?: string | undefined;
   /** Whether a picture that is not large is shown at once. */
@@ -50,6 +51,8 @@ export function Media({ name, type, size, from, url, user, open = false }: Props
     });
   if (from === undefined) {
     const http = url !== undefined && /^https?:/i.test(url);
+    const picture = type.startsWith("image") ? pictureAt(url ?? "") : undefined;
+    if (picture !== undefined) return <Elsewhere url={picture} alt={name} />;
     return (
       <div class="media fact">
         {http ? (

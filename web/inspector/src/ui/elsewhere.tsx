@@ -1,0 +1,38 @@
+import "./media.css";
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { visible } from "./visible.js";
+
+interface Props {
+  readonly url: URL;
+  /** What the picture is said to show; may be "". */
+  readonly alt: string;
+}
+
+/** The address of a picture that can be shown: of a host that its name says, without a password. */
+export function pictureAt(href: string): URL | undefined {
+  const url = URL.canParse(href) ? new URL(href) : undefined;
+  return url !== undefined && /^https?:$/.test(url.protocol) && url.username + url.password === "" ? url : undefined;
+}
+
+/**
+ * A picture at another host. Nothing is asked of that host before somebody presses the button. Then the picture is
+ * in a frame, which the server lets load from that host alone.
+ */
+export function Elsewhere({ url, alt }: Props): JSX.Element {
+  const [shown, show] = useState(false);
+  const name = visible(alt.slice(0, 200));
+  return (
+    <span class="elsewhere">
+      <button class="button" aria-expanded={shown} onClick={() => show(!shown)}>
+        <span>
+          {shown ? "Hide" : "Show"} the picture {name !== "" && <bdi>“{name}”</bdi>} from <bdi>{url.host}</bdi>
+        </span>
+      </button>{" "}
+      <a href={url.href} target="_blank" rel="noreferrer noopener" title={url.href}>
+        Open it in a tab
+      </a>
+      {shown && <iframe title={name || `A picture from ${url.host}`} src={`/inspect/picture?${new URLSearchParams({ of: url.href, alt: name }).toString()}`} />}
+    </span>
+  );
+}
