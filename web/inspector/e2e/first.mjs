@@ -1,5 +1,5 @@
 // The first run: messages made of the agents' descriptions, and screens that say what to do next.
-import { newPage, run, same, step, visit } from "./lib.mjs";
+import { axe, check, geometry, newPage, run, same, screenshot, step, visit } from "./lib.mjs";
 
 await run(async () => {
   const page = await newPage();
@@ -8,6 +8,32 @@ await run(async () => {
       await visit(page, path);
       await page.getByText(text).first().waitFor();
     }
+  });
+  await step("a tour of four steps, when it is asked for", async () => {
+    await visit(page, "");
+    const sheet = page.getByRole("dialog");
+    same(await sheet.count(), 0, "tours that nobody asked for");
+    const ask = page.getByRole("button", { name: /^Take the tour/ });
+    await ask.press("Enter");
+    for (const n of [1, 2, 3, 4]) {
+      await sheet.getByRole("heading", { name: `step ${n} of 4` }).waitFor();
+      if (n === 1) await axe(page, "the tour");
+      await sheet.getByRole("button", { name: n < 4 ? "Next" : "Finish" }).press("Enter");
+    }
+    await sheet.waitFor({ state: "detached" });
+    check(await ask.evaluate((e) => e === document.activeElement), "the focus does not come back");
+    await page.keyboard.press("?");
+    await sheet.getByRole("button", { name: "Take the tour" }).click();
+    await sheet.getByRole("heading", { name: "step 1 of 4" }).waitFor();
+    await page.setViewportSize({ width: 320, height: 640 });
+    await geometry(page, "the tour at 320");
+    await screenshot(page, "tour-320");
+    await page.keyboard.press("Escape");
+    await sheet.waitFor({ state: "detached" });
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await page.reload();
+    await ask.waitFor();
+    same(await sheet.count(), 0, "tours that came back");
   });
   await step("an example starts the first session", async () => {
     await visit(page, "");

@@ -18,3 +18,4 @@ export { GraphScreen } from "./screens/graph.js";
 export { Sessions } from "./screens/sessions.js";
 export { Tree } from "./screens/tree.js";
 export { Usage } from "./screens/usage.js";
+export { Tour } from "./ui/tour.js";

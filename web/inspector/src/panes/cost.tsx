@@ -208,7 +208,7 @@ function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): 
     <section>
       <h2>Slowest</h2>
       <p class="soft fact">Times are differences of the log's times: of an answer and what came before it in its run, of a call and its result.</p>
-      {answers.length === 0 && <p class="soft">No answer yet.</p>}
+      {answers.length === 0 && <p class="soft">No answer yet. Write a message in the conversation.</p>}
       <table class="d-bars">
         <tbody>
           {answers.map((a) => (

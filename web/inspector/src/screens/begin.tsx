@@ -6,6 +6,7 @@ import { Copy } from "../ui/copy.js";
 import { useKeys } from "../ui/keys.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
+import { openTour } from "../ui/palette.js";
 
 /** Begins a session with the first words. */
 export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
@@ -65,6 +66,9 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
               {words}
             </button>
           ))}
+          <button class="button plain" onClick={openTour}>
+            Take the tour of this page, in four steps
+          </button>
         </div>
       )}
     </>

@@ -4,7 +4,7 @@ import { may, me, signOut } from "../state/app.js";
 import { type Route, route } from "../state/route.js";
 import { Icon } from "./icons.js";
 import { Link } from "./link.js";
-import { copyAddress, openKeys } from "./palette.js";
+import { copyAddress, openKeys, openTour } from "./palette.js";
 import { Sheet } from "./sheet.js";
 import { type Scheme, scheme, setScheme } from "./theme.js";
 
@@ -62,6 +62,9 @@ export function Menu(): JSX.Element {
             </button>
             <button class="button plain" onClick={() => setTimeout(openKeys)}>
               All keys <kbd>?</kbd>
+            </button>
+            <button class="button plain" onClick={() => setTimeout(openTour)}>
+              Take the tour
             </button>
             <button class="button plain" onClick={() => void signOut()}>
               Sign out

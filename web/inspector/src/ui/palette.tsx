@@ -8,12 +8,13 @@ import { parse } from "../state/address.js";
 import { type Route, change, go, route } from "../state/route.js";
 import { copy } from "./copy.js";
 import { commands, letters, setLetters, shown, useKeys } from "./keys.js";
+import { later } from "./later.js";
 import { best } from "./match.js";
 import { Sheet } from "./sheet.js";
 import { visible } from "./visible.js";
 import { type Scheme, scheme, setScheme } from "./theme.js";
 
-const covering = signal<"" | "palette" | "keys">("");
+const covering = signal<"" | "palette" | "keys" | "tour">("");
 
 export function openPalette(): void {
   covering.value = "palette";
@@ -23,9 +24,16 @@ export function openKeys(): void {
   covering.value = "keys";
 }
 
+export function openTour(): void {
+  covering.value = "tour";
+}
+
 export function copyAddress(): void {
   void copy(location.href);
 }
+
+// Few want it: it is loaded with the other screens.
+const Tour = later(() => import("../behind.js").then((m) => m.Tour));
 
 const close = (): void => {
   covering.value = "";
@@ -46,7 +54,7 @@ export function Palette(): JSX.Element | null {
     "?": ["All keys", openKeys],
     y: ["Copy the address", copyAddress],
   });
-  return covering.value === "palette" ? <Open /> : null;
+  return covering.value === "palette" ? <Open /> : covering.value === "tour" ? <Tour onClose={close} /> : null;
 }
 
 /** How many rows are shown at once; more words find what is not among them. */
@@ -145,6 +153,7 @@ function things(doings: ReturnType<typeof commands>): Item[] {
   return [
     ...doings.filter(({ key }) => key !== "mod+k" && key !== "Escape").map(({ key, what, does: it }) => does(what, it, shown(key))),
     ...other.filter((s) => s !== scheme.value).map((s) => does(`Colours: ${s === "system" ? "as the system has them" : s}`, () => setScheme(s))),
+    does("Take the tour", openTour),
     does("Sign out", () => void signOut()),
   ];
 }
@@ -188,7 +197,10 @@ function Listed(): JSX.Element {
       <div class="keys-list">
         <label class="keys-switch">
           <input type="checkbox" checked={letters.value} onChange={(e) => setLetters(e.currentTarget.checked)} /> Single letters are keys
-        </label>
+        </label>{" "}
+        <button class="button" onClick={openTour}>
+          Take the tour
+        </button>
         <dl>
           {all.map(({ key, what }) => (
             <div key={key}>
