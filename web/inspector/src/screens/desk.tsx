@@ -5,9 +5,11 @@ import { once } from "../state/actions.js";
 import { may, tree, type Agent } from "../state/app.js";
 import { type Handoff, atDesk, desk, firstWords, handoff, handoffs } from "../state/desk.js";
 import { type LogEvent, words } from "../state/events.js";
+import { kept } from "../state/kept.js";
 import { type OpenSession, open } from "../state/open.js";
 import { go, route } from "../state/route.js";
 import { clock, span } from "../ui/amount.js";
+import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
@@ -274,6 +276,35 @@ function names(agent: Agent | undefined): string[] {
   return agent === undefined ? [] : [agent.name, ...(agent.subAgents ?? []).flatMap(names)];
 }
 
+const texts = kept("arbor-desk-texts");
+
+/** Texts that this browser keeps for answers, and the way to keep what is written. */
+function Texts({ written, use }: { readonly written: string; readonly use: (text: string) => void }): JSX.Element {
+  const all = texts.all.value;
+  const text = written.trim();
+  return (
+    <details class="desk-texts">
+      <summary>Kept texts</summary>
+      {all.length === 0 && <p class="soft">Write a text that you need often, and keep it here. This browser keeps it.</p>}
+      <ul>
+        {all.map((one) => (
+          <li key={one}>
+            <button class="button plain" type="button" onClick={() => use(one)}>
+              {visible(one)}
+            </button>
+            <button class="talk-do" type="button" aria-label={`Forget ${visible(one)}`} onClick={() => texts.forget(one)}>
+              <Icon name="close" />
+            </button>
+          </li>
+        ))}
+      </ul>
+      <button class="button" type="button" disabled={text === "" || all.includes(text)} onClick={() => texts.keep(text)}>
+        Keep what is written
+      </button>
+    </details>
+  );
+}
+
 function Answer({ of }: { readonly of: Handoff }): JSX.Element {
   const [text, setText] = useState("");
   const [busy, setBusy] = useState(false);
@@ -296,6 +327,14 @@ function Answer({ of }: { readonly of: Handoff }): JSX.Element {
       })
       .finally(() => setBusy(false));
   };
+  const write = (words: string): void => {
+    key.current = once();
+    setText(words);
+  };
+  const add = (words: string): void => {
+    write(text.trim() === "" ? words : `${text.trimEnd()}\n${words}`);
+    field.current?.focus();
+  };
   useKeys({
     c: ["Write to the user", () => field.current?.focus()],
     "mod+Enter": ["Send", send],
@@ -316,11 +355,9 @@ function Answer({ of }: { readonly of: Handoff }): JSX.Element {
         aria-label="Write to the user"
         placeholder={mine ? "Write to the user…" : "Accept first, then write to the user"}
         value={text}
-        onInput={(e) => {
-          key.current = once();
-          setText(e.currentTarget.value);
-        }}
+        onInput={(e) => write(e.currentTarget.value)}
       />
+      <Texts written={text} use={add} />
       <div class="desk-do">
         {mine ? (
           <button class="button main" disabled={busy || text.trim() === ""}>

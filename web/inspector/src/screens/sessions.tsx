@@ -1,10 +1,10 @@
 import "./sessions.css";
 import type { JSX } from "preact";
-import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { path } from "../net/api.js";
 import { remove } from "../state/actions.js";
 import { attempt, may, mayWrite, me, tell } from "../state/app.js";
+import { kept } from "../state/kept.js";
 import { type Filter, type Listed, type SessionList, families, formatFilter, list, parseFilter } from "../state/list.js";
 import { go, route } from "../state/route.js";
 import { clock, count, counted } from "../ui/amount.js";
@@ -82,12 +82,7 @@ function Inbox({ all }: { readonly all: SessionList }): JSX.Element | null {
 /** How long somebody must have stopped typing before the server searches, in milliseconds. */
 const pause = 250;
 
-const keptFilters = signal<readonly string[]>(JSON.parse(localStorage.getItem("arbor-filters") ?? "[]") as string[]);
-
-function keepFilters(all: readonly string[]): void {
-  keptFilters.value = all;
-  localStorage.setItem("arbor-filters", JSON.stringify(all));
-}
+const filters = kept("arbor-filters");
 
 function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: boolean }): JSX.Element {
   const { user } = route.value;
@@ -153,18 +148,18 @@ function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: b
               to <input class="field" type="date" aria-label="Changed until" value={filter.until ?? ""} onChange={(e) => set("until", e.currentTarget.value)} />
             </label>
           </details>
-          {keptFilters.value.map((kept) => (
-            <span key={kept} class="kept-filter">
-              <Link to={{ screen: "sessions", filter: kept, ...whose }} current={kept === text}>
-                {kept}
+          {filters.all.value.map((one) => (
+            <span key={one} class="kept-filter">
+              <Link to={{ screen: "sessions", filter: one, ...whose }} current={one === text}>
+                {one}
               </Link>
-              <button class="talk-do" aria-label={`Forget the filter ${kept}`} onClick={() => keepFilters(keptFilters.value.filter((one) => one !== kept))}>
+              <button class="talk-do" aria-label={`Forget the filter ${one}`} onClick={() => filters.forget(one)}>
                 <Icon name="close" />
               </button>
             </span>
           ))}
-          {text !== "" && !keptFilters.value.includes(text) && (
-            <button class="button plain" onClick={() => keepFilters([...keptFilters.value, text])}>
+          {text !== "" && !filters.all.value.includes(text) && (
+            <button class="button plain" onClick={() => filters.keep(text)}>
               Save this filter
             </button>
           )}
