@@ -38,6 +38,7 @@ func (f *fixture) paged(page session.Page, between func(page int), read readPage
 		if len(infos) == 0 {
 			return all
 		}
+		require.True(f, page.After == (session.Place{}) || infos[0].Place().Compare(page.After) > 0, "a page begins after the end of the last one")
 		all = append(all, infos...)
 		page.After = infos[len(infos)-1].Place()
 		if between != nil {
