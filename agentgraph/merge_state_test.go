@@ -2,10 +2,12 @@ package agentgraph_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -22,7 +24,7 @@ func TestMergeIsItsOwn(t *testing.T) {
 	  - {id: d, agentRef: x, update: {m: '{"deep": {"never": 4}}', bad: '"no number"'}}
 	edges: [{from: a, to: b}, {from: a, to: c}, {from: b, to: d}]
 	errorHandling: {strategy: continue}
-`, map[string]agent.Agent{"x": gives(t, 1)})
+`, map[string]agent.Agent{"x": gives(t, 1)}, agentgraph.WithSettle(time.Minute))
 	for range 2 {
 		result, events, err := try(t, a, "go")
 		require.NoError(t, err)
