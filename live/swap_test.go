@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -94,13 +95,18 @@ func TestLend(t *testing.T) {
 		ctx := context.Background()
 		_, a := newDesk(t)
 		turns := newTurns(t, a, sessiontest.Memory(t))
+		var mu sync.Mutex
 		over := make(map[string]int)
 		lend := func(id string) {
 			b, err := llmagent.New("desk", "You are new.", scripted.Always("desk", scripted.Reply(scripted.Text("I am "+id+"."))))
 			require.NoError(t, err)
 			run, err := runner.New(b, turns.Store(), runner.WithStreaming())
 			require.NoError(t, err)
-			require.NoError(t, turns.Lend(session.ID(id), run, func() { over[id]++ }))
+			require.NoError(t, turns.Lend(session.ID(id), run, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				over[id]++
+			}))
 			synctest.Wait()
 		}
 		say := func(id string) string {
