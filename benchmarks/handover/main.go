@@ -62,7 +62,7 @@ func main() {
 // role is what an agent is for. Each agent has a tool that looks up records of its own.
 type role struct{ Name, Description, Instruction string }
 
-const record = "The record has a line. The record has a line. The record has a line. The record has a line. The record has a line. "
+var record = strings.Repeat("The record has a line. ", 5)
 
 func (r role) tool() (name, description string) {
 	return "look_up_" + r.Name, "Looks up a record of " + r.Name + "."

@@ -38,8 +38,8 @@ type Error struct{ Problems []Problem }
 // Error returns one problem a line.
 func (e *Error) Error() string { return Lines(e.Problems, Problem.String) }
 
-// AsError returns an [*Error] with the problems, each once, sorted by file, line and column, and
-// otherwise in their order, which it changes in place. It returns nil if there are none.
+// AsError returns an [*Error] with the problems, each once, or nil if there are none. It sorts the slice
+// by file, line and column; problems of one place keep their order.
 func AsError(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil

@@ -981,7 +981,7 @@ export interface components {
             resume?: boolean | null;
             change?: components["schemas"]["Change"];
         };
-        /** @description What an agent has in the new session, as long as the server runs. Only a server with a workshop makes changes, and only for its owner. */
+        /** @description What an agent has in the new session, until the server stops or 16 newer sessions have a change. Only a server with a workshop makes changes, and only for its owner. */
         Change: {
             agent: string;
             /** @description As in the tree if it is absent. */

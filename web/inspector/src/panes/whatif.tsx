@@ -128,7 +128,7 @@ function Ways({ session, story, user, answer, from }: WaysProps): JSX.Element {
             way === "change" && (
               <>
                 <Changing change={changes} set={alter} />
-                <p class="soft fact">No file changes. The fork has this agent until the server stops.</p>
+                <p class="soft fact">No file changes. The fork has this agent until the server stops, or until 16 newer forks have one of their own.</p>
               </>
             ),
             begin.at === undefined,
