@@ -137,11 +137,7 @@ func (a *attempt) take(c *choice, whole bool) {
 			}
 		}
 	}
-	if r.calls.named() || r.old.named() {
-		if held := r.leaks.native(); held != "" {
-			r.chunks = append(r.chunks, llm.Chunk{Text: held})
-		}
-	}
+	defer r.native() // the words of this event came in front of its calls
 	if !ours {
 		return
 	}
@@ -158,6 +154,16 @@ func (a *attempt) take(c *choice, whole bool) {
 	}
 	r.none = r.none || c.FinishReason.none
 	a.finish(string(c.FinishReason.flexText))
+}
+
+// native says to the words that calls came as they should, if some did.
+func (r *reading) native() {
+	if !r.calls.named() && !r.old.named() {
+		return
+	}
+	if held := r.leaks.native(); held != "" {
+		r.chunks = append(r.chunks, llm.Chunk{Text: held})
+	}
 }
 
 // begin takes in events until there is something to hand out, or no more. Its
@@ -193,7 +199,8 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			return err
 		}
 	}
-	words, leaked := r.leaks.end()
+	calls := r.calls.end(&r.old)
+	words, leaked := r.leaks.end(calls)
 	if r.leaks.halved() && r.end != endFilter {
 		return a.client.truncated(errors.New("it ends within a call that the model wrote as text"), a.body.odd)
 	}
@@ -202,7 +209,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			return err
 		}
 	}
-	calls := append(r.calls.end(&r.old), leaked...)
+	calls = append(calls, leaked...)
 	if r.end == endFilter {
 		calls = nil // what was withheld may be a part of them
 	}

@@ -77,22 +77,32 @@ func repaired(text string) (string, bool) {
 	var inner string
 	if json.Unmarshal([]byte(text), &inner) == nil {
 		object, ok := repaired(inner)
-		if object == inner {
+		if isObject(inner) {
 			object = text
 		}
 		return object, ok
+	}
+	var list []json.RawMessage
+	if json.Unmarshal([]byte(text), &list) == nil && len(list) == 1 {
+		return repaired(string(list[0]))
 	}
 	from := strings.IndexByte(text, '{')
 	if from < 0 {
 		return "", false
 	}
 	object, rest, ok := lenient(text[from:])
+	for more := ok; more; { // it may come twice
+		again, next, valid := lenient(strings.TrimLeft(rest, white))
+		if more = valid && sameJSON(again, object); more {
+			rest = next
+		}
+	}
 	around := aroundArguments.Get()
 	return object, ok && around.MatchString(text[:from]) && around.MatchString(strings.TrimLeft(rest, "} \t\r\n"))
 }
 
-// lenient reads an object as JSON that was written as Python, with commas in front of
-// brackets, or with control characters in its texts. It returns what follows it.
+// lenient reads an object as JSON that was written as Python, with keys without quotes, with commas in front
+// of brackets, or with control characters in its texts. It returns what follows it.
 func lenient(text string) (object, rest string, ok bool) {
 	var out []byte
 	depth := 0
@@ -111,6 +121,11 @@ func lenient(text string) (object, rest string, ok bool) {
 			if kept := bytes.TrimRight(out, " \t\r\n"); bytes.HasSuffix(kept, []byte(",")) && !bytes.HasSuffix(kept, []byte("{,")) && !bytes.HasSuffix(kept, []byte("[,")) {
 				out = kept[:len(kept)-1]
 			}
+		case depth > 0 && nameByte(c) && bareKey.Get().MatchString(text[i:]) && bytes.IndexByte([]byte("{,"), lastOf(out)) >= 0:
+			n := strings.IndexByte(text[i:], ':')
+			out = append(out, quote(strings.TrimSpace(text[i:i+n]))...)
+			i += n - 1
+			continue
 		case c == 'T' || c == 'F' || c == 'N':
 			for _, word := range [...][2]string{{"True", "true"}, {"False", "false"}, {"None", "null"}} {
 				if strings.HasPrefix(text[i:], word[0]) {
@@ -125,6 +140,16 @@ func lenient(text string) (object, rest string, ok bool) {
 		}
 	}
 	return "", "", false // half of it is missing
+}
+
+var bareKey = lazyregexp.New(`^[A-Za-z_][\w-]*\s*:`)
+
+// lastOf returns the last byte that is no white space, 0 if there is none.
+func lastOf(out []byte) byte {
+	if out = bytes.TrimRight(out, white); len(out) > 0 {
+		return out[len(out)-1]
+	}
+	return 0
 }
 
 // appendQuoted adds the text that begins at i as a string of JSON, and returns its end,

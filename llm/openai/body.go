@@ -192,9 +192,11 @@ func (b *answerBody) take(line []byte) []byte {
 	case string(field) != "data":
 		return nil // id, retry, and what the standard says to ignore
 	}
-	value = bytes.TrimSpace(value)
+	for value = bytes.TrimSpace(value); bytes.HasPrefix(value, []byte("data:")); value = bytes.TrimSpace(value[5:]) {
+		// a proxy has made events of lines of events
+	}
 	switch {
-	case bytes.Equal(value, doneMark), string(value) == `"[DONE]"`:
+	case bytes.EqualFold(value, doneMark), string(value) == `"[DONE]"`:
 		b.done = true
 		return b.flush()
 	case len(b.pending) > 0:

@@ -32,6 +32,8 @@ func TestFormsOfStreams(t *testing.T) {
 		"odd types":          {`data: {"id":7,"created":1.5,"choices":[{"delta":{"content":[{"type":"text","text":"Hello "},{"type":"text","text":"world"}]},"logprobs":"no"}],"usage":"none"}` + "\n\n" + `data: {"choices":[{"delta":null,"finish_reason":"stop"}],"model":"m-1"}`, ""},
 		"json":               {`{"choices":[{"message":{"role":"assistant","content":"Hello world"},"finish_reason":"stop"}],"model":"m-1"}`, ""},
 		"pretty json":        {"\n \r\n{\"choices\":[\n  {\"message\":{\"content\":\"Hello world\"}}\r\n],\n\"model\":\"m-1\"}\n", ""},
+		"events of events":   {"data: data: " + ev1 + "\n\ndata: data: " + ev2 + "\n\ndata: data: [done]\n\n", ""},
+		"thoughts in parts":  {`{"choices":[{"message":{"content":[{"type":"reasoning","text":"Hm."},{"type":"thinking","text":"So."},{"type":"text","text":"Hello world"}]}}],"model":"m-1"}`, ""},
 		"refusal":            {`data: {"choices":[{"delta":{"content":null,"refusal":"Hello world"}}],"model":"m-1"}` + "\n\n" + done, ""},
 		"long lines":         {text(big) + text(big) + done, big + big},
 		"unicode":            {text("ä\u2028\x00\"\\ 🦜") + done, "ä\u2028\x00\"\\ 🦜"},

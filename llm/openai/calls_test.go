@@ -69,6 +69,24 @@ func TestMissingAndRepeatedCallIDs(t *testing.T) {
 	}
 }
 
+func TestArgumentsWithOneMeaning(t *testing.T) {
+	for written, want := range map[string]string{
+		`{"a":1}{"a":1}`:             `{"a":1}`,
+		`{"a":1} {"a": 1}{"a":1}`:    `{"a":1}`,
+		`{"a":1}{"a":2}`:             `{"a":1}{"a":2}`,
+		`[{"a":1}]`:                  `{"a":1}`,
+		`[{"a":1},{"a":2}]`:          `[{"a":1},{"a":2}]`,
+		`{a: 1, "b": "x, c: 2",}`:    `{"a": 1, "b": "x, c: 2"}`,
+		quoted(`{"a":1}`):            quoted(`{"a":1}`),
+		quoted(quoted(`{"a":1}`)):    quoted(`{"a":1}`),
+		quoted(quoted(`["a", "b"]`)): quoted(quoted(`["a", "b"]`)),
+	} {
+		got, err := ask(t, serve(t, bodyOf(toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":`+quoted(written)+`}}`)+delta(`{}`, "tool_calls")+done)), helloS)
+		require.NoError(t, err)
+		require.Equal(t, want, got.Calls[0].Arguments, written)
+	}
+}
+
 func TestRepeatedNameWithEveryPart(t *testing.T) {
 	body := toolDelta(`{"function":{"name":"f","arguments":"{\"a\""}}`) + toolDelta(`{"function":{"name":"f","arguments":":1}"}}`) + done
 	got, err := ask(t, serve(t, bodyOf(body)), helloS)

@@ -50,6 +50,14 @@ var tooLong = []string{
 	"`inputs` tokens + `max_new_tokens` must be",   // TGI, Together
 	"`inputs` must have less than",                 // TGI
 	"exceed max message tokens",                    // Doubao
+	"reduce your message size",                     // Groq, where one request alone is over the limit of a minute
+	"size limit exceeded by",                       // Cohere
+	"context size exceeded",                        // LM Studio
+	"middle-out",                                   // OpenRouter
+	"exceeds the maximum allowed length",           // SGLang
+	"maximum allowed input length",                 // SGLang
+	"input tokens exceed",                          // OpenAI, Azure
+	"exceeded max context length",                  // Ollama
 }
 
 // tooLongCodes are codes and types of such errors.
@@ -75,6 +83,17 @@ var (
 		"insufficient_balance", "insufficient_credits", "arrearage", "1113"}
 )
 
+// Errors that some endpoints give a status that says something else: who asks too often, whose key is wrong, which model
+// is missing, and a call that the model wrote wrong, which it may write right the next time.
+var (
+	limited       = []string{"rate limit", "too many requests"}
+	limitedCodes  = []string{"rate_limit_exceeded", "rate_limit_error", "rate_limit_reached", "resource_exhausted", "throttling"}
+	wrongKey      = []string{"api key not valid", "invalid api key", "incorrect api key"}
+	wrongKeyCodes = []string{"invalid_api_key"}
+	noModelCodes  = []string{"model_not_found"}
+	wroteCodes    = []string{"tool_use_failed", "output_parse_failed"} // Groq
+)
+
 func isContextLength(a *goopenai.APIError) bool { return says(a, tooLong, tooLongCodes) }
 
 func isUnpaid(a *goopenai.APIError) bool { return says(a, unpaid, unpaidCodes) }
@@ -95,9 +114,13 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeContextLength, false
 	case status == http.StatusPaymentRequired, !waits && isUnpaid(a):
 		return llm.CodeRateLimited, false
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+	case status == http.StatusBadRequest && says(a, nil, wroteCodes):
+		return llm.CodeServer, true
+	case (status == http.StatusBadRequest || status == http.StatusForbidden) && says(a, limited, limitedCodes):
+		return llm.CodeRateLimited, true
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusBadRequest && says(a, wrongKey, wrongKeyCodes):
 		return llm.CodeUnauthorized, false
-	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusBadRequest && says(a, nil, noModelCodes):
 		return llm.CodeNotFound, false
 	case status == http.StatusRequestTimeout:
 		return llm.CodeTimeout, true

@@ -37,6 +37,13 @@ func TestContextLengthWords(t *testing.T) {
 		"too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000.",
 		"the number of input tokens 5000 cannot exceed the total tokens limit 4096 for this model",
 		"The estimated number of input and maximum output tokens (9000) exceeded this model context window limit (8192).",
+		"Request too large for m on tokens per minute (TPM): Limit 6000, Requested 9000, please reduce your message size and try again.",
+		"too many tokens: size limit exceeded by 1000 tokens. Try using shorter or fewer inputs.",
+		"Context size exceeded",
+		"Please reduce the length of either one, or use the \"middle-out\" transform to compress your prompt automatically.",
+		"Input length (9000 tokens) exceeds the maximum allowed length (8191 tokens).",
+		"Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.",
+		"prompt too long; exceeded max context length by 100 tokens",
 		"Request too large for m on tokens per min (TPM): Limit 10000, Requested 12000. The input or output tokens must be reduced in order to run successfully.",
 	} {
 		for _, status := range []int{400, 413, 429, 500} {
@@ -48,7 +55,6 @@ func TestContextLengthWords(t *testing.T) {
 	}
 	for _, words := range []string{
 		"max_tokens is too large: 100000. This model supports at most 16384 completion tokens",
-		"Rate limit reached for m on tokens per min (TPM): Limit 10000, Used 9000, Requested 2000. Please try again in 6s.",
 		"Invalid schema for function 'x': context must be an object",
 		"The name is too long",
 	} {
@@ -81,6 +87,11 @@ func TestClassify(t *testing.T) {
 		{401, `{}`, llm.CodeUnauthorized, false},
 		{404, `{}`, llm.CodeNotFound, false},
 		{422, `{}`, llm.CodeBadRequest, false},
+		{400, `{"error":{"message":"Rate limit reached for m on tokens per min (TPM): Limit 10000, Used 9000, Requested 2000. Please try again in 6s."}}`, llm.CodeRateLimited, true},
+		{403, `{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`, llm.CodeRateLimited, true},
+		{400, `{"error":{"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}`, llm.CodeUnauthorized, false},
+		{400, `{"error":{"message":"The model m does not exist","code":"model_not_found"}}`, llm.CodeNotFound, false},
+		{400, `{"error":{"message":"Failed to call a function.","code":"tool_use_failed","failed_generation":"<function=f>{"}}`, llm.CodeServer, true},
 	} {
 		code, retry := classify(tt.status, parseError([]byte(tt.body)), waitIn([]byte(tt.body), time.Now()) > 0)
 		require.Equal(t, tt.code, code, tt.body)

@@ -43,8 +43,14 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 		*at = strings.TrimPrefix(*at+"\n\nAnswer with JSON that follows this schema, and with nothing else: "+string(s.Schema), "\n\n")
 		r.ResponseFormat = nil
 	}
-	if !q.has(quirkAllowedTools) {
+	if !q.has(quirkAllowedTools) || q.has(quirkNoToolChoice) {
 		r.Allowed = nil
+	}
+	if q.has(quirkNoToolChoice) {
+		if r.ToolChoice == llm.ToolChoiceNone {
+			r.Tools = nil
+		}
+		r.ToolChoice = ""
 	}
 	if q.has(quirkNoParallel) {
 		r.ParallelToolCalls = nil

@@ -97,14 +97,16 @@ func flexible(b []byte, depth int) (string, error) {
 		return all.String(), nil
 	case b[0] == '{':
 		var part struct {
+			Type json.RawMessage `json:"type"`
 			Text json.RawMessage `json:"text"`
 			Msg  json.RawMessage `json:"msg"` // of a validation error
 		}
 		if err := json.Unmarshal(b, &part); err != nil {
 			return "", err
 		}
+		thought := slices.Contains([]string{`"reasoning"`, `"thinking"`, `"reasoning_text"`}, string(part.Type))
 		for _, text := range []json.RawMessage{part.Text, part.Msg} {
-			if len(text) > 0 {
+			if len(text) > 0 && !thought {
 				return flexible(text, depth+1)
 			}
 		}

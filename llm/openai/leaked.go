@@ -31,18 +31,19 @@ const (
 // nothing back.
 type leaks struct {
 	req    *llm.Request
-	place  spot    // after the last byte
-	held   []byte  // may still be a call
-	trials []trial // the forms that it may have
-	next   []trial // those that it may have with one more byte
-	first  bool    // no text is before it
-	tight  bool    // it follows a sentence without a space
-	after  byte    // the last byte before it that is no white space
-	named  string  // the last tool that it names
-	any    bool    // calls of tools that do not exist count, too
-	over   bool    // a native call came: text is text
-	spoil  bool    // the text is the beginning of a call, or a tool's description: nothing of it is for the user
-	half   bool    // so is its end, and there is text before it
+	place  spot           // after the last byte
+	held   []byte         // may still be a call
+	trials []trial        // the forms that it may have
+	next   []trial        // those that it may have with one more byte
+	first  bool           // no text is before it
+	tight  bool           // it follows a sentence without a space
+	after  byte           // the last byte before it that is no white space
+	named  string         // the last tool that it names
+	any    bool           // calls of tools that do not exist count, too
+	over   bool           // a native call came: text is text
+	twice  []llm.ToolCall // what is held, if it may be the native calls once more
+	spoil  bool           // the text is the beginning of a call, or a tool's description: nothing of it is for the user
+	half   bool           // so is its end, and there is text before it
 }
 
 // leaksOf returns what reads the words of an answer to the request, nil where no
@@ -61,8 +62,12 @@ func (c *client) leaksOf(req *llm.Request) *leaks {
 // words takes in words, and returns those that can be handed out now.
 func (l *leaks) words(s string) string {
 	switch {
-	case l == nil || l.over:
+	case l == nil:
 		return s
+	case l.over && len(l.held) > 0 && strings.TrimSpace(s) == "":
+		return "" // what is held may still be the native calls
+	case l.over:
+		return string(l.drop()) + s
 	case l.spoil:
 		return ""
 	}
@@ -110,18 +115,35 @@ func (l *leaks) spoiled() bool { return l != nil && l.spoil }
 func (l *leaks) halved() bool { return l != nil && l.half }
 
 // native says that a call came as it should. From here on all words are words;
-// those held back are returned.
+// those held back are returned, unless they are whole calls, which may be the native ones.
 func (l *leaks) native() string {
 	if l == nil || l.over {
 		return ""
 	}
 	l.over = true
+	for i := range l.trials {
+		if t := &l.trials[i]; t.whole() && !l.quoted(t) {
+			l.twice = t.calls
+			return ""
+		}
+	}
 	return string(l.drop())
 }
 
-// end returns what was held back at the end of the answer: calls, or else text.
-func (l *leaks) end() (words string, calls []llm.ToolCall) {
+// end returns what was held back at the end of the answer: calls, or else text. Calls that the answer has natively
+// are neither.
+func (l *leaks) end(native []llm.ToolCall) (words string, calls []llm.ToolCall) {
 	if l == nil || len(l.held) == 0 {
+		return "", nil
+	}
+	if l.over {
+		for _, c := range l.twice {
+			if !slices.ContainsFunc(native, func(n llm.ToolCall) bool {
+				return meant(n.Name, l.exists) == c.Name && sameJSON(n.Arguments, c.Arguments)
+			}) {
+				return string(l.drop()), nil
+			}
+		}
 		return "", nil
 	}
 	blank := false
@@ -219,7 +241,7 @@ func (l *leaks) spoils(cut bool) bool {
 	return name != "" && !l.mentioned(name)
 }
 
-var toolNames = lazyregexp.New(`["'](?:tool_)?name["']\s*:\s*["']([^"']+)["']`)
+var toolNames = lazyregexp.New(`["'](?:name|tool_name|tool|function|action)["']\s*:\s*["']([^"']+)["']`)
 
 // name returns the words without what may surround a tool's name.
 func (l *leaks) name() string { return strings.Trim(string(l.held), " \t\r\n.") }

@@ -197,7 +197,7 @@ func TestLongLeakedCalls(t *testing.T) {
 			b.WriteString(l.words(words[i : i+1]))
 			require.LessOrEqual(t, len(l.held), maxLeak)
 		}
-		rest, calls := l.end()
+		rest, calls := l.end(nil)
 		return b.String() + rest, calls
 	}
 	longest := head + repeat("x", maxLeak-len(head+tail)) + tail
@@ -619,7 +619,7 @@ func FuzzLeakedCalls(f *testing.F) {
 				require.LessOrEqual(t, len(l.held), maxLeak)
 				require.LessOrEqual(t, len(l.trials), 2*len(forms()), "a byte has few meanings")
 			}
-			rest, calls := l.end()
+			rest, calls := l.end(nil)
 			for i := range calls {
 				calls[i].ID = ""
 			}
@@ -651,9 +651,16 @@ func FuzzLeakedCalls(f *testing.F) {
 		l := c.leaksOf(req)
 		half := len(words) / 2
 		require.Equal(t, words, l.words(words[:half])+l.native()+l.words(words[half:]), "beside a native call")
-		rest, calls := l.end()
+		rest, calls := l.end(nil)
 		require.Empty(t, rest)
 		require.Empty(t, calls)
+		l = c.leaksOf(req)
+		rest = l.words(words) + l.native()
+		more, calls := l.end(nil)
+		require.Empty(t, calls)
+		if !l.spoiled() {
+			require.Equal(t, words, rest+more, "in front of another native call")
+		}
 	})
 }
 

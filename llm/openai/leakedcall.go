@@ -20,7 +20,7 @@ import (
 // Or it has such a name and arguments in the member "function", as calls have on the wire.
 // Doubled braces, which models copy from templates that had to escape them, count as single
 // ones.
-func (l *leaks) parse(raw []byte) (name, args string, ok bool) {
+func (l *leaks) parse(raw []byte, marked bool) (name, args string, ok bool) {
 	forms := [][]byte{raw}
 	if bytes.Contains(raw, []byte("{{")) {
 		forms = append(forms, raw[1:len(raw)-1], single(raw))
@@ -31,7 +31,7 @@ func (l *leaks) parse(raw []byte) (name, args string, ok bool) {
 		if json.Unmarshal(form, &o) != nil {
 			continue
 		}
-		if wrapped, ok := o["function"]; ok {
+		if wrapped, ok := o["function"]; ok && wrapped[0] != '"' {
 			inner := make(map[string]json.RawMessage)
 			if !only(o, "function", "type", "id") || json.Unmarshal(wrapped, &inner) != nil ||
 				inner["function"] != nil || inner["parameters"] != nil { // the description of a function
@@ -40,16 +40,19 @@ func (l *leaks) parse(raw []byte) (name, args string, ok bool) {
 			}
 			o = inner
 		}
-		return l.call(o)
+		return l.call(o, marked)
 	}
 	return "", "", false
 }
 
-// call reads a call from the members of an object.
-func (l *leaks) call(o map[string]json.RawMessage) (name, args string, ok bool) {
-	named, twice := either(o, "name", "tool_name")
-	given, both := either(o, "arguments", "parameters")
-	if named == nil || given == nil || twice || both || json.Unmarshal(named, &name) != nil || !only(o, callKeys...) {
+// call reads a call from the members of an object. Between marks it may have no arguments.
+func (l *leaks) call(o map[string]json.RawMessage, marked bool) (name, args string, ok bool) {
+	named, names := either(o, nameKeys)
+	given, both := either(o, argumentKeys)
+	if marked && both == 0 {
+		given, both = json.RawMessage("{}"), 1
+	}
+	if names != 1 || both != 1 || json.Unmarshal(named, &name) != nil || !only(o, callKeys...) {
 		return "", "", false
 	}
 	var text string
@@ -63,16 +66,22 @@ func (l *leaks) call(o map[string]json.RawMessage) (name, args string, ok bool) 
 	return name, string(given), name != "" && len(given) > 0 && given[0] == '{' && json.Valid(given)
 }
 
-// either returns the member that has one of the keys.
-func either(o map[string]json.RawMessage, a, b string) (value json.RawMessage, both bool) {
-	if o[a] == nil {
-		return o[b], false
+// either returns the member that has one of the keys, and how many have.
+func either(o map[string]json.RawMessage, keys []string) (value json.RawMessage, n int) {
+	for _, key := range keys {
+		if o[key] != nil {
+			value, n = o[key], n+1
+		}
 	}
-	return o[a], o[b] != nil
+	return value, n
 }
 
-// callKeys are what a call can have as keys.
-var callKeys = []string{"name", "tool_name", "arguments", "parameters", "type", "id", "tool_call_id", "function"}
+// callKeys are what a call can have as keys, nameKeys those of its tool, and argumentKeys those of its arguments.
+var (
+	nameKeys     = []string{"name", "tool_name", "tool", "function", "action"}
+	argumentKeys = []string{"arguments", "parameters", "args", "input", "tool_input", "action_input"}
+	callKeys     = slices.Concat(nameKeys, argumentKeys, []string{"type", "id", "tool_call_id"})
+)
 
 // only reports whether an object has no other keys.
 func only(o map[string]json.RawMessage, keys ...string) bool {
@@ -155,7 +164,7 @@ func (l *leaks) quoted(t *trial) bool {
 	for text := range l.given() {
 		all, letters := squeezed(text), plain(text)
 		lacks := func(member string) bool { return !strings.Contains(letters, member) }
-		inJSON := !lacks("arguments:") || !lacks("parameters:")
+		inJSON := slices.ContainsFunc(argumentKeys, func(key string) bool { return !lacks(key + ":") })
 		marked := slices.ContainsFunc(callMarks(), func(mark string) bool { return strings.Contains(all, mark) })
 		if t.raw != "" && strings.Contains(all, squeezed(t.raw)) {
 			return true
@@ -167,7 +176,7 @@ func (l *leaks) quoted(t *trial) bool {
 			if dec.Decode(&args) != nil {
 				return true // it was valid when it was read
 			}
-			members := appendMembers([]string{"name:" + plain(call.Name)}, "", args)
+			members := appendMembers([]string{":" + plain(call.Name)}, "", args)
 			if strings.Contains(all, held) || inJSON && !slices.ContainsFunc(members, lacks) {
 				return true
 			}

@@ -19,7 +19,7 @@ import (
 //	{ }           what is between them, any number of times
 //	mark?         may be missing
 //	mark … mark   any of the forms, between two marks
-//	mark          any other text; · is a space in it, \{ and \} are braces
+//	mark          any other text; · is a space in it, \{ and \} are braces, and @ is each of the tagSpaces
 //
 // A mark of more than one byte that ends a form may be missing at the end of the answer.
 const leakedForms = `
@@ -29,21 +29,21 @@ call { ; call }
 \{ "tool_call" : call \}
 \{ "function_call" : call \}
 name (
-name object
+name [ARGS]? ` + fence + `json? object ` + fence + `?
 print( name ( )
 [ name ( { , name ( } ]
 bare
 <tool_call> … </tool_call>
-<tool_calls> … </tool_calls>
+<@tool_calls> … </@tool_calls>
 <tools> … </tools>
 <function_call> … </function_call>
-<function_calls> … </function_calls>
+<@function_calls> … </@function_calls>
+[TOOL_REQUEST] … [END_TOOL_REQUEST]
+[TOOL_CALL] … [/TOOL_CALL]
 <TOOLCALL> … </TOOLCALL>
 <longcat_tool_call> … </longcat_tool_call>
 <minimax:tool_call> … </minimax:tool_call>
 <seed:tool_call> … </seed:tool_call>
-<｜DSML｜function_calls> … </｜DSML｜function_calls>
-<｜DSML｜tool_calls> … </｜DSML｜tool_calls>
 <｜tool▁calls▁begin｜> … <｜tool▁calls▁end｜>
 <｜tool_calls_begin｜> … <｜tool_calls_end｜>
 <|tool_calls_section_begin|> … <|tool_calls_section_end|>
@@ -56,6 +56,8 @@ bare
 ` + fence + `tool_code … ` + fence + `
 [TOOL_CALLS]
 functools
+tool_code
+<|start_header_id|>assistant<|end_header_id|>
 <|plugin|>
 <|message_sep|>
 function·call<|role_sep|>
@@ -68,23 +70,34 @@ function·call<|role_sep|>
 [TOOL_CALLS] name [ARGS]? object
 [TOOL_CALLS] name [CALL_ID] key [ARGS] object
 >>> name object
+<|from|>assistant <|recipient|> name <|content|> object
 <tool_call> name { <arg_key> key </arg_key> <arg_value> value </arg_value> } </tool_call> end
+<longcat_tool_call> name { <longcat_arg_key> key </longcat_arg_key> <longcat_arg_value> value </longcat_arg_value> } </longcat_tool_call> end
 <function= name > object </function>
 <function= name > { <parameter= key > value </parameter> } </function> end
 <function·name=" name "> object </function>
-<invoke·name=" name "> { <parameter·name=" key "> value </parameter> } </invoke> end
-<｜DSML｜invoke·name=" name "> { <｜DSML｜parameter·name=" key " string="true"? string="false"? > value </｜DSML｜parameter> } </｜DSML｜invoke> end
+<tool_call·name=" name "> object </tool_call>
+<tool_call> <name> name </name> <arguments> object </arguments> </tool_call>
+<tool_use> <name> name </name> <arguments> object </arguments> </tool_use>
+<|tools_prefix|> [ \{ " name ": object \} { , \{ " name ": object \} } ] <|tools_suffix|>
+<@invoke·name=" name "> { <@parameter·name=" key " string="true"? string="false"? > value </@parameter> } </@invoke> end
+<@invoke·name=" name "> object </@invoke>
 <｜tool_call_begin｜> function? <｜tool_sep｜> <steptml:invoke·name=" name "> { <steptml:parameter·name=" key "> value </steptml:parameter> } </steptml:invoke> end <｜tool_call_end｜>
 <｜tool▁call▁begin｜> function? <｜tool▁sep｜>? name <｜tool▁sep｜>? ` + fence + `json? object ` + fence + `? <｜tool▁call▁end｜>
 <|tool_call_begin|> name <|tool_call_argument_begin|> object <|tool_call_end|>
 <start_function_call>call: name \{ { key :<escape> value <escape> ,? } \} <end_function_call> end
 <|tool_call>call: name \{ { key :<|"|> value <|"|> ,? } \} <tool_call|> end
+<|tool_call>? call: name object <tool_call|>?
 <|start|>assistant? <|channel|> commentary? analysis? to= name <|constrain|>? json? code? <|message|> object
 <|start|>assistant? to= name <|channel|> commentary? analysis? <|constrain|>? json? code? <|message|> object
 assistant? commentary to= name json? code? object
 `
 
 const fence = "```"
+
+// tagSpaces are what models have in front of the names of tags: nothing, or a name space, of DeepSeek with the bars that
+// gateways make of its own, and of Claude.
+var tagSpaces = [...]string{"", "｜DSML｜", "|DSML|", "antml:"}
 
 // part is one part of a form.
 type part struct {
@@ -108,7 +121,15 @@ type form struct {
 }
 
 var forms = sync.OnceValue(func() (all []*form) {
-	for row := range strings.SplitSeq(strings.TrimSpace(leakedForms), "\n") {
+	rows := strings.Split(strings.TrimSpace(leakedForms), "\n")
+	for i := 0; i < len(rows); i++ {
+		row := rows[i]
+		if strings.Contains(row, "@") {
+			for _, space := range tagSpaces {
+				rows = append(rows, strings.ReplaceAll(row, "@", space))
+			}
+			continue
+		}
 		open, end, encloses := strings.Cut(row, " … ")
 		if encloses {
 			all = append(all, formOf(part{kind: "mark", text: open}, part{kind: "open", text: end}),
@@ -145,7 +166,7 @@ func formOf(parts ...part) *form {
 	}
 	first := &f.parts[0]
 	f.loose = first.kind == "name" || first.text == "print("
-	f.rare = strings.HasPrefix(first.text, "<|") || strings.HasPrefix(first.text, "<｜") || first.text == "[TOOL_CALLS]"
+	f.rare = strings.HasPrefix(first.text, "<|") || strings.HasPrefix(first.text, "<｜") || strings.HasPrefix(first.text, "[TOOL_")
 	if first.kind == "call" {
 		f.begins = "{"
 	}

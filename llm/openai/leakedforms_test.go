@@ -31,66 +31,84 @@ const (
 
 // ulmForms are the call of lookup for Ulm, as models of many families write it.
 var ulmForms = map[string]string{
-	"Hermes, Qwen 2.5":          "<tool_call>\n" + ulmCall + "\n</tool_call>",
-	"Hermes in a fence":         "<tool_call>\n```json\n" + ulmCall + "\n```\n</tool_call>",
-	"Mistral, a list":           "[TOOL_CALLS][" + ulmCall + "]",
-	"Mistral, a list, spaced":   "[TOOL_CALLS] [" + ulmCall + "]</s>",
-	"Mistral, a list with ids":  `[TOOL_CALLS] [{"name": "lookup", "arguments": {"city": "Ulm"}, "id": "VvvODy9mT"}]`,
-	"Mistral, a name":           "[TOOL_CALLS]lookup" + ulmArgs,
-	"Mistral, arguments":        "[TOOL_CALLS]lookup[ARGS]" + ulmArgs,
-	"Mistral, an id":            "[TOOL_CALLS]lookup[CALL_ID]VvvODy9mT[ARGS]" + ulmArgs,
-	"Llama 3, JSON":             `{"name": "lookup", "parameters": {"city": "Ulm"}}`,
-	"Llama 3, a type":           `{"type": "function", "name": "lookup", "parameters": {"city": "Ulm"}}`,
-	"Llama 3, a tag":            `<|python_tag|>{"name": "lookup", "parameters": {"city": "Ulm"}}<|eom_id|>`,
-	"Llama 3, built in":         `<|python_tag|>lookup.call(city="Ulm")`,
-	"Llama 3, a function":       "<function=lookup>" + ulmArgs + "</function>",
-	"Llama 3, <|eom_id|>":       "<function=lookup>" + ulmArgs + "</function><|eom_id|>",
-	"Llama 3.2, Python":         `[lookup(city="Ulm")]`,
-	"Llama 4, Python":           "<|python_start|>[lookup(city='Ulm')]<|python_end|>",
-	"Python alone":              `lookup(city="Ulm")`,
-	"Python, a dict":            "lookup({'city': 'Ulm'})",
-	"Granite 3":                 "<|tool_call|>[" + ulmCall + "]",
-	"Granite 3, a tag":          "<tool_call>[" + ulmCall + "]",
-	"Granite 20B":               "<function_call> " + ulmCall,
-	"DeepSeek R1, V3":           "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>lookup\n```json\n" + ulmArgs + "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-	"DeepSeek V3.1":             "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>lookup<｜tool▁sep｜>" + ulmArgs + "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-	"DeepSeek V3.1, end cut":    "<｜tool▁call▁begin｜>lookup<｜tool▁sep｜>" + ulmArgs,
-	"DeepSeek V3.2":             "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"lookup\">\n<｜DSML｜parameter name=\"city\" string=\"true\">Ulm</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
-	"Qwen 3 Coder":              "<tool_call>\n<function=lookup>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</tool_call>",
-	"Qwen 3 Coder, no tag":      "<function=lookup>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</tool_call>",
-	"Seed OSS":                  "<seed:tool_call>\n<function=lookup>\n<parameter=city>Ulm</parameter>\n</function>\n</seed:tool_call>",
-	"Kimi K2":                   "<|tool_calls_section_begin|><|tool_call_begin|>functions.lookup:0<|tool_call_argument_begin|>" + ulmArgs + "<|tool_call_end|><|tool_calls_section_end|>",
-	"Kimi K2, no section":       "<|tool_call_begin|>functions.lookup:0<|tool_call_argument_begin|>" + ulmArgs + "<|tool_call_end|>",
-	"GLM 4.5":                   "<tool_call>lookup\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n</tool_call>",
-	"GLM 4.7":                   "<tool_call>lookup<arg_key>city</arg_key><arg_value>Ulm</arg_value></tool_call>",
-	"MiniMax M1":                "<tool_calls>\n" + ulmCall + "\n</tool_calls>",
-	"MiniMax M2":                "<minimax:tool_call>\n<invoke name=\"lookup\">\n<parameter name=\"city\">Ulm</parameter>\n</invoke>\n</minimax:tool_call>",
-	"harmony":                   "<|channel|>commentary to=functions.lookup <|constrain|>json<|message|>" + ulmArgs + "<|call|>",
-	"harmony, stop left out":    "<|start|>assistant<|channel|>commentary to=functions.lookup<|message|>" + ulmArgs,
-	"harmony, in the role":      "<|start|>assistant to=functions.lookup<|channel|>commentary json<|message|>" + ulmArgs,
-	"harmony, analysis":         "<|channel|>analysis to=functions.lookup code<|message|>" + ulmArgs,
-	"harmony without tokens":    "commentary to=functions.lookup json" + ulmArgs,
-	"Jamba, Hunyuan":            "<tool_calls>[" + ulmCall + "]</tool_calls>",
-	"InternLM":                  `<|action_start|><|plugin|>{"name": "lookup", "parameters": {"city": "Ulm"}}<|action_end|>`,
-	"Command R":                 `<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "lookup", "parameters": {"city": "Ulm"}}]<|END_ACTION|>`,
-	"Nemotron":                  "<TOOLCALL>[" + ulmCall + "]</TOOLCALL>",
-	"Phi 4":                     "functools[" + ulmCall + "]",
-	"xLAM":                      "[" + ulmCall + "]",
-	"LFM2":                      `<|tool_call_start|>[lookup(city="Ulm")]<|tool_call_end|>`,
-	"Olmo 3":                    "<function_calls>\nlookup(city=\"Ulm\")\n</function_calls>",
-	"Gemma":                     "```tool_code\nlookup(city=\"Ulm\")\n```",
-	"Gemini":                    "print(default_api.lookup(city='Ulm'))",
-	"Functionary":               ">>>lookup\n" + ulmArgs,
-	"LongCat":                   "<longcat_tool_call>" + ulmCall + "</longcat_tool_call>",
-	"Step 3":                    "<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name=\"lookup\"><steptml:parameter name=\"city\">Ulm</steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>",
-	"Mistral without its token": "lookup" + ulmArgs,
-	"Kimi K2 without tokens":    "functions.lookup:0 " + ulmArgs,
-	"FunctionGemma":             "<start_function_call>call:lookup{city:<escape>Ulm<escape>}<end_function_call>",
-	"Gemma 4":                   `<|tool_call>call:lookup{city:<|"|>Ulm<|"|>}<tool_call|>`,
-	"GigaChat":                  "<|message_sep|>\n\nfunction call<|role_sep|>\n" + ulmCall,
-	"Hermes, a dict":            "<tool_call>\n{'name': 'lookup', 'arguments': {'city': 'Ulm'}}\n</tool_call>",
-	"as on the wire":            `{"tool_calls": [{"id": "1", "type": "function", "function": {"name": "lookup", "arguments": "{\"city\": \"Ulm\"}"}}]}`,
-	"Hermes, quotes and a name": "<tool_call>\n" + `{"name": " functions.lookup", "arguments": {"city": "Ulm"}}` + "\n</tool_call><|im_end|>",
+	"Hermes, Qwen 2.5":            "<tool_call>\n" + ulmCall + "\n</tool_call>",
+	"Hermes in a fence":           "<tool_call>\n```json\n" + ulmCall + "\n```\n</tool_call>",
+	"Mistral, a list":             "[TOOL_CALLS][" + ulmCall + "]",
+	"Mistral, a list, spaced":     "[TOOL_CALLS] [" + ulmCall + "]</s>",
+	"Mistral, a list with ids":    `[TOOL_CALLS] [{"name": "lookup", "arguments": {"city": "Ulm"}, "id": "VvvODy9mT"}]`,
+	"Mistral, a name":             "[TOOL_CALLS]lookup" + ulmArgs,
+	"Mistral, arguments":          "[TOOL_CALLS]lookup[ARGS]" + ulmArgs,
+	"Mistral, an id":              "[TOOL_CALLS]lookup[CALL_ID]VvvODy9mT[ARGS]" + ulmArgs,
+	"Llama 3, JSON":               `{"name": "lookup", "parameters": {"city": "Ulm"}}`,
+	"Llama 3, a type":             `{"type": "function", "name": "lookup", "parameters": {"city": "Ulm"}}`,
+	"Llama 3, a tag":              `<|python_tag|>{"name": "lookup", "parameters": {"city": "Ulm"}}<|eom_id|>`,
+	"Llama 3, built in":           `<|python_tag|>lookup.call(city="Ulm")`,
+	"Llama 3, a function":         "<function=lookup>" + ulmArgs + "</function>",
+	"Llama 3, <|eom_id|>":         "<function=lookup>" + ulmArgs + "</function><|eom_id|>",
+	"Llama 3.2, Python":           `[lookup(city="Ulm")]`,
+	"Llama 4, Python":             "<|python_start|>[lookup(city='Ulm')]<|python_end|>",
+	"Python alone":                `lookup(city="Ulm")`,
+	"Python, a dict":              "lookup({'city': 'Ulm'})",
+	"Granite 3":                   "<|tool_call|>[" + ulmCall + "]",
+	"Granite 3, a tag":            "<tool_call>[" + ulmCall + "]",
+	"Granite 20B":                 "<function_call> " + ulmCall,
+	"DeepSeek R1, V3":             "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>lookup\n```json\n" + ulmArgs + "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+	"DeepSeek V3.1":               "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>lookup<｜tool▁sep｜>" + ulmArgs + "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+	"DeepSeek V3.1, end cut":      "<｜tool▁call▁begin｜>lookup<｜tool▁sep｜>" + ulmArgs,
+	"DeepSeek V3.2":               "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"lookup\">\n<｜DSML｜parameter name=\"city\" string=\"true\">Ulm</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+	"Qwen 3 Coder":                "<tool_call>\n<function=lookup>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</tool_call>",
+	"Qwen 3 Coder, no tag":        "<function=lookup>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</tool_call>",
+	"Seed OSS":                    "<seed:tool_call>\n<function=lookup>\n<parameter=city>Ulm</parameter>\n</function>\n</seed:tool_call>",
+	"Kimi K2":                     "<|tool_calls_section_begin|><|tool_call_begin|>functions.lookup:0<|tool_call_argument_begin|>" + ulmArgs + "<|tool_call_end|><|tool_calls_section_end|>",
+	"Kimi K2, no section":         "<|tool_call_begin|>functions.lookup:0<|tool_call_argument_begin|>" + ulmArgs + "<|tool_call_end|>",
+	"GLM 4.5":                     "<tool_call>lookup\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n</tool_call>",
+	"GLM 4.7":                     "<tool_call>lookup<arg_key>city</arg_key><arg_value>Ulm</arg_value></tool_call>",
+	"MiniMax M1":                  "<tool_calls>\n" + ulmCall + "\n</tool_calls>",
+	"MiniMax M2":                  "<minimax:tool_call>\n<invoke name=\"lookup\">\n<parameter name=\"city\">Ulm</parameter>\n</invoke>\n</minimax:tool_call>",
+	"harmony":                     "<|channel|>commentary to=functions.lookup <|constrain|>json<|message|>" + ulmArgs + "<|call|>",
+	"harmony, stop left out":      "<|start|>assistant<|channel|>commentary to=functions.lookup<|message|>" + ulmArgs,
+	"harmony, in the role":        "<|start|>assistant to=functions.lookup<|channel|>commentary json<|message|>" + ulmArgs,
+	"harmony, analysis":           "<|channel|>analysis to=functions.lookup code<|message|>" + ulmArgs,
+	"harmony without tokens":      "commentary to=functions.lookup json" + ulmArgs,
+	"Jamba, Hunyuan":              "<tool_calls>[" + ulmCall + "]</tool_calls>",
+	"InternLM":                    `<|action_start|><|plugin|>{"name": "lookup", "parameters": {"city": "Ulm"}}<|action_end|>`,
+	"Command R":                   `<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "lookup", "parameters": {"city": "Ulm"}}]<|END_ACTION|>`,
+	"Nemotron":                    "<TOOLCALL>[" + ulmCall + "]</TOOLCALL>",
+	"Phi 4":                       "functools[" + ulmCall + "]",
+	"xLAM":                        "[" + ulmCall + "]",
+	"LFM2":                        `<|tool_call_start|>[lookup(city="Ulm")]<|tool_call_end|>`,
+	"Olmo 3":                      "<function_calls>\nlookup(city=\"Ulm\")\n</function_calls>",
+	"Gemma":                       "```tool_code\nlookup(city=\"Ulm\")\n```",
+	"Gemini":                      "print(default_api.lookup(city='Ulm'))",
+	"Functionary":                 ">>>lookup\n" + ulmArgs,
+	"LongCat":                     "<longcat_tool_call>" + ulmCall + "</longcat_tool_call>",
+	"Step 3":                      "<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name=\"lookup\"><steptml:parameter name=\"city\">Ulm</steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>",
+	"Mistral without its token":   "lookup" + ulmArgs,
+	"Kimi K2 without tokens":      "functions.lookup:0 " + ulmArgs,
+	"FunctionGemma":               "<start_function_call>call:lookup{city:<escape>Ulm<escape>}<end_function_call>",
+	"Gemma 4":                     `<|tool_call>call:lookup{city:<|"|>Ulm<|"|>}<tool_call|>`,
+	"GigaChat":                    "<|message_sep|>\n\nfunction call<|role_sep|>\n" + ulmCall,
+	"Hermes, a dict":              "<tool_call>\n{'name': 'lookup', 'arguments': {'city': 'Ulm'}}\n</tool_call>",
+	"as on the wire":              `{"tool_calls": [{"id": "1", "type": "function", "function": {"name": "lookup", "arguments": "{\"city\": \"Ulm\"}"}}]}`,
+	"Hermes, quotes and a name":   "<tool_call>\n" + `{"name": " functions.lookup", "arguments": {"city": "Ulm"}}` + "\n</tool_call><|im_end|>",
+	"DeepSeek V3.2 through ASCII": "<|DSML|function_calls>\n<|DSML|invoke name=\"lookup\">\n<|DSML|parameter name=\"city\" string=\"true\">Ulm</|DSML|parameter>\n</|DSML|invoke>\n</|DSML|function_calls>",
+	"DeepSeek V3.2, JSON":         "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"lookup\">" + ulmArgs + "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+	"Claude":                      "<" + tagSpaces[3] + "function_calls>\n<" + tagSpaces[3] + "invoke name=\"lookup\">\n<" + tagSpaces[3] + "parameter name=\"city\">Ulm</" + tagSpaces[3] + "parameter>\n</" + tagSpaces[3] + "invoke>\n</" + tagSpaces[3] + "function_calls>",
+	"LM Studio":                   "[TOOL_REQUEST]" + ulmCall + "[END_TOOL_REQUEST]",
+	"LM Studio, a mark":           "[TOOL_CALL]" + ulmCall + "[/TOOL_CALL]",
+	"Mistral, stripped":           "lookup[ARGS]" + ulmArgs,
+	"Hunyuan":                     "<tool_call>lookup\n```json\n" + ulmArgs + "\n```\n</tool_call>",
+	"LongCat, pairs":              "<longcat_tool_call>lookup\n<longcat_arg_key>city</longcat_arg_key>\n<longcat_arg_value>Ulm</longcat_arg_value>\n</longcat_tool_call>",
+	"Functionary 2":               "<|from|>assistant\n<|recipient|>lookup\n<|content|>" + ulmArgs,
+	"Gemma, no fence":             "tool_code\nlookup(city=\"Ulm\")",
+	"Gemma 4, quotes":             `<|tool_call>call:lookup{city: "Ulm"}<tool_call|>`,
+	"Gemma 4, stripped":           `call:lookup{city:"Ulm"}`,
+	"Apertus":                     `<|tools_prefix|>[{"lookup": {"city": "Ulm"}}]<|tools_suffix|>`,
+	"a name as attribute":         `<tool_call name="lookup">` + ulmArgs + `</tool_call>`,
+	"tags":                        "<tool_use>\n<name>lookup</name>\n<arguments>" + ulmArgs + "</arguments>\n</tool_use>",
+	"tool and args":               `{"tool": "lookup", "args": {"city": "Ulm"}}`,
+	"function and parameters":     `{"function": "lookup", "parameters": {"city": "Ulm"}}`,
+	"action and input":            "<tool_call>" + `{"action": "lookup", "action_input": {"city": "Ulm"}}` + "</tool_call>",
 }
 
 // readLeaked reads an answer in deltas of n runes, and returns what is shown of it and its calls.
@@ -99,7 +117,7 @@ func readLeaked(req *llm.Request, words string, n int) (out string, calls []llm.
 	for _, d := range split(words, n) {
 		out += l.words(d)
 	}
-	rest, calls := l.end()
+	rest, calls := l.end(nil)
 	return out + rest, calls, l
 }
 
@@ -159,6 +177,30 @@ func TestLeakedForms(t *testing.T) {
 			require.Empty(t, out)
 			require.True(t, l.spoiled())
 		})
+	}
+}
+
+// TestLeakedBesideNative: a call that comes as text and natively is one call, and no text. Another one stays text.
+func TestLeakedBesideNative(t *testing.T) {
+	for name, args := range map[string]string{"the same": `{"city":"Ulm"}`, "another": `{"city":"Bonn"}`} {
+		words, written := "I look it up.\n", "<tool_call>\n"+ulmCall+"\n</tool_call>"
+		want := words
+		if name == "another" {
+			want += written
+		}
+		native := `{"index":0,"id":"1","function":{"name":"lookup","arguments":` + quoted(args) + `}}`
+		for form, body := range map[string]string{
+			"streamed":     text(words) + text(written) + toolDelta(native) + delta(`{}`, "tool_calls") + done,
+			"in one event": delta(`{"content":`+quoted(words+written)+`,"tool_calls":[`+native+`]}`, "tool_calls") + done,
+			"whole":        `{"choices":[{"message":{"content":` + quoted(words+written) + `,"tool_calls":[` + native + `]},"finish_reason":"tool_calls"}]}`,
+		} {
+			req := stock()
+			req.Stream = form != "whole"
+			got, err := ask(t, serve(t, jsonOf(body)), req)
+			require.NoError(t, err)
+			require.Equal(t, want, got.Text, "%s, %s", name, form)
+			require.Equal(t, []llm.ToolCall{{ID: "1", Name: "lookup", Arguments: args}}, got.Calls)
+		}
 	}
 }
 

@@ -153,6 +153,8 @@ func (l *leaks) arguments(t *trial, kind string, text []byte) (whole, ok bool) {
 		args := string(text)
 		if kind == "(" {
 			args = fromPython(args[1 : len(args)-1])
+		} else if !json.Valid(text) {
+			args = fromPython(args)
 		}
 		ok = json.Valid([]byte(args)) && t.commit(args)
 	} else if ok {
@@ -308,7 +310,7 @@ func (l *leaks) json(t *trial, c byte) bool {
 		}
 		return o.outer <= 2 && t.scan.depth <= maxLeakDepth && (!member || o.value)
 	case t.scan.depth == 0:
-		name, args, ok := l.parse(l.held[t.from:])
+		name, args, ok := l.parse(l.held[t.from:], t.open != "")
 		t.name, t.loose = name, o.outer == 2
 		return ok && t.commit(args)
 	case member && c == ':':
@@ -328,5 +330,5 @@ func (l *leaks) member(o *object, s string) bool {
 		o.key = s
 		return slices.Contains(callKeys, s)
 	}
-	return o.key != "name" && o.key != "tool_name" || l.tool(s) != ""
+	return !slices.Contains(nameKeys, o.key) || l.tool(s) != ""
 }

@@ -31,6 +31,7 @@ const (
 	quirkTools
 	quirkNoStreamOptions
 	quirkNoParallel
+	quirkNoToolChoice
 	quirkSchemaInPrompt
 	quirkNoCacheKeys
 	quirkNoLogProbs
@@ -55,12 +56,13 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"max-tokens", "`max_tokens` in place of `max_completion_tokens`", "max_completion_tokens", `[^_]max_tokens.{0,2} instead`},
 	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|consecutive.{0,30}(role|messages|user|assistant)`},
 	{"bridge", "a short message of the assistant between a result and a user's message", "", `role.{0,6}user.{0,20}after.{0,20}tool|after.{0,30}tool.{0,60}(assistant|not user)`}, // Mistral
-	{"no-system", "the system text as the first message of the user", `\bsystem\b`, ""},                                                                                           // Gemma, o1-mini
+	{"no-system", "the system text as the first message of the user", `\bsystem\b|developer instruction`, ""},                                                                     // Gemma, o1-mini
 	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|non-?whitespace|blank|at least (1|one) character|trailing whitespace`},    // Claude, Bedrock
 	{"string-content", "the content of a message is always a string, also next to calls", "", `content.{0,80}(null|none\b|string)|(null|none\b|string).{0,60}content|valid string|sequence, expected a string`},
 	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
 	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
 	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel_tool_calls", ""},                                                                                                        // o3, o4-mini
+	{"no-tool-choice", "no `tool_choice`", "tool_choice", ""},                                                                                                                           // DeepSeek, Kimi
 	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", "response_format|json_schema", ""},                                                     // DeepSeek
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
@@ -72,7 +74,7 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 // never matches nothing: no refusal asks for what only some endpoints take.
 const never = `[^\x00-\x{10FFFF}]`
 
-const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid)|extra_forbidden|extra (inputs|fields)|no such|remove)`
+const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid|enabled)|deprecated|incompatible|cannot (both )?be|extra_forbidden|extra (inputs|fields)|no such|remove)`
 
 var refusals = sync.OnceValue(func() (list []*lazyregexp.Regexp) {
 	for _, f := range quirkTable {

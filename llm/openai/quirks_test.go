@@ -118,7 +118,7 @@ var refusalsOf = map[string]struct {
 		return follows("user", "user")(req) || follows("assistant", "assistant")(req) || follows("tool", "user")(req) || follows("system", "assistant")(req)
 	}, []string{"Conversation roles must alternate user/assistant/user/assistant/...", "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s)."}},
 	"bridge":    {follows("tool", "user"), []string{"Unexpected role 'user' after role 'tool'"}},
-	"no-system": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return m["role"] == "system" }) }, []string{"System role not supported", "Unsupported value: 'messages[0].role' does not support 'system' with this model."}},
+	"no-system": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return m["role"] == "system" }) }, []string{"System role not supported", "Developer instruction is not enabled for models/gemma-3-27b-it", "Unsupported value: 'messages[0].role' does not support 'system' with this model."}},
 	"no-empty":  {func(req wireObject) bool { return some(req, emptyText) }, []string{"messages: text content blocks must be non-empty", "messages: text content blocks must contain non-whitespace text", "The content field in the Message wireObject at messages.2 is empty."}},
 	"string-content": {func(req wireObject) bool {
 		return some(req, func(m wireObject) bool { _, ok := m["content"].(string); return !ok })
@@ -126,10 +126,12 @@ var refusalsOf = map[string]struct {
 	"tools-always":      {func(req wireObject) bool { return req["tools"] == nil && some(req, has("tool_calls")) }, []string{"litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified.", "The toolConfig field must be defined when using toolUse and toolResult content blocks."}},
 	"no-stream-options": {has("stream_options"), []string{"[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs are not permitted'}]"}},
 	"no-parallel-calls": {has("parallel_tool_calls"), []string{"Unsupported parameter: 'parallel_tool_calls' is not supported with this model."}},
+	"no-tool-choice":    {has("tool_choice"), []string{"deepseek-reasoner does not support this tool_choice", "tool_choice 'specified' is incompatible with thinking enabled"}},
 	"schema-in-prompt":  {has("response_format"), []string{"This response_format type is unavailable now"}},
 	"no-cache-keys":     {has("prompt_cache_key", "id_slot", "service_tier"), []string{"Unrecognized request argument supplied: prompt_cache_key"}},
 	"no-logprobs":       {has("logprobs"), []string{"logprobs is not supported with this model"}},
-	"no-sampling":       {has("temperature", "top_p"), []string{"Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.", "invalid temperature: only 1 is allowed for this model"}},
+	"no-sampling": {has("temperature", "top_p"), []string{"Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.", "invalid temperature: only 1 is allowed for this model", "`temperature` is deprecated for this model.",
+		"`temperature` and `top_p` cannot both be specified for this model. Please use only one."}},
 }
 
 // strictEndpoint refuses what the rules say, one at a time, and gives an answer otherwise.
@@ -178,7 +180,7 @@ func everything(m *Model, rules ...string) *llm.Request {
 		llm.UserText("one"), llm.UserParts(llm.TextPart{Text: "two"}, llm.TextPart{Text: "and"}),
 		assistant(" ", sealedBy(m, "because"), llm.ToolCall{ID: "call_1", Name: "f", Arguments: `{"a":1}`}), toolResult("call_1", ""),
 		llm.UserText("three"), assistant("", llm.Reasoning{Text: "a secret"}, llm.ToolCall{ID: "call_2", Name: "f"}), toolResult("call_2", "r"), assistant("four"), llm.UserText("\n"),
-	}, Tools: []llm.ToolSpec{{Name: "f"}}, Settings: llm.Settings{Temperature: ptr(0.5), MaxTokens: 9, ParallelToolCalls: &no, TopLogProbs: 2,
+	}, Tools: []llm.ToolSpec{{Name: "f"}}, Settings: llm.Settings{Temperature: ptr(0.5), MaxTokens: 9, ToolChoice: llm.ToolChoiceAuto, ParallelToolCalls: &no, TopLogProbs: 2,
 		ResponseFormat: &llm.ResponseFormat{Schema: json.RawMessage(`{"a":1}`)}}}
 	for _, rule := range rules {
 		switch rule {

@@ -75,7 +75,8 @@ func (i *items) again(w *responsesItem, text string) *item {
 			case w.ID != "" && it.id == w.ID, c != nil && callID != "" && c.id == callID:
 				return it
 			case sure:
-			case it.kind == callItem && (c == nil || c.name != "" && c.name != string(w.Name) || c.id != "" && callID != ""):
+			case it.kind == callItem && (c == nil || c.name != "" && c.name != string(w.Name) ||
+				c.id != "" && callID != "" && !sameJSON(joined(c.parts, c.grows), string(w.Arguments))):
 			case it.kind != messageItem || text == "" || strings.HasPrefix(text, it.said.said.String()):
 				return it
 			}
@@ -179,7 +180,7 @@ func (a *attempt) responsesEvent(data []byte) error {
 		if i := ev.Item; i != nil {
 			a.item(i, r.items.of(i.Type, i.ID, at))
 		}
-	case "response.created", "response.completed", "response.incomplete", "response.failed":
+	case "response.created", "response.completed", "response.done", "response.incomplete", "response.failed":
 		return a.response(ev.Response, ev.Type != "response.created")
 	}
 	return nil

@@ -26,6 +26,9 @@ var thinkBlocks = [...]struct {
 	{"<|start|>assistant<|channel|>analysis<|message|>", []string{"<|end|>"}, false},
 	{"<|channel|>final<|message|>", []string{"<|return|>", "<|end|>"}, true},
 	{"<|start|>assistant<|channel|>final<|message|>", []string{"<|return|>", "<|end|>"}, true},
+	{"<|START_RESPONSE|>", []string{"<|END_RESPONSE|>"}, true},
+	{"<|begin_of_solution|>", []string{"<|end_of_solution|>"}, true},
+	{"<|begin_of_box|>", []string{"<|end_of_box|>"}, true},
 }
 
 // maxThinkHeld bounds what is held back of a text, in bytes: marks are short, and so is the
@@ -38,6 +41,7 @@ const white = " \t\r\n"
 type thinking struct {
 	over   bool     // what comes is said
 	behind bool     // a block was closed
+	apart  bool     // thoughts came in a field of their own: of blocks only what closes them is left
 	close  []string // of the block that is open
 	words  bool     // which is of words
 	mark   string   // that opened the first block of thoughts
@@ -91,6 +95,18 @@ func (t *thinking) opens() bool {
 	begin := strings.TrimLeft(t.held, white)
 	for i := range thinkBlocks {
 		b := &thinkBlocks[i]
+		for _, c := range b.close {
+			if rest, ok := strings.CutPrefix(begin, c); ok && (t.behind || t.apart) {
+				t.behind, t.held = true, rest
+				return true
+			}
+			if (t.behind || t.apart) && strings.HasPrefix(c, begin) && len(t.held) < maxThinkHeld {
+				return false
+			}
+		}
+		if t.apart {
+			continue
+		}
 		if rest, ok := strings.CutPrefix(begin, b.open); ok {
 			t.close, t.words, t.begun, t.held = b.close, b.words, false, rest
 			if !b.words {

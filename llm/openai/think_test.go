@@ -14,21 +14,24 @@ import (
 func TestThinkBlocks(t *testing.T) {
 	for written, want := range map[string]result{
 		"<think>\nHm.\n</think>\n\nHello.":                    {Text: "Hello.", Reasoning: "Hm."},
+		"<think>Hm. <think>So.</think></think>\nHello.":       {Text: "Hello.", Reasoning: "Hm. <think>So."},
 		" \n<thinking>Hm. </think> </thinking>Hello. <think>": {Text: "Hello. <think>", Reasoning: "Hm. </think>"},
 		"[THINK]Hm.[/THINK]Hello.":                            {Text: "Hello.", Reasoning: "Hm."},
 		"<think></think>\n\n<think>Hm.</think>Hello.\n":       {Text: "Hello.\n", Reasoning: "Hm."},
 		"<think>Hm.\n\nUnclosed </thi":                        {Reasoning: "Hm.\n\nUnclosed </thi"},
 		"<think>Hm. \n":                                       {Reasoning: "Hm."},
 		"<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hello.<|return|>": {Text: "Hello.", Reasoning: "Hm."},
-		"<|channel|>final<|message|>Hello. <|x": {Text: "Hello. <|x"},
-		"◁think▷Hm.◁/think▷Hello.":              {Text: "Hello.", Reasoning: "Hm."},
-		"Models write <think> and </think>.":    {Text: "Models write <think> and </think>."},
-		"`<think>` is a tag.":                   {Text: "`<think>` is a tag."},
-		"Hm.</think>Hello.":                     {Text: "Hm.</think>Hello."},
-		"<thin":                                 {Text: "<thin"},
-		" <thinker>":                            {Text: " <thinker>"},
-		"  \n":                                  {Text: "  \n"},
-		"<think>Hm.</think>\n<thi":              {Text: "<thi", Reasoning: "Hm."},
+		"<|channel|>final<|message|>Hello. <|x":                                         {Text: "Hello. <|x"},
+		"<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Hello.<|END_RESPONSE|>": {Text: "Hello.", Reasoning: "Hm."},
+		"<think>Hm.</think><|begin_of_box|>Hello.<|end_of_box|>":                        {Text: "Hello.", Reasoning: "Hm."},
+		"◁think▷Hm.◁/think▷Hello.":                                                      {Text: "Hello.", Reasoning: "Hm."},
+		"Models write <think> and </think>.":                                            {Text: "Models write <think> and </think>."},
+		"`<think>` is a tag.":                                                           {Text: "`<think>` is a tag."},
+		"Hm.</think>Hello.":                                                             {Text: "Hm.</think>Hello."},
+		"<thin":                                                                         {Text: "<thin"},
+		" <thinker>":                                                                    {Text: " <thinker>"},
+		"  \n":                                                                          {Text: "  \n"},
+		"<think>Hm.</think>\n<thi":                                                      {Text: "<thi", Reasoning: "Hm."},
 	} {
 		for size := 1; size <= len(written); size++ {
 			var body strings.Builder
@@ -53,7 +56,10 @@ func TestThinkBlocks(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, result{Text: written, Reasoning: "So.", Finish: llm.FinishStop}, got, "where the endpoint has a field for it, all else are words")
 	}
-	got, err := ask(t, serve(t, bodyOf(text("<think>Hm.</think>\n\n")+toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}`)+delta(`{}`, "tool_calls")+done)), helloS)
+	got, err := ask(t, serve(t, bodyOf(delta(`{"reasoning_content":"Hm."}`, "")+text("</thi")+text("nk>\n\n")+text("Hello.")+delta(`{}`, "stop")+done)), helloS)
+	require.NoError(t, err)
+	require.Equal(t, result{Text: "Hello.", Reasoning: "Hm.", Model: "m-1", Finish: llm.FinishStop}, got, "what closes the thoughts of another field")
+	got, err = ask(t, serve(t, bodyOf(text("<think>Hm.</think>\n\n")+toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}`)+delta(`{}`, "tool_calls")+done)), helloS)
 	require.NoError(t, err)
 	require.Equal(t, result{Reasoning: "Hm.", Calls: []llm.ToolCall{{ID: "1", Name: "f", Arguments: "{}"}}, Model: "m-1", Finish: llm.FinishToolCalls}, got)
 }

@@ -12,7 +12,7 @@ import (
 func (r *reading) say(text, reasoning string) {
 	text, reasoning = r.halves[0].mend(text), r.halves[1].mend(reasoning)
 	if reasoning != "" && r.thinking.held == "" && r.thinking.close == nil {
-		r.thinking.over = true
+		r.thinking.apart = true
 	}
 	said, thought := r.thinking.split(text)
 	r.hand(said, reasoning+thought, text != "")
