@@ -35,7 +35,7 @@ func TestToolsForStrictEndpoints(t *testing.T) {
 	events, err := s.say(context.Background())
 	require.NoError(t, err)
 	shown := s.script.requests[0].Tools[0]
-	require.Equal(t, `{"type":"object","properties":{"a":{"type":"array","items":{}},"b":{"type":"integer","enum":[1]}}}`, string(shown.Parameters))
+	require.Equal(t, `{"type":"object","properties":{"a":{"type":"array","items":{}},"b":{"type":"integer","description":"(one of 1)"}}}`, string(shown.Parameters))
 	require.Equal(t, strings.Repeat("ä", 1023)+"…", shown.Description)
 	require.Equal(t, []string{`{"a":[]}`}, ran, "the other arguments do not fit the tool's own schema")
 	notices := payloads[*event.Notice](events)

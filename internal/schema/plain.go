@@ -3,6 +3,7 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/url"
 	"reflect"
@@ -24,6 +25,7 @@ const (
 // one that cannot be read, is returned byte for byte as it is. In this form every object has properties and every array
 // has items. The top has no anyOf, oneOf, allOf, not, enum or condition: the properties of its alternatives are merged.
 // There is no reference, const, list of types or tuple, no pattern that Go cannot read, and nothing below ten levels.
+// Values that are no strings, formats, and bounds that are not allowed themselves are in the description.
 // The result allows at least what the schema allows.
 func Plain(schema json.RawMessage) json.RawMessage {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
@@ -267,8 +269,41 @@ func (p *plainer) node(schema any, depth int, within []string) map[string]any {
 		}
 		return p.node(s, depth, within)
 	})
+	describe(m)
 	finish(m)
 	return m
+}
+
+// describe leaves out what Gemini refuses, and says it in the description: values that are no strings, formats of strings,
+// bounds that are not allowed themselves, and the form of names.
+func describe(m map[string]any) {
+	note := func(words string) {
+		described, _ := m["description"].(string)
+		m["description"] = strings.TrimLeft(described+" ("+words+")", " ")
+	}
+	notText := func(v any) bool { _, is := v.(string); return !is }
+	if values, _ := m["enum"].([]any); slices.ContainsFunc(values, notText) {
+		if m["type"] == "string" {
+			values = slices.DeleteFunc(slices.Clone(values), notText)
+		} else if values[0] != nil || len(values) > 1 {
+			raw, _ := json.Marshal(values) // which came from JSON
+			note("one of " + strings.Trim(string(raw), "[]"))
+		}
+		if m["enum"] = values; m["type"] != "string" || len(values) == 0 {
+			delete(m, "enum")
+		}
+	}
+	if format, is := m["format"].(string); is && (m["type"] == "string" || m["type"] == nil) && format != "date-time" {
+		note("format: " + format)
+		delete(m, "format")
+	}
+	for _, bound := range [...][2]string{{"exclusiveMinimum", "more than "}, {"exclusiveMaximum", "less than "}} {
+		if limit, there := m[bound[0]]; there {
+			note(bound[1] + fmt.Sprint(limit))
+			delete(m, bound[0])
+		}
+	}
+	delete(m, "propertyNames")
 }
 
 // refer removes the reference from a schema and returns it. It returns "" if the schema has no reference.
@@ -367,6 +402,7 @@ func cutOff(m map[string]any, again string) map[string]any {
 	if _, many := left["type"].([]any); many {
 		delete(left, "type")
 	}
+	describe(left)
 	if again != "" {
 		described, _ := left["description"].(string)
 		left["description"] = strings.TrimLeft(described+" (of the form "+again[strings.LastIndexAny(again, "/#")+1:]+")", " ")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,11 +19,11 @@ func TestPlain(t *testing.T) {
 		"no properties":        {`{"type":"object"}`, `{"type":"object","properties":{}}`},
 		"nothing":              {`{}`, `{"properties":{},"type":"object"}`},
 		"as it was":            {`{ "type":"object", "properties":{"a":{"type":"array","items":{"type":"string"}}} }`, `{ "type":"object", "properties":{"a":{"type":"array","items":{"type":"string"}}} }`},
-		"the order stays":      {`{"type":"object","properties":{"z":{"type":"array"},"a":{"const":1.0}}}`, `{"type":"object","properties":{"z":{"type":"array","items":{}},"a":{"type":"number","enum":[1.0]}}}`},
+		"the order stays":      {`{"type":"object","properties":{"z":{"type":"array"},"a":{"const":1.0}}}`, `{"type":"object","properties":{"z":{"type":"array","items":{}},"a":{"type":"number","description":"(one of 1.0)"}}}`},
 		"a property const":     {`{"type":"object","properties":{"const":{"type":"string"},"pattern":{"enum":["(?!a)"]}}}`, `{"type":"object","properties":{"const":{"type":"string"},"pattern":{"enum":["(?!a)"]}}}`},
 		"a pattern":            {`{"type":"object","properties":{"a":{"type":"string","pattern":"^(?!a)<b>&"},"b":{"pattern":"^<b>&$"}}}`, `{"type":"object","properties":{"a":{"type":"string"},"b":{"pattern":"^<b>&$"}}}`},
 		"types":                {`{"type":["object","null"],"properties":{"a":{"type":["string","null"],"minLength":1,"description":"A"}}}`, `{"type":"object","properties":{"a":{"description":"A","anyOf":[{"type":"string","minLength":1},{"type":"null"}]}}}`},
-		"types with values":    {`{"type":"object","properties":{"a":{"type":["string","integer","null"],"enum":["x",null]}}}`, `{"type":"object","properties":{"a":{"anyOf":[{"type":"string","enum":["x"]},{"type":"null","enum":[null]}]}}}`},
+		"types with values":    {`{"type":"object","properties":{"a":{"type":["string","integer","null"],"enum":["x",null]}}}`, `{"type":"object","properties":{"a":{"anyOf":[{"type":"string","enum":["x"]},{"type":"null"}]}}}`},
 		"a tuple":              {`{"type":"object","properties":{"a":{"type":"array","prefixItems":[{"type":"string"},{"type":"number"}],"items":false}}}`, `{"type":"object","properties":{"a":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"}]}}}}`},
 		"a reference":          {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x~1y","description":"Mine"}},"$defs":{"x/y":{"type":"string","description":"Its"}}}`, `{"type":"object","properties":{"a":{"type":"string","description":"Mine"}}}`},
 		"a reference at top":   {`{"$ref":"#/definitions/A","definitions":{"A":{"type":"object","properties":{"b":{"type":"string"}},"required":["b"]}},"$schema":"http://json-schema.org/draft-07/schema#"}`, `{"type":"object","properties":{"b":{"type":"string"}},"required":["b"]}`},
@@ -40,6 +41,10 @@ func TestPlain(t *testing.T) {
 		"required without names": {`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"object","required":[{},{}]}}}`, `{"type":"object","properties":{"a":{"type":"object","properties":{}}}}`},
 		"a tuple of values": {`{"type":"object","properties":{"a":{"type":"array","items":[{"type":["string","null"],"enum":["x"]},{"type":["string","null"],"enum":["y"]}]}}}`,
 			`{"type":"object","properties":{"a":{"type":"array","items":{"anyOf":[{"type":"string","enum":["x","y"]}]}}}}`},
+		"what Gemini refuses": {`{"type":"object","properties":{"a":{"type":"integer","enum":[1,2],"description":"A"},"b":{"type":"string","format":"uri"},` +
+			`"c":{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1.5},"d":{"type":"object","propertyNames":{"pattern":"^x"}},"e":{"type":"string","enum":["x",null],"format":"date-time"}}}`,
+			`{"type":"object","properties":{"a":{"type":"integer","description":"A (one of 1,2)"},"b":{"type":"string","description":"(format: uri)"},` +
+				`"c":{"type":"number","description":"(more than 0) (less than 1.5)"},"d":{"type":"object","properties":{}},"e":{"type":"string","enum":["x"],"format":"date-time"}}}`},
 		"no schema": {`[]`, `[]`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +108,7 @@ func strict(at string, v any, depth int) (wrong []string) {
 	say(has("properties") && !isObject, "properties of no form")
 	_, hasItems := m["items"].(map[string]any)
 	say(m["type"] == "array" && !hasItems, "no items")
-	for _, k := range []string{"$ref", "$defs", "const", "prefixItems", "$schema"} {
+	for _, k := range []string{"$ref", "$defs", "const", "prefixItems", "$schema", "propertyNames", "exclusiveMinimum", "exclusiveMaximum"} {
 		say(has(k), k)
 	}
 	if at == "" {
@@ -112,6 +117,9 @@ func strict(at string, v any, depth int) (wrong []string) {
 			say(has(k), k)
 		}
 	}
+	values, _ := m["enum"].([]any)
+	say(slices.ContainsFunc(values, func(v any) bool { _, is := v.(string); return !is }), "values that are no strings")
+	say(has("format") && m["type"] == "string" && m["format"] != "date-time", "a format")
 	p, _ := m["pattern"].(string)
 	_, err := regexp.Compile(p)
 	say(err != nil, "pattern")
