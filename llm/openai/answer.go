@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/llm"
@@ -105,6 +106,7 @@ func (a *attempt) event() error {
 func (a *attempt) take(c *choice, whole bool) {
 	r := &a.reading
 	delta, message := &c.Delta, &c.Message
+	delta.ToolCalls, message.ToolCalls = delta.toolCalls(), message.toolCalls()
 	parts := len(delta.ToolCalls) > 0 || delta.FunctionCall != nil
 	thought := delta.reasoning()
 	detailed := r.details.take(delta.Details, false, false)
@@ -223,6 +225,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as words counts as a call", slog.String("model", r.model), slog.String("tool", calls[i].Name))
 		}
 		calls[i].Name = meant(calls[i].Name, r.offers)
+		calls[i].Arguments = r.unwrapped(calls[i])
 		if err := yield(llm.Chunk{Call: &calls[i]}); err != nil {
 			return err
 		}
@@ -232,6 +235,30 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		finish = llm.FinishStop // more room would not have made an answer of it
 	}
 	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finish})
+}
+
+// unwrapped returns the arguments of a call without the object that models copy around them from the form of calls: one with
+// the only member arguments or parameters, for a tool that has parameters, and none of that name.
+func (r *reading) unwrapped(c llm.ToolCall) string {
+	var outer map[string]json.RawMessage
+	if len(c.Arguments) > 1<<20 || !strings.Contains(c.Arguments, `s":`) || json.Unmarshal([]byte(c.Arguments), &outer) != nil || len(outer) != 1 {
+		return c.Arguments
+	}
+	inner, n := either(outer, argumentKeys[:2])
+	if n == 0 || inner[0] != '{' {
+		return c.Arguments
+	}
+	for _, t := range r.tools {
+		var has struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		if called(t, c.Name) && json.Unmarshal(t.Parameters, &has) == nil && len(has.Properties) > 0 {
+			if _, n := either(has.Properties, argumentKeys[:2]); n == 0 {
+				return string(inner)
+			}
+		}
+	}
+	return c.Arguments
 }
 
 // offers reports whether a tool of the request is called by the name.

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"strconv"
 	"testing"
 
@@ -85,6 +86,30 @@ func TestArgumentsWithOneMeaning(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got.Calls[0].Arguments, written)
 	}
+}
+
+// TestArgumentsAndCallsWithin: arguments within an object of their name, and calls among the parts of the content.
+func TestArgumentsAndCallsWithin(t *testing.T) {
+	for name, c := range map[string]struct{ body, args string }{
+		"arguments":      {toolDelta(`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"arguments\": {\"city\":\"Ulm\"}}"}}`), `{"city":"Ulm"}`},
+		"parameters":     {toolDelta(`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"parameters\":{\"city\":\"Ulm\"}}"}}`), `{"city":"Ulm"}`},
+		"one of several": {toolDelta(`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"arguments\":{},\"city\":\"Ulm\"}"}}`), `{"arguments":{},"city":"Ulm"}`},
+		"no object":      {toolDelta(`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"arguments\":7}"}}`), `{"arguments":7}`},
+		"content":        {delta(`{"content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"1","name":"lookup","input":{"city":"Ulm"}}]}`, "tool_use"), `{"city":"Ulm"}`},
+		"content, again": {delta(`{"content":[{"type":"tool_use","id":"1","name":"lookup","input":{}}],"tool_calls":[{"id":"1","function":{"name":"lookup","arguments":"{\"city\":\"Ulm\"}"}}]}`, ""), `{"city":"Ulm"}`},
+	} {
+		req := stock()
+		req.Stream = true
+		got, err := ask(t, serve(t, bodyOf(c.body+delta(`{}`, "tool_calls")+done)), req)
+		require.NoError(t, err, name)
+		require.Equal(t, []llm.ToolCall{{ID: "1", Name: "lookup", Arguments: c.args}}, got.Calls, name)
+	}
+	req := stock()
+	req.Stream = true
+	req.Tools[0].Parameters = json.RawMessage(`{"type":"object","properties":{"arguments":{"type":"object"}}}`)
+	got, err := ask(t, serve(t, bodyOf(toolDelta(`{"index":0,"id":"1","function":{"name":"lookup","arguments":"{\"arguments\":{}}"}}`)+delta(`{}`, "tool_calls")+done)), req)
+	require.NoError(t, err)
+	require.Equal(t, `{"arguments":{}}`, got.Calls[0].Arguments, "a parameter of that name")
 }
 
 func TestRepeatedNameWithEveryPart(t *testing.T) {

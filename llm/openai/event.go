@@ -47,7 +47,7 @@ type (
 		Error        json.RawMessage `json:"error"`
 	}
 	output struct {
-		Content          pieceText       `json:"content"`
+		Content          contentField    `json:"content"`
 		Refusal          pieceText       `json:"refusal"`
 		ReasoningContent pieceText       `json:"reasoning_content"`
 		Reasoning        pieceText       `json:"reasoning"`
@@ -182,7 +182,15 @@ func (p *callPart) words() (id, name, args string) {
 	return string(p.ID), string(cmp.Or(in.Name, out.Name)), string(cmp.Or(in.Arguments, in.Parameters, in.Input, out.Arguments, out.Parameters, out.Input))
 }
 
-func (o *output) text() string { return string(o.Content + o.Refusal) }
+func (o *output) text() string { return string(o.Content.pieceText + o.Refusal) }
+
+// toolCalls returns the calls, which some gateways leave among the parts of the content, as Claude gives them.
+func (o *output) toolCalls() callParts {
+	if len(o.ToolCalls) == 0 {
+		return o.Content.calls
+	}
+	return o.ToolCalls
+}
 
 func (o *output) reasoning() string {
 	return string(cmp.Or(o.ReasoningContent, o.Reasoning)) // some send both, and they are the same

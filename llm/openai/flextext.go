@@ -31,6 +31,28 @@ func (t *pieceText) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// contentField is a text, and the calls among its parts.
+type contentField struct {
+	pieceText
+	calls callParts
+}
+
+func (f *contentField) UnmarshalJSON(b []byte) error {
+	if b[0] == '[' && bytes.Contains(b, []byte(`"tool_use"`)) {
+		var parts []json.RawMessage
+		_ = json.Unmarshal(b, &parts) // the decoder has checked it
+		for _, part := range parts {
+			var is struct {
+				Type string `json:"type"`
+			}
+			if json.Unmarshal(part, &is) == nil && is.Type == "tool_use" {
+				_ = f.calls.UnmarshalJSON(part) // which never fails
+			}
+		}
+	}
+	return f.pieceText.UnmarshalJSON(b)
+}
+
 // unquoted decodes a string of JSON. Half a character at either end stays half a character.
 func unquoted(b []byte) (string, error) {
 	b = b[1 : len(b)-1]

@@ -78,9 +78,10 @@ func either(o map[string]json.RawMessage, keys []string) (value json.RawMessage,
 
 // callKeys are what a call can have as keys, nameKeys those of its tool, and argumentKeys those of its arguments.
 var (
-	nameKeys     = []string{"name", "tool_name", "tool", "function", "action"}
-	argumentKeys = []string{"arguments", "parameters", "args", "input", "tool_input", "action_input"}
-	callKeys     = slices.Concat(nameKeys, argumentKeys, []string{"type", "id", "tool_call_id"})
+	callKeys = []string{"name", "tool_name", "tool", "function", "action",
+		"arguments", "parameters", "args", "input", "tool_input", "action_input", "type", "id", "tool_call_id"}
+	nameKeys     = callKeys[:5]
+	argumentKeys = callKeys[5:11]
 )
 
 // only reports whether an object has no other keys.
