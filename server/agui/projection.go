@@ -100,7 +100,7 @@ func (p *projection) apply(at session.Position, e *event.Event) []any {
 	case *event.File:
 		p.emit(&customEvent{h.of("CUSTOM"), "arbor.file", d})
 	case *event.Notice:
-		p.emit(&customEvent{h.of("CUSTOM"), "arbor.notice", d})
+		p.emit(&customEvent{h.of("CUSTOM"), "arbor.notice", shown.Data})
 	case *event.HandoffStatus:
 		p.emit(&customEvent{h.of("CUSTOM"), "arbor.handoff", shown.Data})
 	case *event.Usage:

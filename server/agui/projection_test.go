@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -179,6 +180,22 @@ func TestDiscard(t *testing.T) {
 	p.history = func(int64) ([]*message, error) { return nil, broken }
 	played(p, 5, of("r1", &event.Discard{IDs: []string{"x"}}))
 	require.ErrorIs(t, p.err, broken)
+}
+
+// TestWithheld: a page whose user may not inspect does not get what an endpoint said of a failure.
+func TestWithheld(t *testing.T) {
+	tree, err := agent.NewTree(newDesk(t))
+	require.NoError(t, err)
+	for _, code := range []string{event.NoticeCompactionFailed, event.NoticeRouteFailed, event.NoticeToolset} {
+		said := of("r1", &event.Notice{Code: code, Message: "dial tcp 10.0.0.7:8080: connection refused"})
+		p := begun(t)
+		require.Contains(t, played(p, 2, said)[0], "10.0.0.7", "with the right")
+		p.see = live.Own(tree)
+		out := played(p, 3, said)
+		require.Len(t, out, 1, code)
+		require.Contains(t, out[0], code)
+		require.NotContains(t, out[0], "10.0.0.7", code)
+	}
 }
 
 // TestMissedDeltas: behind a hole nothing is shown but the whole; what has one all the same is put right.
