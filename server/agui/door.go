@@ -41,7 +41,8 @@ func WithApp(app string) Option { return func(s *settings) { s.App = app } }
 // WithPrefix sets the path that runs are posted to; the default is /agui.
 func WithPrefix(path string) Option { return func(s *settings) { s.Prefix = path } }
 
-// WithReasoning shows pages what models disclose of their thinking, which by default they are not shown.
+// WithReasoning sends the reasoning that models disclose to every client, also for users without the right
+// [access.Inspect]. Defaults to sending none.
 func WithReasoning() Option { return func(s *settings) { s.reasoning = true } }
 
 // WithClientTools sets which agents can call the tools that pages send; without names, no agent can. Defaults to every
