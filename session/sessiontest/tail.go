@@ -89,21 +89,23 @@ func (f *tailFixture) mustOpen(s Followed) Followed {
 	return s
 }
 
-// begin takes the lease of the fixture's session.
-func (f *tailFixture) begin() {
+// begin takes the lease of the fixture's session, and then stores events.
+func (f *tailFixture) begin(data ...event.Data) {
 	f.Helper()
-	f.beginAs(session.Self())
+	f.beginAs(session.Self(), data)
 }
 
-func (f *tailFixture) beginAs(owner session.Owner) {
+func (f *tailFixture) beginAs(owner session.Owner, data []event.Data) {
 	f.Helper()
 	lease, err := Acquire(f.Context(), f.store, f.key, owner)
 	require.NoError(f, err)
-	f.lease, f.seq = lease, lease.Head.Seq
+	if f.lease, f.seq = lease, lease.Head.Seq; len(data) > 0 {
+		f.add(data...)
+	}
 }
 
-// beginToLose takes a lease that lose makes others able to take over.
-func (f *tailFixture) beginToLose() {
+// beginToLose is begin with a lease that lose makes others able to take over.
+func (f *tailFixture) beginToLose(data ...event.Data) {
 	f.Helper()
 	owner := session.Self()
 	if f.advance == nil {
@@ -112,7 +114,7 @@ func (f *tailFixture) beginToLose() {
 			f.Skip("needs the option WithAdvance, or WithDeadOwners")
 		}
 	}
-	f.beginAs(owner)
+	f.beginAs(owner, data)
 }
 
 func (f *tailFixture) lose() {
@@ -153,8 +155,7 @@ func (f *tailFixture) answer(c *follower, got []session.Entry, says string, want
 	f.end()
 	got = append(got, c.until(f.seq)...)
 	require.Equal(f, want, words(got))
-	f.sound(got, session.Position{})
-	f.sameGraph(f.key, got)
+	f.whole(got)
 	return got
 }
 
@@ -291,6 +292,16 @@ func (f *tailFixture) sound(entries []session.Entry, from session.Position) {
 	}
 }
 
+// whole requires that a client has got all of the fixture's session: entries that are sound, all stored events among
+// them, and the graph of the log.
+func (f *tailFixture) whole(got []session.Entry) {
+	f.Helper()
+	stored := f.stored()
+	f.sound(got, session.Position{})
+	f.sameEntries(stored, complete(got))
+	require.Equal(f, graphOf(f.T, stored), graphOf(f.T, got))
+}
+
 // sameEntries compares what two clients got, as they would see it in JSON.
 func (f *tailFixture) sameEntries(want, got []session.Entry) {
 	f.Helper()
@@ -310,11 +321,11 @@ func (f *tailFixture) lines(entries []session.Entry) []string {
 	return out
 }
 
-// stored returns the log as entries.
-func (f *tailFixture) stored(key session.Key) []session.Entry {
+// stored returns the log of the fixture's session as entries.
+func (f *tailFixture) stored() []session.Entry {
 	f.Helper()
 	var out []session.Entry
-	for _, e := range load(f.T, f.store, key, 0) {
+	for _, e := range load(f.T, f.store, f.key, 0) {
 		out = append(out, session.Entry{ID: session.Position{Seq: e.Seq}.String(), Event: e})
 	}
 	return out
@@ -322,12 +333,6 @@ func (f *tailFixture) stored(key session.Key) []session.Entry {
 
 func complete(entries []session.Entry) []session.Entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e session.Entry) bool { return e.Event.Partial })
-}
-
-// sameGraph requires that entries reduce to the graph of the stored log.
-func (f *tailFixture) sameGraph(key session.Key, entries []session.Entry) {
-	f.Helper()
-	require.Equal(f, graphOf(f.T, f.stored(key)), graphOf(f.T, entries))
 }
 
 // graphOf reduces entries. What depends only on the order in which parallel runs are

@@ -17,8 +17,7 @@ import (
 var followTests = []tailTest{
 	{"a running turn", func(f *tailFixture) {
 		c := f.follow("")
-		f.begin()
-		f.add(&event.User{}, &event.HarnessStart{AgentID: "support"})
+		f.begin(&event.User{}, &event.HarnessStart{AgentID: "support"})
 		f.show("b1", "One", " moment")
 		f.addEvents(block("b1", "One moment"), entry(0, &event.Usage{}))
 		f.show("b2", "Done")
@@ -27,14 +26,11 @@ var followTests = []tailTest{
 		f.end()
 		got := c.until(6)
 		require.Equal(f, []string{".", ".", "One", " moment", "One moment.", ".", "Done", "Done.", "."}, words(got))
-		f.sound(got, session.Position{})
-		f.sameGraph(f.key, got)
-		f.sameEntries(f.stored(f.key), complete(got))
+		f.whole(got)
 	}},
 	{"partial events keep their fields", func(f *tailFixture) {
 		c := f.follow("")
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		want := []*event.Event{delta("b", "x"), delta("r", ""), delta("c", "")}
 		want[0].Scope, want[0].ParentID, want[0].Attempt = "c1", "p", 3
 		want[1].Data = &event.Reasoning{Content: "hm"}
@@ -49,8 +45,7 @@ var followTests = []tailTest{
 	}},
 	{"difficult texts", func(f *tailFixture) {
 		c := f.follow("")
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		c.take(1)
 		for name, s := range difficult() {
 			d := delta(name, s)
@@ -61,12 +56,10 @@ var followTests = []tailTest{
 	{"a session that does not exist yet", func(f *tailFixture) {
 		c := f.follow("")
 		other := f.followOn(f.store, session.Key{App: f.app, User: "ann", ID: "other"}, "")
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		require.Equal(f, []string{"a."}, words(c.take(1)))
 		f.key.ID = "other"
-		f.begin()
-		f.add(text("b"))
+		f.begin(text("b"))
 		require.Equal(f, []string{"b."}, words(other.take(1)))
 	}},
 	{"a finished session", func(f *tailFixture) {
@@ -77,12 +70,11 @@ var followTests = []tailTest{
 		f.end()
 		got := f.follow("").until(700)
 		f.sound(got, session.Position{})
-		f.sameEntries(f.stored(f.key), got)
+		f.sameEntries(f.stored(), got)
 		f.sameEntries(got[500:], f.follow("500-0").until(700))
 		f.sameEntries(got[500:], f.follow("500").until(700))
 		c := f.follow("700-0")
-		f.begin()
-		f.add(text("goes on"))
+		f.begin(text("goes on"))
 		require.Equal(f, []string{"goes on."}, words(c.take(1)))
 	}},
 	{"keys do not mix", func(f *tailFixture) {
@@ -96,8 +88,7 @@ var followTests = []tailTest{
 		}
 		for _, key := range keys {
 			f.key = key
-			f.begin()
-			f.add(text(key.String()))
+			f.begin(text(key.String()))
 			f.show("b", "delta of "+key.String())
 		}
 		for i, key := range keys {
@@ -114,15 +105,13 @@ var followTests = []tailTest{
 		f.tell(story)
 		wg.Wait()
 		for _, got := range results {
-			f.sound(got, session.Position{})
 			f.sameEntries(results[0], got)
 		}
-		f.sameGraph(f.key, results[0])
+		f.whole(results[0])
 	}},
 	{"who stops reading slows nobody down", func(f *tailFixture) {
 		c := f.follow("")
-		f.begin()
-		f.add(text("first"))
+		f.begin(text("first"))
 		c.take(1)
 		for i := range 300 {
 			id := fmt.Sprintf("b%d", i)
@@ -134,11 +123,10 @@ var followTests = []tailTest{
 		f.end()
 		got := c.until(f.seq)
 		f.sound(got, session.Position{Seq: 1})
-		f.sameEntries(f.stored(f.key)[1:], complete(got))
+		f.sameEntries(f.stored()[1:], complete(got))
 	}},
 	{"the writer may follow", func(f *tailFixture) {
-		f.begin()
-		f.add(text("0"))
+		f.begin(text("0"))
 		n := 0
 		for e, err := range f.store.Follow(f.Context(), f.key, "") {
 			require.NoError(f, err)
@@ -156,8 +144,7 @@ var followTests = []tailTest{
 	{"a fork begins with the shared past", func(f *tailFixture) {
 		fork := session.Key{App: f.app, User: "ann", ID: "fork"}
 		c := f.followOn(f.store, fork, "")
-		f.begin()
-		f.add(texts(5, "a")...)
+		f.begin(texts(5, "a")...)
 		require.NoError(f, f.store.Fork(f.Context(), f.key, 3, fork))
 		require.Equal(f, []string{"a0.", "a1.", "a2."}, words(c.take(3)))
 		f.add(text("not the fork's"))
@@ -178,21 +165,18 @@ var followTests = []tailTest{
 var interruptedTests = []tailTest{
 	{"a turn that was cut off voids what it showed", func(f *tailFixture) {
 		c := f.follow("")
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		f.show("b1", "half an", " answer")
 		f.show("b2", "and more")
 		f.end()
 		got := c.take(5)
 		require.Equal(f, []string{"a.", "half an", " answer", "and more", "void b1 b2"}, words(got))
 		require.Equal(f, "r1", got[4].Event.RunID)
-		f.sound(got, session.Position{})
-		f.sameGraph(f.key, got)
+		f.whole(got)
 	}},
 	{"a lease that is taken over voids what was shown", func(f *tailFixture) {
 		c := f.follow("")
-		f.beginToLose()
-		f.add(text("a"))
+		f.beginToLose(text("a"))
 		f.show("b1", "half")
 		e := entry(0, text("of another scope"))
 		e.RunID, e.Scope = "r2", "c1"
@@ -205,8 +189,7 @@ var interruptedTests = []tailTest{
 	}},
 	{"a lease that is abandoned voids what was shown", func(f *tailFixture) {
 		c := f.follow("")
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		f.show("b1", "half")
 		require.NoError(f, Abandon(f.Context(), f.store, f.key, f.lease))
 		require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta("b1", " more")), agent.ErrConflict)
@@ -216,8 +199,7 @@ var interruptedTests = []tailTest{
 	}},
 	{"what is complete or discarded is not voided", func(f *tailFixture) {
 		c := f.follow("")
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		f.show("b1", "one")
 		f.show("b2", "two")
 		f.show("b3", "three")
@@ -228,26 +210,22 @@ var interruptedTests = []tailTest{
 		f.show("b1", "late")
 		f.show("b2", "late")
 		f.end()
-		f.begin()
-		f.add(text("end"))
+		f.begin(text("end"))
 		got := c.until(4)
 		require.Equal(f, []string{"a.", "one", "two", "three", "void b2", "one.", ".", "end."}, words(got))
-		f.sameGraph(f.key, got)
+		f.whole(got)
 	}},
 	{"nobody publishes without the lease", func(f *tailFixture) {
 		c := f.follow("")
 		require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta("b0", "nobody's")), agent.ErrConflict)
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		f.end()
 		require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta("b1", "too late")), agent.ErrConflict)
-		f.begin()
-		f.add(text("b"))
+		f.begin(text("b"))
 		require.Equal(f, []string{"a.", "b."}, words(c.take(2)))
 	}},
 	{"only partial events are published", func(f *tailFixture) {
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		whole, numbered, empty := delta("b", "x"), delta("b", "x"), delta("b", "x")
 		whole.Partial, numbered.Seq, empty.Data = false, 1, nil
 		control := delta("b", "x")
@@ -263,8 +241,7 @@ var interruptedTests = []tailTest{
 
 var endTests = []tailTest{
 	{"the context's end", func(f *tailFixture) {
-		f.begin()
-		f.add(text("a"), text("b"))
+		f.begin(text("a"), text("b"))
 		for _, n := range []int{1, 2} { // between entries, and while waiting
 			ctx, cancel := context.WithCancel(f.Context())
 			var last error
@@ -290,8 +267,7 @@ var endTests = []tailTest{
 		}
 	}},
 	{"no goroutine stays behind", func(f *tailFixture) {
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		f.follow("").take(1) // what the tail itself needs is running now
 		before := runtime.NumGoroutine()
 		for range 10 {
@@ -309,8 +285,7 @@ var endTests = []tailTest{
 			"%d goroutines before", before)
 	}},
 	{"a sequence can be ranged over again", func(f *tailFixture) {
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		seq := f.store.Follow(f.Context(), f.key, "")
 		for range 3 {
 			for e, err := range seq {
@@ -321,8 +296,7 @@ var endTests = []tailTest{
 		}
 	}},
 	{"close ends followers", func(f *tailFixture) {
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		c := f.follow("")
 		c.take(1)
 		done := make(chan error)
@@ -343,15 +317,13 @@ var endTests = []tailTest{
 		require.Error(f, f.store.Publish(f.Context(), f.key, delta("b", "x")))
 	}},
 	{"positions that cannot be", func(f *tailFixture) {
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		for _, id := range []string{"x", "1-", "-1", "1-0-0", "1-x", " 1-0", "99999999999999999999-0", "2-0", "7-3"} {
 			require.ErrorIs(f, f.follow(id).fails(), agent.ErrBadInput, "%q", id)
 		}
 	}},
 	{"a deleted session", func(f *tailFixture) {
-		f.begin()
-		f.add(text("a"), text("b"))
+		f.begin(text("a"), text("b"))
 		f.show("b1", "half")
 		c, nothing := f.follow(""), f.followOn(f.store, session.Key{App: f.app, User: "ann", ID: "never"}, "")
 		c.take(3)
@@ -361,15 +333,13 @@ var endTests = []tailTest{
 		require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta("b1", "stale")), agent.ErrConflict)
 
 		anew := f.follow("")
-		f.begin()
-		f.add(text("c"))
+		f.begin(text("c"))
 		f.show("b2", "fresh")
 		require.Equal(f, []string{"c.", "fresh"}, words(anew.take(2)))
 		require.Equal(f, []string{"c.", "fresh"}, words(f.follow("").take(2)))
 		require.NoError(f, f.store.Delete(f.Context(), session.Key{App: f.app, User: "ann", ID: "never"}))
 		f.key.ID = "never"
-		f.begin()
-		f.add(text("d"))
+		f.begin(text("d"))
 		require.Equal(f, []string{"d."}, words(nothing.take(1)))
 	}},
 }

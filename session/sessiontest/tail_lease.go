@@ -37,8 +37,7 @@ func (f *tailFixture) endWith(list ...*event.Event) {
 var tailLeaseTests = []tailTest{
 	{"the first events take the lease and the last ones give it back", func(f *tailFixture) {
 		c := f.follow("")
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		f.end()
 		for _, id := range []string{"b1", "b2"} {
 			f.beginWith(&event.User{}, &event.HarnessStart{AgentID: "support"})
@@ -49,16 +48,13 @@ var tailLeaseTests = []tailTest{
 		got := c.until(f.seq)
 		turn := []string{".", ".", "One", " moment", "One moment.", "."}
 		require.Equal(f, slices.Concat([]string{"a."}, turn, turn), words(got))
-		f.sound(got, session.Position{})
-		f.sameGraph(f.key, got)
-		f.sameEntries(f.stored(f.key), complete(got))
+		f.whole(got)
 		f.beginWith(text("of the next"))
 		require.Equal(f, []string{"of the next."}, words(c.take(1)))
 	}},
 	{"what the last events leave open is voided", func(f *tailFixture) {
 		c := f.follow("")
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		f.show("b1", "half")
 		f.endWith(block("b2", "whole"))
 		require.Equal(f, []string{"a.", "half", "whole.", "void b1"}, words(c.take(4)))
@@ -69,8 +65,7 @@ var tailLeaseTests = []tailTest{
 	}},
 	{"who is refused a lease or its end changes nothing", func(f *tailFixture) {
 		c := f.follow("")
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		f.endWith(block("b0", "b"))
 		f.beginWith(text("c"))
 		f.show("b1", "half")
@@ -84,8 +79,7 @@ var tailLeaseTests = []tailTest{
 	{"turns of many, one at the heels of the other", func(f *tailFixture) {
 		const writers, turns = 4, 10
 		c := f.follow("")
-		f.begin()
-		f.add(text("a"))
+		f.begin(text("a"))
 		f.endWith()
 		var wg sync.WaitGroup
 		var ends atomic.Int64 // where the last turn that is over has left the log
@@ -99,9 +93,7 @@ var tailLeaseTests = []tailTest{
 		}
 		wg.Wait()
 		got := c.until(1 + writers*turns*2)
-		f.sound(got, session.Position{})
-		f.sameGraph(f.key, got)
-		f.sameEntries(f.stored(f.key), complete(got))
+		f.whole(got)
 		require.False(f, slices.ContainsFunc(words(got), func(w string) bool { return strings.HasPrefix(w, "void") }), "every block was completed")
 	}},
 }
