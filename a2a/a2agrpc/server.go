@@ -70,7 +70,7 @@ func Register(r grpc.ServiceRegistrar, s *a2aserver.Server, logger *slog.Logger)
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	pb.RegisterA2AServiceServer(r, &service{handler: s.RequestHandler(), authenticate: s.Authenticate, logger: logger, sendTimeout: sendTimeout})
+	pb.RegisterA2AServiceServer(r, &service{handler: s.RequestHandler(), authenticate: s.Authenticate, params: s.ServiceParams, logger: logger, sendTimeout: sendTimeout})
 }
 
 // limits are the options of a server that sets no others.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -33,6 +34,7 @@ type service struct {
 	pb.UnimplementedA2AServiceServer
 	handler      a2asrv.RequestHandler
 	authenticate func(context.Context, access.Credentials) (context.Context, error)
+	params       func(http.Header) *a2asrv.ServiceParams
 	logger       *slog.Logger
 	sendTimeout  time.Duration
 }
@@ -49,7 +51,13 @@ func (s *service) begin(incoming context.Context) (context.Context, *a2asrv.Call
 			return incoming, nil, sdk.NewError(sdk.ErrVersionNotSupported, fmt.Sprintf("version %.20q of the protocol is not spoken over gRPC here, only %s is", v, sdk.Version))
 		}
 	}
-	ctx, call := a2asrv.NewCallContext(ctx, a2asrv.NewServiceParams(parametersOf(md)))
+	header := make(http.Header, len(md)+1)
+	for name, values := range md {
+		header[http.CanonicalHeaderKey(name)] = values
+	}
+	// The version was checked, and who left it out has found a service of this version.
+	header.Set(sdk.SvcParamVersion, string(sdk.Version))
+	ctx, call := a2asrv.NewCallContext(ctx, s.params(header))
 	return ctx, call, nil
 }
 
@@ -58,30 +66,6 @@ func (s *service) begin(incoming context.Context) (context.Context, *a2asrv.Call
 func supported(version string) bool {
 	version = strings.TrimSpace(version)
 	return version == "" || version == "1" || version == string(sdk.Version) || strings.HasPrefix(version, string(sdk.Version)+".")
-}
-
-// parametersOf returns the service parameters in metadata (A2A 1.0, section 3.2.6): without
-// credentials, and with lists taken apart.
-func parametersOf(md metadata.MD) map[string][]string {
-	params := make(map[string][]string, len(md)+1)
-	for name, values := range md {
-		switch name {
-		case "authorization", "proxy-authorization", "cookie":
-		case strings.ToLower(sdk.SvcParamExtensions):
-			for _, list := range values {
-				for uri := range strings.SplitSeq(list, ",") {
-					if uri = strings.TrimSpace(uri); uri != "" {
-						params[name] = append(params[name], uri)
-					}
-				}
-			}
-		default:
-			params[name] = values
-		}
-	}
-	// It was checked, and who left it out has found a service of this version.
-	params[strings.ToLower(sdk.SvcParamVersion)] = []string{string(sdk.Version)}
-	return params
 }
 
 // fail makes the status of a handler's error.

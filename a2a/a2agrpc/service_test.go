@@ -121,7 +121,7 @@ func serve(t *testing.T, s *stub, configure func(*service)) *served {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	logged := &bytes.Buffer{}
-	svc := &service{handler: s, logger: slog.New(slog.NewTextHandler(logged, nil)), sendTimeout: sendTimeout,
+	svc := &service{handler: s, params: new(a2aserver.Server).ServiceParams, logger: slog.New(slog.NewTextHandler(logged, nil)), sendTimeout: sendTimeout,
 		authenticate: func(ctx context.Context, _ access.Credentials) (context.Context, error) { return ctx, nil }}
 	if configure != nil {
 		configure(svc)
@@ -326,24 +326,46 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// Extensions may come in one entry or in several, and what was activated goes back.
+// byKey knows everybody, and says that a key shows who calls.
+type byKey struct{}
+
+func (byKey) Authenticate(context.Context, access.Credentials) (access.User, error) {
+	return access.User{Name: "ann"}, nil
+}
+
+func (byKey) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme {
+	return map[sdk.SecuritySchemeName]sdk.SecurityScheme{"key": sdk.APIKeySecurityScheme{Location: sdk.APIKeySecuritySchemeLocationHeader, Name: "X-Desk-Key"}}
+}
+
+// Extensions may come in one entry or in several, and what was activated goes back. Handlers see no credentials.
 func TestExtensions(t *testing.T) {
-	s := serve(t, &stub{}, nil)
+	root, err := agent.New("root", "Is never asked.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil })
+	require.NoError(t, err)
+	real, err := a2aserver.New(root, sessiontest.Memory(t), a2aserver.WithAuthenticator(byKey{}))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, real.Close(context.Background())) })
+	s := serve(t, &stub{}, func(svc *service) { svc.params = real.ServiceParams })
 	var inner *stub = s.stub
 	inner.give = func(yield func(sdk.Event, error) bool) {
 		call, _ := a2asrv.CallContextFrom(inner.ctx)
 		for _, uri := range call.Extensions().RequestedURIs() {
 			call.Extensions().Activate(&sdk.AgentExtension{URI: uri})
 		}
-		_, found := call.ServiceParams().Get("authorization")
-		yield(&sdk.Task{ID: "t", ContextID: "c", Metadata: map[string]any{"credentials": found}}, nil)
+		params := map[string]any{}
+		for name, values := range call.ServiceParams().List() {
+			params[name] = strings.Join(values, ",")
+		}
+		yield(&sdk.Task{ID: "t", ContextID: "c", Metadata: params}, nil)
 	}
-	ctx := metadata.AppendToOutgoingContext(context.Background(), "a2a-extensions", "https://a.example, https://b.example", "a2a-extensions", "https://c.example", "authorization", "Bearer x")
+	ctx := metadata.AppendToOutgoingContext(context.Background(), "a2a-extensions", "https://a.example, https://b.example", "a2a-extensions", "https://c.example",
+		"authorization", "Bearer secret", "x-desk-key", "secret", "cookie", "k=secret", "x-other", "y")
 	stream, err := pb.NewA2AServiceClient(s.conn).SubscribeToTask(ctx, &pb.SubscribeToTaskRequest{Id: "t"})
 	require.NoError(t, err)
 	answer, err := stream.Recv()
 	require.NoError(t, err)
-	require.Equal(t, false, answer.GetTask().GetMetadata().AsMap()["credentials"])
+	params := answer.GetTask().GetMetadata().AsMap()
+	require.Equal(t, "y", params["x-other"])
+	require.NotContains(t, fmt.Sprint(params), "secret")
 	_, err = stream.Recv()
 	require.Error(t, err)
 	require.Equal(t, []string{"https://a.example,https://b.example,https://c.example"}, stream.Trailer().Get("a2a-extensions"))

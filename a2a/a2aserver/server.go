@@ -356,6 +356,12 @@ func (s *Server) Authenticate(ctx context.Context, c access.Credentials) (contex
 	return ctx, nil
 }
 
+// ServiceParams returns what handlers may see of the headers of a request, or of what another binding has in their
+// place: all but credentials, and each extension of the lists of A2A-Extensions, at most 64.
+func (s *Server) ServiceParams(h http.Header) *a2asrv.ServiceParams {
+	return wire.ServiceParams(h, wire.Secrets(s.auth))
+}
+
 // localURL is the base URL for a client that calls over another binding than HTTP.
 func (s *Server) localURL(c access.Credentials) string {
 	u := *s.local

@@ -94,7 +94,7 @@ func (x *exchange) serve() (err error) {
 			err = cmp.Or(revoked(ctx), err)
 		}
 	}()
-	ctx, call := a2asrv.NewCallContext(ctx, f.serviceParams(r.Header))
+	ctx, call := a2asrv.NewCallContext(ctx, ServiceParams(r.Header, f.secrets))
 	if base, err := RequestBase(r); err == nil {
 		ctx = WithBase(ctx, base)
 	}
@@ -127,11 +127,25 @@ func readQuery(raw string) (url.Values, error) {
 // maxExtensions is how many extensions a client may ask for; more are not looked at.
 const maxExtensions = 64
 
-// serviceParams are the headers that handlers may see: all but the credentials. The extensions
+// Secrets returns the names of the headers that hold credentials, of auth too, which may be nil.
+func Secrets(auth Authenticator) []string {
+	names := []string{"Authorization", "Proxy-Authorization", "Cookie"}
+	if auth == nil {
+		return names
+	}
+	for _, scheme := range auth.Schemes() {
+		if key, ok := scheme.(sdk.APIKeySecurityScheme); ok && key.Location == sdk.APIKeySecuritySchemeLocationHeader {
+			names = append(names, http.CanonicalHeaderKey(key.Name))
+		}
+	}
+	return names
+}
+
+// ServiceParams returns what handlers may see of headers: all but the secrets. The extensions
 // that a client asks for come in a list (A2A 1.0, section 9.2), of which the SDK wants to have each.
-func (f *frontHandler) serviceParams(h http.Header) *a2asrv.ServiceParams {
+func ServiceParams(h http.Header, secrets []string) *a2asrv.ServiceParams {
 	h = h.Clone()
-	for _, name := range f.secrets {
+	for _, name := range secrets {
 		h.Del(name)
 	}
 	var uris []string

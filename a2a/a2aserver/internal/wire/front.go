@@ -93,18 +93,11 @@ func New(f Front) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &frontHandler{Front: f, guard: guard, secrets: []string{"Authorization", "Proxy-Authorization", "Cookie"}}
+	h := &frontHandler{Front: f, guard: guard, secrets: Secrets(f.Auth)}
 	if checked, ok := f.Handler.(*Checks); ok {
 		h.checks = checked
 	} else {
 		h.checks = NewChecks(f.Handler, f.InputModes, f.OutputModes, f.Tenants, f.Streams, nil)
-	}
-	if f.Auth != nil {
-		for _, scheme := range f.Auth.Schemes() {
-			if key, ok := scheme.(sdk.APIKeySecurityScheme); ok && key.Location == sdk.APIKeySecuritySchemeLocationHeader {
-				h.secrets = append(h.secrets, http.CanonicalHeaderKey(key.Name))
-			}
-		}
 	}
 	if f.Legacy != nil {
 		h.legacy = make(map[string]http.Handler)

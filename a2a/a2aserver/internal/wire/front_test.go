@@ -363,7 +363,7 @@ func TestManyExtensions(t *testing.T) {
 	h := http.Header{}
 	h.Add("A2A-Extensions", strings.Join(all[:5000], ","))
 	h.Add("A2A-Extensions", strings.Join(all[5000:], ","))
-	got, ok := (&frontHandler{}).serviceParams(h).Get("A2A-Extensions")
+	got, ok := ServiceParams(h, nil).Get("A2A-Extensions")
 	require.True(t, ok)
 	require.Equal(t, all[:maxExtensions], got)
 }
