@@ -20,6 +20,7 @@ import (
 
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/server"
 )
 
 // agents is what the tests read of the answer of GET /agents.
@@ -155,7 +156,8 @@ func TestDev(t *testing.T) {
 // Only dev at a loopback address lets its owner change an agent in a fork, and has a route for tools by hand.
 func TestDevWorkshop(t *testing.T) {
 	t.Parallel()
-	dir, _ := ownDesk(t)
+	dir, save := ownDesk(t)
+	save("billing.md", "---\nname: billing\ndescription: Bills\nstate: [tier]\n---\nThe user's tier is {tier}.\n")
 	script := answers(scripted.Reply(scripted.Text("As it is.")), scripted.Reply(scripted.Text("As it was changed.")), scripted.Reply(scripted.Text("As it was changed.")))
 	s := invocation{env: serve(t, script), server: "dev"}.serve(t, dir, "--db", ":memory:", "--no-open")
 	has := func(s *served, want bool) {
@@ -165,6 +167,8 @@ func TestDevWorkshop(t *testing.T) {
 		status, body := s.call("POST", "/api/v1/agents/support/tools/none", `{"input":{}}`)
 		require.Equal(t, 404, status)
 		require.Equal(t, want, strings.Contains(body, "the agent has no such tool"), body)
+		status, body = s.call("GET", "/api/v1/agents/support/body", "")
+		require.Equal(t, want, status == 200, body)
 	}
 	has(s, true)
 	status, body := s.call("POST", "/api/v1/sessions", `{"id":"s","content":"hello"}`)
@@ -189,6 +193,44 @@ func TestDevWorkshop(t *testing.T) {
 	status, body = s.call("POST", "/api/v1/sessions/s/forks", `{"at":1,"change":{"agent":"nobody","instructions":"Rhyme."}}`)
 	require.Equal(t, 422, status, body)
 	require.Contains(t, body, `no file describes an agent \"nobody\"`)
+
+	// The owner writes other instructions into the file, and the next turn uses them.
+	var old, read server.Body
+	_, body = s.call("GET", "/api/v1/agents/support/body", "")
+	require.NoError(t, json.Unmarshal([]byte(body), &old))
+	file := filepath.Join(dir, "support.md")
+	before, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(before), old.Text)
+	write := func(agent, text, version string, want int, says string) {
+		t.Helper()
+		sent, err := json.Marshal(server.Body{Text: text, Version: version})
+		require.NoError(t, err)
+		status, body = s.call("PUT", "/api/v1/agents/"+agent+"/body", string(sent))
+		require.Equal(t, want, status, body)
+		require.Contains(t, body, says)
+	}
+	var billing server.Body
+	_, body = s.call("GET", "/api/v1/agents/billing/body", "")
+	require.NoError(t, json.Unmarshal([]byte(body), &billing))
+	write("billing", "You bill.", billing.Version, 422, "the body does not hold {tier}")
+	write("support", "a\r\r\nb", old.Version, 422, "read as another one")
+	write("support", "Sing.", "another", 409, "file_changed")
+	same, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(same))
+	write("support", "Sing.", old.Version, 200, "Sing.")
+	require.NoError(t, json.Unmarshal([]byte(body), &read))
+	after, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, strings.Replace(string(before), old.Text, "Sing.", 1), string(after))
+	write("support", "Dance.", old.Version, 409, "file_changed")
+	require.Eventually(t, func() bool {
+		_, body := s.call("GET", "/api/v1/agents/support", "")
+		return strings.Contains(body, "Sing.")
+	}, time.Minute, 10*time.Millisecond)
+	status, body = s.call("GET", "/api/v1/agents/nobody/body", "")
+	require.Equal(t, 404, status, body)
 	require.Equal(t, 0, s.stop(os.Interrupt), "%s", s.said)
 
 	for name, args := range map[string][]string{"serve": nil, "dev": {"--addr", "0.0.0.0:0"}} {

@@ -174,7 +174,7 @@ func (c checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // The routes are those of the document, all of them and no others.
 func TestOpenAPIIsTheRoutes(t *testing.T) {
-	s := newServed(t, server.WithWorkshop(server.Workshop{}))
+	s := newServed(t, server.WithWorkshop(bodies(server.Body{})))
 	var routes, described []string
 	for _, r := range s.door.Routes() {
 		routes = append(routes, fmt.Sprintf("%s %s open=%v", r.Method, r.Path, r.Open))

@@ -19,13 +19,27 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// Workshop lets the owner of a tree try things on a server of their own machine: forks with a changed agent, and calls
-// of tools by hand. See [WithWorkshop].
+// Workshop lets the owner of a tree try things on a server of their own machine: forks with a changed agent, calls
+// of tools by hand, and other instructions in the files of agents. See [WithWorkshop].
 type Workshop struct {
 	// Change returns a runner over the same store whose tree has a change, and a function that ends it. The error says
 	// why there can be no such tree, in a sentence for the caller. A nil Change refuses all changes.
 	Change func(ctx context.Context, c Change) (run *runner.Runner, over func(), err error)
+	// Body returns the instructions in an agent's file, and Write replaces them there if the file still has the version
+	// that b names, else it returns [ErrFileChanged]. Other errors say what is wrong, in a sentence for the caller.
+	// Both are nil for a tree without files.
+	Body  func(ctx context.Context, agent string) (Body, error)
+	Write func(ctx context.Context, agent string, b Body) (Body, error)
 }
+
+// Body is the text of an agent's file below its front matter.
+type Body struct {
+	Text    string `json:"text"`
+	Version string `json:"version"` // of the file
+}
+
+// ErrFileChanged says that a file of an agent is not as it was read.
+var ErrFileChanged = errors.New("the file has changed since it was read")
 
 // Change is what an agent has in a fork. A nil field is as in the tree.
 type Change struct {
@@ -43,7 +57,51 @@ func (d *Door) workshopRoutes() []front.Route {
 	if d.workshop == nil {
 		return nil
 	}
-	return []front.Route{{Method: "POST", Path: "/agents/{agent}/tools/{tool}", Needs: access.Owner, Handle: d.callTool}}
+	routes := []front.Route{{Method: "POST", Path: "/agents/{agent}/tools/{tool}", Needs: access.Owner, Handle: d.callTool}}
+	if d.workshop.Body != nil && d.workshop.Write != nil {
+		routes = append(routes, front.Route{Method: "GET", Path: "/agents/{agent}/body", Needs: access.Owner, Handle: d.readBody},
+			front.Route{Method: "PUT", Path: "/agents/{agent}/body", Needs: access.Owner, Handle: d.writeBody})
+	}
+	return routes
+}
+
+func (d *Door) readBody(c *front.Call) error {
+	return d.body(c, d.workshop.Body)
+}
+
+func (d *Door) writeBody(c *front.Call) error {
+	var b struct {
+		Text    *string `json:"text"`
+		Version string  `json:"version"`
+	}
+	if err := c.Decode(&b); err != nil {
+		return err
+	}
+	switch {
+	case b.Text == nil:
+		return front.Unfit("text", "is missing")
+	case b.Version == "":
+		return front.Unfit("version", "is missing")
+	}
+	return d.body(c, func(ctx context.Context, agent string) (Body, error) {
+		return d.workshop.Write(ctx, agent, Body{*b.Text, b.Version})
+	})
+}
+
+// body answers with the instructions in the file of an agent of the tree.
+func (d *Door) body(c *front.Call, of func(context.Context, string) (Body, error)) error {
+	name := c.R.PathValue("agent")
+	if d.treeNow().run.Tree().Node(name) == nil {
+		return front.Missing("the tree has no such agent")
+	}
+	b, err := of(c.R.Context(), name)
+	switch {
+	case errors.Is(err, ErrFileChanged):
+		return front.Conflict("file_changed", err.Error())
+	case err != nil:
+		return front.Unprocessable("bad_file", err.Error())
+	}
+	return c.JSON(http.StatusOK, b)
 }
 
 // changed returns a runner of the tree with a change, and what ends it; nil without a change.

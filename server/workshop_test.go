@@ -52,6 +52,53 @@ func TestToolByHand(t *testing.T) {
 	}
 }
 
+// bodies is a workshop whose agents have one file, which has this body.
+func bodies(b server.Body) server.Workshop {
+	return server.Workshop{
+		Body: func(_ context.Context, agent string) (server.Body, error) {
+			if agent != "desk" {
+				return server.Body{}, errors.New("no file describes " + agent)
+			}
+			return b, nil
+		},
+		Write: func(_ context.Context, _ string, to server.Body) (server.Body, error) {
+			if to.Version != b.Version {
+				return server.Body{}, fmt.Errorf("desk.md: %w", server.ErrFileChanged)
+			}
+			b = server.Body{Text: to.Text, Version: to.Version + "+"}
+			return b, nil
+		},
+	}
+}
+
+// The owner of a workshop reads and replaces the instructions in a file. Nobody else can, and without files there are no routes.
+func TestBody(t *testing.T) {
+	s, without, plain := newServed(t, server.WithWorkshop(bodies(server.Body{Text: "Old.", Version: "1"}))), newServed(t, server.WithWorkshop(server.Workshop{})), newServed(t)
+	const path, sent = "/agents/desk/body", `{"text":"New.","version":"1"}`
+	for token, want := range map[string]int{"owner": 403, "ann!": 403, "ann": 403, "machine": 200} {
+		require.Equal(t, want, s.get(t, token, path).status, token)
+		if token != "machine" {
+			require.Equal(t, want, s.do(t, token, "PUT", path, sent).status, token)
+		}
+		require.Equal(t, 404, without.do(t, token, "PUT", path, sent).status, token)
+		require.Equal(t, 404, plain.get(t, token, path).status, token)
+	}
+	require.Equal(t, "Old.", s.get(t, "machine", path).json(t)["text"])
+	require.Equal(t, map[string]any{"text": "New.", "version": "1+"}, s.do(t, "machine", "PUT", path, sent).json(t))
+	late := s.do(t, "machine", "PUT", path, sent)
+	require.Equal(t, 409, late.status)
+	require.Equal(t, "file_changed", late.code(t))
+	require.Equal(t, "New.", s.get(t, "machine", path).json(t)["text"])
+	for name, wrong := range map[string]answer{
+		"no text":    s.do(t, "machine", "PUT", path, `{"version":"1+"}`),
+		"no version": s.do(t, "machine", "PUT", path, `{"text":"New."}`),
+		"no file":    s.get(t, "machine", "/agents/billing/body"),
+	} {
+		require.Equal(t, 422, wrong.status, name)
+	}
+	require.Equal(t, 404, s.get(t, "machine", "/agents/nobody/body").status)
+}
+
 // A fork with a changed agent runs the changed tree, in later turns as well, and no other session does.
 func TestChangedFork(t *testing.T) {
 	var s *served

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/replace"
 )
 
 // ErrNoUser is in the error of [Remove] for a user who is not in the file.
@@ -118,30 +118,5 @@ func edit(path string, create bool, change func(text string, users []access.Acco
 	if got, _, err := parse(path, []byte(text)); err != nil || !slices.EqualFunc(got, want, func(a, b access.Account) bool { return reflect.DeepEqual(a, b) }) {
 		return fmt.Errorf("%s is not written as one entry after the other, each beginning with \"- \" at the beginning of a line: change it by hand", path)
 	}
-	return replace(path, text)
-}
-
-// replace writes a file that only its owner can read in the place of another. When it returns nil
-// the new one survives a crash of the machine.
-func replace(path, text string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return err
-	}
-	if dir, err := os.Open(filepath.Dir(path)); err == nil {
-		_ = dir.Sync() // some file systems cannot, and need not
-		_ = dir.Close()
-	}
-	return nil
+	return replace.File(path, []byte(text), 0o600)
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/agentarbor/arbor/internal/replace"
 )
 
 // File is a Store in a file that only its owner can read. Every change
@@ -106,7 +108,7 @@ func (s *File) change(do func(map[recordKey]Record)) error {
 	if err != nil {
 		return fmt.Errorf("push: push notification configs have no JSON form: %w", err)
 	}
-	if err := replaceFile(s.path, append(b, '\n')); err != nil {
+	if err := replace.File(s.path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("push: the file of push notification configs: %w", err)
 	}
 	s.records = next
@@ -120,36 +122,4 @@ func sortedRecords(m map[recordKey]Record) []Record {
 		}
 		return strings.Compare(a.Config.ID, b.Config.ID)
 	})
-}
-
-// replaceFile writes a file that only its owner can read in the place of another.
-// When it returns nil, the new one survives a crash of the machine.
-func replaceFile(path string, content []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(content); err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = f.Close()
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return err
-	}
-	if dir, err := os.Open(filepath.Dir(path)); err == nil {
-		_ = dir.Sync() // some file systems cannot, and need not
-		dir.Close()
-	}
-	return nil
 }

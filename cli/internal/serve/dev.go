@@ -3,10 +3,12 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os/exec"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,18 +51,14 @@ func (s *service) workshop() []server.Option {
 	}
 	w := server.Workshop{}
 	if s.f.Build == nil {
-		w.Change = s.changed
+		w.Change, w.Body, w.Write = s.changed, s.body, s.write
 	}
 	return []server.Option{server.WithWorkshop(w)}
 }
 
 // changed returns a runner of the tree that the files describe now, with a change.
 func (s *service) changed(_ context.Context, c server.Change) (*runner.Runner, func(), error) {
-	s.loading.Lock()
-	defer s.loading.Unlock()
-	sources, connect := s.f.Sources, s.f.ConnectServers
-	defer func() { s.f.Sources, s.f.ConnectServers = sources, connect }() // those of the tree that is served
-	t, err := s.f.Load(s.path, s.model, agentfile.WithChange(c.Agent, agentfile.Change{Description: c.Description, Instructions: c.Instructions, Model: c.Model}))
+	t, err := s.with(c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,6 +67,52 @@ func (s *service) changed(_ context.Context, c server.Change) (*runner.Runner, f
 		return nil, nil, err
 	}
 	return t.Runner, t.End, nil
+}
+
+// with loads the tree that the files describe now, with a change.
+func (s *service) with(c server.Change) (*factory.LoadedTree, error) {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	sources, connect := s.f.Sources, s.f.ConnectServers
+	defer func() { s.f.Sources, s.f.ConnectServers = sources, connect }() // those of the tree that is served
+	return s.f.Load(s.path, s.model, agentfile.WithChange(c.Agent, agentfile.Change{Description: c.Description, Instructions: c.Instructions, Model: c.Model}))
+}
+
+// fileOf returns the Markdown file of an agent of the tree that is served.
+func (s *service) fileOf(agent string) (string, error) {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if at, ok := s.f.Sources(agent); ok && strings.HasSuffix(at.File, ".md") {
+		return at.File, nil
+	}
+	return "", fmt.Errorf("no Markdown file describes the agent %s", agent)
+}
+
+func (s *service) body(_ context.Context, agent string) (server.Body, error) {
+	file, err := s.fileOf(agent)
+	if err != nil {
+		return server.Body{}, err
+	}
+	b, err := agentfile.ReadBody(file)
+	return server.Body(b), err
+}
+
+// write gives the file of an agent other instructions, if the tree can be loaded with them.
+func (s *service) write(_ context.Context, agent string, b server.Body) (server.Body, error) {
+	file, err := s.fileOf(agent)
+	if err != nil {
+		return server.Body{}, err
+	}
+	t, err := s.with(server.Change{Agent: agent, Instructions: &b.Text})
+	if err != nil {
+		return server.Body{}, err
+	}
+	t.End()
+	written, err := agentfile.WriteBody(file, agentfile.Body(b))
+	if errors.Is(err, agentfile.ErrChanged) {
+		err = server.ErrFileChanged
+	}
+	return server.Body(written), err
 }
 
 // openPage opens an address in a browser, if that is wanted, somebody is there, and has one.

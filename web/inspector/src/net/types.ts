@@ -413,6 +413,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/agents/{agent}/body": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The instructions in the file of an agent
+         * @description Only a server with a workshop has this path, such as that of `arbor dev` on a loopback address, and only for its owner. An agent without a Markdown file is 422 `bad_file`.
+         */
+        get: operations["getBody"];
+        /**
+         * Give an agent other instructions in its file
+         * @description The front matter of the file stays as it is. 409 `file_changed`: the file has another version than the one given. 422 `bad_file`: the tree cannot be loaded with the text, or the file cannot be written; `detail` says why.
+         */
+        put: operations["putBody"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/agents/{agent}/tools/{tool}": {
         parameters: {
             query?: never;
@@ -991,6 +1015,12 @@ export interface components {
             /** @description As in the tree if it is absent. */
             model?: string | null;
         } | null;
+        Body: {
+            /** @description Without blank lines around it. Its lines end in a line feed, however they end in the file. */
+            text: string;
+            /** @description Of the whole file. It changes with every byte of it. */
+            version: string;
+        };
         ToolInput: {
             /** @description The arguments, by the schema of the tool. */
             input: {
@@ -3209,6 +3239,76 @@ export interface operations {
             401: components["responses"]["Problem"];
             403: components["responses"]["Problem"];
             404: components["responses"]["Problem"];
+            421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
+            429: components["responses"]["Problem"];
+            500: components["responses"]["Problem"];
+            503: components["responses"]["Problem"];
+        };
+    };
+    getBody: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of an agent of the tree. */
+                agent: components["parameters"]["agent"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The text below the front matter. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Body"];
+                };
+            };
+            401: components["responses"]["Problem"];
+            403: components["responses"]["Problem"];
+            404: components["responses"]["Problem"];
+            421: components["responses"]["Problem"];
+            422: components["responses"]["Problem"];
+            429: components["responses"]["Problem"];
+            500: components["responses"]["Problem"];
+            503: components["responses"]["Problem"];
+        };
+    };
+    putBody: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of an agent of the tree. */
+                agent: components["parameters"]["agent"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Body"];
+            };
+        };
+        responses: {
+            /** @description The text that the file has now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Body"];
+                };
+            };
+            400: components["responses"]["Problem"];
+            401: components["responses"]["Problem"];
+            403: components["responses"]["Problem"];
+            404: components["responses"]["Problem"];
+            409: components["responses"]["Problem"];
+            413: components["responses"]["Problem"];
+            415: components["responses"]["Problem"];
             421: components["responses"]["Problem"];
             422: components["responses"]["Problem"];
             429: components["responses"]["Problem"];

@@ -1,0 +1,38 @@
+// Package replace writes a file in the place of another one. It imports the standard library alone.
+package replace
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// File gives the file at a path, which may not be there yet, other content: all of it or, with an error, none. When
+// it returns nil, the content survives a crash of the machine. The folder must exist. A symbolic link at the path
+// is replaced itself.
+func File(path string, content []byte, perm fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil && perm != 0o600 {
+		err = f.Chmod(perm)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return err
+	}
+	if dir, err := os.Open(filepath.Dir(path)); err == nil {
+		_ = dir.Sync() // some file systems cannot, and need not
+		_ = dir.Close()
+	}
+	return nil
+}
