@@ -29,8 +29,10 @@ func ReadBody(file string) (Body, error) {
 }
 
 // WriteBody gives an agent's file another text, all of it or, with an error, none. The front matter, the blank lines
-// around the text, the ends of lines, and the permissions stay as they are. The file must have the version of the
-// body, else the error is [ErrChanged]. WriteBody does not look at what the text says: [Load] does, with [WithChange].
+// around the text, and the permissions stay as they are; the lines of the text end as the first of the file does. The file
+// must have the version of the body, else the error is [ErrChanged]. Callers write a file one after the other: what another
+// program writes within the same instant can be lost. WriteBody does not look at what the text says: [Load] does, with
+// [WithChange].
 func WriteBody(file string, b Body) (Body, error) {
 	p, err := partsOf(file)
 	if err != nil {
@@ -43,7 +45,7 @@ func WriteBody(file string, b Body) (Body, error) {
 	if first, _, _ := bytes.Cut(p.before, []byte("\n")); bytes.HasSuffix(first, []byte("\r")) {
 		end = "\r\n"
 	}
-	text := trimBlankLines(strings.ReplaceAll(b.Text, "\r\n", "\n"))
+	text := bodyText(b.Text)
 	if text != "" && !bytes.HasSuffix(p.before, []byte("\n")) {
 		p.before = append(p.before, end...)
 	}
@@ -63,6 +65,9 @@ func WriteBody(file string, b Body) (Body, error) {
 	}
 	return got.Body, nil
 }
+
+// bodyText returns a text as it is read from a file that holds it.
+func bodyText(s string) string { return trimBlankLines(strings.ReplaceAll(s, "\r\n", "\n")) }
 
 // bodyParts are those of an agent's file.
 type bodyParts struct {

@@ -103,6 +103,7 @@ func (c *config) change(d *definition) {
 			*field = *value
 		}
 	}
+	d.body = bodyText(d.body)
 }
 
 // changed returns an error if a change was not made.

@@ -219,7 +219,19 @@ func TestDevWorkshop(t *testing.T) {
 	same, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(same))
-	write("support", "Sing.", old.Version, 200, "Sing.")
+	results := make(chan int, 8)
+	for range cap(results) { // at once, only one of them has the version that it read
+		go func() {
+			status, _ := s.call("PUT", "/api/v1/agents/support/body", fmt.Sprintf(`{"text":"\n\nSing.\n","version":%q}`, old.Version))
+			results <- status
+		}()
+	}
+	wrote := map[int]int{}
+	for range cap(results) {
+		wrote[<-results]++
+	}
+	require.Equal(t, map[int]int{200: 1, 409: 7}, wrote)
+	_, body = s.call("GET", "/api/v1/agents/support/body", "")
 	require.NoError(t, json.Unmarshal([]byte(body), &read))
 	after, err := os.ReadFile(file)
 	require.NoError(t, err)

@@ -198,6 +198,8 @@ func support(t testing.TB) *host {
 func workshop(t testing.TB) *host {
 	t.Helper()
 	w := supportWorld(t)
+	var written atomic.Value
+	written.Store(server.Body{Text: "You are billing.\nBe kind.\nBe brief.", Version: "1"})
 	w.workshop = func(h *host) server.Workshop {
 		return server.Workshop{Change: func(_ context.Context, c server.Change) (*runner.Runner, func(), error) {
 			if c.Instructions == nil {
@@ -211,7 +213,22 @@ func workshop(t testing.TB) *host {
 			}
 			run, err := runner.New(root, h.store, runner.WithStreaming())
 			return run, func() {}, err
-		}}
+		}, Body: func(context.Context, string) (server.Body, error) { return written.Load().(server.Body), nil },
+			Write: func(_ context.Context, _ string, b server.Body) (server.Body, error) {
+				now := written.Load().(server.Body)
+				switch {
+				case strings.Contains(b.Text, "{"):
+					return server.Body{}, errors.New("billing.md:4: there is no {")
+				case b.Version != now.Version:
+					return server.Body{}, server.ErrFileChanged
+				case strings.Contains(b.Text, "moved"):
+					written.Store(server.Body{Text: "Somebody else wrote this.\nBe brief.", Version: now.Version + "+"})
+					return server.Body{}, server.ErrFileChanged
+				}
+				written.Store(server.Body{Text: b.Text, Version: now.Version + "+"})
+				h.reloads.Took()
+				return written.Load().(server.Body), nil
+			}}
 	}
 	h := serve(t, w)
 	h.story("s1")

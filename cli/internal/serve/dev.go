@@ -103,6 +103,8 @@ func (s *service) write(_ context.Context, agent string, b server.Body) (server.
 	if err != nil {
 		return server.Body{}, err
 	}
+	s.editing.Lock()
+	defer s.editing.Unlock()
 	t, err := s.with(server.Change{Agent: agent, Instructions: &b.Text})
 	if err != nil {
 		return server.Body{}, err

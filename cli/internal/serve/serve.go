@@ -159,6 +159,7 @@ type service struct {
 	files   *reload.Watched
 	tree    *factory.LoadedTree // the newest
 	loading sync.Mutex          // held while a tree is loaded
+	editing sync.Mutex          // held while the file of an agent is written
 
 	certified *tls.Config      // nil without TLS
 	keys      []byte           // of the signer

@@ -1,6 +1,6 @@
 // What a session keeps: its state, with who wrote it, and its files, with their versions.
 import { readFileSync } from "node:fs";
-import { api, check, newPage, run, same, step, until, visit, whole } from "./lib.mjs";
+import { api, axe, check, geometry, newPage, run, same, step, until, visit, whole } from "./lib.mjs";
 
 await run(async () => {
   const page = await newPage();
@@ -36,7 +36,7 @@ await run(async () => {
   await step("the files, with their versions", async () => {
     await visit(page, "s/drawn");
     await page.keyboard.press("6");
-    const rows = details.getByRole("listitem");
+    const rows = details.locator("section", { has: page.getByRole("heading", { name: /^Files at/ }) }).getByRole("listitem");
     await rows.first().waitFor();
     const texts = (await rows.allInnerTexts()).map((t) => t.replace(/\s+/g, " "));
     same(texts.map((t) => /april\.csv|march\.csv|plot\.png/.exec(t)?.[0]), ["april.csv", "plot.png", "march.csv", "plot.png"], "files");
@@ -51,5 +51,15 @@ await run(async () => {
   await step("nothing was made", async () => {
     await visit(page, "s/plain?tab=files");
     await details.getByText("There are no files.").waitFor();
+  });
+
+  await step("the session as a file", async () => {
+    for (const [name, says] of [["plain.md", "**user:**"], ["plain.jsonl", '"type":"user"'], ["plain.yaml", "- say: "]]) {
+      const [saved] = await Promise.all([page.waitForEvent("download"), details.getByRole("button", { name: `Download ${name}` }).click()]);
+      same(saved.suggestedFilename(), name, "the name of the file");
+      check(readFileSync(await saved.path(), "utf8").includes(says), `${name} does not hold ${says}`);
+    }
+    await axe(page, "the session as a file");
+    await geometry(page, "the session as a file");
   });
 });

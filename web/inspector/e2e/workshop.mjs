@@ -1,4 +1,4 @@
-// What an owner may try on a server of their own machine: a changed agent in a fork, and a tool by hand.
+// What an owner may try on a server of their own machine: a changed agent in a fork, a tool by hand, and other instructions in a file.
 import { api, axe, check, geometry, given, log, newPage, run, same, screenshot, settled, step, until, visit, whole } from "./lib.mjs";
 
 const sessions = async () => (await api("GET", "/sessions?limit=200")).sessions;
@@ -9,15 +9,17 @@ await run(async () => {
   const option = details.getByRole("radio", { name: /with a changed agent/ });
   const agent = page.getByRole("complementary", { name: "The chosen agent" });
   const hand = agent.getByRole("region", { name: "Run a tool by hand" });
+  const edit = agent.getByRole("region", { name: "Edit the instructions" });
 
   if (!given.workshop) {
-    await step("a server without a workshop offers neither", async () => {
+    await step("a server without a workshop offers nothing of it", async () => {
       await visit(page, "s/s1?tab=if&sel=ev:1");
       await details.getByRole("radio", { name: /with the current tree/ }).waitFor();
       same(await option.count(), 0, "options to change an agent");
       await visit(page, "tree/support/billing");
       await agent.getByText("You are billing.").first().waitFor();
       same(await hand.count(), 0, "forms of tools");
+      same(await edit.count(), 0, "editors of instructions");
     });
     return;
   }
@@ -98,5 +100,55 @@ await run(async () => {
     await screenshot(page, "workshop-tool-320");
     same((await sessions()).length, count, "sessions");
     same(JSON.stringify(await log("s1")), before, "the log of the session");
+  });
+
+  await step("the instructions in a file are edited", async () => {
+    const inFile = async () => (await api("GET", "/agents/billing/body")).text;
+    const text = edit.getByRole("textbox", { name: /^Instructions in desk\/billing\.md/ });
+    const changes = edit.getByRole("region", { name: "What changes in the file" });
+    const [showIt, save] = ["Show what changes", "Save in the file"].map((name) => edit.getByRole("button", { name }));
+    const old = "You are billing.\nBe kind.\nBe brief.";
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await visit(page, "tree/support/billing");
+    await edit.getByRole("button", { name: "Edit the instructions" }).press("Enter");
+    await text.waitFor();
+    same(await text.inputValue(), old, "the instructions in the file");
+    same(await showIt.getAttribute("aria-disabled"), "true", "a text that is as it was");
+
+    await text.fill("You are billing.\nBe {kind}.\nBe brief.\nRhyme.");
+    await showIt.click();
+    await edit.getByText("1 line removed, 2 added").waitFor();
+    same((await changes.locator("del, ins").allInnerTexts()), ["− Be kind.", "+ Be {kind}.", "+ Rhyme."], "what changes");
+    await axe(page, "edited instructions");
+    await geometry(page, "edited instructions");
+    await screenshot(page, "workshop-edit");
+    same(await inFile(), old, "the file before it is saved");
+    await save.click();
+    await edit.getByText("billing.md:4: there is no {").waitFor();
+    same(await inFile(), old, "the file behind a text that was refused");
+
+    await text.fill("You have moved.");
+    same(await save.count(), 0, "a button to save what was not shown");
+    await showIt.click();
+    await save.click();
+    await edit.getByText(/has changed since it was read/).waitFor();
+    await edit.getByRole("button", { name: "Read the file again" }).click();
+    await until("the other text is gone from the form", async () => (await changes.count()) === 0);
+    same(await text.inputValue(), "You have moved.", "the text after the file was read again");
+    await text.fill("Somebody else wrote this.\nBe short.");
+    await page.setViewportSize({ width: 320, height: 640 });
+    await settled(page);
+    await showIt.click();
+    same((await changes.locator("del, ins").allInnerTexts()), ["− Be brief.", "+ Be short."], "what changes in the newer file");
+    await axe(page, "edited instructions at 320");
+    await geometry(page, "edited instructions at 320");
+    await screenshot(page, "workshop-edit-320");
+    await save.click();
+    await edit.getByText("Saved in desk/billing.md.").waitFor();
+    same(await inFile(), "Somebody else wrote this.\nBe short.", "the file");
+    await edit.getByRole("button", { name: "Edit the instructions" }).click();
+    same(await text.inputValue(), "Somebody else wrote this.\nBe short.", "the text that is edited next");
+    await edit.getByRole("button", { name: "Cancel" }).click();
+    await text.waitFor({ state: "detached" });
   });
 });

@@ -24,7 +24,7 @@ export class ApiError extends Error {
 }
 
 export interface Ask {
-  readonly method?: "GET" | "POST" | "DELETE";
+  readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly body?: unknown;
   /** Makes a POST happen once, however often it is sent. */
@@ -67,10 +67,10 @@ export async function post<T>(path: string, body: unknown, ask: Ask = {}): Promi
   return (answer.status === 204 ? undefined : await answer.json()) as T;
 }
 
-/** The address of something below /api/v1, with a query. */
+/** The address of something below /api/v1, which may have a query, with more of it. */
 export function address(path: string, query: Ask["query"] = {}): string {
   const set = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
-  return path + (set.length === 0 ? "" : `?${new URLSearchParams(set.map(([name, value]) => [name, String(value)])).toString()}`);
+  return path + (set.length === 0 ? "" : `${path.includes("?") ? "&" : "?"}${new URLSearchParams(set.map(([name, value]) => [name, String(value)])).toString()}`);
 }
 
 /** A path of segments that may contain anything. */

@@ -13,6 +13,7 @@ import { Link } from "../ui/link.js";
 import { RequestView } from "../ui/request.js";
 import { visible } from "../ui/visible.js";
 import { AsIs } from "../ui/words.js";
+import { EditBody } from "./body.js";
 import { ByHand } from "./byhand.js";
 
 type Agent = Schemas["Agent"];
@@ -66,6 +67,7 @@ function Told({ agent }: { readonly agent: Agent }): JSX.Element {
         <Fact name="guards">{guards.length === 0 ? "none" : guards.join(" · ")}</Fact>
         <Fact name="limits of a turn">{limitsOf(limits)}</Fact>
       </dl>
+      {me.value?.workshop === true && agent.model !== undefined && source?.file.endsWith(".md") === true && <EditBody key={agent.name} agent={agent.name} file={source.file} />}
       {view !== undefined ? (
         <>
           <h3>What its model is asked first</h3>

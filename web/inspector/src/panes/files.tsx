@@ -6,12 +6,21 @@ import { filesAt } from "../state/views.js";
 import { clock, count, counted } from "../ui/amount.js";
 import { visible } from "../ui/visible.js";
 import { Place, Waiting, lastOf } from "./detail.js";
+import { address, path } from "../net/api.js";
+import { Media } from "../ui/media.js";
 import { Made } from "./made.js";
 
 /** How many files are shown at first. */
 const few = 20;
 
-/** The files that agents and tools have made up to the moment, the last one first. */
+/** The session as a file: what each is for, how its name ends, its type, and the format of the export. */
+const exported = [
+  ["To read", "md", "text/markdown", "md"],
+  ["All events", "jsonl", "application/jsonl", "jsonl"],
+  ["A case for arbor eval, which expects the same agents", "yaml", "application/yaml", "case"],
+] as const;
+
+/** The files that agents and tools have made up to the moment, the last one first, and the session itself as files. */
 export function Files({ session }: { readonly session: OpenSession }): JSX.Element {
   const { seq } = session.facts.value;
   const { value, error } = filesAt(session, lastOf(session, seq, "file"));
@@ -42,6 +51,17 @@ export function Files({ session }: { readonly session: OpenSession }): JSX.Eleme
           )}
         </section>
       )}
+      <section>
+        <h2>The session as a file</h2>
+        <ul class="d-samples">
+          {exported.map(([what, ending, type, format]) => (
+            <li key={format}>
+              <Media name={`${session.key.id}.${ending}`} type={type} from={address(path("sessions", session.key.id, "export"), { format, at: seq })} user={session.key.user} />
+              <p class="soft fact">{what}</p>
+            </li>
+          ))}
+        </ul>
+      </section>
     </div>
   );
 }

@@ -17,10 +17,15 @@ export interface Item {
 }
 
 /** A row of both sides: the same, different, or only on one of them. */
-export interface Row {
+export interface Row<T = Item> {
   readonly sign: "=" | "≠" | "–";
-  readonly a?: Item;
-  readonly b?: Item;
+  readonly a?: T;
+  readonly b?: T;
+}
+
+/** What can be aligned: two with the same text are the same. */
+interface Same {
+  readonly same: string;
 }
 
 /** What the events of one side come to; what only frames a run is left out. */
@@ -99,8 +104,8 @@ function short(input: unknown): string {
 const most = 4_000_000;
 
 /** Aligns two sides: what is the same in the same order stands beside each other, the rest by position. */
-export function align(a: readonly Item[], b: readonly Item[]): readonly Row[] {
-  const out: Row[] = [];
+export function align<T extends Same>(a: readonly T[], b: readonly T[]): readonly Row<T>[] {
+  const out: Row<T>[] = [];
   let i = 0;
   let j = 0;
   for (const [x, y] of [...anchors(a, b), [a.length, b.length] as const]) {
@@ -113,7 +118,7 @@ export function align(a: readonly Item[], b: readonly Item[]): readonly Row[] {
 }
 
 /** The longest common subsequence, as pairs of places. */
-function anchors(a: readonly Item[], b: readonly Item[]): readonly (readonly [number, number])[] {
+function anchors(a: readonly Same[], b: readonly Same[]): readonly (readonly [number, number])[] {
   if (a.length * b.length > most) return [];
   const width = b.length + 1;
   const lengths = new Uint32Array((a.length + 1) * width);
@@ -132,4 +137,10 @@ function anchors(a: readonly Item[], b: readonly Item[]): readonly (readonly [nu
     else j++;
   }
   return out;
+}
+
+/** Aligns the lines of two texts. Lines that differ come as one that goes and one that comes. */
+export function lines(a: string, b: string): readonly Row<Same>[] {
+  const cut = (text: string): Same[] => text.split("\n").map((same) => ({ same }));
+  return align(cut(a), cut(b)).flatMap((row) => (row.sign === "≠" ? [{ sign: "–" as const, a: row.a! }, { sign: "–" as const, b: row.b! }] : [row]));
 }
