@@ -59,7 +59,7 @@ func WithTransferPolicy(policy TransferPolicy) Option {
 // handed to.
 func WithReturn(policy ReturnPolicy) Option { return func(p *Properties) { p.Return = policy } }
 
-// WithRoutes gives a function agent ways on that need no model.
+// WithRoutes gives a function agent transfers that need no model.
 func WithRoutes(routes ...Route) Option {
 	return func(p *Properties) { p.Routes = append(p.Routes, routes...) }
 }

@@ -24,13 +24,12 @@ func stricter[N int64 | float64 | time.Duration](a, b N) N {
 	return a
 }
 
-// Budgets are what an agent brings along of bounds, so that nobody who runs it has to know
-// of them. A runner keeps them together with its own; where both bound something, the
-// stricter bound holds.
+// Budgets are the bounds that an agent has wherever it is run. A runner keeps them together
+// with its own; where both bound something, the stricter bound holds.
 type Budgets struct {
 	// Own bounds what the agent itself uses in a session.
 	Own Budget
-	// Turn and Session bound what everybody uses, if the agent is the root of the tree that
-	// is run. Of other agents they mean nothing.
+	// Turn and Session bound what all agents of a turn or a session use. They have an effect only
+	// if the agent is the root of the tree that is run.
 	Turn, Session Budget
 }

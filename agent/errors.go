@@ -53,9 +53,9 @@ var (
 	ErrFileTooLarge = errors.New("the file is too large")
 	// ErrBadInput: the user's message cannot be accepted.
 	ErrBadInput = errors.New("bad input")
-	// ErrWaits: what was to be done waits for somebody outside, such as a decision about a
-	// call inside of it. It is no failure: whoever gets it returns it, the turn pauses, and
-	// the same is done again when it goes on.
+	// ErrWaits: a call or an inner agent waits for something outside the turn, such as a person's decision.
+	// It is no failure. An agent that gets it returns it; the turn pauses, and when the turn
+	// continues, the runner does the same step again.
 	ErrWaits = errors.New("it waits for something outside")
 )
 

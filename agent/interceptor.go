@@ -31,7 +31,7 @@ type Interceptor interface {
 	ToolCall(ctx context.Context, c ToolCallInfo, next ToolFunc) (*event.ToolResult, error)
 }
 
-// The rest of the way from an interceptor inwards.
+// What an interceptor wraps: the interceptors after it, and then the turn, the model or the tool itself.
 type (
 	TurnFunc  func(ctx context.Context) iter.Seq2[*event.Event, error]
 	ModelFunc func(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error]

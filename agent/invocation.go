@@ -52,7 +52,7 @@ type Session interface {
 // Runtime is what the runner does for an agent that it runs.
 type Runtime interface {
 	// Run runs another agent in a scope of the same session: same log, own
-	// history, own active agent. The caller yields the events on. cause is the
+	// history, own active agent. The caller yields these events itself. cause is the
 	// parent id of the scope's first run, such as the id of the tool call.
 	//
 	// A call that is run again, after a pause or a crash, gets for the same agent and
@@ -140,7 +140,7 @@ type Around struct {
 	Tree  *Tree
 	// UpTo is its last position before the scope was opened.
 	UpTo int64
-	// Around is what is around that scope, nil for the user's own.
+	// Around is the conversation in which that scope was opened itself, nil for the user's own.
 	Around *Around
 }
 

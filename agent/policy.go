@@ -47,7 +47,7 @@ type Edge struct {
 	Input *TransferInput
 	// Guards check what goes over the edge; see [GuardedBy].
 	Guards []Guard
-	// OnError names who goes on if the agent fails; see the option of that name.
+	// OnError names the agent that continues if this one fails; see the option of that name.
 	OnError string
 }
 
@@ -64,11 +64,11 @@ func HideReason() EdgeOption {
 	return edgeOptionFunc(func(e *Edge) { e.HideReason = true })
 }
 
-// OnError names the agent that goes on in the same turn, with the whole conversation, if a
+// OnError names the agent that continues in the same turn, with the whole conversation, if a
 // run of the child, or of an agent below it, ends with an error: an error of its model, of its
-// endpoint or of its own, a timeout, a panic. What the agent has said stays, and a
+// endpoint or of its own, a timeout, a panic. What the agent has said stays, and an
 // [event.Route] says what failed. A turn that was cancelled, that has reached a limit or that
-// a guard has ended is over all the same. The target is any agent of the tree that is neither
+// a guard has ended is not continued. The target is any agent of the tree that is neither
 // below nor above the child, or [Human].
 func OnError(target string) EdgeOption {
 	return edgeOptionFunc(func(e *Edge) { e.OnError = target })

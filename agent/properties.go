@@ -26,7 +26,7 @@ type Properties struct {
 	Policy TransferPolicy
 	// Return says who answers after the agent if the conversation was handed to it.
 	Return ReturnPolicy
-	// Routes are ways on that need no model, besides those on the edges.
+	// Routes are transfers that need no model, besides those on the edges.
 	Routes []Route
 	// Guards check what the agent receives and what it says.
 	Guards []Guard

@@ -57,8 +57,8 @@ type NodeRoute struct {
 	When Condition // nil: always
 }
 
-// Routes returns the ways on that need no model, in the order in which they are
-// tried: those on edges first. The slice is shared.
+// Routes returns the transfers that need no model, in the order in which the runner
+// tries them: those on edges first. The slice is shared.
 func (n *Node) Routes() []NodeRoute { return n.routes }
 
 func (b *treeBuilder) findRoutes(n *Node) {

@@ -118,7 +118,7 @@ func (n *Node) GraphPath() []string {
 	return path
 }
 
-// OnError returns who goes on if a run of the node's agent fails, nil if nobody does.
+// OnError returns the agent that continues if a run of the node's agent fails, nil if none does.
 func (n *Node) OnError() *Node {
 	for at := n; at != nil; at = at.Parent {
 		if to := at.tree.byName[at.Edge.OnError]; to != nil {
