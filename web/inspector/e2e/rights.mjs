@@ -64,6 +64,7 @@ await run(async () => {
     same(await inbox.getByText("9007199254740993").count(), 2, "accounts as they are written");
     same(await decides(page).count(), 2, "buttons, which are about what the user books");
     await visit(page, "s/booked");
+    await page.getByRole("log").getByRole("button", { name: /^approve/i }).waitFor();
     await page.keyboard.press("a");
     await page.getByRole("log").getByText("book is done").first().waitFor();
   });
