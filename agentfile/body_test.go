@@ -68,7 +68,7 @@ func TestWriteBodyRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, old, string(data))
 	if os.Symlink(file, link) != nil {
-		t.Skip("this system lets nobody make links")
+		t.Skip("this system does not allow symbolic links")
 	}
 	_, err = agentfile.WriteBody(link, agentfile.Body{Text: "New.", Version: b.Version})
 	require.NoError(t, err)

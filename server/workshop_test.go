@@ -71,7 +71,7 @@ func bodies(b server.Body) server.Workshop {
 	}
 }
 
-// The owner of a workshop reads and replaces the instructions in a file. Nobody else can, and without files there are no routes.
+// Only the owner of a workshop reads and replaces the instructions in a file. A workshop without files does not have the routes.
 func TestBody(t *testing.T) {
 	s, without, plain := newServed(t, server.WithWorkshop(bodies(server.Body{Text: "Old.", Version: "1"}))), newServed(t, server.WithWorkshop(server.Workshop{})), newServed(t)
 	const path, sent = "/agents/desk/body", `{"text":"New.","version":"1"}`
