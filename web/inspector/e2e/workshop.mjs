@@ -151,4 +151,39 @@ await run(async () => {
     await edit.getByRole("button", { name: "Cancel" }).click();
     await text.waitFor({ state: "detached" });
   });
+
+  await step("a text that is not saved stays, and leaving the page asks", async () => {
+    const text = edit.getByRole("textbox", { name: /^Instructions/ });
+    const begin = () => edit.getByRole("button", { name: "Edit the instructions" }).click();
+    const go = async (name) => {
+      await page.evaluate((to) => (history.pushState(null, "", to), window.dispatchEvent(new PopStateEvent("popstate"))), `/inspect/tree/support/${name}`);
+      await agent.getByRole("heading", { level: 2, name }).waitFor();
+    };
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await visit(page, "tree/support/billing");
+    await begin();
+    await text.fill("You are billing, and this took an hour.");
+    await go("tech");
+    await begin();
+    same(await text.inputValue(), "Somebody else wrote this.\nBe short.", "the text of another agent");
+    await text.fill("You are tech.");
+    await edit.getByRole("link", { name: "billing" }).click();
+    await text.waitFor();
+    same(await text.inputValue(), "You are billing, and this took an hour.", "the first text after another agent was edited");
+    await axe(page, "two texts that are not saved");
+    await screenshot(page, "workshop-unsaved");
+
+    const asked = [];
+    const stay = (dialog) => (asked.push(dialog.type()), dialog.dismiss());
+    page.on("dialog", stay);
+    await page.reload().catch(() => {}); // it is refused
+    same(asked, ["beforeunload"], "questions before the page is left");
+    same(await text.inputValue(), "You are billing, and this took an hour.", "the text on the page that was not left");
+    await edit.getByRole("button", { name: "Cancel" }).click();
+    await edit.getByRole("link", { name: "tech" }).click();
+    await edit.getByRole("button", { name: "Cancel" }).click();
+    await page.reload();
+    same(asked.length, 1, "questions without a text to lose");
+    page.off("dialog", stay);
+  });
 });

@@ -1,24 +1,42 @@
 // The instructions in an agent's file, edited in the workshop of a server: what changes is shown before it is written.
-import { signal } from "@preact/signals";
-import type { JSX } from "preact";
+import { computed, effect, signal } from "@preact/signals";
+import { Fragment, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, type Schemas, get, path, send } from "../net/api.js";
 import { lines } from "../state/align.js";
 import { count, counted } from "../ui/amount.js";
+import { Link } from "../ui/link.js";
 import { visible } from "../ui/visible.js";
 
 type Body = Schemas["Body"];
 
 interface Draft {
-  readonly agent: string;
   readonly body: Body;
   readonly text: string;
 }
 
-/** What is being edited, which outlasts that the tree is loaded anew, and what came of it. */
-const draft = signal<Draft | undefined>(undefined);
+/** What is being edited, by the agent's name. It outlasts other screens, and that the tree is loaded anew. */
+const drafts = signal<ReadonlyMap<string, Draft>>(new Map());
+/** The agents whose text differs from the file. */
+const unsaved = computed(() => [...drafts.value].filter(([, { body, text }]) => text !== body.text).map(([agent]) => agent));
+/** What came of the last action. */
 const told = signal<{ readonly agent: string; readonly text: string; readonly failed: boolean } | undefined>(undefined);
 const busy = signal(false);
+
+function draft(agent: string, one: Draft | undefined): void {
+  const next = new Map(drafts.value);
+  if (one === undefined) next.delete(agent);
+  else next.set(agent, one);
+  drafts.value = next;
+}
+
+// The browser asks before it closes or reloads a page with a text that is not saved.
+effect(() => {
+  if (unsaved.value.length === 0) return;
+  const ask = (e: BeforeUnloadEvent): void => e.preventDefault();
+  window.addEventListener("beforeunload", ask);
+  return () => window.removeEventListener("beforeunload", ask);
+});
 
 /** Says of an agent what came of an action, and returns nothing if it failed. */
 async function ask<T>(agent: string, file: string, what: () => Promise<T>): Promise<T | undefined> {
@@ -44,17 +62,24 @@ interface Props {
 
 export function EditBody({ agent, file }: Props): JSX.Element {
   const of = path("agents", agent, "body");
-  const mine = draft.value?.agent === agent ? draft.value : undefined;
+  const mine = drafts.value.get(agent);
+  const others = unsaved.value.filter((other) => other !== agent);
   const says = told.value?.agent === agent ? told.value : undefined;
-  const open = async (text?: string): Promise<void> => {
+  const open = async (): Promise<void> => {
     const body = await ask(agent, file, () => get<Body>(of));
-    if (body !== undefined) draft.value = { agent, body, text: text ?? body.text };
+    if (body !== undefined) draft(agent, { body, text: drafts.value.get(agent)?.text ?? body.text });
   };
   const save = async ({ text, body: { version } }: Draft): Promise<void> => {
-    const done = await ask(agent, file, () => send(of, { method: "PUT", body: { text, version } }));
-    if (done === undefined) return;
-    draft.value = undefined;
+    const body = await ask(agent, file, async () => (await (await send(of, { method: "PUT", body: { text, version } })).json()) as Body);
+    if (body === undefined) return;
+    // What was written while the file was saved stays a draft.
+    const now = drafts.value.get(agent)?.text ?? text;
+    draft(agent, now === text ? undefined : { body, text: now });
     told.value = { agent, text: `Saved in ${file}.`, failed: false };
+  };
+  const cancel = (): void => {
+    draft(agent, undefined);
+    told.value = undefined;
   };
   return (
     <section class="edit-body" aria-label="Edit the instructions">
@@ -65,9 +90,20 @@ export function EditBody({ agent, file }: Props): JSX.Element {
           </button>
         </p>
       ) : (
-        <Editor draft={mine} file={file} again={() => void open(mine.text)} save={() => void save(mine)} />
+        <Editor draft={mine} file={file} write={(text) => draft(agent, { ...mine, text })} again={() => void open()} save={() => void save(mine)} cancel={cancel} />
       )}
       <div aria-live="polite">{says !== undefined && <p class={says.failed ? "failed" : "soft fact"}>{visible(says.text)}</p>}</div>
+      {others.length > 0 && (
+        <p class="fact">
+          Not saved yet:
+          {others.map((other) => (
+            <Fragment key={other}>
+              {" "}
+              <Link to={{ screen: "tree", path: other }}>{visible(other)}</Link>
+            </Fragment>
+          ))}
+        </p>
+      )}
     </section>
   );
 }
@@ -75,11 +111,13 @@ export function EditBody({ agent, file }: Props): JSX.Element {
 interface EditorProps {
   readonly draft: Draft;
   readonly file: string;
+  readonly write: (text: string) => void;
   readonly again: () => void;
   readonly save: () => void;
+  readonly cancel: () => void;
 }
 
-function Editor({ draft: { agent, body, text }, file, again, save }: EditorProps): JSX.Element {
+function Editor({ draft: { body, text }, file, write, again, save, cancel }: EditorProps): JSX.Element {
   /** The text and the version whose difference is shown, which alone is saved. */
   const [shown, show] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
@@ -100,7 +138,7 @@ function Editor({ draft: { agent, body, text }, file, again, save }: EditorProps
         <span class="fact">
           Instructions in <span class="code">{visible(file)}</span>
         </span>
-        <textarea ref={field} class="field" rows={12} dir="auto" value={text} onInput={(e) => (draft.value = { agent, body, text: e.currentTarget.value })} />
+        <textarea ref={field} class="field" rows={12} dir="auto" value={text} onInput={(e) => write(e.currentTarget.value)} />
       </label>
       <div aria-live="polite">{shown === these && !same && <Changes old={body.text} text={text} />}</div>
       <p class="d-ask">
@@ -110,14 +148,7 @@ function Editor({ draft: { agent, body, text }, file, again, save }: EditorProps
         <button type="button" class="button" onClick={again}>
           Read the file again
         </button>
-        <button
-          type="button"
-          class="button"
-          onClick={() => {
-            draft.value = undefined;
-            told.value = undefined;
-          }}
-        >
+        <button type="button" class="button" onClick={cancel}>
           Cancel
         </button>
       </p>
