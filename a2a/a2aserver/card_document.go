@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
+	"github.com/agentarbor/arbor/a2a/internal/wire"
 	"github.com/agentarbor/arbor/agent"
 )
 

@@ -18,8 +18,8 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/a2a"
-	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
 	"github.com/agentarbor/arbor/a2a/internal/origin"
+	"github.com/agentarbor/arbor/a2a/internal/wire"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"

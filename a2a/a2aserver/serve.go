@@ -9,8 +9,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/a2a/internal/wire"
 	"github.com/agentarbor/arbor/agent"
 )
 
@@ -43,7 +43,7 @@ func (s *Server) serve() error {
 		Hosts: s.web.Hosts, Origins: s.web.Origins, MaxBody: s.web.MaxBody, KeepAlive: s.web.KeepAlive, BodyTimeout: s.web.BodyTimeout,
 		WriteTimeout: s.web.WriteTimeout, Logger: s.logger}
 	if s.compat != nil {
-		f.Legacy = s.compat.JSONRPC
+		f.Legacy = &wire.Legacy{Methods: s.compat.Methods, Streams: s.compat.Streams, Event: s.compat.Event}
 	}
 	if s.base != nil {
 		f.Hosts = append(slices.Clone(f.Hosts), s.base.Host)

@@ -3,8 +3,10 @@ package a2aserver
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,9 +18,9 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
-	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/a2a/cardsign"
+	"github.com/agentarbor/arbor/a2a/internal/wire"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/option"
@@ -150,14 +152,15 @@ func WithInterface(i sdk.AgentInterface) Option {
 
 // Compat serves version 0.3 of the protocol beside version 1.0. The package a2a/a2av0 makes one.
 type Compat struct {
-	// JSONRPC returns what serves the JSON-RPC binding of version 0.3. It is called once for
-	// each tenant, and gets only requests of JSON-RPC 2.0 whose envelope, size and caller were checked.
-	JSONRPC func(a2asrv.RequestHandler) http.Handler
+	// Methods are those of its JSON-RPC binding with one answer, by their names. They return what is encoded as the
+	// result. The server has checked who calls, how much, and that it is a request of JSON-RPC 2.0.
+	Methods map[string]func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error)
+	// Streams are those with many answers.
+	Streams map[string]func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error]
+	// Event returns what an event is encoded as in streams and for webhooks.
+	Event func(sdk.Event) (any, error)
 	// Card returns a card that peers of both versions can read.
 	Card func(*sdk.AgentCard) ([]byte, error)
-	// Notification returns what is posted to the webhooks of clients of version 0.3, and
-	// its media type; nil: they get no push notifications.
-	Notification func(sdk.Event) (body []byte, contentType string, err error)
 }
 
 // ErrTooManyCalls is in the error of a call that is refused because its caller has too many
@@ -287,7 +290,7 @@ func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Opt
 		var err error
 		var legacy push.Encoder
 		if s.compat != nil {
-			legacy = s.compat.Notification
+			legacy = s.compat.Event
 		}
 		if s.hooks, err = push.New(*s.pushOpts, s.logger, legacy); err != nil {
 			return nil, fmt.Errorf("a2aserver: %w", err)

@@ -6,9 +6,9 @@
 // 1.0, over JSON-RPC at the same address, with one card that both can read. Tasks are the same
 // for both.
 //
-// The JSON-RPC server is written here on the library's types and conversions of 0.3: the
-// library's own leaves out a result that is null, ends the connection with a panic for a push
-// configuration without a message, sends errors as events of a stream, loses digits of large
+// The operations of the server are written here on the library's types and conversions of 0.3, and a2aserver reads
+// requests and writes answers as it does for 1.0: the library's own server leaves out a result that is null, ends the
+// connection with a panic for a push configuration without a message, loses digits of large
 // request ids, and describes the interfaces of 1.0 in the extended card. Its client is used as
 // it is, behind a filter for what peers send that it cannot read.
 //

@@ -76,8 +76,8 @@ type Task struct {
 	Task   sdk.TaskID
 }
 
-// Encoder encodes an event for the clients of protocol 0.3.
-type Encoder func(sdk.Event) (body []byte, contentType string, err error)
+// Encoder returns what an event is encoded as for the clients of protocol 0.3.
+type Encoder func(sdk.Event) (any, error)
 
 // Sender keeps the push notification configs of tasks and posts the tasks'
 // events to them. All methods are safe for concurrent use. None checks that a

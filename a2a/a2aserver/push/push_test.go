@@ -305,7 +305,7 @@ func TestPushFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "push.json")
 	store, err := NewFile(path)
 	require.NoError(t, err)
-	p := newSender(t, Options{Store: store}, deps{legacy: func(sdk.Event) ([]byte, string, error) { return nil, "", nil }})
+	p := newSender(t, Options{Store: store}, deps{legacy: func(sdk.Event) (any, error) { return nil, nil }})
 	task := aTask("alice")
 	for _, id := range []string{"a", "b", "c"} {
 		_, err = p.Save(t.Context(), task, "0.3", &sdk.PushConfig{ID: id, URL: hookURL, Token: "TOKEN"})

@@ -63,7 +63,12 @@ func (p *Sender) encode(v sdk.ProtocolVersion, e sdk.Event) (body []byte, conten
 		if p.legacy == nil {
 			return nil, "", errors.New("protocol 0.3 is off")
 		}
-		return p.legacy(e)
+		event, err := p.legacy(e)
+		if err != nil {
+			return nil, "", err
+		}
+		body, err = json.Marshal(event)
+		return body, "application/json", err
 	}
 	body, err = json.Marshal(sdk.StreamResponse{Event: e})
 	return body, "application/a2a+json", err

@@ -693,11 +693,11 @@ func TestPushAfterRestart(t *testing.T) {
 
 func TestPushForLegacyClients(t *testing.T) {
 	r := webhooktest.New(t, nil)
-	p := quickly(t, r, Options{}, deps{legacy: func(e sdk.Event) ([]byte, string, error) {
+	p := quickly(t, r, Options{}, deps{legacy: func(e sdk.Event) (any, error) {
 		if _, ok := e.(*sdk.Message); ok {
-			return nil, "", errors.New("no form")
+			return nil, errors.New("no form")
 		}
-		return []byte(`{"kind":"status-update"}`), "application/json", nil
+		return map[string]string{"kind": "status-update"}, nil
 	}})
 	task := aTask("alice")
 	_, err := p.Save(t.Context(), task, "0.3.0", &sdk.PushConfig{URL: r.URL})

@@ -19,13 +19,13 @@ func legacy() http.Handler {
 
 func TestDigitsOfRequestIDsAreLost03(t *testing.T) {
 	_, body := ask(legacy(), "POST", "/", `{"jsonrpc":"2.0","id":12345678901234567,"method":"tasks/get","params":{"id":"none"}}`)
-	mended(t, !strings.Contains(body, "12345678901234567"), "keeps the digits of request ids of 0.3", "the reading of ids in a2a/a2av0")
+	mended(t, !strings.Contains(body, "12345678901234567"), "keeps the digits of request ids of 0.3", "the methods and streams of a2a/a2av0/methods.go")
 }
 
 func TestErrorBeforeTheFirstEventIsAFrame03(t *testing.T) {
 	resp, body := ask(legacy(), "POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tasks/resubscribe","params":{"id":"none"}}`)
 	mended(t, resp.StatusCode == 200 && strings.Contains(body, "data:"), "answers an early error of a stream of 0.3 as JSON",
-		"the streams of a2a/a2av0/answer.go")
+		"the argument allFrames in sse.go of a2a/internal/wire")
 }
 
 // deleter deletes every push configuration.
@@ -39,7 +39,7 @@ func TestResultThatIsNullIsLeftOut03(t *testing.T) {
 	h := a2av0.NewJSONRPCHandler(deleter{a2asrv.NewHandler(executor{})})
 	_, body := ask(h, "POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tasks/pushNotificationConfig/delete","params":{"id":"t","pushNotificationConfigId":"c"}}`)
 	mended(t, !strings.Contains(body, `"result"`) && !strings.Contains(body, `"error"`), "writes a result of 0.3 that is null",
-		"the null result in a2a/a2av0/handler.go")
+		"the null result in a2a/a2av0/methods.go")
 }
 
 func TestPushConfigAlonePanics03(t *testing.T) {

@@ -59,27 +59,27 @@ func TestRequest(t *testing.T) {
 
 func TestVersionIsNotChecked(t *testing.T) {
 	resp, _ := ask(rest(), "POST", "/message:send", send, "A2A-Version", "9.9")
-	mended(t, resp.StatusCode == 200, "checks A2A-Version", "version.go of a2aserver/internal/wire")
+	mended(t, resp.StatusCode == 200, "checks A2A-Version", "version.go of a2a/internal/wire")
 }
 
 func TestContentTypeIsNotChecked(t *testing.T) {
 	resp, _ := ask(rest(), "POST", "/message:send", send, "Content-Type", "text/css")
-	mended(t, resp.StatusCode == 200, "checks Content-Type", "the check in a2aserver/internal/wire/http.go")
+	mended(t, resp.StatusCode == 200, "checks Content-Type", "the check in a2a/internal/wire/http.go")
 }
 
 func TestSnakeCaseIsNotRead(t *testing.T) {
 	resp, _ := ask(rest(), "POST", "/message:send", strings.Replace(send, "messageId", "message_id", 1))
-	mended(t, resp.StatusCode != 200, "reads fields in snake_case", "params*.go of a2aserver/internal/wire")
+	mended(t, resp.StatusCode != 200, "reads fields in snake_case", "params*.go of a2a/internal/wire")
 }
 
 func TestEnumsAreNotReadAsNumbers(t *testing.T) {
 	resp, _ := ask(rest(), "POST", "/message:send", strings.Replace(send, `"ROLE_USER"`, "1", 1))
-	mended(t, resp.StatusCode != 200, "reads ProtoJSON in all its forms", "params*.go of a2aserver/internal/wire")
+	mended(t, resp.StatusCode != 200, "reads ProtoJSON in all its forms", "params*.go of a2a/internal/wire")
 }
 
 func TestErrorBeforeTheFirstEventIsAFrame(t *testing.T) {
 	resp, _ := ask(rest(), "POST", "/tasks/none:subscribe", "")
-	mended(t, resp.StatusCode == 200, "answers an early error of a stream with its status", "the first event of a2aserver/internal/wire/sse.go")
+	mended(t, resp.StatusCode == 200, "answers an early error of a stream with its status", "the first event of a2a/internal/wire/sse.go")
 }
 
 func TestCardHasNoCacheHeaders(t *testing.T) {

@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -27,9 +30,9 @@ type Front struct {
 	Card func(w http.ResponseWriter, r *http.Request, tenant string)
 	// EncodeCard encodes an extended card; nil: as the SDK does.
 	EncodeCard func(*sdk.AgentCard) ([]byte, error)
-	// Legacy returns what serves the JSON-RPC binding of version 0.3, and is called once for each
-	// tenant; without it 0.3 is refused and requests that name no version are taken to be of 1.0.
-	Legacy func(a2asrv.RequestHandler) http.Handler
+	// Legacy is the JSON-RPC binding of version 0.3; without it 0.3 is refused and requests that name no version are
+	// taken to be of 1.0.
+	Legacy *Legacy
 	// Auth asks who calls; without it nobody is asked.
 	Auth Authenticator
 	// InputModes are the media types of parts that are accepted, "*/*" and "text/*" among
@@ -63,13 +66,23 @@ type Front struct {
 	Logger *slog.Logger
 }
 
+// Legacy is what the JSON-RPC binding of version 0.3 has of its own: the operations by their names there, and the
+// form of its events. The handlers that its functions call set the tenant, which 0.3 does not know.
+type Legacy struct {
+	// Methods answer once, with what is encoded as the result.
+	Methods map[string]func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error)
+	// Streams answer with events.
+	Streams map[string]func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error]
+	// Event returns what an event is encoded as.
+	Event func(sdk.Event) (any, error)
+}
+
 // frontHandler is a Front with all that is unset set.
 type frontHandler struct {
 	Front
 	guard   *access.Guard
 	checks  *Checks
-	legacy  map[string]http.Handler // of version 0.3, by tenant
-	secrets []string                // headers that hold credentials
+	secrets []string // headers that hold credentials
 }
 
 // New makes the handler. It is an error if the handler or the card is missing, or a tenant
@@ -98,12 +111,6 @@ func New(f Front) (http.Handler, error) {
 		h.checks = checked
 	} else {
 		h.checks = NewChecks(f.Handler, f.InputModes, f.OutputModes, f.Tenants, f.Streams, nil)
-	}
-	if f.Legacy != nil {
-		h.legacy = make(map[string]http.Handler)
-		for _, tenant := range append([]string{""}, f.Tenants...) {
-			h.legacy[tenant] = f.Legacy(newLegacyHandler(h, tenant))
-		}
 	}
 	return h, nil
 }

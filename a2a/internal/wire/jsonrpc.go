@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
+	"iter"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -109,7 +109,7 @@ func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error
 	}
 	op := operations[req.Method]
 	if op == nil {
-		return fmt.Errorf("%w: %q is no operation of A2A %s", sdk.ErrMethodNotFound, clipKey(req.Method), version)
+		return noOperation(req.Method, version)
 	}
 	if req.Params == nil {
 		req.Params = json.RawMessage("{}")
@@ -121,9 +121,8 @@ func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error
 	return x.do(ctx, call, op, doc)
 }
 
-// serveLegacy hands a request of version 0.3 on, once it is known to be well-formed. What goes
-// on is the envelope as it was understood here. The answer is written as that version wants it:
-// a stream there begins with a frame even if that is an error.
+// serveLegacy answers a request of version 0.3, once it is known to be well-formed. A stream there begins with a frame
+// even if that is an error, and errors have neither details nor a status of HTTP.
 func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 	if operations[req.Method] != nil {
 		return fmt.Errorf("%w: %s is an operation of A2A 1.0, and the request is one of 0.3: send the header A2A-Version: 1.0", sdk.ErrMethodNotFound, req.Method)
@@ -135,17 +134,32 @@ func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 			return err
 		}
 	}
-	body := mustEncode(struct {
-		JSONRPC string `json:"jsonrpc"`
-		rpcRequest
-	}{"2.0", rpcRequest{req.ID, req.Method, params}})
-	r := x.r.WithContext(ctx)
-	r.Header = r.Header.Clone()
-	for _, name := range x.f.secrets {
-		r.Header.Del(name)
+	x.legacy = true
+	h := x.r.Header.Clone()
+	h.Set(sdk.SvcParamVersion, version03)
+	for _, uris := range h.Values(legacyExtensions) {
+		h.Add(sdk.SvcParamExtensions, uris)
 	}
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	r.TransferEncoding = nil
-	x.f.legacy[x.tenant].ServeHTTP(x.w, r)
-	return nil
+	h.Del(legacyExtensions)
+	ctx, call := a2asrv.NewCallContext(ctx, ServiceParams(h, x.f.secrets))
+	handler := &around{next: x.f.checks, before: func(req any) error {
+		*tenantOf(req) = x.tenant
+		return nil
+	}}
+	one, many := x.f.Legacy.Methods[req.Method], x.f.Legacy.Streams[req.Method]
+	switch {
+	case one != nil:
+		return x.do(ctx, call, &operation{one: func(ctx context.Context, _ *exchange, doc []byte) (any, error) {
+			return one(handler, ctx, doc)
+		}}, params)
+	case many != nil:
+		return x.do(ctx, call, &operation{many: func(_ *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
+			return func(ctx context.Context) iter.Seq2[sdk.Event, error] { return many(handler, ctx, doc) }, nil
+		}}, params)
+	}
+	return noOperation(req.Method, version03)
+}
+
+func noOperation(method, version string) error {
+	return fmt.Errorf("%w: %q is no operation of A2A %s", sdk.ErrMethodNotFound, clipKey(method), version)
 }

@@ -14,20 +14,32 @@ import (
 var errEmptyStream = errors.New("the stream ended before its first event")
 
 // serveStream writes what the events are encoded to. An error that comes before the first event
-// is returned and nothing was written; a later one is encoded by failure into a last frame.
-func serveStream(ctx context.Context, w *access.Writer, keepAlive time.Duration, begin func(),
+// is returned and nothing was written, unless all errors are to be frames; a later one is encoded by failure into a
+// last frame.
+func serveStream(ctx context.Context, w *access.Writer, keepAlive time.Duration, allFrames bool, begin func(),
 	events func(context.Context) iter.Seq2[sdk.Event, error],
 	encode func(sdk.Event) ([]byte, error), failure func(error) access.Frame,
 ) (err error) {
 	s := access.NewStream(ctx, w, keepAlive)
 	defer s.Close()
 	begun := false
+	send := func(f access.Frame) error {
+		if !begun {
+			begin()
+			begun = true
+		}
+		return s.Send(f)
+	}
+	fail := func(err error) error {
+		if err == nil || !begun && !allFrames {
+			return err
+		}
+		_ = send(failure(err)) // the stream ends either way
+		return nil
+	}
 	defer func() {
 		if v := recover(); v != nil {
-			if err = panicked(v); begun {
-				_ = s.Send(failure(err))
-				err = nil
-			}
+			err = fail(panicked(v))
 		}
 	}()
 	for event, err := range events(s.Context()) {
@@ -35,30 +47,17 @@ func serveStream(ctx context.Context, w *access.Writer, keepAlive time.Duration,
 		if err == nil {
 			data, err = encode(event)
 		}
-		if err != nil && !begun {
-			return err
-		}
 		if err != nil {
-			_ = s.Send(failure(err)) // the stream ends either way
-			return nil
+			return fail(err)
 		}
-		if !begun {
-			begin()
-			begun = true
-		}
-		if s.Send(access.Frame{Data: data}) != nil {
+		if send(access.Frame{Data: data}) != nil {
 			return nil
 		}
 	}
-	err = revoked(s.Context())
-	switch {
-	case begun && err != nil:
-		_ = s.Send(failure(err))
-		return nil
-	case !begun && err == nil:
-		return errEmptyStream
+	if err = revoked(s.Context()); err == nil && !begun {
+		err = errEmptyStream
 	}
-	return err
+	return fail(err)
 }
 
 // revoked returns the error of a call whose user was revoked while it waited, nil for any other call.

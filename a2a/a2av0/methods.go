@@ -6,104 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/http"
-	"strings"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	compat "github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 )
 
-// keepAlive is the time after which a silent stream sends a comment.
-const keepAlive = 15 * time.Second
-
-// handler answers JSON-RPC of 0.3.
-type handler struct {
-	operations a2asrv.RequestHandler
-	keepAlive  time.Duration
-}
-
-// request is a request of JSON-RPC 2.0. The id is kept as it was written.
-type request struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-}
-
-// response has a result, null included, or an error.
-type response struct {
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Result  json.RawMessage `json:"result,omitempty"`
-	Error   *failure        `json:"error,omitempty"`
-}
-
-type failure struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-}
-
-// null is made anew each time, because decoding writes into what it is given.
-func null() json.RawMessage { return json.RawMessage("null") }
-
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var req request
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-		refuse(w, null(), sdk.NewError(sdk.ErrParseError, "the request is not JSON"))
-		return
-	}
-	ctx, call := a2asrv.NewCallContext(r.Context(), a2asrv.NewServiceParams(parametersOf(r.Header)))
-	answer := &answer{w: w, id: req.ID, call: call, keepAlive: h.keepAlive}
-	if s, ok := streams[req.Method]; ok {
-		answer.stream(ctx, s(h.operations, ctx, req.Params))
-		return
-	}
-	m, ok := methods[req.Method]
-	if !ok {
-		refuse(w, req.ID, sdk.NewError(sdk.ErrMethodNotFound, fmt.Sprintf("there is no method %.60q in A2A 0.3", req.Method)))
-		return
-	}
-	result, err := m(h.operations, ctx, req.Params)
-	answer.one(result, err)
-}
-
-// parametersOf returns the service parameters of a request: those of 0.3 under the names of 1.0,
-// without credentials.
-func parametersOf(header http.Header) map[string][]string {
-	params := make(map[string][]string, len(header)+1)
-	for name, values := range header {
-		switch name = strings.ToLower(name); name {
-		case "authorization", "proxy-authorization", "cookie":
-		case "a2a-extensions", "x-a2a-extensions":
-			for _, list := range values {
-				for uri := range strings.SplitSeq(list, ",") {
-					if uri = strings.TrimSpace(uri); uri != "" {
-						params["a2a-extensions"] = append(params["a2a-extensions"], uri)
-					}
-				}
-			}
-		default:
-			params[name] = values
-		}
-	}
-	params["a2a-version"] = []string{version}
-	return params
-}
-
 // decode reads parameters. What has another form is the client's mistake; the text says where.
 func decode[T any](params json.RawMessage) (*T, error) {
 	var v T
-	if len(params) == 0 {
-		return nil, sdk.NewError(sdk.ErrInvalidParams, "params are missing")
-	}
 	if err := json.Unmarshal(params, &v); err != nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, fmt.Sprintf("params: %v", err))
 	}
 	return &v, nil
 }
 
-type method func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error)
+type (
+	method = func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error)
+	stream = func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error]
+)
 
 // operation makes a method of an operation and the conversions around it.
 func operation[P, Q, R, A any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) (R, error), from func(R) (A, error)) method {
@@ -137,12 +58,12 @@ var methods = map[string]method{
 }
 
 // streams are those with many.
-var streams = map[string]func(a2asrv.RequestHandler, context.Context, json.RawMessage) iter.Seq2[sdk.Event, error]{
+var streams = map[string]stream{
 	"message/stream":    streamOf(toSend, a2asrv.RequestHandler.SendStreamingMessage),
 	"tasks/resubscribe": streamOf(always(compat.ToV1SubscribeToTaskRequest), a2asrv.RequestHandler.SubscribeToTask),
 }
 
-func streamOf[P, Q any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) iter.Seq2[sdk.Event, error]) func(a2asrv.RequestHandler, context.Context, json.RawMessage) iter.Seq2[sdk.Event, error] {
+func streamOf[P, Q any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) iter.Seq2[sdk.Event, error]) stream {
 	return func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error] {
 		p, err := decode[P](params)
 		if err == nil {
@@ -187,7 +108,7 @@ func allHooks(h a2asrv.RequestHandler, ctx context.Context, r *sdk.ListTaskPushC
 }
 
 func deleteHook(h a2asrv.RequestHandler, ctx context.Context, r *sdk.DeleteTaskPushConfigRequest) (json.RawMessage, error) {
-	return null(), h.DeleteTaskPushConfig(ctx, r)
+	return json.RawMessage("null"), h.DeleteTaskPushConfig(ctx, r)
 }
 
 // extendedCard has no parameters.

@@ -27,6 +27,7 @@ type exchange struct {
 	r          *http.Request
 	query      url.Values
 	rpc        bool   // errors are told as JSON-RPC does
+	legacy     bool   // the answer is one of version 0.3
 	id         []byte // of the JSON-RPC request, as it was written
 	tenant     string // of the path
 	pathTask   string
@@ -166,10 +167,17 @@ func ServiceParams(h http.Header, secrets []string) *a2asrv.ServiceParams {
 	return a2asrv.NewServiceParams(h)
 }
 
+// legacyExtensions is the name that the header A2A-Extensions has in version 0.3.
+const legacyExtensions = "X-A2A-Extensions"
+
 // activated tells the client which extensions it got.
 func (x *exchange) activated(call *a2asrv.CallContext) {
+	name := sdk.SvcParamExtensions
+	if x.legacy {
+		name = legacyExtensions
+	}
 	if uris := call.Extensions().ActivatedURIs(); len(uris) > 0 {
-		x.w.Header().Set(sdk.SvcParamExtensions, strings.Join(uris, ", "))
+		x.w.Header().Set(name, strings.Join(uris, ", "))
 	}
 }
 
@@ -196,16 +204,22 @@ func (x *exchange) do(ctx context.Context, call *a2asrv.CallContext, op *operati
 	if err != nil {
 		return err
 	}
-	data, err := x.encode(result)
+	data, err := x.result(result)
 	if err != nil {
 		return err
 	}
 	x.activated(call)
-	if x.rpc {
-		data = mustEncode(rpcAnswer{JSONRPC: "2.0", ID: x.id, Result: data})
-	}
 	x.answer(http.StatusOK, data)
 	return nil
+}
+
+// result encodes a result in the form of the binding.
+func (x *exchange) result(result any) ([]byte, error) {
+	data, err := x.encode(result)
+	if err == nil && x.rpc {
+		data = mustEncode(rpcAnswer{JSONRPC: "2.0", ID: x.id, Result: data})
+	}
+	return data, err
 }
 
 // document is the parameters of a request of HTTP+JSON: its body where it is sent to something,
@@ -235,11 +249,14 @@ func (x *exchange) stream(ctx context.Context, call *a2asrv.CallContext, op *ope
 		if isNil(event) {
 			return nil, errNoResult
 		}
-		data, err := x.encode(sdk.StreamResponse{Event: event})
-		if err == nil && x.rpc {
-			data = mustEncode(rpcAnswer{JSONRPC: "2.0", ID: x.id, Result: data})
+		result, err := any(sdk.StreamResponse{Event: event}), error(nil)
+		if x.legacy {
+			result, err = x.f.Legacy.Event(event)
 		}
-		return data, err
+		if err != nil {
+			return nil, err
+		}
+		return x.result(result)
 	}
 	failure := func(err error) access.Frame {
 		t := x.tell(err)
@@ -248,7 +265,7 @@ func (x *exchange) stream(ctx context.Context, call *a2asrv.CallContext, op *ope
 		}
 		return access.Frame{Event: "error", Data: t.rest()}
 	}
-	return serveStream(ctx, x.w, x.f.KeepAlive, func() { x.activated(call) }, events, encode, failure)
+	return serveStream(ctx, x.w, x.f.KeepAlive, x.legacy, func() { x.activated(call) }, events, encode, failure)
 }
 
 // answer writes a whole answer.
@@ -262,6 +279,9 @@ func (x *exchange) answer(status int, data []byte) {
 // tell words an error for the client, and logs what the client is not told.
 func (x *exchange) tell(err error) wireError {
 	t := toWire(err, x.task, time.Now())
+	if x.legacy {
+		t.details = nil
+	}
 	log, ctx := x.f.Logger, x.r.Context()
 	var fault *panicError
 	switch {
@@ -280,6 +300,10 @@ func (x *exchange) tell(err error) wireError {
 func (x *exchange) fail(err error) {
 	t := x.tell(err)
 	if x.w.Status() != 0 {
+		return
+	}
+	if x.legacy {
+		x.answer(http.StatusOK, t.rpc(x.id))
 		return
 	}
 	h := x.w.Header()

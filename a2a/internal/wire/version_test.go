@@ -1,18 +1,16 @@
 package wire
 
 import (
-	"io"
-	"net/http"
+	"context"
+	"encoding/json"
+	"iter"
 	"strings"
 	"testing"
-	"time"
 
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
 )
-
-var legacyNames = strings.NewReplacer(`"method":"tasks/get"`, `"method":"GetTask"`, `"method":"tasks/resubscribe"`, `"method":"SubscribeToTask"`,
-	`"method":"message/send"`, `"method":"SendMessage"`, `"method":"message/stream"`, `"method":"SendStreamingMessage"`)
 
 // legacyName is the name that an operation has in version 0.3.
 func legacyName(version, name string) string {
@@ -22,20 +20,38 @@ func legacyName(version, name string) string {
 	return map[string]string{"GetTask": "tasks/get", "SubscribeToTask": "tasks/resubscribe", "SendMessage": "message/send", "SendStreamingMessage": "message/stream"}[name]
 }
 
-// testCompat stands for the binding of version 0.3, which writes its answers just as the SDK's
-// of 1.0 does; only the names of some operations are other ones. What it answers has a header.
-func testCompat() func(a2asrv.RequestHandler) http.Handler {
-	return func(h a2asrv.RequestHandler) http.Handler {
-		next := a2asrv.NewJSONRPCHandler(h, a2asrv.WithTransportKeepAlive(time.Millisecond))
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Legacy", "0.3")
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				panic(err)
-			}
-			r.Body = io.NopCloser(strings.NewReader(legacyNames.Replace(string(body))))
-			next.ServeHTTP(w, r)
-		})
+// testCompat stands for the binding of version 0.3. Its parameters are those of 1.0; only the names of some operations
+// are other ones, and what it answers says that it is legacy.
+func testCompat() *Legacy {
+	said := func(v any) map[string]any { return map[string]any{"legacy": true, "answer": v} }
+	return &Legacy{
+		Methods: map[string]func(a2asrv.RequestHandler, context.Context, json.RawMessage) (any, error){
+			"tasks/get": func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error) {
+				req, err := decode[sdk.GetTaskRequest](params)
+				if err != nil {
+					return nil, err
+				}
+				task, err := h.GetTask(ctx, req)
+				return said(task), err
+			},
+			"message/send": func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error) {
+				req, err := decode[sdk.SendMessageRequest](params)
+				if err != nil {
+					return nil, err
+				}
+				result, err := h.SendMessage(ctx, req)
+				return said(result), err
+			},
+		},
+		Streams: map[string]func(a2asrv.RequestHandler, context.Context, json.RawMessage) iter.Seq2[sdk.Event, error]{
+			"tasks/resubscribe": func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error] {
+				return h.SubscribeToTask(ctx, must(decode[sdk.SubscribeToTaskRequest](params)))
+			},
+			"message/stream": func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error] {
+				return h.SendStreamingMessage(ctx, must(decode[sdk.SendMessageRequest](params)))
+			},
+		},
+		Event: func(e sdk.Event) (any, error) { return said(e), nil },
 	}
 }
 
@@ -72,7 +88,7 @@ func TestVersionIsNegotiated(t *testing.T) {
 			for _, rpc := range []struct{ want, url string }{{test.plain, plain.URL}, {test.compat, compat.URL}} {
 				got := call(t, "POST", rpc.url+"/rpc"+test.query, rpcBody(legacyName(rpc.want, "GetTask"), `{"id":"t"}`), "A2A-Version", test.header)
 				require.Equal(t, 200, got.status)
-				require.Equal(t, rpc.want == legacy, got.header.Get("Legacy") != "")
+				require.Equal(t, rpc.want == legacy, strings.Contains(got.body, `"legacy":true`))
 				if rpc.want != refused {
 					require.Contains(t, got.body, `"state":"TASK_STATE_COMPLETED"`)
 					continue
@@ -138,17 +154,26 @@ func TestParamsOf03AreLookedThrough(t *testing.T) {
 }
 
 func TestThe03BindingDoesNotSeeCredentials(t *testing.T) {
-	var seen http.Header
-	compat := func(a2asrv.RequestHandler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			seen = r.Header
-			_, _ = io.WriteString(w, "{}")
-		})
-	}
-	server := serveFront(t, Front{Legacy: compat, Auth: must(apiKeys("header", "X-API-Key", map[string]string{"k": "ann"}))})
-	call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{}`), "X-API-Key", "k", "Authorization", "Bearer k", "Cookie", "k=k", "X-A2A-Extensions", "urn:a")
-	require.Equal(t, "urn:a", seen.Get("X-A2A-Extensions"))
+	handler := &stub{}
+	server := serveFront(t, Front{Handler: handler, Legacy: testCompat(), Auth: must(apiKeys("header", "X-API-Key", map[string]string{"k": "ann"}))})
+	call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{"id":"t"}`), "X-API-Key", "k", "Authorization", "Bearer k", "Cookie", "k=k", "X-A2A-Extensions", "urn:a")
+	seen, _ := a2asrv.CallContextFrom(handler.ctx)
+	require.Equal(t, []string{"urn:a"}, seen.Extensions().RequestedURIs())
+	version, _ := seen.ServiceParams().Get("A2A-Version")
+	require.Equal(t, []string{"0.3"}, version)
 	for _, name := range []string{"X-API-Key", "Authorization", "Cookie"} {
-		require.Empty(t, seen.Get(name))
+		_, there := seen.ServiceParams().Get(name)
+		require.False(t, there, name)
+	}
+}
+
+// What 0.3 has no words for is left out of errors, and the status of HTTP is that of a success.
+func TestErrorsOf03HaveNoDetails(t *testing.T) {
+	for _, err := range []error{sdk.ErrTaskNotFound, sdk.ErrUnauthorized} {
+		server := serveFront(t, Front{Handler: &stub{err: err}, Legacy: testCompat()})
+		got := call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{"id":"t"}`))
+		require.Equal(t, 200, got.status)
+		require.NotContains(t, got.body, `"data"`)
+		require.Contains(t, got.body, err.Error())
 	}
 }

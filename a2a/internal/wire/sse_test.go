@@ -280,7 +280,7 @@ func (f *failing) Write(p []byte) (int, error) {
 
 func TestAKeepAliveThatFailsEndsTheStream(t *testing.T) {
 	w := access.NewWriter(&failing{make(http.Header), 2}, time.Second)
-	err := serveStream(t.Context(), w, time.Millisecond, func() {}, func(ctx context.Context) iter.Seq2[sdk.Event, error] {
+	err := serveStream(t.Context(), w, time.Millisecond, false, func() {}, func(ctx context.Context) iter.Seq2[sdk.Event, error] {
 		return func(yield func(sdk.Event, error) bool) {
 			if yield(echo("t"), nil) {
 				<-ctx.Done()
@@ -297,7 +297,7 @@ func TestARevokedUsersStreamEnds(t *testing.T) {
 	accounts := must(access.NewAccounts(access.Account{Name: "ann", Token: access.HashToken("good")}))
 	ctx := must(access.Authenticate(t.Context(), accounts, access.Credentials{Header: func(string) []string { return []string{"Bearer good"} }}))
 	w := httptest.NewRecorder()
-	err := serveStream(ctx, access.NewWriter(w, 0), -1, func() {}, func(ctx context.Context) iter.Seq2[sdk.Event, error] {
+	err := serveStream(ctx, access.NewWriter(w, 0), -1, false, func() {}, func(ctx context.Context) iter.Seq2[sdk.Event, error] {
 		return func(yield func(sdk.Event, error) bool) {
 			if yield(echo("t"), nil) {
 				require.NoError(t, accounts.Replace())

@@ -31,7 +31,7 @@ func (s *silentStream) SubscribeToTask(context.Context, *sdk.SubscribeToTaskRequ
 
 func TestKeepAlive(t *testing.T) {
 	s := &silentStream{end: make(chan struct{})}
-	srv := httptest.NewServer(&handler{operations: s, keepAlive: 5 * time.Millisecond})
+	srv := httptest.NewServer(NewHandler(s, 5*time.Millisecond))
 	defer srv.Close()
 	resp, err := http.Post(srv.URL, "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":"x","method":"tasks/resubscribe","params":{"id":"t"}}`))
 	require.NoError(t, err)

@@ -94,7 +94,7 @@ func (s *stub) GetExtendedAgentCard(ctx context.Context, r *sdk.GetExtendedAgent
 
 func serve(t *testing.T, s *stub) *httptest.Server {
 	t.Helper()
-	srv := httptest.NewServer(a2av0.NewHandler(s))
+	srv := httptest.NewServer(a2av0.NewHandler(s, 0))
 	t.Cleanup(srv.Close)
 	return srv
 }
@@ -320,14 +320,16 @@ func TestErrorInStream(t *testing.T) {
 	require.Contains(t, answer, `"error":{"code":-32603,"message":"internal error"}`)
 }
 
-func TestNotification(t *testing.T) {
-	body, contentType, err := a2av0.Notification(&sdk.Task{ID: "t", ContextID: "c", Status: sdk.TaskStatus{State: sdk.TaskStateAuthRequired}})
+// Webhooks and streams are told events in the same form.
+func TestEvent(t *testing.T) {
+	event, err := a2av0.Event(&sdk.Task{ID: "t", ContextID: "c", Status: sdk.TaskStatus{State: sdk.TaskStateAuthRequired}})
 	require.NoError(t, err)
-	require.Equal(t, "application/json", contentType)
+	body, err := json.Marshal(event)
+	require.NoError(t, err)
 	require.JSONEq(t, `{"kind":"task","id":"t","contextId":"c","status":{"state":"auth-required"}}`, string(body))
-	body, _, err = a2av0.Notification(status(sdk.TaskStateAuthRequired))
+	event, err = a2av0.Event(status(sdk.TaskStateAuthRequired))
 	require.NoError(t, err)
-	require.Contains(t, string(body), `"final":true`)
+	require.True(t, event.(*old.TaskStatusUpdateEvent).Final)
 }
 
 // A client that leaves ends its stream.
@@ -341,6 +343,7 @@ func TestClientLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL, strings.NewReader(call("tasks/resubscribe", `{"id":"t"}`)))
 	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
