@@ -16,49 +16,31 @@ import (
 
 // This file says what an endpoint's error means: the lists are data, taken from what endpoints were reported to answer.
 
-// tooLong are parts of errors, in lower case, that say that a request is longer than the model's window.
-var tooLong = []string{
-	"maximum context length",                       // OpenAI, DeepSeek, Mistral, vLLM, OpenRouter, Fireworks, Ollama
-	"context length exceeded",                      // Groq, Together
-	"exceeds the context",                          // OpenAI's Responses API, llama.cpp
-	"exceed the context",                           // LocalAI
-	"exceeds maximum context",                      // SGLang
-	"exceed context limit",                         // Anthropic: input length and max_tokens
-	"exceeds the model's context",                  // SGLang
-	"exceeded this model context",                  // Cloudflare Workers AI
-	"than the model's context length",              // SGLang
-	"context window",                               // Bedrock, MiniMax, LiteLLM
-	"exceed the available context",                 // llama.cpp
-	"exceeds the available context",                // llama.cpp
-	"greater than the context length",              // LM Studio
-	"when context the overflows",                   // LM Studio
-	"context size has been exceeded",               // LM Studio
-	"prompt is too long",                           // Anthropic
-	"input is too long",                            // Bedrock
-	"prompt exceeds max length",                    // GLM
-	"exceeds the maximum number of tokens allowed", // Gemini
-	"maximum prompt length",                        // xAI
-	"maximum model length",                         // vLLM
-	"too long to fit into the model",               // vLLM
-	"reduce the length of the messages",            // Groq, Cerebras
-	"tokens must be reduced in order to run",       // OpenAI, where one request alone is over the limit of a minute
-	"exceeded model token limit",                   // Kimi
-	"range of input length should be",              // DashScope
-	"prompt token count of",                        // Copilot
-	"cannot exceed the total tokens limit",         // watsonx
-	"number of tokens in the prompt cannot exceed", // Cohere
-	"`inputs` tokens + `max_new_tokens` must be",   // TGI, Together
-	"`inputs` must have less than",                 // TGI
-	"exceed max message tokens",                    // Doubao
-	"reduce your message size",                     // Groq, where one request alone is over the limit of a minute
-	"size limit exceeded by",                       // Cohere
-	"context size exceeded",                        // LM Studio
-	"middle-out",                                   // OpenRouter
-	"exceeds the maximum allowed length",           // SGLang
-	"maximum allowed input length",                 // SGLang
-	"input tokens exceed",                          // OpenAI, Azure
-	"exceeded max context length",                  // Ollama
-}
+// overflow finds errors, in lower case, that say that a request is longer than the model's window, and otherLimits those that
+// speak of another limit in the same words. What neither tells from other errors is in tooLong.
+var (
+	overflow = lazyregexp.New(`(?s)(inputs?|prompt|context|messages|conversation|sequence|request(ed)?|current length|total tokens).{0,80}` +
+		`(exceed|too (long|large|many)|(longer|larger|greater|less) than|only supports|at most|must be <|> ?\d|cannot|limit is|overflow).{0,80}` +
+		`|(exceed|too (long|large|many)|(longer|larger|greater) than).{0,40}(input|prompt|context|messages|maximum model|token limit)|token limit exceeded|maximum (allowed )?(prompt|input) length`)
+	lengths     = lazyregexp.New(`token|length|context|too long`)
+	otherLimits = lazyregexp.New(`per (second|min|hour|day|month)|daily|monthly|weekly|quota|throttl|rate.?limit|max_(completion_|output_|new_)?tokens.{0,40}(is too|exceed|must|should)|` +
+		`'(tools|messages|input|stop)\b[^']*'|schema|description|string (should|too)|array`)
+	tooLong = []string{
+		"maximum context length", // OpenAI, DeepSeek, Mistral, vLLM, OpenRouter, Fireworks, Ollama
+		"context size",           // llama.cpp, LM Studio
+		"context window",         // Bedrock, MiniMax, LiteLLM, Cloudflare
+		"exceed context limit",   // Anthropic
+		"size limit exceeded by", // Cohere
+		"range of input length",  // DashScope
+		"+ max_new_tokens",       // TGI, Together
+		"+ `max_new_tokens`",
+		"tokens must be reduced in order to run", // OpenAI, where one request alone is over the limit of a minute
+		"reduce your message size",               // Groq, likewise
+		"reduce the length of the messages",      // Groq, Cerebras
+		"middle-out",                             // OpenRouter
+		"`inputs` must have less than",           // TGI
+	}
+)
 
 // tooLongCodes are codes and types of such errors.
 var tooLongCodes = []string{"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached"}
@@ -91,10 +73,16 @@ var (
 	wrongKey      = []string{"api key not valid", "invalid api key", "incorrect api key"}
 	wrongKeyCodes = []string{"invalid_api_key"}
 	noModelCodes  = []string{"model_not_found"}
-	wroteCodes    = []string{"tool_use_failed", "output_parse_failed"} // Groq
+	wrote         = []string{"failed to call a function", "tool call validation failed"} // Groq, also through gateways
+	wroteCodes    = []string{"tool_use_failed", "output_parse_failed"}
+	noTools       = []string{"not support tool", "support tool use", "tool calling is not supported", "tools is not supported", "function calling is not"}
 )
 
-func isContextLength(a *goopenai.APIError) bool { return says(a, tooLong, tooLongCodes) }
+func isContextLength(a *goopenai.APIError) bool {
+	message := strings.ToLower(a.Message)
+	return says(a, tooLong, tooLongCodes) ||
+		overflow.Get().MatchString(message) && lengths.Get().MatchString(message) && !otherLimits.Get().MatchString(message)
+}
 
 func isUnpaid(a *goopenai.APIError) bool { return says(a, unpaid, unpaidCodes) }
 
@@ -114,7 +102,7 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeContextLength, false
 	case status == http.StatusPaymentRequired, !waits && isUnpaid(a):
 		return llm.CodeRateLimited, false
-	case status == http.StatusBadRequest && says(a, nil, wroteCodes):
+	case status == http.StatusBadRequest && says(a, wrote, wroteCodes):
 		return llm.CodeServer, true
 	case (status == http.StatusBadRequest || status == http.StatusForbidden) && says(a, limited, limitedCodes):
 		return llm.CodeRateLimited, true

@@ -45,6 +45,19 @@ func TestContextLengthWords(t *testing.T) {
 		"Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.",
 		"prompt too long; exceeded max context length by 100 tokens",
 		"Request too large for m on tokens per min (TPM): Limit 10000, Requested 12000. The input or output tokens must be reduced in order to run successfully.",
+		"Prompt too long: 5152 tokens exceeds max_seq_len 2048 (leave room for output tokens)",
+		"The total length of all messages is too long.",
+		"Input length (265330) exceeds model's maximum context length (262144).",
+		"too many input tokens: 5000 > 4096",
+		"Current length is 40000 while limit is 32768",
+		"The number of input tokens (40000) exceeds the model limit",
+		"max_prompt_tokens exceeded: prompt has 200000 tokens, limit 128000",
+		"inputs tokens + max_new_tokens must be <= 4096. Given: 5000 inputs tokens",
+		"Your request has 210000 input tokens, but the model only supports 200000.",
+		"Conversation is too long for this model: 300000 tokens (max 262144)",
+		"the prompt token count (9000) exceeds n_ctx (8192)",
+		"input_tokens 9000 must be less than 8192",
+		"Model token limit exceeded, please shorten your input.",
 	} {
 		for _, status := range []int{400, 413, 429, 500} {
 			code, retry := classify(status, parseError([]byte(`{"error":{"message":`+strconv.Quote(words)+`}}`)), false)
@@ -57,6 +70,13 @@ func TestContextLengthWords(t *testing.T) {
 		"max_tokens is too large: 100000. This model supports at most 16384 completion tokens",
 		"Invalid schema for function 'x': context must be an object",
 		"The name is too long",
+		"max_tokens (50000) exceeds the maximum of 4096 output tokens for this model",
+		"'max_tokens' is too large: 99999. This model's limit is 4096 completion tokens",
+		"Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 1024, but got one with length 1375.",
+		"Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 140 instead.",
+		"The request contains 21 images, which exceeds the limit of 20 images.",
+		"max_tokens must be greater than thinking.budget_tokens",
+		"messages[3].tool_calls[0].id: string too long, maximum length 40",
 	} {
 		code, _ := classify(400, parseError([]byte(`{"error":{"message":`+strconv.Quote(words)+`}}`)), false)
 		require.Equal(t, llm.CodeBadRequest, code, words)
@@ -91,6 +111,10 @@ func TestClassify(t *testing.T) {
 		{403, `{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`, llm.CodeRateLimited, true},
 		{400, `{"error":{"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}`, llm.CodeUnauthorized, false},
 		{400, `{"error":{"message":"The model m does not exist","code":"model_not_found"}}`, llm.CodeNotFound, false},
+		{429, `{"error":{"message":"ThrottlingException: Too many tokens, please wait before trying again."}}`, llm.CodeRateLimited, true},
+		{429, `{"error":{"message":"Daily token limit exceeded"}}`, llm.CodeRateLimited, true},
+		{400, `{"error":{"message":"Tool call validation failed: attempted to call tool 'f' which was not in request.tools"}}`, llm.CodeServer, true},
+		{400, `{"errors":[{"code":"invalid_input_argument","message":"prompt is too long"}],"trace":"1","status_code":400}`, llm.CodeContextLength, false},
 		{400, `{"error":{"message":"Failed to call a function.","code":"tool_use_failed","failed_generation":"<function=f>{"}}`, llm.CodeServer, true},
 	} {
 		code, retry := classify(tt.status, parseError([]byte(tt.body)), waitIn([]byte(tt.body), time.Now()) > 0)

@@ -62,6 +62,7 @@ func TestDefect3_ErrorsUnderStatus200(t *testing.T) {
 		"provider":       {`data: {"error":{"message":"Provider returned error","metadata":{"raw":"the GPU burns"}}}` + "\n\n", llm.CodeServer, "Provider returned error: the GPU burns"},
 		"json":           {`{"error":{"message":"overloaded"}}`, llm.CodeServer, "overloaded"},
 		"json detail":    {`{"detail":[{"loc":["body"],"msg":"field required"}]}`, llm.CodeServer, "field required"},
+		"json errors":    {`{"success":false,"errors":[{"code":5007,"message":"No such model"}]}`, llm.CodeServer, "No such model"},
 		"json list":      {`[{"error":{"message":"overloaded","code":400}}]`, llm.CodeBadRequest, "overloaded"},
 		"json odd":       {`{"status":"ok"}`, llm.CodeBadResponse, "holds no choices"},
 		"html":           {"<!DOCTYPE html><html><head><title>Sign in &amp; go</title></head></html>", llm.CodeBadResponse, `a web page with the title "Sign in & go"; is OPENAI_BASE_URL right? It usually ends in /v1`},

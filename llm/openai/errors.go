@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -133,6 +134,7 @@ func parseError(data []byte) *goopenai.APIError { return parseErrorAt(data, 0) }
 func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 	var o struct {
 		Error    json.RawMessage `json:"error"`
+		Errors   json.RawMessage `json:"errors"` // watsonx, Cloudflare
 		Message  flexText        `json:"message"`
 		Detail   flexText        `json:"detail"`
 		Type     flexText        `json:"type"`
@@ -158,8 +160,10 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		}
 		return &goopenai.APIError{Message: string(text), Code: ""}
 	}
-	if len(o.Error) > 0 && string(o.Error) != "null" {
-		return parseErrorAt(o.Error, depth+1)
+	for _, inner := range []json.RawMessage{o.Error, o.Errors} {
+		if len(inner) > 0 && !slices.Contains([]string{"null", "[]"}, string(inner)) {
+			return parseErrorAt(inner, depth+1)
+		}
 	}
 	e := &goopenai.APIError{Message: string(cmp.Or(o.Message, o.Detail)), Type: string(o.Type), Code: string(o.Code)}
 	if o.Metadata.Raw != "" {
@@ -228,7 +232,7 @@ func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, s
 	}
 	said := waitIn(data, time.Now())
 	code, retry := classify(resp.StatusCode, a, said > 0)
-	e := c.errorf(code, cause, "%s: %s%s", statusWords(resp.StatusCode), words, c.advice(code, retry, resp))
+	e := c.errorf(code, cause, "%s: %s%s", statusWords(resp.StatusCode), words, c.advice(code, retry, resp, says(a, noTools, nil)))
 	e.Status, e.Retryable = resp.StatusCode, retry
 	if retry {
 		e.RetryAfter = cmp.Or(retryAfter(resp.Header, time.Now()), said)
@@ -247,8 +251,10 @@ func statusWords(status int) string {
 }
 
 // advice says what to do about a failed request.
-func (c *client) advice(code llm.ErrorCode, retry bool, resp *http.Response) string {
+func (c *client) advice(code llm.ErrorCode, retry bool, resp *http.Response, noTools bool) string {
 	switch {
+	case noTools:
+		return "; set OPENAI_MODEL to another model: this one calls no tools here"
 	case resp.StatusCode < 400:
 		if to, err := resp.Location(); err == nil {
 			return "; it redirects to " + to.Host + to.EscapedPath() + "; set OPENAI_BASE_URL to where it has gone"

@@ -32,6 +32,7 @@ type (
 		Msg       json.RawMessage `json:"msg"`
 		ErrorMsg  json.RawMessage `json:"error_msg"`
 		Detail    json.RawMessage `json:"detail"`
+		Errors    json.RawMessage `json:"errors"`
 		Success   flexText        `json:"success"`
 		Base      struct {        // MiniMax
 			Code flexText        `json:"status_code"`
@@ -158,7 +159,7 @@ func (f *failing) failure(bare, whole bool) *goopenai.APIError {
 		return parseError(f.Error)
 	}
 	fails := f.Type == "error" || f.Object == "error" || string(f.Error) == "true"
-	code, texts := cmp.Or(f.Code, f.ErrorCode), []json.RawMessage{f.Message, f.Msg, f.ErrorMsg, f.Detail}
+	code, texts := cmp.Or(f.Code, f.ErrorCode), []json.RawMessage{f.Message, f.Msg, f.ErrorMsg, f.Detail, f.Errors}
 	if base := f.Base.Code; base != "" && base != "0" {
 		code, texts, fails = base, []json.RawMessage{f.Base.Msg}, true
 	}

@@ -42,6 +42,8 @@ func TestFaultMatrix(t *testing.T) {
 		"401":               {status(401, object("Incorrect API key provided: "+testKey, "invalid_request_error", "invalid_api_key")), llm.CodeUnauthorized, 401, false, "Incorrect API key provided: [secret] (invalid_api_key); is OPENAI_API_KEY right", 0},
 		"403":               {status(403, `{"detail":"Forbidden"}`), llm.CodeUnauthorized, 403, false, "Forbidden: Forbidden; is OPENAI_API_KEY right", 0},
 		"404":               {status(404, "404 page not found"), llm.CodeNotFound, 404, false, "is OPENAI_BASE_URL right? It usually ends in /v1. Does the endpoint serve this model?", 0},
+		"404 no tools":      {status(404, object("No endpoints found that support tool use.", "", "")), llm.CodeNotFound, 404, false, "set OPENAI_MODEL to another model", 0},
+		"400 no tools":      {status(400, object("registry.ollama.ai/library/gemma3:4b does not support tools", "api_error", "")), llm.CodeBadRequest, 400, false, "set OPENAI_MODEL to another model", 0},
 		"405":               {status(405, ""), llm.CodeNotFound, 405, false, "is OPENAI_BASE_URL right?", 0},
 		"redirect":          {status(301, "", "Location", "https://other.example/v1/chat/completions?token=x"), llm.CodeNotFound, 301, false, "it redirects to other.example/v1/chat/completions; set OPENAI_BASE_URL", 0},
 		"408":               {status(408, ""), llm.CodeTimeout, 408, true, "Request Timeout", 0},
