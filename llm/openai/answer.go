@@ -107,6 +107,9 @@ func (a *attempt) take(c *choice, whole bool) {
 	r := &a.reading
 	delta, message := &c.Delta, &c.Message
 	delta.ToolCalls, message.ToolCalls = delta.toolCalls(), message.toolCalls()
+	if delta.text() == "" && message.text() == "" {
+		delta.Content.pieceText = c.Text
+	}
 	parts := len(delta.ToolCalls) > 0 || delta.FunctionCall != nil
 	thought := delta.reasoning()
 	detailed := r.details.take(delta.Details, false, false)

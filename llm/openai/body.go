@@ -12,7 +12,7 @@ import (
 
 // answerBody finds the events in the body of an answer, whatever its form:
 // server-sent events, with or without comments, blank lines and a last line
-// end, or one JSON object.
+// end, a JSON object a line, or one JSON object.
 type answerBody struct {
 	src    *meter
 	client *client
@@ -102,6 +102,11 @@ func (b *answerBody) begin() ([]byte, error) {
 	}
 	switch {
 	case first == '{' || first == '[':
+		line, err := b.readLine()
+		b.in = bufio.NewReader(io.MultiReader(bytes.NewReader(append(bytes.Clone(line), '\n')), b.in))
+		if err == nil && json.Valid(line) && bytes.Contains(line, []byte(`"delta"`)) {
+			return nil, nil // each line is an event
+		}
 		return b.whole()
 	case first == '<':
 		page, _ := b.in.Peek(2048)

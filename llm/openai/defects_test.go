@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -87,6 +88,35 @@ func TestDefect3_ErrorsUnderStatus200(t *testing.T) {
 	got, err := ask(t, serve(t, bodyOf(`data: {"error":null,"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}`+"\n\n"+done)), helloS)
 	require.NoError(t, err)
 	require.Equal(t, "ok", got.Text)
+}
+
+// TestEventsWithoutFields: some endpoints send a JSON object a line, without "data:".
+func TestEventsWithoutFields(t *testing.T) {
+	bare := func(events string) string { return strings.ReplaceAll(events, "data: ", "") }
+	for _, ends := range []string{"\n", "\n\n", "\r\n"} {
+		body := strings.ReplaceAll(bare(text("hi")+text(" all")+delta(`{}`, "stop")+`data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}`+"\n\n"), "\n\n", ends)
+		for _, last := range []string{"", "[DONE]\n"} {
+			got, err := ask(t, serve(t, jsonOf(body+last)), helloS)
+			require.NoError(t, err)
+			require.Equal(t, result{Text: "hi all", Model: "m-1", Finish: llm.FinishStop, Usage: &llm.Usage{InputTokens: 3, OutputTokens: 2}}, got)
+		}
+		e := fails(t, serve(t, jsonOf(bare(text("hi"))+`{"error":{"message":"the GPU is gone"}}`+ends)), helloS)
+		require.Equal(t, llm.CodeServer, e.Code)
+		require.Equal(t, llm.CodeTruncated, fails(t, serve(t, jsonOf(bare(text("hi"))+`{"choices":[{"del`)), helloS).Code)
+	}
+}
+
+// TestOldCompletions: servers of the old API give the text without a message around it.
+func TestOldCompletions(t *testing.T) {
+	for _, body := range []string{
+		`{"choices":[{"index":0,"text":"hi","finish_reason":"stop"}]}`, `{"choices":[{"text":"hi","message":{"content":"hi"},"finish_reason":"stop"}]}`,
+		`data: {"choices":[{"text":"h"}]}` + "\n\n" + `data: {"choices":[{"text":"i"}]}` + "\n\n" + `data: {"choices":[{"text":"","finish_reason":"stop"}]}` + "\n\n" + done,
+		`data: {"choices":[{"text":"h","delta":{"content":"h"}}]}` + "\n\n" + `data: {"choices":[{"text":"i","delta":{"content":"i"},"finish_reason":"stop"}]}` + "\n\n" + done,
+	} {
+		got, err := ask(t, serve(t, jsonOf(body)), helloS)
+		require.NoError(t, err)
+		require.Equal(t, "hi", got.Text, body)
+	}
 }
 
 func TestDefect4_ManyKeepAliveComments(t *testing.T) {

@@ -43,6 +43,8 @@ type (
 		Index        flexText        `json:"index"`
 		Delta        output          `json:"delta"`
 		Message      output          `json:"message"`
+		Text         pieceText       `json:"text"`  // of old completions
+		Usage        json.RawMessage `json:"usage"` // Kimi
 		LogProbs     json.RawMessage `json:"logprobs"`
 		FinishReason reasonField     `json:"finish_reason"`
 		Error        json.RawMessage `json:"error"`
@@ -72,13 +74,20 @@ type (
 	groq struct {
 		Usage json.RawMessage `json:"usage"`
 	}
+	// wireUsage is a usage in the words of either protocol.
 	wireUsage struct {
-		Prompt     float64 `json:"prompt_tokens"` // some write 12.0
-		Completion float64 `json:"completion_tokens"`
-		CacheHit   float64 `json:"prompt_cache_hit_tokens"` // DeepSeek's word for it
-		Details    struct {
-			Cached float64 `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
+		Prompt      json.Number `json:"prompt_tokens"` // some write 12.0, and some "12"
+		Completion  json.Number `json:"completion_tokens"`
+		Input       json.Number `json:"input_tokens"`
+		Output      json.Number `json:"output_tokens"`
+		Hit         json.Number `json:"prompt_cache_hit_tokens"` // DeepSeek
+		Read        json.Number `json:"cache_read_input_tokens"` // gateways to Claude
+		Cached      json.Number `json:"cached_tokens"`           // Kimi
+		PromptParts cachedPart  `json:"prompt_tokens_details"`
+		InputParts  cachedPart  `json:"input_tokens_details"`
+	}
+	cachedPart struct {
+		Cached json.Number `json:"cached_tokens"`
 	}
 )
 
@@ -90,20 +99,32 @@ func (e *event) reset() {
 	*e = event{failing: failing{Object: e.Object}, Model: e.Model, Choices: choices[:0]}
 }
 
+// usage returns what the event says of it, nil for nothing: endpoints send null until the last event.
 func (e *event) usage() *llm.Usage {
-	raw := e.Usage
-	if len(raw) == 0 && e.XGroq != nil {
-		raw = e.XGroq.Usage
+	u := readUsage(e.Usage)
+	if u == nil && e.XGroq != nil {
+		u = readUsage(e.XGroq.Usage)
 	}
+	for i := range e.Choices {
+		if u == nil {
+			u = readUsage(e.Choices[i].Usage)
+		}
+	}
+	return u
+}
+
+// readUsage reads a usage, nil if there is none or an odd one, for which no answer shall fail.
+func readUsage(raw json.RawMessage) *llm.Usage {
 	if len(raw) == 0 || raw[0] != '{' {
-		return nil // endpoints send null until the last event
+		return nil // before u is made
 	}
 	var u wireUsage
-	if json.Unmarshal(raw, &u) != nil || u == (wireUsage{}) {
-		return nil // no answer shall fail for an odd count
+	if json.Unmarshal(raw, &u) != nil {
+		return nil
 	}
-	counted, ok := llm.Usage{InputTokens: count(u.Prompt), OutputTokens: count(u.Completion), CachedTokens: count(max(u.CacheHit, u.Details.Cached))}.Plausible()
-	if !ok {
+	counted, ok := llm.Usage{InputTokens: count(cmp.Or(u.Prompt, u.Input)), OutputTokens: count(cmp.Or(u.Completion, u.Output)),
+		CachedTokens: max(count(u.Hit), count(u.Read), count(u.Cached), count(u.PromptParts.Cached), count(u.InputParts.Cached))}.Plausible()
+	if !ok || counted == (llm.Usage{}) {
 		return nil
 	}
 	return &counted
@@ -140,8 +161,9 @@ func readLogProbs(wire []wireLogProb) []llm.LogProb {
 }
 
 // count returns a number that is none of tokens as one that is not plausible.
-func count(n float64) int {
-	if n < 0 || n > math.MaxInt32 {
+func count(written json.Number) int {
+	n, err := written.Float64()
+	if written != "" && err != nil || n < 0 || n > math.MaxInt32 {
 		return -1
 	}
 	return int(n)

@@ -46,6 +46,8 @@ func TestUsage(t *testing.T) {
 		"deepseek": {`"usage":{"prompt_tokens":10,"completion_tokens":3,"prompt_cache_hit_tokens":4}`, &llm.Usage{InputTokens: 10, OutputTokens: 3, CachedTokens: 4}},
 		"floats":   {`"usage":{"prompt_tokens":10.0,"completion_tokens":3.0,"prompt_tokens_details":null}`, &llm.Usage{InputTokens: 10, OutputTokens: 3}},
 		"groq":     {`"x_groq":{"usage":{"prompt_tokens":10,"completion_tokens":3}}`, &llm.Usage{InputTokens: 10, OutputTokens: 3}},
+		"claude":   {`"usage":{"input_tokens":10,"output_tokens":3,"cache_read_input_tokens":4}`, &llm.Usage{InputTokens: 10, OutputTokens: 3, CachedTokens: 4}},
+		"kimi":     {`"usage":{"prompt_tokens":10,"completion_tokens":3,"cached_tokens":4}`, &llm.Usage{InputTokens: 10, OutputTokens: 3, CachedTokens: 4}},
 		"null":     {`"usage":null`, nil},
 		"odd":      {`"usage":[1]`, nil},
 	}
@@ -64,8 +66,12 @@ func TestUsage(t *testing.T) {
 			}
 		})
 	}
+	// Kimi says it within the choice.
+	got, err := ask(t, serve(t, bodyOf(text("a")+`data: {"choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":10,"completion_tokens":3}}]}`+"\n\n"+done)), helloS)
+	require.NoError(t, err)
+	require.Equal(t, &llm.Usage{InputTokens: 10, OutputTokens: 3}, got.Usage)
 	// The last count is the one that counts.
-	got, err := ask(t, serve(t, bodyOf(`data: {"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\n"+
+	got, err = ask(t, serve(t, bodyOf(`data: {"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\n"+
 		`data: {"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`+"\n\n"+
 		`data: {"choices":[],"usage":null}`+"\n\n"+done)), helloS)
 	require.NoError(t, err)
@@ -85,7 +91,9 @@ func TestOddCounts(t *testing.T) {
 		`{"prompt_tokens":12,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":-4}}`:              {InputTokens: 12, OutputTokens: 7},
 		`{"prompt_tokens":12,"completion_tokens":7,"prompt_cache_hit_tokens":1e30,"prompt_tokens_details":{}}`: {InputTokens: 12, OutputTokens: 7},
 		`{"prompt_tokens":0,"completion_tokens":0}`:                                                            nil,
-		`{"prompt_tokens":"12"}`:                                                                               nil,
+		`{"prompt_tokens":"12"}`:                                                                               {InputTokens: 12},
+		`{"prompt_tokens":"twelve"}`:                                                                           nil,
+		`{"prompt_tokens":true}`:                                                                               nil,
 		`[]`:                                                                                                   nil,
 	} {
 		got, err := ask(t, serve(t, bodyOf(`data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":`+told+"}\n\n"+done)), helloS)

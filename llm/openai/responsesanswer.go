@@ -106,7 +106,7 @@ type (
 		Model      string           `json:"model"`
 		Status     string           `json:"status"`
 		Output     []*responsesItem `json:"output"`
-		Usage      *responsesUsage  `json:"usage"`
+		Usage      json.RawMessage  `json:"usage"`
 		Error      json.RawMessage  `json:"error"`
 		Incomplete struct {
 			Reason string `json:"reason"`
@@ -127,13 +127,6 @@ type (
 		ID        string          `json:"id"`
 		Summary   json.RawMessage `json:"summary"`
 		Encrypted string          `json:"encrypted_content"`
-	}
-	responsesUsage struct {
-		Input  float64 `json:"input_tokens"`
-		Output float64 `json:"output_tokens"`
-		Cached struct {
-			Tokens float64 `json:"cached_tokens"`
-		} `json:"input_tokens_details"`
 	}
 )
 
@@ -224,10 +217,8 @@ func (a *attempt) response(data []byte, over bool) error {
 		it.last = true
 		a.item(i, it) // what no event of its own has brought
 	}
-	if u := resp.Usage; u != nil && *u != (responsesUsage{}) {
-		if counted, ok := (llm.Usage{InputTokens: count(u.Input), OutputTokens: count(u.Output), CachedTokens: count(u.Cached.Tokens)}).Plausible(); ok {
-			r.usage = &counted
-		}
+	if u := readUsage(resp.Usage); u != nil {
+		r.usage = u
 	}
 	r.choice = true
 	switch reason := resp.Incomplete.Reason; resp.Status {

@@ -17,6 +17,7 @@ var thinkBlocks = [...]struct {
 	{"<thought>", []string{"</thought>"}, false},
 	{"<reasoning>", []string{"</reasoning>"}, false},
 	{"<seed:think>", []string{"</seed:think>"}, false},
+	{"<mm:think>", []string{"</mm:think>"}, false},
 	{"[THINK]", []string{"[/THINK]"}, false},
 	{"◁think▷", []string{"◁/think▷"}, false},
 	{"<|START_THINKING|>", []string{"<|END_THINKING|>"}, false},
@@ -29,6 +30,7 @@ var thinkBlocks = [...]struct {
 	{"<|START_RESPONSE|>", []string{"<|END_RESPONSE|>"}, true},
 	{"<|begin_of_solution|>", []string{"<|end_of_solution|>"}, true},
 	{"<|begin_of_box|>", []string{"<|end_of_box|>"}, true},
+	{"<answer>", []string{"</answer>"}, true},
 }
 
 // maxThinkHeld bounds what is held back of a text, in bytes: marks are short, and so is the

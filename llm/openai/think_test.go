@@ -24,6 +24,8 @@ func TestThinkBlocks(t *testing.T) {
 		"<|channel|>final<|message|>Hello. <|x":                                         {Text: "Hello. <|x"},
 		"<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Hello.<|END_RESPONSE|>": {Text: "Hello.", Reasoning: "Hm."},
 		"<think>Hm.</think><|begin_of_box|>Hello.<|end_of_box|>":                        {Text: "Hello.", Reasoning: "Hm."},
+		"<mm:think>Hm.</mm:think>\n\nHello.":                                            {Text: "Hello.", Reasoning: "Hm."},
+		"<think>Hm.</think>\n<answer>\nHello.\n</answer>":                               {Text: "Hello.", Reasoning: "Hm."},
 		"◁think▷Hm.◁/think▷Hello.":                                                      {Text: "Hello.", Reasoning: "Hm."},
 		"Models write <think> and </think>.":                                            {Text: "Models write <think> and </think>."},
 		"`<think>` is a tag.":                                                           {Text: "`<think>` is a tag."},
