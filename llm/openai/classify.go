@@ -21,9 +21,11 @@ import (
 var (
 	overflow = lazyregexp.New(`(?s)(inputs?|prompt|context|messages|conversation|sequence|request(ed)?|current length|total tokens).{0,80}` +
 		`(exceed|too (long|large|many)|(longer|larger|greater|less) than|only supports|at most|must be <|> ?\d|cannot|limit is|overflow).{0,80}` +
-		`|(exceed|too (long|large|many)|(longer|larger|greater) than).{0,40}(input|prompt|context|messages|maximum model|token limit)|token limit exceeded|maximum (allowed )?(prompt|input) length`)
+		`|(exceed|too (long|large|many)|(longer|larger|greater) than).{0,40}(input|prompt|context|messages|maximum model|token limit)` +
+		`|token limit exceeded|maximum (allowed )?(prompt|input) length`)
 	lengths     = lazyregexp.New(`token|length|context|too long`)
-	otherLimits = lazyregexp.New(`per (second|min|hour|day|month)|daily|monthly|weekly|quota|throttl|rate.?limit|max_(completion_|output_|new_)?tokens.{0,40}(is too|exceed|must|should)|` +
+	otherLimits = lazyregexp.New(`per (second|min|hour|day|month)|daily|monthly|weekly|quota|throttl|rate.?limit|` +
+		`max_(completion_|output_|new_)?tokens.{0,40}(is too|exceed|must|should)|` +
 		`'(tools|messages|input|stop)\b[^']*'|schema|description|string (should|too)|array`)
 	tooLong = []string{
 		"maximum context length", // OpenAI, DeepSeek, Mistral, vLLM, OpenRouter, Fireworks, Ollama

@@ -21,6 +21,10 @@ const messageQuirks = quirkAlternate | quirkBridge | quirkNoSystem | quirkNoEmpt
 
 // fit returns the request with the changes that do not depend on the protocol. The conversation stays the same.
 func (q quirks) fit(req *llm.Request) *llm.Request {
+	if q.has(quirkSingleCalls) {
+		r := *req
+		r.Messages, req = oneCallEach(req.Messages), &r
+	}
 	late := len(req.Messages) - 1 // the place of a system message at the end
 	if late >= 0 && req.Messages[late].Role != llm.RoleSystem {
 		late = -1
@@ -61,6 +65,15 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	if q.has(quirkNoSampling) {
 		r.Temperature, r.TopP = nil, nil
 	}
+	if q.has(quirkNoSeed) {
+		r.Seed = nil
+	}
+	if q.has(quirkNoStop) {
+		r.Stop = nil
+	}
+	if q.has(quirkNoThinking) {
+		r.Thinking, r.ReasoningEffort = nil, ""
+	}
 	if q.has(quirkTools) && len(r.Tools) == 0 && slices.ContainsFunc(r.Messages, calls) {
 		r.Tools = []llm.ToolSpec{{Name: "none", Description: "This is no tool. Never call it."}}
 	}
@@ -96,6 +109,31 @@ func withText(c llm.Content, text string) llm.Content {
 
 func calls(m llm.Message) bool {
 	return slices.ContainsFunc(m.Parts, func(p llm.Part) bool { _, is := p.(llm.ToolCall); return is })
+}
+
+// oneCallEach returns the conversation with a message of the assistant for each call, and its result after it.
+func oneCallEach(messages []llm.Message) (list []llm.Message) {
+	places := map[string]int{} // in the list, of the results
+	for _, m := range messages {
+		said := len(list)
+		list = append(list, m)
+		list[said].Parts = nil
+		for _, p := range m.Parts {
+			switch part := p.(type) {
+			case llm.ToolCall:
+				if calls(list[said]) {
+					said = len(list)
+					list = append(list, llm.Message{Role: m.Role})
+				}
+				list = append(list, llm.Message{Role: llm.RoleTool})
+				places[part.ID] = len(list) - 1
+			case llm.ToolResult:
+				said = places[part.CallID]
+			}
+			list[said].Parts = append(list[said].Parts, p)
+		}
+	}
+	return slices.DeleteFunc(list, func(m llm.Message) bool { return m.Role == llm.RoleTool && len(m.Parts) == 0 })
 }
 
 // add adds a message to those before it.

@@ -61,6 +61,14 @@ func wireName(name string) string {
 	return name[:min(len(name), 64)]
 }
 
+// toolName is the name of a tool as the endpoint takes it.
+func (q quirks) toolName(name string) string {
+	if q.has(quirkLetterNames) && name != "" && (name[0] == '-' || name[0] >= '0' && name[0] <= '9') {
+		return "_" + name
+	}
+	return name
+}
+
 // wireArguments makes a JSON object of arguments that are none, as endpoints
 // demand: what a model wrote instead is under "raw".
 func wireArguments(args string) string {

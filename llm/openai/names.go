@@ -24,16 +24,18 @@ func meant(name string, offered func(string) bool) string {
 	for _, s := range tokens.Get().Split(name, -1) {
 		s = strings.Join(strings.Fields(s[strings.LastIndex(s, " to=")+1:]), "")
 		s = strings.Trim(strings.TrimPrefix(s, "to="), "\"'`().:,")
-		for _, space := range namespaces {
+		for _, space := range slices.Concat(namespaces[:], namespaces[:]) { // of each other, too
 			if after, ok := strings.CutPrefix(s, space); ok && after != "" && strings.IndexByte(".:/", after[0]) >= 0 {
 				s = strings.TrimLeft(after, ".:/")
-				break
 			}
 		}
 		if at := strings.LastIndexByte(s, ':'); at > 0 && strings.Trim(s[at+1:], "0123456789") == "" {
 			s = s[:at]
 		}
-		switch s = strings.TrimSuffix(s, ".call"); {
+		if s = strings.TrimSuffix(s, ".call"); !offered(s) {
+			s = strings.TrimPrefix(s, "_") // of toolName
+		}
+		switch {
 		case !offered(s) || s == found:
 		case found != name:
 			return name

@@ -36,6 +36,11 @@ const (
 	quirkNoCacheKeys
 	quirkNoLogProbs
 	quirkNoSampling
+	quirkNoSeed
+	quirkNoStop
+	quirkNoThinking
+	quirkLetterNames
+	quirkSingleCalls
 	quirkLateSystem
 	quirkAllowedTools
 )
@@ -50,7 +55,7 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"echo-filled", "like `echo-empty`, with a dot for what is empty", "", `(reasoning_content|reasoning content).{0,120}(missing|empty|required)`}, // Kimi
 	{"signatures", "calls that came from elsewhere get the signature that Google documents for them", "", `thought_?signature`},                     // Gemini
 	{"echo", "reasoning goes back to the model that gave it, in the field that it came in", "", `thought_?signature`},                               // Gemini at OpenRouter
-	{"no-echo", "reasoning never goes back", "reasoning_content|reasoning_details|messages.{0,40}reasoning", ""},                                    // Groq, Mistral, Cerebras
+	{"no-echo", "reasoning never goes back", "reasoning_content|reasoning_details|messages.{0,40}reasoning", "both content and thinking"},           // Groq, Mistral, Cerebras
 	{"no-signatures", "calls go back without the fields of others, such as `extra_content`", "extra_content|provider_specific_fields|thought_signature", ""},
 	{"max-completion-tokens", "`max_completion_tokens` in place of `max_tokens`", `\bmax_tokens`, `max_completion_tokens.{0,2} instead`}, // OpenAI
 	{"max-tokens", "`max_tokens` in place of `max_completion_tokens`", "max_completion_tokens", `[^_]max_tokens.{0,2} instead`},
@@ -62,19 +67,24 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
 	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
 	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel_tool_calls", ""},                                                                                                        // o3, o4-mini
-	{"no-tool-choice", "no `tool_choice`", "tool_choice", ""},                                                                                                                           // DeepSeek, Kimi
+	{"no-tool-choice", "no `tool_choice`", "tool.choice", ""},                                                                                                                           // DeepSeek, Kimi
 	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", "response_format|json_schema", ""},                                                     // DeepSeek
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
-	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`},                        // OpenAI's reasoning models, Kimi
-	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never}, // OpenAI
-	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                        // OpenAI
+	{"no-sampling", "no `temperature` and no `top_p`", "temperature|top_p", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
+	{"no-seed", "no `seed`", `\bseed\b`, ""},
+	{"no-stop", "no `stop`", `\bstop\b`, ""},                                                                                            // OpenAI's reasoning models, xAI
+	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|enable_thinking|chat_template_kwargs|\bthinking\b`, ""}, // xAI
+	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                    // Gemini
+	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                     // Llama
+	{"late-system", "the last message of agents that [share their requests](cost-of-a-transfer.md) as one of the system", "", never},    // OpenAI
+	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                           // OpenAI
 }
 
 // never matches nothing: no refusal asks for what only some endpoints take.
 const never = `[^\x00-\x{10FFFF}]`
 
-const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid|enabled)|deprecated|incompatible|cannot (both )?be|extra_forbidden|extra (inputs|fields)|no such|remove)`
+const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid|enabled)|deprecated|incompatible|no endpoints found|requires --|cannot (both )?be|extra_forbidden|extra (inputs|fields)|no such|remove)`
 
 var refusals = sync.OnceValue(func() (list []*lazyregexp.Regexp) {
 	for _, f := range quirkTable {
@@ -252,7 +262,7 @@ func (w *writing) bytes(more quirks) ([]byte, error) {
 // same again does not: users could otherwise have a form learned by words that an error quotes.
 func (w *writing) mend(err error, refusal string) bool {
 	var e *llm.Error
-	if !errors.As(err, &e) || e.Code != llm.CodeBadRequest && e.Code != llm.CodeServer {
+	if !errors.As(err, &e) || e.Code != llm.CodeBadRequest && e.Code != llm.CodeServer && e.Code != llm.CodeNotFound {
 		return false
 	}
 	refusal = strings.ToLower(refusal)

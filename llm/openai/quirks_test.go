@@ -122,16 +122,27 @@ var refusalsOf = map[string]struct {
 	"no-empty":  {func(req wireObject) bool { return some(req, emptyText) }, []string{"messages: text content blocks must be non-empty", "messages: text content blocks must contain non-whitespace text", "The content field in the Message wireObject at messages.2 is empty."}},
 	"string-content": {func(req wireObject) bool {
 		return some(req, func(m wireObject) bool { _, ok := m["content"].(string); return !ok })
-	}, []string{"body.messages.content.str - Input should be a valid string", "Invalid value for 'content': expected a string, got null", "invalid type: sequence, expected a string at line 1 column 20"}},
+	}, []string{"Value is not an array or object: null at row 22, column 40: {%- set content = message.content %}", "body.messages.content.str - Input should be a valid string", "Invalid value for 'content': expected a string, got null", "invalid type: sequence, expected a string at line 1 column 20"}},
 	"tools-always":      {func(req wireObject) bool { return req["tools"] == nil && some(req, has("tool_calls")) }, []string{"litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified.", "The toolConfig field must be defined when using toolUse and toolResult content blocks."}},
 	"no-stream-options": {has("stream_options"), []string{"[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs are not permitted'}]"}},
 	"no-parallel-calls": {has("parallel_tool_calls"), []string{"Unsupported parameter: 'parallel_tool_calls' is not supported with this model."}},
-	"no-tool-choice":    {has("tool_choice"), []string{"deepseek-reasoner does not support this tool_choice", "tool_choice 'specified' is incompatible with thinking enabled"}},
-	"schema-in-prompt":  {has("response_format"), []string{"This response_format type is unavailable now"}},
-	"no-cache-keys":     {has("prompt_cache_key", "id_slot", "service_tier"), []string{"Unrecognized request argument supplied: prompt_cache_key"}},
-	"no-logprobs":       {has("logprobs"), []string{"logprobs is not supported with this model"}},
+	"no-tool-choice": {has("tool_choice"), []string{"deepseek-reasoner does not support this tool_choice", "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
+		"No endpoints found that support the provided 'tool_choice' value.", "tool_choice 'specified' is incompatible with thinking enabled"}},
+	"schema-in-prompt": {has("response_format"), []string{"This response_format type is unavailable now"}},
+	"no-cache-keys":    {has("prompt_cache_key", "id_slot", "service_tier"), []string{"Unrecognized request argument supplied: prompt_cache_key"}},
+	"no-logprobs":      {has("logprobs"), []string{"logprobs is not supported with this model"}},
 	"no-sampling": {has("temperature", "top_p"), []string{"Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.", "invalid temperature: only 1 is allowed for this model", "`temperature` is deprecated for this model.",
 		"`temperature` and `top_p` cannot both be specified for this model. Please use only one."}},
+	"no-seed": {has("seed"), []string{"Unsupported parameter: seed", "ollama does not support parameters: {'seed': 7}, for model=llama3. To drop these, set `litellm.drop_params=True`",
+		`[{"type":"extra_forbidden","loc":["body","seed"],"msg":"Extra inputs are not permitted","input":7}]`}},
+	"no-stop": {has("stop"), []string{"Unsupported parameter: 'stop' is not supported with this model.", "Argument not supported on this model: stop", "body.stop: property 'stop' is unsupported"}},
+	"no-thinking": {has("reasoning_effort", "chat_template_kwargs"), []string{"Model m does not support parameter reasoningEffort.", "Unrecognized request argument supplied: chat_template_kwargs",
+		"Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'low', 'medium', and 'high'."}},
+	"letter-names": {func(req wireObject) bool {
+		names := fmt.Sprint(req["tools"], req["messages"])
+		return strings.Contains(names, "name:3f")
+	}, []string{"GenerateContentRequest.tools[0].function_declarations[1].name: Invalid function name. Must start with a letter or an underscore."}},
+	"single-calls": {func(req wireObject) bool { return some(req, func(m wireObject) bool { return len(callsOf(m)) > 1 }) }, []string{"This model only supports single tool-calls at once!"}},
 }
 
 // strictEndpoint refuses what the rules say, one at a time, and gives an answer otherwise.
@@ -178,9 +189,10 @@ func everything(m *Model, rules ...string) *llm.Request {
 	no := false
 	req := &llm.Request{System: "You help.", Stream: true, Agent: "a/b", Messages: []llm.Message{
 		llm.UserText("one"), llm.UserParts(llm.TextPart{Text: "two"}, llm.TextPart{Text: "and"}),
-		assistant(" ", sealedBy(m, "because"), llm.ToolCall{ID: "call_1", Name: "f", Arguments: `{"a":1}`}), toolResult("call_1", ""),
+		assistant(" ", sealedBy(m, "because"), llm.ToolCall{ID: "call_1", Name: "f", Arguments: `{"a":1}`}, llm.ToolCall{ID: "call_3", Name: "3f"}),
+		toolResult("call_1", ""), toolResult("call_3", ""),
 		llm.UserText("three"), assistant("", llm.Reasoning{Text: "a secret"}, llm.ToolCall{ID: "call_2", Name: "f"}), toolResult("call_2", "r"), assistant("four"), llm.UserText("\n"),
-	}, Tools: []llm.ToolSpec{{Name: "f"}}, Settings: llm.Settings{Temperature: ptr(0.5), MaxTokens: 9, ToolChoice: llm.ToolChoiceAuto, ParallelToolCalls: &no, TopLogProbs: 2,
+	}, Tools: []llm.ToolSpec{{Name: "f"}, {Name: "3f"}}, Settings: llm.Settings{Temperature: ptr(0.5), Seed: ptr(int64(7)), Stop: []string{"X"}, ReasoningEffort: "low", MaxTokens: 9, ToolChoice: llm.ToolChoiceAuto, ParallelToolCalls: &no, TopLogProbs: 2,
 		ResponseFormat: &llm.ResponseFormat{Schema: json.RawMessage(`{"a":1}`)}}}
 	for _, rule := range rules {
 		switch rule {
@@ -214,13 +226,13 @@ func saidIn(req wireObject) string {
 		}
 		for _, c := range callsOf(m) {
 			f := c["function"].(wireObject)
-			fmt.Fprintln(&b, f["name"], f["arguments"])
+			fmt.Fprintln(&b, strings.TrimPrefix(f["name"].(string), "_"), f["arguments"])
 		}
 	}
 	return b.String()
 }
 
-const everythingSaid = "You help.\none\ntwo\nand\nf {\"a\":1}\nthree\nf {}\nr\nfour\n"
+const everythingSaid = "You help.\none\ntwo\nand\nf {\"a\":1}\n3f {}\nthree\nf {}\nr\nfour\n"
 
 // TestQuirks: what an endpoint refuses is found by its error, once in a process, and what is named is not refused at all.
 func TestQuirks(t *testing.T) {
@@ -327,7 +339,7 @@ func TestRefusingDialects(t *testing.T) {
 		m, err := New("m", WithBaseURL(url), WithRetries(rapid.IntRange(0, 1).Draw(rt, "retries")), WithRetryDelay(0, 0), WithPromptCacheKey("k"))
 		require.NoError(rt, err)
 		rules := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 4, rapid.ID).Draw(rt, "rules")
-		*s = strictEndpoint{form: rapid.IntRange(0, 5).Draw(rt, "form"), status: rapid.SampledFrom([]int{400, 422, 500}).Draw(rt, "status")}
+		*s = strictEndpoint{form: rapid.IntRange(0, 5).Draw(rt, "form"), status: rapid.SampledFrom([]int{400, 404, 422, 500}).Draw(rt, "status")}
 		for _, rule := range rules {
 			against := map[string]string{"no-echo": "echo-empty echo-filled", "echo-empty": "no-echo", "echo-filled": "no-echo", "signatures": "no-signatures",
 				"no-signatures": "signatures", "max-tokens": "max-completion-tokens", "max-completion-tokens": "max-tokens"}[rule]

@@ -35,12 +35,12 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 			return nil, c.errorf(llm.CodeBadRequest, err, "message %d of the request cannot be sent: %v", i, err)
 		}
 	}
-	if err := c.writeTools(&w, req.Tools); err != nil {
+	if err := c.writeTools(&w, req.Tools, form); err != nil {
 		return nil, err
 	}
 	if len(req.Tools) > 0 { // endpoints refuse both settings without tools
 		named := func(name string) any {
-			return goopenai.ToolChoice{Type: goopenai.ToolTypeFunction, Function: goopenai.ToolFunction{Name: name}}
+			return goopenai.ToolChoice{Type: goopenai.ToolTypeFunction, Function: goopenai.ToolFunction{Name: form.toolName(name)}}
 		}
 		w.ToolChoice = toolChoice(req, named, func(a wireAllowed) any {
 			return struct {
@@ -94,7 +94,7 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 	return form.withThinking(body, req.Thinking), nil
 }
 
-func (c *client) writeTools(w *wireRequest, tools []llm.ToolSpec) error {
+func (c *client) writeTools(w *wireRequest, tools []llm.ToolSpec, form requestForm) error {
 	for _, t := range tools {
 		params := t.Parameters
 		if len(params) == 0 {
@@ -105,7 +105,7 @@ func (c *client) writeTools(w *wireRequest, tools []llm.ToolSpec) error {
 		}
 		w.Tools = append(w.Tools, goopenai.Tool{
 			Type:     goopenai.ToolTypeFunction,
-			Function: &goopenai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: params},
+			Function: &goopenai.FunctionDefinition{Name: form.toolName(t.Name), Description: t.Description, Parameters: params},
 		})
 	}
 	return nil
@@ -204,7 +204,7 @@ func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 				id = own[at]
 			}
 			x, ok := extras[at]
-			c := wireCall{ID: g.ids.of(part.ID, id), Type: goopenai.ToolTypeFunction, Function: wireFunction{Name: wireName(part.Name), Arguments: wireArguments(part.Arguments)}}
+			c := wireCall{ID: g.ids.of(part.ID, id), Type: goopenai.ToolTypeFunction, Function: wireFunction{Name: g.toolName(wireName(part.Name)), Arguments: wireArguments(part.Arguments)}}
 			if ok && !g.has(quirkNoSignatures) {
 				c.opaque = x.opaque
 				if x.Function != nil {

@@ -109,14 +109,14 @@ func (c *client) writeResponses(model string, req *llm.Request, form requestForm
 	if len(req.Stop) > 0 {
 		return nil, c.errorf(llm.CodeBadRequest, nil, "the Responses API has no stop strings: leave them out of the settings")
 	}
-	back := giving{by: c.sealer(model)}
+	back := giving{quirks: form.quirks, by: c.sealer(model)}
 	for i := range req.Messages {
 		var err error
 		if w.Input, err = back.appendInput(w.Input, &req.Messages[i]); err != nil {
 			return nil, c.errorf(llm.CodeBadRequest, err, "message %d of the request cannot be sent: %v", i, err)
 		}
 	}
-	if err := c.responsesTools(&w, req); err != nil {
+	if err := c.responsesTools(&w, req, form); err != nil {
 		return nil, err
 	}
 	if f := req.ResponseFormat; f != nil {
@@ -158,7 +158,7 @@ func (c *client) writeResponses(model string, req *llm.Request, form requestForm
 	return body, nil
 }
 
-func (c *client) responsesTools(w *responsesRequest, req *llm.Request) error {
+func (c *client) responsesTools(w *responsesRequest, req *llm.Request, form requestForm) error {
 	if len(req.Tools) == 0 {
 		return nil
 	}
@@ -171,10 +171,10 @@ func (c *client) responsesTools(w *responsesRequest, req *llm.Request) error {
 		if !json.Valid(params) {
 			return c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are no JSON", t.Name)
 		}
-		w.Tools = append(w.Tools, responsesTool{"function", t.Name, t.Description, params, &no})
+		w.Tools = append(w.Tools, responsesTool{"function", form.toolName(t.Name), t.Description, params, &no})
 	}
 	w.ParallelToolCalls = req.ParallelToolCalls
-	w.ToolChoice = toolChoice(req, func(name string) any { return responsesTool{Type: "function", Name: name} }, func(a wireAllowed) any {
+	w.ToolChoice = toolChoice(req, func(name string) any { return responsesTool{Type: "function", Name: form.toolName(name)} }, func(a wireAllowed) any {
 		return struct {
 			Type string `json:"type"`
 			wireAllowed
@@ -258,7 +258,7 @@ func (g *giving) appendSaid(list []any, m *llm.Message) []any {
 				own = thought.Calls[at]
 			}
 			places = append(places, at)
-			said = append(said, responsesCall{"function_call", g.ids.of(part.ID, own), wireName(part.Name), wireArguments(part.Arguments)})
+			said = append(said, responsesCall{"function_call", g.ids.of(part.ID, own), g.toolName(wireName(part.Name)), wireArguments(part.Arguments)})
 		}
 	}
 	if len(places) == 0 {
