@@ -190,6 +190,7 @@ func TestDevWorkshop(t *testing.T) {
 	_, body = s.call("GET", "/api/v1/agents/support", "")
 	require.NotContains(t, body, "Rhyme.", "the tree is as it was")
 	require.Contains(t, body, `"source":{"file"`)
+	require.Contains(t, body, `"workshop":{"tools":[],"restart":false}`)
 	status, body = s.call("POST", "/api/v1/sessions/s/forks", `{"at":1,"change":{"agent":"nobody","instructions":"Rhyme."}}`)
 	require.Equal(t, 422, status, body)
 	require.Contains(t, body, `no file describes an agent \"nobody\"`)
@@ -244,6 +245,11 @@ func TestDevWorkshop(t *testing.T) {
 	status, body = s.call("GET", "/api/v1/agents/nobody/body", "")
 	require.Equal(t, 404, status, body)
 	require.Equal(t, 0, s.stop(os.Interrupt), "%s", s.said)
+
+	fixed := invocation{env: serve(t, answers()), server: "dev"}.serve(t, dir, "--db", ":memory:", "--no-open", "--no-reload")
+	_, body = fixed.call("GET", "/api/v1/agents/support", "")
+	require.Contains(t, body, `"restart":true`)
+	require.Equal(t, 0, fixed.stop(os.Interrupt), "%s", fixed.said)
 
 	for name, args := range map[string][]string{"serve": nil, "dev": {"--addr", "0.0.0.0:0"}} {
 		other := invocation{env: serve(t, answers()), server: name}.serve(t, append([]string{dir, "--db", ":memory:"}, args...)...)

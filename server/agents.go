@@ -40,6 +40,8 @@ type agentDetails struct {
 	Source       *Source             `json:"source,omitempty"`
 	// View is what its model is asked in a session without events, nil if it has no model of its own.
 	View *asked.View `json:"view,omitempty"`
+	// Workshop is nil where the caller may not use one, and for an agent without instructions.
+	Workshop *possible `json:"workshop,omitempty"`
 }
 
 type transferPolicy struct {
@@ -68,7 +70,7 @@ func (d *Door) agent(c *front.Call) error {
 		a.Guards = append(a.Guards, g.Name)
 	}
 	if own, ok := agent.As[*llmagent.Agent](n.Agent); ok {
-		a.Instructions = own.Instructions()
+		a.Instructions, a.Workshop = own.Instructions(), d.possibleWith(c, own)
 	}
 	if a.View, err = asked.ViewOf(c.R.Context(), t.run, key, 0, n, d.prices); err != nil {
 		return err

@@ -30,6 +30,9 @@ type Workshop struct {
 	// Both are nil for a tree without files.
 	Body  func(ctx context.Context, agent string) (Body, error)
 	Write func(ctx context.Context, agent string, b Body) (Body, error)
+	// Restart reports that turns use what Write has written only after a restart of the server. Defaults to false: the
+	// program reloads the tree when a file changes.
+	Restart bool
 }
 
 // Body is the text of an agent's file below its front matter.
@@ -187,19 +190,45 @@ func (d *Door) callTool(c *front.Call) error {
 
 // toolOf returns a tool of an agent, nil if the agent has no tool of that name.
 func toolOf(ctx context.Context, a *llmagent.Agent, name string) (tools.Tool, error) {
-	own := a.Tools()
-	if i := slices.IndexFunc(own, func(t tools.Tool) bool { return t.Info().Name == name }); i >= 0 {
-		return own[i], nil
+	all, err := toolsOf(ctx, a)
+	if i := slices.IndexFunc(all, func(t tools.Tool) bool { return t.Info().Name == name }); i >= 0 {
+		return all[i], nil
 	}
-	var failed error
+	return nil, err
+}
+
+// toolsOf returns the tools that an agent has now, without those that transfer, and why some are missing.
+func toolsOf(ctx context.Context, a *llmagent.Agent) (all []tools.Tool, failed error) {
+	all = slices.Clone(a.Tools())
 	for _, s := range a.Toolsets() {
 		has, err := s.Tools(ctx)
-		if t := has.Get(name); t != nil {
-			return t, nil
+		for _, name := range has.Names() {
+			all = append(all, has.Get(name))
 		}
 		if err != nil {
 			failed = front.Unprocessable("tools_unavailable", err.Error())
 		}
 	}
-	return nil, failed
+	return all, failed
+}
+
+// possible is what the caller can do with an agent in a workshop.
+type possible struct {
+	Tools   []string `json:"tools"`   // that run by hand
+	Restart bool     `json:"restart"` // whether turns use saved instructions only after a restart
+}
+
+// possibleWith returns what the caller can do with an agent, nil for nothing.
+func (d *Door) possibleWith(c *front.Call, a *llmagent.Agent) *possible {
+	if d.workshop == nil || !c.User.May(access.Owner) {
+		return nil
+	}
+	p := &possible{Tools: []string{}, Restart: d.workshop.Restart}
+	all, _ := toolsOf(c.R.Context(), a) // a call of a missing one says why
+	for _, t := range all {
+		if info := t.Info(); !info.Client {
+			p.Tools = append(p.Tools, info.Name)
+		}
+	}
+	return p
 }

@@ -31,6 +31,10 @@ func TestToolByHand(t *testing.T) {
 	require.Equal(t, map[string]any{"reports": 1.0}, got["state"])
 	require.Equal(t, []any{"report.html"}, got["files"])
 
+	details := s.get(t, "machine", "/agents/desk").json(t)
+	require.Contains(t, fmt.Sprint(details["view"]), "transfer_to_agent")
+	require.Equal(t, map[string]any{"tools": []any{"refund", "report", "color"}, "restart": false}, details["workshop"])
+
 	require.Equal(t, "needs_approval", call("machine", "refund", `{"input":{}}`).code(t))
 	require.Equal(t, "refunded", call("machine", "refund", `{"input":{},"approved":true}`).json(t)["output"])
 	require.Equal(t, "unfit", call("machine", "refund", `{"input":{"amount":1},"approved":true}`).code(t))
@@ -49,6 +53,8 @@ func TestToolByHand(t *testing.T) {
 		require.Equal(t, want.without, plain.do(t, token, "POST", "/agents/desk/tools/report", `{"input":{}}`).status, token)
 		require.Equal(t, want.with == 200, s.get(t, token, "/me").json(t)["workshop"], token)
 		require.Equal(t, false, plain.get(t, token, "/me").json(t)["workshop"], token)
+		require.Equal(t, want.with == 200, s.get(t, token, "/agents/desk").json(t)["workshop"] != nil, token)
+		require.NotContains(t, plain.get(t, token, "/agents/desk").json(t), "workshop", token)
 	}
 }
 

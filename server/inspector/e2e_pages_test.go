@@ -180,7 +180,8 @@ func TestStateAndFiles(t *testing.T) {
 // In a workshop the owner changes an agent in a fork and runs a tool by hand; a server without one offers neither.
 func TestWorkshop(t *testing.T) {
 	t.Parallel()
-	play(t, workshop(t), "workshop", map[string]any{"workshop": true})
+	play(t, workshop(t, false), "workshop", map[string]any{"workshop": true})
+	play(t, workshop(t, true), "workshop", map[string]any{"workshop": true, "restart": true})
 	play(t, support(t), "workshop", nil)
 }
 

@@ -88,8 +88,8 @@ func handOver(to, reason string) scripted.Item {
 }
 
 // supportWorld is a help desk: support hands over to billing, tech and account, billing lists
-// charges and refunds one if it may. Who asks billing to count hears a number at each step.
-func supportWorld(t testing.TB) *world {
+// charges and refunds one if it may, and has more tools. A user who asks billing to count gets a number at each step.
+func supportWorld(t testing.TB, more ...tools.Tool) *world {
 	t.Helper()
 	type listed struct {
 		Product string `json:"product"`
@@ -154,7 +154,7 @@ func supportWorld(t testing.TB) *world {
 		return a
 	}
 	root, err := llmagent.New("support", "You are the first to answer. Hand over to whoever knows.", support, llmagent.WithDescription("Answers first"), llmagent.WithSubAgents(
-		child("billing", "Refunds, invoices, charges", billing, llmagent.WithTools(list, refund)),
+		child("billing", "Refunds, invoices, charges", billing, llmagent.WithTools(append(more, list, refund)...)),
 		child("tech", "Network, router, devices", says("Restart the router.")),
 		child("account", "Sign-in, addresses", says("Which address?"))))
 	require.NoError(t, err)
@@ -194,14 +194,16 @@ func support(t testing.TB) *host {
 }
 
 // workshop serves the help desk to an owner who may change agents in forks and run tools by hand. A changed tree is one agent
-// that says how it was changed.
-func workshop(t testing.TB) *host {
+// that says how it was changed. With restart, turns use saved instructions only after a restart.
+func workshop(t testing.TB, restart bool) *host {
 	t.Helper()
-	w := supportWorld(t)
+	bank, err := tools.Func("transfer_to_bank", "Transfers money.", func(tools.Context, struct{}) (string, error) { return "transferred", nil })
+	require.NoError(t, err)
+	w := supportWorld(t, bank)
 	var written atomic.Value
 	written.Store(server.Body{Text: "You are billing.\nBe kind.\nBe brief.", Version: "1"})
 	w.workshop = func(h *host) server.Workshop {
-		return server.Workshop{Change: func(_ context.Context, c server.Change) (*runner.Runner, func(), error) {
+		return server.Workshop{Restart: restart, Change: func(_ context.Context, c server.Change) (*runner.Runner, func(), error) {
 			if c.Instructions == nil {
 				return nil, nil, errors.New("only instructions can be changed")
 			}

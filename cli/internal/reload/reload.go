@@ -43,6 +43,9 @@ func Watch(f *factory.Factory, path string, off bool) *Watched {
 	return &Watched{folder, err}
 }
 
+// Noticed reports whether KeepUp will notice changes of the files.
+func (w *Watched) Noticed() bool { return w != nil && w.err == nil }
+
 // KeepUp calls renew whenever the files have changed, until the command ends, and tells on w what
 // came of it. The tree stays as it is if renew fails, which is told once.
 func KeepUp(ctx context.Context, f *factory.Factory, files *Watched, w io.Writer, renew func() (*agent.Tree, error)) {

@@ -49,7 +49,7 @@ func (s *service) workshop() []server.Option {
 	if !s.dev || !onLoopback(s.web.Addr()) || s.url != "" && !loopbackURL(s.url) {
 		return nil
 	}
-	w := server.Workshop{}
+	w := server.Workshop{Restart: !s.files.Noticed()}
 	if s.f.Build == nil {
 		w.Change, w.Body, w.Write = s.changed, s.body, s.write
 	}

@@ -24,6 +24,18 @@ await run(async () => {
     return;
   }
 
+  if (given.restart) {
+    await step("the page says that saved instructions need a restart", async () => {
+      await visit(page, "tree/support/tech");
+      await edit.getByRole("button", { name: "Edit the instructions" }).click();
+      await edit.getByRole("textbox", { name: /^Instructions/ }).fill("Be short.");
+      await edit.getByRole("button", { name: "Show what changes" }).click();
+      await edit.getByRole("button", { name: "Save in the file" }).click();
+      await edit.getByText("Saved in desk/tech.md. This server does not reload files: turns use the text after a restart.").waitFor();
+    });
+    return;
+  }
+
   await step("an agent is changed in a fork", async () => {
     await visit(page, "s/s1?tab=if&sel=ev:1");
     await option.check();
@@ -74,7 +86,10 @@ await run(async () => {
     const before = JSON.stringify(await log("s1"));
     const count = (await sessions()).length;
     await visit(page, "tree/support/billing");
-    await hand.getByRole("combobox", { name: "Tool" }).waitFor();
+    const tool = hand.getByRole("combobox", { name: "Tool" });
+    await tool.waitFor();
+    same(await tool.getByRole("option").allInnerTexts(), ["transfer_to_bank", "list_charges", "refund_charge"], "tools that run by hand");
+    await tool.selectOption("list_charges");
     await hand.getByRole("textbox", { name: /^product/ }).fill("router");
     await hand.getByRole("button", { name: "Run list_charges" }).press("Enter");
     await hand.getByText("ch_1004").waitFor();
@@ -144,7 +159,7 @@ await run(async () => {
     await geometry(page, "edited instructions at 320");
     await screenshot(page, "workshop-edit-320");
     await save.click();
-    await edit.getByText("Saved in desk/billing.md.").waitFor();
+    await edit.getByText("Saved in desk/billing.md.", { exact: true }).waitFor();
     same(await inFile(), "Somebody else wrote this.\nBe short.", "the file");
     await edit.getByRole("button", { name: "Edit the instructions" }).click();
     same(await text.inputValue(), "Somebody else wrote this.\nBe short.", "the text that is edited next");

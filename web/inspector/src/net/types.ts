@@ -819,6 +819,13 @@ export interface components {
                 line: number;
             };
             view?: components["schemas"]["View"];
+            /** @description What the owner can do with it in a workshop; absent for other callers, on other servers, and for an agent without instructions. */
+            workshop?: {
+                /** @description The names of the tools that run by hand. */
+                tools: string[];
+                /** @description Whether turns use saved instructions only after a restart of the server. */
+                restart: boolean;
+            };
         };
         /** @description What is wrong with files of a tree. Without a file none of them alone is to blame. */
         TreeProblem: {

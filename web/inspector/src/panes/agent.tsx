@@ -3,7 +3,7 @@ import "../style/details.css";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Schemas, get, path } from "../net/api.js";
-import { blind, may, me, tree } from "../state/app.js";
+import { blind, may, tree } from "../state/app.js";
 import type { LogEvent } from "../state/events.js";
 import { formatFilter } from "../state/list.js";
 import { AgentFacts, Fact } from "../ui/agentfacts.js";
@@ -54,7 +54,7 @@ export function AgentDetails({ agent }: { readonly agent: Agent }): JSX.Element 
 function Told({ agent }: { readonly agent: Agent }): JSX.Element {
   const { value, error } = useOf(agent, (signal) => get<Details>(path("agents", agent.name), { signal }));
   if (value === undefined) return <p class={error === undefined ? "soft" : "failed"} aria-busy={error === undefined}>{error ?? `Asking for the instructions of ${agent.name}…`}</p>;
-  const { view, instructions, source, guards, limits } = value;
+  const { view, instructions, source, guards, limits, workshop } = value;
   return (
     <>
       <dl class="agent-facts fact">
@@ -67,7 +67,7 @@ function Told({ agent }: { readonly agent: Agent }): JSX.Element {
         <Fact name="guards">{guards.length === 0 ? "none" : guards.join(" · ")}</Fact>
         <Fact name="limits of a turn">{limitsOf(limits)}</Fact>
       </dl>
-      {me.value?.workshop === true && agent.model !== undefined && source?.file.endsWith(".md") === true && <EditBody key={agent.name} agent={agent.name} file={source.file} />}
+      {workshop !== undefined && agent.model !== undefined && source?.file.endsWith(".md") === true && <EditBody key={agent.name} agent={agent.name} file={source.file} restart={workshop.restart} />}
       {view !== undefined ? (
         <>
           <h3>What its model is asked first</h3>
@@ -76,7 +76,7 @@ function Told({ agent }: { readonly agent: Agent }): JSX.Element {
             {view.price !== null && `, ${money((view.tokens * view.price.input) / 1e6)}`}. Open a part to read it.
           </p>
           <RequestView request={view} />
-          {me.value?.workshop === true && <ByHand agent={agent.name} tools={view.tools} />}
+          {workshop !== undefined && <ByHand agent={agent.name} tools={view.tools.filter((t) => workshop.tools.includes(t.function.name))} />}
         </>
       ) : (
         instructions !== undefined && (

@@ -58,9 +58,11 @@ async function ask<T>(agent: string, file: string, what: () => Promise<T>): Prom
 interface Props {
   readonly agent: string;
   readonly file: string;
+  /** Whether turns use what is saved only after a restart of the server. */
+  readonly restart: boolean;
 }
 
-export function EditBody({ agent, file }: Props): JSX.Element {
+export function EditBody({ agent, file, restart }: Props): JSX.Element {
   const of = path("agents", agent, "body");
   const mine = drafts.value.get(agent);
   const others = unsaved.value.filter((other) => other !== agent);
@@ -75,7 +77,7 @@ export function EditBody({ agent, file }: Props): JSX.Element {
     // What was written while the file was saved stays a draft.
     const now = drafts.value.get(agent)?.text ?? text;
     draft(agent, now === text ? undefined : { body, text: now });
-    told.value = { agent, text: `Saved in ${file}.`, failed: false };
+    told.value = { agent, text: restart ? `Saved in ${file}. This server does not reload files: turns use the text after a restart.` : `Saved in ${file}.`, failed: false };
   };
   const cancel = (): void => {
     draft(agent, undefined);

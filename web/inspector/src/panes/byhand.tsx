@@ -12,13 +12,13 @@ type Tool = Schemas["View"]["tools"][number];
 
 interface Props {
   readonly agent: string;
+  /** Those of the request that run by hand. */
   readonly tools: readonly Tool[];
 }
 
 export function ByHand({ agent, tools }: Props): JSX.Element | null {
-  const own = tools.filter((t) => !t.function.name.startsWith("transfer_to_"));
-  const [name, choose] = useState(own[0]?.function.name);
-  const tool = own.find((t) => t.function.name === name);
+  const [name, choose] = useState(tools[0]?.function.name);
+  const tool = tools.find((t) => t.function.name === name);
   if (tool === undefined) return null;
   return (
     <section class="by-hand" aria-label="Run a tool by hand">
@@ -27,7 +27,7 @@ export function ByHand({ agent, tools }: Props): JSX.Element | null {
       <label class="fields-one">
         <span class="fact">Tool</span>
         <select class="field" value={name} onChange={(e) => choose(e.currentTarget.value)}>
-          {own.slice(0, 200).map((t) => (
+          {tools.slice(0, 200).map((t) => (
             <option key={t.function.name} value={t.function.name}>
               {visible(t.function.name)}
             </option>
