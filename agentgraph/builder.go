@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/event"
 )
 
 // Values are what a function on an edge or of a node gets: the output of the edge's
@@ -15,15 +14,6 @@ import (
 type Values struct {
 	Output, Input any
 	State         map[string]any
-}
-
-// guarded calls a function with values of its own.
-func guarded[T any](f func(Values) (T, error), v *values) (T, error) {
-	own := Values{Output: decode(v.output.raw), Input: decode(v.input.raw)}
-	if v.state != nil {
-		own.State, _ = decode(event.EncodeJSON(v.state)).(map[string]any)
-	}
-	return called[T](func(v Values) (any, error) { return f(v) }, own)
 }
 
 // called calls a function. A panic is an error.
@@ -81,12 +71,14 @@ type EdgeOption func(*Edge)
 
 // When takes the edge only if a function says so. An error is one of routing, which
 // the graph's strategy handles.
-func When(holds func(Values) (bool, error)) EdgeOption { return func(e *Edge) { e.when = holds } }
+func When(holds func(Values) (bool, error)) EdgeOption {
+	return func(e *Edge) { e.Condition = function(holds) }
+}
 
 // Transform gives the target the function's value, which must have a JSON form, in
 // place of the source's output.
 func Transform(value func(Values) (any, error)) EdgeOption {
-	return func(e *Edge) { e.change = value }
+	return func(e *Edge) { e.Transform = function(value) }
 }
 
 // Edge adds an edge from one node to another.

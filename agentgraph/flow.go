@@ -41,22 +41,8 @@ type progress struct {
 	crossed []EdgeState     // what became of the edges, if somebody wants to know
 }
 
-type phase uint8
-
-const (
-	waiting phase = iota // for edges
-	asking               // for an approval
-	due                  // to be started
-	running
-	halted // its agent waits for somebody
-	finished
-	failed
-	skipped
-	cancelled
-)
-
 type nodeState struct {
-	phase    phase
+	phase    Phase
 	left     int // edges that are not resolved
 	taken    bool
 	last     int               // the source whose edge was taken last
@@ -110,7 +96,7 @@ type failure struct {
 func newFlow(p *plan, input json.RawMessage, cause string) *flow {
 	f := &flow{progress{plan: p, input: dataOf(input), nodes: make([]nodeState, len(p.nodes))}}
 	for i := range p.nodes {
-		f.nodes[i].left = p.nodes[i].in
+		f.nodes[i].left, f.nodes[i].phase = p.nodes[i].in, PhaseWaiting
 	}
 	f.share(p.state)
 	n := &f.nodes[p.entry]
@@ -125,7 +111,7 @@ func (f *flow) begin(i int) {
 		return
 	}
 	n := &f.nodes[i]
-	n.phase = due
+	n.phase = PhaseDue
 	n.attempt++
 	f.starts = append(f.starts, f.call(i, n.input, n.cause))
 }
@@ -151,7 +137,7 @@ func (f *flow) started(c *call) {
 		n.asked = c.Input
 		return
 	}
-	n.phase = running
+	n.phase = PhaseRunning
 }
 
 // goesOn notes that a call is taken up that was cut off, or waited.
@@ -161,8 +147,8 @@ func (f *flow) goesOn(c *call) {
 		if c.standIn >= 0 {
 			f.standIn++
 		}
-		if f.nodes[c.node].phase == halted {
-			f.nodes[c.node].phase = running
+		if f.nodes[c.node].phase == PhasePaused {
+			f.nodes[c.node].phase = PhaseRunning
 		}
 	}
 }
@@ -194,8 +180,8 @@ func (f *flow) end(c *call, o outcome) {
 		if c.standIn >= 0 {
 			f.standIn--
 		}
-		if f.nodes[c.node].phase == running {
-			f.nodes[c.node].phase = halted
+		if f.nodes[c.node].phase == PhaseRunning {
+			f.nodes[c.node].phase = PhasePaused
 		}
 		return
 	case o.reason == event.FinishReasonInputRequired: // for what nobody needs any more
@@ -204,7 +190,7 @@ func (f *flow) end(c *call, o outcome) {
 	switch {
 	case o.reason == event.FinishReasonCanceled:
 		if c.standIn < 0 && !c.rescue {
-			f.nodes[c.node].phase = cancelled
+			f.nodes[c.node].phase = PhaseCancelled
 		}
 		return
 	case c.rescue:
@@ -220,7 +206,7 @@ func (f *flow) end(c *call, o outcome) {
 	if problem != "" {
 		fail := &failure{node: c.node, edge: -1, code: o.code, message: problem, err: o.err, limit: o.reason == event.FinishReasonLimit, attempts: n.attempt, cause: o.run, input: n.given()}
 		if f.stopped == nil && f.mayRetry(fail) {
-			n.phase, n.cause = due, endOf(o.run)
+			n.phase, n.cause = PhaseDue, endOf(o.run)
 			n.attempt++
 			again := f.call(c.node, n.given(), n.cause)
 			again.pause = n.attempt - 1
@@ -270,7 +256,7 @@ func (f *progress) mayRetry(fail *failure) bool {
 // finish gives a node its output and takes its edges.
 func (f *flow) finish(i int, output data, run string) {
 	n := &f.nodes[i]
-	n.phase, n.output, n.has, n.ended = finished, output, true, run
+	n.phase, n.output, n.has, n.ended = PhaseFinished, output, true, run
 	f.outputs++
 	if f.stopped != nil {
 		return
@@ -326,33 +312,26 @@ func (f *flow) mark(at int, taken bool) {
 
 // cross evaluates an edge: whether it is taken, and with what.
 func (f *flow) cross(e *planEdge, v *values) (value json.RawMessage, taken bool, failed error) {
-	if e.test != nil {
-		holds, err := e.test(v)
+	if e.Condition != nil {
+		holds, err := v.test(e.Condition)
 		if err != nil {
-			return nil, false, &routeError{e.name(), "condition", textIn(e.Condition), err}
+			return nil, false, &routeError{e.name(), "condition", e.Condition.Source(), err}
 		}
 		if !holds {
 			return nil, false, nil
 		}
 	}
-	if e.change == nil {
+	if e.Transform == nil {
 		return v.output.raw, true, nil
 	}
-	out, err := e.change(v)
+	out, err := v.value(e.Transform)
 	if err == nil {
 		value, err = encode(out)
 	}
 	if err != nil {
-		return nil, false, &routeError{e.name(), "transform", textIn(e.Transform), err}
+		return nil, false, &routeError{e.name(), "transform", e.Transform.Source(), err}
 	}
 	return value, true, nil
-}
-
-func textIn(e *Expression) string {
-	if e == nil {
-		return ""
-	}
-	return e.Source()
 }
 
 func encode(v any) (json.RawMessage, error) {
@@ -401,7 +380,7 @@ func (f *flow) resolve(to, from int, taken bool) {
 		f.begin(to)
 		return
 	}
-	n.phase = skipped
+	n.phase = PhaseSkipped
 	skips := []int{to}
 	for len(skips) > 0 {
 		i := skips[len(skips)-1]
@@ -418,7 +397,7 @@ func (f *flow) resolve(to, from int, taken bool) {
 				f.begin(next)
 				continue
 			}
-			m.phase = skipped
+			m.phase = PhaseSkipped
 			skips = append(skips, next)
 		}
 	}
@@ -456,7 +435,7 @@ func (f *flow) note(fail *failure) {
 
 // fail handles a node whose agent failed and is not tried again.
 func (f *flow) fail(fail *failure) {
-	f.nodes[fail.node].phase = failed
+	f.nodes[fail.node].phase = PhaseFailed
 	f.note(fail)
 	switch {
 	case f.stopped != nil:
@@ -509,11 +488,11 @@ func (f *flow) stop(fail *failure) {
 		n := &f.nodes[c.node]
 		n.calls-- // it is not made
 		if c.standIn < 0 {
-			switch n.phase = waiting; {
+			switch n.phase = PhaseWaiting; {
 			case n.attempt > 1: // it failed before and was to be called again
-				n.phase = failed
+				n.phase = PhaseFailed
 			case n.round > 0:
-				n.phase = cancelled
+				n.phase = PhaseCancelled
 			}
 		}
 	}

@@ -161,14 +161,7 @@ type Edge struct {
 	// edge of arbor/v1 has one.
 	Priority int
 	Line     int
-
-	when   func(Values) (bool, error) // in place of Condition, of a Builder
-	change func(Values) (any, error)  // in place of Transform
 }
-
-// Functions reports whether the edge, of a [Builder], has Go functions in place of a
-// condition and of a transform.
-func (e *Edge) Functions() (condition, transform bool) { return e.when != nil, e.change != nil }
 
 // MaxPriority is the largest priority that an edge can have.
 const MaxPriority = 1_000_000
@@ -225,40 +218,19 @@ func (e *Expression) Source() string {
 // any Go type. A missing value is false. A comparison by size with a missing value, and
 // every other expression without a value, is an error. Time and memory are bounded.
 func (e *Expression) Test(output, input any) (bool, error) {
-	if e.call != nil {
-		return called[bool](e.call, Values{output, input, e.state})
-	}
-	env, err := e.env(output, input)
-	if err != nil {
-		return false, err
-	}
-	return e.program.Test(env)
+	return evaluate(e, output, input, (*expression.Program).Test)
 }
 
 // Value evaluates a transform. The result shares nothing with output and input; it
 // is nil, bool, string, int, float64, []any or map[string]any. Time and memory are bounded.
 func (e *Expression) Value(output, input any) (any, error) {
-	if e.call != nil {
-		return called[any](e.call, Values{output, input, e.state})
-	}
-	env, err := e.env(output, input)
-	if err != nil {
-		return nil, err
-	}
-	return e.program.Value(env)
+	return evaluate(e, output, input, (*expression.Program).Value)
 }
 
 // Choose evaluates what a node has as Next: the ids, or none. Whether they are ids
 // is not checked. Time and memory are bounded.
 func (e *Expression) Choose(output, input any) ([]string, error) {
-	if e.call != nil {
-		return called[[]string](e.call, Values{output, input, e.state})
-	}
-	env, err := e.env(output, input)
-	if err != nil {
-		return nil, err
-	}
-	return e.program.Texts(env)
+	return evaluate(e, output, input, (*expression.Program).Texts)
 }
 
 // WithState returns the expression as it is evaluated with a shared state, whose
@@ -268,6 +240,14 @@ func (e *Expression) WithState(state map[string]any) *Expression {
 	return &Expression{e.program, e.call, state}
 }
 
-func (e *Expression) env(output, input any) (expression.Env, error) {
-	return expression.EnvOf(output, input, e.state)
+func evaluate[T any](e *Expression, output, input any, program func(*expression.Program, expression.Env) (T, error)) (T, error) {
+	if e.call != nil {
+		return called[T](e.call, Values{output, input, e.state})
+	}
+	env, err := expression.EnvOf(output, input, e.state)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return program(e.program, env)
 }

@@ -154,6 +154,9 @@ func (b *Builder) checkOptions() (errs []error) {
 		}
 	}
 	for _, e := range b.graph.Edges {
+		if e.Condition != nil && e.Condition.call == nil || e.Transform != nil && e.Transform.call == nil {
+			add("edge %s->%s: a function is nil", e.From, e.To)
+		}
 		if e.Priority < 0 || e.Priority > MaxPriority {
 			add("edge %s->%s: a priority is from 1 to %d", e.From, e.To, MaxPriority)
 		}

@@ -47,8 +47,6 @@ type planNode struct {
 type planEdge struct {
 	from, to int
 	slot     int // the place of from among the sources of to
-	test     func(*values) (bool, error)
-	change   func(*values) (any, error)
 	*Edge
 }
 
@@ -72,18 +70,6 @@ func newPlan(g *Graph) *plan {
 	slots := make(map[pair]int, len(g.Edges))
 	for i := range g.Edges {
 		e := planEdge{from: p.index[g.Edges[i].From], to: p.index[g.Edges[i].To], Edge: &g.Edges[i]}
-		if c := e.Condition; c != nil {
-			e.test = func(v *values) (bool, error) { return v.test(c) }
-		}
-		if t := e.Transform; t != nil {
-			e.change = func(v *values) (any, error) { return v.value(t) }
-		}
-		if when := e.when; when != nil {
-			e.test = func(v *values) (bool, error) { return guarded(when, v) }
-		}
-		if change := e.Edge.change; change != nil {
-			e.change = func(v *values) (any, error) { return guarded(change, v) }
-		}
 		from, to := &p.nodes[e.from], &p.nodes[e.to]
 		slot, known := slots[pair{e.from, e.to}]
 		if !known {
@@ -158,7 +144,7 @@ func (p *plan) onlyEnd() int {
 		}
 		sure := false
 		for _, e := range n.out {
-			sure = sure || p.edges[e].test == nil && n.Next == nil
+			sure = sure || p.edges[e].Condition == nil && n.Next == nil
 		}
 		switch {
 		case sure:
@@ -183,9 +169,6 @@ type routeError struct {
 }
 
 func (e *routeError) Error() string {
-	if e.source == "" {
-		return fmt.Sprintf("the %s of the edge %s: %v", e.what, e.edge, e.err)
-	}
 	return fmt.Sprintf("the %s of the edge %s, %q: %v", e.what, e.edge, e.source, e.err)
 }
 

@@ -40,9 +40,6 @@ const (
 	PhaseNotRun    Phase = "not_run"
 )
 
-var phases = [...]Phase{waiting: PhaseWaiting, asking: PhaseAsking, due: PhaseDue, running: PhaseRunning, halted: PhasePaused,
-	finished: PhaseFinished, failed: PhaseFailed, skipped: PhaseSkipped, cancelled: PhaseCancelled}
-
 // EdgeState says what became of an edge in a run.
 type EdgeState string
 
@@ -214,7 +211,7 @@ func (f *progress) status() Status {
 		return Failed
 	}
 	for i := range f.nodes {
-		if p := f.nodes[i].phase; p == due || p == running || p == cancelled {
+		if p := f.nodes[i].phase; p == PhaseDue || p == PhaseRunning || p == PhaseCancelled {
 			return Cancelled
 		}
 	}
@@ -235,7 +232,7 @@ func (f *progress) status() Status {
 func (f *progress) phaseOf(i int, goesOn bool) Phase {
 	n := &f.nodes[i]
 	switch {
-	case n.phase != waiting && n.phase != skipped || n.asked == nil:
+	case n.phase != PhaseWaiting && n.phase != PhaseSkipped || n.asked == nil:
 	case n.answered.raw != nil: // as the fallback
 		return PhaseFinished
 	case n.refused:
@@ -247,12 +244,12 @@ func (f *progress) phaseOf(i int, goesOn bool) Phase {
 	}
 	switch {
 	case goesOn:
-	case n.phase == waiting, n.phase == asking, n.phase == due:
+	case n.phase == PhaseWaiting, n.phase == PhaseAsking, n.phase == PhaseDue:
 		return PhaseNotRun
-	case n.phase == running, n.phase == halted:
+	case n.phase == PhaseRunning, n.phase == PhasePaused:
 		return PhaseCancelled
 	}
-	return phases[n.phase]
+	return n.phase
 }
 
 // result is read of a run that goes on, or may, or is over.
@@ -278,22 +275,22 @@ func (f *progress) result(goesOn bool) Result {
 			r.Outputs[id] = out
 		}
 		switch n.phase {
-		case skipped, waiting:
+		case PhaseSkipped, PhaseWaiting:
 			if n.refused && n.answered.raw == nil {
 				r.Failed = append(r.Failed, id)
 				continue
 			}
 		}
 		switch n.phase {
-		case skipped:
+		case PhaseSkipped:
 			if n.made == 0 {
 				r.Skipped = append(r.Skipped, id)
 			}
-		case failed:
+		case PhaseFailed:
 			r.Failed = append(r.Failed, id)
-		case cancelled, running:
+		case PhaseCancelled, PhaseRunning:
 			r.Cancelled = append(r.Cancelled, id)
-		case waiting, asking, due:
+		case PhaseWaiting, PhaseAsking, PhaseDue:
 			if !f.bare(i) && n.made == 0 {
 				r.NotRun = append(r.NotRun, id)
 			}
@@ -339,7 +336,7 @@ func (f *progress) ends() (ends []int) {
 	}
 	for i := range f.nodes {
 		n := &f.nodes[i]
-		if n.has && !n.followed && (n.phase == finished || n.phase == failed) {
+		if n.has && !n.followed && (n.phase == PhaseFinished || n.phase == PhaseFailed) {
 			ends = append(ends, i)
 		}
 	}

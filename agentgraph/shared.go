@@ -190,35 +190,28 @@ func (f *progress) grows(key string) bool {
 }
 
 // test, value and choose evaluate expressions, or functions, on the values.
-func (v *values) test(e *Expression) (bool, error) {
-	if e.call != nil {
-		out, err := guarded(e.call, v)
-		yes, _ := out.(bool)
-		return yes, err
-	}
-	return e.program.Test(v.env())
+func (v *values) test(e *Expression) (bool, error) { return on(v, e, (*expression.Program).Test) }
+
+func (v *values) choose(e *Expression) ([]string, error) {
+	return on(v, e, (*expression.Program).Texts)
 }
 
 func (v *values) value(e *Expression) (any, error) {
-	if e.call != nil {
-		out, err := guarded(e.call, v)
-		if err != nil {
-			return nil, err
-		}
-		return canonical(out)
+	out, err := on(v, e, (*expression.Program).Value)
+	if err != nil || e.call == nil {
+		return out, err
 	}
-	return e.program.Value(v.env())
+	return canonical(out)
 }
 
-func (v *values) choose(e *Expression) ([]string, error) {
-	if e.call != nil {
-		out, err := guarded(e.call, v)
-		to, _ := out.([]string)
-		return to, err
+// on evaluates a program on the values, or calls a function with values of its own.
+func on[T any](v *values, e *Expression, program func(*expression.Program, expression.Env) (T, error)) (T, error) {
+	if e.call == nil {
+		return program(e.program, expression.Env{Output: v.output.decoded(), Input: v.input.decoded(), State: v.state})
 	}
-	return e.program.Texts(v.env())
-}
-
-func (v *values) env() expression.Env {
-	return expression.Env{Output: v.output.decoded(), Input: v.input.decoded(), State: v.state}
+	own := Values{Output: decode(v.output.raw), Input: decode(v.input.raw)}
+	if v.state != nil {
+		own.State, _ = decode(event.EncodeJSON(v.state)).(map[string]any)
+	}
+	return called[T](e.call, own)
 }

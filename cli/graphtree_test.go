@@ -74,8 +74,8 @@ func TestTreeDrawsGraphs(t *testing.T) {
 	require.NotContains(t, invocation{}.run(t, "tree", desk, "--format", "json").out, "nodes")
 
 	got = invocation{program: "graph"}.run(t, "tree")
-	require.Equal(t, "built\n    first (sorter)\n      → second  if a function says so; with a function's value\n    second (sorter)\n", got.out)
-	require.Contains(t, invocation{program: "graph"}.run(t, "tree", "--format", "json").out, `"edges":[{"from":"first","to":"second"}]`)
+	require.Equal(t, "built\n    first (sorter)\n      → second  if a function; with a function\n    second (sorter)\n", got.out)
+	require.Contains(t, invocation{program: "graph"}.run(t, "tree", "--format", "json").out, `"edges":[{"from":"first","to":"second","condition":"a function","transform":"a function"}]`)
 }
 
 // TestDOTOfGraphs has Graphviz read what it is given.

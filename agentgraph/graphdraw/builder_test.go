@@ -23,5 +23,5 @@ func TestFunctionsOnEdges(t *testing.T) {
 	require.NoError(t, err)
 	var b strings.Builder
 	require.NoError(t, graphdraw.Mermaid(&b, graph.Graph()))
-	require.Contains(t, b.String(), "Go function")
+	require.Contains(t, b.String(), "a function")
 }

@@ -169,13 +169,6 @@ func newEdge(e agentgraph.Edge, from, to int) edge {
 		drawn.lines = append(drawn.lines, fmt.Sprintf("priority %d", e.Priority))
 		tips = append(tips, drawn.lines[0])
 	}
-	when, change := e.Functions()
-	if when {
-		drawn.lines = append(drawn.lines, "if a Go function says so")
-	}
-	if change {
-		drawn.lines = append(drawn.lines, "→ a Go function's value")
-	}
 	if e.Condition != nil {
 		drawn.lines = append(drawn.lines, short(e.Condition.Source(), maxExpression))
 		tips = append(tips, "if: "+short(e.Condition.Source(), maxTipSource))

@@ -125,21 +125,14 @@ func nodeText(g *agentgraph.Graph, n agentgraph.Node) string {
 // output itself.
 func edgeText(e agentgraph.Edge) string {
 	var notes []string
-	when, change := e.Functions()
-	switch {
-	case e.Condition != nil:
+	if e.Condition != nil {
 		notes = append(notes, "if "+visible.Line(e.Condition.Source()))
-	case when:
-		notes = append(notes, "if a function says so")
 	}
 	if e.Priority > 0 {
 		notes = append(notes, fmt.Sprintf("priority %d", e.Priority))
 	}
-	switch {
-	case e.Transform != nil:
+	if e.Transform != nil {
 		notes = append(notes, "with "+visible.Line(e.Transform.Source()))
-	case change:
-		notes = append(notes, "with a function's value")
 	}
 	return strings.Join(notes, "; ")
 }
