@@ -7,7 +7,6 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protopath"
@@ -16,15 +15,15 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Whatever holds parts or metadata is converted through its JSON, which is the same for all
+// All is converted through its JSON, which is the same for all
 // bindings: an answer does not depend on the binding by which it came. The SDK's pbconv loses data
-// that is no object; it converts what holds neither parts nor metadata.
+// that is no object.
 
 // encode makes a protobuf message of a value of the SDK.
-func encode[M any, P interface {
+func encode[V, M any, P interface {
 	*M
 	proto.Message
-}](v any) (P, error) {
+}](v V) (P, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -111,42 +110,6 @@ func unknown(p *pb.Part) bool {
 	return false
 }
 
-func toSend(r *sdk.SendMessageRequest) (*pb.SendMessageRequest, error) {
-	return encode[pb.SendMessageRequest](r)
-}
-
-func fromSend(r *pb.SendMessageRequest) (*sdk.SendMessageRequest, error) {
-	return decodeRequest[sdk.SendMessageRequest](r)
-}
-
-func toGetTask(r *sdk.GetTaskRequest) (*pb.GetTaskRequest, error) {
-	return encode[pb.GetTaskRequest](r)
-}
-
-func fromGetTask(r *pb.GetTaskRequest) (*sdk.GetTaskRequest, error) {
-	return decodeRequest[sdk.GetTaskRequest](r)
-}
-
-func toCancelTask(r *sdk.CancelTaskRequest) (*pb.CancelTaskRequest, error) {
-	return encode[pb.CancelTaskRequest](r)
-}
-
-func fromCancelTask(r *pb.CancelTaskRequest) (*sdk.CancelTaskRequest, error) {
-	return decodeRequest[sdk.CancelTaskRequest](r)
-}
-
-func toListTasks(r *sdk.ListTasksRequest) (*pb.ListTasksRequest, error) {
-	return encode[pb.ListTasksRequest](r)
-}
-
-func fromListTasks(r *pb.ListTasksRequest) (*sdk.ListTasksRequest, error) {
-	return decodeRequest[sdk.ListTasksRequest](r)
-}
-
-func toEvent(e sdk.Event) (*pb.StreamResponse, error) {
-	return encode[pb.StreamResponse](sdk.StreamResponse{Event: e})
-}
-
 // fromEvent returns nil for a kind of event that is newer than the generated types.
 func fromEvent(r *pb.StreamResponse) (sdk.Event, error) {
 	if r.GetPayload() == nil {
@@ -157,62 +120,4 @@ func fromEvent(r *pb.StreamResponse) (sdk.Event, error) {
 		return nil, err
 	}
 	return e.Event, nil
-}
-
-func toResult(r sdk.SendMessageResult) (*pb.SendMessageResponse, error) {
-	return encode[pb.SendMessageResponse](sdk.StreamResponse{Event: r})
-}
-
-func fromResult(r *pb.SendMessageResponse) (sdk.SendMessageResult, error) {
-	e, err := decodeAnswer[sdk.StreamResponse](r)
-	if err != nil {
-		return nil, err
-	}
-	return e.Event.(sdk.SendMessageResult), nil // the answer has no other kinds
-}
-
-func toTask(t *sdk.Task) (*pb.Task, error) { return encode[pb.Task](t) }
-
-func fromTask(t *pb.Task) (*sdk.Task, error) { return decodeAnswer[sdk.Task](t) }
-
-func toList(r *sdk.ListTasksResponse) (*pb.ListTasksResponse, error) {
-	return encode[pb.ListTasksResponse](r)
-}
-
-func fromList(r *pb.ListTasksResponse) (*sdk.ListTasksResponse, error) {
-	list, err := decodeAnswer[sdk.ListTasksResponse](r)
-	if err == nil && list.Tasks == nil {
-		list.Tasks = []*sdk.Task{}
-	}
-	return list, err
-}
-
-// toCard brings the parameters of extensions and the headers of signatures into the form that
-// the library's conversion takes.
-func toCard(c *sdk.AgentCard) (*pb.AgentCard, error) {
-	card := *c
-	card.Capabilities.Extensions = slices.Clone(c.Capabilities.Extensions)
-	for i := range card.Capabilities.Extensions {
-		if err := plain(&card.Capabilities.Extensions[i].Params); err != nil {
-			return nil, err
-		}
-	}
-	card.Signatures = slices.Clone(c.Signatures)
-	for i := range card.Signatures {
-		if err := plain(&card.Signatures[i].Header); err != nil {
-			return nil, err
-		}
-	}
-	return pbconv.ToProtoAgentCard(&card)
-}
-
-func plain(m *map[string]any) error {
-	if *m == nil {
-		return nil
-	}
-	s, err := encode[structpb.Struct](*m)
-	if err == nil {
-		*m = s.AsMap()
-	}
-	return err
 }

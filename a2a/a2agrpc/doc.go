@@ -11,7 +11,6 @@
 // entry, the codes of errors from peers of 1.0.0, the next page of push configurations. It also
 // shows inner errors to callers, and a panic in it ends the process.
 //
-// It imports a2a and a2a/a2aserver, google.golang.org/grpc, and of
-// github.com/a2aproject/a2a-go/v2 the types, the generated protocol and its conversions. It
-// serves no version but 1.0 and decides nothing about tasks.
+// Its errors are those of JSON-RPC and HTTP+JSON, with the same details. It serves no version but 1.0 and decides
+// nothing about tasks.
 package a2agrpc

@@ -3,7 +3,7 @@ package a2agrpc
 import (
 	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -14,14 +14,16 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/a2a/internal/wire"
 	"github.com/agentarbor/arbor/access"
 )
 
@@ -71,7 +73,7 @@ func supported(version string) bool {
 // fail makes the status of a handler's error.
 func (s *service) fail(ctx context.Context, err error) error {
 	st, hidden := toError(err)
-	if hidden {
+	if hidden && ctx.Err() == nil {
 		method, _ := grpc.Method(ctx)
 		s.logger.Error("a call failed", "method", method, "error", err)
 	}
@@ -97,16 +99,18 @@ func activated(call *a2asrv.CallContext) metadata.MD {
 }
 
 // answer serves a call with one answer.
-func answer[P, Q, R, A any](ctx context.Context, s *service, r P, decode func(P) (Q, error), call func(context.Context, Q) (R, error), encode func(R) (A, error)) (a A, err error) {
-	var none A
+func answer[M any, P interface {
+	*M
+	proto.Message
+}, Q, R any](ctx context.Context, s *service, r proto.Message, call func(context.Context, *Q) (R, error)) (a P, err error) {
 	defer s.recovered(ctx, &err)
 	ctx, params, err := s.begin(ctx)
 	if err != nil {
-		return none, s.fail(ctx, err)
+		return nil, s.fail(ctx, err)
 	}
-	req, err := decode(r)
+	req, err := decodeRequest[Q](r)
 	if err != nil {
-		return none, s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
+		return nil, s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
 	}
 	result, err := call(ctx, req)
 	if md := activated(params); md != nil {
@@ -114,34 +118,35 @@ func answer[P, Q, R, A any](ctx context.Context, s *service, r P, decode func(P)
 		_ = grpc.SetTrailer(ctx, md)
 	}
 	if err != nil {
-		return none, s.fail(ctx, err)
+		return nil, s.fail(ctx, err)
 	}
-	if a, err = encode(result); err != nil {
-		return none, s.fail(ctx, fmt.Errorf("the answer cannot be encoded: %w", err))
+	if a, err = encode[R, M, P](result); err != nil {
+		return nil, s.fail(ctx, fmt.Errorf("the answer cannot be encoded: %w", err))
 	}
 	return a, nil
 }
 
 // events serves a call with a stream of answers.
-func events[P, Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamResponse], r P, decode func(P) (Q, error), call func(context.Context, Q) iter.Seq2[sdk.Event, error]) (err error) {
+func events[Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamResponse], r proto.Message, call func(context.Context, *Q) iter.Seq2[sdk.Event, error]) (err error) {
 	ctx := stream.Context()
 	defer s.recovered(ctx, &err)
 	ctx, params, err := s.begin(ctx)
 	if err != nil {
 		return s.fail(ctx, err)
 	}
-	req, err := decode(r)
+	req, err := decodeRequest[Q](r)
 	if err != nil {
 		return s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
 	}
 	defer func() { stream.SetTrailer(activated(params)) }()
 	ctx, stop := access.UntilRevoked(ctx)
 	defer stop()
+	over := func() error { return cmp.Or(wire.Revoked(ctx), ctx.Err()) } // its client has gone, or was revoked
 	for e, err := range call(ctx, req) {
-		if err = cmp.Or(over(ctx), err); err != nil {
+		if err = cmp.Or(over(), err); err != nil {
 			return s.fail(ctx, err)
 		}
-		message, err := toEvent(e)
+		message, err := encode[sdk.StreamResponse, pb.StreamResponse](sdk.StreamResponse{Event: e})
 		if err != nil {
 			return s.fail(ctx, fmt.Errorf("an event cannot be encoded: %w", err))
 		}
@@ -149,18 +154,10 @@ func events[P, Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamRes
 			return err
 		}
 	}
-	if err := over(ctx); err != nil {
+	if err := over(); err != nil {
 		return s.fail(ctx, err)
 	}
 	return nil
-}
-
-// over returns why a call is over, nil if it is not: its client has gone, or was revoked.
-func over(ctx context.Context) error {
-	if cause := context.Cause(ctx); errors.Is(cause, access.ErrRevoked) {
-		return sdk.NewError(sdk.ErrUnauthenticated, cause.Error())
-	}
-	return ctx.Err()
 }
 
 // send bounds the time for which a client that does not read holds its stream: the other side's
@@ -179,48 +176,56 @@ func (s *service) send(stream grpc.ServerStreamingServer[pb.StreamResponse], mes
 }
 
 func (s *service) SendMessage(ctx context.Context, r *pb.SendMessageRequest) (*pb.SendMessageResponse, error) {
-	return answer(ctx, s, r, fromSend, s.handler.SendMessage, toResult)
+	return answer[pb.SendMessageResponse](ctx, s, r, func(ctx context.Context, req *sdk.SendMessageRequest) (sdk.StreamResponse, error) {
+		result, err := s.handler.SendMessage(ctx, req)
+		return sdk.StreamResponse{Event: result}, err
+	})
 }
 
 func (s *service) SendStreamingMessage(r *pb.SendMessageRequest, stream grpc.ServerStreamingServer[pb.StreamResponse]) error {
-	return events(s, stream, r, fromSend, s.handler.SendStreamingMessage)
+	return events(s, stream, r, s.handler.SendStreamingMessage)
 }
 
 func (s *service) SubscribeToTask(r *pb.SubscribeToTaskRequest, stream grpc.ServerStreamingServer[pb.StreamResponse]) error {
-	return events(s, stream, r, pbconv.FromProtoSubscribeToTaskRequest, s.handler.SubscribeToTask)
+	return events(s, stream, r, s.handler.SubscribeToTask)
 }
 
 func (s *service) GetTask(ctx context.Context, r *pb.GetTaskRequest) (*pb.Task, error) {
-	return answer(ctx, s, r, fromGetTask, s.handler.GetTask, toTask)
+	return answer[pb.Task](ctx, s, r, s.handler.GetTask)
 }
 
 func (s *service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.ListTasksResponse, error) {
-	return answer(ctx, s, r, fromListTasks, s.handler.ListTasks, toList)
+	return answer[pb.ListTasksResponse](ctx, s, r, s.handler.ListTasks)
 }
 
 func (s *service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.Task, error) {
-	return answer(ctx, s, r, fromCancelTask, s.handler.CancelTask, toTask)
+	return answer[pb.Task](ctx, s, r, s.handler.CancelTask)
 }
 
 func (s *service) CreateTaskPushNotificationConfig(ctx context.Context, r *pb.TaskPushNotificationConfig) (*pb.TaskPushNotificationConfig, error) {
-	return answer(ctx, s, r, pbconv.FromProtoTaskPushConfig, s.handler.CreateTaskPushConfig, pbconv.ToProtoTaskPushConfig)
+	return answer[pb.TaskPushNotificationConfig](ctx, s, r, s.handler.CreateTaskPushConfig)
 }
 
 func (s *service) GetTaskPushNotificationConfig(ctx context.Context, r *pb.GetTaskPushNotificationConfigRequest) (*pb.TaskPushNotificationConfig, error) {
-	return answer(ctx, s, r, pbconv.FromProtoGetTaskPushConfigRequest, s.handler.GetTaskPushConfig, pbconv.ToProtoTaskPushConfig)
+	return answer[pb.TaskPushNotificationConfig](ctx, s, r, s.handler.GetTaskPushConfig)
 }
 
 func (s *service) ListTaskPushNotificationConfigs(ctx context.Context, r *pb.ListTaskPushNotificationConfigsRequest) (*pb.ListTaskPushNotificationConfigsResponse, error) {
-	return answer(ctx, s, r, pbconv.FromProtoListTaskPushConfigRequest, s.handler.ListTaskPushConfigs, pbconv.ToProtoListTaskPushConfigResponse)
+	return answer[pb.ListTaskPushNotificationConfigsResponse](ctx, s, r, s.handler.ListTaskPushConfigs)
 }
 
 func (s *service) DeleteTaskPushNotificationConfig(ctx context.Context, r *pb.DeleteTaskPushNotificationConfigRequest) (*emptypb.Empty, error) {
-	remove := func(ctx context.Context, req *sdk.DeleteTaskPushConfigRequest) (*emptypb.Empty, error) {
-		return &emptypb.Empty{}, s.handler.DeleteTaskPushConfig(ctx, req)
-	}
-	return answer(ctx, s, r, pbconv.FromProtoDeleteTaskPushConfigRequest, remove, always(func(e *emptypb.Empty) *emptypb.Empty { return e }))
+	return answer[emptypb.Empty](ctx, s, r, func(ctx context.Context, req *sdk.DeleteTaskPushConfigRequest) (struct{}, error) {
+		return struct{}{}, s.handler.DeleteTaskPushConfig(ctx, req)
+	})
 }
 
 func (s *service) GetExtendedAgentCard(ctx context.Context, r *pb.GetExtendedAgentCardRequest) (*pb.AgentCard, error) {
-	return answer(ctx, s, r, pbconv.FromProtoGetExtendedAgentCardRequest, s.handler.GetExtendedAgentCard, toCard)
+	return answer[pb.AgentCard](ctx, s, r, func(ctx context.Context, req *sdk.GetExtendedAgentCardRequest) (json.RawMessage, error) {
+		card, err := s.handler.GetExtendedAgentCard(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		return cardjson.Marshal(card)
+	})
 }

@@ -263,6 +263,16 @@ func TestEveryOperation(t *testing.T) {
 	require.Equal(t, "next", configs.NextPageToken)
 }
 
+// The details of an error are those of the other bindings.
+func TestDetails(t *testing.T) {
+	s := serve(t, &stub{err: sdk.NewError(sdk.ErrTaskNotFound, "gone").WithDetails(map[string]any{"since": "yesterday"})}, nil)
+	_, err := pb.NewA2AServiceClient(s.conn).GetTask(context.Background(), &pb.GetTaskRequest{Id: "t"})
+	details := status.Convert(err).Details()
+	require.Len(t, details, 2)
+	require.Equal(t, map[string]any{"since": "yesterday"}, details[0].(*structpb.Struct).AsMap())
+	require.Equal(t, "TASK_NOT_FOUND", details[1].(*errdetails.ErrorInfo).Reason)
+}
+
 // What is none of the protocol's errors is logged and not told.
 func TestHiddenErrors(t *testing.T) {
 	for name, err := range map[string]error{
@@ -383,7 +393,7 @@ func nested(depth int) *structpb.Value {
 
 // Whatever bytes make a request, they are refused or arrive as JSON can hold them.
 func FuzzRequests(f *testing.F) {
-	seed, err := toSend(&sdk.SendMessageRequest{Message: sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("hi"), sdk.NewDataPart([]any{1.0, "x"}))})
+	seed, err := encode[*sdk.SendMessageRequest, pb.SendMessageRequest](&sdk.SendMessageRequest{Message: sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("hi"), sdk.NewDataPart([]any{1.0, "x"}))})
 	require.NoError(f, err)
 	data, err := proto.Marshal(seed)
 	require.NoError(f, err)
@@ -393,13 +403,13 @@ func FuzzRequests(f *testing.F) {
 		if proto.Unmarshal(data, &r) != nil {
 			return
 		}
-		req, err := fromSend(&r)
+		req, err := decodeRequest[sdk.SendMessageRequest](&r)
 		if err != nil {
 			return
 		}
 		_, err = json.Marshal(req)
 		require.NoError(t, err)
-		_, err = toSend(req)
+		_, err = encode[*sdk.SendMessageRequest, pb.SendMessageRequest](req)
 		require.NoError(t, err)
 	})
 }
@@ -477,6 +487,9 @@ func TestInvalidRequests(t *testing.T) {
 		err := call()
 		require.Equal(t, codes.InvalidArgument, status.Code(err), name)
 		require.ErrorIs(t, fromError(status.Convert(err)), sdk.ErrInvalidParams, name)
+		if name == "a long page" {
+			require.Equal(t, "pageSize", status.Convert(err).Details()[0].(*errdetails.BadRequest).FieldViolations[0].Field)
+		}
 	}
 }
 
@@ -535,19 +548,19 @@ func TestUnknownParts(t *testing.T) {
 	parts := []*pb.Part{{}, data(structpb.NewNullValue()), {Content: &pb.Part_Url{}}, {Content: &pb.Part_Text{Text: "known"}}}
 	message := &pb.Message{MessageId: "m", Role: 77, Parts: parts}
 	task := &pb.Task{Id: "t", ContextId: "c", Status: &pb.TaskStatus{State: 77, Message: message}, Artifacts: []*pb.Artifact{{ArtifactId: "a", Parts: parts}}}
-	got, err := fromTask(proto.CloneOf(task))
+	got, err := decodeAnswer[sdk.Task](proto.CloneOf(task))
 	require.NoError(t, err)
 	require.Len(t, got.Artifacts[0].Parts, 1)
 	require.Len(t, got.Status.Message.Parts, 1)
 	require.Empty(t, got.Status.Message.Role)
 	require.Empty(t, got.Status.State)
-	got, err = fromTask(&pb.Task{Id: "t"})
+	got, err = decodeAnswer[sdk.Task](&pb.Task{Id: "t"})
 	require.NoError(t, err)
 	require.Equal(t, &sdk.Task{ID: "t"}, got)
 	event, err := fromEvent(&pb.StreamResponse{})
 	require.NoError(t, err)
 	require.Nil(t, event)
-	_, err = fromResult(&pb.SendMessageResponse{})
+	_, err = decodeAnswer[sdk.StreamResponse](&pb.SendMessageResponse{})
 	require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
 }
 
@@ -635,7 +648,7 @@ func TestAuthentication(t *testing.T) {
 
 // TestAnswersWithoutContent: an answer that has no content, or less than its kind needs, is an error or empty, and no panic.
 func TestAnswersWithoutContent(t *testing.T) {
-	_, err := fromResult(&pb.SendMessageResponse{})
+	_, err := decodeAnswer[sdk.StreamResponse](&pb.SendMessageResponse{})
 	require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
 	for _, r := range []*pb.StreamResponse{{}, {Payload: &pb.StreamResponse_Message{}}, {Payload: &pb.StreamResponse_Task{}},
 		{Payload: &pb.StreamResponse_StatusUpdate{}}, {Payload: &pb.StreamResponse_ArtifactUpdate{}}} {

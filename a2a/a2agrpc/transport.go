@@ -2,6 +2,7 @@ package a2agrpc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,16 +18,15 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 )
 
 // transport calls one gRPC server.
@@ -168,11 +168,13 @@ func (a *attempt) tooLarge() error {
 }
 
 // unary makes a call with one answer.
-func unary[R, A, B any, Q proto.Message](ctx context.Context, t *transport, params a2aclient.ServiceParams, r R,
-	encode func(R) (Q, error), method func(context.Context, Q, ...grpc.CallOption) (A, error), decode func(A) (B, error)) (result B, err error) {
-	req, err := encode(r)
+func unary[V, R, M any, Q interface {
+	*M
+	proto.Message
+}, A proto.Message](ctx context.Context, t *transport, params a2aclient.ServiceParams, r R, method func(context.Context, Q, ...grpc.CallOption) (A, error)) (*V, error) {
+	req, err := encode[R, M, Q](r)
 	if err != nil {
-		return result, unsent(err)
+		return nil, unsent(err)
 	}
 	var answer A
 	err = t.call(ctx, params, req, func(out context.Context, _ *attempt) error {
@@ -182,21 +184,19 @@ func unary[R, A, B any, Q proto.Message](ctx context.Context, t *transport, para
 		return err
 	})
 	if err != nil {
-		return result, err
+		return nil, err
 	}
-	return decode(answer)
-}
-
-// always makes a conversion that cannot fail one that could.
-func always[A, B any](convert func(A) B) func(A) (B, error) {
-	return func(a A) (B, error) { return convert(a), nil }
+	return decodeAnswer[V](answer)
 }
 
 // stream makes a call with many answers. The call ends when the consumer stops.
-func stream[R any, Q proto.Message](ctx context.Context, t *transport, params a2aclient.ServiceParams, tenant string, r R,
-	encode func(R) (Q, error), method func(context.Context, Q, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.StreamResponse], error)) iter.Seq2[sdk.Event, error] {
+func stream[R, M any, Q interface {
+	*M
+	proto.Message
+}](ctx context.Context, t *transport, params a2aclient.ServiceParams, tenant string, r R,
+	method func(context.Context, Q, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.StreamResponse], error)) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
-		req, err := encode(r)
+		req, err := encode[R, M, Q](r)
 		if err != nil {
 			yield(nil, unsent(err))
 			return
@@ -244,39 +244,47 @@ func stream[R any, Q proto.Message](ctx context.Context, t *transport, params a2
 func unsent(err error) error { return fmt.Errorf("%w: %w", a2a.ErrNotSent, err) }
 
 func (t *transport) SendMessage(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
-	return unary(ctx, t, params, r, toSend, t.client.SendMessage, fromResult)
+	result, err := unary[sdk.StreamResponse](ctx, t, params, r, t.client.SendMessage)
+	if err != nil {
+		return nil, err
+	}
+	return result.Event.(sdk.SendMessageResult), nil // the answer has no other kinds
 }
 
 func (t *transport) SendStreamingMessage(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
-	return stream(ctx, t, params, r.Tenant, r, toSend, t.client.SendStreamingMessage)
+	return stream(ctx, t, params, r.Tenant, r, t.client.SendStreamingMessage)
 }
 
 func (t *transport) SubscribeToTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
-	return stream(ctx, t, params, r.Tenant, r, pbconv.ToProtoSubscribeToTaskRequest, t.client.SubscribeToTask)
+	return stream(ctx, t, params, r.Tenant, r, t.client.SubscribeToTask)
 }
 
 func (t *transport) GetTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetTaskRequest) (*sdk.Task, error) {
-	return unary(ctx, t, params, r, toGetTask, t.client.GetTask, fromTask)
+	return unary[sdk.Task](ctx, t, params, r, t.client.GetTask)
 }
 
 func (t *transport) CancelTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.CancelTaskRequest) (*sdk.Task, error) {
-	return unary(ctx, t, params, r, toCancelTask, t.client.CancelTask, fromTask)
+	return unary[sdk.Task](ctx, t, params, r, t.client.CancelTask)
 }
 
 func (t *transport) ListTasks(ctx context.Context, params a2aclient.ServiceParams, r *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
-	return unary(ctx, t, params, r, toListTasks, t.client.ListTasks, fromList)
+	list, err := unary[sdk.ListTasksResponse](ctx, t, params, r, t.client.ListTasks)
+	if err == nil && list.Tasks == nil {
+		list.Tasks = []*sdk.Task{}
+	}
+	return list, err
 }
 
 func (t *transport) CreateTaskPushConfig(ctx context.Context, params a2aclient.ServiceParams, r *sdk.PushConfig) (*sdk.PushConfig, error) {
-	return unary(ctx, t, params, r, pbconv.ToProtoTaskPushConfig, t.client.CreateTaskPushNotificationConfig, pbconv.FromProtoTaskPushConfig)
+	return unary[sdk.PushConfig](ctx, t, params, r, t.client.CreateTaskPushNotificationConfig)
 }
 
 func (t *transport) GetTaskPushConfig(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
-	return unary(ctx, t, params, r, pbconv.ToProtoGetTaskPushConfigRequest, t.client.GetTaskPushNotificationConfig, pbconv.FromProtoTaskPushConfig)
+	return unary[sdk.PushConfig](ctx, t, params, r, t.client.GetTaskPushNotificationConfig)
 }
 
 func (t *transport) ListTaskPushConfigs(ctx context.Context, params a2aclient.ServiceParams, r *sdk.ListTaskPushConfigRequest) ([]*sdk.PushConfig, error) {
-	list, err := unary(ctx, t, params, r, pbconv.ToProtoListTaskPushConfigRequest, t.client.ListTaskPushNotificationConfigs, pbconv.FromProtoListTaskPushConfigResponse)
+	list, err := unary[sdk.ListTaskPushConfigResponse](ctx, t, params, r, t.client.ListTaskPushNotificationConfigs)
 	if err != nil {
 		return nil, err
 	}
@@ -284,13 +292,16 @@ func (t *transport) ListTaskPushConfigs(ctx context.Context, params a2aclient.Se
 }
 
 func (t *transport) DeleteTaskPushConfig(ctx context.Context, params a2aclient.ServiceParams, r *sdk.DeleteTaskPushConfigRequest) error {
-	_, err := unary(ctx, t, params, r, pbconv.ToProtoDeleteTaskPushConfigRequest, t.client.DeleteTaskPushNotificationConfig,
-		always(func(e *emptypb.Empty) *emptypb.Empty { return e }))
+	_, err := unary[struct{}](ctx, t, params, r, t.client.DeleteTaskPushNotificationConfig)
 	return err
 }
 
 func (t *transport) GetExtendedAgentCard(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetExtendedAgentCardRequest) (*sdk.AgentCard, error) {
-	return unary(ctx, t, params, r, pbconv.ToProtoGetExtendedAgentCardRequest, t.client.GetExtendedAgentCard, pbconv.FromProtoAgentCard)
+	card, err := unary[json.RawMessage](ctx, t, params, r, t.client.GetExtendedAgentCard)
+	if err != nil {
+		return nil, err
+	}
+	return cardjson.Unmarshal(*card)
 }
 
 // Destroy closes the connection. Calls that are open end as if it had broken.

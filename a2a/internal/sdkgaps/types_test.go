@@ -22,7 +22,7 @@ func TestProtobufRefusesTypedLists(t *testing.T) {
 	m := sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart("a"))
 	m.SetMeta("chain", []string{"a"})
 	_, err := pbconv.ToProtoStreamResponse(m)
-	mended(t, err != nil, "converts metadata of all types to protobuf", "encode and plain of a2agrpc/convert.go")
+	mended(t, err != nil, "converts metadata of all types to protobuf", "encode of a2agrpc/convert.go")
 }
 
 func TestOneUnknownPartBreaksAnAnswer(t *testing.T) {

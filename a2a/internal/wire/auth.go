@@ -34,7 +34,7 @@ func Authenticate(ctx context.Context, a Authenticator, c access.Credentials) (c
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests:
 		e := newHTTPError(refused.Status, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_ATTEMPTS", "%s", refused.Message)
-		e.err = ErrTooManyCalls
+		e.Err = ErrTooManyCalls
 		e.header = http.Header{"Retry-After": {strconv.Itoa(int(math.Ceil(refused.RetryAfter.Seconds())))}}
 		err = e
 	case errors.Is(err, access.ErrUnauthenticated):

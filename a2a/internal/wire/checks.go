@@ -264,7 +264,7 @@ func TooMany(err error, format string) error {
 		who = "all callers"
 	}
 	e := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", format, limit.Most, who)
-	e.err = ErrTooManyCalls
+	e.Err = ErrTooManyCalls
 	e.header = http.Header{"Retry-After": {"1"}}
 	return e
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,33 +16,34 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// errorKind is how an error is told in the bindings over HTTP.
-type errorKind struct {
-	err    error
-	code   int    // of JSON-RPC
-	status int    // of HTTP
-	name   string // of google.rpc.Code
-	reason string // of google.rpc.ErrorInfo
+// Kind is how an error is told.
+type Kind struct {
+	Err    error
+	Code   int    // of JSON-RPC
+	Status int    // of HTTP
+	Name   string // of google.rpc.Code
+	Reason string // of google.rpc.ErrorInfo
 }
 
-// errorKinds are the mappings of A2A 1.0, section 5.4, those of JSON-RPC 2.0, and what the
-// specification leaves open.
-var errorKinds = []errorKind{
+// Kinds are the mappings of A2A 1.0, section 5.4, those of JSON-RPC 2.0, and what the
+// specification leaves open. The first one of a name is what gRPC means by its code alone.
+var Kinds = []Kind{
 	{sdk.ErrTaskNotFound, -32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"},
+	{sdk.ErrUnsupportedOperation, -32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"},
 	{sdk.ErrTaskNotCancelable, -32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"},
 	{sdk.ErrPushNotificationNotSupported, -32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"},
-	{sdk.ErrUnsupportedOperation, -32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"},
-	{sdk.ErrUnsupportedContentType, -32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"},
-	{sdk.ErrInvalidAgentResponse, -32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE"},
 	{sdk.ErrExtendedCardNotConfigured, -32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED"},
 	{sdk.ErrExtensionSupportRequired, -32008, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED"},
 	{sdk.ErrVersionNotSupported, -32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"},
-	{sdk.ErrUnauthenticated, -31401, 401, "UNAUTHENTICATED", "UNAUTHENTICATED"},
-	{sdk.ErrUnauthorized, -31403, 403, "PERMISSION_DENIED", "UNAUTHORIZED"},
 	{sdk.ErrInvalidParams, -32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"},
+	{sdk.ErrUnsupportedContentType, -32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"},
 	{sdk.ErrInvalidRequest, -32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST"},
 	{sdk.ErrParseError, -32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR"},
 	{sdk.ErrMethodNotFound, -32601, 501, "UNIMPLEMENTED", "METHOD_NOT_FOUND"},
+	{sdk.ErrUnauthenticated, -31401, 401, "UNAUTHENTICATED", "UNAUTHENTICATED"},
+	{sdk.ErrUnauthorized, -31403, 403, "PERMISSION_DENIED", "UNAUTHORIZED"},
+	{ErrTooManyCalls, -32000, 429, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS"},
+	{sdk.ErrInvalidAgentResponse, -32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE"},
 	{sdk.ErrServerError, -32000, 500, "INTERNAL", "SERVER_ERROR"},
 	{sdk.ErrInternalError, -32603, 500, "INTERNAL", "INTERNAL_ERROR"},
 	{context.DeadlineExceeded, -32603, 504, "DEADLINE_EXCEEDED", "INTERNAL_ERROR"},
@@ -51,26 +51,26 @@ var errorKinds = []errorKind{
 }
 
 // internalKind is what every other error is.
-var internalKind = errorKind{sdk.ErrInternalError, -32603, 500, "INTERNAL", "INTERNAL_ERROR"}
+var internalKind = Kind{sdk.ErrInternalError, -32603, 500, "INTERNAL", "INTERNAL_ERROR"}
 
 // HTTPError is an error that HTTP has a status for and A2A no name. In JSON-RPC too it keeps
 // its status, because what stands between client and server acts upon it.
 type HTTPError struct {
-	errorKind
+	Kind
 	message string
 	header  http.Header
 }
 
 func (e *HTTPError) Error() string { return e.message }
-func (e *HTTPError) Unwrap() error { return e.err }
+func (e *HTTPError) Unwrap() error { return e.Err }
 
 // newHTTPError returns an error that a client sees with this status and words.
 func newHTTPError(status, code int, name, reason, format string, a ...any) *HTTPError {
-	return &HTTPError{errorKind: errorKind{code: code, status: status, name: name, reason: reason}, message: fmt.Sprintf(format, a...)}
+	return &HTTPError{Kind: Kind{Code: code, Status: status, Name: name, Reason: reason}, message: fmt.Sprintf(format, a...)}
 }
 
 func errMediaType(format string, a ...any) error {
-	return &HTTPError{errorKind{sdk.ErrUnsupportedContentType, -32005, 415, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"}, fmt.Sprintf(format, a...), nil}
+	return &HTTPError{Kind{sdk.ErrUnsupportedContentType, -32005, 415, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"}, fmt.Sprintf(format, a...), nil}
 }
 
 // violation is a field of a request that is not as it must be. It is an invalid parameter.
@@ -96,26 +96,25 @@ func (v *violation) Unwrap() error {
 
 // refusal is how a refusal of package access is told.
 func refusal(r *access.RefusedError) *HTTPError {
-	kind := errorKind{nil, -31403, r.Status, "PERMISSION_DENIED", "ORIGIN_NOT_ALLOWED"}
+	kind := Kind{nil, -31403, r.Status, "PERMISSION_DENIED", "ORIGIN_NOT_ALLOWED"}
 	switch r.Status {
 	case http.StatusRequestEntityTooLarge:
-		kind = errorKind{nil, -32600, r.Status, "OUT_OF_RANGE", "REQUEST_TOO_LARGE"}
+		kind = Kind{nil, -32600, r.Status, "OUT_OF_RANGE", "REQUEST_TOO_LARGE"}
 	case http.StatusRequestTimeout:
-		kind = errorKind{nil, -32600, r.Status, "DEADLINE_EXCEEDED", "REQUEST_TIMEOUT"}
+		kind = Kind{nil, -32600, r.Status, "DEADLINE_EXCEEDED", "REQUEST_TIMEOUT"}
 	}
 	return &HTTPError{kind, r.Message, nil}
 }
 
-// wireError is an error as a client is told it.
-type wireError struct {
-	errorKind
-	message string
-	details []*errordetails.Typed
-	header  http.Header
-	// http says that the error is one of HTTP itself.
-	http bool
-	// inner says that the message was withheld: the cause belongs into the log.
-	inner bool
+// Told is an error as a client is told it.
+type Told struct {
+	Kind
+	Message string
+	Details []*errordetails.Typed
+	// Inner says that the message was withheld: the cause belongs into the log.
+	Inner  bool
+	header http.Header
+	http   bool // the error is one of HTTP itself
 }
 
 const (
@@ -127,21 +126,21 @@ const (
 // classify finds the error that decides how an error is told: the first that has a place in the
 // mappings, in the order in which errors were wrapped. So what an error says by itself comes
 // before what its cause says, which may be the error of another peer.
-func classify(err error) (kind errorKind, protocol *sdk.Error, own *HTTPError, found bool) {
+func classify(err error) (kind Kind, protocol *sdk.Error, own *HTTPError, found bool) {
 	switch e := err.(type) {
 	case nil:
-		return errorKind{}, nil, nil, false
+		return Kind{}, nil, nil, false
 	case *HTTPError:
-		return e.errorKind, nil, e, true
+		return e.Kind, nil, e, true
 	case *access.RefusedError:
 		own = refusal(e)
-		return own.errorKind, nil, own, true
+		return own.Kind, nil, own, true
 	case *sdk.Error:
 		kind, _, _, found = classify(e.Err)
 		return kind, e, nil, found
 	}
-	for _, kind := range errorKinds {
-		if err == kind.err {
+	for _, kind := range Kinds {
+		if err == kind.Err {
 			return kind, nil, nil, true
 		}
 	}
@@ -155,45 +154,48 @@ func classify(err error) (kind errorKind, protocol *sdk.Error, own *HTTPError, f
 			}
 		}
 	}
-	return errorKind{}, nil, nil, false
+	return Kind{}, nil, nil, false
 }
 
-// toWire maps an error. What A2A has no error for is an internal error and told without its
-// text, which may name files, hosts and people.
-func toWire(err error, task sdk.TaskID, now time.Time) wireError {
-	t := wireError{errorKind: internalKind, message: "internal error", inner: true}
+// Tell maps an error. What A2A has no error for is an internal error and told without its
+// text, which may name files, hosts and people. Without a task or a time the details have none.
+func Tell(err error, task sdk.TaskID, now time.Time) Told {
+	t := Told{Kind: internalKind, Message: "internal error", Inner: true}
 	domain := sdk.ProtocolDomain
 	kind, protocol, own, found := classify(err)
 	if found {
-		t.errorKind = kind
+		t.Kind = kind
 	}
 	switch {
 	case own != nil:
-		t.message, t.header, t.http, t.inner = own.message, own.header, true, false
-		if !slices.ContainsFunc(errorKinds, func(k errorKind) bool { return k.reason == own.reason }) {
+		t.Message, t.header, t.http, t.Inner = own.message, own.header, true, false
+		if sdk.ErrorReason(own) != own.Reason {
 			domain = errorDomain
 		}
 	case !found:
 	case protocol != nil:
-		t.message, t.inner = protocol.Error(), false
-	case kind.err == context.DeadlineExceeded:
-		t.message = "a time limit of the server passed"
-	case kind.status < 500 && kind.err != context.Canceled || kind.err == sdk.ErrMethodNotFound:
-		t.message, t.inner = err.Error(), false
+		t.Message, t.Inner = protocol.Error(), false
+	case kind.Err == context.DeadlineExceeded:
+		t.Message = "a time limit of the server passed"
+	case kind.Status < 500 && kind.Err != context.Canceled || kind.Err == sdk.ErrMethodNotFound:
+		t.Message, t.Inner = err.Error(), false
 	default:
-		t.message = kind.err.Error()
+		t.Message = kind.Err.Error()
 	}
-	meta := map[string]string{"timestamp": now.UTC().Format("2006-01-02T15:04:05.000Z")}
+	meta := make(map[string]string)
+	if !now.IsZero() {
+		meta["timestamp"] = now.UTC().Format("2006-01-02T15:04:05.000Z")
+	}
 	if task != "" {
 		meta["taskId"] = string(task)
 	}
 	if protocol != nil {
 		if len(protocol.Details) > 0 {
-			t.details = append(t.details, errordetails.NewFromStruct(protocol.Details))
+			t.Details = append(t.Details, errordetails.NewFromStruct(protocol.Details))
 		}
 		for _, d := range protocol.TypedDetails {
 			if d.TypeURL != errordetails.ErrorInfoType {
-				t.details = append(t.details, d)
+				t.Details = append(t.Details, d)
 				continue
 			}
 			switch m := d.Value["metadata"].(type) {
@@ -210,20 +212,20 @@ func toWire(err error, task sdk.TaskID, now time.Time) wireError {
 	}
 	var bad *violation
 	if errors.As(err, &bad) && bad.field != "" {
-		t.details = append(t.details, errordetails.NewTyped(badRequestType, map[string]any{
+		t.Details = append(t.Details, errordetails.NewTyped(badRequestType, map[string]any{
 			"fieldViolations": []any{map[string]any{"field": bad.field, "description": bad.what}},
 		}))
 	}
-	t.details = append(t.details, errordetails.NewErrorInfo(t.reason, domain, meta))
-	t.message = strings.ToValidUTF8(t.message, "\uFFFD")
+	t.Details = append(t.Details, errordetails.NewErrorInfo(t.Reason, domain, meta))
+	t.Message = strings.ToValidUTF8(t.Message, "\uFFFD")
 	return t
 }
 
 // rpcStatus is the HTTP status of a JSON-RPC response that holds the error: 200, unless
 // the error is one of HTTP.
-func (t wireError) rpcStatus() int {
-	if t.http || t.err == sdk.ErrUnauthenticated || t.err == sdk.ErrUnauthorized {
-		return t.status
+func (t Told) rpcStatus() int {
+	if t.http || t.Err == sdk.ErrUnauthenticated || t.Err == sdk.ErrUnauthorized {
+		return t.Status
 	}
 	return http.StatusOK
 }
@@ -244,12 +246,12 @@ type rpcAnswer struct {
 	Error   *rpcError       `json:"error,omitempty"`
 }
 
-func (t wireError) rpc(id json.RawMessage) []byte {
-	return mustEncode(rpcAnswer{JSONRPC: "2.0", ID: id, Error: &rpcError{t.code, t.message, t.details}})
+func (t Told) rpc(id json.RawMessage) []byte {
+	return mustEncode(rpcAnswer{JSONRPC: "2.0", ID: id, Error: &rpcError{t.Code, t.Message, t.Details}})
 }
 
 // rest is the error in the form of google.rpc.Status, as A2A 1.0, section 11.6, wants it.
-func (t wireError) rest() []byte {
+func (t Told) rest() []byte {
 	var body struct {
 		Error struct {
 			Code    int                   `json:"code"`
@@ -258,7 +260,7 @@ func (t wireError) rest() []byte {
 			Details []*errordetails.Typed `json:"details"`
 		} `json:"error"`
 	}
-	body.Error.Code, body.Error.Status, body.Error.Message, body.Error.Details = t.status, t.name, t.message, t.details
+	body.Error.Code, body.Error.Status, body.Error.Message, body.Error.Details = t.Status, t.Name, t.Message, t.Details
 	return mustEncode(body)
 }
 
@@ -270,7 +272,7 @@ func mustEncode(v any) []byte {
 		return data
 	}
 	if a, ok := v.(rpcAnswer); ok && a.Error != nil {
-		a.Error = &rpcError{Code: internalKind.code, Message: "internal error"}
+		a.Error = &rpcError{Code: internalKind.Code, Message: "internal error"}
 		if data, err = json.Marshal(a); err == nil {
 			return data
 		}

@@ -116,13 +116,13 @@ func TestWhatAnErrorSaysComesBeforeItsCause(t *testing.T) {
 		{&sdk.Error{}, -32603, "internal error"},
 	} {
 		for range 20 {
-			got := toWire(test.err, "", testTime)
-			require.Equal(t, test.code, got.code, test.err)
-			require.Equal(t, test.message, got.message)
+			got := Tell(test.err, "", testTime)
+			require.Equal(t, test.code, got.Code, test.err)
+			require.Equal(t, test.message, got.Message)
 		}
 	}
-	got := toWire(fmt.Errorf("%w: a peer said: %w", sdk.ErrInvalidAgentResponse, peer), "", testTime)
-	require.NotContains(t, requestJSON(t, got.details), "the peer")
+	got := Tell(fmt.Errorf("%w: a peer said: %w", sdk.ErrInvalidAgentResponse, peer), "", testTime)
+	require.NotContains(t, requestJSON(t, got.Details), "the peer")
 }
 
 func TestDetailsOfErrorsAreKept(t *testing.T) {

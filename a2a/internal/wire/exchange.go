@@ -92,7 +92,7 @@ func (x *exchange) serve() (err error) {
 	defer stop()
 	defer func() {
 		if err != nil {
-			err = cmp.Or(revoked(ctx), err)
+			err = cmp.Or(Revoked(ctx), err)
 		}
 	}()
 	ctx, call := a2asrv.NewCallContext(ctx, ServiceParams(r.Header, f.secrets))
@@ -277,21 +277,21 @@ func (x *exchange) answer(status int, data []byte) {
 }
 
 // tell words an error for the client, and logs what the client is not told.
-func (x *exchange) tell(err error) wireError {
-	t := toWire(err, x.task, time.Now())
+func (x *exchange) tell(err error) Told {
+	t := Tell(err, x.task, time.Now())
 	if x.legacy {
-		t.details = nil
+		t.Details = nil
 	}
 	log, ctx := x.f.Logger, x.r.Context()
 	var fault *panicError
 	switch {
 	case errors.As(err, &fault):
 		log.ErrorContext(ctx, "a2a: a request made the server panic", "method", x.r.Method, "panic", fmt.Sprint(fault.value), "stack", string(fault.stack))
-	case t.inner && ctx.Err() == nil:
+	case t.Inner && ctx.Err() == nil:
 		log.ErrorContext(ctx, "a2a: a request failed", "method", x.r.Method, "task", string(x.task), "error", err.Error())
-	case t.status == http.StatusUnauthorized || t.status == http.StatusForbidden || t.status == http.StatusMisdirectedRequest:
+	case t.Status == http.StatusUnauthorized || t.Status == http.StatusForbidden || t.Status == http.StatusMisdirectedRequest:
 		// Anybody can cause this as often as they like, so it is no warning.
-		log.InfoContext(ctx, "a2a: a request was refused", "method", x.r.Method, "status", t.status, "remote", x.r.RemoteAddr, "reason", t.message)
+		log.InfoContext(ctx, "a2a: a request was refused", "method", x.r.Method, "status", t.Status, "remote", x.r.RemoteAddr, "reason", t.Message)
 	}
 	return t
 }
@@ -310,7 +310,7 @@ func (x *exchange) fail(err error) {
 	for name, values := range t.header {
 		h[name] = values
 	}
-	if t.err == sdk.ErrUnauthenticated || t.err == sdk.ErrUnauthorized {
+	if t.Err == sdk.ErrUnauthenticated || t.Err == sdk.ErrUnauthorized {
 		if all := challenges(x.f.Auth, err); len(all) > 0 {
 			h["Www-Authenticate"] = all
 		}
@@ -320,7 +320,7 @@ func (x *exchange) fail(err error) {
 		x.answer(t.rpcStatus(), t.rpc(x.id))
 		return
 	}
-	x.answer(t.status, t.rest())
+	x.answer(t.Status, t.rest())
 }
 
 // panicError is a panic that was caught.

@@ -163,6 +163,6 @@ func (x *exchange) checkAccept() error {
 			return nil
 		}
 	}
-	return &HTTPError{errorKind{sdk.ErrUnsupportedContentType, -32005, http.StatusNotAcceptable, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"},
+	return &HTTPError{Kind{sdk.ErrUnsupportedContentType, -32005, http.StatusNotAcceptable, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"},
 		fmt.Sprintf("the client accepts none of %s, %s and %s", jsonType, a2aType, sseType), nil}
 }

@@ -54,14 +54,14 @@ func serveStream(ctx context.Context, w *access.Writer, keepAlive time.Duration,
 			return nil
 		}
 	}
-	if err = revoked(s.Context()); err == nil && !begun {
+	if err = Revoked(s.Context()); err == nil && !begun {
 		err = errEmptyStream
 	}
 	return fail(err)
 }
 
 // revoked returns the error of a call whose user was revoked while it waited, nil for any other call.
-func revoked(ctx context.Context) error {
+func Revoked(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, access.ErrRevoked) {
 		return sdk.NewError(sdk.ErrUnauthenticated, cause.Error())
 	}
