@@ -247,7 +247,7 @@ func (r *reading) unwrapped(c llm.ToolCall) string {
 	if len(c.Arguments) > 1<<20 || !strings.Contains(c.Arguments, `s":`) || json.Unmarshal([]byte(c.Arguments), &outer) != nil || len(outer) != 1 {
 		return c.Arguments
 	}
-	inner, n := either(outer, argumentKeys[:2])
+	inner, n := either(outer, wrapperKeys)
 	if n == 0 || inner[0] != '{' {
 		return c.Arguments
 	}
@@ -256,7 +256,7 @@ func (r *reading) unwrapped(c llm.ToolCall) string {
 			Properties map[string]json.RawMessage `json:"properties"`
 		}
 		if called(t, c.Name) && json.Unmarshal(t.Parameters, &has) == nil && len(has.Properties) > 0 {
-			if _, n := either(has.Properties, argumentKeys[:2]); n == 0 {
+			if _, n := either(has.Properties, wrapperKeys); n == 0 {
 				return string(inner)
 			}
 		}

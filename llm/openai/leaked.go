@@ -188,7 +188,7 @@ func (p *spot) begins(c byte) bool {
 	if blank(c) {
 		return !p.inText
 	}
-	return !p.code && (strings.IndexByte("{<[`>", c) >= 0 || !p.inText && nameByte(c)) && (!p.inLine || p.sentence())
+	return !p.code && (strings.IndexByte("{<[]`>A", c) >= 0 || !p.inText && nameByte(c)) && (!p.inLine || p.sentence())
 }
 
 // sentence reports whether a sentence ends here.
@@ -231,7 +231,7 @@ func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r'
 // whole call any more. That is no answer to the user.
 func (l *leaks) spoils(cut bool) bool {
 	begin := strings.TrimLeft(string(l.held), " \t\r\n")
-	if !cut && (!l.first || !strings.HasPrefix(begin, "<") && !strings.HasPrefix(begin, "[TOOL_CALLS]")) {
+	if !cut && (!l.first || !strings.HasPrefix(begin, "<") && !strings.HasPrefix(begin, "]<") && !strings.HasPrefix(begin, "[TOOL_CALLS]")) {
 		return false
 	}
 	name := l.named

@@ -76,12 +76,13 @@ func either(o map[string]json.RawMessage, keys []string) (value json.RawMessage,
 	return value, n
 }
 
-// callKeys are what a call can have as keys, nameKeys those of its tool, and argumentKeys those of its arguments.
+// nameKeys are the keys of a call's tool, argumentKeys those of its arguments, and callKeys all that a call can have. Models
+// copy an object with one of wrapperKeys around the arguments.
 var (
-	callKeys = []string{"name", "tool_name", "tool", "function", "action",
-		"arguments", "parameters", "args", "input", "tool_input", "action_input", "type", "id", "tool_call_id"}
-	nameKeys     = callKeys[:5]
-	argumentKeys = callKeys[5:11]
+	nameKeys     = []string{"name", "tool_name", "tool", "function", "action"}
+	argumentKeys = []string{"arguments", "parameters", "args", "input", "tool_input", "action_input"}
+	wrapperKeys  = []string{"arguments", "parameters"}
+	callKeys     = slices.Concat(nameKeys, argumentKeys, []string{"type", "id", "tool_call_id"})
 )
 
 // only reports whether an object has no other keys.

@@ -44,6 +44,7 @@ bare
 <longcat_tool_call> … </longcat_tool_call>
 <minimax:tool_call> … </minimax:tool_call>
 <seed:tool_call> … </seed:tool_call>
+]<]minimax[>[<tool_call> … ]<]minimax[>[</tool_call>
 <｜tool▁calls▁begin｜> … <｜tool▁calls▁end｜>
 <｜tool_calls_begin｜> … <｜tool_calls_end｜>
 <|tool_calls_section_begin|> … <|tool_calls_section_end|>
@@ -57,6 +58,7 @@ bare
 [TOOL_CALLS]
 functools
 tool_code
+Action:
 <|start_header_id|>assistant<|end_header_id|>
 <|plugin|>
 <|message_sep|>
@@ -70,18 +72,22 @@ function·call<|role_sep|>
 [TOOL_CALLS] name [ARGS]? object
 [TOOL_CALLS] name [CALL_ID] key [ARGS] object
 >>> name object
+Action: name Action·Input: object
 <|from|>assistant <|recipient|> name <|content|> object
 <tool_call> name { <arg_key> key </arg_key> <arg_value> value </arg_value> } </tool_call> end
 <longcat_tool_call> name { <longcat_arg_key> key </longcat_arg_key> <longcat_arg_value> value </longcat_arg_value> } </longcat_tool_call> end
 <function= name > object </function>
 <function= name > { <parameter= key > value </parameter> } </function> end
 <function·name=" name "> object </function>
+<function·name=" name "> { <parameter·name=" key "> value </parameter> } </function> end
 <tool_call·name=" name "> object </tool_call>
 <tool_call> <name> name </name> <arguments> object </arguments> </tool_call>
 <tool_use> <name> name </name> <arguments> object </arguments> </tool_use>
 <|tools_prefix|> [ \{ " name ": object \} { , \{ " name ": object \} } ] <|tools_suffix|>
 <@invoke·name=" name "> { <@parameter·name=" key " string="true"? string="false"? > value </@parameter> } </@invoke> end
 <@invoke·name=" name "> object </@invoke>
+<invoke·name=" name "> { < key > value </ key > } </invoke> end
+]<]minimax[>[<invoke·name=" name "> { ]<]minimax[>[< key > value ]<]minimax[>[</ key > } ]<]minimax[>[</invoke> end
 <｜tool_call_begin｜> function? <｜tool_sep｜> <steptml:invoke·name=" name "> { <steptml:parameter·name=" key "> value </steptml:parameter> } </steptml:invoke> end <｜tool_call_end｜>
 <｜tool▁call▁begin｜> function? <｜tool▁sep｜>? name <｜tool▁sep｜>? ` + fence + `json? object ` + fence + `? <｜tool▁call▁end｜>
 <|tool_call_begin|> name <|tool_call_argument_begin|> object <|tool_call_end|>
@@ -97,7 +103,7 @@ const fence = "```"
 
 // tagSpaces are what models have in front of the names of tags: nothing, or a name space, of DeepSeek with the bars that
 // gateways make of its own, and of Claude.
-var tagSpaces = [...]string{"", "｜DSML｜", "|DSML|", "antml:"}
+var tagSpaces = [...]string{"", "｜DSML｜", "|DSML|", "antml:", "｜｜DSML｜｜"}
 
 // part is one part of a form.
 type part struct {
@@ -166,7 +172,7 @@ func formOf(parts ...part) *form {
 	}
 	first := &f.parts[0]
 	f.loose = first.kind == "name" || first.text == "print("
-	f.rare = strings.HasPrefix(first.text, "<|") || strings.HasPrefix(first.text, "<｜") || strings.HasPrefix(first.text, "[TOOL_")
+	f.rare = strings.HasPrefix(first.text, "<|") || strings.HasPrefix(first.text, "]<]") || strings.HasPrefix(first.text, "<｜") || strings.HasPrefix(first.text, "[TOOL_")
 	if first.kind == "call" {
 		f.begins = "{"
 	}

@@ -65,6 +65,12 @@ var ulmForms = map[string]string{
 	"GLM 4.7":                     "<tool_call>lookup<arg_key>city</arg_key><arg_value>Ulm</arg_value></tool_call>",
 	"MiniMax M1":                  "<tool_calls>\n" + ulmCall + "\n</tool_calls>",
 	"MiniMax M2":                  "<minimax:tool_call>\n<invoke name=\"lookup\">\n<parameter name=\"city\">Ulm</parameter>\n</invoke>\n</minimax:tool_call>",
+	"MiniMax M3":                  m3("<tool_call>\n", `<invoke name="lookup">`, "<city>Ulm", "</city>", "</invoke>\n", "</tool_call>"),
+	"MiniMax M3, no token":        `<tool_call><invoke name="lookup"><city>Ulm</city></invoke></tool_call>`,
+	"Gemma, tags":                 "<function name=\"lookup\">\n<parameter name=\"city\">Ulm</parameter>\n</function>",
+	"DeepSeek V3.2, double bars":  strings.ReplaceAll("<DSMLtool_calls>\n<DSMLinvoke name=\"lookup\">\n<DSMLparameter name=\"city\" string=\"true\">Ulm</DSMLparameter>\n</DSMLinvoke>\n</DSMLtool_calls>", "DSML", "｜｜DSML｜｜"),
+	"ReAct":                       "Action: lookup\nAction Input: " + ulmArgs,
+	"Command R, older":            "Action: ```json\n[{\"tool_name\": \"lookup\", \"parameters\": {\"city\": \"Ulm\"}}]```",
 	"harmony":                     "<|channel|>commentary to=functions.lookup <|constrain|>json<|message|>" + ulmArgs + "<|call|>",
 	"harmony, stop left out":      "<|start|>assistant<|channel|>commentary to=functions.lookup<|message|>" + ulmArgs,
 	"harmony, in the role":        "<|start|>assistant to=functions.lookup<|channel|>commentary json<|message|>" + ulmArgs,
@@ -111,6 +117,28 @@ var ulmForms = map[string]string{
 	"action and input":            "<tool_call>" + `{"action": "lookup", "action_input": {"city": "Ulm"}}` + "</tool_call>",
 }
 
+// m3 writes the token of MiniMax M3 before each tag.
+func m3(tags ...string) string {
+	const token = "]<]minimax[>["
+	return token + strings.Join(tags, token)
+}
+
+// TestNestedTags: an object in tags of its own has no certain meaning, so that it is neither a call nor shown.
+func TestNestedTags(t *testing.T) {
+	for _, words := range []string{
+		m3("<tool_call>", `<invoke name="lookup">`, "<city>", "<name>Ulm", "</name>", "</city>", "</invoke>", "</tool_call>"),
+		`<tool_call><invoke name="lookup"><city><name>Ulm</name></city></invoke></tool_call>`,
+		`<tool_call><invoke name="lookup"><parameter=city>Ulm</parameter></invoke></tool_call>`,
+	} {
+		for _, n := range []int{1, 0} {
+			out, calls, l := readLeaked(stock(), words, n)
+			require.Empty(t, calls, words)
+			require.Empty(t, out, words)
+			require.True(t, l.spoiled(), words)
+		}
+	}
+}
+
 // readLeaked reads an answer in deltas of n runes, and returns what is shown of it and its calls.
 func readLeaked(req *llm.Request, words string, n int) (out string, calls []llm.ToolCall, l *leaks) {
 	l = (&client{config: defaults()}).leaksOf(req)
@@ -138,14 +166,14 @@ func TestLeakedForms(t *testing.T) {
 			require.Len(t, answersIn(t, []int{3, -1}, words, stock()).Calls, 1)
 			check(words, "")
 			check("\n"+words+"\n", "")
-			if strings.IndexByte("<[{`>", words[0]) >= 0 {
+			if strings.IndexByte("<[]{`>A", words[0]) >= 0 {
 				check("I look it up.\n"+words, "I look it up.\n")
 				check("I look it up. "+words, "I look it up. ")
 			}
-			if strings.HasPrefix(words, "<|") || strings.HasPrefix(words, "<｜") || strings.HasPrefix(words, "[TOOL") {
+			if strings.HasPrefix(words, "<|") || strings.HasPrefix(words, "]<") || strings.HasPrefix(words, "<｜") || strings.HasPrefix(words, "[TOOL") {
 				check("I look it up."+words, "I look it up.")
 			}
-			if strings.IndexByte("<[{", words[0]) >= 0 {
+			if strings.IndexByte("<[]{", words[0]) >= 0 {
 				half := "I look it up.\n" + words[:strings.Index(words, "Ulm")]
 				req := stock()
 				req.Stream = true
@@ -156,8 +184,8 @@ func TestLeakedForms(t *testing.T) {
 				require.True(t, e.Retryable)
 			}
 			for _, prose := range []string{"The call " + words, "Text:\n```text\n" + words + "\n```\nThat is all.", "Write `" + words + "`"} {
-				if form == "GigaChat" && prose == "The call "+words {
-					continue // its JSON has a line of its own
+				if (form == "GigaChat" || form == "Command R, older") && prose == "The call "+words {
+					continue // its JSON begins a line or follows a colon
 				}
 				out, calls, _ := readLeaked(stock(), prose, 1)
 				require.Empty(t, calls)

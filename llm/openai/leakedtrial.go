@@ -170,7 +170,7 @@ func (t *trial) pair(kind string, text []byte) (whole, ok bool) {
 	if whole {
 		if t.at++; kind == "key" {
 			t.key = strings.TrimSpace(string(written))
-			ok = !strings.ContainsAny(t.key, `{}<>:,"`)
+			ok = !strings.ContainsAny(t.key, `{}<>:,"/=`)
 		} else {
 			t.args = append(slices.Clip(t.args), [2]string{t.key, string(written)})
 			t.raw = t.part().text

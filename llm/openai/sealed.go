@@ -33,6 +33,7 @@ type opaque struct {
 	Extra     json.RawMessage `json:"extra_content,omitempty"`            // Gemini
 	Provider  json.RawMessage `json:"provider_specific_fields,omitempty"` // LiteLLM
 	Signature json.RawMessage `json:"thought_signature,omitempty"`        // gateways
+	Thought   json.RawMessage `json:"thoughtSignature,omitempty"`         // others
 }
 
 // callExtras are the opaque fields of a call and of its function.
@@ -43,14 +44,16 @@ type callExtras struct {
 
 // take adds what has come later.
 func (o *opaque) take(more *opaque) {
-	for _, f := range []struct{ to, from *json.RawMessage }{{&o.Extra, &more.Extra}, {&o.Provider, &more.Provider}, {&o.Signature, &more.Signature}} {
+	for _, f := range []struct{ to, from *json.RawMessage }{{&o.Extra, &more.Extra}, {&o.Provider, &more.Provider}, {&o.Signature, &more.Signature}, {&o.Thought, &more.Thought}} {
 		if reported(*f.from) {
 			*f.to = bytes.Clone(*f.from)
 		}
 	}
 }
 
-func (o *opaque) empty() bool { return o.Extra == nil && o.Provider == nil && o.Signature == nil }
+func (o *opaque) empty() bool {
+	return o.Extra == nil && o.Provider == nil && o.Signature == nil && o.Thought == nil
+}
 
 // sealer identifies a model of the endpoint, which alone gets back what it has sealed.
 func (c *client) sealer(model string) string {

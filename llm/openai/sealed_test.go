@@ -48,6 +48,7 @@ func TestOpaqueDataGoesBack(t *testing.T) {
 		"details beside":       {`"reasoning":"So.","reasoning_details":[{"type":"reasoning.summary","summary":"So."}],"content":"Hi"`, `"reasoning":"So.","reasoning_details":[{"summary":"So.","type":"reasoning.summary"}]`, true},
 		"Gemini's signature":   {call(`,"extra_content":{"google":{"thought_signature":"c2<ln"}}`), `"extra_content":{"google":{"thought_signature":"c2\u003cln"}}`, false},
 		"a field of LiteLLM's": {call(`,"provider_specific_fields":{"thought_signature":"c2ln"}`), `"provider_specific_fields":{"thought_signature":"c2ln"}`, false},
+		"of a gateway":         {call(`,"thoughtSignature":"c2ln"`), `"thoughtSignature":"c2ln"`, false},
 		"of the function":      {strings.Replace(call(""), `"arguments":"{}"`, `"arguments":"{}","thought_signature":"c2ln"`, 1), `"arguments":"{}","thought_signature":"c2ln"}`, false},
 		"in the id":            {strings.Replace(call(""), "c1", long, 1), `"tool_call_id":"` + long + `"`, false},
 	} {
