@@ -70,18 +70,9 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 	} else {
 		w.MaxTokens = max(req.MaxTokens, 0)
 	}
-	for _, f := range []struct {
-		name string
-		from *float64
-		to   *json.Number
-	}{{"temperature", req.Temperature, &w.Temperature}, {"top_p", req.TopP, &w.TopP}} {
-		if f.from == nil {
-			continue
-		}
-		if math.IsNaN(*f.from) || math.IsInf(*f.from, 0) {
-			return nil, c.errorf(llm.CodeBadRequest, nil, "%s is %v, which cannot be sent", f.name, *f.from)
-		}
-		*f.to = json.Number(strconv.FormatFloat(*f.from, 'f', -1, 64))
+	var err error
+	if w.Temperature, w.TopP, err = c.sampling(req); err != nil {
+		return nil, err
 	}
 	if !form.has(quirkNoCacheKeys) {
 		w.ServiceTier = goopenai.ServiceTier(c.tier)
@@ -92,6 +83,24 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 		return nil, c.errorf(llm.CodeBadRequest, err, "the request cannot be built: %v", err)
 	}
 	return form.withThinking(body, req.Thinking), nil
+}
+
+// sampling returns the settings of sampling as requests of either protocol have them, "" for what is not set.
+func (c *client) sampling(req *llm.Request) (temperature, topP json.Number, err error) {
+	for _, f := range []struct {
+		name string
+		from *float64
+		to   *json.Number
+	}{{"temperature", req.Temperature, &temperature}, {"top_p", req.TopP, &topP}} {
+		switch {
+		case f.from == nil:
+		case math.IsNaN(*f.from) || math.IsInf(*f.from, 0):
+			return "", "", c.errorf(llm.CodeBadRequest, nil, "%s is %v, which cannot be sent", f.name, *f.from)
+		default:
+			*f.to = json.Number(strconv.FormatFloat(*f.from, 'f', -1, 64))
+		}
+	}
+	return temperature, topP, nil
 }
 
 func (c *client) writeTools(w *wireRequest, tools []llm.ToolSpec, form requestForm) error {

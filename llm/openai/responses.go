@@ -3,8 +3,6 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
-	"math"
-	"strconv"
 
 	"github.com/agentarbor/arbor/llm"
 )
@@ -138,18 +136,9 @@ func (c *client) writeResponses(model string, req *llm.Request, form requestForm
 	if req.TopLogProbs > 0 {
 		w.TopLogProbs, w.Include = req.TopLogProbs, append(w.Include, "message.output_text.logprobs")
 	}
-	for _, f := range []struct {
-		name string
-		from *float64
-		to   *json.Number
-	}{{"temperature", req.Temperature, &w.Temperature}, {"top_p", req.TopP, &w.TopP}} {
-		switch {
-		case f.from == nil:
-		case math.IsNaN(*f.from) || math.IsInf(*f.from, 0):
-			return nil, c.errorf(llm.CodeBadRequest, nil, "%s is %v, which cannot be sent", f.name, *f.from)
-		default:
-			*f.to = json.Number(strconv.FormatFloat(*f.from, 'f', -1, 64))
-		}
+	var err error
+	if w.Temperature, w.TopP, err = c.sampling(req); err != nil {
+		return nil, err
 	}
 	body, err := json.Marshal(&w)
 	if err != nil {
