@@ -2,21 +2,20 @@ package event
 
 import "strings"
 
-// Answer computes the answer to the user from the stored events of one conversation. The zero
-// value has seen no event. It is not safe for concurrent use.
+// Answer computes the answer to the user from the stored events of the user's conversation. The zero value is ready
+// for the first event. It is not safe for concurrent use.
 type Answer struct {
-	// Text is the last text of the agent that answers. What an agent said before it transferred
-	// the conversation is not part of the answer. The output of a graph or a function that ended
-	// without a text counts as its text.
+	// Text is the last text of the agent that answers. The text of an agent before it transferred the conversation is
+	// not part of the answer. If a graph or a function ended without a text, its output counts as its text.
 	Text string
-	// Agent is the agent that said it, or the agent that ran last if there is no text since.
+	// Agent is the agent whose text it is, or the agent that ran last if there is no text yet.
 	Agent string
-	// FinishReason is how the last run ended, empty while it is open.
+	// FinishReason is the reason why the last run ended. It is "" while the run is open.
 	FinishReason FinishReason
 }
 
-// Apply updates the answer with the next event. The caller leaves out events of other conversations
-// and of inner scopes. Deltas change nothing.
+// Apply updates the answer with the next event. The caller must leave out events of inner scopes and of other
+// sessions. Apply ignores partial events.
 func (a *Answer) Apply(e *Event) {
 	if e.Partial {
 		return

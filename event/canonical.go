@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Canonical returns a payload as a store returns it, so that models and tools see the same of a
-// cached session and of one that was loaded: raw JSON without spaces, valid UTF-8, and state
-// of JSON's own types. Canonical does not change the given payload, because an agent may yield one
-// value many times. It returns a payload without a JSON form as it is, which a store refuses, and a
-// user's message, which was checked when its turn began.
+// Canonical returns a payload in the form in which a store returns it, so that models and tools read the same from a
+// cached session and from a loaded one: raw JSON without spaces, valid UTF-8, and a state that contains only JSON's
+// types. Canonical does not change the given payload, because an agent may yield one value several times. It returns
+// a payload that has no JSON form unchanged; a store refuses it. It also returns a user's message unchanged, because
+// that was checked when its turn started.
 func Canonical(data Data) Data {
 	v := reflect.ValueOf(data)
 	if data == nil || v.IsNil() {
@@ -35,7 +35,7 @@ func Canonical(data Data) Data {
 	valid.Elem().Set(v.Elem())
 	for i := range valid.Elem().NumField() {
 		if field := valid.Elem().Field(i); field.Kind() == reflect.String {
-			field.SetString(ValidText(field.String())) // as the deltas of a text were shown
+			field.SetString(ValidText(field.String())) // the same form as in the deltas of a text
 		}
 	}
 	var back Event
@@ -45,8 +45,8 @@ func Canonical(data Data) Data {
 	return back.Data
 }
 
-// isCanonical reports whether a store returns the payload as it is. It may report false for a payload
-// with fields of rare types.
+// isCanonical reports whether a store returns the payload unchanged. It may return false for a canonical payload with
+// fields of other types than strings, numbers, booleans, string slices and raw JSON.
 func isCanonical(payload reflect.Value) bool {
 	for i := range payload.NumField() {
 		field := payload.Field(i)
@@ -73,16 +73,16 @@ func isCanonical(payload reflect.Value) bool {
 	return true
 }
 
-// omits reports whether a field is left out where it is empty.
+// omits reports whether the JSON leaves out a field if it is empty.
 func omits(payload reflect.Value, i int) bool {
 	return strings.HasSuffix(payload.Type().Field(i).Tag.Get("json"), ",omitempty")
 }
 
-// ValidText returns a text as a store keeps it: each run of bytes that are not UTF-8 becomes U+FFFD.
+// ValidText returns a text as a store keeps it: each run of invalid UTF-8 becomes U+FFFD.
 func ValidText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// isCompact reports whether raw JSON is valid UTF-8 and free of spaces outside
-// strings.
+// isCompact reports whether raw JSON is valid UTF-8 without spaces outside strings. It does not check that the bytes
+// are JSON.
 func isCompact(raw json.RawMessage) bool {
 	inString := false
 	for i := 0; i < len(raw); i++ {
@@ -98,8 +98,8 @@ func isCompact(raw json.RawMessage) bool {
 	return utf8.Valid(raw)
 }
 
-// CompactJSON returns JSON as a store keeps it: without spaces outside strings, and valid UTF-8.
-// It returns bytes that are not JSON unchanged; a store refuses them.
+// CompactJSON returns JSON as a store keeps it: valid UTF-8 without spaces outside strings. It returns bytes that are
+// not JSON unchanged; a store refuses them.
 func CompactJSON(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	if isCompact(raw) || json.Compact(&b, bytes.ToValidUTF8(raw, []byte("\uFFFD"))) != nil {

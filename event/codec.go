@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// envelope is the part of the JSON object that all events share.
+// envelope contains the JSON fields that all events have.
 type envelope struct {
 	Seq      int64      `json:"seq,omitempty"`
 	ID       string     `json:"id,omitempty"`
@@ -32,10 +32,9 @@ type envelope struct {
 
 var envelopeFields = []string{"seq", "id", "turnId", "runId", "scope", "parentId", "type", "agent", "path", "time", "partial", "attempt"}
 
-// MarshalJSON writes the event as one flat object: the envelope's fields, then
-// the payload's. Control values have no JSON form and are an error, and so is a
-// payload that is nested so deeply that UnmarshalJSON could not read it again; see
-// [Bound].
+// MarshalJSON returns the event as one flat JSON object: the fields of the envelope, then those of the payload. It
+// returns an error for a control value, for an event without a payload or type, for a time outside the years 0 to
+// 9999, and for a payload that is nested too deeply for UnmarshalJSON to read it back; see [Bound].
 func (e *Event) MarshalJSON() ([]byte, error) {
 	payload, err := e.payloadJSON()
 	if err != nil {
@@ -44,7 +43,7 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	return e.whole(payload)
 }
 
-// whole returns the event's JSON with the payload's JSON object.
+// whole returns the event's JSON. payload is the payload's JSON object.
 func (e *Event) whole(payload []byte) ([]byte, error) {
 	env := envelope{Seq: e.Seq, ID: e.ID, TurnID: e.TurnID, RunID: e.RunID, Scope: e.Scope, ParentID: e.ParentID, Type: e.Type(),
 		Agent: e.Agent, Path: e.Path, Partial: e.Partial, Attempt: e.Attempt}
@@ -66,16 +65,16 @@ func (e *Event) whole(payload []byte) ([]byte, error) {
 	return append(out, payload[1:]...), nil
 }
 
-// hasJSON reports whether a time in UTC can be written and read.
+// hasJSON reports whether a time in UTC can be encoded as JSON.
 func hasJSON(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
-// payloadJSON returns the payload as a JSON object without spaces, valid UTF-8 and not too deep to be read.
+// payloadJSON returns the payload as a JSON object without spaces. It is valid UTF-8 and can be read back.
 func (e *Event) payloadJSON() (payload []byte, err error) {
 	switch u, unknown := e.Data.(*Unknown); {
 	case e.Data == nil || reflect.ValueOf(e.Data).IsNil():
 		return nil, errors.New("event: an event without payload has no JSON form")
 	case isControl(e.Type()):
-		return nil, fmt.Errorf("event: a %s event is never stored and has no JSON form", e.Type())
+		return nil, fmt.Errorf("event: a %s event is a control value: it is never stored and has no JSON form", e.Type())
 	case e.Type() == "":
 		return nil, fmt.Errorf("event: event %s has no type", e.ID)
 	case !unknown:
@@ -89,9 +88,9 @@ func (e *Event) payloadJSON() (payload []byte, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("event: payload of %s event %s: %w", e.Type(), e.ID, err)
 	case Deeper(payload, maxReadable):
-		return nil, fmt.Errorf("event: payload of %s event %s: its JSON is nested deeper than %d levels and could not be read again; bound it with event.Bound",
+		return nil, fmt.Errorf("event: payload of %s event %s: its JSON is nested deeper than %d levels and could not be read back: call event.Bound first",
 			e.Type(), e.ID, maxReadable-1)
-	case !utf8.Valid(payload): // raw JSON of others, which package json does not check for it
+	case !utf8.Valid(payload): // json.Marshal does not check raw JSON for valid UTF-8
 		payload = bytes.ToValidUTF8(payload, []byte("\ufffd"))
 	}
 	return payload, nil
@@ -101,19 +100,18 @@ func isControl(typ string) bool {
 	return typ == (*Continue)(nil).EventType() || typ == (*Finish)(nil).EventType()
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. An object without id, seq or
-// time is accepted; an unknown type is kept as [Unknown]. On an error the event
-// is not changed.
+// UnmarshalJSON reads the output of MarshalJSON. The fields id, seq and time may be missing. An event of an unknown
+// type becomes an [Unknown]. After an error, the event is unchanged.
 func (e *Event) UnmarshalJSON(data []byte) error {
 	var env envelope
 	if err := json.Unmarshal(data, &env); err != nil {
 		return fmt.Errorf("event: %w", err)
 	}
 	if env.Type == "" {
-		return errors.New(`event: the field "type" is missing`)
+		return errors.New(`event: the field "type" is missing or empty`)
 	}
 	if isControl(env.Type) {
-		return fmt.Errorf("event: a %s event has no JSON form", env.Type)
+		return fmt.Errorf("event: a %s event is a control value and has no JSON form", env.Type)
 	}
 	decoded := Event{Seq: env.Seq, ID: env.ID, TurnID: env.TurnID, RunID: env.RunID, Scope: env.Scope, ParentID: env.ParentID,
 		Agent: env.Agent, Path: env.Path, Partial: env.Partial, Attempt: env.Attempt}
@@ -136,9 +134,9 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decodePayload works like json.Unmarshal, with two exceptions. A number of tokens that does not fit
-// in an int, such as 1e30, is 0. Numbers in the state and in metadata keep their digits; a number that
-// no float64 can hold becomes a string.
+// decodePayload works like json.Unmarshal, with two exceptions. A number of tokens that does not fit in an int, such
+// as 1e30, becomes 0. Numbers in the state and in metadata keep their digits, and a number that no float64 can
+// represent becomes a string.
 func decodePayload(data []byte, payload Data) (err error) {
 	switch d := payload.(type) {
 	case *User:
@@ -153,12 +151,13 @@ func decodePayload(data []byte, payload Data) (err error) {
 	}
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &typ) && strings.HasPrefix(typ.Value, "number") && typ.Type.Kind() == reflect.Int {
-		return nil // all the rest was read
+		return nil // json.Unmarshal has read all other fields
 	}
 	return err
 }
 
-// addNulls sets each field of raw JSON that was missing, and is always written, to the null that it is written as.
+// addNulls sets each missing field of raw JSON that is always written to null, the value that MarshalJSON writes for
+// it.
 func addNulls(payload reflect.Value) {
 	for i := range payload.NumField() {
 		if raw, ok := payload.Field(i).Addr().Interface().(*json.RawMessage); ok && *raw == nil && !omits(payload, i) {
@@ -167,20 +166,19 @@ func addNulls(payload reflect.Value) {
 	}
 }
 
-// Decode returns the event at a position of a log from its stored JSON. It never fails, so that
-// damage to one entry costs only that entry. If the JSON cannot be read, or has another seq, Decode
-// returns an [Unknown] of [TypeUnreadable] with the given seq and the part of the envelope that precedes
-// the damage. JSON deeper than [MaxDepth], which earlier versions stored, becomes a string, as
-// with [Bound]. Decode does not keep data.
+// Decode returns the event at a position of a log from its stored JSON. It never fails, so that damage to one event
+// affects only that event. If the JSON cannot be read or has another seq, Decode returns an [Unknown] of
+// [TypeUnreadable] with the given seq and the fields of the envelope that come before the damage. JSON deeper than
+// [MaxDepth], which earlier versions stored, becomes a string, as with [Bound]. Decode does not keep data.
 func Decode(seq int64, data []byte) *Event {
 	e := new(Event)
 	err := e.UnmarshalJSON(data)
 	switch {
 	case err != nil:
 	case e.Seq != seq:
-		err = fmt.Errorf("it says that it is event %d", e.Seq)
+		err = fmt.Errorf("its seq is %d", e.Seq)
 	case e.Partial:
-		err = errors.New("it says that it is partial, and no partial event is stored")
+		err = errors.New("it is partial, but only complete events are stored")
 	default:
 		e.Data, _ = Bound(e.Data)
 		return e
@@ -188,16 +186,16 @@ func Decode(seq int64, data []byte) *Event {
 	return unreadable(seq, data, err)
 }
 
-// Counted returns the usage for sums. It is zero if the usage is implausible; earlier versions stored
-// whatever an endpoint reported.
+// Counted returns the usage for sums. It is zero if the usage is implausible. Earlier versions stored everything that
+// an endpoint reported.
 func (u *Usage) Counted() llm.Usage {
 	counted, _ := llm.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens}.Plausible()
 	return counted
 }
 
-// ofEnvelope reports whether a field is the envelope's. Package json ignores case where
-// it looks for one.
-func ofEnvelope(name string) bool {
+// isEnvelopeField reports whether a field belongs to the envelope. It ignores case, as package json does when it
+// decodes.
+func isEnvelopeField(name string) bool {
 	for _, f := range envelopeFields {
 		if strings.EqualFold(f, name) {
 			return true
@@ -206,8 +204,8 @@ func ofEnvelope(name string) bool {
 	return false
 }
 
-// withoutEnvelope returns the fields of a JSON object that are not the
-// envelope's, in their order, without spaces.
+// withoutEnvelope returns the fields of a JSON object that do not belong to the envelope, in their order and without
+// spaces.
 func withoutEnvelope(data []byte) (json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if t, err := dec.Token(); err != nil {
@@ -226,7 +224,7 @@ func withoutEnvelope(data []byte) (json.RawMessage, error) {
 		if err := dec.Decode(&value); err != nil {
 			return nil, err
 		}
-		if ofEnvelope(name.(string)) {
+		if isEnvelopeField(name.(string)) {
 			continue
 		}
 		if buf.Len() > 1 {

@@ -9,16 +9,14 @@ import (
 	"slices"
 )
 
-// MaxDepth is how many levels of arrays and objects the JSON of a payload has at
-// most. Go's own decoder, and those of others, give up on JSON that is much deeper:
-// what is stored must be readable, also inside of an event, a task or a page.
+// MaxDepth is the maximal number of levels of arrays and objects in the JSON of a payload. JSON decoders, including
+// Go's, refuse JSON that is much deeper. A stored payload must stay readable inside an event, a task or a page.
 const MaxDepth = 1000
 
-// maxReadable is from how many levels on package encoding/json refuses to decode.
+// maxReadable is the number of levels from which encoding/json refuses to decode.
 const maxReadable = 10000
 
-// TooDeep reports whether JSON has more levels than [MaxDepth]. It does not check that the bytes are
-// JSON.
+// TooDeep reports whether JSON has more levels than [MaxDepth]. It does not check that the bytes are JSON.
 func TooDeep(raw []byte) bool { return Deeper(raw, MaxDepth) }
 
 // Deeper reports whether JSON has more than limit levels of arrays and objects. It does not check that
@@ -46,7 +44,7 @@ func Deeper(raw []byte, limit int) bool {
 	return false
 }
 
-// valueTooDeep reports whether the JSON form of a value has more than left levels.
+// valueTooDeep reports whether the JSON of a value has more than left levels.
 func valueTooDeep(v any, left int) bool {
 	switch v := v.(type) {
 	case nil, bool, string, float64, int, int64, json.Number:
@@ -64,9 +62,9 @@ func valueTooDeep(v any, left int) bool {
 	return Deeper(EncodeJSON(v), left)
 }
 
-// Bound returns a payload whose JSON is at most [MaxDepth] levels deep. Deeper JSON becomes a string of
-// its text, or {"raw": text} where an object is required, and the notice reports it. If nothing is too
-// deep, Bound returns the given payload and a nil notice. It never changes the given payload.
+// Bound returns a payload whose JSON is at most [MaxDepth] levels deep. Deeper JSON becomes a string with its text,
+// or {"raw": text} where an object is required, and the notice reports it. If nothing is too deep, Bound returns the
+// given payload and a nil notice. It never changes the given payload.
 func Bound(data Data) (Data, *Notice) {
 	given := reflect.ValueOf(data)
 	if data == nil || given.IsNil() {
@@ -111,9 +109,9 @@ func boundRaw(data Data, raw json.RawMessage) json.RawMessage {
 
 func rawObject(text string) json.RawMessage { return EncodeJSON(map[string]string{"raw": text}) }
 
-// BoundAll applies [Bound] to events before they are stored in one write. It inserts each notice after
-// its event, or before it if the event ends a run. It returns the given list if nothing is too deep,
-// and never changes that list.
+// BoundAll applies [Bound] to events before they are stored in one write. It inserts each notice after its event, or
+// before the event if that ends a run. If nothing is too deep, it returns the given slice. It never changes the
+// slice, but it sets Data and More of events that are too deep.
 func BoundAll(events []*Event) []*Event {
 	out, changed := events, false
 	for i, e := range events {
@@ -140,8 +138,7 @@ func BoundAll(events []*Event) []*Event {
 	return out
 }
 
-// boundValues bounds each value of a map separately. It copies the map only if
-// it changes one.
+// boundValues bounds each value of a map separately. It copies the map only if a value changes.
 func boundValues(values map[string]any) (bounded map[string]any, changed bool) {
 	for key, value := range values {
 		if valueTooDeep(value, MaxDepth) {

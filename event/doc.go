@@ -1,8 +1,7 @@
-// Package event is the vocabulary of a session's log: the envelope [Event], the payloads
-// that implement [Data], and the one codec of their JSON form, with its bounds.
-// docs/events.md describes that form.
+// Package event defines the entries of a session's log: the envelope [Event], the payloads that implement [Data], and
+// the encoding of both as JSON, with its limits. docs/events.md describes the JSON.
 //
-// What the runner stores, what stores return, and what a consumer of a turn reads are events;
-// an agent yields them, with [Continue] or [Finish] to say what comes next. The package
-// imports llm for the content of messages and nothing else of this module.
+// Agents yield events, with [Continue] or [Finish] as the last one to say what comes next. The runner stores events,
+// stores return them, and clients of a turn receive them. The package imports llm, for the content of messages, and
+// no other package of this module.
 package event

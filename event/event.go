@@ -6,48 +6,45 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Event is one entry of a session's log, or a streamed delta on its way to it.
-// Its JSON form is one flat object in camel case; see docs/events.md.
+// Event is an entry of a session's log, or a streamed delta of one. Its JSON form is one flat object in camel case;
+// see docs/events.md.
 //
-// An agent that yields an event sets Data, and ID, Partial, Attempt and More
-// where they matter; the runner fills in the rest. After delivery an event and
-// its payload are immutable.
+// An agent that yields an event sets Data, and ID, Partial, Attempt and More if they matter. The runner sets the
+// other fields. After delivery an event and its payload must not change.
 type Event struct {
-	// Seq is the position in the session's log, from 1 without gaps; 0 on
-	// partial events, which are never stored.
+	// Seq is the position in the session's log, from 1 without gaps. It is 0 for partial events, which are never
+	// stored.
 	Seq int64
-	// ID is unique in the session. All deltas of one block of text share the id
-	// of the block; a tool call and its result share the call's id, which the
-	// runner gives the call when an agent yields it, whatever the agent set.
+	// ID is unique in the session, with two exceptions: all deltas of a block of text have the id of the block, and a
+	// tool call and its result have the same id. The runner sets the id of a call that an agent yields.
 	ID string
-	// TurnID names the user's turn, RunID one activation of one agent, Scope the
-	// inner conversation the run belongs to (empty for the user's own).
+	// TurnID identifies the user's turn, RunID one run of one agent, and Scope the inner conversation of the run.
+	// Scope is "" for the user's own conversation.
 	TurnID, RunID, Scope string
-	// ParentID, on a run's first event only, names the node that caused the run.
+	// ParentID is the id of the node that caused the run. Only a run's first event has it.
 	ParentID string
-	// Agent is the name of the agent that yielded the event; Path its place in the
-	// tree (support/billing).
+	// Agent is the name of the agent that yielded the event, and Path its place in the tree, such as support/billing.
 	Agent, Path string
-	// Time is when the event was recorded, in UTC.
+	// Time is the time at which the event was stored, in UTC.
 	Time time.Time
-	// Partial marks a delta of the model attempt Attempt.
+	// Partial marks a delta of the model attempt Attempt, which counts from 1.
 	Partial bool
 	Attempt int
-	// Streamed reports that the runner has already delivered this block as deltas. It is neither
-	// stored nor part of the JSON.
+	// Streamed reports that the runner has already delivered this block as deltas. It is not stored and is not in the
+	// JSON.
 	Streamed bool
-	// More joins the event to the next one: both are stored in one atomic write,
-	// or neither. It never appears in JSON.
+	// More joins the event to the next one: the store stores both in one atomic write, or neither. It is not in the
+	// JSON.
 	More bool
 	// Data is the payload.
 	Data Data
 }
 
-// ClaimedKey marks, in the metadata of a user message, that the last part holds what the client claims to
-// have happened before: answers, tool calls and their results.
+// ClaimedKey in the metadata of a user message marks that the last part of the content is a history that the client
+// claims: answers, tool calls and their results.
 const ClaimedKey = "arbor.claimed"
 
-// Unclaimed returns the content of a user message without such claims.
+// Unclaimed returns the content of the message without a claimed history.
 func (u *User) Unclaimed() llm.Content {
 	c := u.Content
 	if n := len(c.Parts); n > 1 && u.Metadata[ClaimedKey] == true {
@@ -64,9 +61,9 @@ func (e *Event) Text() string {
 	return ""
 }
 
-// Visible returns the text that the event adds for the user: a delta, or a whole text that was not
-// delivered as deltas before. It is "" for all other events, and for texts of inner scopes (of tools
-// and graphs). A [Discard] may still void the text of deltas.
+// Visible returns the text that the event adds for the user: a delta, or a complete text that was not delivered as
+// deltas before. It returns "" for all other events and for texts of inner scopes (of tools and graphs). A later
+// [Discard] may make the text of deltas void.
 func (e *Event) Visible() string {
 	if e.Scope != "" || e.Streamed {
 		return ""
@@ -74,7 +71,7 @@ func (e *Event) Visible() string {
 	return e.Text()
 }
 
-// Type returns the payload's type, "" if there is none.
+// Type returns the payload's type, or "" if there is no payload.
 func (e *Event) Type() string {
 	if e.Data == nil {
 		return ""

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// NewFile describes a file; the caller sets its digest and its call. If the media type is empty,
-// NewFile detects it from the bytes. It returns an error if the name is not one path element of 1 to
-// 255 printable bytes, or if the media type is invalid.
+// NewFile returns the description of a file. The caller sets its digest and its call. If the media type is "",
+// NewFile detects it from the bytes. It returns an error if the name is not one path element of 1 to 255 printable
+// bytes, or if the media type is invalid.
 func NewFile(name, mediaType string, data []byte) (*File, error) {
 	if err := CheckFileName(name); err != nil {
 		return nil, err
@@ -24,27 +24,27 @@ func NewFile(name, mediaType string, data []byte) (*File, error) {
 		given := mediaType
 		base, params, err := mime.ParseMediaType(given)
 		if mediaType = mime.FormatMediaType(base, params); err != nil || mediaType == "" || len(mediaType) > 255 {
-			return nil, fmt.Errorf("the media type %.80q of the file %s is none, such as text/plain", given, name)
+			return nil, fmt.Errorf("the file %s has the invalid media type %.80q: give one such as text/plain", name, given)
 		}
 	}
 	return &File{Name: name, MediaType: mediaType, Size: int64(len(data))}, nil
 }
 
-// CheckFileName returns an error if a name cannot be a file's name. File names appear on disks and in
-// lines that people and models read.
+// CheckFileName returns an error if a name cannot be a file's name. Names are used on disks and in lines that people
+// and models read.
 func CheckFileName(name string) error {
 	odd := func(r rune) bool { return r == '/' || r == '\\' || !unicode.IsPrint(r) }
 	switch {
 	case name == "" || len(name) > 255 || !utf8.ValidString(name) || strings.ContainsFunc(name, odd):
-		return fmt.Errorf("the file name %.80q: 1 to 255 bytes without /, \\ and characters that cannot be seen are allowed", name)
+		return fmt.Errorf("the file name %.80q is invalid: give 1 to 255 bytes of printable characters without / and \\", name)
 	case strings.Trim(name, ".") == "" || strings.TrimSpace(name) != name:
-		return fmt.Errorf("the file name %q: it consists of dots, or begins or ends with a space", name)
+		return fmt.Errorf("the file name %q is invalid: it must not consist of dots, and must not start or end with a space", name)
 	}
 	return nil
 }
 
-// FileName returns a name that [CheckFileName] allows, made from a name or path of another source: its
-// last element without forbidden characters, or other if nothing remains.
+// FileName returns a valid file name for a name or path of another source: its last element without forbidden
+// characters. It returns other if nothing remains.
 func FileName(name, other string) string {
 	name = strings.ToValidUTF8(name, "")
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
@@ -64,7 +64,8 @@ func FileName(name, other string) string {
 	return name
 }
 
-// Check returns an error if the file cannot be stored.
+// Check returns an error if the file cannot be stored: the name or the media type is invalid, or the file does not
+// have either a digest and a size, or an http or https URL.
 func (d *File) Check() error {
 	f, err := NewFile(d.Name, d.MediaType, nil)
 	if err != nil {
@@ -75,7 +76,7 @@ func (d *File) Check() error {
 	u, wrong := url.Parse(d.URL)
 	address := d.URL != "" && len(d.URL) <= 4096 && wrong == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && d.Size == 0
 	if f.MediaType != d.MediaType || digest == (d.URL != "") || address == (d.Digest != "") {
-		return errors.New("the file " + d.Name + " has no media type, size and digest as the runner gives them, and no address in place of a digest")
+		return errors.New("the file " + d.Name + " needs a normalized media type, and either a digest with a size or an http or https URL")
 	}
 	return nil
 }

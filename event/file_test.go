@@ -14,7 +14,7 @@ func TestNewFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &event.File{Name: "a.png", MediaType: "image/png", Size: 8}, f)
 	_, err = event.NewFile("a", "not a type", nil)
-	require.ErrorContains(t, err, `the media type "not a type" of the file a`)
+	require.ErrorContains(t, err, `the file a has the invalid media type "not a type"`)
 	for _, name := range []string{"", ".", "..", "a/b", `a\b`, "/etc/passwd", "a\nb", "a\x00", "\xff", " a", "a\u202eb", strings.Repeat("a", 256)} {
 		_, err = event.NewFile(name, "text/plain", nil)
 		require.ErrorContains(t, err, "the file name", "%q", name)

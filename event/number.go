@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// plainNumbers makes float64 of the numbers that a float64 does not change, inside of a
-// value of JSON's own types, and returns the value. A number that Go has no room for, such
-// as 1e400, becomes a string, and large is set.
+// plainNumbers replaces numbers inside a value of JSON's types by float64 if that does not change them, and returns
+// the value. A number that no float64 can represent, such as 1e400, becomes a string, and large is set to true.
 func plainNumbers(v any, large *bool) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -32,8 +31,7 @@ func plainNumbers(v any, large *bool) any {
 	return v
 }
 
-// decimal is a number as digits × 10^exponent, without zeros at either end. Equal
-// numbers have equal decimals.
+// decimal is a number as digits × 10^exponent, without zeros at either end. Equal numbers have equal decimals.
 type decimal struct {
 	negative bool
 	digits   string
@@ -43,7 +41,7 @@ type decimal struct {
 func decimalOf(number string) (d decimal) {
 	number, d.negative = strings.CutPrefix(number, "-")
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
-	d.exponent, _ = strconv.Atoi(exponent) // one beyond all ints is beyond all float64 too
+	d.exponent, _ = strconv.Atoi(exponent) // an exponent that does not fit in an int does not fit in a float64 either
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits := strings.TrimLeft(whole+fraction, "0")
 	d.digits = strings.TrimRight(digits, "0")

@@ -1,6 +1,6 @@
 package event
 
-// FinishReason says how a run ended.
+// FinishReason says why a run ended.
 type FinishReason string
 
 // The finish reasons of a run.
@@ -15,17 +15,16 @@ const (
 	FinishReasonCanceled      FinishReason = "canceled"
 )
 
-// TransferOutcome says what became of an attempt to transfer.
+// TransferOutcome is the result of an attempt to transfer.
 type TransferOutcome string
 
 // The outcomes of a transfer.
 const (
 	// TransferCommitted: the conversation went to the target.
 	TransferCommitted TransferOutcome = "committed"
-	// TransferRejected: the target is unknown, not allowed, or the agent itself,
-	// or a limit forbids it.
+	// TransferRejected: the target is unknown, not legal or the agent itself, or a limit was reached.
 	TransferRejected TransferOutcome = "rejected"
-	// TransferConflict: another call of the same answer won.
+	// TransferConflict: another transfer call of the same answer was committed.
 	TransferConflict TransferOutcome = "conflict"
 	// TransferFailed: the target is legal but could not start.
 	TransferFailed TransferOutcome = "failed"

@@ -8,22 +8,21 @@ import (
 	"time"
 )
 
-// TypeUnreadable is the type of an [Unknown] event in place of a stored one whose
-// bytes are damaged, or were written by a version that let JSON be nested deeper than
-// it can be read. Its payload is a [Damage].
+// TypeUnreadable is the type of an [Unknown] event that replaces a stored event whose bytes are damaged, or are
+// nested too deeply to be read. Its payload is a [Damage].
 const TypeUnreadable = "unreadable"
 
-// Damage says what is known of a stored event that cannot be read.
+// Damage describes a stored event that cannot be read.
 type Damage struct {
-	// Reason is why, Was the event's type if that is known.
+	// Reason says why the event cannot be read. Was is the event's type, or "" if it is unknown.
 	Reason string `json:"reason"`
 	Was    string `json:"was,omitempty"`
-	// Text is how the stored bytes begin, Bytes how many there are.
+	// Text is the beginning of the stored bytes, and Bytes their number.
 	Text  string `json:"text"`
 	Bytes int    `json:"bytes"`
 }
 
-// The bounds of what an unreadable event repeats.
+// The maximal sizes of the parts of an unreadable event, in bytes.
 const (
 	maxDamagedText   = 16 << 10
 	maxDamagedReason = 500
@@ -49,7 +48,7 @@ func unreadable(seq int64, data []byte, why error) *Event {
 			key, _ := name.(string)
 			var at time.Time
 			if s := strs[key]; s != nil && *s == "" {
-				_ = json.Unmarshal(value, s) // what is no string is not known
+				_ = json.Unmarshal(value, s) // a value that is not a string is ignored
 			} else if key == "time" && json.Unmarshal(value, &at) == nil && at.UTC().Year() >= 0 && at.UTC().Year() <= 9999 {
 				e.Time = at.UTC()
 			}
@@ -69,13 +68,12 @@ func clip(s string, most int) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// Damage returns what is known of a stored event that cannot be read, and false if the
-// event is another one.
+// Damage returns the description of a stored event that cannot be read. ok is false for any other event.
 func (u *Unknown) Damage() (Damage, bool) {
 	if u == nil || u.Type != TypeUnreadable {
 		return Damage{}, false
 	}
 	var d Damage
-	_ = json.Unmarshal(u.Raw, &d) // one that somebody else wrote may say nothing
+	_ = json.Unmarshal(u.Raw, &d) // the fields may be missing if another program wrote the event
 	return d, true
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ObjectInput returns a model's tool arguments as the JSON object that a
-// [ToolCall] event holds. Empty arguments are {}; what is no JSON object
-// becomes {"raw": arguments}. An object that is [TooDeep] is left to [Bound].
+// ObjectInput returns a model's tool arguments as the JSON object of a [ToolCall] event. Empty arguments become {}.
+// Arguments that are not a JSON object become {"raw": arguments}. ObjectInput does not change an object that is
+// [TooDeep]; call [Bound] for it.
 func ObjectInput(arguments string) json.RawMessage {
 	object := strings.TrimSpace(arguments)
 	if object == "" {
@@ -20,12 +20,11 @@ func ObjectInput(arguments string) json.RawMessage {
 	return rawObject(arguments)
 }
 
-// EncodeJSON encodes v without HTML escapes. A value that has no JSON form
-// becomes a string that says so, so that what happened is never lost. It may be
-// [TooDeep] if v is.
+// EncodeJSON encodes v without HTML escapes. A value that has no JSON form becomes a string with the error, so that
+// an event that contains it can still be stored. The result may be [TooDeep] if v is.
 func EncodeJSON(v any) json.RawMessage {
 	if raw, ok := v.(json.RawMessage); ok && TooDeep(raw) {
-		return raw // which Bound makes a string of; package json would refuse it
+		return raw // package json would refuse it; Bound turns it into a string
 	}
 	out, err := Marshal(v)
 	if err != nil {
@@ -34,7 +33,7 @@ func EncodeJSON(v any) json.RawMessage {
 	return out
 }
 
-// Marshal is json.Marshal without HTML escapes, so that raw JSON in v stays as it is.
+// Marshal is json.Marshal without HTML escapes, so that raw JSON in v stays unchanged.
 func Marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -43,8 +42,8 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
 }
 
-// OutputText returns a tool's output as the text a model reads: a JSON string's
-// content, any other value as its JSON.
+// OutputText returns a tool's output as the text that a model reads: the content of a JSON string, or the JSON of any
+// other value.
 func OutputText(output json.RawMessage) string {
 	var text string
 	if len(output) > 0 && output[0] == '"' && json.Unmarshal(output, &text) == nil {
@@ -53,9 +52,9 @@ func OutputText(output json.RawMessage) string {
 	return string(output)
 }
 
-// DecodeValue returns a value of the state, from its JSON. A number is a float64, or a
-// json.Number if a float64 would change its digits. What cannot be read, what has a number
-// that Go has no room for, and what is [TooDeep], is a string of its text.
+// DecodeValue returns a value of the state from its JSON. A number becomes a float64, or a json.Number if a float64
+// would change its digits. JSON that cannot be read, that contains a number which no float64 can represent, or that
+// is [TooDeep], becomes a string with its text.
 func DecodeValue(data []byte) any {
 	var value any
 	var large bool
@@ -67,11 +66,11 @@ func DecodeValue(data []byte) any {
 	return clip(string(data), len(data))
 }
 
-// decodeValues reads JSON as json.Unmarshal does, but where v leaves the type open a
-// number is a json.Number, which plainNumbers has to see.
+// decodeValues reads JSON like json.Unmarshal, but decodes numbers as json.Number where v does not define their type.
+// plainNumbers needs these.
 func decodeValues(data []byte, v any) error {
 	if !json.Valid(data) {
-		return json.Unmarshal(data, v) // which says what is wrong
+		return json.Unmarshal(data, v) // returns the syntax error
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()

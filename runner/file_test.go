@@ -131,7 +131,7 @@ func TestRefusedFiles(t *testing.T) {
 	events, err := collect(newRunner(t, a, sessiontest.Memory(t), runner.WithFileLimit(10)).Run(t.Context(), session.ID("s"), llm.UserText("Go")))
 	require.NoError(t, err)
 	require.Len(t, ofType(events, event.TypeFile), 1)
-	for i, want := range []string{`bad input: the file name "../a": 1 to 255 bytes`, `the media type "x y" of the file a is none`, "the file is too large: a has 11 bytes, and at most 10 are kept", "saved"} {
+	for i, want := range []string{`bad input: the file name "../a" is invalid`, `the file a has the invalid media type "x y"`, "the file is too large: a has 11 bytes, and at most 10 are kept", "saved"} {
 		require.Contains(t, results(events)[i], want)
 	}
 	_, err = runner.New(a, session.NewMemory(), runner.WithFileLimit(0))
@@ -209,7 +209,7 @@ func TestFilesOfAgents(t *testing.T) {
 		"with 2 bytes, and it has 1":         func(f *event.File) { f.Size = 2 },
 		"no call that waits for":             func(f *event.File) { f.ToolCallID = "c1" },
 		"whose bytes are not stored":         func(f *event.File) { f.Digest = session.Digest([]byte("y")) },
-		"as the runner gives them":           func(f *event.File) { f.MediaType = "TEXT/plain" },
+		"needs a normalized media type":      func(f *event.File) { f.MediaType = "TEXT/plain" },
 		"the media type \"\\n\" of the file": func(f *event.File) { f.MediaType = "\n" },
 	} {
 		made, err := file(true, change)
