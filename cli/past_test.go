@@ -380,7 +380,7 @@ func TestMisuseOfThePast(t *testing.T) {
 		"import of no file":         {[]string{"import", "no/such.json", "--agent", "a"}, "no/such.json"},
 		"import of what":            {[]string{"import", "--agent", "a"}, "FILE is missing"},
 		"import to a bad id":        {[]string{"import", "-", "--agent", "a", "--to", "a\nb"}, "without control characters"},
-		"follow from nowhere":       {[]string{"follow", "story", "--after", "x"}, `--after: "x" is no position in a session`},
+		"follow from nowhere":       {[]string{"follow", "story", "--after", "x"}, `--after: "x" is not a position in a session`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := s.try(t, tt.args...)

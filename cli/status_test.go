@@ -295,7 +295,7 @@ func TestSessions(t *testing.T) {
 	in.env = nil
 	got = in.run(t, "sessions", "ls", "--limit=-1")
 	require.Equal(t, 2, got.status)
-	require.Contains(t, got.err, "a page of -1 sessions")
+	require.Contains(t, got.err, "the limit of a page is -1")
 	got = in.run(t, "sessions", "ls")
 	require.Regexp(t, `^ID  EVENTS  CREATED              UPDATED\ns1  16      \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n$`, got.out)
 	require.Regexp(t, `^\{"id":"s1","app":"app","user":"local","events":16,"created":"[^"]+Z","updated":"[^"]+Z"\}\n$`, in.run(t, "sessions", "ls", "--json").out)

@@ -54,7 +54,7 @@ func (t *turn) startAgain(run *session.Run, scope, parentID string) *event.Event
 func (t *turn) resumeInner(scope string) (events []*event.Event, again, ok bool) {
 	run := &t.fold().Scope(scope).Run
 	switch past := ofOtherSession(t.lease, run); {
-	case !t.fold().Scopes.GoesOn(scope):
+	case !t.fold().Scopes.CanContinue(scope):
 		return nil, false, false
 	case past && (run.Open || run.Waits()):
 		return t.takeUpRun(scope), run.Open, true

@@ -11,7 +11,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Find returns the info of one session, and whether it is stored.
+// Find returns the info of the session with the given key. If the store has no such session, ok is false and the
+// error is nil. Find does not report a session that only has a lease.
 func Find(ctx context.Context, store Store, key Key) (info Info, ok bool, err error) {
 	if CheckKey(key) != nil { // no such session can be stored, and an empty part would match others
 		return Info{}, false, nil
@@ -23,8 +24,9 @@ func Find(ctx context.Context, store Store, key Key) (info Info, ok bool, err er
 	return infos[0], true, nil
 }
 
-// Since yields the events of a session after those that the caller knows, whose last one is head, oldest first. The error is
-// [agent.ErrConflict] if the log does not have this event at its position: the session was deleted, or the database restored.
+// Since yields, oldest first, the events that follow head, the last event that the caller has. If the log no longer
+// has that event at that position, because the session was deleted or the database was restored, Since yields an
+// error that is [agent.ErrConflict]. With the zero Head it yields the whole log.
 func Since(ctx context.Context, store Store, key Key, head Head) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		known := head.Seq == 0
@@ -55,11 +57,12 @@ func gone(key Key, head Head) error {
 		key, head.Seq, head.ID, agent.ErrConflict)
 }
 
-// The first and the largest piece that Backward reads, in events.
+// Backward reads the log in pieces of these sizes, in events. Each piece is twice as large as the one before.
 const firstPiece, largestPiece = 64, 4096
 
-// Backward yields the events of a session before a position, newest first. 0, or a position after the end of the log,
-// starts at the end. It reads the log in pieces that grow, so that a search near the end does not read a long log.
+// Backward yields the events of a session that come before a position, newest first. If before is 0, or larger than
+// the last position, it starts with the last event. It reads the log in pieces that grow from 64 to 4,096 events, so
+// a caller that finds what it needs near the end does not read a long log.
 func Backward(ctx context.Context, store Store, key Key, before int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		if before <= 0 {
@@ -78,7 +81,7 @@ func Backward(ctx context.Context, store Store, key Key, before int64) iter.Seq2
 				}
 				events = append(events, e)
 			}
-			if len(events) == 0 { // the log ends before
+			if len(events) == 0 { // the log ends before this piece
 				info, _, err := Find(ctx, store, key)
 				if err != nil {
 					yield(nil, err)

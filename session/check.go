@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// CheckKey returns an error if a key cannot name a session: each part has 1 to 255 bytes of UTF-8 without NUL. The
-// error is [agent.ErrBadInput].
+// CheckKey returns an error that is [agent.ErrBadInput] if the key cannot name a session. Each part must have 1 to
+// 255 bytes of valid UTF-8 without NUL.
 func CheckKey(key Key) error {
 	for _, part := range []string{key.App, key.User, key.ID} {
 		if part == "" || len(part) > 255 || !utf8.ValidString(part) || strings.ContainsRune(part, 0) {
@@ -20,9 +20,10 @@ func CheckKey(key Key) error {
 	return nil
 }
 
-// CheckEvents returns an error if a batch must not be stored at any position: an event without payload, a partial
-// event, a control value, JSON deeper than [event.MaxDepth], or a gap in the positions. Stores call it before they
-// write.
+// CheckEvents returns an error if a store must not append the events after expectedSeq. It refuses an event without a
+// payload, a partial event, a control value ([event.Continue], [event.Finish]), JSON that is nested deeper than
+// [event.MaxDepth], and positions that do not follow expectedSeq without a gap. Only the error about depth is
+// [agent.ErrBadInput]. Stores call CheckEvents before they write.
 func CheckEvents(key Key, expectedSeq int64, events []*event.Event) error {
 	for i, e := range events {
 		want := expectedSeq + int64(i) + 1
@@ -39,14 +40,14 @@ func CheckEvents(key Key, expectedSeq int64, events []*event.Event) error {
 			return fmt.Errorf("session %s: a %s event is never stored", key, e.Type())
 		}
 		if _, deep := event.Bound(e.Data); deep != nil {
-			return fmt.Errorf("session %s: event %s: %s: its JSON is nested deeper than %d levels, and could not be read again; event.Bound makes a string of it: %w",
+			return fmt.Errorf("session %s: event %s: %s: its JSON is nested deeper than %d levels and could not be read back: call event.Bound first, which turns the deep part into a string: %w",
 				key, e.ID, e.Type(), event.MaxDepth, agent.ErrBadInput)
 		}
 	}
 	return nil
 }
 
-// LeaseLost returns the error for a write with a lease that is no longer the current one. It is [agent.ErrConflict].
+// LeaseLost returns the error for a write whose lease is no longer the current one. The error is [agent.ErrConflict].
 func LeaseLost(key Key) error {
 	return fmt.Errorf("session %s: the lease was lost: another process has it, or the database was restored: %w", key, agent.ErrConflict)
 }

@@ -1,8 +1,8 @@
-// Package session keeps conversations: the key of a session, the append-only
-// [Store] of its events with leases and fencing tokens, the [Fold] that reduces
-// the log to what a runner must know, the [Records] that say what each event is about, and the in-memory store.
+// Package session defines how conversations are stored: the [Key] of a session, the [Store] of its append-only log
+// with leases and fencing tokens, the [Fold] that reduces the log to the state that a runner needs, and the [Records]
+// that connect each event with the earlier events that it refers to. [Memory] is a store in memory.
 //
-// It imports event, and agent for keys and errors, and never runs an agent or a model. The stores
-// for disks and servers live below this folder, and sessiontest holds the suite
-// that every store must pass.
+// The package imports event, agent for keys and errors, and llm for token counts. It never runs an agent or a model.
+// The stores for disks and servers are in the folders below, and the package sessiontest contains the test suite that
+// every store must pass.
 package session

@@ -11,56 +11,62 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Fold is the state of a log that a runner needs, updated event by event: the active agent, the open runs, the calls
-// without a result, the usage of the turn. It depends only on the log, and its size does not grow with the log. The
-// zero value is the fold of an empty log. The fields are exported so that the fold can be stored as JSON. Callers
-// must not change them; values read from them are valid until the next Apply.
+// Fold is the state that a runner needs from a log: the active agent, the open runs, the calls without a result, and
+// the usage of the turn. [Fold.Apply] updates it with each event. The state depends only on the log. Its size does
+// not grow with the number of events. The zero value is the fold of an empty log.
+//
+// The fields are exported so that the fold can be stored as JSON. Callers must not change them. Values that were read
+// from them are valid until the next Apply. A Fold is not safe for concurrent use.
 type Fold struct {
-	Seq  int64
+	// Seq is the position of the last event that was applied.
+	Seq int64
+	// Turn is the user's current turn.
 	Turn Turn
 	// Latest is the time of the last event.
 	Latest time.Time
 
-	// Before is when the last event was stored that is not of the same write, in Unix nanoseconds.
+	// Before is the time of the write that came before the write of the last event, in Unix nanoseconds.
 	Before int64
 
+	// Conversation is the scope of the user's conversation, and Scopes are the open inner scopes.
 	Conversation Scope
 	Scopes       Scopes
-	// Over are the inner scopes that are over and whose calls have no result.
+	// Over contains the inner scopes that have ended and were opened by a call that has no result yet.
 	Over []Opened
-	// Values are the turn's and the session's state; see State.
+	// Values is the state of the turn and of the session; see State.
 	Values Values
-	// Spent is what models have used, by agent and model in the order of their first answers.
+	// Spent is the usage per agent and model, in the order of their first answers.
 	Spent []Spent
-	// Arrivals says whose model answered last.
+	// Arrivals names the agent whose model answered last.
 	Arrivals Arrivals
-	// Times is how long ended runs took.
+	// Times is the duration of the runs that have ended.
 	Times Times
-	// Remote are the tasks at remote agents that are not known to be over, in all scopes and of all turns, in the
-	// order in which they began.
+	// Remote are the tasks at remote agents that have not ended as far as the log shows, of all scopes and turns, in the
+	// order in which they started.
 	Remote []Remote
-	// Turns says where the user's turns began.
+	// Turns contains the positions at which the user's turns start.
 	Turns agent.Turns
 }
 
-// Turn counts what the current user turn has used, over all scopes.
+// Turn is the user's current turn and what it has used, over all scopes. The zero value is the state before the first
+// turn.
 type Turn struct {
 	ID        string
 	UserRunID string
-	// First is the position of what the user said.
+	// First is the position of the user's message, and Started its time.
 	First   int64
 	Started time.Time
-	// Transfers leaves out those of routers.
-	Transfers  int
+	// Transfers counts the committed transfers, without those of routers.
+	Transfers int
+	// ModelCalls counts the models' answers, including discarded ones.
 	ModelCalls int
-	// ToolCalls counts the calls of tools that models have asked for, those without a
-	// result included.
+	// ToolCalls counts the tool calls that models requested, including calls without a result.
 	ToolCalls int
-	// User is what the user said.
+	// User is the user's message. It is nil before the first turn and in a fold that was read from JSON.
 	User *event.User
 }
 
-// Clone returns a copy that changes on its own. It shares what events hold.
+// Clone returns an independent copy. The copy shares only the payloads of events, which do not change.
 func (f *Fold) Clone() Fold {
 	c := *f
 	c.Conversation, c.Scopes = f.Conversation.clone(), f.Scopes.clone()
@@ -69,11 +75,9 @@ func (f *Fold) Clone() Fold {
 	return c
 }
 
-// Scope returns the state of a scope; "" is the user's conversation. An inner scope
-// is forgotten once its last run has ended, other than by a transfer or a pause, or what
-// has opened it is over:
-// its state is then that of a scope in which nothing has run. The result is valid
-// until the next Apply.
+// Scope returns the state of the scope with a name. The name "" is the user's conversation. The fold forgets an inner
+// scope when its last run ends, except by a transfer or a pause, and when the run or call that opened it ends. For
+// such a scope, and for an unknown one, Scope returns an empty state. The result is valid until the next Apply.
 func (f *Fold) Scope(name string) *Scope {
 	if name == "" {
 		return &f.Conversation
@@ -84,7 +88,7 @@ func (f *Fold) Scope(name string) *Scope {
 	return &Scope{}
 }
 
-// open returns the state of a scope to be changed.
+// open returns the state of a scope for a change, and adds the scope if it is missing.
 func (f *Fold) open(name string) *Scope {
 	if name == "" {
 		return &f.Conversation
@@ -92,7 +96,7 @@ func (f *Fold) open(name string) *Scope {
 	return f.Scopes.add(name)
 }
 
-// Open returns the names of the scopes whose last run is open: the conversation first, then the inner scopes in the
+// Open returns the names of the scopes whose last run is open: first the conversation, then the inner scopes in the
 // order in which they were opened.
 func (f *Fold) Open() []string {
 	var names []string
@@ -108,30 +112,31 @@ func (f *Fold) Open() []string {
 	return names
 }
 
-// State returns a value of the turn's or the session's state.
+// State returns the value of a key in the state of the turn or the session, and whether the key is set. It has no
+// keys of the user or the app.
 func (f *Fold) State(key string) (any, bool) {
 	v, ok := f.Values[key]
 	return v, ok
 }
 
-// States returns a copy of the turn's and the session's state.
+// States returns a copy of the state of the turn and the session.
 func (f *Fold) States() map[string]any { return maps.Clone(map[string]any(f.Values)) }
 
-// Unfinished reports whether the last turn was interrupted: its user event has no run, a run is open, or the target
-// of a transfer has not started.
+// Unfinished reports whether the last turn was interrupted: its user event has no run yet, a run is open, or the
+// target of a transfer has not started.
 func (f *Fold) Unfinished() bool {
 	run := &f.Conversation.Run
 	return f.Turn.ID != "" && (run.Open || run.TurnID != f.Turn.ID || run.Finish == event.FinishReasonTransfer)
 }
 
-// Apply updates the fold with the next stored event. It ignores events at or below Seq, so
-// that redelivery is harmless.
+// Apply updates the fold with the next stored event. It ignores partial events and events at or below Seq, so
+// applying an event again has no effect.
 func (f *Fold) Apply(e *event.Event) {
 	if e.Partial || e.Seq <= f.Seq {
 		return
 	}
 	f.Seq = e.Seq
-	if !e.Time.IsZero() && !e.Time.Equal(f.Latest) { // events of one write share their time; a damaged one may have none
+	if !e.Time.IsZero() && !e.Time.Equal(f.Latest) { // all events of a write have the same time; a damaged event may have none
 		f.Before, f.Latest = f.Latest.UnixNano(), e.Time
 	}
 	if user := userOf(e); user != nil {
@@ -139,7 +144,7 @@ func (f *Fold) Apply(e *event.Event) {
 		return
 	}
 	s := f.open(e.Scope)
-	s.mark(e)
+	s.recordNode(e)
 	_, anew := f.Arrivals.Apply(e)
 	switch d := e.Data.(type) {
 	case *event.HarnessStart:
@@ -147,7 +152,7 @@ func (f *Fold) Apply(e *event.Event) {
 	case *event.HarnessEnd:
 		f.end(s, e, d)
 	case *event.Text:
-		s.say(d)
+		s.recordText(d)
 	case *event.ToolCall:
 		f.Turn.ToolCalls++
 		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Made: e.Seq, Number: f.Turn.ToolCalls})
@@ -157,10 +162,10 @@ func (f *Fold) Apply(e *event.Event) {
 		s.Run.resolve(e, d)
 	case *event.Unknown:
 		if damage, ok := d.Damage(); ok && damage.Was != event.TypeUser {
-			f.settle(s, e.ID) // it was the result, or else no call is of that id
+			f.removeCall(s, e.ID) // if it was not a result, no call has this id
 		}
 	case *event.ToolResult:
-		f.settle(s, e.ID)
+		f.removeCall(s, e.ID)
 		if d.Name != agent.TransferTool {
 			s.Pairs = s.Pairs[:0]
 		}
@@ -171,13 +176,13 @@ func (f *Fold) Apply(e *event.Event) {
 	case *event.Usage:
 		f.Turn.ModelCalls++
 		s.Run.Answers++
-		f.Spent = spend(f.Spent, e.Agent, d, 1, anew)
+		f.Spent = addUsage(f.Spent, e.Agent, d, 1, anew)
 	case *event.Discard:
-		if d.Code != event.CodeTripwire { // else a usage counts the answer
+		if d.Code != event.CodeTripwire { // the usage event counts an answer that a tripwire discarded
 			f.Turn.ModelCalls++
 		}
 		if d.Usage != nil {
-			f.Spent = spend(f.Spent, e.Agent, d.Usage, 0, anew)
+			f.Spent = addUsage(f.Spent, e.Agent, d.Usage, 0, anew)
 		}
 	case *event.Notice:
 		f.notice(s, e, d)
@@ -196,7 +201,8 @@ func (f *Fold) Apply(e *event.Event) {
 	}
 }
 
-// userOf returns what the user said, empty if it cannot be read: the turn is there, whatever its words were.
+// userOf returns the user's message if the event starts a turn, and nil otherwise. If the message cannot be read, the
+// turn exists nevertheless, and userOf returns an empty message.
 func userOf(e *event.Event) *event.User {
 	switch d := e.Data.(type) {
 	case *event.User:
@@ -209,7 +215,7 @@ func userOf(e *event.Event) *event.User {
 	return nil
 }
 
-// begin begins a turn of the user.
+// begin starts a turn of the user.
 func (f *Fold) begin(e *event.Event, user *event.User) {
 	if e.Scope == "" {
 		beginTurn(&f.Turns, e.Seq)
@@ -229,7 +235,8 @@ func (f *Fold) begin(e *event.Event, user *event.User) {
 	}
 }
 
-// start begins a run, or continues one that was cut off or waited.
+// start records the start of a run. The run resumes the previous run of the scope if that one was interrupted or
+// paused.
 func (f *Fold) start(s *Scope, e *event.Event, d *event.HarnessStart) {
 	last := s.Run
 	s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, AgentID: d.AgentID, Since: e.Seq - 1, Start: e.Seq, Open: true, Pending: last.Pending[:0]}
@@ -238,7 +245,7 @@ func (f *Fold) start(s *Scope, e *event.Event, d *event.HarnessStart) {
 		s.Run.Pending, s.Run.Transfer, s.Run.Said = last.Pending, last.Transfer, last.Said
 		s.Run.TakesUp = !last.Open || last.TakesUp || last.Answers > 0 || len(last.Pending) > 0 || last.Said != ""
 		s.Run.Since, s.Run.Before = last.Since, append(last.Before[:len(last.Before):len(last.Before)], last.ID)
-		if last.Open { // a fork continues it here
+		if last.Open { // the run of the parent session, which a fork resumes
 			f.Times.add(e.Scope, e.Agent, s.BeganAt, f.Before)
 		}
 	case same && last.Finish == event.FinishReasonTransfer && s.Handed != nil && s.Handed.To == e.Agent:
@@ -251,32 +258,33 @@ func (f *Fold) start(s *Scope, e *event.Event, d *event.HarnessStart) {
 		s.First, s.Root = e.Seq, e.Agent
 		if e.Scope != "" {
 			s.Opener = cmp.Or(event.ParentRun(e.Scope), e.ParentID)
-			f.Scopes.note(e.Scope)
+			f.Scopes.recordOpener(e.Scope)
 		}
 	}
 	s.BeganAt = e.Time.UnixNano()
 }
 
-// end ends a run. Unless it waits, what still waits inside of it is forgotten, and so is an inner scope, but for what
-// a call has opened: that is known until the call has its result, so that it need not be done again after a crash.
+// end records the end of a run. Unless the run paused, the fold forgets the scopes inside it, and its own scope if
+// that is an inner one. The result of a scope that a call opened stays in Over until the call has its result, so that
+// it is not computed again after a crash.
 func (f *Fold) end(s *Scope, e *event.Event, d *event.HarnessEnd) {
 	s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
 	s.LastEnd = e.RunID
 	until := e.Time.UnixNano()
 	if d.FinishReason == event.FinishReasonCanceled {
-		until = f.Before // written when the run was found cut off
+		until = f.Before // this event was written when another process found the interrupted run
 	}
 	f.Times.add(e.Scope, e.Agent, s.BeganAt, until)
 	if d.FinishReason == event.FinishReasonInputRequired {
 		return
 	}
-	f.Scopes.drop(s.Run.ID)
+	f.Scopes.removeInside(s.Run.ID)
 	for _, id := range s.Run.Before {
-		f.Scopes.drop(id)
+		f.Scopes.removeInside(id)
 	}
 	if e.Scope != "" && d.FinishReason != event.FinishReasonTransfer {
 		if event.ParentRun(e.Scope) == "" {
-			o := s.opened(e.Scope)
+			o := s.asOpened(e.Scope)
 			o.Over, o.Canceled = true, s.Run.Finish == event.FinishReasonCanceled
 			f.Over = append(f.Over, o)
 		}
@@ -284,12 +292,12 @@ func (f *Fold) end(s *Scope, e *event.Event, d *event.HarnessEnd) {
 	}
 }
 
-// settle notes that a call has its result: what it has opened is over.
-func (f *Fold) settle(s *Scope, call string) {
+// removeCall removes a call that has its result, and the scopes that the call opened.
+func (f *Fold) removeCall(s *Scope, call string) {
 	if i := slices.IndexFunc(s.Run.Pending, func(c Call) bool { return c.ID == call }); i >= 0 {
 		s.Run.Pending = slices.Delete(s.Run.Pending, i, i+1)
 	}
-	f.Scopes.drop(call)
+	f.Scopes.removeInside(call)
 	if len(f.Over) > 0 {
 		f.Over = slices.DeleteFunc(f.Over, func(o Opened) bool { return o.Call == call })
 	}
@@ -297,12 +305,12 @@ func (f *Fold) settle(s *Scope, call string) {
 
 func (f *Fold) notice(s *Scope, e *event.Event, n *event.Notice) {
 	switch n.Code {
-	case event.NoticeForked: // nothing of the past is written to any more
+	case event.NoticeForked: // the fork's own run answers the calls of the parent's run
 		for i := range s.Run.Pending {
 			s.Run.Pending[i].RunID = e.RunID
 		}
 		if e.Scope == "" {
-			f.leave(e.Time)
+			f.dropParentScopes(e.Time)
 		}
 	case event.NoticeResumed:
 		f.Times.add(e.Scope, e.Agent, s.BeganAt, f.Before)
@@ -310,10 +318,10 @@ func (f *Fold) notice(s *Scope, e *event.Event, n *event.Notice) {
 	}
 }
 
-// leave drops the inner scopes of the session that a fork was taken of, and their tasks at remote agents: that
-// session waits for them. It keeps the scopes that the conversation's own run has opened, as a workflow or by calls
-// without a result, and the scopes in them: the fork continues these. The time until then counts for no agent.
-func (f *Fold) leave(now time.Time) {
+// dropParentScopes removes the inner scopes and remote tasks that the parent session of a fork waits for. It keeps
+// the scopes that the conversation's own run opened, as a workflow or by calls without a result, and the scopes
+// inside these, because the fork continues them. The time until the fork counts for no agent.
+func (f *Fold) dropParentScopes(now time.Time) {
 	f.Remote = slices.DeleteFunc(f.Remote, func(r Remote) bool { return r.Scope != "" })
 	within := make(map[string]bool)
 	note := func(r *Run) { r.Opens(func(id string) { within[id] = true }) }

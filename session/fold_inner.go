@@ -9,17 +9,17 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Scopes are the inner scopes of the current turn that are not over, by their names. In each, a run is open or
-// waits, or the target of a transfer has not started.
+// Scopes contains the inner scopes of the current turn that have not ended, by name. In each of them a run is open or
+// paused, or the target of a transfer has not started. The zero value contains none.
 type Scopes struct {
 	open   map[string]*Scope
-	inside map[string][]string // their names in the order in which they were opened, by what has opened them
+	inside map[string][]string // by opener (a run or a call): the names of its scopes in the order in which they were opened
 }
 
-// Len returns how many there are.
+// Len returns the number of scopes.
 func (m Scopes) Len() int { return len(m.open) }
 
-// Names returns the names in the order in which the scopes were opened; a scope comes before the scopes inside it.
+// Names returns the names in the order in which the scopes were opened. A scope comes before the scopes inside it.
 func (m Scopes) Names() []string {
 	if len(m.open) == 0 {
 		return nil
@@ -27,17 +27,17 @@ func (m Scopes) Names() []string {
 	return slices.SortedFunc(maps.Keys(m.open), func(a, b string) int { return cmp.Compare(m.open[a].First, m.open[b].First) })
 }
 
-// Inside returns how many of the scopes the run of a workflow opened for its children, or a call opened for the agent
-// of a tool.
+// Inside returns the number of scopes that an opener has opened: the run of a workflow for its children, or a call
+// for the agent of a tool.
 func (m Scopes) Inside(opener string) int { return len(m.inside[opener]) }
 
-// Runs reports whether a run of a scope is open or waits.
+// Runs reports whether run is the last run of the scope and is open or paused.
 func (m Scopes) Runs(scope, run string) bool {
 	s := m.open[scope]
 	return s != nil && s.Run.ID == run && (s.Run.Open || s.Run.Finish == event.FinishReasonInputRequired)
 }
 
-// Opener returns the run of a workflow or the call that opened a scope, and "" for a scope that is none of these.
+// Opener returns the id of the run or call that opened a scope. It returns "" if the scope is not open.
 func (m Scopes) Opener(scope string) string {
 	if s := m.open[scope]; s != nil {
 		return s.Opener
@@ -45,29 +45,29 @@ func (m Scopes) Opener(scope string) string {
 	return ""
 }
 
-// GoesOn reports whether a scope has work to do: its run is open, or it waits and a decision was made since,
-// in it or in a scope inside it, or it waits for something outside whose state must be checked.
-func (m Scopes) GoesOn(scope string) bool {
+// CanContinue reports whether a runner can continue a scope now: its run is open, the target of a transfer has to start, a
+// question in it or in a scope inside it was answered after its run started, or it waits for something external,
+// whose state must be checked.
+func (m Scopes) CanContinue(scope string) bool {
 	s := m.open[scope]
-	if s == nil || !s.Run.Waits() || m.elsewhere(s) {
+	if s == nil || !s.Run.Waits() || m.waitsExternally(s) {
 		return s != nil
 	}
 	goesOn := slices.ContainsFunc(s.Run.Pending, func(c Call) bool { return c.Resolved && c.At > s.Run.Start })
 	s.Run.Opens(func(opener string) {
-		goesOn = goesOn || slices.ContainsFunc(m.inside[opener], m.GoesOn)
+		goesOn = goesOn || slices.ContainsFunc(m.inside[opener], m.CanContinue)
 	})
 	return goesOn
 }
 
-// elsewhere reports whether a scope that waits does so for neither a decision nor something
-// inside of it.
-func (m Scopes) elsewhere(s *Scope) bool {
+// waitsExternally reports whether a paused scope waits for something other than an answer or a scope inside it.
+func (m Scopes) waitsExternally(s *Scope) bool {
 	waits := false
 	s.Run.Opens(func(opener string) { waits = waits || m.Inside(opener) > 0 })
 	return !waits && !slices.ContainsFunc(s.Run.Pending, func(c Call) bool { return c.Relay != "" })
 }
 
-// add returns a scope to be changed, which it opens if it is not open.
+// add returns a scope for a change, and adds it if it is missing.
 func (m *Scopes) add(name string) *Scope {
 	s := m.open[name]
 	if s == nil {
@@ -80,14 +80,13 @@ func (m *Scopes) add(name string) *Scope {
 	return s
 }
 
-// note records what has opened a scope.
-func (m Scopes) note(name string) {
+// recordOpener records which run or call opened a scope.
+func (m Scopes) recordOpener(name string) {
 	if opener := m.open[name].Opener; opener != "" {
 		m.inside[opener] = append(m.inside[opener], name)
 	}
 }
 
-// remove forgets a scope.
 func (m Scopes) remove(name string) {
 	opener := m.Opener(name)
 	delete(m.open, name)
@@ -98,33 +97,32 @@ func (m Scopes) remove(name string) {
 	}
 }
 
-// drop forgets the scopes that something has opened, and all inside of them.
-func (m Scopes) drop(opener string) {
+// removeInside removes the scopes that a run or call opened, and all scopes inside these.
+func (m Scopes) removeInside(opener string) {
 	names := m.inside[opener]
 	delete(m.inside, opener)
 	for _, name := range names {
 		s := m.open[name]
 		delete(m.open, name)
-		s.Run.Opens(m.drop)
+		s.Run.Opens(m.removeInside)
 	}
 }
 
-// clear forgets all scopes.
 func (m Scopes) clear() {
 	clear(m.open)
 	clear(m.inside)
 }
 
-// clone returns a copy that changes on its own.
+// clone returns an independent copy.
 func (m Scopes) clone() (c Scopes) {
 	for _, name := range m.Names() {
 		*c.add(name) = m.open[name].clone()
-		c.note(name)
+		c.recordOpener(name)
 	}
 	return c
 }
 
-// MarshalJSON returns an object with the scopes by their names.
+// MarshalJSON returns an object that maps the names to the scopes.
 func (m Scopes) MarshalJSON() ([]byte, error) { return event.Marshal(m.open) }
 
 // UnmarshalJSON reads the output of MarshalJSON.
@@ -137,7 +135,7 @@ func (m *Scopes) UnmarshalJSON(data []byte) error {
 		read.inside = make(map[string][]string)
 	}
 	for _, name := range read.Names() {
-		read.note(name)
+		read.recordOpener(name)
 	}
 	*m = read
 	return nil

@@ -2,21 +2,20 @@ package session
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
 )
 
-// foldForm is the version of a fold's JSON. A change of what Apply keeps, or of what it makes of an event,
-// changes the version too, so that folds stored before are rebuilt from their logs.
+// foldForm is the version of a fold's JSON. Increase it if Apply keeps other fields, or computes something else from
+// an event. Stored folds of other versions are then computed again from their logs.
 const foldForm = 4
 
 type foldFields Fold
 
-// MarshalJSON returns everything that Apply needs to continue, except Turn.User, which is the event at Turn.First.
-// The error is that of a value without a JSON form.
+// MarshalJSON returns everything that Apply needs to continue, except Turn.User, which is the event at Turn.First. It
+// fails if a value of the state has no JSON form.
 func (f *Fold) MarshalJSON() ([]byte, error) {
 	kept := foldFields(*f)
 	kept.Turn.User = nil
@@ -26,26 +25,27 @@ func (f *Fold) MarshalJSON() ([]byte, error) {
 	}{foldForm, &kept})
 }
 
-// UnmarshalJSON reads the output of MarshalJSON. After an error, the fold is unchanged.
+// UnmarshalJSON reads the output of MarshalJSON. It refuses a fold of another version. After an error, the fold is
+// unchanged.
 func (f *Fold) UnmarshalJSON(data []byte) error {
 	var read struct {
 		Form int
 		foldFields
 	}
 	if err := json.Unmarshal(data, &read); err != nil {
-		return fmt.Errorf("session: a fold: %w", err)
+		return fmt.Errorf("session: read a fold: %w", err)
 	}
 	if read.Form != foldForm {
-		return errors.New("session: a fold of another version")
+		return fmt.Errorf("session: the fold has version %d, and this program reads version %d: compute it again from the log", read.Form, foldForm)
 	}
 	*f = Fold(read.foldFields)
 	return nil
 }
 
-// Values are values of the state, of JSON's own types; see event.DecodeValue.
+// Values maps the keys of the state to values of JSON's types; see [event.DecodeValue].
 type Values map[string]any
 
-// UnmarshalJSON reads an object. Numbers keep their digits.
+// UnmarshalJSON reads a JSON object. Numbers keep all digits.
 func (v *Values) UnmarshalJSON(data []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil || raw == nil {
@@ -58,7 +58,7 @@ func (v *Values) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// change sets values and deletes those that are nil. Values of a user or an application are no part of the state.
+// change sets values, and deletes the keys whose value is nil. It ignores the keys of the user and the app.
 func (v *Values) change(delta map[string]any) {
 	if *v == nil {
 		*v = make(Values)

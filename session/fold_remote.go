@@ -6,32 +6,31 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Remote is a task that an agent has begun at a remote one, and that is not known to be
-// over.
+// Remote is a task that an agent started at a remote agent. As far as the log shows, the task has not ended.
 type Remote struct {
 	event.RemoteTask
-	// The run that last recorded its status.
+	// The fields of the run that recorded the task's status last.
 	Scope, Agent, Path, RunID, TurnID string
-	// Since is the Since of that run, and First the position of the scope's first event.
+	// Since is the Since of that run, and First is the position of the first event of its scope.
 	Since, First int64
-	// Way leads from the conversation to the scope. It is empty for the conversation
-	// itself.
+	// Way leads from the conversation to the scope. It is empty for the conversation itself, and if the log does not
+	// show the way.
 	Way []Hosted
 }
 
-// Hosted is a step from one scope into another: an agent ran another one there, which [agent.Node.Inner] finds.
+// Hosted is a step from one scope to a scope inside it: Agent ran Inner there. [agent.Node.Inner] finds Inner.
 type Hosted struct{ Agent, Inner string }
 
-// maxRemote bounds the tasks that are kept. Few are ever open: those of agents that work
-// side by side, and those that asked for something and never got it.
+// maxRemote bounds the tasks that a fold keeps; above it, the oldest is dropped. Few are open at a time: the tasks of
+// agents that run in parallel, and tasks that asked for an answer and never got one.
 const maxRemote = 256
 
 func (f *Fold) remoteTask(e *event.Event, d *event.RemoteTask) {
 	i := slices.IndexFunc(f.Remote, func(r Remote) bool { return r.Scope == e.Scope && r.Agent == e.Agent })
-	if i < 0 && e.Scope == "" { // who gave it up may have had no other place to say so
+	if i < 0 && e.Scope == "" { // the event that gives up a task of an ended scope is written to the conversation
 		i = slices.IndexFunc(f.Remote, func(r Remote) bool { return r.TaskID == d.TaskID && r.URL == d.URL })
 	}
-	if d.TaskID == "" || over(d.Status) {
+	if d.TaskID == "" || taskEnded(d.Status) {
 		if i >= 0 {
 			f.Remote = slices.Delete(f.Remote, i, i+1)
 		}
@@ -44,15 +43,15 @@ func (f *Fold) remoteTask(e *event.Event, d *event.RemoteTask) {
 		f.Remote[i] = r
 		return
 	}
-	r.Way = f.way(e.Scope)
+	r.Way = f.wayTo(e.Scope)
 	if len(f.Remote) == maxRemote {
 		f.Remote = slices.Delete(f.Remote, 0, 1)
 	}
 	f.Remote = append(f.Remote, r)
 }
 
-// over reports whether a status is one after which nothing comes.
-func over(status string) bool {
+// taskEnded reports whether a status is final.
+func taskEnded(status string) bool {
 	switch status {
 	case "completed", "failed", "canceled", "rejected", "unknown":
 		return true
@@ -60,15 +59,14 @@ func over(status string) bool {
 	return false
 }
 
-// way returns the steps from the conversation into a scope, nil if the log does not
-// say.
-func (f *Fold) way(scope string) (way []Hosted) {
+// wayTo returns the steps from the conversation to a scope, or nil if the log does not show them.
+func (f *Fold) wayTo(scope string) (way []Hosted) {
 	for range f.Scopes.Len() {
 		s := f.Scopes.open[scope]
 		if s == nil {
 			return nil
 		}
-		around, step, ok := f.host(scope, s)
+		around, step, ok := f.openerOf(scope, s)
 		if !ok {
 			return nil
 		}
@@ -81,9 +79,9 @@ func (f *Fold) way(scope string) (way []Hosted) {
 	return nil
 }
 
-// host finds the run that opened a scope: a workflow, by the scope's name, or an agent
-// with a tool, by the call that is pending.
-func (f *Fold) host(scope string, inner *Scope) (around string, step Hosted, ok bool) {
+// openerOf finds the scope and the agent whose run opened an inner scope: a workflow, whose run is part of the
+// scope's name, or an agent whose call is pending.
+func (f *Fold) openerOf(scope string, inner *Scope) (around string, step Hosted, ok bool) {
 	workflow := event.ParentRun(scope) != ""
 	opened := func(r *Run) bool {
 		step = Hosted{r.Agent, inner.Root}

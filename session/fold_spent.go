@@ -8,38 +8,38 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Spent is what one agent has used of one model.
+// Spent is the usage of one model by one agent.
 type Spent struct {
 	Agent, Model  string
-	Session, Turn Use // since the session began, and in the current turn
+	Session, Turn Use // Session is the total, and Turn the part of the current turn
 }
 
-// Use counts recorded answers, and the tokens of all that were paid for,
-// discarded ones included.
+// Use counts recorded answers and their tokens. The tokens include those of discarded answers that were paid for.
 type Use struct {
 	Answers int
-	// Reported are those of the answers with a usage; an endpoint may report none.
+	// Reported counts the answers whose endpoint reported a usage.
 	Reported int
-	// Anew are the tokens of prompts that endpoints computed because another agent answered; see [Arrivals].
+	// Anew counts the prompt tokens that endpoints did not take from their cache because another agent had answered
+	// before; see [Arrivals].
 	Anew int
 	llm.Usage
 }
 
-// Times is how long the conversation's runs took. What lies between a crash and
-// the resumption is not counted if the log has a notice about it.
+// Times is the total duration of the conversation's runs that have ended, per session, per current turn and per
+// agent. The time between a crash and the resumption does not count if the log has a notice about the resumption.
 type Times struct {
 	Session, Turn time.Duration
 	Agents        []AgentTime
 }
 
-// AgentTime is the total time of the runs of one agent in the session, including inner scopes.
+// AgentTime is the total duration of one agent's runs in the session, including runs in inner scopes.
 type AgentTime struct {
 	Agent   string
 	Session time.Duration
 }
 
-// spend adds what an answer used.
-func spend(spent []Spent, agentName string, u *event.Usage, answers, anew int) []Spent {
+// addUsage adds the usage of an answer to the sums of its agent and model.
+func addUsage(spent []Spent, agentName string, u *event.Usage, answers, anew int) []Spent {
 	i := slices.IndexFunc(spent, func(s Spent) bool { return s.Agent == agentName && s.Model == u.Model })
 	if i < 0 {
 		i = len(spent)
@@ -58,10 +58,10 @@ func spend(spent []Spent, agentName string, u *event.Usage, answers, anew int) [
 	return spent
 }
 
-// add adds the time for which a run in a scope has run.
+// add adds the time from the start of a run to its end.
 func (t *Times) add(scope, agentName string, began, until int64) {
 	d := time.Duration(0)
-	if began > 0 { // else its start is not in the log
+	if began > 0 { // 0: the log has no start of the run
 		d = time.Duration(max(0, until-began))
 	}
 	if scope == "" {

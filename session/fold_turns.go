@@ -8,16 +8,16 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// knownTurns is how many starts of turns the fold keeps before it drops some. About 60 are left of a log of 10,000 turns,
-// and 100 of a million.
-const knownTurns = 128
+// maxTurnStarts is the number of turn starts that a fold keeps before it drops some. It keeps about 60 of 10,000
+// turns, and 100 of a million.
+const maxTurnStarts = 128
 
-// beginTurn notes where a turn of the user begins. If it drops starts, the distance between two that are left is at most
-// a quarter of their distance to the end of the log. It does not change what callers were given.
+// beginTurn records the start of a turn. If it drops starts, the distance between two that stay is at most a quarter
+// of their distance to the end of the log. It does not change slices that callers hold.
 func beginTurn(t *agent.Turns, seq int64) {
 	t.Count++
 	t.Begun = append(t.Begun, agent.TurnStart{Turn: t.Count, Seq: seq})
-	if len(t.Begun) <= knownTurns {
+	if len(t.Begun) <= maxTurnStarts {
 		return
 	}
 	kept := slices.Clone(t.Begun[:1])
@@ -30,7 +30,7 @@ func beginTurn(t *agent.Turns, seq int64) {
 	t.Begun = kept
 }
 
-// compacted notes how much of the conversation a compaction has left to an agent.
+// compacted records how many turns a compaction has replaced for an agent.
 func compacted(t *agent.Turns, agentName string, c *event.Compaction, seq int64) {
 	t.Compacted = maps.Clone(t.Compacted)
 	if t.Compacted == nil {

@@ -17,21 +17,21 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Memory is a store in the process's memory. The zero value is not usable.
+// Memory is a [Store] in memory. It is safe for concurrent use. The zero value is not usable; see [NewMemory].
 type Memory struct {
 	now      func() time.Time
-	mu       sync.RWMutex // guards sessions, not the logs; taken before the mutex of a session
+	mu       sync.RWMutex // guards sessions, not the logs; locked before the mutex of a session
 	sessions map[Key]*memorySession
 	order    memoryOrder
 	stateMu  sync.RWMutex // guards shared
 	shared   map[sharedKey]any
-	keeps    bool // snapshots
-	// tokens is the last token of any session. One count for all, so that a
-	// session that is deleted and made again never repeats a token.
+	keeps    bool // KeepSnapshots
+	// tokens is the last token of any session. All sessions share it, so that a
+	// session that is deleted and created again never repeats a token.
 	tokens atomic.Int64
 }
 
-// sharedKey names a piece of state that sessions share: a user's, or an app's.
+// sharedKey names a value that the sessions of a user or an app share.
 type sharedKey struct {
 	app, user string
 	ofUser    bool
@@ -41,15 +41,14 @@ type sharedKey struct {
 // MemoryOption configures a [Memory].
 type MemoryOption func(*Memory)
 
-// WithClock sets the store's clock, which leases expire by. The default is
-// time.Now.
+// WithClock sets the clock by which leases expire and sessions are dated. Defaults to [time.Now].
 func WithClock(now func() time.Time) MemoryOption { return func(m *Memory) { m.now = now } }
 
-// KeepSnapshots makes the store keep snapshots. It keeps none without it, because reading a log
-// in memory costs less than the memory of its snapshots.
+// KeepSnapshots makes the store keep snapshots. By default it drops them, because reading a log from memory costs
+// less than the memory of its snapshots.
 func KeepSnapshots() MemoryOption { return func(m *Memory) { m.keeps = true } }
 
-// NewMemory makes an empty store.
+// NewMemory creates an empty store. It ignores nil options.
 func NewMemory(opts ...MemoryOption) *Memory {
 	m := &Memory{now: time.Now, sessions: make(map[Key]*memorySession), shared: make(map[sharedKey]any)}
 	for _, o := range opts {
@@ -60,14 +59,13 @@ func NewMemory(opts ...MemoryOption) *Memory {
 	return m
 }
 
-// memorySession holds a log as compact records: what a run's events share is
-// held once, in its memoryRun. Records live in pages, so that a long log is
-// never copied when it grows.
+// memorySession stores a log as compact records. The fields that all events of a run have in common are stored once,
+// in a memoryRun. Records are stored in pages, so that a long log is not copied when it grows.
 type memorySession struct {
 	mu        sync.Mutex
-	past      *memoryPast      // of a fork
+	past      *memoryPast      // of a fork: the events that it shares
 	pages     [][]memoryRecord // from the first event that is not shared
-	run       *memoryRun       // of the last record
+	run       *memoryRun       // the run of the last record
 	places    []*memoryPlace
 	listed    memoryListed
 	blobs     map[string]memoryBlob // by digest
@@ -76,15 +74,15 @@ type memorySession struct {
 	row Row
 }
 
-// memoryPast is what a fork shares. Logs only grow, so that the other session may
-// grow or be deleted.
+// memoryPast refers to the events that a fork shares. Logs only grow, so the parent session may get more events or be
+// deleted.
 type memoryPast struct {
 	of  *memorySession
-	key Key // of it
+	key Key // the key of that session
 	seq int64
 }
 
-// shared is the number of events that are another session's.
+// shared returns the number of events that belong to another session.
 func (s *memorySession) shared() int64 {
 	if s.past == nil {
 		return 0
@@ -102,14 +100,14 @@ type memoryRecord struct {
 type memoryRun struct {
 	turnID, runID, parentID string
 	attempt                 int
-	first                   int64 // seq of the run's first event, which carries parentID
+	first                   int64 // position of the run's first event, which has the parentID
 	*memoryPlace
 }
 
-// memoryPlace is an agent in a scope; a session has few of them.
+// memoryPlace is an agent in a scope. A session has few different ones.
 type memoryPlace struct{ scope, agent, path string }
 
-// maxPlaces bounds the places that are remembered to be shared.
+// maxPlaces bounds the places of a session that events can share.
 const maxPlaces = 8
 
 // The first pages are small, because most sessions are short.
@@ -119,11 +117,10 @@ const (
 	largePage  = 32
 )
 
-// noTime is the zero time in a record, which as a number of nanoseconds would
-// be about the year 1754.
+// noTime stands for the zero time in a record, because the zero time does not fit in nanoseconds.
 const noTime = math.MinInt64
 
-// session returns nil if there is no such session.
+// session returns the session with a key, or nil.
 func (m *Memory) session(key Key) *memorySession {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -157,7 +154,7 @@ func (m *Memory) Load(ctx context.Context, key Key, after int64) iter.Seq2[*even
 			return
 		}
 		after, until := max(after, 0), s.length()
-		var pasts []memoryPast // that are shared, the latest first, but for the part before them
+		var pasts []memoryPast // the segments after the first one, the last one first
 		for s.past != nil && after < s.past.seq {
 			pasts = append(pasts, memoryPast{of: s, seq: until})
 			until, s = min(until, s.past.seq), s.past.of
@@ -179,12 +176,12 @@ func (s *memorySession) length() int64 {
 	return s.row.Head.Seq
 }
 
-// yield yields own events between two positions, the second included. It holds no
-// lock while it does.
+// yield yields the session's own events after a position, up to and including another one. It holds no lock while it
+// yields.
 func (s *memorySession) yield(ctx context.Context, after, until int64, yield func(*event.Event, error) bool) bool {
 	s.mu.Lock()
 	pages := s.pages
-	// The last page may grow under our hands; its length here is the snapshot.
+	// Other goroutines may append to the last page. This slice keeps its present length.
 	last := pages[len(pages)-1]
 	s.mu.Unlock()
 	p, i := locate(after - s.shared())
@@ -235,8 +232,8 @@ func (r *memoryRecord) event(seq int64) *event.Event {
 	return e
 }
 
-// Write implements [Store]. All owners are of this process, so that only the passing of LeaseTTL without renewal frees a lease that
-// was not given back.
+// Write implements [Store]. All owners are in this process, so a lease that was not released becomes free only when
+// [LeaseTTL] has passed without a renewal.
 func (m *Memory) Write(ctx context.Context, key Key, w Write) (Lease, error) {
 	if err := cmp.Or(ctx.Err(), w.Check(key)); err != nil {
 		return Lease{}, err
@@ -259,7 +256,7 @@ func (m *Memory) Write(ctx context.Context, key Key, w Write) (Lease, error) {
 	}
 	switch {
 	case s.row.Held && !row.Held:
-		m.order.letGo(s)
+		m.order.release(s)
 	case row.Held && !s.row.Held:
 		m.order.hold(s)
 	}
@@ -279,8 +276,7 @@ func (m *Memory) Write(ctx context.Context, key Key, w Write) (Lease, error) {
 	return row.Lease, nil
 }
 
-// place returns the event's agent and scope, sharing the value with earlier
-// events if it can.
+// place returns the event's agent and scope. It returns the value of an earlier event if there is an equal one.
 func (s *memorySession) place(e *event.Event) *memoryPlace {
 	p := memoryPlace{e.Scope, e.Agent, e.Path}
 	for _, known := range s.places {
@@ -317,7 +313,7 @@ func (s *memorySession) add(e *event.Event) {
 	s.pages[p] = append(s.pages[p], memoryRecord{id: e.ID, run: s.run, nano: nano, data: e.Data})
 }
 
-// share changes the shared state.
+// share updates the state of the user and the app.
 func (m *Memory) share(key Key, delta map[string]any) {
 	m.stateMu.Lock()
 	defer m.stateMu.Unlock()
@@ -367,7 +363,7 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...
 		parent, key = parent.past.of, parent.past.key
 	}
 	now := m.now().UTC()
-	row := Row{Lease: Lease{Incarnation: m.tokens.Add(1), Fork: true, Shared: seq, Head: parent.at(seq)}, Status: parent.statusAt(seq)}
+	row := Row{Lease: Lease{Incarnation: m.tokens.Add(1), Fork: true, Shared: seq, Head: parent.headAt(seq)}, Status: parent.statusAt(seq)}
 	fork := &memorySession{past: &memoryPast{of: parent, key: key, seq: seq}, row: row, listed: memoryListed{key: to, incarnation: row.Incarnation}}
 	for _, e := range events {
 		fork.add(e)
@@ -391,8 +387,9 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...
 	return nil
 }
 
-// at returns the head of the log when it ended at an own event.
-func (s *memorySession) at(seq int64) Head {
+// headAt returns the head of the log up to one of the session's own events. It returns the zero value for a shared
+// event.
+func (s *memorySession) headAt(seq int64) Head {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if seq <= s.shared() {
@@ -402,8 +399,8 @@ func (s *memorySession) at(seq int64) Head {
 	return HeadOf(s.pages[p][i].event(seq))
 }
 
-// statusAt returns the status that the session had when its log ended at a position. If that is not where it ends now, it reads back
-// to the last event that says it.
+// statusAt returns the status that the session had when its log ended at a position. If the log is longer now,
+// statusAt reads back to the last event that sets the status.
 func (s *memorySession) statusAt(seq int64) (status Status) {
 	s.mu.Lock()
 	if seq == s.row.Head.Seq {
@@ -422,7 +419,7 @@ func (s *memorySession) statusAt(seq int64) (status Status) {
 	return status
 }
 
-// exists tells a session from one that only was leased.
+// exists reports whether the session has events or is a fork. Otherwise it only had a lease.
 func (s *memorySession) exists() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -449,5 +446,5 @@ func (m *Memory) Delete(ctx context.Context, key Key) error {
 	return nil
 }
 
-// Close implements [Store]; it does nothing.
+// Close implements [Store]. It does nothing.
 func (m *Memory) Close() error { return nil }

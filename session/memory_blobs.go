@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// memoryBlob is bytes that were put when the log was at a position.
+// memoryBlob is a file's bytes, and the length of the log when they were stored.
 type memoryBlob struct {
 	seq  int64
 	data []byte

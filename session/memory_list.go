@@ -8,33 +8,33 @@ import (
 	"time"
 )
 
-// memoryOrder keeps the sessions of each user in the order in which they were updated,
-// so that a page of a list costs what its sessions cost.
+// memoryOrder keeps the sessions of each user in the order of their last updates, so that the cost of a page of a
+// list depends only on the sessions in the page.
 type memoryOrder struct {
 	mu     sync.Mutex
-	byUser map[memoryUser][]*memorySession // the place of the last one comes first
-	held   []*memorySession                // those whose lease was not given back
+	byUser map[memoryUser][]*memorySession // sorted in reverse: lists begin with the last element
+	held   []*memorySession                // the sessions whose lease was not released
 }
 
 type memoryUser struct{ app, user string }
 
-// memoryListed is what lists show of a session. The order's lock guards it, so that it
-// never differs from the session's place in the order.
+// memoryListed is what lists return of a session. The mutex of memoryOrder guards it, so that it always agrees with
+// the session's place in the order.
 type memoryListed struct {
 	key              Key
 	incarnation      int64
 	head             Head
 	status           Status
-	created, updated time.Time // zero: it is in no list yet
-	gone             bool      // it was deleted
-	held             int       // its place among those that are held, from 1; 0 is none
+	created, updated time.Time // zero: lists do not contain the session yet
+	deleted          bool
+	held             int // 1 + the index in memoryOrder.held, or 0
 }
 
 func (l *memoryListed) place() Place { return Place{l.updated, l.key} }
 
-// before returns how many sessions of a user come after a place in lists.
+// before returns the number of sessions of a user that lists return after a place.
 func before(sessions []*memorySession, p Place) int {
-	if n := len(sessions); n > 0 { // mostly the one that was updated last, or behind it
+	if n := len(sessions); n > 0 { // in most calls the place is that of the last element, or comes before it in lists
 		switch c := p.Compare(sessions[n-1].listed.place()); {
 		case c < 0:
 			return n
@@ -46,12 +46,12 @@ func before(sessions []*memorySession, p Place) int {
 	return n
 }
 
-// move puts a session where it belongs after an update.
+// move updates what lists return of a session, and moves the session to its new place.
 func (o *memoryOrder) move(s *memorySession, now time.Time, row *Row) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := &s.listed
-	if l.gone {
+	if l.deleted {
 		return
 	}
 	user := memoryUser{l.key.App, l.key.User}
@@ -73,7 +73,7 @@ func (o *memoryOrder) remove(s *memorySession) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := &s.listed
-	l.gone = true
+	l.deleted = true
 	o.drop(s)
 	if l.created.IsZero() {
 		return
@@ -85,23 +85,24 @@ func (o *memoryOrder) remove(s *memorySession) {
 	}
 }
 
-// hold takes note that the session's lease was taken, and letGo that it was given back.
+// hold records that the session's lease was acquired.
 func (o *memoryOrder) hold(s *memorySession) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if l := &s.listed; !l.gone && l.held == 0 {
+	if l := &s.listed; !l.deleted && l.held == 0 {
 		o.held = append(o.held, s)
 		l.held = len(o.held)
 	}
 }
 
-func (o *memoryOrder) letGo(s *memorySession) {
+// release records that the session's lease was released.
+func (o *memoryOrder) release(s *memorySession) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.drop(s)
 }
 
-// drop takes a session out of those that are held. The caller holds the mutex.
+// drop removes a session from held. The caller holds the mutex.
 func (o *memoryOrder) drop(s *memorySession) {
 	if s.listed.held == 0 {
 		return
@@ -113,7 +114,7 @@ func (o *memoryOrder) drop(s *memorySession) {
 	o.held = o.held[:end]
 }
 
-// ofHeld returns those of the sessions whose lease was not given back that are in lists.
+// ofHeld returns the listed sessions whose lease was not released.
 func (o *memoryOrder) ofHeld() (infos []Info, found []*memorySession) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -125,8 +126,8 @@ func (o *memoryOrder) ofHeld() (infos []Info, found []*memorySession) {
 	return infos, found
 }
 
-// page returns the infos of a page, without the parents of forks, and their sessions.
-// One is the session that the filter names, if it names a whole key and there is one.
+// page returns the infos of a page, without the parents of forks, and the sessions. If the filter is a whole key, one
+// is the session with this key, or nil.
 func (o *memoryOrder) page(filter Key, one *memorySession, page Page) (infos []Info, found []*memorySession) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,7 +148,7 @@ func (o *memoryOrder) page(filter Key, one *memorySession, page Page) (infos []I
 	}
 	switch {
 	case filter.App != "" && filter.User != "" && filter.ID != "":
-		if one != nil && !one.listed.created.IsZero() && !one.listed.gone {
+		if one != nil && !one.listed.created.IsZero() && !one.listed.deleted {
 			take([]*memorySession{one})
 		}
 	case filter.App != "" && filter.User != "":
@@ -186,7 +187,7 @@ func (m *Memory) List(ctx context.Context, filter Key, page Page) ([]Info, error
 	return infos, nil
 }
 
-// parent returns the key of the session that another is a fork of, if that is still there.
+// parent returns the key of the session that s was forked from, or the zero key if that session was deleted.
 func (m *Memory) parent(s *memorySession) (key Key) {
 	if s.past == nil {
 		return key
@@ -219,12 +220,12 @@ func (m *Memory) Orphans(ctx context.Context, page Page) ([]Info, error) {
 	return out, nil
 }
 
-// orphaned tells a session whose lease ended from one that gave it back meanwhile.
+// orphaned reports whether the session still has a lease that was not released, and the lease has ended.
 func (s *memorySession) orphaned(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.row.Held && !Leased(s.row.Until, now)
 }
 
-// CompareInfo orders sessions as [Store.List] returns them.
+// CompareInfo compares two sessions by the order in which [Store.List] returns them.
 func CompareInfo(a, b Info) int { return a.Place().Compare(b.Place()) }

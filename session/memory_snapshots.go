@@ -18,7 +18,7 @@ func (s *memorySession) keep(parts []Snapshot) {
 		for len(kept) > 0 && kept[len(kept)-1].Part >= p.Part {
 			kept = kept[:len(kept)-1]
 		}
-		s.snapshots[p.Name] = append(slices.Clip(kept), p) // others may be reading them
+		s.snapshots[p.Name] = append(slices.Clip(kept), p) // a copy, because callers of Snapshots may have the old slice
 	}
 }
 

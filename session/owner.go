@@ -5,13 +5,11 @@ import (
 	"sync"
 )
 
-// Self returns the calling process as an owner: the value for Acquire in a [Write].
-// It is computed once and cached.
+// Self returns the calling process as an owner, to be used as Acquire of a [Write]. It is computed once.
 //
-// Host is the host's name and, on Linux, a mark of the kernel's current boot and
-// of the PID namespace. Two containers that share a file but not their PIDs are
-// therefore two hosts, and so is one host before and after a restart: a PID of
-// the other means nothing here.
+// Host is the host's name. On Linux, a hash of the kernel's current boot and of the PID namespace follows it. Two
+// containers that share a database file but not their PIDs are therefore different hosts, and so is one host before
+// and after a restart, because a PID of one means nothing in the other.
 func Self() Owner { return self() }
 
 var self = sync.OnceValue(func() Owner {
@@ -20,10 +18,10 @@ var self = sync.OnceValue(func() Owner {
 	return o
 })
 
-// Alive reports whether the owner may still be running. It is false only for a process of this host that has
-// certainly ended: no process has its PID, the process with that PID started at another time, or it has exited and
-// its parent has not collected it. Processes of other hosts cannot be checked and count as alive; their leases end by
-// [LeaseTTL].
+// Alive reports whether the owner may still be running. It returns false only if a process of this host has certainly
+// ended: no process has its PID, the process with that PID started at another time, or the process has exited and its
+// parent has not waited for it. Alive cannot check processes of other hosts and returns true for them. Their leases
+// expire after [LeaseTTL].
 func Alive(o Owner) bool {
 	me := Self()
 	if o == me || o.Host != me.Host || o.PID <= 0 {

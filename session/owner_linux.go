@@ -18,10 +18,9 @@ func hostName() string {
 	return fmt.Sprintf("%s#%08x", name, h.Sum32())
 }
 
-// processStart returns a process's start time in clock ticks since boot, field
-// 22 of /proc/PID/stat (man 5 proc), or 0 if it cannot be read: some systems
-// hide other users' processes. running is false for a process that has ended
-// and was not waited for.
+// processStart returns a process's start time in clock ticks since boot, field 22 of /proc/PID/stat (man 5 proc). It
+// returns 0 if the field cannot be read: some systems hide other users' processes. running is false for a process
+// that has exited and that its parent has not waited for.
 func processStart(pid int) (started int64, running bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -31,8 +30,8 @@ func processStart(pid int) (started int64, running bool) {
 }
 
 func parseStat(stat []byte) (started int64, running bool) {
-	// Field 2 is the program's name in parentheses and may itself hold both
-	// spaces and parentheses, so the fields are counted from its end.
+	// Field 2 is the program's name in parentheses. It may contain spaces and
+	// parentheses, so the fields are counted from its end.
 	_, rest, ok := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(") "))
 	fields := bytes.Fields(rest) // from field 3
 	if !ok || len(fields) < 20 {

@@ -9,6 +9,6 @@ func hostName() string {
 	return name
 }
 
-// processStart cannot find this out here: a PID that is in use again looks like
-// its former owner, whose lease then ends by time.
+// processStart returns no start time on this system. If another process gets the PID of an owner that died, Alive
+// takes it for the owner, and the owner's lease ends when it expires.
 func processStart(int) (started int64, running bool) { return 0, true }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// pidExists asks with signal 0, which reaches nobody. A process of another user
-// may not be asked, but it exists.
+// pidExists sends signal 0, which only checks that the process exists. It fails for a process of another user, but
+// not with ESRCH.
 func pidExists(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || !errors.Is(err, syscall.ESRCH)

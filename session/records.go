@@ -9,63 +9,63 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Record is an event together with what the events before it say about it. Its fields are valid until the reader
-// reads the next event.
+// Record is an event and the earlier events that it refers to. Its fields are valid until the reader reads the next
+// event.
 type Record struct {
 	*event.Event
 
-	// Call is the tool call that a result, progress, a question or a file belongs to, and the call that opened
-	// the inner scope in which a run starts. It is nil if the reader has not read the call.
+	// Call is the tool call that a result, progress, a question or a file belongs to. For the start of a run in an
+	// inner scope it is the call that opened the scope. It is nil if the reader has not read the call.
 	Call *event.Event
-	// Question is the question that a decision answers, nil if the reader has not read it.
+	// Question is the question that an answer refers to, or nil if the reader has not read it.
 	Question *event.Event
-	// Failure is the last error of the run that ends with this event.
+	// Failure is the last error of the run that ends with this event, or nil.
 	Failure *event.Failure
 
-	// Block is the block of text or reasoning that the event adds to or completes. It is nil for other events,
-	// for an empty text, and for a delta after a hole: the complete block follows. The output of a
-	// conversation's run that said nothing is a block, too. See [event.Answer].
+	// Block is the block of text or reasoning that the event extends or completes. It is nil for other events, for an
+	// empty text, and for a delta that follows a missing one, because the complete block follows later. If a run of
+	// the conversation ends with an output that it did not stream as text, the output is a block too. See
+	// [event.Answer].
 	Block *Block
-	// Fresh reports that a block begins with this event.
+	// Fresh reports that a block starts with this event.
 	Fresh bool
-	// News is the text that follows what was shown of the block before. Whole is all of the block if it is
-	// complete, and "" otherwise.
+	// News is the part of the block's text that earlier records did not have. Whole is the text of the block if the
+	// block is complete, and "" otherwise.
 	News, Whole string
-	// Void are blocks of which a part was shown that does not count, the last one first: a retry discarded
-	// them, their run ended, or the complete text begins differently.
+	// Void are blocks that were shown in part and are void now, the last one first: a retry discarded them, their run
+	// ended, or the complete text starts differently.
 	Void []*Block
 }
 
-// Block is a block of text or reasoning.
+// Block is a block of text or reasoning. The embedded event is the first one of the block that the reader has read.
 type Block struct {
-	// Event is the first event that the reader read of the block.
 	*event.Event
-	// Speaker is the agent that says it, or the name of the person.
+	// Speaker is the name of the agent or of the person whose text it is.
 	Speaker string
-	// Shown is the text of the deltas.
+	// Shown is the text of the deltas so far.
 	Shown []byte
 }
 
-// Reader makes records of the events of a session, of all scopes and in their order. A caller may start at the
-// beginning of any turn. The reader remembers open calls and the current turn, so it does not grow with the log.
-// The zero value is ready to use. It is not safe for concurrent use.
+// Reader creates the records of a session's events, of all scopes and in order. A caller may start with the user
+// event of any turn. The reader keeps only open calls and the current turn, so it does not grow with the log. The
+// zero value is ready to use. A Reader is not safe for concurrent use.
 type Reader struct {
 	// At is the position of the last event.
 	At Position
 	// Answer is the turn's answer to the user.
 	Answer event.Answer
-	// Asked are the questions of the turn, and Questions those that are open, in the order in which they were asked.
+	// Asked are all questions of the turn, and Questions the open ones, in the order in which they were asked.
 	Asked, Questions []*event.Event
-	// Blocks are the blocks that were shown in part, in the order in which they began.
+	// Blocks are the blocks that were shown in part, in the order in which they started.
 	Blocks []*Block
 
-	hole   bool // a delta between this stored event and the next one is missing
-	person string
-	calls  map[string]*event.Event   // without a result, by id
-	failed map[string]*event.Failure // by run
+	hole   bool                      // a delta between this stored event and the next one is missing
+	person string                    // the name of the person who has the conversation
+	calls  map[string]*event.Event   // the calls without a result, by id
+	failed map[string]*event.Failure // the last error, by run
 }
 
-// Records returns the records of events. It ends with the error of the events.
+// Records yields a record for each event. If events yields an error, Records yields it and ends.
 func Records(events iter.Seq2[*event.Event, error]) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		var r Reader
@@ -86,7 +86,7 @@ func (r *Reader) Next(e *event.Event) Record {
 	return r.NextAt(Position{Seq: e.Seq}, e)
 }
 
-// NextAt is [Reader.Next] for a follower of the session. The position tells whether deltas are missing.
+// NextAt is [Reader.Next] for a follower of the session. The reader needs the position to detect missing deltas.
 func (r *Reader) NextAt(at Position, e *event.Event) Record {
 	r.move(at, e)
 	rec := Record{Event: e}
@@ -119,12 +119,12 @@ func (r *Reader) NextAt(at Position, e *event.Event) Record {
 	case *event.ToolResult:
 		rec.Call = r.calls[e.ID]
 		delete(r.calls, e.ID)
-		r.settle(func(q *event.Event) bool { return q.Data.(*event.Relay).ToolCallID == e.ID })
+		r.closeQuestions(func(q *event.Event) bool { return q.Data.(*event.Relay).ToolCallID == e.ID })
 	case *event.Relay:
 		rec.Call = r.calls[d.ToolCallID]
 		r.Asked, r.Questions = append(r.Asked, e), append(r.Questions, e)
 	case *event.RelayResolved:
-		r.settle(func(q *event.Event) bool { return q.ID == d.RelayID })
+		r.closeQuestions(func(q *event.Event) bool { return q.ID == d.RelayID })
 		if i := slices.IndexFunc(r.Asked, func(q *event.Event) bool { return q.ID == d.RelayID }); i >= 0 {
 			rec.Question = r.Asked[i]
 		}
@@ -143,7 +143,7 @@ func (r *Reader) NextAt(at Position, e *event.Event) Record {
 	return rec
 }
 
-// Speaker returns the agent of an event, or the name of the person if the desk has told it.
+// Speaker returns the name of the event's agent. For a person it returns the person's name if the desk has sent it.
 func (r *Reader) Speaker(e *event.Event) string {
 	if e.Agent == agent.Human && r.person != "" {
 		return r.person
@@ -151,7 +151,7 @@ func (r *Reader) Speaker(e *event.Event) string {
 	return e.Agent
 }
 
-// Pending returns what the open questions ask.
+// Pending returns the payloads of the open questions.
 func (r *Reader) Pending() (pending []*event.Relay) {
 	for _, q := range r.Questions {
 		pending = append(pending, q.Data.(*event.Relay))
@@ -159,7 +159,7 @@ func (r *Reader) Pending() (pending []*event.Relay) {
 	return pending
 }
 
-// move notes the position. The deltas between two stored events are numbered.
+// move records the position. The deltas between two stored events are numbered from 1.
 func (r *Reader) move(at Position, e *event.Event) {
 	switch {
 	case !e.Partial:
@@ -175,7 +175,7 @@ func (r *Reader) move(at Position, e *event.Event) {
 	}
 }
 
-// text adds an event to its block.
+// text adds a text to its block.
 func (r *Reader) text(rec *Record, text string) {
 	e := rec.Event
 	i := slices.IndexFunc(r.Blocks, func(b *Block) bool { return b.ID == e.ID })
@@ -205,7 +205,7 @@ func (r *Reader) text(rec *Record, text string) {
 	rec.Whole = text
 }
 
-// void forgets blocks that were shown in part.
+// void removes blocks that were shown in part, and reports them in the record.
 func (r *Reader) void(rec *Record, which func(*Block) bool) {
 	for _, b := range slices.Backward(r.Blocks) {
 		if which(b) {
@@ -215,14 +215,14 @@ func (r *Reader) void(rec *Record, which func(*Block) bool) {
 	r.Blocks = slices.DeleteFunc(r.Blocks, which)
 }
 
-// settle forgets questions that are not open any more.
-func (r *Reader) settle(which func(q *event.Event) bool) {
+// closeQuestions removes the questions that are no longer open.
+func (r *Reader) closeQuestions(which func(q *event.Event) bool) {
 	if len(r.Questions) > 0 {
 		r.Questions = slices.DeleteFunc(slices.Clone(r.Questions), which)
 	}
 }
 
-// handoff notes the name of the person who has the conversation.
+// handoff records the name of the person who has the conversation.
 func (r *Reader) handoff(e *event.Event, d *event.HandoffStatus) {
 	switch {
 	case event.HandoffOver(d.Status):
@@ -232,14 +232,16 @@ func (r *Reader) handoff(e *event.Event, d *event.HandoffStatus) {
 	}
 }
 
-// Arrivals finds in a log what transfers cost. The zero value is for the beginning of a log.
+// Arrivals computes from a log which prompt tokens transfers cost. The zero value is ready for the first event of a
+// log. It is not safe for concurrent use.
 type Arrivals struct {
-	// Agent is the one whose model answered last in the user's conversation.
+	// Agent is the agent whose model answered last in the user's conversation, or "" before the first answer.
 	Agent string
 }
 
-// Apply applies the next event. If it is the usage of an answer in the user's conversation, and another agent gave the answer before,
-// Apply returns this usage and how many tokens of the prompt the endpoint did not take from its cache.
+// Apply applies the next event. If the event is the usage of an answer in the user's conversation and another agent
+// gave the previous answer, Apply returns this usage and the number of prompt tokens that the endpoint did not take
+// from its cache. Otherwise it returns nil and 0.
 func (a *Arrivals) Apply(e *event.Event) (u *event.Usage, anew int) {
 	if e.Partial || e.Scope != "" {
 		return nil, 0
@@ -248,7 +250,7 @@ func (a *Arrivals) Apply(e *event.Event) (u *event.Usage, anew int) {
 	case *event.Usage:
 		u = d
 	case *event.Discard:
-		if d.Code != event.CodeAnticipated { // which was asked before the transfer
+		if d.Code != event.CodeAnticipated { // this request was sent before the transfer was committed
 			u = d.Usage
 		}
 	}

@@ -8,34 +8,36 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// Snapshot is a part of something that follows from a session's log, stored next to the log so that it
-// need not be made again. The log alone decides: a reader checks that the snapshot belongs to the log, and makes
-// anew what does not. Snapshots are deleted with their session, and a fork has none of its parent's.
+// Snapshot is a part of a value that was computed from a session's log. A store keeps it next to the log so that
+// readers need not compute the value again. Only the log is authoritative: a reader checks that a snapshot belongs to
+// the log, and otherwise computes the value again. Deleting a session deletes its snapshots. A fork does not have its
+// parent's snapshots.
 type Snapshot struct {
-	// Name says of what it is, such as "session", in 1 to 255 printable characters of ASCII. Part orders the parts of one thing: a list that
-	// grows is stored as what came since the last part.
+	// Name is the name of the value, such as "session": 1 to 255 printable ASCII characters. Part is the number of
+	// this part and orders the parts of a value. A growing list is stored as one part for each time that it grew.
 	Name string
 	Part int64
-	// Seq is the position of the log that it was made at.
+	// Seq is the position of the log from which the part was computed.
 	Seq int64
-	// Data are bytes of a form of its own, checksums included.
+	// Data is the content. Its format belongs to the reader, and contains its own checksum.
 	Data string
 }
 
-// checkSnapshots returns an error if parts cannot be stored. It is [agent.ErrBadInput] for two parts of one name, an
-// invalid name or a negative number, and [agent.ErrConflict] for a part of a position after the end of the log.
+// checkSnapshots returns an error if the parts cannot be stored. It is [agent.ErrBadInput] for two parts with the
+// same name, an invalid name or a negative number, and [agent.ErrConflict] for a part whose position comes after the
+// end of the log.
 func checkSnapshots(key Key, end int64, parts []Snapshot) error {
 	for i, p := range parts {
 		wrong := ""
 		switch {
 		case p.Name == "" || len(p.Name) > 255 || strings.ContainsFunc(p.Name, func(r rune) bool { return r < ' ' || r > '~' }):
-			wrong = "names are 1 to 255 printable characters of ASCII"
+			wrong = "a name must have 1 to 255 printable ASCII characters"
 		case p.Part < 0 || p.Seq < 0:
-			wrong = "no number is negative"
+			wrong = "part and position must not be negative"
 		case slices.ContainsFunc(parts[:i], func(o Snapshot) bool { return o.Name == p.Name }):
-			wrong = "there is another part of this name"
+			wrong = "one write can contain only one part with this name"
 		case p.Seq > end:
-			return fmt.Errorf("session %s: a snapshot of a later position than %d, where the log is: %w", key, end, agent.ErrConflict)
+			return fmt.Errorf("session %s: the snapshot %.80q is for position %d, but the log ends at %d: %w", key, p.Name, p.Seq, end, agent.ErrConflict)
 		default:
 			continue
 		}

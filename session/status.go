@@ -7,30 +7,30 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Status says how far the last turn of a session is. The zero value is the status of a session without a turn.
+// Status is the progress of the last turn of a session. The zero value "" is the status of a session without a turn.
 type Status string
 
 // The statuses of a turn.
 const (
-	// StatusOpen: the turn has not ended. A process works on it, or it was cut off.
+	// StatusOpen: the turn has not ended. A process works on it, or the turn was interrupted.
 	StatusOpen Status = "open"
-	// StatusWaiting: for decisions about calls, or for something that is done elsewhere.
+	// StatusWaiting: the turn is paused. It waits for answers to questions, or for something external.
 	StatusWaiting Status = "waiting"
-	// StatusDone: it was answered.
+	// StatusDone: the turn ended with an answer.
 	StatusDone Status = "done"
-	// StatusFailed: it ended with an error, or because of a limit.
+	// StatusFailed: the turn ended with an error or at a limit.
 	StatusFailed Status = "failed"
-	// StatusCanceled: a client or the user ended it.
+	// StatusCanceled: a client or the user canceled the turn.
 	StatusCanceled Status = "canceled"
 )
 
-// Check returns an error that is [agent.ErrBadInput] if there is no such status.
+// Check returns an error that is [agent.ErrBadInput] if s is not a known status. "" is known.
 func (s Status) Check() error {
 	switch s {
 	case "", StatusOpen, StatusWaiting, StatusDone, StatusFailed, StatusCanceled:
 		return nil
 	}
-	return fmt.Errorf("no session has the status %.40q: %w", string(s), agent.ErrBadInput)
+	return fmt.Errorf("%.40q is not a status: use open, waiting, done, failed or canceled: %w", string(s), agent.ErrBadInput)
 }
 
 // Status returns the status of the last turn.
@@ -44,7 +44,7 @@ func (f *Fold) Status() Status {
 	return StatusAt(f.Conversation.Run.Finish)
 }
 
-// StatusAt returns the status of a turn after a run of the conversation that ended for a reason.
+// StatusAt returns the status of a turn after a run of the conversation ended with a reason.
 func StatusAt(reason event.FinishReason) Status {
 	switch reason {
 	case event.FinishReasonTransfer:
@@ -59,8 +59,8 @@ func StatusAt(reason event.FinishReason) Status {
 	return StatusDone
 }
 
-// After returns the status that a session has when events follow. Stores keep a session's status by it, so that they need
-// no fold.
+// After returns the status of a session with status s after more events. Stores use it to keep the status of a
+// session, so that they need no fold.
 func (s Status) After(events ...*event.Event) Status {
 	for _, e := range events {
 		s = s.after(e.Scope, e.Data)

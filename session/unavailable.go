@@ -2,11 +2,12 @@ package session
 
 import "errors"
 
-// ErrUnavailable reports that a store failed for a reason outside the request: its database cannot be reached, its
-// disk is full, a statement was canceled. The same request may succeed later.
+// ErrUnavailable reports that a store failed for a reason that is not in the request: its database cannot be reached,
+// its disk is full, or a statement was canceled. The same request may succeed later.
 var ErrUnavailable = errors.New("the store is not available")
 
-// Unavailable returns an error that is [ErrUnavailable], with the words and the chain of another one. It returns nil for nil.
+// Unavailable returns an error that is [ErrUnavailable] and wraps err; its text is that of err. It returns nil if err
+// is nil.
 func Unavailable(err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) {
 		return err

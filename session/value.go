@@ -18,12 +18,13 @@ var ErrWrongType = errors.New("the state has a value of another type")
 // GetAs reads a value of the state as a T. The function get reads the state: Get of a tools.Context, State of an
 // agent.Session, or State of a [Fold].
 //
-// If there is no such key, ok is false and the error is nil. If the value cannot become a T without a loss, such as
-// 1.5 as an int, the error is [ErrWrongType]. Integers keep all digits: an int64 or a json.Number is read digit by
-// digit, also above 2^53; only a float is rounded. A T that is or contains a struct is read as encoding/json reads
-// it; numbers in its fields of type any are json.Number.
+// If the key is not set, ok is false and the error is nil. If the value cannot be converted to T without a loss, such
+// as 1.5 to an int, the error is [ErrWrongType]. Integers keep all digits, also above 2^53; only a conversion to a
+// float rounds. A T that is or contains a struct is read as encoding/json reads it; numbers in its fields of type any
+// are json.Number.
 //
-// If T is any, a map[string]any or a []any, the value itself is returned. It is shared and must not be changed.
+// If T is any, a map[string]any or a []any, GetAs returns the value itself. It is shared, and callers must not change
+// it.
 func GetAs[T any](get func(key string) (any, bool), key string) (value T, ok bool, err error) {
 	v, ok := get(key)
 	if !ok {
@@ -36,7 +37,7 @@ func GetAs[T any](get func(key string) (any, bool), key string) (value T, ok boo
 	_, quoted := v.(string)
 	dec := json.NewDecoder(bytes.NewReader(jsonOf(v)))
 	dec.UseNumber()
-	if err := dec.Decode(&value); err != nil || v == nil || quoted && want == numberType { // which would be read from a string
+	if err := dec.Decode(&value); err != nil || v == nil || quoted && want == numberType { // json.Number accepts strings
 		var none T
 		return none, false, fmt.Errorf("%w: %q is %s", ErrWrongType, key, mismatch(v, want, err))
 	}
@@ -45,7 +46,8 @@ func GetAs[T any](get func(key string) (any, bool), key string) (value T, ok boo
 
 var numberType = reflect.TypeFor[json.Number]()
 
-// jsonOf returns the JSON of a value of the state, a whole number without exponent.
+// jsonOf returns the JSON of a value of the state. A whole number has no exponent, so that it can be decoded as an
+// integer.
 func jsonOf(v any) json.RawMessage {
 	if f, ok := v.(float64); ok && f == math.Trunc(f) && !math.IsInf(f, 0) {
 		return strconv.AppendFloat(nil, f, 'f', -1, 64)
@@ -53,8 +55,8 @@ func jsonOf(v any) json.RawMessage {
 	return event.EncodeJSON(v)
 }
 
-// mismatch says which type a value has and which it should have, without the value
-// itself, which may be a secret.
+// mismatch describes the type that a value has and the type that was requested. It omits the value, which may be a
+// secret.
 func mismatch(v any, want reflect.Type, err error) string {
 	kind := "a value of Go's type " + fmt.Sprintf("%T", v)
 	switch v.(type) {

@@ -9,36 +9,39 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Write is a change of a session: of its lease, of its log, or of both. [Store.Write] makes all of it or nothing.
+// Write is a change of a session's lease, of its log, or of both. [Store.Write] makes all of it or nothing.
 //
-// A Write that holds nothing but a lease renews it.
+// A Write that only has a Lease renews the lease.
 type Write struct {
-	// Acquire takes the session's lease for an owner. The zero value takes none: Lease is held already.
+	// Acquire is the owner that takes the session's lease. If it is the zero value, the writer already holds the
+	// lease in Lease.
 	Acquire Owner
-	// Lease is the lease that the writer holds. It is not used with Acquire.
+	// Lease is the lease that the writer holds. It is ignored if Acquire is set.
 	Lease Lease
-	// Head is where the log must end. It counts if there are events or snapshots.
+	// Head is where the log must end before the write. It is checked only if the write has events or snapshots.
 	Head Head
-	// Events follow Head. State events write through to the state of the user and the app.
+	// Events are appended after Head. State events also update the state of the user and the app.
 	Events []*event.Event
-	// Snapshots are kept in place of the parts of the same name from their Part on. A store that keeps no snapshots drops them.
+	// Snapshots are stored. Each of them replaces the stored parts of the same name that have the same or a higher
+	// Part. A store that keeps no snapshots drops them.
 	Snapshots []Snapshot
-	// Release gives the lease back.
+	// Release gives up the lease at the end of the turn.
 	Release bool
-	// Abandon ends the lease without giving it back: the session is an orphan at once.
+	// Abandon ends the lease without releasing it: the session is an orphan at once, and another process adopts its
+	// turn.
 	Abandon bool
 }
 
 // Acquires reports whether the write takes the lease.
 func (w *Write) Acquires() bool { return w.Acquire != (Owner{}) }
 
-// Ends reports whether nobody holds the lease after the write.
+// Ends reports whether the lease ends with the write.
 func (w *Write) Ends() bool { return w.Release || w.Abandon }
 
-// Stores reports whether the write stores something that follows Head.
+// Stores reports whether the write has events or snapshots.
 func (w *Write) Stores() bool { return len(w.Events)+len(w.Snapshots) > 0 }
 
-// End returns where the log ends after a write that stores events, or else Head.
+// End returns the head of the log after the write.
 func (w *Write) End() Head {
 	if n := len(w.Events); n > 0 {
 		return HeadOf(w.Events[n-1])
@@ -46,10 +49,10 @@ func (w *Write) End() Head {
 	return w.Head
 }
 
-// Check returns an error if the write cannot be made, whatever the session is. Stores call it first.
+// Check returns an error if no store can make the write, whatever the state of the session is. Stores call it first.
 func (w *Write) Check(key Key) error {
 	if w.Release && w.Abandon {
-		return fmt.Errorf("session %s: a lease is either given back or abandoned: %w", key, agent.ErrBadInput)
+		return fmt.Errorf("session %s: a write cannot both release and abandon the lease: %w", key, agent.ErrBadInput)
 	}
 	if err := CheckEvents(key, w.Head.Seq, w.Events); err != nil {
 		return err
@@ -57,7 +60,7 @@ func (w *Write) Check(key Key) error {
 	return checkSnapshots(key, w.End().Seq, w.Snapshots)
 }
 
-// Head is where a log ends. The zero value is the head of an empty log.
+// Head is the last event of a log. The zero value is the head of an empty log.
 type Head struct {
 	// Seq is the position of the last event.
 	Seq int64
@@ -69,19 +72,20 @@ type Head struct {
 func HeadOf(e *event.Event) Head {
 	id := e.ID
 	if !utf8.ValidString(id) {
-		id = string([]rune(id)) // as it is when it is read again
+		id = string([]rune(id)) // the form that the id has when the event is read again
 	}
 	return Head{e.Seq, id}
 }
 
-// HeadError is the error of a write whose Head is not where the log ends: another process has written, or the database went
-// back to an earlier state. It is [agent.ErrConflict].
+// HeadError is the error of a write whose Head is not the end of the log: another process has written to the session,
+// or the database was restored to an earlier state. It is [agent.ErrConflict].
 type HeadError struct {
-	Key       Key
+	Key Key
+	// Want is the Head of the write, and Got the head of the stored log.
 	Want, Got Head
 }
 
-// Error describes the difference.
+// Error describes the two heads.
 func (e *HeadError) Error() string {
 	return fmt.Sprintf("session %s: the log ends at %d with event %q, and not at %d with event %q: another process has written, or the database was restored: %v",
 		e.Key, e.Got.Seq, e.Got.ID, e.Want.Seq, e.Want.ID, agent.ErrConflict)
@@ -90,31 +94,34 @@ func (e *HeadError) Error() string {
 // Unwrap returns [agent.ErrConflict].
 func (e *HeadError) Unwrap() error { return agent.ErrConflict }
 
-// Row is what a store keeps of a session in addition to its events. Stores read it, and let a write change it by [Row.Change].
+// Row is what a store keeps of a session in addition to its events. Stores load it, and apply a write with
+// [Row.Change].
 type Row struct {
-	Lease       // the last one; Head is the log's end, whose ID is "" if the store has not noted it
-	Held   bool // the lease was not given back
-	Until  time.Time
+	Lease            // the last lease; Head is the end of the log, and its ID is "" if the store did not record it
+	Held   bool      // the lease was not released
+	Until  time.Time // the time at which the lease ends
 	Holder Owner
-	Status Status // of the last turn
+	Status Status // the status of the last turn
 }
 
-// Change makes a write's changes to the lease, the head and the status, or says why the write is refused. The lease of an owner that is
-// not [Alive] is replaced. A store sets nonce to a random number for each write, which is the one of the lease if the write takes it.
+// Change applies a write to the lease, the head and the status. It returns an error, and changes nothing, if the
+// write must be refused. A write that acquires the lease replaces one that has ended or whose owner is not [Alive].
+// nonce is a random number that the store creates for each write; it becomes the Nonce of a lease that the write
+// acquires.
 func (r *Row) Change(key Key, w *Write, nonce int64, now time.Time) error {
 	switch {
 	case w.Acquires() && r.Held && Leased(r.Until, now) && Alive(r.Holder):
 		return r.busy(key)
 	case !w.Acquires() && !r.holds(&w.Lease):
 		return LeaseLost(key)
-	case w.Stores() && !r.at(w):
+	case w.Stores() && !r.matchesHead(w):
 		return &HeadError{key, w.Head, r.Head}
 	}
 	if w.Acquires() {
 		r.Token, r.Nonce, r.Holder = max(r.Token+1, now.UnixNano()), nonce, w.Acquire
 	}
 	r.Held, r.Until = !w.Release, now.Add(LeaseTTL)
-	if w.Abandon { // nobody has this lease, and its time is over by any clock
+	if w.Abandon { // no process has this token, and the lease has ended by any clock
 		r.Token, r.Nonce, r.Until = r.Token+1, 0, time.Unix(0, 0)
 	}
 	if len(w.Events) > 0 {
@@ -123,12 +130,12 @@ func (r *Row) Change(key Key, w *Write, nonce int64, now time.Time) error {
 	return nil
 }
 
-// busy returns the error of a writer that does not get the lease.
+// busy returns the error for a writer that does not get the lease.
 func (r *Row) busy(key Key) error {
-	if r.Holder == (Owner{}) { // of this process
+	if r.Holder == (Owner{}) { // the holder is in this process
 		return fmt.Errorf("session %s: %w", key, agent.ErrSessionBusy)
 	}
-	return fmt.Errorf("session %s: process %d on %s holds it, until %s if it does not renew: %w",
+	return fmt.Errorf("session %s: process %d on %s holds the lease until %s, unless it renews it: %w",
 		key, r.Holder.PID, r.Holder.Host, r.Until.UTC().Format(time.RFC3339), agent.ErrSessionBusy)
 }
 
@@ -136,8 +143,8 @@ func (r *Row) holds(l *Lease) bool {
 	return r.Held && r.Token == l.Token && r.Nonce == l.Nonce
 }
 
-// at reports whether the log ends at the write's head. An id that was not noted is enough only for the holder of the lease: nobody
-// else has written since it was taken.
-func (r *Row) at(w *Write) bool {
+// matchesHead reports whether the log ends at the write's head. If the store did not record the id of the last event,
+// only the holder of the lease may write: no other process has written since it acquired the lease.
+func (r *Row) matchesHead(w *Write) bool {
 	return r.Head == w.Head || r.Head == Head{Seq: w.Head.Seq} && !w.Acquires()
 }

@@ -1,11 +1,11 @@
-// Package folder keeps the bytes of files in a folder, beside any store that keeps the
-// logs. It imports session. It reads and writes nothing outside of its folder.
+// Package folder stores the bytes of files in a folder, in addition to a store for
+// everything else. It imports session and event. It reads and writes nothing outside its folder.
 //
-// The folder has a folder for each session and in it one for each time that a session of
-// this name was made, in which each file is named by its digest. Bytes are written to a
-// temporary file, which gets its name when they are on the disk. A fork shares bytes by
-// links, so that the file system, which must have them, knows when nobody needs
-// bytes any more; so forking costs a link for each file of the session.
+// The folder contains a folder for each session key. That contains a folder for each
+// session that was created with this key, and there each file is named by its digest.
+// Bytes are written to a temporary file, which is renamed when they are on the disk. A
+// fork shares bytes by hard links, which the file system must support: the file system
+// deletes the bytes with the last link. Forking therefore costs a link for each file of the session.
 package folder
 
 import (
@@ -24,22 +24,22 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Store is a store whose files are in a folder, and everything else in another store. It
-// is safe for concurrent use, and several processes can use one folder with one
-// store. The zero value is not usable.
+// Store is a [session.Store] that keeps files in a folder and everything else in another store. It is safe for
+// concurrent use. Several processes can use one folder if they use the same store. The zero value is not usable; see
+// [New].
 type Store struct {
 	underlying
 	dir string
 }
 
-// underlying is how a store is embedded without showing in the documentation.
+// underlying embeds a store without a field that the documentation shows.
 type underlying = session.Store
 
 var _ session.Store = (*Store)(nil)
 
-// New makes a store of a folder, which is made if it is missing, and another store, which
-// it owns from then on: Close closes it too. Wrap the result in a tail, not the other way
-// round. The error says what is wrong with the folder.
+// New returns a store that keeps files in the folder dir and everything else in store. It creates the folder if it is
+// missing. Close also closes the other store. To follow sessions, wrap the result in a tail; do not pass a tail to
+// New. The error says why the folder cannot be used.
 func New(dir string, store session.Store) (*Store, error) {
 	switch {
 	case store == nil:
@@ -57,44 +57,45 @@ func New(dir string, store session.Store) (*Store, error) {
 	return &Store{store, abs}, nil
 }
 
-// of returns the folder of a session. A key may have any bytes, and be longer than a name.
-func (s *Store) of(key session.Key) string {
+// dirOf returns the folder of a session. Its name is a hash, because a key may contain any bytes and be longer than a
+// file name.
+func (s *Store) dirOf(key session.Key) string {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%q%q%q", key.App, key.User, key.ID)))
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:16]))
 }
 
-// name is the file of a digest that was put when the log was at a position, or before.
+// name returns the file name of a digest. seq is the length of the log when the file was stored.
 func name(digest string, seq int64) string {
 	return strings.Replace(pattern(digest), "*", strconv.FormatInt(seq, 10), 1)
 }
 
-// pattern finds the file of a digest.
+// pattern returns the glob pattern of a digest's file names.
 func pattern(digest string) string { return strings.Replace(digest, ":", "-", 1) + ".*" }
 
-// find returns the files of a session whose names have a pattern.
+// find returns the session's files whose names match a pattern.
 func (s *Store) find(key session.Key, pattern string) []string {
-	found, _ := filepath.Glob(filepath.Join(s.of(key), "*", pattern)) // no pattern of ours is malformed
+	found, _ := filepath.Glob(filepath.Join(s.dirOf(key), "*", pattern)) // it fails only on a malformed pattern
 	return found
 }
 
-// PutBlob implements [session.Blobs]. It returns when the bytes are on the disk.
+// PutBlob implements [session.Blobs]. It returns after the bytes are on the disk.
 func (s *Store) PutBlob(ctx context.Context, key session.Key, lease session.Lease, data []byte) (string, error) {
 	lease, err := s.Write(ctx, key, session.Write{Lease: lease})
-	if err != nil { // which says whether it is the current one
+	if err != nil { // the write fails if the lease is not the current one
 		return "", err
 	}
 	digest := session.Digest(data)
 	if len(s.find(key, pattern(digest))) > 0 {
 		return digest, nil
 	}
-	dir := filepath.Join(s.of(key), strconv.FormatInt(lease.Incarnation, 10))
+	dir := filepath.Join(s.dirOf(key), strconv.FormatInt(lease.Incarnation, 10))
 	if err := write(dir, name(digest, lease.Head.Seq), data); err != nil {
 		return "", fmt.Errorf("folder: store a file: %w", err)
 	}
 	return digest, nil
 }
 
-// write makes a file that is there with all of its bytes, or not at all.
+// write creates a file with all of its bytes, or does not create it.
 func write(dir, name string, data []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -117,7 +118,7 @@ func write(dir, name string, data []byte) error {
 	return errors.Join(sync(dir), sync(filepath.Dir(dir)), sync(filepath.Dir(filepath.Dir(dir))))
 }
 
-// sync makes the names in a folder last.
+// sync flushes the names in a folder to the disk.
 func sync(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -146,8 +147,7 @@ func (s *Store) Blob(ctx context.Context, key session.Key, digest string) ([]byt
 	return nil, session.NoBlob(key, digest)
 }
 
-// Fork implements [session.Store]. The links are made first, and taken away if there is
-// no fork.
+// Fork implements [session.Store]. It creates the links first, and removes them if the fork fails.
 func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) (err error) {
 	dir := ""
 	for _, path := range s.find(of, "sha256-*") {
@@ -157,8 +157,8 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 			continue
 		}
 		if dir == "" {
-			if err = os.MkdirAll(s.of(to), 0o700); err == nil {
-				dir, err = os.MkdirTemp(s.of(to), "fork-*")
+			if err = os.MkdirAll(s.dirOf(to), 0o700); err == nil {
+				dir, err = os.MkdirTemp(s.dirOf(to), "fork-*")
 			}
 		}
 		if err == nil {
@@ -169,7 +169,7 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 		}
 	}
 	if dir != "" {
-		err = errors.Join(sync(dir), sync(s.of(to)), sync(s.dir))
+		err = errors.Join(sync(dir), sync(s.dirOf(to)), sync(s.dir))
 	}
 	if err == nil {
 		err = s.underlying.Fork(ctx, of, seq, to, events...)
@@ -180,20 +180,19 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 	return nil
 }
 
-// remove removes a folder of files, "" being none.
+// remove deletes a folder of files. It does nothing if dir is "".
 func remove(dir string) error {
 	if dir == "" {
 		return nil
 	}
 	err := os.RemoveAll(dir)
-	_ = os.Remove(filepath.Dir(dir)) // unless there is something else in it
+	_ = os.Remove(filepath.Dir(dir)) // fails if the folder contains something else
 	return err
 }
 
-// Delete implements [session.Store]. If the process dies in it, bytes may be left that no
-// log names.
+// Delete implements [session.Store]. If the process dies meanwhile, bytes that no log names may stay in the folder.
 func (s *Store) Delete(ctx context.Context, key session.Key) error {
-	before, _ := filepath.Glob(filepath.Join(s.of(key), "*")) // not those of a session that is made anew meanwhile
+	before, _ := filepath.Glob(filepath.Join(s.dirOf(key), "*")) // a session that is created again meanwhile keeps its files
 	if err := s.underlying.Delete(ctx, key); err != nil {
 		return err
 	}

@@ -6,55 +6,55 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// takeOvers is how often a turn may be taken over without getting any further.
-const takeOvers = 3
+// maxAdoptions is how often a turn may be adopted without progress.
+const maxAdoptions = 3
 
-// hands is what the log says of processes that took the turn over since it got further.
-type hands struct {
+// adoptions counts the processes that adopted the turn since it made progress.
+type adoptions struct {
 	times int
-	left  bool // it was noted that nobody takes it over any more
+	left  bool // a notice says that no process adopts the turn any more
 
-	written time.Time         // of the write in which the last one did
-	untold  map[string]string // the runs that were open then and are not told in it, with their scopes
+	written time.Time         // the time of the write with the last adoption
+	missing map[string]string // the runs that were open then and have no notice in that write, with their scopes
 }
 
-// changeHands checks what take-overs say.
-func (c *Checker) changeHands(e *event.Event) {
-	h := &c.hands
+// adoption checks the notices about adoptions.
+func (c *Checker) adoption(e *event.Event) {
+	h := &c.adopt
 	if !e.Time.Equal(h.written) {
-		c.allTold()
+		c.checkAdopted()
 	}
 	switch d := e.Data.(type) {
 	case *event.Notice:
 		switch {
 		case d.Code == event.NoticeTakenOver && e.Scope != "":
-			delete(h.untold, e.RunID)
+			delete(h.missing, e.RunID)
 		case d.Code == event.NoticeTakenOver:
-			if h.times++; h.left || h.times > takeOvers {
-				c.fail(e, "the turn is taken over for the %d. time without getting any further", h.times)
+			if h.times++; h.left || h.times > maxAdoptions {
+				c.fail(e, "the turn is adopted for the %d. time without progress", h.times)
 			}
-			h.written, h.untold = e.Time, make(map[string]string)
+			h.written, h.missing = e.Time, make(map[string]string)
 			for name, s := range c.scopes {
 				if name != "" && s.open != "" && !s.over && !s.past {
-					h.untold[s.open] = name
+					h.missing[s.open] = name
 				}
 			}
 		case d.Code == event.NoticeLeft:
-			if h.left || h.times < takeOvers {
-				c.fail(e, "the turn is left alone, after it was taken over %d times (said before: %t)", h.times, h.left)
+			if h.left || h.times < maxAdoptions {
+				c.fail(e, "the turn is given up after %d adoptions (given up before: %t)", h.times, h.left)
 			}
 			h.left = true
 		}
-	case *event.ToolProgress, *event.Discard: // of what begins anew
+	case *event.ToolProgress, *event.Discard: // no progress: the work starts again
 	default:
 		h.times, h.left = 0, false
 	}
 }
 
-// allTold checks at the end of a write in which the turn was taken over that the open runs of all scopes were told.
-func (c *Checker) allTold() {
-	for id, scope := range c.hands.untold {
-		c.found = append(c.found, Violation{c.seq, "the turn was taken over, and the run " + id + " of the scope " + scope + ", which is open, does not say so"})
+// checkAdopted checks, after the write with an adoption, that all runs that were open have a notice about it.
+func (c *Checker) checkAdopted() {
+	for id, scope := range c.adopt.missing {
+		c.found = append(c.found, Violation{c.seq, "the turn was adopted, but the open run " + id + " of the scope " + scope + " has no notice about it"})
 	}
-	c.hands.untold = nil
+	c.adopt.missing = nil
 }

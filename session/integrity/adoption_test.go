@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTakeOvers: a process that goes on with a turn says so in each run that is open, and nobody does so for ever.
-func TestTakeOvers(t *testing.T) {
+// TestAdoptions: a process that adopts a turn writes a notice in each open run, and the number of adoptions is bounded.
+func TestAdoptions(t *testing.T) {
 	const notice = ` notice {"code":"taken_over","message":""}` + "\n"
 	begun, _, _ := strings.Cut(whole, "t2 r6/r5.1/a a harness_end")
 	over := "t2 r5 graph" + notice + "t2 r6/r5.1/a a" + notice + "t2 r7/r5.2/b b" + notice
@@ -17,10 +17,10 @@ func TestTakeOvers(t *testing.T) {
 		"once":              {over, ""},
 		"three times":       {over + over + over + left, ""},
 		"got further":       {over + over + over + left + "t2 r6/r5.1/a a text {\"content\":\"So.\"}\n" + over, ""},
-		"a run is not told": {"t2 r5 graph" + notice + "t2 r6/r5.1/a a" + notice, "the run r7 of the scope r5.2/b, which is open, does not say so"},
+		"a run is not told": {"t2 r5 graph" + notice + "t2 r6/r5.1/a a" + notice, "the open run r7 of the scope r5.2/b has no notice about it"},
 		"four times":        {over + over + "t2 r6/r5.1/a a discard {\"code\":\"x\",\"message\":\"\",\"ids\":[]}\n" + over + over, "for the 4. time"},
-		"left too early":    {over + left, "after it was taken over 1 times"},
-		"left twice":        {over + over + over + left + left, "(said before: true)"},
+		"left too early":    {over + left, "after 1 adoptions"},
+		"left twice":        {over + over + over + left + left, "(given up before: true)"},
 		"left, and taken":   {over + over + over + left + over, "for the 4. time"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -129,43 +129,43 @@ func TestViolations(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"two starts":            {"t1 r2 billing harness_start", "t1 r1 billing harness_start", "the run r1 starts twice"},
 		"never started":         {"t1 r4 billing text", "t1 r9 billing text", "which never started"},
-		"another agent":         {"t1 r4 billing text", "t1 r4 support text", `stands in a run of "billing"`},
-		"another scope":         {"t1 r3/s1 expert text", "t1 r3 expert text", `in a run of "expert" in "s1"`},
+		"another agent":         {"t1 r4 billing text", "t1 r4 support text", `belongs to a run of "billing"`},
+		"another scope":         {"t1 r3/s1 expert text", "t1 r3 expert text", `a run of "expert" in the scope "s1"`},
 		"after its end":         {"t1 r4 billing text", "t1 r1 support text", "after the end of its run"},
 		"state after its end":   {"t1 r4 billing text", "t1 r2 billing state {\"delta\":{}}\nt1 r4 billing text", "a state after the end of its run"},
 		"two ends":              {"t2 u2 user user {\"content\":\"Both\"}", "t1 r4 billing harness_end {\"agentId\":\"billing\",\"finishReason\":\"stop\"}", "a harness_end after the end of its run"},
-		"an unknown cause":      {"<r1:harness_end", "<r9:harness_end", "nothing before it is"},
-		"another cause":         {"<r1:harness_end", "<u1:user", "not by the end of r1"},
+		"an unknown cause":      {"<r1:harness_end", "<r9:harness_end", "no earlier event is"},
+		"another cause":         {"<r1:harness_end", "<u1:user", "not the end of the run r1"},
 		"no cause":              {" <u1:user", "", "without a cause"},
 		"no result":             {"t1 r2 billing tool_result {\"name\":\"ask\",\"output\":\"So.\"} #c4\n", "t1 r2 billing usage {}\n", "before the call \"c4\" has a result"},
 		"no result at the end":  {"t1 r1 support tool_result {\"name\":\"look\",\"output\":1} #c1", "t1 r1 support notice {\"code\":\"x\",\"message\":\"\"}", "calls that have no result"},
 		"two results":           {"\"output\":\"ok\"} #c2", "\"output\":\"ok\"} #c1", "a second result"},
 		"a result of nothing":   {"\"output\":2} #c3", "\"output\":2} #c9", "without a call"},
-		"another tool":          {"tool_result {\"name\":\"pay\"", "tool_result {\"name\":\"play\"", "for a call of \"pay\""},
-		"another run's result":  {"t1 r2 billing tool_result {\"name\":\"pay\"", "t1 r4 billing tool_result {\"name\":\"pay\"", "for a call of \"pay\" in the run r2"},
+		"another tool":          {"tool_result {\"name\":\"pay\"", "tool_result {\"name\":\"play\"", "belongs to a call of \"pay\""},
+		"another run's result":  {"t1 r2 billing tool_result {\"name\":\"pay\"", "t1 r4 billing tool_result {\"name\":\"pay\"", "belongs to a call of \"pay\" in the run r2"},
 		"words before results":  {"t1 r1 support tool_result {\"name\":\"look\",\"output\":1} #c1", "t1 r1 support text {\"content\":\"So\"}", "the model answers before the call"},
-		"an id twice":           {"#q1", "#c3", "stands twice"},
-		"nobody asked":          {"\"toolCallId\":\"c3\"", "\"toolCallId\":\"c1\"", "no open call that nobody asked about"},
-		"a wait without reason": {"t1 r2 billing relay {\"kind\":\"permission\",\"toolCallId\":\"c3\",\"tool\":\"pay\"} #q1", "t1 r2 billing notice {\"code\":\"x\",\"message\":\"\"}", "nobody was asked"},
-		"another decision":      {"\"relayId\":\"q1\"", "\"relayId\":\"q2\"", "which nobody asked"},
-		"a decision too late":   {"t1 r4 billing text {\"content\":\"Done.\"}", "t1 r4 billing relay_resolved {\"relayId\":\"q1\",\"approved\":true}", "which nobody asked or somebody decided"},
+		"an id twice":           {"#q1", "#c3", "is used twice"},
+		"nobody asked":          {"\"toolCallId\":\"c3\"", "\"toolCallId\":\"c1\"", "is not an open call, or has a question already"},
+		"a wait without reason": {"t1 r2 billing relay {\"kind\":\"permission\",\"toolCallId\":\"c3\",\"tool\":\"pay\"} #q1", "t1 r2 billing notice {\"code\":\"x\",\"message\":\"\"}", "no question was asked"},
+		"another decision":      {"\"relayId\":\"q1\"", "\"relayId\":\"q2\"", "is not an open question"},
+		"a decision too late":   {"t1 r4 billing text {\"content\":\"Done.\"}", "t1 r4 billing relay_resolved {\"relayId\":\"q1\",\"approved\":true}", "is not an open question"},
 		"an unknown outcome":    {"\"outcome\":\"committed\"", "\"outcome\":\"\"", "a transfer with the outcome"},
 		"a transfer elsewhere":  {"\"target\":\"billing\"", "\"target\":\"tech\"", "its run does not end with it"},
 		"a scope left open":     {"t2 r7/r5.2/b b harness_end {\"agentId\":\"b\",\"finishReason\":\"canceled\"}\n", "t2 r5 graph notice {\"code\":\"x\",\"message\":\"\"}\n", "before the scope \"r5.2/b\""},
 		"a target left out": {"t1 r3/s1 expert harness_end {\"agentId\":\"expert\",\"finishReason\":\"stop\"}",
 			"t1 r3/s1 expert transfer {\"from\":\"expert\",\"to\":\"x\",\"outcome\":\"committed\"}\nt1 r3/s1 expert harness_end {\"agentId\":\"expert\",\"finishReason\":\"transfer\",\"target\":\"x\"}",
-			"has a result before the agent has run"},
-		"nobody opened it":     {"<c4", "<q1", "nothing before it is"},
+			"before the target of the transfer inside it has run"},
+		"nobody opened it":     {"<c4", "<q1", "no earlier event is"},
 		"opened too late":      {"t1 r4 billing text {\"content\":\"Done.\"}\nt1 r4 billing usage {}\nt1 r4 billing harness_end {\"agentId\":\"billing\",\"finishReason\":\"stop\"}\n", "t1 r4 billing text {\"content\":\"Done.\"}\nt1 r4 billing usage {}\nt1 r4 billing harness_end {\"agentId\":\"billing\",\"finishReason\":\"stop\"}\nt1 r8/s2 expert harness_start {\"agentId\":\"expert\"} <c4\n", "no open run has opened"},
 		"two runs at once":     {"t1 r2 billing harness_start {\"agentId\":\"billing\"} <r1:harness_end\n", "t1 r2 billing harness_start {\"agentId\":\"billing\"} <r1:harness_end\nt1 r8 billing harness_start {\"agentId\":\"billing\"} <r1:harness_end\n", "starts while r2 is open"},
-		"the user in between":  {"t2 r5 graph harness_end {\"agentId\":\"graph\",\"finishReason\":\"canceled\"}", "t3 u3 user user {\"content\":\"And\"}", "the user speaks while"},
+		"the user in between":  {"t2 r5 graph harness_end {\"agentId\":\"graph\",\"finishReason\":\"canceled\"}", "t3 u3 user user {\"content\":\"And\"}", "a turn starts while"},
 		"another turn":         {"t1 r4 billing harness_start", "t2 r4 billing harness_start", "starts in another turn"},
 		"another turn's words": {"t1 r4 billing text", "t2 r4 billing text", "of another turn"},
-		"a file of nothing":    {"\"toolCallId\":\"c1\"}", "\"toolCallId\":\"c9\"}", "no open call"},
-		"a file without bytes": {"sha256:2d71", "sha256:", "the file a.txt has no media type, size and digest"},
+		"a file of nothing":    {"\"toolCallId\":\"c1\"}", "\"toolCallId\":\"c9\"}", "is not an open call"},
+		"a file without bytes": {"sha256:2d71", "sha256:", "the file a.txt needs a normalized media type"},
 		"a file elsewhere":     {"\"a.txt\"", "\"../a.txt\"", "the file name"},
 		"takes up nothing": {"t2 r5 graph harness_start {\"agentId\":\"graph\"} <u2:user\n",
-			"t2 r5 graph harness_start {\"agentId\":\"graph\"} <u2:user\nt2 r5 graph notice {\"code\":\"forked\",\"message\":\"\"}\n", "takes up nothing"},
+			"t2 r5 graph harness_start {\"agentId\":\"graph\"} <u2:user\nt2 r5 graph notice {\"code\":\"forked\",\"message\":\"\"}\n", "resumes no run of its agent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, whole, c.old)
@@ -229,7 +229,7 @@ func TestUnreadable(t *testing.T) {
 	found, err := integrity.Check(seq(log, nil))
 	require.NoError(t, err)
 	require.Len(t, found, 1)
-	require.Equal(t, "seq 1: the event cannot be read; what follows was not checked against it", found[0].String())
+	require.Equal(t, "seq 1: the event cannot be read; only the positions of later events were checked", found[0].String())
 	found, err = integrity.Check(seq(append(log[:5], log[6:]...), nil))
 	require.NoError(t, err)
 	require.Len(t, found, 2, "but for gaps")

@@ -6,20 +6,20 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// counts is what limits and budgets are held against.
+// counts are the numbers that limits and budgets are compared with.
 type counts struct {
 	turn  turnCounts
 	spent map[spender]*spent
 }
 
-// turnCounts are those of one turn, over all scopes.
+// turnCounts are the numbers of one turn, over all scopes.
 type turnCounts struct{ answers, calls, transfers int }
 
 type spender struct{ agent, model string }
 
 type spent struct{ session, turn llm.Usage }
 
-// begin begins a turn.
+// begin starts a turn.
 func (n *counts) begin() {
 	n.turn = turnCounts{}
 	for _, s := range n.spent {
@@ -33,7 +33,7 @@ func (n *counts) add(e *event.Event) {
 		n.turn.answers++
 		n.spend(e.Agent, d)
 	case *event.Discard:
-		if d.Code != event.CodeTripwire { // such an answer has a usage as well
+		if d.Code != event.CodeTripwire { // the usage event counts an answer that a tripwire discarded
 			n.turn.answers++
 		}
 		if d.Usage != nil {
@@ -60,19 +60,19 @@ func (n *counts) spend(name string, u *event.Usage) {
 	s.session, s.turn = s.session.Add(u.Counted()), s.turn.Add(u.Counted())
 }
 
-// compare holds the counts of a fold against these.
+// compare compares the counts of a fold with these.
 func (n *counts) compare(f *session.Fold, wrong func(string, ...any)) {
 	has := turnCounts{f.Turn.ModelCalls, f.Turn.ToolCalls, f.Turn.Transfers}
 	if has != n.turn {
-		wrong("has counted the turn's answers, calls and transfers as %v, and not %v", has, n.turn)
+		wrong("counts the turn's answers, calls and transfers as %v instead of %v", has, n.turn)
 	}
 	if len(f.Spent) != len(n.spent) {
-		wrong("knows of %d that have used something, and not %d", len(f.Spent), len(n.spent))
+		wrong("has the usage of %d agents and models instead of %d", len(f.Spent), len(n.spent))
 		return
 	}
 	for _, has := range f.Spent {
 		if s := n.spent[spender{has.Agent, has.Model}]; s == nil || s.session != has.Session.Usage || s.turn != has.Turn.Usage {
-			wrong("is wrong about what %q has used of %q", has.Agent, has.Model)
+			wrong("has a wrong usage for the agent %q and the model %q", has.Agent, has.Model)
 		}
 	}
 }

@@ -1,23 +1,22 @@
-// Package integrity checks that the log of a session obeys the laws of every log:
-// what a runner writes, whatever agents, models, tools, stores and crashes do.
+// Package integrity checks that the log of a session obeys the laws of every log. A runner writes such logs whatever
+// agents, models, tools, stores and crashes do:
 //
-//   - Positions have no gaps, no id is used twice, times do not go back, and every
-//     event can be read.
-//   - A run starts once and ends at most once, and no event of it comes after its
-//     end. The event that caused it comes before it.
-//   - A call of a tool has one result, before its agent's model answers again, and a
-//     result has a call. A question about a call is asked once and decided once.
-//   - A transfer that is committed is followed at once by the end of its run. Inside of
-//     a call its target has run before the call has a result, unless the call failed.
-//   - The counts of the session's fold, which limits and budgets are compared with,
-//     are those of the log, including discarded answers and inner scopes.
-//   - A process that goes on with the turn of another says so in every run that is open,
-//     and none does after three that got no further.
-//   - Scopes close inside out: no run ends while one that it started is open,
-//     and a user event comes only when nothing is open.
+//   - Positions have no gaps, no id is used twice, times do not go back, and every event can be read.
+//   - A run starts once and ends at most once, and it has no event after its end. The event that caused it
+//     comes before it.
+//   - A tool call has one result, before its agent's model answers again, and a result has a call. A question
+//     about a call is asked once and answered once.
+//   - A committed transfer is followed immediately by the end of its run. Inside a call, the target runs
+//     before the call has a result, unless the call failed.
+//   - The counts of the session's fold, which limits and budgets are compared with, are those of the log,
+//     including discarded answers and inner scopes.
+//   - A process that adopts the turn of another process writes a notice in every open run. After three
+//     adoptions without progress no process adopts the turn.
+//   - Scopes close from the inside: no run ends while a run that it started is open, and a user event comes
+//     only when nothing is open.
 //
-// It reads a log with a memory of its own and compares that with [session.Fold], so that
-// each can find the other wrong.
+// The checker keeps its own state of the log and compares it with [session.Fold], so that each finds the other's
+// errors.
 //
-// The package imports session and event, and never changes a log.
+// The package imports session, event, agent and llm. It never changes a log.
 package integrity

@@ -7,9 +7,9 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// start checks that a run may begin. One that is taken up in a fork continues what
-// the other session has left open, which gets no end here.
-func (c *Checker) start(e *event.Event, forked bool) {
+// checkStart checks the start of a run. With forked, the run resumes a run of the parent session, which gets no end
+// in this log.
+func (c *Checker) checkStart(e *event.Event, forked bool) {
 	s := c.scope(e.Scope)
 	switch {
 	case c.commit != nil:
@@ -21,21 +21,21 @@ func (c *Checker) start(e *event.Event, forked bool) {
 		c.fail(e, "a run starts in another turn")
 	}
 	if forked {
-		c.takeUp(e, s)
+		c.resume(e, s)
 	} else {
 		c.begin(e, s)
 	}
 	c.runs[e.RunID] = &run{agent: e.Agent, scope: e.Scope}
-	s.open, s.paused, s.past, s.handed = e.RunID, "", false, ""
+	s.open, s.paused, s.past, s.target = e.RunID, "", false, ""
 	for _, call := range s.pending {
 		call.fresh = false
 	}
 	if s.over {
-		c.fail(e, "the run %s starts in a scope that is over", e.RunID)
+		c.fail(e, "the run %s starts in a scope that has ended", e.RunID)
 	}
 }
 
-// begin checks a run that nothing of the kind was before.
+// begin checks the start of a run that resumes no run of a parent session.
 func (c *Checker) begin(e *event.Event, s *scope) {
 	switch {
 	case s.open != "":
@@ -45,10 +45,10 @@ func (c *Checker) begin(e *event.Event, s *scope) {
 	case e.ParentID == "":
 		c.fail(e, "a run starts without a cause")
 	case s.last != "" && e.ParentID != s.last+":"+event.TypeHarnessEnd:
-		c.fail(e, "a run was caused by %q, not by the end of %s", e.ParentID, s.last)
+		c.fail(e, "a run names %q as its cause, not the end of the run %s", e.ParentID, s.last)
 	}
-	if e.Scope != "" && s.paused != "" && !c.moved(s) {
-		c.fail(e, "the run %s starts in a scope that waits, and nothing was decided there", e.RunID)
+	if e.Scope != "" && s.paused != "" && !c.resumable(s) {
+		c.fail(e, "the run %s starts in a paused scope, but no question was answered there", e.RunID)
 	}
 	if e.Scope == "" || s.known {
 		return
@@ -65,15 +65,15 @@ func (c *Checker) begin(e *event.Event, s *scope) {
 	}
 }
 
-// takeUp checks a run that continues one of the shared past. What that one had opened
-// stays as it is, unless it is a workflow, whose children are taken up one by one.
-func (c *Checker) takeUp(e *event.Event, s *scope) {
+// resume checks a run that resumes a run of the parent session. The scopes that the parent's run opened stay as they
+// are, unless it is a workflow, whose children are resumed one by one.
+func (c *Checker) resume(e *event.Event, s *scope) {
 	before := s.open
 	if s.paused != "" {
 		before = s.paused
 	}
 	if r := c.runs[before]; r == nil || r.agent != e.Agent {
-		c.fail(e, "the run %s takes up nothing", e.RunID)
+		c.fail(e, "the run %s resumes no run of its agent", e.RunID)
 	} else {
 		r.ended = true
 	}
@@ -90,13 +90,13 @@ func (c *Checker) takeUp(e *event.Event, s *scope) {
 	}
 }
 
-// end checks that a run may end.
+// end checks the end of a run.
 func (c *Checker) end(e *event.Event, d *event.HarnessEnd, s *scope, r *run) {
 	waits := d.FinishReason == event.FinishReasonInputRequired
 	switch {
 	case waits:
 		if s.paused = e.RunID; !c.asks(s) {
-			c.fail(e, "a run waits, but nobody was asked about its calls")
+			c.fail(e, "a run is paused, but no question was asked about its calls")
 		}
 	case len(s.pending) > 0:
 		c.fail(e, "a run ends with calls that have no result")
@@ -105,23 +105,23 @@ func (c *Checker) end(e *event.Event, d *event.HarnessEnd, s *scope, r *run) {
 		switch {
 		case name == "" || !inner.known || inner.within != e.Scope || inner.past || inner.over:
 		case inner.open != "":
-			c.fail(e, "a run ends before the scope %q that it has opened", name)
+			c.fail(e, "a run ends before the scope %q that it opened", name)
 		case !waits:
-			c.leave(e, inner, "a run ends")
+			c.closeScope(e, inner, "a run ends")
 		}
 	}
 	if s.over = e.Scope != "" && !waits && d.FinishReason != event.FinishReasonTransfer; s.over {
 		s.paused = ""
 	}
 	r.ended = true
-	s.open, s.last, s.handed = "", e.RunID, ""
+	s.open, s.last, s.target = "", e.RunID, ""
 	if d.FinishReason == event.FinishReasonTransfer {
-		s.handed = d.Target
+		s.target = d.Target
 	}
 }
 
-// asks reports whether each call that has no result, if there are any, waits for somebody: who
-// was asked about it, or for what it has opened. A transfer waits for the others.
+// asks reports whether each pending call has an open question or a paused scope that it opened. A transfer needs
+// neither if another call has one. A scope without pending calls may pause.
 func (c *Checker) asks(s *scope) bool {
 	waits := len(s.pending) == 0
 	for id, call := range s.pending {
@@ -136,9 +136,9 @@ func (c *Checker) asks(s *scope) bool {
 	return waits
 }
 
-// moved reports whether a scope that waits has something to go on with: a decision, there or in
-// a scope inside, or that nobody was asked for one.
-func (c *Checker) moved(s *scope) bool {
+// resumable reports whether a paused scope can continue: a question in it or in a scope inside it was answered, or it
+// waits for something other than an answer.
+func (c *Checker) resumable(s *scope) bool {
 	waits := false
 	for _, call := range s.pending {
 		if call.fresh {
@@ -148,7 +148,7 @@ func (c *Checker) moved(s *scope) bool {
 	}
 	for _, inner := range c.scopes {
 		if inner.known && inner.within == s.name && !inner.over {
-			if waits = true; inner.past || inner.open != "" || inner.handed != "" || c.moved(inner) {
+			if waits = true; inner.past || inner.open != "" || inner.target != "" || c.resumable(inner) {
 				return true
 			}
 		}
@@ -156,7 +156,7 @@ func (c *Checker) moved(s *scope) bool {
 	return !waits
 }
 
-// around names the agents whose runs are around a scope, the conversation's first.
+// around returns the agents whose runs surround a scope, starting with the conversation's.
 func (c *Checker) around(s *scope) (names []string) {
 	for range len(c.scopes) {
 		if s.opener == "" {

@@ -23,8 +23,8 @@ const (
 		SELECT data FROM line JOIN arbor.blob b ON b.session = line.key WHERE b.digest = $4 AND b.seq < line.before LIMIT 1`
 )
 
-// PutBlob implements [session.Blobs]. It returns after the server's commit. To put the
-// same twice is harmless, and so it is tried again when the connection breaks.
+// PutBlob implements [session.Blobs]. It returns after the server's commit. Because storing the same bytes twice is
+// harmless, it retries when the connection breaks.
 func (s *Store) PutBlob(ctx context.Context, key session.Key, lease session.Lease, data []byte) (string, error) {
 	if err := checkKey(key); err != nil {
 		return "", err

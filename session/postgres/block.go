@@ -14,10 +14,9 @@ import (
 	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
-// block is what a batch of events says about one run: that it began (First is
-// set), that it ended (Last is set), or both. See the migration for the fields.
-// Ids are such as the runner makes; one with characters that PostgreSQL cannot
-// keep is changed.
+// block is what a batch of events says about one run: its start (First is set), its end (Last is set), or both. The
+// migrations describe the columns. In ids, characters that PostgreSQL cannot store are replaced; the runner's ids
+// contain none.
 type block struct {
 	ID        string     `json:"id"`
 	Parent    *string    `json:"parent"`
@@ -30,8 +29,7 @@ type block struct {
 	Completed *time.Time `json:"completed"`
 }
 
-// blocksOf returns what events say about blocks, in the order of the first
-// mentions.
+// blocksOf returns the blocks that events change, in the order in which the events first mention them.
 func blocksOf(events []*event.Event, runOf lookup) ([]*block, error) {
 	var out []*block
 	mentioned := func(e *event.Event) *block {
@@ -79,7 +77,7 @@ func (b *block) begin(e *event.Event) {
 
 func (b *block) end(e *event.Event) {
 	at := e.Time.UTC()
-	if at.Year() < 1 { // PostgreSQL counts them differently
+	if at.Year() < 1 { // PostgreSQL numbers these years differently
 		at = time.Time{}
 	}
 	b.Last, b.Completed = &e.Seq, &at
@@ -93,15 +91,14 @@ func optional(s string) *string {
 	return &s
 }
 
-// ownNodes are the nodes that a conversation graph names after their run: RUN:user,
-// RUN:usage:2 and so on.
-var ownNodes = lazyregexp.New(`^(.*):(?:user|harness_start|harness_end|usage:[0-9]+|error(?::[0-9]+)?)$`)
+// runNodes matches the nodes of the conversation graph that are named after their run: RUN:user, RUN:usage:2 and so
+// on.
+var runNodes = lazyregexp.New(`^(.*):(?:user|harness_start|harness_end|usage:[0-9]+|error(?::[0-9]+)?)$`)
 
-// parentRun returns the run of the node that a parentId names: one that is named
-// after its run, or that of an event. The id of an event may follow that of its
-// run, as in graphs, to distinguish events of two runs that have the same id.
+// parentRun returns the run of the node that a parentId names: a node that is named after its run, or an event. In
+// graphs the id of an event may follow the id of its run, which distinguishes events of two runs with the same id.
 func parentRun(id string, before []*event.Event, runOf lookup) (string, error) {
-	if m := ownNodes.FindStringSubmatch(id); m != nil {
+	if m := runNodes.FindStringSubmatch(id); m != nil {
 		return m[1], nil
 	}
 	id = strings.TrimSuffix(id, ":result")
@@ -112,8 +109,8 @@ func parentRun(id string, before []*event.Event, runOf lookup) (string, error) {
 	return run, err
 }
 
-// lookup returns the run of the last earlier event with an id, of the run that is
-// asked for unless that is "". It returns "" if there is none.
+// lookup returns the run of the last earlier event with an id. If run is not "", only events of this run count. It
+// returns "" if there is no such event.
 type lookup func(id, run string) (string, error)
 
 func runOfEvent(id, run string, before []*event.Event, runOf lookup) (string, error) {
@@ -129,9 +126,8 @@ func isCalled(e *event.Event, id, run string) bool {
 	return e.ID == id && (run == "" || e.RunID == run)
 }
 
-// callSQL finds the events that may have an id: those whose text contains it as the
-// id in a line, or in whole JSON. The line of sessions is the session and those that it is
-// a fork of, as far as it shares their events.
+// callSQL finds the events that may have an id: their text contains it as the id of a line, or in whole JSON. The
+// recursive part collects the session and the sessions that it was forked from, as far as it shares their events.
 const callSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
 		SELECT key, parent_key, coalesce(parent_seq, 0), $2::bigint FROM arbor.session WHERE key = $1
 		UNION ALL
@@ -139,9 +135,8 @@ const callSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
 	SELECT e.seq, e.line FROM line JOIN arbor.log e ON e.session = line.key AND e.seq > line.after AND e.seq <= line.upto
 	WHERE position($3 in e.line) > 0 OR position($4 in e.line) > 0 ORDER BY e.seq DESC`
 
-// runOf looks an event up in the first seq events of a session. It is asked for the first event of an agent that
-// is called as a tool, unless the call is in the same batch, and of a fork that takes
-// up a run.
+// runOf searches the first seq events of a session for an event. It is called for the first event of an agent that is
+// called as a tool, unless the call is in the same batch, and of a fork that resumes a run.
 func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id, run string) (string, error) {
 	events, err := eventsOf(ctx, conn, callSQL, row, seq, `"id":`+text(string(event.EncodeJSON(id))), " "+text(id)+" ")
 	for _, e := range events {
@@ -164,7 +159,7 @@ func eventsOf(ctx context.Context, conn *pgx.Conn, query string, args ...any) (e
 	return events, err
 }
 
-// fillBlocks makes the blocks of all sessions, which a database of the first version does not have.
+// fillBlocks creates the blocks of all sessions. A database of the first schema version has none.
 func fillBlocks(ctx context.Context, conn *pgx.Conn) error {
 	var missing bool
 	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM arbor.log) AND NOT EXISTS (SELECT FROM arbor.block)").Scan(&missing)
@@ -181,8 +176,8 @@ func fillBlocks(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// fillSession takes a session's own events in pages. What one page does not know
-// of an earlier one is looked up as Write does.
+// fillSession creates the blocks of a session's own events, page by page. It looks up events of earlier pages as
+// Write does.
 func fillSession(ctx context.Context, conn *pgx.Conn, row int64) error {
 	for after := int64(-1); ; {
 		page, err := eventsOf(ctx, conn, "SELECT seq, line FROM arbor.log WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3", row, after, rows.LastPage)
@@ -196,7 +191,7 @@ func fillSession(ctx context.Context, conn *pgx.Conn, row int64) error {
 				fmt.Sprintf(blockSQL, "$2")+` SELECT count(*) FROM head`, row, string(event.EncodeJSON(blocks)))
 		}
 		if err != nil {
-			return fmt.Errorf("make the blocks of session %d: %w", row, err)
+			return fmt.Errorf("create the blocks of the session with the key %d: %w", row, err)
 		}
 		after = page[len(page)-1].Seq
 	}

@@ -14,16 +14,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Locks are taken from a session to its parent, never back, so that there is no deadlock. The
-// row at a fork's own key is locked only if it is no session yet, and therefore nobody's
-// parent. (One deadlock is possible: a fork waits for its key, whose session is being deleted,
-// a child of the one that is forked. The server aborts one of the two, which is then tried
-// again.) While a session's row is locked, the sessions that it shares events with stay, and
-// the part that is shared.
+// A transaction locks a session before its parent, so that transactions do not deadlock. It locks the
+// row at a fork's own key only if that row is not a session yet, and therefore has no forks. (One
+// deadlock is possible: a fork waits for its key while another transaction deletes the session at this
+// key, which is itself a fork of the same parent. The server aborts one of the two, and the store
+// tries it again.) While a session's row is locked, its parents and the events that they share stay.
 const (
 	originSQL = `SELECT key FROM arbor.session
 		WHERE app = $1 AND user_id = $2 AND id = $3 AND created IS NOT NULL AND $4 BETWEEN 0 AND seq FOR KEY SHARE`
-	// From the session up to the one whose own log holds the position.
+	// From the session up to the one whose own log contains the position.
 	keeperSQL = `WITH RECURSIVE line (key, parent, shared) AS (
 			SELECT key, parent_key, parent_seq FROM arbor.session WHERE key = $1
 			UNION ALL
@@ -34,7 +33,7 @@ const (
 			coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
 		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
 	lockLeasedSQL = ` AND created IS NULL FOR UPDATE`
-	// While its own events are stored, the fork is leased: nobody sees that.
+	// The fork has a lease while its own events are stored. Only this transaction sees it.
 	forkSQL = `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, parent_key, parent_seq, fork_nonce, lease_random, lease_until, status)
 		SELECT $1, $2, $3, $4, now, now, $5, $4, $6, $6, now,
 			coalesce((SELECT status FROM arbor.session WHERE key = $5 AND seq = $4 AND id IS NOT NULL), arbor.status_at($5, $4)) FROM (SELECT coalesce($7, statement_timestamp()) AS now) AS clock RETURNING key, lease_token`
@@ -47,13 +46,12 @@ const (
 	trimEventSQL = `DELETE FROM arbor.log WHERE session = $1 AND seq > $2`
 	trimBlobSQL  = `DELETE FROM arbor.blob WHERE session = $1 AND seq >= $2`
 	trimBlockSQL = `DELETE FROM arbor.block WHERE session = $1 AND first_seq > $2`
-	removeSQL    = `DELETE FROM arbor.session WHERE key = $1 RETURNING coalesce(parent_key, 0)` // its events follow
+	removeSQL    = `DELETE FROM arbor.session WHERE key = $1 RETURNING coalesce(parent_key, 0)` // this also deletes its events
 	hiddenSQL    = `SELECT id IS NULL FROM arbor.session WHERE key = $1 FOR UPDATE`
 )
 
-// Fork implements [session.Store]. It copies nothing: the new session's row refers
-// to the one whose own log holds the last event that is shared, and looking that
-// up takes a step for each fork on the way there.
+// Fork implements [session.Store]. It copies nothing: the new session's row refers to the session whose own log
+// contains the last shared event. Finding that session takes one step for each fork on the way to it.
 func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
 	if err := errors.Join(checkKey(of), checkKey(to), session.CheckEvents(to, seq, events)); err != nil {
 		return err
@@ -83,13 +81,13 @@ func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, 
 		if old == nil {
 			break
 		}
-		if old.nonce != nil && *old.nonce == nonce { // an earlier try, whose answer was lost
+		if old.nonce != nil && *old.nonce == nonce { // an earlier attempt, whose answer was lost
 			return nil
 		}
 		if old.exists || old.leased && session.Alive(old.holder) {
 			return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
 		}
-		if lock != "" { // it was leased once; who still thinks so must not write to the fork
+		if lock != "" { // the session only had a lease; its holder must not write to the fork
 			if err := collect(ctx, tx, old.key); err != nil {
 				return err
 			}
@@ -113,7 +111,7 @@ func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, 
 	return err
 }
 
-// occupied is the row at a key.
+// occupied is the row that exists at the key of a new fork.
 type occupied struct {
 	key            int64
 	nonce          *int64
@@ -121,7 +119,7 @@ type occupied struct {
 	holder         session.Owner
 }
 
-// occupant returns the row at a key, nil if there is none.
+// occupant returns the row at a key, or nil if there is none.
 func occupant(ctx context.Context, tx pgx.Tx, key session.Key, lock string, now *time.Time) (*occupied, error) {
 	var o occupied
 	err := tx.QueryRow(ctx, occupantSQL+lock, key.App, key.User, key.ID, now, session.LeaseTTL).
@@ -132,14 +130,14 @@ func occupant(ctx context.Context, tx pgx.Tx, key session.Key, lock string, now 
 	return &o, err
 }
 
-// Delete implements [session.Store]. What forks share stays, where nobody finds it
-// but through them.
+// Delete implements [session.Store]. Events that forks share stay in the database, where only the forks refer to
+// them.
 func (s *Store) Delete(ctx context.Context, key session.Key) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	// The row is looked up once: if the answer of a try is lost, the name may be
-	// another session's by the next.
+	// The row is looked up once: if the answer of an attempt is lost, another
+	// session may have the key at the next attempt.
 	var row int64
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, nameSQL, key.App, key.User, key.ID).Scan(&row)
@@ -153,9 +151,8 @@ func (s *Store) Delete(ctx context.Context, key session.Key) error {
 	return s.explain("delete from", err)
 }
 
-// collect takes a session's name away, and everything that only this session led
-// to: its events that no fork shares, its row if it has no forks, and the same of
-// a deleted session whose last fork it was.
+// collect removes a session's key and everything that only this session uses: the events that no fork shares, and, if
+// it has no forks, its row. It does the same for a deleted parent whose last fork it was.
 func collect(ctx context.Context, tx pgx.Tx, row int64) error {
 	if tag, err := tx.Exec(ctx, hideSQL, row); err != nil || tag.RowsAffected() == 0 {
 		return err

@@ -14,17 +14,16 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schemaVersion is the newest version of the schema, each of which is one of the SQL files.
+// schemaVersion is the newest version of the schema. Each version is one of the SQL files.
 const schemaVersion = 12
 
-// versionTable keeps the version, in the schema that it is the version of. The library that created it is no longer used.
+// versionTable contains the version of the schema. A library that is no longer used created it.
 const versionTable = "arbor.goose_db_version"
 
-// lockID is the advisory lock under which one process at a time changes the
-// schema: "arbor" in ASCII.
+// lockID is the advisory lock that lets only one process at a time change the schema: "arbor" in ASCII.
 const lockID = 0x6172626f72
 
-// lockTime is how long a process waits while another one brings the schema up to date.
+// lockTime is how long a process waits for another one that brings the schema up to date.
 const lockTime = "60s"
 
 // prepare checks the database and brings its schema up to date.
@@ -51,7 +50,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	return migrate(ctx, conn, schemaVersion)
 }
 
-// check refuses a database in which the store could not keep its promises.
+// check refuses a database in which the store could not keep stored events.
 func check(ctx context.Context, conn *pgx.Conn) error {
 	var encoding, commit string
 	err := conn.QueryRow(ctx, "SELECT current_setting('server_encoding'), current_setting('synchronous_commit')").Scan(&encoding, &commit)
@@ -76,14 +75,14 @@ func currentVersion(ctx context.Context, conn *pgx.Conn) (version int, err error
 	return version, err
 }
 
-// migrate brings the schema up to a version, in one transaction. Processes that do it at the same time wait for each
-// other: the lock belongs to the transaction, because behind a pooler the next one may have another connection.
+// migrate brings the schema up to a version, in one transaction. Processes that do so at the same time wait for each
+// other. The lock belongs to the transaction, because a pooler may give the next transaction another connection.
 func migrate(ctx context.Context, conn *pgx.Conn, newest int) error {
 	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"}, func(tx pgx.Tx) error {
 		if err := lock(ctx, tx); err != nil {
 			return err
 		}
-		version, err := currentVersion(ctx, conn) // another process may have been quicker
+		version, err := currentVersion(ctx, conn) // another process may have migrated the schema meanwhile
 		if err != nil {
 			return err
 		}
@@ -102,7 +101,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, newest int) error {
 	})
 }
 
-// lock takes the lock, and creates the schema and its table of versions if they are missing.
+// lock takes the advisory lock, and creates the schema and its table of versions if they are missing.
 func lock(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+lockTime+"'; SELECT pg_advisory_xact_lock("+strconv.Itoa(lockID)+")"); err != nil {
 		return err
@@ -111,7 +110,7 @@ func lock(ctx context.Context, tx pgx.Tx) error {
 	if err := tx.QueryRow(ctx, "SELECT to_regnamespace('arbor') IS NOT NULL").Scan(&exists); err != nil {
 		return err
 	}
-	if !exists { // a user without the right to create a schema can still be given one
+	if !exists { // an administrator may have created the schema for a user without the right to do so
 		if _, err := tx.Exec(ctx, "CREATE SCHEMA arbor"); err != nil {
 			return err
 		}
@@ -121,14 +120,14 @@ func lock(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// runScript runs the script of a version. The third one has none: it was a program that filled a table, see fillBlocks.
+// runScript runs the script of a version. Version 3 has none: it was a program that filled a table; see fillBlocks.
 func runScript(ctx context.Context, conn *pgx.Conn, version int) error {
 	if version == 3 {
 		return nil
 	}
 	files, err := fs.Glob(migrations, fmt.Sprintf("migrations/%05d_*.sql", version))
 	if err != nil || len(files) != 1 {
-		return errors.Join(err, fmt.Errorf("there are %d scripts", len(files)))
+		return errors.Join(err, fmt.Errorf("found %d scripts for version %d instead of one", len(files), version))
 	}
 	script, err := migrations.ReadFile(files[0])
 	if err == nil {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// The first page comes with the session's row: most loads need no more.
+	// The first page comes with the session's row. Most loads need no other page.
 	findSQL = `SELECT s.key, s.seq, coalesce(s.parent_seq, 0), e.seq, e.line
 		FROM arbor.session s LEFT JOIN LATERAL (
 			SELECT seq, line FROM arbor.log WHERE session = s.key AND seq > $4 AND $4 >= coalesce(s.parent_seq, 0) ORDER BY seq LIMIT $5
@@ -38,21 +38,20 @@ const (
 		FROM arbor.session s LEFT JOIN arbor.session p ON p.key = s.parent_key
 		WHERE s.id IS NOT NULL AND s.updated IS NOT NULL`
 	anySQL = listSQL + ` AND ($1 = '' OR s.app = $1) AND ($2 = '' OR s.user_id = $2) AND ($3 = '' OR s.id = $3)`
-	// Both ask an index; the condition that updated is not NULL is that of the indexes.
+	// Both statements use an index. The indexes have the same condition that updated is not NULL.
 	ofUserSQL = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND $3 = ''`
 	infoSQL   = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND s.id = $3`
 	placeSQL  = ` AND s.updated <= $6 AND (s.updated < $6 OR (s.app, s.user_id, s.id) > ($7, $8, $9))`
-	// Those that are held, but by this process or on another host. The planner takes the array
-	// for a short one, and asks the index, whatever it knows of the tables.
+	// The sessions with a lease, except valid leases of this process and of other hosts. The planner assumes
+	// that the array is short, and so uses the index whatever its statistics say.
 	orphansSQL = listSQL + ` AND s.key = ANY (ARRAY(SELECT session FROM arbor.held)) AND s.lease_until IS NOT NULL
 		AND NOT (s.lease_until > coalesce($4, clock_timestamp()) AND s.lease_until <= coalesce($4, clock_timestamp()) + $5::interval
 			AND (s.lease_host <> $1 OR s.lease_pid = $2 AND s.lease_started = $3))`
 	orderSQL = ` ORDER BY s.updated DESC, s.app, s.user_id, s.id LIMIT $`
 )
 
-// Load implements [session.Store]. It reads the events that are there when it
-// begins, page by page, and holds no connection while it yields. A session that is
-// deleted meanwhile ends it with an error that is [agent.ErrConflict].
+// Load implements [session.Store]. It reads the events that exist when it starts, page by page, and holds no
+// connection while it yields. If the session is deleted meanwhile, it ends with an error that is [agent.ErrConflict].
 func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		err := checkKey(key)
@@ -93,20 +92,20 @@ func (s *Store) load(ctx context.Context, key session.Key, after int64, yield fu
 	}
 	line := []rows.Segment{whole}
 	if log.After < shared {
-		if line, err = s.line(ctx, log, whole); err != nil {
+		if line, err = s.segments(ctx, log, whole); err != nil {
 			return err
 		}
 	}
 	return log.Segments(ctx, line, func(part rows.Segment) error { return s.page(ctx, log, part) }, yield)
 }
 
-// line returns the segments of the rest of a fork's log, in order.
-func (s *Store) line(ctx context.Context, log *rows.Log, whole rows.Segment) (line []rows.Segment, err error) {
+// segments returns the segments of the rest of a fork's log, in order.
+func (s *Store) segments(ctx context.Context, log *rows.Log, whole rows.Segment) (line []rows.Segment, err error) {
 	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		result, _ := conn.Query(ctx, lineSQL, whole.Row, log.After)
 		line, err = pgx.CollectRows(result, func(row pgx.CollectableRow) (part rows.Segment, err error) {
 			err = row.Scan(&part.Row, &part.End)
-			part.End = min(part.End, whole.End) // what came since is not loaded
+			part.End = min(part.End, whole.End) // leave out events that were stored after the load started
 			return part, err
 		})
 		return err
@@ -125,15 +124,15 @@ func (s *Store) page(ctx context.Context, log *rows.Log, part rows.Segment) erro
 	})
 }
 
-// Results in the binary format, whose texts are as they are stored. A pooler without
-// prepared statements may need another protocol, which has no such format.
+// The formats of results. In the binary format, texts are the stored bytes. With a pooler that does not keep prepared
+// statements, pgx may use another protocol, which has only the text format.
 var (
 	binary2 = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormatCode}
 	binary5 = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode}
 )
 
-// eachRaw calls do with the bytes of each row, which are valid for the moment only. If the query failed, pgx keeps its
-// error in the result, so that callers look at it here alone.
+// eachRaw calls do with the bytes of each row, which are valid only during the call. If the query failed, pgx keeps
+// its error in the result, so callers check only the error of eachRaw.
 func eachRaw(result pgx.Rows, do func(format func(column int) int16, row [][]byte) error) error {
 	defer result.Close()
 	format := func(i int) int16 { return result.FieldDescriptions()[i].Format }
@@ -152,7 +151,7 @@ func rawInt(format int16, raw []byte) (int64, error) {
 	return strconv.ParseInt(string(raw), 10, 64)
 }
 
-// take adds an event to the page. The bytes are valid for the moment only.
+// take adds an event to the page. It does not keep the bytes.
 func take(log *rows.Log, format int16, rawSeq, line []byte) error {
 	seq, err := rawInt(format, rawSeq)
 	if err != nil {
@@ -214,8 +213,8 @@ func (s *Store) infos(ctx context.Context, query string, args []any) (out []sess
 	return out, err
 }
 
-// Orphans implements [session.Store]. It reads the sessions whose lease is held, or was by a
-// process that has gone.
+// Orphans implements [session.Store]. It reads the sessions whose lease is held, or was held by a process that has
+// died.
 func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info, error) {
 	if err := errors.Join(checkKey(page.After.Key), page.Check()); err != nil {
 		return nil, err
@@ -238,11 +237,11 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 		if page.Limit == 0 || len(held) < page.Limit {
 			return out, nil
 		}
-		page.After = held[len(held)-1].Place() // some are held by other processes of this host
+		page.After = held[len(held)-1].Place() // other processes of this host hold some of them: read the next page
 	}
 }
 
-// list returns the statement for a page.
+// list returns the statement for a page of the list.
 func list(filter session.Key, page session.Page, now *time.Time) (query string, args []any) {
 	query = anySQL
 	if filter.App != "" && filter.User != "" {
@@ -254,13 +253,13 @@ func list(filter session.Key, page session.Page, now *time.Time) (query string, 
 	return ofPage(query, []any{filter.App, filter.User, filter.ID, now, session.LeaseTTL}, page)
 }
 
-// orphans returns the statement for a page of those that may be orphans.
+// orphans returns the statement for a page of the sessions that may be orphans.
 func orphans(page session.Page, now *time.Time) (query string, args []any) {
 	me := session.Self()
 	return ofPage(orphansSQL, []any{text(me.Host), me.PID, me.Started, now, session.LeaseTTL}, page)
 }
 
-// ofPage adds to a statement which part of the list is wanted, and its order.
+// ofPage adds the page's limits and the order to a statement.
 func ofPage(query string, args []any, page session.Page) (string, []any) {
 	if page.After != (session.Place{}) {
 		query += placeSQL

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/puddle/v2"
 )
 
-// outage is a failure that may pass. unknown says that the change may have been
-// made nevertheless: the connection broke before the server's answer came.
+// outage is a failure that may be temporary. unknown reports that the change may have been made nevertheless: the
+// connection broke before the server's answer arrived.
 type outage struct {
 	error
 	unknown bool
@@ -21,26 +21,25 @@ type outage struct {
 
 func (o *outage) Unwrap() error { return o.error }
 
-// isUnknown reports whether the change that failed may have been made.
+// isUnknown reports whether the failed change may have been made.
 func isUnknown(err error) bool {
 	var o *outage
 	return errors.As(err, &o) && o.unknown
 }
 
-// errClosed is what a closed store answers.
+// errClosed is the error of all calls after Close.
 var errClosed = errors.New("the store is closed")
 
-// Pauses between tries: short at first, since the next connection is often good,
-// then long enough not to keep a server that starts from its work.
+// The pauses between attempts. The first is short, because the next connection often works. The last is long enough
+// not to disturb a server that is starting.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
 )
 
-// retry runs op, on a connection of the pool, again and again while it fails for
-// reasons that may pass. The time for that counts from the first failure; the
-// wait for a connection that others use is not limited. op must be safe to
-// repeat after a failure that isUnknown.
+// retry runs op on a connection of the pool, and again while op fails for reasons that may be temporary. It stops
+// when the retry time has passed since the first failure. Waiting for a connection that other calls use is not
+// limited. op must be safe to repeat after a failure for which isUnknown is true.
 func (s *Store) retry(ctx context.Context, op func(context.Context, *pgx.Conn) error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = firstPause, lastPause
@@ -68,7 +67,7 @@ func (s *Store) retry(ctx context.Context, op func(context.Context, *pgx.Conn) e
 	}
 }
 
-// try runs op once. Its error is an outage if it may pass.
+// try runs op once. If the failure may be temporary, the error is an outage.
 func (s *Store) try(ctx context.Context, op func(context.Context, *pgx.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -77,7 +76,7 @@ func (s *Store) try(ctx context.Context, op func(context.Context, *pgx.Conn) err
 	if err != nil {
 		return s.acquireError(ctx, err)
 	}
-	defer pooled.Release() // which drops a connection that is broken
+	defer pooled.Release() // the pool closes a broken connection
 	conn := pooled.Conn()
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if s.retryT > 0 {
@@ -117,13 +116,12 @@ func (s *Store) acquireError(ctx context.Context, err error) error {
 	return err
 }
 
-// begin starts a transaction whose statements each see what was committed before,
-// whatever the database's default. A server that does not notice a lost connection
-// would keep the locks of its transaction for hours: this one ends when nothing
-// more comes.
+// begin starts a transaction in which each statement sees what was committed before it, whatever the database's
+// default is. A server that does not notice a lost connection would keep the transaction's locks for hours, so the
+// transaction ends after 2 s without a statement.
 const begin = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = '2s'`
 
-// transaction runs op in a transaction.
+// transaction runs op in a transaction, and retries it.
 func (s *Store) transaction(ctx context.Context, op func(context.Context, pgx.Tx) error) error {
 	return s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error { return op(ctx, tx) })

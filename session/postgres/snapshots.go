@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// In pieces, because the buffer for a message is as large as the message, and larger; the server reads no more of a
-	// value than the piece.
+	// The statement returns the data in pieces, because pgx's buffer is larger than the largest message. The server
+	// reads only the piece of a value.
 	snapshotsSQL = `SELECT o.part, o.seq, octet_length(o.data), substring(o.data FROM at FOR $5)
 		FROM arbor.session s JOIN arbor.snapshot o ON o.session = s.key, generate_series(1, greatest(octet_length(o.data), 1), $5) at
 		WHERE s.app = $1 AND s.user_id = $2 AND s.id = $3 AND o.name = $4 ORDER BY o.part, at`

@@ -18,10 +18,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Store is a [session.Store] in a PostgreSQL database. It is safe for concurrent
-// use. The zero value is not usable.
+// Store is a [session.Store] in a PostgreSQL database. It is safe for concurrent use. The zero value is not usable;
+// see [Open].
 type Store struct {
-	name   string // of the database in errors, without user and password
+	name   string // the database's name in errors, without user and password
 	pool   *pgxpool.Pool
 	retryT time.Duration
 	now    func() time.Time // nil: the server's clock
@@ -32,27 +32,26 @@ var _ session.Store = (*Store)(nil)
 // Option configures a [Store].
 type Option func(*Store)
 
-// WithRetryTime sets how long a call retries after a first failure that may
-// pass, such as a lost connection, before it returns an error. A server that
-// does not answer for that long counts as such a failure. The default is 10 s; 0
-// tries once. The end of the caller's context ends the retries in any case.
+// WithRetryTime sets how long a call retries after a temporary failure, such as a lost connection, before it returns
+// an error. The time counts from the first failure. A server that does not answer for this time counts as a failure.
+// With 0 a call is not retried. The end of the caller's context always ends the retries. Defaults to 10 s.
 func WithRetryTime(d time.Duration) Option { return func(s *Store) { s.retryT = d } }
 
-// defaultConnections is the size of the pool if the URL does not say
-// pool_max_conns: enough for the server to commit several appends at once.
+// defaultConnections is the size of the pool if the URL has no pool_max_conns. It lets the server commit several
+// writes at once.
 const defaultConnections = 10
 
-// cancelTime is how long a canceled call waits for the server to say so.
+// cancelTime is how long a canceled call waits for the server's confirmation.
 const cancelTime = time.Second
 
 // Open connects to the database that a URL names, such as
 //
 //	postgres://user:password@host:5432/database?sslmode=verify-full
 //
-// and makes the schema arbor in it, or brings it up to date. The parameters are
-// those of pgx: pool_max_conns is the number of connections, 10 by default. What
-// the URL leaves out comes from the variables PGHOST, PGPASSWORD and so on. No
-// error holds the password.
+// and creates the schema arbor in it, or brings it up to date. The parameters are
+// those of pgx. pool_max_conns is the maximal number of connections; it defaults to 10, or to the
+// number of CPUs if that is larger. Values that the URL does not contain come from the environment
+// variables PGHOST, PGPASSWORD and so on. No error contains the password.
 func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	s := &Store{retryT: 10 * time.Second}
 	for i, opt := range opts {
@@ -62,7 +61,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 		opt(s)
 	}
 	if s.retryT < 0 {
-		return nil, errors.New("postgres: the time for retries is negative; 0 tries once")
+		return nil, errors.New("postgres: the time of WithRetryTime is negative: give 0 to try once")
 	}
 	config, err := parse(url)
 	if err != nil {
@@ -79,20 +78,20 @@ func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the store after the calls that are under way. A loop over Load
-// fails at its next page. Closing twice does nothing.
+// Close closes the store after the calls in progress. A loop over Load fails at its next page. A second call does
+// nothing.
 func (s *Store) Close() error {
 	s.pool.Close()
 	return nil
 }
 
-// parse reads the URL. What pgx says of a bad one may quote it, so that the
-// password is cut out, and what cannot be read at all is not quoted.
+// parse parses the URL. pgx's error for an invalid URL may quote it, so parse removes the password from it. A URL
+// that cannot be parsed at all is not quoted.
 func parse(raw string) (*pgxpool.Config, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, errors.New("the URL of the database cannot be read: it has the form postgres://user:password@host:5432/database, " +
-			"and in a password all but letters and digits is written as %XX")
+		return nil, errors.New("the URL of the database cannot be read: write it as postgres://user:password@host:5432/database, " +
+			"and write all characters of the password except letters and digits as %XX")
 	}
 	config, err := pgxpool.ParseConfig(raw)
 	if err != nil {
@@ -102,8 +101,8 @@ func parse(raw string) (*pgxpool.Config, error) {
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "arbor"
 	}
-	// A call whose context ends is canceled on the server too, so that it is known
-	// not to be done, and the connection stays.
+	// If the context of a call ends, pgx cancels the call on the server too. The store then knows that the
+	// call was not made, and the connection stays usable.
 	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: cancelTime}
 	}
@@ -137,8 +136,7 @@ func name(c *pgx.ConnConfig) string {
 	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))) + "/" + c.Database
 }
 
-// time is what the statements get as the time: nothing, and then take the
-// server's.
+// time returns the time for the statements. With nil they use the server's clock.
 func (s *Store) time() *time.Time {
 	if s.now == nil {
 		return nil

@@ -20,26 +20,26 @@ import (
 	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
-// checkKey refuses what PostgreSQL's texts cannot hold.
+// checkKey refuses a key that PostgreSQL's text type cannot store.
 func checkKey(key session.Key) error {
 	for _, part := range []string{key.App, key.User, key.ID} {
 		if strings.ContainsRune(part, 0) || !utf8.ValidString(part) {
-			return fmt.Errorf("session %q: PostgreSQL keeps no zero bytes and nothing but UTF-8 in a key: %w", key.String(), agent.ErrBadInput)
+			return fmt.Errorf("session %q: PostgreSQL cannot store a key with zero bytes or invalid UTF-8: %w", key.String(), agent.ErrBadInput)
 		}
 	}
 	return nil
 }
 
-// A write is one statement, and so one round trip, one transaction and one commit. Its parts hang on
-// the first one, which locks the session's row and finds nothing unless lease and position are right.
+// A write is one statement, and so one round trip, one transaction and one commit. The first part locks the session's
+// row. If lease or head are wrong, it finds no row, and the other parts do nothing.
 const (
 	eventSQL = `, new_event AS (
 		INSERT INTO arbor.log (session, seq, line)
 		SELECT head.key, %s + e.n, e.line FROM head, unnest(%s::text[]) WITH ORDINALITY AS e (line, n)
 	)`
-	// A run begins and ends in one session: a fork takes an open one up in a run of
-	// its own. A trigger finds the message of each block, so the blocks that it can hang
-	// on have to be inserted first.
+	// A run starts and ends in one session, because a fork resumes an open run in a run of
+	// its own. A trigger finds the message that each block belongs to, so parents must be
+	// inserted first.
 	blockSQL = `, b AS (
 		SELECT * FROM json_to_recordset(%s::json) AS b (id text, parent text, role text, agent text, scope text, turn text,
 			first bigint, last bigint, completed timestamptz)
@@ -53,8 +53,8 @@ const (
 		UPDATE arbor.block o SET last_seq = b.last, completed = b.completed FROM head, b
 		WHERE b.first IS NULL AND o.session = head.key AND o.id = b.id
 	)`
-	// In the order of the key, so that no two appends wait for each other. A key
-	// that does not exist is not deleted.
+	// The rows are changed in the order of their keys, so that two writes do not deadlock. Deleting a key
+	// that does not exist inserts no row.
 	stateSQL = `, new_state AS (
 		INSERT INTO arbor.state (app, scope, user_id, name, value)
 		SELECT %[1]s, c.scope, c.user_id, c.name, c.value
@@ -77,26 +77,28 @@ const (
 	rowSQL = `SELECT key, lease_token, seq, coalesce(head, ''), coalesce(parent_seq, -1),
 			coalesce(lease_random, 0), lease_until, coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0), coalesce($4, clock_timestamp())
 		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
-	// It waits for no disk: the write that follows does.
+	// This insert does not wait for the disk, because the write that follows waits.
 	createSQL = `INSERT INTO arbor.session (app, user_id, id) SELECT $1, $2, $3
 		FROM (SELECT set_config('synchronous_commit', 'off', true)) AS quick ON CONFLICT DO NOTHING`
 	storedSQL = `SELECT line FROM arbor.log WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`
 )
 
-// change is a write that is ready to be sent.
+// change is a write in the form in which it is sent.
 type change struct {
 	key    session.Key
 	write  *session.Write
-	nonce  int64 // of the lease, if the write takes it
+	nonce  int64 // the nonce of the lease, if the write acquires it
 	dead   int64 // the token of a lease whose holder has died, or -1
 	blocks []*block
 	rows.Batch
 }
 
-// Write implements [session.Store]. It returns after the server's commit; with events, that waits for its disk. Time is the server's: clocks of
-// the machines that use it do not matter. If the connection breaks, Write connects again and finds out whether the
-// change was made, so that it is made exactly once when Write returns nil. With another error, the context's included, it may be unknown
-// whether it was made: the next lease's Head tells.
+// Write implements [session.Store]. It returns after the server's commit; with events, the commit waits for the
+// server's disk. The store uses the server's time, so the clocks of the clients do not matter.
+//
+// If the connection breaks, Write connects again and finds out whether the change was made. When Write returns nil,
+// the change was made exactly once. With another error, including that of the context, it may be unknown whether the
+// change was made: the Head of the next lease shows it.
 func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
 	c := &change{key: key, write: &w, nonce: rand.Int64(), dead: -1}
 	if err := cmp.Or(ctx.Err(), w.Check(key), checkKey(key)); err != nil {
@@ -119,14 +121,14 @@ func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (se
 	unknown := false
 	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		lease, err = s.change(ctx, conn, c, unknown)
-		// What the error means is judged where the connection is; the next try is careful in any case.
+		// After any error the next attempt first checks whether this one made the change.
 		unknown = unknown || err != nil
 		return err
 	})
 	return lease, s.explain("write to", err)
 }
 
-// encode makes the events ready to be sent.
+// encode encodes the events.
 func (c *change) encode(runOf lookup) (err error) {
 	if c.Batch, err = rows.Encode(c.key, c.write.Events); err != nil {
 		return err
@@ -138,8 +140,9 @@ func (c *change) encode(runOf lookup) (err error) {
 	return err
 }
 
-// change makes a write, or says why it is refused. An earlier try whose answer was lost may have made it, or still be under way on the server, and
-// then holds the lock of the session's row or waits for it. Whichever comes second finds another lease or position.
+// change makes a write, or returns why it is refused. An earlier attempt whose answer was lost may have made the
+// write, or may still be running on the server: it then has the lock of the session's row or waits for it. The
+// attempt that comes second finds another lease or head.
 func (s *Store) change(ctx context.Context, conn *pgx.Conn, c *change, unknown bool) (session.Lease, error) {
 	for {
 		sql, args := c.statement(s.time())
@@ -181,7 +184,7 @@ func (s *Store) change(ctx context.Context, conn *pgx.Conn, c *change, unknown b
 	}
 }
 
-// statement composes the write.
+// statement returns the SQL of the write and its arguments.
 func (c *change) statement(now *time.Time) (sql string, args []any) {
 	w := c.write
 	arg := func(v any) string {
@@ -202,7 +205,7 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 	if w.Acquires() {
 		set = append(set, "lease_token = greatest(lease_token + 1, (extract(epoch FROM "+clock+") * 1000000)::bigint * 1000)", "lease_random = "+arg(c.nonce), "lease_host = "+arg(text(w.Acquire.Host)),
 			"lease_pid = "+arg(w.Acquire.PID), "lease_started = "+arg(w.Acquire.Started))
-		// It also takes a lease that ends later than a new one, because the server's clock was set back or another server
+		// The write also takes a lease that ends later than a new one, because the server's clock was set back or another server
 		// replaced it (see session.Leased).
 		where += " AND (lease_until IS NULL OR lease_until <= " + clock + " OR lease_until > " + until + " OR lease_token = " + arg(c.dead) + ")"
 	} else {
@@ -211,7 +214,7 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 	switch {
 	case w.Release:
 		set = append(set, "lease_until = NULL")
-	case w.Abandon: // nobody has the token that it leaves, and its time is over by any clock
+	case w.Abandon: // no process has this token, and the lease has ended by any clock
 		set = append(set, "lease_until = 'epoch'", "lease_token = lease_token + 1", "lease_random = NULL")
 	default:
 		set = append(set, "lease_until = "+until)
@@ -235,7 +238,7 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 			set = append(set, "status = "+arg(string(status)))
 		}
 		fmt.Fprintf(&parts, eventSQL, seq, lines)
-	} else if !w.Acquires() { // a lease that a crash of the server undoes would refuse the next write
+	} else if !w.Acquires() { // a new lease must survive a crash of the server, or the holder's next write is refused
 		wait = "set_config('synchronous_commit', 'off', true)"
 	}
 	if len(c.blocks) > 0 {
@@ -255,7 +258,7 @@ func (c *change) statement(now *time.Time) (sql string, args []any) {
 		wait + " FROM head", args
 }
 
-// row returns what the server has of a session, and the time.
+// row returns the session's row and the server's time.
 func (s *Store) row(ctx context.Context, conn *pgx.Conn, key session.Key) (row session.Row, now time.Time, err error) {
 	var shared int64
 	var head []byte
@@ -276,7 +279,8 @@ func (s *Store) row(ctx context.Context, conn *pgx.Conn, key session.Key) (row s
 	return row, now, nil
 }
 
-// isDone reports whether an earlier try has made the write. What stores nothing and keeps the lease can be made again.
+// isDone reports whether an earlier attempt has made the write. A write that stores nothing and keeps the lease is
+// simply repeated.
 func (c *change) isDone(ctx context.Context, conn *pgx.Conn, row *session.Row) (bool, error) {
 	w := c.write
 	if w.Acquires() {
@@ -308,7 +312,7 @@ func snapshotArgs(parts []session.Snapshot) (names []string, numbers, seqs []int
 	return names, numbers, seqs, data
 }
 
-// text makes a string one that PostgreSQL keeps.
+// text replaces the characters that PostgreSQL cannot store.
 func text(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }

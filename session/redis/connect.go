@@ -14,11 +14,11 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// dialer makes clients of one Redis. A client that has failed is closed and replaced
-// by another one, so that none of go-redis's own retries run in the background.
+// dialer creates clients of one Redis. A client that failed is closed and replaced by a new one, so that go-redis
+// does not retry in the background.
 type dialer struct {
-	address string // in errors and logs
-	node    string // of a single server, "" if there are several
+	address string // the address for errors and logs
+	node    string // the address of a single server, "" if there are several
 	network string
 	dial    dialFunc
 	client  func(dialFunc) driver.UniversalClient
@@ -26,9 +26,9 @@ type dialer struct {
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// connect makes a client. If a single server is not there, that is an error here and
-// not one that go-redis reports in its own way at every attempt. Each connection is
-// given to keep, if that is not nil, which reports false for one that must not be.
+// connect creates a client. If a single server cannot be reached, connect returns an error, so that go-redis does not
+// log one at each attempt. If keep is not nil, connect calls it with each new connection, and closes the connection
+// if keep returns false.
 func (d *dialer) connect(ctx context.Context, keep func(net.Conn) bool) (driver.UniversalClient, error) {
 	kept := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := d.dial(ctx, network, address)
@@ -56,15 +56,15 @@ func (d *dialer) connect(ctx context.Context, keep func(net.Conn) bool) (driver.
 	}), nil
 }
 
-// urlDialer reads a URL. The error says nothing of the URL's parts, since one of
-// them may be a password that is not escaped as it should be.
+// urlDialer parses a URL. The error contains no part of the URL, because any part may be a password that is not
+// escaped.
 func urlDialer(url string) (*dialer, error) {
 	opts, err := driver.ParseURL(url)
 	if err != nil {
-		return nil, errors.New("redis: the URL cannot be read: it should look like redis://USER:PASSWORD@HOST:6379/0, or rediss:// with TLS, or unix:///PATH; " +
-			"special characters of a password are written as %XX")
+		return nil, errors.New("redis: the URL cannot be read: write it as redis://USER:PASSWORD@HOST:6379/0, as rediss:// with TLS, or as unix:///PATH, " +
+			"and write special characters of the password as %XX")
 	}
-	opts.MaxRetries = -1 // ids make repetition harmless, and we repeat
+	opts.MaxRetries = -1 // the publisher retries, which is harmless because entries have ids
 	opts.DialerRetries = 1
 	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialTime)
 	opts.PoolSize, opts.PipelinePoolSize, opts.MinIdleConns = poolSize, -1, 0
@@ -79,8 +79,8 @@ func urlDialer(url string) (*dialer, error) {
 		}}, nil
 }
 
-// A pool of more than one connection keeps go-redis from dialing in the background
-// after one failure.
+// With a pool of more than one connection, go-redis does not start to dial in the background after a single
+// failure.
 const (
 	poolSize   = 2
 	bufferSize = 16 << 10
@@ -111,17 +111,17 @@ func optionsDialer(opts driver.UniversalOptions) *dialer {
 	return d
 }
 
-// oldest is the first major version of Redis that is good enough.
+// oldest is the first supported major version of Redis.
 const oldest = 7
 
-// check connects once and looks at the version.
+// check connects once and checks the version.
 func (d *dialer) check(ctx context.Context) error {
 	client, err := d.connect(ctx, nil)
 	info := ""
 	if err == nil {
 		defer client.Close()
 		info, err = client.Info(ctx, "server").Result()
-		if isReply(err) && !isRefusal(err) { // INFO itself may be forbidden
+		if isReply(err) && !isRefusal(err) { // the user may have no right to INFO
 			err = client.Ping(ctx).Err()
 		}
 	}
@@ -142,8 +142,8 @@ func (d *dialer) check(ctx context.Context) error {
 	return nil
 }
 
-// ended is the context's error, also in the moment in which its deadline has passed
-// and nobody but the connection knows.
+// ended returns the context's error. It also returns one if the deadline has just passed and only the connection has
+// noticed.
 func ended(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		return context.DeadlineExceeded
@@ -151,7 +151,7 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// version returns "" if the server does not say.
+// version returns the server's version, or "" if INFO does not contain it.
 func version(info string) string {
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "redis_version:"); ok {
@@ -161,8 +161,7 @@ func version(info string) string {
 	return ""
 }
 
-// isReply reports whether an error is what a server answered, not the want of an
-// answer.
+// isReply reports whether an error is a server's answer, and not a failure to get one.
 func isReply(err error) bool {
 	var reply driver.Error
 	return errors.As(err, &reply)
@@ -172,10 +171,10 @@ func isRefusal(err error) bool {
 	return isReply(err) && (driver.HasErrorPrefix(err, "WRONGPASS") || driver.HasErrorPrefix(err, "NOAUTH") || strings.Contains(err.Error(), "invalid password"))
 }
 
-// isOutOfOrder reports whether a stream has an entry of this id, or of a later one.
+// isOutOfOrder reports whether the stream already has an entry with this id or a later one.
 func isOutOfOrder(err error) bool {
 	return isReply(err) && strings.Contains(err.Error(), "equal or smaller than the target stream top item")
 }
 
-// isOfKey reports whether a server's error concerns one key, and not all.
+// isOfKey reports whether a server's error concerns one key only.
 func isOfKey(err error) bool { return isReply(err) && driver.HasErrorPrefix(err, "WRONGTYPE") }

@@ -16,28 +16,30 @@ import (
 	"github.com/agentarbor/arbor/session/tail"
 )
 
-// The codes of the notices that tell a follower about Redis. They are partial events,
-// which are never stored, with the id of the entry before.
+// The codes of the notices about Redis that a follower receives. The notices are partial events,
+// which are never stored, and have the id of the entry before them.
 const (
-	// NoticeDegraded: Redis cannot be reached. Stored events come when the store is
-	// looked at, and no partial ones.
+	// NoticeDegraded: Redis cannot be reached. The follower reads stored events from the store
+	// at an interval, and receives no partial events.
 	NoticeDegraded = "tail_degraded"
-	// NoticeRestored: Redis is back, and partial events come again.
+	// NoticeRestored: Redis is available again, and partial events arrive again.
 	NoticeRestored = "tail_restored"
 )
 
-// grace is how long a follower who finds fresh events in the store waits for them to
-// come through Redis, after the partial events that were published before them.
 const (
+	// grace is how long a follower that finds recent events in the store waits for them to arrive
+	// through Redis, so that it receives the partial events before them first.
 	grace = 500 * time.Millisecond
-	fresh = 5 * time.Second
+	// recent is the age up to which the newest event of a log counts as recent.
+	recent = 5 * time.Second
 )
 
-// Follow implements [session.Tail]. Each follower has a connection to Redis of its own.
-// A slow follower slows nobody down. Follow ends with an error that is
-// [agent.ErrConflict] when the log no longer has the last event that it was shown, because the session was deleted or the
-// database restored, and with the store's error when that fails. It ends with one that is [agent.ErrBadInput] when the log
-// has no event at the position to continue from.
+// Follow implements [session.Tail]. Each follower has its own connection to Redis, and a slow follower does not delay
+// others.
+//
+// Follow ends with an error that is [agent.ErrConflict] if the log no longer contains the last event that it yielded,
+// because the session was deleted or the database was restored. It ends with one that is [agent.ErrBadInput] if the
+// log has no event at the position after which it should continue, and with the store's error if the store fails.
 func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		pos, err := session.ParsePosition(after)
@@ -56,12 +58,11 @@ func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.S
 	}
 }
 
-// errStopped says that the consumer has broken out of its loop.
+// errStopped reports that the caller has left its loop.
 var errStopped = errors.New("stopped")
 
-// follower is one call of Follow. The stream gives the order: it says what comes
-// when, and how many events the log has. The store has the stored events, and
-// supplies what the stream does not have.
+// follower is one call of Follow. The stream gives the order of entries and the length of the log. The follower reads
+// stored events, and everything that the stream lacks, from the store.
 type follower struct {
 	*Tail
 	name  string
@@ -69,16 +70,16 @@ type follower struct {
 	yield func(session.Entry, error) bool
 
 	conn   connection
-	cursor string // in the stream
-	token  int64  // the newest lease that was seen
-	showed entry  // the last part that was shown
-	void   int64  // entries of this lease and of older ones are of a session that was deleted or restored
-	heard  bool   // an entry that counts, since the last read
+	cursor string // the id of the last entry that was read from the stream
+	token  int64  // the token of the newest lease in the entries so far
+	shown  entry  // the last partial event that was yielded
+	void   int64  // entries of this lease and of older ones belong to a session that was deleted or restored
+	valid  bool   // the last read returned an entry of the session as it is now
 }
 
 func (f *follower) run(ctx context.Context) error {
-	// Requests to Redis get a context without a deadline, since one that passes a
-	// moment before ours would look like a failure of Redis.
+	// Requests to Redis have a context without a deadline. A deadline that passes just
+	// before the caller's would look like a failure of Redis.
 	f.conn.requests, f.conn.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	defer f.conn.drop()
 	defer f.conn.end()
@@ -91,7 +92,7 @@ func (f *follower) run(ctx context.Context) error {
 	f.rewind()
 	for {
 		err := f.live(ctx)
-		if over := f.over(ctx); over != nil {
+		if over := f.ended(ctx); over != nil {
 			return over
 		}
 		if !errors.Is(err, errLost) {
@@ -103,8 +104,8 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// over returns the error that ends the follower if the context or the Tail has ended.
-func (f *follower) over(ctx context.Context) error {
+// ended returns the error that ends the follower if the context has ended or the Tail was closed.
+func (f *follower) ended(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -114,45 +115,45 @@ func (f *follower) over(ctx context.Context) error {
 	return nil
 }
 
-// rewind makes the follower read the stream from the entry of his position on. What
-// he has seen is left out, but it says whose lease is the newest.
+// rewind makes the follower read the stream again from the entry of its position. It skips entries that it has
+// yielded, but learns the newest lease from them.
 func (f *follower) rewind() { f.cursor, f.token, f.void = before(f.log.Seq), 0, 0 }
 
-const atOnce = -1 // instead of a time to wait
+const atOnce = -1 // as a waiting time: do not wait
 
 // live follows the stream until Redis is lost or the follower ends.
 func (f *follower) live(ctx context.Context) error {
-	seldom := 5 * f.poll
-	var waited int64 // for events of the store up to this one to come through the stream
+	idle := 5 * f.poll
+	var waited int64 // the follower has waited for the stored events up to this position to arrive through the stream
 	for wait := time.Duration(atOnce); ; {
 		list, err := f.read(wait)
 		if err != nil {
 			return errLost
 		}
-		f.heard = false
+		f.valid = false
 		for _, m := range list {
 			f.cursor = m.ID
 			e, ok := parseEntry(m)
 			if !ok {
 				continue
 			}
-			if err := f.take(ctx, e); err != nil {
+			if err := f.handle(ctx, e); err != nil {
 				return err
 			}
 		}
-		// A stream of a session that no longer exists comes again and again, and must not be waited for.
-		if len(list) > 0 && (f.heard || waited == 0) {
+		// The entries of a session that no longer exists are read again and again; do not wait for more of them.
+		if len(list) > 0 && (f.valid || waited == 0) {
 			waited = 0
 			continue
 		}
-		if f.void > 0 { // the stream of the session as it is now may have begun meanwhile
+		if f.void > 0 { // the stream of the new session may have started meanwhile
 			f.rewind()
 		}
 		end, full, err := f.log.Look(ctx)
 		if err != nil {
 			return err
 		}
-		wait = seldom
+		wait = idle
 		if end <= f.log.Seq {
 			continue
 		}
@@ -169,13 +170,12 @@ func (f *follower) live(ctx context.Context) error {
 	}
 }
 
-// underWay reports whether the events that the store has and the stream does not may
-// be on their way through Redis.
+// underWay reports whether the events that the store has and the stream does not have may soon arrive through Redis.
 func (f *follower) underWay() bool {
 	f.mu.Lock()
 	s := f.sessions[f.log.Key]
 	f.mu.Unlock()
-	if s != nil || time.Since(f.log.Newest()).Abs() < fresh {
+	if s != nil || time.Since(f.log.Newest()).Abs() < recent {
 		return true
 	}
 	client, err := f.client()
@@ -187,14 +187,14 @@ func (f *follower) underWay() bool {
 		return false
 	}
 	last, ok := parseEntry(list[0])
-	unread := last.at.Seq > f.log.Seq || last.at.Seq == f.log.Seq && last.id != f.cursor // it came just now
+	unread := last.at.Seq > f.log.Seq || last.at.Seq == f.log.Seq && last.id != f.cursor // it arrived after the last read
 	return ok && (unread || !last.release)
 }
 
-// followStore follows the store until Redis is back.
+// followStore follows the store until Redis is available again.
 func (f *follower) followStore(ctx context.Context) error {
 	f.conn.drop()
-	if err := f.notice(ctx, NoticeDegraded, "live words cannot be shown at the moment: complete answers still appear"); err != nil {
+	if err := f.notice(ctx, NoticeDegraded, "text cannot be streamed at the moment: complete answers still appear"); err != nil {
 		return err
 	}
 	pause := f.poll
@@ -224,7 +224,7 @@ func (f *follower) followStore(ctx context.Context) error {
 			continue
 		}
 		if _, err := f.read(atOnce); err == nil {
-			return f.notice(ctx, NoticeRestored, "live words are shown again")
+			return f.notice(ctx, NoticeRestored, "text is streamed again")
 		}
 		f.conn.drop()
 		pause = min(2*pause, max(longestWait, f.poll))
@@ -232,8 +232,8 @@ func (f *follower) followStore(ctx context.Context) error {
 	}
 }
 
-// take deals with one entry of the stream.
-func (f *follower) take(ctx context.Context, e entry) error {
+// handle handles an entry of the stream.
+func (f *follower) handle(ctx context.Context, e entry) error {
 	if e.deleted {
 		return f.deleted(ctx)
 	}
@@ -243,26 +243,26 @@ func (f *follower) take(ctx context.Context, e entry) error {
 	stale := e.token < f.token
 	f.token = max(f.token, e.token)
 	if e.at.Part > 0 && (e.event == "" || stale) {
-		f.heard = f.heard || !stale
+		f.valid = f.valid || !stale
 		if stale {
 			return nil
 		}
-		return f.fill(ctx, e.at.Seq) // of the turn before perhaps, which may not have come to say so
+		return f.fill(ctx, e.at.Seq) // the turn before may have stored events that it did not publish
 	}
 	if err := f.fill(ctx, e.at.Seq); err != nil {
 		return err
 	}
 	if f.log.Seq < e.at.Seq || e.at.Part == 0 && e.mark != "" && f.log.LastID() != "" && e.mark != f.log.LastID() {
-		// The stream has more than the store, or something else: it is that of a session
-		// that was deleted, and created again perhaps, or of a database that was restored.
-		if f.showed.at == f.log.Position && f.showed.token <= e.token {
+		// The stream has more events than the store, or other ones: the session was deleted, and perhaps
+		// created again, or the database was restored.
+		if f.shown.at == f.log.Position && f.shown.token <= e.token {
 			return tail.ErrGone
 		}
 		f.void = max(f.void, e.token)
 		_, _, err := f.log.Look(ctx)
 		return err
 	}
-	f.heard = true
+	f.valid = true
 	if e.at.Part <= f.log.Part {
 		return nil
 	}
@@ -271,12 +271,12 @@ func (f *follower) take(ctx context.Context, e entry) error {
 		return nil
 	}
 	f.log.Part = e.at.Part
-	f.showed = e
+	f.shown = e
 	return f.show(ctx, session.Entry{ID: e.at.String(), Event: decoded})
 }
 
-// deleted deals with the news that a stream was removed, because the session was deleted or the database restored. Only
-// those who wait at that moment get it; the others find out when they look into the store.
+// deleted handles the entry that announces the removal of the stream, because the session was deleted or the database
+// was restored. Only followers that wait at that moment receive it. Others find out when they read the store.
 func (f *follower) deleted(ctx context.Context) error {
 	if f.log.Part > 0 {
 		return tail.ErrGone
@@ -288,10 +288,10 @@ func (f *follower) deleted(ctx context.Context) error {
 	return nil
 }
 
-// fill shows the stored events up to a position, as far as the store has them.
+// fill yields the stored events up to a position, as far as the store has them.
 func (f *follower) fill(ctx context.Context, until int64) error {
 	for f.log.Seq < until {
-		if err := f.over(ctx); err != nil {
+		if err := f.ended(ctx); err != nil {
 			return err
 		}
 		e, err := f.log.Next(ctx)
@@ -312,7 +312,7 @@ func (f *follower) notice(ctx context.Context, code, message string) error {
 }
 
 func (f *follower) show(ctx context.Context, e session.Entry) error {
-	if err := f.over(ctx); err != nil {
+	if err := f.ended(ctx); err != nil {
 		return err
 	}
 	if !f.yield(e, nil) {
@@ -331,10 +331,10 @@ func (t *Tail) decode(e entry) (*event.Event, bool) {
 	return decoded, decoded.Partial && decoded.Seq == 0
 }
 
-// errLost says that Redis cannot be reached.
+// errLost reports that Redis cannot be reached.
 var errLost = errors.New("redis is lost")
 
-// read returns entries behind the cursor. If there are none it waits for some.
+// read returns entries after the cursor. If there are none, it waits for them.
 func (f *follower) read(wait time.Duration) ([]driver.XMessage, error) {
 	client, err := f.client()
 	if err != nil {
@@ -350,7 +350,7 @@ func (f *follower) read(wait time.Duration) ([]driver.XMessage, error) {
 	return streams[0].Messages, nil
 }
 
-// connection is a follower's own. Waiting in Redis ends when it is closed.
+// connection is the follower's own connection to Redis. Closing it ends a request that waits.
 type connection struct {
 	requests context.Context
 	cancel   context.CancelFunc
@@ -361,7 +361,7 @@ type connection struct {
 	ended bool
 }
 
-// client returns the follower's client, and connects if there is none.
+// client returns the follower's client, and creates it if necessary.
 func (f *follower) client() (driver.UniversalClient, error) {
 	if f.conn.client == nil {
 		var err error
@@ -381,7 +381,7 @@ func (c *connection) keep(conn net.Conn) bool {
 	return !c.ended
 }
 
-// drop closes the connection; the next request makes a new one.
+// drop closes the connection. The next request opens a new one.
 func (c *connection) drop() {
 	if c.client != nil {
 		_ = c.client.Close()
@@ -392,8 +392,7 @@ func (c *connection) drop() {
 	c.closeAll()
 }
 
-// end closes the connection, which is not opened again. It is safe for
-// concurrent use.
+// end closes the connection for good. It is safe for concurrent use.
 func (c *connection) end() {
 	c.cancel()
 	c.mu.Lock()

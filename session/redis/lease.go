@@ -7,13 +7,13 @@ import (
 	"github.com/agentarbor/arbor/session/tail"
 )
 
-// announce announces the lease that an op was made under, and voids what the holder of an
-// earlier one has shown and left incomplete.
+// announce announces the lease of an op, and makes void the blocks that the holder of an earlier lease left
+// incomplete.
 func (p *publisher) announce(o *op) ([]command, error) {
 	s := o.s
-	last, ok, err := p.top(s)
+	last, ok, err := p.lastEntry(s)
 	if isOfKey(err) {
-		p.giveUp(s, err)
+		p.disable(s, err)
 		return nil, nil
 	}
 	if err != nil {
@@ -21,7 +21,7 @@ func (p *publisher) announce(o *op) ([]command, error) {
 	}
 	var cmds []command
 	at := s.at
-	if at.Seq > o.seq { // of before the session was deleted, or the database restored
+	if at.Seq > o.seq { // the position is from before the session was deleted, or the database restored
 		at = session.Position{}
 	}
 	if o.kind != opStored && at.Seq < o.seq {
@@ -47,7 +47,7 @@ func (p *publisher) announce(o *op) ([]command, error) {
 			}
 		}
 	}
-	s.greeted, s.at, s.before = o.token, at, o.seq
+	s.announced, s.at, s.before = o.token, at, o.seq
 	if ok && last.release {
 		s.before = min(last.start, o.seq)
 	}
@@ -58,8 +58,7 @@ func (p *publisher) announce(o *op) ([]command, error) {
 	return p.add(cmds, o, at.Seq, fieldLease, "1"), nil
 }
 
-// orphans returns the discards for blocks of earlier leases that never got into the
-// log.
+// orphans returns the discards for blocks of earlier leases that never reached the log.
 func (p *publisher) orphans(o *op) ([]op, error) {
 	ctx, cancel := p.deadline()
 	defer cancel()
@@ -96,8 +95,8 @@ func (p *publisher) orphans(o *op) ([]op, error) {
 		return nil, nil
 	}
 	for e, err := range p.underlying.Load(ctx, o.s.key, first) {
-		if err != nil { // voiding too much would be worse than voiding nothing
-			p.logger.Warn("redis: what a turn left incomplete is not voided", "session", o.s.key.String(), "error", err)
+		if err != nil { // discarding too much would be worse than discarding nothing
+			p.logger.Warn("redis: incomplete blocks of an interrupted turn stay visible: the store cannot be read", "session", o.s.key.String(), "error", err)
 			return nil, nil
 		}
 		blocks.Settle(e)

@@ -11,12 +11,12 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// streamName returns the key of a session's stream.
+// streamName returns the name of a session's stream.
 func streamName(prefix string, key session.Key) string {
 	return prefix + ":{" + url.PathEscape(key.App) + "/" + url.PathEscape(key.User) + "/" + url.PathEscape(key.ID) + "}"
 }
 
-// before returns an id that all entries of a position, and later ones, come after.
+// before returns an id that is smaller than the ids of all entries at a position.
 func before(seq int64) string {
 	if seq <= 0 {
 		return "0-0"
@@ -24,17 +24,16 @@ func before(seq int64) string {
 	return strconv.FormatInt(seq-1, 10) + "-" + strconv.FormatUint(math.MaxUint64, 10)
 }
 
-// lastID is the greatest id that there is. An entry of it wakes all who wait for
-// any.
+// lastID is the greatest possible id. An entry with this id wakes all waiting followers.
 const lastID = "18446744073709551615-18446744073709551615"
 
 // The fields of an entry.
 const (
-	fieldToken   = "t" // of the writer's lease
+	fieldToken   = "t" // the token of the writer's lease
 	fieldEvent   = "e" // a partial event
 	fieldMark    = "m" // the id of the last stored event
-	fieldLease   = "l" // the lease was taken
-	fieldRelease = "z" // the lease was given back, and no block is open: where its turn began
+	fieldLease   = "l" // the lease was acquired
+	fieldRelease = "z" // the lease was released, and no block is open; the value is the position at which its turn started
 	fieldDeleted = "d" // the session was deleted
 )
 
@@ -46,13 +45,13 @@ type entry struct {
 	event   string
 	mark    string
 	release bool
-	start   int64 // of a turn whose lease was given back
+	start   int64 // the position at which the turn of a released lease started
 	deleted bool
 }
 
-// parseEntry reports false for an entry that is none of ours.
-func parseEntry(m driver.XMessage) (entry, bool) {
-	e := entry{id: m.ID}
+// parseEntry parses an entry. ok is false if no Tail wrote it.
+func parseEntry(m driver.XMessage) (e entry, ok bool) {
+	e = entry{id: m.ID}
 	get := func(field string) string { s, _ := m.Values[field].(string); return s }
 	if e.deleted = get(fieldDeleted) != ""; e.deleted {
 		return e, true

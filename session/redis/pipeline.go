@@ -6,7 +6,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// command is an entry on its way, or something else that is done to a stream.
+// command is an entry that is sent to a stream, or another operation on it.
 type command struct {
 	s     *stream
 	kind  commandKind
@@ -14,7 +14,7 @@ type command struct {
 	token int64
 	field string
 	value any
-	part  bool // at may be moved behind what others have published
+	part  bool // at may be increased if other entries have been published there
 }
 
 type commandKind int
@@ -27,7 +27,7 @@ const (
 	remove
 )
 
-// translate settles the ids of an op's entries.
+// translate appends the commands for an op, and chooses the ids of its entries.
 func (p *publisher) translate(cmds []command, o *op) []command {
 	s := o.s
 	if o.token != 0 && o.token == s.fenced {
@@ -36,7 +36,7 @@ func (p *publisher) translate(cmds []command, o *op) []command {
 	switch o.kind {
 	case opPartial:
 		data, err := o.event.MarshalJSON()
-		if err != nil { // it has no JSON form: nobody could be shown it
+		if err != nil { // it has no JSON form, so no follower could read it
 			p.logger.Debug("redis: a partial event cannot be published", "session", s.key.String(), "error", err)
 			return cmds
 		}
@@ -52,18 +52,18 @@ func (p *publisher) translate(cmds []command, o *op) []command {
 		cmds = p.add(cmds, o, o.seq, fieldRelease, o.start)
 		return append(cmds, command{s: s, kind: trim, at: session.Position{Seq: s.before}}, command{s: s, kind: expireSoon})
 	case opDeleted:
-		s.at, s.greeted, s.fenced = session.Position{}, 0, 0
+		s.at, s.announced, s.fenced = session.Position{}, 0, 0
 		return append(cmds, removal(s)...)
 	}
 	return cmds
 }
 
-// removal removes a stream, and tells all who wait for its next entry.
+// removal removes a stream, and notifies all followers that wait for its next entry.
 func removal(s *stream) []command {
 	return []command{{s: s, kind: tombstone}, {s: s, kind: remove}}
 }
 
-// add appends an entry behind a position of the log.
+// add appends an entry after a position of the log.
 func (p *publisher) add(cmds []command, o *op, seq int64, field string, value any) []command {
 	if seq > o.s.at.Seq {
 		o.s.at = session.Position{Seq: seq}
@@ -72,8 +72,8 @@ func (p *publisher) add(cmds []command, o *op, seq int64, field string, value an
 	return append(cmds, command{s: o.s, at: o.s.at, token: o.token, field: field, value: value, part: true})
 }
 
-// send sends commands in one pipeline. Those that were sent are removed from the
-// list, unless there is an error; then all can be sent again.
+// send sends commands in one pipeline. Afterwards the list contains the commands that were not sent. After an error
+// it contains all commands, which can be sent again.
 func (p *publisher) send(cmds *[]command) error {
 	for tries := 0; len(*cmds) > 0; tries++ {
 		refused, err := p.pipeline(*cmds)
@@ -84,7 +84,7 @@ func (p *publisher) send(cmds *[]command) error {
 			return nil
 		}
 		for s, list := range refused {
-			again, err := p.settle(s, list)
+			again, err := p.resolveRefused(s, list)
 			if err != nil {
 				return err
 			}
@@ -94,8 +94,7 @@ func (p *publisher) send(cmds *[]command) error {
 	return nil
 }
 
-// pipeline returns the entries that Redis refused because their stream already has a
-// later one.
+// pipeline sends commands and returns the entries that Redis refused because their stream already has a later one.
 func (p *publisher) pipeline(cmds []command) (refused map[*stream][]command, err error) {
 	ctx, cancel := p.deadline()
 	defer cancel()
@@ -104,7 +103,7 @@ func (p *publisher) pipeline(cmds []command) (refused map[*stream][]command, err
 		return nil, err
 	}
 	pipe := client.Pipeline()
-	alive := make(map[*stream]bool) // whether the stream is to be kept alive
+	alive := make(map[*stream]bool) // whether to renew the stream's expiry
 	for _, c := range cmds {
 		switch name := c.s.name; c.kind {
 		case add:
@@ -146,7 +145,7 @@ func (p *publisher) pipeline(cmds []command) (refused map[*stream][]command, err
 				refused[c.s] = append(refused[c.s], c)
 			}
 		case isOfKey(err):
-			p.giveUp(c.s, err)
+			p.disable(c.s, err)
 		default:
 			return nil, err
 		}
@@ -154,15 +153,16 @@ func (p *publisher) pipeline(cmds []command) (refused map[*stream][]command, err
 	return refused, nil
 }
 
-func (p *publisher) giveUp(s *stream, err error) {
+// disable stops publishing a session whose stream's name has another kind of value in Redis.
+func (p *publisher) disable(s *stream, err error) {
 	if !s.broken {
 		s.broken = true
-		p.logger.Warn("redis: a session is not published: remove what stands under its name", "session", s.key.String(), "key", s.name, "error", err)
+		p.logger.Warn("redis: a session is not published, because its key has a value that is not a stream: delete the key", "session", s.key.String(), "key", s.name, "error", err)
 	}
 }
 
-// top returns a stream's last entry; ok is false if there is none.
-func (p *publisher) top(s *stream) (last entry, ok bool, err error) {
+// lastEntry returns a stream's last entry. ok is false if there is none.
+func (p *publisher) lastEntry(s *stream) (last entry, ok bool, err error) {
 	ctx, cancel := p.deadline()
 	defer cancel()
 	client, err := p.connected(ctx)
@@ -177,13 +177,13 @@ func (p *publisher) top(s *stream) (last entry, ok bool, err error) {
 	return last, ok, nil
 }
 
-// settle decides about entries that a stream has refused. If they are there already,
-// or come from a writer whose lease another has, nothing is left to do. Otherwise
-// the stream is one of a session that was deleted or restored, or such a writer has been faster.
-func (p *publisher) settle(s *stream, refused []command) (again []command, err error) {
-	last, ok, err := p.top(s)
+// resolveRefused returns the commands to send instead of entries that a stream refused. It returns none if the
+// entries exist already or if another process has the lease by now. Otherwise the stream is that of a session that
+// was deleted or restored, or such a process published first.
+func (p *publisher) resolveRefused(s *stream, refused []command) (again []command, err error) {
+	last, ok, err := p.lastEntry(s)
 	if isOfKey(err) {
-		p.giveUp(s, err)
+		p.disable(s, err)
 		return nil, nil
 	}
 	if err != nil {

@@ -9,42 +9,40 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// publisher is the goroutine that takes a Tail's queue to Redis, in order. The ids of
-// entries are settled before they are sent, so that what may have arrived can be sent
-// again.
+// publisher is the goroutine that sends a Tail's queue to Redis, in order. It chooses the ids of entries before it
+// sends them, so it can send entries again that may have arrived.
 type publisher struct {
 	*Tail
 	client driver.UniversalClient // nil if there is no connection
-	down   bool                   // Redis could not be reached; what comes is dropped
-	pause  time.Duration          // between two looks at a Redis that is down
-	next   time.Time              // when to look again
+	down   bool                   // Redis cannot be reached; ops are dropped
+	pause  time.Duration          // the pause between two attempts to reach a Redis that is down
+	next   time.Time              // the time of the next attempt
 
-	gone map[string]struct{} // streams of deleted sessions that have to go yet
+	deleted map[string]struct{} // the streams of deleted sessions that are not removed yet
 }
 
 const (
 	batchSize   = 256
-	closingTime = time.Second     // for what waits when the Tail is closed
-	longestWait = 5 * time.Second // between two looks at a Redis that is down
-	maxGone     = 10_000
+	closingTime = time.Second     // the time for the rest of the queue after Close
+	longestWait = 5 * time.Second // the longest pause between two attempts to reach a Redis that is down
+	maxDeleted  = 10_000
 )
 
-// pauses are those before a batch is sent again. When they are used up Redis counts
-// as down.
+// pauses are the pauses before a batch is sent again. After the last one, Redis counts as down.
 var pauses = [...]time.Duration{20 * time.Millisecond, 80 * time.Millisecond, 300 * time.Millisecond}
 
 func (p *publisher) run() {
 	defer close(p.Tail.done)
 	defer p.disconnect()
 	for {
-		batch := p.take()
+		batch := p.nextBatch()
 		switch {
 		case batch == nil && p.isClosed():
 			p.removeDeleted()
 			return
 		case p.down:
-			p.miss(batch)
-			p.lookAgain()
+			p.dropBatch(batch)
+			p.tryReconnect()
 		default:
 			p.publish(batch)
 		}
@@ -52,10 +50,9 @@ func (p *publisher) run() {
 	}
 }
 
-// take waits for ops and returns some, oldest first, or all while Redis is down; then
-// it waits no longer than until the next look. It returns nil when the Tail is closed and the
-// queue is empty.
-func (p *publisher) take() []op {
+// nextBatch waits for ops and returns some of them, oldest first. While Redis is down, it returns all ops, and waits
+// at most until the next attempt to reach Redis. It returns nil if the Tail is closed and the queue is empty.
+func (p *publisher) nextBatch() []op {
 	var timer <-chan time.Time
 	if p.down {
 		t := time.NewTimer(time.Until(p.next))
@@ -94,7 +91,7 @@ func (p *publisher) take() []op {
 	}
 }
 
-// finish forgets the streams that no op is left of.
+// finish forgets the streams that have no op left.
 func (p *publisher) finish(batch []op) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,23 +104,23 @@ func (p *publisher) finish(batch []op) {
 	}
 }
 
-// miss notes what a Redis that is down has not seen and must not keep.
-func (p *publisher) miss(batch []op) {
+// dropBatch drops ops while Redis is down, and records the streams that must be removed later.
+func (p *publisher) dropBatch(batch []op) {
 	for _, o := range batch {
 		if o.kind == opDeleted {
-			o.s.at, o.s.greeted, o.s.fenced = session.Position{}, 0, 0
-			if p.gone == nil {
-				p.gone = make(map[string]struct{})
+			o.s.at, o.s.announced, o.s.fenced = session.Position{}, 0, 0
+			if p.deleted == nil {
+				p.deleted = make(map[string]struct{})
 			}
-			if len(p.gone) < maxGone {
-				p.gone[o.s.name] = struct{}{}
+			if len(p.deleted) < maxDeleted {
+				p.deleted[o.s.name] = struct{}{}
 			}
 		}
 	}
 }
 
-// lookAgain resumes publishing when Redis is reachable again.
-func (p *publisher) lookAgain() {
+// tryReconnect resumes publishing if Redis is available again.
+func (p *publisher) tryReconnect() {
 	if p.isClosed() || time.Now().Before(p.next) {
 		return
 	}
@@ -136,17 +133,17 @@ func (p *publisher) lookAgain() {
 	p.down = false
 	p.logger.Info("redis: partial events are published again", "address", p.dialer.address)
 	var missed []op
-	for name := range p.gone {
+	for name := range p.deleted {
 		missed = append(missed, op{kind: opDeleted, s: &stream{name: name}})
 	}
 	p.mu.Lock()
-	for _, s := range p.sessions { // followers may wait for what was stored meanwhile
+	for _, s := range p.sessions { // followers may wait for events that were stored meanwhile
 		if s.lease != 0 && s.seq > 0 {
 			missed = append(missed, op{kind: opStored, s: s, token: s.lease, seq: s.seq, mark: s.mark})
 		}
 	}
 	p.mu.Unlock()
-	p.gone = nil
+	p.deleted = nil
 	p.publish(missed)
 }
 
@@ -177,7 +174,7 @@ func (p *publisher) disconnect() {
 	}
 }
 
-// deadline bounds one exchange with Redis.
+// deadline returns the context for one exchange with Redis.
 func (p *publisher) deadline() (context.Context, context.CancelFunc) {
 	d := 5 * time.Second
 	if p.isClosed() {
@@ -186,19 +183,18 @@ func (p *publisher) deadline() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), d)
 }
 
-// publish sends ops, again and again while Redis does not answer, and gives up after
-// a while.
+// publish sends ops, and retries while Redis does not answer. After the last retry it drops them.
 func (p *publisher) publish(batch []op) {
 	var cmds []command
 	i := 0
-	err := p.again(func() error {
+	err := p.withRetries(func() error {
 		for ; i < len(batch); i++ {
 			o := &batch[i]
 			if o.s.broken || o.token != 0 && o.token == o.s.fenced {
 				continue
 			}
-			if o.token != 0 && o.s.greeted != o.token {
-				if err := p.send(&cmds); err != nil { // in order
+			if o.token != 0 && o.s.announced != o.token {
+				if err := p.send(&cmds); err != nil { // earlier entries first
 					return err
 				}
 				announcement, err := p.announce(o)
@@ -214,17 +210,17 @@ func (p *publisher) publish(batch []op) {
 	if err == nil {
 		return
 	}
-	p.miss(batch)
+	p.dropBatch(batch)
 	p.down, p.pause = true, 100*time.Millisecond
 	p.next = time.Now().Add(p.pause)
 	p.disconnect()
 	if !p.isClosed() {
-		p.logger.Warn("redis: partial events are not published: followers see stored events alone until Redis is back",
+		p.logger.Warn("redis: partial events are not published: followers receive only stored events until Redis is available again",
 			"address", p.dialer.address, "error", err)
 	}
 }
 
-func (p *publisher) again(do func() error) error {
+func (p *publisher) withRetries(do func() error) error {
 	err := do()
 	for _, pause := range pauses {
 		if err == nil || p.isClosed() {
@@ -242,15 +238,15 @@ func (p *publisher) again(do func() error) error {
 	return err
 }
 
-// removeDeleted removes the streams of deleted sessions, if it can.
+// removeDeleted removes the streams of deleted sessions, if Redis can be reached.
 func (p *publisher) removeDeleted() {
-	if len(p.gone) == 0 {
+	if len(p.deleted) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closingTime)
 	defer cancel()
 	client, err := p.connected(ctx)
-	for name := range p.gone {
+	for name := range p.deleted {
 		if err != nil {
 			return
 		}

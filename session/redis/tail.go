@@ -17,8 +17,7 @@ import (
 	"github.com/agentarbor/arbor/session/tail"
 )
 
-// Tail is a [session.Tail] around a store. It is safe for concurrent use. The zero
-// value is not usable.
+// Tail is a [session.Tail] around a store. It is safe for concurrent use. The zero value is not usable; see [New].
 type Tail struct {
 	underlying
 	dialer *dialer
@@ -27,7 +26,7 @@ type Tail struct {
 	poll   time.Duration
 	ttl    time.Duration
 	linger time.Duration
-	limit  int // of partial events in the queue
+	limit  int // the maximal number of partial events in the queue
 	bytes  int
 	maxLen int64
 
@@ -35,16 +34,16 @@ type Tail struct {
 	sessions map[session.Key]*stream
 	queue    []op
 	queued   struct{ partial, bytes int }
-	lost     bool // partial events were dropped since Redis has kept up last
+	lost     bool // partial events were dropped since the queue was empty last
 	closing  bool
 
-	signal chan struct{}   // holds a token when the queue is to be looked at
+	signal chan struct{}   // contains a token when the queue has new ops
 	life   context.Context // ends when Close begins
 	done   chan struct{}   // closed when the publisher has ended
 	close  func() error
 }
 
-// underlying is how a store is embedded without showing in the documentation.
+// underlying embeds a store without a field that the documentation shows.
 type underlying = session.Store
 
 var _ interface {
@@ -55,43 +54,39 @@ var _ interface {
 // Option configures a [Tail].
 type Option func(*Tail)
 
-// WithLogger sets the logger, which is used when Redis is lost and when it is back.
-// By default nothing is logged. The go-redis library itself writes messages about
-// connections to standard error; its function SetLogger changes that.
+// WithLogger sets the logger for messages about Redis, such as that it cannot be reached or is available again. By
+// default nothing is logged. The go-redis library itself writes messages about connections to standard error; its
+// function SetLogger changes that.
 func WithLogger(l *slog.Logger) Option { return func(t *Tail) { t.logger = l } }
 
-// WithPrefix sets what the names of streams begin with, for installations that share
-// a Redis. The default is "arbor".
+// WithPrefix sets the prefix of the streams' names, for installations that share a Redis. Defaults to "arbor".
 func WithPrefix(prefix string) Option { return func(t *Tail) { t.prefix = prefix } }
 
-// WithPoll sets how often a follower looks into the store while Redis cannot be
-// reached. While it can, he does so five times less often, for what was stored by
-// others who do not use a Tail, or have lost Redis. The default is 1 s.
+// WithPoll sets how often a follower reads the store while Redis cannot be reached. While it can, followers read the
+// store five times less often, to find events of processes that use no Tail or cannot reach Redis. Defaults to 1 s.
 func WithPoll(interval time.Duration) Option { return func(t *Tail) { t.poll = interval } }
 
-// WithTTL sets how long a stream lives without activity. The default is 1 hour.
+// WithTTL sets how long a stream lives without activity. Defaults to 1 hour.
 func WithTTL(d time.Duration) Option { return func(t *Tail) { t.ttl = d } }
 
-// WithLinger sets how long the partial events of a turn are kept after its end. Who
-// reconnects later gets only the complete events. The default is 1 minute.
+// WithLinger sets how long the partial events of a turn are kept after its end. A client that reconnects later
+// receives only the complete events. Defaults to 1 minute.
 func WithLinger(d time.Duration) Option { return func(t *Tail) { t.linger = d } }
 
-// WithMaxQueue bounds the partial events that wait to be published, by number and by
-// their size in memory, in bytes; beyond it they are dropped. The defaults are 16384
-// and 16 MiB.
+// WithMaxQueue bounds the partial events that wait to be published, by number and by their size in memory in bytes.
+// Partial events beyond a bound are dropped. Defaults to 16,384 and 16 MiB.
 func WithMaxQueue(number, bytes int) Option {
 	return func(t *Tail) { t.limit, t.bytes = number, bytes }
 }
 
-// WithMaxLen bounds the entries of one stream, roughly; beyond it the oldest are
-// dropped. The default is 20,000.
+// WithMaxLen bounds the number of entries of a stream, approximately. Beyond it the oldest entries are dropped.
+// Defaults to 20,000.
 func WithMaxLen(n int64) Option { return func(t *Tail) { t.maxLen = n } }
 
-// New makes a Tail around a store, which it owns from then on: Close closes it too.
-// The URL is one of redis://, rediss:// or unix://. Redis has to be there: an error
-// says that it cannot be reached, refuses the user or the password, or is older than
-// version 7. The store is not closed then. Once the Tail is made, Redis may come and
-// go.
+// New returns a Tail around a store. Close also closes the store. The URL starts with redis://, rediss:// or unix://.
+// Redis must be available: the error says that it cannot be reached, refuses the user or the password, or is older
+// than version 7. After an error, the store stays open. Once New has returned, Redis may become unavailable and
+// available again.
 func New(ctx context.Context, url string, store session.Store, opts ...Option) (*Tail, error) {
 	d, err := urlDialer(url)
 	if err != nil {
@@ -100,8 +95,8 @@ func New(ctx context.Context, url string, store session.Store, opts ...Option) (
 	return open(ctx, d, store, opts)
 }
 
-// NewWithOptions is New for what a URL cannot say: a cluster, sentinels, own
-// certificates. Pool sizes and retries are set by the Tail.
+// NewWithOptions is [New] for settings that a URL cannot contain: a cluster, sentinels, or own certificates. The Tail
+// sets the pool sizes and retries itself.
 func NewWithOptions(ctx context.Context, redis driver.UniversalOptions, store session.Store, opts ...Option) (*Tail, error) {
 	return open(ctx, optionsDialer(redis), store, opts)
 }
@@ -117,7 +112,7 @@ func open(ctx context.Context, d *dialer, store session.Store, opts []Option) (*
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	if t.logger == nil || t.poll <= 0 || t.ttl <= 0 || t.linger <= 0 || t.limit < 0 || t.bytes < 0 || t.maxLen <= 0 {
-		return nil, errors.New("redis: an option is nil, negative or zero")
+		return nil, errors.New("redis: an option is out of range: the logger must not be nil, times and lengths must be positive, and the bounds of WithMaxQueue must not be negative")
 	}
 	if err := d.check(ctx); err != nil {
 		return nil, err
@@ -140,35 +135,34 @@ func open(ctx context.Context, d *dialer, store session.Store, opts []Option) (*
 
 var errClosed = errors.New("redis: the tail is closed")
 
-// Close publishes what is waiting, if Redis takes it within a second, ends all
-// followers with an error and closes the store. Closing twice does nothing.
+// Close publishes the rest of the queue if Redis accepts it within a second, ends all followers with an error, and
+// closes the store. A second call does nothing.
 func (t *Tail) Close() error { return t.close() }
 
 func (t *Tail) isClosed() bool { return t.life.Err() != nil }
 
-// stream is what the writer knows of one session. It is kept while a lease is held
-// or something waits to be published.
+// stream is the publisher's state of a session. It is kept while a lease is held or an op is in the queue.
 type stream struct {
 	key  session.Key
 	name string
 
 	// Guarded by Tail.mu:
-	lease   int64 // the token of the lease that was taken through this Tail, 0 if none
-	start   int64 // the log's end when it was taken
-	seq     int64 // the log's end
+	lease   int64 // the token of the lease that was acquired through this Tail, 0 if none
+	start   int64 // the length of the log when the lease was acquired
+	seq     int64 // the length of the log
 	mark    string
 	blocks  tail.OpenBlocks
-	pending int // ops in the queue, or being published
+	pending int // the number of ops in the queue or in the publisher
 
-	// The publisher's own:
-	at      session.Position // of the last entry
-	greeted int64            // the token whose lease was announced
-	before  int64            // where the turn before began
-	fenced  int64            // a token that another lease has replaced
-	broken  bool             // somebody else's value has the name
+	// Only the publisher uses these fields:
+	at        session.Position // the position of the last entry
+	announced int64            // the token of the last lease that was announced
+	before    int64            // the position at which the previous turn started
+	fenced    int64            // the token of a lease that another one has replaced
+	broken    bool             // the stream's key has a value that is not a stream
 }
 
-// op is something to be published.
+// op is an element of the queue.
 type op struct {
 	kind  opKind
 	s     *stream
@@ -190,8 +184,7 @@ const (
 	opDeleted
 )
 
-// stream returns the session's stream, which is made if it is missing. The caller
-// holds the mutex, as for put.
+// stream returns the state of a session, and creates it if it is missing. The caller holds the mutex, as for put.
 func (t *Tail) stream(key session.Key) *stream {
 	s := t.sessions[key]
 	if s == nil {
@@ -201,7 +194,7 @@ func (t *Tail) stream(key session.Key) *stream {
 	return s
 }
 
-// put queues an op. It reports false for a partial event that found no room.
+// put queues an op. It returns false for a partial event that exceeds the bounds of the queue.
 func (t *Tail) put(o op) bool {
 	if t.closing {
 		return true
@@ -218,7 +211,7 @@ func (t *Tail) put(o op) bool {
 	return true
 }
 
-// wake has the publisher look at the queue.
+// wake makes the publisher read the queue.
 func (t *Tail) wake() {
 	select {
 	case t.signal <- struct{}{}:
@@ -228,7 +221,7 @@ func (t *Tail) wake() {
 
 // Write implements [session.Store].
 func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
-	if w.Ends() && len(w.Events) == 0 { // while the lease is still held
+	if w.Ends() && len(w.Events) == 0 { // publish while the lease is still held
 		t.released(key, w.Lease)
 	}
 	lease, err := t.underlying.Write(ctx, key, w)
@@ -237,7 +230,7 @@ func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (ses
 	defer t.mu.Unlock()
 	if err != nil {
 		if s := t.sessions[key]; errors.Is(err, agent.ErrConflict) && s != nil && !w.Stores() && s.lease == w.Lease.Token {
-			s.lease = 0 // the next holder of the lease voids what we showed
+			s.lease = 0 // the next holder of the lease discards the open blocks
 			t.forget(s)
 		}
 		return lease, err
@@ -250,16 +243,16 @@ func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (ses
 	if len(w.Events) == 0 {
 		return lease, nil
 	}
-	if s := t.stream(key); !w.Ends() || s.seq < lease.Head.Seq { // else the next holder of the lease has published as much
+	if s := t.stream(key); !w.Ends() || s.seq < lease.Head.Seq { // otherwise the next holder has published these events
 		t.stored(s, lease, w.Events)
 		if w.Ends() {
-			t.over(s, lease)
+			t.leaseEnded(s, lease)
 		}
 	}
 	return lease, nil
 }
 
-// stored publishes events that are stored. The caller holds the mutex.
+// stored publishes that events were stored. The caller holds the mutex.
 func (t *Tail) stored(s *stream, lease session.Lease, events []*event.Event) {
 	if len(events) == 0 {
 		return
@@ -278,12 +271,12 @@ func (t *Tail) released(key session.Key, lease session.Lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := t.sessions[key]; s != nil {
-		t.over(s, lease)
+		t.leaseEnded(s, lease)
 	}
 }
 
-// over publishes the end of a lease, unless it is not the session's. The caller holds the mutex.
-func (t *Tail) over(s *stream, lease session.Lease) {
+// leaseEnded publishes the end of a lease if it is the session's current one. The caller holds the mutex.
+func (t *Tail) leaseEnded(s *stream, lease session.Lease) {
 	if s.lease != lease.Token || s.lease == 0 {
 		return
 	}
@@ -321,10 +314,9 @@ func (t *Tail) Delete(ctx context.Context, key session.Key) error {
 	return nil
 }
 
-// Publish implements [session.Tail]. Only the holder of the lease can publish: to a
-// session whose lease was not taken through this Tail, or is lost, it returns an error
-// that is [agent.ErrConflict]. It does not wait for Redis, and does not return its
-// errors.
+// Publish implements [session.Tail]. Only the holder of the lease can publish: if the session's lease was not
+// acquired through this Tail, or was lost, the error is [agent.ErrConflict]. Publish does not wait for Redis and does
+// not return its errors.
 func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Event) error {
 	if err := tail.CheckPartial(key, events); err != nil || len(events) == 0 {
 		return err
@@ -351,7 +343,7 @@ func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Even
 	return nil
 }
 
-// forget drops a stream that no longer has to be known. The caller holds the mutex.
+// forget drops the state of a session that has no lease and no op. The caller holds the mutex.
 func (t *Tail) forget(s *stream) {
 	if s.lease == 0 && s.pending == 0 && t.sessions[s.key] == s {
 		delete(t.sessions, s.key)

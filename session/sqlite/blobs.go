@@ -12,7 +12,7 @@ func (s *Store) PutBlob(ctx context.Context, key session.Key, lease session.Leas
 	if data == nil {
 		data = []byte{} // nil is NULL
 	}
-	err := s.writes.alone(ctx, func(w *logWriter) error {
+	err := s.writes.exclusive(ctx, func(w *logWriter) error {
 		row, err := w.row(key)
 		if err == nil {
 			err = row.Change(key, &session.Write{Lease: lease}, 0, s.now())

@@ -85,7 +85,7 @@ func TestPermissions(t *testing.T) {
 		name, path string
 		says       []string
 	}{
-		{"a folder that may not be written", at(folder("sealed", 0o555), "x.db"), []string{"no file can be made in its folder", "permission"}},
+		{"a folder that may not be written", at(folder("sealed", 0o555), "x.db"), []string{"no file can be created in its folder", "permission"}},
 		{"a folder that may not be entered", at(folder("closed", 0), "x.db"), []string{"no permission", "folders that lead to it"}},
 		{"a file that may not be read", file("secret", 0, 0o777), []string{"check", "permissions"}},
 		{"a file that may not be written", file("readonly", 0o444, 0o777), []string{"cannot be written", "check the permissions"}},
@@ -143,7 +143,7 @@ func TestReadOnlyMistakes(t *testing.T) {
 	require.NoFileExists(t, missing)
 	require.NoError(t, os.WriteFile(missing, nil, 0o600))
 	_, err = sqlite.Open(missing, sqlite.ReadOnly())
-	require.ErrorContains(t, err, "an older version of this program wrote it (schema 0")
+	require.ErrorContains(t, err, "it has schema 0, which an older version of this program wrote")
 }
 
 // smallDisk mounts a file system of its own, which only root may.

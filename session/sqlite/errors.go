@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
-// code returns SQLite's result code of an error, without its extension, or -1.
+// code returns SQLite's primary result code, or -1 if the error is not SQLite's.
 func code(err error) int {
 	var e *driver.Error
 	if errors.As(err, &e) {
@@ -20,8 +20,8 @@ func code(err error) int {
 	return -1
 }
 
-// isBusy reports whether another connection blocks this one for a moment. The
-// second code is a race in the setting up of a write-ahead log.
+// isBusy reports whether another connection blocks this one for a moment. SQLITE_PROTOCOL is a race when a
+// write-ahead log is set up.
 func isBusy(err error) bool {
 	switch code(err) {
 	case codes.SQLITE_BUSY, codes.SQLITE_PROTOCOL:
@@ -30,8 +30,7 @@ func isBusy(err error) bool {
 	return false
 }
 
-// explain makes the one error that callers see of what went wrong with the file:
-// its name, what is the matter, and what to do.
+// explain returns the error that callers get when the file fails: it names the file, the cause, and what to do.
 func (f *file) explain(doing string, err error) error {
 	if rows.Passes(err) {
 		return err
@@ -41,15 +40,15 @@ func (f *file) explain(doing string, err error) error {
 	case codes.SQLITE_BUSY, codes.SQLITE_PROTOCOL, codes.SQLITE_LOCKED:
 		advice = fmt.Sprintf("other programs kept it locked for %s: wait for them, or end them", f.wait)
 	case codes.SQLITE_NOTADB:
-		advice = "it is no SQLite database: give the path of another file"
+		advice = "it is not an SQLite database: give the path of another file"
 	case codes.SQLITE_CORRUPT:
 		advice = "it is damaged: restore it from a backup, or save what is left with the sqlite3 program's .recover"
 	case codes.SQLITE_FULL:
 		advice = "the disk is full: make room"
 	case codes.SQLITE_READONLY:
-		advice = "it cannot be written: check the permissions of the file, of the files beside it that end in -wal and -shm, and of their folder"
+		advice = "it cannot be written: check the permissions of the file, of the files next to it that end in -wal and -shm, and of their folder"
 	case codes.SQLITE_CANTOPEN, codes.SQLITE_PERM, codes.SQLITE_AUTH:
-		advice = "it cannot be opened: check that it is there, the permissions of the file, of its folder and of the file system, and the limit of open files"
+		advice = "it cannot be opened: check that it exists, the permissions of the file, of its folder and of the file system, and the limit of open files"
 	case codes.SQLITE_IOERR:
 		advice = "the disk or its file system failed: check them, and the space that is left"
 	case codes.SQLITE_TOOBIG:

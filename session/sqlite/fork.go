@@ -12,8 +12,7 @@ import (
 	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
-// forkWriter is the log writer's statements that make sessions out of others and
-// take them away.
+// forkWriter contains the statements that create forks and delete sessions.
 type forkWriter struct {
 	keeper, branch, status, occupant *sql.Stmt
 	hide, trim                       *sql.Stmt
@@ -23,7 +22,7 @@ type forkWriter struct {
 
 func newForkWriter(p *preparer) *forkWriter {
 	return &forkWriter{
-		// From the session up to the one whose own log holds the position.
+		// From the session up to the one whose own log contains the position.
 		keeper: p.prepare(`WITH RECURSIVE line (key, parent, shared) AS (
 				SELECT key, parent_key, parent_seq FROM session
 				WHERE app = ?1 AND user = ?2 AND id = ?3 AND created IS NOT NULL AND ?4 BETWEEN 0 AND seq
@@ -31,7 +30,7 @@ func newForkWriter(p *preparer) *forkWriter {
 				SELECT s.key, s.parent_key, s.parent_seq FROM line CROSS JOIN session s ON s.key = line.parent WHERE ?4 <= line.shared)
 			SELECT key FROM line WHERE parent IS NULL OR ?4 > shared`),
 		branch: p.prepare(`INSERT INTO session (app, user, id, seq, created, updated, parent_key, parent_seq, head, status) VALUES (?1, ?2, ?3, ?7, ?5, ?5, ?6, ?4, ?8, ?9) RETURNING key`),
-		// That of the session, if its log ends at the position; or else from the session up to the one whose own log says it.
+		// The session's status if its log ends at the position; otherwise the last status that its log sets up to there.
 		status: p.prepare(`WITH RECURSIVE line (key, upto, status) AS (
 				SELECT ?1, ?2, (SELECT status FROM session WHERE key = ?1 AND seq = ?2 AND id IS NOT NULL)
 				UNION ALL
@@ -46,14 +45,14 @@ func newForkWriter(p *preparer) *forkWriter {
 		shared:   p.prepare("SELECT parent_seq FROM session WHERE parent_key = ? ORDER BY parent_seq DESC LIMIT 1"),
 		trim:     p.prepare("DELETE FROM log WHERE session = ? AND seq > ?"),
 		trimBlob: p.prepare("DELETE FROM blob WHERE session = ? AND seq >= ?"),
-		remove:   p.prepare("DELETE FROM session WHERE key = ? RETURNING coalesce(parent_key, 0)"), // its events follow
+		remove:   p.prepare("DELETE FROM session WHERE key = ? RETURNING coalesce(parent_key, 0)"), // this also deletes its events
 		hidden:   p.prepare("SELECT id IS NULL FROM session WHERE key = ?"),
 	}
 }
 
-// Fork implements [session.Store]. It returns after an fsync. It copies nothing:
-// the new session's row refers to the one whose own log holds the last event that
-// is shared, and looking that up takes a step for each fork on the way there.
+// Fork implements [session.Store]. It returns after an fsync. It copies nothing: the new session's row refers to the
+// session whose own log contains the last shared event. Finding that session takes one step for each fork on the way
+// to it.
 func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
 	if err := session.CheckEvents(to, seq, events); err != nil {
 		return err
@@ -62,7 +61,7 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 	if err != nil {
 		return err
 	}
-	err = s.writes.alone(ctx, func(w *logWriter) error { return w.fork(of, seq, to, own, events, s.now()) })
+	err = s.writes.exclusive(ctx, func(w *logWriter) error { return w.fork(of, seq, to, own, events, s.now()) })
 	return s.file.explain("fork a session in", err)
 }
 
@@ -91,7 +90,7 @@ func (w *logWriter) fork(of session.Key, seq int64, to session.Key, own rows.Bat
 		return err
 	case found && (old.exists || session.Leased(time.Unix(0, old.until), now) && session.Alive(old.holder)):
 		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
-	case found: // it was leased once; who still thinks so must not write to the fork
+	case found: // the session only had a lease; its holder must not write to the fork
 		if err := w.collect(old.key); err != nil {
 			return err
 		}
@@ -109,10 +108,9 @@ func (w *logWriter) fork(of session.Key, seq int64, to session.Key, own rows.Bat
 	return w.store(row, to, seq, own)
 }
 
-// Delete implements [session.Store]. What forks share stays, where nobody finds
-// it but through them.
+// Delete implements [session.Store]. Events that forks share stay in the file, where only the forks refer to them.
 func (s *Store) Delete(ctx context.Context, key session.Key) error {
-	err := s.writes.alone(ctx, func(w *logWriter) error {
+	err := s.writes.exclusive(ctx, func(w *logWriter) error {
 		row, err := w.row(key)
 		if err != nil || row.Incarnation == 0 {
 			return err
@@ -122,9 +120,8 @@ func (s *Store) Delete(ctx context.Context, key session.Key) error {
 	return s.file.explain("delete from", err)
 }
 
-// collect takes a session's name away, and everything that only this session
-// led to: its events that no fork shares, its row if it has no forks, and the
-// same of a deleted session whose last fork it was.
+// collect removes a session's key and everything that only this session uses: the events that no fork shares, and, if
+// it has no forks, its row. It does the same for a deleted parent whose last fork it was.
 func (w *logWriter) collect(row int64) error {
 	ctx := context.Background()
 	if _, err := w.hide.ExecContext(ctx, row); err != nil {

@@ -13,70 +13,69 @@ import (
 )
 
 // Writes that arrive during another write wait in a queue. The next writer makes the changes of all
-// of them in one transaction. So one fsync serves as many sessions as wait for it, and a slow disk
+// of them in one transaction. So one fsync serves all sessions that wait for it, and a slow disk
 // delays the turns of a busy program together and not one after the other. A lone writer does not wait.
 
-// writing is a change that waits to be made.
-type writing struct {
-	// change makes it in the transaction that is open on a connection, of which it gets
-	// the statements. An error that is its own, see isOwn, says that it has
-	// changed nothing.
-	change func(*rowWriter) error
-	lasts  bool // the change waits for an fsync
+// pendingWrite is a change that waits for its transaction.
+type pendingWrite struct {
+	// change makes the change in the open transaction of a connection, with the statements
+	// of that connection. If isRefusal is true for its error, it has changed nothing.
+	change  func(*rowWriter) error
+	durable bool // the change waits for an fsync
 
 	done chan struct{} // closed when err is set
 	err  error
 }
 
-// isOwn reports whether an error is that of one change, and not of its transaction.
-func isOwn(err error) bool {
+// isRefusal reports whether an error concerns only one change, and not its transaction.
+func isRefusal(err error) bool {
 	return errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrSessionBusy)
 }
 
-// end says how a change went, to its own goroutine.
-func (w *writing) end(err error) {
+// end returns the result of a change to the goroutine that waits for it.
+func (w *pendingWrite) end(err error) {
 	w.err = err
 	close(w.done)
 }
 
-// queue is the changes that wait, oldest first.
+// queue contains the changes that wait, oldest first.
 type queue struct {
 	mu      sync.Mutex
-	waiting []*writing
+	waiting []*pendingWrite
 }
 
-func (q *queue) add(w *writing) {
+func (q *queue) add(w *pendingWrite) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting = append(q.waiting, w)
 }
 
-// lasts reports whether one of those that wait has to last.
-func (q *queue) lasts() bool {
+// durable reports whether one of the waiting changes needs an fsync.
+func (q *queue) durable() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.ContainsFunc(q.waiting, func(w *writing) bool { return w.lasts })
+	return slices.ContainsFunc(q.waiting, func(w *pendingWrite) bool { return w.durable })
 }
 
-// take returns all that wait, or those of them that wait for no fsync.
-func (q *queue) take(lasting bool) (all []*writing) {
+// take removes and returns all waiting changes, or only those that need no fsync.
+func (q *queue) take(durable bool) (all []*pendingWrite) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if lasting {
+	if durable {
 		all, q.waiting = q.waiting, nil
 		return all
 	}
-	q.waiting = slices.DeleteFunc(q.waiting, func(w *writing) bool {
-		if !w.lasts {
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *pendingWrite) bool {
+		if !w.durable {
 			all = append(all, w)
 		}
-		return !w.lasts
+		return !w.durable
 	})
 	return all
 }
 
-// remove reports whether the change was still waiting.
-func (q *queue) remove(w *writing) bool {
+// remove removes a change, and reports whether it was still waiting.
+func (q *queue) remove(w *pendingWrite) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	i := slices.Index(q.waiting, w)
@@ -86,22 +85,22 @@ func (q *queue) remove(w *writing) bool {
 	return i >= 0
 }
 
-// writes lets one goroutine write at a time, because SQLite lets one connection do so: queueing here is cheaper and
-// fairer than its polling, which is left for the contest with other processes.
+// writes lets one goroutine write at a time, because SQLite lets one connection do so. Waiting in this queue is
+// cheaper and fairer than SQLite's polling, which is only used when other processes write.
 type writes struct {
 	file    *file
-	turn    chan struct{} // holds a token while nobody writes
+	turn    chan struct{} // contains a token while no goroutine writes
 	closed  chan struct{}
-	refused error // the error of writes once closed is closed
+	refused error // the error of writes after closed is closed
 
 	queue  queue
-	log    *logWriter // every commit waits for an fsync
-	leases *writer    // commits do not; see the package's documentation
+	log    *logWriter // each commit waits for an fsync
+	leases *writer    // commits do not wait; see the package documentation
 }
 
-// alone makes a change that must last in a transaction of its own, again and again while
-// another process keeps it from starting. The context counts until the change has started.
-func (q *writes) alone(ctx context.Context, change func(*logWriter) error) error {
+// exclusive makes a durable change in a transaction of its own, and retries while another process prevents it from
+// starting. The end of the context matters only until the change has started.
+func (q *writes) exclusive(ctx context.Context, change func(*logWriter) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -121,61 +120,60 @@ func (q *writes) alone(ctx context.Context, change func(*logWriter) error) error
 	})
 }
 
-// group makes a change, with those that wait beside it or as one of them. The context
-// counts until it is begun.
-func (q *writes) group(ctx context.Context, lasts bool, change func(*rowWriter) error) error {
+// batched makes a change together with the other changes that wait. The end of the context matters only until the
+// change has started.
+func (q *writes) batched(ctx context.Context, durable bool, change func(*rowWriter) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w := &writing{change: change, lasts: lasts, done: make(chan struct{})}
+	w := &pendingWrite{change: change, durable: durable, done: make(chan struct{})}
 	q.queue.add(w)
 	select {
 	case <-q.turn:
-		q.lead(ctx, w)
+		q.commitQueued(ctx, w)
 		q.turn <- struct{}{}
 	case <-w.done:
 	case <-q.closed:
-		q.leave(w, q.refused)
+		q.withdraw(w, q.refused)
 	case <-ctx.Done():
-		q.leave(w, ctx.Err())
+		q.withdraw(w, ctx.Err())
 	}
 	<-w.done
 	return w.err
 }
 
-// leave ends a change that nobody has begun to make.
-func (q *writes) leave(w *writing, err error) {
+// withdraw removes a change that no goroutine has started.
+func (q *writes) withdraw(w *pendingWrite, err error) {
 	if q.queue.remove(w) {
 		w.end(err)
 	}
 }
 
-// lead makes all changes that wait when it can write, w among them; the turn is w's. The
-// queue is emptied only then, so that until then each may leave it. If none of them has
-// to last, the connection is the one whose commits wait for no disk.
-func (q *writes) lead(ctx context.Context, w *writing) {
+// commitQueued makes all waiting changes, including w, when it can write. The caller has the turn. The queue is
+// emptied only after the transaction has started, so until then each change can be withdrawn. If no change needs an
+// fsync, the connection is the one whose commits do not wait for the disk.
+func (q *writes) commitQueued(ctx context.Context, w *pendingWrite) {
 	select {
-	case <-w.done: // the turn before has made it
+	case <-w.done: // another writer has made the change
 		return
 	default:
 	}
-	lasting := q.queue.lasts()
+	durable := q.queue.durable()
 	on := q.leases
-	if lasting {
+	if durable {
 		on = q.log.writer
 	}
 	if err := q.file.whileBusy(ctx, on.start); err != nil {
-		q.leave(w, err)
+		q.withdraw(w, err)
 		return
 	}
-	q.makeAll(on, q.queue.take(lasting))
+	q.apply(on, q.queue.take(durable))
 }
 
-// makeAll makes changes in the transaction that is open. If one of them cannot
-// be made, that must not be the others' loss: each gets a transaction of its
-// own. But what the disk did to one it did to all: after an fsync that failed,
-// another one proves nothing of what was written before it. So it is with a file that is not in its place.
-func (q *writes) makeAll(on *writer, all []*writing) {
+// apply makes changes in the open transaction. If one of them fails, each change gets a transaction of its own, so
+// that the others are still made. A failure of the disk concerns all changes: after an fsync has failed, a later one
+// proves nothing about what was written before it. The same is true if the file was moved.
+func (q *writes) apply(on *writer, all []*pendingWrite) {
 	errs, failed := on.transact(all)
 	for i, w := range all {
 		switch {
@@ -188,7 +186,7 @@ func (q *writes) makeAll(on *writer, all []*writing) {
 				if err := on.start(); err != nil {
 					return err
 				}
-				errs, failed := on.transact([]*writing{w})
+				errs, failed := on.transact([]*pendingWrite{w})
 				if failed == nil {
 					failed = errs[0]
 				}
@@ -214,8 +212,8 @@ func (w *writer) start() error {
 	return err
 }
 
-// end commits the transaction that is open, unless something has failed in it. It says so if what it has committed is not in
-// the file that has the path.
+// end commits the open transaction, or rolls it back if a change failed. It returns errMoved if the committed file is
+// no longer the one at the path.
 func (w *writer) end(failed error) error {
 	if failed == nil {
 		_, failed = w.commit.ExecContext(context.Background())
@@ -227,12 +225,12 @@ func (w *writer) end(failed error) error {
 	return failed
 }
 
-// transact makes changes and commits them. The errors of single ones change nothing; any
-// other error is that of all, and nothing is stored then.
-func (w *writer) transact(all []*writing) (errs []error, failed error) {
+// transact makes changes and commits them. errs are the refusals of single changes, which changed nothing. failed is
+// an error of the whole transaction: nothing is stored then.
+func (w *writer) transact(all []*pendingWrite) (errs []error, failed error) {
 	errs = make([]error, len(all))
 	for i, one := range all {
-		if err := one.change(w.rowWriter); isOwn(err) {
+		if err := one.change(w.rowWriter); isRefusal(err) {
 			errs[i] = err
 		} else if err != nil {
 			failed = err
@@ -242,7 +240,7 @@ func (w *writer) transact(all []*writing) (errs []error, failed error) {
 	return errs, w.end(failed)
 }
 
-// logWriter is the connection for changes that must last.
+// logWriter is the connection for durable changes.
 type logWriter struct {
 	*writer
 	putBlob *sql.Stmt

@@ -13,12 +13,11 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// applicationID is written in the file's header and says that a database is
-// ours: "Arbo" in ASCII.
+// applicationID in the file's header marks a database of this program: "Arbo" in ASCII.
 const applicationID = 0x4172626f
 
-// rebuilt is the last version whose script makes a table of sessions anew, so that what refers to it
-// has to be looked at again. The scripts after it cost the same for a file of any size.
+// rebuilt is the last version whose script creates the table of sessions again, so that references to it must be
+// checked. Later scripts cost the same for a file of any size.
 const rebuilt = 2
 
 // checkFile refuses another program's database before anything is written to it.
@@ -34,7 +33,7 @@ func checkFile(ctx context.Context, db *sql.DB) error {
 	return errors.New("it is an SQLite database of another program: give the path of another file")
 }
 
-// checkSchema refuses a file that is not ours, or whose schema is not the newest.
+// checkSchema refuses a file of another program, and a file whose schema is not the newest.
 func checkSchema(ctx context.Context, db *sql.DB) error {
 	if err := checkFile(ctx, db); err != nil {
 		return err
@@ -47,7 +46,7 @@ func checkSchema(ctx context.Context, db *sql.DB) error {
 	if err != nil || version == len(files) {
 		return err
 	}
-	return fmt.Errorf("an older version of this program wrote it (schema %d, and this program reads %d): open it once where it can be written, or a copy", version, len(files))
+	return fmt.Errorf("it has schema %d, which an older version of this program wrote; read-only it must have %d: open it, or a copy of it, once without read-only", version, len(files))
 }
 
 // knownVersion returns the version of the schema, and an error if this program is too old for it.
@@ -58,8 +57,8 @@ func knownVersion(ctx context.Context, db *sql.DB, newest int) (version int, err
 	return version, err
 }
 
-// migrate brings the schema up to date, in one transaction. Each file of the
-// folder migrations, in the order of their names, is one version.
+// migrate brings the schema up to date in one transaction. Each file of the folder migrations is one version, in the
+// order of the names.
 func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
@@ -77,9 +76,9 @@ func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) (err
 		return err
 	}
 	defer conn.Close()
-	// SQLite can change little of a table but by making a new one, and while it
-	// enforces foreign keys, to drop the old one deletes what refers to it. The
-	// setting cannot be changed within the transaction.
+	// Most changes of a table require a new table. While SQLite enforces foreign keys,
+	// dropping the old table deletes the rows that refer to it. The setting cannot
+	// be changed inside the transaction.
 	if _, err := conn.ExecContext(ctx, "PRAGMA foreign_keys = OFF"); err != nil {
 		return err
 	}
@@ -95,7 +94,7 @@ func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) (err
 		CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT`, applicationID)); err != nil {
 		return err
 	}
-	version, err := schemaVersion(ctx, conn) // another process may have been quicker
+	version, err := schemaVersion(ctx, conn) // another process may have migrated the file meanwhile
 	if err != nil {
 		return err
 	}

@@ -16,27 +16,26 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// smallest is the size of the smallest database: one page.
+// smallest is the size of the smallest database in bytes: one page.
 const smallest = 512
 
-// file is the database's, as its connections name it and wait for it.
+// file is the database file, with the settings of its connections.
 type file struct {
 	path   string
-	driver string        // of package database/sql
-	wait   time.Duration // for other processes
+	driver string        // the name of the driver in database/sql
+	wait   time.Duration // how long to wait for other processes
 }
 
-// checkPath returns the absolute form of a path, so that a later change of the
-// working folder does not matter, and refuses what can be no database. It looks
-// without opening: see the package's documentation on locks.
+// checkPath returns the absolute form of a path, so that a later change of the working folder does not matter. It
+// refuses a path that cannot be a database. It does not open the file: see the package documentation on locks.
 func checkPath(path string) (string, error) {
 	switch {
 	case path == "":
 		return "", errors.New("sqlite: the path of the database file is empty")
 	case strings.HasPrefix(path, ":memory:"), strings.HasPrefix(path, "file:"):
-		return "", fmt.Errorf("sqlite: %q is no path of a file: give a plain path, or use session.NewMemory for a store without one", path)
+		return "", fmt.Errorf("sqlite: %q is not the path of a file: give a plain path, or use session.NewMemory for a store without a file", path)
 	case strings.ContainsRune(path, 0):
-		return "", fmt.Errorf("sqlite: the path %q holds a zero byte", path)
+		return "", fmt.Errorf("sqlite: the path %q contains a zero byte: give a path without it", path)
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -47,9 +46,9 @@ func checkPath(path string) (string, error) {
 	case err == nil && info.IsDir():
 		return "", fmt.Errorf("sqlite: %s is a folder: give the path of a file in it", abs)
 	case err == nil && !info.Mode().IsRegular():
-		return "", fmt.Errorf("sqlite: %s is no regular file: give the path of a database file, or of one to be made", abs)
+		return "", fmt.Errorf("sqlite: %s is not a regular file: give the path of a database file, or of a new one", abs)
 	case err == nil && info.Size() > 0 && info.Size() < smallest:
-		return "", fmt.Errorf("sqlite: %s is no SQLite database: give the path of another file", abs) // SQLite would overwrite it
+		return "", fmt.Errorf("sqlite: %s is not an SQLite database: give the path of another file", abs) // SQLite would overwrite it
 	case err == nil:
 		return abs, nil
 	case errors.Is(err, fs.ErrPermission):
@@ -63,22 +62,21 @@ func checkPath(path string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("sqlite: the folder of %s: %w", abs, err)
 	case !info.IsDir():
-		return "", fmt.Errorf("sqlite: %s is no folder, so %s cannot be in it", dir, filepath.Base(abs))
+		return "", fmt.Errorf("sqlite: %s is not a folder: give the path of a database file in a folder", dir)
 	}
 	return abs, nil
 }
 
-// firstDSN names the file to the first connection, which makes it if it is
-// missing. SQLite gives a new file the permissions of the file modeof, and so
-// modeof names an empty one that only its owner may read. The database never has
-// wider permissions, and only SQLite opens and closes it.
+// firstDSN returns the name of the file for the first connection, which creates the file if it is missing. SQLite
+// gives a new file the permissions of the file that the parameter modeof names, so firstDSN creates an empty file
+// that only its owner may read. The database never has wider permissions, and only SQLite opens and closes it.
 func (f *file) firstDSN() (dsn string, cleanUp func(), err error) {
 	if _, err := os.Stat(f.path); err == nil {
 		return f.dsn("FULL"), func() {}, nil
 	}
 	pattern, err := os.CreateTemp(filepath.Dir(f.path), ".arbor-*") // 0600
 	if err != nil {
-		return "", nil, fmt.Errorf("no file can be made in its folder: check the folder's permissions and the space on its disk: %w", err)
+		return "", nil, fmt.Errorf("no file can be created in its folder: check the folder's permissions and the space on its disk: %w", err)
 	}
 	cleanUp = func() { _ = os.Remove(pattern.Name()) }
 	if err := pattern.Close(); err != nil {
@@ -88,15 +86,15 @@ func (f *file) firstDSN() (dsn string, cleanUp func(), err error) {
 	return f.dsn("FULL", "mode", "rwc", "modeof", pattern.Name()), cleanUp, nil
 }
 
-// dsn names the file to a connection that writes. It does not wait for other
-// processes; whileBusy does.
+// dsn returns the name of the file for a connection that writes. The connection does not wait for other processes,
+// because whileBusy does.
 func (f *file) dsn(synchronous string, more ...string) string {
 	return f.uri(append([]string{"_synchronous", synchronous, "_foreign_keys", "on", "_busy_timeout", "0", "_pragma", writeCache}, more...))
 }
 
-// writeCache is what a connection that writes keeps of the file at most, in KiB. The pages
-// that a thousand sessions change together have room in it: what has none is written to the
-// log before its time, and its checksums twice.
+// writeCache is the page cache of a connection that writes, in KiB. It has room for the pages that a thousand
+// sessions change together. A page that does not fit is written to the write-ahead log early, and its checksum is
+// computed twice.
 const writeCache = "cache_size(-8192)"
 
 func (f *file) readDSN(more ...string) string {
@@ -119,9 +117,8 @@ func (f *file) uri(params []string) string {
 
 func readers() int { return max(4, runtime.GOMAXPROCS(0)) }
 
-// prepareFile makes sure that the file is ours, in WAL mode and of the newest
-// schema. Every step can fail while other processes open a new file too, and can
-// be repeated.
+// prepareFile makes sure that the file belongs to this program, is in WAL mode and has the newest schema. Each step
+// can fail while other processes open a new file too, and can be repeated.
 func prepareFile(ctx context.Context, db *sql.DB) error {
 	if err := checkFile(ctx, db); err != nil {
 		return err
@@ -133,8 +130,8 @@ func prepareFile(ctx context.Context, db *sql.DB) error {
 	if mode != "wal" {
 		return fmt.Errorf("its file system does not allow a write-ahead log (the journal mode stays %q): use a local disk", mode)
 	}
-	// What the package promises of a loss of power hangs on this setting, and a
-	// driver that did not know the parameter would pass over it.
+	// Events survive a loss of power only with this setting, and a driver that does
+	// not know the parameter would ignore it.
 	var synchronous int
 	if err := db.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
 		return err
@@ -145,8 +142,8 @@ func prepareFile(ctx context.Context, db *sql.DB) error {
 	return migrate(ctx, db)
 }
 
-// whileBusy repeats fn while it fails because another process is writing. The
-// pauses are short, for that process may free the file for moments only.
+// whileBusy repeats fn while it fails because another process is writing. The pauses are short, because that process
+// may leave the file free only for moments.
 func (f *file) whileBusy(ctx context.Context, fn func() error) error {
 	err := fn()
 	if !isBusy(err) {

@@ -66,9 +66,9 @@ func TestOpenErrors(t *testing.T) {
 		{"a folder", dir, dir, []string{"is a folder"}, nil},
 		{"in a missing folder", at("no/such/x.db"), "x.db", []string{at("no/such"), "does not exist", "create it"}, fs.ErrNotExist},
 		{"below a file", filepath.Join(write("file", "x"), "x.db"), at("file"), nil, nil},
-		{"a device", os.DevNull, os.DevNull, []string{"no regular file"}, nil},
-		{"a text file", write("notes.txt", strings.Repeat("no database\n", 100)), at("notes.txt"), []string{"no SQLite database", "another file"}, nil},
-		{"a short text file", write("short.txt", "x"), at("short.txt"), []string{"no SQLite database"}, nil},
+		{"a device", os.DevNull, os.DevNull, []string{"not a regular file"}, nil},
+		{"a text file", write("notes.txt", strings.Repeat("no database\n", 100)), at("notes.txt"), []string{"not an SQLite database", "another file"}, nil},
+		{"a short text file", write("short.txt", "x"), at("short.txt"), []string{"not an SQLite database"}, nil},
 		{"another program's database", foreign, foreign, []string{"another program"}, nil},
 		{"another program's empty database", foreignID, foreignID, []string{"another program"}, nil},
 	} {

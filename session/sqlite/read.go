@@ -14,13 +14,13 @@ import (
 	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
-// reader is a pool of connections that only read. WAL lets them read beside a
-// writer; nobody holds one while a caller's code runs.
+// reader is a pool of connections that only read. In WAL mode they can read while a connection writes. No connection
+// is held while a caller's code runs.
 type reader struct {
 	find, line, page, state, info, orphans, blob, snapshots *sql.Stmt
-	all, allStatus, ofUser, ofUserStatus                    *sql.Stmt // of a list
+	all, allStatus, ofUser, ofUserStatus                    *sql.Stmt // the statements of List
 
-	closed <-chan struct{} // once the store is
+	closed <-chan struct{} // closed with the store
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	listed = ` LEFT JOIN session p ON p.key = s.parent_key
 		WHERE s.id IS NOT NULL AND s.created IS NOT NULL`
 	infos = info + "session s" + listed
-	// A page of it is a part of an index.
+	// A page of this list is a part of an index.
 	ofUser       = infos + ofUserPage
 	ofUserStatus = infos + " AND s.status = ?8" + ofUserPage
 	ofUserPage   = ` AND s.app = ?1 AND s.user = ?2
@@ -42,7 +42,7 @@ const (
 	allPage   = ` AND (?1 = '' OR s.app = ?1) AND (?2 = '' OR s.user = ?2) AND (?3 = '' OR s.id = ?3)
 		AND s.updated <= ?4 AND (s.updated < ?4 OR (s.app, s.user, s.id) > (?5, ?6, ?7))
 		ORDER BY s.updated DESC, s.app, s.user, s.id LIMIT ?8`
-	// Those that are held, but by this process.
+	// The sessions with a lease, except valid leases of this process.
 	orphans = info + "held h CROSS JOIN session s ON s.key = h.session" + listed + ` AND s.lease_until IS NOT NULL
 		AND (s.updated < ?1 OR s.updated = ?1 AND (s.app, s.user, s.id) > (?2, ?3, ?4))
 		AND NOT (s.lease_until > ?5 AND s.lease_until <= ?6 AND (s.lease_host, s.lease_pid, s.lease_started) = (?7, ?8, ?9))
@@ -52,8 +52,8 @@ const (
 func newReader(p *preparer, closed <-chan struct{}) *reader {
 	return &reader{
 		closed: closed,
-		// The key of a fork that shares events comes with a minus: a column more would
-		// cost every load.
+		// The key of a fork that shares events is negated: one more column would make
+		// every load slower.
 		find: p.prepare("SELECT iif(parent_seq > 0, -key, key), seq FROM session WHERE app = ? AND user = ? AND id = ?"),
 		line: p.prepare(`WITH RECURSIVE line (key, parent, after, upto) AS (
 				SELECT key, parent_key, coalesce(parent_seq, 0), seq FROM session WHERE key = ?1
@@ -73,17 +73,16 @@ func newReader(p *preparer, closed <-chan struct{}) *reader {
 				UNION ALL
 				SELECT s.key, s.parent_key, s.parent_seq, min(line.before, line.shared) FROM line CROSS JOIN session s ON s.key = line.parent)
 			SELECT data FROM line CROSS JOIN blob ON blob.session = line.key WHERE blob.digest = ? AND blob.seq < before LIMIT 1`),
-		// As text the driver copies the bytes once, and as a blob twice.
+		// The driver copies a text once, and a blob twice.
 		snapshots: p.prepare(`SELECT o.part, o.seq, CAST(o.data AS TEXT) FROM session s CROSS JOIN snapshot o ON o.session = s.key
 			WHERE s.app = ? AND s.user = ? AND s.id = ? AND o.name = ? ORDER BY o.part`),
-		// Without a range, for which SQLite would plan anew at each call.
+		// This statement has no range, for which SQLite would plan again at each call.
 		info: p.prepare(infos + " AND s.app = ? AND s.user = ? AND s.id = ?"),
 	}
 }
 
-// Load implements [session.Store]. It reads the events that are there when it
-// begins, page by page, and yields nothing while it holds a connection. A session
-// that is deleted meanwhile ends it with an error that is [agent.ErrConflict].
+// Load implements [session.Store]. It reads the events that exist when it starts, page by page, and holds no
+// connection while it yields. If the session is deleted meanwhile, it ends with an error that is [agent.ErrConflict].
 func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		if err := s.load(ctx, key, max(after, 0), yield); err != nil {
@@ -105,7 +104,7 @@ func (s *Store) load(ctx context.Context, key session.Key, after int64, yield fu
 			if err := r.Scan(&part.Row, &part.End); err != nil {
 				return err
 			}
-			part.End = min(part.End, seq) // what came since is not loaded
+			part.End = min(part.End, seq) // leave out events that were stored after the load started
 			line = append(line, part)
 			return nil
 		})
@@ -135,8 +134,8 @@ func (s *Store) readPage(ctx context.Context, log *rows.Log, part rows.Segment) 
 	})
 }
 
-// failed prefers the context's error: what a canceled statement fails with
-// depends on where it was.
+// failed returns the context's error if the context has ended, because the error of a canceled statement depends on
+// where it was.
 func (q *reader) failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -197,7 +196,7 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 	var out []session.Info
 	err := s.reader.each(ctx, stmt, args, func(r *sql.Rows) error {
 		i, err := s.scanInfo(r)
-		if err != nil || !page.Has(i) { // the statement of one session asks for no page
+		if err != nil || !page.Has(i) { // the statement for one session ignores the page
 			return err
 		}
 		out = append(out, i)
@@ -209,9 +208,9 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 	return out, nil
 }
 
-// after returns where a page begins, for a statement.
+// after returns the arguments with which a page starts.
 func after(page session.Page) []any {
-	at := int64(math.MaxInt64) // which leaves out nothing
+	at := int64(math.MaxInt64) // excludes nothing
 	if page.After != (session.Place{}) {
 		at = page.After.Updated.UnixNano()
 	}
@@ -228,8 +227,8 @@ func (s *Store) scanInfo(r *sql.Rows) (i session.Info, err error) {
 	return i, err
 }
 
-// Orphans implements [session.Store]. It reads the sessions whose lease is held, or was by a
-// process that has gone.
+// Orphans implements [session.Store]. It reads the sessions whose lease is held, or was held by a process that has
+// died.
 func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info, error) {
 	if err := page.Check(); err != nil {
 		return nil, err
@@ -253,7 +252,7 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 	return out, nil
 }
 
-// errEnough ends the reading of rows.
+// errEnough ends the reading of rows without an error.
 var errEnough = errors.New("enough")
 
 func (q *reader) each(ctx context.Context, stmt *sql.Stmt, args []any, do func(*sql.Rows) error) error {

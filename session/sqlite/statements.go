@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// preparer prepares statements on one connection, or on each connection of a
-// pool. It keeps the first error, and the statements, which must be closed before
-// their connection: SQLite keeps a connection open for the sake of a statement.
+// preparer prepares statements on one connection, or on each connection of a pool. It keeps the first error. It also
+// keeps the statements, which must be closed before their connection, because SQLite keeps a connection open while it
+// has a statement.
 type preparer struct {
 	ctx       context.Context
 	on        preparing
@@ -48,7 +48,7 @@ func (p *preparer) close() error {
 	return errors.Join(errs...)
 }
 
-// connections are those that a store has open.
+// connections are the connections that a store has open.
 type connections struct {
 	file    *file
 	closers []func() error
@@ -72,7 +72,7 @@ func (c *connections) preparer(on preparing) *preparer {
 	return p
 }
 
-// writer prepares the statements of a writer. It holds its connection, which saves taking it from a pool each time.
+// writer prepares the statements of a writer. It keeps its connection, so that writes need not take one from a pool.
 func (c *connections) writer(db *sql.DB, prepare func(*preparer)) error {
 	conn, err := db.Conn(context.Background())
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *connections) writer(db *sql.DB, prepare func(*preparer)) error {
 	return p.err
 }
 
-// close closes all, the last first.
+// close closes everything in reverse order.
 func (c *connections) close() error {
 	var errs []error
 	for _, closer := range slices.Backward(c.closers) {
@@ -94,9 +94,8 @@ func (c *connections) close() error {
 	return errors.Join(errs...)
 }
 
-// queryOne runs a statement with at most one row of results and scans it. It
-// steps on to the statement's end, which is where SQLite commits a change of its
-// own, and so does not miss what goes wrong there.
+// queryOne runs a statement with at most one row of results, and scans the row. It runs the statement to its end,
+// because SQLite commits an implicit transaction there, and an error of the commit would be lost.
 func queryOne(ctx context.Context, stmt *sql.Stmt, args []any, dest ...any) (found bool, err error) {
 	rows, err := stmt.QueryContext(ctx, args...)
 	if err != nil {

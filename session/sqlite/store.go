@@ -13,8 +13,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Store is a [session.Store] in a file. It is safe for concurrent use. The zero
-// value is not usable.
+// Store is a [session.Store] in a file. It is safe for concurrent use. The zero value is not usable; see [Open].
 type Store struct {
 	file     file
 	now      func() time.Time
@@ -29,26 +28,24 @@ var _ session.Store = (*Store)(nil)
 // Option configures a [Store].
 type Option func(*Store)
 
-// WithClock sets the clock by which leases expire and sessions are dated. All
-// users of a file need the same; the default is time.Now.
+// WithClock sets the clock by which leases expire and sessions are dated. All users of a file must have the same
+// clock. Defaults to [time.Now].
 func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = now } }
 
-// WithBusyTimeout sets how long a write, or the opening, waits for other
-// processes that are writing to the file, before it fails. The default is 10 s.
+// WithBusyTimeout sets how long Open and each write wait for other processes that are writing to the file before they
+// fail. Defaults to 10 s.
 func WithBusyTimeout(d time.Duration) Option { return func(s *Store) { s.file.wait = d } }
 
-// ReadOnly opens an existing file for reading. Use it for files and folders that this user cannot
-// write, for backups, and for file systems that are mounted read-only. Every write
-// then returns an error that wraps [fs.ErrPermission].
+// ReadOnly opens an existing file for reading. Use it for files and folders that this user cannot write, for backups,
+// and for file systems that are mounted read-only. Every write then returns an error that wraps [fs.ErrPermission].
 //
-// The file must have the schema of this version, because the store cannot bring it up to date. If
-// the folder cannot be written either and the file has no -wal next to it, SQLite reads it without locks.
-// The store is then correct only while no other process writes to the file.
+// The file must have the schema of this version, because the store cannot bring it up to date. If the folder cannot
+// be written either and the file has no -wal next to it, SQLite reads the file without locks. The store then returns
+// correct results only while no other process writes to the file.
 func ReadOnly() Option { return func(s *Store) { s.readOnly = true } }
 
-// Open opens a file, or makes a new one, in a folder that exists. The error says
-// what is wrong with the file and what to do; it wraps fs.ErrNotExist,
-// fs.ErrPermission and the like where they are the cause.
+// Open opens a file, or creates it in an existing folder. The error says what is wrong with the file and what to do.
+// It wraps fs.ErrNotExist or fs.ErrPermission if that is the cause.
 func Open(path string, opts ...Option) (*Store, error) {
 	s := &Store{file: file{driver: "sqlite", wait: 10 * time.Second}, now: time.Now}
 	if err := option.Apply(s, opts); err != nil {
@@ -73,13 +70,12 @@ func Open(path string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the store after the write that is under way, if any. Loads that
-// are under way fail. Closing twice does nothing.
+// Close closes the store after the write in progress. Loads in progress fail. A second call does nothing.
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) open(c *connections) error {
-	// The first connection makes the file and brings it up to date, so that the
-	// others find it ready.
+	// The first connection creates the file and brings its schema up to date before
+	// the others are opened.
 	dsn, cleanUp, err := s.file.firstDSN()
 	if err != nil {
 		return err
@@ -115,7 +111,7 @@ func (s *Store) open(c *connections) error {
 		return p.err
 	}
 	s.close = sync.OnceValue(func() error {
-		<-s.writes.turn // and never give it back
+		<-s.writes.turn // keep the turn, so that no write starts any more
 		close(s.writes.closed)
 		if err := c.close(); err != nil {
 			return fmt.Errorf("sqlite: close %s: %w", s.file.path, err)
@@ -131,7 +127,7 @@ var (
 	errReadOnly = fmt.Errorf("it was opened read-only: %w", fs.ErrPermission)
 )
 
-// openReadOnly opens only the connections that read, and refuses all writes.
+// openReadOnly opens only connections that read, and refuses all writes.
 func (s *Store) openReadOnly(c *connections) error {
 	if _, err := os.Stat(s.file.path); err != nil {
 		return err

@@ -10,11 +10,11 @@ import (
 	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
-// rowWriter is the statements that change sessions, on a connection that writes.
+// rowWriter contains the statements that change sessions, for a connection that writes.
 type rowWriter struct {
 	find, create, lease, advance *sql.Stmt
 	insert, setState, dropState  *sql.Stmt
-	cut, put                     *sql.Stmt // of snapshots
+	cut, put                     *sql.Stmt // the statements for snapshots
 }
 
 func newRowWriter(p *preparer) *rowWriter {
@@ -48,26 +48,27 @@ func (w *rowWriter) row(key session.Key) (row session.Row, err error) {
 	return row, nil
 }
 
-// Write implements [session.Store]. It is one transaction, or a part of one that makes what others write at the same time. With events
-// it returns after the fsync. A context that ends while the write waits for its turn ends it; one that ends later does not.
+// Write implements [session.Store]. It is one transaction, or a part of a transaction with other writes. With events
+// it returns after the fsync. If the context ends while the write waits for its turn, the write is not made; later
+// the context has no effect.
 func (s *Store) Write(ctx context.Context, key session.Key, w session.Write) (session.Lease, error) {
 	if err := w.Check(key); err != nil {
 		return session.Lease{}, err
 	}
-	batch, err := rows.Encode(key, w.Events) // before the turn to write, which others wait for
+	batch, err := rows.Encode(key, w.Events) // before the write's turn, so that other writes do not wait for it
 	if err != nil {
 		return session.Lease{}, err
 	}
 	var lease session.Lease
-	err = s.writes.group(ctx, len(w.Events) > 0, func(on *rowWriter) (err error) {
+	err = s.writes.batched(ctx, len(w.Events) > 0, func(on *rowWriter) (err error) {
 		lease, err = on.change(key, &w, batch, s.now())
 		return err
 	})
 	return lease, s.file.explain("write to", err)
 }
 
-// change makes a write in the transaction that is open. If it returns a conflict or a busy session, it has changed nothing; after another
-// error the transaction must be rolled back.
+// change makes a write in the open transaction. If it returns an error for which isRefusal is true, it has changed
+// nothing. After any other error the transaction must be rolled back.
 func (w *rowWriter) change(key session.Key, write *session.Write, batch rows.Batch, now time.Time) (session.Lease, error) {
 	ctx := context.Background()
 	row, err := w.row(key)

@@ -7,17 +7,16 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// OpenBlocks is the blocks of a session that were shown in part and have no complete
-// event yet. It is for implementations of [session.Tail], which void such blocks when the turn
-// that streamed them has ended. The zero value has none.
+// OpenBlocks tracks the blocks of a session that were shown in part and have no complete event yet. Implementations
+// of [session.Tail] use it to make such blocks void when the turn that streamed them has ended. The zero value has no
+// blocks. It is not safe for concurrent use.
 type OpenBlocks struct {
-	first   []*event.Event // the first delta of each, oldest first
-	settled map[string]struct{}
+	first   []*event.Event      // the first delta of each block, oldest first
+	settled map[string]struct{} // the ids of the blocks that are complete or void
 }
 
-// Show takes in a partial event that is to be shown; the event must not change any
-// more. It reports false for one that comes after its block was completed or voided,
-// which must not be shown.
+// Show records a partial event before it is published. The event must not change afterwards. Show returns false if
+// the event's block is complete or void already; the caller must not publish it then.
 func (b *OpenBlocks) Show(e *event.Event) bool {
 	if e.ID == "" {
 		return true
@@ -41,8 +40,7 @@ func (b *OpenBlocks) Show(e *event.Event) bool {
 	return true
 }
 
-// Settle takes in a stored event: its block is complete, or the blocks are void that
-// it names.
+// Settle records a stored event. It completes its block, or makes void the blocks that it discards.
 func (b *OpenBlocks) Settle(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.Discard:
@@ -62,12 +60,11 @@ func (b *OpenBlocks) void(ids []string) {
 	}
 }
 
-// CodeInterrupted is the code of a discard that nobody's log has: the turn that
-// streamed the blocks was cut off.
+// CodeInterrupted is the code of a discard that is never stored: the turn that streamed the blocks was interrupted.
 const CodeInterrupted = "interrupted"
 
-// Discard returns the partial events that void the open blocks, one for each run, and
-// forgets all blocks: the turn is over.
+// Discard returns partial events that make the open blocks void, one event for each run. now is their time.
+// Afterwards b is empty.
 func (b *OpenBlocks) Discard(now time.Time) []*event.Event {
 	var out []*event.Event
 	for _, first := range b.first {
@@ -76,7 +73,7 @@ func (b *OpenBlocks) Discard(now time.Time) []*event.Event {
 			i = len(out)
 			out = append(out, &event.Event{ID: first.ID + ":discard", TurnID: first.TurnID, RunID: first.RunID, Scope: first.Scope,
 				Agent: first.Agent, Path: first.Path, Time: now.UTC(), Partial: true, Attempt: first.Attempt,
-				Data: &event.Discard{Code: CodeInterrupted, Message: "the turn was cut off before this was complete"}})
+				Data: &event.Discard{Code: CodeInterrupted, Message: "the turn was interrupted before this text was complete"}})
 		}
 		d := out[i].Data.(*event.Discard)
 		d.IDs = append(d.IDs, first.ID)

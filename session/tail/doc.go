@@ -1,7 +1,6 @@
-// Package tail lets the requests of one process follow its sessions while they run:
-// its [Tail] stands around any store. What every tail needs is here as well, and tails
-// for several processes are made of it: a reader of one follower's log, the blocks that
-// were shown in part, and the check of what is published.
+// Package tail lets requests of one process follow the process's sessions while they run: its [Tail] wraps any store.
+// The package also contains what tails for several processes need: [LogReader] reads the log for one follower,
+// [OpenBlocks] tracks the blocks that were shown in part, and [CheckPartial] checks the events that are published.
 //
-// It imports session and agent, and never runs an agent or keeps a log.
+// It imports session, event and agent. It never runs an agent and never stores a log.
 package tail

@@ -7,7 +7,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// follower is one call of Follow. Its place is that of log.
+// follower is one call of Follow. Its position is that of log.
 type follower struct {
 	*Tail
 	s     *stream
@@ -25,13 +25,13 @@ func (f *follower) run(ctx context.Context) error {
 	for look := true; ; {
 		more := false
 		if look {
-			version, ok := f.s.looks()
+			version, ok := f.s.beginPoll()
 			seq, full, err := f.log.Look(ctx)
 			if err != nil {
 				return err
 			}
 			if more = full; ok {
-				f.s.saw(seq, version)
+				f.s.endPoll(seq, version)
 			}
 		}
 		changed, stopped, err := f.deliver(ctx)
@@ -44,7 +44,7 @@ func (f *follower) run(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-timer.C:
-			look = !f.s.ours()
+			look = !f.s.holdsLease()
 			timer.Reset(f.poll)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -54,18 +54,18 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// deliver yields all there is, and returns what tells that there is more.
+// deliver yields all entries that are available. It returns a channel that is closed when there are more.
 func (f *follower) deliver(ctx context.Context) (changed <-chan struct{}, stopped bool, err error) {
 	for {
 		state := f.s.after(f.log.Position, f.room[:0])
 		if state.deletions != f.deletions {
-			if err := f.still(ctx); err != nil {
+			if err := f.checkShown(ctx); err != nil {
 				return nil, false, err
 			}
 			f.deletions = state.deletions
 		}
 		for _, p := range state.parts {
-			if err := f.wanted(ctx); err != nil {
+			if err := f.checkOpen(ctx); err != nil {
 				return nil, false, err
 			}
 			f.log.Part = p.at.Part
@@ -76,15 +76,15 @@ func (f *follower) deliver(ctx context.Context) (changed <-chan struct{}, stoppe
 		if len(state.parts) > 0 {
 			continue
 		}
-		// What was published at this position is complete if the log has gone on.
+		// If the log is longer, no more partial events are published at this position.
 		if f.log.Seq >= state.seq {
 			return state.changed, false, nil
 		}
-		if err := f.wanted(ctx); err != nil {
+		if err := f.checkOpen(ctx); err != nil {
 			return nil, false, err
 		}
 		e, err := f.log.Next(ctx)
-		if e.Event == nil || err != nil { // nil: deleted just now, which the next look finds
+		if e.Event == nil || err != nil { // nil: the session was just deleted, which the next poll detects
 			return state.changed, false, err
 		}
 		if !f.yield(e, nil) {
@@ -93,8 +93,8 @@ func (f *follower) deliver(ctx context.Context) (changed <-chan struct{}, stoppe
 	}
 }
 
-// still returns an error that is ErrGone unless what was shown is still there.
-func (f *follower) still(ctx context.Context) error {
+// checkShown returns ErrGone if the log no longer contains what the follower has yielded.
+func (f *follower) checkShown(ctx context.Context) error {
 	if f.log.Part > 0 {
 		return ErrGone
 	}
@@ -102,7 +102,8 @@ func (f *follower) still(ctx context.Context) error {
 	return err
 }
 
-func (f *follower) wanted(ctx context.Context) error {
+// checkOpen returns an error if the tail was closed or the context has ended.
+func (f *follower) checkOpen(ctx context.Context) error {
 	if f.isClosed() {
 		return errClosed
 	}

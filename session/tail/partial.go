@@ -8,8 +8,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// CheckPartial returns an error that is [agent.ErrBadInput] unless all events can be published: each has a payload that is not a
-// control value, is partial and has no position. It is for implementations of [session.Tail], which call it first.
+// CheckPartial returns an error that is [agent.ErrBadInput] if an event cannot be published: it has no payload or a
+// control value, it is not partial, or it has a position. Implementations of [session.Tail] call it first.
 func CheckPartial(key session.Key, events []*event.Event) error {
 	for _, e := range events {
 		switch {
@@ -20,13 +20,13 @@ func CheckPartial(key session.Key, events []*event.Event) error {
 		}
 		switch e.Data.(type) {
 		case *event.Continue, *event.Finish:
-			return fmt.Errorf("session %s: a %s event is never shown: %w", key, e.Type(), agent.ErrBadInput)
+			return fmt.Errorf("session %s: a %s event is a control value and cannot be published: %w", key, e.Type(), agent.ErrBadInput)
 		}
 	}
 	return nil
 }
 
-// Size estimates what a partial event takes in memory, in bytes.
+// Size estimates the memory that a partial event uses, in bytes.
 func Size(e *event.Event) int {
 	const envelope = 320
 	switch d := e.Data.(type) {

@@ -12,28 +12,27 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// LogReader reads a session's log for one follower, a page at a time, so that nothing
-// of the store is held while the follower is slow. It is for implementations of
-// [session.Tail], and for one goroutine. The fields are set before the first use.
+// LogReader reads a session's log for one follower, a page of 256 events at a time, so that it holds nothing of the
+// store while the follower is slow. Implementations of [session.Tail] use it. Set Store, Key and Position before the
+// first call. It is not safe for concurrent use.
 type LogReader struct {
 	Store session.Store
 	Key   session.Key
-	// Position is where the follower is: that of the last event that was read, or of the
-	// last partial one that he was shown after it. It begins as the one to go on from.
+	// Position is the follower's position: that of the last event that was read, or of the last partial event that
+	// was yielded after it. Initially it is the position after which to continue.
 	session.Position
 
-	room []*event.Event // of pages
-	page []*event.Event // those that follow Seq
-	last session.Head   // of the log up to Seq, once the event there was read
+	room []*event.Event // the buffer of pages
+	page []*event.Event // the events that follow Seq
+	last session.Head   // the head of the log up to Seq, once the event at Seq was read
 }
 
 const logPage = 256
 
-// ErrGone ends a follower who was shown something that is gone. It is [agent.ErrConflict].
-var ErrGone = fmt.Errorf("what was shown of it is gone: it was deleted while it was followed, or the database was restored: %w", agent.ErrConflict)
+// ErrGone ends a follower that has yielded events which no longer exist. It is [agent.ErrConflict].
+var ErrGone = fmt.Errorf("events that were sent no longer exist, because the session was deleted or the database was restored: follow it from the beginning: %w", agent.ErrConflict)
 
-// Next returns the stored event after Seq and moves on to it. The entry has no event if
-// the log ends there.
+// Next returns the stored event after Seq and moves to it. If the log ends at Seq, the entry has no event.
 func (r *LogReader) Next(ctx context.Context) (session.Entry, error) {
 	if len(r.page) == 0 {
 		if err := r.load(ctx); err != nil {
@@ -52,9 +51,10 @@ func (r *LogReader) Next(ctx context.Context) (session.Entry, error) {
 	return session.Entry{ID: r.Position.String(), Event: e}, nil
 }
 
-// Look asks the store how far the log reaches, and returns that; full says that it
-// may reach further. The error is [agent.ErrConflict] if the log no longer has the event at Seq that was
-// read, because the session was deleted or the database restored, and [agent.ErrBadInput] if the log never had one.
+// Look reads the next page from the store. It returns the position up to which the log was read; full reports that
+// the log may be longer. If the log no longer has the event at Seq that was read, because the session was deleted or
+// the database was restored, the error is [agent.ErrConflict]. If the log never had an event at Seq, it is
+// [agent.ErrBadInput].
 func (r *LogReader) Look(ctx context.Context) (seq int64, full bool, err error) {
 	if err := r.load(ctx); err != nil {
 		return 0, false, err
@@ -62,8 +62,7 @@ func (r *LogReader) Look(ctx context.Context) (seq int64, full bool, err error) 
 	return r.Seq + int64(len(r.page)), len(r.page) == logPage, nil
 }
 
-// Newest returns the time of the last event that was read ahead, and the zero time if
-// there is none.
+// Newest returns the time of the last event of the page, or the zero time if the page is empty.
 func (r *LogReader) Newest() time.Time {
 	if len(r.page) == 0 {
 		return time.Time{}
@@ -71,7 +70,7 @@ func (r *LogReader) Newest() time.Time {
 	return r.page[len(r.page)-1].Time
 }
 
-// LastID returns the id of the event at Seq, "" if it is not known.
+// LastID returns the id of the event at Seq, or "" if it is unknown.
 func (r *LogReader) LastID() string { return r.last.ID }
 
 // load reads the page that follows Seq.
@@ -98,7 +97,7 @@ func (r *LogReader) load(ctx context.Context) error {
 	return nil
 }
 
-// since yields the events that follow Seq, and before them the one at Seq if that is not known.
+// since yields the events that follow Seq, preceded by the event at Seq if it is not known yet.
 func (r *LogReader) since(ctx context.Context) iter.Seq2[*event.Event, error] {
 	if r.last.Seq != r.Seq {
 		return r.Store.Load(ctx, r.Key, r.Seq-1)

@@ -11,31 +11,31 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// stream is what a [Tail] holds of one session.
+// stream is the state that a [Tail] keeps of one session.
 type stream struct {
-	users int // that joined; guarded by Tail.mu
+	users int // the number of calls that use it; guarded by Tail.mu
 
 	mu          sync.Mutex
-	lease       int64     // the token of the lease that was taken through this Tail, 0 if none
-	until       time.Time // when the lease expires unless it is renewed
-	incarnation int64     // of the last lease
-	// seq is the last stored event that followers may be shown, and part counts the
-	// partial events since. While somebody appends here, seq alone says how far the
-	// log has come: what was published before the append has to be shown before it.
+	lease       int64     // the token of the lease that was acquired through this Tail, 0 if none
+	until       time.Time // the time at which the lease expires unless it is renewed
+	incarnation int64     // the incarnation of the last lease
+	// seq is the position of the last stored event that followers may yield, and part counts the
+	// partial events after it. During an append through this Tail, only the append increases seq, because
+	// followers must yield the partial events that were published before it first.
 	seq, part int64
-	id        string // of the event at seq, "" if it is not known
+	id        string // the id of the event at seq, "" if it is unknown
 	parts     []partial
 	bytes     int
 	blocks    OpenBlocks
 
-	appending int           // appends under way
-	ending    *ending       // the one of them that ends the lease, nil if there is none
-	version   uint64        // changes when an append begins or ends
+	appending int           // the number of appends in progress
+	ending    *ending       // the append in progress that ends the lease, nil if there is none
+	version   uint64        // changes when an append starts or ends
 	deletions int           // how often the session was deleted
-	changed   chan struct{} // closed at the next change; nil if nobody waits
+	changed   chan struct{} // closed at the next change; nil if no follower waits
 }
 
-// unknown is a session's seq before anybody has looked.
+// unknown is the seq of a session before the first poll.
 const unknown = -1
 
 type partial struct {
@@ -44,12 +44,12 @@ type partial struct {
 	size  int
 }
 
-// ending is an append that gives the lease back if it is done. The next lease may be taken before
-// it is known here that it was done.
+// ending is an append that releases the lease if it succeeds. The next lease may be acquired before this process
+// knows that it has succeeded.
 type ending struct {
 	token int64
-	seq   int64       // the log's end then
-	open  *OpenBlocks // those of its lease, once the next one is taken
+	seq   int64       // the end of the log after the append
+	open  *OpenBlocks // the open blocks of its lease, once the next lease was acquired
 }
 
 func (s *stream) idle() bool {
@@ -58,8 +58,8 @@ func (s *stream) idle() bool {
 	return s.lease == 0 && len(s.parts) == 0
 }
 
-// wake tells followers that something changed. The caller holds the mutex, as for
-// all methods below whose comment says nothing else.
+// wake notifies followers of a change. The caller holds the mutex, as for the methods below unless their comment says
+// otherwise.
 func (s *stream) wake() {
 	if s.changed != nil {
 		close(s.changed)
@@ -67,7 +67,7 @@ func (s *stream) wake() {
 	}
 }
 
-// advance notes that the log reaches as far as a head, whose id may be unknown.
+// advance records that the log reaches a head, whose id may be unknown.
 func (s *stream) advance(head session.Head) {
 	if head.Seq > s.seq {
 		s.seq, s.id, s.part = head.Seq, head.ID, 0
@@ -75,8 +75,8 @@ func (s *stream) advance(head session.Head) {
 	}
 }
 
-// continues reports whether a log with a head at which a lease was taken is the one that is followed here. It is another one after
-// the session was deleted and created again, or the database restored.
+// continues reports whether the log in which a lease was acquired at a head is the log that is followed. It is
+// another one if the session was deleted and created again, or the database was restored.
 func (s *stream) continues(incarnation int64, head session.Head) bool {
 	switch {
 	case s.incarnation != 0 && s.incarnation != incarnation:
@@ -87,7 +87,7 @@ func (s *stream) continues(incarnation int64, head session.Head) bool {
 	return head.Seq > s.seq
 }
 
-// add shows a partial event.
+// add publishes a partial event.
 func (s *stream) add(t *Tail, e *event.Event) {
 	s.part++
 	p := partial{session.Position{Seq: s.seq, Part: s.part}, e, Size(e)}
@@ -100,21 +100,21 @@ func (s *stream) add(t *Tail, e *event.Event) {
 
 func (s *stream) dropFirst() {
 	s.bytes -= s.parts[0].size
-	s.parts[0] = partial{} // else the memory behind it stays in use
+	s.parts[0] = partial{} // so that the event can be freed
 	s.parts = s.parts[1:]
 	if len(s.parts) == 0 {
 		s.parts = nil
 	}
 }
 
-// discard voids blocks that nobody will complete.
+// discard makes void the blocks that will not be completed.
 func (s *stream) discard(t *Tail, blocks *OpenBlocks) {
 	for _, e := range blocks.Discard(time.Now()) {
 		s.add(t, e)
 	}
 }
 
-// drop forgets the partial events up to a position. It takes the mutex.
+// drop drops the partial events up to a position. It locks the mutex.
 func (s *stream) drop(until session.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,8 @@ func (s *stream) drop(until session.Position) {
 	}
 }
 
-// acquired notes a lease, and where the log ended when it was taken. It takes the mutex, and so do all methods below.
+// acquired records a new lease and the head of the log before the write that acquired it. It locks the mutex, as all
+// methods below unless their comment says otherwise.
 func (s *stream) acquired(t *Tail, lease session.Lease, head session.Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,16 +134,16 @@ func (s *stream) acquired(t *Tail, lease session.Lease, head session.Head) {
 	s.incarnation, s.lease = lease.Incarnation, lease.Token
 	s.version++
 	s.advance(head)
-	if e := s.ending; e != nil && e.seq <= head.Seq { // it was done, and says so in a moment
+	if e := s.ending; e != nil && e.seq <= head.Seq { // the append has succeeded, and endAppend is called soon
 		open := s.blocks
 		e.open, s.blocks = &open, OpenBlocks{}
 	}
 	s.ending = nil
-	s.discard(t, &s.blocks) // of a turn whose lease was taken over
+	s.discard(t, &s.blocks) // the blocks of a turn that this lease adopts
 	s.wake()
 }
 
-// renewed notes that a write with a lease, which began at a time, was made.
+// renewed records a successful write with the lease. begun is the time at which the write started.
 func (s *stream) renewed(lease int64, begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,15 +152,16 @@ func (s *stream) renewed(lease int64, begun time.Time) {
 	}
 }
 
-// ours reports whether only this process can store events.
-func (s *stream) ours() bool {
+// holdsLease reports whether this process holds the lease, so that no other process can store events.
+func (s *stream) holdsLease() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lease != 0 && time.Now().Before(s.until)
 }
 
-// released reports whether the lease was the session's, and up to where partial
-// events belong to it. An append that ends the lease has to be answered first: what is shown in part may be complete.
+// released records the end of a lease. was reports whether the lease was the session's current one, and until is the
+// position up to which partial events belong to it. An append that ends the lease must be finished first, because it
+// may complete open blocks.
 func (s *stream) released(t *Tail, lease session.Lease) (until session.Position, was bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,8 +174,8 @@ func (s *stream) released(t *Tail, lease session.Lease) (until session.Position,
 	return session.Position{Seq: s.seq, Part: s.part}, true
 }
 
-// appends begins an append; last is nil unless it ends the lease.
-func (s *stream) appends(last *ending) {
+// beginAppend records the start of an append. last is nil unless the append ends the lease.
+func (s *stream) beginAppend(last *ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appending++
@@ -183,9 +185,9 @@ func (s *stream) appends(last *ending) {
 	}
 }
 
-// appended ends what appends began. With an error the events are not stored. It may be unknown whether they are;
-// but if the next lease was taken at their end and it is no conflict, they are.
-func (s *stream) appended(t *Tail, last *ending, events []*event.Event, err error) {
+// endAppend records the end of an append. With an error, the events are not stored, or it is unknown whether they
+// are. If the next lease was acquired at their end and the error is not a conflict, they are stored.
+func (s *stream) endAppend(t *Tail, last *ending, events []*event.Event, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appending--
@@ -209,19 +211,18 @@ func (s *stream) appended(t *Tail, last *ending, events []*event.Event, err erro
 	}
 }
 
-// found notes that the log reaches as far as a head.
-func (s *stream) found(head session.Head) {
+// extended records that the log reaches a head.
+func (s *stream) extended(head session.Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version++
 	s.advance(head)
 }
 
-// saw does the same for what somebody found in the store who began to look when the
-// session had the version. If it has another by now, what he saw may be an append of
-// this process before which something else has to be shown; then nothing is done, as
-// the append itself will tell.
-func (s *stream) saw(seq int64, version uint64) {
+// endPoll records the length of the log that a poll found in the store. version is the result of beginPoll. If the
+// version has changed, the poll may have found an append of this process before which partial events must be yielded;
+// endPoll then does nothing, because the append records its own end.
+func (s *stream) endPoll(seq int64, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.version == version {
@@ -229,14 +230,14 @@ func (s *stream) saw(seq int64, version uint64) {
 	}
 }
 
-// looks returns the version for saw; ok is false while an append is under way.
-func (s *stream) looks() (version uint64, ok bool) {
+// beginPoll returns the version for endPoll. ok is false during an append.
+func (s *stream) beginPoll() (version uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version, s.appending == 0
 }
 
-// publish reports whether anybody of this process holds the lease.
+// publish publishes partial events. It returns false if no caller of this process holds the lease.
 func (s *stream) publish(t *Tail, events []*event.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,7 +260,8 @@ func (s *stream) deleted() {
 	s.lease, s.incarnation = 0, 0
 }
 
-// reset forgets a session that was deleted or restored: followers find out. The caller holds the mutex.
+// reset forgets a session that was deleted or restored; followers then check what they have yielded. The caller holds
+// the mutex.
 func (s *stream) reset() {
 	s.seq, s.id, s.part, s.parts, s.bytes = unknown, "", 0, nil, 0
 	s.blocks = OpenBlocks{}
@@ -268,16 +270,15 @@ func (s *stream) reset() {
 	s.wake()
 }
 
-// snapshot is what a follower sees at a moment.
+// snapshot is the state of a stream for a follower.
 type snapshot struct {
 	seq       int64
 	deletions int
-	parts     []partial       // those that follow the position asked for, a batch of them
+	parts     []partial       // a batch of the partial events that follow the follower's position
 	changed   <-chan struct{} // closed at the next change
 }
 
-// after returns the state for a follower who is at a position. The slice buf is used
-// for the parts.
+// after returns the state for a follower at a position. It uses buf for the parts.
 func (s *stream) after(at session.Position, buf []partial) snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,39 +14,37 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Tail is a [session.Tail] around any store, for the followers of one process. What the
-// runners of this process do to a session, its followers see at once, partial events
-// included; what other processes store in the same database they find when they look
-// into the store, at an interval.
+// Tail is a [session.Tail] around any store, for followers in the same process. Followers immediately receive what is
+// written through the Tail, including partial events. They find events that other processes store in the same
+// database when they poll the store.
 //
-// It holds no copy of a log: followers read stored events from the store. It keeps
-// the partial events of turns under way, and for a while those of turns that have
-// just ended, so that a follower who was cut off gets exactly the rest. Their number
-// and their size are bounded for each session; beyond the bound the oldest are
-// dropped, and a follower who has not seen them yet gets the complete events alone,
-// which stand for them anyway.
+// A Tail has no copy of a log: followers read stored events from the store. It keeps the partial events of turns in
+// progress, and for a while those of turns that have ended, so that a follower whose connection broke receives
+// exactly the rest. Their number and size are bounded for each session. Beyond the bound the oldest are dropped, and
+// a follower that has not received them receives only the complete events, which contain the same text.
 //
-// A lease that is taken or given back while blocks are shown in part, because a turn
-// was cut off, publishes a discard that names them. The zero value is not usable.
+// If a lease is acquired or released while blocks are shown in part, because a turn was interrupted, the Tail
+// publishes a discard that names the blocks. A Tail is safe for concurrent use. The zero value is not usable; see
+// [New].
 type Tail struct {
 	underlying
 	poll, linger time.Duration
 	maxParts     int
 	maxBytes     int
 
-	mu       sync.RWMutex // guards what follows; taken before the mutex of a session
+	mu       sync.RWMutex // guards the fields below; locked before the mutex of a session
 	sessions map[session.Key]*stream
 	ended    []endedTurn // oldest first
 	closed   chan struct{}
 	close    func() error
 }
 
-// underlying is how a store is embedded without showing in the documentation.
+// underlying embeds a store without a field that the documentation shows.
 type underlying = session.Store
 
 var _ session.Tail = (*Tail)(nil)
 
-// endedTurn is partial events that are to be dropped at a time.
+// endedTurn identifies partial events to drop, and the time for that.
 type endedTurn struct {
 	key   session.Key
 	s     *stream
@@ -57,23 +55,21 @@ type endedTurn struct {
 // Option configures a [Tail].
 type Option func(*Tail)
 
-// WithPoll sets how often a follower looks into the store for what other processes
-// have stored there. The default is 1 s. While this process holds the session's lease, followers do not look: no other
-// process can store anything.
+// WithPoll sets how often a follower polls the store for events of other processes. While this process holds the
+// session's lease, followers do not poll, because no other process can store events. Defaults to 1 s.
 func WithPoll(interval time.Duration) Option { return func(t *Tail) { t.poll = interval } }
 
-// WithLinger sets how long the partial events of a turn can be had after its end. Who
-// reconnects later gets the complete events alone. The default is 30 s; 0 keeps none.
+// WithLinger sets how long the partial events of a turn are kept after its end. A client that reconnects later
+// receives only the complete events. 0 keeps none. Defaults to 30 s.
 func WithLinger(d time.Duration) Option { return func(t *Tail) { t.linger = d } }
 
-// WithMaxPartial bounds the partial events that are held of one session, by number
-// and by their size in memory, in bytes. The defaults are 8192 and 4 MiB.
+// WithMaxPartial bounds the partial events that are kept of a session, by number and by their size in memory in
+// bytes. Defaults to 8,192 and 4 MiB.
 func WithMaxPartial(number, bytes int) Option {
 	return func(t *Tail) { t.maxParts, t.maxBytes = number, bytes }
 }
 
-// New makes a Tail around a store, which it owns from then on: Close closes it
-// too.
+// New returns a Tail around a store. Close also closes the store.
 func New(store session.Store, opts ...Option) (*Tail, error) {
 	if store == nil {
 		return nil, errors.New("tail: the store is nil")
@@ -84,7 +80,7 @@ func New(store session.Store, opts ...Option) (*Tail, error) {
 		return nil, fmt.Errorf("tail: %w", err)
 	}
 	if t.poll <= 0 || t.linger < 0 || t.maxParts < 0 || t.maxBytes < 0 {
-		return nil, errors.New("tail: an option is negative, or its interval is not positive")
+		return nil, errors.New("tail: an option is out of range: the interval of WithPoll must be positive, and no other value negative")
 	}
 	t.close = sync.OnceValue(func() error {
 		close(t.closed)
@@ -95,8 +91,7 @@ func New(store session.Store, opts ...Option) (*Tail, error) {
 
 var errClosed = errors.New("tail: the tail is closed")
 
-// Close ends all followers with an error and closes the store. Closing twice does
-// nothing.
+// Close ends all followers with an error and closes the store. A second call does nothing.
 func (t *Tail) Close() error { return t.close() }
 
 func (t *Tail) isClosed() bool {
@@ -108,14 +103,15 @@ func (t *Tail) isClosed() bool {
 	}
 }
 
-// find returns nil if nobody writes to the session here, or follows it.
+// find returns the state of a session, or nil if the Tail has none.
 func (t *Tail) find(key session.Key) *stream {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.sessions[key]
 }
 
-// join returns the session, which stays until it is left as often.
+// join returns the state of a session, and creates it if necessary. The state stays until leave was called as often
+// as join.
 func (t *Tail) join(key session.Key) *stream {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,15 +132,15 @@ func (t *Tail) leave(key session.Key, s *stream) {
 	t.forget(key, s)
 }
 
-// forget drops a session that nothing is to be known of.
+// forget drops the state of a session that is no longer used.
 func (t *Tail) forget(key session.Key, s *stream) {
 	if s.users == 0 && t.sessions[key] == s && s.idle() {
 		delete(t.sessions, key)
 	}
 }
 
-// sweep drops the partial events whose time has come. It runs when a lease is taken
-// or given back, or somebody begins to follow, which needs no goroutine and no timer.
+// sweep drops the partial events whose time has passed. It runs when a lease is acquired or released and when a
+// follower starts, so it needs no goroutine and no timer.
 func (t *Tail) sweep() {
 	now, n := time.Now(), 0
 	for _, over := range t.ended {
@@ -193,19 +189,19 @@ func (t *Tail) Write(ctx context.Context, key session.Key, w session.Write) (lea
 	if w.Ends() && !w.Acquires() {
 		last = &ending{token: w.Lease.Token, seq: w.End().Seq}
 	}
-	s.appends(last)
+	s.beginAppend(last)
 	lease, err = t.underlying.Write(ctx, key, w)
 	if err == nil && w.Acquires() {
 		s.acquired(t, lease, w.Head)
 	}
-	s.appended(t, last, w.Events, err)
+	s.endAppend(t, last, w.Events, err)
 	if err == nil && w.Ends() {
 		t.end(key, lease)
 	}
 	return lease, err
 }
 
-// end takes note that a lease of this process is over.
+// end records the end of a lease of this process.
 func (t *Tail) end(key session.Key, lease session.Lease) {
 	s := t.find(key)
 	if s == nil {
@@ -225,7 +221,7 @@ func (t *Tail) end(key session.Key, lease session.Lease) {
 func (t *Tail) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
 	err := t.underlying.Fork(ctx, of, seq, to, events...)
 	if s := t.find(to); err == nil && s != nil {
-		s.found(session.Head{Seq: seq + int64(len(events))})
+		s.extended(session.Head{Seq: seq + int64(len(events))})
 	}
 	return err
 }
@@ -239,9 +235,8 @@ func (t *Tail) Delete(ctx context.Context, key session.Key) error {
 	return err
 }
 
-// Publish implements [session.Tail]. Only the holder of the lease can publish: to a session
-// whose lease was not taken through this Tail, or is lost, it returns an error that
-// is [agent.ErrConflict]. It waits for nobody.
+// Publish implements [session.Tail]. Only the holder of the lease can publish: if the session's lease was not
+// acquired through this Tail, or was lost, the error is [agent.ErrConflict]. Publish does not wait for followers.
 func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Event) error {
 	if err := CheckPartial(key, events); err != nil {
 		return err
@@ -256,10 +251,10 @@ func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Even
 	return nil
 }
 
-// Follow implements [session.Tail]. Each follower goes at its own pace, and slows nobody
-// down. A follower ends with an error that is [agent.ErrConflict] when the log no longer has the last event that
-// it was shown, because the session was deleted or the database restored, and one that is [agent.ErrBadInput] when
-// the log has no event of the position to go on from.
+// Follow implements [session.Tail]. A slow follower does not delay others. Follow ends with an error that is
+// [agent.ErrConflict] if the log no longer contains the last event that it yielded, because the session was deleted
+// or the database was restored. It ends with one that is [agent.ErrBadInput] if the log has no event at the position
+// after which it should continue.
 func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		pos, err := session.ParsePosition(after)

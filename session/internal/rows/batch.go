@@ -9,21 +9,21 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Batch is events that are ready to be stored.
+// Batch contains events in the form in which they are stored.
 type Batch struct {
-	// Lines are the events.
+	// Lines are the encoded events.
 	Lines []string
-	// State is what they change in the shared state: a name's last value as JSON, or nil if the name is deleted.
+	// State is the change of the shared state: a name's new value as JSON, or nil if the name is deleted.
 	State map[Name]*string
 }
 
-// Name is a name of the shared state.
+// Name is a key of the shared state, including its prefix, and the scope that the prefix stands for.
 type Name struct {
 	Scope string // "user" or "app"
 	Name  string
 }
 
-// User returns the user of a key if the state is the user's, or "".
+// User returns the user of the session key if the state is the user's, and "" if it is the app's.
 func (n Name) User(key session.Key) string {
 	if n.Scope == "user" {
 		return key.User
@@ -31,7 +31,7 @@ func (n Name) User(key session.Key) string {
 	return ""
 }
 
-// Encode makes events ready to be stored, which [session.CheckEvents] has allowed.
+// Encode encodes events. The caller has checked them with [session.CheckEvents].
 func Encode(key session.Key, events []*event.Event) (b Batch, err error) {
 	b.Lines = make([]string, len(events))
 	for i, e := range events {

@@ -9,7 +9,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Passes reports whether callers see an error as it is, because it says nothing about the database. nil is one of them.
+// Passes reports whether a store returns an error to callers unchanged, because it does not concern the database. It
+// returns true for nil.
 func Passes(err error) bool {
 	for _, as := range [...]error{nil, agent.ErrConflict, agent.ErrSessionBusy, agent.ErrBadInput, agent.ErrNoFile, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, as) {
@@ -19,8 +20,8 @@ func Passes(err error) bool {
 	return false
 }
 
-// Explain makes the one error that callers see of what went wrong with a database: where and at what, and what to do. It is
-// [session.ErrUnavailable].
+// Explain returns the error that callers get when a database fails. It says where the store failed, what to do, and
+// the cause. It is [session.ErrUnavailable].
 func Explain(where, advice string, err error) error {
 	if advice != "" {
 		where += ": " + advice
