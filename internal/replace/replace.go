@@ -6,13 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"syscall"
 )
 
 // File gives the file at a path, which may not be there yet, other content: all of it or, with an error, none. When
 // it returns nil, the content survives a crash of the machine. The folder must exist. A symbolic link at the path
-// is replaced itself.
+// is replaced itself. A process that dies may leave a file whose name begins with a dot.
 func File(path string, content []byte, perm fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
 		return err
 	}
@@ -30,9 +32,22 @@ func File(path string, content []byte, perm fs.FileMode) error {
 		_ = os.Remove(f.Name())
 		return err
 	}
-	if dir, err := os.Open(filepath.Dir(path)); err == nil {
-		_ = dir.Sync() // some file systems cannot, and need not
-		_ = dir.Close()
+	return Sync(filepath.Dir(path))
+}
+
+// Sync makes the names of the files in a folder survive a crash of the machine. Where the file system cannot do that,
+// and so need not, it does nothing.
+func Sync(dir string) error {
+	if runtime.GOOS == "windows" { // which has no such call
+		return nil
 	}
-	return nil
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
 }

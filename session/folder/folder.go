@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/replace"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -72,9 +73,13 @@ func name(digest string, seq int64) string {
 // pattern returns the glob pattern of a digest's file names.
 func pattern(digest string) string { return strings.Replace(digest, ":", "-", 1) + ".*" }
 
-// find returns the session's files whose names match a pattern.
+// find returns the session's files whose names match a pattern. The name of the folder may have any characters.
 func (s *Store) find(key session.Key, pattern string) []string {
-	found, _ := filepath.Glob(filepath.Join(s.dirOf(key), "*", pattern)) // it fails only on a malformed pattern
+	dir := s.dirOf(key)
+	found, _ := fs.Glob(os.DirFS(dir), "*/"+pattern) // it fails only on a malformed pattern
+	for i, path := range found {
+		found[i] = filepath.Join(dir, path)
+	}
 	return found
 }
 
@@ -100,31 +105,10 @@ func write(dir, name string, data []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".new-*") // 0600
-	if err != nil {
+	if err := replace.File(filepath.Join(dir, name), data, 0o600); err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, name))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return err
-	}
-	return errors.Join(sync(dir), sync(filepath.Dir(dir)), sync(filepath.Dir(filepath.Dir(dir))))
-}
-
-// sync flushes the names in a folder to the disk.
-func sync(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(replace.Sync(filepath.Dir(dir)), replace.Sync(filepath.Dir(filepath.Dir(dir))))
 }
 
 // Blob implements [session.Blobs].
@@ -169,7 +153,7 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 		}
 	}
 	if dir != "" {
-		err = errors.Join(sync(dir), sync(s.dirOf(to)), sync(s.dir))
+		err = errors.Join(replace.Sync(dir), replace.Sync(s.dirOf(to)), replace.Sync(s.dir))
 	}
 	if err == nil {
 		err = s.underlying.Fork(ctx, of, seq, to, events...)
@@ -192,12 +176,12 @@ func remove(dir string) error {
 
 // Delete implements [session.Store]. If the process dies meanwhile, bytes that no log names may stay in the folder.
 func (s *Store) Delete(ctx context.Context, key session.Key) error {
-	before, _ := filepath.Glob(filepath.Join(s.dirOf(key), "*")) // a session that is created again meanwhile keeps its files
+	before, _ := os.ReadDir(s.dirOf(key)) // a session that is created again meanwhile keeps its files
 	if err := s.underlying.Delete(ctx, key); err != nil {
 		return err
 	}
 	for _, dir := range before {
-		if err := remove(dir); err != nil {
+		if err := remove(filepath.Join(s.dirOf(key), dir.Name())); err != nil {
 			return fmt.Errorf("folder: delete files: %w", err)
 		}
 	}
