@@ -138,7 +138,7 @@ func TestGolden(t *testing.T) {
 			for i, p := range onDisk {
 				require.True(t, strings.HasPrefix(p.File, dir), p.File)
 				onDisk[i].File = filepath.ToSlash("agents" + strings.TrimPrefix(p.File, dir))
-				onDisk[i].Message = strings.ReplaceAll(p.Message, dir, "agents")
+				onDisk[i].Message = strings.ReplaceAll(strings.ReplaceAll(p.Message, dir, "agents"), `agents\`, "agents/")
 			}
 			require.Equal(t, problems, onDisk)
 		})

@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -137,7 +138,7 @@ func TestResolverOptions(t *testing.T) {
 	_, err := Resolver(dir)
 	require.ErrorContains(t, err, "use WithModel")
 	_, err = Resolver(filepath.Join(dir, "none"), WithModel(resolve))
-	require.ErrorContains(t, err, "no such file")
+	require.ErrorIs(t, err, fs.ErrNotExist)
 	_, err = Resolver(filepath.Join(dir, "flow.yaml"), WithModel(resolve))
 	require.ErrorContains(t, err, "no folder")
 	_, err = Resolver("", WithModel(resolve))

@@ -2,5 +2,5 @@
 
 package session
 
-// pidExists returns true, because this system does not report it without privileges. Leases end when they expire.
+// pidExists returns true: on Windows, processStart reports whether a process runs; elsewhere leases end when they expire.
 func pidExists(int) bool { return true }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -159,7 +160,8 @@ func TestFollow(t *testing.T) {
 		write(t, path, entry("bob", "o", "[desk]"))
 		require.Contains(t, pass()[0], "have the same token")
 		require.NoError(t, os.Remove(path))
-		require.Contains(t, pass()[0], "no such file")
+		_, err = os.Stat(path)
+		require.Equal(t, strings.ReplaceAll(err.Error(), path, "F"), pass()[0])
 		require.True(t, may("a"), "who removes the file has removed nobody")
 
 		write(t, path, entry("ann", "a", "[]")+entry("bob", "b", "[desk]")) // as it was
@@ -190,6 +192,9 @@ func TestHalfOfAFileIsNotTaken(t *testing.T) {
 }
 
 func TestReadable(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("this system has other permissions")
+	}
 	path := filepath.Join(t.TempDir(), "users.yaml")
 	write(t, path, "")
 	f := must(Open(path, false))
@@ -198,13 +203,20 @@ func TestReadable(t *testing.T) {
 	require.True(t, f.Readable())
 }
 
+// private requires that only the file's owner can read it, on systems that have such permissions.
+func private(t *testing.T, path string) {
+	t.Helper()
+	if runtime.GOOS != "windows" {
+		require.Equal(t, os.FileMode(0o600), must(os.Stat(path)).Mode().Perm())
+	}
+}
+
 func TestAddAndRemove(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "users.yaml")
 	given := must(Add(path, "ann", access.Inspect|access.Desk))
 	require.Len(t, given, 26)
-	info := must(os.Stat(path))
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	private(t, path)
 	require.NotContains(t, string(must(os.ReadFile(path))), given)
 	require.Equal(t, []access.Account{{Name: "ann", Token: access.HashToken(given), Rights: access.Inspect | access.Desk}}, must(Read(path)))
 	_, err := Add(path, "ann", 0)
@@ -238,7 +250,7 @@ func TestRemoveLeavesTheRest(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o644))
 	require.NoError(t, Remove(path, "ann"))
 	require.Equal(t, head+about+bob+end, string(must(os.ReadFile(path))))
-	require.Equal(t, os.FileMode(0o600), must(os.Stat(path)).Mode().Perm())
+	private(t, path)
 	must(Add(path, "cleo", 0))
 	require.True(t, strings.HasPrefix(string(must(os.ReadFile(path))), head+about+bob+end+"\n- name: cleo\n"))
 	require.NoError(t, Remove(path, "bob"))
@@ -249,6 +261,9 @@ func TestRemoveLeavesTheRest(t *testing.T) {
 		write(t, path, text)
 		require.ErrorContains(t, Remove(path, "ann"), "change it by hand")
 		require.Equal(t, text, string(must(os.ReadFile(path))))
+	}
+	if runtime.GOOS == "windows" { // where links need a right of their own
+		return
 	}
 	// Where the file is a link, its target changes.
 	link := filepath.Join(filepath.Dir(path), "link")

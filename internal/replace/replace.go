@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // File gives the file at a path, which may not be there yet, other content: all of it or, with an error, none. When
@@ -26,13 +27,23 @@ func File(path string, content []byte, perm fs.FileMode) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
+		err = rename(f.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
 		return err
 	}
 	return Sync(filepath.Dir(path))
+}
+
+// rename waits on Windows for up to a second until nobody has the file open that it takes the place of.
+func rename(from, to string) error {
+	err := os.Rename(from, to)
+	for wait := time.Millisecond; err != nil && runtime.GOOS == "windows" && wait < time.Second; wait *= 2 {
+		time.Sleep(wait)
+		err = os.Rename(from, to)
+	}
+	return err
 }
 
 // Sync makes the names of the files in a folder survive a crash of the machine. Where the file system cannot do that,
