@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -205,7 +204,7 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 	if d.isRemote {
 		return nil, fmt.Errorf("the agent %q is remote, and a remote agent has no configuration", d.name)
 	}
-	own, servers := d.config(), d.mcp
+	servers := d.mcp
 	if more, there := config["mcp"]; there {
 		var err error
 		if servers, err = mcpOf(d, more); err != nil {
@@ -214,12 +213,9 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 		config = maps.Clone(config)
 		delete(config, "mcp")
 	}
-	c, err := agentgraph.ReadLLMConfig(own, config)
+	c, err := agentgraph.LLMConfig{Model: d.model, Settings: d.inherited()}.Read(config)
 	if err != nil {
 		return nil, err
-	}
-	if f := c.Settings.ResponseFormat; f != nil && reflect.DeepEqual(decoded(f.Schema), own["responseFormat"]) {
-		c.Settings.ResponseFormat = d.settings.ResponseFormat // with its keys in order
 	}
 	changed := *d
 	changed.mcp = servers
@@ -231,66 +227,6 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 		return nil, &agentgraph.ConfigError{Key: "toolChoice", Message: wrong}
 	}
 	return &changed, nil
-}
-
-// config returns what the front matter says as a configuration.
-func (d *definition) config() map[string]any {
-	c := map[string]any{}
-	if d.model != "" {
-		c["model"] = d.model
-	}
-	s := d.inherited()
-	if s.Temperature != nil {
-		c["temperature"] = *s.Temperature
-	}
-	if s.TopP != nil {
-		c["topP"] = *s.TopP
-	}
-	if s.MaxTokens != 0 {
-		c["maxTokens"] = s.MaxTokens
-	}
-	if s.Stop != nil {
-		c["stop"] = anyOf(s.Stop)
-	}
-	if s.ToolChoice != "" {
-		c["toolChoice"] = string(s.ToolChoice)
-	}
-	if s.ParallelToolCalls != nil {
-		c["parallelToolCalls"] = *s.ParallelToolCalls
-	}
-	if s.Seed != nil {
-		c["seed"] = *s.Seed
-	}
-	if s.ReasoningEffort != "" {
-		c["reasoningEffort"] = s.ReasoningEffort
-	}
-	if s.Thinking != nil {
-		c["thinking"] = *s.Thinking
-	}
-	if s.Echo != "" {
-		c["reasoningEcho"] = string(s.Echo)
-	}
-	if len(s.Endpoint) > 0 {
-		c["endpoint"] = anyOf(s.Endpoint)
-	}
-	if limits := agentgraph.TimeoutsConfig(s.Timeouts); len(limits) > 0 {
-		c["timeouts"] = limits
-	}
-	if s.LeakedCalls != "" {
-		c["leakedCalls"] = string(s.LeakedCalls)
-	}
-	if s.ResponseFormat != nil {
-		c["responseFormat"] = decoded(s.ResponseFormat.Schema)
-	}
-	return c
-}
-
-func anyOf(texts []string) []any {
-	list := make([]any, len(texts))
-	for i, text := range texts {
-		list[i] = text
-	}
-	return list
 }
 
 // decoded returns JSON that is known to be valid as a value.

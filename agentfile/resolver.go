@@ -18,7 +18,7 @@ import (
 // is [agentgraph.ErrUnknownRef].
 //
 // Each call makes a new agent. The configuration of a node is laid over what the front
-// matter says, as [agentgraph.ReadLLMConfig] does it, and not over what is said about
+// matter says, as [agentgraph.LLMConfig.Read] does it, and not over what is said about
 // sub-agents. The error of an agent that is not as it must be is an [*Error] with the
 // problems of its files, a [*agentgraph.DocumentError], or a [*agentgraph.ConfigError].
 // Files are read when Resolver is called, and graphs that are agents when they are first

@@ -317,9 +317,6 @@ func (r *reader) refs(o *options, known *refs) {
 					cmp.Or(r.didYouMean(tool, known.tools), ": tools are functions in Go, and the program registers those that files can name"))
 				continue
 			}
-			if o.exists != nil && o.exists(n.Ref) {
-				continue
-			}
 			at := index(d.path("agents"), i) + ".agentRef"
 			if o.folder != nil {
 				if wrong, ok := o.folder.check(n.Ref); ok {

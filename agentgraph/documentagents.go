@@ -1,11 +1,12 @@
 package agentgraph
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"golang.org/x/mod/semver"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/yamldoc"
@@ -28,7 +29,7 @@ func (g *Graph) DocumentAgents(model func(name string) (llm.Model, error), t ...
 // Each call makes a new agent. Its instructions are spec.instructions or spec.role; its
 // tools are those of t that spec.tools names; and its model and settings are those of
 // spec.llm, with spec.config over them and the node's configuration over both, as
-// [ReadLLMConfig] reads them. model gives the model of a name, and of "" the default
+// [LLMConfig.Read] reads them. model gives the model of a name, and of "" the default
 // one. The error of a document that makes no agent is a [*DocumentError], and that of
 // a node's configuration a [*ConfigError].
 func ResolveDocuments(documents []AgentDocument, model func(name string) (llm.Model, error), t ...tools.Tool) Resolver {
@@ -75,11 +76,11 @@ func (a AgentDocument) agent(config map[string]any, model func(name string) (llm
 	if err != nil {
 		return nil, bad(err)
 	}
-	before, err := ReadLLMConfig(own...)
+	before, err := LLMConfig{}.Read(own...)
 	if err != nil {
 		return nil, bad(ofSpec(err))
 	}
-	c, err := ReadLLMConfig(append(own, config)...)
+	c, err := LLMConfig{}.Read(append(own, config)...)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +208,7 @@ func pick(all []refVersion, ref string) int {
 		switch {
 		case a.version == "" && a.name == ref, a.version != "" && a.name+"@"+a.version == ref:
 			return i
-		case a.name == ref && (best < 0 || compareVersions(a.version, all[best].version) > 0):
+		case a.name == ref && (best < 0 || semver.Compare("v"+a.version, "v"+all[best].version) > 0):
 			best = i
 		}
 	}
@@ -220,48 +221,3 @@ func pick(all []refVersion, ref string) int {
 	}
 	return best
 }
-
-// compareVersions orders versions as semver.org says. What is no version is below all.
-func compareVersions(a, b string) int {
-	x, y := semVer.FindStringSubmatch(a), semVer.FindStringSubmatch(b)
-	if x == nil || y == nil {
-		return cmp.Compare(len(x), len(y))
-	}
-	for i := 1; i <= 3; i++ {
-		if c := compareNumbers(x[i], y[i]); c != 0 {
-			return c
-		}
-	}
-	switch {
-	case x[4] == y[4]:
-		return 0
-	case x[4] == "":
-		return 1 // a version is above those that lead up to it
-	case y[4] == "":
-		return -1
-	}
-	p, q := strings.Split(x[4], "."), strings.Split(y[4], ".")
-	for i := range min(len(p), len(q)) {
-		n, m := isDigits(p[i]), isDigits(q[i])
-		c := 0
-		switch {
-		case n && m:
-			c = compareNumbers(p[i], q[i])
-		case n:
-			c = -1
-		case m:
-			c = 1
-		default:
-			c = cmp.Compare(p[i], q[i])
-		}
-		if c != 0 {
-			return c
-		}
-	}
-	return cmp.Compare(len(p), len(q))
-}
-
-func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
-
-// compareNumbers compares numbers of any length that have no zeros in front.
-func compareNumbers(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }

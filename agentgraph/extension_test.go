@@ -159,8 +159,8 @@ func TestArborReadsOSSA(t *testing.T) {
 			if strings.Contains(c.Name, "future") || strings.Contains(c.Graph, "priority") {
 				continue
 			}
-			_, was := Load([]byte(c.Graph), WithExists(known))
-			_, is := Load([]byte(arbor(c.Graph)), WithExists(known))
+			_, was := Load([]byte(c.Graph), known(c.Graph))
+			_, is := Load([]byte(arbor(c.Graph)), known(c.Graph))
 			require.Len(t, Problems(is), len(Problems(was)), "%s\n%v\n%v", c.Name, was, is)
 			for i, p := range Problems(is) {
 				require.Equal(t, Problems(was)[i].Code, p.Code, c.Name)

@@ -2,6 +2,7 @@ package agentgraph
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -39,74 +40,64 @@ type ConfigError struct {
 // Error returns the key and the message.
 func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Message }
 
-// ReadLLMConfig merges configurations, later ones over earlier ones as [MergeConfig] does, and
-// reads the result. It understands model; instructions, or role if there are none; and the
+// Read lays configurations over this one, in their order: mappings are merged as [MergeConfig] does it.
+// It understands model; instructions, or role if there are none; and the
 // settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, seed, reasoningEffort, thinking,
 // reasoningEcho, endpoint, timeouts, leakedCalls and responseFormat, which is a JSON schema. Their names may be written with underscores as well,
-// and they may be in a mapping llm. null is the same as absent. The error is a [*ConfigError].
-func ReadLLMConfig(layers ...map[string]any) (LLMConfig, error) {
-	var merged map[string]any
+// and they may be in a mapping llm. null takes a value back. The error is a [*ConfigError].
+func (c LLMConfig) Read(layers ...map[string]any) (LLMConfig, error) {
+	role := ""
 	for _, layer := range layers {
 		named, err := canonicalConfig(layer)
 		if err != nil {
 			return LLMConfig{}, err
 		}
-		merged = MergeConfig(merged, named)
-	}
-	var c LLMConfig
-	role := ""
-	for _, key := range slices.Sorted(maps.Keys(merged)) {
-		v := merged[key]
-		read := configKeys[key]
-		if key == "role" {
-			read = func(_ *LLMConfig, v any) (wrong string) { role, wrong = settingText(v); return wrong }
-		}
-		switch {
-		case read == nil:
-			if c.Other == nil {
-				c.Other = map[string]any{}
+		other := map[string]any{}
+		for _, key := range slices.Sorted(maps.Keys(named)) {
+			v, wrong := named[key], ""
+			switch read, understood := configKeys[key]; {
+			case key == "role":
+				wrong = readText(&role, v)
+			case understood:
+				wrong = read(&c, v)
+			default:
+				other[key] = v
 			}
-			c.Other[key] = v
-		case v != nil:
-			if wrong := read(&c, v); wrong != "" {
+			if wrong != "" {
 				return LLMConfig{}, &ConfigError{key, wrong}
 			}
 		}
+		if len(other) > 0 {
+			c.Other = MergeConfig(c.Other, other)
+		}
 	}
-	if c.Instructions == "" {
-		c.Instructions = role
-	}
+	c.Instructions = cmp.Or(c.Instructions, role)
 	return c, nil
 }
 
 // configKeys are the keys that an LLM agent understands, and how their values are
 // read. What they return says what is wrong with a value.
 var configKeys = map[string]func(c *LLMConfig, v any) string{
-	"model":             func(c *LLMConfig, v any) (wrong string) { c.Model, wrong = settingText(v); return wrong },
-	"instructions":      func(c *LLMConfig, v any) (wrong string) { c.Instructions, wrong = settingText(v); return wrong },
-	"role":              nil, // read by ReadLLMConfig
-	"temperature":       func(c *LLMConfig, v any) string { return setFraction(&c.Settings.Temperature, v, 2) },
-	"topP":              func(c *LLMConfig, v any) string { return setFraction(&c.Settings.TopP, v, 1) },
-	"maxTokens":         setMaxTokens,
-	"stop":              func(c *LLMConfig, v any) string { return setTexts(&c.Settings.Stop, v) },
-	"toolChoice":        func(c *LLMConfig, v any) string { return setToolChoice(&c.Settings, v) },
-	"parallelToolCalls": func(c *LLMConfig, v any) string { return setBool(&c.Settings.ParallelToolCalls, v) },
-	"leakedCalls":       func(c *LLMConfig, v any) string { return setLeakedCalls(&c.Settings, v) },
-	"seed":              setSeed,
-	"reasoningEffort": func(c *LLMConfig, v any) (wrong string) {
-		c.Settings.ReasoningEffort, wrong = settingText(v)
-		return wrong
+	"model":             func(c *LLMConfig, v any) string { return readText(&c.Model, v) },
+	"instructions":      func(c *LLMConfig, v any) string { return readText(&c.Instructions, v) },
+	"role":              nil, // read by Read
+	"temperature":       func(c *LLMConfig, v any) string { return readFraction(&c.Settings.Temperature, v, 2) },
+	"topP":              func(c *LLMConfig, v any) string { return readFraction(&c.Settings.TopP, v, 1) },
+	"maxTokens":         func(c *LLMConfig, v any) string { return readTokens(&c.Settings.MaxTokens, v) },
+	"stop":              func(c *LLMConfig, v any) string { return readTexts(&c.Settings.Stop, v) },
+	"toolChoice":        func(c *LLMConfig, v any) string { return readText(&c.Settings.ToolChoice, v) },
+	"parallelToolCalls": func(c *LLMConfig, v any) string { return readBool(&c.Settings.ParallelToolCalls, v) },
+	"leakedCalls": func(c *LLMConfig, v any) string {
+		return readOne(&c.Settings.LeakedCalls, v, "auto, any or off", llm.LeakedCalls.Known)
 	},
-	"thinking": func(c *LLMConfig, v any) string { return setBool(&c.Settings.Thinking, v) },
+	"seed":            func(c *LLMConfig, v any) string { return readSeed(&c.Settings.Seed, v) },
+	"reasoningEffort": func(c *LLMConfig, v any) string { return readText(&c.Settings.ReasoningEffort, v) },
+	"thinking":        func(c *LLMConfig, v any) string { return readBool(&c.Settings.Thinking, v) },
 	"reasoningEcho": func(c *LLMConfig, v any) string {
-		text, _ := v.(string)
-		if c.Settings.Echo = llm.Echo(text); !c.Settings.Echo.Known() {
-			return "must be auto, on or off, not " + showSetting(v)
-		}
-		return ""
+		return readOne(&c.Settings.Echo, v, "auto, on or off", llm.Echo.Known)
 	},
 	"endpoint": func(c *LLMConfig, v any) string {
-		if wrong := setTexts(&c.Settings.Endpoint, v); wrong != "" {
+		if wrong := readTexts(&c.Settings.Endpoint, v); wrong != "" {
 			return wrong
 		}
 		for _, name := range c.Settings.Endpoint {
@@ -116,47 +107,8 @@ var configKeys = map[string]func(c *LLMConfig, v any) string{
 		}
 		return ""
 	},
-	"timeouts":       func(c *LLMConfig, v any) string { return setTimeouts(&c.Settings.Timeouts, v) },
-	"responseFormat": func(c *LLMConfig, v any) string { return setResponseFormat(&c.Settings, v) },
-}
-
-// timeouts are the names of time limits.
-func timeouts(t *llm.Timeouts) map[string]*time.Duration {
-	return map[string]*time.Duration{"first": &t.First, "silence": &t.Silence, "answer": &t.Answer}
-}
-
-// TimeoutsConfig returns the value of the key timeouts, nil if no limit is set.
-func TimeoutsConfig(t llm.Timeouts) (v map[string]any) {
-	for name, d := range timeouts(&t) {
-		if *d == 0 {
-			continue
-		}
-		if v == nil {
-			v = map[string]any{}
-		}
-		v[name] = d.String()
-	}
-	return v
-}
-
-func setTimeouts(t *llm.Timeouts, v any) string {
-	given, ok := v.(map[string]any)
-	if !ok {
-		return "must be a mapping such as {first: 20m, silence: 2m, answer: 30m}, not " + showSetting(v)
-	}
-	known := timeouts(t)
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		text, _ := given[name].(string)
-		d, err := time.ParseDuration(text)
-		switch {
-		case known[name] == nil:
-			return fmt.Sprintf("has no limit %q%s", name, nearest.Hint(name, slices.Sorted(maps.Keys(known))))
-		case err != nil || d <= 0:
-			return name + " must be a time with its unit, such as 20m, not " + showSetting(given[name])
-		}
-		*known[name] = d
-	}
-	return ""
+	"timeouts":       func(c *LLMConfig, v any) string { return readTimeouts(&c.Settings.Timeouts, v) },
+	"responseFormat": func(c *LLMConfig, v any) string { return readFormat(&c.Settings.ResponseFormat, v) },
 }
 
 // canonicalConfig gives the understood keys of a configuration one spelling, and takes
@@ -260,23 +212,35 @@ func showSetting(v any) string {
 	return fmt.Sprintf("%v", v)
 }
 
-func settingText(v any) (s, wrong string) {
+func readText[T ~string](to *T, v any) string {
 	s, ok := v.(string)
-	switch {
+	switch *to = T(s); {
+	case v == nil:
 	case !ok:
-		return "", "must be a text, not " + showSetting(v)
+		return "must be a text, not " + showSetting(v)
 	case strings.TrimSpace(s) == "":
-		return "", "is empty"
+		return "is empty"
 	}
-	return s, ""
+	return ""
 }
 
-func setFraction(field **float64, v any, most float64) string {
+func readOne[T ~string](to *T, v any, these string, known func(T) bool) string {
+	s, _ := v.(string)
+	if *to = T(s); v != nil && !known(*to) {
+		return "must be " + these + ", not " + showSetting(v)
+	}
+	return ""
+}
+
+func readFraction(to **float64, v any, most float64) string {
+	if *to = nil; v == nil {
+		return ""
+	}
 	f, ok := settingNumber(v)
 	if !ok || f < 0 || f > most || math.IsNaN(f) {
 		return fmt.Sprintf("must be a number from 0 to %g, not %s", most, showSetting(v))
 	}
-	*field = &f
+	*to = &f
 	return ""
 }
 
@@ -298,31 +262,34 @@ func settingNumber(v any) (float64, bool) {
 	return 0, false
 }
 
-func setMaxTokens(c *LLMConfig, v any) string {
+func readTokens(to *int, v any) string {
 	f, ok := settingNumber(v)
-	if !ok || f < 1 || f > math.MaxInt32 || f != math.Trunc(f) {
+	if v != nil && (!ok || f < 1 || f > math.MaxInt32 || f != math.Trunc(f)) {
 		return "must be a whole number from 1, not " + showSetting(v)
 	}
-	c.Settings.MaxTokens = int(f)
+	*to = int(f)
 	return ""
 }
 
-func setSeed(c *LLMConfig, v any) string {
+func readSeed(to **int64, v any) string {
+	if *to = nil; v == nil {
+		return ""
+	}
 	f, ok := settingNumber(v)
 	if !ok || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
 		return "must be a whole number, not " + showSetting(v)
 	}
 	seed := int64(f)
-	c.Settings.Seed = &seed
+	*to = &seed
 	return ""
 }
 
-func setTexts(to *[]string, v any) string {
+func readTexts(to *[]string, v any) string {
 	list, isList := v.([]any)
 	if s, ok := v.(string); ok {
 		list, isList = []any{s}, true
 	}
-	if !isList {
+	if *to = nil; !isList && v != nil {
 		return "must be a list of texts, not " + showSetting(v)
 	}
 	for _, item := range list {
@@ -335,13 +302,10 @@ func setTexts(to *[]string, v any) string {
 	return ""
 }
 
-func setToolChoice(s *llm.Settings, v any) string {
-	choice, wrong := settingText(v)
-	s.ToolChoice = llm.ToolChoice(choice)
-	return wrong
-}
-
-func setBool(to **bool, v any) string {
+func readBool(to **bool, v any) string {
+	if *to = nil; v == nil {
+		return ""
+	}
 	b, ok := v.(bool)
 	if !ok {
 		return "must be true or false, not " + showSetting(v)
@@ -350,23 +314,47 @@ func setBool(to **bool, v any) string {
 	return ""
 }
 
-func setLeakedCalls(s *llm.Settings, v any) string {
-	mode, _ := v.(string)
-	s.LeakedCalls = llm.LeakedCalls(mode)
-	if !s.LeakedCalls.Known() {
-		return "must be auto, any or off, not " + showSetting(v)
+func readTimeouts(to *llm.Timeouts, v any) string {
+	if v == nil {
+		*to = llm.Timeouts{}
+		return ""
+	}
+	given, ok := v.(map[string]any)
+	if !ok {
+		return "must be a mapping such as {first: 20m, silence: 2m, answer: 30m}, not " + showSetting(v)
+	}
+	known := map[string]*time.Duration{"first": &to.First, "silence": &to.Silence, "answer": &to.Answer}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		text, _ := given[name].(string)
+		d, err := time.ParseDuration(text)
+		switch {
+		case known[name] == nil:
+			return fmt.Sprintf("has no limit %q%s", name, nearest.Hint(name, slices.Sorted(maps.Keys(known))))
+		case err != nil || d <= 0:
+			return name + " must be a time with its unit, such as 20m, not " + showSetting(given[name])
+		}
+		*known[name] = d
 	}
 	return ""
 }
 
-func setResponseFormat(s *llm.Settings, v any) string {
-	if _, ok := v.(map[string]any); !ok {
+func readFormat(to **llm.ResponseFormat, v any) string {
+	over, ok := v.(map[string]any)
+	switch {
+	case v == nil:
+		*to = nil
+		return ""
+	case !ok:
 		return "must be a JSON schema, which is a mapping, not " + showSetting(v)
 	}
-	raw := json.RawMessage(configJSON(v))
+	var own map[string]any
+	if *to != nil {
+		_ = json.Unmarshal((*to).Schema, &own) // which was checked
+	}
+	raw := json.RawMessage(configJSON(MergeConfig(own, over)))
 	if err := jsonschema.Check(raw); err != nil {
 		return "must be a JSON schema: " + err.Error()
 	}
-	s.ResponseFormat = &llm.ResponseFormat{Schema: raw}
+	*to = &llm.ResponseFormat{Schema: raw}
 	return ""
 }

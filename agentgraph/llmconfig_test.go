@@ -11,8 +11,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-func TestReadLLMConfig(t *testing.T) {
-	c, err := ReadLLMConfig(
+func TestLLMConfig(t *testing.T) {
+	c, err := LLMConfig{}.Read(
 		jsonConfig(t, `{"llm": {"model": "own", "temperature": 0.2, "max_tokens": 100}, "threshold": 0.5, "limits": {"a": 1, "b": 2}}`),
 		nil,
 		jsonConfig(t, `{"temperature": 0, "topP": 1, "maxTokens": 50, "stop": "END", "tool_choice": "none", "parallelToolCalls": false, "leaked_calls": "off", "timeouts": {"first": "20m"},
@@ -27,19 +27,19 @@ func TestReadLLMConfig(t *testing.T) {
 		Other: map[string]any{"threshold": 0.5, "limits": map[string]any{"a": 1.0, "b": 3.0}},
 	}, c)
 
-	c, err = ReadLLMConfig()
+	c, err = LLMConfig{}.Read()
 	require.NoError(t, err)
 	require.Equal(t, LLMConfig{}, c)
 
 	// null takes back what the agent's own configuration says.
-	c, err = ReadLLMConfig(map[string]any{"temperature": 1, "instructions": "I", "role": "R"}, map[string]any{"temperature": nil, "instructions": nil})
+	c, err = LLMConfig{}.Read(map[string]any{"temperature": 1, "instructions": "I", "role": "R"}, map[string]any{"temperature": nil, "instructions": nil})
 	require.NoError(t, err)
 	require.Nil(t, c.Settings.Temperature)
 	require.Equal(t, "R", c.Instructions)
 
 	// Numbers of a graph's file are int64, uint64 and float64.
 	for _, n := range []any{1, int64(1), uint64(1), 1.0, json.Number("1")} {
-		c, err = ReadLLMConfig(map[string]any{"maxTokens": n, "temperature": n})
+		c, err = LLMConfig{}.Read(map[string]any{"maxTokens": n, "temperature": n})
 		require.NoError(t, err)
 		require.Equal(t, 1, c.Settings.MaxTokens)
 		require.Equal(t, 1.0, *c.Settings.Temperature)
@@ -76,7 +76,7 @@ func TestConfigErrors(t *testing.T) {
 		`{"temperature": 1, "llm": {"temperature":1}}`: `config.llm.temperature is given a second time: temperature is the same`,
 		`{"llm": "gpt-4o"}`:                            `config.llm must be a mapping such as {model: gpt-4o-mini}, not the text "gpt-4o"`,
 	} {
-		_, err := ReadLLMConfig(nil, jsonConfig(t, text))
+		_, err := LLMConfig{}.Read(nil, jsonConfig(t, text))
 		var bad *ConfigError
 		require.True(t, errors.As(err, &bad), text)
 		require.Contains(t, err.Error(), want, text)
@@ -101,7 +101,7 @@ func TestPrompt(t *testing.T) {
 		require.NotContains(t, got[len(c.own):], "\n\n\n")
 	}
 	// What is left of llm is for the model too.
-	c, err := ReadLLMConfig(map[string]any{"llm": map[string]any{"grain": 7, "model": "m"}})
+	c, err := LLMConfig{}.Read(map[string]any{"llm": map[string]any{"grain": 7, "model": "m"}})
 	require.NoError(t, err)
 	require.Equal(t, `Configuration: {"llm":{"grain":7}}`, c.Prompt(""))
 }

@@ -18,7 +18,6 @@ type Option func(*options)
 type options struct {
 	file   string
 	refs   []string
-	exists func(ref string) bool
 	anyRef bool
 	folder *Folder
 	seen   func(AgentDocument) // of each agent that the file holds
@@ -33,12 +32,6 @@ func WithFile(name string) Option { return func(o *options) { o.file = name } }
 // name@version. A name without version means every version.
 func WithRefs(names ...string) Option {
 	return func(o *options) { o.refs = append(o.refs, names...) }
-}
-
-// WithExists asks a function whether an agent exists that the file and WithRefs do
-// not have. ref is as written in the file.
-func WithExists(exists func(ref string) bool) Option {
-	return func(o *options) { o.exists = exists }
 }
 
 // WithFolder says which agents exist besides those of the other options: the valid ones of a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,9 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// known are the references that exist in the cases.
-func known(ref string) bool {
-	return strings.HasSuffix(ref, "-agent") && ref != "no-such-agent" || ref == "sentiment-analyzer" || ref == "translator"
+// known says which of the references in a case exist.
+func known(graph string) Option {
+	refs := []string{"sentiment-analyzer", "translator"}
+	for _, ref := range regexp.MustCompile(`[\w-]+-agent\b`).FindAllString(graph, -1) {
+		if ref != "no-such-agent" {
+			refs = append(refs, ref)
+		}
+	}
+	return WithRefs(refs...)
 }
 
 type invalidCase struct {
@@ -43,7 +50,7 @@ func readCases[T any](t testing.TB, file string) (cases []T) {
 func TestInvalid(t *testing.T) {
 	for _, c := range readCases[invalidCase](t, "testdata/invalid.yaml") {
 		t.Run(c.Name, func(t *testing.T) {
-			g, err := Load([]byte(c.Graph), WithExists(known))
+			g, err := Load([]byte(c.Graph), known(c.Graph))
 			require.Nil(t, g)
 			var codes []string
 			for _, p := range Problems(err) {
@@ -101,7 +108,7 @@ func TestExamples(t *testing.T) {
 
 func TestCasesOfRunsLoad(t *testing.T) {
 	for _, c := range readCases[struct{ Name, Graph string }](t, "testdata/exec.yaml") {
-		_, err := Load([]byte(c.Graph), WithExists(known))
+		_, err := Load([]byte(c.Graph), known(c.Graph))
 		require.NoError(t, err, c.Name)
 	}
 }
