@@ -41,7 +41,7 @@ func (l *loader) checkDefinition(r *report, d *definition) {
 	default:
 		l.checkTools(r, d)
 		l.checkModel(r, d)
-		l.checkCompaction(r, d)
+		d.checkCompaction(r)
 		for _, i := range d.state {
 			if !strings.Contains(d.body, "{"+i.value+"}") && !strings.Contains(d.body, "{"+i.value+"?}") {
 				r.add(d.file, i.at, "state names %q, and the body does not hold {%s}", i.value, i.value)
@@ -161,19 +161,17 @@ func (d *definition) targets() (names []string) {
 // checkModel resolves the agent's model. A default model that cannot be made is
 // no file's fault, and is reported once by check.
 func (l *modelCache) checkModel(r *report, d *definition) {
-	if _, err := l.modelOf(d.model); err != nil && d.model != "" {
-		r.add(d.file, d.at["model"], "the model %q cannot be used: %s", d.model, err)
+	models := append([]item{{value: d.model, at: d.at["model"]}}, d.fallbacks...)
+	if d.decide != nil && d.decide.model != "" {
+		models = append(models, item{value: d.decide.model, at: d.at["transfer.decide.model"]})
 	}
-	for _, i := range d.fallbacks {
-		if _, err := l.modelOf(i.value); err != nil {
+	if d.compaction != nil && d.compaction.summarizer != "" {
+		models = append(models, item{value: d.compaction.summarizer, at: d.at["compaction.summarizer"]})
+	}
+	for _, i := range models {
+		if _, err := l.modelOf(i.value); err != nil && i.value != "" {
 			r.add(d.file, i.at, "the model %q cannot be used: %s", i.value, err)
 		}
-	}
-	if d.decide == nil || d.decide.model == "" {
-		return
-	}
-	if _, err := l.modelOf(d.decide.model); err != nil {
-		r.add(d.file, d.at["transfer.decide.model"], "the model %q cannot be used: %s", d.decide.model, err)
 	}
 }
 

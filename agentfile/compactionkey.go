@@ -48,16 +48,13 @@ func (c *compactionKeys) settings() llmagent.Compaction {
 }
 
 // checkCompaction reports what would make the agent impossible.
-func (l *modelCache) checkCompaction(r *report, d *definition) {
+func (d *definition) checkCompaction(r *report) {
 	c := d.compaction
 	if c == nil || c.window == 0 { // which is reported
 		return
 	}
 	if err := c.settings().Check(d.settings.MaxTokens); err != nil {
 		r.add(d.file, d.at["compaction"], "%s", err)
-	}
-	if _, err := l.modelOf(c.summarizer); err != nil && c.summarizer != "" {
-		r.add(d.file, d.at["compaction.summarizer"], "the model %q cannot be used: %s", c.summarizer, err)
 	}
 }
 

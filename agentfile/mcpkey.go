@@ -3,10 +3,10 @@ package agentfile
 import (
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -154,20 +154,13 @@ func (l *loader) toolsets(r *report, d *definition) (sets []tools.Set) {
 		s.checkApprove(r, d)
 		before, server := len(r.problems), s.server
 		held := func(v value) string {
-			text := l.held(v)
-			switch {
-			case v.variable == "" || l.anyEnv && text == "":
-			case text == "":
-				r.add(d.file, v.at, "the environment variable %s is not set, and %s needs it", v.variable, v.key)
-			case strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }):
-				r.add(d.file, v.at, "the environment variable %s holds a line break or another control character", v.variable)
-			}
-			return text
+			l.checkVariable(r, d, v)
+			return l.held(v)
 		}
-		for _, name := range sorted(s.env) {
+		for _, name := range slices.Sorted(maps.Keys(s.env)) {
 			server.Env = append(server.Env, name+"="+held(s.env[name]))
 		}
-		for _, name := range sorted(s.headers) {
+		for _, name := range slices.Sorted(maps.Keys(s.headers)) {
 			if server.Headers == nil {
 				server.Headers = map[string]string{}
 			}
@@ -202,16 +195,6 @@ func (l *loader) toolsets(r *report, d *definition) (sets []tools.Set) {
 		sets = append(sets, set)
 	}
 	return sets
-}
-
-// sorted returns the labels of a mapping.
-func sorted(m map[string]value) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // mcpOf reads the servers that the configuration of a graph's node adds, as those of a

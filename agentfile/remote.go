@@ -17,20 +17,12 @@ import (
 func (l *config) checkRemote(r *report, d *definition) {
 	before := len(r.problems)
 	for _, v := range d.remote.values() {
-		if v.variable == "" {
+		held := l.held(v)
+		if !l.checkVariable(r, d, v) || v.variable == "" || held == "" || !v.isAddress() {
 			continue
 		}
-		held := l.getenv(v.variable)
-		switch {
-		case held == "" && l.anyEnv:
-		case held == "":
-			r.add(d.file, v.at, "the environment variable %s is not set, and %s needs it", v.variable, v.key)
-		case strings.ContainsFunc(held, func(c rune) bool { return c < ' ' || c == 0x7f }):
-			r.add(d.file, v.at, "the environment variable %s holds a line break or another control character", v.variable)
-		case v.isAddress():
-			if u, err := url.Parse(held); err != nil || !absolute(u) {
-				r.add(d.file, v.at, "the environment variable %s holds no http or https address", v.variable)
-			}
+		if u, err := url.Parse(held); err != nil || !absolute(u) {
+			r.add(d.file, v.at, "the environment variable %s holds no http or https address", v.variable)
 		}
 	}
 	if len(r.problems) == before {
@@ -47,6 +39,20 @@ func (l *config) checkRemote(r *report, d *definition) {
 }
 
 func (v value) isAddress() bool { return v.key == "a2a" || strings.HasSuffix(v.key, "_url") }
+
+// checkVariable reports a value whose variable cannot be used.
+func (l *config) checkVariable(r *report, d *definition, v value) bool {
+	switch held := l.held(v); {
+	case v.variable == "" || held == "" && l.anyEnv:
+	case held == "":
+		r.add(d.file, v.at, "the environment variable %s is not set, and %s needs it", v.variable, v.key)
+		return false
+	case strings.ContainsFunc(held, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		r.add(d.file, v.at, "the environment variable %s holds a line break or another control character", v.variable)
+		return false
+	}
+	return true
+}
 
 // held returns a value's text, or what its variable holds: "" for a variable
 // that is not set.
