@@ -2,10 +2,11 @@ package agentfile
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/confined"
 )
 
 // A folder with more entries, or deeper, is hardly one of agents.
@@ -133,18 +134,13 @@ func (l *sourceCache) source(rel string) *source {
 		return s
 	}
 	l.sources[rel] = nil
-	name := path.Join(l.dir, rel)
-	info, err := fs.Stat(l.fsys, name) // follows links: to folders, in circles, to nowhere
-	if err == nil && !info.Mode().IsRegular() {
-		return nil // opening a pipe would wait for a writer
-	}
-	var data []byte
-	if err == nil {
-		data, err = l.read(name, MaxFile)
+	data, err := l.read(rel, MaxFile)
+	if errors.Is(err, confined.ErrFolder) || errors.Is(err, confined.ErrIrregular) {
+		return nil
 	}
 	r, s := &report{given: l.report.given}, &source{}
 	if err != nil {
-		r.add(rel, pos{1, 0}, "the file cannot be read: %s", cause(err))
+		r.add(rel, pos{1, 0}, "the file cannot be read: %s", err)
 	} else if isYAML(rel) {
 		s.d = parseRouter(r, rel, data)
 	} else {
@@ -157,13 +153,8 @@ func (l *sourceCache) source(rel string) *source {
 }
 
 // read returns at most one byte more than a file may have.
-func (l *sourceCache) read(name string, most int64) ([]byte, error) {
-	f, err := l.fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most+1))
+func (l *sourceCache) read(rel string, most int64) ([]byte, error) {
+	return confined.ReadIn(l.fsys, path.Join(l.dir, rel), most+1)
 }
 
 // cause leaves out the path, which the message names already.

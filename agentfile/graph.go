@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/nearest"
 )
@@ -53,27 +54,21 @@ func (l *loader) graphAt(r *report, file, from string, at pos) *graphFile {
 
 // readGraph loads a graph's file. It returns what is wrong with the path.
 func (l *loader) readGraph(g *graphFile) (problem string) {
-	name := path.Join(l.dir, g.file)
-	info, err := fs.Stat(l.fsys, name)
+	data, err := l.read(g.file, agentgraph.MaxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("there is no file %s%s", l.report.given(g.file), nearest.Hint(path.Base(g.file), l.yamlFiles(path.Dir(g.file))))
-	case err == nil && info.IsDir():
+	case errors.Is(err, confined.ErrFolder):
 		return l.report.given(g.file) + " is a folder: name the file of a graph"
-	case err == nil && !info.Mode().IsRegular():
+	case errors.Is(err, confined.ErrIrregular):
 		return l.report.given(g.file) + " is no regular file"
-	}
-	var data []byte
-	if err == nil {
-		data, err = l.read(name, agentgraph.MaxFile)
-	}
-	if err != nil {
-		return fmt.Sprintf("%s cannot be read: %s", l.report.given(g.file), cause(err))
+	case err != nil:
+		return fmt.Sprintf("%s cannot be read: %s", l.report.given(g.file), err)
 	}
 	if g.agents, err = l.agentsIn(path.Dir(g.file)); err != nil {
 		return fmt.Sprintf("the agents beside %s cannot be read: %s", l.report.given(g.file), cause(err))
 	}
-	loaded, err := agentgraph.Load(data, agentgraph.WithFS(l.fsys, name), agentgraph.WithRefs(append(g.agents.list.Refs(), ToolRefs(l.tools...)...)...), agentgraph.WithFolder(g.agents.list))
+	loaded, err := agentgraph.Load(data, agentgraph.WithFS(l.fsys, path.Join(l.dir, g.file)), agentgraph.WithRefs(append(g.agents.list.Refs(), ToolRefs(l.tools...)...)...), agentgraph.WithFolder(g.agents.list))
 	for _, p := range agentgraph.Problems(err) {
 		file := g.file
 		if p.File != "" {
@@ -226,12 +221,8 @@ var kindLine = lazyregexp.New(`(?m)^kind:[ \t]*["']?(AgentGraph|Router)\b`)
 
 // kind says what a YAML file is by its looks: AgentGraph, Router or "".
 func (l *sourceCache) kind(file string) string {
-	name := path.Join(l.dir, file)
-	if info, err := fs.Stat(l.fsys, name); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	data, err := l.read(name, agentgraph.MaxFile)
-	if found := kindLine.FindStringSubmatch(string(data)); err == nil && found != nil {
+	data, _ := l.read(file, agentgraph.MaxFile)
+	if found := kindLine.FindStringSubmatch(string(data)); found != nil {
 		return found[1]
 	}
 	return ""

@@ -3,12 +3,12 @@ package agentgraph
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -61,7 +61,7 @@ func (r *reader) include(d *draft, name, at string, f field) *draft {
 	if done {
 		return inner
 	}
-	data, err := all.read(file)
+	data, err := confined.ReadIn(all.options.fsys, file, MaxFile+1)
 	if err != nil {
 		all.drafts[file] = nil
 		if errors.Is(err, fs.ErrNotExist) {
@@ -85,37 +85,6 @@ func (r *reader) include(d *draft, name, at string, f field) *draft {
 	}
 	all.drafts[file] = inner
 	return inner
-}
-
-func (a *files) read(name string) ([]byte, error) {
-	info, err := fs.Stat(a.options.fsys, name) // opening a pipe would wait for a writer
-	switch {
-	case err != nil:
-		return nil, plain(err)
-	case info.IsDir():
-		return nil, errors.New("it is a folder")
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file")
-	}
-	f, err := a.options.fsys.Open(name)
-	if err != nil {
-		return nil, plain(err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err != nil {
-		return nil, plain(err)
-	}
-	return data, nil
-}
-
-// plain leaves the path out of an error, which the message has already.
-func plain(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // agent notes an agent of a file. A name means the same agent in all files.

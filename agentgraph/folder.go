@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
@@ -180,27 +180,11 @@ func (f *folder) read(dir string, depth int, top bool) error {
 	return nil
 }
 
-// open reads the beginning of a file.
-func (f *folder) open(file string, most int64) []byte {
-	if info, err := fs.Stat(f.fsys, file); err != nil || !info.Mode().IsRegular() {
-		return nil // opening a pipe would wait for a writer
-	}
-	r, err := f.fsys.Open(file)
-	if err != nil {
-		return nil
-	}
-	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err != nil {
-		return nil
-	}
-	return data
-}
-
 // markdown returns the name of an agent in Markdown: that of its front matter, or
 // the file's.
 func (f *folder) markdown(file string) (name string, ok bool) {
-	data := bytes.TrimPrefix(f.open(file, 2*maxFrontMatter), []byte("\xef\xbb\xbf"))
+	data, _ := confined.ReadIn(f.fsys, file, 2*maxFrontMatter+1)
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	lines := strings.Split(string(data), "\n")
 	name = strings.TrimSuffix(path.Base(file), path.Ext(file))
@@ -243,7 +227,7 @@ func word(value string) string {
 
 // documents adds the agents of a YAML file.
 func (f *folder) documents(file string) {
-	data := f.open(file, MaxFile)
+	data, _ := confined.ReadIn(f.fsys, file, MaxFile+1)
 	from := len(f.Agents)
 	found := func(a AgentDocument) {
 		if a.Name != "" {

@@ -102,6 +102,32 @@ func Read(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
+// ReadIn is Read for a file of a file system. No error names the path.
+func ReadIn(fsys fs.FS, name string, most int64) ([]byte, error) {
+	data, err := readIn(fsys, name, most)
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return data, err
+}
+
+func readIn(fsys fs.FS, name string, most int64) ([]byte, error) {
+	info, err := fs.Stat(fsys, name) // opening a pipe would wait for a writer
+	if err == nil {
+		err = regular(info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
 func regular(info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
