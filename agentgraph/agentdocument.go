@@ -14,8 +14,11 @@ func (a AgentDocument) ref() string {
 // a graph needs, so that unknown ones are not reported.
 func (r *reader) agentDocument(n yamldoc.Node) {
 	get := func(n yamldoc.Node, path string, names ...string) []field {
-		found := make([]field, len(names))
-		if !isNull(n) && !r.fields(n, path, &table{keys: names, foreign: true}, found, nil) {
+		found, keys := make([]field, len(names)), make([]key, len(names))
+		for i, name := range names {
+			keys[i].name = name
+		}
+		if !isNull(n) && !r.fields(n, path, &table{keys: keys, foreign: true}, found, nil) {
 			r.add(CodeYAML, path, n.Line(), "%s must be a mapping, not %s", leaf(path), r.resolve(n).Describe())
 		}
 		return found

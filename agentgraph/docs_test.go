@@ -32,7 +32,7 @@ func TestPages(t *testing.T) {
 	for prefix, table := range map[string]table{"metadata.": metadataKeys, "spec.": specKeys, "spec.agents[].": agentKeys, "spec.edges[].": edgeKeys, "spec.errorHandling.": errorKeys,
 		"spec. ": arborSpecKeys, "spec.agents[]. ": arborAgentKeys, "spec.edges[]. ": arborEdgeKeys} {
 		prefix = strings.TrimSuffix(prefix, " ") // of the tables of arbor/v1
-		for _, key := range table.keys {
+		for _, key := range table.names() {
 			if prefix+key != "spec.errorHandling" { // its own keys are listed
 				require.Contains(t, string(page), "`"+prefix+key+"`")
 			}

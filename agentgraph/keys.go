@@ -1,6 +1,7 @@
 package agentgraph
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,11 +9,14 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// table is the keys that a mapping can have. agentgraph/schema.json says the same
-// for editors, and a test compares the two.
+// key is a key of a mapping. What it is about and the schema of its value, in JSON, are for editors.
+type key struct{ name, about, schema string }
+
+// table is the keys that a mapping can have. The parser and [Schema] are made of it.
 type table struct {
-	keys []string
-	open bool // other keys are kept, unless they look like one of these
+	keys []key
+	rest string // of the mapping's JSON schema: what it says besides its keys
+	open bool   // other keys are kept, unless they look like one of these
 	// meant says which key is probably meant by a word that resembles none.
 	meant words[string]
 	// future are keys of features that the version of the format does not have, or
@@ -57,11 +61,41 @@ var (
 	people   = feature{"waiting for a person is", "when: human of an agent"}
 )
 
+// The schemas of values.
+const (
+	aText        = `{"$ref": "#/$defs/text"}`
+	anExpression = `{"$ref": "#/$defs/expression"}`
+	aTime        = `{"$ref": "#/$defs/duration"}`
+	aMapping     = `{"type": ["object", "null"]}`
+)
+
 var (
-	documentKeys = table{keys: []string{"apiVersion", "kind", "metadata", "spec"}, meant: words[string]{{"version", "apiVersion"}, {"name", "metadata"}}}
-	metadataKeys = table{keys: []string{"name", "version", "description", "labels", "annotations"}, open: true}
-	specKeys     = table{
-		keys: []string{"agents", "edges", "entrypoint", "errorHandling"},
+	documentKeys = table{
+		keys: []key{
+			{"apiVersion", "The version of the format: ossa.ai/v0.2.7, or arbor/v1, which has extensions. Other versions 0.2 are read with a warning.",
+				`{"type": "string", "pattern": "^(ossa\\.ai/v0\\.2\\.(0|[1-9][0-9]*)|arbor/v1)$", "examples": ["ossa.ai/v0.2.7", "arbor/v1"]}`},
+			{"kind", "", `{"const": "AgentGraph"}`},
+			{"metadata", "", `{"$ref": "#/$defs/metadata"}`},
+			{"spec", "The graph itself: agents, edges and where it begins.", "{}"}},
+		rest:  `{"required": ["apiVersion", "kind", "metadata", "spec"]}`,
+		meant: words[string]{{"version", "apiVersion"}, {"name", "metadata"}},
+	}
+	metadataKeys = table{
+		keys: []key{
+			{"name", "The graph's name.", aText},
+			{"version", "A semantic version, such as 1.0.0. 1.0 is a number to YAML.", `{"$ref": "#/$defs/version"}`},
+			{"description", "", `{"type": ["string", "null"]}`},
+			{"labels", "", aMapping},
+			{"annotations", "", aMapping}},
+		rest: `{"required": ["name", "version"]}`, open: true,
+	}
+	specKeys = table{
+		keys: []key{
+			{"agents", "The nodes of the graph.", `{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/agent"}}`},
+			{"edges", "Where the agents' outputs go.", `{"type": ["array", "null"], "items": {"$ref": "#/$defs/edge"}}`},
+			{"entrypoint", "The id of the agent that gets the input.", aText},
+			{"errorHandling", "", `{"$ref": "#/$defs/errorHandling"}`}},
+		rest: `{"required": ["agents", "entrypoint"]}`,
 		meant: words[string]{{"nodes", "agents"}, {"steps", "agents"}, {"links", "edges"}, {"connections", "edges"}, {"start", "entrypoint"},
 			{"entry", "entrypoint"}, {"startAt", "entrypoint"}, {"onError", "errorHandling"}, {"errors", "errorHandling"}, {"error", "errorHandling"}},
 		future: words[feature]{{"loops", loops}, {"loop", loops}, {"maxIterations", loops}, {"subgraphs", subgraph}, {"subgraph", subgraph}, {"graphs", subgraph},
@@ -69,7 +103,11 @@ var (
 			{"reducers", shared}, {"memory", shared}, {"observability", tracing}, {"tracing", tracing}, {"metrics", tracing}},
 	}
 	agentKeys = table{
-		keys: []string{"id", "agentRef", "config"},
+		keys: []key{
+			{"id", "Unique in the graph.", aText},
+			{"agentRef", "The name of an agent, or name@version.", aText},
+			{"config", "Overrides the agent's own configuration.", aMapping}},
+		rest: `{"required": ["id", "agentRef"]}`,
 		meant: words[string]{{"name", "id"}, {"ref", "agentRef"}, {"agent", "agentRef"}, {"agent_ref", "agentRef"}, {"uses", "agentRef"},
 			{"configuration", "config"}, {"settings", "config"}, {"with", "config"}},
 		future: words[feature]{{"loop", loops}, {"loops", loops}, {"repeat", loops}, {"while", loops}, {"until", loops}, {"maxIterations", loops}, {"graph", subgraph}, {"graphRef", subgraph},
@@ -78,38 +116,114 @@ var (
 			{"tool", toolNode}, {"toolsOf", toolNode}},
 	}
 	edgeKeys = table{
-		keys: []string{"from", "to", "condition", "transform"},
+		keys: []key{
+			{"from", "The id of the source.", aText},
+			{"to", "The id of the target.", aText},
+			{"condition", "Whether the edge is taken, such as output.intent == 'billing'.", anExpression},
+			{"transform", `What the target gets, such as {"data": output.items}, as a text.`, anExpression}},
+		rest: `{"required": ["from", "to"]}`,
 		meant: words[string]{{"when", "condition"}, {"if", "condition"}, {"source", "from"}, {"target", "to"}, {"map", "transform"},
 			{"mapping", "transform"}, {"expression", "condition"}},
 		future: words[feature]{{"loop", loops}, {"while", loops}, {"maxIterations", loops}, {"back", loops}, {"priority", dynamic}, {"dynamic", dynamic}, {"default", dynamic}},
 	}
 	errorKeys = table{
-		keys:  []string{"strategy", "maxRetries", "fallbackAgent"},
+		keys: []key{
+			{"strategy", "", `{"enum": ["fail-fast", "continue", "retry"], "default": "fail-fast"}`},
+			{"maxRetries", "", `{"type": "integer", "minimum": 0, "maximum": 2147483647, "default": 3}`},
+			{"fallbackAgent", "The id of the agent that is asked after an error.", aText}},
+		rest:  aMapping,
 		meant: words[string]{{"retries", "maxRetries"}, {"max_retries", "maxRetries"}, {"fallback", "fallbackAgent"}, {"onError", "strategy"}},
 	}
 )
 
 // The mappings that arbor/v1 has in place of those, or besides them.
 var (
-	arborSpecKeys = specKeys.extended([]string{"state"}, words[string]{{"sharedState", "state"}, {"reducers", "state"}, {"memory", "state"}})
+	arborSpecKeys = specKeys.extended([]key{
+		{"agents", "The nodes of the graph.", `{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/arborAgent"}}`},
+		{"edges", "Where the agents' outputs go.", `{"type": ["array", "null"], "items": {"$ref": "#/$defs/arborEdge"}}`},
+		{"state", "Values that the agents share, by their names.", `{"type": ["object", "null"], "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,63}$"},
+			"additionalProperties": {"$ref": "#/$defs/state"}}`}}, "",
+		words[string]{{"sharedState", "state"}, {"reducers", "state"}, {"memory", "state"}})
 	// The first three stand as in agentKeys.
-	arborAgentKeys = agentKeys.extended([]string{"graph", "loop", "when", "ask", "next", "update", "timeout", "retry", "history", "tool", "toolsOf", "transform", "by"},
+	arborAgentKeys = agentKeys.extended([]key{
+		{"graph", "A graph in the agent's place: its spec, or the name of its file.", `{"oneOf": [{"$ref": "#/$defs/text"}, {"$ref": "#/$defs/arborSpec"}]}`},
+		{"loop", "The agent is called again with its own output.", `{"$ref": "#/$defs/loop"}`},
+		{"when", "Ask a person before the agent runs.", `{"const": "human"}`},
+		{"ask", "What the person is asked.", aText},
+		{"next", "The id, or a list of ids, of the targets that edges may be taken to, such as output.route.", anExpression},
+		{"update", "Writes to the shared state when the agent has finished: keys and expressions.",
+			`{"type": ["object", "null"], "additionalProperties": {"$ref": "#/$defs/expression"}}`},
+		{"timeout", "What one call may take, such as 30s; at most 24h.", aTime},
+		{"retry", "Calls after an error, whatever the strategy.", `{"$ref": "#/$defs/retry"}`},
+		{"history", "How much of the conversation around the graph the agent sees: full, text_only, own or last_turns:N. Nothing without it.",
+			`{"type": "string", "pattern": "^(full|text_only|own|last_turns:[1-9][0-9]*)$"}`},
+		{"tool", "The name of a tool, of the agent that agentRef names or of the program, which is called with the node's input.", aText},
+		{"toolsOf", "The id of an agent that passes its tool calls on, for this node to run.", aText},
+		{"transform", "What the node gives in place of its agent's output, such as output.text.", anExpression},
+		{"by", "Who may answer: user, staff, or the names of rights.", `{"anyOf": [{"type": "string", "pattern": "^[a-z0-9_-]+$"},
+			{"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[a-z0-9_-]+$"}}]}`}},
+		`{"required": ["id"], "dependentRequired": {"config": ["agentRef"], "ask": ["when"], "by": ["when"]},
+			"oneOf": [{"anyOf": [{"required": ["agentRef"]}, {"required": ["tool"]}]}, {"required": ["graph"]}, {"required": ["toolsOf"]}]}`,
 		words[string]{{"loops", "loop"}, {"repeat", "loop"}, {"while", "loop"}, {"until", "loop"}, {"maxIterations", "loop"}, {"graphRef", "graph"}, {"subgraph", "graph"},
 			{"retries", "retry"}, {"maxRetries", "retry"}, {"errorHandling", "retry"}, {"approval", "when"}, {"human", "when"}, {"state", "update"}, {"question", "ask"}, {"approver", "by"},
 			{"route", "next"}, {"router", "next"}, {"goto", "next"}, {"view", "history"}, {"conversation", "history"},
 			{"function", "tool"}, {"call", "tool"}, {"tools", "toolsOf"}, {"output", "transform"}, {"result", "transform"}})
-	arborEdgeKeys = edgeKeys.extended([]string{"priority"}, words[string]{{"order", "priority"}, {"weight", "priority"}})
-	loopKeys      = table{keys: []string{"until", "max", "atMax"}, arbor: true,
-		meant: words[string]{{"maxIterations", "max"}, {"limit", "max"}, {"times", "max"}, {"condition", "until"}, {"while", "until"}, {"onLimit", "atMax"}, {"fail", "atMax"}}}
-	retryKeys = table{keys: []string{"max", "backoff"}, arbor: true,
-		meant: words[string]{{"maxRetries", "max"}, {"attempts", "max"}, {"times", "max"}, {"delay", "backoff"}, {"wait", "backoff"}}}
-	stateKeys = table{keys: []string{"reducer", "initial"}, arbor: true,
-		meant: words[string]{{"default", "initial"}, {"value", "initial"}, {"reduce", "reducer"}, {"merge", "reducer"}}}
+	arborEdgeKeys = edgeKeys.extended([]key{
+		{"priority", "Of the edges of one source with a priority only the first whose condition holds is taken, the largest number first.",
+			`{"type": "integer", "minimum": 1, "maximum": 1000000}`}}, "",
+		words[string]{{"order", "priority"}, {"weight", "priority"}})
+	loopKeys = table{
+		keys: []key{
+			{"until", "Whether to stop after a call, such as output.score > 0.9.", anExpression},
+			{"max", "The largest number of calls.", `{"type": "integer", "minimum": 1, "maximum": 1000}`},
+			{"atMax", "Whether the agent fails if until does not hold after the last call.", `{"enum": ["continue", "fail"], "default": "continue"}`}},
+		rest: `{"required": ["until", "max"]}`, arbor: true,
+		meant: words[string]{{"maxIterations", "max"}, {"limit", "max"}, {"times", "max"}, {"condition", "until"}, {"while", "until"}, {"onLimit", "atMax"}, {"fail", "atMax"}},
+	}
+	retryKeys = table{
+		keys: []key{
+			{"max", "How often the agent is called again.", `{"type": "integer", "minimum": 0, "maximum": 2147483647}`},
+			{"backoff", "The pause before the first of these calls, such as 1s; it doubles with each one.", aTime}},
+		rest: `{"required": ["max"]}`, arbor: true,
+		meant: words[string]{{"maxRetries", "max"}, {"attempts", "max"}, {"times", "max"}, {"delay", "backoff"}, {"wait", "backoff"}},
+	}
+	stateKeys = table{
+		keys: []key{
+			{"reducer", "How a value that is written joins the one that is there.",
+				`{"enum": ["replace", "append", "merge", "sum", "min", "max"], "default": "replace"}`},
+			{"initial", "The value at the beginning.", "{}"}},
+		rest: `{"type": ["object", "null"], "allOf": [
+			{"if": {"required": ["reducer"], "properties": {"reducer": {"enum": ["append"]}}}, "then": {"properties": {"initial": {"type": ["array", "null"]}}}},
+			{"if": {"required": ["reducer"], "properties": {"reducer": {"enum": ["merge"]}}}, "then": {"properties": {"initial": {"type": ["object", "null"]}}}},
+			{"if": {"required": ["reducer"], "properties": {"reducer": {"enum": ["sum", "min", "max"]}}}, "then": {"properties": {"initial": {"type": ["number", "null"]}}}}]}`,
+		arbor: true,
+		meant: words[string]{{"default", "initial"}, {"value", "initial"}, {"reduce", "reducer"}, {"merge", "reducer"}},
+	}
 )
 
-// extended returns the table of arbor/v1.
-func (t table) extended(keys []string, meant words[string]) table {
-	return table{keys: slices.Concat(t.keys, keys), meant: slices.Concat(t.meant, meant), future: t.future, arbor: true}
+// extended returns the table of arbor/v1, with further keys and some in the place of others.
+func (t table) extended(keys []key, rest string, meant words[string]) table {
+	all := slices.Clone(t.keys)
+	for _, k := range keys {
+		if i := t.index(k.name); i >= 0 {
+			all[i] = k
+		} else {
+			all = append(all, k)
+		}
+	}
+	return table{keys: all, rest: cmp.Or(rest, t.rest), meant: slices.Concat(t.meant, meant), future: t.future, arbor: true}
+}
+
+func (t *table) index(name string) int {
+	return slices.IndexFunc(t.keys, func(k key) bool { return k.name == name })
+}
+
+func (t *table) names() []string {
+	names := make([]string, len(t.keys))
+	for i, k := range t.keys {
+		names[i] = k.name
+	}
+	return names
 }
 
 // fields reads a mapping. The result is in the order of the table's keys; other
@@ -120,11 +234,11 @@ func (r *valueReader) fields(n yamldoc.Node, path string, t *table, found []fiel
 		return false
 	}
 	r.each(n, path, func(name, at string, p yamldoc.Pair) {
-		switch i := slices.Index(t.keys, name); {
+		switch i := t.index(name); {
 		case i >= 0:
 			found[i] = r.field(p)
 		case t.foreign:
-		case t.open && r.nearest(name, t.keys) == "":
+		case t.open && r.nearest(name, t.names()) == "":
 			other[name] = r.any(p.Value, at, 0)
 		default:
 			r.unknown(t, name, path, p)
@@ -185,8 +299,8 @@ func (r *valueReader) unknown(t *table, name, path string, p yamldoc.Pair) {
 		}
 		r.add(CodeUnknownField, at, line, "%q: %s not part of %s%s", name, future.what, version, hint)
 		return
-	} else if hint = r.didYouMean(name, t.keys); hint == "" {
-		hint = "; the keys here are " + strings.Join(t.keys, ", ")
+	} else if hint = r.didYouMean(name, t.names()); hint == "" {
+		hint = "; the keys here are " + strings.Join(t.names(), ", ")
 	}
 	r.add(CodeUnknownField, at, line, "unknown key %q%s", yamldoc.Short(name), hint)
 }
