@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,18 +46,23 @@ func graphOnly(p *parser) {
 	if !p.d.isGraph {
 		return
 	}
+	p.only("graph", "the agents of the graph have their own", "name", "description", "guards", "budgets", "ignore", "graph")
+	p.noBody("graph", "the key graph on line %d says what the agent is, and a graph has no system prompt")
+}
+
+// only reports keys beside one that says what the agent is, but for those that go with it.
+func (p *parser) only(key, why string, with ...string) {
 	for _, k := range p.Top {
-		at, there := p.keys[k.Name]
-		switch k.Name {
-		case "name", "description", "guards", "budgets", "ignore", "graph":
-			continue
-		}
-		if there {
-			p.add(at, "the key %q does not go with graph: the agents of the graph have their own", k.Name)
+		if at, there := p.keys[k.Name]; there && !slices.Contains(with, k.Name) {
+			p.add(at, "the key %q does not go with %s: %s", k.Name, key, why)
 		}
 	}
+}
+
+// noBody reports a body beside a key, on whose line why says what the agent is.
+func (p *parser) noBody(key, why string) {
 	if p.d.body != "" {
-		p.add(p.d.bodyAt, "the body must be empty: the key graph on line %d says what the agent is, and a graph has no system prompt", p.keys["graph"].line)
+		p.add(p.d.bodyAt, "the body must be empty: "+why, p.keys[key].line)
 	}
 }
 

@@ -166,19 +166,8 @@ func remoteOnly(p *parser) {
 	if p.d.isGraph {
 		return // which has complained of the key a2a
 	}
-	for _, k := range p.Top {
-		at, there := p.keys[k.Name]
-		switch k.Name {
-		case "name", "description", "history", "guards", "budgets", "ignore", "a2a", "auth":
-			continue
-		}
-		if there {
-			p.add(at, "the key %q does not go with a2a: the remote agent has its own", k.Name)
-		}
-	}
-	if p.d.body != "" {
-		p.add(p.d.bodyAt, "the body must be empty: the key a2a on line %d says who answers, and a remote agent is sent no system prompt; what it is for is its description", p.keys["a2a"].line)
-	}
+	p.only("a2a", "the remote agent has its own", "name", "description", "history", "guards", "budgets", "ignore", "a2a", "auth")
+	p.noBody("a2a", "the key a2a on line %d says who answers, and a remote agent is sent no system prompt; what it is for is its description")
 	authWhole(p)
 }
 

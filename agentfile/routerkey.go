@@ -124,16 +124,9 @@ func routerOnly(p *parser) {
 		p.d.router = nil
 		return
 	}
-	own := routerFile(p)
-	for _, k := range p.Top {
-		if at, there := p.keys[k.Name]; there && yamldoc.Find(own, k.Name) == nil && k.Name != "endpoint" && k.Name != "reasoning" {
-			p.add(at, "the key %q does not go with rules: a router has no model, and its agents have their own", k.Name)
-		}
-	}
+	p.only("rules", "a router has no model, and its agents have their own", append(yamldoc.Names(routerFile(p), ""), "endpoint", "reasoning")...)
 	p.d.subagents, p.d.listed = slices.DeleteFunc(p.d.subagents, func(i item) bool { return !i.special }), false
-	if p.d.body != "" {
-		p.add(p.d.bodyAt, "the body must be empty: the rules on line %d say who answers, and a router has no system prompt", at.line)
-	}
+	p.noBody("rules", "the rules on line %d say who answers, and a router has no system prompt")
 	routerWhole(p)
 }
 

@@ -95,9 +95,7 @@ func workflowOnly(p *parser) {
 			item.void = true
 		}
 	}
-	if p.d.body != "" {
-		p.add(p.d.bodyAt, "the body must be empty: the key kind on line %d says what the agent is, and a workflow has no system prompt", at.line)
-	}
+	p.noBody("kind", "the key kind on line %d says what the agent is, and a workflow has no system prompt")
 }
 
 // checkWorkflow reports what the agents of a workflow cannot do there.
