@@ -4,7 +4,7 @@ import { control, newPage, run, same, step, visit } from "./lib.mjs";
 await run(async () => {
   const page = await newPage();
   const broken = page.getByText(/The agents' files cannot be used/);
-  const taken = page.getByText(/The new tree answers from the next turn on/);
+  const taken = page.getByText(/The next turn uses the new tree/);
   const problems = [{ file: "desk/billing.md", line: 3, message: "the key modle is unknown" }, { file: "desk/tech.md", message: "it has no description" }];
 
   await step("broken files and new ones are told on every screen", async () => {

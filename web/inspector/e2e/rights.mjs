@@ -48,7 +48,7 @@ await run(async () => {
     same(await page.getByRole("link", { name: /^seen/i }).count(), 0, "links to what models were shown");
     for (const path of ["s/paid?tab=why", "s/paid?tab=seen", "s/paid?tab=if"]) {
       await visit(page, path);
-      await page.getByRole("complementary").getByText("needs the right inspect").first().waitFor();
+      await page.getByRole("complementary").getByText("with the right inspect").first().waitFor();
       await failed(page);
     }
     for (const path of ["s/paid?tab=cost", "s/paid/feed", "s/paid/runs", "s/paid/graph", "s/paid?at=4", "tree", "tree/clerk/other", "usage", "graph/clerk", "approvals"]) {

@@ -54,7 +54,7 @@ await run(async () => {
     await visit(page, "?f=state:failed");
     await shows(page, "I was charged twice");
     await visit(page, "?f=parrot until:2001-01-01");
-    await page.getByText(/No session fits/).waitFor();
+    await page.getByText(/No session matches/).waitFor();
   });
 
   await step("a filter is saved, and gone back to", async () => {

@@ -8,6 +8,7 @@ import { list } from "./state/list.js";
 import { lostSince, me, offline, outdated, putAway, signedOut, told, tree } from "./state/app.js";
 import { open } from "./state/open.js";
 import { type Route, route } from "./state/route.js";
+import { texts } from "./texts.js";
 import { clock } from "./ui/amount.js";
 import { Guarded } from "./ui/guarded.js";
 import { Icon } from "./ui/icons.js";
@@ -51,7 +52,7 @@ export function App(): JSX.Element {
   return (
     <div class="frame">
       <a class="skip" href="#content" onClick={skip}>
-        Skip to the content
+        {texts.frame.skip}
       </a>
       <Header />
       <Bars />
@@ -59,9 +60,9 @@ export function App(): JSX.Element {
         {signedOut.value ? (
           <SignIn />
         ) : me.value === undefined ? (
-          <p class="screen soft">Loading…</p>
+          <p class="screen soft">{texts.frame.loading}</p>
         ) : (
-          <Guarded key={place} what="This screen">
+          <Guarded key={place} what={texts.frame.screen}>
             <Named route={value} />
             <Screen />
           </Guarded>
@@ -79,7 +80,7 @@ export function App(): JSX.Element {
 
 /** Names the tab; screens that know more than their address do so themselves. */
 function Named({ route: to }: { readonly route: Route }): null {
-  const names = { tree: "Tree", usage: "Usage", sessions: "Sessions", approvals: "Approvals", desk: "Desk" } as const;
+  const { screens: names } = texts;
   usePage(to.screen === "diff" ? `${to.a} ⇄ ${to.b}` : to.screen === "graph" ? to.name : to.screen in names ? names[to.screen as keyof typeof names] : "");
   return null;
 }
@@ -101,16 +102,16 @@ function Header(): JSX.Element {
   const entered = me.value !== undefined && !signedOut.value;
   return (
     <header data-screen={screen}>
-      <Link to={{ screen: "sessions", ...whose }} class="brand" label="Arbor: all sessions">
+      <Link to={{ screen: "sessions", ...whose }} class="brand" label={texts.frame.brand}>
         <img src="/inspect/mark.svg" width="16" height="16" alt="" /> <span>Arbor</span>
       </Link>
       {entered && screen === "session" && (
-        <Guarded what="The title">
+        <Guarded what={texts.frame.title}>
           <SessionTitle />
         </Guarded>
       )}
       {entered && screen !== "session" && (
-        <nav aria-label="Screens">
+        <nav aria-label={texts.frame.nav}>
           <Screens />
         </nav>
       )}
@@ -118,7 +119,7 @@ function Header(): JSX.Element {
       {entered && (
         <>
           <button class="button anything" onClick={openPalette}>
-            <Icon name="search" /> <span>Go to anything</span> <kbd>{shown("mod+k")}</kbd>
+            <Icon name="search" /> <span>{texts.anything.title}</span> <kbd>{shown("mod+k")}</kbd>
           </button>
           <Menu />
         </>
@@ -132,21 +133,21 @@ function Bars(): JSX.Element {
   const since = lostSince.value;
   return (
     <div class="bars" role="status">
-      {since !== undefined && <div class="bar asked">Not connected since {clock(since.toISOString())}, trying again.</div>}
-      {offline.value && <div class="bar">The offline model answers. It only compares words, and no real model is called.</div>}
+      {since !== undefined && <div class="bar asked">{texts.frame.lost(clock(since.toISOString()))}</div>}
+      {offline.value && <div class="bar">{texts.frame.offline}</div>}
       <BrokenFiles />
       {outdated.value && (
         <div class="bar">
-          The server is another version than this page.
+          {texts.frame.outdated}
           <button class="button" onClick={() => location.reload()}>
-            Reload to get the page of this server
+            {texts.frame.reload}
           </button>
         </div>
       )}
       {told.value.map(({ id, text, failed }) => (
         <div key={id} class={failed ? "bar failed" : "bar"}>
           {text}
-          <button class="button plain" aria-label="Dismiss" onClick={() => putAway(id)}>
+          <button class="button plain" aria-label={texts.frame.dismiss} onClick={() => putAway(id)}>
             <Icon name="close" />
           </button>
         </div>
@@ -163,10 +164,9 @@ function BrokenFiles(): JSX.Element | null {
   return (
     <div class="bar failed">
       <span>
-        The agents' files cannot be used, and the tree from before still answers. {file !== undefined && `${file}${line === undefined ? "" : `:${line}`}: `}
-        {visible(message)}
+        {texts.frame.broken(file === undefined ? "" : `${file}${line === undefined ? "" : `:${line}`}`, visible(message))}
       </span>
-      <Link to={{ screen: "tree" }}>{more.length === 0 ? "Show it" : `Show all ${more.length + 1} problems`}</Link>
+      <Link to={{ screen: "tree" }}>{texts.frame.problems(more.length + 1)}</Link>
     </div>
   );
 }

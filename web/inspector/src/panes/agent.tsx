@@ -3,11 +3,12 @@ import "../style/details.css";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Schemas, get, path } from "../net/api.js";
-import { blind, may, tree } from "../state/app.js";
+import { may, tree } from "../state/app.js";
 import type { LogEvent } from "../state/events.js";
 import { formatFilter } from "../state/list.js";
+import { texts } from "../texts.js";
 import { AgentFacts, Fact } from "../ui/agentfacts.js";
-import { clock, count, counted, money } from "../ui/amount.js";
+import { clock, money } from "../ui/amount.js";
 import { Copy } from "../ui/copy.js";
 import { Link } from "../ui/link.js";
 import { RequestView } from "../ui/request.js";
@@ -44,7 +45,7 @@ export function AgentDetails({ agent }: { readonly agent: Agent }): JSX.Element 
   return (
     <>
       <AgentFacts agent={agent} />
-      {may("inspect") ? <Told agent={agent} /> : <p class="soft">{blind}</p>}
+      {may("inspect") ? <Told agent={agent} /> : <p class="soft">{texts.agent.blind}</p>}
       <Lately agent={agent} />
     </>
   );
@@ -53,27 +54,26 @@ export function AgentDetails({ agent }: { readonly agent: Agent }): JSX.Element 
 /** What only those see who may inspect. */
 function Told({ agent }: { readonly agent: Agent }): JSX.Element {
   const { value, error } = useOf(agent, (signal) => get<Details>(path("agents", agent.name), { signal }));
-  if (value === undefined) return <p class={error === undefined ? "soft" : "failed"} aria-busy={error === undefined}>{error ?? `Asking for the instructions of ${agent.name}…`}</p>;
+  if (value === undefined) return <p class={error === undefined ? "soft" : "failed"} aria-busy={error === undefined}>{error ?? texts.agent.loading(agent.name)}</p>;
   const { view, instructions, source, guards, limits, workshop } = value;
   return (
     <>
       <dl class="agent-facts fact">
         {source !== undefined && (
-          <Fact name="source">
-            <span class="code">{`${source.file}:${source.line}`}</span> <Copy text={`${source.file}:${source.line}`} what="the place in the file" />
+          <Fact name={texts.agent.source}>
+            <span class="code">{`${source.file}:${source.line}`}</span> <Copy text={`${source.file}:${source.line}`} what={texts.agent.place} />
           </Fact>
         )}
-        <Fact name="may also transfer">{policyOf(value)}</Fact>
-        <Fact name="guards">{guards.length === 0 ? "none" : guards.join(" · ")}</Fact>
-        <Fact name="limits of a turn">{limitsOf(limits)}</Fact>
+        <Fact name={texts.agent.policy}>{policyOf(value)}</Fact>
+        <Fact name={texts.agent.guards}>{guards.length === 0 ? texts.agent.none : guards.join(" · ")}</Fact>
+        <Fact name={texts.agent.limits}>{limitsOf(limits)}</Fact>
       </dl>
       {workshop !== undefined && agent.model !== undefined && source?.file.endsWith(".md") === true && <EditBody key={agent.name} agent={agent.name} file={source.file} restart={workshop.restart} />}
       {view !== undefined ? (
         <>
-          <h3>What its model is asked first</h3>
+          <h3>{texts.agent.asked}</h3>
           <p class="soft fact">
-            In a new session, before the user's message: {count(view.tokens)} tokens
-            {view.price !== null && `, ${money((view.tokens * view.price.input) / 1e6)}`}. Open a part to read it.
+            {texts.agent.askedOf(view.tokens, view.price === null ? "" : money((view.tokens * view.price.input) / 1e6))}
           </p>
           <RequestView request={view} />
           {workshop !== undefined && <ByHand agent={agent.name} tools={view.tools.filter((t) => workshop.tools.includes(t.function.name))} />}
@@ -81,7 +81,7 @@ function Told({ agent }: { readonly agent: Agent }): JSX.Element {
       ) : (
         instructions !== undefined && (
           <>
-            <h3>Instructions</h3>
+            <h3>{texts.agent.instructions}</h3>
             <AsIs text={instructions} />
           </>
         )
@@ -91,15 +91,14 @@ function Told({ agent }: { readonly agent: Agent }): JSX.Element {
 }
 
 function policyOf({ policy }: Details): string {
-  const ways = [policy.toParent && "its parent", policy.toPeers && "its siblings", policy.toHuman && tree.value?.human !== undefined && "a person"].filter((w) => w !== false);
-  const to = ways.length === 0 ? "to no other agent" : `to ${ways.join(", ")}`;
-  return policy.holdOnArrival ? `${to}; after a transfer to it, only once it has said something` : to;
+  const ways = [policy.toParent && texts.agent.toParent, policy.toPeers && texts.agent.toPeers, policy.toHuman && tree.value?.human !== undefined && texts.agent.toPerson].filter((w) => w !== false);
+  return texts.agent.policyOf(ways, policy.holdOnArrival);
 }
 
-function limitsOf({ transfers, modelCalls, toolCalls, steps, seconds }: Details["limits"]): string {
-  const all: readonly (readonly [number, string])[] = [[transfers, "transfer"], [modelCalls, "model call"], [toolCalls, "tool call"], [steps, "answer"]];
-  const bounds = all.filter(([n]) => n > 0).map(([n, what]) => `${counted(n, what)}${what === "answer" ? " of a run" : ""}`);
-  return [...bounds, ...(seconds > 0 ? [`${count(seconds)} s`] : [])].join(" · ") || "none";
+function limitsOf(limits: Details["limits"]): string {
+  const names = ["transfers", "modelCalls", "toolCalls", "steps", "seconds"] as const;
+  const bounds = names.filter((name) => limits[name] > 0).map((name) => texts.agent.limit[name](limits[name]));
+  return bounds.join(" · ") || texts.agent.none;
 }
 
 /** How an agent got the conversation and gave it away, in the sessions that changed last. */
@@ -143,27 +142,27 @@ async function routesOf(agent: string, signal: AbortSignal): Promise<Routes> {
 
 function Lately({ agent }: { readonly agent: Agent }): JSX.Element {
   const { value, error } = useOf(agent, (signal) => routesOf(agent.name, signal));
-  if (value === undefined) return <p class={error === undefined ? "soft" : "failed"} aria-busy={error === undefined}>{error ?? "Reading the last sessions…"}</p>;
+  if (value === undefined) return <p class={error === undefined ? "soft" : "failed"} aria-busy={error === undefined}>{error ?? texts.agent.reading}</p>;
   const { sessions, spoke, runs, cut, into, out } = value;
   return (
     <>
-      <h3>How it routes</h3>
+      <h3>{texts.agent.routes}</h3>
       <p class="soft fact">
-        {sessions.length === 0 ? "There are no sessions yet. Start one under Sessions." : `In your last ${counted(sessions.length, "session")}, forks included: ${counted(runs, "run")} of ${agent.name}.`}
-        {cut && ` Of each, the last ${count(atMost)} runs and transfers count.`}
+        {sessions.length === 0 ? texts.agent.noSessions : texts.agent.lately(sessions.length, runs, agent.name)}
+        {cut && texts.agent.bound(atMost)}
       </p>
       {runs > 0 && (
         <table class="d-table">
-          <caption class="hidden-words">Transfers of {agent.name}</caption>
+          <caption class="hidden-words">{texts.agent.transfers(agent.name)}</caption>
           <tbody>
-            {shares(into, runs, "transferred from", "had the conversation already")}
-            {shares(out, runs, "transferred to", "kept the conversation")}
+            {shares(into, runs, texts.agent.from, texts.agent.had)}
+            {shares(out, runs, texts.agent.to, texts.agent.kept)}
           </tbody>
         </table>
       )}
       {spoke.length > 0 && (
         <>
-          <h3>Recent sessions</h3>
+          <h3>{texts.agent.recent}</h3>
           <ul class="agent-sessions">
             {spoke.slice(0, 5).map((s) => (
               <li key={s.id}>
@@ -175,7 +174,7 @@ function Lately({ agent }: { readonly agent: Agent }): JSX.Element {
       )}
       {sessions.length > 0 && (
         <p class="agent-all">
-          <Link to={{ screen: "sessions", filter: formatFilter({ words: "", agent: agent.name }) }}>All sessions that {agent.name} has now</Link>
+          <Link to={{ screen: "sessions", filter: formatFilter({ words: "", agent: agent.name }) }}>{texts.agent.all(agent.name)}</Link>
         </p>
       )}
     </>
@@ -183,8 +182,8 @@ function Lately({ agent }: { readonly agent: Agent }): JSX.Element {
 }
 
 /** Rows that add up to all runs: the agents that took part, and the rest. */
-function shares(of: ReadonlyMap<string, number>, runs: number, way: string, rest: string): JSX.Element[] {
-  const rows = [...of].sort((a, b) => b[1] - a[1]).map(([name, n]) => [`${way} ${name}`, n] as const);
+function shares(of: ReadonlyMap<string, number>, runs: number, way: (agent: string) => string, rest: string): JSX.Element[] {
+  const rows = [...of].sort((a, b) => b[1] - a[1]).map(([name, n]) => [way(name), n] as const);
   const left = rows.reduce((sum, [, n]) => sum - n, runs);
   return [...rows, ...(left > 0 ? [[rest, left] as const] : [])].map(([what, n]) => (
     <tr key={what}>

@@ -4,7 +4,7 @@ import { Fragment, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, type Schemas, get, path, send } from "../net/api.js";
 import { lines } from "../state/align.js";
-import { count, counted } from "../ui/amount.js";
+import { texts } from "../texts.js";
 import { Link } from "../ui/link.js";
 import { visible } from "../ui/visible.js";
 
@@ -47,7 +47,7 @@ async function ask<T>(agent: string, file: string, what: () => Promise<T>): Prom
     return await what();
   } catch (error) {
     const moved = error instanceof ApiError && error.code === "file_changed";
-    const text = moved ? `${file} has changed since it was read. Read it again to see what is different. Your text stays.` : error instanceof Error ? error.message : String(error);
+    const text = moved ? texts.edit.changed(file) : error instanceof Error ? error.message : String(error);
     told.value = { agent, text, failed: true };
     return undefined;
   } finally {
@@ -77,18 +77,18 @@ export function EditBody({ agent, file, restart }: Props): JSX.Element {
     // What was written while the file was saved stays a draft.
     const now = drafts.value.get(agent)?.text ?? text;
     draft(agent, now === text ? undefined : { body, text: now });
-    told.value = { agent, text: restart ? `Saved in ${file}. This server does not reload files: turns use the text after a restart.` : `Saved in ${file}.`, failed: false };
+    told.value = { agent, text: texts.edit.saved(file, restart), failed: false };
   };
   const cancel = (): void => {
     draft(agent, undefined);
     told.value = undefined;
   };
   return (
-    <section class="edit-body" aria-label="Edit the instructions">
+    <section class="edit-body" aria-label={texts.edit.name}>
       {mine === undefined ? (
         <p class="d-ask">
           <button class="button" aria-disabled={busy.value} onClick={() => void open()}>
-            Edit the instructions
+            {texts.edit.begin}
           </button>
         </p>
       ) : (
@@ -97,7 +97,7 @@ export function EditBody({ agent, file, restart }: Props): JSX.Element {
       <div aria-live="polite">{says !== undefined && <p class={says.failed ? "failed" : "soft fact"}>{visible(says.text)}</p>}</div>
       {others.length > 0 && (
         <p class="fact">
-          Not saved yet:
+          {texts.edit.unsaved}
           {others.map((other) => (
             <Fragment key={other}>
               {" "}
@@ -138,20 +138,20 @@ function Editor({ draft: { body, text }, file, write, again, save, cancel }: Edi
     >
       <label class="fields-one">
         <span class="fact">
-          Instructions in <span class="code">{visible(file)}</span>
+          {texts.edit.field(<span class="code">{visible(file)}</span>)}
         </span>
         <textarea ref={field} class="field" rows={12} dir="auto" value={text} onInput={(e) => write(e.currentTarget.value)} />
       </label>
       <div aria-live="polite">{shown === these && !same && <Changes old={body.text} text={text} />}</div>
       <p class="d-ask">
         <button class="button main" aria-disabled={same || busy.value}>
-          {busy.value ? "Working…" : shown === these && !same ? "Save in the file" : "Show what changes"}
+          {busy.value ? texts.edit.working : shown === these && !same ? texts.edit.save : texts.edit.show}
         </button>
         <button type="button" class="button" onClick={again}>
-          Read the file again
+          {texts.edit.again}
         </button>
         <button type="button" class="button" onClick={cancel}>
-          Cancel
+          {texts.edit.cancel}
         </button>
       </p>
     </form>
@@ -167,10 +167,8 @@ function Changes({ old, text }: { readonly old: string; readonly text: string })
   const [goes, comes] = [rows.filter((r) => r.b === undefined).length, rows.filter((r) => r.a === undefined).length];
   return (
     <>
-      <p class="fact">
-        {counted(goes, "line")} removed, {count(comes)} added
-      </p>
-      <div class="edit-body-changes code" role="region" aria-label="What changes in the file" tabIndex={0}>
+      <p class="fact">{texts.edit.lines(goes, comes)}</p>
+      <div class="edit-body-changes code" role="region" aria-label={texts.edit.changes} tabIndex={0}>
         {rows.map((row, i) =>
           !near[i] ? (
             near[i - 1] !== false && (

@@ -3,6 +3,7 @@ import "./question.css";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ApiError, type Schemas, path, post } from "../net/api.js";
+import { texts } from "../texts.js";
 import { span } from "../ui/amount.js";
 import { asText, visible } from "../ui/visible.js";
 import { Pre } from "../ui/words.js";
@@ -21,11 +22,11 @@ export function ByHand({ agent, tools }: Props): JSX.Element | null {
   const tool = tools.find((t) => t.function.name === name);
   if (tool === undefined) return null;
   return (
-    <section class="by-hand" aria-label="Run a tool by hand">
-      <h3>Run a tool by hand</h3>
-      <p class="soft fact">The tool really runs. No session stores anything of it.</p>
+    <section class="by-hand" aria-label={texts.byHand.name}>
+      <h3>{texts.byHand.name}</h3>
+      <p class="soft fact">{texts.byHand.about}</p>
       <label class="fields-one">
-        <span class="fact">Tool</span>
+        <span class="fact">{texts.byHand.tool}</span>
         <select class="field" value={name} onChange={(e) => choose(e.currentTarget.value)}>
           {tools.slice(0, 200).map((t) => (
             <option key={t.function.name} value={t.function.name}>
@@ -73,14 +74,14 @@ function Call({ agent, tool: { function: tool } }: { readonly agent: string; rea
     >
       {tool.description !== undefined && <p class="soft">{visible(tool.description)}</p>}
       <Fields schema={schema} value={input} change={change} />
-      {stands === "asks" && <p role="alert">{visible(tool.name)} needs an approval for this call. Nothing has run yet.</p>}
+      {stands === "asks" && <p role="alert">{texts.byHand.needsApproval(visible(tool.name))}</p>}
       <p class="d-ask">
         <button class="button main" aria-disabled={stands === "runs"}>
-          {stands === "runs" ? "Running…" : stands === "asks" ? "Approve and run" : `Run ${tool.name}`}
+          {stands === "runs" ? texts.byHand.running : stands === "asks" ? texts.byHand.approve : texts.byHand.run(tool.name)}
         </button>
         {stands === "asks" && (
           <button type="button" class="button" onClick={() => set("")}>
-            Cancel
+            {texts.byHand.cancel}
           </button>
         )}
       </p>
@@ -95,12 +96,10 @@ function Call({ agent, tool: { function: tool } }: { readonly agent: string; rea
 function Outcome({ of: { output, isError, seconds, state, files } }: { readonly of: Schemas["ToolOutcome"] }): JSX.Element {
   return (
     <>
-      <p class={isError ? "failed" : undefined}>
-        {isError ? "It failed" : "Done"} after {span(seconds * 1000)}
-      </p>
-      <Pre text={asText(output, 2)} wrapped label="the output" />
-      {Object.keys(state).length > 0 && <p class="soft fact">In a session it would write {asText(state)}.</p>}
-      {files.length > 0 && <p class="soft fact">In a session it would make {visible(files.join(", "))}.</p>}
+      <p class={isError ? "failed" : undefined}>{texts.byHand.done(isError, span(seconds * 1000))}</p>
+      <Pre text={asText(output, 2)} wrapped label={texts.byHand.output} />
+      {Object.keys(state).length > 0 && <p class="soft fact">{texts.byHand.state(asText(state))}</p>}
+      {files.length > 0 && <p class="soft fact">{texts.byHand.files(visible(files.join(", ")))}</p>}
     </>
   );
 }

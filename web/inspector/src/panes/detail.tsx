@@ -1,10 +1,11 @@
 // What the tabs next to a session have in common.
 import "../style/details.css";
 import type { ComponentChildren, JSX } from "preact";
-import { agentAt, blind, may, tree } from "../state/app.js";
+import { agentAt, may, tree } from "../state/app.js";
 import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, route } from "../state/route.js";
 import { type Asked, type View, askAgain, askedAgain, forkable } from "../state/views.js";
+import { texts } from "../texts.js";
 import { count, counted, money } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
@@ -50,7 +51,7 @@ export function lastOf(session: OpenSession, seq: number, ...types: readonly str
 export function withoutModel(name: string, scope: string): string {
   if (scope !== "") return "This was said in an inner conversation. The server computes requests of the user's own conversation only.";
   if (name === "user") return "The user said this.";
-  if (!may("inspect")) return blind;
+  if (!may("inspect")) return texts.agent.blind;
   const { value } = tree;
   if (value === undefined) return "";
   const agent = value.human !== undefined && value.human.name === name ? value.human : agentAt(name);

@@ -3,7 +3,8 @@ import { useEffect } from "preact/hooks";
 import { path } from "../net/api.js";
 import { may, me } from "../state/app.js";
 import { approvals, waiting } from "../state/approvals.js";
-import { clock, counted, span } from "../ui/amount.js";
+import { texts } from "../texts.js";
+import { clock, span } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { usePage } from "../ui/page.js";
 import { visible } from "../ui/visible.js";
@@ -13,27 +14,27 @@ import { Cards } from "./ask.js";
 export function Approvals(): JSX.Element {
   const all = approvals.value;
   const n = all?.length ?? 0;
-  usePage(n > 0 ? `${n} waiting · Approvals` : "Approvals", n > 0 ? "waiting" : "");
+  usePage(texts.approvals.tab(n), n > 0 ? "waiting" : "");
   const decides = me.value?.decides ?? false;
   useEffect(() => (decides ? waiting.watch() : undefined), [decides]);
   return (
     <div class="screen">
-      <h1 tabIndex={-1}>Approvals</h1>
+      <h1 tabIndex={-1}>{texts.approvals.title}</h1>
       {!decides ? (
-        <p>This list is for users who decide in other users' sessions. Calls that wait in your own sessions are under Sessions.</p>
+        <p>{texts.approvals.notYours}</p>
       ) : waiting.error.value !== undefined ? (
         <p class="failed">{waiting.error.value}</p>
       ) : all === undefined ? (
-        <p class="soft">Loading…</p>
+        <p class="soft">{texts.approvals.loading}</p>
       ) : (
         <>
-          <p role="status">{n === 0 ? "Nothing waits for you. Calls that need your decision appear here." : `${counted(n, "call waits", "calls wait")} for your decision.`}</p>
+          <p role="status">{n === 0 ? texts.approvals.none : texts.approvals.waiting(n)}</p>
           <Cards
             all={all.map(({ user, session, turn, since, question }) => {
               const own = user === me.value?.user;
               const query = own ? {} : { user };
               return {
-                name: `${question.tool} waits`,
+                name: texts.approvals.call(question.tool),
                 place: { path: path("sessions", session), query, refresh: waiting.look },
                 turn,
                 call: question,
@@ -41,9 +42,11 @@ export function Approvals(): JSX.Element {
                   <>
                     {own || may("inspect") ? <Link to={{ screen: "session", id: session, middle: "talk", ...query }}>{visible(session)}</Link> : visible(session)}
                     <span class="soft">
-                      in {own ? "your session" : `a session of ${visible(user)}`}
-                      {question.within?.map((agent) => ` · inside of ${visible(agent)}`)} · since{" "}
-                      <time dateTime={since}>{`${clock(since)}, ${span(Math.max(0, Date.now() - Date.parse(since)))}`}</time>
+                      {texts.approvals.where(
+                        own ? "" : visible(user),
+                        question.within?.map(visible) ?? [],
+                        <time dateTime={since}>{`${clock(since)}, ${span(Math.max(0, Date.now() - Date.parse(since)))}`}</time>,
+                      )}
                     </span>
                   </>
                 ),

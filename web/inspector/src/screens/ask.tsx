@@ -5,6 +5,7 @@ import type { Schemas } from "../net/api.js";
 import type { Place } from "../state/actions.js";
 import { tell } from "../state/app.js";
 import { type Decision, decidedAbout, questionOf, take } from "../state/decisions.js";
+import { texts } from "../texts.js";
 import { Arguments, Colleague } from "../ui/args.js";
 import { useKeys } from "../ui/keys.js";
 import { useSettled } from "../ui/settled.js";
@@ -45,8 +46,8 @@ export function Cards({ all }: { readonly all: readonly Card[] }): JSX.Element {
     return card !== undefined && open.includes(card) ? does(card) : false;
   };
   useKeys({
-    a: ["Approve the card that has the focus", act((card) => take(card.place, card.turn, card.call, { approved: true }))],
-    d: ["Deny the card that has the focus", act((card) => deny(idOf(card)))],
+    a: [texts.decide.approveKey, act((card) => take(card.place, card.turn, card.call, { approved: true }))],
+    d: [texts.decide.denyKey, act((card) => deny(idOf(card)))],
   });
   return (
     <div class="inbox" ref={box}>
@@ -78,12 +79,12 @@ function Ask({ card, settled, denying, deny }: Props): JSX.Element {
   return (
     <div class="ask-body">
       <p>
-        <strong>{visible(permission ? `${call.tool} wants to run` : (call.message ?? `${call.tool} asks`))}</strong>{" "}
-        <span class="soft">for {call.agent}</span>
+        <strong>{visible(permission ? texts.decide.runs(call.tool) : (call.message ?? texts.decide.asks(call.tool)))}</strong>{" "}
+        <span class="soft">{texts.decide.agent(call.agent)}</span>
       </p>
       {permission && call.message !== undefined && call.message !== "" && <p>{visible(call.message)}</p>}
       {(permission || call.params != null) && <Arguments of={call.params} />}
-      <p class="soft">Nothing has happened yet.</p>
+      <p class="soft">{texts.decide.nothing}</p>
       {!call.mayDecide ? (
         <Colleague call={call} />
       ) : decidedAbout(idOf(card)) !== undefined ? (
@@ -93,10 +94,10 @@ function Ask({ card, settled, denying, deny }: Props): JSX.Element {
       ) : !denying ? (
         <div class="ask-actions">
           <button class="button main" data-approve aria-disabled={!settled} onClick={() => settled && answer({ approved: true })}>
-            Approve <kbd>A</kbd>
+            {texts.decide.approve} <kbd>A</kbd>
           </button>
           <button class="button" aria-disabled={!settled} onClick={() => settled && deny(true)}>
-            Deny… <kbd>D</kbd>
+            {texts.decide.denyWhy} <kbd>D</kbd>
           </button>
         </div>
       ) : (
@@ -114,17 +115,17 @@ function Ask({ card, settled, denying, deny }: Props): JSX.Element {
         >
           <input
             class="field"
-            aria-label="Why, for the agent"
-            placeholder="Why, for the agent"
+            aria-label={texts.decide.why}
+            placeholder={texts.decide.why}
             value={why}
             ref={(field) => void (field !== null && document.activeElement?.closest(".ask-body") !== field.closest(".ask-body") && field.focus())}
             onInput={(e) => setWhy(e.currentTarget.value)}
           />
           <button class="button" type="submit">
-            Deny
+            {texts.decide.deny}
           </button>
           <button class="button plain" type="button" onClick={() => deny(false)}>
-            Back
+            {texts.decide.back}
           </button>
         </form>
       )}
@@ -142,14 +143,14 @@ function Words({ schema, answer }: { readonly schema: unknown; readonly answer: 
     try {
       answer(JSON.parse(text));
     } catch (error) {
-      tell(`The answer is not valid JSON: ${error instanceof Error ? error.message : String(error)}.`, true);
+      tell(texts.decide.badJSON(error instanceof Error ? error.message : String(error)), true);
     }
   };
   return (
     <form class="ask-actions" onSubmit={send}>
-      <input class="field" name="answer" required aria-label={json ? "Your answer, as JSON" : "Your answer"} placeholder={json ? "Your answer, as JSON" : "Your answer"} />
+      <input class="field" name="answer" required aria-label={json ? texts.decide.json : texts.decide.words} placeholder={json ? texts.decide.json : texts.decide.words} />
       <button class="button main">
-        Answer
+        {texts.decide.answer}
       </button>
     </form>
   );

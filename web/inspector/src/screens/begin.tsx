@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { once, start } from "../state/actions.js";
 import { type Agent, tree } from "../state/app.js";
+import { texts } from "../texts.js";
 import { Copy } from "../ui/copy.js";
 import { useKeys } from "../ui/keys.js";
 import { Link } from "../ui/link.js";
@@ -14,7 +15,7 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
   const [busy, setBusy] = useState(false);
   const key = useRef(once());
   const field = useRef<HTMLTextAreaElement>(null);
-  const root = tree.value?.root.name ?? "the tree";
+  const root = tree.value?.root.name;
   const send = (): void => {
     if (text.trim() === "" || busy) return;
     setBusy(true);
@@ -26,8 +27,8 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
     setText(words);
   };
   useKeys({
-    c: ["Start a session", () => field.current?.focus()],
-    "mod+Enter": ["Send", send],
+    c: [texts.begin.key, () => field.current?.focus()],
+    "mod+Enter": [texts.begin.send, send],
   });
   return (
     <>
@@ -42,18 +43,18 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
           ref={field}
           class="field"
           rows={2}
-          aria-label="First message of a new session"
-          placeholder={`Write to ${root}…`}
+          aria-label={texts.begin.name}
+          placeholder={texts.begin.hint(root)}
           value={text}
           onInput={(e) => write(e.currentTarget.value)}
         />
         <button class="button main" disabled={busy || text.trim() === ""}>
-          Start a session
+          {texts.begin.start}
         </button>
       </form>
       {empty && (
         <div class="first-words">
-          <p class="soft">Choose an example to edit and send:</p>
+          <p class="soft">{texts.begin.choose}</p>
           {examples(tree.value?.root).map((words) => (
             <button
               key={words}
@@ -67,7 +68,7 @@ export function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
             </button>
           ))}
           <button class="button plain" onClick={openTour}>
-            Take the tour of this page, in four steps
+            {texts.begin.tour}
           </button>
         </div>
       )}
@@ -81,8 +82,8 @@ function examples(root: Agent | undefined): string[] {
   const below = (agent: Agent): readonly Agent[] => [...(agent.subAgents ?? []), ...(agent.agents ?? [])];
   const level = (agents: readonly Agent[]): readonly Agent[] => (agents.length === 0 ? [] : [...agents, ...level(agents.flatMap(below))]);
   const described = [...level(below(root)), root].filter((a) => a.description !== undefined);
-  const made = described.slice(0, 3).map(({ description }) => `I need help with this: ${description!.replace(/\.$/, "")}.`);
-  return [...new Set([...made, "Hello, what can you do?"])].slice(0, 3);
+  const made = described.slice(0, 3).map(({ description }) => texts.begin.example(description!.replace(/\.$/, "")));
+  return [...new Set([...made, texts.begin.hello])].slice(0, 3);
 }
 
 /** What stands where no session is yet: the tree, and how a program begins one. */
@@ -91,15 +92,15 @@ export function Nothing(): JSX.Element {
   const line = `curl ${location.origin}/api/v1/sessions -H "Authorization: Bearer $ARBOR_TOKEN" -H "Content-Type: application/json" -d '{"content": "Hello"}'`;
   return (
     <>
-      <h2>No session yet</h2>
-      <p>Write a message above, or choose an example. A program can send one, too:</p>
+      <h2>{texts.begin.none}</h2>
+      <p>{texts.begin.how}</p>
       <div class="curl">
         <pre tabIndex={0}>{line}</pre>
-        <Copy text={line} what="the command" />
+        <Copy text={line} what={texts.begin.command} />
       </div>
       {root !== undefined && (
-        <section class="agents-list" aria-label="The tree">
-          <h2>Agents</h2>
+        <section class="agents-list" aria-label={texts.begin.tree}>
+          <h2>{texts.begin.agents}</h2>
           <ul>
             <Branch agent={root} left={{ n: 24 }} />
           </ul>

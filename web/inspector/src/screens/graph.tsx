@@ -1,8 +1,9 @@
 import "../style/graph.css";
 import type { ComponentChildren, JSX } from "preact";
 import type { Schemas } from "../net/api.js";
-import { agentAt, blind, may, tree } from "../state/app.js";
+import { agentAt, may, tree } from "../state/app.js";
 import { type Route, go, route } from "../state/route.js";
+import { texts } from "../texts.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 import { useWatched } from "../ui/watched.js";
@@ -14,7 +15,7 @@ type GraphRoute = Extract<Route, { screen: "graph" }>;
 /** A graph of agents with its runs, or a router with what it has decided. */
 export function GraphScreen(): JSX.Element {
   const now = route.value as GraphRoute;
-  return may("inspect") ? <Drawn now={now} /> : <Page now={now} title={now.name}><p>{blind}</p></Page>;
+  return may("inspect") ? <Drawn now={now} /> : <Page now={now} title={now.name}><p>{texts.agent.blind}</p></Page>;
 }
 
 function Drawn({ now }: { readonly now: GraphRoute }): JSX.Element {

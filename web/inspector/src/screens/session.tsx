@@ -7,6 +7,7 @@ import { asking } from "../state/forking.js";
 import { type OpenSession, open } from "../state/open.js";
 import { type Middle, type SessionRoute, type Tab, change, route } from "../state/route.js";
 import { tokens } from "../state/session.js";
+import { texts } from "../texts.js";
 import { count, counted } from "../ui/amount.js";
 import { Copy } from "../ui/copy.js";
 import { Guarded } from "../ui/guarded.js";
@@ -17,7 +18,7 @@ import { Mark } from "../ui/mark.js";
 import { usePage } from "../ui/page.js";
 import { Separator } from "../ui/separator.js";
 import { Sheet } from "../ui/sheet.js";
-import { State, signOf, states } from "../ui/state.js";
+import { State, signOf } from "../ui/state.js";
 import { visible } from "../ui/visible.js";
 import { columns, nextWidth, widths } from "../ui/width.js";
 
@@ -54,7 +55,7 @@ export function Session(): JSX.Element {
   const now = route.value as SessionRoute;
   const session = open.value;
   const state = session?.state.value;
-  usePage(`${state === "waiting" ? `${states[state]} · ` : ""}${session?.detail.value?.title || now.id}`, signOf(state));
+  usePage(`${state === "waiting" ? `${texts.states[state]} · ` : ""}${session?.detail.value?.title || now.id}`, signOf(state));
   useKeys({
     t: ["Conversation", () => change({ middle: "talk" })],
     f: ["Feed", () => change({ middle: "feed" })],

@@ -7,13 +7,14 @@ import { attempt, may, mayWrite, me, tell } from "../state/app.js";
 import { kept } from "../state/kept.js";
 import { type Filter, type Listed, type SessionList, families, formatFilter, list, parseFilter } from "../state/list.js";
 import { go, route } from "../state/route.js";
-import { clock, count, counted } from "../ui/amount.js";
+import { texts } from "../texts.js";
+import { clock, count } from "../ui/amount.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../ui/keys.js";
 import { Link } from "../ui/link.js";
 import { usePage } from "../ui/page.js";
 import { Sheet } from "../ui/sheet.js";
-import { State, states } from "../ui/state.js";
+import { State } from "../ui/state.js";
 import { visible } from "../ui/visible.js";
 import { Cards } from "./ask.js";
 import { Begin, Nothing } from "./begin.js";
@@ -22,27 +23,27 @@ export function Sessions(): JSX.Element {
   const { value } = route;
   const all = list.value;
   const waiting = all?.inbox.value.length ?? 0;
-  usePage(waiting > 0 ? `${waiting} waiting · Sessions` : "Sessions", waiting > 0 ? "waiting" : "");
+  usePage(texts.sessions.tab(waiting), waiting > 0 ? "waiting" : "");
   const filter = parseFilter(value.screen === "sessions" ? value.filter : "");
   const other = value.user !== undefined && value.user !== me.value?.user ? value.user : undefined;
   const ready = all !== undefined && all.phase.value !== "loading";
   const empty = ready && !all.finding.value && all.sessions.value.length === 0 && formatFilter(filter) === "";
   return (
     <div class="screen sessions">
-      <h1 tabIndex={-1}>Sessions{other !== undefined && ` of ${other}`}</h1>
+      <h1 tabIndex={-1}>{texts.sessions.title(other)}</h1>
       {mayWrite(other) && <Begin empty={empty} />}
       {all?.phase.value === "failed" ? (
         <p class="failed" role="alert">
-          The sessions cannot be shown: {all.error.value?.message}
+          {texts.sessions.failed(all.error.value?.message ?? "")}
         </p>
       ) : !ready ? (
-        <p class="soft">Loading…</p>
+        <p class="soft">{texts.sessions.loading}</p>
       ) : (
         <>
           <Inbox all={all} />
-          <section aria-label="All sessions">
+          <section aria-label={texts.sessions.all}>
             {(!empty || may("inspect")) && <Filters filter={filter} empty={empty} />}
-            {empty ? other === undefined ? <Nothing /> : <p>{other} has no session here.</p> : <Table all={all} filter={filter} />}
+            {empty ? other === undefined ? <Nothing /> : <p>{texts.sessions.noneOf(other)}</p> : <Table all={all} filter={filter} />}
           </section>
         </>
       )}
@@ -55,21 +56,19 @@ function Inbox({ all }: { readonly all: SessionList }): JSX.Element | null {
   if (waiting.length === 0) return null;
   const query = all.user === undefined ? {} : { user: all.user };
   return (
-    <section aria-label="Inbox">
-      <h2>Inbox · {counted(waiting.length, "session waits for a decision", "sessions wait for a decision")}</h2>
+    <section aria-label={texts.sessions.inbox}>
+      <h2>{texts.sessions.waiting(waiting.length)}</h2>
       <Cards
         all={waiting.flatMap((s) =>
           s.pending.map((call) => ({
-            name: `${s.title || s.id} waits`,
+            name: texts.sessions.call(s.title || s.id),
             place: { path: path("sessions", s.id), query },
             turn: s.turn ?? "",
             call,
             head: (
               <>
                 <Link to={{ screen: "session", id: s.id, middle: "talk", ...query }}>{visible(s.title || s.id)}</Link>
-                <span class="soft">
-                  {s.active} · since {clock(s.updated)}
-                </span>
+                <span class="soft">{texts.sessions.where(s.active, clock(s.updated))}</span>
               </>
             ),
           })),
@@ -89,7 +88,7 @@ function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: b
   const field = useRef<HTMLInputElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const [typed, type] = useState<string | undefined>();
-  useKeys({ "/": ["Search", () => field.current?.focus()] });
+  useKeys({ "/": [texts.sessions.searchKey, () => field.current?.focus()] });
   const whose = user === undefined ? {} : { user };
   const text = formatFilter(filter);
   const show = (next: Filter): void => {
@@ -122,30 +121,36 @@ function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: b
             ref={field}
             class="field"
             type="search"
-            aria-label="Search all sessions"
-            placeholder={'Words, or "a phrase"'}
+            aria-label={texts.sessions.search}
+            placeholder={texts.sessions.searchHint}
             value={typed ?? filter.words}
             onInput={(e) => write(e.currentTarget.value)}
             onBlur={() => type(undefined)}
           />
-          <select class="field" aria-label="State" value={filter.state ?? ""} onChange={(e) => set("state", e.currentTarget.value)}>
-            <option value="">in any state</option>
-            {Object.entries(states).map(([state, word]) => (
+          <select class="field" aria-label={texts.sessions.state} value={filter.state ?? ""} onChange={(e) => set("state", e.currentTarget.value)}>
+            <option value="">{texts.sessions.anyState}</option>
+            {Object.entries(texts.states).map(([state, word]) => (
               <option key={state} value={state}>
                 {word}
               </option>
             ))}
           </select>
           <details open={filter.agent !== undefined || filter.since !== undefined || filter.until !== undefined}>
-            <summary>Agent and date</summary>
+            <summary>{texts.sessions.more}</summary>
             <label>
-              with <input class="field" aria-label="Agent" placeholder="agent" size={12} value={filter.agent ?? ""} onChange={(e) => set("agent", e.currentTarget.value.trim())} />
+              {texts.sessions.agent(
+                <input class="field" aria-label={texts.sessions.agentName} placeholder={texts.sessions.agentHint} size={12} value={filter.agent ?? ""} onChange={(e) => set("agent", e.currentTarget.value.trim())} />,
+              )}
             </label>{" "}
             <label>
-              from <input class="field" type="date" aria-label="Changed since" value={filter.since ?? ""} onChange={(e) => set("since", e.currentTarget.value)} />
+              {texts.sessions.since(
+                <input class="field" type="date" aria-label={texts.sessions.sinceName} value={filter.since ?? ""} onChange={(e) => set("since", e.currentTarget.value)} />,
+              )}
             </label>{" "}
             <label>
-              to <input class="field" type="date" aria-label="Changed until" value={filter.until ?? ""} onChange={(e) => set("until", e.currentTarget.value)} />
+              {texts.sessions.until(
+                <input class="field" type="date" aria-label={texts.sessions.untilName} value={filter.until ?? ""} onChange={(e) => set("until", e.currentTarget.value)} />,
+              )}
             </label>
           </details>
           {filters.all.value.map((one) => (
@@ -153,14 +158,14 @@ function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: b
               <Link to={{ screen: "sessions", filter: one, ...whose }} current={one === text}>
                 {one}
               </Link>
-              <button class="talk-do" aria-label={`Forget the filter ${one}`} onClick={() => filters.forget(one)}>
+              <button class="talk-do" aria-label={texts.sessions.forget(one)} onClick={() => filters.forget(one)}>
                 <Icon name="close" />
               </button>
             </span>
           ))}
           {text !== "" && !filters.all.value.includes(text) && (
             <button class="button plain" onClick={() => filters.keep(text)}>
-              Save this filter
+              {texts.sessions.keep}
             </button>
           )}
         </>
@@ -168,9 +173,9 @@ function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: b
       {may("inspect") && (
         <form onSubmit={whoseForm}>
           <label>
-            Sessions of <input key={user ?? ""} class="field" name="user" defaultValue={user ?? ""} placeholder={me.value?.user ?? ""} size={14} />
+            {texts.sessions.of(<input key={user ?? ""} class="field" name="user" defaultValue={user ?? ""} placeholder={me.value?.user ?? ""} size={14} />)}
           </label>
-          <button class="button">Show</button>
+          <button class="button">{texts.sessions.show}</button>
         </form>
       )}
     </div>
@@ -180,13 +185,13 @@ function Filters({ filter, empty }: { readonly filter: Filter; readonly empty: b
 /** How far a search went, where that is not everywhere. */
 function Searched({ all }: { readonly all: SessionList }): JSX.Element | null {
   const went = all.searched.value;
-  if (all.finding.value) return <p class="soft" role="status">Searching…</p>;
+  if (all.finding.value) return <p class="soft" role="status">{texts.sessions.searching}</p>;
   if (went === undefined) return null;
   return (
     <p class="soft" role="status">
       {all.next.value === undefined
-        ? `All ${counted(went.sessions, "session")} were searched.`
-        : `The last ${counted(went.sessions, "session")} were searched, back to ${clock(went.updated)}.`}
+        ? texts.sessions.searchedAll(went.sessions)
+        : texts.sessions.searched(went.sessions, clock(went.updated))}
     </p>
   );
 }
@@ -207,7 +212,7 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
     const at = links.findIndex((link) => link.closest("tr")?.contains(document.activeElement));
     links[at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.max(0, Math.min(links.length - 1, at + by))]?.focus();
   };
-  useKeys({ j: ["Next row", step(1)], k: ["Previous row", step(-1)] });
+  useKeys({ j: [texts.sessions.next, step(1)], k: [texts.sessions.previous, step(-1)] });
   const part = shown.slice(from, from + rows);
   const more = (): void => {
     if (from + rows < shown.length) return setFrom(from + rows);
@@ -219,30 +224,30 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
       {searching && <Searched all={all} />}
       {part.length === 0 && all.finding.value ? null : part.length === 0 ? (
         <p>
-          No session fits “{formatFilter(filter)}”{all.next.value !== undefined && " yet"}.{" "}
+          {texts.sessions.noMatch(formatFilter(filter), all.next.value !== undefined)}{" "}
           <button class="button" onClick={() => go({ screen: "sessions", ...whose })}>
-            Remove the filter
+            {texts.sessions.removeFilter}
           </button>
         </p>
       ) : (
         <table class="list">
           <thead>
             <tr>
-              <th scope="col">Session</th>
+              <th scope="col">{texts.sessions.columns.session}</th>
               <th scope="col" class="w-state">
-                State
+                {texts.sessions.columns.state}
               </th>
               <th scope="col" class="w-agent">
-                Active agent
+                {texts.sessions.columns.agent}
               </th>
               <th scope="col" class="w-number number">
-                Events
+                {texts.sessions.columns.events}
               </th>
               <th scope="col" class="w-time">
-                Last change
+                {texts.sessions.columns.change}
               </th>
               <th scope="col" class="w-do">
-                <span class="hidden-words">Delete</span>
+                <span class="hidden-words">{texts.sessions.columns.remove}</span>
               </th>
             </tr>
           </thead>
@@ -254,9 +259,7 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
                     {visible(s.title || s.id)}
                   </Link>{" "}
                   {s.parent !== undefined && (
-                    <span class="soft fact">
-                      fork {depth === 0 && `of ${s.parent.id ?? "a deleted session"} `}at {count(s.parent.seq)}
-                    </span>
+                    <span class="soft fact">{depth === 0 ? texts.sessions.forkOf(s.parent.id, s.parent.seq) : texts.sessions.fork(s.parent.seq)}</span>
                   )}
                 </td>
                 <td>
@@ -269,7 +272,7 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
                 </td>
                 <td>
                   {mayWrite(all.user) && (
-                    <button class="button plain" aria-label={`Delete ${s.title || s.id}`} title="Delete" onClick={() => ask(s)}>
+                    <button class="button plain" aria-label={texts.sessions.removeOne(s.title || s.id)} title={texts.sessions.remove} onClick={() => ask(s)}>
                       <Icon name="close" />
                     </button>
                   )}
@@ -282,12 +285,12 @@ function Table({ all, filter }: { readonly all: SessionList; readonly filter: Fi
       <p class="paging">
         {from > 0 && (
           <button class="button" onClick={() => setFrom(Math.max(0, from - rows))}>
-            Newer
+            {texts.sessions.newer}
           </button>
         )}
         {(all.next.value !== undefined || from + rows < shown.length) && (
           <button class="button" disabled={busy} onClick={more}>
-            {searching && all.next.value !== undefined && from + rows >= shown.length ? "Search further back" : "More"}
+            {searching && all.next.value !== undefined && from + rows >= shown.length ? texts.sessions.further : texts.sessions.older}
           </button>
         )}
       </p>
@@ -302,21 +305,19 @@ function Delete({ session, all, close }: { readonly session: Listed; readonly al
     void remove(session.id).then((gone) => {
       if (!gone) return;
       all.drop(session.id);
-      tell(`Deleted ${session.title || session.id}.`);
+      tell(texts.sessions.removed(session.title || session.id));
     });
   };
   return (
-    <Sheet title="Delete this session?" from="middle" onClose={close}>
+    <Sheet title={texts.sessions.removeTitle} from="middle" onClose={close}>
       <div class="screen">
-        <p>
-          “{visible(session.title || session.id)}” and its {counted(session.seq, "event")} are gone for good. Its forks stay.
-        </p>
+        <p>{texts.sessions.removeWhat(visible(session.title || session.id), session.seq)}</p>
         <p class="ask-actions">
           <button class="button" onClick={sure}>
-            Delete
+            {texts.sessions.remove}
           </button>
           <button class="button" data-first onClick={close}>
-            Keep it
+            {texts.sessions.stay}
           </button>
         </p>
       </div>

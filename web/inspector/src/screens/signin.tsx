@@ -1,11 +1,12 @@
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import { refused, signIn } from "../state/app.js";
+import { texts } from "../texts.js";
 import { usePage } from "../ui/page.js";
 
 /** Signs in in place: the address stays. */
 export function SignIn(): JSX.Element {
-  usePage("Sign in");
+  usePage(texts.signIn.title);
   const field = useRef<HTMLInputElement>(null);
   const enter = (e: Event): void => {
     e.preventDefault();
@@ -16,17 +17,17 @@ export function SignIn(): JSX.Element {
   };
   return (
     <form class="screen" onSubmit={enter}>
-      <h1 tabIndex={-1}>Sign in</h1>
-      <p>Open the address that the server printed at its start, or enter a token.</p>
+      <h1 tabIndex={-1}>{texts.signIn.title}</h1>
+      <p>{texts.signIn.how}</p>
       <p class="failed" role="alert">
         {refused.value}
       </p>
       <p>
         <label>
-          Token <input ref={field} class="field" type="password" name="token" autocomplete="current-password" required />
+          {texts.signIn.token} <input ref={field} class="field" type="password" name="token" autocomplete="current-password" required />
         </label>{" "}
         <button class="button main" type="submit">
-          Sign in
+          {texts.signIn.enter}
         </button>
       </p>
     </form>

@@ -6,6 +6,7 @@ import { useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { agentAt, tree } from "../state/app.js";
 import { go, route } from "../state/route.js";
+import { texts } from "../texts.js";
 import { AgentList, TreeProblems, drawn, placeOf } from "../ui/agentfacts.js";
 import { AgentDetails } from "../panes/agent.js";
 import { clock } from "../ui/amount.js";
@@ -25,8 +26,8 @@ export function Tree(): JSX.Element {
   if (now.screen !== "tree" || agents === undefined) {
     return (
       <div class="screen">
-        <h1 tabIndex={-1}>Tree</h1>
-        <p class="soft">Loading the tree…</p>
+        <h1 tabIndex={-1}>{texts.tree.tab}</h1>
+        <p class="soft">{texts.tree.loading}</p>
       </div>
     );
   }
@@ -35,11 +36,11 @@ export function Tree(): JSX.Element {
   return (
     <div class="tree-screen">
       <div class="screen-head">
-        <h1 tabIndex={-1}>Tree of {root.name}</h1>
-        {changed !== undefined && <span class="soft">reloaded from its files at {clock(changed)}</span>}
+        <h1 tabIndex={-1}>{texts.tree.title(root.name)}</h1>
+        {changed !== undefined && <span class="soft">{texts.tree.reloaded(clock(changed))}</span>}
       </div>
       <TreeProblems problems={problems} />
-      <section class="tree-drawing" aria-label="Agents">
+      <section class="tree-drawing" aria-label={texts.tree.agents}>
         <TreeBar search={search} find={find} list={list} show={show} />
         {list ? (
           <AgentList root={root} human={human} search={search} to={(a) => ({ screen: "tree", path: a.path })} />
@@ -55,13 +56,13 @@ export function Tree(): JSX.Element {
           />
         )}
       </section>
-      <aside class="tree-details" aria-label="The chosen agent">
+      <aside class="tree-details" aria-label={texts.tree.chosen}>
         {agent === undefined ? (
           <>
-            <h2>Nobody</h2>
-            <p>The tree that is served has no agent at {now.path}.</p>
+            <h2>{texts.tree.nobody}</h2>
+            <p>{texts.tree.missing(now.path)}</p>
             <p>
-              <Link to={{ screen: "tree" }}>Show {root.name}, the first</Link>
+              <Link to={{ screen: "tree" }}>{texts.tree.first(root.name)}</Link>
             </p>
           </>
         ) : (
@@ -84,13 +85,13 @@ function Details({ agent }: { readonly agent: Agent }): JSX.Element {
       {drawn(agent) && (
         <p>
           <Link to={placeOf(agent)} class="button">
-            Show the drawing
+            {texts.tree.drawing}
           </Link>
         </p>
       )}
       {router !== undefined && (
         <>
-          <h3>Rules</h3>
+          <h3>{texts.tree.rules}</h3>
           <ol class="fact">
             {router.rules.map((r) => (
               <li key={r.index}>
@@ -102,14 +103,14 @@ function Details({ agent }: { readonly agent: Agent }): JSX.Element {
       )}
       {below.length > 0 && (
         <>
-          <h3>{agent.agents === undefined ? "Sub-agents" : "Runs"}</h3>
+          <h3>{agent.agents === undefined ? texts.tree.subAgents : texts.tree.runs}</h3>
           <ul>
             {below.slice(0, 50).map((a) => (
               <li key={a.path}>
                 <Link to={{ screen: "tree", path: a.path }}>{a.name}</Link> <span class="soft">{a.description}</span>
               </li>
             ))}
-            {below.length > 50 && <li class="soft">and {below.length - 50} more, which the search finds</li>}
+            {below.length > 50 && <li class="soft">{texts.tree.moreAgents(below.length - 50)}</li>}
           </ul>
         </>
       )}

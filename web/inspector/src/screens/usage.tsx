@@ -4,7 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import { type Schemas, get, path } from "../net/api.js";
 import { type Column, type Total, Totals } from "../state/totals.js";
 import { route } from "../state/route.js";
-import { count, counted, money } from "../ui/amount.js";
+import { texts } from "../texts.js";
+import { count, money } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 
 /** How many sessions are summed up at most, and how many are asked for at once. */
@@ -14,15 +15,7 @@ const atOnce = 4;
 const kinds = ["agent", "model", "session", "day"] as const;
 type Kind = (typeof kinds)[number];
 
-const columns: readonly (readonly [Column, string])[] = [
-  ["cost", "cost"],
-  ["inputTokens", "tokens in"],
-  ["cachedTokens", "cached"],
-  ["readAnew", "read anew"],
-  ["outputTokens", "tokens out"],
-  ["answers", "answers"],
-  ["seconds", "time of runs"],
-];
+const columns: readonly Column[] = ["cost", "inputTokens", "cachedTokens", "readAnew", "outputTokens", "answers", "seconds"];
 
 /** What sessions have cost: by agent, model, session and day. */
 export function Usage(): JSX.Element {
@@ -43,7 +36,7 @@ export function Usage(): JSX.Element {
   const done = all !== undefined && totals.sessions + totals.failed === all.sessions;
   return (
     <div class="screen usage">
-      <h1 tabIndex={-1}>Usage{user === undefined ? "" : ` of ${user}`}</h1>
+      <h1 tabIndex={-1}>{texts.usage.title(user)}</h1>
       {failed !== "" && (
         <p class="failed" role="alert">
           {failed}
@@ -51,28 +44,28 @@ export function Usage(): JSX.Element {
       )}
       <p aria-live="polite" aria-busy={!done}>
         {all === undefined
-          ? failed === "" && "Loading the sessions…"
+          ? failed === "" && texts.usage.loading
           : all.sessions === 0
-            ? "There are no sessions yet. Start one under Sessions."
-            : `${done ? "" : `${totals.sessions} of `}${counted(all.sessions, "session")}${all.more ? `, the ${most} that changed last; older ones are not counted` : ""}`}
-        {totals.failed > 0 && ` · ${counted(totals.failed, "session")} could not be read`}
+            ? texts.usage.none
+            : texts.usage.sessions(done ? all.sessions : totals.sessions, all.sessions, all.more ? most : undefined)}
+        {totals.failed > 0 && ` · ${texts.usage.failed(totals.failed)}`}
       </p>
       {totals.sessions > 0 && (
         <>
-          <p class="soft fact">Events that a fork shares with its parent are counted for the parent only.</p>
+          <p class="soft fact">{texts.usage.forks}</p>
           <p class="usage-sum">
-            <b>{cost(totals.all)}</b> · {count(totals.all.inputTokens)} tokens in, {share(totals.all)} of them cached · {count(totals.all.outputTokens)} out ·{" "}
-            {counted(totals.all.answers, "answer")}
+            {texts.usage.sum(<b>{cost(totals.all)}</b>, totals.all.inputTokens, share(totals.all), totals.all.outputTokens, totals.all.answers)}
           </p>
-          {totals.all.cost === null && <p class="soft">Some models have no price, so the total is not complete. Start the server with --prices to set prices.</p>}
-          <div class="usage-kinds" role="group" aria-label="By">
+          {totals.all.cost === null && <p class="soft">{texts.usage.noPrice}</p>}
+          <div class="usage-kinds" role="group" aria-label={texts.usage.ways}>
             {kinds.map((k) => (
               <button key={k} class="button" aria-pressed={kind === k} onClick={() => choose(k)}>
-                {kind === k ? "✓ " : ""}by {k}
+                {kind === k ? "✓ " : ""}
+                {texts.usage.by[k]}
               </button>
             ))}
           </div>
-          {kind === "day" && <p class="soft">A session counts on the day of its last change, by the clock of this browser.</p>}
+          {kind === "day" && <p class="soft">{texts.usage.day}</p>}
           <Table key={kind} kind={kind} rows={totals.rows(kind)} user={user} />
         </>
       )}
@@ -81,7 +74,7 @@ export function Usage(): JSX.Element {
 }
 
 function share(t: Total): string {
-  return t.inputTokens === 0 ? "none" : `${Math.round((100 * t.cachedTokens) / t.inputTokens)} %`;
+  return t.inputTokens === 0 ? texts.usage.nothing : `${Math.round((100 * t.cachedTokens) / t.inputTokens)} %`;
 }
 
 /** Asks for the newest sessions and then for what each used, a few at a time. */
@@ -133,7 +126,7 @@ function Table({ kind, rows, user }: TableProps): JSX.Element {
   const measure: Column = by === "name" || (by === "cost" && rows.every((r) => r.known === 0)) ? "inputTokens" : by;
   const size = (r: Total): number => (measure === "cost" ? r.known : (r[measure] ?? 0));
   const top = Math.max(...rows.map(size), 0);
-  const used = columns.filter(([name]) => name !== "seconds" || rows.every((r) => r.seconds !== undefined));
+  const used = columns.filter((name) => name !== "seconds" || rows.every((r) => r.seconds !== undefined));
   const head = (name: Column | "name", title: string): JSX.Element => (
     <th key={name} scope="col" aria-sort={by === name ? (name === "name" && kind !== "day" ? "ascending" : "descending") : undefined}>
       <button class="usage-sort" onClick={() => sort(name)}>
@@ -143,12 +136,12 @@ function Table({ kind, rows, user }: TableProps): JSX.Element {
     </th>
   );
   return (
-    <div class="usage-scroll" tabIndex={0} role="region" aria-label={`Usage by ${kind}`}>
+    <div class="usage-scroll" tabIndex={0} role="region" aria-label={texts.usage.table[kind]}>
       <table class="usage-table">
         <thead>
           <tr>
-            {head("name", kind)}
-            {used.map(([name, title]) => head(name, title))}
+            {head("name", texts.usage.kinds[kind])}
+            {used.map((name) => head(name, texts.usage.columns[name]))}
             <td />
           </tr>
         </thead>
@@ -162,7 +155,7 @@ function Table({ kind, rows, user }: TableProps): JSX.Element {
                   r.name
                 )}
               </th>
-              {used.map(([name]) => (
+              {used.map((name) => (
                 <td key={name}>{cell(r, name)}</td>
               ))}
               <td class="usage-bar">
@@ -178,7 +171,7 @@ function Table({ kind, rows, user }: TableProps): JSX.Element {
 
 /** What is known of a cost, and whether there is more. */
 function cost({ cost: all, known }: Total): string {
-  return all !== null || known === 0 ? money(all) : `${money(known)} + unknown`;
+  return all !== null || known === 0 ? money(all) : texts.usage.partly(money(known));
 }
 
 function cell(r: Total, name: Column): string {

@@ -1,6 +1,7 @@
 // What the page knows besides sessions: who is signed in, what is served, and what was told.
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { ApiError, type Schemas, get, pageVersion, send, signIn as enter, signInKey, signOut as leave } from "../net/api.js";
+import { texts } from "../texts.js";
 import { sessionOfDesk } from "./desk.js";
 import { SessionList, list, parseFilter } from "./list.js";
 import { OpenSession, open } from "./open.js";
@@ -52,9 +53,6 @@ export async function attempt<T>(what: () => Promise<T>, plain: Readonly<Record<
   }
 }
 
-/** What is said in place of what the server shows to few. */
-export const blind = "What agents are told and models are shown needs the right inspect, which you do not have.";
-
 export function may(right: Me["rights"][number]): boolean {
   return me.value?.rights.includes(right) ?? false;
 }
@@ -84,7 +82,7 @@ export async function refreshTree(): Promise<void> {
     const now = (await answer.json()) as Schemas["Agents"];
     tree.value = now;
     if (before !== undefined && now.changed !== undefined && now.changed !== before.changed) {
-      tell("The agents' files have changed. The new tree answers from the next turn on.");
+      tell(texts.frame.reloaded);
     }
   } catch (error) {
     if (!(error instanceof ApiError && error.status === 304)) throw error;
@@ -105,7 +103,7 @@ export async function begin(own: string): Promise<void> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code !== null) {
     history.replaceState(null, "", location.pathname + location.search);
-    await attempt(() => entering({ code }, "The code of this address was not accepted: it works once, for five minutes. Enter a token."));
+    await attempt(() => entering({ code }, texts.signIn.wrongCode));
   }
   // What the address names is opened as soon as it is known who asks, while the tree is on its way.
   effect(openSession);
@@ -154,7 +152,7 @@ function openList(): void {
 
 export async function signIn(token: string): Promise<void> {
   await attempt(async () => {
-    await entering({ token }, "The token was not accepted.");
+    await entering({ token }, texts.signIn.wrongToken);
     await refresh();
   });
 }

@@ -5,7 +5,7 @@ import type { Schemas } from "../net/api.js";
 import { may } from "../state/app.js";
 import type { Route } from "../state/route.js";
 import { branchOf, everyone, matches } from "../state/shape.js";
-import { counted } from "./amount.js";
+import { texts } from "../texts.js";
 import { Json } from "./json.js";
 import { Link } from "./link.js";
 import { Mark } from "./mark.js";
@@ -30,46 +30,37 @@ export function AgentFacts({ agent, short = false }: { readonly agent: Agent; re
   const { edge, router } = agent;
   return (
     <>
-      <p class="agent-words">{agent.description === undefined ? <span class="soft">It has no description.</span> : visible(agent.description)}</p>
+      <p class="agent-words">{agent.description === undefined ? <span class="soft">{texts.agent.noDescription}</span> : visible(agent.description)}</p>
       <dl class="agent-facts fact">
-        {!short && <Fact name="path">{agent.path}</Fact>}
-        {agent.model !== undefined && <Fact name="model">{agent.model}</Fact>}
-        {agent.remote !== undefined && <Fact name="on another machine">{agent.remote}</Fact>}
-        {agent.flow !== undefined && <Fact name="runs its agents">{flows[agent.flow]}</Fact>}
+        {!short && <Fact name={texts.agent.path}>{agent.path}</Fact>}
+        {agent.model !== undefined && <Fact name={texts.agent.model}>{agent.model}</Fact>}
+        {agent.remote !== undefined && <Fact name={texts.agent.remote}>{agent.remote}</Fact>}
+        {agent.flow !== undefined && <Fact name={texts.agent.flow}>{texts.agent.flows[agent.flow]}</Fact>}
         {agent.nodes !== undefined && (
-          <Fact name="graph">
-            {counted(agent.nodes.length, "node")}, {counted(agent.edges?.length ?? 0, "edge")}, begins with {agent.entrypoint}
-            {agent.fallbackAgent !== undefined && `; after an error ${agent.fallbackAgent}`}
-          </Fact>
+          <Fact name={texts.agent.graph}>{texts.agent.graphOf(agent.nodes.length, agent.edges?.length ?? 0, agent.entrypoint, agent.fallbackAgent)}</Fact>
         )}
-        {agent.tools !== undefined && <Fact name="tools">{agent.tools.join(" · ")}</Fact>}
-        {agent.targets !== undefined && <Fact name="may transfer to">{agent.targets.join(" · ")}</Fact>}
+        {agent.tools !== undefined && <Fact name={texts.agent.tools}>{agent.tools.join(" · ")}</Fact>}
+        {agent.targets !== undefined && <Fact name={texts.agent.targets}>{agent.targets.join(" · ")}</Fact>}
         {router !== undefined && (
-          <Fact name="decides by">
-            {counted(router.rules.length, "rule")}, else {router.default}
-            {router.sticky && "; the agent that answered keeps the conversation"}
-          </Fact>
+          <Fact name={texts.agent.router}>{texts.agent.routerOf(router.rules.length, router.default, router.sticky)}</Fact>
         )}
         {agent.routes?.map((r) => (
-          <Fact key={r.to} name="goes on with">
-            {r.to}
-            {r.conditional && ", if its condition holds"}
+          <Fact key={r.to} name={texts.agent.route}>
+            {texts.agent.routeTo(r.to, r.conditional === true)}
           </Fact>
         ))}
-        {edge?.history !== undefined && <Fact name="sees of the conversation">{edge.history}</Fact>}
-        {edge?.hideReason && <Fact name="does not read">why the conversation was transferred to it</Fact>}
-        {edge?.onError !== undefined && <Fact name="if it fails">{edge.onError} goes on</Fact>}
+        {edge?.history !== undefined && <Fact name={texts.agent.history}>{edge.history}</Fact>}
+        {edge?.hideReason && <Fact name={texts.agent.hidden}>{texts.agent.reason}</Fact>}
+        {edge?.onError !== undefined && <Fact name={texts.agent.onError}>{texts.agent.continues(edge.onError)}</Fact>}
         {edge?.input !== undefined && !short && (
-          <Fact name="a transfer must carry">
-            <Json value={edge.input} label="What a transfer must carry" />
+          <Fact name={texts.agent.input}>
+            <Json value={edge.input} label={texts.agent.inputLabel} />
           </Fact>
         )}
       </dl>
     </>
   );
 }
-
-const flows = { sequential: "one after the other", parallel: "at the same time", loop: "again and again" } as const;
 
 export function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }): JSX.Element {
   return (
@@ -85,9 +76,7 @@ export function TreeProblems({ problems }: { readonly problems: Schemas["Agents"
   if (problems === undefined || problems.length === 0) return null;
   return (
     <div class="tree-problems" role="status">
-      <p class="failed">
-        The agents' files have changed and cannot be used. The tree from before still answers.
-      </p>
+      <p class="failed">{texts.tree.broken}</p>
       <ul>
         {problems.slice(0, 20).map(({ file, line, message }, i) => (
           <li key={i}>
@@ -101,7 +90,7 @@ export function TreeProblems({ problems }: { readonly problems: Schemas["Agents"
           </li>
         ))}
       </ul>
-      {problems.length > 20 && <p class="soft">and {problems.length - 20} more</p>}
+      {problems.length > 20 && <p class="soft">{texts.tree.more(problems.length - 20)}</p>}
     </div>
   );
 }
@@ -121,7 +110,7 @@ const step = 100;
 function some(names: readonly string[] = []): string {
   const most = 6;
   if (names.length === 0) return "–";
-  return names.slice(0, most).join(" · ") + (names.length > most ? ` and ${names.length - most} more` : "");
+  return names.slice(0, most).join(" · ") + (names.length > most ? ` ${texts.tree.more(names.length - most)}` : "");
 }
 
 /** The tree as a table, with the facts of the drawing. */
@@ -130,15 +119,15 @@ export function AgentList({ root, human, active, hands, search, to }: ListProps)
   const all = useMemo(() => [...everyone(branchOf(root)), ...(human === undefined ? [] : everyone(branchOf(human)))], [root, human]);
   const found = search.trim() === "" ? all : all.filter((b) => matches(b.agent, search.trim()));
   return (
-    <div class="agent-list" tabIndex={0} role="region" aria-label="The tree as a list">
+    <div class="agent-list" tabIndex={0} role="region" aria-label={texts.tree.list.name}>
       <table>
         <thead>
           <tr>
-            <th scope="col">Agent</th>
-            <th scope="col">Depth</th>
-            <th scope="col">Below</th>
-            <th scope="col">May transfer to</th>
-            {hands !== undefined && <th scope="col">Transferred to</th>}
+            <th scope="col">{texts.tree.list.agent}</th>
+            <th scope="col">{texts.tree.list.depth}</th>
+            <th scope="col">{texts.tree.list.parent}</th>
+            <th scope="col">{texts.tree.list.targets}</th>
+            {hands !== undefined && <th scope="col">{texts.tree.list.transferred}</th>}
           </tr>
         </thead>
         <tbody>
@@ -147,7 +136,7 @@ export function AgentList({ root, human, active, hands, search, to }: ListProps)
               <th scope="row">
                 <Mark agent={agent.name} /> <Link to={to(agent)}>{agent.name}</Link>
                 {agent.kind !== "agent" && <span class="soft"> {agent.kind}</span>}
-                {agent.name === active && <span class="soft"> has the conversation</span>}
+                {agent.name === active && <span class="soft"> {texts.tree.list.active}</span>}
               </th>
               <td>{level}</td>
               <td>{parent?.agent.name ?? "–"}</td>
@@ -166,10 +155,10 @@ export function AgentList({ root, human, active, hands, search, to }: ListProps)
       </table>
       {found.length > rows && (
         <button class="button" onClick={() => more(rows + step)}>
-          Show {Math.min(step, found.length - rows)} more of {found.length}
+          {texts.tree.list.more(Math.min(step, found.length - rows), found.length)}
         </button>
       )}
-      {found.length === 0 && <p class="soft">No agent is like “{search}”.</p>}
+      {found.length === 0 && <p class="soft">{texts.tree.list.none(search)}</p>}
     </div>
   );
 }

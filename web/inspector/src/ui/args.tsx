@@ -1,13 +1,14 @@
 import type { JSX } from "preact";
 import type { Schemas } from "../net/api.js";
+import { texts } from "../texts.js";
 import { asText, visible } from "./visible.js";
 
 /** The arguments of a call, one a row, whole: who decides sees what is decided. */
 export function Arguments({ of: params }: { readonly of: unknown }): JSX.Element | null {
   const rows = typeof params === "object" && params !== null && !Array.isArray(params) ? Object.entries(params) : params == null ? [] : [["", params]];
-  if (rows.length === 0) return <p class="fact soft">It has no arguments.</p>;
+  if (rows.length === 0) return <p class="fact soft">{texts.decide.noArguments}</p>;
   return (
-    <dl class="question-args" tabIndex={0} aria-label="Arguments">
+    <dl class="question-args" tabIndex={0} aria-label={texts.decide.arguments}>
       {rows.map(([name, value]) => (
         <div key={String(name)}>
           <dt class="soft">{visible(String(name))}</dt>
@@ -23,5 +24,5 @@ export function Arguments({ of: params }: { readonly of: unknown }): JSX.Element
 /** Stands in the place of the buttons for a reader who may not decide. */
 export function Colleague({ call }: { readonly call: Pick<Schemas["Call"], "kind" | "by"> }): JSX.Element {
   const user = call.by?.[0] === "user" || (call.by === undefined && call.kind === "input");
-  return <p class="question-do">{user ? "The user of this conversation has to decide this." : "A colleague has to approve this."}</p>;
+  return <p class="question-do">{user ? texts.decide.user : texts.decide.colleague}</p>;
 }

@@ -7,12 +7,9 @@ import { Link } from "./link.js";
 import { copyAddress, openKeys, openTour } from "./palette.js";
 import { Sheet } from "./sheet.js";
 import { type Scheme, scheme, setScheme } from "./theme.js";
+import { texts } from "../texts.js";
 
-const schemes: readonly (readonly [Scheme, string])[] = [
-  ["system", "As the system"],
-  ["light", "Light"],
-  ["dark", "Dark"],
-];
+const schemes: readonly Scheme[] = ["system", "light", "dark"];
 
 /** Links to the screens that somebody can go to from anywhere. */
 export function Screens(): JSX.Element {
@@ -25,11 +22,11 @@ export function Screens(): JSX.Element {
   );
   return (
     <>
-      {link({ screen: "sessions", ...whose }, "Sessions")}
-      {link({ screen: "tree" }, "Tree")}
-      {link({ screen: "usage", ...whose }, "Usage")}
-      {me.value?.decides && link({ screen: "approvals" }, "Approvals")}
-      {me.value?.desk && may("desk") && link({ screen: "desk" }, "Desk")}
+      {link({ screen: "sessions", ...whose }, texts.screens.sessions)}
+      {link({ screen: "tree" }, texts.screens.tree)}
+      {link({ screen: "usage", ...whose }, texts.screens.usage)}
+      {me.value?.decides && link({ screen: "approvals" }, texts.screens.approvals)}
+      {me.value?.desk && may("desk") && link({ screen: "desk" }, texts.screens.desk)}
     </>
   );
 }
@@ -40,36 +37,36 @@ export function Menu(): JSX.Element {
   const close = (): void => show(false);
   return (
     <>
-      <button class="button plain menu-button" aria-label="Menu" aria-haspopup="dialog" title="Menu" onClick={() => show(true)}>
+      <button class="button plain menu-button" aria-label={texts.menu.name} aria-haspopup="dialog" title={texts.menu.name} onClick={() => show(true)}>
         <Icon name="menu" />
       </button>
       {open && (
-        <Sheet title={`Signed in as ${me.value?.user ?? ""}`} from="corner" onClose={close}>
+        <Sheet title={texts.menu.title(me.value?.user ?? "")} from="corner" onClose={close}>
           <div class="menu" onClick={(e) => e.target instanceof HTMLElement && e.target.closest("a,button") !== null && close()}>
             <Screens />
             <hr />
             <fieldset>
-              <legend class="soft fact">Colours</legend>
-              {schemes.map(([name, words]) => (
+              <legend class="soft fact">{texts.menu.colours}</legend>
+              {schemes.map((name) => (
                 <label key={name}>
-                  <input type="radio" name="scheme" checked={scheme.value === name} onChange={() => setScheme(name)} /> {words}
+                  <input type="radio" name="scheme" checked={scheme.value === name} onChange={() => setScheme(name)} /> {texts.menu.schemes[name]}
                 </label>
               ))}
             </fieldset>
             <hr />
             <button class="button plain" onClick={copyAddress}>
-              Copy the address <kbd>y</kbd>
+              {texts.menu.copyAddress} <kbd>y</kbd>
             </button>
             <button class="button plain" onClick={() => setTimeout(openKeys)}>
-              All keys <kbd>?</kbd>
+              {texts.menu.allKeys} <kbd>?</kbd>
             </button>
             <button class="button plain" onClick={() => setTimeout(openTour)}>
-              Take the tour
+              {texts.menu.takeTour}
             </button>
             <button class="button plain" onClick={() => void signOut()}>
-              Sign out
+              {texts.menu.signOut}
             </button>
-            <p class="soft fact menu-version">Arbor {me.value?.version}</p>
+            <p class="soft fact menu-version">{texts.menu.version(me.value?.version)}</p>
           </div>
         </Sheet>
       )}

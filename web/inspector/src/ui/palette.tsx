@@ -13,6 +13,7 @@ import { best } from "./match.js";
 import { Sheet } from "./sheet.js";
 import { visible } from "./visible.js";
 import { type Scheme, scheme, setScheme } from "./theme.js";
+import { texts } from "../texts.js";
 
 const covering = signal<"" | "palette" | "keys" | "tour">("");
 
@@ -39,9 +40,11 @@ const close = (): void => {
   covering.value = "";
 };
 
+type Kind = keyof typeof texts.anything.kinds;
+
 interface Item {
   readonly id: string;
-  readonly kind: string;
+  readonly kind: Kind;
   readonly name: string;
   readonly more?: string;
   readonly does: () => void;
@@ -50,9 +53,9 @@ interface Item {
 /** The list of everything that one can go to or do. */
 export function Palette(): JSX.Element | null {
   useKeys({
-    "mod+k": ["Go to anything", openPalette],
-    "?": ["All keys", openKeys],
-    y: ["Copy the address", copyAddress],
+    "mod+k": [texts.anything.title, openPalette],
+    "?": [texts.keys.allKeys, openKeys],
+    y: [texts.keys.copyAddress, copyAddress],
   });
   return covering.value === "palette" ? <Open /> : covering.value === "tour" ? <Tour onClose={close} /> : null;
 }
@@ -76,7 +79,7 @@ function Open(): JSX.Element {
     const [recent, older] = [sessions.slice(0, 6).map(ofSession), sessions.slice(6).map(ofSession)];
     return [...places(), ...recent, ...things(doings), ...agents(tree.value?.root), ...older];
   }, [doings, sessions, tree.value]);
-  const found = [...typed(query), ...best(query, all, (i) => `${i.name} ${i.more ?? ""} ${i.kind}`)].slice(0, most);
+  const found = [...typed(query), ...best(query, all, (i) => `${i.name} ${i.more ?? ""} ${texts.anything.kinds[i.kind]}`)].slice(0, most);
   const chosen = Math.min(at, found.length - 1);
   useEffect(() => {
     options.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
@@ -94,19 +97,19 @@ function Open(): JSX.Element {
     e.preventDefault();
   };
   return (
-    <Sheet title="Go to anything" from="middle" onClose={close} bare>
+    <Sheet title={texts.anything.title} from="middle" onClose={close} bare>
       <input
         class="palette-field"
         data-first
         role="combobox"
-        aria-label="Go to anything"
+        aria-label={texts.anything.title}
         aria-expanded="true"
         aria-controls="palette-options"
         aria-activedescendant={found[chosen] === undefined ? undefined : `palette-${chosen}`}
         aria-autocomplete="list"
         autocomplete="off"
         spellcheck={false}
-        placeholder="An agent, a session, a command, an address"
+        placeholder={texts.anything.hint}
         value={query}
         onInput={(e) => {
           setQuery(e.currentTarget.value);
@@ -114,22 +117,22 @@ function Open(): JSX.Element {
         }}
         onKeyDown={keys}
       />
-      <ul id="palette-options" ref={options} class="palette-options" role="listbox" aria-label="Results">
+      <ul id="palette-options" ref={options} class="palette-options" role="listbox" aria-label={texts.anything.results}>
         {found.map((item, i) => (
           <li key={item.id} id={`palette-${i}`} role="option" aria-selected={i === chosen} onClick={() => choose(item)} onPointerMove={() => setAt(i)}>
-            <span class="palette-kind">{item.kind}</span>
+            <span class="palette-kind">{texts.anything.kinds[item.kind]}</span>
             <span class="palette-name">
               {item.name} <span class="soft">{item.more}</span>
             </span>
           </li>
         ))}
       </ul>
-      {found.length === 0 && <p class="palette-none soft">No results.</p>}
+      {found.length === 0 && <p class="palette-none soft">{texts.anything.none}</p>}
     </Sheet>
   );
 }
 
-const to = (kind: string, name: string, where: Route, more?: string): Item => ({
+const to = (kind: Kind, name: string, where: Route, more?: string): Item => ({
   id: `${kind} ${name} ${more ?? ""}`,
   kind,
   name,
@@ -139,11 +142,11 @@ const to = (kind: string, name: string, where: Route, more?: string): Item => ({
 
 function places(): Item[] {
   return [
-    to("screen", "Sessions", { screen: "sessions" }),
-    to("screen", "Tree", { screen: "tree" }),
-    to("screen", "Usage", { screen: "usage" }),
-    ...(me.value?.decides ? [to("screen", "Approvals", { screen: "approvals" })] : []),
-    ...(me.value?.desk && may("desk") ? [to("screen", "Desk", { screen: "desk" })] : []),
+    to("screen", texts.screens.sessions, { screen: "sessions" }),
+    to("screen", texts.screens.tree, { screen: "tree" }),
+    to("screen", texts.screens.usage, { screen: "usage" }),
+    ...(me.value?.decides ? [to("screen", texts.screens.approvals, { screen: "approvals" })] : []),
+    ...(me.value?.desk && may("desk") ? [to("screen", texts.screens.desk, { screen: "desk" })] : []),
   ];
 }
 
@@ -152,9 +155,9 @@ function things(doings: ReturnType<typeof commands>): Item[] {
   const other: readonly Scheme[] = ["system", "light", "dark"];
   return [
     ...doings.filter(({ key }) => key !== "mod+k" && key !== "Escape").map(({ key, what, does: it }) => does(what, it, shown(key))),
-    ...other.filter((s) => s !== scheme.value).map((s) => does(`Colours: ${s === "system" ? "as the system has them" : s}`, () => setScheme(s))),
-    does("Take the tour", openTour),
-    does("Sign out", () => void signOut()),
+    ...other.filter((s) => s !== scheme.value).map((s) => does(texts.anything.colours[s], () => setScheme(s))),
+    does(texts.menu.takeTour, openTour),
+    does(texts.menu.signOut, () => void signOut()),
   ];
 }
 
@@ -175,7 +178,7 @@ function typed(query: string): Item[] {
   const items: Item[] = [];
   const position = Number(text);
   if (route.value.screen === "session" && Number.isSafeInteger(position) && position > 0) {
-    items.push({ id: "position", kind: "time", name: `Position ${position}`, does: () => change({ at: position }) });
+    items.push({ id: "position", kind: "position", name: texts.anything.position(position), does: () => change({ at: position }) });
   }
   if (/^(https?:\/\/|\/inspect\/|(s|diff|tree|graph|desk|usage)\/|approvals$)/.test(text)) {
     const url = URL.canParse(text) ? new URL(text) : new URL(text.startsWith("/") ? text : `/inspect/${text}`, location.origin);
@@ -193,13 +196,13 @@ export function HelpOfKeys(): JSX.Element | null {
 function Listed(): JSX.Element {
   const all = useMemo(commands, []);
   return (
-    <Sheet title="Keys" from="middle" onClose={close}>
+    <Sheet title={texts.keys.title} from="middle" onClose={close}>
       <div class="keys-list">
         <label class="keys-switch">
-          <input type="checkbox" checked={letters.value} onChange={(e) => setLetters(e.currentTarget.checked)} /> Single letters are keys
+          <input type="checkbox" checked={letters.value} onChange={(e) => setLetters(e.currentTarget.checked)} /> {texts.keys.letters}
         </label>{" "}
         <button class="button" onClick={openTour}>
-          Take the tour
+          {texts.keys.takeTour}
         </button>
         <dl>
           {all.map(({ key, what }) => (

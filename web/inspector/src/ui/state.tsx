@@ -1,16 +1,7 @@
 import type { JSX } from "preact";
 import { tree } from "../state/app.js";
+import { texts } from "../texts.js";
 import type { Sign } from "./page.js";
-
-/** How the server says that a session stands, in words. */
-export const states: Readonly<Record<string, string>> = {
-  running: "at work",
-  waiting: "waits for a person",
-  cut_off: "cut off",
-  done: "done",
-  failed: "failed",
-  canceled: "canceled",
-};
 
 const signs: Readonly<Record<string, string>> = { running: "▸", waiting: "●", cut_off: "‖", done: "✓", failed: "✗", canceled: "–" };
 
@@ -26,7 +17,7 @@ interface Props {
 export function State({ state, active = "", handoff = "" }: Props): JSX.Element {
   const person = active === (tree.value?.human?.name ?? "human") && (state === "done" || state === "waiting");
   const style = person || state === "waiting" ? "asked" : state === "failed" || state === "cut_off" ? "failed" : "soft";
-  const words = !person ? (states[state ?? ""] ?? "new") : handoff === "" ? "handed to a person" : withPerson.includes(handoff) ? "with a person" : "waits for a person";
+  const words = !person ? (texts.states[state ?? ""] ?? texts.newState) : handoff === "" ? texts.handed : withPerson.includes(handoff) ? texts.withPerson : texts.states["waiting"];
   return (
     <span class={`state ${style}`}>
       <span aria-hidden="true">{person ? signs["waiting"] : (signs[state ?? ""] ?? "○")}</span> {words}

@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
+import { texts } from "../texts.js";
 import { useKeys } from "./keys.js";
 
 interface Props {
@@ -14,15 +15,15 @@ interface Props {
 /** What stands above a tree: its search, and the choice between the drawing and the list. */
 export function TreeBar({ search, find, list, show, away }: Props): JSX.Element {
   const field = useRef<HTMLInputElement>(null);
-  useKeys({ "/": ["Search agents", () => (away?.() ? false : field.current?.focus())] });
+  useKeys({ "/": [texts.tree.search, () => (away?.() ? false : field.current?.focus())] });
   return (
     <div class="tree-bar">
       <input
         ref={field}
         class="field"
         type="search"
-        aria-label="Search agents"
-        placeholder="Search  /"
+        aria-label={texts.tree.search}
+        placeholder={texts.tree.searchHint}
         value={search}
         onInput={(e) => find(e.currentTarget.value)}
         onKeyDown={(e) => {
@@ -33,7 +34,7 @@ export function TreeBar({ search, find, list, show, away }: Props): JSX.Element 
         }}
       />
       <button class="button" aria-pressed={list} onClick={() => show(!list)}>
-        As a list
+        {texts.tree.asList}
       </button>
     </div>
   );

@@ -18,7 +18,7 @@ import {
   standsIn,
   way,
 } from "../state/shape.js";
-import { counted } from "./amount.js";
+import { texts } from "../texts.js";
 import { Canvas } from "./canvas.js";
 import { KindSign } from "./kind.js";
 import { Mark, hueOf } from "./mark.js";
@@ -144,9 +144,9 @@ export function TreeView(props: TreeViewProps): JSX.Element {
 
   return (
     <>
-      <Canvas view={view} width={drawn.width} height={drawn.height} label="The tree, drawn" foot={sizeOf(branch)}>
+      <Canvas view={view} width={drawn.width} height={drawn.height} label={texts.tree.drawn} foot={texts.tree.size(branch.size, depthOf(branch))}>
         <Lines drawn={drawn} hands={hands} byName={byName} />
-        <div ref={nodes} role="tree" aria-label="Agents" onKeyDown={key}>
+        <div ref={nodes} role="tree" aria-label={texts.tree.agents} onKeyDown={key}>
           {inside.map((p) => (
             <Node
               key={p.item.key}
@@ -177,14 +177,9 @@ export function TreeView(props: TreeViewProps): JSX.Element {
         </div>
         <span ref={dot} class="tree-dot" aria-hidden="true" />
       </Canvas>
-      {drawn.items.size === 0 && <p class="tree-none">No agent is like “{search}”.</p>}
+      {drawn.items.size === 0 && <p class="tree-none">{texts.tree.list.none(search)}</p>}
     </>
   );
-}
-
-/** "4 agents · 2 deep". */
-function sizeOf(branch: Branch): string {
-  return `${counted(branch.size, "agent")} · ${depthOf(branch)} deep`;
 }
 
 interface NodeProps {
@@ -226,9 +221,9 @@ function Node({ placed: { item, x, y }, reachable, chosen, active, busy, press }
           {agent.kind !== "agent" && <span class="hidden-words">, {agent.kind}</span>}
         </>
       ) : (
-        <span class="tree-name">{`+ ${counted(item.crowd, "agent")}`}</span>
+        <span class="tree-name">{texts.tree.crowd(item.crowd)}</span>
       )}
-      {active && <span class="hidden-words">, has the conversation</span>}
+      {active && <span class="hidden-words">, {texts.tree.list.active}</span>}
     </button>
   );
 }
