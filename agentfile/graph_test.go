@@ -119,8 +119,9 @@ func TestResolverKnowsFolderRefs(t *testing.T) {
 	fsys := mapFS(nodeAgents)
 	resolver, err := ResolverFS(fsys, ".", WithModel(resolve), testTools(t, "refund"))
 	require.NoError(t, err)
-	known, err := agentgraph.FolderRefs(fsys)
+	folder, err := agentgraph.ReadFolder(fsys)
 	require.NoError(t, err)
+	known := folder.Refs()
 	require.Equal(t, []string{"billing", "broken", "desk", "doc@1.0.0", "doc@1.2.0", "flow", "json"}, known)
 	for _, ref := range append(known, "doc", "desk@2.0.0", "hidden", "README", "", "agents", "doc@3.0.0") {
 		_, err := agentgraph.Load([]byte("apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec: {entrypoint: a, agents: [{id: a, agentRef: \""+ref+"\"}]}\n"),

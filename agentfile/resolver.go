@@ -14,7 +14,7 @@ import (
 
 // Resolver gives graphs the agents of a folder: those in Markdown, each with its
 // sub-agents, and the documents of kind Agent; and tool nodes their tools. The names that
-// it knows are those of [agentgraph.FolderRefs] and of [ToolRefs]; the error of another one
+// it knows are those of [agentgraph.Folder.Refs] and of [ToolRefs]; the error of another one
 // is [agentgraph.ErrUnknownRef].
 //
 // Each call makes a new agent. The configuration of a node is laid over what the front

@@ -132,15 +132,6 @@ func notValid(file string, problems []Problem) string {
 	return fmt.Sprintf("%s is not valid: line %d: %s%s", file, problems[0].Line, problems[0].Message, more)
 }
 
-// FolderRefs returns the names of the agents in a folder, as [ReadFolder] finds them.
-func FolderRefs(fsys fs.FS) ([]string, error) {
-	f, err := ReadFolder(fsys)
-	if err != nil {
-		return nil, err
-	}
-	return f.Refs(), nil
-}
-
 type folder struct {
 	Folder
 	fsys  fs.FS

@@ -10,7 +10,7 @@ import (
 
 func TestFolderRefs(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
-	names, err := FolderRefs(fstest.MapFS{
+	f, err := ReadFolder(fstest.MapFS{
 		"support.md":         file("---\nname: desk # a name\n---\nHello."),
 		"support/billing.md": file("---\r\ndescription: x\r\n---\r\nHello."),
 		"support/other.yaml": file("kind: Agent\nmetadata: {name: hidden}\n"),
@@ -25,9 +25,9 @@ func TestFolderRefs(t *testing.T) {
 		"desk-tools.txt":     file("---\nname: text\n---\n"),
 	})
 	require.NoError(t, err)
-	require.Equal(t, []string{"billing", "desk", "inner", "q-1", "y@1.0.0", "z"}, names)
+	require.Equal(t, []string{"billing", "desk", "inner", "q-1", "y@1.0.0", "z"}, f.Refs())
 
-	_, err = FolderRefs(fstest.MapFS{})
+	_, err = ReadFolder(fstest.MapFS{})
 	require.NoError(t, err)
 }
 
