@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"slices"
+	"reflect"
+	"strings"
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -51,7 +52,16 @@ func mend(answer []byte) []byte {
 	return answer
 }
 
-var eventKinds = []string{"task", "message", "statusUpdate", "artifactUpdate"}
+// eventKinds are what an event can be.
+var eventKinds = []struct {
+	name string
+	form reflect.Type
+}{
+	{"task", reflect.TypeFor[sdk.Task]()},
+	{"message", reflect.TypeFor[sdk.Message]()},
+	{"statusUpdate", reflect.TypeFor[sdk.TaskStatusUpdateEvent]()},
+	{"artifactUpdate", reflect.TypeFor[sdk.TaskArtifactUpdateEvent]()},
+}
 
 // mendPayload mends an event, or a task alone.
 func mendPayload(payload []byte) []byte {
@@ -62,7 +72,10 @@ func mendPayload(payload []byte) []byte {
 	if json.Unmarshal(payload, &top) != nil || top["kind"] != nil { // which protocol 0.3 has
 		return payload
 	}
-	isEvent := slices.ContainsFunc(eventKinds, func(kind string) bool { return top[kind] != nil })
+	isEvent := false
+	for _, kind := range eventKinds {
+		isEvent = isEvent || top[kind.name] != nil
+	}
 	isTask := !isEvent && top["id"] != nil && top["status"] != nil
 	var target any = new(sdk.StreamResponse)
 	switch {
@@ -89,7 +102,7 @@ func mendPayload(payload []byte) []byte {
 		return payload
 	}
 	if isTask {
-		mendTask(object)
+		fit(object, reflect.TypeFor[sdk.Task]())
 	} else if !mendEvent(object) {
 		return nil
 	}
@@ -105,134 +118,102 @@ func mendPayload(payload []byte) []byte {
 func mendEvent(event map[string]any) bool {
 	taken := false
 	for _, kind := range eventKinds {
-		value, isObject := event[kind].(map[string]any)
-		if !isObject || taken {
-			delete(event, kind)
-			continue
-		}
-		taken = true
-		switch kind {
-		case "task":
-			mendTask(value)
-		case "message":
-			mendMessage(value)
-		case "statusUpdate":
-			keep(value, isText, "taskId", "contextId")
-			keep(value, isMap, "metadata")
-			mendStatus(value)
-		case "artifactUpdate":
-			keep(value, isText, "taskId", "contextId")
-			keep(value, isMap, "metadata", "artifact")
-			keep(value, isBool, "append", "lastChunk")
-			if artifact, ok := value["artifact"].(map[string]any); ok {
-				mendArtifact(artifact)
-			}
+		if value, isObject := event[kind.name].(map[string]any); isObject && !taken {
+			taken = true
+			fit(value, kind.form)
+		} else {
+			delete(event, kind.name)
 		}
 	}
 	return taken
 }
 
-func isText(v any) bool { _, ok := v.(string); return ok }
-func isBool(v any) bool { _, ok := v.(bool); return ok }
-func isMap(v any) bool  { _, ok := v.(map[string]any); return ok }
-func isTexts(v any) bool {
+// fit returns a value as it can be read into a type of the SDK: without the fields of objects that are not what they
+// should be, and without what is no object in lists of objects. It reports whether there is anything left.
+func fit(v any, t reflect.Type) (fitting any, ok bool) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return fit(v, t.Elem())
+	case reflect.String:
+		_, ok = v.(string)
+	case reflect.Bool:
+		_, ok = v.(bool)
+	case reflect.Map:
+		_, ok = v.(map[string]any)
+	case reflect.Slice:
+		return fitList(v, t.Elem())
+	case reflect.Struct:
+		if t == reflect.TypeFor[time.Time]() {
+			text, isText := v.(string)
+			return v, isText && isTime(text)
+		}
+		var object map[string]any
+		if object, ok = v.(map[string]any); !ok {
+			break
+		}
+		if t == reflect.TypeFor[sdk.Part]() {
+			mendPart(object)
+			break
+		}
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			member, there := object[name]
+			if !there {
+				continue
+			}
+			if object[name], ok = fit(member, f.Type); !ok {
+				delete(object, name)
+			}
+		}
+		ok = true
+	}
+	return v, ok
+}
+
+// fitList fits a list: one of texts holds nothing else, and what is none is an empty one of objects.
+func fitList(v any, elem reflect.Type) (any, bool) {
 	list, ok := v.([]any)
-	return ok && !slices.ContainsFunc(list, func(v any) bool { return !isText(v) })
-}
-
-// keep drops those of the fields that are not what they should be.
-func keep(object map[string]any, is func(any) bool, names ...string) {
-	for _, name := range names {
-		if v, there := object[name]; there && !is(v) {
-			delete(object, name)
-		}
-	}
-}
-
-// objects returns the objects of a list, and drops the rest of it.
-func objects(in map[string]any, name string) []map[string]any {
-	list, _ := in[name].([]any)
-	var found []map[string]any
 	left := make([]any, 0, len(list))
-	for _, v := range list {
-		if o, ok := v.(map[string]any); ok {
-			found, left = append(found, o), append(left, o)
+	for _, member := range list {
+		if member, fits := fit(member, elem); fits {
+			left = append(left, member)
 		}
 	}
-	if _, there := in[name]; there {
-		in[name] = left
-	}
-	return found
+	return left, elem.Kind() != reflect.String || ok && len(left) == len(list)
 }
 
-func mendTask(t map[string]any) {
-	keep(t, isText, "id", "contextId")
-	keep(t, isMap, "metadata")
-	mendStatus(t)
-	for _, a := range objects(t, "artifacts") {
-		mendArtifact(a)
-	}
-	for _, m := range objects(t, "history") {
-		mendMessage(m)
-	}
-}
-
-func mendStatus(in map[string]any) {
-	keep(in, isMap, "status")
-	s, ok := in["status"].(map[string]any)
-	if !ok {
-		return
-	}
-	keep(s, isText, "state")
-	keep(s, isMap, "message")
-	keep(s, func(v any) bool { return isText(v) && isTime(v.(string)) }, "timestamp")
-	if m, ok := s["message"].(map[string]any); ok {
-		mendMessage(m)
-	}
-}
-
-func mendMessage(m map[string]any) {
-	keep(m, isText, "messageId", "contextId", "taskId", "role")
-	keep(m, isTexts, "extensions", "referenceTaskIds")
-	keep(m, isMap, "metadata")
-	mendParts(m)
-}
-
-func mendArtifact(a map[string]any) {
-	keep(a, isText, "artifactId", "name", "description")
-	keep(a, isTexts, "extensions")
-	keep(a, isMap, "metadata")
-	mendParts(a)
-}
-
-// mendParts leaves each part with the content that is understood, and puts a text in
-// the place of a part that has none.
-func mendParts(in map[string]any) {
-	for _, p := range objects(in, "parts") {
-		keep(p, isText, "text", "raw", "url", "filename", "mediaType")
-		keep(p, isMap, "metadata")
-		keep(p, func(v any) bool { return v != "" }, "url")
-		keep(p, func(v any) bool { _, err := base64.StdEncoding.DecodeString(v.(string)); return err == nil }, "raw")
-		if p["data"] == nil {
-			delete(p, "data")
+// mendPart leaves a part with the content that is understood, and puts a text in
+// the place of one that has none.
+func mendPart(p map[string]any) {
+	for _, name := range []string{"text", "raw", "url", "filename", "mediaType"} {
+		text, isText := p[name].(string)
+		_, err := base64.StdEncoding.DecodeString(text)
+		if !isText || name == "url" && text == "" || name == "raw" && err != nil {
+			delete(p, name)
 		}
-		taken := false
-		for _, kind := range []string{"text", "data", "url", "raw"} {
-			if _, there := p[kind]; there && taken {
-				delete(p, kind)
-			} else if there {
-				taken = true
+	}
+	if _, isMap := p["metadata"].(map[string]any); !isMap {
+		delete(p, "metadata")
+	}
+	if p["data"] == nil {
+		delete(p, "data")
+	}
+	taken := false
+	for _, kind := range []string{"text", "data", "url", "raw"} {
+		if _, there := p[kind]; there && taken {
+			delete(p, kind)
+		} else if there {
+			taken = true
+		}
+	}
+	if !taken {
+		text := "[part of an unknown kind"
+		for _, name := range []string{"filename", "mediaType"} {
+			if s, _ := p[name].(string); s != "" {
+				text += " " + clip(s, 100)
 			}
 		}
-		if !taken {
-			text := "[part of an unknown kind"
-			for _, name := range []string{"filename", "mediaType"} {
-				if s, _ := p[name].(string); s != "" {
-					text += " " + clip(s, 100)
-				}
-			}
-			clear(p)
-			p["text"] = text + "]"
-		}
+		clear(p)
+		p["text"] = text + "]"
 	}
 }

@@ -27,7 +27,7 @@ func TestProtobufRefusesTypedLists(t *testing.T) {
 
 func TestOneUnknownPartBreaksAnAnswer(t *testing.T) {
 	err := json.Unmarshal([]byte(`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"a"},{"hologram":1}]}}`), new(sdk.StreamResponse))
-	mended(t, err != nil, "reads answers with parts of unknown kinds", "mendParts of a2a/mend.go")
+	mended(t, err != nil, "reads answers with parts of unknown kinds", "mendPart of a2a/mend.go")
 }
 
 func TestOneUnknownEventBreaksAStream(t *testing.T) {

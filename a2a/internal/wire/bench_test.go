@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -94,7 +95,7 @@ func BenchmarkRewrite(b *testing.B) {
 	b.Run("rewrite", func(b *testing.B) {
 		b.SetBytes(int64(len(doc)))
 		for b.Loop() {
-			if _, err := rewrite(doc, sendShape); err != nil {
+			if _, err := rewrite(doc, shapeOf(reflect.TypeFor[sdk.SendMessageRequest]())); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -45,8 +45,8 @@ func bind[S ~string](field string, value *S, path string) error {
 }
 
 // unary makes an operation that answers once. The function bound sets what the path has.
-func unary[P, R any](s *shape, bound func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) (R, error)) *operation {
-	return &operation{shape: s, one: func(ctx context.Context, x *exchange, doc []byte) (any, error) {
+func unary[P, R any](bound func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) (R, error)) *operation {
+	return &operation{shape: shapeOf(reflect.TypeFor[P]()), one: func(ctx context.Context, x *exchange, doc []byte) (any, error) {
 		req, err := decode[P](doc)
 		if err == nil {
 			err = bound(x, req)
@@ -59,8 +59,8 @@ func unary[P, R any](s *shape, bound func(x *exchange, p *P) error, do func(h a2
 }
 
 // streaming makes an operation that answers with events.
-func streaming[P any](s *shape, bound func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) iter.Seq2[sdk.Event, error]) *operation {
-	return &operation{shape: s, many: func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
+func streaming[P any](bound func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) iter.Seq2[sdk.Event, error]) *operation {
+	return &operation{shape: shapeOf(reflect.TypeFor[P]()), many: func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
 		req, err := decode[P](doc)
 		if err == nil {
 			err = bound(x, req)
@@ -87,18 +87,18 @@ func boundTask(x *exchange, tenant *string, field string, id *sdk.TaskID) error 
 
 // operations are the protocol's, by their names in JSON-RPC (A2A 1.0, section 5.3).
 var operations = map[string]*operation{
-	"SendMessage": unary(sendShape, boundSend, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.SendMessageRequest) (sdk.StreamResponse, error) {
+	"SendMessage": unary(boundSend, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.SendMessageRequest) (sdk.StreamResponse, error) {
 		result, err := h.SendMessage(ctx, p)
 		if err == nil && isNil(result) {
 			err = errNoResult
 		}
 		return sdk.StreamResponse{Event: result}, err
 	}),
-	"SendStreamingMessage": streaming(sendShape, boundSend, a2asrv.RequestHandler.SendStreamingMessage),
-	"GetTask": unary(getShape, func(x *exchange, p *sdk.GetTaskRequest) error {
+	"SendStreamingMessage": streaming(boundSend, a2asrv.RequestHandler.SendStreamingMessage),
+	"GetTask": unary(func(x *exchange, p *sdk.GetTaskRequest) error {
 		return boundTask(x, &p.Tenant, "id", &p.ID)
 	}, a2asrv.RequestHandler.GetTask),
-	"ListTasks": unary(listShape, func(x *exchange, p *sdk.ListTasksRequest) error {
+	"ListTasks": unary(func(x *exchange, p *sdk.ListTasksRequest) error {
 		return bind("tenant", &p.Tenant, x.tenant)
 	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
 		list, err := h.ListTasks(ctx, p)
@@ -109,19 +109,19 @@ var operations = map[string]*operation{
 		}
 		return list, err
 	}),
-	"CancelTask": unary(cancelShape, func(x *exchange, p *sdk.CancelTaskRequest) error {
+	"CancelTask": unary(func(x *exchange, p *sdk.CancelTaskRequest) error {
 		return boundTask(x, &p.Tenant, "id", &p.ID)
 	}, a2asrv.RequestHandler.CancelTask),
-	"SubscribeToTask": streaming(subscribeShape, func(x *exchange, p *sdk.SubscribeToTaskRequest) error {
+	"SubscribeToTask": streaming(func(x *exchange, p *sdk.SubscribeToTaskRequest) error {
 		return boundTask(x, &p.Tenant, "id", &p.ID)
 	}, a2asrv.RequestHandler.SubscribeToTask),
-	"CreateTaskPushNotificationConfig": unary(pushShape, func(x *exchange, p *sdk.PushConfig) error {
+	"CreateTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.PushConfig) error {
 		return boundTask(x, &p.Tenant, "taskId", &p.TaskID)
 	}, a2asrv.RequestHandler.CreateTaskPushConfig),
-	"GetTaskPushNotificationConfig": unary(pushIDShape, func(x *exchange, p *sdk.GetTaskPushConfigRequest) error {
+	"GetTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.GetTaskPushConfigRequest) error {
 		return firstError(boundTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
 	}, a2asrv.RequestHandler.GetTaskPushConfig),
-	"ListTaskPushNotificationConfigs": unary(pushListShape, func(x *exchange, p *sdk.ListTaskPushConfigRequest) error {
+	"ListTaskPushNotificationConfigs": unary(func(x *exchange, p *sdk.ListTaskPushConfigRequest) error {
 		return boundTask(x, &p.Tenant, "taskId", &p.TaskID)
 	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.ListTaskPushConfigRequest) (*sdk.ListTaskPushConfigResponse, error) {
 		list, err := h.ListTaskPushConfigs(ctx, p)
@@ -132,10 +132,10 @@ var operations = map[string]*operation{
 		}
 		return list, err
 	}),
-	"DeleteTaskPushNotificationConfig": unary(pushIDShape, func(x *exchange, p *sdk.DeleteTaskPushConfigRequest) error {
+	"DeleteTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.DeleteTaskPushConfigRequest) error {
 		return firstError(boundTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
 	}, deletePushConfig),
-	"GetExtendedAgentCard": unary(cardShape, func(x *exchange, p *sdk.GetExtendedAgentCardRequest) error {
+	"GetExtendedAgentCard": unary(func(x *exchange, p *sdk.GetExtendedAgentCardRequest) error {
 		return bind("tenant", &p.Tenant, x.tenant)
 	}, a2asrv.RequestHandler.GetExtendedAgentCard),
 }

@@ -2,8 +2,12 @@ package wire
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
 
 // kind is the type of a value in a request.
@@ -26,8 +30,7 @@ func (k jsonKind) String() string {
 		"a whole number", "the name of a value", "a time such as 2025-10-28T10:30:00.000Z", "a string in base64"}[k]
 }
 
-// shape is what a value of a request looks like. The shapes of this file are those of the
-// messages in the protocol's specification/a2a.proto.
+// shape is what a value of a request looks like.
 type shape struct {
 	kind     jsonKind
 	members  func() map[string]*shape // of an object, by their names in camelCase; nil: a free one
@@ -54,9 +57,46 @@ func (s *shape) bounds() string {
 	return fmt.Sprintf("must be at least %d", s.min)
 }
 
-// objectShape makes the shape of an object. Its members are asked for at the first use.
-func objectShape(members func() map[string]*shape) *shape {
-	return &shape{kind: kindObject, members: members}
+// shapeOf returns the shape of a type of the SDK: its fields have the names of the protocol's specification/a2a.proto.
+// The members of objects are asked for at the first use.
+func shapeOf(t reflect.Type) *shape {
+	switch t {
+	case reflect.TypeFor[sdk.Part]():
+		return partShape
+	case reflect.TypeFor[sdk.MessageRole]():
+		return roleShape
+	case reflect.TypeFor[sdk.TaskState]():
+		return stateShape
+	case reflect.TypeFor[time.Time]():
+		return aTime
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return shapeOf(t.Elem())
+	case reflect.Slice:
+		return &shape{kind: kindArray, elem: shapeOf(t.Elem())}
+	case reflect.Map:
+		return aStruct
+	case reflect.Bool:
+		return aBool
+	case reflect.Int:
+		return aCount
+	case reflect.Struct:
+		return &shape{kind: kindObject, members: func() map[string]*shape { return membersOf(t) }}
+	}
+	return aString
+}
+
+func membersOf(t reflect.Type) map[string]*shape {
+	members := make(map[string]*shape, t.NumField())
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		members[name] = shapeOf(f.Type)
+	}
+	if t == reflect.TypeFor[sdk.ListTasksRequest]() {
+		members["pageSize"] = aPage
+	}
+	return members
 }
 
 // field returns the field of an object with this name, which may be in camelCase or in
@@ -90,15 +130,14 @@ func snakeCase(camel string) string {
 	return b.String()
 }
 
-// The shapes of what the operations take. They are never changed.
+// The shapes of values. They are never changed.
 var (
-	aString  = &shape{kind: kindString}
-	aBool    = &shape{kind: kindBool}
-	aTime    = &shape{kind: kindTime}
-	aCount   = &shape{kind: kindInt}
-	aStruct  = &shape{kind: kindObject}
-	aPage    = &shape{kind: kindInt, min: 1, max: 100}
-	theNames = &shape{kind: kindArray, elem: aString}
+	aString = &shape{kind: kindString}
+	aBool   = &shape{kind: kindBool}
+	aTime   = &shape{kind: kindTime}
+	aCount  = &shape{kind: kindInt}
+	aStruct = &shape{kind: kindObject}
+	aPage   = &shape{kind: kindInt, min: 1, max: 100}
 
 	roleShape  = &shape{kind: kindEnum, names: []string{"ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"}}
 	stateShape = &shape{kind: kindEnum, names: []string{
@@ -106,65 +145,11 @@ var (
 		"TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_REJECTED",
 		"TASK_STATE_AUTH_REQUIRED",
 	}}
-
+	// The SDK has an interface for what a part holds.
 	partShape = &shape{kind: kindObject, oneOf: []string{"text", "raw", "url", "data"}, members: func() map[string]*shape {
 		return map[string]*shape{
 			"text": aString, "raw": {kind: kindBytes}, "url": {kind: kindString, min: 1}, "data": {kind: kindAny},
 			"metadata": aStruct, "filename": aString, "mediaType": aString,
 		}
 	}}
-	messageShape = objectShape(func() map[string]*shape {
-		return map[string]*shape{
-			"messageId": aString, "contextId": aString, "taskId": aString, "role": roleShape,
-			"parts": {kind: kindArray, elem: partShape}, "metadata": aStruct,
-			"extensions": theNames, "referenceTaskIds": theNames,
-		}
-	})
-
-	pushShape = objectShape(func() map[string]*shape {
-		return map[string]*shape{
-			"tenant": aString, "id": aString, "taskId": aString, "url": aString, "token": aString,
-			"authentication": objectShape(func() map[string]*shape {
-				return map[string]*shape{"scheme": aString, "credentials": aString}
-			}),
-		}
-	})
-
-	sendShape = objectShape(func() map[string]*shape {
-		return map[string]*shape{
-			"tenant": aString, "message": messageShape, "metadata": aStruct,
-			"configuration": objectShape(func() map[string]*shape {
-				return map[string]*shape{
-					"acceptedOutputModes": theNames, "taskPushNotificationConfig": pushShape,
-					"historyLength": aCount, "returnImmediately": aBool,
-				}
-			}),
-		}
-	})
-
-	getShape = objectShape(func() map[string]*shape {
-		return map[string]*shape{"tenant": aString, "id": aString, "historyLength": aCount}
-	})
-	listShape = objectShape(func() map[string]*shape {
-		return map[string]*shape{
-			"tenant": aString, "contextId": aString, "status": stateShape, "pageSize": aPage,
-			"pageToken": aString, "historyLength": aCount, "statusTimestampAfter": aTime, "includeArtifacts": aBool,
-		}
-	})
-
-	cancelShape = objectShape(func() map[string]*shape {
-		return map[string]*shape{"tenant": aString, "id": aString, "metadata": aStruct}
-	})
-	subscribeShape = objectShape(func() map[string]*shape {
-		return map[string]*shape{"tenant": aString, "id": aString}
-	})
-	pushIDShape = objectShape(func() map[string]*shape {
-		return map[string]*shape{"tenant": aString, "taskId": aString, "id": aString}
-	})
-	pushListShape = objectShape(func() map[string]*shape {
-		return map[string]*shape{"tenant": aString, "taskId": aString, "pageSize": aCount, "pageToken": aString}
-	})
-	cardShape = objectShape(func() map[string]*shape {
-		return map[string]*shape{"tenant": aString}
-	})
 )

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -186,7 +187,7 @@ func TestQueriesThatAreRefused(t *testing.T) {
 // What is free is copied byte by byte.
 func TestFreeFormIsNotTouched(t *testing.T) {
 	const free = `{"page_size":1.50,"a":[1e400,-0,"é\ud800\n",{"task_id":null,"":{}}],"b":[],"c":[[],[{}]],"d":true}`
-	got, err := rewrite([]byte(` { "metadata" : `+free+` , "message":{"parts":[{"data":`+free+`}] } } `), sendShape)
+	got, err := rewrite([]byte(` { "metadata" : `+free+` , "message":{"parts":[{"data":`+free+`}] } } `), shapeOf(reflect.TypeFor[sdk.SendMessageRequest]()))
 	require.NoError(t, err)
 	require.Equal(t, `{"metadata":`+free+`,"message":{"parts":[{"data":`+free+`}]}}`, string(got))
 }
@@ -202,14 +203,14 @@ func TestShapesCoverWhatTheSDKReads(t *testing.T) {
 			Extensions: []string{"x"}, ReferenceTasks: []sdk.TaskID{"x"}, Role: sdk.MessageRoleUser, Metadata: map[string]any{"a": 1},
 			Parts: sdk.ContentParts{{Content: sdk.Text("x"), Filename: "x", MediaType: "x", Metadata: map[string]any{"a": 1}}, {Content: sdk.Raw("x")}, {Content: sdk.URL("x")}, {Content: sdk.Data{Value: 1}}}},
 			Config: &sdk.SendMessageConfig{AcceptedOutputModes: []string{"x"}, ReturnImmediately: true, HistoryLength: &n,
-				PushConfig: &sdk.PushConfig{Tenant: "x", TaskID: "x", ID: "x", Token: "x", URL: "x", Auth: &sdk.PushAuthInfo{Credentials: "x", Scheme: "x"}}}}, sendShape},
-		{&sdk.GetTaskRequest{Tenant: "x", ID: "x", HistoryLength: &n}, getShape},
-		{&sdk.ListTasksRequest{Tenant: "x", ContextID: "x", Status: sdk.TaskStateWorking, PageSize: 1, PageToken: "x", HistoryLength: &n, StatusTimestampAfter: &testTime, IncludeArtifacts: true}, listShape},
-		{&sdk.CancelTaskRequest{Tenant: "x", ID: "x", Metadata: map[string]any{"a": 1}}, cancelShape},
-		{&sdk.SubscribeToTaskRequest{Tenant: "x", ID: "x"}, subscribeShape},
-		{&sdk.GetTaskPushConfigRequest{Tenant: "x", TaskID: "x", ID: "x"}, pushIDShape},
-		{&sdk.ListTaskPushConfigRequest{Tenant: "x", TaskID: "x", PageSize: 1, PageToken: "x"}, pushListShape},
-		{&sdk.GetExtendedAgentCardRequest{Tenant: "x"}, cardShape},
+				PushConfig: &sdk.PushConfig{Tenant: "x", TaskID: "x", ID: "x", Token: "x", URL: "x", Auth: &sdk.PushAuthInfo{Credentials: "x", Scheme: "x"}}}}, shapeOf(reflect.TypeFor[sdk.SendMessageRequest]())},
+		{&sdk.GetTaskRequest{Tenant: "x", ID: "x", HistoryLength: &n}, shapeOf(reflect.TypeFor[sdk.GetTaskRequest]())},
+		{&sdk.ListTasksRequest{Tenant: "x", ContextID: "x", Status: sdk.TaskStateWorking, PageSize: 1, PageToken: "x", HistoryLength: &n, StatusTimestampAfter: &testTime, IncludeArtifacts: true}, shapeOf(reflect.TypeFor[sdk.ListTasksRequest]())},
+		{&sdk.CancelTaskRequest{Tenant: "x", ID: "x", Metadata: map[string]any{"a": 1}}, shapeOf(reflect.TypeFor[sdk.CancelTaskRequest]())},
+		{&sdk.SubscribeToTaskRequest{Tenant: "x", ID: "x"}, shapeOf(reflect.TypeFor[sdk.SubscribeToTaskRequest]())},
+		{&sdk.GetTaskPushConfigRequest{Tenant: "x", TaskID: "x", ID: "x"}, shapeOf(reflect.TypeFor[sdk.GetTaskPushConfigRequest]())},
+		{&sdk.ListTaskPushConfigRequest{Tenant: "x", TaskID: "x", PageSize: 1, PageToken: "x"}, shapeOf(reflect.TypeFor[sdk.ListTaskPushConfigRequest]())},
+		{&sdk.GetExtendedAgentCardRequest{Tenant: "x"}, shapeOf(reflect.TypeFor[sdk.GetExtendedAgentCardRequest]())},
 	} {
 		doc, err := json.Marshal(test.value)
 		require.NoError(t, err)
@@ -228,7 +229,7 @@ func FuzzRewrite(f *testing.F) {
 		if checkJSON(doc) != nil {
 			return
 		}
-		for _, s := range []*shape{nil, sendShape, listShape, pushShape} {
+		for _, s := range []*shape{nil, shapeOf(reflect.TypeFor[sdk.SendMessageRequest]()), shapeOf(reflect.TypeFor[sdk.ListTasksRequest]()), shapeOf(reflect.TypeFor[sdk.PushConfig]())} {
 			got, err := rewrite(doc, s)
 			if err != nil {
 				require.NotEmpty(t, err.Error())
