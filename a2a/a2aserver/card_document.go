@@ -14,13 +14,9 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-const (
-	// cardCache says for how long a client need not ask again (A2A 1.0, section 8.6).
-	// After that, an unchanged card costs an answer without a body.
-	cardCache = "public, max-age=300"
-	// maxCardHosts is for how many hosts cards are kept.
-	maxCardHosts = 64
-)
+// cardCache says for how long a client need not ask again (A2A 1.0, section 8.6).
+// After that, an unchanged card costs an answer without a body.
+const cardCache = "public, max-age=300"
 
 // cardDocument is a card as it is sent. It is immutable.
 type cardDocument struct {
@@ -48,9 +44,8 @@ func (d *cardDocument) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", d.modified, bytes.NewReader(d.body))
 }
 
-// cardDocuments has the cards of a server by tenant, and, if the server does not
-// know its public URL, by the host that is asked for them. They are made when
-// they are first asked for.
+// cardDocuments has the cards of a server by tenant. They are made when they are first asked for, and each time if the
+// server does not know its public URL: then they name the host that is asked for them.
 type cardDocuments struct {
 	base     string                          // "" takes that of the request
 	tree     func(tenant string) *agent.Tree // of a tenant that exists, as it is now
@@ -59,11 +54,8 @@ type cardDocuments struct {
 	log      *slog.Logger
 
 	mu   sync.Mutex
-	docs map[cardPlace]*cardDocument
-	last []cardPlace // as they were made
+	docs map[string]*cardDocument
 }
-
-type cardPlace struct{ tenant, base string }
 
 // newCardDocuments takes what makes the card of a tenant's tree for a base URL, and the
 // public base URL if there is one. Without it, the card names the host of each
@@ -71,7 +63,7 @@ type cardPlace struct{ tenant, base string }
 func newCardDocuments(base string, tree func(tenant string) *agent.Tree, render func(tenant, base string) ([]byte, error), log *slog.Logger) *cardDocuments {
 	return &cardDocuments{
 		base: strings.TrimSuffix(base, "/"), tree: tree, render: render, modified: time.Now(), log: log,
-		docs: make(map[cardPlace]*cardDocument),
+		docs: make(map[string]*cardDocument),
 	}
 }
 
@@ -96,29 +88,20 @@ func (c *cardDocuments) serve(w http.ResponseWriter, r *http.Request, tenant str
 func (c *cardDocuments) get(tenant, base string) (*cardDocument, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, tree, modified := cardPlace{tenant, base}, c.tree(tenant), c.modified
-	before := c.docs[at]
+	before, tree := c.docs[tenant], c.tree(tenant)
 	switch {
 	case before == nil:
-	case before.tree == tree:
+	case before.tree != tree:
+		c.modified = time.Now()
+	case c.base != "":
 		return before, nil
-	default:
-		modified = time.Now()
 	}
 	body, err := c.render(tenant, base)
 	if err != nil {
 		return nil, err
 	}
-	d := newCardDocument(body, modified)
+	d := newCardDocument(body, c.modified)
 	d.tree = tree
-	if before != nil {
-		c.docs[at] = d
-		return d, nil
-	}
-	if c.base == "" && len(c.last) >= maxCardHosts {
-		delete(c.docs, c.last[0])
-		c.last = c.last[1:]
-	}
-	c.docs[at], c.last = d, append(c.last, at)
+	c.docs[tenant] = d
 	return d, nil
 }

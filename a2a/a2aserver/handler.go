@@ -3,7 +3,6 @@ package a2aserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -25,14 +24,6 @@ import (
 type handler struct{ *Server }
 
 var _ a2asrv.RequestHandler = handler{}
-
-// tenant returns the tree that a request is for.
-func (h handler) tenant(name string) (*served, error) {
-	if s := h.trees[name]; s != nil {
-		return s, nil
-	}
-	return nil, sdk.NewError(sdk.ErrInvalidParams, fmt.Sprintf("there is no tenant %.64q", name))
-}
 
 // SendMessage implements a2asrv.RequestHandler. Unless the client wants the answer at
 // once, it waits until the task is over or asks for something.
@@ -89,28 +80,24 @@ func (h handler) answersDirectly(m *sdk.Message) bool {
 }
 
 func (h handler) send(ctx context.Context, req *sdk.SendMessageRequest) (*served, *found, error) {
-	s, err := h.tenant(req.Tenant)
-	if err != nil {
-		return nil, nil, err
+	s := h.trees[req.Tenant]
+	var hook *sdk.PushConfig
+	if req.Config != nil {
+		hook = req.Config.PushConfig
 	}
-	if req.Config != nil && req.Config.PushConfig != nil && h.hooks == nil {
+	if hook != nil && h.hooks == nil {
 		return nil, nil, sdk.ErrPushNotificationNotSupported
 	}
-	if req.Config != nil && req.Config.PushConfig != nil { // before anything is begun
-		if err := h.hooks.Refuses(h.protocol(ctx), req.Config.PushConfig); err != nil {
+	if hook != nil { // before anything is begun
+		if err := h.hooks.Refuses(h.protocol(ctx), hook); err != nil {
 			return nil, nil, err
 		}
 	}
 	f, err := s.send(ctx, req)
-	if err != nil {
-		return nil, nil, err
+	if err == nil && hook != nil {
+		_, err = s.hook(ctx, f, hook)
 	}
-	if req.Config != nil && req.Config.PushConfig != nil {
-		if _, err := s.hook(ctx, f, req.Config.PushConfig); err != nil {
-			return nil, nil, err
-		}
-	}
-	return s, f, nil
+	return s, f, err
 }
 
 // SendStreamingMessage implements a2asrv.RequestHandler. The stream begins with the
@@ -167,10 +154,7 @@ func (h handler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRe
 }
 
 func (h handler) find(ctx context.Context, tenant string, id sdk.TaskID) (*served, *found, error) {
-	s, err := h.tenant(tenant)
-	if err != nil {
-		return nil, nil, err
-	}
+	s := h.trees[tenant]
 	f, err := s.find(ctx, id, wants(ctx))
 	return s, f, err
 }
@@ -188,10 +172,7 @@ func (h handler) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Tas
 // CancelTask implements a2asrv.RequestHandler. It returns when the turn has ended, and
 // what its remote agents do for it was canceled.
 func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
-	s, err := h.tenant(req.Tenant)
-	if err != nil {
-		return nil, err
-	}
+	s := h.trees[req.Tenant]
 	_, _, contextID, _ := parseTaskID(req.ID)
 	unlock, err := s.turns.Lock(ctx, s.key(ctx, contextID), nil) // no message begins another turn meanwhile
 	if err != nil {
@@ -239,9 +220,6 @@ var errOver = errors.New("the task is over")
 // GetExtendedAgentCard implements a2asrv.RequestHandler: who has shown who they are gets
 // the card with what only callers may know.
 func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedAgentCardRequest) (*sdk.AgentCard, error) {
-	if _, err := h.tenant(req.Tenant); err != nil {
-		return nil, err
-	}
 	if h.auth == nil {
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the agent has no extended card")
 	}
