@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/agentarbor/arbor/internal/replace"
@@ -116,10 +115,5 @@ func (s *File) change(do func(map[recordKey]Record)) error {
 }
 
 func sortedRecords(m map[recordKey]Record) []Record {
-	return slices.SortedFunc(maps.Values(m), func(a, b Record) int {
-		if c := a.Created.Compare(b.Created); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Config.ID, b.Config.ID)
-	})
+	return slices.SortedFunc(maps.Values(m), Record.compare)
 }

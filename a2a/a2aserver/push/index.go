@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
@@ -80,7 +81,7 @@ func (p *Sender) index(r Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	hooks := append(slices.Clone(p.tasks[w.task]), w)
-	slices.SortFunc(hooks, func(a, b *webhook) int { return a.place.compare(b.place) })
+	slices.SortFunc(hooks, func(a, b *webhook) int { return a.current().compare(b.current()) })
 	p.tasks[w.task] = hooks
 	if p.callers[w.task.by()] == nil {
 		p.callers[w.task.by()] = make(map[*webhook]struct{})
@@ -123,29 +124,27 @@ func (p *Sender) ended(w *webhook) {
 	w.replace(r)
 }
 
-// place is where a config stands in the list of its task's.
-type place struct {
-	created int64 // Unix nanoseconds
-	id      string
+// compare tells which of two records comes first in lists: the older one.
+func (r Record) compare(o Record) int {
+	return cmp.Or(r.Created.Compare(o.Created), strings.Compare(r.Config.ID, o.Config.ID))
 }
 
-func (a place) compare(b place) int {
-	return cmp.Or(cmp.Compare(a.created, b.created), strings.Compare(a.id, b.id))
+// token names the place behind a record in the list of its task's.
+func (r Record) token() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(r.Created.UnixNano(), 36) + "." + r.Config.ID))
 }
 
-func (a place) token() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(a.created, 36) + "." + a.id))
-}
-
-func readToken(token string) (place, error) {
+// readToken returns a record with the place that a token names, the zero one for none.
+func readToken(token string) (r Record, err error) {
 	if token == "" {
-		return place{created: -1 << 63}, nil
+		return r, nil
 	}
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	created, id, ok := strings.Cut(string(b), ".")
 	n, err2 := strconv.ParseInt(created, 36, 64)
 	if err != nil || err2 != nil || !ok {
-		return place{}, sdk.NewError(sdk.ErrInvalidParams, "pageToken is none that this server gave")
+		return r, sdk.NewError(sdk.ErrInvalidParams, "pageToken is none that this server gave")
 	}
-	return place{n, id}, nil
+	r.Created, r.Config.ID = time.Unix(0, n), id
+	return r, nil
 }

@@ -164,7 +164,7 @@ func New(opts Options, log *slog.Logger, legacy Encoder) (*Sender, error) {
 // the request ("" is 1.0), which decides the form of what is posted. The error
 // is ErrInvalidParams for what a client can correct, and says what.
 func (p *Sender) Save(ctx context.Context, t Task, protocol sdk.ProtocolVersion, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
-	r := Record{Tenant: t.Tenant, Caller: t.Caller, Protocol: protocol, Created: p.now().UTC()}
+	r := Record{Tenant: t.Tenant, Caller: t.Caller, Protocol: protocol, Created: p.now().UTC().Round(0)}
 	if cfg == nil {
 		return nil, invalid("it is missing")
 	}
@@ -248,18 +248,17 @@ func (p *Sender) List(_ context.Context, t Task, pageSize int, pageToken string)
 	hooks := slices.Clone(p.tasks[t])
 	p.mu.RUnlock()
 	res := &sdk.ListTaskPushConfigResponse{Configs: []*sdk.PushConfig{}}
-	var last place
-	for _, w := range hooks { // in the order of their places
+	last := after
+	for _, w := range hooks { // in their order
 		r := w.current()
-		place := place{r.Created.UnixNano(), r.Config.ID}
-		if place.compare(after) <= 0 {
+		if r.compare(after) <= 0 {
 			continue
 		}
 		if len(res.Configs) == pageSize {
 			res.NextPageToken = last.token()
 			break
 		}
-		res.Configs, last = append(res.Configs, clone(&r.Config)), place
+		res.Configs, last = append(res.Configs, clone(&r.Config)), r
 	}
 	return res, nil
 }

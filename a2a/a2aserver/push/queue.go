@@ -17,7 +17,6 @@ const maxJoined = 256
 type webhook struct {
 	task  Task
 	id    string
-	place place
 	limit int
 
 	ctx    context.Context // canceled when the config is deleted
@@ -32,10 +31,7 @@ type webhook struct {
 }
 
 func newWebhook(ctx context.Context, r Record, limit int) *webhook {
-	w := &webhook{
-		task: r.task(), id: r.Config.ID, place: place{r.Created.UnixNano(), r.Config.ID},
-		limit: limit, record: r,
-	}
+	w := &webhook{task: r.task(), id: r.Config.ID, limit: limit, record: r}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	return w
 }

@@ -75,50 +75,32 @@ func checkContentType(types []string) error {
 	return nil
 }
 
-// accept is one media range of a header Accept.
-type accept struct {
-	mediaRange string
-	q          float64
-}
-
-func parseAccept(values []string) []accept {
-	var all []accept
+// parseAccept returns how much a client likes the media ranges of a header Accept.
+func parseAccept(values []string) map[string]float64 {
+	ranges := make(map[string]float64)
 	for _, item := range strings.Split(strings.Join(values, ","), ",") {
 		t, params, err := mime.ParseMediaType(item)
-		if err != nil {
+		if _, twice := ranges[t]; err != nil || twice {
 			continue
 		}
-		q := 1.0
+		ranges[t] = 1
 		if s, ok := params["q"]; ok {
-			if q, err = strconv.ParseFloat(s, 64); err != nil {
-				q = 0
-			}
+			ranges[t], _ = strconv.ParseFloat(s, 64) // what is no number is 0
 		}
-		all = append(all, accept{t, q})
 	}
-	return all
+	return ranges
 }
 
 // quality is how much a client likes a media type: the most special range decides (RFC 9110,
 // section 12.5.1).
-func quality(ranges []accept, t string) float64 {
-	best, special := 0.0, -1
-	for _, a := range ranges {
-		n := 0
-		switch {
-		case a.mediaRange == t:
-			n = 2
-		case a.mediaRange == "*/*":
-		case strings.HasSuffix(a.mediaRange, "/*") && mediaMatches(a.mediaRange, t):
-			n = 1
-		default:
-			continue
-		}
-		if n > special {
-			best, special = a.q, n
+func quality(ranges map[string]float64, t string) float64 {
+	kind, _, _ := strings.Cut(t, "/")
+	for _, r := range []string{t, kind + "/*", "*/*"} {
+		if q, ok := ranges[r]; ok {
+			return q
 		}
 	}
-	return best
+	return 0
 }
 
 // answerType chooses the media type of an answer that is no stream. HTTP+JSON has two: its
@@ -129,20 +111,12 @@ func (x *exchange) answerType() string {
 		return jsonType
 	}
 	ranges := parseAccept(x.r.Header.Values("Accept"))
-	named := func(t string) bool {
-		for _, a := range ranges {
-			if a.mediaRange == t && a.q > 0 {
-				return true
-			}
-		}
-		return false
-	}
 	own, plain := quality(ranges, a2aType), quality(ranges, jsonType)
 	sent := sameMediaType(x.r.Header.Get("Content-Type"), a2aType)
 	switch {
-	case named(a2aType) && own >= plain:
+	case ranges[a2aType] > 0 && own >= plain:
 		return a2aType
-	case named(jsonType):
+	case ranges[jsonType] > 0:
 		return jsonType
 	case sent && (len(ranges) == 0 || own > 0):
 		return a2aType
