@@ -13,12 +13,12 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Stop cancels the turn of a session that this process runs, and waits until it has ended. The turn can be
-// resumed. Followers of this process do not resume it by themselves; a follower of another process does,
-// and [WithTakeOver] does not. Without a turn Stop does nothing. It returns agent.ErrSessionBusy if another
-// process runs the turn.
+// Stop interrupts the turn of a session that this process runs, and waits until it has ended. The turn can be
+// resumed. Followers in this process do not resume it; a follower in another process does, and [WithTakeOver] does
+// not. If the session has no running turn, Stop does nothing. If another process runs the turn, the error is
+// agent.ErrSessionBusy. If the context ends first, Stop returns its cause.
 func (t *Turns) Stop(ctx context.Context, key session.Key) error {
-	return t.cutOff(ctx, key, t.here(key))
+	return t.interrupt(ctx, key, t.here(key))
 }
 
 // Abandon is [Turns.Stop] for a turn whose client has disconnected. It does nothing if another client
@@ -37,11 +37,11 @@ func (t *Turns) Abandon(ctx context.Context, key session.Key, turn string) error
 	if t.watched(key) {
 		return nil
 	}
-	return t.cutOff(ctx, key, running)
+	return t.interrupt(ctx, key, running)
 }
 
-// cutOff ends turns so that they can be resumed.
-func (t *Turns) cutOff(ctx context.Context, key session.Key, running []*Turn) error {
+// interrupt ends turns so that they can be resumed.
+func (t *Turns) interrupt(ctx context.Context, key session.Key, running []*Turn) error {
 	if len(running) == 0 {
 		info, _, err := session.Find(ctx, t.store, key)
 		if err == nil && info.Leased && len(t.here(key)) == 0 {
@@ -51,11 +51,11 @@ func (t *Turns) cutOff(ctx context.Context, key session.Key, running []*Turn) er
 	}
 	t.markStopped(key)
 	err := end(ctx, running, ErrStopped)
-	t.tellWatchers(key)
+	t.notifyWatchers(key)
 	return err
 }
 
-// end cancels turns and waits for them.
+// end cancels turns and waits until they have ended.
 func end(ctx context.Context, turns []*Turn, cause error) error {
 	for _, x := range turns {
 		x.cancel(cause)
@@ -68,9 +68,9 @@ func end(ctx context.Context, turns []*Turn, cause error) error {
 	return nil
 }
 
-// Cancel ends the session's last turn for good, with [runner.Runner.Cancel]: a turn that this process runs,
-// that was cut off, or that waits. It returns the events stored by the cancellation, without those of the
-// turn itself. It returns agent.ErrSessionBusy if another process runs the turn.
+// Cancel ends the session's last turn for good, with [runner.Runner.Cancel]. The turn may run in this process, may
+// have been interrupted, or may wait. Cancel returns the events that the cancellation stored, without the turn's own
+// events. If another process runs the turn, the error is agent.ErrSessionBusy.
 func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, error) {
 	return t.CancelIf(ctx, key, func(ctx context.Context) (seq int64, rests bool, err error) {
 		err = t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
@@ -81,18 +81,18 @@ func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, er
 	})
 }
 
-// CancelIf is [Turns.Cancel] for one particular turn. It calls check when no turn of this process changes
-// the log any more. The function reads the log and returns where it ends, and whether the turn waits or is
-// over there: then CancelIf waits a moment for the process that holds the session to release it. If check
-// returns an error, CancelIf returns that error and cancels nothing. If the log has grown meanwhile, it
-// calls check again, up to ten times, and then returns agent.ErrConflict.
+// CancelIf is [Turns.Cancel] for a particular turn. It calls check when no turn of this process changes the log any
+// more. The function reads the log and returns the position of its end, and whether the turn waits or has ended
+// there. If it has, CancelIf waits up to 250 ms for the process that holds the session to release it. If check
+// returns an error, CancelIf returns that error and cancels nothing. If the log has grown meanwhile, it calls check
+// again, up to ten times in all, and then returns agent.ErrConflict.
 func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(context.Context) (seq int64, rests bool, err error)) ([]*event.Event, error) {
 	backend, release, err := t.hold(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	for deadline, tries := time.Now().Add(letGo), 1; ; tries++ {
+	for deadline, tries := time.Now().Add(releaseTime), 1; ; tries++ {
 		seq, rests, err := check(ctx)
 		if err != nil {
 			return nil, err
@@ -116,9 +116,8 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 	}
 }
 
-// hold ends the turn that this process runs in a session, and keeps others from taking it up
-// until release is called. A turn that waits has said all that it had to say, and holds the
-// session for a moment longer. The backend is the one to cancel with.
+// hold ends the turn that this process runs in a session, and prevents other calls from resuming it until release is
+// called. The backend is the one that cancels the turn.
 func (t *Turns) hold(ctx context.Context, key session.Key) (backend Backend, release func(), err error) {
 	held := &Turn{key: key, cancel: func(error) {}, done: make(chan struct{})}
 	running, err := t.join(held)

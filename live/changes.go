@@ -10,33 +10,33 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// owner is who has sessions: a user in an app.
+// owner is a user in an app.
 type owner struct{ app, user string }
 
-// Changes yields the state of one of a user's sessions each time that session changes from now on: it is
-// created, has new events, or a process has taken or released it. Changes by this process are yielded at
-// once, those of others within a second. Several changes at the same time are yielded as one. Deletion is
-// not reported. The last error is that of the context or the store, or [ErrClosed].
+// Changes yields the info of a session of the user each time that the session changes from now on: it is created, has
+// new events, or a process has acquired or released it. Changes by this process are yielded at once, and changes by
+// other processes within a second. Several changes at the same time are yielded as one. Deletion is not reported. The
+// sequence ends with an error: that of the context or the store, or [ErrClosed].
 func (t *Turns) Changes(ctx context.Context, app, user string) iter.Seq2[session.Info, error] {
 	return func(yield func(session.Info, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(t.background, func() { cancel(ErrClosed) })()
-		poked := make(chan struct{}, 1)
-		defer t.changes.waits(owner{app, user}, poked)()
+		notify := make(chan struct{}, 1)
+		defer t.changes.subscribe(owner{app, user}, notify)()
 		s := sessions{turns: t, of: session.Key{App: app, User: user}}
-		_, err := s.look(ctx)
-		timer := time.NewTimer(lookEvery)
+		_, err := s.poll(ctx)
+		timer := time.NewTimer(pollInterval)
 		defer timer.Stop()
 		for err == nil {
 			select {
-			case <-poked:
+			case <-notify:
 			case <-timer.C:
-				timer.Reset(lookEvery)
+				timer.Reset(pollInterval)
 			case <-ctx.Done():
 			}
 			var changed []session.Info
-			if changed, err = s.look(ctx); err == nil {
+			if changed, err = s.poll(ctx); err == nil {
 				for _, info := range slices.Backward(changed) { // the oldest first
 					if !yield(info, nil) {
 						return
@@ -52,31 +52,32 @@ func (t *Turns) Changes(ctx context.Context, app, user string) iter.Seq2[session
 }
 
 const (
-	// lookEvery is how often the store is asked what others have done.
-	lookEvery = time.Second
-	// late is by how much a change may be dated before another one and be seen after it.
+	// pollInterval is how often the store is polled for changes by other processes.
+	pollInterval = time.Second
+	// late is the largest difference between the clocks of two changes: a change may be dated this much earlier than
+	// one that is already seen.
 	late = 10 * time.Second
-	// lookPage is how many sessions are read at a time.
-	lookPage = 50
+	// pollPage is the number of sessions that are read at a time.
+	pollPage = 50
 )
 
-// sessions are those of a user that were changed last, as they were seen.
+// sessions contains the infos of a user's recently changed sessions, as of the last poll.
 type sessions struct {
 	turns *Turns
 	of    session.Key
-	since time.Time // what was updated before has not changed since
+	since time.Time // sessions that were updated before this time have not changed since
 	known map[session.Key]session.Info
 }
 
-// look returns what has changed since the last time, nothing at the first.
-func (s *sessions) look(ctx context.Context) (changed []session.Info, err error) {
+// poll returns the sessions that have changed since the last poll. The first poll returns none.
+func (s *sessions) poll(ctx context.Context) (changed []session.Info, err error) {
 	known, since, limit := make(map[session.Key]session.Info), time.Time{}, s.since
-	for page := (session.Page{Limit: lookPage}); ; {
+	for page := (session.Page{Limit: pollPage}); ; {
 		infos, err := s.turns.store.List(ctx, s.of, page)
 		if err != nil {
 			return nil, err
 		}
-		more := len(infos) == lookPage
+		more := len(infos) == pollPage
 		for _, i := range infos {
 			if since.IsZero() {
 				if since = i.Updated.Add(-late); s.known == nil {
@@ -87,7 +88,7 @@ func (s *sessions) look(ctx context.Context) (changed []session.Info, err error)
 				more = false
 				break
 			}
-			if i.Leased && i.Updated.Before(since) { // who holds it may go without a word
+			if i.Leased && i.Updated.Before(since) { // the lease may end without an update
 				since = i.Updated
 			}
 			if known[i.Key] = i; s.known != nil && s.known[i.Key] != i {
@@ -102,36 +103,36 @@ func (s *sessions) look(ctx context.Context) (changed []session.Info, err error)
 	}
 }
 
-// changes wakes callers that wait for changes of a user's sessions.
+// changes notifies callers of changes of a user's sessions.
 type changes struct {
 	mu      sync.Mutex
 	waiting map[owner]map[chan struct{}]struct{}
 }
 
-// waits has somebody poked when a turn changes a session of a user, until leave is called.
-func (c *changes) waits(who owner, poked chan struct{}) (leave func()) {
+// subscribe sends to notify when a turn of this process changes a session of the user, until leave is called.
+func (c *changes) subscribe(of owner, notify chan struct{}) (leave func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting[who] == nil {
-		c.waiting[who] = make(map[chan struct{}]struct{})
+	if c.waiting[of] == nil {
+		c.waiting[of] = make(map[chan struct{}]struct{})
 	}
-	c.waiting[who][poked] = struct{}{}
+	c.waiting[of][notify] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if delete(c.waiting[who], poked); len(c.waiting[who]) == 0 {
-			delete(c.waiting, who)
+		if delete(c.waiting[of], notify); len(c.waiting[of]) == 0 {
+			delete(c.waiting, of)
 		}
 	}
 }
 
-// changed tells who waits for it that a turn has changed a session.
+// changed notifies the subscribers that a turn has changed a session.
 func (c *changes) changed(key session.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for poked := range c.waiting[owner{key.App, key.User}] {
+	for notify := range c.waiting[owner{key.App, key.User}] {
 		select {
-		case poked <- struct{}{}:
+		case notify <- struct{}{}:
 		default:
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Last is [Turns.Report] for a caller that wants to act on a turn, which must be the last one of its
-// session. In addition to [ErrNoTurn] it returns runner.ErrTurnOver.
+// Last is [Turns.Report] for a caller that acts on a turn, which must be the last one of its session. If it is an
+// earlier one, the error is runner.ErrTurnOver. If the session has no such turn, it is [ErrNoTurn].
 func (l *logs) Last(ctx context.Context, key session.Key, turn string) (*Report, error) {
 	r, err := l.Report(ctx, key, "")
 	if err != nil || r.ID == turn {
@@ -30,14 +30,13 @@ func (l *logs) Last(ctx context.Context, key session.Key, turn string) (*Report,
 	return nil, runner.ErrTurnOver
 }
 
-// DecideOnce is [Turns.Resume] with decisions about the last turn of the session, for a request that may be
-// sent twice. If a request with the same ID and the same decisions was sent before, DecideOnce sets
-// Repeated and stores nothing; if the turn was cut off since, it resumes. If the request has an ID, it
-// replaces the IDs of the decisions. Only ID and Wait of the request are used. In addition to the errors of
-// Resume and [Turns.Last] it returns [ErrMismatch], or runner.ErrNoApproval if the turn has no question
-// about one of the calls.
+// DecideOnce is [Turns.Resume] with decisions about the last turn of the session, for a request that may be sent
+// twice. If a request with the same ID and the same decisions was sent before, DecideOnce sets Repeated and stores
+// nothing; if the turn was interrupted since, DecideOnce resumes it. If the request has an ID, it replaces the IDs of
+// the decisions. Only ID and Wait of the request are used. In addition to the errors of Resume and [Turns.Last] it
+// returns [ErrMismatch], or runner.ErrNoApproval if the turn has no open question about one of the calls.
 func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, req Request, decisions ...runner.Decision) (*Begun, error) {
-	return t.patiently(ctx, key, req, func() (*Begun, error) {
+	return t.retryBusy(ctx, key, req, func() (*Begun, error) {
 		unlock, err := t.Lock(ctx, key, nil)
 		if err != nil {
 			return nil, err
@@ -53,7 +52,7 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 				return nil, err
 			}
 			if b.Repeated = b.From > 0; b.Repeated {
-				return b, t.goOn(ctx, key)
+				return b, t.resumeInterrupted(ctx, key)
 			}
 			b.From = r.Seq
 		}
@@ -62,7 +61,7 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 			switch {
 			case slices.ContainsFunc(r.Pending, of):
 			case slices.ContainsFunc(r.Log.Asked, func(e *event.Event) bool { return of(e.Data.(*event.Relay)) }):
-				return nil, fmt.Errorf("call %.64q is decided already, or withdrawn: %w", d.CallID, runner.ErrNoApproval)
+				return nil, fmt.Errorf("the question about call %.64q was already answered or withdrawn: %w", d.CallID, runner.ErrNoApproval)
 			default:
 				return nil, fmt.Errorf("call %.64q: %w", d.CallID, runner.ErrNoApproval)
 			}
@@ -72,22 +71,22 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 	})
 }
 
-// Decided reports whether a request of an ID has stored decisions in the turn.
+// Decided reports whether a request with an ID has stored decisions in the turn.
 func (r *Report) Decided(request string) bool {
 	name := requestName(r.ID, request)
 	return slices.ContainsFunc(r.decided, func(e *event.Event) bool { return strings.HasPrefix(e.ID, name) })
 }
 
-// requestName begins the ids of the decisions of a request about a turn. Clients may use a name
-// again for another turn, and no id stands twice in a log.
+// requestName returns the prefix of the ids of a request's decisions about a turn. It contains the turn, because
+// clients may use an ID again for another turn, and ids are unique in a log.
 func requestName(turn, id string) string {
 	sum := sha256.Sum256([]byte(turn + "/" + id))
 	return "req-" + hex.EncodeToString(sum[:16]) + "-"
 }
 
-// named gives decisions their ids, which begin with the name of their request, and returns the
-// position in front of those that were stored with that name before, 0 if there are none. The
-// error is ErrMismatch if they are others.
+// named sets the ids of decisions, which start with the name of their request. It returns the position before the
+// first decision that was stored with that name, or 0 if there is none. If other decisions were stored with the name,
+// the error is ErrMismatch.
 func (r *Report) named(name string, decisions []runner.Decision) (from int64, err error) {
 	for i := range decisions {
 		decisions[i].ID = name + strconv.Itoa(i)
@@ -112,16 +111,16 @@ func (r *Report) named(name string, decisions []runner.Decision) (from int64, er
 	return from, nil
 }
 
-// same reports whether a decision was stored as it is given.
+// same reports whether a stored decision is equal to the given one.
 func (r *Report) same(stored *event.RelayResolved, d runner.Decision) bool {
 	asked := slices.IndexFunc(r.Log.Asked, func(e *event.Event) bool { return e.ID == stored.RelayID })
 	return asked >= 0 && r.Log.Asked[asked].Data.(*event.Relay).ToolCallID == d.CallID && stored.Approved == d.Approved &&
 		stored.Reason == d.Reason && string(event.CompactJSON(stored.Content)) == string(event.CompactJSON(d.Content))
 }
 
-// patiently tries something that needs the session to be free, for as long as the request waits.
-// If the log must not end at a certain place, it is tried again when it has moved.
-func (t *Turns) patiently(ctx context.Context, key session.Key, req Request, try func() (*Begun, error)) (*Begun, error) {
+// retryBusy calls try again while the session is busy, as long as the request's Wait allows, and after a conflict if
+// the request does not set At.
+func (t *Turns) retryBusy(ctx context.Context, key session.Key, req Request, try func() (*Begun, error)) (*Begun, error) {
 	for deadline, tries := time.Now().Add(req.Wait), 1; ; tries++ {
 		b, err := try()
 		switch {

@@ -13,13 +13,13 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// Colleague is what people read in a chat who may not decide about a call. The call keeps waiting.
+// Colleague is the text for a person in a chat who may not decide about a call. The call stays open.
 const Colleague = "A colleague has to approve this; the call keeps waiting."
 
-// DeciderError is the error of a caller who may not decide about a call. It is an access.ErrForbidden.
+// DeciderError reports that the caller may not decide about a call. It is an access.ErrForbidden.
 type DeciderError struct {
 	CallID string
-	// Needs are the rights that are needed, or event.ByUser.
+	// Needs are the rights that a caller needs, all of them, or event.ByUser alone.
 	Needs []string
 }
 
@@ -32,21 +32,22 @@ func (e *DeciderError) Error() string {
 
 func (e *DeciderError) Unwrap() error { return access.ErrForbidden }
 
-// Deciders decides who may answer the questions of turns. The zero value is ready for use.
+// Deciders decides which callers may answer the questions of turns. The zero value is ready to use. It is safe for
+// concurrent use as long as Standard does not change.
 type Deciders struct {
-	// Standard is who may where a question leaves it open; the zero value is tools.ByStaff.
+	// Standard says who may answer a permission question that does not say so itself. Defaults to tools.ByStaff.
 	Standard tools.By
 }
 
-// May is the one rule about who may decide, which every API asks. It returns the rights by which a
-// caller may decide about a question in a session, for the log:
+// May is the only rule about who may decide; all APIs use it. It returns the rights by which a caller may decide
+// about a question in a session, for the log:
 //
-//   - about a question for the user, the user of the session, callers with the right "act", and
-//     a caller without a name, in whatever session they reach;
-//   - about one for staff, callers who have each of the rights that it needs.
+//   - A question for the user: the user of the session, callers with the right "act", and, in any session that
+//     they can reach, callers without a name.
+//   - A question for staff: callers who have all of the rights that it needs.
 //
-// The error is a *[DeciderError], or access.ErrRevoked for a caller who has lost a right since they
-// signed in.
+// If the caller may not decide, the error is a *[DeciderError]. If the caller has lost a right since they signed in,
+// it is access.ErrRevoked.
 func (d Deciders) May(u access.User, key session.Key, asked *event.Relay) (rights []string, err error) {
 	needs := asked.By
 	if len(needs) == 0 && asked.Kind == event.RelayInput {
@@ -67,16 +68,17 @@ func (d Deciders) May(u access.User, key session.Key, asked *event.Relay) (right
 	return needs, nil
 }
 
-// Sign looks whether a caller may decide what is asked in a session, and returns the decisions with
-// the caller and their rights, each bound to its question. Decisions about calls that nobody asks
-// about stay as they are: a runner tells what became of them, and nothing runs.
+// Sign checks whether a caller may answer the questions of a session, and returns the decisions with the caller and
+// their rights. Each is bound to its question. A decision about a call without an open question gets no rights: the
+// runner refuses it, and the call does not run. Sign does not change the given decisions. It returns the errors of
+// [Deciders.May].
 func (d Deciders) Sign(u access.User, key session.Key, asked []*event.Relay, decisions []runner.Decision) ([]runner.Decision, error) {
 	signed := slices.Clone(decisions)
 	for i := range signed {
 		s := &signed[i]
 		n := slices.IndexFunc(asked, func(q *event.Relay) bool { return q.ToolCallID == s.CallID })
 		if s.By, s.Rights = cmp.Or(u.Name, s.By), nil; n < 0 {
-			s.Digest = "none" // if it is asked about meanwhile, this is no decision about that
+			s.Digest = "none" // the decision must not fit a question that is asked meanwhile
 			continue
 		}
 		rights, err := d.May(u, key, asked[n])
@@ -88,18 +90,18 @@ func (d Deciders) Sign(u access.User, key session.Key, asked []*event.Relay, dec
 	return signed, nil
 }
 
-// WithApprover says who may decide about the calls of all agents where agent, tool and rule leave it open. The default is
-// tools.ByStaff.
+// WithApprover sets who may approve calls of all agents if neither the agent, nor the tool, nor a rule says so.
+// Defaults to tools.ByStaff.
 func WithApprover(by tools.By) Option { return func(t *Turns) { t.deciders.Standard = by } }
 
-// MayDecide reports whether the caller of a context may decide what a session asks: see [Deciders.May].
+// MayDecide reports whether the caller of a context may answer a question of a session: see [Deciders.May].
 func (l *logs) MayDecide(ctx context.Context, key session.Key, asked *event.Relay) bool {
 	_, err := l.deciders.May(access.UserOf(ctx), key, asked)
 	return err == nil
 }
 
-// Asked returns the first of the questions that the caller of a context may decide, and the first
-// of all if there is none.
+// Asked returns the first question that the caller of a context may answer, and true. If there is none, it returns
+// the first question, and false. pending must not be empty.
 func (l *logs) Asked(ctx context.Context, key session.Key, pending []*event.Relay) (asked *event.Relay, may bool) {
 	for _, q := range pending {
 		if l.MayDecide(ctx, key, q) {
@@ -109,7 +111,7 @@ func (l *logs) Asked(ctx context.Context, key session.Key, pending []*event.Rela
 	return pending[0], false
 }
 
-// sign is Sign for the caller of a context, about what a session asks now.
+// sign is Sign for the caller of a context and the session's open questions.
 func (l *logs) sign(ctx context.Context, key session.Key, decisions []runner.Decision) (signed []runner.Decision, err error) {
 	if len(decisions) == 0 {
 		return nil, nil

@@ -11,31 +11,31 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// DeliverOnce delivers to a session what a person writes at the desk, as [runner.Runner.Deliver] does, for
-// a request that may be sent twice. A repeated request changes nothing if it says the same. The request's
-// ID replaces the ID of the message. Only ID and Wait of the request are used. In addition to the errors of
-// Deliver it returns [ErrMismatch].
+// DeliverOnce delivers a person's message at the desk to a session, as [runner.Runner.Deliver] does, for a request
+// that may be sent twice. A repeated request with the same content changes nothing. The request's ID replaces the ID
+// of the message. Only ID and Wait of the request are used. In addition to the errors of Deliver it returns
+// [ErrMismatch].
 //
 // [runner.Runner.Deliver]: https://pkg.go.dev/github.com/agentarbor/arbor/runner#Runner.Deliver
-func (t *Turns) DeliverOnce(ctx context.Context, key session.Key, req Request, word human.Event) error {
-	name := requestName(word.HandoffID, rand.Text())
+func (t *Turns) DeliverOnce(ctx context.Context, key session.Key, req Request, msg human.Event) error {
+	name := requestName(msg.HandoffID, rand.Text())
 	if req.ID != "" {
-		name = requestName(word.HandoffID, req.ID)
+		name = requestName(msg.HandoffID, req.ID)
 	}
-	word.ID = ""
-	said, err := json.Marshal(word)
+	msg.ID = ""
+	said, err := json.Marshal(msg)
 	if err != nil {
 		return err
 	}
-	word.ID = name + requestName(word.HandoffID, string(said))
-	_, err = t.patiently(ctx, key, req, func() (*Begun, error) {
+	msg.ID = name + requestName(msg.HandoffID, string(said))
+	_, err = t.retryBusy(ctx, key, req, func() (*Begun, error) {
 		unlock, err := t.Lock(ctx, key, nil)
 		if err != nil {
 			return nil, err
 		}
 		defer unlock()
 		if req.ID != "" {
-			if err := t.unheard(ctx, key, name, word); err != nil {
+			if err := t.checkUnique(ctx, key, name, msg); err != nil {
 				return nil, err
 			}
 		}
@@ -43,13 +43,13 @@ func (t *Turns) DeliverOnce(ctx context.Context, key session.Key, req Request, w
 		if err != nil {
 			return nil, err
 		}
-		return nil, run.Deliver(ctx, key, word)
+		return nil, run.Deliver(ctx, key, msg)
 	})
 	return err
 }
 
-// unheard returns an error if another word with the name of a request is in the log of its handoff.
-func (t *Turns) unheard(ctx context.Context, key session.Key, name string, word human.Event) error {
+// checkUnique returns ErrMismatch if the log of the handoff has another message with the name of the request.
+func (t *Turns) checkUnique(ctx context.Context, key session.Key, name string, msg human.Event) error {
 	info, _, err := session.Find(ctx, t.store, key)
 	if err != nil {
 		return err
@@ -61,9 +61,9 @@ func (t *Turns) unheard(ctx context.Context, key session.Key, name string, word 
 		s, ok := e.Data.(*event.HandoffStatus)
 		switch {
 		case !ok:
-		case s.HandoffID != word.HandoffID:
+		case s.HandoffID != msg.HandoffID:
 			return nil
-		case strings.HasPrefix(s.DeskEventID, name) && s.DeskEventID != word.ID:
+		case strings.HasPrefix(s.DeskEventID, name) && s.DeskEventID != msg.ID:
 			return ErrMismatch
 		}
 	}

@@ -1,7 +1,7 @@
-// Package live runs turns in the background for clients that connect and disconnect: a request
-// starts a turn and may end before it; other requests follow the turn, answer its questions, stop or cancel
-// it. All APIs of a process share one [Turns] for a tree and a store, so that a client of one API can
-// follow and approve a turn that another API started.
+// Package live runs turns in the background for clients that connect and disconnect. A request
+// starts a turn and may end before the turn does. Other requests follow the turn, answer its questions, or stop
+// or cancel it. All APIs of a process share one [Turns] for a tree and a store, so a client of one API can
+// follow and approve a turn that a client of another API started.
 //
 //	store, err := tail.New(db) // package session/tail, or session/redis
 //	run, err := runner.New(root, store, runner.WithStreaming())
@@ -12,7 +12,8 @@
 //		...
 //	}
 //
-// The log decides, so that everything that Turns keeps in memory can be lost. If a process dies, the next
-// process that follows its turn adopts it, or a process that looks for such turns ([WithTakeOver]). The
-// store's leases allow one process at a time, so that any number of processes serve the same sessions.
+// All state that matters is in the log: what Turns keeps in memory may be lost. If a process dies, another process
+// adopts its turn when a client follows the turn there, or when it looks for such turns ([WithTakeOver]). The
+// store's leases allow one process at a time to write to a session, so any number of processes can serve the same
+// sessions.
 package live

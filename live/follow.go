@@ -8,10 +8,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Follow yields the entries of a session after a given one, and then new entries as they come, as
-// [session.Tail] does. "" is the beginning. The last error is that of the context, or [ErrClosed]. If a
-// turn was cut off because its process died, it resumes within seconds while a client follows it; see
-// [WithTakeUp]. A fork without events of its own does not.
+// Follow yields the entries of a session after a given one, and then new entries when they come, as [session.Tail]
+// does. With "" it starts at the beginning. It ends with an error: that of the context, or [ErrClosed]. If a turn was
+// interrupted because its process died, a process adopts it within seconds while a client follows it; see
+// [WithTakeUp]. A turn in a fork without events of its own stays as it is.
 func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -33,21 +33,21 @@ func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.
 	}
 }
 
-// begun reports whether a session has events of its own. A fork without any only shows the turn of its parent, and runs
-// nothing until a caller resumes it.
+// begun reports whether a session has events of its own. A fork without any only shows the turn of its parent, and
+// runs nothing until a caller resumes it.
 func (t *Turns) begun(ctx context.Context, key session.Key) (bool, error) {
 	info, ok, err := session.Find(ctx, t.store, key)
 	return ok && info.Seq > info.ParentSeq, err
 }
 
-// watch looks from time to time whether somebody still works on a turn that is being followed:
-// whoever does may go away without a word. It looks soon, because a process that was stopped or
-// killed on this machine leaves a lease that can be taken at once, and less and less often. It
-// goes on until the context ends; to stop the timer then leaves nothing behind.
+// watch checks from time to time whether a process still runs the turn that a client follows, because a process may
+// die without a notification. The first check comes after a second, because the lease of a process that died on this
+// machine can be acquired at once. The pauses grow. watch ends with the context; stopping the timer then releases
+// everything.
 func (t *Turns) watch(ctx context.Context, key session.Key) (timer *time.Timer) {
 	wait := time.Second
-	look := func() {
-		if ctx.Err() != nil { // the timer was set while it was stopped
+	check := func() {
+		if ctx.Err() != nil { // the timer was reset after it was stopped
 			return
 		}
 		if len(t.here(key)) == 0 {
@@ -69,7 +69,7 @@ func (t *Turns) watch(ctx context.Context, key session.Key) (timer *time.Timer) 
 		}
 	}
 	ready := make(chan struct{})
-	timer = time.AfterFunc(wait, func() { <-ready; look() })
+	timer = time.AfterFunc(wait, func() { <-ready; check() })
 	close(ready)
 	return timer
 }

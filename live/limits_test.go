@@ -144,7 +144,7 @@ func TestChanges(t *testing.T) {
 		store := clocked(t)
 		one, two := newTurns(t, a, store), newTurns(t, a, store)
 		of := func(user string, i int) session.Key { return session.Key{App: "app", User: user, ID: fmt.Sprint(i)} }
-		for i := range 3 * lookPage {
+		for i := range 3 * pollPage {
 			require.NoError(t, must(one.Begin(ctx, of("ann", i), llm.UserText("hello"))).Wait(ctx))
 		}
 		time.Sleep(time.Minute)
@@ -195,7 +195,7 @@ func TestChanges(t *testing.T) {
 		<-d.thinks
 		require.True(t, (<-got).Leased)
 		dying.dead.Store(true)
-		for i := range 2 * lookPage {
+		for i := range 2 * pollPage {
 			time.Sleep(140 * time.Millisecond)
 			require.NoError(t, must(two.Begin(ctx, of("ann", 20+i), llm.UserText("hello"))).Wait(ctx))
 		}

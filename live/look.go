@@ -10,33 +10,35 @@ import (
 // State is the state of a session's last turn. "" is the state of a session without a turn.
 type State string
 
-// The states of a turn. Each is the [session.Status] of the same name, but for the two of an open turn.
+// The states of a turn. Running and CutOff are the states of an open turn. The others are equal to the [session.Status]
+// of the same name.
 const (
-	// Running: somebody works on it, here or in another process.
+	// Running: a process works on the turn.
 	Running State = "running"
-	// Waiting: for decisions about calls, or for something that is done elsewhere.
+	// Waiting: the turn is paused. It waits for decisions about calls, or for something external.
 	Waiting State = "waiting"
-	// CutOff: it has not ended, and nobody works on it. It can be resumed, and is taken up when
-	// somebody follows it.
+	// CutOff: the turn was interrupted. It has not ended, and no process works on it. A caller can resume it, and a
+	// process adopts it when a client follows it.
 	CutOff State = "cut_off"
-	// Done: it was answered.
+	// Done: the turn ended with an answer.
 	Done State = "done"
-	// Failed: with an error, or because of a limit.
+	// Failed: the turn ended with an error or at a limit.
 	Failed State = "failed"
-	// Canceled: somebody ended it.
+	// Canceled: a client or the user canceled the turn.
 	Canceled State = "canceled"
 )
 
 // Status is the state of a session, for a page that was just opened.
 type Status struct {
 	State State
-	// Seq is where the log ends. Who follows the session from there misses nothing.
+	// Seq is the position of the last event of the log. A client that follows the session from there misses no event.
 	Seq int64
 	// Turn is the id of the last turn.
 	Turn string
-	// Agent is who would answer the next message, "" if the session's part of the tree is gone.
+	// Agent is the agent that would answer the next message. It is "" if the session's part of the tree no longer
+	// exists.
 	Agent string
-	// Pending are the calls that wait for a decision.
+	// Pending are the open questions.
 	Pending []*event.Relay
 }
 
@@ -67,8 +69,8 @@ func (l *logs) Look(ctx context.Context, key session.Key) (s Status, err error) 
 	}
 }
 
-// works reports whether somebody works on a turn that the log leaves open at a position, here or
-// in another process, and whether the log has gone on since.
+// works reports whether a process works on a turn that the log leaves open at a position, and whether the log has
+// grown since.
 func (l *logs) works(ctx context.Context, key session.Key, seq int64) (works, moved bool, err error) {
 	if len(l.here(key)) > 0 {
 		return true, false, nil
@@ -77,7 +79,7 @@ func (l *logs) works(ctx context.Context, key session.Key, seq int64) (works, mo
 	return info.Leased, info.Seq != seq, err
 }
 
-// stateOf is what the log says of the last turn.
+// stateOf returns the state of the last turn by the log alone. For an open turn it returns CutOff.
 func stateOf(f *session.Fold) State {
 	if s := f.Status(); s != session.StatusOpen {
 		return State(s)

@@ -20,36 +20,38 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// ErrMismatch says that a request has the name of an earlier one that asked for something else.
-var ErrMismatch = errors.New("another request had this name")
+// ErrMismatch reports that an earlier request had the same ID but asked for something else.
+var ErrMismatch = errors.New("another request with different content had this id: use a new id")
 
-// Request holds what a client asks for in addition to the message.
+// Request contains what a client sends in addition to the message. The zero value is a request without an ID, which
+// is never recognized as repeated.
 type Request struct {
-	// ID is the client's name for the request, so that one that is sent twice is done once; ""
-	// is none. It is kept with the words in the log.
+	// ID is the client's id for the request. A request that is sent twice with the same ID is executed once. "" is no
+	// ID. The log stores it with the message.
 	ID string
-	// Sum stands for what must be the same in a repetition besides words and metadata.
+	// Sum represents everything else that must be equal in a repeated request, in addition to the message and the
+	// metadata.
 	Sum string
-	// At is where the log must end; nil is anywhere.
+	// At is the position at which the log must end. nil is any position.
 	At *int64
-	// Wait is how long to wait for a session that is busy; 0 is not at all.
+	// Wait is how long to wait for a busy session. 0 does not wait.
 	Wait time.Duration
-	// Metadata is kept with the words; see [Reserved].
+	// Metadata is stored with the message; see [Reserved].
 	Metadata map[string]any
 	Options  []runner.TurnOption
 }
 
-// requestKey is where the metadata of a user event has the request that began the turn.
+// requestKey is the metadata key of a user event for the request that started the turn.
 const requestKey = "arbor.request"
 
 // lookBack is the number of recent turns searched for a duplicate request.
 const lookBack = 64
 
-// Reserved reports whether clients may not write a key of metadata.
+// Reserved reports whether a metadata key is reserved, so that clients may not set it.
 func Reserved(key string) bool { return strings.HasPrefix(key, "arbor.") }
 
-// RequestID returns the client's name for the request that began a turn, by the words that began
-// it; "" if there was none.
+// RequestID returns the ID of the request that started a turn, or "" if it had none. d is the user event of the turn;
+// it may be nil.
 func RequestID(d *event.User) string {
 	if d == nil {
 		return ""
@@ -59,22 +61,21 @@ func RequestID(d *event.User) string {
 	return id
 }
 
-// Begun is a turn that a request has started.
+// Begun is a turn that a request started. Turn is nil if Repeated is true.
 type Begun struct {
-	// ID is the turn's, and First the position of its words.
+	// ID is the id of the turn, and First the position of the message that started it.
 	ID    string
 	First int64
-	// From is the position in front of what the request has stored.
+	// From is the position before the first event that the request stored.
 	From int64
-	// Repeated says that the request was sent before. Turn is nil then.
+	// Repeated reports that the request was sent before.
 	Repeated bool
 	*Turn
 }
 
-// BeginOnce is [Turns.Begin] for a request that may be sent twice. If the request started one of the last
-// 64 turns before, BeginOnce returns that turn, and resumes it if it was cut off. In addition to the errors
-// of Begin it returns [ErrMismatch], or agent.ErrConflict if the log does not end at the position of the
-// request.
+// BeginOnce is [Turns.Begin] for a request that may be sent twice. If the request started one of the last 64 turns,
+// BeginOnce returns that turn, and resumes it if it is the last one and was interrupted. In addition to the errors of
+// Begin it returns [ErrMismatch], or agent.ErrConflict if the log does not end at the position At of the request.
 func (t *Turns) BeginOnce(ctx context.Context, key session.Key, msg llm.Message, r Request) (*Begun, error) {
 	name := request{id: r.ID}
 	if r.ID != "" {
@@ -85,7 +86,7 @@ func (t *Turns) BeginOnce(ctx context.Context, key session.Key, msg llm.Message,
 		sum := sha256.Sum256(words)
 		name.sum = hex.EncodeToString(sum[:16])
 	}
-	return t.patiently(ctx, key, r, func() (*Begun, error) { return t.beginOnce(ctx, key, msg, r, name) })
+	return t.retryBusy(ctx, key, r, func() (*Begun, error) { return t.beginOnce(ctx, key, msg, r, name) })
 }
 
 func (t *Turns) beginOnce(ctx context.Context, key session.Key, msg llm.Message, r Request, name request) (*Begun, error) {
@@ -124,27 +125,26 @@ func (t *Turns) beginOnce(ctx context.Context, key session.Key, msg llm.Message,
 	return &Begun{ID: x.First.TurnID, First: x.First.Seq, From: x.First.Seq - 1, Turn: x}, nil
 }
 
-// request is a request that has begun a turn, or a turn that none has.
+// request is the request that started a turn. id is "" if the turn had none.
 type request struct {
 	id, sum string
 	turn    string
 	first   int64
 }
 
-// requests are those of a session's last turns, the last one last.
+// requests are the requests of a session's last turns, oldest first.
 type requests struct {
 	incarnation int64
-	head        session.Head // of the log, as far as it was read
+	head        session.Head // the last event that was read
 	turns       []request
 }
 
-// maxAsked is of how many sessions the requests are remembered. Of others they are read again.
-const maxAsked = 1024
+// maxCached is the number of sessions whose requests are cached.
+const maxCached = 1024
 
-// requested finds the turn that a request has begun among the last ones. It is called with the
-// session's lock.
+// requested finds the turn that a request started among the last ones. The caller holds the session's lock.
 func (t *Turns) requested(ctx context.Context, key session.Key, info session.Info, name request) (*Begun, error) {
-	asked, err := t.book.requests(ctx, key, info)
+	asked, err := t.requestCache.requests(ctx, key, info)
 	if err != nil {
 		return nil, err
 	}
@@ -155,15 +155,15 @@ func (t *Turns) requested(ctx context.Context, key session.Key, info session.Inf
 		case r.sum != name.sum:
 			return nil, ErrMismatch
 		case i == len(asked)-1:
-			err = t.goOn(ctx, key)
+			err = t.resumeInterrupted(ctx, key)
 		}
 		return &Begun{ID: r.turn, First: r.first, From: r.first - 1, Repeated: true}, err
 	}
 	return nil, nil
 }
 
-// goOn takes up the last turn if it was cut off, or stopped: the client is there again.
-func (t *Turns) goOn(ctx context.Context, key session.Key) error {
+// resumeInterrupted resumes the last turn if it was interrupted or stopped, because the client has returned.
+func (t *Turns) resumeInterrupted(ctx context.Context, key session.Key) error {
 	if len(t.here(key)) > 0 {
 		return nil
 	}
@@ -183,16 +183,16 @@ func (t *Turns) goOn(ctx context.Context, key session.Key) error {
 	return err
 }
 
-// book caches the requests that started the last turns of sessions. It reads those that it does not have from the log.
-type book struct {
+// requestCache caches the requests that started the last turns of sessions. It reads missing ones from the log.
+type requestCache struct {
 	store Store
 	mu    sync.Mutex
 	asked map[session.Key]*requests
 }
 
-// requests reads what has begun the last turns of a session: what is new since the last time, or
-// of a session that is not remembered, or whose log has changed since, from the end of the log.
-func (b *book) requests(ctx context.Context, key session.Key, info session.Info) ([]request, error) {
+// requests returns the requests of a session's last turns. If it has cached some, it reads only newer events. If the
+// session is not cached, or its log is another one, it reads back from the end of the log.
+func (b *requestCache) requests(ctx context.Context, key session.Key, info session.Info) ([]request, error) {
 	b.mu.Lock()
 	known := b.asked[key]
 	b.mu.Unlock()
@@ -211,7 +211,7 @@ func (b *book) requests(ctx context.Context, key session.Key, info session.Info)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.asked[key] == nil && len(b.asked) >= maxAsked {
+	if b.asked[key] == nil && len(b.asked) >= maxCached {
 		for other := range b.asked {
 			delete(b.asked, other)
 			break
@@ -221,8 +221,9 @@ func (b *book) requests(ctx context.Context, key session.Key, info session.Info)
 	return known.turns, nil
 }
 
-// newer adds the requests up to a position to those that are known. The error is agent.ErrConflict if the log no longer has what was read.
-func (b *book) newer(ctx context.Context, key session.Key, known requests, end int64) (*requests, error) {
+// newer adds the requests up to a position to the cached ones. If the log no longer has the last event that was read,
+// the error is agent.ErrConflict.
+func (b *requestCache) newer(ctx context.Context, key session.Key, known requests, end int64) (*requests, error) {
 	for e, err := range session.Since(ctx, b.store, key, known.head) {
 		if err != nil {
 			return nil, err
@@ -238,8 +239,8 @@ func (b *book) newer(ctx context.Context, key session.Key, known requests, end i
 	return &known, nil
 }
 
-// latest reads the requests of a session's last turns.
-func (b *book) latest(ctx context.Context, key session.Key, info session.Info) (*requests, error) {
+// latest reads the requests of a session's last turns from the end of the log.
+func (b *requestCache) latest(ctx context.Context, key session.Key, info session.Info) (*requests, error) {
 	known := &requests{incarnation: info.Incarnation}
 	for e, err := range session.Backward(ctx, b.store, key, info.Seq+1) {
 		if err != nil {
@@ -259,10 +260,10 @@ func (b *book) latest(ctx context.Context, key session.Key, info session.Info) (
 	return known, nil
 }
 
-// isRequest reports whether an event begins a turn.
+// isRequest reports whether an event starts a turn.
 func isRequest(e *event.Event) bool { return e.Type() == event.TypeUser }
 
-// requestOf reads the request that an event begins a turn with.
+// requestOf returns the request that started a turn.
 func requestOf(e *event.Event) request {
 	r := request{turn: e.TurnID, first: e.Seq}
 	user, _ := e.Data.(*event.User)

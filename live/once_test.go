@@ -88,11 +88,11 @@ func TestRequestsAreRemembered(t *testing.T) {
 
 	require.NoError(t, store.Delete(ctx, key))
 	require.False(t, begin(two, 0).Repeated, "it is another session")
-	for i := range maxAsked + 10 {
-		_, err := one.book.requests(ctx, session.ID(fmt.Sprint(i)), session.Info{})
+	for i := range maxCached + 10 {
+		_, err := one.requestCache.requests(ctx, session.ID(fmt.Sprint(i)), session.Info{})
 		require.NoError(t, err)
 	}
-	require.Len(t, one.book.asked, maxAsked)
+	require.Len(t, one.requestCache.asked, maxCached)
 }
 
 // Of processes and clients that send one request at once, one begins the turn.

@@ -6,8 +6,8 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// Private returns a function that reports whether an event is a tool call, its progress or its result
-// that the view of another agent of the tree hides.
+// Private returns a function that reports whether an event is a tool call, its progress or its result that the view
+// policy of another agent of the tree hides.
 func Private(tree *agent.Tree) func(*event.Event) bool {
 	type viewer struct {
 		name   string
@@ -38,9 +38,10 @@ func Private(tree *agent.Tree) func(*event.Event) bool {
 	}
 }
 
-// Own returns a function that returns an event of a conversation as its user sees it without the right to
-// inspect, or nil if the user does not see it. It withholds what models think and are shown, what routers
-// decide, the calls that [Private] reports and what endpoints and libraries said of failures; approval requests stay as they are.
+// Own returns a function that returns an event of a conversation in the form for a user who may not inspect the
+// session, or nil if that user must not see it. It withholds reasoning, summaries, routers' decisions, inputs, the
+// calls that [Private] reports, and the texts of endpoints and libraries in failures. Approval requests do not
+// change. The function does not change the given event.
 func Own(tree *agent.Tree) func(*event.Event) *event.Event {
 	private := Private(tree)
 	return func(e *event.Event) *event.Event {
@@ -48,7 +49,7 @@ func Own(tree *agent.Tree) func(*event.Event) *event.Event {
 		switch d := e.Data.(type) {
 		case *event.Reasoning, *event.Route, *event.Compaction, *event.RemoteTask, *event.Unknown:
 			return nil
-		case *event.HarnessStart: // the input is what another agent has asked
+		case *event.HarnessStart: // the input comes from another agent
 			shown.Data = &event.HarnessStart{AgentID: d.AgentID}
 		case *event.Transfer:
 			t := *d
@@ -74,7 +75,7 @@ func Own(tree *agent.Tree) func(*event.Event) *event.Event {
 	}
 }
 
-// publicNotice returns a notice without what an endpoint, a server of tools or a library said.
+// publicNotice returns a notice without the text of an endpoint, a tool server or a library.
 func publicNotice(n *event.Notice) *event.Notice {
 	public := *n
 	switch n.Code {
@@ -83,7 +84,7 @@ func publicNotice(n *event.Notice) *event.Notice {
 	case event.NoticeToolset:
 		public.Message = "the tools of the agent have changed"
 	case event.NoticeRouteFailed:
-		public.Message = "a route could not be decided"
+		public.Message = "a route failed, so the agent answers itself"
 	}
 	return &public
 }

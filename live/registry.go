@@ -15,27 +15,27 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// registry is what this process runs now: the runner that new turns get, the turns that run, who watches them, and which
-// were stopped. It knows nothing of logs.
+// registry is the state of this process: the runner for new turns, the running turns, the clients that watch them,
+// and the stopped turns. It does not read logs.
 type registry struct {
 	limit    *access.Limit
-	app      string                       // of the sessions of the whole tree
+	app      string                       // the app of the sessions of the whole tree
 	backends func(*runner.Runner) Backend // nil for the runner itself
 	observer access.Observer              // nil without one
 	changes  changes
 
-	background context.Context // of all turns
+	background context.Context // the parent context of all turns
 	stop       context.CancelCauseFunc
 	ended      sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
-	tenure  *tenure    // of the runner that new turns get
-	lent    []*tenure  // of sessions that have a runner of their own, the oldest first
+	mu      sync.Mutex   // guards the fields below
+	current *runnerUse   // the runner for new turns
+	lent    []*runnerUse // the runners of single sessions, the oldest first
 	closed  bool
-	drains  bool // no turn is begun any more
+	drains  bool // no new turns start
 	running map[session.Key][]*Turn
-	stopped map[session.Key]struct{} // not to be taken up
-	// Who watches a turn, and is told when it is stopped.
+	stopped map[session.Key]struct{} // the sessions whose turn this process must not resume by itself
+	// The watchers of turns, which are canceled when the turn is stopped. A watcher with true is a client.
 	watchers map[session.Key]map[*context.CancelCauseFunc]bool
 }
 
@@ -46,53 +46,53 @@ func (r *registry) init() {
 	r.changes.waiting = make(map[owner]map[chan struct{}]struct{})
 }
 
-// tenure is a runner, with the turns that it still runs.
-type tenure struct {
-	seat
+// runnerUse is a runner and the turns that still use it.
+type runnerUse struct {
+	runnerBackend
 	turns int
-	over  func()          // called once, after another runner has come and the last turn has ended; nil is nothing
-	only  session.Key     // whose runner this is, the zero value of all others
-	under map[string]seat // of parts of the tree, by their paths
+	over  func()                   // called once after the runner was replaced and its last turn has ended; may be nil
+	only  session.Key              // the only session that uses the runner; zero: all sessions without one of their own
+	under map[string]runnerBackend // the runners of parts of the tree, by path
 }
 
-// of returns the seat of a session's turns. It is called with the mutex.
-func (r *registry) of(key session.Key) (seat, error) {
-	n := r.tenureOf(key)
+// of returns the runner and the backend of a session's turns. The caller holds the mutex.
+func (r *registry) of(key session.Key) (runnerBackend, error) {
+	n := r.useOf(key)
 	if n.only == key {
-		return n.seat, nil
+		return n.runnerBackend, nil
 	}
 	path, part := strings.CutPrefix(key.App, r.app+":")
 	if !part {
-		return n.seat, nil
+		return n.runnerBackend, nil
 	}
 	if s, ok := n.under[path]; ok {
 		return s, nil
 	}
 	run, err := n.Under(path)
 	if err != nil {
-		return seat{}, err
+		return runnerBackend{}, err
 	}
-	s, err := r.seat(run)
+	s, err := r.withBackend(run)
 	if err != nil {
-		return seat{}, err
+		return runnerBackend{}, err
 	}
 	if n.under == nil {
-		n.under = make(map[string]seat)
+		n.under = make(map[string]runnerBackend)
 	}
 	n.under[path] = s
 	return s, nil
 }
 
-// Runner returns the runner of the whole tree that the next turn gets.
+// Runner returns the runner of the whole tree for new turns.
 func (r *registry) Runner() *runner.Runner {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.tenure.Runner
+	return r.current.Runner
 }
 
-// RunnerOf returns the runner that the next turn of a session gets: that of the whole tree, or if
-// the session's app is APP:PATH, where APP is that of [WithApp], that of the agent at a path such as
-// support/billing and all below it. The error is runner.ErrNoAgent.
+// RunnerOf returns the runner for the next turn of a session. If the session's app is APP:PATH, where APP is the app
+// of [WithApp], it is the runner of the agent at the path, such as support/billing, and all agents below it.
+// Otherwise it is the runner of the whole tree. If the tree has no such path, the error is runner.ErrNoAgent.
 func (r *registry) RunnerOf(key session.Key) (*runner.Runner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +100,8 @@ func (r *registry) RunnerOf(key session.Key) (*runner.Runner, error) {
 	return s.Runner, err
 }
 
-// reader is the runner to look at a session with, also if its agent is gone.
+// reader returns the runner that reads a session. If the session's agent no longer exists, it is the runner of the
+// whole tree.
 func (r *registry) reader(key session.Key) *runner.Runner {
 	if run, err := r.RunnerOf(key); err == nil {
 		return run
@@ -108,29 +109,30 @@ func (r *registry) reader(key session.Key) *runner.Runner {
 	return r.Runner()
 }
 
-// canceler is what turns of a session are canceled with, also if its agent is gone.
+// canceler returns the backend that cancels turns of a session. If the session's agent no longer exists, it is that
+// of the whole tree.
 func (r *registry) canceler(key session.Key) Backend {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s, err := r.of(key); err == nil {
 		return s.backend
 	}
-	return r.tenure.backend
+	return r.current.backend
 }
 
-// lends is the number of sessions that have a runner of their own.
-const lends = 16
+// maxLent is the number of sessions that can have a runner of their own.
+const maxLent = 16
 
-// Lend has another runner run the turns of one session that start or resume from now on in this process, such as a fork
-// that tries a changed tree. The runner must use the same store. The session gets the runner of all others again after
-// Lend was called for 16 other sessions. A goroutine that [Turns.Close] waits for calls over when no turn uses the lent
-// runner any more, also when the server stops. Lend returns [ErrClosed], or an error if the runner or over is nil; it
-// does not call over then.
+// Lend sets another runner for the turns of one session that start or resume in this process from now on, such as for
+// a fork that tries a changed tree. The runner must use the same store. After Lend was called for 16 other sessions,
+// the session gets the common runner again. When no turn uses the lent runner any more, also because the server
+// stops, over is called in a goroutine that [Turns.Close] waits for. Lend returns [ErrClosed], or an error if the
+// runner or over is nil; it does not call over then.
 func (r *registry) Lend(key session.Key, run *runner.Runner, over func()) error {
 	if run == nil || over == nil {
-		return errors.New("live: the lent runner or what ends it is nil")
+		return errors.New("live: the lent runner or the function over is nil")
 	}
-	seat, err := r.seat(run)
+	with, err := r.withBackend(run)
 	if err != nil {
 		return err
 	}
@@ -139,8 +141,8 @@ func (r *registry) Lend(key session.Key, run *runner.Runner, over func()) error 
 	if r.closed {
 		return ErrClosed
 	}
-	i := slices.IndexFunc(r.lent, func(n *tenure) bool { return n.only == key })
-	if i < 0 && len(r.lent) == lends {
+	i := slices.IndexFunc(r.lent, func(n *runnerUse) bool { return n.only == key })
+	if i < 0 && len(r.lent) == maxLent {
 		i = 0
 	}
 	if i >= 0 {
@@ -148,30 +150,29 @@ func (r *registry) Lend(key session.Key, run *runner.Runner, over func()) error 
 		r.lent = slices.Delete(r.lent, i, i+1)
 		r.release(old)
 	}
-	r.lent = append(r.lent, &tenure{seat: seat, over: over, only: key})
+	r.lent = append(r.lent, &runnerUse{runnerBackend: with, over: over, only: key})
 	return nil
 }
 
-// tenureOf returns the tenure of the turns of a session. It is called with the mutex.
-func (r *registry) tenureOf(key session.Key) *tenure {
+// useOf returns the runner for the turns of a session. The caller holds the mutex.
+func (r *registry) useOf(key session.Key) *runnerUse {
 	for _, n := range r.lent {
 		if n.only == key {
 			return n
 		}
 	}
-	return r.tenure
+	return r.current
 }
 
-// Swap replaces the runner for turns that start from now on. The new runner may have another tree and must
-// use the same store. A running turn ends with its runner; a turn that was cut off or waits resumes with
-// the new one. Unless over is nil, a goroutine that [Turns.Close] waits for calls it when no turn uses the
-// old runner any more. Swap returns [ErrClosed], or an error if the runner is nil; it does not call over
-// then.
+// Swap replaces the runner for turns that start from now on. The new runner may have another tree and must use the
+// same store. A running turn keeps its runner; a turn that was interrupted or waits resumes with the new one. When no
+// turn uses the old runner any more, over is called in a goroutine that [Turns.Close] waits for, unless over is nil.
+// Swap returns [ErrClosed], or an error if the runner is nil; it does not call over then.
 func (r *registry) Swap(run *runner.Runner, over func()) error {
 	if run == nil {
 		return errors.New("live: the runner is nil")
 	}
-	seat, err := r.seat(run)
+	with, err := r.withBackend(run)
 	if err != nil {
 		return err
 	}
@@ -180,19 +181,19 @@ func (r *registry) Swap(run *runner.Runner, over func()) error {
 	if r.closed {
 		return ErrClosed
 	}
-	old := r.tenure
-	r.tenure, old.over = &tenure{seat: seat}, over
+	old := r.current
+	r.current, old.over = &runnerUse{runnerBackend: with}, over
 	r.release(old)
 	r.prepare(run)
 	return nil
 }
 
-// prepare has remote agents fetch their cards before a message needs them.
+// prepare makes remote agents fetch their agent cards before a message needs them.
 func (r *registry) prepare(run *runner.Runner) { r.ended.Go(func() { run.Prepare(r.background) }) }
 
-// release notices that a runner is not needed any more. It is called with the mutex.
-func (r *registry) release(old *tenure) {
-	if old == r.tenure || old.turns > 0 || old.over == nil || slices.Contains(r.lent, old) {
+// release calls over if the runner is no longer used. The caller holds the mutex.
+func (r *registry) release(old *runnerUse) {
+	if old == r.current || old.turns > 0 || old.over == nil || slices.Contains(r.lent, old) {
 		return
 	}
 	over := old.over
@@ -200,8 +201,8 @@ func (r *registry) release(old *tenure) {
 	r.ended.Go(over)
 }
 
-// enter registers a turn, unless its user has too many at work, or all users have: a client that does
-// not wait for answers could begin any number of them.
+// enter registers a turn. It refuses the turn if the limits of its user or of all users are reached, because a client
+// that does not wait for answers could start any number of turns.
 func (r *registry) enter(ctx context.Context, x *Turn) error {
 	if r.Stopping() {
 		return ErrClosed
@@ -224,19 +225,19 @@ func (r *registry) enter(ctx context.Context, x *Turn) error {
 	return nil
 }
 
-// count takes a place for a turn, until it is left. A turn that no client asked for does not wait.
+// count counts a turn in the limits until it leaves. A turn that no client requested does not wait for its place.
 func (r *registry) count(ctx context.Context, x *Turn) error {
-	if x.takesUp {
+	if x.automatic {
 		return r.limit.Enter(x.key.User)
 	}
 	return r.limit.Await(ctx, x.key.User)
 }
 
-// add registers a turn. It is called with the mutex.
+// add registers a turn. The caller holds the mutex.
 func (r *registry) add(x *Turn) {
 	r.ended.Add(1)
-	x.tenure = r.tenureOf(x.key)
-	x.tenure.turns++
+	x.use = r.useOf(x.key)
+	x.use.turns++
 	if r.observer != nil {
 		r.observer.Running(context.Background(), x.door, 1)
 	}
@@ -249,11 +250,11 @@ func (r *registry) exit(x *Turn) {
 	if r.running[x.key] = rest; len(rest) == 0 {
 		delete(r.running, x.key)
 	}
-	x.tenure.turns--
+	x.use.turns--
 	if r.observer != nil {
 		r.observer.Running(context.Background(), x.door, -1)
 	}
-	r.release(x.tenure)
+	r.release(x.use)
 	r.mu.Unlock()
 	if x.counts {
 		r.limit.Leave(x.key.User)
@@ -262,18 +263,18 @@ func (r *registry) exit(x *Turn) {
 	r.ended.Done()
 }
 
-// here returns the turns of a session that this process runs, or tries to.
+// here returns the turns of a session that this process runs or is starting.
 func (r *registry) here(key session.Key) []*Turn {
 	running, _ := r.state(key)
 	return running
 }
 
-// seat makes the seat of a runner.
-func (r *registry) seat(run *runner.Runner) (s seat, err error) {
-	s = seat{run, run}
+// withBackend returns a runner with its backend.
+func (r *registry) withBackend(run *runner.Runner) (s runnerBackend, err error) {
+	s = runnerBackend{run, run}
 	if r.backends != nil {
 		if s.backend = r.backends(run); s.backend == nil {
-			return seat{}, errors.New("live: the function of WithBackend returned none")
+			return runnerBackend{}, errors.New("live: the function of WithBackend returned nil")
 		}
 	}
 	return s, nil
@@ -286,7 +287,7 @@ func (r *registry) Stopping() bool {
 	return r.drains || r.closed
 }
 
-// atWork returns a turn that is at work, nil if none is, and how many are.
+// atWork returns one of the running turns, or nil, and their number.
 func (r *registry) atWork() (one *Turn, all int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -297,9 +298,8 @@ func (r *registry) atWork() (one *Turn, all int) {
 	return one, all
 }
 
-// Drain refuses new turns with [ErrClosed] and waits until the running ones have ended. It returns an error
-// if the context ends first; the turns that still run then continue until [Turns.Close]. Followers are not
-// affected.
+// Drain refuses new turns with [ErrClosed] and waits until the running turns have ended. If the context ends first,
+// Drain returns an error, and the turns that still run continue until [Turns.Close]. Followers are not affected.
 func (r *registry) Drain(ctx context.Context) error {
 	r.mu.Lock()
 	r.drains = true
@@ -317,9 +317,8 @@ func (r *registry) Drain(ctx context.Context) error {
 	}
 }
 
-// OnStop registers a function that is called in a goroutine of its own when a turn of the session is
-// stopped here, until leave is called. Stopping stores no event, so that followers of the session would not
-// see it.
+// OnStop registers a function that is called in a goroutine of its own when a turn of the session is stopped in this
+// process, until leave is called. Stopping stores no event, so followers of the session cannot see it.
 func (r *registry) OnStop(key session.Key, stopped func()) (leave func()) {
 	return r.watching(key, func(cause error) {
 		if cause != nil {
@@ -328,8 +327,9 @@ func (r *registry) OnStop(key session.Key, stopped func()) (leave func()) {
 	}, false)
 }
 
-// watching notes who is to hear when the session's turn is stopped, until leave is called. If it
-// is they hear at once. They count if a turn whose client has gone is left alone for them.
+// watching registers a watcher, which is canceled when the session's turn is stopped, until leave is called. If the
+// turn is already stopped, the watcher is canceled at once. counts says that the watcher is a client, for which
+// [Turns.Abandon] leaves the turn running.
 func (r *registry) watching(key session.Key, cancel context.CancelCauseFunc, counts bool) (leave func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -350,9 +350,9 @@ func (r *registry) watching(key session.Key, cancel context.CancelCauseFunc, cou
 	}
 }
 
-// WaitFree waits until a busy session may be free: until a turn of this process ends, a quarter of a second
-// has passed (another process may hold the session, which sends no notification), or the deadline has
-// passed.
+// WaitFree waits until a busy session may be free: a turn of this process has ended, a quarter of a second has passed
+// (another process sends no notification when it releases a session), or the deadline has passed. If the context ends
+// first, it returns the context's cause.
 func (r *registry) WaitFree(ctx context.Context, key session.Key, deadline time.Time) error {
 	done := make(<-chan struct{})
 	if here := r.here(key); len(here) > 0 {
@@ -369,9 +369,9 @@ func (r *registry) WaitFree(ctx context.Context, key session.Key, deadline time.
 	return nil
 }
 
-// Close cancels all turns and followers, and waits for them until the context ends. It abandons the leases
-// of cancelled turns (see session.Write), so that another process can adopt these turns at once. Closing
-// twice does nothing.
+// Close cancels all turns and followers, and waits for them until the context ends. It abandons the leases of
+// canceled turns (see session.Write), so that another process can adopt these turns at once. If the context ends
+// first, Close returns an error. A second call does nothing.
 func (r *registry) Close(ctx context.Context) error {
 	r.mu.Lock()
 	closed := r.closed
@@ -399,7 +399,8 @@ func (r *registry) Close(ctx context.Context) error {
 	}
 }
 
-// state returns the turns of a session that this process runs, or tries to, and whether its turn was stopped here.
+// state returns the turns of a session that this process runs or is starting, and whether the session's turn was
+// stopped here.
 func (r *registry) state(key session.Key) (running []*Turn, stopped bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -407,7 +408,7 @@ func (r *registry) state(key session.Key) (running []*Turn, stopped bool) {
 	return slices.Clone(r.running[key]), stopped
 }
 
-// join registers a turn, without a limit, and returns those that run already.
+// join registers a turn without checking limits, and returns the turns that already run.
 func (r *registry) join(x *Turn) (running []*Turn, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -444,7 +445,7 @@ func (r *registry) watched(key session.Key) bool {
 }
 
 // tellWatchers cancels the watchers of a session with ErrStopped.
-func (r *registry) tellWatchers(key session.Key) {
+func (r *registry) notifyWatchers(key session.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for cancel := range r.watchers[key] {

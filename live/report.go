@@ -12,39 +12,39 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// ErrNoTurn says that a session has no such turn.
+// ErrNoTurn reports that a session has no turn with the given id, or no turn at all.
 var ErrNoTurn = errors.New("the session has no such turn")
 
-// Report is the outcome of a turn so far. The zero value has seen no event. A caller that follows a turn
-// updates it with [Report.Apply].
+// Report is the outcome of a turn so far. The zero value is ready for the first event of a turn. A caller that
+// follows a turn updates it with [Report.Apply]. It is not safe for concurrent use.
 type Report struct {
 	runner.Result
-	// ID is the turn's.
+	// ID is the id of the turn.
 	ID string
-	// First is the position of the user's words, and Seq that of the last event of the turn.
+	// First is the position of the user's message, and Seq that of the last event of the turn.
 	First, Seq int64
 	State      State
 	User       *event.User
-	// Began is when the words were stored, and Changed when the last event was.
+	// Began is the time at which the message was stored, and Changed the time of the last event.
 	Began, Changed time.Time
-	// Failure is what ended the turn, if something did.
+	// Failure is the error that ended the turn, or nil.
 	Failure *event.Failure
 
-	fold    session.Fold // of the turn alone
+	fold    session.Fold // the fold of this turn only
 	decided []*event.Event
 }
 
-// Questions are the events of the pending questions, the [event.Relay] of each with who asks it.
+// Questions returns the events of the open questions. The payload of each is an [event.Relay].
 func (r *Report) Questions() []*event.Event { return r.Log.Questions }
 
-// Decisions are the events of the answers to questions, the [event.RelayResolved] of each.
+// Decisions returns the events of the answers to questions. The payload of each is an [event.RelayResolved].
 func (r *Report) Decisions() []*event.Event { return r.decided }
 
-// Rests reports whether the turn is over or waits: no event follows until a user, a person or another system acts.
+// Rests reports whether the turn has ended or waits: no event follows until a user, a person or another system acts.
 func (r *Report) Rests() bool { return r.State != Running && r.State != CutOff }
 
-// Apply updates the report with the next event of the turn, the user's message first. Deltas change
-// nothing.
+// Apply updates the report with the next event of the turn. The first one is the user's message. Apply ignores
+// partial events and events that it has applied.
 func (r *Report) Apply(e *event.Event) {
 	if e.Partial || e.Seq <= r.Seq {
 		return
@@ -64,7 +64,7 @@ func (r *Report) Apply(e *event.Event) {
 			r.Failure = d
 		}
 	case *event.HarnessStart:
-		if e.Scope == "" { // it goes on after a transfer, or anew
+		if e.Scope == "" { // the turn continues after the error
 			r.Failure = nil
 		}
 	}
@@ -73,15 +73,15 @@ func (r *Report) Apply(e *event.Event) {
 	}
 }
 
-// logs reads what the logs of sessions say of their turns, and asks the registry who works on them.
+// logs reads the state of turns from the logs of sessions, and asks the registry which of them run.
 type logs struct {
 	registry
 	store    Store
 	deciders Deciders
 }
 
-// Report returns the outcome of a turn; "" is the last one. It returns [ErrNoTurn] if the session has no
-// turn of that id. It reads the turn and everything after it, or only the last turn.
+// Report returns the outcome of the turn with an id; "" is the last turn. If the session has no such turn, the error
+// is [ErrNoTurn]. Report reads the turn, and for an earlier turn the log before it up to the turn.
 func (l *logs) Report(ctx context.Context, key session.Key, turn string) (*Report, error) {
 	for tries := 1; ; tries++ {
 		first, err := l.find(ctx, key, turn)
@@ -93,9 +93,9 @@ func (l *logs) Report(ctx context.Context, key session.Key, turn string) (*Repor
 		switch {
 		case err != nil:
 			return nil, err
-		case r.ID == "": // it was deleted meanwhile
+		case r.ID == "": // the session was deleted meanwhile
 			return nil, ErrNoTurn
-		case !last && (r.State == Running || r.State == Waiting): // something else was said
+		case !last && (r.State == Running || r.State == Waiting): // a new message ended the turn
 			r.State = Canceled
 		case r.State == Running:
 			works, moved, err := l.works(ctx, key, r.Seq)
@@ -112,10 +112,11 @@ func (l *logs) Report(ctx context.Context, key session.Key, turn string) (*Repor
 	}
 }
 
-// Reports yields the outcomes of the turns of a session that start before a position, newest first.
+// Reports yields the outcomes of the turns of a session that start before a position, newest first. 0 starts at the
+// end of the log.
 func (l *logs) Reports(ctx context.Context, key session.Key, before int64) iter.Seq2[*Report, error] {
 	return func(yield func(*Report, error) bool) {
-		var events []*event.Event // of one turn, newest first
+		var events []*event.Event // the events of one turn, newest first
 		for e, err := range session.Backward(ctx, l.store, key, before) {
 			r := &Report{}
 			if err == nil {
@@ -138,8 +139,8 @@ func (l *logs) Reports(ctx context.Context, key session.Key, before int64) iter.
 	}
 }
 
-// report gives the events of a turn to a function, and reports whether it is the last one. The
-// turn is named by the position of its first event.
+// report calls apply with the events of the turn that starts at the position first, and reports whether it is the
+// last turn.
 func (l *logs) report(ctx context.Context, key session.Key, first int64, apply func(*event.Event)) (last bool, err error) {
 	id := ""
 	for e, err := range l.store.Load(ctx, key, first-1) {
@@ -157,7 +158,7 @@ func (l *logs) report(ctx context.Context, key session.Key, first int64, apply f
 	return true, nil
 }
 
-// find returns the position of the words that began a turn, "" being the last one.
+// find returns the position of the message that started a turn; "" is the last turn.
 func (l *logs) find(ctx context.Context, key session.Key, turn string) (first int64, err error) {
 	var id string
 	err = l.reader(key).Glance(ctx, key, func(f *session.Fold) error {

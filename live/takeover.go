@@ -16,47 +16,48 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// TakeUp resumes a turn in the background that no process runs, because it was cut off, or that waits for
-// something done elsewhere, such as an authorization, which may be done by now. It does not wait: if this
-// process still runs a turn of the session, that turn first gets the time to end. TakeUp does nothing if
-// there is nothing to resume, if another process runs the turn, or if the turn was stopped here. Unless
-// begun is nil, it is called when the first event is stored.
+// TakeUp resumes a turn in the background that no process runs: it was interrupted, or it waits for something
+// external, such as an authorization, which may be available by now. TakeUp does not wait. If this process still runs
+// a turn of the session, TakeUp lets that turn end first. TakeUp does nothing if there is nothing to resume, if
+// another process runs the turn, or if the turn was stopped here. If begun is not nil, it is called when the first
+// event is stored.
 func (t *Turns) TakeUp(key session.Key, begun func()) {
-	t.goesOn(&Turn{key: key}, begun, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] { return b.Resume(ctx, key) })
+	t.resumeInBackground(&Turn{key: key}, begun, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] { return b.Resume(ctx, key) })
 }
 
-// TakeOver is [Turns.TakeUp] for a turn that was cut off because its process died. The log records that the
-// turn was adopted. TakeOver does nothing if earlier attempts failed again and again because the turn ends
-// each process that adopts it; see [runner.Runner.TakeOver].
+// TakeOver is [Turns.TakeUp] for a turn whose process died. The log records that this process adopts the turn.
+// TakeOver does nothing if the turn was adopted several times without progress, because it ends each process that
+// runs it; see [runner.Runner.TakeOver].
 //
 // [runner.Runner.TakeOver]: https://pkg.go.dev/github.com/agentarbor/arbor/runner#Runner.TakeOver
 func (t *Turns) TakeOver(key session.Key) {
-	t.goesOn(&Turn{key: key, door: takeOverDoor}, nil, takesOver(key))
+	t.resumeInBackground(&Turn{key: key, door: adoptedAPI}, nil, adopts(key))
 }
 
-// takeOverDoor is what observers hear of turns that are taken over.
-const takeOverDoor = "take_over"
+// adoptedAPI is the API that observers receive for adopted turns.
+const adoptedAPI = "take_over"
 
-func takesOver(key session.Key) turnFunc {
+func adopts(key session.Key) turnFunc {
 	return func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] {
-		if b, ok := b.(taker); ok {
+		if b, ok := b.(adopter); ok {
 			return b.TakeOver(ctx, key)
 		}
 		return b.Resume(ctx, key)
 	}
 }
 
-// goesOn launches the rest of a turn, unless it was stopped or somebody is about to.
-func (t *Turns) goesOn(rest *Turn, begun func(), events turnFunc) {
+// resumeInBackground starts the rest of a turn, unless the turn was stopped here or another call is already starting
+// it.
+func (t *Turns) resumeInBackground(rest *Turn, begun func(), events turnFunc) {
 	before, stopped := t.state(rest.key)
-	if stopped || slices.ContainsFunc(before, func(x *Turn) bool { return x.takesUp }) {
+	if stopped || slices.ContainsFunc(before, func(x *Turn) bool { return x.automatic }) {
 		return
 	}
-	rest.takesUp = true
-	// Whether it could be begun does not matter: who looks again tries again.
+	rest.automatic = true
+	// An error does not matter: the next check tries again.
 	_, _, _ = t.launch(t.background, rest, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
-			for _, x := range before { // one that rests already has yet to let go of the session
+			for _, x := range before { // a turn that waits may still hold the session for a moment
 				select {
 				case <-x.done:
 				case <-ctx.Done():
@@ -76,11 +77,11 @@ func (t *Turns) goesOn(rest *Turn, begun func(), events turnFunc) {
 	})
 }
 
-// orphanPage is how many orphans are read at a time.
+// orphanPage is the number of orphans that are read at a time.
 const orphanPage = 50
 
-// run looks for turns whose process has gone, until the Turns are closed or drained.
-func (l *look) run() {
+// run adopts turns whose process died, until the Turns are closed or drained.
+func (l *orphanSearch) run() {
 	t := l.turns
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -93,21 +94,21 @@ func (l *look) run() {
 		if t.Stopping() {
 			return
 		}
-		l.look(t.background)
+		l.search(t.background)
 		timer.Reset(time.Duration(float64(t.every) * (0.8 + 0.4*rand.Float64())))
 	}
 }
 
-// look looks for orphans of the store.
-type look struct {
+// orphanSearch finds orphans of the store and adopts their turns.
+type orphanSearch struct {
 	turns   *Turns
-	failing bool // the last one has
-	// Sessions that are not for the tree, as they were at the last look.
+	failing bool // the last search failed
+	// The sessions that do not belong to the tree, as of the last search.
 	foreign map[session.LogState]bool
 	tree    *runner.Runner
 }
 
-func (l *look) look(ctx context.Context) {
+func (l *orphanSearch) search(ctx context.Context) {
 	foreign := make(map[session.LogState]bool)
 	if tree := l.turns.Runner(); l.tree != tree {
 		l.tree, l.foreign = tree, nil
@@ -116,7 +117,7 @@ func (l *look) look(ctx context.Context) {
 		infos, err := l.turns.store.Orphans(ctx, page)
 		if err != nil {
 			if !l.failing && ctx.Err() == nil {
-				l.turns.logger.Warn("turns whose process has gone cannot be looked for", "error", err)
+				l.turns.logger.Warn("cannot search for turns whose process died", "error", err)
 			}
 			l.failing = true
 			return
@@ -126,7 +127,7 @@ func (l *look) look(ctx context.Context) {
 				foreign[info.State()] = true
 				continue
 			}
-			err := l.take(info.Key)
+			err := l.adopt(info.Key)
 			var limit *access.LimitError
 			if errors.Is(err, ErrClosed) || errors.As(err, &limit) && limit.All {
 				return
@@ -140,9 +141,9 @@ func (l *look) look(ctx context.Context) {
 	l.foreign, l.failing = foreign, false
 }
 
-// ours reports whether a session is one of the tree's, whose turns are taken up by themselves. Other trees may have the
-// same store.
-func (l *look) ours(ctx context.Context, key session.Key) (ours bool) {
+// ours reports whether a session belongs to the tree and its turn may be resumed automatically. Other trees may use
+// the same store.
+func (l *orphanSearch) ours(ctx context.Context, key session.Key) (ours bool) {
 	t := l.turns
 	if key.App != t.app && !strings.HasPrefix(key.App, t.app+":") {
 		return false
@@ -152,7 +153,7 @@ func (l *look) ours(ctx context.Context, key session.Key) (ours bool) {
 		return false
 	}
 	err = run.Glance(ctx, key, func(f *session.Fold) error {
-		if ours = !f.Unfinished(); ours { // and is given back
+		if ours = !f.Unfinished(); ours { // nothing to resume: the lease is released
 			return nil
 		}
 		last := &f.Scope("").Run
@@ -164,30 +165,30 @@ func (l *look) ours(ctx context.Context, key session.Key) (ours bool) {
 		ours = known && t.resume(f.Turn.User)
 		return nil
 	})
-	return ours || err != nil // what cannot be read now is not known to be another's
+	return ours || err != nil // after an error, the session may belong to the tree
 }
 
-// take takes over the turn of an orphan, or gives the session back if there is nothing to resume. The error says why
-// it is left to the next look.
-func (l *look) take(key session.Key) error {
+// adopt adopts the turn of an orphan, or releases the session if there is nothing to resume. The error says why the
+// next search must try again.
+func (l *orphanSearch) adopt(key session.Key) error {
 	t := l.turns
 	if here, stopped := t.state(key); stopped || len(here) > 0 {
 		return nil
 	}
-	_, _, err := t.launch(t.background, &Turn{key: key, door: takeOverDoor, takesUp: true}, takesOver(key))
+	_, _, err := t.launch(t.background, &Turn{key: key, door: adoptedAPI, automatic: true}, adopts(key))
 	return err
 }
 
-// logTakeOver logs what people should know of a turn that was taken over.
-func logTakeOver(logger *slog.Logger, x *Turn, e *event.Event) {
+// logAdoption logs that a turn was adopted or given up.
+func logAdoption(logger *slog.Logger, x *Turn, e *event.Event) {
 	n, ok := e.Data.(*event.Notice)
 	if !ok || e.Partial {
 		return
 	}
 	switch n.Code {
 	case event.NoticeTakenOver:
-		logger.Info("a turn is taken over, because its process has gone", "session", x.key.String(), "position", e.Seq)
+		logger.Info("a turn is adopted, because its process died", "session", x.key.String(), "position", e.Seq)
 	case event.NoticeLeft:
-		logger.Warn("a turn is left alone, because its process has gone each time", "session", x.key.String(), "position", e.Seq)
+		logger.Warn("a turn is not adopted again, because each process that ran it died: resume it by hand", "session", x.key.String(), "position", e.Seq)
 	}
 }

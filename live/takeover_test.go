@@ -437,7 +437,7 @@ func TestBackend(t *testing.T) {
 		followed := must(tail.New(store))
 		run := must(runner.New(a, followed))
 		_, err := New(run, followed, of, WithTakeOver(time.Second))
-		require.ErrorContains(t, err, "leave WithTakeOver out")
+		require.ErrorContains(t, err, "remove WithTakeOver")
 		_, err = New(run, followed, WithBackend(func(*runner.Runner) Backend { return nil }))
 		require.ErrorContains(t, err, "WithBackend")
 		_, err = New(run, followed, WithTakeOver(-1))

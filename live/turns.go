@@ -17,66 +17,64 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Store is a store whose sessions can be followed. Packages session/tail and session/redis make one of any
-// store.
+// Store is a store whose sessions can be followed. Packages session/tail and session/redis turn any store into one.
 type Store interface {
 	session.Store
 	session.Tail
 }
 
-// Turns runs the turns of one tree in the sessions of one store. It is safe for concurrent use.
-// The zero value is not usable.
+// Turns runs the turns of one tree in the sessions of one store. It is safe for concurrent use. The zero value is not
+// usable; see [New].
 //
-// Its state is in layers that call only what is below them: Turns begins, resumes, follows and ends turns; logs reads
-// what the logs say of them; registry knows what this process runs. The exported methods of all of them are those of Turns.
+// The implementation has three layers, each of which calls only those below it: Turns starts, resumes, follows and
+// ends turns; logs reads the state of turns from the logs; registry knows what this process runs. The exported
+// methods of all layers are methods of Turns.
 type Turns struct {
 	logs
 	locks
-	book   book
-	resume func(*event.User) bool
-	every  time.Duration // between looks for turns whose process has gone; 0 is never
-	logger *slog.Logger
+	requestCache requestCache
+	resume       func(*event.User) bool
+	every        time.Duration // the interval of searches for turns whose process died; 0: never
+	logger       *slog.Logger
 }
 
 // Option configures Turns.
 type Option func(*Turns)
 
-// WithLimit bounds the turns that one user runs at the same time, and all users; the user is that of the session's key.
-// Several Turns may share a limit. Defaults to 32, and 256 for all users.
+// WithLimit sets the limit of the turns that one user, and all users together, may run at the same time. The user is
+// that of the session's key. Several Turns may share a limit. Defaults to 32 for a user and 256 for all users.
 func WithLimit(l *access.Limit) Option { return func(t *Turns) { t.limit = l } }
 
-// WithApp sets the app of the sessions of the whole tree, and of those of its parts; see [Turns.RunnerOf].
-// Defaults to session.DefaultApp.
+// WithApp sets the app of the sessions of the whole tree, and the prefix of the apps of its parts; see
+// [Turns.RunnerOf]. Defaults to session.DefaultApp.
 func WithApp(app string) Option { return func(t *Turns) { t.app = app } }
 
-// WithTakeUp decides, by the message that started a turn, whether a turn that was cut off resumes by itself
-// when a client follows it. Defaults to all turns.
+// WithTakeUp sets a function that decides, by the message that started a turn, whether an interrupted turn resumes
+// automatically when a client follows it. Defaults to all turns.
 func WithTakeUp(which func(*event.User) bool) Option { return func(t *Turns) { t.resume = which } }
 
-// WithTakeOver adopts turns whose process died: once at the start, and then at each interval. The interval
-// varies by up to a fifth, so that many processes do not look at the same time. Of several processes that
-// find the same turn, the one that gets the session's lease adopts it. Turns adopts only turns of the app
-// of [WithApp] and its parts, of agents of the tree, that [WithTakeUp] accepts, and as many at the same
-// time as [WithLimit] allows; the rest wait for the next look. By default, and with 0,
-// turns resume only when a client follows them.
+// WithTakeOver adopts turns whose process died: once at the start, and then at each interval. The interval varies by
+// up to a fifth, so that many processes do not search at the same time. If several processes find the same turn, the
+// one that acquires the session's lease adopts it. Turns adopts only turns of the app of [WithApp] and its parts, of
+// agents of the tree, and only those that [WithTakeUp] accepts. It runs as many at the same time as [WithLimit]
+// allows; the others wait for the next search. By default, and with 0, turns resume only when a client follows them.
 func WithTakeOver(interval time.Duration) Option { return func(t *Turns) { t.every = interval } }
 
-// WithLogger sets the logger for turns that failed, were adopted or were left alone. By default nothing is
-// logged.
+// WithLogger sets the logger for turns that failed, were adopted or were given up. By default nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(t *Turns) { t.logger = l } }
 
-// WithObserver sets an observer of how many turns run and how they end. The API is that of the context that
-// started a turn; see access.WithDoor.
+// WithObserver sets an observer that receives the number of running turns and how turns end. The observer gets the
+// API that the context of the start names; see access.WithDoor.
 func WithObserver(o access.Observer) Option { return func(t *Turns) { t.observer = o } }
 
-// New makes Turns of a runner and its store, which both remain the caller's to close. Partial events need a
+// New returns Turns for a runner and its store. The caller closes both after [Turns.Close]. Partial events need a
 // runner with runner.WithStreaming. New prepares the runner's agents in the background until Close; see
 // [runner.Runner.Prepare].
 func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	if run == nil || store == nil {
 		return nil, errors.New("live: the runner or the store is nil")
 	}
-	t := &Turns{logs: logs{store: store}, locks: locks{held: make(map[session.Key]chan struct{})}, book: book{store: store, asked: make(map[session.Key]*requests)},
+	t := &Turns{logs: logs{store: store}, locks: locks{held: make(map[session.Key]chan struct{})}, requestCache: requestCache{store: store, asked: make(map[session.Key]*requests)},
 		resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler)}
 	t.registry.init()
 	if err := option.Apply(t, opts); err != nil {
@@ -89,20 +87,20 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 		return nil, fmt.Errorf("live: the approver: %w", err)
 	}
 	if t.every < 0 || t.app == "" {
-		return nil, errors.New("live: the interval to take turns over is negative, or the app has no name")
+		return nil, errors.New("live: the interval of WithTakeOver is negative, or the app of WithApp is empty")
 	}
-	seat, err := t.seat(run)
+	with, err := t.withBackend(run)
 	if err != nil {
 		return nil, err
 	}
-	t.tenure = &tenure{seat: seat}
-	if _, ok := seat.backend.(taker); !ok && t.every > 0 {
-		return nil, errors.New("live: turns of this backend cannot be taken over: leave WithTakeOver out")
+	t.current = &runnerUse{runnerBackend: with}
+	if _, ok := with.backend.(adopter); !ok && t.every > 0 {
+		return nil, errors.New("live: this backend cannot adopt turns: remove WithTakeOver")
 	}
 	t.background, t.stop = context.WithCancelCause(context.Background())
 	t.prepare(run)
 	if t.every > 0 {
-		t.ended.Go((&look{turns: t}).run)
+		t.ended.Go((&orphanSearch{turns: t}).run)
 	}
 	return t, nil
 }
@@ -111,38 +109,37 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 func (t *Turns) Store() Store { return t.store }
 
 var (
-	// ErrClosed is what Turns answer that are closed. It is a session.ErrAbandoned: a turn that
-	// ends with it is an orphan of the store, which another process takes over.
+	// ErrClosed is the error of calls after Drain or Close, and of turns that Close ends. It is a
+	// session.ErrAbandoned: such a turn is an orphan of the store, which another process can adopt.
 	ErrClosed = fmt.Errorf("the server is being stopped: %w", session.ErrAbandoned)
 
-	// ErrCanceled ends a turn that was canceled, or whose client went before it began.
+	// ErrCanceled ends a turn that was canceled, or whose client disconnected before it started.
 	ErrCanceled = errors.New("the client canceled the turn")
 )
 
-// Turn is a turn, or the rest of one, that runs in the background.
+// Turn is a turn, or the rest of a turn, that runs in the background. It is safe for concurrent use.
 type Turn struct {
-	// First is the first event: what the user said, a decision, or that with which a turn
-	// went on, which may be a partial one. Its TurnID names the turn. It is nil if there was
-	// nothing to go on with.
+	// First is the first event: the user's message, a decision, or, for a resumed turn, its first event, which may be
+	// partial. Its TurnID is the id of the turn. It is nil if there was nothing to resume.
 	First *event.Event
 
-	key     session.Key
-	door    string // through which it was begun
-	tenure  *tenure
-	backend Backend // of the tenure, or of a part of its tree
-	cancel  context.CancelCauseFunc
-	counts  bool          // among those that its user has at work
-	takesUp bool          // nobody asked for it
-	done    chan struct{} // closed when the turn has ended
-	err     error         // to be read after done
-	report  Report        // of a turn that began here; the same
+	key       session.Key
+	door      string // the API that started the turn
+	use       *runnerUse
+	backend   Backend // the backend of the runner, or of a part of its tree
+	cancel    context.CancelCauseFunc
+	counts    bool          // the turn counts in the limits
+	automatic bool          // no client requested the turn
+	done      chan struct{} // closed when the turn has ended
+	err       error         // valid after done
+	report    Report        // the report of a turn that started here; valid after done
 }
 
-// Done is closed when the turn has ended.
+// Done returns a channel that is closed when the turn has ended.
 func (x *Turn) Done() <-chan struct{} { return x.done }
 
-// Report returns what the turn has come to that began here, without reading the log: nil
-// before it has ended, and for one that does not rest or was resumed. It is shared.
+// Report returns the outcome of a turn that started here, without reading the log. It returns nil while the turn
+// runs, and for a turn that was interrupted or resumed. The report is shared and must not be changed.
 func (x *Turn) Report() *Report {
 	select {
 	case <-x.done:
@@ -154,8 +151,8 @@ func (x *Turn) Report() *Report {
 	return nil
 }
 
-// Wait waits until the turn has ended and returns its error, that of [runner.Runner.Run], or why
-// the context ended before.
+// Wait waits until the turn has ended and returns its error, as [runner.Runner.Run] yields it. If the context ends
+// first, it returns the context's cause.
 func (x *Turn) Wait(ctx context.Context) error {
 	select {
 	case <-x.done:
@@ -165,18 +162,18 @@ func (x *Turn) Wait(ctx context.Context) error {
 	}
 }
 
-// Begin sends a message to the session's active agent, as [runner.Runner.Run] does, and returns when the
-// message is stored. The turn continues when the context ends later. If the context ends before, Begin
-// cancels the turn, because no client knows of it. It returns the error of a turn that stored nothing, such
-// as agent.ErrSessionBusy, an *access.LimitError, or [ErrClosed].
+// Begin sends a message to the session's active agent, as [runner.Runner.Run] does, and returns when the message is
+// stored. The turn continues if the context ends later. If the context ends before the message is stored, Begin
+// cancels the turn, because no client knows of it. Begin returns the error of a turn that stored nothing, such as
+// agent.ErrSessionBusy, an *access.LimitError, or [ErrClosed].
 func (t *Turns) Begin(ctx context.Context, key session.Key, msg llm.Message, opts ...runner.TurnOption) (*Turn, error) {
 	return t.start(ctx, key, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] {
-		return sinceWords(b.Run(ctx, key, msg, opts...))
+		return sinceMessage(b.Run(ctx, key, msg, opts...))
 	})
 }
 
-// sinceWords leaves out what a turn stores before the user's words: the end of what was cut off.
-func sinceWords(events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, error] {
+// sinceMessage omits the events that a turn stores before the user's message: the end of an interrupted turn.
+func sinceMessage(events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		begun := false
 		for e, err := range events {
@@ -192,11 +189,10 @@ func sinceWords(events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, e
 	}
 }
 
-// Resume continues a turn that was cut off or that waits, with decisions about its calls, as
-// [runner.Runner.Resume] does. It returns when the decisions are stored; without decisions it returns at
-// the first event, which may wait for a model. The caller of ctx must be allowed to decide, and replaces By
-// and Rights of the decisions; see [Deciders.May]. It returns the errors of [Turns.Begin],
-// runner.ErrNoApproval, or a *[DeciderError].
+// Resume continues a turn that was interrupted or that waits, with decisions about its calls, as
+// [runner.Runner.Resume] does. It returns when the decisions are stored. Without decisions it returns at the first
+// event, which may wait for a model. The caller in ctx must be allowed to decide, and replaces By and Rights of the
+// decisions; see [Deciders.May]. It returns the errors of [Turns.Begin], runner.ErrNoApproval, or a *[DeciderError].
 func (t *Turns) Resume(ctx context.Context, key session.Key, decisions ...runner.Decision) (*Turn, error) {
 	decisions, err := t.sign(ctx, key, decisions)
 	if err != nil {
@@ -207,16 +203,16 @@ func (t *Turns) Resume(ctx context.Context, key session.Key, decisions ...runner
 	})
 }
 
-// turnFunc is a turn of a backend.
+// turnFunc runs a turn with a backend.
 type turnFunc func(context.Context, Backend) iter.Seq2[*event.Event, error]
 
-// letGo is how long somebody whose turn has come to rest may take to let go of the session.
-const letGo = 250 * time.Millisecond
+// releaseTime is how long a process may take to release the session after its turn has ended or paused.
+const releaseTime = 250 * time.Millisecond
 
-// start runs a turn in the background and returns it with its first event. Who has seen that the
-// turn before rests may be quicker than the process that lets go of the session.
+// start runs a turn in the background and returns it with its first event. If the session is busy although its last
+// turn has ended or waits, start waits for the process that is releasing the session.
 func (t *Turns) start(ctx context.Context, key session.Key, events turnFunc) (*Turn, error) {
-	for deadline := time.Now().Add(letGo); ; {
+	for deadline := time.Now().Add(releaseTime); ; {
 		x, err := t.startNow(ctx, key, events)
 		if !errors.Is(err, agent.ErrSessionBusy) || !time.Now().Before(deadline) || !t.rests(ctx, key) {
 			return x, err
@@ -227,7 +223,7 @@ func (t *Turns) start(ctx context.Context, key session.Key, events turnFunc) (*T
 	}
 }
 
-// rests reports whether the session's last turn needs nobody to work on it.
+// rests reports whether the session's last turn has ended or waits.
 func (l *logs) rests(ctx context.Context, key session.Key) (rests bool) {
 	err := l.reader(key).Glance(ctx, key, func(f *session.Fold) error {
 		rests = !f.Unfinished()
@@ -246,7 +242,7 @@ func (t *Turns) startNow(ctx context.Context, key session.Key, events turnFunc) 
 	case x.First = <-first:
 	case <-ctx.Done():
 		select {
-		case x.First = <-first: // it has begun, and goes on without its client
+		case x.First = <-first: // the turn has started, and continues without its client
 		default:
 			x.cancel(ErrCanceled)
 			return nil, context.Cause(ctx)
@@ -261,8 +257,8 @@ func (t *Turns) startNow(ctx context.Context, key session.Key, events turnFunc) 
 	return x, nil
 }
 
-// launch runs a turn in the background. The first event comes out of first, which is closed when
-// the turn has ended. Below ctx it may wait for a place among the turns at work.
+// launch runs a turn in the background. first receives the first event, and is closed when the turn has ended. Until
+// ctx ends, launch may wait for the limits to allow the turn.
 func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, first <-chan *event.Event, err error) {
 	run, cancel := context.WithCancelCause(t.background)
 	x.cancel, x.done, x.counts = cancel, make(chan struct{}), true
@@ -273,10 +269,10 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 	begun := make(chan *event.Event, 1)
 	go func() {
 		defer close(x.done)
-		defer t.exit(x) // before: who was waiting for the end finds nobody at work
+		defer t.exit(x) // before done is closed, so that waiting callers find no running turn
 		defer cancel(nil)
 		defer close(begun)
-		told, stored, reason := false, false, event.FinishReason("")
+		sent, stored, reason := false, false, event.FinishReason("")
 		defer func() { t.ends(x, stored, reason) }()
 		for e, err := range events(run, x.backend) {
 			if err != nil {
@@ -285,8 +281,8 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 				}
 				break
 			}
-			if !told {
-				told = true
+			if !sent {
+				sent = true
 				begun <- e
 			}
 			if !e.Partial && !stored {
@@ -296,7 +292,7 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 			if _, begins := e.Data.(*event.User); begins || x.report.ID != "" {
 				x.report.Apply(e)
 			}
-			logTakeOver(t.logger, x, e)
+			logAdoption(t.logger, x, e)
 			if end, ok := e.Data.(*event.HarnessEnd); ok && e.Scope == "" {
 				reason = end.FinishReason
 			}

@@ -11,14 +11,14 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// ErrStopped is the end of a turn that was stopped, for those who watch it. It is an
-// agent.ErrSuspended: the turn can be resumed.
+// ErrStopped is the error of a turn that was stopped, for clients that watch it. It is an agent.ErrSuspended: the
+// turn can be resumed.
 var ErrStopped = fmt.Errorf("the turn was stopped: %w", agent.ErrSuspended)
 
-// Watch yields the entries of one turn after a given one, until the turn is over or waits. The position of
-// the message that started the turn names it. "" is the turn's beginning. The sequence ends without an
-// error, and is empty if there is nothing more to see; otherwise the last error is that of [Turns.Follow],
-// or [ErrStopped].
+// Watch yields the entries of one turn after a given one, until the turn has ended or waits. first is the position of
+// the message that started the turn. With "" it starts at the turn's beginning. Then the sequence ends without an
+// error; it is empty if there is no more entry. Otherwise it ends with an error of [Turns.Follow], [ErrNoTurn] or
+// [ErrStopped].
 func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		from, err := session.ParsePosition(after)
@@ -31,7 +31,7 @@ func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after s
 		}
 		following, cancel := context.WithCancelCause(ctx)
 		defer t.watching(key, cancel, true)()
-		// What is stored now says where the turn stands; those who follow it may be behind.
+		// now is the turn as it is stored, and seen the part that the caller has.
 		var seen, now Report
 		last, err := t.report(ctx, key, first, func(e *event.Event) {
 			if now.Apply(e); e.Seq <= from.Seq {
@@ -54,7 +54,7 @@ func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after s
 			case errors.Is(err, ErrStopped):
 				yieldRest(t.store.Load(ctx, key, from.Seq), &seen, now.ID, yield)
 				return
-			case err == nil && entry.Event.TurnID != now.ID && entry.Event.TurnID != "": // "" is of no turn
+			case err == nil && entry.Event.TurnID != now.ID && entry.Event.TurnID != "": // "": the event belongs to no turn
 				return
 			case !yield(entry, err) || err != nil:
 				return
@@ -69,7 +69,8 @@ func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after s
 	}
 }
 
-// yieldRest yields the events of a turn that was stopped, and that it was stopped unless it has come to rest.
+// yieldRest yields the stored events of a turn that was stopped. If the turn has neither ended nor waits, it also
+// yields ErrStopped.
 func yieldRest(events iter.Seq2[*event.Event, error], seen *Report, turn string, yield func(session.Entry, error) bool) {
 	for e, err := range events {
 		switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Question describes a question about a call, with its arguments, for people who answer in a text. It shows
-// all of them and marks each line of long arguments, because whoever answers sees nothing else. The text
-// ends with a space or a line break; the caller adds how to answer.
+// Question describes a question about a call, with its arguments, for people who answer with a text. It shows all
+// arguments and marks each line of long ones, because the person sees nothing else. The text ends with a space or a
+// line break; the caller adds how to answer.
 func Question(d *event.Relay) string {
 	var b strings.Builder
 	quote := func(lines []string) {
@@ -35,40 +35,41 @@ func Question(d *event.Relay) string {
 	return b.String()
 }
 
-// YesOrNo reads a text as the answer to whether a call may run, in the languages that router.WantsHuman
-// knows. It does not understand any other text, and the user is asked again, because nothing may run on a
-// guess. A yes may only come with courtesy: "yes, but only half" is not a yes.
-func YesOrNo(words string) (yes, understood bool) { return phrases.YesOrNo(words) }
+// YesOrNo reads a text as the answer to whether a call may run, in the languages that router.WantsHuman knows.
+// understood is false for any text that is not a clear yes or no: the caller then asks again, because nothing may run
+// on a guess. A yes may be accompanied only by courtesy: "yes, but only half" is not a yes.
+func YesOrNo(text string) (yes, understood bool) { return phrases.YesOrNo(text) }
 
-// Content converts a text to the answer of a question of the kind [event.RelayInput]: the text itself if
-// the question has no schema, otherwise the JSON value that it holds. If the answer is an object with one
-// member, the value of that member is enough. The runner refuses what the schema does not allow.
-func Content(d *event.Relay, words string) json.RawMessage {
+// Content converts a text to the answer to a question of the kind [event.RelayInput]: the text itself if the question
+// has no schema, otherwise the JSON value that the text contains. If the schema is an object with one member, the
+// value of that member is enough. Content does not check the value; the runner refuses an answer that the schema does
+// not allow.
+func Content(d *event.Relay, text string) json.RawMessage {
 	if d.Schema == nil {
-		return event.EncodeJSON(words)
+		return event.EncodeJSON(text)
 	}
 	var schema struct {
 		Type       string                     `json:"type"`
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
-	_ = json.Unmarshal(d.Schema, &schema) // what is no such object has no member to wrap
-	if schema.Type != "object" || len(schema.Properties) != 1 || strings.HasPrefix(strings.TrimSpace(words), "{") {
-		return value(d.Schema, words)
+	_ = json.Unmarshal(d.Schema, &schema) // another schema has no single member
+	if schema.Type != "object" || len(schema.Properties) != 1 || strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return value(d.Schema, text)
 	}
 	for name, of := range schema.Properties {
-		return event.EncodeJSON(map[string]json.RawMessage{name: value(of, words)})
+		return event.EncodeJSON(map[string]json.RawMessage{name: value(of, text)})
 	}
 	return nil
 }
 
-// value reads words as the JSON value that a schema wants.
-func value(schema json.RawMessage, words string) json.RawMessage {
+// value reads a text as the JSON value that a schema describes.
+func value(schema json.RawMessage, text string) json.RawMessage {
 	var of struct {
 		Type any `json:"type"`
 	}
 	_ = json.Unmarshal(schema, &of)
-	if of.Type != "string" && json.Valid([]byte(words)) {
-		return json.RawMessage(words)
+	if of.Type != "string" && json.Valid([]byte(text)) {
+		return json.RawMessage(text)
 	}
-	return event.EncodeJSON(words)
+	return event.EncodeJSON(text)
 }
