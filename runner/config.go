@@ -17,8 +17,8 @@ type config struct {
 	store session.Store
 	tail  session.Tail // the store, if others can follow sessions through it
 
-	snapshots bool // the store keeps them
-	every     int  // how many events come between two snapshots
+	snapshots bool // the store keeps snapshots
+	every     int  // the minimum number of events between two snapshots
 
 	limits     Limits
 	streaming  bool
@@ -30,7 +30,7 @@ type config struct {
 	newID      func() string
 	owner      session.Owner
 
-	person       *human.Agent // of the desk, nil without one
+	person       *human.Agent // the node of the desk, nil without one
 	interceptors []agent.Interceptor
 	budgets      Budgets
 	prices       llm.Prices
@@ -114,33 +114,35 @@ func WithDesk(desk human.Desk, opts ...human.Option) Option {
 	return func(c *config) { c.person = human.NewAgent(desk, opts...) }
 }
 
-// WithSharedRequests makes the LLM agents of the tree whose models have the same name send requests that differ only in
-// the last message: tools, system text and history are the same bytes for all of them, and the last message says which
-// agent answers, with its instructions and the tools and targets that it may use now. So an endpoint that caches
-// prompts need not read the conversation again after a transfer. Nothing of it is in the log, and a call that the
-// agent may not make is answered with an error, as that of an unknown tool is.
+// WithSharedRequests makes the LLM agents of the tree whose models have the same name send requests that differ only
+// in the last message. Tools, system text and history are the same bytes for all of them. The last message says which
+// agent answers, with its instructions and the tools and targets that it may use now. An endpoint that caches prompts
+// then need not process the conversation again after a transfer. The log does not contain these messages. If the
+// agent makes a call that it may not make, the result is an error, as for an unknown tool.
 //
-// [New] reports each agent that cannot share its requests and why: a history policy or an edge that hides something
-// from it, a compaction, tools for transfers of its own, a tool that differs from another one of that name, and more
-// tools than the endpoint accepts. Agents whose model no other agent uses, and agents inside of tools and graphs, keep
-// their own requests. By default each agent does.
+// [New] reports each agent that cannot share its requests, and why: a history policy or an edge that hides something
+// from it, a compaction, its own transfer tools, a tool that differs from another tool with the same name, or more
+// tools than the endpoint accepts. Agents whose model no other agent uses, and agents inside tools and graphs, keep
+// their own requests. By default all agents do.
 func WithSharedRequests() Option { return func(c *config) { c.shares = true } }
 
-// WithAnticipation asks the probable target of a transfer while the agent that may transfer is still asked, so that the
-// user need not wait for one answer after the other. It is for the first request of a turn that [Runner.Run] runs. If the
-// predictor is at least as sure as the threshold, which is over 0 and at most 1, the runner makes the request that the
-// target makes after a transfer without a reason. If the turn transfers to the target and the two requests are
-// equal, its answer is the one that is under way; otherwise that request is cancelled at once, and the log has a
-// discard of the code [event.CodeAnticipated] with what it has used, which counts as a model call in limits and
-// budgets. The rest of the log is what it is without the option. The models of targets are not shown the reasons of
-// transfers, see [agent.WithAnticipation].
+// WithAnticipation sends the request of the probable target of a transfer early, while the agent that may transfer is
+// still answering, so that the user need not wait for two answers in sequence. It applies to the first request of a
+// turn that [Runner.Run] runs. If the predictor is at least as sure as the threshold, which must be over 0 and at
+// most 1, the runner sends the request that the target would send after a transfer without a reason.
 //
-// The request is made only if limits and budgets have room for it and for the target's own. Nothing is anticipated
-// where an input, a guard, an approval or the condition of an edge comes before the target, for agents whose view a
-// function chooses or changes, or that have to say that they are ready, for a model that asks others, and for agents
-// without a model. Models and interceptors see such a request marked, see [llm.Anticipated].
+// If the turn transfers to the target and the two requests are equal, the early answer is used. Otherwise the early
+// request is canceled at once, and the log has a discard with the code [event.CodeAnticipated] and the usage of the
+// request, which counts as a model call in limits and budgets. The rest of the log is the same as without the option.
+// The models of targets do not see the reasons of transfers; see [agent.WithAnticipation].
 //
-// By default nothing is anticipated.
+// The runner sends the early request only if limits and budgets have room for it and for the target's own request. It
+// sends none if an input, a guard, an approval or the condition of an edge comes before the target. It also sends
+// none for agents without a model, agents whose view a function chooses or changes, agents that must report that they
+// are ready, and models that ask other models. Models and interceptors can recognize an early request; see
+// [llm.Anticipated].
+//
+// By default no request is sent early.
 func WithAnticipation(p Predictor, threshold float64) Option {
 	return func(c *config) { c.predictor, c.threshold, c.anticipates = p, threshold, true }
 }
@@ -148,15 +150,14 @@ func WithAnticipation(p Predictor, threshold float64) Option {
 // Limits limit one turn, over all agents and inner scopes. Zero switches a limit off. To change a single limit, start
 // from [DefaultLimits].
 type Limits struct {
-	// Transfers bounds committed transfers; without it nothing looks for circles.
+	// Transfers bounds committed transfers. With 0 nothing detects transfers in a circle.
 	Transfers int
-	// ModelCalls bounds the answers requested from models, discarded ones
-	// included.
+	// ModelCalls bounds the answers that are requested from models, including discarded ones.
 	ModelCalls int
-	// ToolCalls bounds the calls of tools, in the order in which the log has them. Those
-	// of one answer are run all or none.
+	// ToolCalls bounds the tool calls, in the order of the log. The calls of one answer run together, or none of them
+	// does.
 	ToolCalls int
-	// Steps bounds the answers of one run of one agent.
+	// Steps bounds the answers in one run of one agent.
 	Steps int
 	// Time bounds the wall time of the turn.
 	Time time.Duration
@@ -172,22 +173,22 @@ func DefaultLimits() Limits {
 type Budget = agent.Budget
 
 // Budgets limit what sessions spend. Before a model call, the runner reserves the estimated tokens of the request and
-// the tokens that the settings allow for the answer. After the call, the usage that the endpoint reports counts. So a
-// budget can be exceeded only by an answer without Settings.MaxTokens, and only by the length of that answer.
+// the tokens that the settings allow for the answer. After the call, the usage that the endpoint reports counts. A
+// budget can therefore be exceeded only by an answer without Settings.MaxTokens, and only by the length of that
+// answer.
 //
-// A budget that is spent ends the turn with an *[agent.BudgetError]. In an agent tool it ends the call, and the
-// calling model reads the reason. The budget of a turn starts anew with the next turn; the budgets of sessions and
-// agents last as long as the session. Usage in inner scopes counts.
+// A spent budget ends the turn with an *[agent.BudgetError]. In an agent tool it ends the call, and the calling model
+// reads the reason. The budget of a turn starts again with the next turn; the budgets of sessions and agents last as
+// long as the session. Usage in inner scopes counts.
 type Budgets struct {
 	Turn, Session Budget
-	// Agents bounds what single agents use in a session, by name. The agent of a graph's node
-	// has two: the node's id, and its own. By its own name, all nodes that use the agent
-	// count together. Nodes of one id in several graphs count together as well. [New] returns
-	// an error for a name that no agent of the tree, and no agent inside of them, has.
+	// Agents bounds the usage of single agents in a session, by name. The agent of a graph's node has two names: the
+	// node's id and its own name. The budget for an agent's own name covers all nodes that use the agent. Nodes with
+	// the same id in several graphs are counted together. [New] returns an error for a name that no agent of the tree
+	// and no agent inside them has.
 	Agents map[string]Budget
-	// MissingUsage says how an answer is charged whose endpoint does not report what it
-	// has used. An answer that broke off is always charged an estimate of what was sent
-	// and of what came.
+	// MissingUsage says how an answer without a reported usage is charged. An interrupted answer is always charged an
+	// estimate of what was sent and received.
 	MissingUsage MissingUsage
 }
 
@@ -196,30 +197,29 @@ type Budgets struct {
 type MissingUsage int
 
 const (
-	// RefuseMissingUsage ends the turn with agent.ErrUnknownUsage when a model is to be
-	// asked next: the budget cannot be kept.
+	// RefuseMissingUsage ends the turn with agent.ErrUnknownUsage before the next model call, because the budget
+	// cannot be enforced.
 	RefuseMissingUsage MissingUsage = iota
-	// EstimateMissingUsage charges an estimate, by the runner's token counter, of the
-	// request and of the answer that came. The answer's usage event has it, with a
-	// notice in addition that has the code usage_estimated. Earlier answers without usage
-	// in the log count nothing.
+	// EstimateMissingUsage charges an estimate of the request and the answer by the runner's token counter. The
+	// answer's usage event contains the estimate, and a notice with the code usage_estimated follows. Earlier answers
+	// without usage in the log count as 0.
 	EstimateMissingUsage
 )
 
-// checkOptions refuses what no runner can work with.
+// checkOptions returns an error if an option is out of range.
 func (c *config) checkOptions() error {
 	l := c.limits
 	switch {
 	case c.now == nil || c.logger == nil || slices.Contains(c.interceptors, nil):
 		return errors.New("runner: a clock, a logger or an interceptor is nil")
 	case l.Transfers < 0 || l.ModelCalls < 0 || l.ToolCalls < 0 || l.Steps < 0 || l.Time < 0:
-		return errors.New("runner: a limit is negative; 0 switches it off")
+		return errors.New("runner: a limit is negative: give 0 to switch it off")
 	case c.every < 0:
-		return errors.New("runner: snapshots come after a number of events that is negative; 0 stores none")
+		return errors.New("runner: the number of events of WithSnapshots is negative: give 0 to store none")
 	case c.anticipates && (c.predictor == nil || !(c.threshold > 0 && c.threshold <= 1)):
 		return errors.New("runner: anticipation needs a predictor and a threshold over 0 and at most 1")
 	case c.fileLimit <= 0:
-		return errors.New("runner: the limit of files is not positive")
+		return errors.New("runner: the limit of WithFileLimit is not positive")
 	}
 	return nil
 }

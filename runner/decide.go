@@ -11,12 +11,12 @@ import (
 	"github.com/agentarbor/arbor/internal/schema"
 )
 
-// Decision answers a question: whether a call may run, or what a call asks for.
+// Decision answers a question: whether a call may run, or what a call asks for. Digest and ID are optional.
 type Decision struct {
 	CallID   string
 	Approved bool
-	// Content answers what a call asks: the JSON form of a value that the question's
-	// schema allows, or of a text if it has none. It is nil for a permission.
+	// Content is the answer to a call's question: the JSON form of a value that the question's schema allows, or of a
+	// text if it has no schema. It is nil for a permission.
 	Content json.RawMessage
 	// Reason is for the model, in the result of a call that is denied.
 	Reason string
@@ -24,8 +24,8 @@ type Decision struct {
 	// A runner does not check them; package live checks whether the caller may decide.
 	By     string
 	Rights []string
-	// Digest is that of the question that was seen, or "". A decision with another digest than
-	// the open question is refused.
+	// Digest is the digest of the question that the person saw, or "". If the open question has another digest, the
+	// decision is refused.
 	Digest string
 	// State changes the session's state in the write that stores the decision, as [WithState] does when a turn begins.
 	State map[string]any
@@ -35,7 +35,7 @@ type Decision struct {
 	ID string
 }
 
-// Approve lets a call run that waits for an approval.
+// Approve allows a call that waits for an approval.
 func Approve(callID string) Decision { return Decision{CallID: callID, Approved: true} }
 
 // Answer answers the question of a call with any value that has a JSON form.
@@ -66,7 +66,7 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 			return fmt.Errorf("the decision about call %q has an id that no event can have: %w", d.CallID, agent.ErrBadInput)
 		case c == nil || c.Relay == "":
 			settled = append(settled, d.CallID)
-		case c.Resolved: // and not run yet: the log continues there
+		case c.Resolved: // the call has not run yet, and the log continues there
 		case slices.ContainsFunc(events, func(e *event.Event) bool { r, ok := e.Data.(*event.RelayResolved); return ok && r.RelayID == c.Relay }):
 			return fmt.Errorf("call %q is decided twice: %w", d.CallID, agent.ErrBadInput)
 		default:
@@ -123,8 +123,8 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 	return t.appendEvents(t.ctx, append(events, t.startEvent(n, run.TurnID, endNode(run.ID), "", nil)))
 }
 
-// withDenials adds the denials of what belongs to the session that this one was forked from, in the form of a decision
-// where there is one.
+// withDenials adds denials for the calls of the parent session. If there is a decision for such a call, it must be a
+// denial.
 func (t *opening) withDenials(decisions []Decision) ([]Decision, error) {
 	denials := t.denyShared()
 	decisions = slices.Clone(decisions)
@@ -151,8 +151,7 @@ func (t *opening) denyShared() (all []Decision) {
 	return all
 }
 
-// answers checks that a decision is one about what was asked, and brings it into the form in
-// which it is stored.
+// answers checks that a decision answers the question, and converts it to the form in which it is stored.
 func (d *Decision) answers(asked *event.Relay) error {
 	wrong := func(why string) error {
 		return fmt.Errorf("the decision about call %q: %s: %w", d.CallID, why, agent.ErrBadInput)
@@ -181,8 +180,8 @@ func (d *Decision) answers(asked *event.Relay) error {
 	return nil
 }
 
-// recallResults queues the recorded results of calls that were decided and settled
-// before, so that a second decision gets what the first one got.
+// recallResults queues the recorded results of calls that were decided before, so that a second decision returns the
+// result of the first.
 func (t *opening) recallResults(calls []string) error {
 	asked := make(map[string]bool)
 	results := make(map[string]*event.Event)

@@ -135,7 +135,7 @@ func TestRefusedFiles(t *testing.T) {
 		require.Contains(t, results(events)[i], want)
 	}
 	_, err = runner.New(a, session.NewMemory(), runner.WithFileLimit(0))
-	require.ErrorContains(t, err, "the limit of files is not positive")
+	require.ErrorContains(t, err, "the limit of WithFileLimit is not positive")
 }
 
 // noBlobs is a store whose disk fails for bytes.

@@ -16,13 +16,13 @@ type TurnOption func(*turnOptions)
 type turnOptions struct {
 	metadata map[string]any
 	state    map[string]any
-	at       int64 // the position that the log must have
-	pinned   bool  // it must have that one
-	person   bool  // the user wants one
-	reason   string
-	id       string // of the turn, "" if any will do
-	attempt  int    // the how manyth it is to begin it
-	stays    bool   // a turn that was begun before does not go on
+	at       int64 // the position at which the log must end, if pinned
+	pinned   bool
+	person   bool   // the user asks for a person
+	reason   string // why
+	id       string // the id of the turn, "" for a new one
+	attempt  int    // the number of the attempt to start the turn, from 1
+	stays    bool   // a turn that was started before is not continued
 }
 
 // WithMetadata stores metadata in the user event, such as the language of the message or the id of the request.
@@ -48,8 +48,8 @@ func CallHuman(reason string) TurnOption {
 }
 
 // At starts the turn only if the session's log ends at a position; 0 is an empty log. Otherwise nothing is stored and
-// the error is [agent.ErrConflict]: read the session again. So of several processes that want to start a turn for the
-// same reason, one does.
+// the error is [agent.ErrConflict]: read the session again. If several processes want to start a turn for the same
+// reason, only one of them succeeds.
 func At(seq int64) TurnOption {
 	return func(o *turnOptions) { o.at, o.pinned = seq, true }
 }
@@ -62,21 +62,22 @@ func WithTurnID(id string, attempt int) TurnOption {
 	return func(o *turnOptions) { o.id, o.attempt = id, attempt }
 }
 
-// Pin is what binds a turn to an id or a position, for engines that have to know it before the runner does.
+// Pin contains the id and the position that options set for a turn. Engines need it before the runner reads the
+// options.
 type Pin struct {
-	Turn    string // of WithTurnID, "" without it
-	Attempt int    // the same
-	At      int64  // of At, if there is a position
-	Pinned  bool   // there is one
+	Turn    string // the id of WithTurnID, "" without the option
+	Attempt int    // the attempt of WithTurnID, 0 without the option
+	At      int64  // the position of At
+	Pinned  bool   // the options contain At
 }
 
-// PinOf returns the pin that the options of a turn set. An error is [agent.ErrBadInput].
+// PinOf returns the pin that the options of a turn set. If an option is invalid, the error is [agent.ErrBadInput].
 func PinOf(opts ...TurnOption) (Pin, error) {
 	o, err := optionsOf(opts)
 	return Pin{Turn: o.id, Attempt: o.attempt, At: o.at, Pinned: o.pinned}, err
 }
 
-// turnOptionsOf checks what a turn is to begin with.
+// turnOptionsOf checks the message and the options of a turn.
 func turnOptionsOf(key session.Key, msg llm.Message, opts []TurnOption) (o turnOptions, err error) {
 	if err := checkMessage(key, msg); err != nil {
 		return o, err
@@ -97,8 +98,7 @@ func optionsOf(opts []TurnOption) (o turnOptions, err error) {
 	return o, err
 }
 
-// ownValues returns values as they come back from their JSON form, so that they are
-// nobody else's to change, or an error that says of what they are.
+// ownValues returns a copy of values in the form in which a store returns them. The error names what they are.
 func ownValues(values map[string]any, of string) (map[string]any, error) {
 	if values == nil {
 		return nil, nil
@@ -112,12 +112,12 @@ func ownValues(values map[string]any, of string) (map[string]any, error) {
 	}
 	stored, ok := event.DecodeValue(data).(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s cannot be stored: a number in it is beyond all that Go has room for: %w", of, agent.ErrBadInput)
+		return nil, fmt.Errorf("%s cannot be stored: it contains a number that no float64 can hold: %w", of, agent.ErrBadInput)
 	}
 	return stored, nil
 }
 
-// checkMessage refuses what no model could be given word for word.
+// checkMessage refuses a message that models cannot receive unchanged.
 func checkMessage(key session.Key, msg llm.Message) error {
 	if err := session.CheckKey(key); err != nil {
 		return err

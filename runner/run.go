@@ -11,14 +11,14 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Run gives the user's message to the session's active agent and yields the events of the turn, stored events in the
-// order of the log, until the turn is over. The message's content is stored word for word.
+// Run sends the user's message to the session's active agent and yields the events of the turn, stored events in the
+// order of the log, until the turn has ended or waits. The message's content is stored unchanged.
 //
 // An error comes last and ends the turn. Before anything was stored, it is [agent.ErrBadInput],
 // [agent.ErrSessionBusy] or, with the option [At], [agent.ErrConflict]. If an agent failed or a limit was reached, it
 // is an *[agent.RunError], after an error event. Otherwise it is an error of the store or of the context. The session
-// stays usable after each error. Breaking out of the loop cancels the turn and stores nothing more, except what a request
-// has used that [WithAnticipation] has made ahead.
+// stays usable after each error. If the caller breaks out of the loop, the turn is canceled and stores nothing more,
+// except the usage of a request that [WithAnticipation] has sent early.
 func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		o, err := turnOptionsOf(key, msg, opts)
@@ -60,18 +60,18 @@ func (r *Runner) History(ctx context.Context, key session.Key) iter.Seq2[*event.
 	return r.store.Load(ctx, key, 0)
 }
 
-// part is what is done with a session: a turn, or a part of one.
+// part is a turn of a session, or a part of one.
 type part struct {
 	key   session.Key
-	msg   *llm.Message         // the message of a turn that begins
-	begin func(*opening) error // stores what it begins with
-	steps func(*scope) error   // takes the steps after that
+	msg   *llm.Message         // the message that starts the turn, nil for another part
+	begin func(*opening) error // stores the first events
+	steps func(*scope) error   // runs the steps after that
 }
 
-// noSteps takes none.
+// noSteps runs no steps.
 func noSteps(*scope) error { return nil }
 
-// interceptTurn gives what a turn yields, or a part of one, to its consumer.
+// interceptTurn runs a part of a turn inside the interceptors.
 func (r *Runner) interceptTurn(ctx context.Context, p part, yield func(*event.Event, error) bool) {
 	if err := session.CheckKey(p.key); err != nil {
 		yield(nil, err)
@@ -91,13 +91,13 @@ func (r *Runner) interceptTurn(ctx context.Context, p part, yield func(*event.Ev
 	}
 	events := turn(ctx)
 	if events == nil {
-		yield(nil, errors.New("an interceptor gave no events of the turn"))
+		yield(nil, errors.New("an interceptor returned no events for the turn: Turn must return the sequence of its inner function, or its own"))
 		return
 	}
 	events(yield)
 }
 
-// runTurn takes the lease, brings the session up to date, stores what the turn begins with, and takes its steps.
+// runTurn acquires the lease, loads the session, stores the first events of the turn, and runs its steps.
 func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, error) bool) {
 	t := newTurn(ctx, r.setup, p.key)
 	defer t.cancel(nil)

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Runner runs the turns of one tree on the sessions of one store. It is safe for concurrent use. Two turns on one
-// session exclude each other.
+// Runner runs the turns of one tree on the sessions of one store. It is safe for concurrent use. Only one turn at a
+// time can run on a session. The zero value is not usable; see [New].
 type Runner struct{ *setup }
 
 // New returns a runner for the tree below root. The error is an *[agent.TreeError] that reports every problem of the
@@ -101,9 +101,9 @@ func (r *Runner) Under(path string) (*Runner, error) {
 // ErrNoAgent reports that the tree has no agent at a path.
 var ErrNoAgent = fmt.Errorf("no such agent: %w", agent.ErrBadInput)
 
-// Start starts what agents of the tree require, in its graphs and tools as well: the tools of an mcp.Required server.
-// The error names what cannot be started, and wraps tools.ErrRequired. A program calls Start before it serves
-// requests. Without it, the first turn that needs the tools ends with that error.
+// Start starts what agents of the tree require, including agents in graphs and tools: for example the tools of an
+// mcp.Required server. The error names what cannot be started, and wraps tools.ErrRequired. A program calls Start
+// before it serves requests. Without it, the first turn that needs the tools ends with that error.
 func (r *Runner) Start(ctx context.Context) error {
 	var all []error
 	for a := range r.tree.Everyone() {
@@ -120,20 +120,20 @@ func (r *Runner) Start(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
-// prepares is how many agents Prepare asks at the same time.
-const prepares = 8
+// maxPrepares is the number of agents that Prepare asks at the same time.
+const maxPrepares = 8
 
-// Prepare asks every agent of the tree that is an agent.Readier whether it can start, and every such agent inside of its
-// graphs and tools, so that remote agents fetch their cards before a message needs them. It returns when all of
-// them have answered. An agent that cannot start is logged, and changes nothing: the runner asks it again when
-// it is needed. A use meanwhile shares the fetch.
+// Prepare calls Ready of every agent of the tree that is an agent.Readier, including agents in graphs and tools, so
+// that remote agents fetch their agent cards before a message needs them. It returns when all of them have answered.
+// If an agent is not ready, Prepare logs it; the runner asks it again when it needs the agent. A turn that needs the
+// agent meanwhile shares the fetch.
 //
-// A program calls it in the background when it starts, as live.New does:
+// A program calls Prepare in the background when it starts, as live.New does:
 //
 //	go run.Prepare(ctx)
 func (r *Runner) Prepare(ctx context.Context) {
 	var g errgroup.Group
-	g.SetLimit(prepares)
+	g.SetLimit(maxPrepares)
 	asked := make(map[agent.Readier]bool)
 	for a := range r.tree.Everyone() {
 		ready, ok := agent.As[agent.Readier](a)

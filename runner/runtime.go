@@ -12,8 +12,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// runtime is what agents may ask for while their step runs: it is their agent.Runtime and workflow.Runtime. Its methods
-// may be called from the goroutines of tools.
+// runtime implements agent.Runtime and workflow.Runtime for the agents of a scope. The goroutines of tools may call
+// its methods.
 type runtime struct{ *scope }
 
 // Ask implements agent.Runtime.
@@ -105,7 +105,7 @@ func (s runtime) SaveFile(ctx context.Context, name, mediaType string, data []by
 // Suspended implements agent.Runtime.
 func (s runtime) Suspended() bool { return errors.Is(context.Cause(s.turn.ctx), agent.ErrSuspended) }
 
-// innerScope makes a scope inside another one.
+// innerScope creates a scope inside another one.
 func innerScope(outer *scope, id string, tree *agent.Tree, around []agent.Guard) *scope {
 	s := newScope(outer.ctx, outer.turn, id, tree)
 	s.outer, s.host, s.guards.around, s.runtime = outer, outer.draft.run.Agent, around, runtime{s}

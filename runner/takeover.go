@@ -7,11 +7,11 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// takeOvers is how often a turn is taken over without getting any further.
-const takeOvers = 3
+// maxAdoptions is how often a turn may be adopted without progress.
+const maxAdoptions = 3
 
-// adoptTurn adopts the turn, or reports that no process adopts it any more. A fork that begins in the middle of a run
-// begins a run of its own, which no process has adopted yet.
+// adoptTurn adopts the turn, or reports that no process adopts it any more. A fork in the middle of a run starts its
+// own run, which no process has adopted yet.
 func (t *opening) adoptTurn() (left bool, err error) {
 	if !t.fold().Unfinished() {
 		return false, nil
@@ -20,7 +20,7 @@ func (t *opening) adoptTurn() (left bool, err error) {
 		switch times, left, err := t.countAdoptions(); {
 		case err != nil || left:
 			return left, err
-		case times >= takeOvers:
+		case times >= maxAdoptions:
 			notice := t.turnNotice(event.NoticeLeft, fmt.Sprintf("the turn was taken over %d times without getting any further: nobody goes on with it before it is resumed", times))
 			return true, t.appendEvents(t.ctx, notice)
 		}
@@ -31,7 +31,8 @@ func (t *opening) adoptTurn() (left bool, err error) {
 	return false, t.resumeTurn(nil)
 }
 
-// adoptedMeanwhile reports whether a call that is pending was so when another process took the turn over, which may have begun it.
+// adoptedMeanwhile reports whether another process adopted the turn while a call was pending, so that it may have
+// started the call.
 func (t *opening) adoptedMeanwhile() bool {
 	f := t.fold()
 	made := f.Seq
@@ -51,8 +52,8 @@ func (t *opening) adoptedMeanwhile() bool {
 	return false
 }
 
-// countAdoptions counts how often the turn was taken over since it got further, and reports whether it was left alone
-// since then.
+// countAdoptions returns how often the turn was adopted since its last progress, and whether it was given up since
+// then.
 func (t *opening) countAdoptions() (times int, left bool, err error) {
 	for e, err := range session.Backward(t.ctx, t.r.store, t.key, t.fold().Seq+1) {
 		if err != nil {
@@ -68,7 +69,7 @@ func (t *opening) countAdoptions() (times int, left bool, err error) {
 			case event.NoticeLeft:
 				return 0, true, nil
 			}
-		case *event.ToolProgress, *event.Discard: // of what begins anew
+		case *event.ToolProgress, *event.Discard: // no progress: the work starts again
 		default:
 			return times, false, nil
 		}
@@ -76,7 +77,7 @@ func (t *opening) countAdoptions() (times int, left bool, err error) {
 	return times, false, nil
 }
 
-// turnNotice makes the event that says something about the turn where it stands: in the conversation's open run, or next to the user's message.
+// turnNotice returns a notice about the turn: in the conversation's open run, or next to the user's message.
 func (t *opening) turnNotice(code, message string) []*event.Event {
 	f, d := t.fold(), &event.Notice{Code: code, Message: message}
 	if run := &f.Scope("").Run; run.Open {
@@ -85,8 +86,8 @@ func (t *opening) turnNotice(code, message string) []*event.Event {
 	return []*event.Event{{TurnID: f.Turn.ID, RunID: f.Turn.UserRunID, Agent: "user", Data: d}}
 }
 
-// runNotices returns a notice for each open run of all scopes, because a follower takes back the text of each run that
-// was cut off.
+// runNotices returns a notice for each open run of all scopes, because a follower withdraws the partial text of each
+// interrupted run.
 func (t *opening) runNotices(code, message string) []*event.Event {
 	f := t.fold()
 	events := t.turnNotice(code, message)
