@@ -11,20 +11,20 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Around shows the agents of an edge, which run in a scope of their own, the
-// conversation in which that scope was opened: the messages until then, as the policy says,
-// before their input. All agents of that conversation are other agents to them. Their own
-// redaction applies to it as well. If the conversation around is that of an inner scope, they see
-// the same of the conversation around that scope as its own agents.
+// Around shows the agents of an edge, which run in a scope of their own, the conversation in which that scope was
+// opened. The messages up to then, filtered by the policy, come before their input. All agents of that conversation
+// are other agents to them. Their own redaction applies to it as well. If the surrounding conversation is an inner
+// scope too, they also see what the agents of that scope see of the conversation around it.
 func Around(p Policy) agent.EdgeOption { return around(p) }
 
 type around Policy
 
 func (p around) ApplyEdge(e *agent.Edge) { e.Around = Policy(p) }
 
-// Begin makes an empty view ready for the events of an invocation's session. A view of the conversation begins with the
-// first turn that it needs, and not at the start of the log; a view of an inner scope gets the conversation around it,
-// if the agents of its tree may see that. Call Begin before each CatchUp; it does nothing if the view is not empty.
+// Begin prepares an empty view for the events of an invocation's session. A view of the user's conversation starts
+// with the first turn that it needs, not at the start of the log. A view of an inner scope gets the conversation
+// around it, if the agents of its tree may see it. Call Begin before each CatchUp. It does nothing if the view is not
+// empty.
 func (v *View) Begin(ctx context.Context, inv *agent.Invocation) error {
 	switch {
 	case v.seq > 0:
@@ -75,10 +75,10 @@ func (v *View) shows(upTo int64) bool {
 	return seq <= upTo
 }
 
-// aroundKey is by what agents the conversation's view is kept from scope to scope.
+// aroundKey is the key under which a session keeps the view of the conversation for later scopes.
 type aroundKey struct{ root, agent *agent.Node }
 
-// remembered is a view of the conversation, which tools that run in parallel share.
+// remembered is a view of the conversation that tools which run in parallel share.
 type remembered struct {
 	seq atomic.Int64
 
@@ -91,7 +91,7 @@ func (r *remembered) unlock() {
 	r.mu.Unlock()
 }
 
-// Seq and CatchUp keep the view warm between turns.
+// Seq and CatchUp let the session update the view between turns.
 func (r *remembered) Seq() int64 { return r.seq.Load() }
 
 func (r *remembered) CatchUp(events iter.Seq2[*event.Event, error]) error {

@@ -11,10 +11,9 @@ import (
 
 var nameRE = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// Check holds a request against the rules that chat-completions endpoints
-// enforce, the strictest of each: roles, no empty messages, names, arguments
-// that are JSON objects, and every tool call answered once, directly after the
-// message that made it and in its order. The error lists every violation.
+// Check checks a request against the rules that chat-completions endpoints enforce, the strictest of each: roles, no
+// empty messages, names, arguments that are JSON objects, and each tool call answered once, directly after its
+// message and in order. The error lists all violations.
 func Check(req *llm.Request) error {
 	c := checker{}
 	c.tools(req)

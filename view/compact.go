@@ -5,8 +5,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// LeftOut is the first message of a view after a compaction without a summary.
-// SummaryHead is put before the summary of one that has it.
+// LeftOut is the first message of a view after a compaction without a summary. SummaryHead is the text before the
+// summary of a compaction that has one.
 const (
 	LeftOut     = "[The earlier part of this conversation was left out.]"
 	SummaryHead = "[Summary of the earlier part of this conversation]\n"
@@ -40,16 +40,14 @@ func (v *page) compact(c *event.Compaction, seq int64) {
 	v.shown.keep(&front, v.shown.after(v.dropped.upTo))
 }
 
-// Summary returns the summary at the front of the view, as it is in the log; ""
-// if there is none.
+// Summary returns the summary of the last compaction as it is in the log, or "" if there is none.
 func (v *View) Summary() string { return v.dropped.summary }
 
-// Compactions says how often the view was compacted since the agent's last
-// answer.
+// Compactions returns how often the view was compacted since the agent's last answer.
 func (v *View) Compactions() int { return v.dropped.tries }
 
-// SummaryDue reports whether a summary may be tried. After one that failed, it is tried again after the agent's next
-// answer, then after two more, after four more, and so on.
+// SummaryDue reports whether a summary may be requested. After a failed one, it is requested again after the agent's
+// next answer, then after two more, after four more, and so on.
 func (v *View) SummaryDue() bool {
 	return v.dropped.failed == 0 || v.dropped.since >= 1<<min(v.dropped.failed-1, 30)
 }

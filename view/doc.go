@@ -1,14 +1,14 @@
-// Package view decides what an agent's model sees of a session: a [View] is an
-// incremental reducer over the log for one agent in one scope, a [Policy] sets
-// how much of the other agents it shows and what is redacted, and [Check] holds a
-// request against the rules that endpoints enforce.
+// Package view defines what an agent's model sees of a session. A [View] computes, event by
+// event, the messages for one agent in one scope. A [Policy] sets how much of other agents'
+// activity they contain and what is redacted. [Check] checks a request against the rules that
+// endpoints enforce.
 //
-// A view only grows at its end, so that a provider's prompt cache keeps
-// hitting; the exceptions are [LastTurns], which trims in steps, and compaction
-// events. It reads events only, never a store, and changes none.
+// A view only grows at its end, so that the prompt cache of an endpoint stays valid. The
+// exceptions are [LastTurns], which trims in steps, and compaction events. The package reads
+// events and never a store, and it changes no event.
 //
-// A View has the position in the log. Its progress has the answer that is under way, the agent's run and the transfers
-// of the turn; its page has the messages as the agent's model reads them, as a list that is shown.
+// A View has the position in the log. Its progress has the open answer, the agent's run and the transfers
+// of the turn. Its page has the messages as the agent's model reads them.
 //
 // A file calls only files below it:
 //

@@ -12,62 +12,59 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Policy says how much of the conversation an agent's model sees. The zero
-// value is [Full]. A policy is also an edge option for agent.Via, where it
-// replaces the agent's own.
+// Policy sets how much of the conversation an agent's model sees. The zero value is [Full]. As an edge option for
+// agent.Via, a policy replaces the agent's own. A Policy is immutable.
 type Policy struct {
-	turns     int // 0: all
-	facts     int // 0: all of each
+	turns     int // the n of LastTurns; 0: all turns
+	facts     int // the n of WithFacts; 0: whole
 	hideFacts bool
 	hideOther bool
 	keep      func(*event.Event) bool
 	redact    func(string) string
-	files     bool // are parts
-	lines     bool // of what users send
+	files     bool // WithFiles
+	lines     bool // WithoutMedia
 }
 
-// Full shows everything: the user's words, the agent's own turns as they were,
-// other agents' words with their names, and what their tools were given and have returned, whole.
+// Full shows everything: the user's messages, the agent's own turns unchanged, other agents' texts with their names,
+// and the whole inputs and outputs of their tools.
 func Full() Policy { return Policy{} }
 
-// TextOnly leaves out what other agents' tools did.
+// TextOnly omits other agents' tool calls.
 func TextOnly() Policy { return Policy{hideFacts: true} }
 
-// Own leaves out all that other agents said and did.
+// Own omits everything that other agents said and did.
 func Own() Policy { return Policy{hideFacts: true, hideOther: true} }
 
-// LastTurns shows the last n user turns at least. It trims in steps, from 2n
-// turns down to n, so that the beginning of the request stays the same for n
-// turns. n below 1 counts as 1.
+// LastTurns shows at least the last n user turns. It trims in steps, from 2n turns to n, so that the beginning of the
+// request stays the same for n turns. n below 1 counts as 1.
 func LastTurns(n int) Policy { return Policy{turns: max(n, 1)} }
 
-// Func shows of other agents' events only those that keep allows. keep must be
-// a pure function of the event.
+// Func shows only those events of other agents for which keep returns true. keep must be a pure function of the
+// event.
 func Func(keep func(e *event.Event) bool) Policy { return Policy{keep: keep} }
 
-// WithFiles returns the policy with the files that agents and tools have made as parts of
-// messages, for models that read images or files. Without it, each is one line with its name.
+// WithFiles returns the policy with the files that agents and tools created as parts of messages, for models that
+// read images or files. Without it, each file is one line with its name.
 func (p Policy) WithFiles() Policy {
 	p.files = true
 	return p
 }
 
-// WithoutMedia returns the policy with one line in the place of each image and file that
-// the user has sent, for models that read neither. Tools can read what has a name.
+// WithoutMedia returns the policy with a line instead of each image and file that the user sent, for models that read
+// neither. Tools can read a file that has a name.
 func (p Policy) WithoutMedia() Policy {
 	p.lines = true
 	return p
 }
 
-// WithFacts returns the policy with at most n bytes each of the arguments and the output of other
-// agents' tool calls; n below 1 shows them whole, as without it. Where something is cut off, the
-// text says how much.
+// WithFacts returns the policy with at most n bytes of the input and of the output of each tool call of other agents.
+// n below 1 shows them whole, which is the default. If something is cut off, the text says how much.
 func (p Policy) WithFacts(n int) Policy {
 	p.facts = max(n, 0)
 	return p
 }
 
-// fact cuts a text at the border of a character if the policy wants less of it.
+// fact cuts a text at a character boundary if the policy limits it.
 func (p Policy) fact(s string) string {
 	n := p.facts
 	if n == 0 || len(s) <= n {
@@ -82,9 +79,8 @@ func (p Policy) fact(s string) string {
 // ApplyEdge implements agent.EdgeOption.
 func (p Policy) ApplyEdge(e *agent.Edge) { e.History = p }
 
-// For returns the policy that holds for an agent in its place: that of the edge
-// if it has one, else own. An edge cannot lift what own redacts: its own
-// redaction comes after that.
+// For returns the policy of an agent in its place in a tree: the policy of the edge if it has one, otherwise own. An
+// edge cannot remove the redaction of own: the redaction of the edge is applied after it.
 func For(n *agent.Node, own Policy) Policy {
 	p, ok := n.Edge.History.(Policy)
 	if !ok {
@@ -95,8 +91,8 @@ func For(n *agent.Node, own Policy) Policy {
 	return p.Redact(edge)
 }
 
-// Parse reads a policy's name: full, text_only, own or last_turns:N. After it, +facts:N is
-// [Policy.WithFacts], +files [Policy.WithFiles], and +no_media [Policy.WithoutMedia], in this order.
+// Parse parses a policy's name: full, text_only, own or last_turns:N. The suffixes +facts:N ([Policy.WithFacts]),
+// +files ([Policy.WithFiles]) and +no_media ([Policy.WithoutMedia]) may follow, in this order.
 func Parse(s string) (Policy, error) {
 	if before, ok := strings.CutSuffix(s, "+files"); ok {
 		p, err := Parse(before)
@@ -129,8 +125,8 @@ func Parse(s string) (Policy, error) {
 	return Policy{}, fmt.Errorf("view %q: full, text_only, own or last_turns:N are known, with N from 1", s)
 }
 
-// String returns the policy's name, as [Parse] reads it. What no name says is put behind it in
-// brackets: that a function chooses the events, or that something is redacted.
+// String returns the policy's name in the form that [Parse] reads. If a function chooses the events, or something is
+// redacted, a remark in parentheses follows, which Parse does not read.
 func (p Policy) String() string {
 	name := "full"
 	switch {
@@ -152,19 +148,20 @@ func (p Policy) String() string {
 	return name
 }
 
-// Whole reports whether the policy hides nothing: every agent with this policy sees the same of a conversation.
+// Whole reports whether the policy hides nothing, so that all agents with it see the same conversation.
 func (p Policy) Whole() bool {
 	p.files, p.lines = false, false
 	return p.String() == "full"
 }
 
-// ByFunction reports whether a function of the program chooses or changes what the policy shows.
+// ByFunction reports whether a function chooses or changes what the policy shows.
 func (p Policy) ByFunction() bool { return p.keep != nil || p.redact != nil }
 
-// HidesFacts reports whether the policy hides a tool call of another agent, its progress or its result.
+// HidesFacts reports whether the policy hides an event of another agent's tool call: the call, its progress or its
+// result.
 func (p Policy) HidesFacts(e *event.Event) bool { return p.hideFacts || !p.shows(e) }
 
-// HidesSome reports whether there can be such facts.
+// HidesSome reports whether the policy may hide such events.
 func (p Policy) HidesSome() bool { return p.hideFacts || p.hideOther || p.keep != nil }
 
 func (p Policy) shows(e *event.Event) bool {
@@ -177,12 +174,12 @@ func (p Policy) shows(e *event.Event) bool {
 	return true
 }
 
-// withoutMedia puts lines in the place of images and files, if the policy says so.
+// withoutMedia replaces images and files by lines if the policy says so.
 func (p Policy) withoutMedia(c llm.Content) llm.Content {
 	if !p.lines {
 		return c
 	}
-	c.Parts = slices.Clone(c.Parts) // those of the log stay as they are
+	c.Parts = slices.Clone(c.Parts) // the event in the log must not change
 	for i, part := range c.Parts {
 		if m, ok := part.(llm.Media); ok {
 			f := event.File{Name: event.FileName(m.Name, "without a name"), MediaType: m.MediaType, Size: int64(len(m.Data))}
@@ -198,7 +195,7 @@ func (p Policy) withoutMedia(c llm.Content) llm.Content {
 
 var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\v", " ", "\f", " ", "\u0085", " ", "\u2028", " ", "\u2029", " ")
 
-// quoted shows a text of several lines as one line, a JSON string.
+// quoted returns a text of several lines as one line, a JSON string. It returns other texts unchanged.
 func quoted(s string) string {
 	if one := oneLine(s); one == s {
 		return s
@@ -206,6 +203,6 @@ func quoted(s string) string {
 	return oneLine(string(event.EncodeJSON(s)))
 }
 
-// oneLine keeps a tool's output from looking like lines of the conversation,
-// such as those of other agents.
+// oneLine replaces line breaks, so that a tool's output cannot look like lines of the conversation, such as those of
+// other agents.
 func oneLine(s string) string { return lineBreaks.Replace(s) }

@@ -54,15 +54,15 @@ type call struct {
 // Call is a tool call of the agent that has no result yet.
 type Call struct {
 	ID, Name string
-	// RunID is the run whose model made the call. Another may settle it: the one that
-	// continues after an approval, or in a fork.
+	// RunID is the run whose model requested the call. Another run may record the result: the run that continues
+	// after an approval, or in a fork.
 	RunID string
 	// Seq is the position of the call in the log.
 	Seq   int64
 	Input json.RawMessage
-	// Asked is set while a question about the call is open. Answer is set when an approval
-	// was given or refused, Answers are the answers to questions of the call itself, in order, and
-	// Answered is the position of the last answer in the log.
+	// Asked reports that a question about the call is open. Answer is the answer to an approval request, nil before
+	// it. Answers are the answers to questions of the call itself, in order. Answered is the position of the last of
+	// these answers in the log.
 	Asked    bool
 	Answer   *event.RelayResolved
 	Answers  []*event.RelayResolved

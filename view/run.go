@@ -9,76 +9,72 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// AnswerWasEmpty is what an agent reads before it is asked once more, because its
-// answer had no text and no calls. The line stays where it is, so that the view
-// only grows at its end.
+// AnswerWasEmpty is the line that an agent's model reads before it is asked again because its answer had no text and
+// no calls. The line stays in the view, so that the view only grows at its end.
 const AnswerWasEmpty = "[Your answer was empty. Answer now, in words or by calling a tool.]"
 
-// Run is the state of the agent's current run, as far as it matters for what its
-// model may do next. When no run is under way it has From and Reason alone. A run that
-// takes up another, after a pause or in a fork, continues with that one's state.
+// Run is the state of the agent's current run, as far as it affects what its model may do next. If the agent has no
+// current run, only From and Reason are set. A run that resumes another one, after a pause or in a fork, continues
+// with its state.
 type Run struct {
-	// Handed is the transfer that began the run, until the agent has said something
-	// or another tool than that of transfers has answered it, not with an error; nil if none began it, and
-	// if a router or a route did, because no model chose these.
-	// Words and results of an answer count when its calls are all settled: what the
-	// model was offered in a request holds for all of the answer.
+	// Handed is the transfer that started the run. It is nil if no transfer did, or if a router or a route made the
+	// transfer, because no model chose these. It becomes nil when the agent has said something, or a tool other than
+	// the transfer tool has returned a result without an error. An answer counts when all of its calls have results,
+	// because what the model is offered in a request holds for the whole answer.
 	Handed *event.Transfer
-	// From is the agent that chose this one by a transfer, in this turn or in an earlier one since which the agent has had
-	// the conversation; "" if none did. Reason is its reason in one line, "" if it gave none or the edge hides it.
+	// From is the agent that chose this one by a transfer, in this turn or in an earlier turn since which this agent
+	// is active; "" if none did. Reason is the reason of that transfer in one line; "" if it had none or the edge
+	// hides it.
 	From, Reason string
-	// Arrived is set if the run began with that transfer.
+	// Arrived reports that the run started with that transfer.
 	Arrived bool
-	// Bounced is set once the model of an agent that a transfer had put in charge transferred the
-	// conversation up or sideways in this turn before the agent had said or done anything.
+	// Bounced reports that in this turn the model of an agent that a transfer had started transferred the
+	// conversation up or sideways before the agent had said or done anything.
 	Bounced bool
-	// Returned names the agents that gave the conversation back to this one in this turn
-	// in that way, and those that did not take it. The slice is shared and must not be changed.
+	// Returned names the agents that transferred the conversation back to this agent in this way in this turn, and
+	// those that refused it. The slice is shared and must not be changed.
 	Returned []string
-	// Wordless counts the transfers of models in this turn before which nothing was said or done in the
-	// source's run; Spoken is set once something was said or done since the last transfer.
+	// Wordless counts the transfers by models in this turn before which the source's run had neither text nor a
+	// tool's result. Spoken reports that there was one of these since the last transfer.
 	Wordless int
 	Spoken   bool
-	// Refused counts the transfers that were refused, those beyond a limit not among
-	// them.
+	// Refused counts the refused transfers, without those that a limit refused.
 	Refused int
-	// Limited is set once a transfer was answered "limit reached".
+	// Limited reports that a transfer was refused because of a limit.
 	Limited bool
-	// Answered is set once a model has answered in the run, to the question who answers
-	// too, or failed to answer that.
+	// Answered reports that a model has answered in the run, including the routing question, or has failed to answer
+	// that question.
 	Answered bool
-	// Called is set once the results of an answer with calls are known, those of the agent's input included.
+	// Called reports that the results of an answer with calls are known. Calls in the agent's input count.
 	Called bool
-	// Decided is set once it was decided that the agent itself answers.
+	// Decided reports that the routing question chose the agent itself.
 	Decided bool
-	// Empty is set when the last attempt at an answer was discarded because it was
-	// empty.
+	// Empty reports that the last attempt at an answer was discarded because it was empty.
 	Empty bool
-	// Misfit is set when the last attempt at an answer was discarded because it had not
-	// the form that the agent's answers have.
+	// Misfit reports that the last attempt at an answer was discarded because it did not have the required form.
 	Misfit bool
-	// Again is what was wrong with that attempt, where the view does not show it because agents share their requests.
+	// Again says what was wrong with that attempt. It is set only if agents share their requests, because the view
+	// then does not contain the line.
 	Again string
-	// Failures are the calls that failed, in answers whose calls are all settled.
-	// The slice is shared and must not be changed.
+	// Failures are the failed calls, in answers whose calls all have results. The slice is shared and must not be
+	// changed.
 	Failures []Failure
 }
 
-// Failure is a call that failed, in one answer or several.
+// Failure is a failed call, which one or several answers contained.
 type Failure struct {
 	Name string
-	// Input are the arguments as JSON whose keys are sorted.
+	// Input contains the arguments as JSON with sorted keys.
 	Input string
-	// Error is the error text that the first of them got as its result. The others
-	// got the same text, and perhaps more.
+	// Error is the result of the first of the calls. The results of the others start with the same text.
 	Error string
-	// Answers counts the answers that had the call.
+	// Answers counts the answers with the call.
 	Answers int
 
-	last int64 // the answer that had it last
+	last int64 // the position of the last answer with the call
 }
 
-// Of reports whether the failure is one of this call, with this error.
+// Of reports whether the failure is of the same call with the same error.
 func (f *Failure) Of(name string, input json.RawMessage, failed string) bool {
 	return f.Name == name && strings.HasPrefix(failed, f.Error) && f.Input == sorted(input)
 }
@@ -132,8 +128,7 @@ func (r *Run) fails(c *call, seq int64) {
 	}
 }
 
-// sorted returns JSON with the keys of its objects sorted, so that the same
-// arguments are the same text.
+// sorted returns JSON with the keys of its objects sorted, so that equal arguments are equal texts.
 func sorted(input json.RawMessage) string {
 	var v any
 	d := json.NewDecoder(strings.NewReader(string(input)))

@@ -10,19 +10,20 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// View is what one agent sees of one scope of a log. It is not safe for
-// concurrent use; the messages it hands out are.
+// View is what one agent sees of one scope of a log. It is not safe for concurrent use, but the messages that it
+// returns are. The zero value is not usable; see [New].
 type View struct {
 	progress
 	scope string
 	seq   int64
-	begun []int64 // where the last turns of the user began, at most as many as LastTurns shows at least
+	begun []int64 // the positions at which the last turns started, at most the n of LastTurns
 
-	applies func(*event.Event, error) bool // the method apply, bound once
-	failed  error                          // of the events that are being applied
+	applies func(*event.Event, error) bool // the bound method apply
+	failed  error                          // the error of the events that are being applied
 }
 
-// New returns the empty view of an agent in its place, for one scope.
+// New returns the empty view of an agent in its place in a tree, for one scope. own is the agent's own policy; an
+// edge may replace it, see [For].
 func New(n *agent.Node, own Policy, scope string) *View {
 	v := newView(n, For(n, own), scope)
 	v.agent, v.hideReason = n.Agent.Name(), n.Edge.HideReason
@@ -33,16 +34,16 @@ func newView(n *agent.Node, p Policy, scope string) *View {
 	return &View{progress: progress{page: page{node: n, policy: p}}, scope: scope}
 }
 
-// Read makes the view show the messages that f reads in the scope's input, in place of its
-// text. It is called before any event is applied.
+// Read makes the view show the messages that f returns for the scope's input, instead of the input's text. Call it
+// before any event is applied.
 func (v *View) Read(f func(input json.RawMessage) []llm.Message) { v.read = f }
 
-// Share makes the view show the conversation as it does to all agents of these names, which share their requests: what
-// they said, called and got stands as their models know it, and nothing is addressed to one of them. It is called
-// before any event is applied.
+// Share makes the view show the conversation in the same form for all agents with these names, which share their
+// requests: their answers, calls and results appear as their own models know them, and no message addresses a single
+// agent. Call it before any event is applied.
 func (v *View) Share(names []string) { v.sharing = names }
 
-// Copy returns a copy of a view of the conversation, which changes on its own. Both share the messages so far.
+// Copy returns an independent copy of a view of the conversation, a *View. The two share the messages up to now.
 func (v *View) Copy() any {
 	c := *v
 	c.applies, c.begun = nil, slices.Clone(v.begun)
@@ -58,11 +59,11 @@ func (v *View) Copy() any {
 // Seq returns the position of the last event that was applied.
 func (v *View) Seq() int64 { return v.seq }
 
-// Messages returns the conversation as the agent's model may see it now. The
-// slice is shared: it must not be changed, and later events only append.
+// Messages returns the conversation as the agent's model may see it now. The slice is shared: callers must not change
+// it. Later events only append to it, except for [LastTurns] and compactions, which create a new slice.
 func (v *View) Messages() []llm.Message { return v.messages() }
 
-// Answered returns the position of the agent's own last message that is shown, 0 if there is none.
+// Answered returns the position of the agent's own last message in the view, or 0 if there is none.
 func (v *View) Answered() int64 {
 	messages := v.messages()
 	for i := len(messages) - 1; i >= 0; i-- {
@@ -73,13 +74,13 @@ func (v *View) Answered() int64 {
 	return 0
 }
 
-// UpTo returns how many of the messages come from events at or before a position.
+// UpTo returns the number of messages that come from events at or before a position.
 func (v *View) UpTo(seq int64) int {
 	v.messages() // adds an answer that is complete
 	return v.shown.after(seq)
 }
 
-// Pending returns the agent's calls that have no result, in request order.
+// Pending returns the agent's calls without a result, in the order in which the model requested them.
 func (v *View) Pending() []Call {
 	if v.open.agent != v.agent {
 		return nil
@@ -91,7 +92,7 @@ func (v *View) Pending() []Call {
 func (v *View) Run() Run {
 	v.messages() // adds an answer that is complete
 	run := v.run
-	if v.handed != nil { // the run that it begins has not started yet
+	if v.handed != nil { // the run of the transfer's target has not started yet
 		run = v.begins(Run{})
 	}
 	a := &v.arrival
@@ -99,7 +100,7 @@ func (v *View) Run() Run {
 	return run
 }
 
-// CatchUp applies a sequence of events, and returns its error if it has one.
+// CatchUp applies a sequence of events. If the sequence yields an error, CatchUp stops and returns it.
 func (v *View) CatchUp(events iter.Seq2[*event.Event, error]) (failed error) {
 	if v.applies == nil {
 		v.applies = v.apply
@@ -121,8 +122,7 @@ func (v *View) apply(e *event.Event, err error) bool {
 // AskedUser reports whether the agent's last run, in this turn or the one before, asked the user which agent they mean.
 func (v *View) AskedUser() bool { return v.asked > 0 && v.asked >= v.turn }
 
-// Apply applies the next stored event. Partial events, events at or below Seq
-// and those of other scopes change nothing.
+// Apply applies the next stored event. It ignores partial events, events at or below Seq, and events of other scopes.
 func (v *View) Apply(e *event.Event) {
 	if e.Partial || e.Seq <= v.seq {
 		return
@@ -187,8 +187,8 @@ func (v *View) Apply(e *event.Event) {
 	}
 }
 
-// damaged shows a line for an event that cannot be read, if the model needs one in
-// its place: for a user's message, and for the result of a call.
+// damaged adds a line for an event that cannot be read if the model needs one: for a user's message, and for the
+// result of a call.
 func (v *View) damaged(u *event.Unknown, e *event.Event) {
 	damage, ok := u.Damage()
 	if !ok {
