@@ -18,11 +18,12 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// Agent is an LLM agent. It is immutable and safe for concurrent use.
+// Agent is an agent that a language model drives. It is immutable and safe for concurrent use. The zero value is not
+// usable; see [New].
 type Agent struct {
 	name         string
 	description  string
-	prompt       string // as given to New
+	prompt       string // the instructions given to New
 	instructions instructionFunc
 	inPrompt     *stateKeys // the keys of the state in the prompt; nil: the prompt is used as it is
 	model        llm.Model
@@ -32,15 +33,15 @@ type Agent struct {
 	decision     *decision   // nil: the model decides, by calling the transfer tool
 	output       *output     // nil: text
 	properties   agent.Properties
-	index        map[string]agent.Agent // of the subtree
+	index        map[string]agent.Agent // the agents of the subtree by name
 	children     []agent.Agent
 
 	tools    []tools.Tool
 	sets     []tools.Set
 	rules    *tools.Policy
 	approver tools.By // for calls and transfers that name none
-	parallel int      // tools of one answer
-	maxTools int      // that the endpoint accepts
+	parallel int      // the maximal number of tools of one answer that run at the same time
+	maxTools int      // the number of tools that the endpoint accepts
 
 	wording     wording // of transfers, by options
 	form        transfer.Form
@@ -48,15 +49,14 @@ type Agent struct {
 	transferBy  tools.By // who may approve a transfer
 
 	split    bool    // the model's part of a split agent
-	problems []error // of options
+	problems []error // the errors of options
 
-	own  *kit      // its tools without those of sets
-	kits *sync.Map // *agent.Node → *kit: its tools with those of sets, as last seen
+	own  *kit      // the agent's tools without those of sets
+	kits *sync.Map // *agent.Node → *kit: the agent's tools with those of sets, as of the last step
 }
 
-// New makes an agent. The error names the agent and everything that is wrong
-// with it. Names of tools are checked against transfer targets when the tree is
-// built.
+// New returns an agent. The error names the agent and everything that is wrong with it. When the tree is built, the
+// names of tools are checked against the names of transfer targets.
 func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, error) {
 	a := &Agent{name: name, prompt: instructions, model: model}
 	errs := a.configure(opts)
@@ -155,7 +155,7 @@ func (a *Agent) Properties() agent.Properties { return a.properties }
 // Model returns the agent's model.
 func (a *Agent) Model() llm.Model { return a.model }
 
-// Instructions returns the text that New was given, also if [WithInstructionFunc] replaces it.
+// Instructions returns the instructions given to New, even if [WithInstructionFunc] replaces them.
 func (a *Agent) Instructions() string { return a.prompt }
 
 // History returns the agent's own view policy, as [WithHistory] sets it.
@@ -172,7 +172,7 @@ func (a *Agent) OutputSchema() json.RawMessage {
 // Tools returns the agent's tools without the built-in transfer tool and without those of sets.
 func (a *Agent) Tools() []tools.Tool { return a.tools }
 
-// Decide returns what the agent's rules and the tool itself demand of a call with an input.
+// Decide returns the decision of the agent's rules and of the tool itself about a call with an input.
 func (a *Agent) Decide(info tools.Info, input json.RawMessage) tools.Decision {
 	return a.rules.Decide(info, input)
 }
@@ -210,8 +210,8 @@ func (a *Agent) CheckNode(n *agent.Node) (problems []string) {
 // accepts. own is the number of its tools without those for transfers.
 func (a *Agent) TooManyTools(n *agent.Node, own int) error { return a.own.tooMany(n, own) }
 
-// Transfer reads a call of the agent's model, at a place in a tree, as a transfer. It returns false for a call of
-// another tool and for a call that names no target.
+// Transfer reads a call of the agent's model as a transfer. n is the agent's place in a tree. ok is false for a call
+// of another tool and for a call without a valid target argument.
 func (a *Agent) Transfer(n *agent.Node, c llm.ToolCall) (transfer.Call, bool) {
 	target, ok := a.own.transferTo(n, c.Name)
 	if !ok {
@@ -225,8 +225,8 @@ func (a *Agent) Transfer(n *agent.Node, c llm.ToolCall) (transfer.Call, bool) {
 	return call, err == nil
 }
 
-// Asks returns the request that the agent would send now, and the model that it would ask: its own, or the one that
-// decides who answers.
+// Asks returns the request that the agent would send now, and its model: the agent's own, or the model that decides
+// which agent answers.
 func (a *Agent) Asks(ctx context.Context, inv *agent.Invocation) (llm.Model, *llm.Request, error) {
 	x := &execution{ctx: ctx, inv: inv}
 	if _, err := x.begin(a); err != nil {
@@ -243,7 +243,7 @@ func (a *Agent) Asks(ctx context.Context, inv *agent.Invocation) (llm.Model, *ll
 	return a.model, req, err
 }
 
-// Run implements agent.Agent. It takes one step: it asks the model once, or runs the tools of its last answer.
+// Run implements agent.Agent. It runs one step: it asks the model once, or runs the tools of the last answer.
 func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		x := &execution{ctx: ctx, inv: inv, yield: yield}
@@ -251,7 +251,7 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event
 	}
 }
 
-// step runs the open calls, shortens the view, asks who answers, or asks the model.
+// step runs the open calls, shortens the view, asks which agent answers, or asks the agent's model.
 func (x *execution) step(a *Agent) error {
 	notices, err := x.begin(a)
 	if err == nil && a.split {
@@ -263,7 +263,7 @@ func (x *execution) step(a *Agent) error {
 	if err != nil {
 		return err
 	}
-	if x.run.Answered { // a run reports it once
+	if x.run.Answered { // the run has reported the notices
 		notices = nil
 	} else if cut := x.place(x.inv.Node()).cut; len(cut) > 0 {
 		notices = append(slices.Clip(notices), fmt.Sprintf("the model sees the first %d characters of the descriptions of these tools, because endpoints refuse longer ones: %s", maxDescription-1, strings.Join(cut, ", ")))

@@ -13,16 +13,16 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// answer collects one attempt at an answer.
+// answer collects one attempt of a model at an answer.
 type answer struct {
 	x       *execution
 	attempt int
-	quiet   bool // nothing of it is shown
+	quiet   bool // the answer is not streamed
 
 	text, reasoning block
-	sealed          string // the reasoning, for its endpoint
+	sealed          string // data about the reasoning that the endpoint needs back
 	calls           []llm.ToolCall
-	output          json.RawMessage // of an answer that has to have a form
+	output          json.RawMessage // the output, if the answer must have a form
 	probs           []llm.LogProb
 	usage           llm.Usage
 	model           string
@@ -31,7 +31,7 @@ type answer struct {
 	failed          error // of the stream, or errStopped
 }
 
-// block is text that arrives in pieces, under one id.
+// block is a text that arrives in pieces with one id.
 type block struct {
 	id    string
 	first string // the only piece, while there is just one
@@ -86,7 +86,7 @@ func (ans *answer) take(chunk llm.Chunk, err error) bool {
 	return ans.failed == nil
 }
 
-// record yields what a model that asks several endpoints has tried without success.
+// record yields the failed attempts of a model that asks several endpoints.
 func (ans *answer) record(n *llm.Notice, lost *llm.Attempt) error {
 	var events []*event.Event
 	if n != nil {
@@ -168,7 +168,7 @@ func (ans *answer) shown() []string {
 	return ids
 }
 
-// empty reports whether a whole answer has nothing to show, and no reason for that.
+// empty reports whether a complete answer contains nothing to show, and has no finish reason that explains it.
 func (ans *answer) empty() bool {
 	return len(ans.calls) == 0 && ans.finish != llm.FinishLength && ans.finish != llm.FinishContentFilter && strings.TrimSpace(ans.text.String()) == ""
 }
@@ -180,7 +180,7 @@ func (ans *answer) usageOf(modelName string) *event.Usage {
 		CachedTokens: ans.usage.CachedTokens, Model: cmp.Or(ans.model, modelName)}
 }
 
-// discarded returns the event of an answer that is not used, without usage if that is unknown.
+// discarded returns the discard of an answer. It has no usage if that is unknown.
 func (ans *answer) discarded(code, message, modelName string) *event.Discard {
 	void := &event.Discard{Code: code, Message: message, IDs: ans.shown()}
 	if ans.usage != (llm.Usage{}) {
@@ -189,15 +189,15 @@ func (ans *answer) discarded(code, message, modelName string) *event.Discard {
 	return void
 }
 
-// side is a question to a model whose answer is not part of the conversation: a
-// summary, or who answers. The embedded answer is the last attempt's.
+// side is a question to a model whose answer is not part of the conversation: a request for a summary, or which agent
+// answers. The embedded answer is that of the last attempt.
 type side struct {
 	answer
 	source llm.Model
 }
 
-// ask asks, and once more if the answer breaks off. An attempt that was under way
-// and failed is recorded, because it has its cost. Check returns what is wrong with a whole answer.
+// ask asks the model, and asks again once if the answer breaks off. An interrupted attempt is recorded because it
+// costs tokens. check returns what is wrong with a complete answer.
 func (s *side) ask(req *llm.Request, check func() error) error {
 	x := s.x
 	for attempt := 1; ; attempt++ {
@@ -221,8 +221,7 @@ func (s *side) ask(req *llm.Request, check func() error) error {
 	}
 }
 
-// fatal returns the error that ends the run, nil if the agent can continue without the
-// answer.
+// fatal returns the error that ends the run, or nil if the agent can continue without the answer.
 func (s *side) fatal(failure error) error {
 	switch {
 	case failure == nil || errors.Is(failure, errStopped):

@@ -15,19 +15,18 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// toolCall is a call that runs, on a goroutine of its own.
+// toolCall is a running call. It has its own goroutine.
 type toolCall struct {
 	*toolRound // read only
 	call       view.Call
-	send       func(...*event.Event) bool // to the goroutine that yields
+	send       func(...*event.Event) bool // sends events to the goroutine that yields them
 
-	question *event.Relay // what the call asks
-	inner    atomic.Bool  // an agent that the tool runs waits
+	question *event.Relay // the question that the call asks
+	inner    atomic.Bool  // an agent that the tool runs is paused
 	done     tools.Result
 }
 
-// run runs the tool and returns the events that settle the call, or that it waits, or an error
-// that ends the run.
+// run runs the tool. It returns the events with the result, or that the call waits, or an error that ends the run.
 func (c *toolCall) run(ctx context.Context) ended {
 	if c.refuses(c.call) {
 		return ended{events: []*event.Event{c.refuse(c.call)}}
@@ -37,8 +36,8 @@ func (c *toolCall) run(ctx context.Context) ended {
 	switch waits := errors.Is(err, agent.ErrWaits); {
 	case waits && (c.question != nil || c.inner.Load()):
 		return ended{waits: true, asked: c.question}
-	case waits: // it would wait forever
-		message := fmt.Sprintf("the tool %s says that it waits, and neither asks anybody nor runs an agent that does", c.call.Name)
+	case waits: // the call would wait forever
+		message := fmt.Sprintf("the tool %s returned that it waits, but it has neither asked a question nor run an agent that waits", c.call.Name)
 		return ended{events: []*event.Event{result(c.call, event.EncodeJSON(message), true)}}
 	case err != nil:
 		return ended{err: err}
@@ -54,7 +53,7 @@ func (c *toolCall) run(ctx context.Context) ended {
 	return ended{events: append(events, result(c.call, res.Output, res.IsError))}
 }
 
-// execute is the innermost part of the call, inside the interceptors, which may repeat it.
+// execute runs the tool inside the interceptors, which may call it several times.
 func (c *toolCall) execute(ctx context.Context, input json.RawMessage) (*event.ToolResult, error) {
 	c.question = nil
 	c.inner.Store(false)
@@ -74,7 +73,7 @@ func (c *toolCall) execute(ctx context.Context, input json.RawMessage) (*event.T
 	return &event.ToolResult{Name: c.call.Name, Output: res.Output, IsError: res.IsError}, nil
 }
 
-// info is what the tool may know and do.
+// info returns what the tool may use.
 func (c *toolCall) info() tools.CallInfo {
 	inv, call := c.inv, c.call
 	return tools.CallInfo{
@@ -99,9 +98,8 @@ func (c *toolCall) info() tools.CallInfo {
 	}
 }
 
-// runAgent runs an agent in a scope of its own and returns the last text of
-// the agent that answers in it, or else the output with which it has finished; what an
-// agent said before it transferred is no answer.
+// runAgent runs an agent in a scope of its own. It returns the last text of the agent that answers there, or the
+// run's output if there is no text. The text of an agent before it transferred is not an answer.
 func (c *toolCall) runAgent(ctx context.Context, inner agent.Agent, input llm.Content) (string, error) {
 	var answer event.Answer
 	scope := ""

@@ -12,23 +12,25 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// Func makes an agent whose runs are a Go function. The function talks, asks models, calls
-// tools and transfers the conversation with the methods of its Step, and the run ends
-// when it returns. An error that it returns ends the turn.
+// Func returns an agent whose runs are a Go function. The function sends text, asks models, calls tools and transfers
+// the conversation with the methods of its Step. The run ends when the function returns. An error that it returns
+// ends the turn.
 //
-// What a run has said, asked and called is in the log. After a crash, or after
-// waiting for an approval, the agent calls the function again from its beginning, and its
-// Step returns the recorded results without saying, asking or calling anything a second
-// time. So the function must do the same again when it gets the same results: if it
-// depends on anything else, such as a clock or a service, put that into a tool.
+// The log records what a run has said, asked and called. After a crash, or after a pause for an approval, the agent
+// calls the function again from its beginning. Step then returns the recorded results, and says, asks or calls
+// nothing a second time. The function must therefore make the same calls of Step again when it gets the same results:
 //
-// Options for an agent with a model of its own are an error: its
-// instructions, its transfers, compaction and decisions. WithHistory and
-// WithSettings apply to the requests of Step.Ask. Transfers by the function need no
-// approval.
+//	if time.Now().Hour() < 9 { // wrong: a replay may take the other branch
+//		return s.Say("We open at nine.")
+//	}
 //
-// The function may run for many sessions at the same time. See [agent.New] for an agent that
-// yields its events itself.
+// Anything else that the function depends on, such as a clock or a service, must be a tool.
+//
+// Options for an agent with a model are an error: instructions, transfers, compaction, decisions and output.
+// WithHistory and WithSettings apply to the requests of Step.Ask. Transfers by the function need no approval.
+//
+// The function may run for several sessions at the same time. See [agent.New] for an agent that yields its events
+// itself.
 func Func(name, description string, run func(*Step) error, opts ...Option) (agent.Agent, error) {
 	a := &Agent{name: name, description: description}
 	errs := a.configure(opts)
@@ -55,20 +57,20 @@ func Func(name, description string, run func(*Step) error, opts ...Option) (agen
 	return f, nil
 }
 
-// function is an agent whose runs are a Go function. The rest of it is that of like.
+// function is an agent whose runs are a Go function. base is its configuration.
 type function struct {
-	like *Agent
+	base *Agent
 	run  func(*Step) error
 }
 
-func (f *function) Name() string                             { return f.like.name }
-func (f *function) Description() string                      { return f.like.description }
-func (f *function) SubAgents() []agent.Agent                 { return f.like.children }
-func (f *function) FindAgent(name string) agent.Agent        { return f.like.index[name] }
-func (f *function) Properties() agent.Properties             { return f.like.properties }
-func (f *function) Tools() []tools.Tool                      { return f.like.tools }
-func (f *function) Toolsets() []tools.Set                    { return f.like.sets }
-func (f *function) CheckNode(n *agent.Node) (wrong []string) { return f.like.CheckNode(n) }
+func (f *function) Name() string                             { return f.base.name }
+func (f *function) Description() string                      { return f.base.description }
+func (f *function) SubAgents() []agent.Agent                 { return f.base.children }
+func (f *function) FindAgent(name string) agent.Agent        { return f.base.index[name] }
+func (f *function) Properties() agent.Properties             { return f.base.properties }
+func (f *function) Tools() []tools.Tool                      { return f.base.tools }
+func (f *function) Toolsets() []tools.Set                    { return f.base.sets }
+func (f *function) CheckNode(n *agent.Node) (wrong []string) { return f.base.CheckNode(n) }
 
 // Run implements agent.Agent: the whole run.
 func (f *function) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
@@ -81,7 +83,7 @@ func (f *function) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*ev
 }
 
 func (f *function) runStep(s *Step) error {
-	notices, err := s.begin(f.like)
+	notices, err := s.begin(f.base)
 	if err == nil {
 		err = s.recall()
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// notApproved is the result of a call that would not run as it was approved, or as the rules allow.
+// notApproved is the result of a call that differs from the approved call, or that the rules no longer allow.
 const notApproved = "not executed: the tool or its arguments are not those that were approved"
 
-// sort separates the calls that can be settled now from those that wait for an
-// approval or an answer. An approval of something else than what would run does not count.
+// sort separates the calls that can get a result now from the calls that wait for an approval or an answer. An
+// approval of a different call does not count.
 func (r *toolRound) sort(calls []view.Call) (now, later []view.Call) {
 	for _, c := range calls {
 		if !r.stays(c) && (c.Asked || (c.Answer == nil || r.stale(c, c.Input) && !r.lost(c)) && r.decide(c) == tools.Ask) {
@@ -64,8 +64,8 @@ func result(c view.Call, output json.RawMessage, isError bool) *event.Event {
 	return &event.Event{ID: c.ID, Data: &event.ToolResult{Name: c.Name, Output: output, IsError: isError}}
 }
 
-// lost reports whether a call may have run before in another process, and must not run twice.
-// It cannot have run if this process has stored the call, or the decision that allows it.
+// lost reports whether another process may have run the call before, and the call must not run twice. If this process
+// stored the call, or the decision that allows it, no other process has run it.
 func (r *toolRound) lost(c view.Call) bool {
 	if r.inv.Attempt() <= 1 || max(c.Seq, c.Answered) > r.inv.TakenUp() {
 		return false
@@ -74,8 +74,8 @@ func (r *toolRound) lost(c view.Call) bool {
 	return !info.Idempotent && !info.Resumable
 }
 
-// stays reports whether a call belongs to the session that this one was forked from, and must not run
-// here: it may run there, and needs an approval or must not run twice.
+// stays reports whether a call belongs to the parent session of a fork and must not run here: it may run there, and
+// it needs an approval or must not run twice.
 func (r *toolRound) stays(c view.Call) bool {
 	if c.Seq > r.inv.Shared() || !r.has(c.Name) {
 		return false
@@ -84,7 +84,7 @@ func (r *toolRound) stays(c view.Call) bool {
 	return r.decide(c) == tools.Ask || !info.Idempotent && !info.Resumable
 }
 
-// denied returns why a call must not run, "" if it may.
+// denied returns why a call must not run, or "" if it may.
 func (k *kit) denied(c view.Call) string {
 	switch {
 	case k.denies[c.Name] != "":
@@ -104,8 +104,8 @@ func refusal(r *event.RelayResolved) string {
 	return "denied: " + r.Reason
 }
 
-// stale reports whether a call would not run with an input as it was approved, or, if an interceptor has changed the
-// input, not as the rules allow.
+// stale reports whether a call with this input differs from the approved call, or, if an interceptor has changed the
+// input, whether the rules do not allow it.
 func (k *kit) stale(c view.Call, input json.RawMessage) bool {
 	t := k.byName[c.Name]
 	if t == nil {
@@ -129,24 +129,23 @@ func (k *kit) decide(c view.Call) tools.Decision {
 	return tools.Allow
 }
 
-// digest identifies what an approval of a call covers, and returns who may give it.
+// digest returns the digest of the call that an approval covers, and who may approve it.
 func (k *kit) digest(info tools.Info, input json.RawMessage) (digest string, by tools.By) {
 	by = k.agent.rules.By(info, input, k.agent.approver)
 	return tools.Digest(info.ToolSpec, by.Needs(), input), by
 }
 
-// maxRepeats is how many answers of one run may contain the same invalid call; the model
-// is not asked again after the last of them.
+// maxRepeats is the number of answers of one run that may contain the same invalid call. After the last of them the
+// run ends.
 const maxRepeats = 3
 
-// schemaLimit limits, in bytes, the schema that a model reads of a tool that it
-// calls in the same wrong way again.
+// schemaLimit is the maximal length in bytes of a tool's schema in the result for a model that repeats an invalid
+// call.
 const schemaLimit = 2000
 
-// checkRepeats returns the error that ends the run of a model that made the same invalid
-// call too often. It depends only on the log, so that every process that continues
-// the run decides the same. A tool that fails for reasons of its own may be called
-// again.
+// checkRepeats returns the error that ends the run of a model that has repeated an invalid call too often. It depends
+// only on the log, so that each process that resumes the run decides the same. A tool that failed for its own reasons
+// may be called again.
 func (x *execution) checkRepeats() error {
 	for _, f := range x.run.Failures {
 		if f.Answers < maxRepeats {
@@ -159,8 +158,8 @@ func (x *execution) checkRepeats() error {
 	return nil
 }
 
-// correct returns the result of an invalid call: what is wrong with it, and more if the model
-// got that result before.
+// correct returns the result of an invalid call: what is wrong with it, and more if the model got the same result
+// before.
 func (r *toolRound) correct(c view.Call, wrong string) string {
 	if !repeated(r.run, c, wrong) {
 		return wrong
@@ -181,8 +180,7 @@ func repeated(run view.Run, c view.Call, wrong string) bool {
 	return slices.ContainsFunc(run.Failures, func(f view.Failure) bool { return f.Of(c.Name, c.Input, wrong) })
 }
 
-// invalid returns what is wrong with a call that can never run, "" if nothing
-// is. It is the model's result for the first such call.
+// invalid returns why a call can never run, or "" if it can. It is the result for the first such call.
 func (x *execution) invalid(name string, input json.RawMessage) string {
 	if t := x.byName[name]; t != nil {
 		if wrong := tools.Check(t, input); wrong != nil {
