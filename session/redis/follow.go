@@ -270,6 +270,11 @@ func (f *follower) handle(ctx context.Context, e entry) error {
 	if !ok {
 		return nil
 	}
+	if f.shown.at == f.log.Position && f.shown.token < e.token { // another lease goes on here: check that it is in the same log
+		if _, _, err := f.log.Look(ctx); err != nil {
+			return err
+		}
+	}
 	f.log.Part = e.at.Part
 	f.shown = e
 	return f.show(ctx, session.Entry{ID: e.at.String(), Event: decoded})

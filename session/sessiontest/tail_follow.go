@@ -326,17 +326,24 @@ var endTests = []tailTest{
 		f.begin(text("a"), text("b"))
 		f.show("b1", "half")
 		c, nothing := f.follow(""), f.followOn(f.store, session.Key{App: f.app, User: "ann", ID: "never"}, "")
+		slow := f.follow("")
 		c.take(3)
+		slow.take(3)
 		require.NoError(f, f.store.Delete(f.Context(), f.key))
 		require.ErrorIs(f, c.fails(), agent.ErrConflict)
 		require.ErrorIs(f, f.follow("2-0").fails(), agent.ErrBadInput)
 		require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta("b1", "stale")), agent.ErrConflict)
 
+		if f.advance != nil {
+			f.advance(time.Second)
+		}
 		anew := f.follow("")
-		f.begin(text("c"))
-		f.show("b2", "fresh")
-		require.Equal(f, []string{"c.", "fresh"}, words(anew.take(2)))
-		require.Equal(f, []string{"c.", "fresh"}, words(f.follow("").take(2)))
+		f.begin()
+		f.addEvents(block("other 1", "c"), block("other 2", "d"))
+		f.show("b2", "fresh", " words")
+		require.Equal(f, []string{"c.", "d.", "fresh", " words"}, words(anew.take(4)))
+		require.Equal(f, []string{"c.", "d.", "fresh", " words"}, words(f.follow("").take(4)))
+		require.ErrorIs(f, slow.fails(), agent.ErrConflict, "it goes on when another session has the name and the same length")
 		require.NoError(f, f.store.Delete(f.Context(), session.Key{App: f.app, User: "ann", ID: "never"}))
 		f.key.ID = "never"
 		f.begin(text("d"))

@@ -97,6 +97,32 @@ func TestNoLookWhileTheLeaseIsHere(t *testing.T) {
 	})
 }
 
+// TestPollBesideAnAppend: a poll that finds in the store what this process is just appending leaves it to the append to say so,
+// because partial events that were published before may have to be yielded first.
+func TestPollBesideAnAppend(t *testing.T) {
+	l, err := New(session.NewMemory())
+	require.NoError(t, err)
+	defer l.Close()
+	s := &stream{seq: 1, lease: 1}
+	version, ok := s.beginPoll()
+	require.True(t, ok)
+	require.True(t, s.publish(l, []*event.Event{liveDelta("b", "x")}))
+	s.beginAppend(nil)
+	_, ok = s.beginPoll()
+	require.False(t, ok)
+	s.endPoll(2, version)
+	require.EqualValues(t, 1, s.after(session.Position{Seq: 1}, nil).seq)
+	e := liveText("b", "x")
+	e.Seq = 2
+	s.endAppend(l, nil, []*event.Event{e}, nil)
+	s.endPoll(3, version)
+	require.EqualValues(t, 2, s.after(session.Position{Seq: 1}, nil).seq)
+	version, ok = s.beginPoll()
+	require.True(t, ok)
+	s.endPoll(3, version)
+	require.EqualValues(t, 3, s.after(session.Position{Seq: 2}, nil).seq)
+}
+
 // TestLivePolls: what another process stores is seen at the next look, and what this
 // one stores at once.
 func TestLivePolls(t *testing.T) {
