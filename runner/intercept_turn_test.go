@@ -34,7 +34,7 @@ func TestInterceptorsOfTurnsThatFail(t *testing.T) {
 		err    string
 		panics bool
 	}{
-		"no sequence": {func(context.Context, agent.TurnFunc) iterSeq { return nil }, "an interceptor gave no events", false},
+		"no sequence": {func(context.Context, agent.TurnFunc) iterSeq { return nil }, "an interceptor returned no events", false},
 		"an error at once": {func(context.Context, agent.TurnFunc) iterSeq {
 			return func(yield func(*event.Event, error) bool) { yield(nil, refused) }
 		}, "refused", false},
