@@ -134,7 +134,7 @@ func TestWithStateRefuses(t *testing.T) {
 	r := newRunner(t, chatty(t), sessiontest.Memory(t))
 	for says, v := range map[string]any{
 		"the state of the turn cannot be stored: json: unsupported type": func() {},
-		"nested deeper than":       deepValue(event.MaxDepth + 1),
+		"nested deeper than":   deepValue(event.MaxDepth + 1),
 		"it contains a number": json.Number("1e400"),
 	} {
 		_, err := collect(r.Run(t.Context(), s1, llm.UserText("go"), runner.WithState(map[string]any{"a": v})))
