@@ -48,7 +48,7 @@ func TestTwoDecidersAtOnce(t *testing.T) {
 
 		again, read := d.send(who[loser], decisions(key, turn), m{"decisions": []any{m{"callId": call, "approved": true}}})
 		require.Equal(t, http.StatusConflict, again, read)
-		require.Contains(t, read, "decided already")
+		require.Contains(t, read, "was already answered")
 		r, err := d.turns.Report(t.Context(), key, "")
 		require.NoError(t, err)
 		require.Len(t, r.Decisions(), 1)

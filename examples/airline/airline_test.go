@@ -111,7 +111,7 @@ airline: expect result "refunded before" "You have it already."
 	require.Equal(t, "Your 149 euros are on their way.", wait(t, traveller, turn, err).Text)
 	require.Equal(t, 149, refunds())
 	_, err = staff.Decide(t.Context(), "s1", turn.ID, yes)
-	require.ErrorContains(t, err, "decided already")
+	require.ErrorContains(t, err, "was already answered")
 	turn = say("Again!")
 	_, err = staff.Decide(t.Context(), "s1", turn.ID, client.Decision{CallID: turn.Pending[0].CallID, Approved: true})
 	require.Equal(t, "You have it already.", wait(t, traveller, turn, err).Text)
