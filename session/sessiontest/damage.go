@@ -44,7 +44,7 @@ var damageTests = []test{
 			{envelope + `"type":"text","content":"a","partial":true}`, event.TypeText, "partial"},
 			{envelope + `"type":"continue"}`, "continue", "continue"},
 			{envelope + `"content":"a"}`, "", "type"},
-			{`{"seq":9,"id":"c1","type":"text","content":"a"}`, event.TypeText, "event 9"},
+			{`{"seq":9,"id":"c1","type":"text","content":"a"}`, event.TypeText, "seq is 9"},
 			{`{"seq":2,"id":7,"type":["text"]}`, "", "type"},
 			{`[{"seq":2}]`, "", "array"},
 			{`"text"`, "", "string"},
