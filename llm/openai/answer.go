@@ -99,7 +99,7 @@ func (a *attempt) event() error {
 		}
 		a.take(c, a.body.json)
 	}
-	return nil
+	return a.strayed()
 }
 
 // take takes in what an event has for a choice.

@@ -97,6 +97,6 @@ func (a *attempt) rest() {
 		}
 	}
 	said, thought := r.thinking.split(mended(r.halves[0].held))
-	more, last := r.thinking.end()
+	more, last := r.thinking.end(r.end == endLength)
 	r.hand(said+more, mended(r.halves[1].held)+thought+last, false)
 }

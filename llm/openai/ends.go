@@ -87,7 +87,14 @@ type endingHabit struct {
 func (a *attempt) ended() error {
 	r := &a.reading
 	a.rest()
-	habit := &a.client.habit(r.asked).endings
+	if err := a.strayed(); err != nil {
+		return err
+	}
+	known := a.client.habit(r.asked)
+	if r.thinking.over {
+		known.opens.CompareAndSwap(opensUnknown, opensWithMark)
+	}
+	habit := &known.endings
 	switch {
 	case r.end == endBroken:
 		r.refused = true

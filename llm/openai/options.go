@@ -137,7 +137,10 @@ func WithMaxAnswerBytes(n int64) Option { return func(c *config) { c.maxBytes = 
 func WithEndpoint(names ...string) Option { return func(c *config) { c.endpoint = names } }
 
 // WithoutThinkBlocks leaves a block such as <think> at the beginning of an answer in its
-// text. By default it is the answer's reasoning, if the endpoint gives none of its own.
+// text. By default it is the answer's reasoning, if the endpoint gives none of its own, and so is all before a line that
+// begins with </think>, because some templates put the opening mark into the request. If such thoughts were handed out
+// as text before the mark came, the error is retryable. Later answers of the model are then handed out once the mark has
+// come, or at their end.
 func WithoutThinkBlocks() Option { return func(c *config) { c.plainThink = true } }
 
 // WithLeakedCalls says whether a whole tool call that a model writes as words, as

@@ -201,6 +201,7 @@ func (q quirks) settled() quirks {
 // habit is what the process has learned about a model's endpoint.
 type habit struct {
 	endings endingHabit
+	opens   atomic.Int32  // whether a mark opens thoughts
 	refused atomic.Uint32 // quirks
 }
 

@@ -3,6 +3,9 @@ package openai
 import (
 	"cmp"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/llm"
 )
 
 // thinkBlocks enclose what a model thinks, where its endpoint does not tell it from what
@@ -41,6 +44,14 @@ const white = " \t\r\n"
 
 // thinking tells what a model thinks from what it says, in a text that begins with the one.
 type thinking struct {
+	plain  bool // all is said
+	req    *llm.Request
+	late   bool     // words are held until it is clear that they are no thoughts
+	stray  bool     // the end of such thoughts came
+	lost   bool     // and words were handed out before it
+	opened bool     // a mark that opens thoughts is among the words
+	said   bool     // words were handed out
+	last   byte     // of the words, 0 before the first
 	over   bool     // what comes is said
 	behind bool     // a block was closed
 	apart  bool     // thoughts came in a field of their own: of blocks only what closes them is left
@@ -54,7 +65,14 @@ type thinking struct {
 // split takes in a piece of the text.
 func (t *thinking) split(piece string) (text, thought string) {
 	t.held += piece
-	for !t.over {
+	for {
+		if t.over {
+			before, found := t.strays()
+			thought += before
+			if !found {
+				return text + t.sure(), thought
+			}
+		}
 		if t.close == nil {
 			if !t.opens() {
 				return text, thought
@@ -88,8 +106,103 @@ func (t *thinking) split(piece string) (text, thought string) {
 			return text, thought
 		}
 	}
-	text, t.held = text+t.held, ""
-	return text, thought
+}
+
+// watches reports whether thoughts may end that no mark has opened: the templates of DeepSeek's R1, Qwen3 and others put
+// that mark into the request.
+func (t *thinking) watches() bool {
+	return !t.plain && !t.behind && !t.apart && !t.opened && t.mark == ""
+}
+
+// strays looks among the words for a mark that closes thoughts, at the beginning of a line. If it finds one, all before it
+// are thoughts.
+func (t *thinking) strays() (thought string, found bool) {
+	if !t.watches() || !strings.ContainsAny(t.held, "<[◁") {
+		return "", false
+	}
+	for i := range thinkBlocks {
+		b := &thinkBlocks[i]
+		at := strings.Index(t.held, b.close[0])
+		if b.words || at < 0 || !strings.Contains(b.close[0], "/") || strings.Contains(t.held[:at], b.open) {
+			continue
+		}
+		if at > 0 && t.held[at-1] == '\n' || at == 0 && t.last == '\n' {
+			for text := range (&leaks{req: t.req}).given() {
+				if strings.Contains(text, b.close[0]) {
+					return "", false
+				}
+			}
+			thought, t.held = strings.Trim(t.held[:at], white), t.held[at+len(b.close[0]):]
+			t.stray, t.lost, t.over, t.behind, t.mark = true, t.said, false, true, b.open
+			return thought, true
+		}
+	}
+	return "", false
+}
+
+// sure returns the words that are held, but for those that may become a mark.
+func (t *thinking) sure() string {
+	at := len(t.held)
+	if t.watches() {
+		if t.late {
+			return ""
+		}
+		if strings.ContainsAny(t.held, "<[◁") {
+			for i := range thinkBlocks {
+				b := &thinkBlocks[i]
+				t.opened = t.opened || !b.words && strings.Contains(t.held, b.open)
+				at = min(at, len(t.held)-begun(t.held, b.open), len(t.held)-begun(t.held, b.close[0]))
+			}
+		}
+	}
+	words := t.held[:at]
+	t.held = t.held[at:]
+	if words != "" {
+		t.said, t.last = t.said || strings.TrimLeft(words, white) != "", words[len(words)-1]
+	}
+	return words
+}
+
+// begun returns how much of a mark, and not all of it, stands at the end of a text.
+func begun(text, mark string) int {
+	for n := min(len(mark)-1, len(text)); n > 0; n-- {
+		if strings.HasSuffix(text, mark[:n]) {
+			return n
+		}
+	}
+	return 0
+}
+
+// thinkers are models whose first answer may begin with thoughts that no mark opens.
+var thinkers = lazyregexp.New(`(?i)\b(r1|qwq|qwen3|think\w*|reason\w*)\b`)
+
+// What is known of a model's thoughts: whether a mark opens them.
+const (
+	opensUnknown int32 = iota
+	opensWithMark
+	opensWithoutMark
+)
+
+// holdsThoughts reports whether the words of an answer are held until it is clear that they are no thoughts.
+func (c *client) holdsThoughts(model string) bool {
+	known := c.habit(model).opens.Load()
+	return known == opensWithoutMark || known == opensUnknown && thinkers.Get().MatchString(model)
+}
+
+// strayed remembers for later answers that the model's thoughts have no mark that opens them. If some were handed out as
+// words, the error has the answer asked for again.
+func (a *attempt) strayed() error {
+	t := &a.reading.thinking
+	if !t.stray {
+		return nil
+	}
+	a.client.habit(a.reading.asked).opens.Store(opensWithoutMark)
+	if !t.lost {
+		return nil
+	}
+	e := a.client.errorf(llm.CodeServer, nil, "the model's thoughts came as words until a mark ended them; nothing of the answer counts, try again")
+	e.Retryable = true
+	return e
 }
 
 // opens reports whether it is clear what comes: a block, or what is said.
@@ -131,12 +244,7 @@ func (t *thinking) opens() bool {
 func certain(text string, close []string) string {
 	at := len(text)
 	for _, c := range close {
-		for n := min(len(c)-1, len(text)); n > 0; n-- {
-			if strings.HasSuffix(text, c[:n]) {
-				at = min(at, len(text)-n)
-				break
-			}
-		}
+		at = min(at, len(text)-begun(text, c))
 	}
 	out := strings.TrimRight(text[:at], white)
 	if len(text)-len(out) > maxThinkHeld {
@@ -145,11 +253,14 @@ func certain(text string, close []string) string {
 	return out
 }
 
-// end returns what was held back at the end of the text. A block that is open is what it is.
-func (t *thinking) end() (text, thought string) {
+// end returns what was held back at the end of the text. A block that is open is what it is. cut says that the answer
+// was too long.
+func (t *thinking) end(cut bool) (text, thought string) {
 	held := t.held
 	t.held = ""
 	switch {
+	case t.late && cut && t.over && t.watches():
+		return "", strings.Trim(held, white)
 	case t.close == nil && t.behind:
 		return strings.TrimLeft(held, white), ""
 	case t.close == nil || t.words:

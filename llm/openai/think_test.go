@@ -2,6 +2,8 @@ package openai
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -113,4 +115,69 @@ func TestWordsOfOddStreams(t *testing.T) {
 	got, err := ask(t, serve(t, bodyOf(half2+delta(`{}`, "tool_calls")+done)), helloS)
 	require.NoError(t, err)
 	require.Equal(t, `{"a":"🦜"}`, got.Calls[0].Arguments)
+}
+
+// TestThoughtsThatNoMarkOpens: where a template puts the mark that opens thoughts into the request, an answer has only the one
+// that closes them. Thoughts that were handed out as words are an error, once: later answers are held until it is clear.
+func TestThoughtsThatNoMarkOpens(t *testing.T) {
+	inPieces := func(words string, size int, finish string) string {
+		var body strings.Builder
+		for _, piece := range split(words, size) {
+			body.WriteString(text(piece))
+		}
+		return body.String() + delta(`{}`, finish) + done
+	}
+	for closed, mark := range map[string]string{"Hm.\n\nSo.\n</think>\n\nHello.": "<think>", "\nHm.\n\nSo.\n[/THINK]Hello.": "[THINK]"} {
+		want := result{Text: "Hello.", Reasoning: "Hm.\n\nSo."}
+		for size := range 12 {
+			next := inPieces(closed, size, "stop")
+			m := serve(t, func(w http.ResponseWriter, r *http.Request) { bodyOf(next)(w, r) })
+			got, err := ask(t, m, helloS)
+			if size > 0 {
+				var e *llm.Error
+				require.ErrorAs(t, err, &e, "%q in pieces of %d", closed, size)
+				require.True(t, e.Retryable)
+				got, err = ask(t, m, helloS)
+			}
+			require.NoError(t, err)
+			require.Equal(t, want, result{Text: got.Text, Reasoning: got.Reasoning}, "%q in pieces of %d", closed, size)
+
+			for _, later := range []struct {
+				words, finish, text, thoughts string
+			}{{"Hello.", "stop", "Hello.", ""}, {"Hm.\n\nSo", "length", "", "Hm.\n\nSo"}, {mark + "Hm." + closed[strings.LastIndex(closed, "So.")+4:], "stop", "Hello.", "Hm."}} {
+				next = inPieces(later.words, size, later.finish)
+				got, err = ask(t, m, helloS)
+				require.NoError(t, err)
+				require.Equal(t, result{Text: later.text, Reasoning: later.thoughts}, result{Text: got.Text, Reasoning: got.Reasoning}, "%q in pieces of %d", later.words, size)
+			}
+		}
+	}
+	// Models whose names speak of thoughts show none even the first time; what they say after answers without such thoughts comes
+	// at once.
+	for _, first := range []string{"Hm.\n</think>\n\nHello.", "Hello."} {
+		next := inPieces(first, 1, "stop")
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { bodyOf(next)(w, r) }))
+		t.Cleanup(s.Close)
+		m, err := New("Qwen/QwQ-32B", WithBaseURL(s.URL), WithRetries(0))
+		require.NoError(t, err)
+		got, err := ask(t, m, helloS)
+		require.NoError(t, err)
+		require.Equal(t, "Hello.", got.Text)
+		next = inPieces("He\n</think>", 1, "stop")
+		_, err = ask(t, m, helloS)
+		require.Equal(t, first == "Hello.", err != nil, "words were handed out before the mark came")
+	}
+	about := &llm.Request{Messages: []llm.Message{llm.UserText("What is </think> for?")}, Stream: true}
+	for words, req := range map[string]*llm.Request{
+		"This:\n</think>\nends them.":          about,
+		"This:\n<think>\nHm.\n</think>\nends.": helloS,
+		"Hm.</think>Hello.":                    helloS,
+		"a <\n</ b </thin":                     helloS,
+	} {
+		for size := range 12 {
+			got, err := ask(t, serve(t, bodyOf(inPieces(words, size, "stop"))), req)
+			require.NoError(t, err)
+			require.Equal(t, result{Text: words}, result{Text: got.Text, Reasoning: got.Reasoning}, "in pieces of %d", size)
+		}
+	}
 }
