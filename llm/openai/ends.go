@@ -91,7 +91,7 @@ func (a *attempt) ended() error {
 		return err
 	}
 	known := a.client.habit(r.asked)
-	if r.thinking.over {
+	if r.thinking.over && r.end == endWell {
 		known.opens.CompareAndSwap(opensUnknown, opensWithMark)
 	}
 	habit := &known.endings

@@ -163,7 +163,7 @@ func quote(s string) string {
 // text has the mark that ends them: a value that others wrote could have brought arguments of its own.
 func (l *leaks) quoted(t *trial) bool {
 	held := squeezed(string(l.held))
-	for text := range l.given() {
+	for text := range given(l.req) {
 		all, letters := squeezed(text), plain(text)
 		lacks := func(member string) bool { return !strings.Contains(letters, member) }
 		inJSON := slices.ContainsFunc(argumentKeys, func(key string) bool { return !lacks(key + ":") })
@@ -196,10 +196,10 @@ func (l *leaks) quoted(t *trial) bool {
 // NAME({…}), is not among it.
 var argumentsFollow = lazyregexp.New(`^(\((\)|[a-z0-9_])|(:[0-9]*)?\{)`)
 
-// given yields what others wrote: the messages of the user, and what tools returned.
-func (l *leaks) given() iter.Seq[string] {
+// given yields what others wrote in a request: the messages of the user, and what tools returned.
+func given(req *llm.Request) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, m := range l.req.Messages {
+		for _, m := range req.Messages {
 			if m.Role == llm.RoleUser && !yield(m.PlainText()) {
 				return
 			}

@@ -44,22 +44,22 @@ const white = " \t\r\n"
 
 // thinking tells what a model thinks from what it says, in a text that begins with the one.
 type thinking struct {
-	plain  bool // all is said
-	req    *llm.Request
-	late   bool     // words are held until it is clear that they are no thoughts
-	stray  bool     // the end of such thoughts came
-	lost   bool     // and words were handed out before it
-	opened bool     // a mark that opens thoughts is among the words
-	said   bool     // words were handed out
-	last   byte     // of the words, 0 before the first
-	over   bool     // what comes is said
-	behind bool     // a block was closed
-	apart  bool     // thoughts came in a field of their own: of blocks only what closes them is left
-	close  []string // of the block that is open
-	words  bool     // which is of words
-	mark   string   // that opened the first block of thoughts
-	begun  bool     // something of the block was handed out
-	held   string   // may belong to a mark, or is white space around one
+	req     *llm.Request
+	late    bool            // words are kept until it is clear that they are no thoughts
+	kept    strings.Builder // these words
+	settled bool            // no end of thoughts is looked for: a mark that opens them is among the words, or all are words
+	stray   bool            // the end of thoughts that no mark had opened came
+	lost    bool            // and words were handed out before it
+	said    bool            // words were handed out
+	last    byte            // of the words, 0 before the first
+	over    bool            // what comes is said
+	behind  bool            // a block was closed
+	apart   bool            // thoughts came in a field of their own: of blocks only what closes them is left
+	close   []string        // of the block that is open
+	words   bool            // which is of words
+	mark    string          // that opened the first block of thoughts
+	begun   bool            // something of the block was handed out
+	held    string          // may belong to a mark, or is white space around one
 }
 
 // split takes in a piece of the text.
@@ -111,7 +111,7 @@ func (t *thinking) split(piece string) (text, thought string) {
 // watches reports whether thoughts may end that no mark has opened: the templates of DeepSeek's R1, Qwen3 and others put
 // that mark into the request.
 func (t *thinking) watches() bool {
-	return !t.plain && !t.behind && !t.apart && !t.opened && t.mark == ""
+	return !t.settled && !t.behind && !t.apart && t.mark == ""
 }
 
 // strays looks among the words for a mark that closes thoughts, at the beginning of a line. If it finds one, all before it
@@ -126,13 +126,14 @@ func (t *thinking) strays() (thought string, found bool) {
 		if b.words || at < 0 || !strings.Contains(b.close[0], "/") || strings.Contains(t.held[:at], b.open) {
 			continue
 		}
-		if at > 0 && t.held[at-1] == '\n' || at == 0 && t.last == '\n' {
-			for text := range (&leaks{req: t.req}).given() {
+		if at > 0 && t.held[at-1] == '\n' || at == 0 && (t.last == '\n' || t.last == 0) {
+			for text := range given(t.req) {
 				if strings.Contains(text, b.close[0]) {
 					return "", false
 				}
 			}
-			thought, t.held = strings.Trim(t.held[:at], white), t.held[at+len(b.close[0]):]
+			thought, t.held = strings.Trim(t.kept.String()+t.held[:at], white), t.held[at+len(b.close[0]):]
+			t.kept.Reset()
 			t.stray, t.lost, t.over, t.behind, t.mark = true, t.said, false, true, b.open
 			return thought, true
 		}
@@ -140,26 +141,29 @@ func (t *thinking) strays() (thought string, found bool) {
 	return "", false
 }
 
-// sure returns the words that are held, but for those that may become a mark.
+// sure returns the words that are held and are no beginning of a mark. It keeps them while they may be thoughts.
 func (t *thinking) sure() string {
 	at := len(t.held)
-	if t.watches() {
-		if t.late {
-			return ""
-		}
-		if strings.ContainsAny(t.held, "<[◁") {
-			for i := range thinkBlocks {
-				b := &thinkBlocks[i]
-				t.opened = t.opened || !b.words && strings.Contains(t.held, b.open)
-				at = min(at, len(t.held)-begun(t.held, b.open), len(t.held)-begun(t.held, b.close[0]))
-			}
+	if t.watches() && strings.ContainsAny(t.held, "<[◁") {
+		for i := range thinkBlocks {
+			b := &thinkBlocks[i]
+			at = min(at, len(t.held)-begun(t.held, b.open), len(t.held)-begun(t.held, b.close[0]))
+			t.settled = t.settled || !b.words && strings.Contains(t.held, b.open)
 		}
 	}
 	words := t.held[:at]
-	t.held = t.held[at:]
-	if words != "" {
-		t.said, t.last = t.said || strings.TrimLeft(words, white) != "", words[len(words)-1]
+	if t.held = t.held[at:]; words != "" {
+		t.last = words[len(words)-1]
 	}
+	if t.late && t.watches() {
+		t.kept.WriteString(words)
+		return ""
+	}
+	if t.kept.Len() > 0 {
+		words = t.kept.String() + words
+		t.kept.Reset()
+	}
+	t.said = t.said || strings.TrimLeft(words, white) != ""
 	return words
 }
 
@@ -256,8 +260,9 @@ func certain(text string, close []string) string {
 // end returns what was held back at the end of the text. A block that is open is what it is. cut says that the answer
 // was too long.
 func (t *thinking) end(cut bool) (text, thought string) {
-	held := t.held
+	held := t.kept.String() + t.held
 	t.held = ""
+	t.kept.Reset()
 	switch {
 	case t.late && cut && t.over && t.watches():
 		return "", strings.Trim(held, white)

@@ -167,6 +167,11 @@ func TestThoughtsThatNoMarkOpens(t *testing.T) {
 		_, err = ask(t, m, helloS)
 		require.Equal(t, first == "Hello.", err != nil, "words were handed out before the mark came")
 	}
+	for size := range 12 { // thoughts that were none
+		got, err := ask(t, serve(t, bodyOf(inPieces("</think>\n\nHello.", size, "stop"))), helloS)
+		require.NoError(t, err)
+		require.Equal(t, "Hello.", got.Text, "in pieces of %d", size)
+	}
 	about := &llm.Request{Messages: []llm.Message{llm.UserText("What is </think> for?")}, Stream: true}
 	for words, req := range map[string]*llm.Request{
 		"This:\n</think>\nends them.":          about,
