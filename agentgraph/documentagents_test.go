@@ -179,7 +179,7 @@ func TestDocumentErrors(t *testing.T) {
 	require.ErrorContains(t, err, `the agent "plain": it names no model, and the default model cannot be used: there is no such model`)
 }
 
-// TestVersions: a name alone is the version that is last in the order of semver.org, and what is no version is below all.
+// TestVersions: a name without a version means the latest version by semver.org. A text that is no version sorts below all versions.
 func TestVersions(t *testing.T) {
 	order := []string{"x", "0.1.0-alpha", "0.1.0-alpha.1", "0.1.0-beta.2", "0.1.0-beta.11", "0.1.0", "0.10.0", "1.0.0", "99999999999999999999.0.0", "100000000000000000000.0.0"}
 	for i := range order[1:] {

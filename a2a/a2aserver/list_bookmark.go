@@ -110,7 +110,7 @@ func readBookmark(token string) (b bookmark, err error) {
 	contexts := append([]string{b.Top.Context, cmp.Or(b.From.Context, "-"), cmp.Or(b.Read.Context, "-")}, b.Late...)
 	wrong := slices.ContainsFunc(contexts, func(id string) bool { return session.CheckKey(session.Key{App: "-", User: "-", ID: id}) != nil })
 	if err != nil || wrong || b.Shown < 0 || b.Shown > 1<<30 || len(b.Late) > maxLate {
-		return bookmark{}, sdk.NewError(sdk.ErrInvalidParams, "pageToken is none that this server gave")
+		return bookmark{}, sdk.NewError(sdk.ErrInvalidParams, "this server did not give this pageToken")
 	}
 	return b, nil
 }

@@ -36,7 +36,7 @@ func File(path string, content []byte, perm fs.FileMode) error {
 	return Sync(filepath.Dir(path))
 }
 
-// rename waits on Windows for up to a second until nobody has the file open that it takes the place of.
+// rename renames a file. On Windows an open file cannot be replaced, so rename tries again for up to a second.
 func rename(from, to string) error {
 	err := os.Rename(from, to)
 	for wait := time.Millisecond; err != nil && runtime.GOOS == "windows" && wait < time.Second; wait *= 2 {

@@ -34,7 +34,7 @@ func TestFile(t *testing.T) {
 	require.NoError(t, Sync(dir))
 }
 
-// A file that somebody has open gets its new content, on Windows as soon as it is closed. What was open stays whole.
+// An open file is replaced, on Windows once it is closed. Its reader gets the whole old content.
 func TestFileThatIsOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.txt")
 	require.NoError(t, File(path, []byte("0"), 0o600))

@@ -270,7 +270,7 @@ func (f *follower) handle(ctx context.Context, e entry) error {
 	if !ok {
 		return nil
 	}
-	if f.shown.at == f.log.Position && f.shown.token < e.token { // another lease goes on here: check that it is in the same log
+	if f.shown.at == f.log.Position && f.shown.token < e.token { // a later lease continues at this position: check that the log is still the same
 		if _, _, err := f.log.Look(ctx); err != nil {
 			return err
 		}
@@ -339,7 +339,7 @@ func (t *Tail) decode(e entry) (*event.Event, bool) {
 // errLost reports that Redis cannot be reached.
 var errLost = errors.New("redis is lost")
 
-// read returns entries after the cursor. If there are none, it waits for them.
+// read returns the entries after the cursor. If the stream has no such entries, it waits for them as long as wait says.
 func (f *follower) read(wait time.Duration) ([]driver.XMessage, error) {
 	client, err := f.client()
 	if err != nil {

@@ -343,7 +343,7 @@ var endTests = []tailTest{
 		f.show("b2", "fresh", " words")
 		require.Equal(f, []string{"c.", "d.", "fresh", " words"}, words(anew.take(4)))
 		require.Equal(f, []string{"c.", "d.", "fresh", " words"}, words(f.follow("").take(4)))
-		require.ErrorIs(f, slow.fails(), agent.ErrConflict, "it goes on when another session has the name and the same length")
+		require.ErrorIs(f, slow.fails(), agent.ErrConflict, "it continues after another session with this name has the same length")
 		require.NoError(f, f.store.Delete(f.Context(), session.Key{App: f.app, User: "ann", ID: "never"}))
 		f.key.ID = "never"
 		f.begin(text("d"))

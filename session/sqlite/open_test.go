@@ -97,7 +97,7 @@ func TestOpenErrors(t *testing.T) {
 	})
 }
 
-// private requires a file that only its owner can read, on systems that have such permissions.
+// private requires that only its owner can read a file, on systems that have such permissions.
 func private(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)

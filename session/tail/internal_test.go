@@ -97,8 +97,8 @@ func TestNoLookWhileTheLeaseIsHere(t *testing.T) {
 	})
 }
 
-// TestPollBesideAnAppend: a poll that finds in the store what this process is just appending leaves it to the append to say so,
-// because partial events that were published before may have to be yielded first.
+// TestPollBesideAnAppend: a poll finds events in the store that this process is appending. It does not announce them, because
+// followers must first get the partial events that were published before.
 func TestPollBesideAnAppend(t *testing.T) {
 	l, err := New(session.NewMemory())
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// Kind is how an error is told.
+// Kind is a kind of error, with its code and name in each binding.
 type Kind struct {
 	Err    error
 	Code   int    // of JSON-RPC
@@ -94,7 +94,7 @@ func (v *violation) Unwrap() error {
 	return sdk.ErrInvalidParams
 }
 
-// refusal is how a refusal of package access is told.
+// refusal is the kind of error that a client gets for a refusal of package access.
 func refusal(r *access.RefusedError) *HTTPError {
 	kind := Kind{nil, -31403, r.Status, "PERMISSION_DENIED", "ORIGIN_NOT_ALLOWED"}
 	switch r.Status {
@@ -106,7 +106,7 @@ func refusal(r *access.RefusedError) *HTTPError {
 	return &HTTPError{kind, r.Message, nil}
 }
 
-// Told is an error as a client is told it.
+// Told is an error in the form that a client gets.
 type Told struct {
 	Kind
 	Message string
@@ -123,7 +123,7 @@ const (
 	errorDomain = "github.com/agentarbor/arbor"
 )
 
-// classify finds the error that decides how an error is told: the first that has a place in the
+// classify finds the error that decides what a client gets: the first that has a place in the
 // mappings, in the order in which errors were wrapped. So what an error says by itself comes
 // before what its cause says, which may be the error of another peer.
 func classify(err error) (kind Kind, protocol *sdk.Error, own *HTTPError, found bool) {
