@@ -1,5 +1,5 @@
 // Package folder stores the bytes of files in a folder, in addition to a store for
-// everything else. It imports session and event. It reads and writes nothing outside its folder.
+// everything else. It reads and writes nothing outside its folder.
 //
 // The folder contains a folder for each session key. That contains a folder for each
 // session that was created with this key, and there each file is named by its digest.
