@@ -32,7 +32,7 @@ type received struct {
 	relayID  string   // of relay_resolved
 	approved bool     // of relay_resolved
 	ids      []string // of discard
-	void     bool     // of a notice that the run was taken over
+	void     bool     // of a notice that the run was adopted
 }
 
 // field is one member of a JSON object.
@@ -63,7 +63,7 @@ func ofEvent(e *event.Event) received {
 	case *event.Discard:
 		in.ids = d.IDs
 	case *event.Notice:
-		in.void = d.Code == event.NoticeTakenOver
+		in.void = d.Code == event.NoticeAdopted
 	}
 	return in
 }
@@ -101,7 +101,7 @@ func ofJSON(line []byte) (received, error) {
 			in.ids = append(in.ids, unquote(raw))
 		}
 	case event.TypeNotice:
-		in.void = str("code") == event.NoticeTakenOver
+		in.void = str("code") == event.NoticeAdopted
 	default:
 		for _, name := range payloadFields(in.kind) {
 			if value := lookup(members, name); value != nil {

@@ -232,7 +232,7 @@ func TestLiveGraphIsStoredGraph(t *testing.T) {
 				case !me.ended && c.n(2) == 0:
 					me.catchUp(t, store, key)
 					if c.n(2) == 0 {
-						me.turn(t, func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.TakeOver(ctx, key) }, -1)
+						me.turn(t, func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Adopt(ctx, key) }, -1)
 					} else {
 						me.turn(t, resume, -1)
 					}

@@ -93,9 +93,9 @@ const (
 	NoticeForked = "forked"
 	// NoticeResumed says that an interrupted run continues. Budgets of time need it.
 	NoticeResumed = "resumed"
-	// NoticeTakenOver reports that a process has adopted a turn whose process died. NoticeLeft reports that no
+	// NoticeAdopted reports that a process has adopted a turn whose process died. NoticeLeft reports that no
 	// process adopts it any more, because each died at the same place.
-	NoticeTakenOver = "taken_over"
+	NoticeAdopted = "taken_over"
 	NoticeLeft      = "left"
 	// NoticeTooDeep comes with an event whose JSON was deeper than [MaxDepth] and is stored as a string.
 	NoticeTooDeep = "too_deep"

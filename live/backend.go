@@ -22,7 +22,7 @@ type Backend interface {
 // adopter is a [Backend] that adopts turns whose process died. Other backends, such as durable engines, resume such
 // turns themselves.
 type adopter interface {
-	TakeOver(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error]
+	Adopt(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error]
 }
 
 // WithBackend sets the function that returns the backend of a runner. It is called once for each runner, including

@@ -14,7 +14,7 @@ import (
 )
 
 // Stop interrupts the turn of a session that this process runs, and waits until it has ended. The turn can be
-// resumed. Followers in this process do not resume it; a follower in another process does, and [WithTakeOver] does
+// resumed. Followers in this process do not resume it; a follower in another process does, and [WithAdoption] does
 // not. If the session has no running turn, Stop does nothing. If another process runs the turn, the error is
 // agent.ErrSessionBusy. If the context ends first, Stop returns its cause.
 func (t *Turns) Stop(ctx context.Context, key session.Key) error {

@@ -31,7 +31,7 @@ var (
 // TestCrash kills real processes with SIGKILL that serve turns on one PostgreSQL. Nobody resumes what they leave: the
 // processes that come next find it by themselves.
 func TestCrash(t *testing.T) {
-	way := takesOver
+	way := adopts
 	way.Place = func(t testing.TB) string { return prepared(t, servers.Database(t)) }
 	prepared(t, servers.Database(t)) // or skip
 	s := crashtest.Suite{Way: way, Child: "TestCrashChild", Kills: *crashes, Calls: (*crashes + 2) / 3}
@@ -49,7 +49,7 @@ func TestCrash(t *testing.T) {
 func TestOutages(t *testing.T) {
 	server := servers.NewPostgres(t)
 	url := prepared(t, server.Database(t)) // one: a server that was killed looks at every file of its databases
-	way := takesOver
+	way := adopts
 	way.Place = func(testing.TB) string { return url }
 	way.Outage = func(t testing.TB) {
 		if err := errors.Join(server.Kill(), server.Start()); err != nil {
@@ -69,12 +69,12 @@ func prepared(t testing.TB, url string) string {
 }
 
 // TestCrashChild is the process that is killed.
-func TestCrashChild(t *testing.T) { crashtest.Child(t, takesOver) }
+func TestCrashChild(t *testing.T) { crashtest.Child(t, adopts) }
 
-// takesOver is the way of turns that processes take over.
-var takesOver = crashtest.Way{
-	Name:      "take-over",
-	TakesOver: true,
+// adopts is the way of turns that processes adopt.
+var adopts = crashtest.Way{
+	Name:      "adoption",
+	Adopts: true,
 	Store: func(ctx context.Context, at crashtest.Place) (session.Store, error) {
 		return postgres.Open(ctx, at.Address, postgres.WithRetryTime(time.Minute)) // a machine may be busy
 	},
@@ -90,7 +90,7 @@ var takesOver = crashtest.Way{
 		if err != nil {
 			return nil, err
 		}
-		turns, err := live.New(run, store, live.WithTakeOver(20*time.Millisecond))
+		turns, err := live.New(run, store, live.WithAdoption(20*time.Millisecond))
 		if err != nil {
 			return nil, err
 		}
@@ -124,12 +124,12 @@ func (p *player) Decide(ctx context.Context, _ string, d runner.Decision) error 
 	})
 }
 
-// GoOn waits for somebody who takes the turn over.
+// GoOn waits until a process adopts the turn.
 func (p *player) GoOn(context.Context, string, []runner.Decision) error {
 	return fmt.Errorf("the turn is not over: %w", agent.ErrSessionBusy)
 }
 
-// follow sees what happens in a turn until it ends here. What failed is not over, and will be taken over. Turns begin as a
+// follow sees what happens in a turn until it ends here. What failed is not over, and will be adopted. Turns begin as a
 // server has them begin, which tries again if a crash of the database has taken a lease away that waited for no disk.
 func (p *player) follow(ctx context.Context, begin func() (*live.Begun, error)) error {
 	following, leave := context.WithCancel(ctx)

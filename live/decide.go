@@ -52,7 +52,7 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 				return nil, err
 			}
 			if b.Repeated = b.From > 0; b.Repeated {
-				return b, t.resumeInterrupted(ctx, key)
+				return b, t.ResumeInterrupted(ctx, key)
 			}
 			b.From = r.Seq
 		}

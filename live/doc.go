@@ -13,7 +13,7 @@
 //	}
 //
 // All state that matters is in the log: what Turns keeps in memory may be lost. If a process dies, another process
-// adopts its turn when a client follows the turn there, or when it looks for such turns ([WithTakeOver]). The
+// adopts its turn when a client follows the turn there, or when it looks for such turns ([WithAdoption]). The
 // store's leases allow one process at a time to write to a session, so any number of processes can serve the same
 // sessions.
 package live

@@ -11,7 +11,7 @@ import (
 // Follow yields the entries of a session after a given one, and then new entries when they come, as [session.Tail]
 // does. With "" it starts at the beginning. It ends with an error: that of the context, or [ErrClosed]. If a turn was
 // interrupted because its process died, a process adopts it within seconds while a client follows it; see
-// [WithTakeUp]. A turn in a fork without events of its own stays as it is.
+// [WithAutoResume]. A turn in a fork without events of its own stays as it is.
 func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -60,7 +60,7 @@ func (t *Turns) watch(ctx context.Context, key session.Key) (timer *time.Timer) 
 				cut, err = t.begun(ctx, key)
 			}
 			if err == nil && ctx.Err() == nil && cut {
-				t.TakeOver(key)
+				t.Adopt(key)
 			}
 		}
 		if ctx.Err() == nil {

@@ -251,7 +251,7 @@ func TestStop(t *testing.T) {
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 		}
-		turns.TakeUp(key, nil)
+		turns.ResumeInBackground(key, nil)
 		synctest.Wait()
 		require.Empty(t, d.thinks)
 
@@ -265,7 +265,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// A turn that one process leaves is taken up by another one in which somebody follows it, if
+// A turn that one process leaves is resumed by another one in which a client follows it, if
 // that one may, and what was said is not asked again.
 func TestTakenUpByAnotherProcess(t *testing.T) {
 	for _, may := range []bool{true, false} {
@@ -274,7 +274,7 @@ func TestTakenUpByAnotherProcess(t *testing.T) {
 			d, a := newDesk(t)
 			store := sessiontest.Memory(t)
 			one := newTurns(t, a, store)
-			two := newTurns(t, a, store, WithTakeUp(func(u *event.User) bool { return may && u.Content.Text == "think" }))
+			two := newTurns(t, a, store, WithAutoResume(func(u *event.User) bool { return may && u.Content.Text == "think" }))
 			_, err := one.Begin(ctx, key, llm.UserText("think"))
 			require.NoError(t, err)
 			<-d.thinks
@@ -312,7 +312,7 @@ func TestTakenUpByAnotherProcess(t *testing.T) {
 	}
 }
 
-// A turn that waits for something done elsewhere is taken up although the process has not let
+// A turn that waits for something done elsewhere is resumed although the process has not let
 // go of the session yet.
 func TestTakenUpWhileItComesToRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -338,8 +338,8 @@ func TestTakenUpWhileItComesToRest(t *testing.T) {
 		synctest.Wait()
 		stateIs(t, turns, key, Waiting)
 		begun := make(chan struct{})
-		turns.TakeUp(key, func() { close(begun) })
-		turns.TakeUp(key, func() { t.Error("taken up twice") })
+		turns.ResumeInBackground(key, func() { close(begun) })
+		turns.ResumeInBackground(key, func() { t.Error("resumed twice") })
 		synctest.Wait()
 		close(gate)
 		require.NoError(t, x.Wait(ctx))
@@ -391,7 +391,7 @@ func TestClose(t *testing.T) {
 		require.ErrorIs(t, err, ErrClosed)
 		_, err = turns.Cancel(ctx, key)
 		require.ErrorIs(t, err, ErrClosed)
-		turns.TakeUp(key, nil)
+		turns.ResumeInBackground(key, nil)
 		stateIs(t, turns, key, CutOff)
 		require.NoError(t, turns.Close(ctx))
 	})
@@ -465,7 +465,7 @@ func TestNewRefuses(t *testing.T) {
 		func() (*Turns, error) { return New(run, tail, nil) },
 		func() (*Turns, error) { return New(run, tail, WithLimit(nil)) },
 		func() (*Turns, error) { return New(run, tail, WithLogger(nil)) },
-		func() (*Turns, error) { return New(run, tail, WithTakeUp(nil)) },
+		func() (*Turns, error) { return New(run, tail, WithAutoResume(nil)) },
 		func() (*Turns, error) { return New(run, tail, WithApp("")) },
 	} {
 		_, err := make()

@@ -155,15 +155,17 @@ func (t *Turns) requested(ctx context.Context, key session.Key, info session.Inf
 		case r.sum != name.sum:
 			return nil, ErrMismatch
 		case i == len(asked)-1:
-			err = t.resumeInterrupted(ctx, key)
+			err = t.ResumeInterrupted(ctx, key)
 		}
 		return &Begun{ID: r.turn, First: r.first, From: r.first - 1, Repeated: true}, err
 	}
 	return nil, nil
 }
 
-// resumeInterrupted resumes the last turn if it was interrupted or stopped, because the client has returned.
-func (t *Turns) resumeInterrupted(ctx context.Context, key session.Key) error {
+// ResumeInterrupted resumes the last turn in the background if it was interrupted or stopped here, because its client
+// has returned. If its process died, the turn is adopted: see [Turns.Adopt]. ResumeInterrupted does nothing if a
+// process runs the turn. The error says why the session cannot be read.
+func (t *Turns) ResumeInterrupted(ctx context.Context, key session.Key) error {
 	if len(t.here(key)) > 0 {
 		return nil
 	}
@@ -176,9 +178,9 @@ func (t *Turns) resumeInterrupted(ctx context.Context, key session.Key) error {
 		return err
 	}
 	if t.forgetStopped(key) {
-		t.TakeUp(key, nil)
+		t.ResumeInBackground(key, nil)
 	} else {
-		t.TakeOver(key)
+		t.Adopt(key)
 	}
 	return err
 }

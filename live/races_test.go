@@ -34,7 +34,7 @@ type race struct {
 }
 
 // Several processes and clients begin, decide, stop, cancel and edit in one session as they like,
-// and watch it, one of the processes is killed, and the other one takes over what it finds. Whatever comes first, the log is lawful, which the
+// and watch it, one of the processes is killed, and the other one adopts what it finds. Whatever comes first, the log is lawful, which the
 // store checks; every error is one of those that are promised; no request begins two turns; each
 // watch tells a part of the log without a gap and goes on where another one was left; reports
 // and states say what the log does; and in the end the sessions can be brought to rest.
@@ -51,7 +51,7 @@ func play(t *testing.T, seed uint64) {
 	dying := &crashes{Store: store}
 	past, err := checkpoint.New(store)
 	require.NoError(t, err)
-	x := &race{T: t, desk: d, processes: []*Turns{newTurns(t, a, store, WithTakeOver(20*time.Millisecond)), newTurns(t, a, dying)}, past: past,
+	x := &race{T: t, desk: d, processes: []*Turns{newTurns(t, a, store, WithAdoption(20*time.Millisecond)), newTurns(t, a, dying)}, past: past,
 		keys: []session.Key{key}, begun: make(map[string]string), seen: make(map[string]watched)}
 	var clients sync.WaitGroup
 	for i := range uint64(4) {

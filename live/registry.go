@@ -444,7 +444,7 @@ func (r *registry) watched(key session.Key) bool {
 	return slices.Contains(slices.Collect(maps.Values(r.watchers[key])), true)
 }
 
-// tellWatchers cancels the watchers of a session with ErrStopped.
+// notifyWatchers cancels the watchers of a session with ErrStopped.
 func (r *registry) notifyWatchers(key session.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

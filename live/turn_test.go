@@ -95,7 +95,7 @@ func TestWatchACrash(t *testing.T) {
 		time.Sleep(session.LeaseTTL) // of the bubble
 		synctest.Wait()
 		select {
-		case <-d.thinks: // taken up already
+		case <-d.thinks: // resumed already
 		default:
 			stateIs(t, one, key, CutOff)
 			<-d.thinks
@@ -145,7 +145,7 @@ func TestHangUpAtTheBeginning(t *testing.T) {
 	}
 }
 
-// A turn that nobody follows is taken up by whoever repeats the request that began it, also if
+// A turn that nobody follows is resumed when a client repeats the request that started it, also if
 // it was stopped.
 func TestRepeatedRequestGoesOn(t *testing.T) {
 	for _, how := range []string{"stopped", "closed"} {

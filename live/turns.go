@@ -49,16 +49,16 @@ func WithLimit(l *access.Limit) Option { return func(t *Turns) { t.limit = l } }
 // [Turns.RunnerOf]. Defaults to session.DefaultApp.
 func WithApp(app string) Option { return func(t *Turns) { t.app = app } }
 
-// WithTakeUp sets a function that decides, by the message that started a turn, whether an interrupted turn resumes
+// WithAutoResume sets a function that decides, by the message that started a turn, whether an interrupted turn resumes
 // automatically when a client follows it. Defaults to all turns.
-func WithTakeUp(which func(*event.User) bool) Option { return func(t *Turns) { t.resume = which } }
+func WithAutoResume(which func(*event.User) bool) Option { return func(t *Turns) { t.resume = which } }
 
-// WithTakeOver adopts turns whose process died: once at the start, and then at each interval. The interval varies by
+// WithAdoption adopts turns whose process died: once at the start, and then at each interval. The interval varies by
 // up to a fifth, so that many processes do not search at the same time. If several processes find the same turn, the
 // one that acquires the session's lease adopts it. Turns adopts only turns of the app of [WithApp] and its parts, of
-// agents of the tree, and only those that [WithTakeUp] accepts. It runs as many at the same time as [WithLimit]
+// agents of the tree, and only those that [WithAutoResume] accepts. It runs as many at the same time as [WithLimit]
 // allows; the others wait for the next search. By default, and with 0, turns resume only when a client follows them.
-func WithTakeOver(interval time.Duration) Option { return func(t *Turns) { t.every = interval } }
+func WithAdoption(interval time.Duration) Option { return func(t *Turns) { t.every = interval } }
 
 // WithLogger sets the logger for turns that failed, were adopted or were given up. By default nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(t *Turns) { t.logger = l } }
@@ -87,7 +87,7 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 		return nil, fmt.Errorf("live: the approver: %w", err)
 	}
 	if t.every < 0 || t.app == "" {
-		return nil, errors.New("live: the interval of WithTakeOver is negative, or the app of WithApp is empty")
+		return nil, errors.New("live: the interval of WithAdoption is negative, or the app of WithApp is empty")
 	}
 	with, err := t.withBackend(run)
 	if err != nil {
@@ -95,7 +95,7 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	}
 	t.current = &runnerUse{runnerBackend: with}
 	if _, ok := with.backend.(adopter); !ok && t.every > 0 {
-		return nil, errors.New("live: this backend cannot adopt turns: remove WithTakeOver")
+		return nil, errors.New("live: this backend cannot adopt turns: remove WithAdoption")
 	}
 	t.background, t.stop = context.WithCancelCause(context.Background())
 	t.prepare(run)
@@ -298,6 +298,9 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 			}
 		}
 		refused := errors.Is(x.err, runner.ErrLeft) || !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
+		if errors.Is(x.err, runner.ErrLeft) {
+			t.notifyWatchers(x.key)
+		}
 		if x.err != nil && !refused && run.Err() == nil {
 			t.logger.Warn("a turn failed", "session", x.key.String(), "error", x.err)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// ErrStopped is the error of a turn that was stopped, for clients that watch it. It is an agent.ErrSuspended: the
-// turn can be resumed.
+// ErrStopped is the error of a turn that was stopped, or that no process adopts any more, for clients that watch it.
+// It is an agent.ErrSuspended: the turn can be resumed.
 var ErrStopped = fmt.Errorf("the turn was stopped: %w", agent.ErrSuspended)
 
 // Watch yields the entries of one turn after a given one, until the turn has ended or waits. first is the position of

@@ -23,7 +23,7 @@ func (t *turn) branchOff(events ...*event.Event) error {
 	if !t.branches() {
 		return t.appendEvents(t.ctx, events)
 	}
-	took := t.takeUpRun("")
+	took := t.resumeRun("")
 	for _, e := range events {
 		if e.Scope == "" {
 			e.RunID = took[0].RunID
@@ -32,9 +32,9 @@ func (t *turn) branchOff(events ...*event.Event) error {
 	return t.appendEvents(t.ctx, append(took, events...))
 }
 
-// takeUpRun returns the events that open a run. The new run resumes the run that is open or waits
+// resumeRun returns the events that open a run. The new run resumes the run that is open or waits
 // in a scope.
-func (t *turn) takeUpRun(scope string) []*event.Event {
+func (t *turn) resumeRun(scope string) []*event.Event {
 	s := t.fold().Scope(scope)
 	start := t.startAgain(&s.Run, scope, s.LastNode())
 	notice := &event.Notice{Code: event.NoticeForked, Message: fmt.Sprintf("the fork continues from position %d", t.lease.Shared)}
@@ -57,7 +57,7 @@ func (t *turn) resumeInner(scope string) (events []*event.Event, again, ok bool)
 	case !t.fold().Scopes.CanContinue(scope):
 		return nil, false, false
 	case past && (run.Open || run.Waits()):
-		return t.takeUpRun(scope), run.Open, true
+		return t.resumeRun(scope), run.Open, true
 	case run.Waits():
 		return []*event.Event{t.startAgain(run, scope, endNode(run.ID))}, false, true
 	}

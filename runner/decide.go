@@ -77,7 +77,7 @@ func (t *opening) storeDecisions(decisions []Decision) error {
 			by := of.ID
 			if scope != "" && ofOtherSession(t.lease, of) {
 				if took[scope] == "" {
-					events = append(events, t.takeUpRun(scope)...)
+					events = append(events, t.resumeRun(scope)...)
 					took[scope] = events[len(events)-1].RunID
 				}
 				by = took[scope]

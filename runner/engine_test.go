@@ -106,13 +106,13 @@ func TestUnknownOutcome(t *testing.T) {
 	require.Contains(t, string(events[0].Data.(*event.ToolResult).Output), "unknown")
 }
 
-// TestLostCompletionAndTakeOver: whoever has taken the turn over since may have begun the next step.
-func TestLostCompletionAndTakeOver(t *testing.T) {
+// TestLostCompletionAndAdoption: the process that adopted the turn since may have begun the next step.
+func TestLostCompletionAndAdoption(t *testing.T) {
 	e := newEngine(t, pays)
 	_, begun, err := e.begin("t-1", 1)
 	require.NoError(t, err)
 	e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq})
-	for _, err := range e.process().TakeOver(t.Context(), s1) {
+	for _, err := range e.process().Adopt(t.Context(), s1) {
 		require.NoError(t, err)
 		break // it dies
 	}
@@ -121,13 +121,13 @@ func TestLostCompletionAndTakeOver(t *testing.T) {
 	require.True(t, events[0].Data.(*event.ToolResult).IsError)
 }
 
-// TestFirstTryAfterATakeOver: for the engine the step is new, but its call may have been begun by who took the turn over.
-func TestFirstTryAfterATakeOver(t *testing.T) {
+// TestFirstTryAfterAnAdoption: for the engine the step is new, but its call may have been begun by the process that adopted the turn.
+func TestFirstTryAfterAnAdoption(t *testing.T) {
 	e := newEngine(t, pays)
 	_, begun, err := e.begin("t-1", 1)
 	require.NoError(t, err)
 	e.advance(runner.Step{Turn: "t-1", Seq: begun.Seq})
-	for _, err := range e.process().TakeOver(t.Context(), s1) {
+	for _, err := range e.process().Adopt(t.Context(), s1) {
 		require.NoError(t, err)
 		break // it dies
 	}
@@ -289,23 +289,23 @@ func TestLastTry(t *testing.T) {
 	require.Equal(t, event.FinishReasonError, state.Finish)
 }
 
-// TestTakeOver: a turn that ends every process is left alone after three, and resumed by hand.
-func TestTakeOver(t *testing.T) {
+// TestAdopt: a turn that ends every process is left alone after three, and resumed by hand.
+func TestAdopt(t *testing.T) {
 	e := newEngine(t, scripted.Reply(scripted.Text("Yes.")))
-	events, err := collect(e.process().TakeOver(t.Context(), s1))
+	events, err := collect(e.process().Adopt(t.Context(), s1))
 	require.NoError(t, err)
 	require.Empty(t, events)
 	_, _, err = e.begin("t-1", 1)
 	require.NoError(t, err)
 	for range 3 { // each dies as soon as it has the session
-		for e, err := range e.process().TakeOver(t.Context(), s1) {
+		for e, err := range e.process().Adopt(t.Context(), s1) {
 			require.NoError(t, err)
-			require.Equal(t, event.NoticeTakenOver, e.Data.(*event.Notice).Code)
+			require.Equal(t, event.NoticeAdopted, e.Data.(*event.Notice).Code)
 			break
 		}
 	}
 	for told := range 3 { // how it was left is told and noted once
-		events, err = collect(e.process().TakeOver(t.Context(), s1))
+		events, err = collect(e.process().Adopt(t.Context(), s1))
 		require.ErrorIs(t, err, runner.ErrLeft)
 		require.Len(t, events, max(0, 1-told))
 	}
@@ -321,8 +321,8 @@ func TestTakeOver(t *testing.T) {
 			codes = append(codes, d.Code)
 		}
 	}
-	require.Equal(t, []string{event.NoticeTakenOver, event.NoticeTakenOver, event.NoticeTakenOver, event.NoticeLeft}, codes)
-	events, err = collect(r.TakeOver(t.Context(), s1))
+	require.Equal(t, []string{event.NoticeAdopted, event.NoticeAdopted, event.NoticeAdopted, event.NoticeLeft}, codes)
+	events, err = collect(r.Adopt(t.Context(), s1))
 	require.NoError(t, err)
 	require.Empty(t, events, "it is over")
 }
@@ -343,7 +343,7 @@ func TestAbandoned(t *testing.T) {
 		left, err := e.store.Orphans(t.Context(), session.Page{})
 		require.NoError(t, err)
 		require.Len(t, left, want)
-		_, err = collect(e.process().TakeOver(t.Context(), s1))
+		_, err = collect(e.process().Adopt(t.Context(), s1))
 		require.NoError(t, err)
 		left, err = e.store.Orphans(t.Context(), session.Page{})
 		require.NoError(t, err)

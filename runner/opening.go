@@ -274,7 +274,7 @@ func (t *opening) didStep(seq int64) bool {
 		switch d := e.Data.(type) {
 		case *event.Notice:
 			switch d.Code {
-			case event.NoticeTakenOver: // by a process that may have begun the next step
+			case event.NoticeAdopted: // by a process that may have begun the next step
 				return false
 			case event.NoticeUndecided: // which is all of a step whose model failed
 				stored = true

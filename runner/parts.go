@@ -61,7 +61,7 @@ type Step struct {
 	// 0 is not known. With it a try is known that did the step without anybody hearing of it.
 	Seq int64
 	// Attempt counts the tries of this step, from 1; 0 is 1. From the second on, and if a call was pending when
-	// another process took the turn over, a tool whose outcome is unknown is run again only if it is idempotent.
+	// another process adopted the turn, a tool whose outcome is unknown is run again only if it is idempotent.
 	Attempt int
 	// Last reports that the caller does not retry the step. Then an error ends the run that [WithOuterRetries] would
 	// leave open.
@@ -124,10 +124,10 @@ func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption
 	return r.collectEvents(ctx, part{key, nil, begin, noSteps})
 }
 
-// TakeOver adopts the turn of a session whose process died, as [session.Store] finds them with Orphans, and resumes
+// Adopt adopts the turn of a session whose process died, as [session.Store] finds them with Orphans, and resumes
 // it. A notice in the log says so. A turn that was adopted three times in a row without any progress is left, and a
 // notice says so once: the error is [ErrLeft] then. A turn that waits for something keeps waiting.
-func (r *Runner) TakeOver(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error] {
+func (r *Runner) Adopt(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		left := false
 		begin := func(t *opening) (err error) {

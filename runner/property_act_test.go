@@ -37,10 +37,10 @@ type act struct {
 	seeded bool
 	// recalled are results that were recorded before and come first.
 	recalled []*event.Event
-	// left: the turn was taken over too often, and is not again.
+	// left: the turn was adopted too often, and is not adopted again.
 	left bool
-	// takesOver: it goes on with the turn as a process does that found it without an owner.
-	takesOver bool
+	// adopts: it goes on with the turn as a process does that found it without an owner.
+	adopts bool
 	// dies is the number of the event after which its process is gone, 0 if that is not known beforehand.
 	dies int
 	// refused are the errors one of which it must return, storing nothing.
@@ -122,23 +122,23 @@ func (w *world) begin(r *runner.Runner, msg llm.Message) {
 	}
 }
 
-// resume goes on with a turn, sometimes as a process does that takes it over.
+// resume goes on with a turn, sometimes as a process does that adopts it.
 func (w *world) resume(r *runner.Runner) {
 	unsure := w.unsettled()
-	if !w.story.unfinished || oneInTen.Draw(w.rt, "taken over") < 5 && !unsure {
+	if !w.story.unfinished || oneInTen.Draw(w.rt, "adopted") < 5 && !unsure {
 		w.act(r, act{whole: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, s1) }})
 		return
 	}
-	w.happened["taken over"] = true
+	w.happened["adopted"] = true
 	again := func(dies int) {
-		a := act{whole: true, takesOver: true, left: w.takenOver() >= 3, dies: dies, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.TakeOver(ctx, s1) }}
+		a := act{whole: true, adopts: true, left: w.adoptions() >= 3, dies: dies, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Adopt(ctx, s1) }}
 		if a.left {
 			a.dies = 0
 		}
 		w.act(r, a)
 	}
-	for range takenOverTimes.Draw(w.rt, "deaths") {
-		again(takenOverUntil.Draw(w.rt, "dies at event"))
+	for range adoptedTimes.Draw(w.rt, "deaths") {
+		again(adoptedUntil.Draw(w.rt, "dies at event"))
 	}
 	switch next := oneInTen.Draw(w.rt, "who goes on"); {
 	case next >= 8 && !unsure:
@@ -150,9 +150,9 @@ func (w *world) resume(r *runner.Runner) {
 	again(0)
 }
 
-var takenOverTimes = rapid.SampledFrom([]int{0, 0, 0, 1, 1, 1, 3, 5})
+var adoptedTimes = rapid.SampledFrom([]int{0, 0, 0, 1, 1, 1, 3, 5})
 
-var takenOverUntil = rapid.SampledFrom([]int{1, 1, 1, 2, 3, 4})
+var adoptedUntil = rapid.SampledFrom([]int{1, 1, 1, 2, 3, 4})
 
 // unsettled reports whether a tool has run for a call that has no result.
 func (w *world) unsettled() bool {
@@ -164,12 +164,12 @@ func (w *world) unsettled() bool {
 	return false
 }
 
-// takenOver is how often the turn was taken over since it got further.
-func (w *world) takenOver() (times int) {
+// adoptions is how often the turn was adopted since it made progress.
+func (w *world) adoptions() (times int) {
 	for _, e := range slices.Backward(w.log) {
 		switch d := e.Data.(type) {
 		case *event.Notice:
-			if d.Code == event.NoticeTakenOver && e.Scope == "" {
+			if d.Code == event.NoticeAdopted && e.Scope == "" {
 				times++
 			}
 		case *event.ToolProgress, *event.Discard:
@@ -441,7 +441,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	case cut:
 		w.cuts++
 		w.attempt = 2
-		if a.takesOver && onlyTakenOver(w.log[before:]) {
+		if a.adopts && onlyAdopted(w.log[before:]) {
 			w.attempt = 1 // an engine need not know more than the log says
 		}
 		if !a.step { // an engine asks where the log ends when somebody else has gone on with the turn
@@ -453,11 +453,11 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	return !cut && got.err == nil
 }
 
-// onlyTakenOver reports whether events say that the turn was taken over, and no call came since.
-func onlyTakenOver(events []*event.Event) (taken bool) {
+// onlyAdopted reports whether events say that the turn was adopted, and no call came since.
+func onlyAdopted(events []*event.Event) (taken bool) {
 	for _, e := range events {
 		d, ok := e.Data.(*event.Notice)
-		taken = taken || ok && d.Code == event.NoticeTakenOver && e.Scope == ""
+		taken = taken || ok && d.Code == event.NoticeAdopted && e.Scope == ""
 	}
 	return taken && !slices.ContainsFunc(events, func(e *event.Event) bool { return e.Type() == event.TypeToolCall })
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-var afterFork = rapid.SampledFrom([]string{"resume", "run", "decide", "take over", "edit"})
+var afterFork = rapid.SampledFrom([]string{"resume", "run", "decide", "adopt", "edit"})
 
 // fork goes on from a random checkpoint in a session of its own, and holds both
 // sessions against what is always true of forks.
@@ -161,8 +161,8 @@ func (w *world) goOn(ctx context.Context, key session.Key, what string, shared i
 			given = nil
 		}
 		_, err = finish(r.Resume(ctx, key, given...))
-	case "take over":
-		_, err = finish(r.TakeOver(ctx, key))
+	case "adopt":
+		_, err = finish(r.Adopt(ctx, key))
 	default:
 		_, err = finish(r.Resume(ctx, key))
 	}

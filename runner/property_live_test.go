@@ -68,7 +68,7 @@ func (w *world) checkLive(r *runner.Runner) {
 	store, err := tail.New(w.storage)
 	require.NoError(w.t, err)
 	// However long the check takes, nobody who watches a turn that is cut off resumes it.
-	turns, err := live.New(r, store, live.WithTakeUp(func(*event.User) bool { return false }))
+	turns, err := live.New(r, store, live.WithAutoResume(func(*event.User) bool { return false }))
 	require.NoError(w.t, err)
 	defer func() { require.NoError(w.t, turns.Close(ctx)) }()
 

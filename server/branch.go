@@ -148,7 +148,7 @@ func (h pastHandlers) make(c *front.Call, base session.Key, b branch, store func
 		over = nil
 	}
 	if b.Resume {
-		h.door.turns.TakeUp(to, nil)
+		h.door.turns.ResumeInBackground(to, nil)
 	}
 	info, err := c.Find(to.ID)
 	if err != nil {

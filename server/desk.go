@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// deskHandlers are for the persons who take over conversations.
+// deskHandlers serve the people at a desk.
 type deskHandlers struct{ door *Door }
 
 func (h deskHandlers) routes() []front.Route {

@@ -61,7 +61,7 @@ type stormConfig struct {
 	// Postgres and Redis are addresses; without them the store is a file in Dir.
 	Postgres, Redis string
 
-	TakeOver time.Duration
+	Adopt time.Duration
 	Skew     time.Duration // by which the process's clock is wrong
 	Host     string        // another name of the machine, for this process
 	Stalls   bool          // the model says some words and nothing more
@@ -143,7 +143,7 @@ func stormServer(c stormConfig) error {
 	if err != nil {
 		return err
 	}
-	turns, err := live.New(run, store, live.WithTakeOver(c.TakeOver))
+	turns, err := live.New(run, store, live.WithAdoption(c.Adopt))
 	if err != nil {
 		return err
 	}

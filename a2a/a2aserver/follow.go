@@ -18,7 +18,7 @@ import (
 // happens.
 func (s *served) adopt(f *found) {
 	if !f.settled() && f.a2a {
-		s.turns.TakeOver(f.key)
+		s.turns.Adopt(f.key)
 	}
 }
 
@@ -27,7 +27,7 @@ func (s *served) adopt(f *found) {
 // heard that it waits, and nothing since.
 func (s *served) lookAgain(f *found) {
 	key, id := f.key, f.task.ID // f is changed by who follows it
-	s.turns.TakeUp(key, func() { s.push(key, id) })
+	s.turns.ResumeInBackground(key, func() { s.push(key, id) })
 }
 
 // follow yields what happens to a task after what was found of it, until the task is

@@ -334,7 +334,7 @@ func (s *Server) plant(turns *live.Turns) error {
 		}
 		run, err := runner.New(root, s.store, append([]runner.Option{runner.WithLogger(s.logger), runner.WithStreaming()}, s.runnerOpts...)...)
 		if err == nil {
-			t.turns, err = live.New(run, s.store, live.WithApp(s.app), live.WithLimit(limit), live.WithTakeUp(began), live.WithLogger(s.logger))
+			t.turns, err = live.New(run, s.store, live.WithApp(s.app), live.WithLimit(limit), live.WithAutoResume(began), live.WithLogger(s.logger))
 		}
 		errs = append(errs, err)
 	}

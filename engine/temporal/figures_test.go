@@ -90,7 +90,7 @@ func TestFigures(t *testing.T) {
 		}
 		return nil
 	}
-	turns, err := live.New(run, followed, live.WithTakeOver(time.Second), live.WithLimit(access.NewLimit(0, 0)))
+	turns, err := live.New(run, followed, live.WithAdoption(time.Second), live.WithLimit(access.NewLimit(0, 0)))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = turns.Close(context.Background()) })
 	var engines []*temporal.Engine
@@ -107,7 +107,7 @@ func TestFigures(t *testing.T) {
 		turn func(context.Context, session.Key) error
 	}{
 		{"plain", func(ctx context.Context, key session.Key) error { return all(run.Run(ctx, key, llm.UserText("Look"))) }},
-		{"take-over", func(ctx context.Context, key session.Key) error {
+		{"adoption", func(ctx context.Context, key session.Key) error {
 			x, err := turns.Begin(ctx, key, llm.UserText("Look"))
 			if err != nil {
 				return err

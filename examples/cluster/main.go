@@ -1,6 +1,6 @@
 // Command cluster shows what becomes of conversations when processes die under them. It runs three replicas of a server
 // on one PostgreSQL and one Redis, behind a proxy, has some clients talk to them, and kills one replica every few seconds. At
-// the end it says how many turns there were, how often one was taken over, how long anybody waited,
+// the end it says how many turns there were, how often one was adopted, how long anybody waited,
 // and whether every conversation is whole.
 //
 //	go run ./examples/cluster
@@ -57,7 +57,7 @@ type config struct {
 
 // outcome is what has happened.
 type outcome struct {
-	turns, kills, takeOvers int
+	turns, kills, adoptions int
 	longest                 time.Duration // that a client heard nothing in a turn
 }
 
@@ -119,8 +119,8 @@ func run(ctx context.Context, out io.Writer, c config) (sum outcome, err error) 
 			return sum, fmt.Errorf("the conversation of %s is not whole: %w", t.session, err)
 		}
 	}
-	fmt.Fprintf(out, "%d turns, %d kills, %d take-overs; nobody waited longer than %s\nevery conversation is whole\n",
-		sum.turns, sum.kills, sum.takeOvers, sum.longest.Round(10*time.Millisecond))
+	fmt.Fprintf(out, "%d turns, %d kills, %d adoptions; nobody waited longer than %s\nevery conversation is whole\n",
+		sum.turns, sum.kills, sum.adoptions, sum.longest.Round(10*time.Millisecond))
 	return sum, nil
 }
 
@@ -162,8 +162,8 @@ func (sum *outcome) add(ctx context.Context, db session.Store, t *talk) error {
 	sum.turns += len(t.turns)
 	sum.longest = max(sum.longest, t.longest)
 	for _, e := range log {
-		if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeTakenOver {
-			sum.takeOvers++
+		if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeAdopted {
+			sum.adoptions++
 		}
 	}
 	return err

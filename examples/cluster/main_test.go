@@ -30,7 +30,7 @@ func TestCluster(t *testing.T) {
 	require.Contains(t, out.String(), "every conversation is whole\n")
 	require.GreaterOrEqual(t, sum.kills, 2)
 	require.GreaterOrEqual(t, sum.turns, c.clients)
-	require.Positive(t, sum.takeOvers, "nothing was under way on a replica when it was killed")
+	require.Positive(t, sum.adoptions, "nothing was under way on a replica when it was killed")
 }
 
 // The replicas ask the endpoint that the environment names.

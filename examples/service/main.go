@@ -121,7 +121,7 @@ func newService(store session.Store, model llm.Model, users map[string]string, l
 	if err != nil {
 		return nil, nil, err
 	}
-	turns, err := live.New(run, followed, live.WithApp(app), live.WithTakeOver(time.Second), live.WithLogger(logger))
+	turns, err := live.New(run, followed, live.WithApp(app), live.WithAdoption(time.Second), live.WithLogger(logger))
 	if err != nil {
 		return nil, nil, err
 	}

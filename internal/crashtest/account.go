@@ -39,13 +39,13 @@ func requireAccount(t testing.TB, want, got []line, s *Story) {
 }
 
 // account writes a log without what differs between two runs of one story: ids
-// become numbers, times and what is noted of take-overs are left out, results of tools that ran side by side come
+// become numbers, times and the notices of adoptions are left out, results of tools that ran side by side come
 // in the order of their calls, each with its state and with what an agent inside
 // the call did.
 func account(events []*event.Event) []line {
 	a := &accountant{scopes: make(map[string][]*event.Event), causes: make(map[string][]string), names: make(map[string]string), counts: make(map[string]int)}
 	for _, e := range events {
-		if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeTakenOver { // which nobody takes over who resumes
+		if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeAdopted { // a resumed turn has no such notice
 			continue
 		}
 		if len(a.scopes[e.Scope]) == 0 && e.Scope != "" {

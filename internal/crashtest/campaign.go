@@ -76,11 +76,11 @@ func (s Suite) Run(t *testing.T) {
 		t.Logf("%4d processes were killed in %q", c.killed.Load(), c.story.Name)
 		all, calls, outages, taken = all+c.killed.Load(), calls+c.inCall.Load(), outages+int64(c.servers), taken+int64(c.taken)
 	}
-	t.Logf("%4d processes were killed, %d of them in a call at least, and a server %d times; turns were taken over %d times", all, calls, outages, taken)
+	t.Logf("%4d processes were killed, %d of them in a call at least, and a server %d times; turns were adopted %d times", all, calls, outages, taken)
 	require.GreaterOrEqual(t, all, int64(s.Kills), "fewer processes were killed than was asked for")
 	require.GreaterOrEqual(t, calls, int64(s.Calls), "fewer processes were killed in a call than was asked for")
 	require.GreaterOrEqual(t, outages, int64(s.Outages))
-	require.True(t, taken > 0 == s.TakesOver || s.Kills == 0, "what the logs say of turns that were taken over")
+	require.True(t, taken > 0 == s.Adopts || s.Kills == 0, "what the logs say of turns that were adopted")
 }
 
 // share is what one of several does of n, rounded up.

@@ -74,10 +74,10 @@ func (r record) usages() (n int) {
 // calls is how often a model was asked or a tool ran, which may be the last one that is known.
 func (r record) calls() int { return r.models + len(r.tools) }
 
-// taken is how often the log says that a turn was taken over.
+// taken is the number of notices in the log that a turn was adopted.
 func (r record) taken() (n int) {
 	for _, e := range r.events {
-		if d, ok := e.Data.(*event.Notice); ok && d.Code == event.NoticeTakenOver {
+		if d, ok := e.Data.(*event.Notice); ok && d.Code == event.NoticeAdopted {
 			n++
 		}
 	}

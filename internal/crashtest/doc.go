@@ -5,7 +5,7 @@
 // lost, nothing is there twice, nothing that was recorded is asked for or run again.
 //
 // The stories and the places at which they are cut off are the same for every [Way] of going on:
-// somebody resumes the turn, another process takes it over, an engine does. A package that has one
+// a client resumes the turn, another process adopts it, an engine does. A package that has one
 // runs [Suite.Run] in a test, and calls [Child] in the test that the suite's processes are.
 //
 // It is for tests only: no package of the module imports it outside of them.

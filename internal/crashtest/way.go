@@ -29,8 +29,8 @@ type Way struct {
 	Settle func(ctx context.Context, at Place, process string) error
 	// Play makes the player of a process.
 	Play func(ctx context.Context, p *Process) (Player, error)
-	// TakesOver says that the log tells of turns which were taken over, as [runner.Runner.TakeOver] has it do.
-	TakesOver bool
+	// Adopts says that the logs contain notices of adopted turns; see [runner.Runner.Adopt].
+	Adopts bool
 	// Outage kills a server that processes of the way need, and starts it again. It runs in a goroutine of its own. Nil: they
 	// need none.
 	Outage func(t testing.TB)

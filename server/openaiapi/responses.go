@@ -202,12 +202,12 @@ func (d *Door) response(c *front.Call) error {
 	ctx := c.R.Context()
 	switch {
 	case r.State != live.CutOff:
-	case streams: // who comes back for the rest wants it
-		if _, err := d.turns.Resume(ctx, key); err != nil && !errors.Is(err, agent.ErrSessionBusy) {
+	case streams: // the client has returned for the rest
+		if err := d.turns.ResumeInterrupted(ctx, key); err != nil {
 			return err
 		}
 	default:
-		d.turns.TakeOver(key)
+		d.turns.Adopt(key)
 		now, err := d.turns.Look(ctx, key)
 		if err != nil {
 			return err

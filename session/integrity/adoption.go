@@ -27,9 +27,9 @@ func (c *Checker) adoption(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.Notice:
 		switch {
-		case d.Code == event.NoticeTakenOver && e.Scope != "":
+		case d.Code == event.NoticeAdopted && e.Scope != "":
 			delete(h.missing, e.RunID)
-		case d.Code == event.NoticeTakenOver:
+		case d.Code == event.NoticeAdopted:
 			if h.times++; h.left || h.times > maxAdoptions {
 				c.fail(e, "the turn is adopted for the %d. time without progress", h.times)
 			}

@@ -112,9 +112,9 @@ func TestWriterIsCutOff(t *testing.T) {
 	w.end()
 }
 
-// TestLeaseTakenOverWhileCutOff: a machine that has lost Redis, and then its lease,
+// TestLeaseAcquiredWhileCutOff: a machine that has lost Redis, and then its lease,
 // publishes nothing more when Redis is back.
-func TestLeaseTakenOverWhileCutOff(t *testing.T) {
+func TestLeaseAcquiredWhileCutOff(t *testing.T) {
 	server := servers.NewRedis(t)
 	p := newProxy(t, server.Address())
 	clock := sessiontest.NewClock()

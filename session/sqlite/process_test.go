@@ -267,7 +267,7 @@ func playAppend(path, _ string) error {
 
 // TestKilledWriters kills writers at random moments. Whatever the moment, the
 // file is sound, what was acknowledged is there, nothing else is but the batch
-// in flight, and the next process takes over at once.
+// in flight, and the next process adopts the turn at once.
 func TestKilledWriters(t *testing.T) {
 	kills := 32
 	if testing.Short() {

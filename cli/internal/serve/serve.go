@@ -55,7 +55,7 @@ type options struct {
 	metrics       string
 	log           string
 	drain         time.Duration
-	takeOver      time.Duration
+	adoptEvery      time.Duration
 	limits        limitOptions
 	keep          size
 	kept          *server.Requests // nil without --keep-requests
@@ -120,7 +120,7 @@ func serveFlags(f *factory.Factory, fs *pflag.FlagSet, o *options) {
 	}
 	fs.StringVar(&o.log, "log", "", "log each request to standard error in this `FORMAT`: "+logFormats)
 	fs.DurationVar(&o.drain, "drain", 0, "when the server stops, give running turns `TIME` to end")
-	fs.DurationVar(&o.takeOver, "take-over", time.Second, "look every `TIME` for turns whose process died, and adopt them (0: never)")
+	fs.DurationVar(&o.adoptEvery, "take-over", time.Second, "look every `TIME` for turns whose process died, and adopt them (0: never)")
 	o.limits.flags(fs)
 	fs.Var(&o.keep, "keep-requests", "keep the last requests to models in `SIZE` of memory, such as 32MiB, and show them in the API as they were sent")
 	f.DBFlag(fs)
@@ -141,8 +141,8 @@ func (o *options) check() error {
 	if o.drain < 0 {
 		return factory.Usagef("--drain %s: give a time such as 30s", o.drain)
 	}
-	if o.takeOver < 0 {
-		return factory.Usagef("--take-over %s: give a time such as 5s, or 0 to take over none", o.takeOver)
+	if o.adoptEvery < 0 {
+		return factory.Usagef("--take-over %s: give a time such as 5s, or 0 to adopt none", o.adoptEvery)
 	}
 	if err := o.limits.check(); err != nil {
 		return err
@@ -299,7 +299,7 @@ func (s *service) run(ctx context.Context) error {
 		opts = append(opts, live.WithObserver(s.measured.Observer))
 	}
 	if db.Path != factory.MemoryDB { // which no other process has
-		opts = append(opts, live.WithTakeOver(s.takeOver))
+		opts = append(opts, live.WithAdoption(s.adoptEvery))
 	}
 	s.turns, err = live.New(s.tree.Runner, store, opts...)
 	return err

@@ -59,7 +59,7 @@ func Chat(ctx context.Context, f *factory.Factory, path string, o Options, d Dec
 
 // follow has the next line answered by the tree that the files describe then.
 func (c *Conversation) follow(ctx context.Context, files *reload.Watched, f Options) {
-	c.Factory.AtEnd(func() { c.takeUp() })
+	c.Factory.AtEnd(func() { c.useNewestTree() })
 	c.news.w = c.errors()
 	reload.KeepUp(ctx, c.Factory, files, &c.news, func() (*agent.Tree, error) {
 		next, err := c.Factory.Load(c.Path, f.Model)
@@ -78,8 +78,8 @@ func (c *Conversation) follow(ctx context.Context, files *reload.Watched, f Opti
 	})
 }
 
-// takeUp goes on with the newest tree. No turn runs.
-func (c *Conversation) takeUp() {
+// useNewestTree goes on with the newest tree. No turn runs.
+func (c *Conversation) useNewestTree() {
 	if next := c.newer.Swap(nil); next != nil {
 		c.End()
 		c.LoadedTree = next
@@ -199,7 +199,7 @@ func (c *Conversation) errors() io.Writer {
 
 // line does what one line asks for.
 func (c *Conversation) line(ctx context.Context, line string) (quit bool, err error) {
-	c.takeUp()
+	c.useNewestTree()
 	switch {
 	case line == "":
 		return false, nil

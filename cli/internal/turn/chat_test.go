@@ -15,11 +15,11 @@ func TestChatEndsTheOldTree(t *testing.T) {
 		return &factory.LoadedTree{End: func() { ended = append(ended, name) }}
 	}
 	c := &Conversation{LoadedTree: tree("old"), Factory: &factory.Factory{}, JSON: true}
-	c.takeUp()
+	c.useNewestTree()
 	require.Empty(t, ended)
 	c.newer.Store(tree("new"))
-	c.takeUp()
-	c.takeUp()
+	c.useNewestTree()
+	c.useNewestTree()
 	require.Equal(t, []string{"old"}, ended)
 	c.End()
 	require.Equal(t, []string{"old", "new"}, ended)

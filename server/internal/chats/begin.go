@@ -229,12 +229,8 @@ func (c *Chats) repeated(ctx context.Context, q *Ask) (*Answer, error) {
 		if after == 0 {
 			continue
 		}
-		if rep.State == live.CutOff {
-			if _, err := c.turns.Resume(ctx, key); err != nil && !errors.Is(err, agent.ErrSessionBusy) { // else another process works on it
-				return nil, err
-			}
-		}
-		return &Answer{Seen: Seen{Key: key, Turn: rep.ID, First: rep.First, After: after}}, nil
+		err = c.turns.ResumeInterrupted(ctx, key)
+		return &Answer{Seen: Seen{Key: key, Turn: rep.ID, First: rep.First, After: after}}, err
 	}
 	return nil, nil
 }

@@ -56,7 +56,7 @@ export interface Read {
   relayId: string; // of relay_resolved
   approved: boolean; // of relay_resolved
   ids: readonly string[]; // of discard
-  void: boolean; // of a notice that the run was taken over
+  void: boolean; // of a notice that the run was adopted
 }
 
 /** Says whether words end in the first half of a surrogate pair. */

@@ -68,17 +68,17 @@ func TestLeftByAFailingStore(t *testing.T) {
 			if tt.orphans == 0 {
 				return
 			}
-			// Who takes it over while the store is down leaves it as it was.
-			_, err = collect(r.TakeOver(t.Context(), s1))
+			// A process that adopts it while the store is down leaves it as it was.
+			_, err = collect(r.Adopt(t.Context(), s1))
 			require.ErrorIs(t, err, errDisk)
 			left, err = store.Orphans(t.Context(), session.Page{})
 			require.NoError(t, err)
 			require.Len(t, left, 1)
 
 			store.sick, store.from = false, ""
-			events, err := collect(newRunner(t, root, store).TakeOver(t.Context(), s1))
+			events, err := collect(newRunner(t, root, store).Adopt(t.Context(), s1))
 			require.NoError(t, err)
-			require.Equal(t, event.NoticeTakenOver, events[0].Data.(*event.Notice).Code)
+			require.Equal(t, event.NoticeAdopted, events[0].Data.(*event.Notice).Code)
 			require.Equal(t, event.TypeHarnessEnd, events[len(events)-1].Type())
 			left, err = store.Orphans(t.Context(), session.Page{})
 			require.NoError(t, err)
@@ -87,9 +87,9 @@ func TestLeftByAFailingStore(t *testing.T) {
 	}
 }
 
-// TestTakeOverOfAFork: a fork that nobody has written to is gone on with in a run of its own, although nobody goes on with
+// TestAdoptOfAFork: a fork that nobody has written to is gone on with in a run of its own, although nobody goes on with
 // the other session any more.
-func TestTakeOverOfAFork(t *testing.T) {
+func TestAdoptOfAFork(t *testing.T) {
 	store := sessiontest.Memory(t)
 	root, err := llmagent.New("root", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Yes.")) }))
 	require.NoError(t, err)
@@ -97,23 +97,23 @@ func TestTakeOverOfAFork(t *testing.T) {
 	_, _, err = r.Begin(t.Context(), s1, llm.UserText("Hi"))
 	require.NoError(t, err)
 	for range 3 {
-		for e, err := range r.TakeOver(t.Context(), s1) {
+		for e, err := range r.Adopt(t.Context(), s1) {
 			require.NoError(t, err)
-			require.Equal(t, event.NoticeTakenOver, e.Data.(*event.Notice).Code)
+			require.Equal(t, event.NoticeAdopted, e.Data.(*event.Notice).Code)
 			break
 		}
 	}
-	_, err = collect(r.TakeOver(t.Context(), s1))
+	_, err = collect(r.Adopt(t.Context(), s1))
 	require.ErrorIs(t, err, runner.ErrLeft)
 	log := load(t, r, s1)
 	require.NoError(t, store.Fork(t.Context(), s1, int64(len(log)), forked))
 
-	events, err := collect(r.TakeOver(t.Context(), forked))
+	events, err := collect(r.Adopt(t.Context(), forked))
 	require.NoError(t, err)
 	checkLog(t, r, load(t, r, forked))
 	require.Equal(t, event.TypeHarnessStart, events[0].Type())
 	require.Equal(t, event.NoticeForked, events[1].Data.(*event.Notice).Code)
-	require.Equal(t, event.NoticeTakenOver, events[2].Data.(*event.Notice).Code)
+	require.Equal(t, event.NoticeAdopted, events[2].Data.(*event.Notice).Code)
 	require.Equal(t, event.TypeHarnessEnd, events[len(events)-1].Type())
 	for _, e := range events {
 		require.NotEqual(t, log[len(log)-1].RunID, e.RunID, "the run of the other session")

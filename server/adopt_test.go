@@ -44,9 +44,9 @@ func standing(t *testing.T, c stormConfig) (kill func()) {
 	return kill
 }
 
-// taker is a server that takes turns over.
+// taker is a server that adopts turns.
 func taker(t *testing.T, c stormConfig) *replica {
-	c.Addr, c.TakeOver = servers.Address(t), time.Second
+	c.Addr, c.Adopt = servers.Address(t), time.Second
 	r := &replica{stormConfig: c}
 	r.start(t)
 	t.Cleanup(func() { r.kill(t) })
@@ -79,7 +79,7 @@ func count(events []*event.Event, code string) (n int) {
 	return n
 }
 
-// over waits until the turn has been answered, and checks that it was taken over once and that the tool ran once.
+// over waits until the turn has been answered, and checks that it was adopted once and that the tool ran once.
 func over(t *testing.T, c stormConfig, db session.Store) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -87,7 +87,7 @@ func over(t *testing.T, c stormConfig, db session.Store) {
 		end, ok := events[len(events)-1].Data.(*event.HarnessEnd)
 		return ok && end.FinishReason == event.FinishReasonStop
 	}, 30*time.Second, 10*time.Millisecond)
-	require.Equal(t, 1, count(logOf(t, db), event.NoticeTakenOver))
+	require.Equal(t, 1, count(logOf(t, db), event.NoticeAdopted))
 	ledger, err := os.ReadFile(filepath.Join(c.Dir, "ledger"))
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(ledger), "\n"), "the tool ran once")
@@ -106,7 +106,7 @@ func opened(t *testing.T, c stormConfig) session.Store {
 
 // A turn whose process is killed goes on in another process of the machine within a look and two seconds, though nobody
 // follows it, and in one of them though two look for it.
-func TestTakeOverOnThisMachine(t *testing.T) {
+func TestAdoptOnThisMachine(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]func(*testing.T) stormConfig{
 		"sqlite":   func(t *testing.T) stormConfig { return stormConfig{Dir: t.TempDir()} },
@@ -119,10 +119,10 @@ func TestTakeOverOnThisMachine(t *testing.T) {
 			taker(t, c)
 			kill := standing(t, c)
 			db := opened(t, c)
-			require.Zero(t, count(logOf(t, db), event.NoticeTakenOver))
+			require.Zero(t, count(logOf(t, db), event.NoticeAdopted))
 			kill()
-			took := noted(t, db, event.NoticeTakenOver, time.Minute)
-			t.Logf("taken over after %s", took)
+			took := noted(t, db, event.NoticeAdopted, time.Minute)
+			t.Logf("adopted after %s", took)
 			require.Less(t, took, time.Second+soon)
 			over(t, c, db)
 		})
@@ -131,7 +131,7 @@ func TestTakeOverOnThisMachine(t *testing.T) {
 
 // A turn of another machine, of which nobody knows whether it still runs, goes on when its lease has ended by the clock of
 // the database, however wrong the clocks of the machines are.
-func TestTakeOverFromElsewhere(t *testing.T) {
+func TestAdoptFromElsewhere(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("unshare", "--uts", "true").CombinedOutput(); err != nil {
 		t.Skipf("a process cannot have another host name here: unshare --uts needs util-linux and the right to do it: %v: %s", err, out)
@@ -146,21 +146,21 @@ func TestTakeOverFromElsewhere(t *testing.T) {
 	kill := standing(t, far)
 	db := opened(t, c)
 	kill()
-	took := noted(t, db, event.NoticeTakenOver, time.Minute)
-	t.Logf("taken over after %s", took)
+	took := noted(t, db, event.NoticeAdopted, time.Minute)
+	t.Logf("adopted after %s", took)
 	require.Greater(t, took, session.LeaseTTL-5*time.Second, "its lease had not ended")
 	require.Less(t, took, session.LeaseTTL+soon)
 	over(t, c, db)
 }
 
 // A turn that kills each process that goes on with it kills three, and then none.
-func TestTakeOverOfADeadlyTurn(t *testing.T) {
+func TestAdoptOfADeadlyTurn(t *testing.T) {
 	t.Parallel()
 	c := stormConfig{Dir: t.TempDir()}
 	standing(t, c)()
 	db := opened(t, c)
 	deadly := c
-	deadly.Addr, deadly.TakeOver, deadly.Dies = servers.Address(t), 50*time.Millisecond, true
+	deadly.Addr, deadly.Adopt, deadly.Dies = servers.Address(t), 50*time.Millisecond, true
 	for range 3 {
 		r := &replica{stormConfig: deadly}
 		_, _ = io.Copy(io.Discard, r.launch(t)) // it may die before it is ready
@@ -175,7 +175,7 @@ func TestTakeOverOfADeadlyTurn(t *testing.T) {
 		left, err := db.Orphans(t.Context(), session.Page{})
 		return err == nil && len(left) == 0
 	}, 30*time.Second, 10*time.Millisecond)
-	require.Equal(t, 3, count(events, event.NoticeTakenOver))
+	require.Equal(t, 3, count(events, event.NoticeAdopted))
 	require.Equal(t, 1, count(events, event.NoticeLeft))
 	require.Equal(t, events, logOf(t, db))
 	r.kill(t) // it lived
@@ -246,7 +246,7 @@ func (s *shows) take(e *event.Event) {
 			delete(s.words, id)
 		}
 	case *event.Notice:
-		if d.Code == event.NoticeTakenOver {
+		if d.Code == event.NoticeAdopted {
 			clear(s.words)
 		}
 	}
@@ -268,7 +268,7 @@ func ended(e *event.Event) bool { return e.Type() == event.TypeHarnessEnd }
 
 // Who has seen half an answer when its process is killed learns that it is void before another one comes, whether
 // he follows at a server that goes on, which Redis tells, or has to come back to another one.
-func TestTakeOverVoidsHalfAnAnswer(t *testing.T) {
+func TestAdoptVoidsHalfAnAnswer(t *testing.T) {
 	t.Parallel()
 	for name, redis := range map[string]bool{"with Redis": true, "without": false} {
 		t.Run(name, func(t *testing.T) {

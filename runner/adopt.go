@@ -21,11 +21,11 @@ func (t *opening) adoptTurn() (left bool, err error) {
 		case err != nil || left:
 			return left, err
 		case times >= maxAdoptions:
-			notice := t.turnNotice(event.NoticeLeft, fmt.Sprintf("the turn was taken over %d times without getting any further: nobody goes on with it before it is resumed", times))
+			notice := t.turnNotice(event.NoticeLeft, fmt.Sprintf("the turn was adopted %d times without progress: it continues when a client or an operator resumes it", times))
 			return true, t.appendEvents(t.ctx, notice)
 		}
 	}
-	if err := t.branchOff(t.runNotices(event.NoticeTakenOver, "the process that ran the turn has gone, and another one goes on")...); err != nil {
+	if err := t.branchOff(t.runNotices(event.NoticeAdopted, "the process that ran the turn has gone, and another one goes on")...); err != nil {
 		return false, err
 	}
 	return false, t.resumeTurn(nil)
@@ -45,7 +45,7 @@ func (t *opening) adoptedMeanwhile() bool {
 		if err != nil {
 			return true
 		}
-		if d, ok := e.Data.(*event.Notice); ok && d.Code == event.NoticeTakenOver {
+		if d, ok := e.Data.(*event.Notice); ok && d.Code == event.NoticeAdopted {
 			return true
 		}
 	}
@@ -62,7 +62,7 @@ func (t *opening) countAdoptions() (times int, left bool, err error) {
 		switch d := e.Data.(type) {
 		case *event.Notice:
 			switch d.Code {
-			case event.NoticeTakenOver:
+			case event.NoticeAdopted:
 				if e.Scope == "" {
 					times++
 				}

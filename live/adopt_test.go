@@ -61,20 +61,20 @@ func kill(t testing.TB, d *desk, a agent.Agent, store session.Store, key session
 
 // A turn whose process was killed goes on by itself in one that runs, when its lease has ended, and in one that starts
 // then, at once. Nobody follows it.
-func TestTakeOver(t *testing.T) {
+func TestAdopt(t *testing.T) {
 	for _, starts := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			d, a := newDesk(t)
 			store, h := clocked(t), &heard{}
 			if !starts {
-				newTurns(t, a, store, WithTakeOver(time.Second), WithObserver(h))
+				newTurns(t, a, store, WithAdoption(time.Second), WithObserver(h))
 			}
 			kill(t, d, a, store, key, "think")
 			gone := time.Now()
 			if starts {
 				time.Sleep(session.LeaseTTL)
 				gone = time.Now()
-				newTurns(t, a, store, WithTakeOver(time.Hour), WithObserver(h))
+				newTurns(t, a, store, WithAdoption(time.Hour), WithObserver(h))
 			}
 			<-d.thinks
 			late := time.Since(gone)
@@ -87,20 +87,20 @@ func TestTakeOver(t *testing.T) {
 			synctest.Wait()
 			turns := newTurns(t, a, store)
 			require.Equal(t, "thinking done", must(turns.Report(t.Context(), key, "")).Text)
-			require.Equal(t, []string{event.NoticeTakenOver}, notices(t, store, key))
+			require.Equal(t, []string{event.NoticeAdopted}, notices(t, store, key))
 			require.Empty(t, orphans(t, store))
-			require.Equal(t, []string{"take_over done"}, h.ends)
+			require.Equal(t, []string{"adoption done"}, h.ends)
 		})
 	}
 }
 
 // A server that is stopped leaves its turns to others, who need not wait for its lease to end.
-func TestTakeOverAfterClose(t *testing.T) {
+func TestAdoptAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		d, a := newDesk(t)
 		store := clocked(t)
-		newTurns(t, a, store, WithTakeOver(time.Second))
+		newTurns(t, a, store, WithAdoption(time.Second))
 		one := newTurns(t, a, store)
 		_, err := one.Begin(ctx, key, llm.UserText("think"))
 		require.NoError(t, err)
@@ -111,13 +111,13 @@ func TestTakeOverAfterClose(t *testing.T) {
 		require.LessOrEqual(t, time.Since(gone), soon)
 		d.free <- struct{}{}
 		synctest.Wait()
-		require.Equal(t, []string{event.NoticeTakenOver}, notices(t, store, key))
+		require.Equal(t, []string{event.NoticeAdopted}, notices(t, store, key))
 	})
 }
 
-// What somebody has stopped or canceled, what waits for somebody, and what is over is not taken over. An orphan of
+// A turn that was stopped or canceled, that waits, or that has ended is not adopted. An orphan of
 // these is given back.
-func TestNotTakenOver(t *testing.T) {
+func TestNotAdopted(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, d *desk, turns *Turns){
 		"stopped": func(t *testing.T, d *desk, turns *Turns) {
 			must(turns.Begin(t.Context(), key, llm.UserText("think")))
@@ -151,7 +151,7 @@ func TestNotTakenOver(t *testing.T) {
 				info, _, err := session.Find(t.Context(), store, key)
 				require.NoError(t, err)
 				h := &heard{}
-				newTurns(t, a, store, WithTakeOver(time.Second), WithObserver(h))
+				newTurns(t, a, store, WithAdoption(time.Second), WithObserver(h))
 				time.Sleep(3 * session.LeaseTTL)
 				synctest.Wait()
 				after, _, err := session.Find(t.Context(), store, key)
@@ -182,7 +182,7 @@ func TestManyTakers(t *testing.T) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		for range 8 {
-			newTurns(t, a, store, WithTakeOver(time.Second), WithLogger(logger))
+			newTurns(t, a, store, WithAdoption(time.Second), WithLogger(logger))
 		}
 		<-d.thinks
 		time.Sleep(2 * session.LeaseTTL)
@@ -190,13 +190,13 @@ func TestManyTakers(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(2 * session.LeaseTTL)
 		require.Empty(t, d.thinks, "two have gone on with it")
-		require.Equal(t, []string{event.NoticeTakenOver}, notices(t, store, key))
+		require.Equal(t, []string{event.NoticeAdopted}, notices(t, store, key))
 		require.Empty(t, log.String())
 	})
 }
 
 // However many turns stand still, no more are at work at once than may be, and all come to an end.
-func TestTakeOverWithinLimits(t *testing.T) {
+func TestAdoptWithinLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDesk(t)
 		store := clocked(t)
@@ -207,7 +207,7 @@ func TestTakeOverWithinLimits(t *testing.T) {
 			kill(t, d, a, store, keys[i], "think")
 		}
 		time.Sleep(session.LeaseTTL)
-		turns := newTurns(t, a, store, WithTakeOver(time.Second), WithLimit(access.NewLimit(3, 7)))
+		turns := newTurns(t, a, store, WithAdoption(time.Second), WithLimit(access.NewLimit(3, 7)))
 		for n := 0; n < all; {
 			synctest.Wait()
 			at, by := 0, make(map[string]int)
@@ -230,7 +230,7 @@ func TestTakeOverWithinLimits(t *testing.T) {
 		}
 		require.Empty(t, orphans(t, store))
 		for _, key := range keys {
-			require.Equal(t, []string{event.NoticeTakenOver}, notices(t, store, key))
+			require.Equal(t, []string{event.NoticeAdopted}, notices(t, store, key))
 		}
 	})
 }
@@ -245,7 +245,7 @@ func TestLeftAlone(t *testing.T) {
 		for range 3 {
 			time.Sleep(session.LeaseTTL)
 			dying := &crashes{Store: store}
-			newTurns(t, a, dying, WithTakeOver(time.Second))
+			newTurns(t, a, dying, WithAdoption(time.Second))
 			<-d.thinks
 			dying.dead.Store(true)
 			d.free <- struct{}{}
@@ -253,8 +253,8 @@ func TestLeftAlone(t *testing.T) {
 		}
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		turns := newTurns(t, a, store, WithTakeOver(time.Second), WithLogger(logger))
-		newTurns(t, a, store, WithTakeOver(time.Second), WithLogger(logger))
+		turns := newTurns(t, a, store, WithAdoption(time.Second), WithLogger(logger))
+		newTurns(t, a, store, WithAdoption(time.Second), WithLogger(logger))
 		ctx, leave := context.WithCancel(t.Context())
 		var followed shared[string]
 		go func() {
@@ -274,6 +274,13 @@ func TestLeftAlone(t *testing.T) {
 		require.Empty(t, orphans(t, store))
 		stateIs(t, turns, key, CutOff)
 
+		// A client that repeats its request is not left waiting.
+		require.NoError(t, turns.ResumeInterrupted(t.Context(), key))
+		var err error
+		for _, err = range turns.Watch(t.Context(), key, 1, "") {
+		}
+		require.ErrorIs(t, err, ErrStopped)
+
 		x, err := turns.Resume(t.Context(), key)
 		require.NoError(t, err)
 		d.free <- struct{}{}
@@ -290,7 +297,7 @@ func above(t testing.TB, a agent.Agent) agent.Agent {
 }
 
 // Other trees may have the same store: their sessions are not touched, however often they are looked at.
-func TestTakeOverLeavesOtherTrees(t *testing.T) {
+func TestAdoptLeavesOtherTrees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDesk(t)
 		store := clocked(t)
@@ -308,8 +315,8 @@ func TestTakeOverLeavesOtherTrees(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, sessiontest.Append(t.Context(), store, gone, 0, lease, &event.Event{ID: "u", Seq: 1, TurnID: "t", RunID: "u", Agent: "user", Time: time.Now(), Data: &event.User{Content: llm.Content{Text: "think"}}}))
 		time.Sleep(session.LeaseTTL)
-		strangers := newTurns(t, a2, store, WithTakeOver(time.Second))
-		picky := newTurns(t, a, store, WithTakeOver(time.Second), WithTakeUp(func(*event.User) bool { return false }))
+		strangers := newTurns(t, a2, store, WithAdoption(time.Second))
+		picky := newTurns(t, a, store, WithAdoption(time.Second), WithAutoResume(func(*event.User) bool { return false }))
 		time.Sleep(session.LeaseTTL)
 		synctest.Wait()
 		require.Len(t, orphans(t, store), 4)
@@ -332,13 +339,13 @@ func TestTakeOverLeavesOtherTrees(t *testing.T) {
 }
 
 // A server that is about to stop takes nothing over any more, and a store that is away is told of once.
-func TestTakeOverStops(t *testing.T) {
+func TestAdoptStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDesk(t)
 		store := clocked(t)
 		away := &looks{Store: store}
 		var log bytes.Buffer
-		turns := newTurns(t, a, away, WithTakeOver(time.Second), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		turns := newTurns(t, a, away, WithAdoption(time.Second), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		time.Sleep(20*time.Second + time.Millisecond)
 		require.InDelta(t, 21, away.n.Load(), 5)
 		away.sick.Store(true)
@@ -436,11 +443,11 @@ func TestBackend(t *testing.T) {
 
 		followed := must(tail.New(store))
 		run := must(runner.New(a, followed))
-		_, err := New(run, followed, of, WithTakeOver(time.Second))
-		require.ErrorContains(t, err, "remove WithTakeOver")
+		_, err := New(run, followed, of, WithAdoption(time.Second))
+		require.ErrorContains(t, err, "remove WithAdoption")
 		_, err = New(run, followed, WithBackend(func(*runner.Runner) Backend { return nil }))
 		require.ErrorContains(t, err, "WithBackend")
-		_, err = New(run, followed, WithTakeOver(-1))
+		_, err = New(run, followed, WithAdoption(-1))
 		require.ErrorContains(t, err, "negative")
 	})
 }

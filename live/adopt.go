@@ -16,39 +16,39 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// TakeUp resumes a turn in the background that no process runs: it was interrupted, or it waits for something
-// external, such as an authorization, which may be available by now. TakeUp does not wait. If this process still runs
-// a turn of the session, TakeUp lets that turn end first. TakeUp does nothing if there is nothing to resume, if
+// ResumeInBackground resumes a turn in the background that no process runs: it was interrupted, or it waits for something
+// external, such as an authorization, which may be available by now. ResumeInBackground does not wait. If this process still runs
+// a turn of the session, ResumeInBackground lets that turn end first. ResumeInBackground does nothing if there is nothing to resume, if
 // another process runs the turn, or if the turn was stopped here. If begun is not nil, it is called when the first
 // event is stored.
-func (t *Turns) TakeUp(key session.Key, begun func()) {
-	t.resumeInBackground(&Turn{key: key}, begun, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] { return b.Resume(ctx, key) })
+func (t *Turns) ResumeInBackground(key session.Key, begun func()) {
+	t.launchRest(&Turn{key: key}, begun, func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] { return b.Resume(ctx, key) })
 }
 
-// TakeOver is [Turns.TakeUp] for a turn whose process died. The log records that this process adopts the turn.
-// TakeOver does nothing if the turn was adopted several times without progress, because it ends each process that
-// runs it; see [runner.Runner.TakeOver].
+// Adopt is [Turns.ResumeInBackground] for a turn whose process died. The log records that this process adopts the turn.
+// Adopt does nothing if the turn was adopted several times without progress, because it ends each process that
+// runs it; see [runner.Runner.Adopt].
 //
-// [runner.Runner.TakeOver]: https://pkg.go.dev/github.com/agentarbor/arbor/runner#Runner.TakeOver
-func (t *Turns) TakeOver(key session.Key) {
-	t.resumeInBackground(&Turn{key: key, door: adoptedAPI}, nil, adopts(key))
+// [runner.Runner.Adopt]: https://pkg.go.dev/github.com/agentarbor/arbor/runner#Runner.Adopt
+func (t *Turns) Adopt(key session.Key) {
+	t.launchRest(&Turn{key: key, door: adoptedAPI}, nil, adopts(key))
 }
 
 // adoptedAPI is the API that observers receive for adopted turns.
-const adoptedAPI = "take_over"
+const adoptedAPI = "adoption"
 
 func adopts(key session.Key) turnFunc {
 	return func(ctx context.Context, b Backend) iter.Seq2[*event.Event, error] {
 		if b, ok := b.(adopter); ok {
-			return b.TakeOver(ctx, key)
+			return b.Adopt(ctx, key)
 		}
 		return b.Resume(ctx, key)
 	}
 }
 
-// resumeInBackground starts the rest of a turn, unless the turn was stopped here or another call is already starting
+// launchRest starts the rest of a turn, unless the turn was stopped here or another call is already starting
 // it.
-func (t *Turns) resumeInBackground(rest *Turn, begun func(), events turnFunc) {
+func (t *Turns) launchRest(rest *Turn, begun func(), events turnFunc) {
 	before, stopped := t.state(rest.key)
 	if stopped || slices.ContainsFunc(before, func(x *Turn) bool { return x.automatic }) {
 		return
@@ -186,7 +186,7 @@ func logAdoption(logger *slog.Logger, x *Turn, e *event.Event) {
 		return
 	}
 	switch n.Code {
-	case event.NoticeTakenOver:
+	case event.NoticeAdopted:
 		logger.Info("a turn is adopted, because its process died", "session", x.key.String(), "position", e.Seq)
 	case event.NoticeLeft:
 		logger.Warn("a turn is not adopted again, because each process that ran it died: resume it by hand", "session", x.key.String(), "position", e.Seq)
