@@ -73,7 +73,7 @@ func TestCrashChild(t *testing.T) { crashtest.Child(t, adopts) }
 
 // adopts is the way of turns that processes adopt.
 var adopts = crashtest.Way{
-	Name:      "adoption",
+	Name:   "adoption",
 	Adopts: true,
 	Store: func(ctx context.Context, at crashtest.Place) (session.Store, error) {
 		return postgres.Open(ctx, at.Address, postgres.WithRetryTime(time.Minute)) // a machine may be busy

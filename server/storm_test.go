@@ -61,11 +61,11 @@ type stormConfig struct {
 	// Postgres and Redis are addresses; without them the store is a file in Dir.
 	Postgres, Redis string
 
-	Adopt time.Duration
-	Skew     time.Duration // by which the process's clock is wrong
-	Host     string        // another name of the machine, for this process
-	Stalls   bool          // the model says some words and nothing more
-	Dies     bool          // the model ends the process
+	Adopt  time.Duration
+	Skew   time.Duration // by which the process's clock is wrong
+	Host   string        // another name of the machine, for this process
+	Stalls bool          // the model says some words and nothing more
+	Dies   bool          // the model ends the process
 }
 
 // open opens the sessions.

@@ -55,7 +55,7 @@ type options struct {
 	metrics       string
 	log           string
 	drain         time.Duration
-	adoptEvery      time.Duration
+	adoptEvery    time.Duration
 	limits        limitOptions
 	keep          size
 	kept          *server.Requests // nil without --keep-requests
