@@ -371,7 +371,7 @@ func TestAllocationBudget(t *testing.T) {
 			req.Message.ContextID = first.ContextID
 			send(t, s, req)
 		}},
-		{"a turn of a node, streamed", 1550, shortTurn},
+		{"a turn of a node, streamed", 1650, shortTurn},
 		{"100 pieces through a node", 15000, longTurn},
 	} {
 		t.Run(c.name, func(t *testing.T) {

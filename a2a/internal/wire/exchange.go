@@ -226,7 +226,7 @@ func (x *exchange) result(result any) ([]byte, error) {
 // its query where it asks for something.
 func (x *exchange) document(name string, s *shape) ([]byte, error) {
 	if x.r.Method != http.MethodPost {
-		return rewriteQuery(x.query, s)
+		return fitQuery(x.query, s)
 	}
 	// What only names a task needs no body.
 	body, err := x.readBody(name == "CancelTask" || name == "SubscribeToTask")
@@ -236,7 +236,7 @@ func (x *exchange) document(name string, s *shape) ([]byte, error) {
 	if body == nil {
 		return []byte("{}"), nil
 	}
-	return rewrite(body, s)
+	return fit(parse(body), s)
 }
 
 // stream answers with events.

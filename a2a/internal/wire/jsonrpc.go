@@ -1,21 +1,21 @@
 package wire
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
+	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 )
 
-// rpcRequest is the envelope of JSON-RPC 2.0, section 4. Its parts are as they were written.
+// rpcRequest is the envelope of JSON-RPC 2.0, section 4.
 type rpcRequest struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"` // nil: there are none
+	ID     json.RawMessage
+	Method string
+	Params object
 }
 
 // maxID bounds the id of a request, which each frame of a stream repeats, and that of a message.
@@ -28,65 +28,62 @@ func readEnvelope(body []byte) (req rpcRequest, err error) {
 	invalid := func(format string, a ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{sdk.ErrInvalidRequest}, a...)...)
 	}
-	w := &rewriter{src: body}
-	w.space()
-	switch body[w.pos] {
-	case '{':
-	case '[':
+	var envelope object
+	switch v := parse(body).(type) {
+	case object:
+		envelope = v
+	case []any:
 		return req, invalid("batches are not served: send each request by itself")
 	default:
 		return req, invalid("a request must be a JSON object")
 	}
-	parts := make(map[string]json.RawMessage)
+	parts := make(map[string]any)
 	twice := ""
-	_ = w.each("", func(int) error { // which returns the errors of the function only, at this depth
-		key, _ := w.key()
-		if _, ok := parts[key]; ok {
-			twice = key
+	for _, m := range envelope {
+		if _, ok := parts[m.name]; ok {
+			twice = m.name
 		}
-		parts[key] = w.skip()
-		return nil
-	})
+		parts[m.name] = m.value
+	}
 	id, hasID := parts["id"]
-	if hasID && !validID(id) {
-		return req, invalid("the id must be a string, a whole number or null, of at most %d bytes", maxID)
-	}
 	if hasID {
-		req.ID = id
+		raw, ok := encodeID(id)
+		if !ok {
+			return req, invalid("the id must be a string, a whole number or null, of at most %d bytes", maxID)
+		}
+		req.ID = raw
 	}
+	req.Method, _ = parts["method"].(string)
 	switch {
 	case twice != "":
 		return req, invalid("%q is there twice", clipKey(twice))
 	case !hasID:
 		return req, invalid("the request has no id: there are no notifications in A2A")
-	case !isString(parts["jsonrpc"]) || unquoteJSON(parts["jsonrpc"]) != "2.0":
+	case parts["jsonrpc"] != "2.0":
 		return req, invalid(`"jsonrpc" must be "2.0"`)
-	case !isString(parts["method"]) || unquoteJSON(parts["method"]) == "":
+	case req.Method == "":
 		return req, invalid("the method must be the name of an operation")
 	}
-	req.Method = unquoteJSON(parts["method"])
-	if params := parts["params"]; params != nil && string(params) != "null" {
-		if params[0] != '{' {
-			return req, &violation{"", "params must be an object", nil}
-		}
-		req.Params = params
+	params, isObject := parts["params"].(object)
+	if !isObject && parts["params"] != nil {
+		return req, &violation{"", "params must be an object", nil}
 	}
+	req.Params = params
 	return req, nil
 }
 
-func isString(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '"' }
-
-func validID(id json.RawMessage) bool {
-	if len(id) > maxID {
-		return false
+// encodeID returns the id of a request as its answer repeats it, and false for one that is not allowed.
+func encodeID(id any) (raw json.RawMessage, ok bool) {
+	switch id := id.(type) {
+	case string, nil:
+		ok = true
+	case json.Number:
+		ok = !strings.ContainsAny(id.String(), ".eE")
 	}
-	switch c := id[0]; {
-	case c == '"' || string(id) == "null":
-		return true
-	case c == '-' || c >= '0' && c <= '9':
-		return !bytes.ContainsAny(id, ".eE")
+	if ok {
+		raw = mustEncode(id)
 	}
-	return false
+	return raw, ok && len(raw) <= maxID
 }
 
 // serveRPC answers a request of the JSON-RPC binding (A2A 1.0, section 9).
@@ -111,10 +108,7 @@ func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error
 	if op == nil {
 		return noOperation(req.Method, version)
 	}
-	if req.Params == nil {
-		req.Params = json.RawMessage("{}")
-	}
-	doc, err := rewrite(req.Params, op.shape)
+	doc, err := fit(req.Params, op.shape)
 	if err != nil {
 		return err
 	}
@@ -127,12 +121,9 @@ func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 	if operations[req.Method] != nil {
 		return fmt.Errorf("%w: %s is an operation of A2A 1.0, and the request is one of 0.3: send the header A2A-Version: 1.0", sdk.ErrMethodNotFound, req.Method)
 	}
-	params := json.RawMessage("{}")
-	if req.Params != nil {
-		var err error
-		if params, err = rewrite(req.Params, nil); err != nil {
-			return err
-		}
+	params, err := fit(req.Params, aValue)
+	if err != nil {
+		return err
 	}
 	x.legacy = true
 	h := x.r.Header.Clone()

@@ -17,22 +17,16 @@ import (
 // A2A is defined, stop at 100 too.
 const maxDepth = 100
 
-// rewriter brings a JSON document into the form that the SDK's types read: the fields of a
-// shape under their camelCase names, once each, with values of the type that they must
-// have. Protocol Buffers let clients write fields in snake_case, enums and numbers in two
-// forms each and bytes in two alphabets (ProtoJSON); encoding/json takes keys in any
-// case, the last of several, and of a wrong type only the first it meets. What a shape leaves
-// free (metadata, data parts) is copied byte by byte. Fields that it does not know are
-// dropped, as A2A 1.0, section 5.7, asks.
-type rewriter struct {
-	src   []byte // valid JSON
-	pos   int
-	out   bytes.Buffer
-	depth int
-	query bool // the values come from a URL, where all are strings
+// object is a JSON object with its members in their order, also those whose name occurs twice.
+// The other values that [parse] returns are []any, string, json.Number, bool and nil.
+type object []member
+
+type member struct {
+	name  string
+	value any
 }
 
-// checkJSON tells whether a body is one JSON document in UTF-8 and nothing else.
+// checkJSON returns an error unless a body is one JSON document in UTF-8 and nothing else.
 func checkJSON(body []byte) error {
 	if len(bytes.TrimLeft(body, " \t\r\n")) == 0 {
 		return fmt.Errorf("%w: the body is empty; it must be a JSON object", sdk.ErrParseError)
@@ -50,218 +44,170 @@ func checkJSON(body []byte) error {
 	return nil
 }
 
-// rewrite returns a document in the form of a shape. The document must have passed checkJSON.
-func rewrite(doc []byte, s *shape) ([]byte, error) {
-	w := &rewriter{src: doc}
-	w.out.Grow(len(doc))
-	w.space()
-	if err := w.value("", s); err != nil {
+// parse reads a document that has passed checkJSON.
+func parse(doc []byte) any {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.UseNumber()
+	return next(d)
+}
+
+// next reads the next value. The document is valid, so that no call returns an error.
+func next(d *json.Decoder) any {
+	token, _ := d.Token()
+	switch token {
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			list = append(list, next(d))
+		}
+		_, _ = d.Token()
+		return list
+	case json.Delim('{'):
+		o := object{}
+		for d.More() {
+			name, _ := d.Token()
+			o = append(o, member{name.(string), next(d)})
+		}
+		_, _ = d.Token()
+		return o
+	}
+	return token
+}
+
+// fit returns a parsed value as JSON that the SDK's types read: the fields of a shape under their
+// camelCase names, once each, with values of their types. Protocol Buffers let clients write fields
+// in snake_case, enums and numbers in two forms each and bytes in two alphabets (ProtoJSON), while
+// encoding/json takes names in any case, the last of several, and reports only the first wrong type.
+// Values that a shape leaves free (metadata, data parts) stay as they are. Unknown fields are
+// dropped, as A2A 1.0, section 5.7, asks.
+func fit(v any, s *shape) ([]byte, error) {
+	fitting, err := new(fitter).value("", v, s)
+	if err != nil {
 		return nil, err
 	}
-	return w.out.Bytes(), nil
+	return json.Marshal(fitting)
 }
 
-// skip returns the value that stands next, whatever it is.
-func (w *rewriter) skip() []byte {
-	start := w.pos
-	for depth := 0; ; {
-		switch w.src[w.pos] {
-		case '{', '[':
-			depth++
-			w.pos++
-		case '}', ']':
-			depth--
-			w.pos++
-		case ' ', '\t', '\r', '\n', ',', ':':
-			w.pos++
-			continue
-		default:
-			w.token()
-		}
-		if depth == 0 {
-			return w.src[start:w.pos]
-		}
-	}
+type fitter struct {
+	depth int
+	query bool // the values come from a URL, where all are strings
 }
 
-func (w *rewriter) space() {
-	for w.pos < len(w.src) && strings.IndexByte(" \t\r\n", w.src[w.pos]) >= 0 {
-		w.pos++
-	}
-}
-
-// token returns the string, number or word that stands next, as it is written.
-func (w *rewriter) token() []byte {
-	start := w.pos
-	if w.src[w.pos] == '"' {
-		for w.pos++; w.src[w.pos] != '"'; w.pos++ {
-			if w.src[w.pos] == '\\' {
-				w.pos++
-			}
-		}
-		w.pos++
-		return w.src[start:w.pos]
-	}
-	for w.pos < len(w.src) && strings.IndexByte(" \t\r\n,:]}", w.src[w.pos]) < 0 {
-		w.pos++
-	}
-	return w.src[start:w.pos]
-}
-
-// unquoteJSON returns what a JSON string says.
-func unquoteJSON(raw []byte) string {
-	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner)
-	}
-	var s string
-	_ = json.Unmarshal(raw, &s) // raw is a part of valid JSON
-	return s
-}
-
-// each rewrites the object or array that stands next. It calls read for each of its members,
-// which writes a comma before what it writes.
-func (w *rewriter) each(field string, read func(i int) error) error {
-	if w.depth++; w.depth > maxDepth {
+// enter is called before the members of an object or array are read, and depth is lowered after them.
+func (f *fitter) enter(field string) error {
+	if f.depth++; f.depth > maxDepth {
 		return &violation{field, fmt.Sprintf("values are nested more than %d deep", maxDepth), sdk.ErrInvalidRequest}
 	}
-	start, end := w.src[w.pos], byte(']')
-	if start == '{' {
-		end = '}'
-	}
-	w.out.WriteByte(start)
-	w.pos++
-	w.space()
-	for i := 0; w.src[w.pos] != end; i++ {
-		if err := read(i); err != nil {
-			return err
-		}
-		w.space()
-		if w.src[w.pos] == ',' {
-			w.pos++
-			w.space()
-		}
-	}
-	w.pos++
-	w.depth--
-	w.out.WriteByte(end)
 	return nil
 }
 
-// comma separates a member from the one before it. No value ends as an object or array begins.
-func (w *rewriter) comma() {
-	if last := w.out.Bytes()[w.out.Len()-1]; last != '{' && last != '[' {
-		w.out.WriteByte(',')
-	}
-}
-
-// value rewrites the value that stands next; a nil shape copies it.
-func (w *rewriter) value(field string, s *shape) error {
-	if s == nil || s.kind == kindAny {
-		return w.free(field)
-	}
-	c := w.src[w.pos]
-	switch s.kind {
-	case kindObject:
-		if c != '{' {
-			return &violation{field, "must be an object", nil}
+// value returns a value in the form of a shape.
+func (f *fitter) value(field string, v any, s *shape) (any, error) {
+	switch v := v.(type) {
+	case object:
+		switch {
+		case s.kind == kindAny, s.kind == kindObject && s.members == nil:
+			return f.free(field, v)
+		case s.kind == kindObject:
+			return f.object(field, v, s)
 		}
-		if s.members == nil {
-			return w.free(field)
+	case []any:
+		switch s.kind {
+		case kindAny:
+			return f.free(field, v)
+		case kindArray:
+			return f.each(v, field, func(i int) (any, error) {
+				return f.value(field+"["+strconv.Itoa(i)+"]", v[i], s.elem)
+			})
 		}
-		return w.object(field, s)
-	case kindArray:
-		if c != '[' {
-			return &violation{field, "must be an array", nil}
+	default:
+		return f.scalar(field, v, s)
+	}
+	return nil, s.wrong(field)
+}
+
+func (f *fitter) each(list []any, field string, read func(i int) (any, error)) (any, error) {
+	if err := f.enter(field); err != nil {
+		return nil, err
+	}
+	defer func() { f.depth-- }()
+	for i := range list {
+		var err error
+		if list[i], err = read(i); err != nil {
+			return nil, err
 		}
-		return w.array(field, s)
 	}
-	if c == '{' || c == '[' {
-		return &violation{field, "must be " + s.kind.String(), nil}
+	return list, nil
+}
+
+func (f *fitter) object(field string, o object, s *shape) (any, error) {
+	if err := f.enter(field); err != nil {
+		return nil, err
 	}
-	return w.scalar(field, s, w.token())
-}
-
-func (w *rewriter) array(field string, s *shape) error {
-	return w.each(field, func(i int) error {
-		w.comma()
-		return w.value(field+"["+strconv.Itoa(i)+"]", s.elem)
-	})
-}
-
-// key reads a member's name and the colon.
-func (w *rewriter) key() (string, []byte) {
-	raw := w.token()
-	w.space()
-	w.pos++
-	w.space()
-	return unquoteJSON(raw), raw
-}
-
-func (w *rewriter) object(field string, s *shape) error {
+	defer func() { f.depth-- }()
 	seen := make(map[string]string) // by their names in camelCase, as they were written
-	count := 0                      // of the fields that one may have only one of
-	err := w.each(field, func(int) error {
-		key, _ := w.key()
-		f, known := s.field(key)
-		name := key
-		if known {
-			name = f.name
+	fitting := make(map[string]any)
+	count := 0 // of the fields that one may have only one of
+	for _, m := range o {
+		known, isKnown := s.field(m.name)
+		name := m.name
+		if isKnown {
+			name = known.name
 		}
 		at := strings.TrimPrefix(field+"."+clipKey(name), ".")
-		if before, twice := seen[name]; twice && before != key {
-			return &violation{at, fmt.Sprintf("is there twice, as %s and as %s", before, key), nil}
+		if before, twice := seen[name]; twice && before != m.name {
+			return nil, &violation{at, fmt.Sprintf("is there twice, as %s and as %s", before, m.name), nil}
 		} else if twice {
-			return &violation{at, "is there twice", nil}
+			return nil, &violation{at, "is there twice", nil}
 		}
-		seen[name] = key
-		switch isNull := bytes.HasPrefix(w.src[w.pos:], []byte("null")); {
-		case !known: // its insides are read all the same: nothing that is malformed gets through
-			mark := w.out.Len()
-			err := w.free(at)
-			w.out.Truncate(mark)
-			return err
-		case isNull && f.shape.kind == kindAny:
-			return &violation{at, "must not be null", nil}
-		case isNull:
-			w.token() // as if it were not there
-			return nil
+		seen[name] = m.name
+		switch {
+		case !isKnown: // nothing malformed gets through
+			if _, err := f.free(at, m.value); err != nil {
+				return nil, err
+			}
+			continue
+		case m.value == nil && known.shape.kind == kindAny:
+			return nil, &violation{at, "must not be null", nil}
+		case m.value == nil: // as if the field were missing
+			continue
 		}
-		if slices.Contains(s.oneOf, f.name) {
+		if slices.Contains(s.oneOf, name) {
 			count++
 		}
-		w.comma()
-		w.out.WriteString(strconv.Quote(f.name) + ":")
-		return w.value(at, f.shape)
-	})
-	if err == nil && s.oneOf != nil && count != 1 {
-		return &violation{field, "must have exactly one of " + strings.Join(s.oneOf, ", "), nil}
+		var err error
+		if fitting[name], err = f.value(at, m.value, known.shape); err != nil {
+			return nil, err
+		}
 	}
-	return err
+	if s.oneOf != nil && count != 1 {
+		return nil, &violation{field, "must have exactly one of " + strings.Join(s.oneOf, ", "), nil}
+	}
+	return fitting, nil
 }
 
-// free copies the next value and looks only at what no reader agrees upon: keys that are
-// there twice.
-func (w *rewriter) free(field string) error {
-	switch w.src[w.pos] {
-	case '[':
-		return w.each(field, func(int) error {
-			w.comma()
-			return w.free(field)
-		})
-	case '{':
-		seen := make(map[string]bool)
-		return w.each(field, func(int) error {
-			key, raw := w.key()
-			if seen[key] {
-				return &violation{field, fmt.Sprintf("the key %q is there twice in one object", clipKey(key)), nil}
+// free returns a value as it is, and refuses only names that occur twice in an object, about which
+// no two readers agree.
+func (f *fitter) free(field string, v any) (any, error) {
+	switch v := v.(type) {
+	case []any:
+		return f.each(v, field, func(i int) (any, error) { return f.free(field, v[i]) })
+	case object:
+		if err := f.enter(field); err != nil {
+			return nil, err
+		}
+		defer func() { f.depth-- }()
+		free := make(map[string]any, len(v))
+		for _, m := range v {
+			if _, twice := free[m.name]; twice {
+				return nil, &violation{field, fmt.Sprintf("the key %q is there twice in one object", clipKey(m.name)), nil}
 			}
-			seen[key] = true
-			w.comma()
-			w.out.Write(raw)
-			w.out.WriteByte(':')
-			return w.free(field)
-		})
+			var err error
+			if free[m.name], err = f.free(field, m.value); err != nil {
+				return nil, err
+			}
+		}
+		return free, nil
 	}
-	w.out.Write(w.token())
-	return nil
+	return v, nil
 }

@@ -33,20 +33,22 @@ func (k jsonKind) String() string {
 // shape is what a value of a request looks like.
 type shape struct {
 	kind     jsonKind
-	members  func() map[string]*shape // of an object, by their names in camelCase; nil: a free one
-	elem     *shape                   // of an array
-	names    []string                 // of an enum, in the order of its numbers
-	min, max int64                    // of a number; max 0: none
-	oneOf    []string                 // fields of which exactly one is there
-
-	once   sync.Once
-	fields map[string]shapeField // the members, below both spellings
+	members  func() map[string]shapeField // of an object, by both spellings of their names; nil: a free one
+	elem     *shape                       // of an array
+	names    []string                     // of an enum, in the order of its numbers
+	min, max int64                        // of a number; max 0: none
+	oneOf    []string                     // fields of which exactly one is there
 }
 
-// member is a field of an object.
+// shapeField is a field of an object.
 type shapeField struct {
 	name  string // in camelCase
 	shape *shape
+}
+
+// wrong returns the error for a value of another type.
+func (s *shape) wrong(field string) error {
+	return &violation{field, "must be " + s.kind.String(), nil}
 }
 
 // bounds words the limits of a number.
@@ -82,7 +84,7 @@ func shapeOf(t reflect.Type) *shape {
 	case reflect.Int:
 		return aCount
 	case reflect.Struct:
-		return &shape{kind: kindObject, members: func() map[string]*shape { return membersOf(t) }}
+		return &shape{kind: kindObject, members: spelled(func() map[string]*shape { return membersOf(t) })}
 	}
 	return aString
 }
@@ -99,21 +101,22 @@ func membersOf(t reflect.Type) map[string]*shape {
 	return members
 }
 
-// field returns the field of an object with this name, which may be in camelCase or in
-// snake_case.
-func (s *shape) field(name string) (f shapeField, known bool) {
-	s.once.Do(func() {
-		if s.members == nil {
-			return
+// spelled returns the members of an object, which are given by their names in camelCase, by both
+// spellings that requests may use.
+func spelled(members func() map[string]*shape) func() map[string]shapeField {
+	return sync.OnceValue(func() map[string]shapeField {
+		fields := make(map[string]shapeField)
+		for name, s := range members() {
+			fields[name] = shapeField{name, s}
+			fields[snakeCase(name)] = shapeField{name, s}
 		}
-		members := s.members()
-		s.fields = make(map[string]shapeField, 2*len(members))
-		for name, f := range members {
-			s.fields[name] = shapeField{name, f}
-			s.fields[snakeCase(name)] = shapeField{name, f}
-		}
+		return fields
 	})
-	f, known = s.fields[name]
+}
+
+// field returns the field of an object by its name in either spelling.
+func (s *shape) field(name string) (f shapeField, known bool) {
+	f, known = s.members()[name]
 	return f, known
 }
 
@@ -132,6 +135,7 @@ func snakeCase(camel string) string {
 
 // The shapes of values. They are never changed.
 var (
+	aValue  = &shape{kind: kindAny}
 	aString = &shape{kind: kindString}
 	aBool   = &shape{kind: kindBool}
 	aTime   = &shape{kind: kindTime}
@@ -146,10 +150,10 @@ var (
 		"TASK_STATE_AUTH_REQUIRED",
 	}}
 	// The SDK has an interface for what a part holds.
-	partShape = &shape{kind: kindObject, oneOf: []string{"text", "raw", "url", "data"}, members: func() map[string]*shape {
+	partShape = &shape{kind: kindObject, oneOf: []string{"text", "raw", "url", "data"}, members: spelled(func() map[string]*shape {
 		return map[string]*shape{
-			"text": aString, "raw": {kind: kindBytes}, "url": {kind: kindString, min: 1}, "data": {kind: kindAny},
+			"text": aString, "raw": {kind: kindBytes}, "url": {kind: kindString, min: 1}, "data": aValue,
 			"metadata": aStruct, "filename": aString, "mediaType": aString,
 		}
-	}}
+	})}
 )
