@@ -365,13 +365,13 @@ func TestAllocationBudget(t *testing.T) {
 		budget float64
 		do     func()
 	}{
-		{"GetTask", 60, func() { get(t, s, last) }},
-		{"SendMessage", 340, func() {
+		{"GetTask", 70, func() { get(t, s, last) }},
+		{"SendMessage", 360, func() {
 			req := ask()
 			req.Message.ContextID = first.ContextID
 			send(t, s, req)
 		}},
-		{"a turn of a node, streamed", 1650, shortTurn},
+		{"a turn of a node, streamed", 1700, shortTurn},
 		{"100 pieces through a node", 15000, longTurn},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -43,7 +43,7 @@ func (s *Server) serve() error {
 		Hosts: s.web.Hosts, Origins: s.web.Origins, MaxBody: s.web.MaxBody, KeepAlive: s.web.KeepAlive, BodyTimeout: s.web.BodyTimeout,
 		WriteTimeout: s.web.WriteTimeout, Logger: s.logger}
 	if s.compat != nil {
-		f.Legacy = &wire.Legacy{Methods: s.compat.Methods, Streams: s.compat.Streams, Event: s.compat.Event}
+		f.Legacy = &s.compat.Legacy
 	}
 	if s.base != nil {
 		f.Hosts = append(slices.Clone(f.Hosts), s.base.Host)

@@ -3,10 +3,8 @@ package a2aserver
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"net"
 	"net/http"
@@ -152,13 +150,8 @@ func WithInterface(i sdk.AgentInterface) Option {
 
 // Compat serves version 0.3 of the protocol beside version 1.0. The package a2a/a2av0 makes one.
 type Compat struct {
-	// Methods are those of its JSON-RPC binding with one answer, by their names. They return what is encoded as the
-	// result. The server has checked who calls, how much, and that it is a request of JSON-RPC 2.0.
-	Methods map[string]func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error)
-	// Streams are those with many answers.
-	Streams map[string]func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error]
-	// Event returns what an event is encoded as in streams and for webhooks.
-	Event func(sdk.Event) (any, error)
+	// Legacy is the JSON-RPC binding. Webhooks get its events.
+	Legacy wire.Legacy
 	// Card returns a card that peers of both versions can read.
 	Card func(*sdk.AgentCard) ([]byte, error)
 }
@@ -290,7 +283,7 @@ func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Opt
 		var err error
 		var legacy push.Encoder
 		if s.compat != nil {
-			legacy = s.compat.Event
+			legacy = s.compat.Legacy.Event
 		}
 		if s.hooks, err = push.New(*s.pushOpts, s.logger, legacy); err != nil {
 			return nil, fmt.Errorf("a2aserver: %w", err)

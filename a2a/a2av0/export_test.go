@@ -18,7 +18,7 @@ var (
 
 // NewHandler serves JSON-RPC of 0.3 at every path; keepAlive is that of [wire.Front].
 func NewHandler(h a2asrv.RequestHandler, keepAlive time.Duration) http.Handler {
-	front, err := wire.New(wire.Front{Handler: h, KeepAlive: keepAlive, Card: func(http.ResponseWriter, *http.Request, string) {},
+	front, err := wire.New(wire.Front{Handler: wire.NewChecks(h, nil, nil, nil, nil, nil), KeepAlive: keepAlive, Card: func(http.ResponseWriter, *http.Request, string) {},
 		Legacy: &wire.Legacy{Methods: methods, Streams: streams, Event: fromEvent}})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err != nil {

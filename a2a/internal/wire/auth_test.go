@@ -256,7 +256,7 @@ func TestClientCertificates(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			handler := &stub{}
-			h, err := New(Front{Handler: handler, Auth: clientCertificates(), Card: func(http.ResponseWriter, *http.Request, string) {}})
+			h, err := New(Front{Handler: NewChecks(handler, nil, nil, nil, nil, nil), Auth: clientCertificates(), Card: func(http.ResponseWriter, *http.Request, string) {}})
 			require.NoError(t, err)
 			server := httptest.NewUnstartedServer(h)
 			server.TLS = &tls.Config{ClientCAs: pool, ClientAuth: test.mode}

@@ -29,7 +29,7 @@ func BenchmarkOpenStreams(b *testing.B) {
 			}
 		}
 	}}
-	h, err := New(Front{Handler: handler, Card: func(http.ResponseWriter, *http.Request, string) {}})
+	h, err := New(Front{Handler: NewChecks(handler, nil, nil, nil, nil, nil), Card: func(http.ResponseWriter, *http.Request, string) {}})
 	require.NoError(b, err)
 	for name, served := range map[string]http.Handler{"front": h, "sdk": a2asrv.NewJSONRPCHandler(handler)} {
 		b.Run(name, func(b *testing.B) {
@@ -71,7 +71,7 @@ func inUse() int64 {
 // without a network.
 func BenchmarkCall(b *testing.B) {
 	handler := &stub{}
-	h, err := New(Front{Handler: handler, Card: func(http.ResponseWriter, *http.Request, string) {}})
+	h, err := New(Front{Handler: NewChecks(handler, nil, nil, nil, nil, nil), Card: func(http.ResponseWriter, *http.Request, string) {}})
 	require.NoError(b, err)
 	for name, served := range map[string]http.Handler{"front": h, "sdk": a2asrv.NewJSONRPCHandler(handler)} {
 		for size, text := range map[string]string{"100B": strings.Repeat("x", 100), "100kB": strings.Repeat("word ", 20000)} {

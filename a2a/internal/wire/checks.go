@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"mime"
 	"net/http"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -17,31 +19,50 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// Checks stands before a request handler in every binding, and lets pass only requests that are
-// complete and within bounds: required fields are there (A2A 1.0, section 5.7), numbers are in
-// their ranges, the tenant exists, the parts are of media types that are accepted, the client
-// accepts something of what can be answered, and the caller has no more calls under way
-// than it may. Bindings need not look at any of it.
+// Checks is a request handler that passes on only requests that are complete and within bounds, in
+// every binding: required fields are there (A2A 1.0, section 5.7), numbers are in their ranges, the
+// tenant exists, the parts are of accepted media types, the client accepts something of what can be
+// answered, and the caller has no more calls under way than it may. Bindings need not look at any of it.
 type Checks struct {
-	around
+	a2asrv.InterceptedHandler
 	inputModes  []string
 	outputModes []string
 	tenants     []string
 	open        *access.Limit
+	failed      func(ctx context.Context, operation string, err error) error
 }
 
-// NewChecks returns a handler that checks before another one answers. Empty modes accept
-// everything; open bounds the streams and the sends that wait, nil: [access.MaxStreams] of a caller and [access.MaxAllStreams] of all. The
-// function after is that of around.
+// NewChecks returns a handler that checks requests before next answers them. Empty modes accept
+// everything. open bounds the streams and the sends that wait; nil means [access.MaxStreams] for a
+// caller and [access.MaxAllStreams] for all. failed maps the errors of next; nil passes them on.
 func NewChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, open *access.Limit,
-	after func(ctx context.Context, operation string, err error) error,
+	failed func(ctx context.Context, operation string, err error) error,
 ) *Checks {
 	if open == nil {
 		open = access.NewLimit(access.MaxStreams, access.MaxAllStreams)
 	}
-	c := &Checks{inputModes: inputModes, outputModes: outputModes, tenants: tenants, open: open}
-	c.around = around{next: next, before: c.check, after: after}
+	c := &Checks{inputModes: inputModes, outputModes: outputModes, tenants: tenants, open: open, failed: failed}
+	c.InterceptedHandler = a2asrv.InterceptedHandler{Handler: next, Interceptors: []a2asrv.CallInterceptor{c}, Logger: slog.New(slog.DiscardHandler)}
 	return c
+}
+
+// Before implements a2asrv.CallInterceptor: it checks a request.
+func (c *Checks) Before(ctx context.Context, _ *a2asrv.CallContext, req *a2asrv.Request) (context.Context, any, error) {
+	// Clients of the SDK would pass the tenant on to the peers that this server calls.
+	return sdk.AttachTenant(ctx, ""), nil, c.check(req.Payload)
+}
+
+// After implements a2asrv.CallInterceptor: it maps the errors of the handler, and leaves those of Before as they are.
+func (c *Checks) After(ctx context.Context, call *a2asrv.CallContext, resp *a2asrv.Response) error {
+	if resp.Err != nil && c.failed != nil && !errors.As(resp.Err, new(*violation)) {
+		resp.Err = c.failed(ctx, call.Method(), resp.Err)
+	}
+	return nil
+}
+
+// tenantOf returns where a request names its tenant: each type of request has such a field.
+func tenantOf(req any) *string {
+	return reflect.ValueOf(req).Elem().FieldByName("Tenant").Addr().Interface().(*string)
 }
 
 // check refuses a request that is incomplete, or out of bounds.
@@ -225,17 +246,17 @@ func (c *Checks) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (
 		return nil, err
 	}
 	defer c.leave(ctx)
-	return c.around.SendMessage(ctx, req)
+	return c.InterceptedHandler.SendMessage(ctx, req)
 }
 
 // SendStreamingMessage is counted for as long as it is read.
 func (c *Checks) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
-	return c.counted(ctx, c.around.SendStreamingMessage(ctx, req))
+	return c.counted(ctx, c.InterceptedHandler.SendStreamingMessage(ctx, req))
 }
 
 // SubscribeToTask is counted for as long as it is read.
 func (c *Checks) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
-	return c.counted(ctx, c.around.SubscribeToTask(ctx, req))
+	return c.counted(ctx, c.InterceptedHandler.SubscribeToTask(ctx, req))
 }
 
 func (c *Checks) counted(ctx context.Context, events iter.Seq2[sdk.Event, error]) iter.Seq2[sdk.Event, error] {

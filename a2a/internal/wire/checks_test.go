@@ -63,7 +63,7 @@ func TestStreamsOfOneCallerAreBounded(t *testing.T) {
 			}
 		}
 	}}
-	server := serveFront(t, Front{Handler: handler, Streams: access.NewLimit(2, 3),
+	server := serveFront(t, Front{Handler: NewChecks(handler, nil, nil, nil, access.NewLimit(2, 3), nil),
 		Auth: must(bearerTokens(map[string]string{"a": "ann", "b": "bob"}))})
 	subscribe := func(token string) (resp *http.Response, stop context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -113,4 +113,16 @@ func TestOpenCallsAreForgotten(t *testing.T) {
 		}
 	})
 	require.NoError(t, c.enter(withCaller(t.Context(), "ann")))
+}
+
+// Clients of the SDK send the tenant of a context to peers that have none, and a turn keeps the values of its context.
+func TestTenantOfARequestIsNotPassedOn(t *testing.T) {
+	c := NewChecks(&stub{events: func(ctx context.Context) iter.Seq2[sdk.Event, error] {
+		tenant, _ := sdk.TenantFrom(ctx)
+		require.Empty(t, tenant)
+		return func(yield func(sdk.Event, error) bool) { yield(echo("t"), nil) }
+	}}, nil, nil, []string{"sales"}, nil, nil)
+	for _, err := range c.SubscribeToTask(t.Context(), &sdk.SubscribeToTaskRequest{ID: "t", Tenant: "sales"}) {
+		require.NoError(t, err)
+	}
 }

@@ -24,7 +24,8 @@ import (
 // comes in (who sends it, from where, how much, in which version and form) before the handler
 // sees it. The zero value of every field but handler and card is a default.
 type Front struct {
-	// Handler answers. It is called with the caller in the context, see [access.UserOf].
+	// Handler answers requests that no other code has checked, as [Checks] can. It is called with the
+	// caller in the context, see [access.UserOf].
 	Handler a2asrv.RequestHandler
 	// Card serves the card of a tenant ("" is the tree itself) for GET and HEAD.
 	Card func(w http.ResponseWriter, r *http.Request, tenant string)
@@ -35,12 +36,6 @@ type Front struct {
 	Legacy *Legacy
 	// Auth asks who calls; without it nobody is asked.
 	Auth Authenticator
-	// InputModes are the media types of parts that are accepted, "*/*" and "text/*" among
-	// them; none: all are.
-	InputModes []string
-	// OutputModes are the media types of what the agent answers; none: no client is refused for
-	// what it accepts.
-	OutputModes []string
 	// Tenants are the names of tenants, besides "".
 	Tenants []string
 	// Hosts are names under which the server is reached besides loopback's, such as the host of
@@ -52,8 +47,6 @@ type Front struct {
 	Origins []string
 	// MaxBody bounds a request's body in bytes; 0: [access.MaxBody].
 	MaxBody int64
-	// Streams bounds the streams and waiting sends that a caller has open; nil: [access.MaxStreams], and [access.MaxAllStreams] of all.
-	Streams *access.Limit
 	// KeepAlive is the time after which a silent stream sends a comment; 0: 15 seconds,
 	// negative: never.
 	KeepAlive time.Duration
@@ -81,7 +74,6 @@ type Legacy struct {
 type frontHandler struct {
 	Front
 	guard   *access.Guard
-	checks  *Checks
 	secrets []string // headers that hold credentials
 }
 
@@ -106,11 +98,5 @@ func New(f Front) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &frontHandler{Front: f, guard: guard, secrets: Secrets(f.Auth)}
-	if checked, ok := f.Handler.(*Checks); ok {
-		h.checks = checked
-	} else {
-		h.checks = NewChecks(f.Handler, f.InputModes, f.OutputModes, f.Tenants, f.Streams, nil)
-	}
-	return h, nil
+	return &frontHandler{Front: f, guard: guard, secrets: Secrets(f.Auth)}, nil
 }

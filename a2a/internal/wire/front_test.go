@@ -119,6 +119,9 @@ func frontOf(t *testing.T, f Front) http.Handler {
 	if f.Handler == nil {
 		f.Handler = &stub{}
 	}
+	if _, ok := f.Handler.(*Checks); !ok {
+		f.Handler = NewChecks(f.Handler, nil, nil, f.Tenants, nil, nil)
+	}
 	if f.Card == nil {
 		f.Card = func(w http.ResponseWriter, _ *http.Request, tenant string) {
 			w.Header().Set("Content-Type", "application/json")

@@ -69,7 +69,7 @@ func TestContentTypeIsChecked(t *testing.T) {
 }
 
 func TestMediaTypesOfPartsAreChecked(t *testing.T) {
-	f := Front{InputModes: []string{"text/plain", "application/json", "image/*"}, OutputModes: []string{"text/plain"}}
+	f := Front{Handler: NewChecks(&stub{}, []string{"text/plain", "application/json", "image/*"}, []string{"text/plain"}, nil, nil, nil)}
 	server := serveFront(t, f)
 	part := func(p string) string {
 		return `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"},` + p + `]}}`

@@ -133,10 +133,7 @@ func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 	}
 	h.Del(legacyExtensions)
 	ctx, call := a2asrv.NewCallContext(ctx, ServiceParams(h, x.f.secrets))
-	handler := &around{next: x.f.checks, before: func(req any) error {
-		*tenantOf(req) = x.tenant
-		return nil
-	}}
+	handler := &a2asrv.InterceptedHandler{Handler: x.f.Handler, Interceptors: []a2asrv.CallInterceptor{ofTenant{tenant: x.tenant}}}
 	one, many := x.f.Legacy.Methods[req.Method], x.f.Legacy.Streams[req.Method]
 	switch {
 	case one != nil:
@@ -149,6 +146,17 @@ func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 		}}, params)
 	}
 	return noOperation(req.Method, version03)
+}
+
+// ofTenant sets the tenant of requests, which 0.3 does not know.
+type ofTenant struct {
+	a2asrv.PassthroughCallInterceptor
+	tenant string
+}
+
+func (t ofTenant) Before(ctx context.Context, _ *a2asrv.CallContext, req *a2asrv.Request) (context.Context, any, error) {
+	*tenantOf(req.Payload) = t.tenant
+	return ctx, nil, nil
 }
 
 func noOperation(method, version string) error {

@@ -127,7 +127,7 @@ func FuzzBodies(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"\ud800","method":"GetTask","params":{"id":"\u0000"}}`))
 	f.Add([]byte(`[{"jsonrpc":"2.0"}]`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"message_id":1,"messageId":null,"parts":[{"raw":"=","data":null}]}}}`))
-	h, err := New(Front{Handler: &stub{}, Legacy: testCompat(), Card: func(http.ResponseWriter, *http.Request, string) {}})
+	h, err := New(Front{Handler: NewChecks(&stub{}, nil, nil, nil, nil, nil), Legacy: testCompat(), Card: func(http.ResponseWriter, *http.Request, string) {}})
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, path := range []string{"/rpc", "/message:send", "/message:stream", "/tasks/t:cancel"} {

@@ -54,7 +54,7 @@ func unary[P, R any](bound func(x *exchange, p *P) error, do func(h a2asrv.Reque
 		if err != nil {
 			return nil, err
 		}
-		return do(x.f.checks, ctx, req)
+		return do(x.f.Handler, ctx, req)
 	}}
 }
 
@@ -68,7 +68,7 @@ func streaming[P any](bound func(x *exchange, p *P) error, do func(h a2asrv.Requ
 		if err != nil {
 			return nil, err
 		}
-		return func(ctx context.Context) iter.Seq2[sdk.Event, error] { return do(x.f.checks, ctx, req) }, nil
+		return func(ctx context.Context) iter.Seq2[sdk.Event, error] { return do(x.f.Handler, ctx, req) }, nil
 	}}
 }
 
@@ -134,7 +134,9 @@ var operations = map[string]*operation{
 	}),
 	"DeleteTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.DeleteTaskPushConfigRequest) error {
 		return firstError(boundTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
-	}, deletePushConfig),
+	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.DeleteTaskPushConfigRequest) (struct{}, error) {
+		return struct{}{}, h.DeleteTaskPushConfig(ctx, p) // google.protobuf.Empty is {} in JSON
+	}),
 	"GetExtendedAgentCard": unary(func(x *exchange, p *sdk.GetExtendedAgentCardRequest) error {
 		return bind("tenant", &p.Tenant, x.tenant)
 	}, a2asrv.RequestHandler.GetExtendedAgentCard),

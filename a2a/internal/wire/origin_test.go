@@ -37,7 +37,7 @@ func TestHostsOnLoopback(t *testing.T) {
 
 // Elsewhere a name matters only where a browser may have been led astray.
 func TestHostsElsewhere(t *testing.T) {
-	h, err := New(Front{Handler: &stub{}, Hosts: []string{"agent.example.com"}, Card: func(http.ResponseWriter, *http.Request, string) {}})
+	h, err := New(Front{Handler: NewChecks(&stub{}, nil, nil, nil, nil, nil), Hosts: []string{"agent.example.com"}, Card: func(http.ResponseWriter, *http.Request, string) {}})
 	require.NoError(t, err)
 	status := func(host string, headers ...string) int {
 		r := httptest.NewRequest("GET", "/tasks/t", nil)

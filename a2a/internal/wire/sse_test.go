@@ -408,7 +408,7 @@ func TestHandlersOfOthersCanFlush(t *testing.T) {
 }
 
 func TestAStreamThroughAWriterThatCannotFlush(t *testing.T) {
-	h, err := New(Front{Handler: &stub{}, Card: func(http.ResponseWriter, *http.Request, string) {}})
+	h, err := New(Front{Handler: NewChecks(&stub{}, nil, nil, nil, nil, nil), Card: func(http.ResponseWriter, *http.Request, string) {}})
 	require.NoError(t, err)
 	recorder := httptest.NewRecorder()
 	type plain struct{ http.ResponseWriter }
