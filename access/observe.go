@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Observer hears what servers do, for metrics. Its methods are called concurrently, and must
-// return at once. No name of a user, session or path is among what it hears.
+// Observer receives measurements of servers, for metrics. Implementations must be safe for concurrent use, and
+// their methods must return at once. The measurements contain no user names, session ids or paths. An API is named
+// as in [WithAPI], such as "openai"; "" is a turn or stream that no API started.
 type Observer interface {
-	// Request is a request that was answered: its method, the pattern of its route, the status,
-	// and how long it took.
+	// Request reports an answered request: its method, the pattern of its route, the HTTP status and the duration.
 	Request(ctx context.Context, method, route string, status int, took time.Duration)
-	// Streams tells that so many more streams are open at a door.
-	Streams(ctx context.Context, door string, more int)
-	// Delta is the time from when a model's words were there until a client was sent them.
-	Delta(ctx context.Context, door string, took time.Duration)
-	// Running tells that so many more turns are under way, which a door has begun.
-	Running(ctx context.Context, door string, more int)
-	// Turn is how a turn has come to rest, or that it was cut off.
-	Turn(ctx context.Context, door, outcome string)
+	// Streams reports a change of the number of open streams of an API: 1 for an opened stream, -1 for a closed one.
+	Streams(ctx context.Context, api string, change int)
+	// Delta is the time from when the server received text of a model until it sent the text to a client.
+	Delta(ctx context.Context, api string, took time.Duration)
+	// Running reports a change of the number of running turns that an API started.
+	Running(ctx context.Context, api string, change int)
+	// Turn reports the outcome of a turn that ended, paused or was interrupted.
+	Turn(ctx context.Context, api, outcome string)
 }
 
-// unobserved is the observer of those who have none.
+// unobserved is the default observer. It ignores all measurements.
 type unobserved struct{}
 
 func (unobserved) Request(context.Context, string, string, int, time.Duration) {}
@@ -30,15 +30,15 @@ func (unobserved) Delta(context.Context, string, time.Duration)                {
 func (unobserved) Running(context.Context, string, int)                        {}
 func (unobserved) Turn(context.Context, string, string)                        {}
 
-type doorKey struct{}
+type apiContextKey struct{}
 
-// WithDoor returns a context that carries the name of the door through which a request came.
-func WithDoor(ctx context.Context, door string) context.Context {
-	return context.WithValue(ctx, doorKey{}, door)
+// WithAPI returns a context that carries the name of the API that received a request. An [Observer] gets this name.
+func WithAPI(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, apiContextKey{}, name)
 }
 
-// DoorOf returns the door that a context carries, "" if it carries none.
-func DoorOf(ctx context.Context) string {
-	door, _ := ctx.Value(doorKey{}).(string)
-	return door
+// APIOf returns the name of the API in a context, or "" if the context has none.
+func APIOf(ctx context.Context) string {
+	name, _ := ctx.Value(apiContextKey{}).(string)
+	return name
 }

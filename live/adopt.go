@@ -31,7 +31,7 @@ func (t *Turns) ResumeInBackground(key session.Key, begun func()) {
 //
 // [runner.Runner.Adopt]: https://pkg.go.dev/github.com/agentarbor/arbor/runner#Runner.Adopt
 func (t *Turns) Adopt(key session.Key) {
-	t.launchRest(&Turn{key: key, door: adoptedAPI}, nil, adopts(key))
+	t.launchRest(&Turn{key: key, api: adoptedAPI}, nil, adopts(key))
 }
 
 // adoptedAPI is the API that observers receive for adopted turns.
@@ -175,7 +175,7 @@ func (l *orphanSearch) adopt(key session.Key) error {
 	if here, stopped := t.state(key); stopped || len(here) > 0 {
 		return nil
 	}
-	_, _, err := t.launch(t.background, &Turn{key: key, door: adoptedAPI, automatic: true}, adopts(key))
+	_, _, err := t.launch(t.background, &Turn{key: key, api: adoptedAPI, automatic: true}, adopts(key))
 	return err
 }
 

@@ -109,7 +109,7 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 			}
 		default:
 			if t.observer != nil && len(events) > 0 {
-				t.observer.Turn(ctx, access.DoorOf(ctx), string(Canceled))
+				t.observer.Turn(ctx, access.APIOf(ctx), string(Canceled))
 			}
 			return events, err
 		}

@@ -191,7 +191,7 @@ func TestObserver(t *testing.T) {
 	d, a := newDesk(t)
 	h := &heard{}
 	turns := newTurns(t, a, sessiontest.Memory(t), WithObserver(h))
-	ctx, key := access.WithDoor(t.Context(), "api"), session.ID("s")
+	ctx, key := access.WithAPI(t.Context(), "api"), session.ID("s")
 	for _, words := range []string{"hello", "ask", "fail"} {
 		x, err := turns.Begin(ctx, key, llm.UserText(words))
 		require.NoError(t, err)

@@ -239,7 +239,7 @@ func (r *registry) add(x *Turn) {
 	x.use = r.useOf(x.key)
 	x.use.turns++
 	if r.observer != nil {
-		r.observer.Running(context.Background(), x.door, 1)
+		r.observer.Running(context.Background(), x.api, 1)
 	}
 	r.running[x.key] = append(r.running[x.key], x)
 }
@@ -252,7 +252,7 @@ func (r *registry) exit(x *Turn) {
 	}
 	x.use.turns--
 	if r.observer != nil {
-		r.observer.Running(context.Background(), x.door, -1)
+		r.observer.Running(context.Background(), x.api, -1)
 	}
 	r.release(x.use)
 	r.mu.Unlock()

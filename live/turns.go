@@ -64,7 +64,7 @@ func WithAdoption(interval time.Duration) Option { return func(t *Turns) { t.eve
 func WithLogger(l *slog.Logger) Option { return func(t *Turns) { t.logger = l } }
 
 // WithObserver sets an observer that receives the number of running turns and how turns end. The observer gets the
-// API that the context of the start names; see access.WithDoor.
+// API that the context of the start names; see access.WithAPI.
 func WithObserver(o access.Observer) Option { return func(t *Turns) { t.observer = o } }
 
 // New returns Turns for a runner and its store. The caller closes both after [Turns.Close]. Partial events need a
@@ -124,7 +124,7 @@ type Turn struct {
 	First *event.Event
 
 	key       session.Key
-	door      string // the API that started the turn
+	api       string // the API that started the turn
 	use       *runnerUse
 	backend   Backend // the backend of the runner, or of a part of its tree
 	cancel    context.CancelCauseFunc
@@ -234,7 +234,7 @@ func (l *logs) rests(ctx context.Context, key session.Key) (rests bool) {
 
 func (t *Turns) startNow(ctx context.Context, key session.Key, events turnFunc) (*Turn, error) {
 	t.forgetStopped(key)
-	x, first, err := t.launch(ctx, &Turn{key: key, door: access.DoorOf(ctx)}, events)
+	x, first, err := t.launch(ctx, &Turn{key: key, api: access.APIOf(ctx)}, events)
 	if err != nil {
 		return nil, err
 	}
@@ -320,5 +320,5 @@ func (r *registry) ends(x *Turn, stored bool, reason event.FinishReason) {
 	case x.err != nil:
 		outcome = Failed
 	}
-	r.observer.Turn(ctx, x.door, string(outcome))
+	r.observer.Turn(ctx, x.api, string(outcome))
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-func (d *Door) agents(c *front.Call) error {
-	last, t := d.reloads.now(), d.treeNow()
+func (h *Handler) agents(c *front.Call) error {
+	last, t := h.reloads.now(), h.currentTree()
 	all, tag := render.AgentsOf(t.run.Tree()), t.revision
 	if !c.User.May(access.Inspect) {
-		last.Problems, all, tag = nil, all.Own(), tag+"-own" // problems quote files
+		last.Problems, all, tag = nil, all.Own(), tag+"-own" // problems contain text of files
 	}
 	if c.Fresh(last.tag(tag)) {
 		return nil
@@ -30,7 +30,7 @@ func (d *Door) agents(c *front.Call) error {
 	}{t.revision, last, all})
 }
 
-// agentDetails is what an agent is made of.
+// agentDetails is the configuration of an agent.
 type agentDetails struct {
 	Name         string              `json:"name"`
 	Instructions string              `json:"instructions,omitempty"`
@@ -38,10 +38,10 @@ type agentDetails struct {
 	Guards       []string            `json:"guards"`
 	Limits       *debugbundle.Limits `json:"limits"`
 	Source       *Source             `json:"source,omitempty"`
-	// View is what its model is asked in a session without events, nil if it has no model of its own.
+	// View is the request to the agent's model in a session without events, nil if the agent has no model.
 	View *asked.View `json:"view,omitempty"`
-	// Workshop is nil where the caller may not use one, and for an agent without instructions.
-	Workshop *possible `json:"workshop,omitempty"`
+	// Workshop is nil if the caller may not use a workshop, and for an agent that is not an llmagent.Agent.
+	Workshop *workshopInfo `json:"workshop,omitempty"`
 }
 
 type transferPolicy struct {
@@ -51,11 +51,11 @@ type transferPolicy struct {
 	HoldOnArrival bool `json:"holdOnArrival"`
 }
 
-func (d *Door) agent(c *front.Call) error {
-	t := d.treeNow()
+func (h *Handler) agent(c *front.Call) error {
+	t := h.currentTree()
 	n := t.run.Tree().Node(c.R.PathValue("agent"))
 	if n == nil {
-		return front.Missing("the tree has no such agent")
+		return front.Missing("the tree has no agent with this name")
 	}
 	key, err := c.Key("new")
 	if err != nil {
@@ -63,16 +63,16 @@ func (d *Door) agent(c *front.Call) error {
 	}
 	p := n.Properties.Policy
 	l := t.run.Limits()
-	a := agentDetails{Name: n.Agent.Name(), Guards: []string{}, Source: d.reloads.source(n.Agent.Name()),
+	a := agentDetails{Name: n.Agent.Name(), Guards: []string{}, Source: h.reloads.source(n.Agent.Name()),
 		Policy: transferPolicy{p.AllowTransferToParent, p.AllowTransferToPeers, !p.NoHuman, p.HoldOnArrival},
 		Limits: &debugbundle.Limits{Transfers: l.Transfers, ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Steps: l.Steps, Seconds: l.Time.Seconds()}}
 	for _, g := range n.Guards() {
 		a.Guards = append(a.Guards, g.Name)
 	}
 	if own, ok := agent.As[*llmagent.Agent](n.Agent); ok {
-		a.Instructions, a.Workshop = own.Instructions(), d.possibleWith(c, own)
+		a.Instructions, a.Workshop = own.Instructions(), h.workshopOf(c, own)
 	}
-	if a.View, err = asked.ViewOf(c.R.Context(), t.run, key, 0, n, d.prices); err != nil {
+	if a.View, err = asked.ViewOf(c.R.Context(), t.run, key, 0, n, h.prices); err != nil {
 		return err
 	}
 	if a.View != nil {
@@ -81,11 +81,11 @@ func (d *Door) agent(c *front.Call) error {
 	return c.JSON(http.StatusOK, a)
 }
 
-func (d *Door) drawing(c *front.Call) error {
-	t := d.treeNow()
+func (h *Handler) drawing(c *front.Call) error {
+	t := h.currentTree()
 	n := t.run.Tree().Node(c.R.PathValue("agent"))
 	if n == nil {
-		return front.Missing("the tree has no such agent")
+		return front.Missing("the tree has no agent with this name")
 	}
 	p, err := render.Drawing(n)
 	switch {

@@ -20,16 +20,16 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// branch is the body of forks and, with content, of edits.
+// branch is the body of a request that forks a session. A request that edits a message adds the content.
 type branch struct {
 	At     *int64 `json:"at"`
 	ID     string `json:"id"`
 	Resume bool   `json:"resume"`
-	// Change is how the tree differs in the new session.
+	// Change is the change of the tree in the new session.
 	Change *Change `json:"change"`
 }
 
-// seq is the position that the body names.
+// seq returns the position in the body.
 func (b branch) seq(info session.Info) (int64, error) {
 	if b.At == nil || *b.At < 0 {
 		return 0, front.ProblemAt("at", fmt.Sprintf("must be a position of the session, from 0 to %d", info.Seq))
@@ -37,7 +37,7 @@ func (b branch) seq(info session.Info) (int64, error) {
 	return *b.At, front.CheckPosition(*b.At, info.Seq)
 }
 
-func (h pastHandlers) fork(c *front.Call, info session.Info, _ int64) error {
+func (h *Handler) fork(c *front.Call, info session.Info, _ int64) error {
 	var b branch
 	if err := c.Decode(&b); err != nil {
 		return err
@@ -46,12 +46,12 @@ func (h pastHandlers) fork(c *front.Call, info session.Info, _ int64) error {
 	if err != nil {
 		return err
 	}
-	return h.make(c, info.Key, b, func(s *checkpoint.Sessions, to session.Key) error {
+	return h.createFrom(c, info.Key, b, func(s *checkpoint.Sessions, to session.Key) error {
 		return s.Fork(c.R.Context(), info.Key, at, to)
 	})
 }
 
-func (h pastHandlers) edit(c *front.Call, info session.Info, _ int64) error {
+func (h *Handler) edit(c *front.Call, info session.Info, _ int64) error {
 	var b struct {
 		branch
 		Content json.RawMessage `json:"content"`
@@ -67,12 +67,12 @@ func (h pastHandlers) edit(c *front.Call, info session.Info, _ int64) error {
 	if err != nil {
 		return err
 	}
-	return h.make(c, info.Key, b.branch, func(s *checkpoint.Sessions, to session.Key) error {
+	return h.createFrom(c, info.Key, b.branch, func(s *checkpoint.Sessions, to session.Key) error {
 		return s.Edit(c.R.Context(), info.Key, at, msg.Content, to)
 	})
 }
 
-func (h pastHandlers) imports(c *front.Call) error {
+func (h *Handler) imports(c *front.Call) error {
 	base, err := c.Key("import")
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (h pastHandlers) imports(c *front.Call) error {
 	if err := c.Decode(&b); err != nil {
 		return err
 	}
-	tree := h.door.treeNow().run.Tree()
+	tree := h.currentTree().run.Tree()
 	b.Agent = cmp.Or(b.Agent, tree.Root().Agent.Name())
 	if n := tree.Node(b.Agent); n == nil || n.Virtual() {
 		return front.Unfit("agent", "must be the name of an agent of the tree")
@@ -94,9 +94,9 @@ func (h pastHandlers) imports(c *front.Call) error {
 	if err != nil {
 		return front.Unfit("messages", err.Error())
 	}
-	return h.make(c, base, branch{ID: b.ID}, func(s *checkpoint.Sessions, to session.Key) error {
+	return h.createFrom(c, base, branch{ID: b.ID}, func(s *checkpoint.Sessions, to session.Key) error {
 		store := s.ImportClaims
-		if c.User.May(access.Act) { // who may write in any session may write this one
+		if c.User.May(access.Act) { // the caller may write in every session
 			store = s.Import
 		}
 		err := store(c.R.Context(), to, b.Agent, messages)
@@ -107,25 +107,25 @@ func (h pastHandlers) imports(c *front.Call) error {
 	})
 }
 
-// make makes a session of another one, once for a request with a name, and answers with it. Without
-// an id it has one that is made of the name.
-func (h pastHandlers) make(c *front.Call, base session.Key, b branch, store func(s *checkpoint.Sessions, to session.Key) error) error {
+// createFrom creates a session from another one by calling store, and answers with it. A request with an
+// Idempotency-Key creates it once. If the body has no id, the id is derived from that key, or else random.
+func (h *Handler) createFrom(c *front.Call, base session.Key, b branch, store func(s *checkpoint.Sessions, to session.Key) error) error {
 	name, err := c.IdempotencyKey()
 	if err != nil {
 		return err
 	}
-	run, over, err := h.door.changed(c, b.Change)
+	run, release, err := h.changedRunner(c, b.Change)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if over != nil {
-			over()
+		if release != nil {
+			release()
 		}
 	}()
-	sessions, to := h.door.stored, base
+	sessions, to := h.stored, base
 	if name != "" {
-		sessions = h.door.stored.Repeatable()
+		sessions = h.stored.Repeatable()
 	}
 	if to.ID = cmp.Or(b.ID, sessionform.ChildID(base.ID, sessionform.Ending(c.R.Pattern, base.ID, cmp.Or(name, rand.Text())))); session.CheckKey(to) != nil {
 		return front.Unfit("id", "must be 1 to 255 bytes of UTF-8, without NUL")
@@ -137,27 +137,27 @@ func (h pastHandlers) make(c *front.Call, base session.Key, b branch, store func
 	case errors.Is(err, agent.ErrConflict) && name != "" && b.ID == "":
 		return live.ErrMismatch
 	case errors.Is(err, agent.ErrConflict):
-		return front.Conflict("exists", "a session of this id exists")
+		return front.Conflict("exists", "a session with this id exists")
 	case err != nil:
 		return err
 	}
 	if run != nil {
-		if err := h.door.turns.Lend(to, run, over); err != nil {
+		if err := h.turns.Lend(to, run, release); err != nil {
 			return err
 		}
-		over = nil
+		release = nil
 	}
 	if b.Resume {
-		h.door.turns.ResumeInBackground(to, nil)
+		h.turns.ResumeInBackground(to, nil)
 	}
 	info, err := c.Find(to.ID)
 	if err != nil {
 		return err
 	}
-	s, err := form.SessionOf(c.R.Context(), h.door.turns, info)
+	s, err := form.SessionOf(c.R.Context(), h.turns, info)
 	if err != nil {
 		return err
 	}
-	c.W.Header().Set("Location", h.door.link(c, to).To())
+	c.W.Header().Set("Location", h.link(c, to).To())
 	return c.JSON(http.StatusCreated, s)
 }

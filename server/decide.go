@@ -19,12 +19,12 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-func (h turnHandlers) decide(c *front.Call) error {
+func (h *Handler) decide(c *front.Call) error {
 	key, err := c.KeyIf(c.R.PathValue("session"), c.User.Decides(), access.Approve)
 	if err != nil {
 		return err
 	}
-	if _, err := h.door.turns.Last(c.R.Context(), key, c.R.PathValue("turn")); err != nil {
+	if _, err := h.turns.Last(c.R.Context(), key, c.R.PathValue("turn")); err != nil {
 		return err
 	}
 	if err := c.Acceptable(); err != nil {
@@ -56,18 +56,18 @@ func (h turnHandlers) decide(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	b, err := h.door.turns.DecideOnce(c.R.Context(), key, c.R.PathValue("turn"), live.Request{ID: name, Wait: c.Prefer()}, decisions...)
+	b, err := h.turns.DecideOnce(c.R.Context(), key, c.R.PathValue("turn"), live.Request{ID: name, Wait: c.Prefer()}, decisions...)
 	if err != nil {
 		return err
 	}
-	if key.User != c.User.Name && !c.User.May(access.Act) { // who decides need not see what the user reads
+	if key.User != c.User.Name && !c.User.May(access.Act) { // the right to decide does not include reading the answer
 		c.W.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	return h.answer(c, key, b)
+	return h.writeTurn(c, key, b)
 }
 
-// approval is a question of somebody's that the caller may decide.
+// approval is an open question that the caller may decide, with its session.
 type approval struct {
 	User     string        `json:"user"`
 	Session  string        `json:"session"`
@@ -76,16 +76,16 @@ type approval struct {
 	Question form.Question `json:"question"`
 }
 
-// approvals lists what the caller may decide, in their own sessions or in those of all users. A call may ask while
-// others of its turn run.
-func (h turnHandlers) approvals(c *front.Call) error {
-	ctx, of := c.R.Context(), session.Key{App: h.door.App(), User: c.User.Name}
+// approvals answers with the open questions that the caller may decide, in their own sessions or in those of all
+// users. It also reads running sessions, because a call may ask while other calls of its turn run.
+func (h *Handler) approvals(c *front.Call) error {
+	ctx, of := c.R.Context(), session.Key{App: h.App(), User: c.User.Name}
 	if c.User.Decides() {
 		of.User = ""
 	}
 	var infos []session.Info
 	for _, status := range []session.Status{session.StatusWaiting, session.StatusOpen} {
-		some, err := h.door.turns.Store().List(ctx, of, session.Page{Status: status, Limit: lookedAt})
+		some, err := h.turns.Store().List(ctx, of, session.Page{Status: status, Limit: maxScanned})
 		if err != nil {
 			return err
 		}
@@ -94,24 +94,24 @@ func (h turnHandlers) approvals(c *front.Call) error {
 	slices.SortFunc(infos, session.CompareInfo)
 	all := []approval{}
 	for _, info := range infos {
-		now, err := h.door.turns.Look(ctx, info.Key)
+		now, err := h.turns.Look(ctx, info.Key)
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(now.Pending, func(q *event.Relay) bool { return h.door.turns.MayDecide(ctx, info.Key, q) }) {
+		if !slices.ContainsFunc(now.Pending, func(q *event.Relay) bool { return h.turns.MayDecide(ctx, info.Key, q) }) {
 			continue
 		}
-		r, err := h.door.turns.Report(ctx, info.Key, "")
-		if errors.Is(err, live.ErrNoTurn) { // it has just been deleted
+		r, err := h.turns.Report(ctx, info.Key, "")
+		if errors.Is(err, live.ErrNoTurn) { // the session has just been deleted
 			continue
 		} else if err != nil {
 			return err
 		}
-		for _, e := range r.Questions() { // in a fork, the other session's are decided there
+		for _, e := range r.Questions() { // calls that a fork copied are decided in the original session
 			if q := e.Data.(*event.Relay); q.Kind != event.RelayInput && e.Seq <= info.ParentSeq {
 				continue
 			}
-			if h.door.turns.MayDecide(ctx, info.Key, e.Data.(*event.Relay)) {
+			if h.turns.MayDecide(ctx, info.Key, e.Data.(*event.Relay)) {
 				all = append(all, approval{info.Key.User, info.Key.ID, r.ID, e.Time.UTC(), form.QuestionOf(e, true)})
 			}
 		}
@@ -119,41 +119,41 @@ func (h turnHandlers) approvals(c *front.Call) error {
 	return c.JSON(http.StatusOK, map[string]any{"approvals": all})
 }
 
-// last returns the turn that the path names, which must be the session's last.
-func (h turnHandlers) last(c *front.Call) (session.Key, *live.Report, error) {
+// lastTurn returns the turn of the path, which must be the session's last.
+func (h *Handler) lastTurn(c *front.Call) (session.Key, *live.Report, error) {
 	key, err := c.Key(c.R.PathValue("session"))
 	if err != nil {
 		return key, nil, err
 	}
-	r, err := h.door.turns.Last(c.R.Context(), key, c.R.PathValue("turn"))
+	r, err := h.turns.Last(c.R.Context(), key, c.R.PathValue("turn"))
 	if err == nil {
 		c.Turn = r.ID
 	}
 	return key, r, err
 }
 
-// reported answers with a turn after something was done about it.
-func (h turnHandlers) reported(c *front.Call, key session.Key, turn string) error {
-	r, err := h.door.turns.Report(c.R.Context(), key, turn)
+// writeReport answers with the current state of a turn.
+func (h *Handler) writeReport(c *front.Call, key session.Key, turn string) error {
+	r, err := h.turns.Report(c.R.Context(), key, turn)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, form.TurnOf(r, h.door.link(c, key)))
+	return c.JSON(http.StatusOK, form.TurnOf(r, h.link(c, key)))
 }
 
-func (h turnHandlers) stop(c *front.Call) error {
-	key, r, err := h.last(c)
+func (h *Handler) stop(c *front.Call) error {
+	key, r, err := h.lastTurn(c)
 	if err != nil {
 		return err
 	}
-	if err := h.door.turns.Stop(c.R.Context(), key); err != nil {
+	if err := h.turns.Stop(c.R.Context(), key); err != nil {
 		return err
 	}
-	return h.reported(c, key, r.ID)
+	return h.writeReport(c, key, r.ID)
 }
 
-func (h turnHandlers) resume(c *front.Call) error {
-	key, r, err := h.last(c)
+func (h *Handler) resume(c *front.Call) error {
+	key, r, err := h.lastTurn(c)
 	if err != nil {
 		return err
 	}
@@ -162,28 +162,28 @@ func (h turnHandlers) resume(c *front.Call) error {
 	}
 	b := &live.Begun{ID: r.ID, First: r.First, From: r.Seq}
 	switch {
-	case r.State == live.Running: // it goes on already
+	case r.State == live.Running: // it continues already
 	case r.Rests() && r.State != live.Waiting:
 		return runner.ErrTurnOver
 	default:
-		b.Turn, err = h.door.turns.Resume(c.R.Context(), key)
+		b.Turn, err = h.turns.Resume(c.R.Context(), key)
 	}
-	if err != nil && !errors.Is(err, agent.ErrSessionBusy) { // then somebody else has just resumed it
+	if err != nil && !errors.Is(err, agent.ErrSessionBusy) { // busy: another request has just resumed it
 		return err
 	}
-	return h.answer(c, key, b)
+	return h.writeTurn(c, key, b)
 }
 
-// errRests says that there is nothing to cancel.
+// errRests stops a cancellation of a turn that is over.
 var errRests = errors.New("the turn is over")
 
-func (h turnHandlers) cancel(c *front.Call) error {
-	key, r, err := h.last(c)
+func (h *Handler) cancel(c *front.Call) error {
+	key, r, err := h.lastTurn(c)
 	if err != nil {
 		return err
 	}
-	_, err = h.door.turns.CancelIf(c.R.Context(), key, func(ctx context.Context) (seq int64, rests bool, err error) {
-		now, err := h.door.turns.Last(ctx, key, r.ID)
+	_, err = h.turns.CancelIf(c.R.Context(), key, func(ctx context.Context) (seq int64, rests bool, err error) {
+		now, err := h.turns.Last(ctx, key, r.ID)
 		if err != nil {
 			return 0, false, err
 		}
@@ -195,5 +195,5 @@ func (h turnHandlers) cancel(c *front.Call) error {
 	if err != nil && !errors.Is(err, errRests) {
 		return err
 	}
-	return h.reported(c, key, r.ID)
+	return h.writeReport(c, key, r.ID)
 }

@@ -174,8 +174,8 @@ func readAll(t *testing.T, res *http.Response) string {
 
 type m = map[string]any
 
-// deciderDoors decide at each API, and return the status and what the caller reads.
-var deciderDoors = map[string]func(d *deciding, token string, key session.Key, turn string, asked *event.Event) (int, string){
+// deciderAPIs decide at each API, and return the status and what the caller reads.
+var deciderAPIs = map[string]func(d *deciding, token string, key session.Key, turn string, asked *event.Event) (int, string){
 	"native": func(d *deciding, token string, key session.Key, turn string, asked *event.Event) (int, string) {
 		call := asked.Data.(*event.Relay).ToolCallID
 		return d.send(token, "/api/v1/sessions/"+key.ID+"/turns/"+turn+"/decisions", m{"decisions": []any{m{"callId": call, "approved": true}}}, "Accept", "text/event-stream")
@@ -238,10 +238,10 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // of their own, what the others read, that nothing is withdrawn for them, and what the log says.
 func TestWhoDecides(t *testing.T) {
 	d := newDeciding(t)
-	for door, decide := range deciderDoors {
+	for api, decide := range deciderAPIs {
 		for name, who := range deciders {
 			for tool, right := range map[string]string{"book": who.book, "refund": who.refund, "wire": who.wire, "open": who.open, "harm": who.harm} {
-				t.Run(door+"/"+name+"/"+tool, func(t *testing.T) {
+				t.Run(api+"/"+name+"/"+tool, func(t *testing.T) {
 					d.t = t
 					key, turn, asked := d.waits(who.Name, tool)
 					ran := d.ran.Load()
@@ -254,7 +254,7 @@ func TestWhoDecides(t *testing.T) {
 						require.Nil(t, made)
 						require.Equal(t, ran, d.ran.Load())
 						require.Contains(t, strings.ToLower(text), "a colleague has to approve this")
-						require.Equal(t, !strings.HasPrefix(door, "chat"), status == http.StatusForbidden, "%d %s", status, text)
+						require.Equal(t, !strings.HasPrefix(api, "chat"), status == http.StatusForbidden, "%d %s", status, text)
 						return
 					}
 					require.NotNil(t, made, "%d %s", status, text)
@@ -266,7 +266,7 @@ func TestWhoDecides(t *testing.T) {
 				})
 			}
 		}
-		t.Run(door+"/removed meanwhile", func(t *testing.T) {
+		t.Run(api+"/removed meanwhile", func(t *testing.T) {
 			d.t = t
 			key, turn, asked := d.waits("sue", "refund")
 			d.replace("sue")

@@ -1,5 +1,5 @@
-// Package server is the native HTTP API of a tree of agents, and puts it together with the doors
-// of other protocols.
+// Package server implements the native HTTP API of a tree of agents, and combines it with the handlers of other APIs
+// at one address.
 //
 //	turns, err := live.New(run, store)
 //	...
@@ -7,11 +7,10 @@
 //	...
 //	http.ListenAndServe(addr, server.Mux(api))
 //
-// The API begins turns, shows what happens in them as pages and as streams of events, takes
-// decisions, and stops, resumes and cancels. openapi.json describes it; [Door] serves it.
-// Everything it answers is read from the session's log: a turn that was begun elsewhere is
-// followed, decided and ended here as one that was begun here.
+// The API starts turns, returns their events as pages and as streams, receives decisions, and stops, resumes and
+// cancels turns. openapi.json describes it; [Handler] serves it. The API reads all answers from the session's log, so
+// that clients can follow, decide and end a turn that another API or another process started.
 //
-// It imports access, agent, event, llm, live, runner and session. It keeps nothing of a session,
-// and knows no other door.
+// It imports access, agent, event, llm, live, runner and session. It keeps no state of sessions, and does not import
+// the packages of other APIs.
 package server

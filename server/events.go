@@ -15,10 +15,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// eventHandlers serve the events of logs, and the files in them.
-type eventHandlers struct{ door *Door }
-
-func (h eventHandlers) routes() []front.Route {
+// eventRoutes return the events of logs, and the files in them.
+func (h *Handler) eventRoutes() []front.Route {
 	return []front.Route{
 		{Method: "GET", Path: "/sessions/{session}/events", Handle: h.events},
 		{Method: "GET", Path: "/sessions/{session}/events/{seq}", Handle: h.event},
@@ -29,45 +27,45 @@ func (h eventHandlers) routes() []front.Route {
 	}
 }
 
-func (h eventHandlers) events(c *front.Call) error {
+func (h *Handler) events(c *front.Call) error {
 	info, err := c.Find(c.R.PathValue("session"))
 	if err != nil {
 		return err
 	}
-	return h.someEvents(c, info, 1, info.Seq, func(as logpage.Shape, after session.Position) error {
-		return h.door.stream(c, info.Key, as, func(ctx context.Context) iter.Seq2[session.Entry, error] {
-			return h.door.turns.Follow(ctx, info.Key, after.String())
+	return h.writeEvents(c, info, 1, info.Seq, func(as logpage.Shape, after session.Position) error {
+		return h.stream(c, info.Key, as, func(ctx context.Context) iter.Seq2[session.Entry, error] {
+			return h.turns.Follow(ctx, info.Key, after.String())
 		})
 	})
 }
 
-func (h eventHandlers) turnEvents(c *front.Call) error {
+func (h *Handler) turnEvents(c *front.Call) error {
 	info, err := c.Find(c.R.PathValue("session"))
 	if err != nil {
 		return err
 	}
-	r, err := h.door.turns.Report(c.R.Context(), info.Key, c.R.PathValue("turn"))
+	r, err := h.turns.Report(c.R.Context(), info.Key, c.R.PathValue("turn"))
 	if err != nil {
 		return err
 	}
 	c.Turn, info.Seq = r.ID, max(info.Seq, r.Seq)
-	return h.someEvents(c, info, r.First, r.Seq, func(as logpage.Shape, after session.Position) error {
+	return h.writeEvents(c, info, r.First, r.Seq, func(as logpage.Shape, after session.Position) error {
 		if r.Rests() && after.Seq >= r.Seq {
-			c.W.WriteHeader(http.StatusNoContent) // which ends an EventSource
+			c.W.WriteHeader(http.StatusNoContent) // tells an EventSource not to reconnect
 			return nil
 		}
-		return h.door.streamTurn(c, info.Key, r.First, after, as)
+		return h.streamTurn(c, info.Key, r.First, after, as)
 	})
 }
 
-// someEvents answers with the events between two positions, as a page or as a stream.
-func (h eventHandlers) someEvents(c *front.Call, info session.Info, first, last int64, follow func(logpage.Shape, session.Position) error) error {
+// writeEvents answers with the events from first to last, as a page, or with the stream of follow.
+func (h *Handler) writeEvents(c *front.Call, info session.Info, first, last int64, follow func(logpage.Shape, session.Position) error) error {
 	typ, err := c.Accept(front.JSON, front.Lines, front.Stream)
 	if err != nil {
 		return err
 	}
 	query := c.R.URL.Query()
-	shape, err := logpage.ShapeOf(query, h.door.link(c, info.Key).To)
+	shape, err := logpage.ShapeOf(query, h.link(c, info.Key).To)
 	if err != nil {
 		return err
 	}
@@ -78,7 +76,7 @@ func (h eventHandlers) someEvents(c *front.Call, info session.Info, first, last 
 		}
 		return c.Then(func() error { return follow(shape, after) })
 	}
-	page, err := logpage.Read(c.R.Context(), h.door.turns.Store(), info.Key, first, last, query, shape, c.See())
+	page, err := logpage.Read(c.R.Context(), h.turns.Store(), info.Key, first, last, query, shape, c.See())
 	if err != nil {
 		return err
 	}
@@ -93,14 +91,14 @@ func (h eventHandlers) someEvents(c *front.Call, info session.Info, first, last 
 	return c.Bytes(http.StatusOK, typ, page.Lines())
 }
 
-// oneEvent returns the event that the path names.
-func (h eventHandlers) oneEvent(c *front.Call) (*event.Event, error) {
+// findEvent returns the event at the position of the path, as the caller may see it.
+func (h *Handler) findEvent(c *front.Call) (*event.Event, error) {
 	key, err := c.Key(c.R.PathValue("session"))
 	if err != nil {
 		return nil, err
 	}
 	if seq, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64); err == nil && seq > 0 {
-		for e, err := range h.door.turns.Store().Load(c.R.Context(), key, seq-1) {
+		for e, err := range h.turns.Store().Load(c.R.Context(), key, seq-1) {
 			if err == nil {
 				e = c.See()(e)
 			}
@@ -113,16 +111,16 @@ func (h eventHandlers) oneEvent(c *front.Call) (*event.Event, error) {
 	return nil, front.NotFound()
 }
 
-func (h eventHandlers) event(c *front.Call) error {
-	e, err := h.oneEvent(c)
+func (h *Handler) event(c *front.Call) error {
+	e, err := h.findEvent(c)
 	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, e)
 }
 
-func (h eventHandlers) media(c *front.Call) error {
-	e, err := h.oneEvent(c)
+func (h *Handler) media(c *front.Call) error {
+	e, err := h.findEvent(c)
 	if err != nil {
 		return err
 	}
@@ -135,17 +133,17 @@ func (h eventHandlers) media(c *front.Call) error {
 	return front.NotFound()
 }
 
-// filesOf reads the files that a session names.
-func (h eventHandlers) filesOf(c *front.Call) (session.Key, []form.File, error) {
+// filesOf returns the files in the log of the path's session.
+func (h *Handler) filesOf(c *front.Call) (session.Key, []form.File, error) {
 	info, err := c.Find(c.R.PathValue("session"))
 	if err != nil {
 		return info.Key, nil, err
 	}
-	files, err := form.FilesOf(c.R.Context(), h.door.turns.Store(), h.door.link(c, info.Key))
+	files, err := form.FilesOf(c.R.Context(), h.turns.Store(), h.link(c, info.Key))
 	return info.Key, files, err
 }
 
-func (h eventHandlers) files(c *front.Call) error {
+func (h *Handler) files(c *front.Call) error {
 	_, files, err := h.filesOf(c)
 	if err != nil {
 		return err
@@ -153,15 +151,15 @@ func (h eventHandlers) files(c *front.Call) error {
 	return c.JSON(http.StatusOK, map[string][]form.File{"files": files})
 }
 
-// file answers with the bytes of a file that the log names: others of the store are none.
-func (h eventHandlers) file(c *front.Call) error {
+// file answers with the bytes of a file in the session's log. Other files of the store do not exist for it.
+func (h *Handler) file(c *front.Call) error {
 	key, files, err := h.filesOf(c)
 	if err != nil {
 		return err
 	}
 	for _, f := range files {
 		if f.Digest != "" && f.Digest == c.R.PathValue("digest") {
-			data, err := h.door.turns.Store().Blob(c.R.Context(), key, f.Digest)
+			data, err := h.turns.Store().Blob(c.R.Context(), key, f.Digest)
 			if err != nil {
 				return err
 			}

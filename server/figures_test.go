@@ -77,7 +77,7 @@ func saying(tb testing.TB, delta func(n int) string) agent.Agent {
 	return a
 }
 
-// stand is a server of all doors, and its turns.
+// stand is a server of all APIs, and its turns.
 type stand struct {
 	turns *live.Turns
 	run   *runner.Runner
@@ -344,8 +344,8 @@ func standElsewhere(b *testing.B) string {
 	return "http://" + strings.TrimSpace(addr)
 }
 
-// A streamed answer of 1,000 deltas through each door.
-func BenchmarkDoors(b *testing.B) {
+// A streamed answer of 1,000 deltas through each API.
+func BenchmarkAPIs(b *testing.B) {
 	a := func(b *testing.B) agent.Agent {
 		return saying(b, func(n int) string {
 			if n == 1000 {

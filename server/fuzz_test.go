@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ask gives the door one request of ann's, and checks that its answer is one of the document and
+// ask gives the API one request of ann's, and checks that its answer is one of the document and
 // no failure of the server. It returns the status.
 func (s *served) ask(t *testing.T, method, path, body string, headers ...string) int {
 	t.Helper()
@@ -26,7 +26,7 @@ func (s *served) ask(t *testing.T, method, path, body string, headers ...string)
 		r.Header[headers[i]] = []string{headers[i+1]}
 	}
 	w := httptest.NewRecorder()
-	s.door.ServeHTTP(w, r)
+	s.handler.ServeHTTP(w, r)
 	res := w.Result()
 	res.Request = r
 	data := w.Body.String()

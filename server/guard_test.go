@@ -24,7 +24,7 @@ func TestEveryRouteGuarded(t *testing.T) {
 	s.say(t, "s2", "file")
 	digest := s.get(t, "ann", "/sessions/s2/files").json(t)["files"].([]any)[0].(map[string]any)["digest"].(string)
 	fill := strings.NewReplacer("{turn}", asks["id"].(string), "{seq}", "1", "{part}", "0", "{digest}", digest)
-	for _, r := range s.door.Routes() {
+	for _, r := range s.handler.Routes() {
 		path := fill.Replace(r.Path)
 		ofSession := strings.Contains(path, "{session}")
 		at := func(id string) string { return strings.Replace(path, "{session}", id, 1) }

@@ -48,9 +48,9 @@ func (s *stand) peers(t *testing.T) string {
 	return remote.URL
 }
 
-// TestGuardedTextReachesNoDoor: a streamed text that a guard refuses reaches the clients of no API, not even in
+// TestGuardedTextReachesNoAPI: a streamed text that a guard refuses reaches the clients of no API, not even in
 // part, and neither does the guard's error, which quotes it.
-func TestGuardedTextReachesNoDoor(t *testing.T) {
+func TestGuardedTextReachesNoAPI(t *testing.T) {
 	for how, g := range map[string]agent.Guard{"whole": noSecret, "window": noSecret.Window(1)} {
 		model := scripted.Always("clerk", scripted.Reply(scripted.Think("I know 日", "本."), scripted.Text("It is ", "日", "本", " indeed.")))
 		a, err := llmagent.New("clerk", "You answer.", model, llmagent.WithGuards(g))

@@ -13,9 +13,9 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// TestLargeMessagesAtEveryDoor: a message that is too large for the model's window is refused with the figures and in the
+// TestLargeMessagesAtEveryAPI: a message that is too large for the model's window is refused with the figures and in the
 // form of each API, and the session answers the next one.
-func TestLargeMessagesAtEveryDoor(t *testing.T) {
+func TestLargeMessagesAtEveryAPI(t *testing.T) {
 	a, err := llmagent.New("clerk", "You answer.", scripted.Always("clerk", scripted.Reply(scripted.Text("It is well."))),
 		llmagent.WithCompaction(llmagent.Compaction{Window: 2000}))
 	require.NoError(t, err)

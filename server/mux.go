@@ -9,50 +9,50 @@ import (
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
-type below struct {
+type mount struct {
 	http.Handler
 	prefix string
 }
 
-// At puts a handler below a prefix, such as /metrics, for [Mux]. The handler gets the whole path, prefix included.
-func At(prefix string, h http.Handler) http.Handler { return below{h, prefix} }
+// At mounts a handler at a prefix, such as /metrics, for [Mux]. The handler gets the whole path, including the prefix.
+func At(prefix string, h http.Handler) http.Handler { return mount{h, prefix} }
 
 // Health serves two paths without authentication: /healthz answers 200 while the process runs, and /readyz answers
-// 200 if turns can be served, that is if the store answers and no drain is in progress. [Mux] adds it for a [Door];
-// use it for a program without one.
+// 200 if the store accepts writes and no drain is in progress, and 503 otherwise. [Mux] adds it for a [Handler]; use
+// it for a program without one.
 func Health(turns *live.Turns) http.Handler { return health{turns} }
 
 type health struct{ turns *live.Turns }
 
 // Mux serves handlers at one address, each below its prefix; the longest prefix wins. A handler without a prefix,
-// that is neither a door nor made by [At], serves all other paths. With a [Door], Mux adds the paths of [Health].
-func Mux(doors ...http.Handler) http.Handler {
+// that [At] did not create, serves all other paths. If one of them is a [Handler], Mux adds the paths of [Health].
+func Mux(handlers ...http.Handler) http.Handler {
 	var m mux
-	for _, h := range doors {
+	for _, h := range handlers {
 		switch d := h.(type) {
-		case below:
+		case mount:
 			m = append(m, d)
 		case health:
-			m = append(m, d.below()...)
-		case *Door:
-			m = append(append(m, below{d, d.Prefix()}), health{d.turns}.below()...)
+			m = append(m, d.mounts()...)
+		case *Handler:
+			m = append(append(m, mount{d, d.Prefix()}), health{d.turns}.mounts()...)
 		case interface{ Prefix() string }:
-			m = append(m, below{h, d.Prefix()})
+			m = append(m, mount{h, d.Prefix()})
 		default:
-			m = append(m, below{h, ""})
+			m = append(m, mount{h, ""})
 		}
 	}
-	slices.SortStableFunc(m, func(a, b below) int { return len(b.prefix) - len(a.prefix) })
+	slices.SortStableFunc(m, func(a, b mount) int { return len(b.prefix) - len(a.prefix) })
 	return m
 }
 
-func (h health) below() []below {
-	return []below{{front.Health(nil), "/healthz"}, {front.Health(front.Ready(h.turns)), "/readyz"}}
+func (h health) mounts() []mount {
+	return []mount{{front.Health(nil), "/healthz"}, {front.Health(front.Ready(h.turns)), "/readyz"}}
 }
 
-func (h health) ServeHTTP(w http.ResponseWriter, r *http.Request) { mux(h.below()).ServeHTTP(w, r) }
+func (h health) ServeHTTP(w http.ResponseWriter, r *http.Request) { mux(h.mounts()).ServeHTTP(w, r) }
 
-type mux []below
+type mux []mount
 
 func (m mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, d := range m {
@@ -61,5 +61,5 @@ func (m mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	front.WriteProblem(w, &front.Fault{Status: http.StatusNotFound, Code: "not_found", Detail: "there is nothing at this path"}, "")
+	front.WriteProblem(w, &front.Fault{Status: http.StatusNotFound, Code: "not_found", Detail: "no route matches this path"}, "")
 }

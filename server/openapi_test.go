@@ -176,7 +176,7 @@ func (c checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestOpenAPIIsTheRoutes(t *testing.T) {
 	s := newServed(t, server.WithWorkshop(bodies(server.Body{})))
 	var routes, described []string
-	for _, r := range s.door.Routes() {
+	for _, r := range s.handler.Routes() {
 		routes = append(routes, fmt.Sprintf("%s %s open=%v", r.Method, r.Path, r.Open))
 	}
 	for template, item := range theDocument().doc["paths"].(map[string]any) {

@@ -15,11 +15,11 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// The bounds of a page of checkpoints or of a difference: without a limit, and at most.
-const fewPlaces, mostPlaces = 500, 5000
+// The default and the maximum number of checkpoints on a page, and of events of each side of a difference.
+const defaultPlaces, maxPlaces = 500, 5000
 
-func (h pastHandlers) checkpoints(c *front.Call, info session.Info, _ int64) error {
-	after, limit, err := front.Places(c.R.URL.Query(), fewPlaces, mostPlaces)
+func (h *Handler) checkpoints(c *front.Call, info session.Info, _ int64) error {
+	after, limit, err := front.Places(c.R.URL.Query(), defaultPlaces, maxPlaces)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (h pastHandlers) checkpoints(c *front.Call, info session.Info, _ int64) err
 		Checkpoints []sessionform.Checkpoint `json:"checkpoints"`
 		Next        string                   `json:"next,omitempty"`
 	}{Checkpoints: []sessionform.Checkpoint{}}
-	for p, err := range sessionform.History(c.R.Context(), h.door.stored, info, c.See()) {
+	for p, err := range sessionform.History(c.R.Context(), h.stored, info, c.See()) {
 		if err != nil {
 			return err
 		}
@@ -42,14 +42,14 @@ func (h pastHandlers) checkpoints(c *front.Call, info session.Info, _ int64) err
 	return c.JSON(http.StatusOK, page)
 }
 
-func (h pastHandlers) family(c *front.Call, info session.Info, _ int64) error {
-	infos, err := h.door.stored.Family(c.R.Context(), info.Key)
+func (h *Handler) family(c *front.Call, info session.Info, _ int64) error {
+	infos, err := h.stored.Family(c.R.Context(), info.Key)
 	if err != nil {
 		return err
 	}
 	all := []form.Session{}
 	for _, info := range infos {
-		s, err := form.SessionOf(c.R.Context(), h.door.turns, info)
+		s, err := form.SessionOf(c.R.Context(), h.turns, info)
 		if err != nil {
 			return err
 		}
@@ -58,17 +58,17 @@ func (h pastHandlers) family(c *front.Call, info session.Info, _ int64) error {
 	return c.JSON(http.StatusOK, map[string]any{"sessions": all})
 }
 
-// diff pages the events of both sides alike: a place is a number of events of each.
-func (h pastHandlers) diff(c *front.Call, info session.Info, _ int64) error {
+// diff answers with a page of a difference. The page has the same range of both sides: after is a number of events.
+func (h *Handler) diff(c *front.Call, info session.Info, _ int64) error {
 	other, err := c.Find(c.R.PathValue("other"))
 	if err != nil {
 		return err
 	}
-	after, limit, err := front.Places(c.R.URL.Query(), fewPlaces, mostPlaces)
+	after, limit, err := front.Places(c.R.URL.Query(), defaultPlaces, maxPlaces)
 	if err != nil {
 		return err
 	}
-	diff, err := h.door.stored.Diff(c.R.Context(), info.Key, other.Key)
+	diff, err := h.stored.Diff(c.R.Context(), info.Key, other.Key)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (h pastHandlers) diff(c *front.Call, info session.Info, _ int64) error {
 	return c.JSON(http.StatusOK, page)
 }
 
-func (h pastHandlers) export(c *front.Call, info session.Info, at int64) error {
+func (h *Handler) export(c *front.Call, info session.Info, at int64) error {
 	format := cmp.Or(c.R.URL.Query().Get("format"), "jsonl")
 	typ, ok := sessionform.Formats()[format]
 	if !ok {
@@ -110,7 +110,7 @@ func (h pastHandlers) export(c *front.Call, info session.Info, at int64) error {
 	out := bufio.NewWriterSize(c.W, 32<<10)
 	err := sessionform.Export(out, format, info.Key.ID, info.Seq, func() iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
-			for e, err := range h.door.stored.Replay(c.R.Context(), info.Key, at) {
+			for e, err := range h.stored.Replay(c.R.Context(), info.Key, at) {
 				if err == nil {
 					e = see(e)
 				}
@@ -124,7 +124,7 @@ func (h pastHandlers) export(c *front.Call, info session.Info, at int64) error {
 	case err == nil:
 		return out.Flush()
 	case c.W.Status() != 0:
-		panic(http.ErrAbortHandler) // or the client took what it has for all of it
+		panic(http.ErrAbortHandler) // else the client would take the part for a complete file
 	}
 	header.Del("Content-Disposition")
 	return err

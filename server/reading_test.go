@@ -472,7 +472,7 @@ func TestOthersSessionsAreNotThere(t *testing.T) {
 	s := newOffice(t)
 	s.say(t, "s1", "Please bill me")
 	bodies := map[string]string{"forks": `{"at":1}`, "edits": `{"at":1,"content":"x"}`, "samples": `{}`}
-	for _, r := range s.door.Routes() {
+	for _, r := range s.handler.Routes() {
 		if !strings.Contains(r.Path, "{session}") {
 			continue
 		}
@@ -563,7 +563,7 @@ func FuzzReading(f *testing.F) {
 	s := newOffice(f)
 	s.say(f, "s1", "Please bill me")
 	var routes []string
-	for _, r := range s.door.Routes() {
+	for _, r := range s.handler.Routes() {
 		if strings.Contains(r.Path, "{session}/") || strings.HasSuffix(r.Path, "/import") {
 			path := strings.NewReplacer("{session}", "s1", "{agent}", "support", "{other}", "s1", "{turn}", "t", "{seq}", "1", "{part}", "0", "{digest}", "d").Replace(r.Path)
 			if !strings.HasSuffix(path, "/events") {
@@ -596,7 +596,7 @@ func FuzzReading(f *testing.F) {
 // TestPrefix: a program that has /api/v1 for something else serves the API elsewhere.
 func TestPrefix(t *testing.T) {
 	s := newServed(t, server.WithPrefix("/desk"))
-	require.Equal(t, "/desk", s.door.Prefix())
+	require.Equal(t, "/desk", s.handler.Prefix())
 	for path, status := range map[string]int{"/desk/sessions": http.StatusOK, "/api/v1/sessions": http.StatusNotFound} {
 		req, err := http.NewRequest(http.MethodGet, s.url+path, nil)
 		require.NoError(t, err)

@@ -14,50 +14,50 @@ import (
 // watches the files calls its methods, and [WithReloads] shows the result. It is safe for concurrent use. The zero
 // value is ready to use and reports no change.
 type Reloads struct {
-	mu      sync.Mutex
-	last    reload
-	sources func(agent string) (Source, bool)
-	waiting map[*func()]struct{}
+	mu        sync.Mutex
+	last      reload
+	sources   func(agent string) (Source, bool)
+	listeners map[*func()]struct{}
 }
 
-// TreeProblem is a reason why the files of a tree cannot be loaded. File is "" and Line is 0 if the problem is in no
-// file.
+// TreeProblem is a reason why the files of a tree cannot be loaded. File is "" and Line is 0 if the problem belongs to
+// no file. Lines count from 1.
 type TreeProblem struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Message string `json:"message"`
 }
 
-// reload is what clients are told.
+// reload is the result of the last reload, as clients get it.
 type reload struct {
-	Changed  *time.Time    `json:"changed,omitempty"`  // when the tree was taken that answers
-	Problems []TreeProblem `json:"problems,omitempty"` // of files that have changed since
+	Changed  *time.Time    `json:"changed,omitempty"`  // when the current tree was loaded
+	Problems []TreeProblem `json:"problems,omitempty"` // of files that changed since then
 }
 
-// WithReloads shows clients the results of reloads. Defaults to none.
+// WithReloads returns the results of reloads to clients. Defaults to none.
 func WithReloads(r *Reloads) Option { return func(s *settings) { s.reloads = r } }
 
-// Took reports that live.Turns.Swap put the tree of the changed files into use.
-func (r *Reloads) Took() {
+// Loaded reports that live.Turns.Swap put the tree of the changed files into use.
+func (r *Reloads) Loaded() {
 	now := time.Now().UTC()
-	r.tell(func(last *reload) { *last = reload{Changed: &now} })
+	r.update(func(last *reload) { *last = reload{Changed: &now} })
 }
 
-// Source is the place where an agent is written. Lines count from 1.
+// Source is the place of an agent's definition. Lines count from 1.
 type Source struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 }
 
-// From sets the function that returns where an agent of the current tree is written. Nil is for a tree without
-// files.
-func (r *Reloads) From(sources func(agent string) (Source, bool)) {
+// SetSources sets the function that returns the place of an agent of the current tree. nil is for a tree without
+// files, and the default.
+func (r *Reloads) SetSources(sources func(agent string) (Source, bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sources = sources
 }
 
-// source returns where an agent is written, nil if that is unknown.
+// source returns the place of an agent, or nil if it is unknown.
 func (r *Reloads) source(agent string) *Source {
 	if r == nil {
 		return nil
@@ -74,22 +74,22 @@ func (r *Reloads) source(agent string) *Source {
 	return nil
 }
 
-// Refused reports that the files changed and could not be loaded. The tree before stays in use.
-func (r *Reloads) Refused(problems ...TreeProblem) {
+// Failed reports that the changed files could not be loaded. The tree before stays in use.
+func (r *Reloads) Failed(problems ...TreeProblem) {
 	problems = slices.Clone(problems)
-	r.tell(func(last *reload) { last.Problems = problems })
+	r.update(func(last *reload) { last.Problems = problems })
 }
 
-func (r *Reloads) tell(change func(*reload)) {
+func (r *Reloads) update(change func(*reload)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.last)
-	for f := range r.waiting {
-		go (*f)() // a client that is slow keeps nobody waiting
+	for f := range r.listeners {
+		go (*f)() // a slow client does not delay the others
 	}
 }
 
-// now returns what came of the last change.
+// now returns the result of the last reload.
 func (r *Reloads) now() reload {
 	if r == nil {
 		return reload{}
@@ -99,25 +99,25 @@ func (r *Reloads) now() reload {
 	return r.last
 }
 
-// onChange has a function called, by a goroutine of its own, at each report until leave is called.
+// onChange calls f in a new goroutine at each report, until the caller calls leave.
 func (r *Reloads) onChange(f func()) (leave func()) {
 	if r == nil {
 		return func() {}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting == nil {
-		r.waiting = make(map[*func()]struct{})
+	if r.listeners == nil {
+		r.listeners = make(map[*func()]struct{})
 	}
-	r.waiting[&f] = struct{}{}
+	r.listeners[&f] = struct{}{}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.waiting, &f)
+		delete(r.listeners, &f)
 	}
 }
 
-// tag is the ETag of what is told of a tree with a revision.
+// tag returns the ETag of an answer about a tree with this revision and reload.
 func (l reload) tag(revision string) string {
 	if l.Changed == nil && l.Problems == nil {
 		return revision

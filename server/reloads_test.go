@@ -36,7 +36,7 @@ func TestReloads(t *testing.T) {
 		}
 	}
 	problem := server.TreeProblem{File: "desk/tech.md", Line: 3, Message: `unknown key "modle"`}
-	reloads.Refused(problem, server.TreeProblem{Message: "two agents have the name tech"})
+	reloads.Failed(problem, server.TreeProblem{Message: "two agents have the name tech"})
 	tells(revision)
 	broken := s.get(t, "owner", "/agents", "If-None-Match", first.header.Get("ETag"))
 	require.Equal(t, 200, broken.status)
@@ -54,7 +54,7 @@ func TestReloads(t *testing.T) {
 	run, err := runner.New(next, s.store, runner.WithStreaming())
 	require.NoError(t, err)
 	require.NoError(t, s.turns.Swap(run, nil))
-	reloads.Took()
+	reloads.Loaded()
 	after := s.get(t, "ann", "/agents", "If-None-Match", anns.header.Get("ETag")).json(t)
 	require.NotEqual(t, revision, after["revision"])
 	require.NotContains(t, after, "problems")

@@ -81,12 +81,12 @@ func testRights(t *testing.T, last scripted.Item) {
 	}
 	seen := make(map[string]bool)
 	for _, api := range apis[:4] {
-		door := api.(interface {
+		handler := api.(interface {
 			Prefix() string
 			Routes() []front.Route
 		})
-		for _, r := range door.Routes() {
-			row := r.Method + " " + door.Prefix() + r.Path
+		for _, r := range handler.Routes() {
+			row := r.Method + " " + handler.Prefix() + r.Path
 			who := rows[row]
 			delete(rows, row)
 			want := map[bool]string{true: "anybody", false: "a user"}[r.Open]
@@ -98,7 +98,7 @@ func testRights(t *testing.T, last scripted.Item) {
 				continue // a stream of states without an end; and the end of what the others read
 			}
 			path := strings.NewReplacer("{session}", "s", "{other}", "other", "{turn}", turn, "{agent}", "billing", "{part}", "0", "{digest}", "d", "{handoff}", "h",
-				"{model...}", "support", "{path...}", "", "{id}", "resp_"+turn+".s", "{conversation}", "s", "{item}", "msg_in@"+turn+".s").Replace(door.Prefix() + r.Path)
+				"{model...}", "support", "{path...}", "", "{id}", "resp_"+turn+".s", "{conversation}", "s", "{item}", "msg_in@"+turn+".s").Replace(handler.Prefix() + r.Path)
 			last := path[strings.LastIndex(path, "/"):]
 			paths := []string{path}
 			switch {

@@ -12,15 +12,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// search selects sessions of a list. The zero value selects all of them.
+// search selects sessions of a list. The zero value selects all sessions.
 type search struct {
-	terms        []string // all must occur, in lower case
+	terms        []string // in lower case; all must occur
 	agent        string
 	since, until time.Time
 }
 
-// searched reports how far a search went: how many sessions it read, and when the last of them changed.
-type searched struct {
+// searchProgress is the number of sessions that a search read, and when the last of them changed.
+type searchProgress struct {
 	Sessions int       `json:"sessions"`
 	Updated  time.Time `json:"updated,omitzero"`
 }
@@ -53,26 +53,26 @@ func termsOf(text string) (terms []string) {
 	return terms
 }
 
-func (s search) all() bool {
+func (s search) isZero() bool {
 	return len(s.terms) == 0 && s.agent == "" && s.since.IsZero() && s.until.IsZero()
 }
 
-// has reports whether a session is wanted. Words are searched in its id, its user, its agent, and in the first and the last
-// text of its conversation.
-func (s search) has(ctx context.Context, store session.Store, info session.Info, one form.Session) (bool, error) {
+// matches reports whether a session fits the search. The terms may occur in its id, user, agent and title, and in the
+// first and the last text of its conversation.
+func (s search) matches(ctx context.Context, store session.Store, info session.Info, one form.Session) (bool, error) {
 	if s.agent != "" && s.agent != one.Active || !s.until.IsZero() && info.Updated.After(s.until) {
 		return false, nil
 	}
 	text := strings.ToLower(strings.Join([]string{one.ID, one.User, one.Active, one.Title}, "\n"))
-	if occur(s.terms, text) {
+	if containsAll(s.terms, text) {
 		return true, nil
 	}
 	for e, err := range store.Load(ctx, info.Key, 0) {
 		if err != nil {
 			return false, err
 		}
-		if said, ok := textIn(e); ok {
-			text += "\n" + said
+		if t, ok := textIn(e); ok {
+			text += "\n" + t
 			break
 		}
 	}
@@ -80,15 +80,15 @@ func (s search) has(ctx context.Context, store session.Store, info session.Info,
 		if err != nil {
 			return false, err
 		}
-		if said, ok := textIn(e); ok {
-			text += "\n" + said
+		if t, ok := textIn(e); ok {
+			text += "\n" + t
 			break
 		}
 	}
-	return occur(s.terms, text), nil
+	return containsAll(s.terms, text), nil
 }
 
-// textIn returns what a user or an agent says in the conversation itself, on one line and in lower case.
+// textIn returns the text of a user or an agent in the conversation itself, on one line and in lower case.
 func textIn(e *event.Event) (text string, ok bool) {
 	switch d := e.Data.(type) {
 	case *event.User:
@@ -100,7 +100,7 @@ func textIn(e *event.Event) (text string, ok bool) {
 	return text, text != "" && e.Scope == ""
 }
 
-func occur(terms []string, text string) bool {
+func containsAll(terms []string, text string) bool {
 	for _, term := range terms {
 		if !strings.Contains(text, term) {
 			return false

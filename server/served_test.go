@@ -120,11 +120,11 @@ func (tokens) Authenticate(_ context.Context, c access.Credentials) (access.User
 // served is the API on loopback.
 type served struct {
 	*desk
-	url   string
-	store live.Store
-	turns *live.Turns
-	door  *server.Door
-	http  *http.Client
+	url     string
+	store   live.Store
+	turns   *live.Turns
+	handler *server.Handler
+	http    *http.Client
 }
 
 func newServed(t testing.TB, opts ...server.Option) *served {
@@ -148,9 +148,9 @@ func serveWith(t testing.TB, d *desk, store session.Store, how []runner.Option, 
 	require.NoError(t, err)
 	guard, err := access.New(access.Options{Users: tokens{}})
 	require.NoError(t, err)
-	door, err := server.New(turns, append([]server.Option{server.WithGuard(guard), server.WithVersion("test")}, opts...)...)
+	handler, err := server.New(turns, append([]server.Option{server.WithGuard(guard), server.WithVersion("test")}, opts...)...)
 	require.NoError(t, err)
-	srv := httptest.NewServer(server.Mux(door))
+	srv := httptest.NewServer(server.Mux(handler))
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	t.Cleanup(func() {
 		require.NoError(t, turns.Close(context.Background()))
@@ -158,7 +158,7 @@ func serveWith(t testing.TB, d *desk, store session.Store, how []runner.Option, 
 		srv.CloseClientConnections()
 		srv.Close()
 	})
-	return &served{d, srv.URL, followed, turns, door, &http.Client{Transport: checkedTransport{t, transport}}}
+	return &served{d, srv.URL, followed, turns, handler, &http.Client{Transport: checkedTransport{t, transport}}}
 }
 
 // answer is what the API has answered.

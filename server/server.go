@@ -19,10 +19,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Door serves the native API. It is an http.Handler and safe for concurrent use. The zero value
-// is not usable.
-type Door struct {
-	*front.Door
+// Handler serves the native API. It is an http.Handler and safe for concurrent use. The zero value is not usable; see
+// [New].
+type Handler struct {
+	*front.Handler
 	settings
 	turns    *live.Turns
 	document []byte
@@ -32,12 +32,12 @@ type Door struct {
 type settings struct {
 	front   front.Config
 	version string
-	doors   []string
+	apis    []string
 	reading
-	workshop *Workshop // nil: none
+	workshop *Workshop // nil: no workshop
 }
 
-// Option configures a Door.
+// Option configures a [Handler].
 type Option func(*settings)
 
 // WithGuard sets the guard that authenticates requests. Without a guard, middleware of the program must put the user
@@ -53,41 +53,42 @@ func WithPrefix(prefix string) Option { return func(s *settings) { s.front.Prefi
 // WithVersion sets the program's version, which clients can read. Defaults to "".
 func WithVersion(version string) Option { return func(s *settings) { s.version = version } }
 
-// WithDoors sets the names of the APIs that the program serves, this one included, which clients can read. Defaults
+// WithAPIs sets the names of the APIs that the program serves, this one included, which clients can read. Defaults
 // to "api".
-func WithDoors(names ...string) Option { return func(s *settings) { s.doors = names } }
+func WithAPIs(names ...string) Option { return func(s *settings) { s.apis = names } }
 
 //go:embed openapi.json
 var document []byte
 
-// New makes the door of the turns, which stay the caller's. The error says which option is wrong.
-func New(turns *live.Turns, opts ...Option) (*Door, error) {
-	d := &Door{turns: turns, settings: settings{doors: []string{"api"}, reading: reading{sampling: access.NewLimit(mostSampling, 0)}}}
-	d.front = front.Config{Turns: turns, Prefix: "/api/v1", Name: "api", Fail: front.FailProblem}
-	d.front.Routes = slices.Concat(d.routes(), turnHandlers{d}.routes(), eventHandlers{d}.routes(), pastHandlers{d}.routes(), deskHandlers{d}.routes())
-	err := option.Apply(&d.settings, opts)
+// New returns a handler that serves turns. The caller closes the turns after the last request. The error names the
+// invalid option.
+func New(turns *live.Turns, opts ...Option) (*Handler, error) {
+	h := &Handler{turns: turns, settings: settings{apis: []string{"api"}, reading: reading{sampling: access.NewLimit(maxSampling, 0)}}}
+	h.front = front.Config{Turns: turns, Prefix: "/api/v1", Name: "api", Fail: front.FailProblem}
+	h.front.Routes = slices.Concat(h.routes(), h.turnRoutes(), h.eventRoutes(), h.pastRoutes(), h.deskRoutes())
+	err := option.Apply(&h.settings, opts)
 	if err == nil && turns != nil {
-		d.stored, err = checkpoint.New(turns.Store())
+		h.stored, err = checkpoint.New(turns.Store())
 	}
 	if err == nil {
-		d.front.Routes = append(d.front.Routes, d.workshopRoutes()...)
-		d.Door, err = front.New(d.front)
+		h.front.Routes = append(h.front.Routes, h.workshopRoutes()...)
+		h.Handler, err = front.New(h.front)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	d.document = bytes.Replace(document, []byte(`"url": "/api/v1"`), append([]byte(`"url": `), event.EncodeJSON(d.Prefix())...), 1)
-	return d, nil
+	h.document = bytes.Replace(document, []byte(`"url": "/api/v1"`), append([]byte(`"url": `), event.EncodeJSON(h.Prefix())...), 1)
+	return h, nil
 }
 
-func (d *Door) openapi(c *front.Call) error { return c.Bytes(http.StatusOK, front.JSON, d.document) }
+func (h *Handler) openapi(c *front.Call) error { return c.Bytes(http.StatusOK, front.JSON, h.document) }
 
-func (d *Door) me(c *front.Call) error {
+func (h *Handler) me(c *front.Call) error {
 	type named struct {
 		Root     string `json:"root"`
 		Revision string `json:"revision"`
 	}
-	t := d.treeNow()
+	t := h.currentTree()
 	return c.JSON(http.StatusOK, struct {
 		User    string   `json:"user"`
 		Rights  []string `json:"rights"`
@@ -99,11 +100,11 @@ func (d *Door) me(c *front.Call) error {
 		Decides bool     `json:"decides"`
 		// Workshop reports whether the caller may use a workshop.
 		Workshop bool `json:"workshop"`
-	}{c.User.Name, c.User.RightNames(), d.App(), d.version, d.doors, named{t.run.Tree().Root().Agent.Name(), t.revision}, t.run.Tree().Node(agent.Human) != nil, c.User.Decides(), d.workshop != nil && c.User.May(access.Owner)})
+	}{c.User.Name, c.User.RightNames(), h.App(), h.version, h.apis, named{t.run.Tree().Root().Agent.Name(), t.revision}, t.run.Tree().Node(agent.Human) != nil, c.User.Decides(), h.workshop != nil && c.User.May(access.Owner)})
 }
 
-// link links to what is of a session, as the caller may ask for it.
-func (d *Door) link(c *front.Call, key session.Key) form.Link {
-	may := func(q *event.Relay) bool { return d.turns.MayDecide(c.R.Context(), key, q) }
-	return form.Link{Prefix: d.Prefix(), Caller: c.User.Name, Key: key, May: may, Inspects: c.User.May(access.Inspect)}
+// link returns the builder of links to a session for the caller.
+func (h *Handler) link(c *front.Call, key session.Key) form.Link {
+	may := func(q *event.Relay) bool { return h.turns.MayDecide(c.R.Context(), key, q) }
+	return form.Link{Prefix: h.Prefix(), Caller: c.User.Name, Key: key, May: may, Inspects: c.User.May(access.Inspect)}
 }

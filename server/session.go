@@ -11,72 +11,73 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-func (d *Door) routes() []front.Route {
+func (h *Handler) routes() []front.Route {
 	return []front.Route{
-		{Method: "GET", Path: "/openapi.json", Open: true, Handle: d.openapi},
-		{Method: "GET", Path: "/me", Handle: d.me},
-		{Method: "GET", Path: "/agents", Handle: d.agents},
-		{Method: "GET", Path: "/agents/{agent}", Needs: access.Inspect, Handle: d.agent},
-		{Method: "GET", Path: "/agents/{agent}/drawing", Needs: access.Inspect, Handle: d.drawing},
-		{Method: "GET", Path: "/sessions", Handle: d.sessions},
-		{Method: "GET", Path: "/sessions/{session}", Handle: d.at(d.session)},
-		{Method: "DELETE", Path: "/sessions/{session}", Handle: d.deleteSession},
-		{Method: "GET", Path: "/changes", Handle: d.changes},
+		{Method: "GET", Path: "/openapi.json", Open: true, Handle: h.openapi},
+		{Method: "GET", Path: "/me", Handle: h.me},
+		{Method: "GET", Path: "/agents", Handle: h.agents},
+		{Method: "GET", Path: "/agents/{agent}", Needs: access.Inspect, Handle: h.agent},
+		{Method: "GET", Path: "/agents/{agent}/drawing", Needs: access.Inspect, Handle: h.drawing},
+		{Method: "GET", Path: "/sessions", Handle: h.sessions},
+		{Method: "GET", Path: "/sessions/{session}", Handle: h.sessionAt(h.session)},
+		{Method: "DELETE", Path: "/sessions/{session}", Handle: h.deleteSession},
+		{Method: "GET", Path: "/changes", Handle: h.changes},
 	}
 }
 
-// The bounds of a list: without a limit, at most, and how many one looks at of a status or in a search.
-const fewSessions, mostSessions, lookedAt = 50, 200, 500
+// The default and the maximum number of sessions on a page, and how many one request reads to find those of a state
+// or of a search.
+const defaultSessions, maxSessions, maxScanned = 50, 200, 500
 
-func (d *Door) sessions(c *front.Call) error {
+func (h *Handler) sessions(c *front.Call) error {
 	key, err := c.Key("any")
 	if err != nil {
 		return err
 	}
 	query := c.R.URL.Query()
 	page := session.Page{}
-	if page.Limit, err = front.Limit(query, fewSessions, mostSessions); err != nil {
+	if page.Limit, err = front.Limit(query, defaultSessions, maxSessions); err != nil {
 		return err
 	}
 	limit, wanted := page.Limit, live.State(query.Get("state"))
 	switch wanted {
 	case "":
-	case live.Running, live.CutOff: // which of the two, the lease says
-		page.Status, page.Limit = session.StatusOpen, lookedAt
+	case live.Running, live.CutOff: // the status of both is open; the lease tells them apart
+		page.Status, page.Limit = session.StatusOpen, maxScanned
 	case live.Waiting, live.Done, live.Failed, live.Canceled:
 		page.Status = session.Status(wanted)
 	default:
-		return front.BadRequest("no turn has the state %.40q", wanted)
+		return front.BadRequest("state must be running, waiting, cut_off, done, failed or canceled, not %.40q", wanted)
 	}
 	find, err := searchOf(query)
 	if err != nil {
 		return err
 	}
-	if !find.all() {
-		page.Limit = lookedAt
+	if !find.isZero() {
+		page.Limit = maxScanned
 	}
 	if query.Get("after") != "" {
 		if page.After, err = form.PlaceOf(query.Get("after"), key); err != nil {
-			return front.NoPosition("after is no place in the list: use the next of a page")
+			return front.NoPosition("after is not a position in the list: use the value of next from the page before")
 		}
 	}
-	infos, err := d.turns.Store().List(c.R.Context(), session.Key{App: key.App, User: key.User}, page)
+	infos, err := h.turns.Store().List(c.R.Context(), session.Key{App: key.App, User: key.User}, page)
 	if err != nil {
 		return err
 	}
 	answer := struct {
-		Sessions []form.Session `json:"sessions"`
-		Next     string         `json:"next,omitempty"`
-		Searched *searched      `json:"searched,omitempty"`
+		Sessions []form.Session  `json:"sessions"`
+		Next     string          `json:"next,omitempty"`
+		Searched *searchProgress `json:"searched,omitempty"`
 	}{Sessions: []form.Session{}}
-	if !find.all() {
-		answer.Searched = &searched{}
+	if !find.isZero() {
+		answer.Searched = &searchProgress{}
 	}
 	for i, info := range infos {
-		if info.Updated.Before(find.since) { // and so are all that follow
+		if info.Updated.Before(find.since) { // all that follow are older
 			break
 		}
-		s, err := form.SessionOf(c.R.Context(), d.turns, info)
+		s, err := form.SessionOf(c.R.Context(), h.turns, info)
 		if err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ func (d *Door) sessions(c *front.Call) error {
 		if answer.Searched != nil {
 			answer.Searched.Sessions, answer.Searched.Updated = i+1, s.Updated
 			if fits {
-				if fits, err = find.has(c.R.Context(), d.turns.Store(), info, s); err != nil {
+				if fits, err = find.matches(c.R.Context(), h.turns.Store(), info, s); err != nil {
 					return err
 				}
 			}
@@ -100,8 +101,8 @@ func (d *Door) sessions(c *front.Call) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-func (d *Door) session(c *front.Call, info session.Info, at int64) error {
-	answer, err := form.DetailOf(c.R.Context(), d.turns, info, c.R.URL.Query().Has("at"), at)
+func (h *Handler) session(c *front.Call, info session.Info, at int64) error {
+	answer, err := form.DetailOf(c.R.Context(), h.turns, info, c.R.URL.Query().Has("at"), at)
 	if err != nil {
 		return err
 	}
@@ -109,8 +110,8 @@ func (d *Door) session(c *front.Call, info session.Info, at int64) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// at is a route of a stored session at the position that ?at= names, or at the end of its log.
-func (d *Door) at(handle func(c *front.Call, info session.Info, at int64) error) func(*front.Call) error {
+// sessionAt returns a route of a stored session at the position ?at=, or at the end of its log.
+func (h *Handler) sessionAt(handle func(c *front.Call, info session.Info, at int64) error) func(*front.Call) error {
 	return func(c *front.Call) error {
 		info, err := c.Find(c.R.PathValue("session"))
 		at := info.Seq
@@ -128,12 +129,12 @@ func (d *Door) at(handle func(c *front.Call, info session.Info, at int64) error)
 	}
 }
 
-func (d *Door) deleteSession(c *front.Call) error {
+func (h *Handler) deleteSession(c *front.Call) error {
 	info, err := c.Find(c.R.PathValue("session"))
 	if err != nil {
 		return err
 	}
-	if err := front.Delete(c.R.Context(), d.turns.Store(), info.Key); err != nil {
+	if err := front.Delete(c.R.Context(), h.turns.Store(), info.Key); err != nil {
 		return err
 	}
 	c.W.WriteHeader(http.StatusNoContent)

@@ -10,18 +10,18 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// streamTurn streams the events of a turn behind a place, until it rests.
-func (d *Door) streamTurn(c *front.Call, key session.Key, first int64, after session.Position, as logpage.Shape) error {
-	return d.stream(c, key, as, func(ctx context.Context) iter.Seq2[session.Entry, error] {
-		return d.turns.Watch(ctx, key, first, after.String())
+// streamTurn streams the events of a turn after a position, until the turn has ended or paused.
+func (h *Handler) streamTurn(c *front.Call, key session.Key, first int64, after session.Position, as logpage.Shape) error {
+	return h.stream(c, key, as, func(ctx context.Context) iter.Seq2[session.Entry, error] {
+		return h.turns.Watch(ctx, key, first, after.String())
 	})
 }
 
-func (d *Door) stream(c *front.Call, key session.Key, as logpage.Shape, entries func(context.Context) iter.Seq2[session.Entry, error]) error {
-	return stream.Send(c, d.turns, d.grown(), key, as, entries)
+func (h *Handler) stream(c *front.Call, key session.Key, as logpage.Shape, entries func(context.Context) iter.Seq2[session.Entry, error]) error {
+	return stream.Send(c, h.turns, h.streamTree(), key, as, entries)
 }
 
-func (d *Door) changes(c *front.Call) error {
+func (h *Handler) changes(c *front.Call) error {
 	key, err := c.Key("any")
 	if err != nil {
 		return err
@@ -29,10 +29,10 @@ func (d *Door) changes(c *front.Call) error {
 	if _, err := c.Accept(front.Stream); err != nil {
 		return err
 	}
-	return stream.Changes(c, d.turns, d.grown(), key)
+	return stream.Changes(c, h.turns, h.streamTree(), key)
 }
 
-// grown is what streams tell of the tree.
-func (d *Door) grown() stream.Tree {
-	return stream.Tree{Revision: func() string { return d.treeNow().revision }, OnChange: d.reloads.onChange}
+// streamTree returns what streams report about the tree.
+func (h *Handler) streamTree() stream.Tree {
+	return stream.Tree{Revision: func() string { return h.currentTree().revision }, OnChange: h.reloads.onChange}
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// tree is a runner's tree, and what names it.
+// tree is a runner with its tree. revision is a hash of the tree's agents, instructions and tools.
 type tree struct {
 	run      *runner.Runner
 	revision string
 }
 
-// treeNow returns the tree that the next turn gets. It is described once for each runner.
-func (d *Door) treeNow() *tree {
-	run := d.turns.Runner()
-	if t := d.tree.Load(); t != nil && t.run == run {
+// currentTree returns the tree that the next turn uses. It computes the revision once for each runner.
+func (h *Handler) currentTree() *tree {
+	run := h.turns.Runner()
+	if t := h.tree.Load(); t != nil && t.run == run {
 		return t
 	}
 	sum := sha256.New()
@@ -35,6 +35,6 @@ func (d *Door) treeNow() *tree {
 		}
 	}
 	t := &tree{run, hex.EncodeToString(sum.Sum(nil)[:8])}
-	d.tree.Store(t)
+	h.tree.Store(t)
 	return t
 }

@@ -20,14 +20,12 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// turnHandlers begin turns, and do what can be done about one: decide, stop, resume and cancel.
-type turnHandlers struct{ door *Door }
-
-func (h turnHandlers) routes() []front.Route {
+// turnRoutes start turns, and decide about, stop, resume and cancel them.
+func (h *Handler) turnRoutes() []front.Route {
 	return []front.Route{
-		{Method: "POST", Path: "/sessions", Handle: h.newSession},
-		{Method: "GET", Path: "/sessions/{session}/turns", Handle: h.listTurns},
-		{Method: "POST", Path: "/sessions/{session}/turns", Handle: h.newTurn},
+		{Method: "POST", Path: "/sessions", Handle: h.createSession},
+		{Method: "GET", Path: "/sessions/{session}/turns", Handle: h.turnList},
+		{Method: "POST", Path: "/sessions/{session}/turns", Handle: h.createTurn},
 		{Method: "GET", Path: "/sessions/{session}/turns/{turn}", Handle: h.turn},
 		{Method: "POST", Path: "/sessions/{session}/turns/{turn}/decisions", Handle: h.decide},
 		{Method: "GET", Path: "/approvals", Handle: h.approvals},
@@ -37,9 +35,9 @@ func (h turnHandlers) routes() []front.Route {
 	}
 }
 
-// newSession begins a session with a turn. Without an id the session has one that is made of the
-// request's name, so that a request that is sent again finds it.
-func (h turnHandlers) newSession(c *front.Call) error {
+// createSession creates a session by its first turn. If the body has no id, the id is derived from the request's
+// Idempotency-Key, so that a repeated request finds the session.
+func (h *Handler) createSession(c *front.Call) error {
 	var body struct {
 		ID *string `json:"id"`
 		front.Words
@@ -68,14 +66,14 @@ func (h turnHandlers) newSession(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	err = h.begin(c, key, body.Words, new(int64))
+	err = h.startTurn(c, key, body.Words, new(int64))
 	if fault := front.FaultOf(err); err != nil && (fault.Code == "position_moved" || fault.Code == "session_busy" && name == "") {
-		return front.Conflict("exists", "a session of this id exists")
+		return front.Conflict("exists", "a session with this id exists")
 	}
 	return err
 }
 
-func (h turnHandlers) newTurn(c *front.Call) error {
+func (h *Handler) createTurn(c *front.Call) error {
 	info, err := c.Find(c.R.PathValue("session"))
 	if err != nil {
 		return err
@@ -84,11 +82,11 @@ func (h turnHandlers) newTurn(c *front.Call) error {
 	if err := c.Decode(&body); err != nil {
 		return err
 	}
-	return h.begin(c, info.Key, body, c.IfMatch())
+	return h.startTurn(c, info.Key, body, c.IfMatch())
 }
 
-// begin begins a turn, where the log ends at a position if one is given.
-func (h turnHandlers) begin(c *front.Call, key session.Key, body front.Words, at *int64) error {
+// startTurn starts a turn. If at is not nil, the log must end at that position.
+func (h *Handler) startTurn(c *front.Call, key session.Key, body front.Words, at *int64) error {
 	msg, metadata, err := body.Message()
 	if err == nil {
 		err = c.Acceptable()
@@ -100,10 +98,10 @@ func (h turnHandlers) begin(c *front.Call, key session.Key, body front.Words, at
 	if err != nil {
 		return err
 	}
-	b, err := h.door.turns.BeginOnce(c.R.Context(), key, msg, live.Request{ID: name, At: at, Wait: c.Prefer(), Metadata: metadata})
+	b, err := h.turns.BeginOnce(c.R.Context(), key, msg, live.Request{ID: name, At: at, Wait: c.Prefer(), Metadata: metadata})
 	if at != nil && errors.Is(err, agent.ErrConflict) {
 		fault := front.FaultOf(err)
-		if info, ok, err := session.Find(c.R.Context(), h.door.turns.Store(), key); ok && err == nil {
+		if info, ok, err := session.Find(c.R.Context(), h.turns.Store(), key); ok && err == nil {
 			fault.Seq = info.Seq
 		}
 		return fault
@@ -111,18 +109,17 @@ func (h turnHandlers) begin(c *front.Call, key session.Key, body front.Words, at
 	if err != nil {
 		return err
 	}
-	return h.answer(c, key, b)
+	return h.writeTurn(c, key, b)
 }
 
-// answer tells of a turn that a request has begun, or gone on with: as it is now, as it is when it
-// rests, if the client would wait for that, or by its stream. Whoever began it has asked
-// Acceptable before.
-func (h turnHandlers) answer(c *front.Call, key session.Key, b *live.Begun) error {
+// writeTurn answers with a turn that a request started or continued: with a stream of its events, or as JSON. The
+// caller must have checked Acceptable before it started the turn.
+func (h *Handler) writeTurn(c *front.Call, key session.Key, b *live.Begun) error {
 	c.Turn = b.ID
 	if typ, _ := c.Accept(front.JSON, front.Stream); typ == front.Stream {
 		after := session.Position{Seq: b.From}
 		if b.Repeated && c.R.Header.Get("Last-Event-Id") != "" {
-			info, _, err := session.Find(c.R.Context(), h.door.turns.Store(), key)
+			info, _, err := session.Find(c.R.Context(), h.turns.Store(), key)
 			if err == nil {
 				after, err = stream.Place(c, info.Seq)
 			}
@@ -130,14 +127,14 @@ func (h turnHandlers) answer(c *front.Call, key session.Key, b *live.Begun) erro
 				return err
 			}
 		}
-		c.W.Header().Set("Location", h.door.link(c, key).To("turns", b.ID))
-		return h.door.streamTurn(c, key, b.First, after, logpage.Shape{})
+		c.W.Header().Set("Location", h.link(c, key).To("turns", b.ID))
+		return h.streamTurn(c, key, b.First, after, logpage.Shape{})
 	}
-	return h.waited(c, key, b)
+	return h.waitForTurn(c, key, b)
 }
 
-// waited answers with a turn when it rests, or the client would not wait for it any longer.
-func (h turnHandlers) waited(c *front.Call, key session.Key, b *live.Begun) error {
+// waitForTurn answers with a turn as JSON, after it has ended or paused, or after the time of the Prefer header.
+func (h *Handler) waitForTurn(c *front.Call, key session.Key, b *live.Begun) error {
 	header := c.W.Header()
 	var r *live.Report
 	wait := c.Prefer()
@@ -152,7 +149,7 @@ func (h turnHandlers) waited(c *front.Call, key session.Key, b *live.Begun) erro
 	case wait > 0:
 		ctx, cancel := context.WithTimeout(c.R.Context(), wait)
 		defer cancel()
-		for _, err := range h.door.turns.Watch(ctx, key, b.First, session.Position{Seq: b.From}.String()) {
+		for _, err := range h.turns.Watch(ctx, key, b.First, session.Position{Seq: b.From}.String()) {
 			if err != nil {
 				break
 			}
@@ -160,7 +157,7 @@ func (h turnHandlers) waited(c *front.Call, key session.Key, b *live.Begun) erro
 	}
 	if r == nil {
 		var err error
-		if r, err = h.door.turns.Report(c.R.Context(), key, b.ID); err != nil {
+		if r, err = h.turns.Report(c.R.Context(), key, b.ID); err != nil {
 			return err
 		}
 	}
@@ -171,48 +168,48 @@ func (h turnHandlers) waited(c *front.Call, key session.Key, b *live.Begun) erro
 			status = http.StatusOK
 		}
 	}
-	t := form.TurnOf(r, h.door.link(c, key))
+	t := form.TurnOf(r, h.link(c, key))
 	header.Set("Location", t.Links.Self)
 	return c.JSON(status, t)
 }
 
-func (h turnHandlers) turn(c *front.Call) error {
+func (h *Handler) turn(c *front.Call) error {
 	key, err := c.Key(c.R.PathValue("session"))
 	if err != nil {
 		return err
 	}
-	r, err := h.door.turns.Report(c.R.Context(), key, c.R.PathValue("turn"))
+	r, err := h.turns.Report(c.R.Context(), key, c.R.PathValue("turn"))
 	if err != nil {
 		return err
 	}
 	c.Turn = r.ID
-	return c.JSON(http.StatusOK, form.TurnOf(r, h.door.link(c, key)))
+	return c.JSON(http.StatusOK, form.TurnOf(r, h.link(c, key)))
 }
 
-// The bounds of a list of turns: without a limit, and at most.
-const fewTurns, mostTurns = 20, 200
+// The default and the maximum number of turns on a page.
+const defaultTurns, maxTurns = 20, 200
 
-func (h turnHandlers) listTurns(c *front.Call) error {
+func (h *Handler) turnList(c *front.Call) error {
 	info, err := c.Find(c.R.PathValue("session"))
 	if err != nil {
 		return err
 	}
 	query := c.R.URL.Query()
-	limit, err := front.Limit(query, fewTurns, mostTurns)
+	limit, err := front.Limit(query, defaultTurns, maxTurns)
 	if err != nil {
 		return err
 	}
 	before := info.Seq + 1
 	if after := query.Get("after"); after != "" {
 		if before, err = strconv.ParseInt(after, 10, 64); err != nil || before < 1 {
-			return front.NoPosition("after is no turn: use the next of a page")
+			return front.NoPosition("after is not a position in the list: use the value of next from the page before")
 		}
 	}
 	answer := struct {
 		Turns []*form.Turn `json:"turns"`
 		Next  string       `json:"next,omitempty"`
 	}{Turns: []*form.Turn{}}
-	for r, err := range h.door.turns.Reports(c.R.Context(), info.Key, min(before, info.Seq+1)) {
+	for r, err := range h.turns.Reports(c.R.Context(), info.Key, min(before, info.Seq+1)) {
 		if err != nil {
 			return err
 		}
@@ -220,7 +217,7 @@ func (h turnHandlers) listTurns(c *front.Call) error {
 			answer.Next = strconv.FormatInt(answer.Turns[limit-1].First, 10)
 			break
 		}
-		answer.Turns = append(answer.Turns, form.TurnOf(r, h.door.link(c, info.Key)))
+		answer.Turns = append(answer.Turns, form.TurnOf(r, h.link(c, info.Key)))
 	}
 	return c.JSON(http.StatusOK, answer)
 }

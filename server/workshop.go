@@ -19,32 +19,34 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// Workshop lets the owner of a tree try things on a server of their own machine: forks with a changed agent, calls
-// of tools by hand, and other instructions in the files of agents. See [WithWorkshop].
+// Workshop lets the owner of a tree experiment with it on their own machine: fork sessions with a changed agent, call
+// tools directly, and change the instructions in the files of agents. See [WithWorkshop]. The functions are called
+// concurrently.
 type Workshop struct {
-	// Change returns a runner over the same store whose tree has a change, and a function that ends it. The error says
-	// why there can be no such tree, in a sentence for the caller. A nil Change refuses all changes.
-	Change func(ctx context.Context, c Change) (run *runner.Runner, over func(), err error)
-	// Body returns the instructions in an agent's file, and Write replaces them there if the file still has the version
-	// that b names, else it returns [ErrFileChanged]. Other errors say what is wrong, in a sentence for the caller.
-	// Both are nil for a tree without files.
+	// Change returns a runner over the same store whose tree has the change, and a function that releases the runner.
+	// The error is a sentence for the caller that says why the change is impossible. If Change is nil, the server
+	// refuses all changes.
+	Change func(ctx context.Context, c Change) (run *runner.Runner, release func(), err error)
+	// Body returns the instructions in an agent's file. Write replaces them if the file still has the version of b,
+	// and returns [ErrFileChanged] otherwise. Other errors are sentences for the caller. Both are nil for a tree
+	// without files.
 	Body  func(ctx context.Context, agent string) (Body, error)
 	Write func(ctx context.Context, agent string, b Body) (Body, error)
-	// Restart reports that turns use what Write has written only after a restart of the server. Defaults to false: the
+	// Restart reports that turns use the text of Write only after a restart of the server. Defaults to false: the
 	// program reloads the tree when a file changes.
 	Restart bool
 }
 
-// Body is the text of an agent's file below its front matter.
+// Body is the text of an agent's file after its front matter.
 type Body struct {
 	Text    string `json:"text"`
-	Version string `json:"version"` // of the file
+	Version string `json:"version"` // of the file; opaque
 }
 
-// ErrFileChanged says that a file of an agent is not as it was read.
+// ErrFileChanged reports that the file of an agent has another version than the caller read.
 var ErrFileChanged = errors.New("the file has changed since it was read")
 
-// Change is what an agent has in a fork. A nil field is as in the tree.
+// Change is the change of an agent in a fork. A nil field keeps the value of the tree.
 type Change struct {
 	Agent        string  `json:"agent"`
 	Description  *string `json:"description"`
@@ -56,23 +58,23 @@ type Change struct {
 // machine can reach. Without this option, the routes of the workshop do not exist.
 func WithWorkshop(w Workshop) Option { return func(s *settings) { s.workshop = &w } }
 
-func (d *Door) workshopRoutes() []front.Route {
-	if d.workshop == nil {
+func (h *Handler) workshopRoutes() []front.Route {
+	if h.workshop == nil {
 		return nil
 	}
-	routes := []front.Route{{Method: "POST", Path: "/agents/{agent}/tools/{tool}", Needs: access.Owner, Handle: d.callTool}}
-	if d.workshop.Body != nil && d.workshop.Write != nil {
-		routes = append(routes, front.Route{Method: "GET", Path: "/agents/{agent}/body", Needs: access.Owner, Handle: d.readBody},
-			front.Route{Method: "PUT", Path: "/agents/{agent}/body", Needs: access.Owner, Handle: d.writeBody})
+	routes := []front.Route{{Method: "POST", Path: "/agents/{agent}/tools/{tool}", Needs: access.Owner, Handle: h.callTool}}
+	if h.workshop.Body != nil && h.workshop.Write != nil {
+		routes = append(routes, front.Route{Method: "GET", Path: "/agents/{agent}/body", Needs: access.Owner, Handle: h.readBody},
+			front.Route{Method: "PUT", Path: "/agents/{agent}/body", Needs: access.Owner, Handle: h.writeBody})
 	}
 	return routes
 }
 
-func (d *Door) readBody(c *front.Call) error {
-	return d.body(c, d.workshop.Body)
+func (h *Handler) readBody(c *front.Call) error {
+	return h.body(c, h.workshop.Body)
 }
 
-func (d *Door) writeBody(c *front.Call) error {
+func (h *Handler) writeBody(c *front.Call) error {
 	var b struct {
 		Text    *string `json:"text"`
 		Version string  `json:"version"`
@@ -86,15 +88,15 @@ func (d *Door) writeBody(c *front.Call) error {
 	case b.Version == "":
 		return front.Unfit("version", "is missing")
 	}
-	return d.body(c, func(ctx context.Context, agent string) (Body, error) {
-		return d.workshop.Write(ctx, agent, Body{*b.Text, b.Version})
+	return h.body(c, func(ctx context.Context, agent string) (Body, error) {
+		return h.workshop.Write(ctx, agent, Body{*b.Text, b.Version})
 	})
 }
 
-// body answers with the instructions in the file of an agent of the tree.
-func (d *Door) body(c *front.Call, of func(context.Context, string) (Body, error)) error {
+// body answers with the result of a function for an agent of the tree.
+func (h *Handler) body(c *front.Call, of func(context.Context, string) (Body, error)) error {
 	name := c.R.PathValue("agent")
-	if d.treeNow().run.Tree().Node(name) == nil {
+	if h.currentTree().run.Tree().Node(name) == nil {
 		return front.Missing("the tree has no such agent")
 	}
 	b, err := of(c.R.Context(), name)
@@ -107,38 +109,39 @@ func (d *Door) body(c *front.Call, of func(context.Context, string) (Body, error
 	return c.JSON(http.StatusOK, b)
 }
 
-// changed returns a runner of the tree with a change, and what ends it; nil without a change.
-func (d *Door) changed(c *front.Call, change *Change) (*runner.Runner, func(), error) {
+// changedRunner returns a runner of the tree with a change, and a function that releases it. Both are nil if change
+// is nil.
+func (h *Handler) changedRunner(c *front.Call, change *Change) (*runner.Runner, func(), error) {
 	switch {
 	case change == nil:
 		return nil, nil, nil
-	case d.workshop == nil || d.workshop.Change == nil:
+	case h.workshop == nil || h.workshop.Change == nil:
 		return nil, nil, front.Unfit("change", "is not possible on this server")
 	case !c.User.May(access.Owner):
 		return nil, nil, &front.Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: "only the owner of the server may change an agent"}
 	case change.Description == nil && change.Instructions == nil && change.Model == nil:
 		return nil, nil, front.Unfit("change", "must name what changes: description, instructions or model")
 	}
-	run, over, err := d.workshop.Change(c.R.Context(), *change)
+	run, release, err := h.workshop.Change(c.R.Context(), *change)
 	if err != nil {
 		return nil, nil, front.Unprocessable("bad_change", err.Error())
 	}
-	return run, over, nil
+	return run, release, nil
 }
 
-// called is the outcome of a call by hand.
-type called struct {
+// toolResult is the result of a direct call of a tool.
+type toolResult struct {
 	Output  json.RawMessage `json:"output"`
 	IsError bool            `json:"isError"`
 	Seconds float64         `json:"seconds"`
-	// State and Files are what the call would have stored in a session.
+	// State and Files are the changes that the call would store in a session. Files are names.
 	State map[string]any `json:"state"`
 	Files []string       `json:"files"`
 }
 
-// callTool runs a tool of an agent outside of all sessions.
-func (d *Door) callTool(c *front.Call) error {
-	n := d.treeNow().run.Tree().Node(c.R.PathValue("agent"))
+// callTool runs a tool of an agent. The call belongs to no session, and the server stores nothing of it.
+func (h *Handler) callTool(c *front.Call) error {
+	n := h.currentTree().run.Tree().Node(c.R.PathValue("agent"))
 	if n == nil {
 		return front.Missing("the tree has no such agent")
 	}
@@ -151,14 +154,14 @@ func (d *Door) callTool(c *front.Call) error {
 	}
 	a, ok := agent.As[*llmagent.Agent](n.Agent)
 	if !ok {
-		return front.Missing("the agent has no tools of its own")
+		return front.Missing("the agent has no tools")
 	}
 	t, err := toolOf(c.R.Context(), a, c.R.PathValue("tool"))
 	switch {
 	case err != nil:
 		return err
 	case t == nil:
-		return front.Missing("the agent has no such tool")
+		return front.Missing("the agent has no tool with this name")
 	case t.Info().Client:
 		return front.Unprocessable("client_tool", "the client runs this tool")
 	}
@@ -172,7 +175,7 @@ func (d *Door) callTool(c *front.Call) error {
 		return front.Conflict("needs_approval", "this call needs an approval")
 	}
 	begun := time.Now()
-	key := session.Key{App: d.App(), User: c.User.Name, ID: "by-hand-" + rand.Text()}
+	key := session.Key{App: h.App(), User: c.User.Name, ID: "by-hand-" + rand.Text()}
 	res, err := tools.Execute(c.R.Context(), t, tools.CallInfo{Session: key, Agent: a.Name(), RunID: key.ID, CallID: "call"}, b.Input)
 	switch {
 	case errors.Is(err, agent.ErrWaits):
@@ -180,7 +183,7 @@ func (d *Door) callTool(c *front.Call) error {
 	case err != nil:
 		return err
 	}
-	out := called{res.Output, res.IsError, time.Since(begun).Seconds(), map[string]any{}, []string{}}
+	out := toolResult{res.Output, res.IsError, time.Since(begun).Seconds(), map[string]any{}, []string{}}
 	maps.Copy(out.State, res.State)
 	for _, f := range res.Files {
 		out.Files = append(out.Files, f.Name)
@@ -188,7 +191,7 @@ func (d *Door) callTool(c *front.Call) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// toolOf returns a tool of an agent, nil if the agent has no tool of that name.
+// toolOf returns the tool with a name, or nil if the agent has none.
 func toolOf(ctx context.Context, a *llmagent.Agent, name string) (tools.Tool, error) {
 	all, err := toolsOf(ctx, a)
 	if i := slices.IndexFunc(all, func(t tools.Tool) bool { return t.Info().Name == name }); i >= 0 {
@@ -197,7 +200,7 @@ func toolOf(ctx context.Context, a *llmagent.Agent, name string) (tools.Tool, er
 	return nil, err
 }
 
-// toolsOf returns the tools that an agent has now, without those that transfer, and why some are missing.
+// toolsOf returns the current tools of an agent, without those that transfer. The error says why some are missing.
 func toolsOf(ctx context.Context, a *llmagent.Agent) (all []tools.Tool, failed error) {
 	all = slices.Clone(a.Tools())
 	for _, s := range a.Toolsets() {
@@ -212,19 +215,19 @@ func toolsOf(ctx context.Context, a *llmagent.Agent) (all []tools.Tool, failed e
 	return all, failed
 }
 
-// possible is what the caller can do with an agent in a workshop.
-type possible struct {
-	Tools   []string `json:"tools"`   // that run by hand
+// workshopInfo is what the caller can do with an agent in a workshop.
+type workshopInfo struct {
+	Tools   []string `json:"tools"`   // that the caller can call directly
 	Restart bool     `json:"restart"` // whether turns use saved instructions only after a restart
 }
 
-// possibleWith returns what the caller can do with an agent, nil for nothing.
-func (d *Door) possibleWith(c *front.Call, a *llmagent.Agent) *possible {
-	if d.workshop == nil || !c.User.May(access.Owner) {
+// workshopOf returns what the caller can do with an agent, or nil if the caller may not use a workshop.
+func (h *Handler) workshopOf(c *front.Call, a *llmagent.Agent) *workshopInfo {
+	if h.workshop == nil || !c.User.May(access.Owner) {
 		return nil
 	}
-	p := &possible{Tools: []string{}, Restart: d.workshop.Restart}
-	all, _ := toolsOf(c.R.Context(), a) // a call of a missing one says why
+	p := &workshopInfo{Tools: []string{}, Restart: h.workshop.Restart}
+	all, _ := toolsOf(c.R.Context(), a) // a call of a missing tool returns the error
 	for _, t := range all {
 		if info := t.Info(); !info.Client {
 			p.Tools = append(p.Tools, info.Name)

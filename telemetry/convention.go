@@ -102,7 +102,7 @@ const (
 	keyMethod  = "http.request.method"
 	keyRoute   = "http.route"
 	keyStatus  = "http.response.status_code"
-	keyDoor    = "arbor.door"
+	keyAPI    = "arbor.door"
 	keyOutcome = "arbor.turn.state"
 )
 

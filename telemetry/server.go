@@ -43,8 +43,8 @@ type server struct {
 	turns            metric.Int64Counter
 }
 
-func door(name string) metric.MeasurementOption {
-	return metric.WithAttributes(attribute.String(keyDoor, name))
+func apiAttribute(name string) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String(keyAPI, name))
 }
 
 func (s *server) Request(ctx context.Context, method, route string, status int, took time.Duration) {
@@ -52,17 +52,17 @@ func (s *server) Request(ctx context.Context, method, route string, status int, 
 }
 
 func (s *server) Streams(ctx context.Context, at string, more int) {
-	s.streams.Add(ctx, int64(more), door(at))
+	s.streams.Add(ctx, int64(more), apiAttribute(at))
 }
 
 func (s *server) Delta(ctx context.Context, at string, took time.Duration) {
-	s.delta.Record(ctx, took.Seconds(), door(at))
+	s.delta.Record(ctx, took.Seconds(), apiAttribute(at))
 }
 
 func (s *server) Running(ctx context.Context, at string, more int) {
-	s.running.Add(ctx, int64(more), door(at))
+	s.running.Add(ctx, int64(more), apiAttribute(at))
 }
 
 func (s *server) Turn(ctx context.Context, at, outcome string) {
-	s.turns.Add(ctx, 1, metric.WithAttributes(attribute.String(keyDoor, at), attribute.String(keyOutcome, outcome)))
+	s.turns.Add(ctx, 1, metric.WithAttributes(attribute.String(keyAPI, at), attribute.String(keyOutcome, outcome)))
 }

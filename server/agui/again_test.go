@@ -106,7 +106,7 @@ func TestAskAgain(t *testing.T) {
 						answers[r.run] = got
 					}
 					require.Equal(t, r.want, said, r.run)
-					key, err := p.door.current(t.Context(), p.key("t1"))
+					key, err := p.handler.current(t.Context(), p.key("t1"))
 					require.NoError(t, err)
 					require.Equal(t, r.in, key.ID, r.run)
 					if i == 0 {
@@ -211,11 +211,11 @@ func TestDeletedThread(t *testing.T) {
 		require.NoError(t, store.Delete(t.Context(), p.key("t1")))
 		text, _, _ := p.Read(answersOf(p.run("r3", []any{says("u1", "b")[0]}))[0])
 		require.Equal(t, "b 0", text)
-		key, err := p.door.current(t.Context(), p.key("t1"))
+		key, err := p.handler.current(t.Context(), p.key("t1"))
 		require.NoError(t, err)
 		require.Equal(t, "t1", key.ID)
 		p.run("r4", []any{says("u1", "c")[0]})
-		key, err = p.door.current(t.Context(), p.key("t1"))
+		key, err = p.handler.current(t.Context(), p.key("t1"))
 		require.NoError(t, err)
 		require.Equal(t, "t1~2", key.ID)
 	}

@@ -24,11 +24,11 @@ const (
 // branches returns the sessions of a thread, the one that was changed last first: the session with the thread's id, and
 // its forks, which have the same id with ~1, ~2 and so on. A session of such a name that is no fork of the thread is no
 // branch. free is the key of the next fork.
-func (d *Door) branches(ctx context.Context, thread session.Key) (all []session.Info, free session.Key, err error) {
+func (h *Handler) branches(ctx context.Context, thread session.Key) (all []session.Info, free session.Key, err error) {
 	family := make(map[session.Key]bool)
 	free = thread
 	for n := 1; ; n++ {
-		info, ok, err := session.Find(ctx, d.turns.Store(), free)
+		info, ok, err := session.Find(ctx, h.turns.Store(), free)
 		if err != nil {
 			return nil, free, err
 		}
@@ -49,8 +49,8 @@ func (d *Door) branches(ctx context.Context, thread session.Key) (all []session.
 }
 
 // current returns the branch that a thread is in.
-func (d *Door) current(ctx context.Context, thread session.Key) (session.Key, error) {
-	all, _, err := d.branches(ctx, thread)
+func (h *Handler) current(ctx context.Context, thread session.Key) (session.Key, error) {
+	all, _, err := h.branches(ctx, thread)
 	if err != nil || len(all) == 0 {
 		return thread, err
 	}
@@ -75,11 +75,11 @@ type spot struct {
 }
 
 // place finds the branch that has most of a page's messages.
-func (d *Door) place(ctx context.Context, thread session.Key, in *input) (*spot, error) {
-	all, free, err := d.branches(ctx, thread)
+func (h *Handler) place(ctx context.Context, thread session.Key, in *input) (*spot, error) {
+	all, free, err := h.branches(ctx, thread)
 	best := &spot{key: thread, from: in.tail()}
 	for i, info := range all[:min(len(all), maxSearched)] {
-		p, err := d.find(ctx, info, in)
+		p, err := h.find(ctx, info, in)
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (p *spot) better(than *spot) bool {
 
 // find finds the last message of a page that a branch has. Messages are known by their ids, and the answers to a known
 // message also by their texts, because some clients name them themselves.
-func (d *Door) find(ctx context.Context, branch session.Info, in *input) (*spot, error) {
+func (h *Handler) find(ctx context.Context, branch session.Info, in *input) (*spot, error) {
 	words, others := in.places()
 	p := &spot{key: branch.Key, end: branch.Seq, cut: branch.Seq, from: in.tail()}
 	most, end := lookBack, branch.Seq // of the turn
@@ -116,7 +116,7 @@ func (d *Door) find(ctx context.Context, branch session.Info, in *input) (*spot,
 	}
 	var texts []string // of the turn
 	before := -1       // the index of the answer before the words that were found
-	for e, err := range session.Backward(ctx, d.turns.Store(), branch.Key, branch.Seq+1) {
+	for e, err := range session.Backward(ctx, h.turns.Store(), branch.Key, branch.Seq+1) {
 		if err != nil {
 			return nil, err
 		}
@@ -241,7 +241,7 @@ func (in *input) shows(from, to int, texts []string) bool {
 // begins returns the key of the branch to begin a turn in, which ends where the page's history ends: that of the place,
 // or a fork. While a turn of the branch runs that the fork would not have, the error is agent.ErrSessionBusy. But a page that
 // asks again for the answer of this turn stops it, if no other page watches.
-func (d *Door) begins(ctx context.Context, p *spot, wait time.Duration) (session.Key, error) {
+func (h *Handler) begins(ctx context.Context, p *spot, wait time.Duration) (session.Key, error) {
 	if p.cut == p.end || p.repeated {
 		return p.key, nil
 	}
@@ -249,15 +249,15 @@ func (d *Door) begins(ctx context.Context, p *spot, wait time.Duration) (session
 		wait = max(wait, time.Second)
 	}
 	for deadline := time.Now().Add(wait); ; {
-		now, err := d.turns.Look(ctx, p.key)
+		now, err := h.turns.Look(ctx, p.key)
 		switch {
 		case err != nil:
 			return p.key, err
 		case now.State != live.Running:
-			return d.fork(ctx, p)
+			return h.fork(ctx, p)
 		case p.again && now.Turn == p.turn:
-			err = d.turns.Abandon(ctx, p.key, p.turn)
-			if now, failed := d.turns.Look(ctx, p.key); err == nil && failed == nil && now.State != live.Running {
+			err = h.turns.Abandon(ctx, p.key, p.turn)
+			if now, failed := h.turns.Look(ctx, p.key); err == nil && failed == nil && now.State != live.Running {
 				continue
 			}
 		}
@@ -265,7 +265,7 @@ func (d *Door) begins(ctx context.Context, p *spot, wait time.Duration) (session
 			err = agent.ErrSessionBusy
 		}
 		if err == nil {
-			err = d.turns.WaitFree(ctx, p.key, deadline)
+			err = h.turns.WaitFree(ctx, p.key, deadline)
 		}
 		if err != nil {
 			return p.key, err
@@ -275,28 +275,28 @@ func (d *Door) begins(ctx context.Context, p *spot, wait time.Duration) (session
 
 // fork returns a fork of a branch. One that an earlier request has made and begun no turn in is used again. The error is
 // agent.ErrConflict if another request is faster.
-func (d *Door) fork(ctx context.Context, p *spot) (session.Key, error) {
-	last, err := d.idAt(ctx, p.key, p.cut)
+func (h *Handler) fork(ctx context.Context, p *spot) (session.Key, error) {
+	last, err := h.idAt(ctx, p.key, p.cut)
 	for _, info := range p.branches {
 		if err == nil && info.Seq == p.cut {
 			var id string
-			if id, err = d.idAt(ctx, info.Key, p.cut); err == nil && id == last {
+			if id, err = h.idAt(ctx, info.Key, p.cut); err == nil && id == last {
 				return info.Key, nil
 			}
 		}
 	}
 	if err == nil {
-		err = d.sessions.Fork(ctx, p.key, p.cut, p.free)
+		err = h.sessions.Fork(ctx, p.key, p.cut, p.free)
 	}
 	return p.free, err
 }
 
 // idAt returns the id of the event at a position, "" at 0.
-func (d *Door) idAt(ctx context.Context, key session.Key, seq int64) (string, error) {
+func (h *Handler) idAt(ctx context.Context, key session.Key, seq int64) (string, error) {
 	if seq == 0 {
 		return "", nil
 	}
-	for e, err := range d.turns.Store().Load(ctx, key, seq-1) {
+	for e, err := range h.turns.Store().Load(ctx, key, seq-1) {
 		if err != nil {
 			return "", err
 		}

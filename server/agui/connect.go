@@ -14,7 +14,7 @@ import (
 
 // connect is POST /agui/connect: a run with all that was said before and, unless ?follow=false, all those that come. When
 // the thread continues in another branch, a run shows that branch.
-func (d *Door) connect(c *front.Call) error {
+func (h *Handler) connect(c *front.Call) error {
 	in, thread, err := read(c)
 	if err != nil {
 		return err
@@ -23,17 +23,17 @@ func (d *Door) connect(c *front.Call) error {
 	if follow != "" && follow != "true" && follow != "false" {
 		return front.BadRequest("follow is true or false, not %.40q", follow)
 	}
-	key, err := d.current(c.R.Context(), thread)
+	key, err := h.current(c.R.Context(), thread)
 	if err != nil {
 		return err
 	}
 	c.Session = key.ID
-	p := &projection{reasoning: d.reasoning, see: c.See()}
-	all, err := p.past(d.turns.Store().Load(c.R.Context(), key, 0), math.MaxInt64)
+	p := &projection{reasoning: h.reasoning, see: c.See()}
+	all, err := p.past(h.turns.Store().Load(c.R.Context(), key, 0), math.MaxInt64)
 	if err != nil {
 		return err
 	}
-	s, leave, err := d.stream(c, key, in, p)
+	s, leave, err := h.stream(c, key, in, p)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (d *Door) connect(c *front.Call) error {
 			err = s.rest()
 		}
 		for err == nil && (s.run != "" || follow != "false") {
-			if err = d.tail(s, thread, key); errors.Is(err, live.ErrStopped) {
+			if err = h.tail(s, thread, key); errors.Is(err, live.ErrStopped) {
 				s.p.ended = nil
 				err = s.rest()
 			}
@@ -51,9 +51,9 @@ func (d *Door) connect(c *front.Call) error {
 		if !errors.Is(err, errMoved) {
 			return s.broken(err)
 		}
-		if key, err = d.current(s.Context(), thread); err == nil {
-			d.shows(s, key, &projection{})
-			all, err = s.p.past(d.turns.Store().Load(s.Context(), key, 0), math.MaxInt64)
+		if key, err = h.current(s.Context(), thread); err == nil {
+			h.shows(s, key, &projection{})
+			all, err = s.p.past(h.turns.Store().Load(s.Context(), key, 0), math.MaxInt64)
 		}
 		if err != nil {
 			return s.broken(err)
@@ -69,17 +69,17 @@ const moveEvery = time.Second
 
 // tail sends what comes in a session until a run begins or ends, or its turn is stopped, of which nothing is in the log. The
 // error is errMoved if the thread continues in another branch before a run begins.
-func (d *Door) tail(s *stream, thread, key session.Key) error {
+func (h *Handler) tail(s *stream, thread, key session.Key) error {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)
 	if s.run != "" {
-		defer d.turns.OnStop(key, func() { cancel(live.ErrStopped) })()
+		defer h.turns.OnStop(key, func() { cancel(live.ErrStopped) })()
 	} else {
 		var timer *time.Timer
 		ready := make(chan struct{})
 		timer = time.AfterFunc(moveEvery, func() {
 			<-ready
-			if now, err := d.current(ctx, thread); err == nil && now != key {
+			if now, err := h.current(ctx, thread); err == nil && now != key {
 				cancel(errMoved)
 			} else if ctx.Err() == nil {
 				timer.Reset(moveEvery)
@@ -89,7 +89,7 @@ func (d *Door) tail(s *stream, thread, key session.Key) error {
 		defer timer.Stop()
 	}
 	open := s.run
-	for en, err := range d.turns.Follow(ctx, key, s.p.log.At.String()) {
+	for en, err := range h.turns.Follow(ctx, key, s.p.log.At.String()) {
 		if err == nil {
 			err = s.entry(en)
 		}

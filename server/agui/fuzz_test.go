@@ -17,10 +17,10 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
-// fuzzed is a door whose answers are held against what every answer is: a fault with a code, or a stream of runs that
+// fuzzed is an API whose answers are held against what every answer is: a fault with a code, or a stream of runs that
 // are well formed.
 type fuzzed struct {
-	*Door
+	*Handler
 	desk *desk
 }
 
@@ -28,9 +28,9 @@ func newFuzzed(t testing.TB) *fuzzed {
 	d := newDesk(t)
 	turns := newTurns(t, d, sessiontest.Memory(t), runner.WithStreaming())
 	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
-	door, err := New(turns)
+	handler, err := New(turns)
 	require.NoError(t, err)
-	return &fuzzed{door, d}
+	return &fuzzed{handler, d}
 }
 
 func (f *fuzzed) post(t *testing.T, path, body string) {
@@ -96,11 +96,11 @@ func FuzzInput(f *testing.F) {
 		f.Add(seed, true)
 	}
 	f.Fuzz(func(t *testing.T, body string, connects bool) {
-		door := newFuzzed(t)
+		handler := newFuzzed(t)
 		path := map[bool]string{false: "", true: "/connect?follow=false"}[connects]
-		door.post(t, path, body)
-		door.post(t, path, body) // again
-		door.post(t, "/connect?follow=false", `{"threadId":"t","runId":"later","messages":[]}`)
+		handler.post(t, path, body)
+		handler.post(t, path, body) // again
+		handler.post(t, "/connect?follow=false", `{"threadId":"t","runId":"later","messages":[]}`)
 	})
 }
 
@@ -115,16 +115,16 @@ func FuzzResume(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, resume string) {
-		door := newFuzzed(t)
+		handler := newFuzzed(t)
 		key := session.Key{App: session.DefaultApp, User: "ann", ID: "t"}
-		x, err := door.turns.Begin(t.Context(), key, llm.UserText("refund"))
+		x, err := handler.turns.Begin(t.Context(), key, llm.UserText("refund"))
 		require.NoError(t, err)
 		require.NoError(t, x.Wait(t.Context()))
-		r, err := door.turns.Report(t.Context(), key, "")
+		r, err := handler.turns.Report(t.Context(), key, "")
 		require.NoError(t, err)
 		id := r.Questions()[0].ID
-		door.post(t, "", `{"threadId":"t","runId":"r","messages":[],"resume":`+strings.ReplaceAll(resume, "ID", id)+`}`)
-		if door.desk.refunds.Load() > 0 {
+		handler.post(t, "", `{"threadId":"t","runId":"r","messages":[],"resume":`+strings.ReplaceAll(resume, "ID", id)+`}`)
+		if handler.desk.refunds.Load() > 0 {
 			var answers []struct {
 				InterruptID, Status string
 				Payload             struct{ Approved bool }

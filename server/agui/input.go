@@ -67,10 +67,10 @@ func read(c *front.Call) (in *input, key session.Key, err error) {
 }
 
 // ignored names what an input has that is not honoured.
-func (d *Door) ignored(in *input) map[string][]string {
+func (h *Handler) ignored(in *input) map[string][]string {
 	all := make(map[string][]string)
 	for _, t := range in.Tools {
-		if d.clientTools.None() {
+		if h.clientTools.None() {
 			all["tools"] = append(all["tools"], t.Name)
 		}
 	}

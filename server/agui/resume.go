@@ -18,16 +18,16 @@ import (
 // resume resumes a turn with the answers to all of its questions, or with results of calls that the page ran. If the
 // same run with the same answers was posted before, resume shows the events that followed. says tells that the request has
 // new words, too.
-func (d *Door) resume(c *front.Call, key session.Key, in *input, says bool) error {
+func (h *Handler) resume(c *front.Call, key session.Key, in *input, says bool) error {
 	ctx := c.R.Context()
 	refuse := func(format string, a ...any) error {
-		return d.refuse(c, key, in, "bad_resume", fmt.Sprintf(format, a...))
+		return h.refuse(c, key, in, "bad_resume", fmt.Sprintf(format, a...))
 	}
-	p, _, _, err := d.look(ctx, key)
+	p, _, _, err := h.look(ctx, key)
 	if err != nil {
 		return err
 	}
-	r, err := d.turns.Report(ctx, key, "")
+	r, err := h.turns.Report(ctx, key, "")
 	switch {
 	case errors.Is(err, live.ErrNoTurn):
 		return refuse("the thread waits for nothing")
@@ -36,7 +36,7 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input, says bool) erro
 	case says:
 		return refuse("the run has answers and new words: send the words when the turn is over")
 	}
-	if _, err = p.past(d.turns.Store().Load(ctx, key, r.First-1), r.Seq); err != nil {
+	if _, err = p.past(h.turns.Store().Load(ctx, key, r.First-1), r.Seq); err != nil {
 		return err
 	}
 	// What is answered again by the same run need not be open any more, and live compares the answers.
@@ -46,7 +46,7 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input, says bool) erro
 	}
 	decisions := p.give(in.results(), open)
 	if len(in.Resume)+len(decisions) == 0 {
-		return d.refuse(c, key, in, "nothing_new", "the messages contain no new text of the user, and no result that the thread waits for")
+		return h.refuse(c, key, in, "nothing_new", "the messages contain no new text of the user, and no result that the thread waits for")
 	}
 	open = slices.DeleteFunc(slices.Clone(open), func(q interrupt) bool { return q.Metadata.Client })
 	for i := range in.Resume {
@@ -61,28 +61,28 @@ func (d *Door) resume(c *front.Call, key session.Key, in *input, says bool) erro
 		}
 		decisions, open = append(decisions, decision), slices.Concat(open[:n], open[n+1:])
 	}
-	open = slices.DeleteFunc(slices.Clone(open), func(q interrupt) bool { return !d.turns.MayDecide(ctx, key, q.Metadata.Relay) })
+	open = slices.DeleteFunc(slices.Clone(open), func(q interrupt) bool { return !h.turns.MayDecide(ctx, key, q.Metadata.Relay) })
 	if len(in.Resume) > 0 && len(open) > 0 && !r.Decided(in.Run) {
 		return refuse("there is no answer to %q: all that the thread waits for is to be answered at once", open[0].ID)
 	}
-	w, err := d.written(in.State, p.state)
+	w, err := h.written(in.State, p.state)
 	if err != nil {
 		return err
 	}
 	decisions[0].State, in.ignoredState = w.delta, w.ignored
-	b, err := d.turns.DecideOnce(ctx, key, r.ID, live.Request{ID: in.Run, Wait: c.Prefer()}, decisions...)
+	b, err := h.turns.DecideOnce(ctx, key, r.ID, live.Request{ID: in.Run, Wait: c.Prefer()}, decisions...)
 	switch {
 	case errors.Is(err, live.ErrMismatch):
 		return refuse("a run of this id had other answers")
 	case errors.Is(err, runner.ErrNoApproval), errors.Is(err, runner.ErrTurnOver), errors.Is(err, agent.ErrBadInput):
 		return refuse("%s", err)
 	case err == nil && b.Repeated:
-		_, err = p.past(d.turns.Store().Load(ctx, key, r.First-1), b.From)
+		_, err = p.past(h.turns.Store().Load(ctx, key, r.First-1), b.From)
 	}
 	if err != nil {
 		return err
 	}
-	return d.follow(c, key, in, p, r.First)
+	return h.follow(c, key, in, p, r.First)
 }
 
 // give returns decisions with the results of the calls that wait for the page, and notes that the page has the results.

@@ -14,20 +14,20 @@ import (
 )
 
 // run is POST /agui: new words begin a turn, and answers go on with one.
-func (d *Door) run(c *front.Call) error {
+func (h *Handler) run(c *front.Call) error {
 	in, thread, err := read(c)
 	if err != nil {
 		return err
 	}
 	for tries := 1; ; tries++ { // the thread may change between the look and the beginning
-		p, err := d.place(c.R.Context(), thread, in)
+		p, err := h.place(c.R.Context(), thread, in)
 		switch {
 		case err != nil:
 		case len(in.Resume) > 0 || p.known > len(in.Messages)-len(in.results()):
 			c.Session = p.key.ID
-			return d.resume(c, p.key, in, in.next(p.known, "user") < len(in.Messages))
+			return h.resume(c, p.key, in, in.next(p.known, "user") < len(in.Messages))
 		default:
-			err = d.begin(c, in, p)
+			err = h.begin(c, in, p)
 		}
 		if !errors.Is(err, agent.ErrConflict) || tries == 5 {
 			return err
@@ -36,8 +36,8 @@ func (d *Door) run(c *front.Call) error {
 }
 
 // look returns a projection with the state of a session, the end of its log, and whether the turn waits for people.
-func (d *Door) look(ctx context.Context, key session.Key) (p *projection, seq int64, asks bool, err error) {
-	run, err := d.turns.RunnerOf(key)
+func (h *Handler) look(ctx context.Context, key session.Key) (p *projection, seq int64, asks bool, err error) {
+	run, err := h.turns.RunnerOf(key)
 	if err == nil {
 		err = run.Glance(ctx, key, func(f *session.Fold) error {
 			questions := f.Questions()
@@ -50,19 +50,19 @@ func (d *Door) look(ctx context.Context, key session.Key) (p *projection, seq in
 }
 
 // begin begins a turn with the user's new words, or with those that are to be answered again.
-func (d *Door) begin(c *front.Call, in *input, at *spot) error {
+func (h *Handler) begin(c *front.Call, in *input, at *spot) error {
 	ctx := c.R.Context()
 	if at.from == len(in.Messages) || in.answered() {
-		return d.refuse(c, at.key, in, "nothing_new", "the messages do not end with words of the user, or with results that the thread waits for")
+		return h.refuse(c, at.key, in, "nothing_new", "the messages do not end with words of the user, or with results that the thread waits for")
 	}
-	key, err := d.begins(ctx, at, c.Prefer())
+	key, err := h.begins(ctx, at, c.Prefer())
 	if err != nil {
 		return err
 	}
-	p, seq, asks, err := d.look(ctx, key)
+	p, seq, asks, err := h.look(ctx, key)
 	if err == nil && seq == 0 {
-		if err = d.imported(ctx, key, in, at.from); err == nil {
-			p, seq, asks, err = d.look(ctx, key)
+		if err = h.imported(ctx, key, in, at.from); err == nil {
+			p, seq, asks, err = h.look(ctx, key)
 		}
 	}
 	if err != nil {
@@ -72,56 +72,56 @@ func (d *Door) begin(c *front.Call, in *input, at *spot) error {
 		return agent.ErrConflict
 	}
 	if asks && !at.repeated {
-		return d.refuse(c, key, in, "interrupts_open", "the thread waits for answers: send them in resume, and new words afterwards")
+		return h.refuse(c, key, in, "interrupts_open", "the thread waits for answers: send them in resume, and new words afterwards")
 	}
 	c.Session = key.ID
 	content, metadata, err := in.words(at.from)
 	if err != nil {
 		return err
 	}
-	if err := d.offer(key, in, metadata); err != nil {
+	if err := h.offer(key, in, metadata); err != nil {
 		return err
 	}
-	w, err := d.written(in.State, p.state)
+	w, err := h.written(in.State, p.state)
 	if err != nil {
 		return err
 	}
 	in.ignoredState = w.ignored
-	b, err := d.turns.BeginOnce(ctx, key, llm.Message{Role: llm.RoleUser, Content: content}, live.Request{ID: in.Run, Sum: w.sum, At: &seq, Wait: c.Prefer(), Metadata: metadata,
+	b, err := h.turns.BeginOnce(ctx, key, llm.Message{Role: llm.RoleUser, Content: content}, live.Request{ID: in.Run, Sum: w.sum, At: &seq, Wait: c.Prefer(), Metadata: metadata,
 		Options: []runner.TurnOption{runner.WithState(w.delta)}})
 	if errors.Is(err, live.ErrMismatch) {
 		return &front.Fault{Status: http.StatusUnprocessableEntity, Code: "run_mismatch", Detail: "a run with this id had another message or another state"}
 	} else if err != nil {
 		return err
 	}
-	return d.follow(c, key, in, p, b.First)
+	return h.follow(c, key, in, p, b.First)
 }
 
 // offer stores the page's tools in the metadata of its message, unless no agent can call them: then the stream reports
 // them as ignored.
-func (d *Door) offer(key session.Key, in *input, metadata map[string]any) error {
-	if d.clientTools.None() {
+func (h *Handler) offer(key session.Key, in *input, metadata map[string]any) error {
+	if h.clientTools.None() {
 		return nil
 	}
-	run, err := d.turns.RunnerOf(key)
+	run, err := h.turns.RunnerOf(key)
 	if err != nil {
 		return err
 	}
-	if err := d.clientTools.Keep(run.Tree(), in.Tools, "", metadata); err != nil {
+	if err := h.clientTools.Keep(run.Tree(), in.Tools, "", metadata); err != nil {
 		return front.ProblemAt("tools", err.Error())
 	}
 	return nil
 }
 
 // imported makes a session of what was said in the thread before it came here, if anything was.
-func (d *Door) imported(ctx context.Context, key session.Key, in *input, before int) error {
+func (h *Handler) imported(ctx context.Context, key session.Key, in *input, before int) error {
 	earlier, err := in.conversation(0, before)
 	if len(earlier) == 0 || err != nil {
 		return err
 	}
-	run, err := d.turns.RunnerOf(key)
+	run, err := h.turns.RunnerOf(key)
 	if err == nil {
-		err = d.sessions.ImportClaims(ctx, key, run.Tree().Root().Agent.Name(), earlier)
+		err = h.sessions.ImportClaims(ctx, key, run.Tree().Root().Agent.Name(), earlier)
 	}
 	if errors.Is(err, agent.ErrConflict) {
 		return nil // another request was faster
@@ -130,8 +130,8 @@ func (d *Door) imported(ctx context.Context, key session.Key, in *input, before 
 }
 
 // follow sends what comes in a turn behind where a projection stands, until it rests.
-func (d *Door) follow(c *front.Call, key session.Key, in *input, p *projection, first int64) error {
-	s, leave, err := d.stream(c, key, in, p)
+func (h *Handler) follow(c *front.Call, key session.Key, in *input, p *projection, first int64) error {
+	s, leave, err := h.stream(c, key, in, p)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (d *Door) follow(c *front.Call, key session.Key, in *input, p *projection, 
 	if err := s.open(in.Run, nil); err != nil {
 		return s.broken(err)
 	}
-	for en, err := range d.turns.Watch(s.Context(), key, first, after) {
+	for en, err := range h.turns.Watch(s.Context(), key, first, after) {
 		if err == nil {
 			c.Turn = en.Event.TurnID
 			err = s.entry(en)

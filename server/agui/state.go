@@ -38,7 +38,7 @@ type written struct {
 }
 
 // written compares the page's state with the session's. Keys that the page does not have stay as they are.
-func (d *Door) written(page json.RawMessage, stored map[string]any) (w written, err error) {
+func (h *Handler) written(page json.RawMessage, stored map[string]any) (w written, err error) {
 	var all map[string]json.RawMessage
 	if len(page) > 0 && json.Unmarshal(page, &all) != nil {
 		return w, front.ProblemAt("state", "must be an object")
@@ -49,7 +49,7 @@ func (d *Door) written(page json.RawMessage, stored map[string]any) (w written, 
 		value := event.DecodeValue(all[key])
 		same := reflect.DeepEqual(value, event.DecodeValue(event.EncodeJSON(stored[key])))
 		switch {
-		case slices.Contains(d.pageState, key):
+		case slices.Contains(h.pageState, key):
 			if mine[key] = value; !same {
 				w.delta[key] = value
 				size += len(key) + len(all[key])

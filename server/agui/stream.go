@@ -23,22 +23,22 @@ type stream struct {
 }
 
 // stream begins one for the input of a request. Nothing is sent yet.
-func (d *Door) stream(c *front.Call, key session.Key, in *input, p *projection) (s *stream, leave func(), err error) {
+func (h *Handler) stream(c *front.Call, key session.Key, in *input, p *projection) (s *stream, leave func(), err error) {
 	to, leave, err := c.Stream()
 	if err != nil {
 		return nil, nil, err
 	}
-	s = &stream{Stream: to, call: c, thread: in.Thread, ignored: d.ignored(in)}
-	d.shows(s, key, p)
+	s = &stream{Stream: to, call: c, thread: in.Thread, ignored: h.ignored(in)}
+	h.shows(s, key, p)
 	return s, leave, nil
 }
 
 // shows makes a stream one of a session, whose log the projection reads.
-func (d *Door) shows(s *stream, key session.Key, p *projection) {
+func (h *Handler) shows(s *stream, key session.Key, p *projection) {
 	s.p = p
-	p.reasoning, p.see = d.reasoning, s.call.See()
+	p.reasoning, p.see = h.reasoning, s.call.See()
 	p.history = func(upTo int64) ([]*message, error) {
-		return (&projection{reasoning: d.reasoning, see: p.see}).past(d.turns.Store().Load(s.Context(), key, 0), upTo)
+		return (&projection{reasoning: h.reasoning, see: p.see}).past(h.turns.Store().Load(s.Context(), key, 0), upTo)
 	}
 }
 
@@ -158,8 +158,8 @@ func (s *stream) broken(err error) error {
 }
 
 // refuse answers a run that is not to be had, in a stream: pages look for an event.
-func (d *Door) refuse(c *front.Call, key session.Key, in *input, code, text string) error {
-	s, leave, err := d.stream(c, key, in, &projection{})
+func (h *Handler) refuse(c *front.Call, key session.Key, in *input, code, text string) error {
+	s, leave, err := h.stream(c, key, in, &projection{})
 	if err == nil {
 		defer leave()
 		err = s.broken(s.fail(code, text))

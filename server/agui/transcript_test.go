@@ -45,7 +45,7 @@ func TestTranscripts(t *testing.T) {
 					if line == "/resume\n" { // there is nothing to resume, and still something to answer
 						c = aguipeer.Command{Op: "connect", Query: "?follow=false", Forget: true}
 					} else if r != nil && len(c.Resume) < len(r.Interrupts) {
-						// Here all that waits is answered at once; at other doors something else may happen.
+						// Here all that waits is answered at once; at other APIs something else may happen.
 						c.Page = t.Name() + line
 						refused := peer.Do(t, w.to(c))
 						require.Contains(t, []any{"interrupts_open", "bad_resume"}, last(refused.Events)["code"])

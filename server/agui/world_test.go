@@ -23,13 +23,13 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// world is a door on loopback, and what is behind it.
+// world is an API on loopback, and what is behind it.
 type world struct {
 	testing.TB
-	turns *live.Turns
-	door  *Door
-	url   string
-	runs  int
+	turns   *live.Turns
+	handler *Handler
+	url     string
+	runs    int
 }
 
 func newTurns(t testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *live.Turns {
@@ -51,14 +51,14 @@ func newWorld(t testing.TB, turns *live.Turns, opts ...Option) *world {
 	require.NoError(t, err)
 	guard, err := access.New(access.Options{Users: bearer})
 	require.NoError(t, err)
-	door, err := New(turns, append([]Option{WithGuard(guard)}, opts...)...)
+	handler, err := New(turns, append([]Option{WithGuard(guard)}, opts...)...)
 	require.NoError(t, err)
-	at := httptest.NewServer(door)
+	at := httptest.NewServer(handler)
 	t.Cleanup(func() {
 		require.NoError(t, turns.Close(context.Background()))
 		at.Close()
 	})
-	return &world{TB: t, turns: turns, door: door, url: at.URL + "/agui"}
+	return &world{TB: t, turns: turns, handler: handler, url: at.URL + "/agui"}
 }
 
 // streaming is a world whose models are streamed, in memory.
@@ -79,7 +79,7 @@ func (w *world) log(thread string) (all []*event.Event) {
 	return all
 }
 
-// to fills in what commands of ann's page to the door have in common.
+// to fills in what commands of ann's page to the API have in common.
 func (w *world) to(c aguipeer.Command) aguipeer.Command {
 	c.URL, c.Headers = w.url, map[string]string{"Authorization": "Bearer secret"}
 	if c.Thread == "" {

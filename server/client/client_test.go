@@ -260,7 +260,7 @@ func TestErrors(t *testing.T) {
 		want   string
 	}{
 		{problem(401, `{"code":"unauthenticated","detail":"a token is needed"}`), []error{agent.ErrBadInput}, "a token is needed"},
-		{problem(404, `{"code":"not_found","detail":"there is no such thing"}`), []error{agent.ErrBadInput}, "there is no such thing"},
+		{problem(404, `{"code":"not_found","detail":"not found"}`), []error{agent.ErrBadInput}, "not found"},
 		{problem(409, `{"code":"session_busy","detail":"a turn is under way"}`), []error{agent.ErrSessionBusy}, "a turn is under way"},
 		{problem(409, `{"code":"nothing_waits","detail":"no call waits"}`), []error{agent.ErrBadInput}, "no call waits"},
 		{problem(412, `{"code":"position_moved","detail":"moved","seq":7}`), []error{agent.ErrConflict}, "moved"},

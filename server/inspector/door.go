@@ -24,7 +24,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-sr
 
 // Door is the handler of the page. It is safe for concurrent use. The zero value is not usable.
 type Door struct {
-	*front.Door
+	*front.Handler
 	settings
 	packed map[string]*file // the page of this package, nil if another one is served
 }
@@ -68,7 +68,7 @@ func New(opts ...Option) (*Door, error) {
 		_, err = fs.Stat(d.files, "index.html")
 	}
 	if err == nil {
-		d.Door, err = front.New(front.Config{Bare: true, Name: "inspector", Prefix: "/inspect", Guard: d.guard, Fail: front.FailProblem, Routes: []front.Route{
+		d.Handler, err = front.New(front.Config{Bare: true, Name: "inspector", Prefix: "/inspect", Guard: d.guard, Fail: front.FailProblem, Routes: []front.Route{
 			{Method: http.MethodGet, Path: "", Open: true, Handle: d.home},
 			{Method: http.MethodGet, Path: "/picture", Open: true, Handle: d.picture},
 			{Method: http.MethodGet, Path: "/{path...}", Open: true, Handle: d.file},
@@ -90,7 +90,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	d.Door.ServeHTTP(w, r)
+	d.Handler.ServeHTTP(w, r)
 }
 
 // home sends browsers to where the page's own addresses begin.

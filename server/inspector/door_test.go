@@ -63,7 +63,7 @@ func serve(t *testing.T, sessions int, opts ...Option) *host {
 			require.NoError(t, err)
 		}
 	}
-	mux := server.Mux(door, must(server.New(turns, server.WithGuard(guard), server.WithDoors("api", "inspector"))))
+	mux := server.Mux(door, must(server.New(turns, server.WithGuard(guard), server.WithAPIs("api", "inspector"))))
 	web := &http.Server{Handler: mux}
 	access.Harden(web)
 	go func() { _ = web.Serve(l) }()

@@ -157,7 +157,7 @@ func (h *host) start() error {
 	if err != nil {
 		return err
 	}
-	served := []server.Option{server.WithGuard(guard), server.WithDoors("api", "inspector"), server.WithVersion("test"), server.WithReloads(&h.reloads), server.WithRequests(h.kept), server.WithPrices(h.prices)}
+	served := []server.Option{server.WithGuard(guard), server.WithAPIs("api", "inspector"), server.WithVersion("test"), server.WithReloads(&h.reloads), server.WithRequests(h.kept), server.WithPrices(h.prices)}
 	if h.workshop != nil {
 		served = append(served, server.WithWorkshop(h.workshop(h)))
 	}
@@ -181,7 +181,7 @@ func (h *host) start() error {
 	srv := &http.Server{Handler: h.cuts.handler(server.Mux(api, page)), ConnContext: withConn}
 	access.Harden(srv)
 	go func() { _ = srv.Serve(l) }()
-	h.reloads.From(func(name string) (server.Source, bool) {
+	h.reloads.SetSources(func(name string) (server.Source, bool) {
 		return server.Source{File: "desk/" + name + ".md", Line: 2}, name != "human"
 	})
 	h.mu.Lock()
@@ -304,10 +304,10 @@ func (h *host) control(name string, body []byte) (any, error) {
 	case "cuts":
 		return h.cuts.made(), nil
 	case "refused": // files of the tree have changed, and cannot be used
-		h.reloads.Refused(in.Problems...)
+		h.reloads.Failed(in.Problems...)
 		return nil, nil
 	case "took":
-		h.reloads.Took()
+		h.reloads.Loaded()
 		return nil, nil
 	}
 	return nil, fmt.Errorf("there is no control %q", name)

@@ -228,7 +228,7 @@ func workshop(t testing.TB, restart bool) *host {
 					return server.Body{}, server.ErrFileChanged
 				}
 				written.Store(server.Body{Text: b.Text, Version: now.Version + "+"})
-				h.reloads.Took()
+				h.reloads.Loaded()
 				return written.Load().(server.Body), nil
 			}}
 	}

@@ -54,8 +54,8 @@ type (
 )
 
 // chat answers a chat completion.
-func (d *Door) chat(c *front.Call) error {
-	r, err := d.readChat(c)
+func (h *Handler) chat(c *front.Call) error {
+	r, err := h.readChat(c)
 	if err != nil {
 		return err
 	}
@@ -63,11 +63,11 @@ func (d *Door) chat(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	q, err := d.place(c, r)
+	q, err := h.place(c, r)
 	if err != nil {
 		return err
 	}
-	out := &chatAnswer{d: d, c: c, stays: stays, r: r}
+	out := &chatAnswer{h: h, c: c, stays: stays, r: r}
 	if r.Stream { // which there may be too many of
 		var leave func()
 		if out.stream, leave, err = c.Stream(); err != nil {
@@ -75,7 +75,7 @@ func (d *Door) chat(c *front.Call) error {
 		}
 		defer leave()
 	}
-	a, err := d.chats.Begin(c.R.Context(), q)
+	a, err := h.chats.Begin(c.R.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (d *Door) chat(c *front.Call) error {
 	out.a, out.out = a, wireChat{ID: nameOf(a), Created: time.Now().Unix(), Model: r.Model}
 	err = out.write()
 	if len(out.shown) > 0 {
-		d.chats.Told(a, string(out.shown))
+		h.chats.Told(a, string(out.shown))
 	}
 	return err
 }
@@ -100,7 +100,7 @@ func nameOf(a *chats.Answer) string {
 }
 
 // place finds where a conversation goes on.
-func (d *Door) place(c *front.Call, r *chatRequest) (q *chats.Ask, err error) {
+func (h *Handler) place(c *front.Call, r *chatRequest) (q *chats.Ask, err error) {
 	q = &chats.Ask{Agent: r.agent, Past: r.past, Now: r.now, Wait: c.Prefer()}
 	if q.ID, q.Repeats, err = repeats(c.R); err != nil {
 		return nil, err
@@ -110,22 +110,22 @@ func (d *Door) place(c *front.Call, r *chatRequest) (q *chats.Ask, err error) {
 	if q.Decisions = r.results; q.Decisions != nil {
 		q.Repeats = true // a result is given once
 	}
-	d.brought(r.Tools, r.ToolChoice, q.Metadata, &wrong)
+	h.brought(r.Tools, r.ToolChoice, q.Metadata, &wrong)
 	wanted(r.Format, r.formatAt, q.Metadata, &wrong)
 	if err := wrong.err(); err != nil {
 		return nil, err
 	}
 	name := c.R.Header.Get("Arbor-Session")
-	if q.Key, err = d.key(c, r.agent, cmp.Or(name, "new")); err != nil { // which says whose it is
+	if q.Key, err = h.key(c, r.agent, cmp.Or(name, "new")); err != nil { // which says whose it is
 		return nil, err
 	}
 	q.Key.ID = name
-	return q, d.chats.Place(c.R.Context(), q)
+	return q, h.chats.Place(c.R.Context(), q)
 }
 
 // chatAnswer writes an answer.
 type chatAnswer struct {
-	d     *Door
+	h     *Handler
 	c     *front.Call
 	stays bool
 	r     *chatRequest
@@ -147,7 +147,7 @@ func (w *chatAnswer) write() error {
 	if !w.r.Stream {
 		return w.whole()
 	}
-	w.begin = time.AfterFunc(w.d.silence, func() { _ = w.stream.Begin() }) // an error is that of a client who has gone
+	w.begin = time.AfterFunc(w.h.silence, func() { _ = w.stream.Begin() }) // an error is that of a client who has gone
 	defer w.begin.Stop()
 	rep, err := w.run(w.delta)
 	if err == nil {
@@ -175,7 +175,7 @@ func (w *chatAnswer) run(take func(session.Entry, []words.Piece) error) (*live.R
 		ctx = w.stream.Context()
 	}
 	var reader words.Reader
-	return w.d.follow(ctx, w.a, w.stays, func(en session.Entry, rep *live.Report) error {
+	return w.h.follow(ctx, w.a, w.stays, func(en session.Entry, rep *live.Report) error {
 		if w.stream == nil && en.Event.Partial {
 			return nil
 		}
@@ -202,7 +202,7 @@ func (w *chatAnswer) whole() error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.words.End(w.d.question(w.c, w.a.Key, front.Asked(rep), w.a.Refuse)); err != nil {
+	if _, err := w.words.End(w.h.question(w.c, w.a.Key, front.Asked(rep), w.a.Refuse)); err != nil {
 		return err
 	}
 	if w.shown = w.words.Text(); noOutput(rep, w.shown) {
@@ -271,7 +271,7 @@ func (w *chatAnswer) send(words string) error {
 
 // last ends the stream.
 func (w *chatAnswer) last(rep *live.Report) error {
-	words, err := w.words.End(w.d.question(w.c, w.a.Key, front.Asked(rep), w.a.Refuse))
+	words, err := w.words.End(w.h.question(w.c, w.a.Key, front.Asked(rep), w.a.Refuse))
 	if err == nil && noOutput(rep, w.shown) {
 		err = errNoOutput
 	}

@@ -28,7 +28,7 @@ type wireTool struct {
 
 // brought reads tools and tool_choice into the metadata of the message. It ignores other members of a tool, such as
 // strict.
-func (d *Door) brought(list []json.RawMessage, choice json.RawMessage, metadata map[string]any, wrong *faults) {
+func (h *Handler) brought(list []json.RawMessage, choice json.RawMessage, metadata map[string]any, wrong *faults) {
 	functions := make([]tools.ClientTool, len(list))
 	for i, raw := range list {
 		var t wireTool
@@ -59,7 +59,7 @@ func (d *Door) brought(list []json.RawMessage, choice json.RawMessage, metadata 
 	if len(*wrong) > 0 {
 		return
 	}
-	if err := d.clientTools.Keep(d.turns.Runner().Tree(), functions, how, metadata); err != nil {
+	if err := h.clientTools.Keep(h.turns.Runner().Tree(), functions, how, metadata); err != nil {
 		wrong.addf("tools", "%s", err)
 	}
 }

@@ -55,7 +55,7 @@ func readConversation(c *front.Call, wrong *faults) (b conversationBody, err err
 	return b, err
 }
 
-func (d *Door) createConversation(c *front.Call) error {
+func (h *Handler) createConversation(c *front.Call) error {
 	var wrong faults
 	b, err := readConversation(c, &wrong)
 	if err != nil {
@@ -63,7 +63,7 @@ func (d *Door) createConversation(c *front.Call) error {
 	}
 	q := &responseRequest{}
 	if len(b.Items) > 0 {
-		if _, err := q.input(b.Items, d.references(c), &wrong); err != nil {
+		if _, err := q.input(b.Items, h.references(c), &wrong); err != nil {
 			return err
 		}
 		if len(q.approvals)+len(q.results) > 0 {
@@ -73,19 +73,19 @@ func (d *Door) createConversation(c *front.Call) error {
 	if err := wrong.err(); err != nil {
 		return err
 	}
-	n := d.turns.Runner().Tree().Root()
+	n := h.turns.Runner().Tree().Root()
 	if b.Model != "" {
-		if n, err = d.agent(b.Model); err != nil {
+		if n, err = h.agent(b.Model); err != nil {
 			return err
 		}
 	}
-	key, err := d.key(c, n, "conv_"+strings.ToLower(rand.Text()))
+	key, err := h.key(c, n, "conv_"+strings.ToLower(rand.Text()))
 	if err != nil {
 		return err
 	}
 	ctx := c.R.Context()
 	if q.passed(); len(q.past) > 0 {
-		sessions, err := checkpoint.New(d.turns.Store())
+		sessions, err := checkpoint.New(h.turns.Store())
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (d *Door) createConversation(c *front.Call) error {
 		}
 	}
 	metadata := anyOf(b.Metadata)
-	if err := d.note(ctx, key, map[string]any{metadataKey: metadata}); err != nil {
+	if err := h.note(ctx, key, map[string]any{metadataKey: metadata}); err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, wireConversation{key.ID, "conversation", time.Now().Unix(), metadata})
@@ -111,14 +111,14 @@ func anyOf(metadata map[string]string) map[string]any {
 
 // found finds the session of the caller's that is the conversation in the path of a request, with the agent that
 // answers in it. If agents have sessions of the same id, that of the agent which comes first in /models counts.
-func (d *Door) found(c *front.Call) (info session.Info, id responses.ID, err error) {
+func (h *Handler) found(c *front.Call) (info session.Info, id responses.ID, err error) {
 	name := c.R.PathValue("conversation")
-	for n := range d.turns.Runner().Tree().Walk() {
-		key, err := d.key(c, n, name)
+	for n := range h.turns.Runner().Tree().Walk() {
+		key, err := h.key(c, n, name)
 		if err != nil {
 			return info, id, err
 		}
-		info, ok, err := session.Find(c.R.Context(), d.turns.Store(), key)
+		info, ok, err := session.Find(c.R.Context(), h.turns.Store(), key)
 		if err != nil {
 			return info, id, err
 		}
@@ -132,13 +132,13 @@ func (d *Door) found(c *front.Call) (info session.Info, id responses.ID, err err
 	return info, id, front.NotFound()
 }
 
-func (d *Door) conversation(c *front.Call) error {
-	info, _, err := d.found(c)
+func (h *Handler) conversation(c *front.Call) error {
+	info, _, err := h.found(c)
 	if err != nil {
 		return err
 	}
 	out := wireConversation{info.Key.ID, "conversation", info.Created.Unix(), map[string]any{}}
-	err = d.turns.Runner().Glance(c.R.Context(), info.Key, func(f *session.Fold) error {
+	err = h.turns.Runner().Glance(c.R.Context(), info.Key, func(f *session.Fold) error {
 		if kept, ok := f.State(metadataKey); ok {
 			out.Metadata = event.DecodeValue(event.EncodeJSON(kept))
 		}
@@ -151,8 +151,8 @@ func (d *Door) conversation(c *front.Call) error {
 }
 
 // updateConversation replaces the metadata.
-func (d *Door) updateConversation(c *front.Call) error {
-	info, _, err := d.found(c)
+func (h *Handler) updateConversation(c *front.Call) error {
+	info, _, err := h.found(c)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (d *Door) updateConversation(c *front.Call) error {
 	}
 	metadata := anyOf(b.Metadata)
 	if err == nil {
-		err = d.note(c.R.Context(), info.Key, map[string]any{metadataKey: metadata})
+		err = h.note(c.R.Context(), info.Key, map[string]any{metadataKey: metadata})
 	}
 	if err != nil {
 		return err
@@ -175,10 +175,10 @@ func (d *Door) updateConversation(c *front.Call) error {
 }
 
 // deleteConversation deletes the session, with all responses in it.
-func (d *Door) deleteConversation(c *front.Call) error {
-	info, _, err := d.found(c)
+func (h *Handler) deleteConversation(c *front.Call) error {
+	info, _, err := h.found(c)
 	if err == nil {
-		err = front.Delete(c.R.Context(), d.turns.Store(), info.Key)
+		err = front.Delete(c.R.Context(), h.turns.Store(), info.Key)
 	}
 	if err != nil {
 		return err
@@ -188,11 +188,11 @@ func (d *Door) deleteConversation(c *front.Call) error {
 
 // deleteResponse records in the log that a response was deleted. No request returns it again, and none can continue it.
 // What it says stays part of the conversation.
-func (d *Door) deleteResponse(c *front.Call) error {
+func (h *Handler) deleteResponse(c *front.Call) error {
 	name := c.R.PathValue("id")
-	r, key, err := d.find(c, name)
+	r, key, err := h.find(c, name)
 	if err == nil {
-		err = d.note(c.R.Context(), key, map[string]any{deletedKey(r.ID): true})
+		err = h.note(c.R.Context(), key, map[string]any{deletedKey(r.ID): true})
 	}
 	if err != nil {
 		return err
@@ -202,8 +202,8 @@ func (d *Door) deleteResponse(c *front.Call) error {
 
 // note stores a change of a session's state, as part of the words that began its last turn. The error is
 // agent.ErrSessionBusy if a turn is under way.
-func (d *Door) note(ctx context.Context, key session.Key, delta map[string]any) error {
-	store := d.turns.Store()
+func (h *Handler) note(ctx context.Context, key session.Key, delta map[string]any) error {
+	store := h.turns.Store()
 	lease, err := store.Write(ctx, key, session.Write{Acquire: session.Self()})
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (d *Door) note(ctx context.Context, key session.Key, delta map[string]any) 
 		}
 	}
 	if err == nil {
-		err = d.turns.Runner().Glance(ctx, key, func(f *session.Fold) error {
+		err = h.turns.Runner().Glance(ctx, key, func(f *session.Fold) error {
 			e.TurnID, e.RunID = cmp.Or(f.Turn.ID, rand.Text()), cmp.Or(f.Turn.UserRunID, rand.Text())
 			return nil
 		})
@@ -284,14 +284,14 @@ func page(c *front.Call, list func(turn string, back bool, yield func(*responses
 }
 
 // items lists the items of a conversation.
-func (d *Door) items(c *front.Call) error {
-	info, id, err := d.found(c)
+func (h *Handler) items(c *front.Call) error {
+	info, id, err := h.found(c)
 	if err != nil {
 		return err
 	}
 	return page(c, func(turn string, back bool, yield func(*responses.Item) bool) error {
 		id.Turn = turn
-		for item, err := range responses.Items(c.R.Context(), d.turns, info.Key, id, back) {
+		for item, err := range responses.Items(c.R.Context(), h.turns, info.Key, id, back) {
 			if err != nil {
 				return err
 			}
@@ -304,8 +304,8 @@ func (d *Door) items(c *front.Call) error {
 }
 
 // item gives one item of a conversation.
-func (d *Door) item(c *front.Call) error {
-	info, id, err := d.found(c)
+func (h *Handler) item(c *front.Call) error {
+	info, id, err := h.found(c)
 	if err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ func (d *Door) item(c *front.Call) error {
 		return front.NotFound()
 	}
 	r := responses.New(of, "")
-	if err := r.Read(c.R.Context(), d.turns, info.Key); err != nil {
+	if err := r.Read(c.R.Context(), h.turns, info.Key); err != nil {
 		return err
 	}
 	item := r.Find(name)
@@ -326,8 +326,8 @@ func (d *Door) item(c *front.Call) error {
 }
 
 // inputItems lists what a response answers.
-func (d *Door) inputItems(c *front.Call) error {
-	r, _, err := d.find(c, c.R.PathValue("id"))
+func (h *Handler) inputItems(c *front.Call) error {
+	r, _, err := h.find(c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -348,7 +348,7 @@ func (d *Door) inputItems(c *front.Call) error {
 const maxReferred = 256
 
 // references returns a function that finds items of the caller's responses, for a request that refers to them.
-func (d *Door) references(c *front.Call) func(id, path string) (json.RawMessage, error) {
+func (h *Handler) references(c *front.Call) func(id, path string) (json.RawMessage, error) {
 	known := map[responses.ID]*responses.Response{}
 	return func(name, path string) (json.RawMessage, error) {
 		missing := &front.Fault{Status: http.StatusNotFound, Code: "not_found", Detail: fmt.Sprintf("there is no item %.100q in a response of yours", name),
@@ -363,7 +363,7 @@ func (d *Door) references(c *front.Call) func(id, path string) (json.RawMessage,
 		}
 		if r == nil {
 			var err error
-			if r, _, err = d.find(c, id.String()); err != nil {
+			if r, _, err = h.find(c, id.String()); err != nil {
 				if front.FaultOf(err).Status == http.StatusNotFound {
 					err = missing
 				}

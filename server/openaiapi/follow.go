@@ -13,8 +13,8 @@ import (
 )
 
 // follow is that of the chats. The error is a *front.Fault if the turn has ended without an answer.
-func (d *Door) follow(ctx context.Context, a *chats.Answer, stays bool, take func(session.Entry, *live.Report) error) (*live.Report, error) {
-	rep, err := d.chats.Follow(ctx, a, stays, take)
+func (h *Handler) follow(ctx context.Context, a *chats.Answer, stays bool, take func(session.Entry, *live.Report) error) (*live.Report, error) {
+	rep, err := h.chats.Follow(ctx, a, stays, take)
 	switch {
 	case errors.Is(err, live.ErrStopped):
 		err = &front.Fault{Status: http.StatusConflict, Code: "stopped", Detail: "the turn was stopped; it can be resumed"}
@@ -38,11 +38,11 @@ func continues(r *http.Request) (bool, error) {
 
 // question is what a client is asked in words, "" if nothing is. One question is asked at a time: a yes is the
 // answer to one. It is the first that the caller may decide.
-func (d *Door) question(c *front.Call, key session.Key, pending []*event.Relay, refused string) string {
+func (h *Handler) question(c *front.Call, key session.Key, pending []*event.Relay, refused string) string {
 	if pending = front.Questions(pending); len(pending) == 0 {
 		return ""
 	}
-	asked, may := d.turns.Asked(c.R.Context(), key, pending)
+	asked, may := h.turns.Asked(c.R.Context(), key, pending)
 	words := live.Question(asked)
 	switch {
 	case !may:

@@ -17,16 +17,16 @@ type wireModel struct {
 }
 
 // models lists the agents, the root first. All of them are as old as the tree, which has no date.
-func (d *Door) models(c *front.Call) error {
+func (h *Handler) models(c *front.Call) error {
 	list := []wireModel{}
-	for n := range d.turns.Runner().Tree().Walk() {
+	for n := range h.turns.Runner().Tree().Walk() {
 		list = append(list, wireModel{ID: n.Path, Object: "model", OwnedBy: "arbor"})
 	}
 	return c.JSON(http.StatusOK, map[string]any{"object": "list", "data": list})
 }
 
-func (d *Door) model(c *front.Call) error {
-	n, err := d.agent(c.R.PathValue("model"))
+func (h *Handler) model(c *front.Call) error {
+	n, err := h.agent(c.R.PathValue("model"))
 	if err != nil {
 		return err
 	}
@@ -34,8 +34,8 @@ func (d *Door) model(c *front.Call) error {
 }
 
 // agent finds the agent that a model is.
-func (d *Door) agent(model string) (*agent.Node, error) {
-	for n := range d.turns.Runner().Tree().Walk() {
+func (h *Handler) agent(model string) (*agent.Node, error) {
+	for n := range h.turns.Runner().Tree().Walk() {
 		if n.Path == model {
 			return n, nil
 		}
@@ -46,7 +46,7 @@ func (d *Door) agent(model string) (*agent.Node, error) {
 
 // key names a session of the caller in which an agent answers, with those below it. Sessions of an agent that is
 // not the root have an app of their own, so that none of them goes on above it.
-func (d *Door) key(c *front.Call, n *agent.Node, id string) (session.Key, error) {
+func (h *Handler) key(c *front.Call, n *agent.Node, id string) (session.Key, error) {
 	key, err := c.Key(id)
 	if _, below, ok := strings.Cut(n.Path, "/"); ok {
 		key.App += ":" + below

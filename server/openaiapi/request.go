@@ -54,7 +54,7 @@ type chatRequest struct {
 }
 
 // readChat reads a request. The answer's headers say what of it is ignored.
-func (d *Door) readChat(c *front.Call) (*chatRequest, error) {
+func (h *Handler) readChat(c *front.Call) (*chatRequest, error) {
 	var wrong faults
 	q := &chatRequest{formatAt: "response_format"}
 	ignored, err := chatFields.read(c, &q.chatBody, &wrong)
@@ -73,7 +73,7 @@ func (d *Door) readChat(c *front.Call) (*chatRequest, error) {
 	if err := wrong.err(); err != nil {
 		return nil, err
 	}
-	if q.agent, err = d.agent(q.Model); err != nil {
+	if q.agent, err = h.agent(q.Model); err != nil {
 		return nil, err
 	}
 	ignore(c, ignored)

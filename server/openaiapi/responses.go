@@ -19,8 +19,8 @@ import (
 )
 
 // respond begins a response.
-func (d *Door) respond(c *front.Call) error {
-	r, err := d.readResponse(c)
+func (h *Handler) respond(c *front.Call) error {
+	r, err := h.readResponse(c)
 	if err != nil {
 		return err
 	}
@@ -28,18 +28,18 @@ func (d *Door) respond(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	q, err := d.placeResponse(c, r)
+	q, err := h.placeResponse(c, r)
 	if err != nil {
 		return err
 	}
-	a, err := d.chats.Begin(c.R.Context(), q)
+	a, err := h.chats.Begin(c.R.Context(), q)
 	if err != nil {
 		return err
 	}
 	if a.Again != nil { // nothing was begun
-		return &front.Fault{Status: http.StatusConflict, Code: "approval_required", Detail: d.question(c, a.Key, a.Again.Pending, a.Refuse)}
+		return &front.Fault{Status: http.StatusConflict, Code: "approval_required", Detail: h.question(c, a.Key, a.Again.Pending, a.Refuse)}
 	}
-	seq, err := responses.Begin(c.R.Context(), d.turns, a.Key, a.Turn, a.First, a.After)
+	seq, err := responses.Begin(c.R.Context(), h.turns, a.Key, a.Turn, a.First, a.After)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (d *Door) respond(c *front.Call) error {
 	c.Session, c.Turn = a.Key.ID, a.Turn
 	c.W.Header().Set("Arbor-Session", a.Key.ID)
 	if r.body.Background && !r.body.Stream {
-		if err := out.Read(c.R.Context(), d.turns, a.Key); err != nil {
+		if err := out.Read(c.R.Context(), h.turns, a.Key); err != nil {
 			return err
 		}
 		return c.JSON(http.StatusOK, out.Object())
@@ -59,16 +59,16 @@ func (d *Door) respond(c *front.Call) error {
 	if r.body.Arbor.Events {
 		out.Events = c.See()
 	}
-	return d.write(c, a, out, stays || r.body.Background, r.body.Stream)
+	return h.write(c, a, out, stays || r.body.Background, r.body.Stream)
 }
 
 // placeResponse finds where a request belongs: behind the response that it names, in a conversation, or where its
 // history is known, as that of a chat completion.
-func (d *Door) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask, err error) {
+func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask, err error) {
 	b := &r.body
 	var before *responses.Response
 	if b.Previous != "" {
-		if before, _, err = d.find(c, b.Previous); err != nil {
+		if before, _, err = h.find(c, b.Previous); err != nil {
 			return nil, err
 		}
 		if before.State == live.Running {
@@ -76,23 +76,23 @@ func (d *Door) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask, e
 		}
 		r.conversation, r.Model = before.ID.Session, cmp.Or(r.Model, before.Model)
 	}
-	if r.agent, err = d.agent(r.Model); err != nil {
+	if r.agent, err = h.agent(r.Model); err != nil {
 		return nil, err
 	}
 	if before != nil && before.Model != r.agent.Path {
 		return nil, faults{{Path: "model", Message: "is not that of the previous response, " + before.Model}}.err()
 	}
 	if r.conversation != "" {
-		key, err := d.key(c, r.agent, r.conversation)
+		key, err := h.key(c, r.agent, r.conversation)
 		if err != nil {
 			return nil, err
 		}
-		if _, known, err := session.Find(c.R.Context(), d.turns.Store(), key); err != nil || !known {
+		if _, known, err := session.Find(c.R.Context(), h.turns.Store(), key); err != nil || !known {
 			return nil, cmp.Or(err, error(front.NotFound()))
 		}
 		c.R.Header.Set("Arbor-Session", r.conversation)
 	}
-	if q, err = d.place(c, &r.chatRequest); err != nil {
+	if q, err = h.place(c, &r.chatRequest); err != nil {
 		return nil, err
 	}
 	if before != nil {
@@ -110,7 +110,7 @@ func (d *Door) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask, e
 }
 
 // write follows a response to its end.
-func (d *Door) write(c *front.Call, a *chats.Answer, out *responses.Response, stays, streams bool) error {
+func (h *Handler) write(c *front.Call, a *chats.Answer, out *responses.Response, stays, streams bool) error {
 	a.After, a.Unseen = a.First, 0 // its events make sense from the turn's beginning
 	ctx := c.R.Context()
 	if streams {
@@ -127,7 +127,7 @@ func (d *Door) write(c *front.Call, a *chats.Answer, out *responses.Response, st
 			}
 		}
 	}
-	rep, err := d.follow(ctx, a, stays, func(en session.Entry, rep *live.Report) error {
+	rep, err := h.follow(ctx, a, stays, func(en session.Entry, rep *live.Report) error {
 		err := out.Take(en, rep)
 		if streams && err == nil {
 			c.Sent(en.Event)
@@ -140,9 +140,9 @@ func (d *Door) write(c *front.Call, a *chats.Answer, out *responses.Response, st
 	case err == nil, errors.Is(err, responses.ErrOver), errors.As(err, &fault) && rep.State != live.Running: // what a turn ended with is data of the response
 		a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting // before the client says more
 		texts := out.Texts()
-		d.chats.Told(a, texts...)
+		h.chats.Told(a, texts...)
 		if len(texts) > 1 {
-			d.chats.Told(a, strings.Join(texts, "")) // as clients have it that keep no items
+			h.chats.Told(a, strings.Join(texts, "")) // as clients have it that keep no items
 		}
 		if err = out.End(); err == nil && !streams {
 			err = c.JSON(http.StatusOK, out.Object())
@@ -155,22 +155,22 @@ func (d *Door) write(c *front.Call, a *chats.Answer, out *responses.Response, st
 }
 
 // find reads a response of the caller's.
-func (d *Door) find(c *front.Call, name string) (*responses.Response, session.Key, error) {
+func (h *Handler) find(c *front.Call, name string) (*responses.Response, session.Key, error) {
 	id, ok := responses.ParseID(name)
-	n := d.turns.Runner().Tree().Root()
+	n := h.turns.Runner().Tree().Root()
 	if ok && id.Path != "" {
-		n, _ = d.agent(id.Path) // one that is gone has no sessions
+		n, _ = h.agent(id.Path) // one that is gone has no sessions
 	}
 	if !ok || n == nil {
 		return nil, session.Key{}, front.NotFound()
 	}
-	key, err := d.key(c, n, id.Session)
+	key, err := h.key(c, n, id.Session)
 	if err != nil {
 		return nil, key, err
 	}
 	r := responses.New(id, n.Path)
-	if err = r.Read(c.R.Context(), d.turns, key); err == nil && !r.About().Dropped {
-		err = d.turns.Runner().Glance(c.R.Context(), key, func(f *session.Fold) error {
+	if err = r.Read(c.R.Context(), h.turns, key); err == nil && !r.About().Dropped {
+		err = h.turns.Runner().Glance(c.R.Context(), key, func(f *session.Fold) error {
 			if _, deleted := f.State(deletedKey(id)); deleted {
 				return front.NotFound()
 			}
@@ -184,7 +184,7 @@ func (d *Door) find(c *front.Call, name string) (*responses.Response, session.Ke
 }
 
 // response gives a response again, or the rest of its stream.
-func (d *Door) response(c *front.Call) error {
+func (h *Handler) response(c *front.Call) error {
 	query := c.R.URL.Query()
 	streams, after := query.Get("stream") == "true", int64(-1)
 	if text := query.Get("starting_after"); text != "" {
@@ -194,7 +194,7 @@ func (d *Door) response(c *front.Call) error {
 		}
 		after = int64(n)
 	}
-	r, key, err := d.find(c, c.R.PathValue("id"))
+	r, key, err := h.find(c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -203,12 +203,12 @@ func (d *Door) response(c *front.Call) error {
 	switch {
 	case r.State != live.CutOff:
 	case streams: // the client has returned for the rest
-		if err := d.turns.ResumeInterrupted(ctx, key); err != nil {
+		if err := h.turns.ResumeInterrupted(ctx, key); err != nil {
 			return err
 		}
 	default:
-		d.turns.Adopt(key)
-		now, err := d.turns.Look(ctx, key)
+		h.turns.Adopt(key)
+		now, err := h.turns.Look(ctx, key)
 		if err != nil {
 			return err
 		}
@@ -221,18 +221,18 @@ func (d *Door) response(c *front.Call) error {
 	}
 	out := &responses.Response{ID: r.ID, Model: r.Model}
 	out.Resume(after)
-	return d.write(c, &chats.Answer{Seen: chats.Seen{Key: key, Turn: r.ID.Turn, First: r.First}}, out, true, true)
+	return h.write(c, &chats.Answer{Seen: chats.Seen{Key: key, Turn: r.ID.Turn, First: r.First}}, out, true, true)
 }
 
 // cancelResponse ends a response for good, if it is not over.
-func (d *Door) cancelResponse(c *front.Call) error {
-	r, key, err := d.find(c, c.R.PathValue("id"))
+func (h *Handler) cancelResponse(c *front.Call) error {
+	r, key, err := h.find(c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	ctx := c.R.Context()
 	check := func(ctx context.Context) (int64, bool, error) {
-		rep, err := d.turns.Report(ctx, key, "")
+		rep, err := h.turns.Report(ctx, key, "")
 		if err == nil && (r.Over || rep.ID != r.ID.Turn || rep.State == live.Done || rep.State == live.Failed) {
 			err = &front.Fault{Status: http.StatusConflict, Code: "turn_over", Detail: "the response is over"}
 		}
@@ -245,10 +245,10 @@ func (d *Door) cancelResponse(c *front.Call) error {
 		if _, _, err := check(ctx); err != nil { // before anything is cut off
 			return err
 		}
-		if _, err := d.turns.CancelIf(ctx, key, check); err != nil {
+		if _, err := h.turns.CancelIf(ctx, key, check); err != nil {
 			return err
 		}
-		if r, key, err = d.find(c, c.R.PathValue("id")); err != nil {
+		if r, key, err = h.find(c, c.R.PathValue("id")); err != nil {
 			return err
 		}
 	}

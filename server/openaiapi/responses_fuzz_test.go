@@ -28,7 +28,7 @@ func FuzzResponses(f *testing.F) {
 		if strings.Contains(body, "think") { // which takes its time
 			return
 		}
-		w := &world{t, w.Door, w.turns}
+		w := &world{t, w.Handler, w.turns}
 		clear := func(got *responded) {
 			require.Less(t, got.Status, 500, "%+v", got.Error)
 			if got.Status != http.StatusOK {

@@ -54,9 +54,9 @@ func serveToBeKilled(t *testing.T, path string) {
 	require.NoError(t, err)
 	turns, err := live.New(run, store)
 	require.NoError(t, err)
-	door, err := New(turns, WithGuard(newGuard(t)))
+	handler, err := New(turns, WithGuard(newGuard(t)))
 	require.NoError(t, err)
-	server := httptest.NewServer(door)
+	server := httptest.NewServer(handler)
 	fmt.Println("serving " + server.URL)
 	select {}
 }

@@ -61,7 +61,7 @@ type wireApproval struct {
 }
 
 // readResponse reads a request. The answer's headers say what of it is ignored.
-func (d *Door) readResponse(c *front.Call) (*responseRequest, error) {
+func (h *Handler) readResponse(c *front.Call) (*responseRequest, error) {
 	var wrong faults
 	q := &responseRequest{}
 	ignored, err := responseFields.read(c, &q.body, &wrong)
@@ -79,7 +79,7 @@ func (d *Door) readResponse(c *front.Call) (*responseRequest, error) {
 	if b.Text.Verbosity != "" {
 		ignored = append(ignored, "text.verbosity")
 	}
-	said, err := q.input(b.Input, d.references(c), &wrong)
+	said, err := q.input(b.Input, h.references(c), &wrong)
 	if err != nil {
 		return nil, err
 	}

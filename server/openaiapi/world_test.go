@@ -52,10 +52,10 @@ func newGuard(t testing.TB) *access.Guard {
 	return guard
 }
 
-// world is a door and what is behind it.
+// world is an API and what is behind it.
 type world struct {
 	testing.TB
-	*Door
+	*Handler
 	turns *live.Turns
 }
 
@@ -66,10 +66,10 @@ func newWorld(t testing.TB, root agent.Agent, opts ...Option) *world {
 
 func newWorldOn(t testing.TB, turns *live.Turns, opts ...Option) *world {
 	t.Helper()
-	door, err := New(turns, append([]Option{WithGuard(newGuard(t))}, opts...)...)
+	handler, err := New(turns, append([]Option{WithGuard(newGuard(t))}, opts...)...)
 	require.NoError(t, err)
-	door.silence = time.Hour // however slow the machine is
-	return &world{t, door, turns}
+	handler.silence = time.Hour // however slow the machine is
+	return &world{t, handler, turns}
 }
 
 // reply is what a client got.

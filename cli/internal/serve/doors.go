@@ -80,7 +80,7 @@ func webDoors(f *factory.Factory, o *options, turns *live.Turns, guard *access.G
 		}
 	}
 	add(doorAPI, func() (http.Handler, error) {
-		opts := []server.Option{server.WithGuard(guard), server.WithVersion(factory.Version()), server.WithDoors(o.doors...), server.WithRequests(o.kept), server.WithReloads(&o.reloads)}
+		opts := []server.Option{server.WithGuard(guard), server.WithVersion(factory.Version()), server.WithAPIs(o.doors...), server.WithRequests(o.kept), server.WithReloads(&o.reloads)}
 		if o.prices != "" {
 			prices, err := factory.ReadPrices(o.prices)
 			if err != nil {
@@ -203,7 +203,7 @@ func keySet(keys []byte) http.Handler {
 // named says through which door turns are begun that the handler begins.
 func named(door string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r.WithContext(access.WithDoor(r.Context(), door)))
+		h.ServeHTTP(w, r.WithContext(access.WithAPI(r.Context(), door)))
 	})
 }
 

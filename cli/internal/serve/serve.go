@@ -227,7 +227,7 @@ func (s *service) configure(context.Context) (err error) {
 // sources tells the page where the agents of the tree that was loaded last are written.
 func (s *service) sources() {
 	if of := s.f.Sources; of != nil {
-		s.reloads.From(func(agent string) (server.Source, bool) {
+		s.reloads.SetSources(func(agent string) (server.Source, bool) {
 			at, ok := of(agent)
 			return server.Source(at), ok
 		})
@@ -367,9 +367,9 @@ func (s *service) openMCP(context.Context) error {
 func (s *service) reload() (_ *agent.Tree, err error) {
 	defer func() {
 		if err != nil {
-			s.reloads.Refused(treeProblems(err)...)
+			s.reloads.Failed(treeProblems(err)...)
 		} else {
-			s.reloads.Took()
+			s.reloads.Loaded()
 		}
 	}()
 	s.loading.Lock()

@@ -34,8 +34,8 @@ type Call struct {
 	// Session and Turn are for the log.
 	Session, Turn string
 
-	door *Door
-	then func(*Call) error
+	handler *Handler
+	then    func(*Call) error
 }
 
 // Then has the rest of the answer made once the handler has returned, so that a stream which is
@@ -67,7 +67,7 @@ func (c *Call) KeyIf(id string, others bool, need access.Rights) (session.Key, e
 			user = other
 		}
 	}
-	key := session.Key{App: c.door.config.App, User: user, ID: id}
+	key := session.Key{App: c.handler.config.App, User: user, ID: id}
 	if session.CheckKey(key) != nil {
 		return session.Key{}, NotFound()
 	}
@@ -80,7 +80,7 @@ func (c *Call) See() func(*event.Event) *event.Event {
 	if c.User.May(access.Inspect) {
 		return func(e *event.Event) *event.Event { return e }
 	}
-	return live.Own(c.door.config.Turns.Runner().Tree())
+	return live.Own(c.handler.config.Turns.Runner().Tree())
 }
 
 // Find is [Call.Key] for a session that must be stored.
@@ -89,7 +89,7 @@ func (c *Call) Find(id string) (session.Info, error) {
 	if err != nil {
 		return session.Info{}, err
 	}
-	info, ok, err := session.Find(c.R.Context(), c.door.config.Turns.Store(), key)
+	info, ok, err := session.Find(c.R.Context(), c.handler.config.Turns.Store(), key)
 	if err == nil && !ok {
 		err = NotFound()
 	}
@@ -298,23 +298,23 @@ func (c *Call) Prefer() time.Duration {
 // Stream begins a stream of server-sent events, which counts among those of the user until
 // leave is called. Nothing is written yet.
 func (c *Call) Stream() (s *access.Stream, leave func(), err error) {
-	out, err := c.door.config.Guard.Stream(c.R.Context(), c.User.Name)
+	out, err := c.handler.config.Guard.Stream(c.R.Context(), c.User.Name)
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx := context.WithoutCancel(c.R.Context())
-	c.door.config.Guard.Observer().Streams(ctx, c.door.config.Name, 1)
+	c.handler.config.Guard.Observer().Streams(ctx, c.handler.config.Name, 1)
 	s = access.NewStream(c.R.Context(), c.W, 0)
 	return s, func() {
 		s.Close()
 		out()
-		c.door.config.Guard.Observer().Streams(ctx, c.door.config.Name, -1)
+		c.handler.config.Guard.Observer().Streams(ctx, c.handler.config.Name, -1)
 	}, nil
 }
 
 // Sent notes that a client was sent an event, for the time that deltas take.
 func (c *Call) Sent(e *event.Event) {
 	if e.Partial && !e.Time.IsZero() {
-		c.door.config.Guard.Observer().Delta(c.R.Context(), c.door.config.Name, time.Since(e.Time))
+		c.handler.config.Guard.Observer().Delta(c.R.Context(), c.handler.config.Name, time.Since(e.Time))
 	}
 }

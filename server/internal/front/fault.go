@@ -62,7 +62,7 @@ func Conflict(code, detail string) *Fault {
 
 // NotFound is what there is not, and what is somebody else's.
 func NotFound() *Fault {
-	return &Fault{Status: http.StatusNotFound, Code: "not_found", Detail: "there is no such thing"}
+	return &Fault{Status: http.StatusNotFound, Code: "not_found", Detail: "not found"}
 }
 
 // Missing is [NotFound] for what there is not, where that is no secret.

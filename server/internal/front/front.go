@@ -64,7 +64,7 @@ type Config struct {
 }
 
 // Door is a handler for the routes of one protocol.
-type Door struct {
+type Handler struct {
 	config Config
 	mux    *http.ServeMux
 	lost   http.Handler // of requests that have no clean path
@@ -73,7 +73,7 @@ type Door struct {
 }
 
 // New makes a door. The error says what is missing.
-func New(c Config) (*Door, error) {
+func New(c Config) (*Handler, error) {
 	if c.Turns == nil && !c.Bare {
 		return nil, errors.New("the turns are nil")
 	}
@@ -92,56 +92,56 @@ func New(c Config) (*Door, error) {
 	if err := session.CheckKey(session.Key{App: c.App, User: session.DefaultUser, ID: "a"}); err != nil {
 		return nil, fmt.Errorf("the app %.64q cannot be in the key of a session", c.App)
 	}
-	d := &Door{config: c, mux: http.NewServeMux(), name: strings.ToLower(rand.Text()[:10])}
+	h := &Handler{config: c, mux: http.NewServeMux(), name: strings.ToLower(rand.Text()[:10])}
 	for _, r := range c.Routes {
 		pattern := r.Method + " " + c.Prefix + r.Path
-		d.mux.Handle(pattern, d.handler(pattern, r.Open, r.needs()))
+		h.mux.Handle(pattern, h.handler(pattern, r.Open, r.needs()))
 	}
-	d.lost = d.handler("* "+c.Prefix+"/", false, func(*Call) error { return NotFound() })
+	h.lost = h.handler("* "+c.Prefix+"/", false, func(*Call) error { return NotFound() })
 	for _, rest := range []string{c.Prefix + "/", c.Prefix} { // else net/http redirects from the second to the first
-		d.mux.Handle(rest, d.handler(rest, false, d.nowhere))
+		h.mux.Handle(rest, h.handler(rest, false, h.nowhere))
 	}
-	return d, nil
+	return h, nil
 }
 
 // Prefix is what the paths of the door begin with.
-func (d *Door) Prefix() string { return d.config.Prefix }
+func (h *Handler) Prefix() string { return h.config.Prefix }
 
 // Routes are the routes of the door, below its prefix.
-func (d *Door) Routes() []Route { return d.config.Routes }
+func (h *Handler) Routes() []Route { return h.config.Routes }
 
 // App is the app part of the keys of the door's sessions.
-func (d *Door) App() string { return d.config.App }
+func (h *Handler) App() string { return h.config.App }
 
 // ServeHTTP implements http.Handler. A path that leads elsewhere, such as /a/../b, is none.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p := r.URL.EscapedPath(); p != path.Clean(p) && p != path.Clean(p)+"/" {
-		d.lost.ServeHTTP(w, r)
+		h.lost.ServeHTTP(w, r)
 		return
 	}
-	d.mux.ServeHTTP(w, r)
+	h.mux.ServeHTTP(w, r)
 }
 
 // nowhere answers requests that no route fits.
-func (d *Door) nowhere(c *Call) error {
+func (h *Handler) nowhere(c *Call) error {
 	var allow []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		other := &http.Request{Method: method, URL: c.R.URL, Host: c.R.Host}
-		if _, pattern := d.mux.Handler(other); strings.HasPrefix(pattern, method+" ") {
+		if _, pattern := h.mux.Handler(other); strings.HasPrefix(pattern, method+" ") {
 			allow = append(allow, method)
 		}
 	}
 	if len(allow) == 0 {
-		return &Fault{Status: http.StatusNotFound, Code: "not_found", Detail: "there is nothing at this path"}
+		return &Fault{Status: http.StatusNotFound, Code: "not_found", Detail: "no route matches this path"}
 	}
 	c.W.Header().Set("Allow", strings.Join(allow, ", "))
 	return &Fault{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "this path is for " + strings.Join(allow, ", ")}
 }
 
-func (d *Door) handler(pattern string, open bool, handle func(*Call) error) http.Handler {
+func (h *Handler) handler(pattern string, open bool, handle func(*Call) error) http.Handler {
 	return http.HandlerFunc(func(bare http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		c, err := d.admit(bare, r, open)
+		c, err := h.admit(bare, r, open)
 		if err == nil {
 			until, stop := access.UntilRevoked(c.R.Context())
 			defer stop()
@@ -157,10 +157,10 @@ func (d *Door) handler(pattern string, open bool, handle func(*Call) error) http
 }
 
 // admit lets a request in.
-func (d *Door) admit(bare http.ResponseWriter, r *http.Request, open bool) (c *Call, err error) {
-	c = &Call{door: d, ID: d.name + "-" + strconv.FormatInt(d.last.Add(1), 10)}
+func (h *Handler) admit(bare http.ResponseWriter, r *http.Request, open bool) (c *Call, err error) {
+	c = &Call{handler: h, ID: h.name + "-" + strconv.FormatInt(h.last.Add(1), 10)}
 	bare.Header().Set("X-Request-Id", c.ID)
-	if c.W, c.R, err = d.config.Guard.Admit(bare, r.WithContext(access.WithDoor(r.Context(), d.config.Name)), open); err == nil {
+	if c.W, c.R, err = h.config.Guard.Admit(bare, r.WithContext(access.WithAPI(r.Context(), h.config.Name)), open); err == nil {
 		c.User = access.UserOf(c.R.Context())
 	}
 	return c, err
@@ -169,8 +169,8 @@ func (d *Door) admit(bare http.ResponseWriter, r *http.Request, open bool) (c *C
 // told tells the observer and the log of a request that is over.
 func (c *Call) told(pattern string, took time.Duration) {
 	ctx := context.WithoutCancel(c.R.Context())
-	c.door.config.Guard.Observer().Request(ctx, c.R.Method, pattern[strings.IndexByte(pattern, '/'):], c.W.Status(), took)
-	if l := c.door.config.Guard.Logger(); l.Enabled(ctx, slog.LevelInfo) {
+	c.handler.config.Guard.Observer().Request(ctx, c.R.Method, pattern[strings.IndexByte(pattern, '/'):], c.W.Status(), took)
+	if l := c.handler.config.Guard.Logger(); l.Enabled(ctx, slog.LevelInfo) {
 		l.LogAttrs(ctx, slog.LevelInfo, "request", slog.String("method", c.R.Method), slog.String("route", pattern), slog.Int("status", c.W.Status()),
 			slog.Duration("took", took), slog.String("user", c.User.Name), slog.String("session", c.Session), slog.String("turn", c.Turn), slog.String("request", c.ID))
 	}
@@ -182,7 +182,7 @@ func (c *Call) run(handle func(*Call) error) (err error) {
 		if p := recover(); p == http.ErrAbortHandler {
 			panic(p)
 		} else if p != nil {
-			c.door.config.Guard.Logger().Error("a handler panicked", "request", c.ID, "panic", p, "stack", string(debug.Stack()))
+			c.handler.config.Guard.Logger().Error("a handler panicked", "request", c.ID, "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("a handler panicked: %v", p)
 		}
 	}()
@@ -207,7 +207,7 @@ func (c *Call) settle(err error) {
 	gone := c.R.Context().Err() != nil && !errors.Is(err, access.ErrRevoked) && !errors.As(err, new(*access.RefusedError))
 	f := FaultOf(err)
 	if !(gone && errors.Is(err, context.Canceled)) && (f.Status == http.StatusInternalServerError || errors.Is(err, session.ErrUnavailable)) {
-		c.door.config.Guard.Logger().Error("a request failed", "request", c.ID, "error", err)
+		c.handler.config.Guard.Logger().Error("a request failed", "request", c.ID, "error", err)
 	}
 	if c.W.Status() != 0 || gone {
 		return
@@ -216,5 +216,5 @@ func (c *Call) settle(err error) {
 	if f.RetryAfter > 0 {
 		c.W.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
 	}
-	c.door.config.Fail(c, f)
+	c.handler.config.Fail(c, f)
 }

@@ -30,7 +30,7 @@ type body struct {
 	} `json:"list"`
 }
 
-func newDoor(t *testing.T) *front.Door {
+func newHandler(t *testing.T) *front.Handler {
 	t.Helper()
 	a, err := llmagent.New("solo", "", scripted.Func("m", nil))
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func newDoor(t *testing.T) *front.Door {
 }
 
 func TestFront(t *testing.T) {
-	d := newDoor(t)
+	d := newHandler(t)
 	for _, c := range []struct {
 		method, path, token, body string
 		status                    int
@@ -140,7 +140,7 @@ func TestPrefer(t *testing.T) {
 	}
 }
 
-// TestPagesOfOtherOrigins: whatever a door has at a path, and at its bare prefix too, a browser that asks whether a page
+// TestPagesOfOtherOrigins: whatever an API has at a path, and at its bare prefix too, a browser that asks whether a page
 // may call is answered there, and is not sent elsewhere.
 func TestPagesOfOtherOrigins(t *testing.T) {
 	guard, err := access.New(access.Options{Users: access.FromContext(), Origins: []string{"https://app.example.com"}})

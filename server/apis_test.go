@@ -197,7 +197,7 @@ const apology = "I am sorry. The second charge was refunded."
 
 // A turn begins over A2A, is approved in a browser and read to its end with curl, while the native
 // stream, a page of AG-UI and a client of OpenAI's responses look on: all of them are told the same.
-func TestOneSessionEveryDoor(t *testing.T) {
+func TestOneSessionEveryAPI(t *testing.T) {
 	refund, err := tools.Func("refund", "Refunds a charge.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval(tools.ByUser()))
 	require.NoError(t, err)
 	script := scripted.New().

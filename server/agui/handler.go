@@ -12,8 +12,8 @@ import (
 )
 
 // Door is the http.Handler of AG-UI. It is safe for concurrent use. The zero value is not usable.
-type Door struct {
-	*front.Door
+type Handler struct {
+	*front.Handler
 	turns     *live.Turns
 	sessions  *checkpoint.Sessions
 	reasoning bool
@@ -56,13 +56,13 @@ func WithClientTools(agents ...string) Option {
 func WithPageState(keys ...string) Option { return func(s *settings) { s.pageState = keys } }
 
 // New makes a door to the turns, which stay the caller's. The error says which option is wrong.
-func New(turns *live.Turns, opts ...Option) (*Door, error) {
+func New(turns *live.Turns, opts ...Option) (*Handler, error) {
 	s := &settings{Config: front.Config{Turns: turns, Prefix: "/agui", Fail: fail}}
-	d := &Door{turns: turns}
+	h := &Handler{turns: turns}
 	err := option.Apply(s, opts)
 	if err == nil {
-		s.Routes = []front.Route{{Method: http.MethodPost, Path: "", Handle: d.run}, {Method: http.MethodPost, Path: "/connect", Handle: d.connect}}
-		d.Door, err = front.New(s.Config)
+		s.Routes = []front.Route{{Method: http.MethodPost, Path: "", Handle: h.run}, {Method: http.MethodPost, Path: "/connect", Handle: h.connect}}
+		h.Handler, err = front.New(s.Config)
 	}
 	if err == nil {
 		err = s.clientTools.Check(turns.Runner().Tree())
@@ -71,13 +71,13 @@ func New(turns *live.Turns, opts ...Option) (*Door, error) {
 		err = checkKeys(s.pageState)
 	}
 	if err == nil {
-		d.sessions, err = checkpoint.New(turns.Store())
+		h.sessions, err = checkpoint.New(turns.Store())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("agui: %w", err)
 	}
-	d.reasoning, d.clientTools, d.pageState = s.reasoning, s.clientTools, s.pageState
-	return d, nil
+	h.reasoning, h.clientTools, h.pageState = s.reasoning, s.clientTools, s.pageState
+	return h, nil
 }
 
 // fail answers with the members of the event for errors, which the official client shows.

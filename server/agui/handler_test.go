@@ -324,7 +324,7 @@ func testConnect(t *testing.T, peer *aguipeer.Peer) {
 	require.Equal(t, "r1", events[0]["runId"])
 	require.Equal(t, "u1", events[0]["input"].(map[string]any)["messages"].([]any)[0].(map[string]any)["id"])
 
-	x, err := w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think")) // at another door
+	x, err := w.turns.Begin(t.Context(), w.key("t1"), llm.UserText("think")) // at another API
 	require.NoError(t, err)
 	<-d.thinks
 	late := peer.Begin(t, w.to(aguipeer.Command{Op: "connect", Query: "?follow=false", Live: true, Page: "late"}))
@@ -560,7 +560,7 @@ func withoutHandoff(events []map[string]any) (all []string) {
 	return all
 }
 
-// TestPartOfTheTree: a door of a part of the tree begins there, also where a thread began elsewhere.
+// TestPartOfTheTree: an API of a part of the tree begins there, also where a thread began elsewhere.
 func TestPartOfTheTree(t *testing.T) {
 	leaf, err := llmagent.New("billing", "", scripted.Func("m", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Billed.")) }))
 	require.NoError(t, err)

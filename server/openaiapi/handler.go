@@ -15,8 +15,8 @@ import (
 )
 
 // Door is the http.Handler of OpenAI's protocols. It is safe for concurrent use.
-type Door struct {
-	*front.Door
+type Handler struct {
+	*front.Handler
 	turns   *live.Turns
 	chats   *chats.Chats
 	silence time.Duration // how long nothing is said before a stream begins
@@ -48,41 +48,41 @@ func WithPrefix(prefix string) Option { return func(s *settings) { s.Prefix = pr
 func WithPatience(d time.Duration) Option { return func(s *settings) { s.patience = d } }
 
 // New makes a door to the turns of a tree. The error says which option is wrong.
-func New(turns *live.Turns, opts ...Option) (*Door, error) {
+func New(turns *live.Turns, opts ...Option) (*Handler, error) {
 	s := &settings{Config: front.Config{Turns: turns, Name: "openai", Prefix: "/v1", Fail: fail}, patience: 10 * time.Second}
 	if err := option.Apply(s, opts); err != nil {
 		return nil, fmt.Errorf("openaiapi: %w", err)
 	}
-	d := &Door{turns: turns, silence: 5 * time.Second, clientTools: s.clientTools}
+	h := &Handler{turns: turns, silence: 5 * time.Second, clientTools: s.clientTools}
 	s.Routes = []front.Route{
-		{Method: http.MethodGet, Path: "/models", Handle: d.models},
-		{Method: http.MethodGet, Path: "/models/{model...}", Handle: d.model},
-		{Method: http.MethodPost, Path: "/chat/completions", Handle: d.chat},
-		{Method: http.MethodPost, Path: "/responses", Handle: d.respond},
-		{Method: http.MethodGet, Path: "/responses/{id}", Handle: d.response},
-		{Method: http.MethodDelete, Path: "/responses/{id}", Handle: d.deleteResponse},
-		{Method: http.MethodPost, Path: "/responses/{id}/cancel", Handle: d.cancelResponse},
-		{Method: http.MethodGet, Path: "/responses/{id}/input_items", Handle: d.inputItems},
-		{Method: http.MethodPost, Path: "/conversations", Handle: d.createConversation},
-		{Method: http.MethodGet, Path: "/conversations/{conversation}", Handle: d.conversation},
-		{Method: http.MethodPost, Path: "/conversations/{conversation}", Handle: d.updateConversation},
-		{Method: http.MethodDelete, Path: "/conversations/{conversation}", Handle: d.deleteConversation},
-		{Method: http.MethodGet, Path: "/conversations/{conversation}/items", Handle: d.items},
+		{Method: http.MethodGet, Path: "/models", Handle: h.models},
+		{Method: http.MethodGet, Path: "/models/{model...}", Handle: h.model},
+		{Method: http.MethodPost, Path: "/chat/completions", Handle: h.chat},
+		{Method: http.MethodPost, Path: "/responses", Handle: h.respond},
+		{Method: http.MethodGet, Path: "/responses/{id}", Handle: h.response},
+		{Method: http.MethodDelete, Path: "/responses/{id}", Handle: h.deleteResponse},
+		{Method: http.MethodPost, Path: "/responses/{id}/cancel", Handle: h.cancelResponse},
+		{Method: http.MethodGet, Path: "/responses/{id}/input_items", Handle: h.inputItems},
+		{Method: http.MethodPost, Path: "/conversations", Handle: h.createConversation},
+		{Method: http.MethodGet, Path: "/conversations/{conversation}", Handle: h.conversation},
+		{Method: http.MethodPost, Path: "/conversations/{conversation}", Handle: h.updateConversation},
+		{Method: http.MethodDelete, Path: "/conversations/{conversation}", Handle: h.deleteConversation},
+		{Method: http.MethodGet, Path: "/conversations/{conversation}/items", Handle: h.items},
 		{Method: http.MethodPost, Path: "/conversations/{conversation}/items", Handle: onlyGrows},
-		{Method: http.MethodGet, Path: "/conversations/{conversation}/items/{item}", Handle: d.item},
+		{Method: http.MethodGet, Path: "/conversations/{conversation}/items/{item}", Handle: h.item},
 		{Method: http.MethodDelete, Path: "/conversations/{conversation}/items/{item}", Handle: onlyGrows},
 	}
 	err := s.clientTools.Check(turns.Runner().Tree())
 	if err != nil {
 		return nil, fmt.Errorf("openaiapi: %w", err)
 	}
-	if d.Door, err = front.New(s.Config); err != nil {
+	if h.Handler, err = front.New(s.Config); err != nil {
 		return nil, fmt.Errorf("openaiapi: %w", err)
 	}
-	if d.chats, err = chats.New(turns, s.patience); err != nil {
+	if h.chats, err = chats.New(turns, s.patience); err != nil {
 		return nil, fmt.Errorf("openaiapi: %w", err)
 	}
-	return d, nil
+	return h, nil
 }
 
 // wireError is an error in OpenAI's form.
