@@ -20,7 +20,7 @@ func (h *Handler) agents(c *front.Call) error {
 	if !c.User.May(access.Inspect) {
 		last.Problems, all, tag = nil, all.Own(), tag+"-own" // problems contain text of files
 	}
-	if c.Fresh(last.tag(tag)) {
+	if c.NotModified(last.tag(tag)) {
 		return nil
 	}
 	return c.JSON(http.StatusOK, struct {
@@ -95,7 +95,7 @@ func (h *Handler) drawing(c *front.Call) error {
 		return front.Unprocessable("too_large_to_draw", err.Error())
 	case err != nil:
 		return err
-	case c.Fresh(t.revision):
+	case c.NotModified(t.revision):
 		return nil
 	}
 	return c.JSON(http.StatusOK, p)

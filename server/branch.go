@@ -63,7 +63,7 @@ func (h *Handler) edit(c *front.Call, info session.Info, _ int64) error {
 	if err != nil {
 		return err
 	}
-	msg, _, err := front.Words{Content: b.Content}.Message()
+	msg, _, err := front.MessageBody{Content: b.Content}.Message()
 	if err != nil {
 		return err
 	}
@@ -88,11 +88,11 @@ func (h *Handler) imports(c *front.Call) error {
 	tree := h.currentTree().run.Tree()
 	b.Agent = cmp.Or(b.Agent, tree.Root().Agent.Name())
 	if n := tree.Node(b.Agent); n == nil || n.Virtual() {
-		return front.Unfit("agent", "must be the name of an agent of the tree")
+		return front.InvalidValue("agent", "must be the name of an agent of the tree")
 	}
 	messages, _, err := chatform.Read(event.EncodeJSON(b.Messages))
 	if err != nil {
-		return front.Unfit("messages", err.Error())
+		return front.InvalidValue("messages", err.Error())
 	}
 	return h.createFrom(c, base, branch{ID: b.ID}, func(s *checkpoint.Sessions, to session.Key) error {
 		store := s.ImportClaims
@@ -101,7 +101,7 @@ func (h *Handler) imports(c *front.Call) error {
 		}
 		err := store(c.R.Context(), to, b.Agent, messages)
 		if errors.Is(err, agent.ErrBadInput) {
-			return front.Unfit("messages", err.Error())
+			return front.InvalidValue("messages", err.Error())
 		}
 		return err
 	})
@@ -128,7 +128,7 @@ func (h *Handler) createFrom(c *front.Call, base session.Key, b branch, store fu
 		sessions = h.stored.Repeatable()
 	}
 	if to.ID = cmp.Or(b.ID, sessionform.ChildID(base.ID, sessionform.Ending(c.R.Pattern, base.ID, cmp.Or(name, rand.Text())))); session.CheckKey(to) != nil {
-		return front.Unfit("id", "must be 1 to 255 bytes of UTF-8, without NUL")
+		return front.InvalidValue("id", "must be 1 to 255 bytes of UTF-8, without NUL")
 	}
 	var middle *checkpoint.MiddleError
 	switch err := store(sessions, to); {

@@ -20,7 +20,7 @@ import (
 )
 
 func (h *Handler) decide(c *front.Call) error {
-	key, err := c.KeyIf(c.R.PathValue("session"), c.User.Decides(), access.Approve)
+	key, err := c.KeyWith(c.R.PathValue("session"), c.User.Decides(), access.Approve)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (h *Handler) decide(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	b, err := h.turns.DecideOnce(c.R.Context(), key, c.R.PathValue("turn"), live.Request{ID: name, Wait: c.Prefer()}, decisions...)
+	b, err := h.turns.DecideOnce(c.R.Context(), key, c.R.PathValue("turn"), live.Request{ID: name, Wait: c.PreferredWait()}, decisions...)
 	if err != nil {
 		return err
 	}

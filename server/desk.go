@@ -97,7 +97,7 @@ func (h *Handler) deskRoute(read func(*front.Call) (human.Event, error)) func(*f
 		now := all[i]
 		key := session.Key{App: h.App(), User: now.User, ID: now.Session}
 		c.Session, e.HandoffID = key.ID, now.ID
-		switch err := h.turns.DeliverOnce(c.R.Context(), key, live.Request{ID: name, Wait: c.Prefer()}, e); {
+		switch err := h.turns.DeliverOnce(c.R.Context(), key, live.Request{ID: name, Wait: c.PreferredWait()}, e); {
 		case errors.Is(err, human.ErrGone):
 			return front.Missing("no open handoff has this id")
 		case errors.Is(err, human.ErrTransition):

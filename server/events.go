@@ -60,7 +60,7 @@ func (h *Handler) turnEvents(c *front.Call) error {
 
 // writeEvents answers with the events from first to last, as a page, or with the stream of follow.
 func (h *Handler) writeEvents(c *front.Call, info session.Info, first, last int64, follow func(logpage.Shape, session.Position) error) error {
-	typ, err := c.Accept(front.JSON, front.Lines, front.Stream)
+	typ, err := c.Accept(front.JSON, front.NDJSON, front.EventStream)
 	if err != nil {
 		return err
 	}
@@ -69,14 +69,14 @@ func (h *Handler) writeEvents(c *front.Call, info session.Info, first, last int6
 	if err != nil {
 		return err
 	}
-	if typ == front.Stream {
+	if typ == front.EventStream {
 		after, err := stream.Place(c, info.Seq)
 		if err != nil {
 			return err
 		}
 		return c.Then(func() error { return follow(shape, after) })
 	}
-	page, err := logpage.Read(c.R.Context(), h.turns.Store(), info.Key, first, last, query, shape, c.See())
+	page, err := logpage.Read(c.R.Context(), h.turns.Store(), info.Key, first, last, query, shape, c.EventFilter())
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (h *Handler) findEvent(c *front.Call) (*event.Event, error) {
 	if seq, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64); err == nil && seq > 0 {
 		for e, err := range h.turns.Store().Load(c.R.Context(), key, seq-1) {
 			if err == nil {
-				e = c.See()(e)
+				e = c.EventFilter()(e)
 			}
 			if err != nil || e != nil {
 				return e, err

@@ -19,7 +19,7 @@ import (
 const defaultPlaces, maxPlaces = 500, 5000
 
 func (h *Handler) checkpoints(c *front.Call, info session.Info, _ int64) error {
-	after, limit, err := front.Places(c.R.URL.Query(), defaultPlaces, maxPlaces)
+	after, limit, err := front.Page(c.R.URL.Query(), defaultPlaces, maxPlaces)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (h *Handler) checkpoints(c *front.Call, info session.Info, _ int64) error {
 		Checkpoints []sessionform.Checkpoint `json:"checkpoints"`
 		Next        string                   `json:"next,omitempty"`
 	}{Checkpoints: []sessionform.Checkpoint{}}
-	for p, err := range sessionform.History(c.R.Context(), h.stored, info, c.See()) {
+	for p, err := range sessionform.History(c.R.Context(), h.stored, info, c.EventFilter()) {
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (h *Handler) diff(c *front.Call, info session.Info, _ int64) error {
 	if err != nil {
 		return err
 	}
-	after, limit, err := front.Places(c.R.URL.Query(), defaultPlaces, maxPlaces)
+	after, limit, err := front.Page(c.R.URL.Query(), defaultPlaces, maxPlaces)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (h *Handler) diff(c *front.Call, info session.Info, _ int64) error {
 		sessionform.Diff
 		Next string `json:"next,omitempty"`
 	}{Diff: sessionform.DiffOf(diff)}
-	see := c.See()
+	see := c.EventFilter()
 	for _, side := range []*sessionform.Side{&page.A, &page.B} {
 		events := []*event.Event{}
 		for _, e := range side.Events {
@@ -106,7 +106,7 @@ func (h *Handler) export(c *front.Call, info session.Info, at int64) error {
 	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": event.FileName(info.Key.ID, "session") + "." + format}))
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 	header.Set("Cache-Control", "no-store")
-	see := c.See()
+	see := c.EventFilter()
 	out := bufio.NewWriterSize(c.W, 32<<10)
 	err := sessionform.Export(out, format, info.Key.ID, info.Seq, func() iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {

@@ -26,7 +26,7 @@ func (h *Handler) changes(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.Accept(front.Stream); err != nil {
+	if _, err := c.Accept(front.EventStream); err != nil {
 		return err
 	}
 	return stream.Changes(c, h.turns, h.streamTree(), key)

@@ -40,7 +40,7 @@ func (h *Handler) turnRoutes() []front.Route {
 func (h *Handler) createSession(c *front.Call) error {
 	var body struct {
 		ID *string `json:"id"`
-		front.Words
+		front.MessageBody
 	}
 	if err := c.Decode(&body); err != nil {
 		return err
@@ -61,12 +61,12 @@ func (h *Handler) createSession(c *front.Call) error {
 	}
 	key, err := c.Key(id)
 	if fault := front.FaultOf(err); err != nil && fault.Code == "not_found" {
-		return front.Unfit("id", "must be 1 to 255 bytes of UTF-8, without NUL")
+		return front.InvalidValue("id", "must be 1 to 255 bytes of UTF-8, without NUL")
 	}
 	if err != nil {
 		return err
 	}
-	err = h.startTurn(c, key, body.Words, new(int64))
+	err = h.startTurn(c, key, body.MessageBody, new(int64))
 	if fault := front.FaultOf(err); err != nil && (fault.Code == "position_moved" || fault.Code == "session_busy" && name == "") {
 		return front.Conflict("exists", "a session with this id exists")
 	}
@@ -78,7 +78,7 @@ func (h *Handler) createTurn(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	var body front.Words
+	var body front.MessageBody
 	if err := c.Decode(&body); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (h *Handler) createTurn(c *front.Call) error {
 }
 
 // startTurn starts a turn. If at is not nil, the log must end at that position.
-func (h *Handler) startTurn(c *front.Call, key session.Key, body front.Words, at *int64) error {
+func (h *Handler) startTurn(c *front.Call, key session.Key, body front.MessageBody, at *int64) error {
 	msg, metadata, err := body.Message()
 	if err == nil {
 		err = c.Acceptable()
@@ -98,7 +98,7 @@ func (h *Handler) startTurn(c *front.Call, key session.Key, body front.Words, at
 	if err != nil {
 		return err
 	}
-	b, err := h.turns.BeginOnce(c.R.Context(), key, msg, live.Request{ID: name, At: at, Wait: c.Prefer(), Metadata: metadata})
+	b, err := h.turns.BeginOnce(c.R.Context(), key, msg, live.Request{ID: name, At: at, Wait: c.PreferredWait(), Metadata: metadata})
 	if at != nil && errors.Is(err, agent.ErrConflict) {
 		fault := front.FaultOf(err)
 		if info, ok, err := session.Find(c.R.Context(), h.turns.Store(), key); ok && err == nil {
@@ -116,7 +116,7 @@ func (h *Handler) startTurn(c *front.Call, key session.Key, body front.Words, at
 // caller must have checked Acceptable before it started the turn.
 func (h *Handler) writeTurn(c *front.Call, key session.Key, b *live.Begun) error {
 	c.Turn = b.ID
-	if typ, _ := c.Accept(front.JSON, front.Stream); typ == front.Stream {
+	if typ, _ := c.Accept(front.JSON, front.EventStream); typ == front.EventStream {
 		after := session.Position{Seq: b.From}
 		if b.Repeated && c.R.Header.Get("Last-Event-Id") != "" {
 			info, _, err := session.Find(c.R.Context(), h.turns.Store(), key)
@@ -137,7 +137,7 @@ func (h *Handler) writeTurn(c *front.Call, key session.Key, b *live.Begun) error
 func (h *Handler) waitForTurn(c *front.Call, key session.Key, b *live.Begun) error {
 	header := c.W.Header()
 	var r *live.Report
-	wait := c.Prefer()
+	wait := c.PreferredWait()
 	switch {
 	case wait > 0 && b.Turn != nil:
 		select {

@@ -65,7 +65,7 @@ func (h *Handler) samples(c *front.Call, info session.Info, _ int64) error {
 	defer h.sampling.Leave(c.User.Name)
 	s, err := asked.SamplesOf(c.R.Context(), run, info.Key, b.At, b.Agent, b.N, h.prices)
 	if errors.Is(err, agent.ErrBadInput) {
-		return front.Unfit("agent", "must be an agent of the tree that has a model")
+		return front.InvalidValue("agent", "must be an agent of the tree that has a model")
 	}
 	if err != nil {
 		return err

@@ -84,9 +84,9 @@ func (h *Handler) writeBody(c *front.Call) error {
 	}
 	switch {
 	case b.Text == nil:
-		return front.Unfit("text", "is missing")
+		return front.InvalidValue("text", "is missing")
 	case b.Version == "":
-		return front.Unfit("version", "is missing")
+		return front.InvalidValue("version", "is missing")
 	}
 	return h.body(c, func(ctx context.Context, agent string) (Body, error) {
 		return h.workshop.Write(ctx, agent, Body{*b.Text, b.Version})
@@ -116,11 +116,11 @@ func (h *Handler) changedRunner(c *front.Call, change *Change) (*runner.Runner, 
 	case change == nil:
 		return nil, nil, nil
 	case h.workshop == nil || h.workshop.Change == nil:
-		return nil, nil, front.Unfit("change", "is not possible on this server")
+		return nil, nil, front.InvalidValue("change", "is not possible on this server")
 	case !c.User.May(access.Owner):
 		return nil, nil, &front.Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: "only the owner of the server may change an agent"}
 	case change.Description == nil && change.Instructions == nil && change.Model == nil:
-		return nil, nil, front.Unfit("change", "must name what changes: description, instructions or model")
+		return nil, nil, front.InvalidValue("change", "must name what changes: description, instructions or model")
 	}
 	run, release, err := h.workshop.Change(c.R.Context(), *change)
 	if err != nil {
@@ -166,7 +166,7 @@ func (h *Handler) callTool(c *front.Call) error {
 		return front.Unprocessable("client_tool", "the client runs this tool")
 	}
 	if err := tools.Check(t, b.Input); err != nil {
-		return front.Unfit("input", err.Error())
+		return front.InvalidValue("input", err.Error())
 	}
 	switch decision := a.Decide(t.Info(), b.Input); {
 	case decision == tools.Deny:

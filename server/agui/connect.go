@@ -28,7 +28,7 @@ func (h *Handler) connect(c *front.Call) error {
 		return err
 	}
 	c.Session = key.ID
-	p := &projection{reasoning: h.reasoning, see: c.See()}
+	p := &projection{reasoning: h.reasoning, see: c.EventFilter()}
 	all, err := p.past(h.turns.Store().Load(c.R.Context(), key, 0), math.MaxInt64)
 	if err != nil {
 		return err

@@ -90,7 +90,7 @@ func (h *Handler) ignored(in *input) map[string][]string {
 		all["state"] = in.ignoredState
 	}
 	for of, names := range all {
-		all[of] = front.Listed(names)
+		all[of] = front.Shortened(names)
 	}
 	return all
 }

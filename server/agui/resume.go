@@ -70,7 +70,7 @@ func (h *Handler) resume(c *front.Call, key session.Key, in *input, says bool) e
 		return err
 	}
 	decisions[0].State, in.ignoredState = w.delta, w.ignored
-	b, err := h.turns.DecideOnce(ctx, key, r.ID, live.Request{ID: in.Run, Wait: c.Prefer()}, decisions...)
+	b, err := h.turns.DecideOnce(ctx, key, r.ID, live.Request{ID: in.Run, Wait: c.PreferredWait()}, decisions...)
 	switch {
 	case errors.Is(err, live.ErrMismatch):
 		return refuse("a run of this id had other answers")

@@ -41,7 +41,7 @@ func (h *Handler) look(ctx context.Context, key session.Key) (p *projection, seq
 	if err == nil {
 		err = run.Glance(ctx, key, func(f *session.Fold) error {
 			questions := f.Questions()
-			onlyCalls := len(questions) > 0 && len(front.Questions(questions)) == 0 // of the page's tools
+			onlyCalls := len(questions) > 0 && len(front.PersonQuestions(questions)) == 0 // of the page's tools
 			p, seq, asks = &projection{state: f.States()}, f.Seq, f.Paused() && !onlyCalls
 			return nil
 		})
@@ -55,7 +55,7 @@ func (h *Handler) begin(c *front.Call, in *input, at *spot) error {
 	if at.from == len(in.Messages) || in.answered() {
 		return h.refuse(c, at.key, in, "nothing_new", "the messages do not end with words of the user, or with results that the thread waits for")
 	}
-	key, err := h.begins(ctx, at, c.Prefer())
+	key, err := h.begins(ctx, at, c.PreferredWait())
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (h *Handler) begin(c *front.Call, in *input, at *spot) error {
 		return err
 	}
 	in.ignoredState = w.ignored
-	b, err := h.turns.BeginOnce(ctx, key, llm.Message{Role: llm.RoleUser, Content: content}, live.Request{ID: in.Run, Sum: w.sum, At: &seq, Wait: c.Prefer(), Metadata: metadata,
+	b, err := h.turns.BeginOnce(ctx, key, llm.Message{Role: llm.RoleUser, Content: content}, live.Request{ID: in.Run, Sum: w.sum, At: &seq, Wait: c.PreferredWait(), Metadata: metadata,
 		Options: []runner.TurnOption{runner.WithState(w.delta)}})
 	if errors.Is(err, live.ErrMismatch) {
 		return &front.Fault{Status: http.StatusUnprocessableEntity, Code: "run_mismatch", Detail: "a run with this id had another message or another state"}

@@ -36,7 +36,7 @@ func (h *Handler) stream(c *front.Call, key session.Key, in *input, p *projectio
 // shows makes a stream one of a session, whose log the projection reads.
 func (h *Handler) shows(s *stream, key session.Key, p *projection) {
 	s.p = p
-	p.reasoning, p.see = h.reasoning, s.call.See()
+	p.reasoning, p.see = h.reasoning, s.call.EventFilter()
 	p.history = func(upTo int64) ([]*message, error) {
 		return (&projection{reasoning: h.reasoning, see: p.see}).past(h.turns.Store().Load(s.Context(), key, 0), upTo)
 	}
@@ -101,7 +101,7 @@ func (s *stream) entry(en session.Entry) error {
 	}
 	if err == nil {
 		err = s.send(out...)
-		s.call.Sent(e)
+		s.call.ObserveDelta(e)
 	}
 	return err
 }

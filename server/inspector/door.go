@@ -68,7 +68,7 @@ func New(opts ...Option) (*Door, error) {
 		_, err = fs.Stat(d.files, "index.html")
 	}
 	if err == nil {
-		d.Handler, err = front.New(front.Config{Bare: true, Name: "inspector", Prefix: "/inspect", Guard: d.guard, Fail: front.FailProblem, Routes: []front.Route{
+		d.Handler, err = front.New(front.Config{NoTurns: true, Name: "inspector", Prefix: "/inspect", Guard: d.guard, Fail: front.FailProblem, Routes: []front.Route{
 			{Method: http.MethodGet, Path: "", Open: true, Handle: d.home},
 			{Method: http.MethodGet, Path: "/picture", Open: true, Handle: d.picture},
 			{Method: http.MethodGet, Path: "/{path...}", Open: true, Handle: d.file},

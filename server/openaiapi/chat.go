@@ -101,7 +101,7 @@ func nameOf(a *chats.Answer) string {
 
 // place finds where a conversation goes on.
 func (h *Handler) place(c *front.Call, r *chatRequest) (q *chats.Ask, err error) {
-	q = &chats.Ask{Agent: r.agent, Past: r.past, Now: r.now, Wait: c.Prefer()}
+	q = &chats.Ask{Agent: r.agent, Past: r.past, Now: r.now, Wait: c.PreferredWait()}
 	if q.ID, q.Repeats, err = repeats(c.R); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ type chatAnswer struct {
 }
 
 func (w *chatAnswer) write() error {
-	w.see = w.c.See()
+	w.see = w.c.EventFilter()
 	if !w.r.Stream {
 		return w.whole()
 	}
@@ -154,7 +154,7 @@ func (w *chatAnswer) write() error {
 		err = w.last(rep)
 	}
 	ctx := w.stream.Context()
-	err = front.Why(ctx, err)
+	err = front.CauseOf(ctx, err)
 	if err == nil || w.begin.Stop() && !w.sent || ctx.Err() != nil && !errors.Is(err, access.ErrRevoked) {
 		return err // nothing was sent, so that the error can have a status
 	}
@@ -202,7 +202,7 @@ func (w *chatAnswer) whole() error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.words.End(w.h.question(w.c, w.a.Key, front.Asked(rep), w.a.Refuse)); err != nil {
+	if _, err := w.words.End(w.h.question(w.c, w.a.Key, front.OpenQuestions(rep), w.a.Refuse)); err != nil {
 		return err
 	}
 	if w.shown = w.words.Text(); noOutput(rep, w.shown) {
@@ -210,7 +210,7 @@ func (w *chatAnswer) whole() error {
 	}
 	text, finish := string(w.shown), finishOf(rep)
 	w.out.Object = "chat.completion"
-	w.out.Choices = []wireChoice{{Message: &wireMessage{Role: "assistant", Content: &text, ToolCalls: callsOf(front.Asked(rep), false)}, FinishReason: &finish}}
+	w.out.Choices = []wireChoice{{Message: &wireMessage{Role: "assistant", Content: &text, ToolCalls: callsOf(front.OpenQuestions(rep), false)}, FinishReason: &finish}}
 	w.out.Usage, w.out.Arbor = usageOf(rep.Usage), w.arbor(rep)
 	w.out.Arbor.Events = events
 	return w.c.JSON(http.StatusOK, w.out)
@@ -248,7 +248,7 @@ func (w *chatAnswer) delta(en session.Entry, said []words.Piece) error {
 			return err
 		}
 	}
-	w.c.Sent(en.Event)
+	w.c.ObserveDelta(en.Event)
 	return nil
 }
 
@@ -271,7 +271,7 @@ func (w *chatAnswer) send(words string) error {
 
 // last ends the stream.
 func (w *chatAnswer) last(rep *live.Report) error {
-	words, err := w.words.End(w.h.question(w.c, w.a.Key, front.Asked(rep), w.a.Refuse))
+	words, err := w.words.End(w.h.question(w.c, w.a.Key, front.OpenQuestions(rep), w.a.Refuse))
 	if err == nil && noOutput(rep, w.shown) {
 		err = errNoOutput
 	}
@@ -281,7 +281,7 @@ func (w *chatAnswer) last(rep *live.Report) error {
 	if err != nil {
 		return err
 	}
-	if calls := callsOf(front.Asked(rep), true); calls != nil {
+	if calls := callsOf(front.OpenQuestions(rep), true); calls != nil {
 		out := w.out
 		out.Object, out.Choices = "chat.completion.chunk", []wireChoice{{Delta: &wireMessage{ToolCalls: calls}}}
 		if err := w.json(out); err != nil {
@@ -305,7 +305,7 @@ func (w *chatAnswer) last(rep *live.Report) error {
 
 // finishOf is the reason in the words of the protocol; what is asked is part of the words.
 func finishOf(rep *live.Report) string {
-	if front.ClientCalls(front.Asked(rep)) != nil {
+	if front.ClientCalls(front.OpenQuestions(rep)) != nil {
 		return "tool_calls"
 	}
 	switch rep.FinishReason {

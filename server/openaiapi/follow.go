@@ -39,7 +39,7 @@ func continues(r *http.Request) (bool, error) {
 // question is what a client is asked in words, "" if nothing is. One question is asked at a time: a yes is the
 // answer to one. It is the first that the caller may decide.
 func (h *Handler) question(c *front.Call, key session.Key, pending []*event.Relay, refused string) string {
-	if pending = front.Questions(pending); len(pending) == 0 {
+	if pending = front.PersonQuestions(pending); len(pending) == 0 {
 		return ""
 	}
 	asked, may := h.turns.Asked(c.R.Context(), key, pending)

@@ -82,7 +82,7 @@ func (h *Handler) readChat(c *front.Call) (*chatRequest, error) {
 
 // ignore tells a client what of its request changes nothing.
 func ignore(c *front.Call, names []string) {
-	listed := front.Listed(names)
+	listed := front.Shortened(names)
 	for i, name := range listed {
 		listed[i] = strings.Trim(strconv.QuoteToASCII(name), `"`) // a header takes only printable ASCII
 	}

@@ -57,7 +57,7 @@ func (h *Handler) respond(c *front.Call) error {
 		return c.JSON(http.StatusOK, out.Object())
 	}
 	if r.body.Arbor.Events {
-		out.Events = c.See()
+		out.Events = c.EventFilter()
 	}
 	return h.write(c, a, out, stays || r.body.Background, r.body.Stream)
 }
@@ -130,12 +130,12 @@ func (h *Handler) write(c *front.Call, a *chats.Answer, out *responses.Response,
 	rep, err := h.follow(ctx, a, stays, func(en session.Entry, rep *live.Report) error {
 		err := out.Take(en, rep)
 		if streams && err == nil {
-			c.Sent(en.Event)
+			c.ObserveDelta(en.Event)
 		}
 		return err
 	})
 	var fault *front.Fault
-	err = front.Why(ctx, err)
+	err = front.CauseOf(ctx, err)
 	switch {
 	case err == nil, errors.Is(err, responses.ErrOver), errors.As(err, &fault) && rep.State != live.Running: // what a turn ended with is data of the response
 		a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting // before the client says more

@@ -121,7 +121,7 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 		} else if err != nil {
 			return err
 		}
-		waits := front.ClientCalls(front.Asked(rep))
+		waits := front.ClientCalls(front.OpenQuestions(rep))
 		given := slices.DeleteFunc(slices.Clone(q.Decisions), func(d runner.Decision) bool {
 			return !slices.ContainsFunc(waits, func(asked *event.Relay) bool { return asked.ToolCallID == d.CallID })
 		})
@@ -294,7 +294,7 @@ func (c *Chats) Follow(ctx context.Context, a *Answer, stays bool, take func(ses
 		}
 	}
 	a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting
-	for _, asked := range slices.Concat(rep.Pending, front.Asked(rep)) {
+	for _, asked := range slices.Concat(rep.Pending, front.OpenQuestions(rep)) {
 		c.seen.note(ofCall(a.Key, asked.ToolCallID), a.Seen)
 	}
 	return rep, nil

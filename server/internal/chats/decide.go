@@ -44,7 +44,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	}
 	decisions := slices.Clone(q.Decisions)
 	if decisions == nil {
-		questions := front.Questions(rep.Pending)
+		questions := front.PersonQuestions(rep.Pending)
 		if len(questions) == 0 {
 			return nil, nil // the user goes on without the results of the client's calls
 		}
@@ -77,7 +77,7 @@ func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
 	for i, given := range decisions {
 		pending := rep.Pending
 		if given.Content != nil && q.Decisions != nil {
-			pending = front.Asked(rep)
+			pending = front.OpenQuestions(rep)
 		}
 		n := slices.IndexFunc(pending, func(d *event.Relay) bool {
 			return d.ToolCallID == given.CallID && (q.Decisions == nil || d.Client == (given.Content != nil))

@@ -24,40 +24,40 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Call is one request that was let in. It belongs to the goroutine of its handler.
+// Call is an authenticated request. Only the goroutine of its handler may use it.
 type Call struct {
 	W    *access.Writer
 	R    *http.Request
 	User access.User
-	// ID is the request's, which the client and the log have too.
+	// ID is the id of the request in the header X-Request-Id and in the log.
 	ID string
-	// Session and Turn are for the log.
+	// Session and Turn are ids for the log, or "".
 	Session, Turn string
 
 	handler *Handler
 	then    func(*Call) error
 }
 
-// Then has the rest of the answer made once the handler has returned, so that a stream which is
-// silent for hours does not keep what the handler had on its stack.
+// Then calls rest after the handler has returned. A stream that is silent for hours then does not keep the memory of
+// the handler's stack.
 func (c *Call) Then(rest func() error) error {
 	c.then = func(*Call) error { return rest() }
 	return nil
 }
 
-// Key returns the key of a session of the caller, or of the user whom ?user= names if the caller
-// has the right to.
+// Key returns the key of a session of the caller, or of the user in ?user= if the caller has the right to inspect, or
+// to act for a request that changes something. It returns [NotFound] if the id is invalid.
 func (c *Call) Key(id string) (session.Key, error) {
 	need := access.Inspect
 	if c.R.Method != http.MethodGet && c.R.Method != http.MethodHead {
 		need = access.Act
 	}
-	return c.KeyIf(id, c.User.May(need), need)
+	return c.KeyWith(id, c.User.May(need), need)
 }
 
-// KeyIf is [Call.Key] where another rule says whether the caller may reach sessions of others, and
-// which right they lack otherwise.
-func (c *Call) KeyIf(id string, others bool, need access.Rights) (session.Key, error) {
+// KeyWith is [Call.Key] with another condition: others reports whether the caller may use sessions of others. If not,
+// the error names the right need.
+func (c *Call) KeyWith(id string, others bool, need access.Rights) (session.Key, error) {
 	user := c.User.Name
 	if strings.Contains(c.R.URL.RawQuery, "user=") {
 		if other := c.R.URL.Query().Get("user"); other != "" && other != user {
@@ -75,15 +75,16 @@ func (c *Call) KeyIf(id string, others bool, need access.Rights) (session.Key, e
 	return key, nil
 }
 
-// See returns how the caller sees the events of sessions: whole with the right to inspect, and as [live.Own] without.
-func (c *Call) See() func(*event.Event) *event.Event {
+// EventFilter returns a function that returns an event as the caller may see it, or nil if the caller may not see it.
+// With the right to inspect, callers see every event unchanged; see [live.Own] for other callers.
+func (c *Call) EventFilter() func(*event.Event) *event.Event {
 	if c.User.May(access.Inspect) {
 		return func(e *event.Event) *event.Event { return e }
 	}
 	return live.Own(c.handler.config.Turns.Runner().Tree())
 }
 
-// Find is [Call.Key] for a session that must be stored.
+// Find returns the stored session with an id, or the errors of [Call.Key]. A session that does not exist is [NotFound].
 func (c *Call) Find(id string) (session.Info, error) {
 	key, err := c.Key(id)
 	if err != nil {
@@ -96,8 +97,8 @@ func (c *Call) Find(id string) (session.Info, error) {
 	return info, err
 }
 
-// Delete deletes a session. The error is agent.ErrSessionBusy while a turn of it is under way; none begins while the
-// session is deleted.
+// Delete deletes a session. It holds the session's lease, so that no turn starts while it deletes. The error is
+// agent.ErrSessionBusy if a turn is running.
 func Delete(ctx context.Context, store session.Store, key session.Key) error {
 	lease, err := store.Write(ctx, key, session.Write{Acquire: session.Self()})
 	if err != nil {
@@ -109,7 +110,7 @@ func Delete(ctx context.Context, store session.Store, key session.Key) error {
 	return err
 }
 
-// Body reads the body, which must be of a media type.
+// Body returns the body, which must have the media type typ.
 func (c *Call) Body(typ string) ([]byte, error) {
 	if header := c.R.Header.Get("Content-Type"); header == typ {
 	} else if got, _, err := mime.ParseMediaType(header); err != nil || got != typ {
@@ -118,8 +119,8 @@ func (c *Call) Body(typ string) ([]byte, error) {
 	return io.ReadAll(c.R.Body)
 }
 
-// Decode reads a JSON body into what v points to. Members that v does not have are refused, with
-// their paths.
+// Decode reads a JSON body into the value that v points to. It returns a [Fault] with the paths of members that the
+// value does not have.
 func (c *Call) Decode(v any) error {
 	body, err := c.Body("application/json")
 	if err != nil {
@@ -128,12 +129,12 @@ func (c *Call) Decode(v any) error {
 	return Decode(body, v)
 }
 
-// Decode is [Call.Decode] for a body that was read.
+// Decode is [Call.Decode] for a body that is already read.
 func Decode(body []byte, v any) error {
-	strangers, err := DecodeKnown(body, v)
-	if err == nil && len(strangers) > 0 {
+	unknown, err := DecodeKnown(body, v)
+	if err == nil && len(unknown) > 0 {
 		f := BadRequest("the body does not fit")
-		for _, path := range strangers {
+		for _, path := range unknown {
 			f.Problems = append(f.Problems, Problem{path, "is not known"})
 		}
 		return f
@@ -141,9 +142,9 @@ func Decode(body []byte, v any) error {
 	return err
 }
 
-// DecodeKnown reads JSON into the value that v points to, and returns the paths of the members that v does not have.
-// A number such as 3.0 is a whole one, as in JSON Schema.
-func DecodeKnown(body []byte, v any) (strangers []string, err error) {
+// DecodeKnown reads JSON into the value that v points to, and returns the paths of the members that the value does not
+// have. It accepts a number such as 3.0 for an integer, as JSON Schema does.
+func DecodeKnown(body []byte, v any) (unknown []string, err error) {
 	if string(bytes.TrimSpace(body)) == "null" {
 		return nil, BadRequest("the body does not fit: it is null")
 	}
@@ -163,22 +164,22 @@ func DecodeKnown(body []byte, v any) (strangers []string, err error) {
 	if errors.As(err, &wrong) && strings.HasPrefix(wrong.Value, "number ") {
 		numbers := json.NewDecoder(bytes.NewReader(body))
 		numbers.UseNumber()
-		_ = numbers.Decode(&raw) // which was read before
-		err = json.Unmarshal(event.EncodeJSON(whole(raw)), v)
+		_ = numbers.Decode(&raw) // cannot fail: Unmarshal has read the same bytes
+		err = json.Unmarshal(event.EncodeJSON(integers(raw)), v)
 	}
 	switch {
 	case errors.As(err, &wrong):
 		f := BadRequest("the body does not fit")
-		f.Problems = []Problem{{wrong.Field, "must be " + kindName(wrong.Type) + ", not " + wrong.Value}}
+		f.Problems = []Problem{{wrong.Field, "must be " + typeName(wrong.Type) + ", not " + wrong.Value}}
 		return nil, f
 	case err != nil:
 		return nil, BadRequest("the body does not fit: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
-	return unknown(nil, raw, reflect.TypeOf(v).Elem(), ""), nil
+	return unknownMembers(nil, raw, reflect.TypeOf(v).Elem(), ""), nil
 }
 
-// whole rewrites whole numbers such as 3.0 and 1e3 in a JSON value as integers.
-func whole(raw any) any {
+// integers rewrites numbers such as 3.0 and 1e3 in a JSON value as integers.
+func integers(raw any) any {
 	switch v := raw.(type) {
 	case json.Number:
 		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") && f == math.Trunc(f) && math.Abs(f) < 1<<63 {
@@ -186,17 +187,17 @@ func whole(raw any) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = whole(v[i])
+			v[i] = integers(v[i])
 		}
 	case map[string]any:
 		for name := range v {
-			v[name] = whole(v[name])
+			v[name] = integers(v[name])
 		}
 	}
 	return raw
 }
 
-func kindName(t reflect.Type) string {
+func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "a string"
@@ -212,8 +213,8 @@ func kindName(t reflect.Type) string {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// unknown collects the members of a value that a type does not have.
-func unknown(found []string, raw any, t reflect.Type, path string) []string {
+// unknownMembers appends to found the paths of the members of a JSON value that the type t does not have.
+func unknownMembers(found []string, raw any, t reflect.Type, path string) []string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -224,7 +225,7 @@ func unknown(found []string, raw any, t reflect.Type, path string) []string {
 	case []any:
 		if t.Kind() == reflect.Slice {
 			for i, e := range v {
-				found = unknown(found, e, t.Elem(), path+"["+strconv.Itoa(i)+"]")
+				found = unknownMembers(found, e, t.Elem(), path+"["+strconv.Itoa(i)+"]")
 			}
 		}
 	case map[string]any:
@@ -242,7 +243,7 @@ func unknown(found []string, raw any, t reflect.Type, path string) []string {
 			e := v[name]
 			at := strings.TrimPrefix(path+"."+name, ".")
 			if member, ok := members[strings.ToLower(name)]; ok {
-				found = unknown(found, e, member, at)
+				found = unknownMembers(found, e, member, at)
 			} else {
 				found = append(found, at)
 			}
@@ -251,7 +252,7 @@ func unknown(found []string, raw any, t reflect.Type, path string) []string {
 	return found
 }
 
-// JSON answers with a value.
+// JSON answers with a value as JSON.
 func (c *Call) JSON(status int, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -260,11 +261,11 @@ func (c *Call) JSON(status int, v any) error {
 	return c.Bytes(status, "application/json", append(data, '\n'))
 }
 
-// Bytes answers with bytes of a type. The error is that of a client who has gone.
+// Bytes answers with bytes of a media type. The error reports a client that has disconnected.
 func (c *Call) Bytes(status int, typ string, data []byte) error {
 	h := c.W.Header()
 	h.Set("Content-Type", typ)
-	if len(data) >= 2048 { // net/http counts what is shorter
+	if len(data) >= 2048 { // net/http sets the length of shorter answers
 		h.Set("Content-Length", strconv.Itoa(len(data)))
 	}
 	if h.Get("Cache-Control") == "" {
@@ -275,12 +276,12 @@ func (c *Call) Bytes(status int, typ string, data []byte) error {
 	return err
 }
 
-// MaxWait bounds what a client may ask to wait.
+// MaxWait is the longest time for which the server delays an answer at the wish of a client.
 const MaxWait = time.Minute
 
-// Prefer returns how long the client would wait for an answer (RFC 7240), at most [MaxWait]; 0
-// if it does not say.
-func (c *Call) Prefer() time.Duration {
+// PreferredWait returns the wait of the Prefer header (RFC 7240): how long the client is willing to wait for an answer,
+// at most [MaxWait]. It is 0 without the header.
+func (c *Call) PreferredWait() time.Duration {
 	for _, header := range c.R.Header.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {
 			name, value, _ := strings.Cut(strings.TrimSpace(preference), "=")
@@ -295,8 +296,8 @@ func (c *Call) Prefer() time.Duration {
 	return 0
 }
 
-// Stream begins a stream of server-sent events, which counts among those of the user until
-// leave is called. Nothing is written yet.
+// Stream returns a stream of server-sent events, on which nothing is written yet. It counts in the limit of the user
+// until the caller calls leave. The error is an *access.LimitError, or the cause of the request's context.
 func (c *Call) Stream() (s *access.Stream, leave func(), err error) {
 	out, err := c.handler.config.Guard.Stream(c.R.Context(), c.User.Name)
 	if err != nil {
@@ -312,8 +313,8 @@ func (c *Call) Stream() (s *access.Stream, leave func(), err error) {
 	}, nil
 }
 
-// Sent notes that a client was sent an event, for the time that deltas take.
-func (c *Call) Sent(e *event.Event) {
+// ObserveDelta reports to the observer how long after its creation a delta was sent. It ignores complete events.
+func (c *Call) ObserveDelta(e *event.Event) {
 	if e.Partial && !e.Time.IsZero() {
 		c.handler.config.Guard.Observer().Delta(c.R.Context(), c.handler.config.Name, time.Since(e.Time))
 	}

@@ -12,44 +12,44 @@ import (
 	"github.com/agentarbor/arbor/tools/transfer"
 )
 
-// ClientTools says which agents can call the tools of clients. With the zero value, every agent that answers the user
-// can.
+// ClientTools selects the agents that can call the tools of clients. The zero value selects every agent that answers
+// the user.
 type ClientTools struct {
-	// Only are the names of the agents that can, if Limited is set. Without names, no agent can.
+	// Only are the names of the selected agents, if Limited is set.
 	Only    []string
 	Limited bool
 }
 
-// None reports whether no agent can call them.
+// None reports whether it selects no agent.
 func (t ClientTools) None() bool { return t.Limited && len(t.Only) == 0 }
 
 // Check returns an error if the tree has no agent with one of the names.
 func (t ClientTools) Check(tree *agent.Tree) error {
 	for _, name := range t.Only {
 		if tree.Node(name) == nil {
-			return fmt.Errorf("the tools of clients are to be offered to %.64q, and the tree has no such agent", name)
+			return fmt.Errorf("the option for the tools of clients names the agent %.64q, which the tree does not have", name)
 		}
 	}
 	return nil
 }
 
-// Keep stores the tools that a client sent in the metadata of its message. It returns an error if a model cannot be
-// offered one of them, or if an agent of the tree is named like one or has a tool of the same name.
-func (t ClientTools) Keep(tree *agent.Tree, brought []tools.ClientTool, choice llm.ToolChoice, metadata map[string]any) error {
-	if len(brought) == 0 || choice == llm.ToolChoiceNone {
+// Keep stores the tools that a client sent in the metadata of its message. It returns an error if a tool is invalid,
+// or if an agent of the tree, or one of its tools, has the name of a tool.
+func (t ClientTools) Keep(tree *agent.Tree, sent []tools.ClientTool, choice llm.ToolChoice, metadata map[string]any) error {
+	if len(sent) == 0 || choice == llm.ToolChoiceNone {
 		return nil
 	}
 	if t.None() {
-		return errors.New("tools of clients are offered to no agent of this server")
+		return errors.New("no agent of this server accepts tools of clients")
 	}
-	kept := &tools.ClientTools{Tools: brought, Agents: t.Only, Choice: choice}
+	kept := &tools.ClientTools{Tools: sent, Agents: t.Only, Choice: choice}
 	if _, err := kept.Registry(); err != nil {
 		return err
 	}
 	transfers := transfer.DefaultForm(transfer.ToolPerTarget).Name
 	for n := range tree.Walk() {
-		for _, name := range append(names(n.Agent), n.Agent.Name(), agent.TransferTool, transfers+n.Agent.Name()) {
-			if slices.ContainsFunc(brought, func(b tools.ClientTool) bool { return b.Name == name }) {
+		for _, name := range append(toolNames(n.Agent), n.Agent.Name(), agent.TransferTool, transfers+n.Agent.Name()) {
+			if slices.ContainsFunc(sent, func(b tools.ClientTool) bool { return b.Name == name }) {
 				return fmt.Errorf("the client and the agent %s both have %q: give the client's tool another name", n.Agent.Name(), name)
 			}
 		}
@@ -58,8 +58,8 @@ func (t ClientTools) Keep(tree *agent.Tree, brought []tools.ClientTool, choice l
 	return nil
 }
 
-// names returns the names of an agent's tools, and of the tools that its sets have listed.
-func names(a agent.Agent) (all []string) {
+// toolNames returns the names of an agent's tools, and of the tools that its sets have listed.
+func toolNames(a agent.Agent) (all []string) {
 	if with, ok := agent.As[interface{ Tools() []tools.Tool }](a); ok {
 		for _, t := range with.Tools() {
 			all = append(all, t.Info().Name)
@@ -85,8 +85,8 @@ func ClientCalls(asked []*event.Relay) (calls []*event.Relay) {
 	return calls
 }
 
-// Questions returns the questions that people answer.
-func Questions(asked []*event.Relay) (questions []*event.Relay) {
+// PersonQuestions returns the questions that people answer.
+func PersonQuestions(asked []*event.Relay) (questions []*event.Relay) {
 	for _, q := range asked {
 		if !q.Client {
 			questions = append(questions, q)

@@ -13,21 +13,23 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Fault is why a request got no answer, in words that its client may see.
+// Fault is the error of a request, as the client may see it.
 type Fault struct {
+	// Status is the HTTP status.
 	Status int
-	// Code is one of a short list, for programs.
-	Code   string
+	// Code identifies the kind of the error for programs.
+	Code string
+	// Detail is a sentence for people.
 	Detail string
-	// Problems are the mistakes of a body, with their places. A client is told the first of them.
+	// Problems are the mistakes of a request. The answer contains the first 20.
 	Problems []Problem
-	// RetryAfter is when it may be tried again; 0 says nothing.
+	// RetryAfter is how long the client should wait before it retries. 0 gives no advice.
 	RetryAfter time.Duration
-	// Seq is where the log ends instead; 0 says nothing.
+	// Seq is the position at which the log ends. 0 does not report it.
 	Seq int64
 }
 
-// Problem is one mistake of a request.
+// Problem is one mistake of a request. Path is a member of the body, such as list[1].b, or a query parameter.
 type Problem struct {
 	Path    string `json:"path"`
 	Message string `json:"message"`
@@ -35,47 +37,48 @@ type Problem struct {
 
 func (f *Fault) Error() string { return f.Detail }
 
-// BadRequest is a fault of the client's.
+// BadRequest returns a fault with status 400.
 func BadRequest(format string, a ...any) *Fault {
 	return &Fault{Status: http.StatusBadRequest, Code: "bad_request", Detail: fmt.Sprintf(format, a...)}
 }
 
-// NoPosition is the fault, of status 422, of a request that names a position or a place which a log or a list does not have.
+// NoPosition returns a fault with status 422 for a position that a log or a list does not have.
 func NoPosition(format string, a ...any) *Fault {
 	return &Fault{Status: http.StatusUnprocessableEntity, Code: "no_position", Detail: fmt.Sprintf(format, a...)}
 }
 
-// CheckPosition returns a [NoPosition] fault if the position at is after the end of the log.
+// CheckPosition returns a [NoPosition] fault if the position is after the end of the log.
 func CheckPosition(at, end int64) error {
 	if at > end {
 		f := NoPosition("the session has no position %d", at)
-		f.Problems = []Problem{{"at", fmt.Sprintf("is %d, and the session ends at %d", at, end)}}
+		f.Problems = []Problem{{"at", fmt.Sprintf("is %d, but the session ends at %d", at, end)}}
 		return f
 	}
 	return nil
 }
 
-// Conflict is a fault of what cannot be done as things stand.
+// Conflict returns a fault with status 409, for a request that does not fit the current state.
 func Conflict(code, detail string) *Fault {
 	return &Fault{Status: http.StatusConflict, Code: code, Detail: detail}
 }
 
-// NotFound is what there is not, and what is somebody else's.
+// NotFound returns a fault with status 404. It is the same for things that do not exist and for things of other users,
+// so that it does not tell them apart.
 func NotFound() *Fault {
 	return &Fault{Status: http.StatusNotFound, Code: "not_found", Detail: "not found"}
 }
 
-// Missing is [NotFound] for what there is not, where that is no secret.
-func Missing(what string) *Fault {
-	return &Fault{Status: http.StatusNotFound, Code: "not_found", Detail: what}
+// Missing returns a [NotFound] fault with a detail, for things whose existence is not secret.
+func Missing(detail string) *Fault {
+	return &Fault{Status: http.StatusNotFound, Code: "not_found", Detail: detail}
 }
 
-// Unprocessable is a fault of a request that is well-formed and asks for what there cannot be.
+// Unprocessable returns a fault with status 422, for a request that is well-formed but cannot be executed.
 func Unprocessable(code, detail string) *Fault {
 	return &Fault{Status: http.StatusUnprocessableEntity, Code: code, Detail: detail}
 }
 
-// refused are the codes of what a guard refuses.
+// codeOf returns the code of a request that a guard refuses.
 func codeOf(status int) string {
 	switch status {
 	case http.StatusForbidden:
@@ -92,8 +95,8 @@ func codeOf(status int) string {
 	return "bad_request"
 }
 
-// FaultOf tells what an error is to a client. What is not known is the server's own fault, and
-// is not told.
+// FaultOf returns the fault of an error. For an unknown error it returns status 500, and a detail that does not
+// contain the error's text.
 func FaultOf(err error) *Fault {
 	var fault *Fault
 	var refused *access.RefusedError
@@ -113,9 +116,9 @@ func FaultOf(err error) *Fault {
 	case errors.Is(err, live.ErrClosed):
 		return &Fault{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "the server is being stopped", RetryAfter: time.Second}
 	case errors.Is(err, session.ErrUnavailable):
-		return &Fault{Status: http.StatusServiceUnavailable, Code: "store_unavailable", Detail: "the sessions cannot be read or written now; the server's log says why, under the id of this request", RetryAfter: time.Second}
-	case errors.Is(err, live.ErrCanceled): // by another request
-		return &Fault{Status: http.StatusConflict, Code: "canceled", Detail: "the turn was canceled before it could begin or continue"}
+		return &Fault{Status: http.StatusServiceUnavailable, Code: "store_unavailable", Detail: "the store is not available; the server's log has the reason under the id of this request", RetryAfter: time.Second}
+	case errors.Is(err, live.ErrCanceled): // another request canceled the turn
+		return &Fault{Status: http.StatusConflict, Code: "canceled", Detail: "the turn was canceled before it started or continued"}
 	case errors.Is(err, live.ErrStopped):
 		return &Fault{Status: http.StatusConflict, Code: "stopped", Detail: "the turn was stopped; it can be resumed"}
 	case errors.Is(err, live.ErrNoTurn), errors.Is(err, agent.ErrNoFile):
@@ -123,17 +126,17 @@ func FaultOf(err error) *Fault {
 	case errors.Is(err, runner.ErrTurnOver):
 		return &Fault{Status: http.StatusConflict, Code: "turn_over", Detail: err.Error()}
 	case errors.Is(err, live.ErrMismatch):
-		return &Fault{Status: http.StatusUnprocessableEntity, Code: "idempotency_mismatch", Detail: "a request with this Idempotency-Key asked for something else"}
+		return &Fault{Status: http.StatusUnprocessableEntity, Code: "idempotency_mismatch", Detail: "an earlier request with this Idempotency-Key has different content: use a new key"}
 	case errors.Is(err, runner.ErrNoApproval):
 		return &Fault{Status: http.StatusConflict, Code: "nothing_waits", Detail: err.Error()}
 	case errors.Is(err, agent.ErrSessionBusy):
-		return &Fault{Status: http.StatusConflict, Code: "session_busy", Detail: "a turn of the session is under way", RetryAfter: time.Second}
+		return &Fault{Status: http.StatusConflict, Code: "session_busy", Detail: "a turn of the session is running", RetryAfter: time.Second}
 	case errors.Is(err, agent.ErrConflict):
-		return &Fault{Status: http.StatusPreconditionFailed, Code: "position_moved", Detail: "the session has changed since"}
+		return &Fault{Status: http.StatusPreconditionFailed, Code: "position_moved", Detail: "the session has changed since the position that the request expects"}
 	case errors.As(err, &large):
 		return &Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: err.Error()}
 	case errors.Is(err, agent.ErrBadInput):
 		return BadRequest("%s", err)
 	}
-	return &Fault{Status: http.StatusInternalServerError, Code: "internal", Detail: "the server cannot answer; its log says why, under the id of this request"}
+	return &Fault{Status: http.StatusInternalServerError, Code: "internal", Detail: "internal error; the server's log has the reason under the id of this request"}
 }

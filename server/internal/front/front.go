@@ -1,7 +1,7 @@
-// Package front is what all doors of a server share: a request is let in, finds its route, and
-// whatever goes wrong becomes one fault, which the door writes in the form of its protocol.
+// Package front is the part that the handlers of all APIs share. It authenticates requests, routes them, and turns
+// every error into a [Fault], which the handler writes in the form of its protocol.
 //
-// It imports access, agent, live, runner and session. It knows no protocol but HTTP.
+// It imports access, agent, live, runner and session. The only protocol that it implements is HTTP.
 package front
 
 import (
@@ -24,18 +24,19 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Route is a method and a path, such as /sessions/{id}, below the prefix of a door.
+// Route is a method and a path, such as /sessions/{id}, below the prefix of a handler.
 type Route struct {
 	Method, Path string
-	// Open routes are for everybody: nobody is asked who they are.
+	// Open routes need no authentication.
 	Open bool
-	// Needs are the rights without which a caller is refused.
-	Needs  access.Rights
+	// Needs are the rights that the caller must have. 0 needs none.
+	Needs access.Rights
+	// Handle answers a request. It returns an error only before it has written an answer; see [FaultOf].
 	Handle func(*Call) error
 }
 
-// needs is the handler of the route for callers who have its rights.
-func (r Route) needs() func(*Call) error {
+// authorized returns Handle with a check of the caller's rights.
+func (r Route) authorized() func(*Call) error {
 	return func(c *Call) error {
 		if !c.User.May(r.Needs) {
 			return &Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: fmt.Sprintf("this needs the right %q", cmp.Or(strings.Join(r.Needs.Names(), ", "), "owner"))}
@@ -44,37 +45,38 @@ func (r Route) needs() func(*Call) error {
 	}
 }
 
-// Config is what a door is made of.
+// Config configures a [Handler].
 type Config struct {
+	// Turns is required, unless NoTurns is set.
 	Turns *live.Turns
-	// Bare says that the door has nothing to do with sessions, and needs no turns.
-	Bare bool
-	// Guard lets requests in. Without one the program's own middleware must have put the user
-	// into the context; see access.FromContext.
+	// NoTurns is for a handler that serves no sessions.
+	NoTurns bool
+	// Guard authenticates requests. Without one, middleware of the program must put the user into the context; see
+	// access.FromContext.
 	Guard *access.Guard
-	// App is the app part of the keys of sessions; "" is that of the turns' tree.
+	// App is the app in the keys of sessions. Defaults to session.DefaultApp.
 	App string
-	// Name is the door's in metrics; "" is made of the prefix.
+	// Name is the name of the API in metrics. Defaults to the prefix with _ for each slash.
 	Name string
 	// Prefix begins all paths, such as /v1.
 	Prefix string
 	Routes []Route
-	// Fail writes a fault. Nothing was answered before.
+	// Fail writes a fault. It is called at most once for a request, before any other part of the answer.
 	Fail func(*Call, *Fault)
 }
 
-// Door is a handler for the routes of one protocol.
+// Handler serves the routes of one API. It is an http.Handler and safe for concurrent use.
 type Handler struct {
-	config Config
-	mux    *http.ServeMux
-	lost   http.Handler // of requests that have no clean path
-	name   string       // of this process, in the ids of requests
-	last   atomic.Int64
+	config   Config
+	mux      *http.ServeMux
+	notFound http.Handler // for requests whose path is not clean
+	process  string       // a random prefix of request ids
+	last     atomic.Int64 // the number of the last request
 }
 
-// New makes a door. The error says what is missing.
+// New returns a handler. The error names the field of the configuration that is missing or invalid.
 func New(c Config) (*Handler, error) {
-	if c.Turns == nil && !c.Bare {
+	if c.Turns == nil && !c.NoTurns {
 		return nil, errors.New("the turns are nil")
 	}
 	if c.Prefix == "" || c.Prefix[0] != '/' || strings.HasSuffix(c.Prefix, "/") || strings.ContainsAny(c.Prefix, "{} ") {
@@ -92,38 +94,38 @@ func New(c Config) (*Handler, error) {
 	if err := session.CheckKey(session.Key{App: c.App, User: session.DefaultUser, ID: "a"}); err != nil {
 		return nil, fmt.Errorf("the app %.64q cannot be in the key of a session", c.App)
 	}
-	h := &Handler{config: c, mux: http.NewServeMux(), name: strings.ToLower(rand.Text()[:10])}
+	h := &Handler{config: c, mux: http.NewServeMux(), process: strings.ToLower(rand.Text()[:10])}
 	for _, r := range c.Routes {
 		pattern := r.Method + " " + c.Prefix + r.Path
-		h.mux.Handle(pattern, h.handler(pattern, r.Open, r.needs()))
+		h.mux.Handle(pattern, h.handler(pattern, r.Open, r.authorized()))
 	}
-	h.lost = h.handler("* "+c.Prefix+"/", false, func(*Call) error { return NotFound() })
-	for _, rest := range []string{c.Prefix + "/", c.Prefix} { // else net/http redirects from the second to the first
-		h.mux.Handle(rest, h.handler(rest, false, h.nowhere))
+	h.notFound = h.handler("* "+c.Prefix+"/", false, func(*Call) error { return NotFound() })
+	for _, rest := range []string{c.Prefix + "/", c.Prefix} { // without the second, net/http redirects it to the first
+		h.mux.Handle(rest, h.handler(rest, false, h.noRoute))
 	}
 	return h, nil
 }
 
-// Prefix is what the paths of the door begin with.
+// Prefix returns the prefix of all paths.
 func (h *Handler) Prefix() string { return h.config.Prefix }
 
-// Routes are the routes of the door, below its prefix.
+// Routes returns the routes, whose paths are below the prefix.
 func (h *Handler) Routes() []Route { return h.config.Routes }
 
-// App is the app part of the keys of the door's sessions.
+// App returns the app in the keys of sessions.
 func (h *Handler) App() string { return h.config.App }
 
-// ServeHTTP implements http.Handler. A path that leads elsewhere, such as /a/../b, is none.
+// ServeHTTP implements http.Handler. It answers 404 to a path that is not clean, such as /a/../b.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p := r.URL.EscapedPath(); p != path.Clean(p) && p != path.Clean(p)+"/" {
-		h.lost.ServeHTTP(w, r)
+		h.notFound.ServeHTTP(w, r)
 		return
 	}
 	h.mux.ServeHTTP(w, r)
 }
 
-// nowhere answers requests that no route fits.
-func (h *Handler) nowhere(c *Call) error {
+// noRoute answers requests that no route matches: 405 if the path has other methods, and 404 otherwise.
+func (h *Handler) noRoute(c *Call) error {
 	var allow []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		other := &http.Request{Method: method, URL: c.R.URL, Host: c.R.Host}
@@ -135,7 +137,7 @@ func (h *Handler) nowhere(c *Call) error {
 		return &Fault{Status: http.StatusNotFound, Code: "not_found", Detail: "no route matches this path"}
 	}
 	c.W.Header().Set("Allow", strings.Join(allow, ", "))
-	return &Fault{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "this path is for " + strings.Join(allow, ", ")}
+	return &Fault{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "this path allows only " + strings.Join(allow, ", ")}
 }
 
 func (h *Handler) handler(pattern string, open bool, handle func(*Call) error) http.Handler {
@@ -151,14 +153,14 @@ func (h *Handler) handler(pattern string, open bool, handle func(*Call) error) h
 		if err == nil && c.then != nil {
 			err = c.run(c.then)
 		}
-		c.settle(err)
-		c.told(pattern, time.Since(begun))
+		c.writeError(err)
+		c.observe(pattern, time.Since(begun))
 	})
 }
 
-// admit lets a request in.
+// admit creates the call of a request, and authenticates it.
 func (h *Handler) admit(bare http.ResponseWriter, r *http.Request, open bool) (c *Call, err error) {
-	c = &Call{handler: h, ID: h.name + "-" + strconv.FormatInt(h.last.Add(1), 10)}
+	c = &Call{handler: h, ID: h.process + "-" + strconv.FormatInt(h.last.Add(1), 10)}
 	bare.Header().Set("X-Request-Id", c.ID)
 	if c.W, c.R, err = h.config.Guard.Admit(bare, r.WithContext(access.WithAPI(r.Context(), h.config.Name)), open); err == nil {
 		c.User = access.UserOf(c.R.Context())
@@ -166,8 +168,8 @@ func (h *Handler) admit(bare http.ResponseWriter, r *http.Request, open bool) (c
 	return c, err
 }
 
-// told tells the observer and the log of a request that is over.
-func (c *Call) told(pattern string, took time.Duration) {
+// observe reports an answered request to the observer and the log.
+func (c *Call) observe(pattern string, took time.Duration) {
 	ctx := context.WithoutCancel(c.R.Context())
 	c.handler.config.Guard.Observer().Request(ctx, c.R.Method, pattern[strings.IndexByte(pattern, '/'):], c.W.Status(), took)
 	if l := c.handler.config.Guard.Logger(); l.Enabled(ctx, slog.LevelInfo) {
@@ -176,7 +178,7 @@ func (c *Call) told(pattern string, took time.Duration) {
 	}
 }
 
-// run calls a handler. What panics is a fault of the server.
+// run calls a handler. It returns an error if the handler panics.
 func (c *Call) run(handle func(*Call) error) (err error) {
 	defer func() {
 		if p := recover(); p == http.ErrAbortHandler {
@@ -189,20 +191,21 @@ func (c *Call) run(handle func(*Call) error) (err error) {
 	return handle(c)
 }
 
-// Why returns err, or access.ErrRevoked if ctx ended because the user was revoked. A nil error stays nil.
-func Why(ctx context.Context, err error) error {
+// CauseOf returns err, or access.ErrRevoked if ctx ended because the user was revoked. A nil error stays nil.
+func CauseOf(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), access.ErrRevoked) {
 		return access.ErrRevoked
 	}
 	return err
 }
 
-// settle writes what went wrong, unless an answer was begun or nobody is there to read it.
-func (c *Call) settle(err error) {
+// writeError logs errors of the server, and answers with the fault of an error unless the handler has begun an answer
+// or the client has disconnected.
+func (c *Call) writeError(err error) {
 	if err == nil || errors.Is(err, access.ErrAnswered) {
 		return
 	}
-	err = Why(c.R.Context(), err)
+	err = CauseOf(c.R.Context(), err)
 	// net/http also ends the context of a request whose body does not arrive.
 	gone := c.R.Context().Err() != nil && !errors.Is(err, access.ErrRevoked) && !errors.As(err, new(*access.RefusedError))
 	f := FaultOf(err)

@@ -84,7 +84,7 @@ func TestFront(t *testing.T) {
 		{"GET", "/x/broken", "secret", "", 500, "internal"},
 		{"GET", "/x/nothing", "secret", "", 404, "not_found"},
 		{"GET", "/x/nothing", "", "", 401, "unauthenticated"},
-		{"DELETE", "/x/body", "secret", "", 405, "this path is for POST"},
+		{"DELETE", "/x/body", "secret", "", 405, "this path allows only POST"},
 		{"GET", "/x/sessions/none", "secret", "", 404, "not_found"},
 		{"GET", "/x/sessions/none?user=bob", "secret", "", 403, "right"},
 		{"POST", "/x/body", "secret", `{"name":"n","list":[{"a":1}]}`, 200, `"name":"n"`},
@@ -128,15 +128,15 @@ func TestMistakesAreBounded(t *testing.T) {
 	f = front.FaultOf(front.Decode([]byte(`{"name":`+strings.Repeat("1", 300)+`}`), &body{}))
 	require.LessOrEqual(t, len(f.Problems[0].Message), 260)
 	require.LessOrEqual(t, len(front.FaultOf(front.BadRequest("%s", strings.Repeat("ä", 10_000))).Detail), 1100)
-	require.Equal(t, []string{"a", "b"}, front.Listed([]string{"a", "b"}))
-	require.Equal(t, "and 10 more", front.Listed(make([]string, 30))[20])
+	require.Equal(t, []string{"a", "b"}, front.Shortened([]string{"a", "b"}))
+	require.Equal(t, "and 10 more", front.Shortened(make([]string, 30))[20])
 }
 
 func TestPrefer(t *testing.T) {
 	for header, want := range map[string]time.Duration{"": 0, "wait=5": 5 * time.Second, `respond-async, Wait="7"`: 7 * time.Second, "wait=900": time.Minute, "wait=-1": 0, "wait=x": 0, "wait=99999999999": time.Minute} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Prefer", header)
-		require.Equal(t, want, (&front.Call{R: r}).Prefer(), header)
+		require.Equal(t, want, (&front.Call{R: r}).PreferredWait(), header)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	guard, err := access.New(access.Options{Users: access.FromContext(), Origins: []string{"https://app.example.com"}})
 	require.NoError(t, err)
 	for _, routes := range [][]front.Route{nil, {{Method: "POST", Path: "", Handle: func(c *front.Call) error { return c.JSON(200, "here") }}}} {
-		d, err := front.New(front.Config{Bare: true, Guard: guard, Prefix: "/x", Fail: front.FailProblem, Routes: append(routes,
+		d, err := front.New(front.Config{NoTurns: true, Guard: guard, Prefix: "/x", Fail: front.FailProblem, Routes: append(routes,
 			front.Route{Method: "GET", Path: "/a/{b}", Handle: func(c *front.Call) error { return c.JSON(200, "here") }})})
 		require.NoError(t, err)
 		for _, path := range []string{"/x", "/x/", "/x/a/b", "/x/none"} {

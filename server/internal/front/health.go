@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Health answers whether something is well; nil always is.
+// Health returns a handler that answers 200 if check returns no error, and 503 otherwise. A nil check always passes.
 func Health(check func(context.Context) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -19,7 +19,7 @@ func Health(check func(context.Context) error) http.Handler {
 		switch {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
-			WriteProblem(w, &Fault{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "this path is for GET"}, "")
+			WriteProblem(w, &Fault{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "this path allows only GET, HEAD"}, "")
 		case check != nil && check(r.Context()) != nil:
 			h.Set("Retry-After", "1")
 			WriteProblem(w, &Fault{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "no turns can be served"}, "")
@@ -31,8 +31,8 @@ func Health(check func(context.Context) error) http.Handler {
 	})
 }
 
-// Ready returns what tells why no turns can be served, if so. It takes a lease as a turn does, and gives it back, because a
-// store may be able to read and not to write. A store that does not answer in a second is as good as none.
+// Ready returns a check that fails if the server cannot run turns. The check acquires and releases a lease as a turn
+// does, because a store may be able to read but not to write. It fails if the store does not answer within a second.
 func Ready(turns *live.Turns) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -42,7 +42,7 @@ func Ready(turns *live.Turns) func(context.Context) error {
 		}
 		store, key := turns.Store(), session.ID("ready")
 		lease, err := store.Write(ctx, key, session.Write{Acquire: session.Self()})
-		if errors.Is(err, agent.ErrSessionBusy) { // another server is about to say the same
+		if errors.Is(err, agent.ErrSessionBusy) { // another server makes the same check
 			return nil
 		} else if err != nil {
 			return err

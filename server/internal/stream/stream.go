@@ -84,7 +84,7 @@ func Send(c *front.Call, turns *live.Turns, tree Tree, key session.Key, as logpa
 		return err
 	}
 	defer turns.OnStop(key, func() { _ = s.stand(0, math.MaxInt64) })()
-	see := c.See()
+	see := c.EventFilter()
 	for entry, err := range entries(out.Context()) {
 		if err != nil {
 			return s.end(err)
@@ -98,7 +98,7 @@ func Send(c *front.Call, turns *live.Turns, tree Tree, key session.Key, as logpa
 			if out.Send(access.Frame{ID: entry.ID, Data: data}) != nil {
 				return nil // the client has gone
 			}
-			c.Sent(e)
+			c.ObserveDelta(e)
 		}
 		if err := s.passed(e); err != nil {
 			return err

@@ -11,15 +11,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Media types of answers.
+// The media types of answers.
 const (
-	JSON   = "application/json"
-	Lines  = "application/x-ndjson"
-	Stream = "text/event-stream"
+	JSON        = "application/json"
+	NDJSON      = "application/x-ndjson"
+	EventStream = "text/event-stream"
 )
 
-// Accept returns the media type that the client names first of those that there are, and the
-// first of them if it does not mind.
+// Accept returns the first media type of the Accept header that is one of types. It ignores quality values other than
+// 0. Without an Accept header it returns types[0].
 func (c *Call) Accept(types ...string) (string, error) {
 	header := strings.Join(c.R.Header.Values("Accept"), ",")
 	if strings.TrimSpace(header) == "" {
@@ -39,42 +39,41 @@ func (c *Call) Accept(types ...string) (string, error) {
 	return "", &Fault{Status: http.StatusNotAcceptable, Code: "not_acceptable", Detail: "this path answers with " + strings.Join(types, ", ")}
 }
 
-// Acceptable reports why a request cannot be answered with JSON or a stream, to be asked before
-// it begins something.
+// Acceptable returns an error if the client accepts neither JSON nor a stream, or if its Last-Event-ID is invalid.
+// Call it before the request changes anything.
 func (c *Call) Acceptable() error {
-	_, err := c.Accept(JSON, Stream)
+	_, err := c.Accept(JSON, EventStream)
 	if err == nil {
 		_, err = session.ParsePosition(c.R.Header.Get("Last-Event-Id"))
 	}
 	return err
 }
 
-// Limit reads how many things a query wants: few of them if it does not say.
-func Limit(query url.Values, few, most int) (int, error) {
+// Limit returns the parameter limit of a query, from 1 to max. It defaults to def.
+func Limit(query url.Values, def, max int) (int, error) {
 	if query.Get("limit") == "" {
-		return few, nil
+		return def, nil
 	}
 	n, err := strconv.Atoi(query.Get("limit"))
-	if err != nil || n < 1 || n > most {
-		return 0, BadRequest("limit must be a number from 1 to %d", most)
+	if err != nil || n < 1 || n > max {
+		return 0, BadRequest("limit must be a number from 1 to %d", max)
 	}
 	return n, nil
 }
 
-// Places reads which part of a list is wanted whose places are numbers: what is after one of them,
-// and how much at most.
-func Places(query url.Values, few, most int) (after int64, limit int, err error) {
+// Page returns the parameters after and limit of a query for a list whose positions are numbers. after defaults to 0.
+func Page(query url.Values, def, max int) (after int64, limit int, err error) {
 	if query.Get("after") != "" {
 		if after, err = strconv.ParseInt(query.Get("after"), 10, 64); err != nil || after < 0 {
-			return 0, 0, NoPosition("after is no place in the list: use the next of a page")
+			return 0, 0, NoPosition("after is not a position in the list: use the value of next from the page before")
 		}
 	}
-	limit, err = Limit(query, few, most)
+	limit, err = Limit(query, def, max)
 	return after, limit, err
 }
 
-// Fresh gives an answer its ETag, and answers 304 if the client has just that.
-func (c *Call) Fresh(tag string) bool {
+// NotModified sets the ETag of an answer. If the client has the answer already, it writes 304 and returns true.
+func (c *Call) NotModified(tag string) bool {
 	tag, h := `"`+tag+`"`, c.W.Header()
 	h.Set("ETag", tag)
 	h.Set("Cache-Control", "no-cache")
@@ -85,7 +84,7 @@ func (c *Call) Fresh(tag string) bool {
 	return true
 }
 
-// IdempotencyKey returns the client's name for the request, "" if it gives none.
+// IdempotencyKey returns the header Idempotency-Key, or "" without one.
 func (c *Call) IdempotencyKey() (string, error) {
 	keys := c.R.Header.Values("Idempotency-Key")
 	if len(keys) == 0 {
@@ -98,11 +97,11 @@ func (c *Call) IdempotencyKey() (string, error) {
 	return keys[0], nil
 }
 
-// ETag is the ETag of a session whose log ends at a position.
+// ETag returns the ETag of a session whose log ends at a position.
 func ETag(seq int64) string { return `"` + strconv.FormatInt(seq, 10) + `"` }
 
-// IfMatch returns where the session's log must end, nil if that does not matter. What is no ETag of a
-// session matches none: it is a position that no log has.
+// IfMatch returns the position at which the session's log must end, or nil without a condition. For a header that is
+// not an ETag of a session it returns -1, which no log matches.
 func (c *Call) IfMatch() *int64 {
 	tag := strings.Join(c.R.Header.Values("If-Match"), ",")
 	if tag == "" || tag == "*" {
@@ -115,8 +114,8 @@ func (c *Call) IfMatch() *int64 {
 	return &seq
 }
 
-// Attach answers with bytes that nobody here vouches for: a browser stores them, and runs nothing
-// of them.
+// Attach answers with the bytes of a file. The headers make browsers save the file, and never run scripts in it. If
+// typ is invalid, the media type is application/octet-stream.
 func (c *Call) Attach(name, typ string, data []byte) error {
 	if base, params, err := mime.ParseMediaType(typ); err != nil || mime.FormatMediaType(base, params) == "" {
 		typ = "application/octet-stream"

@@ -12,7 +12,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// MaxText bounds the text of a user's message, and MaxMetadata its metadata, in bytes. Only the limit of bodies bounds images and files.
+// MaxText is the limit of the text of a user's message, and MaxMetadata that of its metadata, in bytes. Images and
+// files have no limit except that of the body.
 const MaxText, MaxMetadata = 1 << 20, 16 << 10
 
 // CheckText returns an error if the text of a message is too large.
@@ -23,21 +24,21 @@ func CheckText(c llm.Content) error {
 	return nil
 }
 
-// Words are what a user says, as members of a request. The content is written as in a user event.
-type Words struct {
+// MessageBody is a user's message in the body of a request. The content has the form of a user event.
+type MessageBody struct {
 	Content  json.RawMessage `json:"content"`
 	Metadata json.RawMessage `json:"metadata"`
 }
 
-// Message reads the words, and what is kept with them. The error says which member is wrong.
-func (w Words) Message() (m llm.Message, metadata map[string]any, err error) {
+// Message returns the message and its metadata. The error is a [Fault] that names the invalid member.
+func (b MessageBody) Message() (m llm.Message, metadata map[string]any, err error) {
 	m.Role = llm.RoleUser
 	switch {
-	case len(w.Content) == 0:
+	case len(b.Content) == 0:
 		return m, nil, ProblemAt("content", "is missing")
-	case w.Content[0] == '[':
+	case b.Content[0] == '[':
 		var fault *Fault
-		if errors.As(Decode(w.Content, &[]struct {
+		if errors.As(Decode(b.Content, &[]struct {
 			Type, Text, MediaType, URL, Name string
 			Data                             string
 		}{}), &fault) {
@@ -46,10 +47,10 @@ func (w Words) Message() (m llm.Message, metadata map[string]any, err error) {
 			}
 			return m, nil, fault
 		}
-	case w.Content[0] != '"':
+	case b.Content[0] != '"':
 		return m, nil, ProblemAt("content", "must be a string or an array of parts")
 	}
-	if err = m.Content.UnmarshalJSON(w.Content); err == nil {
+	if err = m.Content.UnmarshalJSON(b.Content); err == nil {
 		err = llm.CheckUser(m)
 	}
 	if err != nil {
@@ -58,11 +59,11 @@ func (w Words) Message() (m llm.Message, metadata map[string]any, err error) {
 	if err := CheckText(m.Content); err != nil {
 		return m, nil, err
 	}
-	if len(w.Metadata) == 0 || string(w.Metadata) == "null" {
+	if len(b.Metadata) == 0 || string(b.Metadata) == "null" {
 		return m, nil, nil
 	}
-	metadata, ok := event.DecodeValue(w.Metadata).(map[string]any)
-	if !ok || len(w.Metadata) > MaxMetadata {
+	metadata, ok := event.DecodeValue(b.Metadata).(map[string]any)
+	if !ok || len(b.Metadata) > MaxMetadata {
 		return m, nil, ProblemAt("metadata", fmt.Sprintf("must be an object of at most %d bytes", MaxMetadata))
 	}
 	for key := range metadata {
@@ -73,14 +74,14 @@ func (w Words) Message() (m llm.Message, metadata map[string]any, err error) {
 	return m, metadata, nil
 }
 
-// Unfit is [ProblemAt] for a member whose form is right and whose value cannot be used. The status is 422.
-func Unfit(path, message string) *Fault {
+// InvalidValue returns a fault with status 422, for a member that has the right type but a value that cannot be used.
+func InvalidValue(path, message string) *Fault {
 	f := ProblemAt(path, message)
 	f.Status, f.Code = http.StatusUnprocessableEntity, "unfit"
 	return f
 }
 
-// ProblemAt is a bad request with one mistake.
+// ProblemAt returns a [BadRequest] fault with one problem.
 func ProblemAt(path, message string) *Fault {
 	f := BadRequest("the body does not fit")
 	f.Problems = []Problem{{path, message}}
