@@ -137,25 +137,9 @@ func (d *definition) owns(name string) bool {
 	return slices.ContainsFunc(d.tools, func(t item) bool { return t.value == name })
 }
 
-// targets returns whom the agent may transfer to, by the rule of agent.Node.
-func (d *definition) targets() (names []string) {
-	for _, e := range d.children {
-		names = append(names, e.child.name)
-	}
-	for _, e := range d.parents {
-		if d.inWorkflow() {
-			break
-		}
-		if d.policy.AllowTransferToParent {
-			names = append(names, e.parent.name)
-		}
-		for _, peer := range e.parent.children {
-			if d.policy.AllowTransferToPeers && peer.child != d {
-				names = append(names, peer.child.name)
-			}
-		}
-	}
-	return names
+// targets returns the names of the agents that the agent may transfer to, by the rule of agent.Node.
+func (d *definition) targets() []string {
+	return namesOf(d.near(d.policy.AllowTransferToParent, d.policy.AllowTransferToPeers))
 }
 
 // checkModel resolves the agent's model. A default model that cannot be made is
@@ -299,7 +283,7 @@ func (l *loader) build(r *report, d *definition, sources map[string]Source) agen
 	default: // which takes guards and budgets itself
 		a, err = l.llmAgent(r, d, sources)
 	}
-	if d.isGraph || d.isRemote || d.router != nil || d.isWorkflow() {
+	if !d.hasModel() {
 		a = l.extend(a, d)
 	}
 	if err != nil {

@@ -43,21 +43,18 @@ func (l *loader) agentsIn(dir string) (*agentFolder, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := agentgraph.ReadFolder(fsys)
-	if err != nil {
-		return nil, err
-	}
-	f := &agentFolder{loader: l, dir: dir, list: list, found: map[string]*agentgraph.FolderAgent{}, trees: map[string]*smallTree{},
+	f := &agentFolder{loader: l, dir: dir, found: map[string]*agentgraph.FolderAgent{}, trees: map[string]*smallTree{},
 		named: map[string]*definition{}, inside: map[string][]*definition{}}
-	for _, a := range list.Agents {
-		if a.Document != nil {
-			continue
-		}
-		s := l.source(path.Join(dir, a.File))
+	f.list, err = agentgraph.ReadFolder(fsys, func(file string) (string, bool) {
+		s := l.source(path.Join(dir, file))
 		if s == nil || s.d == nil {
-			continue
+			return "", false
 		}
 		f.add(s.d)
+		return s.d.name, true
+	})
+	if err != nil {
+		return nil, err
 	}
 	for _, d := range append([]*definition{{file: path.Join(dir, "x.md")}}, f.defs...) {
 		f.routers(path.Dir(d.file))
@@ -145,7 +142,7 @@ func (f *agentFolder) markdownAgent(file string, config map[string]any) (agent.A
 		return nil, err
 	}
 	r := &report{given: f.report.given}
-	if d.leaf() || d.router != nil || d.isWorkflow() { // it has no model of its own
+	if !d.hasModel() {
 	} else if d.model == tree.root.model {
 		f.checkModel(r, d)
 	} else if _, err := f.modelOf(d.model); err != nil {
@@ -176,7 +173,7 @@ func (f *agentFolder) tree(file string) *smallTree {
 			r.problems = append(r.problems, s.problems...)
 		}
 		f.checkProperties(r, d, d == t.root && file == f.file)
-		if d == t.root && !d.leaf() && d.router == nil && !d.isWorkflow() {
+		if d == t.root && d.hasModel() {
 			f.checkTools(r, d) // a node's configuration may change the model
 			continue
 		}
@@ -192,17 +189,19 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 	if len(config) == 0 {
 		return d, nil
 	}
-	if d.isGraph {
-		return nil, fmt.Errorf("the agent %q is a graph, and a graph has no configuration: configure its nodes", d.name)
+	what := ""
+	switch {
+	case d.isGraph:
+		what = "a graph, and a graph has no configuration: configure its nodes"
+	case d.router != nil:
+		what = "a router, and a router has no configuration"
+	case d.isWorkflow():
+		what = "a workflow, and a workflow has no configuration: its agents have their own"
+	case d.isRemote:
+		what = "remote, and a remote agent has no configuration"
 	}
-	if d.router != nil {
-		return nil, fmt.Errorf("the agent %q is a router, and a router has no configuration", d.name)
-	}
-	if d.isWorkflow() {
-		return nil, fmt.Errorf("the agent %q is a workflow, and a workflow has no configuration: its agents have their own", d.name)
-	}
-	if d.isRemote {
-		return nil, fmt.Errorf("the agent %q is remote, and a remote agent has no configuration", d.name)
+	if what != "" {
+		return nil, fmt.Errorf("the agent %q is %s", d.name, what)
 	}
 	servers := d.mcp
 	if more, there := config["mcp"]; there {

@@ -17,9 +17,9 @@ const (
 
 // split cuts a file into front matter and body. ok is false for a file that has
 // no front matter and so is no agent. The front matter starts on line 2 of the
-// file; lines end in \n in both parts, however they ended in the file. A problem
-// says what is wrong with a file that has a front matter; the parts are then
-// empty.
+// file, the body at the place at; lines end in \n in both parts, however they ended in
+// the file. A problem at this place says what is wrong with a file that has a front matter.
+// The parts are then empty, except that a front matter without an end is the rest of the file.
 func split(data []byte) (front, body string, ok bool, at pos, problem string) {
 	if yamldoc.UTF16(data) {
 		return "", "", true, pos{1, 0}, "the file is UTF-16: save it as UTF-8"
@@ -43,11 +43,13 @@ func split(data []byte) (front, body string, ok bool, at pos, problem string) {
 			if len(front) > maxFrontMatter {
 				return "", "", true, pos{1, 0}, "the front matter is larger than 32 KiB: long texts belong into the body"
 			}
-			return string(front), trimBlankLines(string(next)), true, pos{}, ""
+			body := trimBlankLines(string(next))
+			above := string(next[:strings.Index(string(next), body)])
+			return string(front), body, true, pos{strings.Count(string(front), "\n") + 3 + strings.Count(above, "\n"), 0}, ""
 		}
 		left = next
 	}
-	return "", "", true, pos{1, 0}, "the front matter that begins here has no end: a line --- is missing"
+	return string(rest), "", true, pos{1, 0}, "the front matter that begins here has no end: a line --- is missing"
 }
 
 // noFrontMatter says why a file that begins with no front matter is not an agent.
@@ -96,20 +98,6 @@ func trimBlankLines(s string) string {
 		return s[:end+i]
 	}
 	return s
-}
-
-// blankLines counts the lines of white space that follow a file's first lines.
-func blankLines(data []byte, after int) (n int) {
-	for line := range bytes.Lines(data) {
-		if after--; after >= 0 {
-			continue
-		}
-		if len(bytes.Trim(line, blank)) > 0 {
-			break
-		}
-		n++
-	}
-	return n
 }
 
 const blank = " \t\r\n"

@@ -51,8 +51,8 @@ var nodeAgents = map[string]string{
 }
 
 func TestResolver(t *testing.T) {
-	fsys := mapFS(nodeAgents)
-	resolve, err := ResolverFS(fsys, ".", WithModel(resolve), testTools(t, "refund"))
+	dir := write(t, nodeAgents)
+	resolve, err := Resolver(dir, WithModel(resolve), testTools(t, "refund"))
 	require.NoError(t, err)
 	a, err := resolve("desk", nil)
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestResolver(t *testing.T) {
 	_, err = resolve("broken", nil)
 	var files *Error
 	require.ErrorAs(t, err, &files)
-	require.EqualError(t, err, `broken.md:2: unknown key "nmae"; did you mean "name"?`)
+	require.EqualError(t, err, dir+`/broken.md:2: unknown key "nmae"; did you mean "name"?`)
 	_, err = resolve("desk", map[string]any{"maxTokens": "many"})
 	var config *agentgraph.ConfigError
 	require.ErrorAs(t, err, &config)
@@ -116,10 +116,9 @@ func TestResolver(t *testing.T) {
 // TestResolverKnowsFolderRefs holds the names that a resolver knows against those with
 // which a graph is validated.
 func TestResolverKnowsFolderRefs(t *testing.T) {
-	fsys := mapFS(nodeAgents)
-	resolver, err := ResolverFS(fsys, ".", WithModel(resolve), testTools(t, "refund"))
+	resolver, err := Resolver(write(t, nodeAgents), WithModel(resolve), testTools(t, "refund"))
 	require.NoError(t, err)
-	folder, err := agentgraph.ReadFolder(fsys)
+	folder, err := ReadFolder(mapFS(nodeAgents))
 	require.NoError(t, err)
 	known := folder.Refs()
 	require.Equal(t, []string{"billing", "broken", "desk", "doc@1.0.0", "doc@1.2.0", "flow", "json"}, known)
@@ -144,7 +143,7 @@ func TestResolverOptions(t *testing.T) {
 	require.ErrorContains(t, err, "no folder")
 	_, err = Resolver("", WithModel(resolve))
 	require.ErrorContains(t, err, "the path is empty")
-	_, err = ResolverFS(nil, ".", WithModel(resolve))
+	_, err = LoadFS(nil, ".", WithModel(resolve))
 	require.ErrorContains(t, err, "the file system is nil")
 
 	// A missing default model matters only to agents that need it.
@@ -287,13 +286,11 @@ func TestToolNodes(t *testing.T) {
 		"    - {id: a, agentRef: desk}\n    - {id: b, agentRef: desk, tool: x}\n":    `g.yaml:9: the node "b": agent "desk" has no tool "x"`,
 		"    - {id: a, agentRef: front}\n    - {id: b, toolsOf: a}\n":                `agent "front": its tools cannot run in a node of their own, because it has sub-agents`,
 	} {
-		problems, err := CheckFS(mapFS(graph(agents)), "g.yaml", WithModel(resolve), testTools(t, "refund"))
-		require.NoError(t, err)
+		_, err := LoadFS(mapFS(graph(agents)), "g.yaml", WithModel(resolve), testTools(t, "refund"))
 		if want == "" {
-			require.Empty(t, problems)
+			require.NoError(t, err)
 			continue
 		}
-		require.NotEmpty(t, problems)
-		require.Contains(t, problems[0].String(), want)
+		require.ErrorContains(t, err, want)
 	}
 }

@@ -94,7 +94,7 @@ func WithChange(agent string, c Change) Option {
 // change gives an agent what it has instead of what its file says.
 func (c *config) change(d *definition) {
 	to := c.changes[d.name]
-	if to == nil || (to.Instructions != nil || to.Model != nil) && (d.isGraph || d.isRemote || d.router != nil || d.isWorkflow()) {
+	if to == nil || (to.Instructions != nil || to.Model != nil) && !d.hasModel() {
 		return
 	}
 	to.made = true
@@ -225,15 +225,6 @@ func LoadFS(fsys fs.FS, dir string, opts ...Option) (*Tree, error) {
 // model, not about a file.
 func Check(path string, opts ...Option) ([]Problem, error) {
 	l, err := open(path, opts)
-	if err != nil {
-		return nil, err
-	}
-	return result(l.look())
-}
-
-// CheckFS is Check for a folder or graph of a file system.
-func CheckFS(fsys fs.FS, dir string, opts ...Option) ([]Problem, error) {
-	l, err := openFS(fsys, dir, opts)
 	if err != nil {
 		return nil, err
 	}

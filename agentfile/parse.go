@@ -54,12 +54,11 @@ func parse(r *report, file string, data []byte) *definition {
 	if problem != "" {
 		r.add(file, at, "%s", problem)
 		d.broken, d.unsure, d.router = true, true, nil
+		d.recoverName(front)
 		return d
 	}
 	p := newParser(r, d)
-	p.Top = keys(p)
-	lines := strings.Count(front, "\n")
-	d.bodyAt = pos{lines + 3 + blankLines(data, lines+2), 0}
+	p.Top, d.bodyAt = keys(p), at
 	p.front(front)
 	return d
 }
@@ -82,7 +81,7 @@ func (p *parser) front(front string) {
 		routerOnly(p)
 		workflowOnly(p)
 	} else if p.d.broken {
-		recoverName(p, front)
+		p.d.recoverName(front)
 	}
 }
 
@@ -111,14 +110,14 @@ func (p *parser) document(text string, rules yamldoc.Rules, table []yamldoc.Key,
 	return true
 }
 
-// recoverName finds the name in a front matter that is not YAML, so that other
+// recoverName finds the name in a front matter that cannot be read, so that other
 // files' references to the agent are not reported too.
-func recoverName(p *parser, front string) {
+func (d *definition) recoverName(front string) {
 	for i, line := range strings.Split(front, "\n") {
 		if v, ok := strings.CutPrefix(line, "name:"); ok {
 			v, _, _ = strings.Cut(v, " #")
-			if v = strings.Trim(v, " \t\"'"); v != "" && p.d.at["name"] == (pos{}) {
-				p.d.name, p.d.at["name"] = v, pos{i + 2, 0}
+			if v = strings.Trim(v, " \t\"'"); v != "" && d.at["name"] == (pos{}) {
+				d.name, d.at["name"] = v, pos{i + 2, 0}
 			}
 		}
 	}

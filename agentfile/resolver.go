@@ -28,19 +28,6 @@ func Resolver(dir string, opts ...Option) (agentgraph.Resolver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.resolver(dir)
-}
-
-// ResolverFS is Resolver for a folder of a file system.
-func ResolverFS(fsys fs.FS, dir string, opts ...Option) (agentgraph.Resolver, error) {
-	l, err := openFS(fsys, dir, opts)
-	if err != nil {
-		return nil, err
-	}
-	return l.resolver(dir)
-}
-
-func (l *loader) resolver(dir string) (agentgraph.Resolver, error) {
 	if l.config.model == nil {
 		return nil, errors.New("agentfile: agents need a model: use WithModel")
 	}

@@ -91,7 +91,7 @@ func (d *definition) way(i item) *definition {
 	if i.value == agent.Human {
 		return &definition{name: agent.Human}
 	}
-	near := d.near()
+	near := d.near(true, true)
 	for _, other := range near {
 		if other.name == i.value {
 			return other
@@ -103,8 +103,8 @@ func (d *definition) way(i item) *definition {
 	return byBase(near, i.value)
 }
 
-// near returns the sub-agents, the parent and its other sub-agents.
-func (d *definition) near() (all []*definition) {
+// near returns the sub-agents and, if asked for, the parent and its other sub-agents.
+func (d *definition) near(parent, peers bool) (all []*definition) {
 	for _, e := range d.children {
 		all = append(all, e.child)
 	}
@@ -112,9 +112,11 @@ func (d *definition) near() (all []*definition) {
 		if d.inWorkflow() {
 			break
 		}
-		all = append(all, e.parent)
+		if parent {
+			all = append(all, e.parent)
+		}
 		for _, peer := range e.parent.children {
-			if peer.child != d {
+			if peers && peer.child != d {
 				all = append(all, peer.child)
 			}
 		}
@@ -122,15 +124,19 @@ func (d *definition) near() (all []*definition) {
 	return all
 }
 
+func namesOf(all []*definition) (names []string) {
+	for _, d := range all {
+		names = append(names, d.name)
+	}
+	return names
+}
+
 // checkRoutes reports routes that lead nowhere, or in a circle.
 func (d *definition) checkRoutes(r *report) {
 	for _, route := range d.routes {
 		to := d.way(route.to)
 		if to == nil {
-			known := []string{agent.Human}
-			for _, other := range d.near() {
-				known = append(known, other.name)
-			}
+			known := append([]string{agent.Human}, namesOf(d.near(true, true))...)
 			r.add(d.file, route.to.at, "the route to %q leads nowhere%s",
 				route.to.value, cmp.Or(nearest.Hint(route.to.value, known), ": routes lead to a sub-agent, the parent, another sub-agent of the parent, or "+agent.Human))
 			continue

@@ -192,10 +192,7 @@ func cycles(r *report, defs []*definition) (roots []*definition) {
 }
 
 func circle(way []*definition) string {
-	names := make([]string, 0, len(way)+1)
-	for _, d := range way {
-		names = append(names, d.name)
-	}
+	names := namesOf(way)
 	if len(names) > 12 {
 		names = append(append(names[:6:6], "…"), names[len(names)-5:]...)
 	}

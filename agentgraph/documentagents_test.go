@@ -204,7 +204,8 @@ func TestFolderFind(t *testing.T) {
 		"flow.yaml":  file(head + document("inner", "1.0.0")),
 		"other.yaml": file(document("doc", "1.5.0")),
 	}
-	f, err := ReadFolder(fsys)
+	markdown := map[string]string{"a.md": "alpha", "a/b.md": "b", "twin.md": "twin", "twin2.md": "twin"}
+	f, err := ReadFolder(fsys, func(file string) (string, bool) { return markdown[file], true })
 	require.NoError(t, err)
 	names := f.Refs()
 	require.Equal(t, []string{"alpha", "alpha@3.0.0", "b", "doc@1.0.0", "doc@1.5.0", "doc@2.0.0", "inner@1.0.0", "odd@one", "twin"}, names)

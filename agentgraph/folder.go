@@ -19,12 +19,11 @@ import (
 const (
 	maxFolderFiles = 2_000
 	maxFolderDepth = 8
-	maxFrontMatter = 32 << 10
 )
 
 // Folder is the agents of a folder, for graphs to refer to.
 type Folder struct {
-	Agents []FolderAgent // in the order of the files, those of sub-folders behind their parent
+	Agents []FolderAgent // in the order of the files, those of sub-folders after their parent
 
 	invalid []invalidFile
 }
@@ -41,18 +40,19 @@ type FolderAgent struct {
 	File          string // in the folder, with slashes
 	// Document is nil for an agent in Markdown.
 	Document *AgentDocument
-	// Problems are what is wrong with the document, and with the front matter if whoever
-	// has read it says so.
+	// Problems are what is wrong with the document. The caller of ReadFolder may add those
+	// of a Markdown file.
 	Problems []Problem
 }
 
 // ReadFolder finds the agents in a folder: those in Markdown, and the documents of kind
 // Agent in files that end in .yaml or .yml. Like sub-agents, Markdown agents may be in
-// a folder that is named like their parent's file; other folders are not read. Files
-// that hold no agent, or cannot be understood, are left out. The error about a reference
-// that only such a file could satisfy names it.
-func ReadFolder(fsys fs.FS) (*Folder, error) {
-	f := &folder{fsys: fsys}
+// a folder that is named like their parent's file; other folders are not read. The function
+// markdown returns the name of the agent in a Markdown file, and false for a file without one.
+// Files that hold no agent, and documents that cannot be read, are left out. The error about a
+// reference that only such a file could satisfy names it.
+func ReadFolder(fsys fs.FS, markdown func(file string) (name string, ok bool)) (*Folder, error) {
+	f := &folder{fsys: fsys, markdown: markdown}
 	if err := f.read(".", 0, true); err != nil {
 		return nil, fmt.Errorf("agentgraph: %w", err)
 	}
@@ -134,8 +134,9 @@ func notValid(file string, problems []Problem) string {
 
 type folder struct {
 	Folder
-	fsys  fs.FS
-	files int
+	fsys     fs.FS
+	files    int
+	markdown func(file string) (name string, ok bool)
 }
 
 func (f *folder) read(dir string, depth int, top bool) error {
@@ -158,6 +159,7 @@ func (f *folder) read(dir string, depth int, top bool) error {
 		}
 		name, ok := f.markdown(file)
 		if !ok {
+			f.bad(file+" is no agent: it does not begin with front matter between two lines ---", strings.TrimSuffix(e.Name(), ending))
 			continue
 		}
 		f.Agents = append(f.Agents, FolderAgent{Name: name, File: file})
@@ -171,49 +173,8 @@ func (f *folder) read(dir string, depth int, top bool) error {
 	return nil
 }
 
-// markdown returns the name of an agent in Markdown: that of its front matter, or
-// the file's.
-func (f *folder) markdown(file string) (name string, ok bool) {
-	data, _ := confined.ReadIn(f.fsys, file, 2*maxFrontMatter+1)
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
-	lines := strings.Split(string(data), "\n")
-	name = strings.TrimSuffix(path.Base(file), path.Ext(file))
-	if strings.TrimRight(lines[0], " \t") != "---" {
-		f.bad(file+" is no agent: it does not begin with front matter between two lines ---", name)
-		return "", false
-	}
-	for i, line := range lines[1:] {
-		if strings.TrimRight(line, " \t") == "---" {
-			return named(lines[1:i+1], name), true
-		}
-	}
-	f.bad(notValid(file, []Problem{{Line: 1, Message: "the front matter that begins here has no end: a line --- is missing"}}), name, named(lines[1:], name))
-	return "", false
-}
-
-// named returns the name in lines of a front matter, or another one.
-func named(lines []string, other string) string {
-	for _, key := range lines {
-		if value, found := strings.CutPrefix(key, "name:"); found {
-			other = cmp.Or(word(value), other)
-		}
-	}
-	return other
-}
-
 func (f *folder) bad(why string, names ...string) {
 	f.invalid = append(f.invalid, invalidFile{names, why})
-}
-
-// word reads the value of one line, "" if it is no word.
-func word(value string) string {
-	file, _ := yamldoc.Parse(value, yamldoc.Rules{Tokens: 10})
-	if file == nil || len(file.Documents) != 1 {
-		return ""
-	}
-	s, _ := file.Documents[0].Name()
-	return s
 }
 
 // documents adds the agents of a YAML file.

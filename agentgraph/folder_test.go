@@ -1,4 +1,4 @@
-package agentgraph
+package agentgraph_test
 
 import (
 	"strings"
@@ -6,11 +6,16 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/agentgraph"
 )
+
+const head = "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata:\n  name: g\n  version: 1.0.0\nspec:\n  agents:\n    - {id: a, agentRef: x}\n  entrypoint: a\n"
 
 func TestFolderRefs(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
-	f, err := ReadFolder(fstest.MapFS{
+	f, err := agentfile.ReadFolder(fstest.MapFS{
 		"support.md":         file("---\nname: desk # a name\n---\nHello."),
 		"support/billing.md": file("---\r\ndescription: x\r\n---\r\nHello."),
 		"support/other.yaml": file("kind: Agent\nmetadata: {name: hidden}\n"),
@@ -25,9 +30,9 @@ func TestFolderRefs(t *testing.T) {
 		"desk-tools.txt":     file("---\nname: text\n---\n"),
 	})
 	require.NoError(t, err)
-	require.Equal(t, []string{"billing", "desk", "inner", "q-1", "y@1.0.0", "z"}, f.Refs())
+	require.Equal(t, []string{"billing", "desk", "inner", "open", "q-1", "y@1.0.0", "z"}, f.Refs())
 
-	_, err = ReadFolder(fstest.MapFS{})
+	_, err = agentfile.ReadFolder(fstest.MapFS{})
 	require.NoError(t, err)
 }
 
@@ -65,24 +70,24 @@ func TestInvalidFilesOfAFolder(t *testing.T) {
 			for file, text := range c.files {
 				fsys[file] = &fstest.MapFile{Data: []byte(text)}
 			}
-			folder, err := ReadFolder(fsys)
+			folder, err := agentfile.ReadFolder(fsys)
 			require.NoError(t, err)
 			text := "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  agents:\n    - {id: a, agentRef: " + c.ref + "}\n  entrypoint: a\n---\n" + agent + "own}\n"
 			if c.ref != "own" {
 				text, _, _ = strings.Cut(text, "---\n")
 			}
-			_, err = Load([]byte(text), WithFolder(folder))
+			_, err = agentgraph.Load([]byte(text), agentgraph.WithFolder(folder))
 			if c.want == "" {
 				require.NoError(t, err)
 				return
 			}
-			require.Len(t, Problems(err), 1)
-			p := Problems(err)[0]
-			require.Equal(t, []any{CodeUnknownAgentRef, "spec.agents[0].agentRef", 6}, []any{p.Code, p.Path, p.Line})
+			require.Len(t, agentgraph.Problems(err), 1)
+			p := agentgraph.Problems(err)[0]
+			require.Equal(t, []any{agentgraph.CodeUnknownAgentRef, "spec.agents[0].agentRef", 6}, []any{p.Code, p.Path, p.Line})
 			require.Contains(t, p.Message, c.want)
 			_, found := folder.Find(c.ref) // a resolver says the same
 			if why, _, ok := strings.Cut(c.want, ": "); ok && strings.HasPrefix(why, "there is no agent") {
-				require.ErrorIs(t, found, ErrUnknownRef)
+				require.ErrorIs(t, found, agentgraph.ErrUnknownRef)
 			}
 		})
 	}
