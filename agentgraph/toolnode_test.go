@@ -177,7 +177,7 @@ func TestToolNode(t *testing.T) {
 		`{"word":"bad!"}`: {3, "tool lookup: no such word: bad!", event.CodeToolFailed},
 		`{"word":2}`:      {1, "tool lookup: ", event.CodeToolRefused},
 		`{"w":"one"}`:     {1, "tool lookup: ", event.CodeToolRefused},
-		`one`:             {1, `the input does not fit: "one" is no JSON object`, event.CodeToolRefused},
+		`one`:             {1, `the input does not fit: "one" is not a JSON object`, event.CodeToolRefused},
 	} {
 		result, _, err := try(t, a, input)
 		require.ErrorContains(t, err, want.says)

@@ -43,10 +43,10 @@ type Agent struct {
 	parallel int      // the maximal number of tools of one answer that run at the same time
 	maxTools int      // the number of tools that the endpoint accepts
 
-	wording     wording // of transfers, by options
-	form        transfer.Form
-	askTransfer bool
-	transferBy  tools.By // who may approve a transfer
+	transferOptions transferOptions // of transfers, by options
+	form            transfer.Form
+	askTransfer     bool
+	transferBy      tools.By // who may approve a transfer
 
 	split    bool    // the model's part of a split agent
 	problems []error // the errors of options
@@ -62,7 +62,7 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 	errs := a.configure(opts)
 	switch {
 	case a.inPrompt != nil && a.instructions != nil:
-		errs = append(errs, errors.New("the state is put into the instructions given to New, and an option sets a function in their place"))
+		errs = append(errs, errors.New("the instructions given to New contain keys of the state, but an option replaces them by a function"))
 	case a.inPrompt != nil:
 		errs = append(errs, a.inPrompt.check(a.prompt)...)
 		a.instructions = func(_ context.Context, inv *agent.Invocation) (string, error) {
@@ -81,7 +81,7 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 	return a, nil
 }
 
-// configure applies options and returns everything that is wrong with the agent then.
+// configure applies options, and returns all errors in the configuration.
 func (a *Agent) configure(opts []Option) []error {
 	a.parallel, a.maxTools, a.kits = 8, DefaultMaxTools, new(sync.Map)
 	for i, o := range opts {
@@ -91,7 +91,7 @@ func (a *Agent) configure(opts []Option) []error {
 		}
 		o(a)
 	}
-	errs := append(a.problems, a.shapeTransfers()...)
+	errs := append(a.problems, a.configureTransfers()...)
 	a.children = agent.AgentsOf(a.properties.Edges)
 	errs = append(errs, a.checkOptions()...)
 	var wrong []error
@@ -118,7 +118,7 @@ func (a *Agent) checkOptions() (errs []error) {
 		errs = append(errs, fmt.Errorf("at most %d tools: the number is negative", a.maxTools))
 	}
 	for _, err := range []error{
-		a.compaction.check(a.settings.MaxTokens), errors.Join(a.transferBy.Check(), a.approver.Check()), a.decision.check(), a.output.configured(a.settings),
+		a.compaction.check(a.settings.MaxTokens), errors.Join(a.transferBy.Check(), a.approver.Check()), a.decision.check(), a.output.checkSettings(a.settings),
 	} {
 		if err != nil {
 			errs = append(errs, err)
@@ -131,7 +131,7 @@ func (a *Agent) checkOptions() (errs []error) {
 	}
 	for i, s := range a.sets {
 		if s == nil {
-			errs = append(errs, fmt.Errorf("set of tools %d is nil", i))
+			errs = append(errs, fmt.Errorf("toolset %d is nil", i))
 		}
 	}
 	return errs
@@ -193,7 +193,7 @@ func (a *Agent) Window() int {
 // be transferred to, the tools for transfers need names of their own, and each rule about
 // tools must match an existing one.
 func (a *Agent) CheckNode(n *agent.Node) (problems []string) {
-	form, targets := a.own.formAt(n), targetNames(n)
+	form, targets := a.own.formFor(n), targetNames(n)
 	for _, name := range targets {
 		if a.own.has(name) || form.Name == name {
 			problems = append(problems, fmt.Sprintf("the tool %q of agent %q is named like an agent it can transfer to", name, a.name))
@@ -247,7 +247,7 @@ func (a *Agent) Asks(ctx context.Context, inv *agent.Invocation) (llm.Model, *ll
 func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		x := &execution{ctx: ctx, inv: inv, yield: yield}
-		x.finish(x.step(a))
+		x.yieldError(x.step(a))
 	}
 }
 
@@ -265,10 +265,10 @@ func (x *execution) step(a *Agent) error {
 	}
 	if x.run.Answered { // the run has reported the notices
 		notices = nil
-	} else if cut := x.place(x.inv.Node()).cut; len(cut) > 0 {
+	} else if cut := x.template(x.inv.Node()).shortened; len(cut) > 0 {
 		notices = append(slices.Clip(notices), fmt.Sprintf("the model sees the first %d characters of the descriptions of these tools, because endpoints refuse longer ones: %s", maxDescription-1, strings.Join(cut, ", ")))
 	}
-	if err := x.notify(append(slices.Clip(notices), x.arrived()...)); err != nil {
+	if err := x.notify(append(slices.Clip(notices), x.returnedSets()...)); err != nil {
 		return err
 	}
 	if calls := x.view.Pending(); len(calls) > 0 {
@@ -291,7 +291,7 @@ func (x *execution) step(a *Agent) error {
 	return failure
 }
 
-// answer asks who answers, if that is open, or else asks the agent's model for its answer.
+// answer asks which agent answers, if that is open, or else asks the agent's model for its answer.
 func (x *execution) answer() error {
 	if c := x.chooser(); c != nil {
 		return c.choose()
@@ -304,6 +304,6 @@ func (x *execution) checkPassed() error {
 	if x.inv.Scope() == "" {
 		return fmt.Errorf("agent %s passes its calls on to another node: it runs in a graph only", x.agent.name)
 	}
-	_, err := readPassed(x.inv.Input())
+	_, err := readSplit(x.inv.Input())
 	return err
 }

@@ -237,7 +237,7 @@ func TestConstruction(t *testing.T) {
 		"model":        {"a", nil, nil, "the model is nil"},
 		"nil option":   {"a", &model{}, []llmagent.Option{llmagent.WithTools(note), nil, nil}, "option 1 is nil"},
 		"nil tool":     {"a", &model{}, []llmagent.Option{llmagent.WithTools(note, nil)}, "tool 1 is nil"},
-		"two tools":    {"a", &model{}, []llmagent.Option{llmagent.WithTools(note, note)}, `two tools "note"`},
+		"two tools":    {"a", &model{}, []llmagent.Option{llmagent.WithTools(note, note)}, `two tools have the name "note"`},
 		"reserved":     {"a", &model{}, []llmagent.Option{llmagent.WithTools(tool(t, agent.TransferTool, nothing))}, "reserved"},
 		"nil child":    {"a", &model{}, []llmagent.Option{llmagent.WithSubAgents(nil)}, "sub-agent 0 is nil"},
 		"instructions": {"a", &model{}, []llmagent.Option{llmagent.WithInstructionFunc(nil)}, "instruction function is nil"},

@@ -191,14 +191,14 @@ func (ans *answer) discarded(code, message, modelName string) *event.Discard {
 
 // side is a question to a model whose answer is not part of the conversation: a request for a summary, or which agent
 // answers. The embedded answer is that of the last attempt.
-type side struct {
+type sideCall struct {
 	answer
 	source llm.Model
 }
 
 // ask asks the model, and asks again once if the answer breaks off. An interrupted attempt is recorded because it
 // costs tokens. check returns what is wrong with a complete answer.
-func (s *side) ask(req *llm.Request, check func() error) error {
+func (s *sideCall) ask(req *llm.Request, check func() error) error {
 	x := s.x
 	for attempt := 1; ; attempt++ {
 		s.answer = answer{x: x, quiet: true}
@@ -222,7 +222,7 @@ func (s *side) ask(req *llm.Request, check func() error) error {
 }
 
 // fatal returns the error that ends the run, or nil if the agent can continue without the answer.
-func (s *side) fatal(failure error) error {
+func (s *sideCall) fatal(failure error) error {
 	switch {
 	case failure == nil || errors.Is(failure, errStopped):
 		return failure

@@ -27,20 +27,20 @@ type toolCall struct {
 }
 
 // run runs the tool. It returns the events with the result, or that the call waits, or an error that ends the run.
-func (c *toolCall) run(ctx context.Context) ended {
+func (c *toolCall) run(ctx context.Context) callEnd {
 	if c.refuses(c.call) {
-		return ended{events: []*event.Event{c.refuse(c.call)}}
+		return callEnd{events: []*event.Event{c.refuse(c.call)}}
 	}
 	info := agent.ToolCallInfo{Invocation: c.inv, ID: c.call.ID, Name: c.call.Name, Input: c.call.Input}
 	res, err := c.inv.Runtime().Call(ctx, info, c.execute)
 	switch waits := errors.Is(err, agent.ErrWaits); {
 	case waits && (c.question != nil || c.inner.Load()):
-		return ended{waits: true, asked: c.question}
+		return callEnd{waits: true, asked: c.question}
 	case waits: // the call would wait forever
 		message := fmt.Sprintf("the tool %s returned that it waits, but it has neither asked a question nor run an agent that waits", c.call.Name)
-		return ended{events: []*event.Event{result(c.call, event.EncodeJSON(message), true)}}
+		return callEnd{events: []*event.Event{result(c.call, event.EncodeJSON(message), true)}}
 	case err != nil:
-		return ended{err: err}
+		return callEnd{err: err}
 	}
 	var events []*event.Event
 	if len(c.done.State) > 0 {
@@ -50,7 +50,7 @@ func (c *toolCall) run(ctx context.Context) ended {
 		f.ToolCallID = c.call.ID
 		events = append(events, &event.Event{Data: f, More: true})
 	}
-	return ended{events: append(events, result(c.call, res.Output, res.IsError))}
+	return callEnd{events: append(events, result(c.call, res.Output, res.IsError))}
 }
 
 // execute runs the tool inside the interceptors, which may call it several times.

@@ -15,22 +15,22 @@ import (
 	"github.com/agentarbor/arbor/tools/transfer"
 )
 
-// chooser asks a model who answers the user's last message.
+// chooser asks a model which agent answers the user's last message.
 type chooser struct {
 	*execution
 	decision *decision
 	model    llm.Model
 	all      []candidate
-	names    []string // of the candidates
+	names    []string // the names of the candidates
 }
 
-// chooser returns the chooser of a run in which it is still open who answers, or else nil.
+// chooser returns the chooser of a run that has not decided yet which agent answers, or nil.
 func (x *execution) chooser() *chooser {
 	d, n := x.agent.decision, x.inv.Node()
 	if d == nil && n.SmallModels() {
 		d = &decision{threshold: defaultThreshold}
 	}
-	if d == nil || x.run.Answered || len(x.offered(n, x.run).targets) == 0 {
+	if d == nil || x.run.Answered || len(x.templateFor(n, x.run).targets) == 0 {
 		return nil
 	}
 	model := d.model
@@ -38,28 +38,28 @@ func (x *execution) chooser() *chooser {
 		model = x.agent.model
 	}
 	all := x.candidates()
-	return &chooser{x, d, model, all, namesOf(all)}
+	return &chooser{x, d, model, all, candidateNames(all)}
 }
 
-// choose asks who answers, and acts on the answer. The stored outcome prevents the run
-// from asking again, whichever process continues it.
+// choose asks which agent answers, and acts on the answer. The stored outcome keeps the run from asking again in any
+// process.
 func (c *chooser) choose() error {
 	req, err := c.request()
 	if err != nil {
 		return err
 	}
-	s := &side{answer: answer{x: c.execution}, source: c.model}
+	s := &sideCall{answer: answer{x: c.execution}, source: c.model}
 	failure := s.ask(req, func() error { return nil })
 	if err := s.fatal(failure); err != nil {
 		return err
 	}
-	said := &answer{x: c.execution, attempt: 1, usage: s.usage, model: cmp.Or(s.answer.model, c.model.Name())}
+	outcome := &answer{x: c.execution, attempt: 1, usage: s.usage, model: cmp.Or(s.answer.model, c.model.Name())}
 	if failure != nil {
-		return c.undecided(said, false, "the model failed: "+failure.Error())
+		return c.undecided(outcome, false, "the model failed: "+failure.Error())
 	}
 	name, confidence, known := c.read(&s.answer)
 	if name == "" {
-		return c.undecided(said, true, "the model "+c.model.Name()+" named none of "+strings.Join(c.names, ", "))
+		return c.undecided(outcome, true, "the model "+c.model.Name()+" named none of "+strings.Join(c.names, ", "))
 	}
 	how := transfer.Decided
 	if known {
@@ -74,20 +74,20 @@ func (c *chooser) choose() error {
 	}
 	switch {
 	case known && confidence < c.decision.threshold && c.mayAskUser():
-		return c.askUser(said, fmt.Sprintf("the user is asked whom they mean: %s, %s", name, how))
+		return c.askUser(outcome, fmt.Sprintf("the user is asked whom they mean: %s, %s", name, how))
 	case target == nil:
-		return c.close(said, true, event.NoticeDecided, name+" answers, "+how)
+		return c.recordOutcome(outcome, true, event.NoticeDecided, name+" answers, "+how)
 	case c.inv.Node().InputFor(target) != nil:
-		return c.undecided(said, true, target.Agent.Name()+" needs an input, which the agent's own model has to give")
+		return c.undecided(outcome, true, target.Agent.Name()+" needs an input, which the agent's own model has to give")
 	}
-	said.calls = []llm.ToolCall{{Name: agent.TransferTool, Arguments: string(event.EncodeJSON(struct {
+	outcome.calls = []llm.ToolCall{{Name: agent.TransferTool, Arguments: string(event.EncodeJSON(struct {
 		AgentName string `json:"agent_name"`
 		Reason    string `json:"reason"`
 	}{target.Agent.Name(), how}))}}
-	return said.deliver()
+	return outcome.deliver()
 }
 
-// read returns the name in an answer, and its confidence if that is known.
+// read returns the name in an answer and its confidence. known is false if the confidence is unknown.
 func (c *chooser) read(ans *answer) (name string, confidence float64, known bool) {
 	name, written := choice.Read(ans.text.String(), c.names)
 	confidence, known = choice.Confidence(ans.probs, name, written, c.names)
@@ -97,15 +97,14 @@ func (c *chooser) read(ans *answer) (name string, confidence float64, known bool
 	var shared []float64
 	if c.decision.brief {
 		said, _ := c.view.Exchanges()
-		shared = sharedWords(said, c.all)
+		shared = scoreCandidates(said, c.all)
 	}
 	name, confidence = choice.Likeliest(ans.probs, c.names, shared)
 	return name, confidence, name != ""
 }
 
-// sharedWords scores the candidates by the words that their names and descriptions share
-// with the message.
-func sharedWords(said string, all []candidate) []float64 {
+// scoreCandidates scores the candidates by the words that the message shares with their names and descriptions.
+func scoreCandidates(said string, all []candidate) []float64 {
 	texts := make([][]bm25.Word, len(all))
 	for i, c := range all {
 		texts[i] = bm25.Split(c.Agent.Name() + " " + c.Agent.Description())
@@ -113,54 +112,55 @@ func sharedWords(said string, all []candidate) []float64 {
 	return bm25.Scores(bm25.Split(choice.Shorten(said)), texts)
 }
 
-// undecided records that the question got no usable answer.
-func (c *chooser) undecided(said *answer, answered bool, why string) error {
-	return c.close(said, answered, event.NoticeUndecided, "who answers is not decided: "+why)
+// undecided records that the question got no usable answer. Package eval/replay reads the texts of these notices, so
+// they must stay the same.
+func (c *chooser) undecided(outcome *answer, answered bool, why string) error {
+	return c.recordOutcome(outcome, answered, event.NoticeUndecided, "who answers is not decided: "+why)
 }
 
-// close yields a notice and the usage of the answer, if there was one; the next step asks the agent's own model.
-func (c *chooser) close(said *answer, answered bool, code, message string) error {
+// recordOutcome yields a notice and, if the question was answered, the usage of the answer. The next step asks the
+// agent's own model.
+func (c *chooser) recordOutcome(outcome *answer, answered bool, code, message string) error {
 	events := []*event.Event{{Data: &event.Notice{Code: code, Message: message}, More: answered}}
 	if answered {
-		events = append(events, &event.Event{Data: said.usageOf(c.agent.model.Name())})
+		events = append(events, &event.Event{Data: outcome.usageOf(c.agent.model.Name())})
 	}
 	if err := c.emit(events...); err != nil {
 		return err
 	}
-	return c.next()
+	return c.continueRun()
 }
 
-// mayAskUser reports whether the agent can ask the user which agent they mean: not in an inner scope,
-// not twice in a row, and not if a route would pass the question to another agent.
+// mayAskUser reports whether the agent may ask the user which agent they mean: not in an inner scope, not twice in a
+// row, and not if a route would pass the question to another agent.
 func (c *chooser) mayAskUser() bool {
 	return c.inv.Scope() == "" && !c.view.AskedUser() && len(c.inv.Node().Routes()) == 0
 }
 
 // askUser asks the user which agent they mean.
-func (c *chooser) askUser(said *answer, notice string) error {
+func (c *chooser) askUser(outcome *answer, notice string) error {
 	if err := c.emit(&event.Event{Data: &event.Notice{Code: event.NoticeAsksUser, Message: notice}, More: true}); err != nil {
 		return err
 	}
 	text := c.decision.question
 	if text == "" {
 		others, own := c.all[:len(c.all)-1], c.all[len(c.all)-1]
-		text = "I am not sure who should answer this. Whom do you mean?\n" + linesOf(others) + "\n- " + own.Agent.Name() + ": me"
+		text = "I am not sure who should answer this. Whom do you mean?\n" + candidateLines(others) + "\n- " + own.Agent.Name() + ": me"
 	}
-	if err := said.delta(&said.text, text); err != nil {
+	if err := outcome.delta(&outcome.text, text); err != nil {
 		return err
 	}
-	return said.deliver()
+	return outcome.deliver()
 }
 
-// request returns the question who answers. Small models understand it by examples: each
-// description is a message that the agent with it answers, and so are the user's messages
-// before the last one. The descriptions are in the reverse order of the list, so that the
-// first or last place in one of the two has no influence.
+// request returns the request that asks which agent answers. Small models learn the task from examples: each
+// description is shown as a message that its agent answers, and so are the user's earlier messages. The descriptions
+// are in the reverse order of the list, so that the first or last place in one of the two has no influence.
 func (c *chooser) request() (*llm.Request, error) {
 	d, system := c.decision, ""
 	if !d.brief {
 		var err error
-		if system, err = c.system(c.place(c.inv.Node()), ""); err != nil {
+		if system, err = c.system(c.template(c.inv.Node()), ""); err != nil {
 			return nil, err
 		}
 	}
@@ -185,7 +185,7 @@ func (c *chooser) request() (*llm.Request, error) {
 	req.Settings = c.settings().ForEndpoint()
 	req.Temperature, req.MaxTokens, req.TopLogProbs, req.LeakedCalls = &cold, 256, 20, llm.LeakedCallsOff
 	if d.schema {
-		req.ResponseFormat = &llm.ResponseFormat{Name: "who_answers", Schema: choiceOf(c.names), Strict: true}
+		req.ResponseFormat = &llm.ResponseFormat{Name: "who_answers", Schema: choiceSchema(c.names), Strict: true}
 	}
 	for _, change := range d.settings {
 		change(&req.Settings)
@@ -193,19 +193,18 @@ func (c *chooser) request() (*llm.Request, error) {
 	return req, nil
 }
 
-// candidate is an agent that may answer: the agent itself, or one that the conversation
-// can reach through one of its targets.
+// candidate is an agent that may answer: the agent itself, or one that the conversation can reach through one of its
+// targets.
 type candidate struct {
 	*agent.Node
 	via *agent.Node // the target; nil for the agent itself
 }
 
-// candidates returns the agents that the conversation can reach on the shortest
-// way from one of the offered targets, in the order of the tree, then a person, then the agent itself.
-// The list omits each target of the agent that is not offered now, and every agent that can be
-// reached only through one.
+// candidates returns the agents that the conversation can reach from the targets, then the agent itself. The order is
+// that of the tree, followed by the person. Each candidate is reached on the shortest way. The list omits each target
+// of the agent that the model is not offered now, and every agent that can be reached only through such a target.
 func (x *execution) candidates() []candidate {
-	n, targets := x.inv.Node(), x.offered(x.inv.Node(), x.run).targets
+	n, targets := x.inv.Node(), x.templateFor(x.inv.Node(), x.run).targets
 	via := map[*agent.Node]*agent.Node{n: nil}
 	for _, t := range n.Targets() {
 		via[t] = nil
@@ -229,13 +228,13 @@ func (x *execution) candidates() []candidate {
 			all = append(all, candidate{t, via[t]})
 		}
 	}
-	if person := n.Human(); via[person] != nil { // outside of the tree
+	if person := n.Human(); via[person] != nil { // not part of the tree
 		all = append(all, candidate{person, via[person]})
 	}
 	return append(all, candidate{Node: n})
 }
 
-func namesOf(all []candidate) []string {
+func candidateNames(all []candidate) []string {
 	names := make([]string, len(all))
 	for i, c := range all {
 		names[i] = c.Agent.Name()
@@ -243,7 +242,7 @@ func namesOf(all []candidate) []string {
 	return names
 }
 
-func linesOf(all []candidate) string {
+func candidateLines(all []candidate) string {
 	nodes := make([]*agent.Node, len(all))
 	for i, c := range all {
 		nodes[i] = c.Node
@@ -251,21 +250,21 @@ func linesOf(all []candidate) string {
 	return transfer.Lines(nodes)
 }
 
-// questionForm is the text of the question who answers.
+// questionForm is the text of the question which agent answers.
 type questionForm struct {
 	list  string // the candidates, and how to reply
 	ask   func(text string) string
 	reply func(name string) string
 }
 
-// form returns the text of the question: in words, or brief as a table in code and calls
-// with it as examples. The table needs no other text, and small models do better without.
+// form returns the text of the question. With [DecisionBrief] the text is a table in code, with calls as examples.
+// That table needs no other text, and small models choose better without it.
 func (d *decision) form(all []candidate) questionForm {
 	f := questionForm{
 		ask:   func(text string) string { return "Message: \"" + text + "\"\nName:" },
 		reply: func(name string) string { return name },
 	}
-	prompt, list, form := DecisionPrompt, linesOf(all), "Reply with the name and nothing else."
+	prompt, list, form := DecisionPrompt, candidateLines(all), "Reply with the name and nothing else."
 	if d.brief {
 		f.ask = func(text string) string { return "route(" + string(event.EncodeJSON(text)) + ")" }
 		prompt, form = "", ""
@@ -286,8 +285,8 @@ func (d *decision) form(all []candidate) questionForm {
 	return f
 }
 
-// choiceOf returns the schema of an answer that is one of the names.
-func choiceOf(names []string) json.RawMessage {
+// choiceSchema returns the schema of an answer that is one of the names.
+func choiceSchema(names []string) json.RawMessage {
 	type property struct {
 		Type string   `json:"type"`
 		Enum []string `json:"enum"`

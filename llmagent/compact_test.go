@@ -392,13 +392,13 @@ func TestCompactionSettings(t *testing.T) {
 		max  int
 		says string
 	}{
-		{llmagent.Compaction{}, 0, "window is not given"},
-		{llmagent.Compaction{Window: -1}, 0, "window is not given"},
-		{llmagent.Compaction{Window: 1000, At: 1.5}, 0, "no shares"},
-		{llmagent.Compaction{Window: 1000, At: 0.4}, 0, "no shares"},
-		{llmagent.Compaction{Window: 1000, Keep: 0.9}, 0, "no shares"},
-		{llmagent.Compaction{Window: 1000, Keep: -0.1}, 0, "no shares"},
-		{llmagent.Compaction{Window: 1000}, 1000, "leaves nothing"},
+		{llmagent.Compaction{}, 0, "window is missing"},
+		{llmagent.Compaction{Window: -1}, 0, "window is missing"},
+		{llmagent.Compaction{Window: 1000, At: 1.5}, 0, "must satisfy"},
+		{llmagent.Compaction{Window: 1000, At: 0.4}, 0, "must satisfy"},
+		{llmagent.Compaction{Window: 1000, Keep: 0.9}, 0, "must satisfy"},
+		{llmagent.Compaction{Window: 1000, Keep: -0.1}, 0, "must satisfy"},
+		{llmagent.Compaction{Window: 1000}, 1000, "leaves no room"},
 		{llmagent.Compaction{Window: 1000}, 999, ""},
 		{llmagent.Compaction{Window: 1000, At: 1, Keep: 0.99}, 0, ""},
 	} {

@@ -12,15 +12,15 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// kitFor returns what the agent has now: with the tools of its sets and, if it answers the user, with the tools that
-// the user's client has sent for the turn and the form of answers that the client wants. It also returns notices
-// about the tools.
+// kitFor returns the kit of this step, and notices about its tools. The kit has the tools of the agent's sets. If the
+// agent answers the user, it also has the tools that the user's client has sent for the turn, and the output form that
+// the client wants.
 func (a *Agent) kitFor(ctx context.Context, inv *agent.Invocation) (*kit, []string, error) {
 	k, notices, err := a.withSets(ctx, inv.Node())
 	if err != nil {
 		return nil, nil, err
 	}
-	wanted, err := WantedIn(inv.Metadata())
+	wanted, err := ClientOutputIn(inv.Metadata())
 	if err != nil || inv.Scope() != "" {
 		return k, notices, err
 	}
@@ -37,15 +37,15 @@ func (a *Agent) kitFor(ctx context.Context, inv *agent.Invocation) (*kit, []stri
 	}
 	r, err := sent.Registry()
 	if err != nil {
-		return k, notices, fmt.Errorf("the tools of the client: %w", err)
+		return k, notices, fmt.Errorf("the client's tools: %w", err)
 	}
 	k = k.extend(inv.Node(), []*tools.Registry{r}, nil)
 	k.choice = sent.Choice
-	return k, slices.Concat(notices, k.left), nil
+	return k, slices.Concat(notices, k.omitted), nil
 }
 
-// withSets returns the agent's tools with those that its sets have now, and notices about
-// them. The error is that of a set without which the agent must not run.
+// withSets returns the kit with the tools that the agent's sets have now, and notices about them. The error is that of
+// a set that wraps tools.ErrRequired.
 func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*kit, []string, error) {
 	if len(a.sets) == 0 {
 		return a.own, nil, nil
@@ -61,23 +61,24 @@ func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*kit, []string, er
 		}
 	}
 	var k *kit
-	if last, ok := a.kits.Load(n); ok && slices.Equal(last.(*kit).from, from) {
+	if last, ok := a.kits.Load(n); ok && slices.Equal(last.(*kit).registries, from) {
 		k = last.(*kit)
 	} else {
 		k = a.own.extend(n, from, a.sets)
 		a.kits.Store(n, k)
 	}
-	notices = append(notices, k.left...)
-	if !k.unsure {
+	notices = append(notices, k.omitted...)
+	if !k.badPolicy {
 		return k, notices, nil
 	}
-	careful := *k
-	refused, wrong := a.withheld(ctx, n, k.tools)
-	careful.denies = refused
-	return &careful, append(notices, wrong...), nil
+	restricted := *k
+	forbidden, wrong := a.forbiddenTools(ctx, n, k.tools)
+	restricted.forbidden = forbidden
+	return &restricted, append(notices, wrong...), nil
 }
 
-// list asks all sets of an agent for their tools at the same time, so that an agent waits only for the slowest.
+// list asks all sets of an agent for their tools at the same time, so that the agent waits only for the slowest. The
+// results are in the order of the sets.
 func list(ctx context.Context, a *Agent) ([]*tools.Registry, []error) {
 	from, errs := make([]*tools.Registry, len(a.sets)), make([]error, len(a.sets))
 	var group sync.WaitGroup
@@ -85,7 +86,7 @@ func list(ctx context.Context, a *Agent) ([]*tools.Registry, []error) {
 		group.Go(func() {
 			defer func() {
 				if r := recover(); r != nil {
-					errs[i] = fmt.Errorf("a set of tools of agent %s panics: %v", a.name, r)
+					errs[i] = fmt.Errorf("a toolset of agent %s panicked: %v", a.name, r)
 				}
 			}()
 			from[i], errs[i] = s.Tools(ctx)
@@ -95,40 +96,41 @@ func list(ctx context.Context, a *Agent) ([]*tools.Registry, []error) {
 	return from, errs
 }
 
-// extend returns the kit with more tools. Sets are those that the tools are from, as far as they are from sets.
+// extend returns a copy of the kit with the tools of the registries. If the registries are those of sets, sets has the
+// set of each.
 func (k *kit) extend(n *agent.Node, from []*tools.Registry, sets []tools.Set) *kit {
-	a, more := k.agent, *k
-	more.places, more.extended, more.from, more.left = new(sync.Map), true, from, nil
-	more.tools, more.byName = slices.Clone(k.tools), maps.Clone(k.byName)
-	targets, form := targetNames(n), k.formAt(n)
+	a, extended := k.agent, *k
+	extended.templates, extended.hasExtraTools, extended.registries, extended.omitted = new(sync.Map), true, from, nil
+	extended.tools, extended.byName = slices.Clone(k.tools), maps.Clone(k.byName)
+	targets, form := targetNames(n), k.formFor(n)
 	for i, r := range from {
 		if r == nil {
 			if s, ok := sets[i].(fmt.Stringer); ok {
-				more.lacks = append(more.lacks, s.String())
+				extended.missingSets = append(extended.missingSets, s.String())
 			}
 		}
 		for _, name := range r.Names() {
 			target, transfers := form.Called(n, name)
 			if target != "" && n.Tree().Node(target) == nil {
-				transfers = false // a tool of another framework may be named like that
+				transfers = false // another framework may name a tool like that
 			}
 			switch {
-			case more.has(name):
-				more.left = append(more.left, fmt.Sprintf("the tool %q is left out: another tool of agent %q has the name", name, a.name))
+			case extended.has(name):
+				extended.omitted = append(extended.omitted, fmt.Sprintf("the tool %q is omitted: another tool of agent %q has this name", name, a.name))
 			case slices.Contains(targets, name):
-				more.left = append(more.left, fmt.Sprintf("the tool %q is left out: it is named like an agent that %q can transfer to", name, a.name))
+				extended.omitted = append(extended.omitted, fmt.Sprintf("the tool %q is omitted: an agent that %q can transfer to has this name", name, a.name))
 			case transfers, name == agent.TransferTool, name == a.form.Name, name == malformedTool:
-				more.left = append(more.left, fmt.Sprintf("the tool %q is left out: the name is reserved", name))
+				extended.omitted = append(extended.omitted, fmt.Sprintf("the tool %q is omitted: the name is reserved", name))
 			default:
 				t := r.Get(name)
-				more.tools, more.byName[name] = append(more.tools, t), t
+				extended.tools, extended.byName[name] = append(extended.tools, t), t
 			}
 		}
 	}
-	infos := make([]tools.Info, len(more.tools))
-	for i, t := range more.tools {
+	infos := make([]tools.Info, len(extended.tools))
+	for i, t := range extended.tools {
 		infos[i] = t.Info()
 	}
-	more.unsure = len(a.rules.Mistakes(infos)) > 0
-	return &more
+	extended.badPolicy = len(a.rules.Mistakes(infos)) > 0
+	return &extended
 }

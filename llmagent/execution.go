@@ -11,30 +11,32 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// execution is one call of an agent's Run: a step of an agent with a model, or the whole run of a function.
+// execution is one call of an agent's Run: a step of an agent with a model, or the whole run of a function. It is for
+// one goroutine only.
 type execution struct {
-	*kit // the agent, with the tools that it has now
+	*kit // the agent with its tools of this step
 	ctx  context.Context
 	inv  *agent.Invocation
 	view *view.View
-	run  view.Run // as the view had it when it last caught up with the log
+	run  view.Run // the run as of the last catchUp
 
 	yield func(*event.Event, error) bool
 }
 
-// errStopped is the error of methods after the consumer has stopped the iteration: they must yield nothing more.
+// errStopped is the error of methods after the consumer has stopped the iteration. They must not yield anything after
+// it.
 var errStopped = errors.New("the consumer stopped the iteration")
 
-// begin sets the tools that the agent has now, and returns notices about them.
+// begin sets the kit of this execution. It returns notices about the tools.
 func (x *execution) begin(a *Agent) (notices []string, err error) {
 	x.kit, notices, err = a.kitFor(x.ctx, x.inv)
 	return notices, err
 }
 
-// openView opens the agent's view of the running scope and lets it catch up with the log.
+// openView opens the agent's view of the running scope and brings it up to date.
 func (x *execution) openView() error {
 	n, scope := x.inv.Node(), x.inv.Scope()
-	key, create := x.place(n).viewKey, x.place(n).newView
+	key, create := x.template(n).viewKey, x.template(n).newView
 	if scope != "" {
 		key, create = viewKey{n.Agent.Name(), scope}, func() any { return x.agent.newView(n, scope) }
 	}
@@ -45,7 +47,7 @@ func (x *execution) openView() error {
 	return x.catchUp()
 }
 
-// catchUp applies to the view what was stored since it last caught up.
+// catchUp applies to the view what was stored since the last call.
 func (x *execution) catchUp() error {
 	err := x.view.CatchUp(x.inv.Session().Events(x.ctx, x.view.Seq()))
 	x.run = x.view.Run()
@@ -88,30 +90,30 @@ func (x *execution) pause(questions []*event.Relay) error {
 	return x.write(append(events, &event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}})...)
 }
 
-// next yields that the run has another step.
-func (x *execution) next() error { return x.emit(&event.Event{Data: &event.Continue{}}) }
+// continueRun asks the runner for another step of the run.
+func (x *execution) continueRun() error { return x.emit(&event.Event{Data: &event.Continue{}}) }
 
-// finish yields an error, unless the consumer has stopped the iteration.
-func (x *execution) finish(err error) {
+// yieldError yields an error, unless it is nil or the consumer has stopped the iteration.
+func (x *execution) yieldError(err error) {
 	if err != nil && !errors.Is(err, errStopped) {
 		x.yield(nil, err)
 	}
 }
 
-// lacksKey is the key under which the session keeps which sets had no tools in the step before.
-type lacksKey viewKey
+// missingSetsKey is the key under which the session keeps which sets had no tools in the step before.
+type missingSetsKey viewKey
 
-// arrived returns a notice for each set that has tools now and had none in the conversation's step before.
-func (x *execution) arrived() (notices []string) {
-	if !x.extended {
+// returnedSets returns a notice for each set that has tools now and had none in the conversation's step before.
+func (x *execution) returnedSets() (notices []string) {
+	if !x.hasExtraTools {
 		return nil
 	}
-	before := x.inv.Session().Memo(lacksKey{x.inv.Agent().Name(), x.inv.Scope()}, func() any { return new([]string) }).(*[]string)
+	before := x.inv.Session().Memo(missingSetsKey{x.inv.Agent().Name(), x.inv.Scope()}, func() any { return new([]string) }).(*[]string)
 	for _, name := range *before {
-		if !slices.Contains(x.lacks, name) {
-			notices = append(notices, fmt.Sprintf("the tools of %s can be used now", name))
+		if !slices.Contains(x.missingSets, name) {
+			notices = append(notices, fmt.Sprintf("the tools of %s are available again", name))
 		}
 	}
-	*before = x.lacks
+	*before = x.missingSets
 	return notices
 }

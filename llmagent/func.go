@@ -42,7 +42,7 @@ func Func(name, description string, run func(*Step) error, opts ...Option) (agen
 		what  string
 	}{
 		{a.instructions != nil || a.inPrompt != nil, "instructions"}, {a.compaction != nil, "a compaction"}, {a.decision != nil, "a decision"}, {a.output != nil, "a form of answers"},
-		{a.askTransfer, "approvals of transfers"}, {a.wording != wording{}, "how a model transfers"},
+		{a.askTransfer, "approvals of transfers"}, {a.transferOptions != transferOptions{}, "how a model transfers"},
 	} {
 		if unfit.given {
 			errs = append(errs, fmt.Errorf("an option sets %s, and a function has no model of its own", unfit.what))
@@ -76,8 +76,8 @@ func (f *function) CheckNode(n *agent.Node) (wrong []string) { return f.base.Che
 func (f *function) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		s := &Step{execution: execution{ctx: ctx, inv: inv, yield: yield}}
-		if err := f.runStep(s); err != nil && s.over == nil {
-			s.finish(err)
+		if err := f.runStep(s); err != nil && s.overErr == nil {
+			s.yieldError(err)
 		}
 	}
 }
@@ -85,16 +85,16 @@ func (f *function) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*ev
 func (f *function) runStep(s *Step) error {
 	notices, err := s.begin(f.base)
 	if err == nil {
-		err = s.recall()
+		err = s.loadRecorded()
 	}
-	if err == nil && len(s.before) == 0 {
-		err = s.notify(append(notices, s.arrived()...))
+	if err == nil && len(s.recorded) == 0 {
+		err = s.notify(append(notices, s.returnedSets()...))
 	}
 	if err == nil {
 		err = f.run(s)
 	}
-	if s.writing != nil { // what was shown is kept, also before an error
-		err = cmp.Or(err, s.writing.Close())
+	if s.openStream != nil { // what was shown is kept, also before an error
+		err = cmp.Or(err, s.openStream.Close())
 	}
 	return err
 }

@@ -264,7 +264,7 @@ func TestFuncErrors(t *testing.T) {
 	c := newCoded(t, func(s *llmagent.Step) error {
 		got = s.Call("refnd", nil, nil)
 		require.EqualError(t, got, `agent "desk" has no tool "refnd"; did you mean "refund"?`)
-		require.EqualError(t, s.Call("refund", []int{1}, nil), "the arguments of tool refund: [1] is no JSON object")
+		require.EqualError(t, s.Call("refund", []int{1}, nil), "the arguments of tool refund: [1] is not a JSON object")
 		var failed *llmagent.CallError
 		require.ErrorAs(t, s.Call("refund", order{13}, nil), &failed)
 		require.Equal(t, "no such order", failed.Message)
@@ -280,7 +280,7 @@ func TestFuncErrors(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Say("b"))
 		_, err = io.WriteString(w, "c")
-		require.ErrorContains(t, err, "was ended")
+		require.ErrorContains(t, err, "has closed the stream")
 		return s.Transfer("billing", "")
 	}, nil)
 	said, err := c.turn(hears("hello"), nil)
@@ -329,7 +329,7 @@ func TestFuncMustDoTheSame(t *testing.T) {
 	_, err := c.turn(hears("hello"), func(e *event.Event) bool { return e.Text() == "a" })
 	require.NoError(t, err)
 	_, err = c.turn(resumes(), nil)
-	require.ErrorContains(t, err, `the function of agent "desk" is called again, after a pause or a crash, and tries to call refund where it did something else before`)
+	require.ErrorContains(t, err, `the function of agent "desk" was called again after a pause or a crash, and tries to call refund where it did something else before`)
 	require.Empty(t, c.called)
 }
 

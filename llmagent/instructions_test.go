@@ -58,7 +58,7 @@ func TestStateInInstructionsIsChecked(t *testing.T) {
 	_, err := llmagent.New("a", "Hello {nam}.", m, llmagent.WithStateInInstructions("name"))
 	require.ErrorContains(t, err, "do not hold {name}")
 	_, err = llmagent.New("a", "", m, llmagent.WithStateInInstructions(), llmagent.WithInstructionFunc(func(_ context.Context, _ *agent.Invocation) (string, error) { return "", nil }))
-	require.ErrorContains(t, err, "a function in their place")
+	require.ErrorContains(t, err, "an option replaces them by a function")
 	_, err = llmagent.New("a", "", m, llmagent.WithInstructionFunc(nil))
 	require.ErrorContains(t, err, "the instruction function is nil")
 	_, err = llmagent.Func("a", "", func(*llmagent.Step) error { return nil }, llmagent.WithStateInInstructions())

@@ -11,27 +11,27 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// kit is what an agent has at a time: its own tools, those of its sets and of the user's client, and the form of its
-// answers. It is not changed.
+// kit is what an agent has in one step: its own tools, those of its sets and of the user's client, and the form of its
+// output. It is immutable and safe for concurrent use.
 type kit struct {
-	agent  *Agent
-	tools  []tools.Tool
-	byName map[string]tools.Tool
-	output *output           // nil: text
-	choice llm.ToolChoice    // of the client's tools; "" for that of the settings
-	denies map[string]string // the tools that must not run, and why
-	places *sync.Map         // *agent.Node → *offer: all that the agent is offered in its place
+	agent     *Agent
+	tools     []tools.Tool
+	byName    map[string]tools.Tool
+	output    *output           // nil: text
+	choice    llm.ToolChoice    // the tool choice of the client; "": that of the settings
+	forbidden map[string]string // the reasons why tools must not run, by the tools' names
+	templates *sync.Map         // *agent.Node → *template: the full template of each place in a tree
 
-	extended bool              // it has tools in addition to the agent's own
-	from     []*tools.Registry // of the sets
-	lacks    []string          // the sets that have no tools now
-	left     []string          // notices about tools that are left out
-	unsure   bool              // a rule of the agent's policy matches nothing
+	hasExtraTools bool              // the kit has more than the agent's own tools
+	registries    []*tools.Registry // of the sets, in their order; nil for a set without tools now
+	missingSets   []string          // the names of the sets that have no tools now
+	omitted       []string          // notices about tools that are omitted
+	badPolicy     bool              // a rule of the agent's policy matches nothing
 }
 
-// newKit returns the kit of an agent's own tools, and everything that is wrong with them.
+// newKit returns the kit of an agent's own tools, and all errors in them.
 func newKit(a *Agent) (*kit, []error) {
-	k := &kit{agent: a, tools: a.tools, byName: make(map[string]tools.Tool, len(a.tools)), output: a.output, places: new(sync.Map)}
+	k := &kit{agent: a, tools: a.tools, byName: make(map[string]tools.Tool, len(a.tools)), output: a.output, templates: new(sync.Map)}
 	var errs []error
 	for i, t := range a.tools {
 		if t == nil {
@@ -44,7 +44,7 @@ func newKit(a *Agent) (*kit, []error) {
 		case tools.CheckName(n) != nil:
 			errs = append(errs, tools.CheckName(n))
 		case k.has(n):
-			errs = append(errs, fmt.Errorf("there are two tools %q", n))
+			errs = append(errs, fmt.Errorf("two tools have the name %q", n))
 		default:
 			k.byName[n] = t
 		}
@@ -59,7 +59,7 @@ func (k *kit) settings() llm.Settings {
 	return settings
 }
 
-// has reports whether the kit has a tool.
+// has reports whether the kit has a tool with this name.
 func (k *kit) has(name string) bool { return k.byName[name] != nil }
 
 // noTool returns the error for a tool that the kit does not have.

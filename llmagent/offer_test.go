@@ -73,7 +73,7 @@ func TestTooManyTools(t *testing.T) {
 		}
 	}
 	_, _, err := root(140, 128, each)
-	require.ErrorContains(t, err, "agent root has 128 tools, and 1 for transfers, and its endpoint takes 128")
+	require.ErrorContains(t, err, "agent root has 128 tools and 1 for transfers, and its endpoint accepts 128")
 	_, r, err := root(140, 128, each, llmagent.WithMaxTools(300))
 	require.NoError(t, err)
 	require.NoError(t, ask(r))
@@ -83,7 +83,7 @@ func TestTooManyTools(t *testing.T) {
 	_, r, err = root(2, 5, llmagent.WithToolset(given{set}), llmagent.WithMaxTools(7))
 	require.NoError(t, err)
 	err = ask(r)
-	require.ErrorContains(t, err, "agent root has 7 tools, and 1 for transfers, and its endpoint takes 7")
+	require.ErrorContains(t, err, "agent root has 7 tools and 1 for transfers, and its endpoint accepts 7")
 	var run *agent.RunError
 	require.ErrorAs(t, err, &run)
 	require.Equal(t, "too_many_tools", run.Code)

@@ -12,33 +12,32 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// output is the form of an agent's answers. It is not changed.
+// output is the required form of an agent's answers. It is immutable; a nil *output allows any text.
 type output struct {
-	format llm.ResponseFormat
-	check  *schema.Validator
-	err    error
+	format    llm.ResponseFormat
+	validator *schema.Validator
+	err       error
 }
 
-// OutputOption configures WithOutput.
+// OutputOption configures [WithOutput].
 type OutputOption func(*output)
 
-// OutputStrict asks the endpoint to enforce the schema. OpenAI accepts that only for a struct
-// whose fields are all required, including those of the structs in it.
+// OutputStrict asks the endpoint to enforce the schema. OpenAI accepts that only for a struct whose fields are all
+// required, including those of nested structs.
 func OutputStrict() OutputOption { return func(o *output) { o.format.Strict = true } }
 
-// WithOutput makes the agent end its runs with JSON that is a T, a struct. The request
-// contains the schema, as [llm.ResponseFormat], and the agent checks the answer. It discards
-// an answer that does not fit, and asks the model once more with what is wrong; if
-// that answer does not fit either, the run ends with an [*OutputError].
+// WithOutput makes the agent end its runs with JSON that is a T, which must be a struct. The request contains the JSON
+// schema of T as [llm.ResponseFormat], and the agent validates the answer. If an answer does not fit, the agent
+// discards it and asks the model once more with the validation error. If the second answer does not fit either, the
+// run ends with an [*OutputError].
 //
-// The agent may call tools and transfer before it answers: only an answer without calls has to
-// fit. The answer is shown in the conversation, and is the output of the run, which
-// runner.CollectAs decodes. The question to the user which agent they mean, see
-// [WithDecision], need not fit, and neither need an answer that a content filter withheld.
+// The agent may call tools and transfer before it answers: only an answer without calls must fit. The conversation
+// shows the answer, which is also the output of the run; runner.CollectAs decodes it. Two answers need not fit: the
+// question of [WithDecision] that asks the user which agent they mean, and an answer that a content filter withheld.
 func WithOutput[T any](opts ...OutputOption) Option {
 	o := &output{}
 	if o.format.Schema, o.err = schema.Of(reflect.TypeFor[T]()); o.err == nil {
-		o.check, o.err = schema.Compile(o.format.Schema)
+		o.validator, o.err = schema.Compile(o.format.Schema)
 	}
 	for i, opt := range opts {
 		if opt == nil {
@@ -53,18 +52,18 @@ func WithOutput[T any](opts ...OutputOption) Option {
 // OutputError ends a run whose answers do not fit [WithOutput].
 type OutputError struct {
 	Agent string
-	// Err says what is wrong with the last answer.
+	// Err is the validation error of the last answer.
 	Err error
 }
 
 func (e *OutputError) Error() string {
-	return fmt.Sprintf("the answer of %s does not have the form that was asked for, twice: %v", e.Agent, e.Err)
+	return fmt.Sprintf("two answers of %s do not have the required form; the last: %v", e.Agent, e.Err)
 }
 
 func (e *OutputError) Unwrap() error { return e.Err }
 
-// configured returns an error if the output cannot be used with the settings.
-func (o *output) configured(settings llm.Settings) error {
+// checkSettings returns an error if the settings conflict with the output.
+func (o *output) checkSettings(settings llm.Settings) error {
 	switch {
 	case o == nil:
 		return nil
@@ -76,8 +75,8 @@ func (o *output) configured(settings llm.Settings) error {
 	return nil
 }
 
-// addTo adds the form to a request. After an answer that did not fit, the system text says
-// it as well, for endpoints that ignore a response format.
+// addTo adds the form to a request. If again is true, it also adds the schema to the system text, for endpoints that
+// ignore a response format.
 func (o *output) addTo(req *llm.Request, again bool) {
 	if o == nil {
 		return
@@ -90,13 +89,14 @@ func (o *output) addTo(req *llm.Request, again bool) {
 	}
 }
 
-// read returns the output in the text of a whole answer without calls, nil if a content filter has withheld that.
-func (o *output) read(answer string, finish llm.FinishReason) (json.RawMessage, error) {
+// parse returns the JSON in the text of a complete answer without calls, or nil if a content filter withheld the
+// answer.
+func (o *output) parse(answer string, finish llm.FinishReason) (json.RawMessage, error) {
 	if o == nil || finish == llm.FinishContentFilter {
 		return nil, nil
 	}
-	text := json.RawMessage(unfenced(answer))
-	err := o.check.Validate(text)
+	text := json.RawMessage(stripCodeFence(answer))
+	err := o.validator.Validate(text)
 	switch {
 	case err == nil:
 		return text, nil
@@ -106,9 +106,9 @@ func (o *output) read(answer string, finish llm.FinishReason) (json.RawMessage, 
 	return nil, errors.New(cut(clean(err.Error())))
 }
 
-// unfenced returns the content of a code block if the whole text is one, because models often write
-// JSON in one.
-func unfenced(text string) string {
+// stripCodeFence returns the content of a code block if the whole text is one. Models often write JSON in a code
+// block.
+func stripCodeFence(text string) string {
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(text, "```"); ok {
 		if inner, ok = strings.CutSuffix(inner, "```"); ok {
@@ -120,55 +120,58 @@ func unfenced(text string) string {
 	return text
 }
 
-// WantedKey is the key of a turn's [Wanted] in the metadata of the user's message. Clients of the APIs cannot set it.
-const WantedKey = "arbor.output"
+// ClientOutputKey is the key of a turn's [ClientOutput] in the metadata of the user's message. Clients of the APIs
+// cannot set it.
+const ClientOutputKey = "arbor.output"
 
-// Wanted is the form of answer that a user's client wants for one turn. The agent that answers the user ends its run
-// with JSON of this form, also after a transfer, as an agent with [WithOutput] does. Wanted replaces the agent's own
-// form for the turn. The zero value stands for any JSON object.
-type Wanted struct {
-	// Schema is a JSON schema of at most 256 KiB. Defaults to the schema of any object.
+// ClientOutput is the form of answer that a user's client requires for one turn. The agent that answers the user ends
+// its run with JSON of this form, also after a transfer, as an agent with [WithOutput] does. It replaces the agent's
+// own form for the turn. The zero value allows any JSON object.
+type ClientOutput struct {
+	// Schema is a JSON schema of at most 256 KiB.
+	// Defaults to the schema of any object.
 	Schema json.RawMessage `json:"schema,omitempty"`
 	// Strict asks the endpoint to enforce the schema; see [OutputStrict].
 	Strict bool `json:"strict,omitempty"`
 }
 
-// WantedIn returns the Wanted in the metadata of a user's message, or nil if the metadata has no [WantedKey].
-func WantedIn(metadata map[string]any) (*Wanted, error) {
-	kept, ok := metadata[WantedKey]
+// ClientOutputIn returns the ClientOutput in the metadata of a user's message, or nil if the metadata has no
+// [ClientOutputKey].
+func ClientOutputIn(metadata map[string]any) (*ClientOutput, error) {
+	kept, ok := metadata[ClientOutputKey]
 	if !ok {
 		return nil, nil
 	}
-	w := &Wanted{}
+	w := &ClientOutput{}
 	if err := json.Unmarshal(event.EncodeJSON(kept), w); err != nil {
-		return nil, fmt.Errorf("the metadata %s: %w", WantedKey, err)
+		return nil, fmt.Errorf("the metadata %s: %w", ClientOutputKey, err)
 	}
 	return w, nil
 }
 
-// Check returns an error if an output does not have the form, or if the schema cannot be used.
-func (w *Wanted) Check(output json.RawMessage) error {
+// Check returns an error if an output does not have the form, or if the schema is invalid.
+func (w *ClientOutput) Check(output json.RawMessage) error {
 	o := w.output()
 	if o.err != nil {
 		return o.err
 	}
-	return o.check.Validate(output)
+	return o.validator.Validate(output)
 }
 
-// Usable returns an error if the schema is too large or is not a JSON schema.
-func (w *Wanted) Usable() error { return w.output().err }
+// CheckSchema returns an error if the schema is too large or is not a JSON schema.
+func (w *ClientOutput) CheckSchema() error { return w.output().err }
 
-// maxWanted is the limit of a schema in bytes.
-const maxWanted = 256 << 10
+// maxClientSchema is the maximal length of a client's schema in bytes.
+const maxClientSchema = 256 << 10
 
-func (w *Wanted) output() *output {
-	if len(w.Schema) > maxWanted {
-		return &output{err: fmt.Errorf("the schema has %d bytes; at most %d are allowed", len(w.Schema), maxWanted)}
+func (w *ClientOutput) output() *output {
+	if len(w.Schema) > maxClientSchema {
+		return &output{err: fmt.Errorf("the schema has %d bytes; at most %d are allowed", len(w.Schema), maxClientSchema)}
 	}
 	o := &output{format: llm.ResponseFormat{Schema: w.Schema, Strict: w.Strict}}
 	if len(w.Schema) == 0 {
 		o.format.Schema = json.RawMessage(`{"type":"object"}`)
 	}
-	o.check, o.err = schema.Compile(o.format.Schema)
+	o.validator, o.err = schema.Compile(o.format.Schema)
 	return o
 }

@@ -87,8 +87,8 @@ func (r *toolRound) stays(c view.Call) bool {
 // denied returns why a call must not run, or "" if it may.
 func (k *kit) denied(c view.Call) string {
 	switch {
-	case k.denies[c.Name] != "":
-		return "refused: " + k.denies[c.Name]
+	case k.forbidden[c.Name] != "":
+		return "refused: " + k.forbidden[c.Name]
 	case k.decide(c) == tools.Deny:
 		return "denied: this call is not allowed"
 	case c.Answer != nil && !c.Answer.Approved:
@@ -120,7 +120,7 @@ func (k *kit) stale(c view.Call, input json.RawMessage) bool {
 
 // decide returns what the rules say about a call.
 func (k *kit) decide(c view.Call) tools.Decision {
-	if k.denies[c.Name] != "" {
+	if k.forbidden[c.Name] != "" {
 		return tools.Deny
 	}
 	if t := k.byName[c.Name]; t != nil {
@@ -194,7 +194,7 @@ func (x *execution) invalid(name string, input json.RawMessage) string {
 			name = written.Name
 		}
 	}
-	offered := x.offered(x.inv.Node(), x.run).tools
+	offered := x.templateFor(x.inv.Node(), x.run).tools
 	if len(offered) == 0 {
 		return fmt.Sprintf("there is no tool %q: you have no tools", name)
 	}

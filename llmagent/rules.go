@@ -12,33 +12,32 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// checkRules finds the rules of the agent's policy that match nothing: the calls that they are meant
-// for would run without an approval. A policy that several agents of a tree share may name a
-// tool of any of them, and the first of them reports its mistakes. The tools of sets
-// are not known yet: see [Agent.Mistakes].
+// checkRules returns the rules of the agent's policy that match nothing: the calls for which they are meant would run
+// without an approval. If several agents of a tree share a policy, a rule may name a tool of any of them, and the
+// first of them reports its mistakes. The tools of sets are not known yet; see [Agent.Mistakes].
 func (a *Agent) checkRules(n *agent.Node) (problems []string) {
 	if a.rules == nil {
 		return nil
 	}
-	all, sets, first := a.ruled(n)
+	all, sets, first := a.policyTools(n)
 	if first != a {
 		return nil
 	}
 	for _, m := range a.rules.Mistakes(all) {
 		if len(sets) == 0 || !m.Open {
-			problems = append(problems, a.mistake(m))
+			problems = append(problems, a.mistakeText(m))
 		}
 	}
 	return problems
 }
 
-func (a *Agent) mistake(m tools.Mistake) string {
+func (a *Agent) mistakeText(m tools.Mistake) string {
 	return fmt.Sprintf("the tool policy of agent %q has a mistake: %s", a.name, m)
 }
 
-// ruled returns the tools of all agents of the tree that have the agent's policy, their sets, and
-// the first of these agents. Without a place in a tree it returns those of the agent alone.
-func (a *Agent) ruled(n *agent.Node) (all []tools.Info, sets []tools.Set, first *Agent) {
+// policyTools returns the tools of all agents of the tree that share the agent's policy, their sets, and the first of
+// these agents. If n is nil, it returns those of the agent alone.
+func (a *Agent) policyTools(n *agent.Node) (all []tools.Info, sets []tools.Set, first *Agent) {
 	add := func(b *Agent) {
 		first, sets = cmp.Or(first, b), append(sets, b.sets...)
 		for _, t := range b.tools {
@@ -51,7 +50,7 @@ func (a *Agent) ruled(n *agent.Node) (all []tools.Info, sets []tools.Set, first 
 	}
 	var note func(*agent.Node)
 	note = func(at *agent.Node) {
-		if at == n { // also if another agent wraps it
+		if at == n { // also if another agent wraps this one
 			add(a)
 		} else if b, ok := at.Agent.(*Agent); ok && b.rules == a.rules {
 			add(b)
@@ -68,15 +67,15 @@ func (a *Agent) ruled(n *agent.Node) (all []tools.Info, sets []tools.Set, first 
 	return all, sets, first
 }
 
-// Mistakes returns what is wrong with the rules of the agent's policy, given the tools that the sets of all agents
-// with the policy have now; it starts sets that are not running. Without a place in a tree it checks the
-// agent alone. Unknown is the error of a set that has no list: a mistake that is Open may then be none.
+// Mistakes returns the mistakes in the rules of the agent's policy. It asks the sets of all agents with the policy for
+// their tools, which starts sets that are not running. If n is nil, it checks the agent alone. unknown is the error of
+// a set that has no list now: a mistake that is Open may then be a rule about a tool of that set.
 func (a *Agent) Mistakes(ctx context.Context, n *agent.Node) (wrong []tools.Mistake, unknown error) {
-	all, sets, _ := a.ruled(n)
+	all, sets, _ := a.policyTools(n)
 	for _, s := range sets {
 		r, err := s.Tools(ctx)
 		if r == nil {
-			unknown = cmp.Or(unknown, err, errors.New("a set of tools has no list"))
+			unknown = cmp.Or(unknown, err, errors.New("a toolset has no list of tools"))
 		}
 		for _, name := range r.Names() {
 			all = append(all, r.Get(name).Info())
@@ -85,11 +84,11 @@ func (a *Agent) Mistakes(ctx context.Context, n *agent.Node) (wrong []tools.Mist
 	return a.rules.Mistakes(all), unknown
 }
 
-// withheld returns, by their names, the tools of the agent that must not run while rules of its
-// policy match nothing, and why. It refuses all tools of sets, because a rule may have been meant
-// for any of them, and those of the agent's own tools that a rule is about or that have a similar name. While a
-// set cannot be reached, the rule may be about a tool of that set, and then only the similar ones are refused.
-func (a *Agent) withheld(ctx context.Context, n *agent.Node, all []tools.Tool) (refused map[string]string, problems []string) {
+// forbiddenTools returns, by their names, the agent's tools that must not run while rules of its policy match nothing,
+// and the reasons. It forbids all tools of sets, because a rule may be meant for any of them, and those of the agent's
+// own tools that a rule names or that have a similar name. While a set cannot be reached, the rule may be about a tool
+// of that set; then only the named and the similar tools are forbidden.
+func (a *Agent) forbiddenTools(ctx context.Context, n *agent.Node, all []tools.Tool) (refused map[string]string, problems []string) {
 	wrong, unknown := a.Mistakes(ctx, n)
 	refused = map[string]string{}
 	for _, m := range wrong {
@@ -98,11 +97,11 @@ func (a *Agent) withheld(ctx context.Context, n *agent.Node, all []tools.Tool) (
 			info := t.Info()
 			ofSet := !a.own.has(info.Name) && (unknown == nil || !m.Open)
 			if ofSet || slices.Contains(m.About, info.Name) || nearest.Of(m.Tool, []string{info.Name, info.Own}) != "" {
-				refused[info.Name] = a.mistake(m)
+				refused[info.Name] = a.mistakeText(m)
 			}
 		}
 		if len(refused) > before {
-			problems = append(problems, a.mistake(m)+". Until that is mended, calls that it may have been meant for are refused")
+			problems = append(problems, a.mistakeText(m)+". Calls for which the rule may be meant are refused until the rule is corrected")
 		}
 	}
 	return refused, problems

@@ -16,13 +16,13 @@ import (
 // Mark begins the last message of a request of agents that share their requests.
 const Mark = "[Your instructions for this answer]"
 
-// sharedSystem ends the system text of agents that share their requests; %s are the agents of the tree.
+// sharedSystem ends the system text of agents that share their requests. %s is the list of the agents of the tree.
 const sharedSystem = "These agents answer the user, one at a time:\n%s\nYou are one of them. The end of the conversation, after " + Mark +
 	", says which one, what you do and which tools you may call. The user does not see it."
 
-// sharing returns the agents that share their requests with an agent, itself among them, in the order of the tree:
-// those whose models have the same name. It returns nil if the agent shares its requests with no other.
-func sharing(n *agent.Node) (group []*agent.Node) {
+// sharingGroup returns the agents that share their requests with the agent at n, including itself, in the order of the
+// tree: those whose models have the same name. It returns nil if the agent shares its requests with no other.
+func sharingGroup(n *agent.Node) (group []*agent.Node) {
 	if !n.Tree().SharesRequests() {
 		return nil
 	}
@@ -44,9 +44,9 @@ func sharing(n *agent.Node) (group []*agent.Node) {
 	return group
 }
 
-// checkShared returns why an agent cannot share its requests, if it is to.
+// checkShared returns why an agent cannot share its requests, if the tree requires it to.
 func checkShared(a *Agent, n *agent.Node) (problems []string) {
-	group := sharing(n)
+	group := sharingGroup(n)
 	if group == nil {
 		return nil
 	}
@@ -57,47 +57,47 @@ func checkShared(a *Agent, n *agent.Node) (problems []string) {
 	history, common := view.For(n, a.history), view.For(group[0], first.history)
 	switch {
 	case !history.Whole():
-		because("its history is %q, which hides something from it", history)
+		because("its history is %q, which hides some events", history)
 	case common.Whole() && history.String() != common.String():
 		because("its history is %q, and that of %q is %q", history, first.name, common)
 	}
 	if a.compaction != nil {
-		because("its view is compacted apart from theirs")
+		because("it compacts its view")
 	}
 	if n.Edge.HideReason {
-		because("it is not shown the reasons of transfers")
+		because("its edge hides the reasons of transfers")
 	}
 	if n.SmallModels() {
-		because("models that are small have a tool for each target")
+		because("small models have one transfer tool per target")
 	}
-	if w := a.wording; w.name != "" || w.description != "" || w.tools == transfer.ToolPerTarget {
-		because("it has tools of its own for transfers")
+	if w := a.transferOptions; w.name != "" || w.description != "" || w.tools == transfer.ToolPerTarget {
+		because("it sets its own transfer tools")
 	}
-	all := &offer{}
+	all := &template{}
 	for _, other := range group {
 		b, _ := agent.As[*Agent](other.Agent)
 		for _, t := range b.tools {
-			wrong := all.share(other, t.Info().ToolSpec)
+			wrong := all.addShared(other, t.Info().ToolSpec)
 			if wrong != "" && other == n {
 				because("%s", wrong)
 			}
 		}
-		if all.most = min(all.most, b.maxTools); other == group[0] {
-			all.most = b.maxTools
+		if all.maxTools = min(all.maxTools, b.maxTools); other == group[0] {
+			all.maxTools = b.maxTools
 		}
 	}
-	if have := len(all.tools) + 1; have > all.most && n == group[0] {
-		because("together they have %d tools, one of them for transfers, and their endpoint takes %d", have, all.most)
+	if have := len(all.tools) + 1; have > all.maxTools && n == group[0] {
+		because("together they have %d tools, one of them for transfers, and their endpoint accepts %d", have, all.maxTools)
 	}
 	return problems
 }
 
-// share adds a tool of an agent to those of all. It returns what is wrong if that cannot be.
-func (o *offer) share(n *agent.Node, t llm.ToolSpec) (wrong string) {
+// addShared adds a tool of an agent to the tools of the group. It returns why the tool cannot be added, or "".
+func (o *template) addShared(n *agent.Node, t llm.ToolSpec) (wrong string) {
 	name := n.Agent.Name()
 	target, transfers := transfer.DefaultForm(transfer.Shared).Called(n, t.Name)
 	if n.Tree().Node(t.Name) != nil || transfers && (target == "" || n.Tree().Node(target) != nil) {
-		return fmt.Sprintf("its tool %q has a name that means a transfer to an agent of the tree", t.Name)
+		return fmt.Sprintf("the name of its tool %q means a transfer to an agent of the tree", t.Name)
 	}
 	before := len(o.tools)
 	o.add(t)
@@ -108,31 +108,31 @@ func (o *offer) share(n *agent.Node, t llm.ToolSpec) (wrong string) {
 		return ""
 	}
 	if same := &o.tools[i]; same.Description != added.Description || !bytes.Equal(same.Parameters, added.Parameters) {
-		wrong = fmt.Sprintf("its tool %q differs from that of agent %q, and a request has one tool of a name", t.Name, o.owners[i])
+		wrong = fmt.Sprintf("its tool %q differs from the tool with this name of agent %q, and a request has one tool per name", t.Name, o.owners[i])
 	}
 	o.tools = o.tools[:before]
 	return wrong
 }
 
-// shared returns what the requests of all agents that share them have in common in a turn, nil if the agent shares its
-// requests with no other.
-func (x *execution) shared(place *offer) (*offer, error) {
-	if place.group == nil {
+// sharedTemplate returns the part that is the same in the requests of all agents of the group during a turn, or nil if
+// the agent shares its requests with no other.
+func (x *execution) sharedTemplate(full *template) (*template, error) {
+	if full.group == nil {
 		return nil, nil
 	}
-	if o := place.common.Load(); o != nil {
+	if o := full.shared.Load(); o != nil {
 		return o, nil
 	}
-	o, sets := &offer{most: x.agent.maxTools}, false
-	for _, n := range place.group {
+	o, sets := &template{maxTools: x.agent.maxTools}, false
+	for _, n := range full.group {
 		a, _ := agent.As[*Agent](n.Agent)
 		k, _, err := a.withSets(x.ctx, n)
-		if err != nil { // of a set that another agent cannot do without
+		if err != nil { // another agent requires a set that fails
 			k = a.own
 		}
-		sets, o.most = sets || len(a.sets) > 0, min(o.most, a.maxTools)
+		sets, o.maxTools = sets || len(a.sets) > 0, min(o.maxTools, a.maxTools)
 		for _, t := range k.tools {
-			if wrong := o.share(n, t.Info().ToolSpec); wrong != "" {
+			if wrong := o.addShared(n, t.Info().ToolSpec); wrong != "" {
 				return nil, &agent.RunError{Agent: a.name, Code: "shared_tools", Err: fmt.Errorf("agent %s cannot share its requests: %s", a.name, wrong)}
 			}
 		}
@@ -147,8 +147,8 @@ func (x *execution) shared(place *offer) (*offer, error) {
 			return nil, err
 		}
 		for _, name := range r.Names() {
-			if wrong := o.share(place.group[0], r.Get(name).Info().ToolSpec); wrong != "" {
-				continue // left out, as it is of the agent's own tools
+			if wrong := o.addShared(full.group[0], r.Get(name).Info().ToolSpec); wrong != "" {
+				continue // omitted, as from the agent's own tools
 			}
 		}
 	}
@@ -156,20 +156,20 @@ func (x *execution) shared(place *offer) (*offer, error) {
 	o.add(transfer.DefaultForm(transfer.Shared).All(tree))
 	o.system = paragraphs(tree.Root().Properties.GlobalInstruction, fmt.Sprintf(sharedSystem, transfer.Lines(slices.Collect(tree.Walk()))))
 	if !sets && sent == nil {
-		place.common.Store(o)
+		full.shared.Store(o)
 	}
 	return o, nil
 }
 
-// share turns a request of an agent into one that differs from those of the others only in its last message. What the
-// agent may do stays the same: calls are held against its own tools and targets.
-func (x *execution) share(req *llm.Request, place, offered *offer) error {
-	common, err := x.shared(place)
+// shareRequest changes a request of an agent so that it differs from those of the group only in its last message. What
+// the agent may do stays the same: its calls are checked against its own tools and targets.
+func (x *execution) shareRequest(req *llm.Request, full, current *template) error {
+	common, err := x.sharedTemplate(full)
 	if common == nil || err != nil {
 		return err
 	}
-	req.Allowed = make([]string, 0, len(offered.tools))
-	for _, t := range offered.tools {
+	req.Allowed = make([]string, 0, len(current.tools))
+	for _, t := range current.tools {
 		req.Allowed = append(req.Allowed, t.Name)
 	}
 	can := "You may call no tool now."
@@ -178,10 +178,10 @@ func (x *execution) share(req *llm.Request, place, offered *offer) error {
 	}
 	own := strings.TrimPrefix(strings.TrimPrefix(req.System, x.inv.Node().Tree().Root().Properties.GlobalInstruction), "\n\n")
 	last := Mark + "\n" + paragraphs(paragraphs(own, can), x.run.Again)
-	req.System, req.Tools, req.Agent = common.system, common.tools, place.group[0].Path
+	req.System, req.Tools, req.Agent = common.system, common.tools, full.group[0].Path
 	req.Messages = append(slices.Clip(req.Messages), llm.Message{Role: llm.RoleSystem, Content: llm.Content{Text: last}})
-	if len(req.Tools) > common.most {
-		return &agent.RunError{Agent: x.agent.name, Code: "too_many_tools", Err: fmt.Errorf("the agents that share their requests have %d tools together, and their endpoint takes %d", len(req.Tools), common.most)}
+	if len(req.Tools) > common.maxTools {
+		return &agent.RunError{Agent: x.agent.name, Code: "too_many_tools", Err: fmt.Errorf("the agents that share their requests have %d tools together, and their endpoint accepts %d", len(req.Tools), common.maxTools)}
 	}
 	return nil
 }

@@ -7,14 +7,13 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// stream is a text that the function of an agent writes in pieces. Without pieces
-// nothing is said.
+// stream is a text that a function writes in pieces. Without pieces it yields nothing.
 type stream struct {
-	s      *Step
-	answer *answer // nil before the first piece
-	rest   []byte  // the beginning of an incomplete rune
-	silent bool    // the text was said before
-	err    error
+	s        *Step
+	answer   *answer // nil before the first piece
+	pending  []byte  // the bytes that are not shown yet: the beginning of an incomplete rune
+	replayed bool    // the text is in the log already
+	err      error
 }
 
 func (w *stream) Write(p []byte) (int, error) {
@@ -22,21 +21,21 @@ func (w *stream) Write(p []byte) (int, error) {
 	case len(p) == 0 || w.err != nil:
 	case w.answer == nil:
 		w.answer = &answer{x: &w.s.execution, attempt: w.s.inv.Attempt()}
-		if _, w.silent, w.err = recalled[*event.Text](w.s, "say something"); w.err == nil {
-			w.s.writing = w
+		if _, w.replayed, w.err = replay[*event.Text](w.s, "say something"); w.err == nil {
+			w.s.openStream = w
 		}
-	case w.s.writing != w:
-		w.err = errors.New("llmagent: the stream was ended by what the step has done since")
+	case w.s.openStream != w:
+		w.err = errors.New("llmagent: another method of the Step has closed the stream")
 	}
 	if w.err != nil {
 		return 0, w.err
 	}
-	w.rest = append(w.rest, p...)
-	return len(p), w.show(len(w.rest) - half(w.rest))
+	w.pending = append(w.pending, p...)
+	return len(p), w.flush(len(w.pending) - incompleteRune(w.pending))
 }
 
-// half returns the length of the incomplete rune at the end of the text.
-func half(text []byte) int {
+// incompleteRune returns the length of the incomplete rune at the end of the text, or 0.
+func incompleteRune(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
 			if utf8.FullRune(tail) {
@@ -48,22 +47,22 @@ func half(text []byte) int {
 	return 0
 }
 
-// show shows the first bytes of what was written.
-func (w *stream) show(n int) error {
-	if n > 0 && !w.silent && w.answer.delta(&w.answer.text, string(w.rest[:n])) != nil {
-		w.err = w.s.end()
+// flush shows the first n of the pending bytes.
+func (w *stream) flush(n int) error {
+	if n > 0 && !w.replayed && w.answer.delta(&w.answer.text, string(w.pending[:n])) != nil {
+		w.err = w.s.stop()
 	}
-	w.rest = w.rest[n:]
+	w.pending = w.pending[n:]
 	return w.err
 }
 
 func (w *stream) Close() error {
-	if w.answer == nil || w.s.writing != w {
+	if w.answer == nil || w.s.openStream != w {
 		return w.err
 	}
-	w.s.writing = nil
-	if w.show(len(w.rest)) == nil && !w.silent {
-		w.err = w.s.say(&event.Event{ID: w.answer.text.id, Data: &event.Text{Content: w.answer.text.String()}})
+	w.s.openStream = nil
+	if w.flush(len(w.pending)) == nil && !w.replayed {
+		w.err = w.s.send(&event.Event{ID: w.answer.text.id, Data: &event.Text{Content: w.answer.text.String()}})
 	}
 	return w.err
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// malformedTool is the tool name in the log of a call whose own name no endpoint
-// would accept; the call's input keeps that name.
+// malformedTool is the recorded name of a call whose own name no endpoint would accept. The call's input keeps that
+// name.
 const malformedTool = "malformed_tool_name"
 
 func toolName(name string) bool { return tools.CheckName(name) == nil }
 
-// paragraphs joins two texts, of which either may be empty.
+// paragraphs joins two texts by an empty line. Either may be empty.
 func paragraphs(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -25,7 +25,7 @@ func paragraphs(a, b string) string {
 	return a + "\n\n" + b
 }
 
-// clean returns the first 1,000 bytes of a text as valid UTF-8.
+// clean returns at most the first 1,000 bytes of a text, as valid UTF-8.
 func clean(s string) string {
 	if len(s) > 1000 {
 		s = s[:1000]
@@ -33,10 +33,10 @@ func clean(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// pieceLimit limits, in bytes, each text that [cut] shortens.
+// pieceLimit is the maximal length in bytes of a text that [cut] shortens.
 const pieceLimit = 8000
 
-// cut shortens a text in the middle, where long outputs say least.
+// cut shortens a long text in the middle, which usually matters least.
 func cut(s string) string {
 	if len(s) <= pieceLimit {
 		return s
@@ -45,7 +45,7 @@ func cut(s string) string {
 	return strings.ToValidUTF8(s[:half], "") + " … " + strings.ToValidUTF8(s[len(s)-half:], "")
 }
 
-// object encodes arguments, which have to be a JSON object.
+// object encodes arguments as a JSON object. nil is the empty object.
 func object(args any) (json.RawMessage, error) {
 	if args == nil {
 		return json.RawMessage("{}"), nil
@@ -55,7 +55,7 @@ func object(args any) (json.RawMessage, error) {
 		return nil, err
 	}
 	if b = bytes.TrimSpace(b); b[0] != '{' {
-		return nil, fmt.Errorf("%.40s is no JSON object", b)
+		return nil, fmt.Errorf("%.40s is not a JSON object", b)
 	}
 	return b, nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// runTools settles the calls of one answer: first the tools, in parallel, storing each
-// result when it arrives; then the transfers, in one write.
+// runTools runs the calls of one answer. First it runs the tools in parallel, and stores each result when it arrives.
+// Then it decides about the transfers, in one write.
 func (x *execution) runTools(calls []view.Call) error {
 	var plain, transfers []view.Call
 	for _, c := range calls {
@@ -36,51 +36,50 @@ func (x *execution) runTools(calls []view.Call) error {
 	case r.waits || len(later) > 0:
 		return x.pause(append(r.questions(later), r.asked...))
 	case len(transfers) > 0:
-		return x.transfer(transfers)
+		return x.runTransfers(transfers)
 	}
-	return x.next()
+	return x.continueRun()
 }
 
 // toolRound runs calls of one answer.
 type toolRound struct {
 	*execution
 
-	// All events of calls go through these channels to the one goroutine that may yield.
-	// Reports is never closed: what a tool has left running may still send.
+	// These channels carry the events of the calls to the one goroutine that may yield.
+	// reports is never closed, because a goroutine that a tool has left running may still send.
 	reports chan []*event.Event
-	ends    chan ended
+	ends    chan callEnd
 	running int
 
-	results []ended          // that have arrived and are not yielded yet
-	settled <-chan time.Time // when to yield them; nil: not yet
-	asked   []*event.Relay   // what waiting calls ask, in the order of the calls
-	askedBy []int            // the places of these calls
-	waits   bool             // a call waits
+	results []callEnd        // received and not yielded yet
+	flushAt <-chan time.Time // when to yield the results; nil if there are none
+	asked   []*event.Relay   // the questions of waiting calls, in the order of the calls
+	askedBy []int            // the index of the call of each question
+	waits   bool             // at least one call waits
 }
 
-// ended is how a call has ended.
-type ended struct {
-	call   int // its place in the answer
+// callEnd is how a call has ended.
+type callEnd struct {
+	call   int // the index of the call
 	events []*event.Event
-	err    error        // ends the run
-	waits  bool         // it has no result yet
-	asked  *event.Relay // what it asks, nil if an agent that it runs asks
+	err    error        // the error that ends the run, or nil
+	waits  bool         // the call has no result yet
+	asked  *event.Relay // the call's question; nil if an agent that it runs asks
 }
 
-// together is the time within which results count as simultaneous. It is shorter
-// than that of the agents of a workflow, so that inner results have settled before outer ones.
-const together = workflow.Settle / 2
+// flushDelay is the time within which results count as simultaneous. It is shorter than the time for the agents of a
+// workflow, so that inner results are yielded before outer ones.
+const flushDelay = workflow.Settle / 2
 
-// execute runs tools and yields their results. It yields results that arrive within a short time
-// in the order of the calls, so that the order of the log does not depend
-// on which processor was quicker. A slow tool does not delay other
-// results. It returns only when no tool is running.
+// execute runs tools and yields their results. Results that arrive within flushDelay are yielded in the order of the
+// calls, so that the log's order does not depend on small differences in speed. A slow tool does not delay other
+// results. execute returns only when no tool is running.
 func (r *toolRound) execute(calls []view.Call) (err error) {
 	if len(calls) == 1 && r.refuses(calls[0]) {
 		return r.emit(r.refuse(calls[0]))
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
-	r.reports, r.ends = make(chan []*event.Event), make(chan ended, len(calls))
+	r.reports, r.ends = make(chan []*event.Event), make(chan callEnd, len(calls))
 	send := func(e ...*event.Event) bool {
 		select {
 		case r.reports <- e:
@@ -89,9 +88,9 @@ func (r *toolRound) execute(calls []view.Call) (err error) {
 			return false
 		}
 	}
-	slots := semaphore.NewWeighted(int64(r.agent.parallel)) // a tool has one from its start until its result is received
+	slots := semaphore.NewWeighted(int64(r.agent.parallel)) // a tool holds a slot until its result is received
 	defer func() {
-		for cancel(); r.running > 0; r.running-- { // yield panicked: the turn ends, and no tool may outlive it
+		for cancel(); r.running > 0; r.running-- { // only after a panic of yield: the turn ends, and no tool may outlive it
 			<-r.ends
 		}
 	}()
@@ -116,12 +115,12 @@ func (r *toolRound) execute(calls []view.Call) (err error) {
 		case e := <-r.ends:
 			r.running--
 			slots.Release(1)
-			r.end(e)
-		case <-r.settled:
-			err = cmp.Or(err, r.settle(err == nil))
+			r.collect(e)
+		case <-r.flushAt:
+			err = cmp.Or(err, r.flush(err == nil))
 		}
 		if r.running == 0 {
-			err = cmp.Or(err, r.settle(err == nil))
+			err = cmp.Or(err, r.flush(err == nil))
 		}
 		if err != nil {
 			cancel()
@@ -129,11 +128,11 @@ func (r *toolRound) execute(calls []view.Call) (err error) {
 	}
 }
 
-// end keeps how a call has ended.
-func (r *toolRound) end(e ended) {
+// collect keeps the end of a call for the next flush, or the question of a call that waits.
+func (r *toolRound) collect(e callEnd) {
 	if !e.waits {
-		if r.results = append(r.results, e); r.settled == nil && r.running > 0 {
-			r.settled = time.After(together)
+		if r.results = append(r.results, e); r.flushAt == nil && r.running > 0 {
+			r.flushAt = time.After(flushDelay)
 		}
 		return
 	}
@@ -144,15 +143,15 @@ func (r *toolRound) end(e ended) {
 	}
 }
 
-// settle yields the results that have arrived, in the order of the calls, and then the first of
-// the errors that end the run.
-func (r *toolRound) settle(wanted bool) error {
+// flush yields the collected results in the order of the calls, then the first error that ends the run. If wanted is
+// false, it drops the results.
+func (r *toolRound) flush(wanted bool) error {
 	results := r.results
-	r.results, r.settled = nil, nil
+	r.results, r.flushAt = nil, nil
 	if !wanted {
 		return nil
 	}
-	slices.SortFunc(results, func(a, b ended) int { return a.call - b.call })
+	slices.SortFunc(results, func(a, b callEnd) int { return a.call - b.call })
 	var failed error
 	for _, e := range results {
 		failed = cmp.Or(failed, e.err)
@@ -161,7 +160,7 @@ func (r *toolRound) settle(wanted bool) error {
 		}
 	}
 	if failed != nil {
-		r.finish(failed) // before the other tools are cancelled
+		r.yieldError(failed) // before execute cancels the other tools
 		return errStopped
 	}
 	return nil

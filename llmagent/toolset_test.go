@@ -113,11 +113,11 @@ func TestAToolsetThatClashesOrFails(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{
 			"toolset: the server s is not there",
-			`toolset: the tool "billing" is left out: it is named like an agent that "solo" can transfer to`,
-			`toolset: the tool "own" is left out: another tool of agent "solo" has the name`,
-			`toolset: the tool "transfer_to_agent" is left out: the name is reserved`,
-			`toolset: the tool "transfer_to_billing" is left out: the name is reserved`,
-			`toolset: the tool "free" is left out: another tool of agent "solo" has the name`,
+			`toolset: the tool "billing" is omitted: an agent that "solo" can transfer to has this name`,
+			`toolset: the tool "own" is omitted: another tool of agent "solo" has this name`,
+			`toolset: the tool "transfer_to_agent" is omitted: the name is reserved`,
+			`toolset: the tool "transfer_to_billing" is omitted: the name is reserved`,
+			`toolset: the tool "free" is omitted: another tool of agent "solo" has this name`,
 		}, notices(events))
 	}
 	for _, r := range s.script.requests {
@@ -250,7 +250,7 @@ func TestRulesAboutToolsOfSets(t *testing.T) {
 		})
 	}
 	_, err := llmagent.New("a", "", scripted.Always("m", reply()), llmagent.WithToolset(nil))
-	require.ErrorContains(t, err, "set of tools 0 is nil")
+	require.ErrorContains(t, err, "toolset 0 is nil")
 }
 
 // A list that changes asks anew: the mistake is there as long as the tool is missing.
@@ -313,7 +313,7 @@ func TestAToolsetThatComesLate(t *testing.T) {
 		[]llmagent.Option{llmagent.WithTools(own), llmagent.WithToolset(set, &second{of: set})})
 	events, err := s.say(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []string{"toolset: the server has not answered yet", "toolset: the tools of mcp late can be used now"}, notices(events))
+	require.Equal(t, []string{"toolset: the server has not answered yet", "toolset: the tools of mcp late are available again"}, notices(events))
 	require.Equal(t, []string{"own"}, offered(s.script.requests[0]))
 	require.Equal(t, []string{"own", "look"}, offered(s.script.requests[1]))
 	events, err = s.say(t.Context())

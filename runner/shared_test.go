@@ -316,18 +316,18 @@ func TestSharedRequestsCannotBe(t *testing.T) {
 		many = append(many, sharedTool(t, fmt.Sprint("tool", i), new(int)))
 	}
 	for want, opts := range map[string][]llmagent.Option{
-		`its history is "text_only"`:             {llmagent.WithHistory(view.TextOnly())},
-		`its history is "last_turns:3"`:          {llmagent.WithHistory(view.LastTurns(3))},
-		`its history is "full (redacted)"`:       {llmagent.WithHistory(view.Full().Redact(hush))},
-		`its history is "full+files", and`:       {llmagent.WithHistory(view.Full().WithFiles())},
-		"its view is compacted apart":            {llmagent.WithCompaction(llmagent.Compaction{Window: 4000})},
-		"models that are small":                  {llmagent.WithSmallModels()},
-		"it has tools of its own for transfers":  {llmagent.WithTransferTools(transfer.ToolPerTarget)},
-		`its tool "same" differs from that of`:   {llmagent.WithTools(odd)},
-		`its tool "root" has a name that means`:  {llmagent.WithTools(sharedTool(t, "root", new(int)))},
-		`"transfer_to_root" has a name`:          {llmagent.WithTools(sharedTool(t, "transfer_to_root", new(int)))},
-		"together they have 130 tools, one of":   {llmagent.WithTools(many...)},
-		"it is not shown the reasons of transfe": nil,
+		`its history is "text_only"`:              {llmagent.WithHistory(view.TextOnly())},
+		`its history is "last_turns:3"`:           {llmagent.WithHistory(view.LastTurns(3))},
+		`its history is "full (redacted)"`:        {llmagent.WithHistory(view.Full().Redact(hush))},
+		`its history is "full+files", and`:        {llmagent.WithHistory(view.Full().WithFiles())},
+		"it compacts its view":                    {llmagent.WithCompaction(llmagent.Compaction{Window: 4000})},
+		"small models have one transfer tool":     {llmagent.WithSmallModels()},
+		"it sets its own transfer tools":          {llmagent.WithTransferTools(transfer.ToolPerTarget)},
+		`its tool "same" differs from the tool`:   {llmagent.WithTools(odd)},
+		`the name of its tool "root" means`:       {llmagent.WithTools(sharedTool(t, "root", new(int)))},
+		`the name of its tool "transfer_to_root"`: {llmagent.WithTools(sharedTool(t, "transfer_to_root", new(int)))},
+		"together they have 130 tools, one of":    {llmagent.WithTools(many...)},
+		"its edge hides the reasons of transfers": nil,
 	} {
 		t.Run(want, func(t *testing.T) {
 			build := func(m llm.Model) agent.Agent {

@@ -145,9 +145,9 @@ func TestApprovalOfAToolPerTarget(t *testing.T) {
 func TestNoToolForATarget(t *testing.T) {
 	model := scripted.Always("m", scripted.Reply())
 	_, err := llmagent.New("a", "", model, llmagent.WithTransferTools(3))
-	require.ErrorContains(t, err, "the transfer tools 3 are neither transfer.OneTool nor transfer.ToolPerTarget")
+	require.ErrorContains(t, err, "the option for transfer tools is 3, but must be transfer.OneTool or transfer.ToolPerTarget")
 	_, err = llmagent.New("a", "", model, perTarget, llmagent.WithSettings(llm.Settings{ToolChoice: agent.TransferTool}))
-	require.ErrorContains(t, err, "the tool choice transfer_to_agent names no tool where each target has its own: choose one of these, or required")
+	require.ErrorContains(t, err, "no tool is named transfer_to_agent, the tool choice, because each target has its own tool: choose one of these, or required")
 	long := strings.Repeat("x", 53)
 	for target, want := range map[string]string{
 		long:      "has 65 characters",

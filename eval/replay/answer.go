@@ -162,7 +162,7 @@ func (r *reader) take(e *event.Event) {
 		r.stray()
 		r.finish = d.FinishReason
 		if r.last != nil && r.last.at.Equal(e.Time) {
-			for id, call := range llmagent.PassedCalls(d.Output) { // which another node makes
+			for id, call := range llmagent.SplitCalls(d.Output) { // which another node makes
 				r.last.calls, r.last.finish = append(r.last.calls, callOf(id, call)), llm.FinishToolCalls
 			}
 			switch d.FinishReason {

@@ -35,12 +35,12 @@ func wanted(raw json.RawMessage, path string, metadata map[string]any, wrong *fa
 	if f.Around != nil {
 		f.form = *f.Around
 	}
-	w := &llmagent.Wanted{Schema: f.Schema, Strict: f.Strict}
+	w := &llmagent.ClientOutput{Schema: f.Schema, Strict: f.Strict}
 	switch {
 	case f.Type == "text":
 		return
 	case f.Type == "json_object":
-		w = &llmagent.Wanted{}
+		w = &llmagent.ClientOutput{}
 	case f.Type != "json_schema":
 		wrong.addf(path+".type", "is %.40q; it must be text, json_object or json_schema", f.Type)
 		return
@@ -48,11 +48,11 @@ func wanted(raw json.RawMessage, path string, metadata map[string]any, wrong *fa
 		wrong.addf(path+".schema", "is missing")
 		return
 	}
-	if err := w.Usable(); err != nil {
+	if err := w.CheckSchema(); err != nil {
 		wrong.addf(path+".schema", "cannot be used: %s", err)
 		return
 	}
-	metadata[llmagent.WantedKey] = event.DecodeValue(event.EncodeJSON(w))
+	metadata[llmagent.ClientOutputKey] = event.DecodeValue(event.EncodeJSON(w))
 }
 
 // errNoOutput is the error for a turn whose answer does not have the form that the client wants.

@@ -45,7 +45,7 @@ type Reader struct {
 	FilesInPlace bool
 
 	begun  *event.User
-	wanted *llmagent.Wanted // nil if the client wants text
+	wanted *llmagent.ClientOutput // nil if the client wants text
 	log    session.Reader
 	opened []*session.Block // that have more than space to show
 	files  []Piece          // that came while somebody was speaking
@@ -108,11 +108,11 @@ func (p *Reader) output(rec session.Record) {
 }
 
 // WantedBy returns the form of the answer that the message of a user asks for. It returns nil for text.
-func WantedBy(user *event.User) *llmagent.Wanted {
+func WantedBy(user *event.User) *llmagent.ClientOutput {
 	if user == nil {
 		return nil
 	}
-	wanted, _ := llmagent.WantedIn(user.Metadata) // the handlers have checked it
+	wanted, _ := llmagent.ClientOutputIn(user.Metadata) // the handlers have checked it
 	return wanted
 }
 
