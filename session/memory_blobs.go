@@ -18,19 +18,16 @@ func (m *Memory) PutBlob(ctx context.Context, key Key, lease Lease, data []byte)
 		return "", err
 	}
 	digest, copied := Digest(data), bytes.Clone(data)
-	s := m.session(key)
-	if s == nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sessions[key]
+	if s == nil || !s.row.holds(&lease) {
 		return "", LeaseLost(key)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.row.holds(&lease) {
-		return "", LeaseLost(key)
+	if s.blobs == nil {
+		s.blobs = make(map[string]memoryBlob)
 	}
 	if _, ok := s.blobs[digest]; !ok {
-		if s.blobs == nil {
-			s.blobs = make(map[string]memoryBlob)
-		}
 		s.blobs[digest] = memoryBlob{s.row.Head.Seq, copied}
 	}
 	return digest, nil
@@ -41,18 +38,14 @@ func (m *Memory) Blob(ctx context.Context, key Key, digest string) ([]byte, erro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	before := int64(math.MaxInt64)
-	for s := m.session(key); s != nil; s = s.past.of {
-		s.mu.Lock()
-		b, ok := s.blobs[digest]
-		s.mu.Unlock()
-		if ok && b.seq < before {
+	for s := m.sessions[key]; s != nil; s = s.parent {
+		if b, ok := s.blobs[digest]; ok && b.seq < before {
 			return WholeBlob(key, digest, b.data)
 		}
-		if s.past == nil {
-			break
-		}
-		before = min(before, s.past.seq)
+		before = min(before, s.row.Shared)
 	}
 	return nil, NoBlob(key, digest)
 }

@@ -27,11 +27,11 @@ func (m *Memory) Snapshots(ctx context.Context, key Key, name string) ([]Snapsho
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s := m.session(key)
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	s := m.sessions[key]
 	if s == nil {
 		return nil, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return slices.Clone(s.snapshots[name]), nil
 }
