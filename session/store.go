@@ -173,8 +173,7 @@ type Store interface {
 	// Orphans returns the listed sessions whose last lease was not released and is no longer held: its holder has
 	// died, or has abandoned it. The next process that asks for the lease gets it. A session stops being an orphan
 	// when a process acquires its lease and releases it. The order is that of List. The cost depends on the number of
-	// orphans and of sessions with a lease, not on the number of other sessions. Sessions whose lease was taken by an
-	// old version that did not record orphans may be missing.
+	// orphans and of sessions with a lease, not on the number of other sessions.
 	Orphans(ctx context.Context, page Page) ([]Info, error)
 	// Fork creates the session to, which begins with the first seq events of the session of. The two sessions share
 	// the storage of these events: nothing is copied, and the cost does not depend on the length of the log. If seq

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
-	"github.com/agentarbor/arbor/session/internal/rows"
 )
 
 // block is what a batch of events says about one run: its start (First is set), its end (Last is set), or both. The
@@ -138,61 +136,16 @@ const callSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
 // runOf searches the first seq events of a session for an event. It is called for the first event of an agent that is
 // called as a tool, unless the call is in the same batch, and of a fork that resumes a run.
 func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id, run string) (string, error) {
-	events, err := eventsOf(ctx, conn, callSQL, row, seq, `"id":`+text(string(event.EncodeJSON(id))), " "+text(id)+" ")
-	for _, e := range events {
-		if e.Type() != event.TypeUnreadable && isCalled(e, id, run) {
-			return e.RunID, nil
-		}
-	}
-	return "", err
-}
-
-func eventsOf(ctx context.Context, conn *pgx.Conn, query string, args ...any) (events []*event.Event, err error) {
-	result, _ := conn.Query(ctx, query, args...)
-	var seq int64
+	result, _ := conn.Query(ctx, callSQL, row, seq, `"id":`+text(string(event.EncodeJSON(id))), " "+text(id)+" ")
+	var at int64
 	var line []byte
 	var decoder event.Decoder
-	_, err = pgx.ForEachRow(result, []any{&seq, &line}, func() error {
-		events = append(events, decoder.DecodeLine(seq, line))
+	found := ""
+	_, err := pgx.ForEachRow(result, []any{&at, &line}, func() error {
+		if e := decoder.DecodeLine(at, line); found == "" && e.Type() != event.TypeUnreadable && isCalled(e, id, run) {
+			found = e.RunID
+		}
 		return nil
 	})
-	return events, err
-}
-
-// fillBlocks creates the blocks of all sessions. A database of the first schema version has none.
-func fillBlocks(ctx context.Context, conn *pgx.Conn) error {
-	var missing bool
-	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM arbor.log) AND NOT EXISTS (SELECT FROM arbor.block)").Scan(&missing)
-	if err != nil || !missing {
-		return err
-	}
-	result, _ := conn.Query(ctx, "SELECT key FROM arbor.session ORDER BY key")
-	keys, err := pgx.CollectRows(result, pgx.RowTo[int64])
-	for _, key := range keys {
-		if err == nil {
-			err = fillSession(ctx, conn, key)
-		}
-	}
-	return err
-}
-
-// fillSession creates the blocks of a session's own events, page by page. It looks up events of earlier pages as
-// Write does.
-func fillSession(ctx context.Context, conn *pgx.Conn, row int64) error {
-	for after := int64(-1); ; {
-		page, err := eventsOf(ctx, conn, "SELECT seq, line FROM arbor.log WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3", row, after, rows.LastPage)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		before := page[0].Seq - 1
-		blocks, err := blocksOf(page, func(id, run string) (string, error) { return runOf(ctx, conn, row, before, id, run) })
-		if err == nil && len(blocks) > 0 {
-			_, err = conn.Exec(ctx, `WITH head AS (SELECT key FROM arbor.session WHERE key = $1)`+
-				fmt.Sprintf(blockSQL, "$2")+` SELECT count(*) FROM head`, row, string(event.EncodeJSON(blocks)))
-		}
-		if err != nil {
-			return fmt.Errorf("create the blocks of the session with the key %d: %w", row, err)
-		}
-		after = page[len(page)-1].Seq
-	}
+	return found, err
 }

@@ -5,13 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -64,46 +62,4 @@ func TestNULInOneEvent(t *testing.T) {
 	for i, text := range shown {
 		require.Equal(t, text, run(t, url, "SELECT json ->> 'content' FROM arbor.event WHERE seq = $1", i+1))
 	}
-}
-
-// TestProgramOfVersion6GoesOn: a program that has the database open when it is brought up to
-// date reads what is there and what comes, and is told to end when it appends.
-func TestProgramOfVersion6GoesOn(t *testing.T) {
-	url := servers.Database(t)
-	loadDump(t, url)
-	require.NoError(t, postgres.Migrate(t.Context(), url, 6))
-	old, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer old.Close(t.Context())
-	const page, insert = "SELECT seq, json::text FROM arbor.event WHERE session = $1 ORDER BY seq", "INSERT INTO arbor.event (session, seq, json) VALUES ($1, $2, $3::json)"
-	before := rows(t, url, "SELECT session, seq, json FROM arbor.event ORDER BY 1, 2")
-	for i := range before {
-		before[i] = strings.ReplaceAll(before[i], `\\u0000`, `\\ufffd`)
-	}
-	for _, sql := range []string{page, insert} {
-		_, err := old.Prepare(t.Context(), sql, sql)
-		require.NoError(t, err)
-	}
-
-	s := open(t, url)
-	require.Equal(t, before, rows(t, url, "SELECT session, seq, json FROM arbor.event ORDER BY 1, 2"))
-	lease := acquire(t, s, session.ID("new"))
-	require.NoError(t, sessiontest.Append(t.Context(), s, session.ID("new"), 0, lease, batch(0, 3)...))
-	const says = "a newer version of this program has brought the database up to date"
-	_, err = old.Exec(t.Context(), insert, lease.Incarnation, 4, "{}")
-	require.ErrorContains(t, err, says)
-	_, err = old.Exec(t.Context(), "DELETE FROM arbor.event WHERE session = $1", lease.Incarnation)
-	require.ErrorContains(t, err, says)
-	found, err := old.Query(t.Context(), page, lease.Incarnation)
-	require.NoError(t, err)
-	n := 0
-	for found.Next() {
-		var seq int64
-		var whole string
-		require.NoError(t, found.Scan(&seq, &whole))
-		require.Equal(t, batch(seq-1, 1)[0], event.Decode(seq, []byte(whole)))
-		n++
-	}
-	require.NoError(t, found.Err())
-	require.Equal(t, 3, n)
 }

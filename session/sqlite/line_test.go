@@ -3,11 +3,9 @@ package sqlite_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -46,79 +44,12 @@ func TestEventsForSQL(t *testing.T) {
 	require.Equal(t, fmt.Sprint(len(damaged)), scalar(t, db, "SELECT count(json) FROM event WHERE session = 1 AND seq >= 1000"))
 }
 
-// version5 makes a file as the program left it that stored events as whole JSON.
-func version5(t testing.TB, more ...string) (path string) {
-	t.Helper()
-	var scripts []string
-	for i, name := range []string{"0004_messages.sql", "0005_blobs.sql"} {
-		script, err := os.ReadFile(filepath.Join("migrations", name))
-		require.NoError(t, err)
-		scripts = append(scripts, string(script), fmt.Sprintf("INSERT INTO schema_version (version, name) VALUES (%d, '%s')", 4+i, name))
-	}
-	path = fileOf(t, 3)
-	require.NoError(t, raw(t, path, append(scripts, more...)...).Close())
-	return path
-}
-
-// TestMigrateFromVersion5: events that are whole JSON stay so, and those that come are lines.
-func TestMigrateFromVersion5(t *testing.T) {
-	path := version5(t)
-	const events = "SELECT session, seq, json FROM event ORDER BY session, seq"
-	const sessions = "SELECT key, app, user, id, seq, created, updated, parent_key, parent_seq, lease_token, lease_host, lease_pid, lease_started, lease_until, lease_expires FROM session ORDER BY key"
-	before := []string{dump(t, path, events), dump(t, path, sessions)}
-
-	// A program of that version, which has the file open, and holds a lease on a session.
-	old := raw(t, path, "PRAGMA foreign_keys = ON")
-	page, err := old.Prepare("SELECT seq, json FROM event WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq")
-	require.NoError(t, err)
-	defer page.Close()
-	insert, err := old.Prepare("INSERT INTO event (session, seq, json) VALUES (?, ?, ?)")
-	require.NoError(t, err)
-	defer insert.Close()
-	trim, err := old.Prepare("DELETE FROM event WHERE session = ? AND seq > ?")
-	require.NoError(t, err)
-	defer trim.Close()
-
-	clock := sessiontest.NewClock()
-	clock.Advance(time.Hour)
-	s := open(t, path, sqlite.WithClock(clock.Now))
-	require.Equal(t, before, []string{dump(t, path, events), dump(t, path, sessions)})
-	fresh := newFile(t)
-	open(t, fresh)
-	require.Equal(t, dump(t, fresh, schema), dump(t, path, schema))
-	sound(t, path)
-
-	story := session.ID("story")
-	log := loadAll(t, s, story)
-	lease, err := sessiontest.Acquire(t.Context(), s, story, session.Self())
-	require.NoError(t, err)
-	n := lease.Head.Seq
-	require.NoError(t, sessiontest.Append(t.Context(), s, story, n, lease, batch(n, 3)...))
-	require.NoError(t, s.Fork(t.Context(), story, n+1, session.ID("late fork")))
-	require.Equal(t, append(log, batch(n, 1)...), loadAll(t, s, session.ID("late fork")))
-
-	const says = "a newer version of this program has brought the file up to date"
-	_, err = insert.Exec(lease.Incarnation, n+4, "{}")
-	require.ErrorContains(t, err, says)
-	_, err = trim.Exec(lease.Incarnation, 0)
-	require.ErrorContains(t, err, says)
-	var seq int64
-	var whole string
-	require.NoError(t, page.QueryRow(lease.Incarnation, n, n+1).Scan(&seq, &whole), "it reads what is new")
-	require.Equal(t, batch(n, 1)[0], event.Decode(seq, []byte(whole)))
-	for _, key := range []session.Key{story, session.ID("fork"), session.ID("late fork"), session.ID("orphan")} {
-		require.NoError(t, s.Delete(t.Context(), key))
-	}
-	sound(t, path)
-}
-
-// TestMigrateLargeFile: the new form costs a large file of the version before nothing, since
-// what is stored stays as it is.
+// TestMigrateLargeFile: a large file is brought up to date without writing its events again.
 func TestMigrateLargeFile(t *testing.T) {
 	const events = 100_000
-	path := version5(t, fmt.Sprintf(`WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < %d)
-		INSERT INTO event (session, seq, json) SELECT 100, n, printf('{"seq":%%d,"id":"e%%d","type":"text","content":"%%s"}', n, n, hex(zeroblob(50))) FROM n`, events),
-		fmt.Sprintf("INSERT INTO session (key, app, user, id, seq, created, updated) VALUES (100, 'app', 'local', 'large', %d, 1, 1)", events))
+	path := version10(t, fmt.Sprintf(`WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < %d)
+		INSERT INTO log (session, seq, line) SELECT 1000, n, printf('{"seq":%%d,"id":"e%%d","type":"text","content":"%%s"}', n, n, hex(zeroblob(50))) FROM n`, events),
+		fmt.Sprintf("INSERT INTO session (key, app, user, id, seq, created, updated) VALUES (1000, 'app', 'local', 'large', %d, 1, 1)", events))
 	pages := scalar(t, raw(t, path), "PRAGMA page_count")
 	s := open(t, path)
 	wal, err := os.Stat(path + "-wal")
@@ -137,9 +68,9 @@ func TestMigrateLargeFile(t *testing.T) {
 // TestLossOfPowerWhileMigrating: the file is as it was, or brought up to date, and the next
 // program to open it has every event.
 func TestLossOfPowerWhileMigrating(t *testing.T) {
-	path := version5(t)
+	path := version10(t)
 	const events = "SELECT session, seq, json FROM event ORDER BY session, seq"
-	want := dump(t, path, events)
+	want, last := dump(t, path, events), scalar(t, raw(t, path), "SELECT max(key) FROM session")
 	s, err := sqlite.Open(path)
 	require.NoError(t, err)
 	appendAll(t, s, session.ID("new"), batch(0, 1), 1)
@@ -148,7 +79,7 @@ func TestLossOfPowerWhileMigrating(t *testing.T) {
 		versions[dump(t, copied, "SELECT max(version) FROM schema_version")] = true
 		s, err := sqlite.Open(copied)
 		require.NoError(t, err)
-		require.Equal(t, want, dump(t, copied, "SELECT session, seq, json FROM event WHERE session <= 5 ORDER BY session, seq"))
+		require.Equal(t, want, dump(t, copied, "SELECT session, seq, json FROM event WHERE session <= "+last+" ORDER BY session, seq"))
 		allVersions(t, copied)
 		require.NoError(t, s.Close())
 	})

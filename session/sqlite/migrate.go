@@ -13,12 +13,12 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// oldest is the oldest version of the schema that this program can bring up to date. The first script creates it in a
+// new file, and each later script is one version, in the order of the names.
+const oldest = 10
+
 // applicationID in the file's header marks a database of this program: "Arbo" in ASCII.
 const applicationID = 0x4172626f
-
-// rebuilt is the last version whose script creates the table of sessions again, so that references to it must be
-// checked. Later scripts cost the same for a file of any size.
-const rebuilt = 2
 
 // checkFile refuses another program's database before anything is written to it.
 func checkFile(ctx context.Context, db *sql.DB) error {
@@ -38,37 +38,40 @@ func checkSchema(ctx context.Context, db *sql.DB) error {
 	if err := checkFile(ctx, db); err != nil {
 		return err
 	}
+	left, version, err := missing(ctx, db)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	return fmt.Errorf("it has schema %d, which an older version of this program wrote; read-only it must have %d: open it, or a copy of it, once without read-only", version, max(version, oldest-1)+len(left))
+}
+
+// missing returns the scripts that a file has not had, and the version of its schema, which is 0 for a new file. It
+// returns an error if this program is too old or too new for the file.
+func missing(ctx context.Context, q querier) (left []string, version int, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		return err
+	if err == nil {
+		version, err = schemaVersion(ctx, q)
 	}
-	version, err := knownVersion(ctx, db, len(files))
-	if err != nil || version == len(files) {
-		return err
+	newest := oldest + len(files) - 1
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case version > newest:
+		return nil, 0, fmt.Errorf("it has schema %d, which a newer version of this program wrote; this program supports up to %d: update this program", version, newest)
+	case version > 0 && version < oldest:
+		return nil, 0, fmt.Errorf("it has schema %d, which an older version of this program wrote; this program supports %d and later: export its sessions with that version, and import them into a new file", version, oldest)
 	}
-	return fmt.Errorf("it has schema %d, which an older version of this program wrote; read-only it must have %d: open it, or a copy of it, once without read-only", version, len(files))
+	return files[max(version+1-oldest, 0):], version, nil
 }
 
-// knownVersion returns the version of the schema, and an error if this program is too old for it.
-func knownVersion(ctx context.Context, db *sql.DB, newest int) (version int, err error) {
-	if version, err = schemaVersion(ctx, db); err == nil && version > newest {
-		err = fmt.Errorf("it has schema %d, which a newer version of this program wrote; this program supports up to %d: update this program", version, newest)
-	}
-	return version, err
+// querier is a connection, or a pool of them.
+type querier interface {
+	QueryRowContext(context.Context, string, ...any) *sql.Row
 }
 
-// migrate brings the schema up to date in one transaction. Each file of the folder migrations is one version, in the
-// order of the names.
+// migrate brings the schema up to date in one transaction.
 func migrate(ctx context.Context, db *sql.DB) error {
-	files, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		return err
-	}
-	return migrateTo(ctx, db, migrations, files)
-}
-
-func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) (err error) {
-	if version, err := knownVersion(ctx, db, len(files)); err != nil || version == len(files) {
+	if left, _, err := missing(ctx, db); err != nil || len(left) == 0 {
 		return err
 	}
 	conn, err := db.Conn(ctx)
@@ -76,16 +79,6 @@ func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) (err
 		return err
 	}
 	defer conn.Close()
-	// Most changes of a table require a new table. While SQLite enforces foreign keys,
-	// dropping the old table deletes the rows that refer to it. The setting cannot
-	// be changed inside the transaction.
-	if _, err := conn.ExecContext(ctx, "PRAGMA foreign_keys = OFF"); err != nil {
-		return err
-	}
-	defer func() {
-		_, on := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA foreign_keys = ON")
-		err = errors.Join(err, on)
-	}()
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -94,41 +87,28 @@ func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) (err
 		CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT`, applicationID)); err != nil {
 		return err
 	}
-	version, err := schemaVersion(ctx, conn) // another process may have migrated the file meanwhile
+	left, version, err := missing(ctx, conn) // another process may have migrated the file meanwhile
 	if err != nil {
 		return err
 	}
-	for n := version + 1; n <= len(files); n++ {
-		script, err := fs.ReadFile(fsys, files[n-1])
+	for i, file := range left {
+		script, err := fs.ReadFile(migrations, file)
 		if err != nil {
 			return err
 		}
-		name := path.Base(files[n-1])
 		if _, err := conn.ExecContext(ctx, string(script)); err != nil {
-			return fmt.Errorf("schema %s: %w", name, err)
+			return fmt.Errorf("schema %s: %w", path.Base(file), err)
 		}
-		if _, err := conn.ExecContext(ctx, "INSERT INTO schema_version (version, name) VALUES (?, ?)", n, name); err != nil {
+		if _, err := conn.ExecContext(ctx, "INSERT INTO schema_version (version, name) VALUES (?, ?)", max(version+1, oldest)+i, path.Base(file)); err != nil {
 			return err
 		}
-	}
-	broken := 0
-	if version < rebuilt {
-		err = conn.QueryRowContext(ctx, "SELECT count(*) FROM pragma_foreign_key_check").Scan(&broken)
-	}
-	if err != nil {
-		return err
-	}
-	if broken > 0 {
-		return fmt.Errorf("it is damaged: %d rows belong to sessions that do not exist: restore it from a backup", broken)
 	}
 	_, err = conn.ExecContext(ctx, "COMMIT")
 	return err
 }
 
 // schemaVersion returns 0 for a new file.
-func schemaVersion(ctx context.Context, q interface {
-	QueryRowContext(context.Context, string, ...any) *sql.Row
-}) (version int, err error) {
+func schemaVersion(ctx context.Context, q querier) (version int, err error) {
 	var exists bool
 	if err := q.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE name = 'schema_version'").Scan(&exists); err != nil || !exists {
 		return 0, err

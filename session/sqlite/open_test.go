@@ -160,7 +160,7 @@ func TestFileSettings(t *testing.T) {
 	require.Equal(t, "wal", scalar(t, db, "PRAGMA journal_mode"))
 	require.Equal(t, fmt.Sprint(0x4172626f), scalar(t, db, "PRAGMA application_id"))
 	allVersions(t, path)
-	for _, column := range []string{"parent_key", "parent_seq", "lease_token", "lease_host", "lease_pid", "lease_started", "lease_until"} {
+	for _, column := range []string{"parent_key", "parent_seq", "token", "lease_host", "lease_pid", "lease_started", "lease_until"} {
 		require.Equal(t, "1", scalar(t, db, "SELECT count(*) FROM pragma_table_info('session') WHERE name = '"+column+"'"), column)
 	}
 }
