@@ -69,7 +69,7 @@ func (v *View) surround(ctx context.Context, n *agent.Node, a *agent.Around) err
 // each of which opens a scope, those without a result are not shown.
 func (v *View) shows(upTo int64) bool {
 	seq := v.seq
-	for i := len(v.open.calls) - 1; i >= 0 && v.open.calls[i].Seq == seq && !v.open.calls[i].settled; i-- {
+	for i := len(v.open.calls) - 1; i >= 0 && v.open.calls[i].Seq == seq && !v.open.calls[i].finished; i-- {
 		seq--
 	}
 	return seq <= upTo
@@ -127,7 +127,7 @@ func (v *View) follow(ctx context.Context, h *View, a *agent.Around) error {
 		last := progress{page: page{node: h.node, policy: h.policy, outside: h.outside}, open: h.open}
 		last.open.calls = slices.Clone(h.open.calls)
 		for i := range last.open.calls {
-			last.open.calls[i].hidden = last.open.calls[i].hidden || !last.open.calls[i].settled
+			last.open.calls[i].hidden = last.open.calls[i].hidden || !last.open.calls[i].finished
 		}
 		last.flush()
 		for i, m := range last.shown.msgs {

@@ -8,8 +8,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Filled returns the messages of the view as [Fill] does. Where they name no file it costs the
-// same for a conversation of any length.
+// Filled returns the messages of the view with the bytes of their files, as [Fill] does. Without files its cost does
+// not grow with the conversation.
 func (v *View) Filled(ctx context.Context, load func(ctx context.Context, digest string) (*event.File, []byte, error)) []llm.Message {
 	messages := v.messages()
 	if !v.shown.nameFiles() {
@@ -18,9 +18,9 @@ func (v *View) Filled(ctx context.Context, load func(ctx context.Context, digest
 	return Fill(ctx, messages, load)
 }
 
-// Fill returns messages with the bytes of the files that they name by their digests, for
-// a model to read. In the place of one that load finds no bytes for is a line that says so. The
-// messages given stay as they are, and are returned if there is nothing to fill in.
+// Fill returns messages with the bytes of the files that they name by digest. If load returns an error or no bytes for
+// a file, a line that says so replaces the file. Fill does not change its argument, and returns it if no message names
+// a file.
 func Fill(ctx context.Context, messages []llm.Message, load func(ctx context.Context, digest string) (*event.File, []byte, error)) []llm.Message {
 	filled := messages
 	for i := range messages {

@@ -10,14 +10,14 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// page is the list of messages as the agent's model reads them.
+// page is the list of messages that the agent's model reads.
 type page struct {
 	agent      string
 	node       *agent.Node
 	policy     Policy
 	hideReason bool
-	outside    []*agent.Node // the roots of the trees whose agents talk around the scope
-	sharing    []string      // the agents that share their requests, this one among them; nil without any
+	outside    []*agent.Node // the roots of the trees around an inner scope
+	sharing    []string      // the names of the agents that share their requests, including this one; nil without any
 
 	shown   shown
 	said    exchanges
@@ -25,10 +25,10 @@ type page struct {
 	dropped dropped
 }
 
-// native reports whether an agent's answers are shown as the model gave them.
+// native reports whether an agent's answers appear as assistant messages, with their calls and results.
 func (v *page) native(name string) bool { return name == v.agent || slices.Contains(v.sharing, name) }
 
-// addNative shows an answer of the agent, or of one that shares its requests.
+// addNative adds an answer of the agent, or of an agent that shares its requests.
 func (v *page) addNative(a *answer) {
 	var shown int
 	for i := range a.calls {
@@ -39,12 +39,12 @@ func (v *page) addNative(a *answer) {
 	p := v.policy
 	text := p.redactText(a.text)
 	if p.redact != nil {
-		a.sealed = "" // it cannot be redacted
+		a.sealed = "" // it cannot be redacted, so leave it out
 	}
 	if shown == 0 {
 		if strings.TrimSpace(text) != "" { // some endpoints refuse a message without text
 			m := llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text}}
-			if a.sealed != "" { // else it is of an endpoint that does not want it
+			if a.sealed != "" { // endpoints need only sealed reasoning again
 				m.Parts = []llm.Part{llm.Reasoning{Text: a.reasoning, Sealed: a.sealed}}
 			}
 			v.add(m, a.last)
@@ -62,7 +62,7 @@ func (v *page) addNative(a *answer) {
 				c.wire, input = v.node.Properties.TransferCall(v.node, input)
 			}
 			call := llm.ToolCall{ID: c.ID, Name: c.wire, Arguments: string(input)}
-			if before++; before <= i { // others of the answer are left out
+			if before++; before <= i { // calls of the answer before this one are hidden
 				call.Place = i + 1
 			}
 			parts = append(parts, call)
@@ -77,7 +77,7 @@ func (v *page) addNative(a *answer) {
 	}
 }
 
-// addAttributed shows an answer of another agent.
+// addAttributed adds an answer of another agent as user messages: its text, and a line for each call.
 func (v *page) addAttributed(a *answer) {
 	p := v.policy
 	if a.show {
@@ -94,13 +94,13 @@ func (v *page) addAttributed(a *answer) {
 		if c.isError {
 			verb = ") failed: "
 		}
-		// Redaction comes before the cut, so that it sees whole words.
+		// Redaction comes before the cut, so that it gets whole texts.
 		in, out := p.fact(string(p.redactJSON(c.Input))), p.fact(p.redactText(event.OutputText(c.result)))
 		v.add(llm.UserText("["+a.agent+"] called "+c.Name+"("+oneLine(in)+verb+quoted(out)), a.last)
 	}
 }
 
-// addFile shows a file as one line, and as a part if the policy says so.
+// addFile adds a file as one line, and as a part with its content if the policy says so.
 func (v *page) addFile(d *event.File, by string, seq int64) {
 	line := "[file " + d.String() + "]"
 	if by != v.agent || v.sharing != nil {
@@ -113,10 +113,10 @@ func (v *page) addFile(d *event.File, by string, seq int64) {
 	v.add(llm.UserParts(llm.TextPart{Text: line}, llm.Media{Kind: kindOf(d.MediaType), MediaType: d.MediaType, Name: d.Name, URL: d.URL, Digest: d.Digest}), seq)
 }
 
-// arrives returns the message by which the agent's model reads of a transfer to it, "" for none. The model of an
-// agent that another agent has chosen reads that in its system text: small models imitate a line after the user's
-// message, and transfer as well (docs/routing.md). But the agent's own message must not be the last.
-func (v *page) arrives(t *event.Transfer, returned []string) string {
+// transferLine returns the message about a transfer to the agent, "" for none. Normally the agent's system text says
+// that another agent has chosen it, because small models imitate a line after the user's message and transfer as well
+// (docs/routing.md). A message is needed if the last one is the agent's own, because no request may end with that.
+func (v *page) transferLine(t *event.Transfer, returned []string) string {
 	why, input := v.reason(t), ""
 	if !v.hideReason {
 		input = oneLine(string(v.policy.redactJSON(t.Payload)))
@@ -132,7 +132,7 @@ func (v *page) arrives(t *event.Transfer, returned []string) string {
 		return colon("did not accept the conversation") + " It is yours again."
 	case slices.Contains(returned, t.From):
 		return colon("returned the conversation to you") + " Answer the user, or choose another agent."
-	case t.Routed() && !v.shown.spoke(): // a router's choice is no news
+	case t.Routed() && !v.shown.spoke(): // the model need not know of a router's choice
 		return ""
 	case input != "":
 		return colon("transferred the conversation to you, "+v.agent) + " Input: " + input
@@ -142,9 +142,9 @@ func (v *page) arrives(t *event.Transfer, returned []string) string {
 	return ""
 }
 
-// moved returns the line about a transfer for all agents that share their requests, "" where the call of one of them
-// shows it, or a router has chosen.
-func (v *page) moved(t *event.Transfer) string {
+// sharedTransferLine returns the line about a transfer for all agents that share their requests. It returns "" if the
+// messages have the call for the transfer, or if a router or a person made the transfer.
+func (v *page) sharedTransferLine(t *event.Transfer) string {
 	line := "[" + t.From + "] transferred the conversation to " + t.To
 	switch {
 	case t.TransferType == event.TransferTypeRefused:
@@ -161,7 +161,7 @@ func (v *page) moved(t *event.Transfer) string {
 	return line
 }
 
-// reason returns the reason of a transfer as the agent's model may read it.
+// reason returns the redacted reason of a transfer in one line, "" if the edge hides it.
 func (v *page) reason(t *event.Transfer) string {
 	if v.hideReason {
 		return ""
@@ -169,7 +169,8 @@ func (v *page) reason(t *event.Transfer) string {
 	return strings.TrimSuffix(oneLine(v.policy.redactText(t.Reason)), ".")
 }
 
-// inputText shows an input of the scope that is text.
+// inputText adds an input of the scope that is text, as the message that begins a turn. It adds nothing if the last
+// message is the same text.
 func (v *page) inputText(text string, seq int64) {
 	in := v.policy.redactUser(text)
 	if strings.TrimSpace(in) == "" {
@@ -185,57 +186,57 @@ func (v *page) inputText(text string, seq int64) {
 	v.addTurn(llm.UserText(v.attribute("user", in, false)), seq)
 }
 
-// endsWith reports whether the user's message that was shown last is this one.
+// endsWith reports whether the last message begins a turn and has this text.
 func (v *page) endsWith(in string) bool {
 	n := len(v.shown.marks)
 	return n > 0 && v.shown.marks[n-1].turn && v.shown.msgs[n-1].PlainText() == in
 }
 
-// add shows a message of the group of events that ends at seq. A group that a
-// compaction has dropped before it was complete is not shown.
+// add adds a message of the group of events that ends at seq. It ignores a group that a compaction has dropped before
+// the group was complete.
 func (v *page) add(m llm.Message, seq int64) {
 	if seq > v.dropped.upTo {
 		v.shown.add(m, seq, false)
 	}
 }
 
-// addTurn shows the message that begins a user turn.
+// addTurn adds the message that begins a user turn.
 func (v *page) addTurn(m llm.Message, seq int64) {
 	if seq > v.dropped.upTo {
 		v.shown.add(m, seq, true)
 	}
 }
 
-// attribute prevents a text from looking like that of another speaker. A line that begins
-// with the tag of an agent of the tree or of the user, such as "[billing] ", gets
-// the tag of its speaker in front. The rest of the text stays as it is, byte for
-// byte. tagged says that the first line has its tag already.
-func (v *page) attribute(speaker, words string, tagged bool) string {
-	if strings.IndexByte(words, '[') < 0 {
-		return words
+// attribute prevents a text from looking like the text of another speaker. If a line begins with the tag of the user or
+// of an agent of the tree, such as "[billing] ", attribute puts the tag of the speaker before it. It changes nothing
+// else. tagged says that the first line has its tag already.
+func (v *page) attribute(speaker, text string, tagged bool) string {
+	if strings.IndexByte(text, '[') < 0 {
+		return text
 	}
 	var b strings.Builder
 	done, begins := 0, !tagged
-	for i, r := range words {
+	for i, r := range text {
 		switch {
 		case strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", r):
 			begins = true
 		case begins && !unicode.IsSpace(r) && !invisible(r):
 			begins = false
-			if r == '[' && v.isTag(words[i+1:]) {
-				b.WriteString(words[done:i] + "[" + speaker + "] ")
+			if r == '[' && v.isTag(text[i+1:]) {
+				b.WriteString(text[done:i] + "[" + speaker + "] ")
 				done = i
 			}
 		}
 	}
-	return b.String() + words[done:]
+	return b.String() + text[done:]
 }
 
-// invisible characters, such as joiners and marks of direction, would hide a tag
-// from us and not from a model.
+// invisible reports whether a character, such as a joiner or a direction mark, could hide a tag from isTag but not from
+// a model.
 func invisible(r rune) bool { return unicode.In(r, unicode.Cf, unicode.Mn) }
 
-// isTag reports whether s, which follows a bracket, names the user or an agent.
+// isTag reports whether s, the text after a bracket, begins with the name of the user or an agent and a closing
+// bracket.
 func (v *page) isTag(s string) bool {
 	name, _, ok := strings.Cut(s[:min(len(s), 1000)], "]")
 	if !ok {
@@ -251,12 +252,13 @@ func (v *page) isTag(s string) bool {
 		slices.ContainsFunc(v.outside, func(root *agent.Node) bool { return named(root, name) })
 }
 
+// named reports whether the node or one below it has the name, in upper or lower case.
 func named(n *agent.Node, name string) bool {
 	return strings.EqualFold(n.Agent.Name(), name) || slices.ContainsFunc(n.Children(), func(kid *agent.Node) bool { return named(kid, name) })
 }
 
-// userWords attributes a message of the user.
-func (v *page) userWords(c llm.Content) llm.Content {
+// attributeUser applies attribute to the texts of a user's message.
+func (v *page) attributeUser(c llm.Content) llm.Content {
 	c.Text = v.attribute("user", c.Text, false)
 	for i, part := range c.Parts {
 		t, ok := part.(llm.TextPart)
@@ -264,7 +266,7 @@ func (v *page) userWords(c llm.Content) llm.Content {
 			continue
 		}
 		if text := v.attribute("user", t.Text, false); text != t.Text {
-			c.Parts = slices.Clone(c.Parts) // those of the log stay as they are
+			c.Parts = slices.Clone(c.Parts) // the event shares the parts
 			c.Parts[i] = llm.TextPart{Text: text}
 		}
 	}
@@ -279,7 +281,7 @@ func outermost(n *agent.Node) *agent.Node {
 	return n
 }
 
-// withFiles is the output of a call with a line for each file that it has made.
+// withFiles returns the output of a call with a line for each file that the call has created.
 func withFiles(output string, files []*event.File) string {
 	for _, f := range files {
 		output += "\n[file " + f.String() + "]"

@@ -10,72 +10,70 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// progress is what has happened in the scope so far: the answer that is under way, the agent's run, and the transfers
-// of the user's turn.
+// progress is the state of the scope so far: the open answer, the agent's run, and the transfers of the user's turn.
 type progress struct {
 	page
 	open    answer
-	run     Run             // the agent's current one
-	turn    int             // the user's turn, in an inner scope 0
-	handed  *event.Transfer // to the agent, whose run has not started yet
-	last    *event.Transfer // the last committed one, in whichever turn
-	since   *event.Transfer // the one of an earlier turn that chose the agent, if none was committed since
+	run     Run             // the agent's current run
+	turn    int             // the number of the user's turn from 1; 0 in an inner scope
+	handed  *event.Transfer // a model's transfer to the agent, whose run has not started yet; nil without one
+	last    *event.Transfer // the last committed transfer of the conversation
+	since   *event.Transfer // a model's transfer of an earlier turn since which the agent is active; nil for the root
 	arrival arrival
 	asks    bool // the agent's current run asks the user which agent they mean
-	asked   int  // the turn after the last one whose last run of the agent did, 0 for none
+	asked   int  // the turn after the last one in which the agent's last run asked that, 0 for none
 
 	entered bool                                      // the input of the scope was seen
 	read    func(input json.RawMessage) []llm.Message // nil: the scope's input is text
 }
 
-// answer is one answer of an agent's model, with the results so far. It
-// becomes messages when it is complete: then its results can be put in request
-// order, and what a transfer hides is known.
+// answer is one answer of an agent's model, with the results so far. It becomes messages when it is complete, because
+// only then are all results known for the order of the calls, and which calls a transfer hides.
 type answer struct {
 	agent     string
 	text      string
 	reasoning string
-	sealed    string // for the endpoint that it is from
-	show      bool
+	sealed    string // reasoning that only the endpoint that sent it can read
+	show      bool   // the policy shows the text
 	calls     []call
 	last      int64 // the seq of its last event
 }
 
 type call struct {
 	Call
-	result  json.RawMessage
-	isError bool
-	settled bool
-	hidden  bool
-	wire    string // its tool, as the agent's model knows it
-	files   []*event.File
+	result   json.RawMessage
+	isError  bool
+	finished bool // the log has the result
+	hidden   bool
+	wire     string // the name of the tool as the agent's model knows it
+	files    []*event.File
 }
 
 // Call is a tool call of the agent that has no result yet.
 type Call struct {
 	ID, Name string
-	// RunID is the run whose model requested the call. Another run may record the result: the run that continues
-	// after an approval, or in a fork.
+	// RunID is the run whose model requested the call. Another run may record the result: the run that continues after
+	// an approval, or in a fork.
 	RunID string
 	// Seq is the position of the call in the log.
 	Seq   int64
 	Input json.RawMessage
-	// Asked reports that a question about the call is open. Answer is the answer to an approval request, nil before
-	// it. Answers are the answers to questions of the call itself, in order. Answered is the position of the last of
-	// these answers in the log.
+	// Asked reports that a question about the call is open. Answer is the answer to an approval request, nil before it.
+	// Answers are the answers to questions of the call itself, in order. Answered is the position of the last of these
+	// answers in the log.
 	Asked    bool
 	Answer   *event.RelayResolved
 	Answers  []*event.RelayResolved
 	Answered int64
 
 	relay string
-	input bool // the relay is one for an answer
+	input bool // the relay is a question, not an approval request
 }
 
 // pending returns the calls that have no result.
 func (a *answer) pending() (calls []Call) {
 	for i := range a.calls {
-		if c := &a.calls[i]; !c.settled {
+		if c := &a.calls[i]; !c.finished {
 			calls = append(calls, c.Call)
 		}
 	}
@@ -95,10 +93,10 @@ func (a *answer) resolve(d *event.RelayResolved, seq int64) {
 	}
 }
 
-// settle applies the result of a call.
-func (a *answer) settle(id string, output json.RawMessage, isError bool, seq int64) {
-	if c := a.find(id); c != nil && !c.settled {
-		c.result, c.isError, c.settled = output, isError, true
+// addResult applies the result of a call. Only the first result counts.
+func (a *answer) addResult(id string, output json.RawMessage, isError bool, seq int64) {
+	if c := a.find(id); c != nil && !c.finished {
+		c.result, c.isError, c.finished = output, isError, true
 		a.last = seq
 	}
 }
@@ -113,12 +111,12 @@ func (a *answer) find(id string) *call {
 	return nil
 }
 
-// user shows a message of the user.
+// user adds a message of the user.
 func (v *progress) user(d *event.User, seq int64) {
-	m := llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.withoutMedia(v.policy.redactContent(d.Content)))}
+	m := llm.Message{Role: llm.RoleUser, Content: v.attributeUser(v.policy.withoutMedia(v.policy.redactContent(d.Content)))}
 	said := m.Content
 	if d.Metadata[event.ClaimedKey] == true {
-		said = v.userWords(v.policy.redactContent(d.Unclaimed()))
+		said = v.attributeUser(v.policy.redactContent(d.Unclaimed()))
 	}
 	v.said.user(said.PlainText(), v.policy)
 	v.addTurn(m, seq)
@@ -143,7 +141,7 @@ func (v *progress) text(d *event.Text, e *event.Event, mine bool) {
 // call adds a call to the open answer.
 func (v *progress) call(d *event.ToolCall, e *event.Event) {
 	if !v.native(e.Agent) && v.open.agent == e.Agent && len(v.open.calls) == 0 {
-		v.flush() // another agent's text is shown before the call has its result
+		v.flush() // shows another agent's text before the call has its result
 	}
 	a := v.answer(e)
 	a.last = e.Seq
@@ -151,11 +149,11 @@ func (v *progress) call(d *event.ToolCall, e *event.Event) {
 	a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Seq: e.Seq, Input: d.Input}, hidden: hidden})
 }
 
-// answer returns the open answer to which the event belongs, after closing one
-// that it does not continue.
+// answer returns the open answer to which the event belongs. If the event does not continue the open answer, answer
+// flushes that first.
 func (v *progress) answer(e *event.Event) *answer {
 	if len(v.open.calls) > 0 {
-		if _, isCall := e.Data.(*event.ToolCall); !isCall || v.open.calls[0].settled {
+		if _, isCall := e.Data.(*event.ToolCall); !isCall || v.open.calls[0].finished {
 			v.flush()
 		}
 	}
@@ -166,16 +164,15 @@ func (v *progress) answer(e *event.Event) *answer {
 	return &v.open
 }
 
-// waits reports whether a paused run of the agent left calls without results,
-// which its next run continues.
+// waits reports whether a paused run of the agent left calls without results. The agent's next run continues them.
 func (v *progress) waits(agentName string) bool { return v.open.agent == agentName && v.open.waits() }
 
 // waits reports whether a call of the answer has no result.
 func (a *answer) waits() bool {
-	return slices.ContainsFunc(a.calls, func(c call) bool { return !c.settled })
+	return slices.ContainsFunc(a.calls, func(c call) bool { return !c.finished })
 }
 
-// messages returns the messages, including those of an answer that is complete.
+// messages returns the messages. It flushes the open answer first, if that is complete.
 func (v *progress) messages() []llm.Message {
 	if !v.open.waits() {
 		v.flush()
@@ -191,7 +188,7 @@ func (v *progress) flush() {
 	}
 	native := v.native(a.agent)
 	if a.agent == v.agent {
-		v.run.settle(a)
+		v.run.addAnswer(a)
 	}
 	if native {
 		v.addNative(a)
@@ -200,7 +197,7 @@ func (v *progress) flush() {
 	}
 	for i := range a.calls {
 		for _, f := range a.calls[i].files {
-			if !native || v.policy.files { // else the result names it
+			if !native || v.policy.files { // else the call's result names the file
 				v.addFile(f, a.agent, a.last)
 			}
 		}
@@ -208,8 +205,8 @@ func (v *progress) flush() {
 	*a = answer{calls: a.calls[:0]}
 }
 
-// file applies a file that an agent has made. A file that a call has made is named in the
-// call's result, or after the line about another agent's call.
+// file adds a file that an agent has created. If a call of the open answer has created it, the result of the call names
+// it, or the line after that about another agent's call.
 func (v *progress) file(d *event.File, e *event.Event, mine bool) {
 	if !mine && !v.policy.shows(e) {
 		return
@@ -222,7 +219,8 @@ func (v *progress) file(d *event.File, e *event.Event, mine bool) {
 	v.addFile(d, e.Agent, e.Seq)
 }
 
-// input shows the input of an inner scope, unless it is the user's message that was shown last.
+// input adds the input of an inner scope. If the last message of the conversation around the scope is the same text,
+// the view shows it once.
 func (v *progress) input(d *event.HarnessStart, seq int64) {
 	if v.read == nil {
 		v.inputText(event.OutputText(d.Input), seq)

@@ -10,16 +10,13 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Redact returns the policy with f applied to every text of the log that the
-// agent's model would see: the user's words, the agent's own and others', the
-// outputs of tools, string values in their arguments and in what a transfer
-// carries, its reason, and summaries of what was left out. The log keeps the
-// original, and tools get it. Names, ids, keys and numbers of JSON, and media
-// are shown as they are.
+// Redact returns the policy with f applied to every text of the log that the agent's model would read: messages of the
+// user and of agents, outputs of tools, the string values in arguments of calls and payloads of transfers, reasons of
+// transfers, and summaries. The log keeps the original texts, and tools get them. Names, ids, JSON keys and numbers,
+// and media are not redacted.
 //
-// f must be a pure function, safe for concurrent use: it sees each text once, as
-// a whole, before anything is cut. Of several redactions the first comes first.
-// Redact(nil) changes nothing.
+// f must be a pure function and safe for concurrent use. It gets each text as a whole, before the text is cut. Several
+// redactions run in the order of the calls of Redact. Redact(nil) changes nothing.
 func (p Policy) Redact(f func(text string) string) Policy {
 	switch first := p.redact; {
 	case f == nil:
@@ -31,12 +28,11 @@ func (p Policy) Redact(f func(text string) string) Policy {
 	return p
 }
 
-// Redacted replaces a user's text of which a redaction leaves nothing, because
-// endpoints reject empty messages.
+// Redacted replaces a user's text that is empty after redaction, because endpoints reject empty messages.
 const Redacted = "[redacted]"
 
-// NoInput replaces the input of an agent that was started without words, such as a node
-// of a graph after one that said nothing, because endpoints reject empty messages.
+// NoInput replaces an input without text, because endpoints reject empty messages. An example is the input of a graph's
+// node after a node without output.
 const NoInput = "[no input]"
 
 func (p Policy) redactText(s string) string {
@@ -46,7 +42,7 @@ func (p Policy) redactText(s string) string {
 	return p.redact(s)
 }
 
-// redactUser redacts words that a message cannot do without.
+// redactUser redacts a text that must not become empty.
 func (p Policy) redactUser(s string) string {
 	if p.redact == nil || s == "" {
 		return s
@@ -54,12 +50,13 @@ func (p Policy) redactUser(s string) string {
 	return cmp.Or(p.redact(s), Redacted)
 }
 
+// redactContent redacts the texts of a user's message.
 func (p Policy) redactContent(c llm.Content) llm.Content {
 	if p.redact == nil {
 		return c
 	}
 	c.Text = p.redactUser(c.Text)
-	c.Parts = slices.Clone(c.Parts) // those of the log stay as they are
+	c.Parts = slices.Clone(c.Parts) // the event shares the parts
 	for i, part := range c.Parts {
 		if t, ok := part.(llm.TextPart); ok {
 			c.Parts[i] = llm.TextPart{Text: p.redactUser(t.Text)}
@@ -68,7 +65,7 @@ func (p Policy) redactContent(c llm.Content) llm.Content {
 	return c
 }
 
-// redactParts redacts what a model has answered, or the result of a call.
+// redactParts redacts a model's answer, or the results of calls.
 func (p Policy) redactParts(c llm.Content) llm.Content {
 	if p.redact == nil {
 		return c
@@ -82,15 +79,15 @@ func (p Policy) redactParts(c llm.Content) llm.Content {
 		case llm.ToolResult:
 			part.Output = p.redactText(part.Output)
 			c.Parts[i] = part
-		case llm.Reasoning: // nobody can look into what is sealed
+		case llm.Reasoning: // sealed reasoning cannot be redacted, so it is dropped
 			c.Parts[i] = llm.Reasoning{Text: p.redactText(part.Text)}
 		}
 	}
 	return c
 }
 
-// redactJSON redacts the string values of a JSON value and leaves all else as it
-// is, byte for byte. What is no JSON becomes an object that holds it as text.
+// redactJSON redacts the string values of a JSON value and keeps all other bytes. If raw is not valid JSON, it returns
+// an object with the redacted text under the key raw.
 func (p Policy) redactJSON(raw json.RawMessage) json.RawMessage {
 	if p.redact == nil || len(raw) == 0 {
 		return raw
@@ -99,7 +96,7 @@ func (p Policy) redactJSON(raw json.RawMessage) json.RawMessage {
 		return event.EncodeJSON(map[string]string{"raw": p.redact(string(raw))})
 	}
 	var out []byte
-	done := 0 // so much of raw is in out
+	done := 0 // the number of bytes of raw that out covers
 	for at := 0; at < len(raw); at++ {
 		if raw[at] != '"' {
 			continue

@@ -9,33 +9,33 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// AnswerWasEmpty is the line that an agent's model reads before it is asked again because its answer had no text and
-// no calls. The line stays in the view, so that the view only grows at its end.
+// AnswerWasEmpty is the line that an agent's model reads before it is asked again because its answer had no text and no
+// calls. The line stays in the view, so that the view only grows at its end.
 const AnswerWasEmpty = "[Your answer was empty. Answer now, in words or by calling a tool.]"
 
 // Run is the state of the agent's current run, as far as it affects what its model may do next. If the agent has no
-// current run, only From and Reason are set. A run that resumes another one, after a pause or in a fork, continues
-// with its state.
+// current run, only From and Reason are set. A run that resumes another one, after a pause or in a fork, continues with
+// its state.
 type Run struct {
 	// Handed is the transfer that started the run. It is nil if no transfer did, or if a router or a route made the
 	// transfer, because no model chose these. It becomes nil when the agent has said something, or a tool other than
 	// the transfer tool has returned a result without an error. An answer counts when all of its calls have results,
 	// because what the model is offered in a request holds for the whole answer.
 	Handed *event.Transfer
-	// From is the agent that chose this one by a transfer, in this turn or in an earlier turn since which this agent
-	// is active; "" if none did. Reason is the reason of that transfer in one line; "" if it had none or the edge
-	// hides it.
+	// From is the agent that chose this one by a transfer, in this turn or in an earlier turn since which this agent is
+	// active; "" if none did. Reason is the reason of that transfer in one line; "" if it had none or the edge hides
+	// it.
 	From, Reason string
 	// Arrived reports that the run started with that transfer.
 	Arrived bool
-	// Bounced reports that in this turn the model of an agent that a transfer had started transferred the
-	// conversation up or sideways before the agent had said or done anything.
+	// Bounced reports that in this turn the model of an agent that a transfer had started transferred the conversation
+	// up or sideways before the agent had said or done anything.
 	Bounced bool
 	// Returned names the agents that transferred the conversation back to this agent in this way in this turn, and
 	// those that refused it. The slice is shared and must not be changed.
 	Returned []string
-	// Wordless counts the transfers by models in this turn before which the source's run had neither text nor a
-	// tool's result. Spoken reports that there was one of these since the last transfer.
+	// Wordless counts the transfers by models in this turn before which the source's run had neither text nor a tool's
+	// result. Spoken reports that there was one of these since the last transfer.
 	Wordless int
 	Spoken   bool
 	// Refused counts the refused transfers, without those that a limit refused.
@@ -53,8 +53,8 @@ type Run struct {
 	Empty bool
 	// Misfit reports that the last attempt at an answer was discarded because it did not have the required form.
 	Misfit bool
-	// Again says what was wrong with that attempt. It is set only if agents share their requests, because the view
-	// then does not contain the line.
+	// Again says what was wrong with that attempt. It is set only if agents share their requests, because the view then
+	// does not contain the line.
 	Again string
 	// Failures are the failed calls, in answers whose calls all have results. The slice is shared and must not be
 	// changed.
@@ -81,8 +81,8 @@ func (f *Failure) Of(name string, input json.RawMessage, failed string) bool {
 
 // arrival is what transfers have done in the user's turn.
 type arrival struct {
-	// to is the agent that the last transfer has started, until it has said something or
-	// a tool other than that of transfers has answered it; from is the transfer's source.
+	// to is the agent that the last transfer has started, until it has said something or a tool other than that of
+	// transfers has answered it; from is the transfer's source.
 	to, from string
 	bounced  bool     // see Run
 	returned []string // see Run
@@ -98,8 +98,8 @@ func (a *arrival) acts(agentName string) {
 	}
 }
 
-// settle adds an answer of the agent whose calls are all settled.
-func (r *Run) settle(a *answer) {
+// addAnswer applies an answer of the agent whose calls all have results.
+func (r *Run) addAnswer(a *answer) {
 	done := strings.TrimSpace(a.text) != ""
 	for i := range a.calls {
 		c := &a.calls[i]

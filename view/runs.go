@@ -19,7 +19,7 @@ func (v *progress) runStarts(d *event.HarnessStart, e *event.Event, mine bool) {
 		v.input(d, e.Seq)
 	}
 	if mine && v.handed != nil {
-		v.run = v.begins(v.run)
+		v.run = v.startedRun(v.run)
 	}
 	v.handed = nil
 }
@@ -35,20 +35,20 @@ func (v *progress) runEnds(d *event.HarnessEnd, e *event.Event, mine bool) {
 	if d.FinishReason != event.FinishReasonInputRequired || !v.waits(e.Agent) {
 		v.flush()
 	}
-	if mine && d.FinishReason != event.FinishReasonInputRequired { // else another run continues it
+	if mine && d.FinishReason != event.FinishReasonInputRequired { // else another run continues this one
 		v.run = v.idle()
 	}
 }
 
-// transfer applies a transfer, and shows it to its target.
+// transfer applies a transfer. The view of its target, and of agents that share their requests, get a line about it.
 func (v *progress) transfer(t *event.Transfer, seq int64, mine bool) {
 	switch t.Outcome {
 	case event.TransferCommitted, event.TransferConflict:
-		mine := mine && v.sharing == nil // else the call is shown
+		mine := mine && v.sharing == nil // agents that share their requests see the call
 		if c := v.open.find(t.ToolCallID); mine && c != nil {
 			c.hidden = true
 		}
-		// A call that repeats the committed one is part of it.
+		// Also hide calls of the answer that repeat the committed transfer.
 		for i := range v.open.calls {
 			if c := &v.open.calls[i]; mine && t.Outcome == event.TransferCommitted && c.Name == agent.TransferTool && !c.isError {
 				c.hidden = true
@@ -62,12 +62,12 @@ func (v *progress) transfer(t *event.Transfer, seq int64, mine bool) {
 	if t.Outcome != event.TransferCommitted {
 		return
 	}
-	v.moves(t)
+	v.trackTransfer(t)
 	if v.last = t; v.since != nil {
 		v.since, v.run.From, v.run.Reason = nil, "", ""
 	}
 	if v.sharing != nil {
-		if line := v.moved(t); line != "" {
+		if line := v.sharedTransferLine(t); line != "" {
 			v.flush()
 			v.add(llm.UserText(line), seq)
 		}
@@ -75,23 +75,21 @@ func (v *progress) transfer(t *event.Transfer, seq int64, mine bool) {
 	if t.To != v.agent {
 		return
 	}
-	if !chosen(t) {
+	if !byRule(t) {
 		v.handed = t
 	}
-	if v.sharing != nil {
-		return
-	}
-	if t.TransferType == event.TransferTypeHumanToBot { // the status before it has said so
+	if v.sharing != nil || t.TransferType == event.TransferTypeHumanToBot { // the view has the line already
 		return
 	}
 	v.flush()
-	if line := v.arrives(t, v.arrival.returned); line != "" {
+	if line := v.transferLine(t, v.arrival.returned); line != "" {
 		v.add(llm.UserText(line), seq)
 	}
 }
 
-// moves applies a committed transfer to what is known of the turn.
-func (v *progress) moves(t *event.Transfer) {
+// trackTransfer applies a committed transfer to the state of the turn. A transfer is wordless here if a transfer
+// started the source, whose model then transferred up or sideways before the source had said or done anything.
+func (v *progress) trackTransfer(t *event.Transfer) {
 	a, from, to := &v.arrival, v.node.Tree().Node(t.From), v.node.Tree().Node(t.To)
 	refused := t.TransferType == event.TransferTypeRefused
 	wordless := a.to == t.From && t.ToolCallID != "" && !refused && t.To != agent.Human &&
@@ -105,13 +103,13 @@ func (v *progress) moves(t *event.Transfer) {
 		a.returned = append(slices.Clip(a.returned), t.From)
 	}
 	a.to, a.from = t.To, t.From
-	if chosen(t) {
+	if byRule(t) {
 		a.to = ""
 	}
 }
 
-// idle returns the state of the agent before its next run. In turns after the one in which it was chosen its requests
-// begin as they did then, so that the endpoint's cache has them; but the root is the one that chooses.
+// idle returns the state of the agent before its next run. It keeps the source and the reason of the transfer since
+// which the agent is active, so that the requests of later turns begin with the same bytes, for the endpoint's cache.
 func (v *progress) idle() Run {
 	if v.since == nil {
 		return Run{}
@@ -119,9 +117,9 @@ func (v *progress) idle() Run {
 	return Run{From: v.since.From, Reason: v.reason(v.since)}
 }
 
-// begins returns a run that a transfer to the agent begins. Its source is known if it has chosen the agent rather than
-// given the conversation back.
-func (v *progress) begins(run Run) Run {
+// startedRun returns run as the transfer in handed starts it. It sets the source if the source has chosen the agent and
+// not returned the conversation to it.
+func (v *progress) startedRun(run Run) Run {
 	t := v.handed
 	run.Handed = t
 	if t.TransferType == "" && !slices.Contains(v.arrival.returned, t.From) {
@@ -130,12 +128,11 @@ func (v *progress) begins(run Run) Run {
 	return run
 }
 
-// chosen reports whether a transfer was chosen by a rule: by a router, or by a route after an answer or
-// a failure.
-func chosen(t *event.Transfer) bool { return t.Routed() || t.TransferType == event.TransferTypeRoute }
+// byRule reports whether a rule made a transfer: a router, or a route after an answer or a failure.
+func byRule(t *event.Transfer) bool { return t.Routed() || t.TransferType == event.TransferTypeRoute }
 
-// handedBack shows that a person has returned the conversation to the agent.
-func (v *progress) handedBack(d *event.HandoffStatus, seq int64) {
+// handoffStatus adds a line if a person has returned the conversation to the agent.
+func (v *progress) handoffStatus(d *event.HandoffStatus, seq int64) {
 	if !event.HandoffOver(d.Status) || d.TargetAgent != v.agent && v.sharing == nil {
 		return
 	}
@@ -154,7 +151,7 @@ func (v *progress) notice(code string) {
 		v.dropped.failed++
 		v.dropped.since = 0
 	case event.NoticeTransferLimit:
-		v.run.Refused-- // the attempt is a limit's, not the model's mistake
+		v.run.Refused-- // a limit refused the transfer: the model made no mistake
 		v.run.Limited = true
 	case event.NoticeDecided, event.NoticeUndecided, event.NoticeAsksUser:
 		v.run.Answered, v.run.Decided = true, code == event.NoticeDecided
@@ -162,30 +159,31 @@ func (v *progress) notice(code string) {
 	}
 }
 
-// answerMisfits is what an agent reads before it is asked once more, because its answer
-// had not the form that was asked for; %s is what was wrong.
+// answerMisfits is the line that an agent's model reads before it is asked again because its answer did not have the
+// required form. %s is the mistake.
 const answerMisfits = "[Your answer did not have the form that was asked for: %s. Answer again, in that form and with nothing else.]"
 
-// discarded shows that an answer of the agent was discarded because of its form, or because it was empty. The model may
-// read the former several times in a run, each time after it has answered with calls.
-func (v *progress) discarded(d *event.Discard) {
+// discard adds a line if an answer of the agent was discarded because of its form, or because it was empty. The line
+// about the form can appear several times in a run, each time after an answer with calls. The line about an empty
+// answer appears once in a run.
+func (v *progress) discard(d *event.Discard) {
 	switch d.Code {
 	case event.CodeBadOutput:
 		v.flush()
 		v.run.Misfit = true
-		v.again(fmt.Sprintf(answerMisfits, v.policy.redactText(d.Message)))
+		v.addRetryLine(fmt.Sprintf(answerMisfits, v.policy.redactText(d.Message)))
 	case event.CodeEmptyAnswer:
 		v.flush()
-		if !v.run.Empty { // else it has read the line
-			v.again(AnswerWasEmpty)
+		if !v.run.Empty { // else the view has the line
+			v.addRetryLine(AnswerWasEmpty)
 		}
 		v.run.Empty = true
 	}
 }
 
-// again shows what was wrong with the answer of the agent. To agents that share their requests it is no part of the
-// conversation: the next request ends with it.
-func (v *progress) again(line string) {
+// addRetryLine adds a line about a discarded answer of the agent. For agents that share their requests it sets
+// Run.Again instead, and only the next request has the line.
+func (v *progress) addRetryLine(line string) {
 	if v.sharing == nil {
 		v.shown.join(llm.UserText(line))
 		return

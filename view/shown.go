@@ -7,32 +7,30 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// shown is the list of messages that a view hands out, with what it must know of
-// each. Messages are only appended: what is dropped makes a new list, because the
-// old one is shared with requests under way.
+// shown is the list of messages that a view returns, with a mark for each. Messages are only appended. If messages are
+// dropped, a new list is created, because requests under way share the old one.
 type shown struct {
 	msgs  []llm.Message
 	marks []mark // one for each message; not shared
-	turns int    // how many marks begin a turn
+	turns int    // the number of marks that begin a turn
 
 	count  llm.TokenCounter // nil: tokens are not counted
 	tokens int              // of all messages
 
-	seen  int  // how many messages were looked at for files that they name
+	seen  int  // the number of messages that nameFiles has read
 	files bool // one of them names a file
 }
 
-// mark says where a message comes from. The messages of one group, such as an
-// answer with the results of its calls, have the same seq: that of the group's
-// last event. Marks ascend; 0 is the message at the front that replaces what
-// was dropped.
+// mark says where a message comes from. The messages of one group, such as an answer with the results of its calls,
+// have the same seq, that of the group's last event. Marks ascend by seq. The seq is 0 for the summary of dropped
+// messages at the front.
 type mark struct {
 	seq    int64
 	tokens int32
 	turn   bool // it begins a user turn
 }
 
-// spoke reports whether the last message is the agent's own, after which no request may end.
+// spoke reports whether the last message is the agent's own. A request must not end with such a message.
 func (s *shown) spoke() bool {
 	n := len(s.msgs)
 	return n > 0 && s.msgs[n-1].Role == llm.RoleAssistant
@@ -40,7 +38,7 @@ func (s *shown) spoke() bool {
 
 func (s *shown) messages() []llm.Message { return s.msgs[:len(s.msgs):len(s.msgs)] }
 
-// nameFiles reports whether a message names a file. It looks at each message once.
+// nameFiles reports whether a message names a file. It reads each message once.
 func (s *shown) nameFiles() bool {
 	for ; s.seen < len(s.msgs) && !s.files; s.seen++ {
 		s.files = slices.ContainsFunc(s.msgs[s.seen].Parts, func(p llm.Part) bool { _, ok := fileNamed(p); return ok })
@@ -53,14 +51,15 @@ func (s *shown) add(m llm.Message, seq int64, turn bool) {
 	s.msgs = append(s.msgs, m)
 }
 
-// join adds a message to the group of the last one, so that a compaction drops both or neither. It does nothing if
-// there is none.
+// join adds a message to the group of the last message, so that a compaction drops both or neither. Without messages it
+// does nothing.
 func (s *shown) join(m llm.Message) {
 	if n := len(s.marks); n > 0 {
 		s.add(m, s.marks[n-1].seq, false)
 	}
 }
 
+// measure returns the mark with the tokens of the message, if tokens are counted.
 func (s *shown) measure(m *llm.Message, k mark) mark {
 	if s.count != nil {
 		k.tokens = int32(min(llm.CountMessage(m, s.count), 1<<30))
@@ -76,7 +75,7 @@ func (s *shown) addMark(k mark) {
 	}
 }
 
-// dropLast removes the last message, which begins a turn and is in no request yet.
+// dropLast removes the last message. The message must begin a turn, and no request may share it.
 func (s *shown) dropLast() {
 	n := len(s.msgs) - 1
 	s.tokens -= int(s.marks[n].tokens)
@@ -84,14 +83,14 @@ func (s *shown) dropLast() {
 	s.msgs, s.marks = s.msgs[:n], s.marks[:n]
 }
 
-// trim keeps the last turns.
+// trim keeps only the last turns. If there are fewer, it does nothing.
 func (s *shown) trim(turns int) {
 	if i := s.turn(turns); i >= 0 {
 		s.keep(nil, i)
 	}
 }
 
-// turn returns where the n-th turn from the end begins, -1 if there are fewer.
+// turn returns the index of the message that begins the n-th turn from the end, -1 if there are fewer turns.
 func (s *shown) turn(n int) int {
 	for i := len(s.marks) - 1; i >= 0; i-- {
 		if s.marks[i].turn {
@@ -103,7 +102,7 @@ func (s *shown) turn(n int) int {
 	return -1
 }
 
-// front reports how many messages replace what was dropped: 0 or 1.
+// front returns 1 if the first message is the summary of dropped messages, and 0 otherwise.
 func (s *shown) front() int {
 	if len(s.marks) > 0 && s.marks[0].seq == 0 {
 		return 1
@@ -111,8 +110,8 @@ func (s *shown) front() int {
 	return 0
 }
 
-// keep begins a new list with a message for what is dropped, if there is one,
-// the user's last message, and all messages from index first on.
+// keep creates a new list of the front message, if it is not nil, the user's last message, and all messages from index
+// first on.
 func (s *shown) keep(front *llm.Message, first int) {
 	msgs, marks, user := s.msgs, s.marks, s.lastTurn()
 	s.msgs = make([]llm.Message, 0, len(msgs)-first+8)
@@ -132,16 +131,16 @@ func (s *shown) keep(front *llm.Message, first int) {
 	}
 }
 
-// lastTurn returns where the newest turn begins, -1 if none does.
+// lastTurn returns the index of the message that begins the last turn, -1 without one.
 func (s *shown) lastTurn() int { return s.turn(1) }
 
-// after returns the index of the first message of the groups that end after seq.
+// after returns the index of the first message of a group that ends after seq.
 func (s *shown) after(seq int64) int {
 	i, _ := slices.BinarySearchFunc(s.marks, seq+1, func(k mark, seq int64) int { return cmp.Compare(k.seq, seq) })
 	return i
 }
 
-// fileNamed returns a part of a message that names a file, whose bytes it has not got.
+// fileNamed returns the part as media, and reports whether it names a file by digest and has no bytes.
 func fileNamed(p llm.Part) (m llm.Media, ok bool) {
 	m, ok = p.(llm.Media)
 	return m, ok && m.Digest != "" && m.Data == nil

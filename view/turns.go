@@ -5,8 +5,9 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// BeginAt makes an empty view of the conversation begin with a turn, or with the first turn that it needs if that comes
-// later. A view shows the same messages of a turn wherever it began, if it began before that turn.
+// BeginAt makes an empty view of the conversation begin at the turn first, counted from 1, or at a later turn if the
+// view needs no earlier one. It does nothing in an inner scope, or after an event was applied. From the turn on at
+// which it begins, the view shows the same messages as a view from the beginning of the log.
 func (v *View) BeginAt(turns agent.Turns, first int) {
 	if v.seq > 0 || v.scope != "" {
 		return
@@ -14,22 +15,23 @@ func (v *View) BeginAt(turns agent.Turns, first int) {
 	if n := v.policy.turns; n > 0 {
 		first = max(first, trimmed(turns.Count, n))
 	}
-	// What was dropped by a compaction is in its summary, and the last exchanges are asked for by themselves.
+	// Turns that a compaction covers are in its summary, but Exchanges needs the last turns.
 	first = max(first, min(turns.Compacted[v.agent], turns.Count-keptExchanges+1))
 	if start := turns.At(first); start.Turn > 1 {
 		v.seq, v.turn, v.last = start.Seq-1, start.Turn-1, turns.Handed
 	}
 }
 
-// trimmed returns the first turn that LastTurns(n) shows in a turn: one more than a multiple of n. So what is shown
-// has n turns before the present one at least, and begins anew only every n turns.
+// trimmed returns the number of the first turn that LastTurns(n) shows in a turn. It is one more than a multiple of n,
+// so that the view shows at least n turns before the current one and changes its beginning only every n turns. The
+// result can be less than 1.
 func trimmed(turn, n int) int { return ((turn-1)/n-1)*n + 1 }
 
-// beginTurn begins a turn of the user, and drops what the policy no longer shows.
+// beginTurn begins a turn of the user, and drops messages that the policy no longer shows.
 func (v *View) beginTurn(seq int64) {
 	v.flush()
-	v.handed, v.arrival, v.asks = nil, arrival{}, false // a run that was cut off or paused is over
-	if t := v.last; t != nil && t.To == v.agent && v.node.Parent != nil && t.TransferType == "" && !chosen(t) {
+	v.handed, v.arrival, v.asks = nil, arrival{}, false // a new turn ends interrupted and paused runs
+	if t := v.last; t != nil && t.To == v.agent && v.node.Parent != nil && t.TransferType == "" && !byRule(t) {
 		v.since = t
 	}
 	v.run = v.idle()
@@ -41,7 +43,7 @@ func (v *View) beginTurn(seq int64) {
 	}
 	if first := trimmed(v.turn, n); first > 1 && first == v.turn-n && len(v.begun) > 0 {
 		v.use.reported, v.dropped.failed = 0, 0
-		if len(v.begun) == n { // else the view began after the turn first, which a compaction covers
+		if len(v.begun) == n { // else the view began after that turn, which a compaction covers
 			v.trim(v.begun[0])
 		}
 	}
@@ -51,8 +53,8 @@ func (v *View) beginTurn(seq int64) {
 	v.begun = append(v.begun, seq)
 }
 
-// trim drops what came before a position. It keeps the summary at the front if that covers something that came later.
-// A view that began at this position does the same, though it has nothing to drop.
+// trim drops the messages before a position. It keeps the summary at the front if that also covers later messages. In a
+// view that began at this position it only resets the state in the same way.
 func (v *page) trim(from int64) {
 	s, front := &v.shown, (*llm.Message)(nil)
 	switch {

@@ -93,7 +93,7 @@ func (v *View) Run() Run {
 	v.messages() // adds an answer that is complete
 	run := v.run
 	if v.handed != nil { // the run of the transfer's target has not started yet
-		run = v.begins(Run{})
+		run = v.startedRun(Run{})
 	}
 	a := &v.arrival
 	run.Bounced, run.Returned, run.Wordless, run.Spoken = a.bounced, a.returned, a.wordless, a.spoken
@@ -160,7 +160,7 @@ func (v *View) Apply(e *event.Event) {
 		if d.Name != agent.TransferTool && !d.IsError {
 			v.arrival.acts(e.Agent)
 		}
-		v.open.settle(e.ID, d.Output, d.IsError, e.Seq)
+		v.open.addResult(e.ID, d.Output, d.IsError, e.Seq)
 	case *event.File:
 		v.file(d, e, mine)
 	case *event.Unknown:
@@ -179,11 +179,11 @@ func (v *View) Apply(e *event.Event) {
 		}
 	case *event.Discard:
 		if mine {
-			v.discarded(d)
+			v.discard(d)
 		}
 	case *event.ToolProgress, *event.State, *event.RemoteTask, *event.Failure, *event.Route: // models never see them
 	case *event.HandoffStatus:
-		v.handedBack(d, e.Seq)
+		v.handoffStatus(d, e.Seq)
 	}
 }
 
@@ -199,5 +199,5 @@ func (v *View) damaged(u *event.Unknown, e *event.Event) {
 		v.addTurn(llm.UserText("(this message cannot be read any more)"), e.Seq)
 		return
 	}
-	v.open.settle(e.ID, event.EncodeJSON("the result cannot be read any more"), true, e.Seq)
+	v.open.addResult(e.ID, event.EncodeJSON("the result cannot be read any more"), true, e.Seq)
 }
