@@ -62,7 +62,7 @@ func TestBadAgents(t *testing.T) {
 		}, "without payload"},
 		"yields a result of an unknown call": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
 			yield(&event.Event{ID: "nobody", Data: &event.ToolResult{Name: "x", Output: []byte(`1`)}}, nil)
-		}, "no call that waits for one"},
+		}, "no call with this id waits"},
 		"yields a harness_start": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
 			yield(&event.Event{Data: &event.HarnessStart{AgentID: "x"}}, nil)
 		}, "harness_start"},

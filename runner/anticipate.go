@@ -17,93 +17,95 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Prospect is a turn whose first transfer a [Predictor] is to predict.
+// Prospect describes a turn whose first transfer a [Predictor] predicts.
 type Prospect struct {
 	Session session.Key
-	// Agent is the agent that is asked.
+	// Agent is the active agent, which may transfer.
 	Agent *agent.Node
-	// Targets are the agents that it may transfer to and that can be asked before it does.
+	// Targets are the agents that it may transfer to and whose request can be sent early.
 	Targets []*agent.Node
-	// Message is what the user said in this turn.
+	// Message is the user's message of this turn.
 	Message llm.Content
 }
 
-// Predictor names the agent that a turn will probably be transferred to first, and how sure that is, from 0 to 1. A
-// name that is none of the prospect's targets predicts nothing. It is called on a goroutine of its own while the agent's
-// model is asked, so the turn does not wait for it, and is to return when ctx ends. A panic is logged and predicts
-// nothing. It must be safe for concurrent use.
+// Predictor returns the name of the agent to which a turn will probably transfer first, and how sure it is, from 0 to
+// 1. A name that is not one of the prospect's targets predicts nothing. The runner calls it on a separate goroutine
+// while the model of the active agent answers, so the turn does not wait for it. It should return when ctx ends. A
+// panic is logged and predicts nothing. A Predictor must be safe for concurrent use.
 type Predictor func(ctx context.Context, p Prospect) (target string, confidence float64)
 
-// anticipation is the request to the probable target of a transfer, made while the agent that may transfer is asked.
-// A turn has one at most.
+// anticipation is the early request to the probable target of a transfer, sent while the agent that may transfer still
+// answers. A turn has at most one.
 type anticipation struct {
 	turn     *turn
 	prospect Prospect
 	run      session.Run    // of the agent that may transfer
-	session  *cachedSession // as it was when its model was asked
-	expected amount         // what that request was expected to use
+	session  *cachedSession // a copy from before that agent's request
+	expected amount         // the estimated usage of that agent's request
 	cancel   context.CancelFunc
-	over     chan struct{} // closed when the goroutine has ended; nil before it begins
-	news     chan struct{} // has an element after a chunk has come, or the answer has ended
+	done     chan struct{} // closed when the goroutine has ended; nil before it starts
+	changed  chan struct{} // has an element after a new chunk or the end of the answer; capacity 1
 
 	mu     sync.Mutex
-	state  aheadState
-	callID string // of the transfer's call, "" when a call has it
-	to     string // the target, when it was asked
+	state  anticipationState
+	callID string // for the call that transfers, "" once a call has it
+	to     string // the target, "" before its model was asked
 	model  llm.Model
-	req    *llm.Request
-	chunks []given
+	req    *llm.Request // nil before the model was asked
+	chunks []answerPart
 	ended  bool // no more chunks come
 	failed error
 	answer modelAnswer
 	usage  *llm.Usage
-	name   string // of the model, as its endpoint says it
+	name   string // the model's name as the endpoint reports it
 }
 
-type aheadState int
+// anticipationState says what becomes of an anticipation. Not begun leads to wanted or closed, wanted to unwanted or
+// adopted, and these to closed.
+type anticipationState int
 
 const (
-	aheadDue      aheadState = iota // the conversation's next request may begin it
-	aheadWanted                     // the turn may still transfer to the target
-	aheadUnwanted                   // it cannot, and the log does not have yet what was used
-	aheadAdopted                    // its answer is that of the target
-	aheadOver
+	anticipationNotBegun anticipationState = iota // the conversation's next request may begin it
+	anticipationWanted                            // the turn may still transfer to the target
+	anticipationUnwanted                          // the turn cannot, and the log does not have the usage yet
+	anticipationAdopted                           // the target's request uses the answer
+	anticipationClosed
 )
 
-// ahead returns the anticipation of the conversation that is neither adopted nor over, nil without one.
-func (s *scope) ahead() *anticipation {
-	a := s.turn.ahead
-	if s.draft.scope != "" || a == nil || !a.is(aheadWanted, aheadUnwanted) {
+// openAnticipation returns the conversation's anticipation that is neither adopted nor closed, nil without one.
+func (s *scope) openAnticipation() *anticipation {
+	a := s.turn.anticipation
+	if s.draft.scope != "" || a == nil || !a.is(anticipationWanted, anticipationUnwanted) {
 		return nil
 	}
 	return a
 }
 
-func (a *anticipation) is(states ...aheadState) bool {
+func (a *anticipation) is(states ...anticipationState) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Contains(states, a.state)
 }
 
-// given is an element of a model's answer.
-type given struct {
+// answerPart is an element of a model's answer.
+type answerPart struct {
 	chunk llm.Chunk
 	err   error
 }
 
-// asker is an agent whose request is known before it is made.
+// asker is implemented by agents that can return their next request without sending it.
 type asker interface {
 	Asks(context.Context, *agent.Invocation) (llm.Model, *llm.Request, error)
 }
 
-// anticipate begins to ask the probable target of a transfer, beside the first request of a turn.
+// anticipate starts an anticipation at the first request of a turn, unless limits, budgets or the agent forbid it.
 func (s runtime) anticipate(ctx context.Context, inv *agent.Invocation, model llm.Model, req *llm.Request) {
 	n, t := inv.Node(), s.turn
-	a := t.ahead
-	if s.draft.scope != "" || a == nil || !n.Properties.Stepwise || n.Properties.TransferApproval || !a.is(aheadDue) {
+	a := t.anticipation
+	if s.draft.scope != "" || a == nil || !n.Properties.Stepwise || n.Properties.TransferApproval || !a.is(anticipationNotBegun) {
 		return
 	}
-	a.state, a.turn, a.run, a.prospect = aheadOver, t, s.draft.run, Prospect{Session: t.key, Agent: n, Message: inv.Message()}
+	a.state, a.turn, a.run, a.prospect = anticipationClosed, t, s.draft.run, Prospect{Session: t.key, Agent: n, Message: inv.Message()}
 	for _, to := range n.Targets() {
 		if canAnticipate(n, to) {
 			a.prospect.Targets = append(a.prospect.Targets, to)
@@ -119,17 +121,17 @@ func (s runtime) anticipate(ctx context.Context, inv *agent.Invocation, model ll
 			return
 		}
 	}
-	a.session, a.callID, a.over, a.news = t.copied(), t.newID(), make(chan struct{}), make(chan struct{}, 1)
+	a.session, a.callID, a.done, a.changed = t.copied(), t.newID(), make(chan struct{}), make(chan struct{}, 1)
 	ctx, a.cancel = context.WithCancel(ctx)
-	a.state = aheadWanted
+	a.state = anticipationWanted
 	go a.begin(ctx)
 	if t.r.anticipated != nil {
-		t.r.anticipated(a.over)
+		t.r.anticipated(a.done)
 	}
 }
 
-// canAnticipate reports whether the target may be asked before the transfer to it is made: it is an agent of a model,
-// and no guard, approval or function of the program comes before the target.
+// canAnticipate reports whether n's transfer to the target can be anticipated: the target has a model, and the program
+// has no guard, input, condition, readiness check or view function that would run before its request.
 func canAnticipate(n, to *agent.Node) bool {
 	_, asks := agent.As[asker](to.Agent)
 	_, readies := agent.As[agent.Readier](to.Agent)
@@ -138,10 +140,10 @@ func canAnticipate(n, to *agent.Node) bool {
 		len(to.Guards()) == 0 && n.InputFor(to) == nil && to.Edge.When == nil
 }
 
-// begin predicts the target and asks its model. It runs on a goroutine of its own.
+// begin predicts the target and asks its model. It is the goroutine of the anticipation.
 func (a *anticipation) begin(ctx context.Context) {
 	r, name := a.turn.r, a.prospect.Agent.Agent.Name()
-	defer close(a.over)
+	defer close(a.done)
 	defer a.cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -156,8 +158,8 @@ func (a *anticipation) begin(ctx context.Context) {
 	a.end(a.imagine(ctx, a.prospect.Targets[i]))
 }
 
-// imagine asks the model of the target, with the request that it would get after a transfer. What the target has read of
-// the log for it is kept in the turn, so that it is not read again in the next one.
+// imagine asks the target's model with the request that it would get after a transfer. The turn keeps what the target
+// has read of the log for it, so that the next request does not read it again.
 func (a *anticipation) imagine(ctx context.Context, to *agent.Node) error {
 	w := a.session
 	t, seq := a.turn.r.imaginary(ctx, w), w.fold.Seq
@@ -171,7 +173,7 @@ func (a *anticipation) imagine(ctx context.Context, to *agent.Node) error {
 	})
 }
 
-// transfer returns the events of a transfer without a reason, after which the target is asked.
+// transfer returns the events that a transfer without a reason would store before the target's request.
 func (a *anticipation) transfer(w *cachedSession, to *agent.Node) []*event.Event {
 	from, target := a.run.Agent, to.Agent.Name()
 	input := event.EncodeJSON(map[string]string{"agent_name": target})
@@ -191,12 +193,10 @@ func (a *anticipation) transfer(w *cachedSession, to *agent.Node) []*event.Event
 	return events
 }
 
-// ask asks the target's model if there is room for it.
+// ask asks the target's model if limits and budgets have room for the request.
 func (a *anticipation) ask(ctx context.Context, s *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
-	if _, ok := model.(llm.Composite); ok { // each request that it makes would have to be admitted
-		return nil
-	}
-	if !a.admit(inv.Agent().Name(), model, req) {
+	// A composite makes more requests.
+	if _, ok := model.(llm.Composite); ok || !a.admit(inv.Agent().Name(), model, req) {
 		return nil
 	}
 	for chunk, err := range (runtime{s}).call(llm.WithAnticipation(ctx), inv, model, req) {
@@ -207,89 +207,92 @@ func (a *anticipation) ask(ctx context.Context, s *scope, inv *agent.Invocation,
 	return nil
 }
 
-// admit reserves the request, and notes that it is made.
+// admit reserves the request and records it. It reports false if the request must not be sent.
 func (a *anticipation) admit(target string, model llm.Model, req *llm.Request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.state != aheadWanted || a.turn.tally.reserveAhead(a.expected, target, model, req) != nil {
+	if a.state != anticipationWanted || a.turn.tally.reserveEarly(a.expected, target, model, req) != nil {
 		return false
 	}
 	a.to, a.model, a.req = target, model, req
 	return true
 }
 
-// add keeps a part of the answer, and reports whether to go on.
+// add keeps a part of the answer, and reports whether to read on.
 func (a *anticipation) add(chunk llm.Chunk, err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.state != aheadWanted && a.state != aheadAdopted {
+	if a.state != anticipationWanted && a.state != anticipationAdopted {
 		return false
 	}
 	if err == nil && chunk.Notice == nil {
 		a.answer.addChunk(&chunk)
 		a.usage, a.name = cmp.Or(chunk.Usage, a.usage), cmp.Or(chunk.Model, a.name)
 	}
-	a.chunks = append(a.chunks, given{chunk, err})
+	a.chunks = append(a.chunks, answerPart{chunk, err})
 	a.failed = cmp.Or(a.failed, err)
 	a.wake()
 	return err == nil
 }
 
-// end notes that no more of the answer comes.
+// end records that the answer has ended. An error is its last part, if the model was asked.
 func (a *anticipation) end(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended = true; err != nil && a.req != nil {
-		a.chunks, a.failed = append(a.chunks, given{err: err}), err
+		a.chunks, a.failed = append(a.chunks, answerPart{err: err}), err
 	}
 	a.wake()
 }
 
+// wake notifies the reader of the answer.
 func (a *anticipation) wake() {
 	select {
-	case a.news <- struct{}{}:
+	case a.changed <- struct{}{}:
 	default:
 	}
 }
 
-// stop ends the request: no more of its answer is used.
+// stop cancels the request. A wanted anticipation becomes unwanted, an adopted one closed.
 func (a *anticipation) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch a.state {
-	case aheadWanted:
-		a.state = aheadUnwanted
-	case aheadAdopted:
-		a.state = aheadOver
+	case anticipationWanted:
+		a.state = anticipationUnwanted
+	case anticipationAdopted:
+		a.state = anticipationClosed
 	}
 	a.cancel()
 }
 
-// chooses returns the id of a call that transfers: that of the anticipated one, if no call has it.
-func (a *anticipation) chooses(fresh string) (id string) {
+// claimCallID returns the id for a call that transfers: the first such call gets the id that the early request
+// contains, others get fresh.
+func (a *anticipation) claimCallID(fresh string) (id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	id, a.callID = cmp.Or(a.callID, fresh), ""
 	return id
 }
 
-// answers reports whether the answer that is under way is that of a request, which then adopts it.
-func (a *anticipation) answers(target string, model llm.Model, req *llm.Request) bool {
+// adopt changes the state to adopted and returns true if a request equals the early one and the answer has not failed.
+func (a *anticipation) adopt(target string, model llm.Model, req *llm.Request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	same := a.state == aheadWanted && a.failed == nil && a.to == target && a.model.Name() == model.Name() && reflect.DeepEqual(a.req, req)
+	same := a.state == anticipationWanted && a.failed == nil && a.to == target && a.model.Name() == model.Name() && reflect.DeepEqual(a.req, req)
 	if same {
-		a.state = aheadAdopted
+		a.state = anticipationAdopted
 	}
 	return same
 }
 
-// discard stops the request, and returns what it has used; nil if none was made.
+// discard stops the request and closes the anticipation. It returns a discard with the usage, nil if the model was not
+// asked.
 func (a *anticipation) discard() event.Data {
 	a.stop()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.state = aheadOver; a.req == nil {
+	if a.state = anticipationClosed; a.req == nil {
 		return nil
 	}
 	d := &event.Discard{Code: event.CodeAnticipated, Message: a.to + " was asked before a transfer to it, and the answer is not used"}
@@ -297,9 +300,9 @@ func (a *anticipation) discard() event.Data {
 	switch failed := new(llm.Error); {
 	case a.answer.reported && a.usage != nil:
 		used, _ = a.usage.Plausible()
-	case !a.answer.begun && errors.As(a.failed, &failed) && failed.Code != llm.CodeTruncated: // which costs nothing
+	case !a.answer.begun && errors.As(a.failed, &failed) && failed.Code != llm.CodeTruncated: // costs nothing
 		return d
-	default: // the endpoint has read the request, and is not going to say what that has used
+	default: // the endpoint charges for a canceled request without a report
 		used = *(&meter{tally: &a.turn.tally}).charge(a.model.Name(), a.req, &a.answer)
 		d.Message += "; by an estimate of what it has used"
 	}
@@ -307,7 +310,7 @@ func (a *anticipation) discard() event.Data {
 	return d
 }
 
-// replay yields the answer from its first chunk, as it comes.
+// replay yields the answer from its first chunk. If the answer is incomplete, replay waits for the rest.
 func (a *anticipation) replay(ctx context.Context) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		defer a.stop()
@@ -324,7 +327,7 @@ func (a *anticipation) replay(ctx context.Context) iter.Seq2[llm.Chunk, error] {
 				return
 			}
 			select {
-			case <-a.news:
+			case <-a.changed:
 			case <-ctx.Done():
 				yield(llm.Chunk{}, ctx.Err())
 				return
@@ -333,7 +336,8 @@ func (a *anticipation) replay(ctx context.Context) iter.Seq2[llm.Chunk, error] {
 	}
 }
 
-// watch stops the request to the target as soon as an agent that could transfer by a call says something: a target would see that.
+// watch yields the answer of the agent that may transfer, and stops the early request at the first text. The target's
+// request would contain that text and could not equal the early one.
 func (a *anticipation) watch(chunks iter.Seq2[llm.Chunk, error]) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		for chunk, err := range chunks {
@@ -347,14 +351,15 @@ func (a *anticipation) watch(chunks iter.Seq2[llm.Chunk, error]) iter.Seq2[llm.C
 	}
 }
 
-// adopt returns the answer under way if it is that of this request. Any other request of the conversation ends it.
-func (s runtime) adopt(inv *agent.Invocation, model llm.Model, req *llm.Request) (*anticipation, error) {
-	a := s.ahead()
+// adoptEarly returns the anticipation if its answer is that of this request. Otherwise the request ends the
+// anticipation, whose usage is stored, and adoptEarly returns nil.
+func (s runtime) adoptEarly(inv *agent.Invocation, model llm.Model, req *llm.Request) (*anticipation, error) {
+	a := s.openAnticipation()
 	if a == nil {
 		return nil, nil
 	}
-	if a.answers(inv.Agent().Name(), model, req) {
-		s.turn.tally.releaseAhead()
+	if a.adopt(inv.Agent().Name(), model, req) {
+		s.turn.tally.releaseEarly()
 		return a, nil
 	}
 	used := a.discard()
@@ -368,9 +373,9 @@ func (s runtime) adopt(inv *agent.Invocation, model llm.Model, req *llm.Request)
 	return nil, nil
 }
 
-// abandon stops the request to the target, and puts what it has used first into the write that is being put together.
-func (s *scope) abandon() {
-	a := s.ahead()
+// discardAnticipation stops the early request, and puts its usage first into the draft.
+func (s *scope) discardAnticipation() {
+	a := s.openAnticipation()
 	if a == nil {
 		return
 	}
@@ -379,7 +384,8 @@ func (s *scope) abandon() {
 	}
 }
 
-// contradicts reports whether events of the agent that may transfer show that it does something else.
+// contradicts reports whether events of the agent that may transfer contain text or a call of another tool. The early
+// request cannot be used then.
 func contradicts(events []*event.Event) bool {
 	return slices.ContainsFunc(events, func(e *event.Event) bool {
 		c, called := e.Data.(*event.ToolCall)
@@ -387,48 +393,48 @@ func contradicts(events []*event.Event) bool {
 	})
 }
 
-// mayFollow reports whether the transfer to the target that was asked can still come after a step, or has come with it.
+// mayFollow reports whether a step has transferred to the anticipated target, or whether a later step still can.
 func (s *scope) mayFollow(a *anticipation, out outcome, err error) bool {
 	switch {
 	case err != nil:
 		return false
 	case out.transfer != nil:
-		return a.isOf(out.transfer.To)
+		return a.mayTarget(out.transfer.To)
 	}
 	pending := s.turn.runOf("").Pending
 	return out.more && len(pending) > 0 && !slices.ContainsFunc(pending, func(c session.Call) bool { return c.Name != agent.TransferTool })
 }
 
-// isOf reports whether the agent was asked, or may be.
-func (a *anticipation) isOf(name string) bool {
+// mayTarget reports whether the anticipation has asked the agent's model, or none yet.
+func (a *anticipation) mayTarget(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.to == "" || a.to == name
 }
 
-// settle records at the end of a turn what was asked ahead, if the log does not have that: the turn was cancelled, which
-// stores nothing else.
-func (s *scope) settle(failed error) {
-	t, a := s.turn, s.turn.ahead
-	if a == nil || a.over == nil || errors.Is(failed, agent.ErrConflict) || errors.Is(failed, session.ErrUnavailable) {
+// recordAnticipation stores the usage of the early request at the end of a turn, if the log does not have it: a
+// canceled turn stores nothing else.
+func (s *scope) recordAnticipation(failed error) {
+	t, a := s.turn, s.turn.anticipation
+	if a == nil || a.done == nil || errors.Is(failed, agent.ErrConflict) || errors.Is(failed, session.ErrUnavailable) {
 		return
 	}
 	a.stop()
 	t.mu.Lock()
-	owes := t.tally.ahead != nil && t.mu.left == nil && !t.lost && t.fold().Conversation.Run.Open
+	owes := t.tally.early != nil && t.mu.left == nil && !t.lost && t.fold().Conversation.Run.Open
 	t.mu.Unlock()
 	if !owes {
 		return
 	}
 	run := t.runOf("")
 	if err := s.commit(context.WithoutCancel(s.ctx), []*event.Event{eventOf(&run, "", a.discard())}); err != nil {
-		t.r.logger.Warn("what a cancelled turn has asked ahead could not be recorded", "session", t.key.String(), "error", err)
+		t.r.logger.Warn("the usage of a canceled turn's early request could not be stored", "session", t.key.String(), "error", err)
 	}
 }
 
-// close ends what the turn has anticipated, and waits until a model that was asked has noticed.
+// close stops the anticipation at the end of the turn. If a model was asked, close waits until its call has returned.
 func (a *anticipation) close() {
-	if a.over == nil {
+	if a.done == nil {
 		return
 	}
 	a.stop()
@@ -436,15 +442,15 @@ func (a *anticipation) close() {
 	asked := a.req != nil
 	a.mu.Unlock()
 	if asked {
-		<-a.over
+		<-a.done
 	}
 }
 
 var errNoRoom = fmt.Errorf("%w: no room to anticipate", agent.ErrLimit)
 
-// reserveAhead reserves a request beside the one that is under way, for which own is reserved. There has to be room for
-// one more of its kind, because the target may be asked in vain and once more.
-func (t *tally) reserveAhead(own amount, target string, model llm.Model, req *llm.Request) error {
+// reserveEarly reserves the early request. Own is the estimate for the request of the agent that may transfer, which is
+// under way. Limits and budgets need room for two requests to the target, because the early one may be discarded.
+func (t *tally) reserveEarly(own amount, target string, model llm.Model, req *llm.Request) error {
 	next := amount{agent: target}
 	if t.counted() {
 		var err error
@@ -454,28 +460,29 @@ func (t *tally) reserveAhead(own amount, target string, model llm.Model, req *ll
 	}
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
-	if limit := t.limits.ModelCalls; limit > 0 && t.session.fold().Turn.ModelCalls+len(t.asking)+3 > limit {
+	const needed = 3 // the request under way and two to the target
+	if limit := t.limits.ModelCalls; limit > 0 && t.session.fold().Turn.ModelCalls+len(t.asking)+needed > limit {
 		return errNoRoom
 	}
 	if t.counted() {
-		t.ahead = []amount{own}
+		t.early = []amount{own}
 		twice := next
 		twice.add(next)
-		for _, who := range []string{target, own.agent} { // what is used in vain is that of whoever runs then
-			twice.agent = who
+		for _, name := range []string{target, own.agent} { // a discard is charged to the agent that runs then
+			twice.agent = name
 			if err := t.withinBudgets("", twice, func(s session.Spent) session.Use { return s.Turn }); err != nil {
-				t.ahead = nil
+				t.early = nil
 				return err
 			}
 		}
 	}
-	t.ahead = []amount{next}
+	t.early = []amount{next}
 	return nil
 }
 
-// releaseAhead gives the reservation back: the request is another one's now, or the log has what it has used.
-func (t *tally) releaseAhead() {
+// releaseEarly releases the reservation of the early request after the target's request has adopted it.
+func (t *tally) releaseEarly() {
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
-	t.ahead = nil
+	t.early = nil
 }

@@ -8,22 +8,23 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// holder is a turn that has a session out of the cache.
+// holder is a turn that has checked a session out of the cache.
 type holder interface {
-	// glance gives a function the session's fold, and reports false if the turn does not know how the session is.
+	// glance calls a function with the session's fold. It reports false if the turn does not know the state of the
+	// session.
 	glance(look func(*session.Fold) error) (ok bool, err error)
 }
 
-// cache keeps a bounded number of sessions, dropping the one that was used
-// least recently.
+// cache keeps a bounded number of sessions, and drops the one that was used least recently. It is safe for concurrent
+// use.
 type cache struct {
 	config
 	mu    sync.Mutex
 	byKey map[session.Key]*cachedSession
-	ends  cachedSession // ends.next is the most recent, ends.prev the least
+	ends  cachedSession // of the list by last use: ends.next was used last
 
-	turns map[session.Key]holder        // that have a session
-	busy  map[session.Key]chan struct{} // sessions that are being brought up to date; closed then, unless nil
+	turns map[session.Key]holder        // the turn that has checked a session out
+	busy  map[session.Key]chan struct{} // claimed sessions; a channel that is not nil is closed by unclaim
 }
 
 func newCache(c config) *cache {
@@ -32,11 +33,12 @@ func newCache(c config) *cache {
 	return k
 }
 
-// checkOut removes the session from the cache and returns it, or nil.
+// checkOut removes the session from the cache and returns it. It returns nil if the cache does not have the session.
 func (c *cache) checkOut(key session.Key) *cachedSession {
 	return c.checkOutIf(key, func(*cachedSession) bool { return true })
 }
 
+// checkOutIf is checkOut for a session that fits; it returns nil, and leaves the session, if fits returns false.
 func (c *cache) checkOutIf(key session.Key, fits func(*cachedSession) bool) *cachedSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,8 +50,8 @@ func (c *cache) checkOutIf(key session.Key, fits func(*cachedSession) bool) *cac
 	return w
 }
 
-// claim waits until no other goroutine updates the session, and then locks the session until
-// leave.
+// claim waits until no other goroutine has claimed the session, and claims it until unclaim. The error is the cause of
+// the context.
 func (c *cache) claim(ctx context.Context, key session.Key) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,14 +86,14 @@ func (c *cache) unclaim(key session.Key) {
 	delete(c.busy, key)
 }
 
-// holderOf returns the turn that has a session, nil if none has.
+// holderOf returns the turn that has checked a session out, nil if none has.
 func (c *cache) holderOf(key session.Key) holder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.turns[key]
 }
 
-// setHolder notes which turn has a session, nil being none any more.
+// setHolder records which turn has checked a session out, nil for none.
 func (c *cache) setHolder(key session.Key, t holder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +104,8 @@ func (c *cache) setHolder(key session.Key, t holder) {
 	}
 }
 
-// checkIn gives a session back. If another one took its place meanwhile, the one
-// that knows more of the log stays.
+// checkIn returns a session to the cache. If the cache has another copy of it by now, the copy with more of the log
+// stays.
 func (c *cache) checkIn(w *cachedSession) {
 	if c.cached <= 0 {
 		return
@@ -131,9 +133,11 @@ func (c *cache) unlink(w *cachedSession) {
 	w.prev, w.next = nil, nil
 }
 
-// upToDate returns the session, brought up to date with the store. A lease, if there is one, tells where its log ends, and whether it was
-// deleted and begun anew. Otherwise the last known event is read once more: if another one is at its position now, because the
-// database went back or the session was deleted, the log is read from its beginning.
+// upToDate checks a session out, or loads it, and reads what the store has in addition. A lease, which may be nil, says
+// where the log ends and to which incarnation of the session it belongs. If the log is shorter than the cached session
+// or the incarnation is another one, upToDate loads the session again. If the session does not end where the lease
+// says, upToDate also reads the last known event again. If that event has changed, because the database was restored or
+// the session was deleted, it reads the whole log.
 func (c *cache) upToDate(ctx context.Context, key session.Key, lease *session.Lease) (*cachedSession, error) {
 	w := c.checkOut(key)
 	if w == nil || lease != nil && (w.fold.Seq > lease.Head.Seq || w.born != 0 && w.born != lease.Incarnation) {
@@ -161,8 +165,8 @@ func (c *cache) upToDate(ctx context.Context, key session.Key, lease *session.Le
 	return w, nil
 }
 
-// fromSnapshot returns a session as its snapshot has it, or as nothing is known of it. Whether it fits the log
-// is still to be seen: its last event is checked as that of any session that is warm.
+// fromSnapshot returns the session of the store's snapshot, or an empty one if there is no usable snapshot. The caller
+// checks that its last event is the same in the log.
 func (c *cache) fromSnapshot(ctx context.Context, key session.Key, lease *session.Lease) *cachedSession {
 	w := &cachedSession{key: key}
 	if !c.snapshots || lease != nil && lease.Head.Seq < int64(c.every) {
@@ -178,7 +182,7 @@ func (c *cache) fromSnapshot(ctx context.Context, key session.Key, lease *sessio
 	s := found[0]
 	switch {
 	case len(found) > 1 || !w.readSnapshot(s.Data) || w.fold.Seq != s.Seq:
-		c.logger.Warn("the snapshot is damaged, and the log is read in its place", "session", key.String())
+		c.logger.Warn("the snapshot is damaged: reading the whole log instead", "session", key.String())
 	case lease == nil || s.Seq <= lease.Head.Seq:
 		w.kept = keptAt{seq: s.Seq, size: len(s.Data)}
 		return w
@@ -186,13 +190,13 @@ func (c *cache) fromSnapshot(ctx context.Context, key session.Key, lease *sessio
 	return &cachedSession{key: key}
 }
 
-// readUser reads what the user has said if a snapshot has left it out.
+// readUser loads the user's event of the last turn, which a snapshot leaves out.
 func (c *cache) readUser(ctx context.Context, w *cachedSession) error {
 	turn := &w.fold.Turn
 	if turn.User != nil || turn.First == 0 {
 		return nil
 	}
-	turn.User = &event.User{} // of an event that is unreadable
+	turn.User = &event.User{} // stays if the event is unreadable
 	for e, err := range c.store.Load(ctx, w.key, turn.First-1) {
 		if err != nil {
 			return err

@@ -12,29 +12,29 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// child is one run of a group.
+// child is one run of a group. It is the sink of its scope.
 type child struct {
 	*scope
 	group    *group
 	spec     *workflow.Child
-	number   int            // of those of the group
-	call     int            // more than 0 if it stores for a tool: the call's place in the answer
-	start    *event.Event   // of its scope, nil if that was there
+	number   int            // its place in the order in which the group started its children, from 1
+	call     int            // positive if it stores for a tool, in the order of the answer's calls; else 0
+	start    *event.Event   // opens its scope, nil if the log has the scope
 	closing  []*event.Event // the last write, which ends the run
 	inline   bool           // it runs on the workflow's goroutine
-	unstored error          // why something could not be stored meanwhile, which ends the turn
-	err      error
+	storeErr error          // the first error of an inline child's writes, which ends the turn
+	err      error          // of its steps, once it is done
 	done     bool
 
-	write []*event.Event // to be stored now
-	event *event.Event   // to be shown
-	reply chan error
+	write []*event.Event // what to store
+	event *event.Event   // what to show
+	reply chan error     // the answer of the workflow's goroutine; capacity 1
 }
 
-// resumeScope continues the scope that the child had: with the run that was cut off, or with a
-// new one if it waits, or in a fork. It returns the events that open that one, and reports whether the log has the scope, and whether
-// that waits as before.
-func (c *child) resumeScope() (events []*event.Event, had, waits bool) {
+// resumeScope continues the child's scope if the log has it. It continues an interrupted run, and starts a new run if
+// the scope waits or is that of another session. It returns the events that start the new run, and reports whether the
+// log has the scope and whether the scope still waits.
+func (c *child) resumeScope() (events []*event.Event, exists, waits bool) {
 	t, scope := c.turn, cmp.Or(c.spec.Scope, c.draft.scope)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,12 +43,12 @@ func (c *child) resumeScope() (events []*event.Event, had, waits bool) {
 		return nil, false, false
 	}
 	c.draft.scope, c.session = scope, &scopeSession{turnSession: &t.turnSession, after: max(0, s.First-1)}
-	events, again, goesOn := t.resumeInner(scope)
-	c.again = again
-	return events, true, !goesOn
+	events, again, continues := t.resumeInner(scope)
+	c.resumed = again
+	return events, true, !continues
 }
 
-// bindContext gives a child its context: the group's, or one that can end by itself.
+// bindContext sets the child's context: that of the group, or one of its own if a timeout or budget can end it alone.
 func (c *child) bindContext() {
 	switch g := c.group; {
 	case c.spec.Timeout > 0:
@@ -56,21 +56,21 @@ func (c *child) bindContext() {
 		ctx, cancel := context.WithCancelCause(g.ctx)
 		timer := time.AfterFunc(c.spec.Timeout, func() { cancel(over) })
 		c.bind(ctx, func(cause error) { timer.Stop(); cancel(cause) })
-	case c.meter.time: // which ends one run alone
+	case c.meter.time: // a budget of time ends one run alone
 		c.bind(context.WithCancelCause(g.ctx))
 	default:
 		c.bind(g.ctx, g.cancel)
 	}
 }
 
-// unbindContext frees what bound has made.
+// unbindContext releases the context that bindContext has created.
 func (c *child) unbindContext() {
 	if c.spec.Timeout > 0 || c.meter.time {
 		c.cancel(nil)
 	}
 }
 
-// runAll is a child's goroutine.
+// runAll runs all steps of a child. It is the child's goroutine.
 func (c *child) runAll() {
 	defer c.group.wg.Done()
 	err := c.scope.runSteps()
@@ -85,8 +85,8 @@ func (c *child) runAll() {
 	g.mu.Unlock()
 }
 
-// store takes the place of the scope's own write: the events are stored by the
-// workflow, and those that end the run together with what comes of it.
+// store implements sink. The workflow's goroutine stores the events. Events that end the run are kept for the
+// workflow's next write.
 func (c *child) store(ctx context.Context, events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -103,26 +103,26 @@ func (c *child) store(ctx context.Context, events []*event.Event) error {
 		c.consuming = true
 		err := c.group.storeNow(events)
 		c.consuming = false
-		c.unstored = cmp.Or(c.unstored, err)
+		c.storeErr = cmp.Or(c.storeErr, err)
 		return err
 	}
 	c.write = events
 	return c.post(&c.group.inbox)
 }
 
-// deliver does nothing: what is stored is delivered by the workflow.
+// deliver implements sink. It does nothing, because the workflow's scope delivers the events.
 func (c *child) deliver() bool { return true }
 
-// show hands an event to the workflow's consumer.
+// show implements sink. The workflow's goroutine shows the event.
 func (c *child) show(e *event.Event) bool {
 	if c.inline {
 		c.consuming = true
-		goOn := c.group.outer.show(e)
+		more := c.group.outer.show(e)
 		c.consuming = false
-		return goOn
+		return more
 	}
 	c.event = e
-	return c.post(&c.group.shows) == nil
+	return c.post(&c.group.toShow) == nil
 }
 
 // storeInner stores events of a tool's scope in the order of the workflow.
@@ -137,8 +137,7 @@ func (c *child) storeInner(ctx context.Context, events []*event.Event) error {
 	return c.post(&c.group.inbox)
 }
 
-// post puts the child in a queue, and waits until the workflow has stored or
-// shown its events.
+// post adds the child to a queue of the group, and waits until the workflow's goroutine has stored or shown its events.
 func (c *child) post(queue *[]*child) error {
 	g := c.group
 	if c.reply == nil {
@@ -158,7 +157,8 @@ func (c *child) post(queue *[]*child) error {
 	return <-c.reply
 }
 
-// keepEnd keeps the write that ends the run, with the run's output in it.
+// keepEnd keeps the write that ends the run, and sets the run's output: without one in the end it is the last text of
+// the agent.
 func (c *child) keepEnd(last *event.Event, end *event.HarnessEnd, events []*event.Event) {
 	if last.Agent == c.tree.Root().Agent.Name() {
 		end.AgentID = cmp.Or(c.spec.Ref, end.AgentID)
@@ -170,16 +170,16 @@ func (c *child) keepEnd(last *event.Event, end *event.HarnessEnd, events []*even
 				said = text
 			}
 		}
-		end.Output = event.EncodeJSON(event.ValidText(said)) // as its words are stored
+		end.Output = event.EncodeJSON(event.ValidText(said)) // the text as it is stored
 	}
 	c.closing = events
-	if slices.ContainsFunc(events, isAnswer) { // what it used counts until it is stored, which is later
+	if slices.ContainsFunc(events, isAnswer) { // the reservation stays until the usage is stored
 		c.meter.asked = false
 	}
 }
 
-// lostUsage returns what is kept of a run that was over but stopped before its
-// workflow took its end: what the answer in its last write has used.
+// lostUsage returns a discard with the usage of the last answer of a run that was done when its workflow stopped it.
+// The write that ends the run is dropped.
 func (c *child) lostUsage() []*event.Event {
 	for _, e := range c.closing {
 		if u, ok := e.Data.(*event.Usage); ok {

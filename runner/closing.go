@@ -8,40 +8,42 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// What models read as the result of calls that got none.
+// Models read these texts as the results of calls that got none.
 const (
 	interrupted = "interrupted; outcome unknown"
 	withdrawn   = "withdrawn: the user went on"
 	needless    = "withdrawn: nothing waits for it any more"
 )
 
-// eventOf makes an event of a run in a scope.
+// eventOf returns an event of a run in a scope.
 func eventOf(run *session.Run, scope string, d event.Data) *event.Event {
 	return &event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path, Data: d}
 }
 
-// alsoOf makes another event of the run that an event starts.
+// alsoOf returns another event of the run that start opens.
 func alsoOf(start *event.Event, d event.Data) *event.Event {
 	return &event.Event{TurnID: start.TurnID, RunID: start.RunID, Scope: start.Scope, Agent: start.Agent, Path: start.Path, Data: d}
 }
 
+// endNode returns the parent id of events that follow the end of a run.
 func endNode(runID string) string { return runID + ":harness_end" }
 
-// closer makes the events that end what is open in a log, or waits there.
+// closer creates the events that close runs which are open or wait. In a fork it leaves the runs of the other session
+// alone.
 type closer struct {
 	fold  *session.Fold
-	lease session.Lease // of a fork: what is of the other session is left as it is
+	lease session.Lease
 	shown shownBlocks
 }
 
-// ofOtherSession reports whether a run is of the session that this one is a fork of. Nothing is
-// written to it here.
+// ofOtherSession reports whether a run belongs to the session that this fork was taken from. A fork writes no events to
+// such a run.
 func ofOtherSession(lease session.Lease, run *session.Run) bool {
 	return lease.Fork && run.Start <= lease.Shared
 }
 
-// closing makes the events that end all that is open in an interrupted turn, or waits
-// inside of it, the conversation's run last.
+// closing returns the events that close all inner scopes of an interrupted turn, and then the conversation's open run.
+// Message is the result of the calls that were running.
 func (c closer) closing(message string) []*event.Event {
 	var events []*event.Event
 	for _, scope := range slices.Backward(c.fold.Scopes.Names()) {
@@ -53,8 +55,8 @@ func (c closer) closing(message string) []*event.Event {
 	return events
 }
 
-// withdraw makes the events that give up what a turn waits for, as the agent that it
-// waits for is no longer there.
+// withdraw returns the events that withdraw everything that a turn waits for, after the agent of the run was removed
+// from the tree.
 func (c closer) withdraw(run *session.Run) []*event.Event {
 	var events []*event.Event
 	for _, scope := range slices.Backward(c.fold.Scopes.Names()) {
@@ -63,8 +65,8 @@ func (c closer) withdraw(run *session.Run) []*event.Event {
 	return c.closeScope(events, "", fmt.Sprintf("not executed: the agent %s is no longer in the tree", run.Agent))
 }
 
-// closeScope adds to events what ends a scope: results for the calls that have none, and the end
-// of its run. Of a run that is paused, in the log or by the events, the calls are withdrawn.
+// closeScope adds the events that close a scope: results for the pending calls, a discard for deltas that were shown,
+// and the end of its run. The calls of a paused run are withdrawn; the log or events may contain the pause.
 func (c closer) closeScope(events []*event.Event, scope, message string) []*event.Event {
 	run := &c.fold.Scope(scope).Run
 	if scope != "" && ofOtherSession(c.lease, run) {
@@ -87,10 +89,10 @@ func (c closer) closeScope(events []*event.Event, scope, message string) []*even
 			continue
 		}
 		text := message
-		if message == interrupted && (call.Open() || !open) { // it waits for an approval, and has not run
+		if message == interrupted && (call.Open() || !open) { // the call waits for an approval, and has not run
 			text = withdrawn
 		}
-		// Of the run that is open or waits; the write gives it to the one that made the call.
+		// appendEvents moves the result to the run that made the call.
 		e := eventOf(run, scope, &event.ToolResult{Name: call.Name, Output: event.EncodeJSON(text), IsError: true})
 		e.ID = call.ID
 		events = append(events, e)
@@ -104,20 +106,18 @@ func (c closer) closeScope(events []*event.Event, scope, message string) []*even
 	return append(events, eventOf(run, scope, &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonCanceled}))
 }
 
-// ordered returns the events of a write in a form that obeys the laws of the log. Scopes
-// close from the inside out: what is open inside of a run that ends, or of a call that
-// gets its result, is closed before. A run ends once and has no events after that: events
-// of a scope that was closed are left out. The ends that wait to be stored with other
-// events are in the same write, or in one before.
+// ordered returns the events of a write so that the log stays valid. It adds events that close inner scopes before the
+// run ends or the call gets its result that contains them. It drops events of a run that has ended, in the log or in
+// this write.
 func (c closer) ordered(events []*event.Event) []*event.Event {
-	var ended []string // runs
-	run, open := "", false
-	gone := false // the event before was left out
+	var ended []string     // ids of runs
+	run, open := "", false // the run of the last event in an inner scope, and whether it takes more events
+	gone := false          // the last event in an inner scope was dropped
 	out := make([]*event.Event, 0, len(events))
 	for i, e := range events {
 		if e.Scope != "" {
 			if _, ok := e.Data.(*event.HarnessStart); ok {
-				run, open = e.RunID, !gone || e.ParentID != endNode(run) // by a transfer that was left out
+				run, open = e.RunID, !gone || e.ParentID != endNode(run) // else a transfer that was dropped starts it
 			} else if e.RunID != run {
 				run, open = e.RunID, !slices.Contains(ended, e.RunID) && (c.fold.Scopes.Runs(e.Scope, e.RunID) || startsIn(events[:i], e.RunID))
 			}
@@ -126,10 +126,10 @@ func (c closer) ordered(events []*event.Event) []*event.Event {
 			}
 		}
 		before := len(out)
-		out = c.leftOpen(out, e)
+		out = c.closeBefore(out, e)
 		for _, e := range out[before:] {
 			if _, over := e.Data.(*event.HarnessEnd); over {
-				ended, run = append(ended, e.RunID), "" // of which there may be more to come
+				ended, run = append(ended, e.RunID), "" // the write may have more events of that run
 			}
 		}
 		out = append(out, e)
@@ -147,18 +147,18 @@ func startsIn(events []*event.Event, run string) bool {
 	})
 }
 
-// leftOpen adds to the events before e the ends of what is open inside of what e ends, and
-// withdraws what waits there, unless e is the end of a run that waits for it.
-func (c closer) leftOpen(before []*event.Event, e *event.Event) []*event.Event {
+// closeBefore adds the events that close all scopes inside the run or call that e ends. If e ends a run that keeps
+// waiting, scopes that wait stay.
+func (c closer) closeBefore(before []*event.Event, e *event.Event) []*event.Event {
 	switch d := e.Data.(type) {
-	case *event.Route: // which its transfer follows at once
-		return c.leftOpenIn(before, e, false)
-	case *event.Transfer: // which the end of its run follows at once
+	case *event.Route: // its transfer and the end of its run follow at once
+		return c.closeInRun(before, e, false)
+	case *event.Transfer: // the end of its run follows at once
 		if d.Outcome == event.TransferCommitted {
-			return c.leftOpenIn(before, e, false)
+			return c.closeInRun(before, e, false)
 		}
 	case *event.HarnessEnd:
-		return c.leftOpenIn(before, e, d.FinishReason == event.FinishReasonInputRequired)
+		return c.closeInRun(before, e, d.FinishReason == event.FinishReasonInputRequired)
 	case *event.ToolResult:
 		if c.openInside(before, e.ID) > 0 {
 			return c.closeInside(before, &session.Run{Pending: []session.Call{{ID: e.ID}}}, false)
@@ -167,8 +167,8 @@ func (c closer) leftOpen(before []*event.Event, e *event.Event) []*event.Event {
 	return before
 }
 
-// leftOpenIn is leftOpen for what ends the run of e.
-func (c closer) leftOpenIn(before []*event.Event, e *event.Event, waits bool) []*event.Event {
+// closeInRun adds the events that close all scopes inside the run of e, if it is the current run of its scope.
+func (c closer) closeInRun(before []*event.Event, e *event.Event, waits bool) []*event.Event {
 	f := c.fold
 	run := &f.Scope(e.Scope).Run
 	if run.ID != e.RunID {
@@ -183,7 +183,7 @@ func (c closer) leftOpenIn(before []*event.Event, e *event.Event, waits bool) []
 			return c.closeInside(before, run, waits)
 		}
 	}
-	for i := range run.Pending { // what still runs of a call that waits
+	for i := range run.Pending { // scopes of a waiting call may still run
 		if waits && f.Scopes.Inside(run.Pending[i].ID) > 0 {
 			return c.closeInside(before, run, true)
 		}
@@ -191,7 +191,7 @@ func (c closer) leftOpenIn(before []*event.Event, e *event.Event, waits bool) []
 	return before
 }
 
-// openInside counts the scopes that something has opened, but those that events end.
+// openInside returns the number of scopes that a run or call has opened, without those that events end.
 func (c closer) openInside(events []*event.Event, opener string) int {
 	n := c.fold.Scopes.Inside(opener)
 	if n == 0 {
@@ -205,10 +205,9 @@ func (c closer) openInside(events []*event.Event, opener string) int {
 	return n
 }
 
-// closeInside adds to events the ends of the runs that are open inside of a run: in the
-// scopes that it has opened, as a workflow or by calls that have no result, and in those
-// inside of them. What waits in these is withdrawn, unless the run waits for it. What is
-// among the events already is not made again. The caller holds mu.
+// closeInside adds the events that close all scopes inside a run: those that it has opened, as a workflow or by pending
+// calls, and those inside them. It also withdraws what waits there, unless waits is true. It adds nothing for runs that
+// events end already. The caller holds mu.
 func (c closer) closeInside(events []*event.Event, run *session.Run, waits bool) []*event.Event {
 	within := make(map[string]bool)
 	note := func(id string) { within[id] = true }
@@ -236,10 +235,10 @@ func (c closer) closeInside(events []*event.Event, run *session.Run, waits bool)
 	return events
 }
 
-// toClose is a scope, and what the calls in it are answered.
+// toClose is a scope to close, and the result of its pending calls.
 type toClose struct{ scope, message string }
 
-// endIn returns how events end a run, nil if they do not.
+// endIn returns the end of a run among the events, nil if they do not end it.
 func endIn(events []*event.Event, run string) *event.HarnessEnd {
 	for _, e := range events {
 		if d, ok := e.Data.(*event.HarnessEnd); ok && e.RunID == run {

@@ -6,26 +6,25 @@
 // A type's name says what it holds:
 //
 //   - Runner has the tree, the cache of sessions and the options, which its turns share.
-//   - turn holds the lease, what is known of the session (turnSession, which agents see as
-//     agent.Session), and writes the log. It reserves what its models may use (tally).
-//   - opening stores what a turn begins with: a message, decisions, a cancellation.
-//   - scope is the loop over steps, for the conversation or inside of it. It has the write that is put
-//     together (draft), where events go (delivery), and what it is held to: guards, transfers, and the
-//     meter, which knows limits, budgets and prices.
-//   - runtime is what agents may ask for while they run: models, tools, other agents.
+//   - turn holds the lease and the session (turnSession, which agents see as agent.Session), and writes the log. It
+//     reserves what its models may use (tally).
+//   - opening stores the first events of a turn: a message, decisions, a cancellation.
+//   - scope is the loop over steps, for the conversation or an inner scope. It has the write in preparation (draft), the
+//     destination of events (delivery), and the rules: guards, transfers, and the meter for limits, budgets and prices.
+//   - runtime is what agents may call while they run: models, tools, other agents.
 //   - inner is an agent that a tool runs; group and child are the agents that a workflow or a graph runs.
-//   - closer makes the events that end what is open.
+//   - closer creates the events that close what is open.
 //
 // A file calls only files below it:
 //
 //	parts, run               the methods that run turns, and parts of turns
-//	opening, decide, …       what turns begin with
+//	opening, decide, …       the first events of turns
 //	inner, group, child      agents inside of agents
-//	runtime, consumer        what agents ask for, and where the conversation's events go
+//	runtime, consumer        models and tools for agents, and the destination of the conversation's events
 //	scope                    the loop
-//	anticipate, predict      the target of a transfer that is asked ahead
+//	anticipate, predict      the early request to the target of a transfer
 //	transfer, guard, draft   what a step may do
-//	meter, bounds            what it may use
+//	meter, bounds            limits and budgets
 //	turn, branch, session    the session, its lease and its log
 //	closing, cache, cached   the fold of the log
 //

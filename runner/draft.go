@@ -144,7 +144,7 @@ func (d *draft) checkFile(ctx context.Context, f *event.File) error {
 		return fmt.Errorf("the agent yielded an invalid file event: %w", err)
 	}
 	if f.ToolCallID != "" && !d.awaits(f.ToolCallID) {
-		return fmt.Errorf("the agent yielded a file of %q, which is no call that waits for a result", f.ToolCallID)
+		return fmt.Errorf("the agent yielded a file of the call %q, and no call with this id waits for a result", f.ToolCallID)
 	}
 	if f.URL != "" {
 		return nil

@@ -207,7 +207,7 @@ func TestFilesOfAgents(t *testing.T) {
 		"invalid file event":             func(f *event.File) { f.Digest = "sha256:" + strings.Repeat("z", 64) },
 		"the file name":                  func(f *event.File) { f.Name = "/" },
 		"with 2 bytes, and it has 1":     func(f *event.File) { f.Size = 2 },
-		"no call that waits for":         func(f *event.File) { f.ToolCallID = "c1" },
+		"no call with this id waits":     func(f *event.File) { f.ToolCallID = "c1" },
 		"whose bytes are not stored":     func(f *event.File) { f.Digest = session.Digest([]byte("y")) },
 		"needs a normalized media type":  func(f *event.File) { f.MediaType = "TEXT/plain" },
 		"the invalid media type \"\\n\"": func(f *event.File) { f.MediaType = "\n" },

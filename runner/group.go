@@ -13,38 +13,37 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// errStopped is why a child's context ends that its workflow has stopped.
+// errStopped is the cause with which the context of a child ends when its workflow stops it.
 var errStopped = errors.New("stopped by its workflow")
 
-// group runs the children of one workflow's run. Each has a scope and a goroutine.
-// What they store goes through the workflow's own scope, on the workflow's goroutine:
-// they hand it over and wait, so that simultaneous writes can be stored in the order
-// of the workflow.
+// group implements workflow.Group: it runs the children of one run of a workflow. Each child has a scope and a
+// goroutine. The workflow's goroutine stores their events through the workflow's scope: a child posts a write and waits
+// for the reply. So the group can store simultaneous writes in the order of the workflow.
 type group struct {
-	outer  *scope // the workflow's
-	run    string
-	turn   string
+	outer  *scope          // the workflow's scope
+	run    string          // the id of the workflow's run
+	turn   string          // the id of the turn
 	parent context.Context // of the workflow's step
-	ctx    context.Context // of the children, until they are stopped
+	ctx    context.Context // of the children; Stop replaces it
 	cancel context.CancelCauseFunc
-	settle time.Duration
-	guards []agent.Guard // that check the children's words
+	settle time.Duration // writes and ends within this time count as simultaneous
+	guards []agent.Guard // check the children's text
 	wg     sync.WaitGroup
 
-	live    []*child       // that run, in the order in which they began
-	inline  *child         // the only one, while it has no goroutine
-	count   int            // of all children
-	pending []*event.Event // ends that are not stored yet
-	ended   []workflow.Result
-	waiting []workflow.Result // of children that wait as before
+	running  []*child          // in the order in which they were started
+	inline   *child            // the only child, until it has run on the workflow's goroutine or gets its own
+	count    int               // all children so far
+	unstored []*event.Event    // ends of children, and events of the workflow, for the next write
+	ended    []workflow.Result // the next result of Next
+	waiting  []workflow.Result // children that still wait and were not started, for the next call of Next
 
-	mu        sync.Mutex // guards what follows
-	inbox     []*child   // that wait for a write, or are done
-	fromTools int        // how many in the inbox store for a tool
-	shows     []*child   // that wait for an event to be shown
-	need      int        // how many in the inbox are worth waking up for
-	wake      chan struct{}
-	closed    error // why nothing is taken any more
+	mu        sync.Mutex    // guards the fields below
+	inbox     []*child      // wait for a write, or are done
+	fromTools int           // the number of children in the inbox that store for a tool
+	toShow    []*child      // wait until an event is shown
+	wakeAt    int           // the size of the inbox that wakes the workflow up
+	wake      chan struct{} // capacity 1
+	closed    error         // not nil if the group refuses writes, and why
 }
 
 // Group implements agent.Runtime.
@@ -57,7 +56,7 @@ func (s runtime) Group(ctx context.Context, inv *agent.Invocation, settle time.D
 // Start implements workflow.Group.
 func (g *group) Start(children ...*workflow.Child) error {
 	var begun []*child
-	events := g.takePending()
+	events := g.takeUnstored()
 	for _, spec := range children {
 		n := spec.Tree.Root()
 		g.count++
@@ -65,13 +64,13 @@ func (g *group) Start(children ...*workflow.Child) error {
 		c.scope = innerScope(g.outer, event.ChildScope(g.run, spec.Key), spec.Tree, g.guards)
 		c.sink, c.ofWorkflow = c, true
 		if spec.Resume {
-			resumed, had, waits := c.resumeScope()
+			resumed, exists, waits := c.resumeScope()
 			events = append(events, resumed...)
 			if waits {
 				g.waiting = append(g.waiting, workflow.Result{Child: spec, RunID: g.outer.turn.runOf(c.draft.scope).ID, Reason: event.FinishReasonInputRequired})
 				continue
 			}
-			if had {
+			if exists {
 				begun = append(begun, c)
 				continue
 			}
@@ -89,9 +88,9 @@ func (g *group) Start(children ...*workflow.Child) error {
 			c.session = &scopeSession{turnSession: &c.turn.turnSession, after: c.start.Seq - 1}
 		}
 		c.bindContext()
-		g.live = append(g.live, c)
+		g.running = append(g.running, c)
 	}
-	if len(g.live) == 1 && len(begun) == 1 {
+	if len(g.running) == 1 && len(begun) == 1 {
 		g.inline = begun[0]
 		return nil
 	}
@@ -103,7 +102,7 @@ func (g *group) Start(children ...*workflow.Child) error {
 	return nil
 }
 
-// spawn gives the only child a goroutine, because others are to run next to it.
+// spawn starts a goroutine for the inline child, if there is one.
 func (g *group) spawn() {
 	if c := g.inline; c != nil {
 		g.inline = nil
@@ -112,7 +111,7 @@ func (g *group) spawn() {
 	}
 }
 
-// storeNow stores events by way of the workflow's scope.
+// storeNow stores events through the workflow's scope.
 func (g *group) storeNow(events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -128,7 +127,7 @@ func (g *group) storeNow(events []*event.Event) error {
 
 // Next implements workflow.Group.
 func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
-	if err := g.storeNow(g.takePending()); err != nil {
+	if err := g.storeNow(g.takeUnstored()); err != nil {
 		return nil, err
 	}
 	if len(g.waiting) > 0 {
@@ -154,7 +153,7 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 		case shown:
 			continue
 		case all, some && g.settle <= 0:
-			if err := g.takeInbox(); err != nil {
+			if err := g.processInbox(); err != nil {
 				return nil, err
 			}
 			if len(g.ended) > 0 {
@@ -162,7 +161,7 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 			}
 			settled = nil
 			continue
-		case len(g.live) == 0 && due == nil:
+		case len(g.running) == 0 && due == nil:
 			return nil, context.Cause(g.ctx)
 		case some && settled == nil:
 			settled = time.After(g.settle)
@@ -171,7 +170,7 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 		case <-g.wake:
 		case <-settled:
 			settled = nil
-			if err := g.takeInbox(); err != nil {
+			if err := g.processInbox(); err != nil {
 				return nil, err
 			}
 			if len(g.ended) > 0 {
@@ -181,7 +180,7 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 			return nil, nil
 		case <-over:
 			over, due = nil, nil
-			if cause := context.Cause(g.ctx); !errors.Is(cause, agent.ErrLimit) { // else the children end by it
+			if cause := context.Cause(g.ctx); !errors.Is(cause, agent.ErrLimit) { // a limit ends each child's run
 				g.drainChildren(cause)
 				return nil, cause
 			}
@@ -189,28 +188,27 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 	}
 }
 
-// runInline runs the only child on the workflow's goroutine, which has nothing else to
-// do.
+// runInline runs the only child on the workflow's goroutine, which would only wait for it.
 func (g *group) runInline(c *child) ([]workflow.Result, error) {
 	c.inline = true
 	c.err, c.done = c.scope.runSteps(), true
 	c.unbindContext()
-	if err := cmp.Or(c.unstored, g.recordEnd(c)); err != nil {
+	if err := cmp.Or(c.storeErr, g.recordEnd(c)); err != nil {
 		return nil, err
 	}
 	return g.ended, nil
 }
 
-// pollInbox shows what children want to be shown. It reports whether some of them, and
-// whether all, wait for a write or are done.
+// pollInbox shows the events of the children in toShow. It reports whether some children, and whether all running ones,
+// wait for a write or are done, and whether it has shown anything.
 func (g *group) pollInbox() (some, all, shown bool) {
 	g.mu.Lock()
-	shows := g.shows
-	g.shows = nil
-	some, all = len(g.inbox) > 0, len(g.inbox) > 0 && len(g.inbox)-g.fromTools == len(g.live)
-	g.need = 1
+	shows := g.toShow
+	g.toShow = nil
+	some, all = len(g.inbox) > 0, len(g.inbox) > 0 && len(g.inbox)-g.fromTools == len(g.running)
+	g.wakeAt = 1
 	if some {
-		g.need = len(g.live)
+		g.wakeAt = len(g.running)
 	}
 	g.mu.Unlock()
 	if len(shows) > 0 {
@@ -219,7 +217,7 @@ func (g *group) pollInbox() (some, all, shown bool) {
 	return some, all, len(shows) > 0
 }
 
-// showAll shows events. Every child gets its reply, also if the consumer's code panics.
+// showAll shows the children's events. Each child gets its reply, even if the consumer's code panics.
 func (g *group) showAll(shows []*child) {
 	replied := 0
 	defer func() {
@@ -237,9 +235,9 @@ func (g *group) showAll(shows []*child) {
 	}
 }
 
-// takeInbox stores what the children in the inbox want stored, and records the ends of
-// those that are done.
-func (g *group) takeInbox() error {
+// processInbox stores the writes of the children in the inbox in one write, and records the ends of the children that
+// are done.
+func (g *group) processInbox() error {
 	g.mu.Lock()
 	batch := g.inbox
 	g.inbox, g.fromTools = nil, 0
@@ -254,7 +252,7 @@ func (g *group) takeInbox() error {
 		}
 	}
 	stored := false
-	defer func() { // every child gets its reply, also if the consumer's code panics
+	defer func() { // each child gets its reply, even if the consumer's code panics
 		if !stored {
 			for _, c := range batch {
 				if !c.done {
@@ -275,13 +273,14 @@ func (g *group) takeInbox() error {
 	return err
 }
 
-// recordEnd records how a child has ended. The error is one of the turn.
+// recordEnd adds the result of a child that is done to ended, and its last write to unstored. It returns an error if
+// the child could not end its run, which ends the turn.
 func (g *group) recordEnd(c *child) error {
-	g.live = slices.DeleteFunc(g.live, func(other *child) bool { return other == c })
+	g.running = slices.DeleteFunc(g.running, func(other *child) bool { return other == c })
 	if len(c.closing) == 0 {
 		return cmp.Or(c.err, context.Canceled)
 	}
-	g.pending = append(g.pending, c.closing...)
+	g.unstored = append(g.unstored, c.closing...)
 	closing := c.closing[len(c.closing)-1]
 	end := closing.Data.(*event.HarnessEnd)
 	ended := workflow.Result{Child: c.spec, RunID: closing.RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
@@ -294,13 +293,12 @@ func (g *group) recordEnd(c *child) error {
 	return nil
 }
 
-// drainChildren cancels the children and waits for them. Nothing more is taken from
-// them.
+// drainChildren cancels the children, refuses their writes, and waits for their goroutines.
 func (g *group) drainChildren(cause error) {
 	g.mu.Lock()
 	g.closed = cause
-	waiting := append(g.inbox, g.shows...)
-	g.inbox, g.shows, g.fromTools = nil, nil, 0
+	waiting := append(g.inbox, g.toShow...)
+	g.inbox, g.toShow, g.fromTools = nil, nil, 0
 	g.mu.Unlock()
 	g.cancel(cause)
 	for _, c := range waiting {
@@ -309,22 +307,23 @@ func (g *group) drainChildren(cause error) {
 		}
 	}
 	g.wg.Wait()
-	g.inline = nil // it never began to run
+	g.inline = nil // it has not run
 }
 
 // Stop implements workflow.Group.
 func (g *group) Stop() []*workflow.Child {
 	g.drainChildren(errStopped)
-	children := make([]*workflow.Child, len(g.live))
-	for i, c := range g.live {
+	children := make([]*workflow.Child, len(g.running))
+	for i, c := range g.running {
 		children[i] = c.spec
-		g.pending = append(g.pending, c.lostUsage()...)
+		g.unstored = append(g.unstored, c.lostUsage()...)
 	}
-	g.live = nil
-	g.ctx, g.cancel = context.WithCancelCause(g.parent) // others may begin
+	g.running = nil
+	g.ctx, g.cancel = context.WithCancelCause(g.parent) // the workflow may start more children
 	g.closed = nil
 	g.outer.turn.mu.Lock()
-	g.pending = g.outer.turn.closer().closeInside(g.pending, &g.outer.draft.run, false) // also those that were cut off once, and did not begin again
+	// This also ends runs that were interrupted earlier and not resumed.
+	g.unstored = g.outer.turn.closer().closeInside(g.unstored, &g.outer.draft.run, false)
 	g.outer.turn.mu.Unlock()
 	return children
 }
@@ -332,30 +331,30 @@ func (g *group) Stop() []*workflow.Child {
 // Add implements workflow.Group.
 func (g *group) Add(events ...*event.Event) {
 	for _, e := range events {
-		g.pending = append(g.pending, g.outer.draft.stamp(e))
+		g.unstored = append(g.unstored, g.outer.draft.stamp(e))
 	}
 }
 
 // Close implements workflow.Group.
 func (g *group) Close() {
-	g.drainChildren(cmp.Or(context.Cause(g.ctx), context.Canceled)) // also what a tool has left behind
-	g.live = nil
-	if !g.outer.stopped && !g.outer.consuming { // the workflow's next write takes them along
-		g.outer.draft.events = append(g.outer.draft.events, g.pending...)
+	g.drainChildren(cmp.Or(context.Cause(g.ctx), context.Canceled)) // also releases tools that were left running
+	g.running = nil
+	if !g.outer.stopped && !g.outer.consuming { // else the workflow makes no more writes
+		g.outer.draft.events = append(g.outer.draft.events, g.unstored...)
 	}
-	g.pending = nil
+	g.unstored = nil
 }
 
-// takePending returns the ends that wait to be stored with the next write.
-func (g *group) takePending() []*event.Event {
-	events := g.pending
-	g.pending = nil
+// takeUnstored returns the events for the next write, and clears them.
+func (g *group) takeUnstored() []*event.Event {
+	events := g.unstored
+	g.unstored = nil
 	return events
 }
 
-// wakeUp wakes the workflow up if there is enough for it to do. The caller holds mu.
+// wakeUp wakes the workflow up if the inbox is large enough or an event waits to be shown. The caller holds mu.
 func (g *group) wakeUp() {
-	if len(g.inbox) < g.need && len(g.shows) == 0 {
+	if len(g.inbox) < g.wakeAt && len(g.toShow) == 0 {
 		return
 	}
 	select {

@@ -14,20 +14,20 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// guards check what an agent is given and says in a step: those of its own, and those of the workflows
-// around it.
+// guards check the input and the output of an agent in a step. The agent's own guards check both. The guards of the
+// workflows around it check the output.
 type guards struct {
 	ctx     context.Context // of the scope
 	draft   *draft
 	show    func(*event.Event) bool // shows a partial event
 	own     []agent.Guard           // of the agent whose step runs
-	around  []agent.Guard           // of the workflows that the scope runs in: they check the words said here
-	tripped error                   // what a guard said about words of the open write
-	hold    int                     // how many characters of streamed text they hold back
+	around  []agent.Guard           // of the workflows around the scope, the innermost first
+	tripped error                   // a guard refused text of the draft
+	hold    int                     // characters of streamed text to hold back, -1 to show deltas unchecked
 	held    []*heldBlock
 }
 
-// beginStep takes the guards of the agent whose step begins.
+// beginStep sets the guards of the agent whose step begins.
 func (s *guards) beginStep(own []agent.Guard) {
 	s.own, s.tripped, s.held, s.hold = own, nil, nil, -1
 	for _, g := range s.all() {
@@ -35,7 +35,7 @@ func (s *guards) beginStep(own []agent.Guard) {
 	}
 }
 
-// checkStart asks the guards about what a run was started with.
+// checkStart asks the guards about the message, input or transfer that started the run.
 func (s *guards) checkStart() error {
 	from := s.draft.run.Transfer
 	in := agent.Ingress{Kind: agent.IngressUser, Content: s.draft.inv.Message(), Transfer: from}
@@ -48,6 +48,7 @@ func (s *guards) checkStart() error {
 	return s.checkIngress(in)
 }
 
+// checkIngress returns the *agent.TripwireError of the first own guard that refuses the input.
 func (s *guards) checkIngress(in agent.Ingress) error {
 	for _, g := range s.own {
 		if g.In == nil {
@@ -60,8 +61,7 @@ func (s *guards) checkIngress(in agent.Ingress) error {
 	return nil
 }
 
-// allowText asks the guards about text of the agent, in a write that is being put together. After
-// text that they have refused, no other of the same write is released.
+// allowText asks the guards about text of the draft. After a refusal it allows no other text of the same write.
 func (s *guards) allowText(text string) bool {
 	if s.tripped == nil {
 		if trip := s.refusedBy(s.ctx, text, false); trip != nil {
@@ -71,9 +71,9 @@ func (s *guards) allowText(text string) bool {
 	return s.tripped == nil
 }
 
-// refusedBy asks the guards about text of the agent: its own, then those of the workflows
-// around it, the innermost first; of all those only the ones that hold streamed text, if it
-// says so.
+// refusedBy asks the guards about text of the agent: its own guards, then those of the workflows around it, the
+// innermost first. If holding is true, it asks only the guards that hold streamed text back. It returns the first
+// refusal, nil without one.
 func (s *guards) refusedBy(ctx context.Context, text string, holding bool) *agent.TripwireError {
 	for _, g := range s.all() {
 		if g.Out == nil || text == "" || holding && g.Held() < 0 {
@@ -86,8 +86,7 @@ func (s *guards) refusedBy(ctx context.Context, text string, holding bool) *agen
 	return nil
 }
 
-// allowOutput asks the guards about what an agent finishes with, which is stored and
-// given on as its words are. What it has just said they have been asked about.
+// allowOutput asks the guards about the output of an agent's run. It does not ask again about text of the draft.
 func (s *guards) allowOutput(output json.RawMessage) bool {
 	if len(output) == 0 || len(s.own)+len(s.around) == 0 {
 		return true
@@ -97,8 +96,8 @@ func (s *guards) allowOutput(output json.RawMessage) bool {
 	return said || s.allowText(text)
 }
 
-// all returns all of them, the innermost first. They also check the words of the children of the step's
-// agent, if it is a workflow.
+// all returns all guards, the innermost first. If the step's agent is a workflow, they also check the text of its
+// children.
 func (s *guards) all() []agent.Guard {
 	if len(s.around) == 0 {
 		return s.own
@@ -106,10 +105,9 @@ func (s *guards) all() []agent.Guard {
 	return slices.Concat(s.own, s.around)
 }
 
-// checkEvent asks the guards about an event that is to be stored. Words that they
-// refuse are dropped, and l.tripped says so when the write is whole: what else
-// the answer holds, its usage above all, is kept. A refused result of a tool is
-// replaced, because every call has one, and the error is returned.
+// checkEvent asks the guards about an event that is to be stored, and returns the event to store, nil to drop it. If
+// the guards refuse text, checkEvent drops it and sets tripped. The rest of the answer is stored, above all its usage.
+// If they refuse the result of a tool, checkEvent replaces it, because every call needs one, and returns the error.
 func (s *guards) checkEvent(e *event.Event) (*event.Event, error) {
 	switch d := e.Data.(type) {
 	case *event.Text:
@@ -126,7 +124,7 @@ func (s *guards) checkEvent(e *event.Event) (*event.Event, error) {
 			return nil, nil
 		}
 	case *event.Notice:
-		e.Data = &event.Notice{Code: d.Code, Message: s.fitting(d.Message)}
+		e.Data = &event.Notice{Code: d.Code, Message: s.allowedMessage(d.Message)}
 	case *event.Compaction:
 		if !s.allowText(d.Summary) {
 			return nil, nil
@@ -137,7 +135,7 @@ func (s *guards) checkEvent(e *event.Event) (*event.Event, error) {
 		}
 		err := s.checkIngress(agent.Ingress{Kind: agent.IngressTool, Content: llm.Content{Text: event.OutputText(d.Output)}, Tool: d.Name, CallID: e.ID})
 		if trip, ok := err.(*agent.TripwireError); ok {
-			// What the tool wanted to keep goes with its result.
+			// The state that the tool has set is dropped together with its result.
 			s.draft.events = slices.DeleteFunc(s.draft.events, func(e *event.Event) bool { _, ok := e.Data.(*event.State); return ok })
 			e.Data = &event.ToolResult{Name: d.Name, Output: event.EncodeJSON(trip.Withheld()), IsError: true}
 			return e, err
@@ -146,32 +144,31 @@ func (s *guards) checkEvent(e *event.Event) (*event.Event, error) {
 	return e, nil
 }
 
-// heldBlock is a streamed block of an agent whose deltas wait for its guards.
+// heldBlock is a streamed block whose deltas are held back until the guards have checked them.
 type heldBlock struct {
 	id      string
 	attempt int
-	text    strings.Builder
-	asked   int // the length of the text when the guards were asked last
-	shown   int // how many bytes of the text were shown
+	text    strings.Builder // all deltas so far
+	checked int             // the length of the text at the last check, in bytes
+	shown   int             // the length of the text that was shown, in bytes
 	refused bool
 }
 
-// askEvery bounds what guards with a window cost: of a text, this share has to be new before they are asked again, which
-// for a text of fewer bytes is every delta. So a long answer costs in proportion to its length.
-const askEvery = 64
+// checkShare limits the cost of guards that check streamed text: they are asked again when 1/checkShare of the text is
+// new. So the cost of a long answer grows with its length and not with the square of it.
+const checkShare = 64
 
-// deltaUpTo returns the delta that shows the block up to end.
+// deltaUpTo returns the delta that shows the block's text up to end, as data of the same type as like.
 func (b *heldBlock) deltaUpTo(like event.Data, text string, end int) *event.Event {
-	e := &event.Event{ID: b.id, Partial: true, Attempt: b.attempt, Data: withWords(like, text[b.shown:end])}
+	e := &event.Event{ID: b.id, Partial: true, Attempt: b.attempt, Data: withText(like, text[b.shown:end])}
 	b.shown = end
 	return e
 }
 
-// dueDelta returns what is to be shown now that a delta of the agent has come, nil if nothing is. No
-// delta is shown past the guards elsewhere, so that no consumer sees more than another. Partial events
-// of other kinds are not shown: what they stand for is stored when it is whole.
+// dueDelta takes a delta of the agent and returns the delta to show now, nil for none. All consumers see the same
+// deltas. Partial events without text are not shown; the complete events follow.
 func (s *guards) dueDelta(e *event.Event) *event.Event {
-	text, ok := wordsOf(e.Data)
+	text, ok := streamedText(e.Data)
 	if !ok || s.hold == agent.HeldWhole || s.tripped != nil {
 		return nil
 	}
@@ -182,24 +179,25 @@ func (s *guards) dueDelta(e *event.Event) *event.Event {
 	}
 	b.text.WriteString(text)
 	text = b.text.String()
-	end := allBut(text, s.hold)
-	if b.refused || end <= b.shown || len(text)-b.asked < len(text)/askEvery {
+	end := lengthWithoutLast(text, s.hold)
+	if b.refused || end <= b.shown || len(text)-b.checked < len(text)/checkShare {
 		return nil
 	}
-	b.asked = len(text)
+	b.checked = len(text)
 	if trip := s.refusedBy(s.ctx, text, true); trip != nil {
 		if b.refused = true; e.Type() == event.TypeText {
-			s.tripped = trip // and the answer is read to its end, because it is paid for
+			s.tripped = trip // the answer is still read to its end, for its usage
 		}
 		return nil
 	}
 	return b.deltaUpTo(e.Data, text, end)
 }
 
-// showRest shows what is missing of a block that the guards have passed as a whole.
+// showRest shows the rest of a block after the guards have allowed its whole text. It shows nothing of a block without
+// deltas so far, because the complete event follows.
 func (s *guards) showRest(e *event.Event) {
 	b := s.heldBlockOf(e.ID)
-	text, _ := wordsOf(e.Data)
+	text, _ := streamedText(e.Data)
 	if b != nil && b.shown > 0 && b.shown < len(text) && strings.HasPrefix(text, b.text.String()[:b.shown]) {
 		s.show(b.deltaUpTo(e.Data, text, len(text)))
 	}
@@ -213,8 +211,8 @@ func (s *guards) heldBlockOf(id string) *heldBlock {
 	return nil
 }
 
-// checkReasoning asks the guards about reasoning, which ends nothing: of what they refuse no more is kept than was
-// shown, which they had passed. It returns nil if nothing is left.
+// checkReasoning asks the guards about reasoning. A refusal does not end the run: checkReasoning then keeps only the
+// text that was shown, which the guards had allowed, and adds a notice. It returns nil if nothing is left.
 func (s *guards) checkReasoning(e *event.Event, d *event.Reasoning) *event.Event {
 	b := s.heldBlockOf(e.ID)
 	trip := s.refusedBy(s.ctx, d.Content, true)
@@ -234,26 +232,26 @@ func (s *guards) checkReasoning(e *event.Event, d *event.Reasoning) *event.Event
 	return e
 }
 
-// checkDiscard returns the discard that voids only what was shown of what an agent takes back.
+// checkDiscard returns a discard with only the ids of blocks that were shown, and forgets the held blocks.
 func (s *guards) checkDiscard(d *event.Discard) *event.Discard {
 	own := *d
-	own.Message = s.fitting(d.Message)
+	own.Message = s.allowedMessage(d.Message)
 	shown := s.draft.shown()
 	own.IDs = slices.DeleteFunc(slices.Clone(d.IDs), func(id string) bool { return !slices.Contains(shown, id) })
 	s.held = slices.DeleteFunc(s.held, func(b *heldBlock) bool { return slices.Contains(d.IDs, b.id) })
 	return &own
 }
 
-// fitting returns a message that may quote the agent, or what says that a guard has withheld it.
-func (s *guards) fitting(message string) string {
-	if trip := s.quoted(message); trip != nil {
+// allowedMessage returns a message that may quote the agent, or a replacement if a guard refuses the message.
+func (s *guards) allowedMessage(message string) string {
+	if trip := s.checkMessage(message); trip != nil {
 		return trip.Withheld()
 	}
 	return message
 }
 
-// quoted asks the guards about a message after the agent's step, which may have been canceled.
-func (s *guards) quoted(message string) (trip *agent.TripwireError) {
+// checkMessage asks the guards about a message, also when the step was canceled. A panic of a guard refuses it.
+func (s *guards) checkMessage(message string) (trip *agent.TripwireError) {
 	defer func() {
 		if p := recover(); p != nil {
 			trip = &agent.TripwireError{Agent: s.draft.run.Agent, Err: fmt.Errorf("a guard panicked: %v", p)}
@@ -262,21 +260,21 @@ func (s *guards) quoted(message string) (trip *agent.TripwireError) {
 	return s.refusedBy(context.WithoutCancel(s.ctx), message, false)
 }
 
-// quoting returns the error of a step, or the tripwire of a guard that refuses its message: a remote agent or a
-// model may have written it, and the log, clients and other models are shown it.
-func (s *guards) quoting(err error) error {
+// withhold returns the error of a step, or an error without its message if a guard refuses the message. A remote agent
+// or a model may have written the message, and the log, clients and other models read it.
+func (s *guards) withhold(err error) error {
 	if s.draft.inv == nil || s.draft.inv.RunID() != s.draft.run.ID || errors.As(err, new(*agent.TripwireError)) {
 		return err
 	}
-	if trip := s.quoted(err.Error()); trip != nil {
+	if trip := s.checkMessage(err.Error()); trip != nil {
 		trip.Err = err
 		return &agent.RunError{Agent: s.draft.run.Agent, Code: errorCode(err), Err: trip}
 	}
 	return err
 }
 
-// wordsOf returns the text of a payload that has one and can come in pieces.
-func wordsOf(d event.Data) (string, bool) {
+// streamedText returns the text of data that can come in deltas.
+func streamedText(d event.Data) (string, bool) {
 	switch d := d.(type) {
 	case *event.Text:
 		return d.Content, true
@@ -286,22 +284,23 @@ func wordsOf(d event.Data) (string, bool) {
 	return "", false
 }
 
-// withWords returns a payload of the same type with other text.
-func withWords(like event.Data, text string) event.Data {
+// withText returns data of the same type with another text.
+func withText(like event.Data, text string) event.Data {
 	if _, ok := like.(*event.Reasoning); ok {
 		return &event.Reasoning{Content: text}
 	}
 	return &event.Text{Content: text}
 }
 
-// allBut returns the length of a text without its last n characters.
-func allBut(text string, n int) int {
+// lengthWithoutLast returns the length in bytes of a text without its last n characters. It never ends inside a
+// character that is not complete yet.
+func lengthWithoutLast(text string, n int) int {
 	end := len(text)
 	for ; n > 0 && end > 0; n-- {
 		_, size := utf8.DecodeLastRuneInString(text[:end])
 		end -= size
 	}
-	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) { // in the middle of a character that is not complete
+	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) { // inside an incomplete character
 		end--
 	}
 	return end

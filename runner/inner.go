@@ -96,8 +96,8 @@ func (s *inner) enterScope(cause string, input json.RawMessage) (events []*event
 				defer t.mu.Lock()
 				return nil, true, s.replayRecorded()
 			}
-			var goesOn bool
-			if events, s.again, goesOn = t.resumeInner(o.Scope); !goesOn {
+			var continues bool
+			if events, s.resumed, continues = t.resumeInner(o.Scope); !continues {
 				err = agent.ErrWaits
 			}
 			return events, false, err

@@ -17,27 +17,26 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// tally is what a turn has reserved of its limits and budgets. Inner scopes run side by side, so what one of them
-// has asked for counts before it is stored.
+// tally keeps what a turn has reserved of its limits and budgets. Inner scopes run concurrently, so their requests
+// count before their answers are stored. mu of the session guards the maps and early.
 type tally struct {
 	*bounds
 	session   *turnSession
-	asking    map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
-	ahead     []amount          // what is reserved for a request that is anticipated, nil without one
-	transfers map[string]bool   // inner scopes that have a transfer under way, and whether the limit allows it
+	asking    map[string]amount // by inner scope: what is reserved for an answer that is not stored yet
+	early     []amount          // what is reserved for the request of an anticipation; at most one element
+	transfers map[string]bool   // by inner scope with a transfer under way: whether the limit allows it
 }
 
-// meter holds what a scope spends against the limits and budgets.
+// meter enforces the limits and budgets in a scope.
 type meter struct {
 	*tally
 	draft    *draft // of the scope
-	asked    bool   // a call of the scope's model is in asking
-	estimate string // what a notice says about the usage of the last answer, "" if it was reported
+	asked    bool   // asking contains the scope
+	estimate string // the notice about the estimated usage of the last answer, "" if the endpoint reported it
 }
 
-// withinSteps returns the limit that forbids the next step, if one does. Scopes may run
-// side by side: calls of tools are held against the limit by their place in the log, so
-// that those under way elsewhere count, and the same ones are run each time.
+// withinSteps returns an *agent.LimitError if a limit forbids the next step. Tool calls are compared by their place in
+// the log. Calls of concurrent scopes then count as well, and a resumed turn runs the same calls.
 func (b *bounds) withinSteps(run session.Run, turn session.Turn, steps int) error {
 	answers := len(run.Pending) == 0
 	switch limits := b.limits; {
@@ -51,8 +50,8 @@ func (b *bounds) withinSteps(run session.Run, turn session.Turn, steps int) erro
 	return nil
 }
 
-// withinToolCalls holds a call that is about to run against the limit. That of a model has
-// been held against it with all of its answer; a function makes its calls one by one.
+// withinToolCalls returns an error if the limit forbids a call that is about to run. withinSteps has checked the calls
+// of a model's answer, but a function makes its calls one by one.
 func (m *meter) withinToolCalls(id string) error {
 	limit := m.limits.ToolCalls
 	m.session.mu.Lock()
@@ -66,15 +65,16 @@ func (m *meter) withinToolCalls(id string) error {
 	return nil
 }
 
-// withinTransfers holds one more transfer against the limit of the turn, and
-// against those that were made in it.
+// withinTransfers returns an *agent.TransferLimitError if the turn has reached its limit of transfers, or if the same
+// transfer was made before in the turn and no agent has said anything since. If spoke is true, the source says
+// something before this transfer.
 func (m *meter) withinTransfers(from, to string, spoke bool) error {
 	limit := m.limits.Transfers
 	if limit == 0 {
 		return nil
 	}
 	m.session.mu.Lock()
-	for _, e := range m.draft.events { // scopes that end with the write of this very transfer
+	for _, e := range m.draft.events { // scopes that end in the same write as this transfer
 		if _, over := e.Data.(*event.HarnessEnd); over {
 			delete(m.transfers, e.Scope)
 		}
@@ -91,10 +91,10 @@ func (m *meter) withinTransfers(from, to string, spoke bool) error {
 	return nil
 }
 
-// grantTransfer reports whether the limit allows the transfer that a scope has under way. What it says of an inner
-// scope holds until the log has what became of the transfer, so that scopes side by side cannot pass the limit
-// together. It is decided when the log gets the call that asks for the transfer, in the order of the log; else when
-// it is first asked about. The caller holds mu.
+// grantTransfer reports whether the limit allows the transfer that a scope has under way. For an inner scope it keeps
+// the answer until the log has the outcome of the transfer, so that concurrent scopes cannot exceed the limit together.
+// The answer is computed when the call for the transfer is stored, in the order of the log. A transfer without a call
+// gets its answer at the first check. The caller holds mu.
 func (t *tally) grantTransfer(scope string) bool {
 	if granted, known := t.transfers[scope]; known {
 		return granted
@@ -115,11 +115,10 @@ func (t *tally) grantTransfer(scope string) bool {
 	return granted
 }
 
-// noteStored notes what a stored event means for what is reserved for its scope. The caller
-// holds mu.
+// noteStored updates the reservations of a stored event's scope. The caller holds mu.
 func (t *tally) noteStored(e *event.Event) {
 	if d, ok := e.Data.(*event.Discard); ok && d.Code == event.CodeAnticipated {
-		t.ahead = nil
+		t.early = nil
 	}
 	if e.Scope == "" {
 		return
@@ -140,9 +139,9 @@ func (t *tally) noteStored(e *event.Event) {
 	}
 }
 
-// giveBack gives back what a step of an inner scope has reserved and not used. A transfer
-// whose call has no result in the log yet is still under way.
-func (m *meter) giveBack() {
+// releaseUnused releases what a step of an inner scope has reserved and not used. A transfer whose call has no result
+// in the log yet is still under way.
+func (m *meter) releaseUnused() {
 	m.modelAnswered()
 	m.session.mu.Lock()
 	defer m.session.mu.Unlock()
@@ -152,8 +151,8 @@ func (m *meter) giveBack() {
 	}
 }
 
-// modelAnswered notes that an inner scope's model is no longer being asked. What it used
-// counts until it is stored, which for the end of a workflow's agent is later.
+// modelAnswered releases what is reserved for an inner scope's answer. If the usage of the answer is stored later, with
+// the end of a workflow's child, keepEnd has cleared asked and the reservation stays until then.
 func (m *meter) modelAnswered() {
 	if m.asked {
 		m.asked = false
@@ -163,9 +162,9 @@ func (m *meter) modelAnswered() {
 	}
 }
 
-// reserve makes sure that one more model call is within the limits and the
-// budgets, and reserves it. Beside is how many requests for the same answer are under way already.
-func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, beside int) error {
+// reserve reserves one more model call, or returns an error if a limit or a budget forbids it. Parallel is the number
+// of requests for the same answer that are under way already.
+func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, parallel int) error {
 	next := amount{agent: agentName}
 	if m.counted() {
 		var err error
@@ -173,26 +172,27 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, bes
 			return err
 		}
 		one := next
-		for range beside { // the same request, so about as much
+		for range parallel { // each has the same request and about the same usage
 			next.add(one)
 		}
 	}
 	m.session.mu.Lock()
 	defer m.session.mu.Unlock()
 	f, scope := m.session.fold(), m.draft.scope
-	calls := f.Turn.ModelCalls + len(m.asking) + len(m.ahead) + beside
+	calls := f.Turn.ModelCalls + len(m.asking) + len(m.early) + parallel
 	if _, mine := m.asking[scope]; mine {
 		calls--
 	}
 	for _, e := range m.draft.events {
-		if _, ok := e.Data.(*event.Discard); ok { // it will be stored with what comes of this call
+		if _, ok := e.Data.(*event.Discard); ok { // a failed attempt that is stored together with this call's answer
 			calls++
 		}
 	}
 	if limit := m.limits.ModelCalls; limit > 0 && calls >= limit {
 		return &agent.LimitError{Name: "model calls", Limit: int64(limit)}
 	}
-	if steps := m.limits.Steps; steps > 0 && f.Scope(scope).Run.Answers >= steps { // of a function, which asks more than once in its step
+	// A function may ask several times in one step.
+	if steps := m.limits.Steps; steps > 0 && f.Scope(scope).Run.Answers >= steps {
 		return &agent.LimitError{Name: "answers of one agent", Limit: int64(steps)}
 	}
 	if m.counted() {
@@ -209,21 +209,22 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, bes
 	return nil
 }
 
-// withinBudgets checks the next call of a scope against every budget that applies to it. The caller holds mu.
+// withinBudgets checks the next call of a scope against every budget that applies to it. OfTurn returns the usage that
+// counts for the budget of the turn. The caller holds mu.
 func (t *tally) withinBudgets(scope string, next amount, ofTurn func(session.Spent) session.Use) error {
-	everybody := func(string) bool { return true }
-	ever := func(s session.Spent) session.Use { return s.Session }
+	allAgents := func(string) bool { return true }
+	ofSession := func(s session.Spent) session.Use { return s.Session }
 	err := cmp.Or(
-		t.withinBudget(scope, t.budgets.Turn, "the turn", next, everybody, ofTurn),
-		t.withinBudget(scope, t.budgets.Session, "the session", next, everybody, ever))
+		t.withinBudget(scope, t.budgets.Turn, "the turn", next, allAgents, ofTurn),
+		t.withinBudget(scope, t.budgets.Session, "the session", next, allAgents, ofSession))
 	for _, name := range t.bounding[next.agent] {
-		err = cmp.Or(err, t.withinBudget(scope, t.budgets.Agents[name], "the agent "+name, next, t.inBudget(name), ever))
+		err = cmp.Or(err, t.withinBudget(scope, t.budgets.Agents[name], "the agent "+name, next, t.inBudget(name), ofSession))
 	}
 	return err
 }
 
-// withinBudget holds the next call against one budget. Only what falls under it has to
-// have a price and a usage.
+// withinBudget returns an *agent.BudgetError if the next call may exceed a budget. It returns an error about a missing
+// price or usage only for models whose usage counts for this budget.
 func (t *tally) withinBudget(scope string, b Budget, of string, next amount, counts func(agentName string) bool, use func(session.Spent) session.Use) error {
 	if b.Tokens == 0 && b.Cost == 0 {
 		return nil
@@ -235,10 +236,11 @@ func (t *tally) withinBudget(scope string, b Budget, of string, next amount, cou
 		case !counts(s.Agent), u == session.Use{}:
 			continue
 		case u.Answers == 0, u.Reported > 0:
-		case t.budgets.MissingUsage == EstimateMissingUsage: // it was recorded before estimates were
+		case t.budgets.MissingUsage == EstimateMissingUsage: // the answers are older than the option: they count as 0
 			continue
 		default:
-			return fmt.Errorf("%w: the endpoint of the model %q does not report any, so the budget of %s cannot be kept; lift it, use an endpoint that reports usage, or set Budgets.MissingUsage to charge estimates", agent.ErrUnknownUsage, s.Model, of)
+			return fmt.Errorf("%w: the endpoint of the model %q reports no usage, so the budget of %s cannot be enforced: "+
+				"remove the budget, use an endpoint that reports usage, or set Budgets.MissingUsage to charge estimates", agent.ErrUnknownUsage, s.Model, of)
 		}
 		a := amount{tokens: saturated(int64(u.InputTokens), int64(u.OutputTokens))}
 		if b.Cost > 0 {
@@ -254,7 +256,7 @@ func (t *tally) withinBudget(scope string, b Budget, of string, next amount, cou
 			used.add(a)
 		}
 	}
-	for _, a := range t.ahead {
+	for _, a := range t.early {
 		if counts(a.agent) {
 			used.add(a)
 		}
@@ -262,24 +264,24 @@ func (t *tally) withinBudget(scope string, b Budget, of string, next amount, cou
 	return allows(b, of, used, next)
 }
 
-// watch cancels the step when the first budget of time is used up. The caller
-// stops it.
+// watch starts a timer that cancels the step when the first budget of time is spent. The caller stops the timer with
+// stop. If a budget is spent already, watch starts none and returns the *agent.BudgetError.
 func (m *meter) watch(cancel context.CancelCauseFunc) (stop func() bool, spent error) {
 	m.session.mu.Lock()
 	defer m.session.mu.Unlock()
 	f := m.session.fold()
 	times, outer, began := f.Times, f.Scope("").Began(), f.Scope(m.draft.scope).Began()
 	now := m.now()
-	running := max(0, now.Sub(outer)) // the log's times may be ahead of a clock that does not advance
+	running := max(0, now.Sub(outer)) // the log's times can be later than now, because each write has a later one
 	left := time.Duration(math.MaxInt64)
-	holds := func(of string, budget, used time.Duration) {
+	limit := func(of string, budget, used time.Duration) {
 		if budget > 0 && budget-used < left {
 			left = budget - used
 			spent = &agent.BudgetError{Of: of, Unit: "seconds", Budget: budget.Seconds(), Used: budget.Seconds()}
 		}
 	}
-	holds("the turn", m.budgets.Turn.Time, times.Turn+running)
-	holds("the session", m.budgets.Session.Time, times.Session+running)
+	limit("the turn", m.budgets.Turn.Time, times.Turn+running)
+	limit("the session", m.budgets.Session.Time, times.Session+running)
 	for _, name := range m.bounding[m.draft.run.Agent] {
 		used, counts := max(0, now.Sub(began)), m.inBudget(name)
 		for _, t := range times.Agents {
@@ -287,21 +289,21 @@ func (m *meter) watch(cancel context.CancelCauseFunc) (stop func() bool, spent e
 				used += t.Session
 			}
 		}
-		holds("the agent "+name, m.budgets.Agents[name].Time, used)
+		limit("the agent "+name, m.budgets.Agents[name].Time, used)
 	}
 	switch {
 	case spent == nil:
 		return func() bool { return true }, nil
-	case left <= 0: // a timer would fire too late to keep a model from being asked
+	case left <= 0: // a timer would fire after the model was asked
 		return nil, spent
 	}
 	over := spent
 	return time.AfterFunc(left, func() { cancel(over) }).Stop, nil
 }
 
-// metered adds a usage to an answer whose endpoint reports none: to one that is whole if
-// the budgets say so, and always to one that broke off, which no endpoint reports and
-// somebody pays for. Without a budget of tokens or cost it changes nothing.
+// metered adds an estimated usage to an answer whose endpoint reports none. A complete answer gets one if
+// Budgets.MissingUsage says so. An interrupted answer always gets one, because endpoints charge for it without a
+// report. Without a budget of tokens or cost, metered returns the chunks unchanged.
 func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.Chunk, error]) iter.Seq2[llm.Chunk, error] {
 	m.estimate = ""
 	if !m.counted() {
@@ -335,7 +337,7 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 	}
 }
 
-// charge estimates what an answer has used, and keeps what a notice says about it.
+// charge estimates the usage of an answer, and keeps the text of the notice about it.
 func (m *meter) charge(model string, req *llm.Request, a *modelAnswer) *llm.Usage {
 	content := a.content
 	content.Text = a.text.String()
@@ -346,8 +348,7 @@ func (m *meter) charge(model string, req *llm.Request, a *modelAnswer) *llm.Usag
 	return u
 }
 
-// estimated returns the notice that the usage of an answer is an estimate, nil if it is
-// none.
+// estimated returns the notice that follows an answer whose usage is an estimate, nil after other events.
 func (m *meter) estimated(answer *event.Event) event.Data {
 	if m.estimate == "" || !isAnswer(answer) {
 		return nil
@@ -357,7 +358,7 @@ func (m *meter) estimated(answer *event.Event) event.Data {
 	return notice
 }
 
-// isAnswer reports whether an event counts an answer of a model.
+// isAnswer reports whether an event records the end of a model's answer, complete or discarded.
 func isAnswer(e *event.Event) bool {
 	switch e.Data.(type) {
 	case *event.Usage, *event.Discard:
@@ -366,13 +367,13 @@ func isAnswer(e *event.Event) bool {
 	return false
 }
 
-// modelAnswer notes what came of a model's answer.
+// modelAnswer collects the chunks of a model's answer for an estimate.
 type modelAnswer struct {
-	text     strings.Builder // and the reasoning
+	text     strings.Builder // text and reasoning
 	content  llm.Content     // the calls
-	begun    bool
-	whole    bool
-	reported bool
+	begun    bool            // a chunk has come
+	whole    bool            // a chunk had a finish reason
+	reported bool            // the last usage of a chunk is plausible and not zero
 }
 
 func (a *modelAnswer) addChunk(c *llm.Chunk) {
@@ -382,16 +383,15 @@ func (a *modelAnswer) addChunk(c *llm.Chunk) {
 	if c.Call != nil {
 		a.content.Parts = append(a.content.Parts, *c.Call)
 	}
-	if c.Usage != nil { // the last one counts
+	if c.Usage != nil { // the last usage counts
 		u, _ := c.Usage.Plausible()
 		a.reported = u != llm.Usage{}
 	}
 	a.whole = a.whole || c.Finish != ""
 }
 
-// broken reports whether the answer was under way and has ended with an error, or with
-// none before it was whole, without a usage. A request that failed before any part of an answer
-// came costs nothing.
+// broken reports whether the answer began but ended incomplete and without a usage, with or without an error. A request
+// that failed before the answer began costs nothing.
 func (a *modelAnswer) broken(err error) bool {
 	var failed *llm.Error
 	begun := a.begun || errors.As(err, &failed) && failed.Code == llm.CodeTruncated

@@ -13,16 +13,16 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// opening stores what a turn begins with, before its first step: a message, decisions, the notice that another
-// process has adopted the turn.
+// opening stores the first events of a turn, or of a part of one, before its first step: a message, decisions, or the
+// notice that this process has adopted the turn.
 type opening struct {
 	*turn
-	recalled []*event.Event // results that a repeated decision asks for again
-	resumed  bool           // the conversation's open run was cut off before this turn took it up
+	recalled []*event.Event // stored results of calls that a repeated decision approves, for the consumer
+	resumed  bool           // the turn continues the conversation's interrupted run
 }
 
-// beginTurn stores the user's event, after closing what the last turn left open,
-// and starts the active agent: all in one write.
+// beginTurn closes what the last turn left open, stores the user's event, and starts the active agent, in one write. If
+// the session's last turn has the id of the new one, it resumes that turn instead.
 func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 	switch known, err := t.alreadyBegun(o); {
 	case err != nil || known && o.stays:
@@ -32,7 +32,7 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 	}
 	err := t.expectAt(o)
 	if err == nil && !o.person {
-		err = t.fits(&msg)
+		err = t.checkSize(&msg)
 	}
 	if err == nil {
 		err = t.branchOff()
@@ -45,7 +45,7 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 	if conversation.Run.Open {
 		last = conversation.Run.ID
 	}
-	// No agent continues tasks of inner scopes.
+	// The new turn does not continue inner scopes: cancel their remote tasks.
 	inner, gone := t.cancelRemote(func(r session.Remote) bool { return r.Scope != "" })
 	events := append(inner, t.closer().closing(interrupted)...)
 	if t.fold().Held() {
@@ -56,13 +56,13 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 	}
 	user := &event.Event{TurnID: o.id, RunID: t.newID(), Agent: "user", Data: &event.User{Content: msg.Content.Stored(), Metadata: o.metadata}}
 	switch turn := t.fold().Turn; {
-	case turn.ID != "" && turn.ID != conversation.Run.TurnID: // no agent answered the message before
+	case turn.ID != "" && turn.ID != conversation.Run.TurnID: // no run was started for the last message
 		user.ParentID = turn.UserRunID + ":user"
 	case last != "":
 		user.ParentID = endNode(last)
 	}
 	events = append(events, user)
-	if len(o.state) > 0 { // after the user event, which ends the state of the turn before
+	if len(o.state) > 0 { // after the user event, which clears the last turn's state
 		events = append(events, alsoOf(user, &event.State{Delta: o.state}))
 	}
 	events = t.startAnswer(events, user.TurnID, user.RunID)
@@ -72,14 +72,14 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 			return err
 		}
 	}
-	for _, d := range gone { // no run of theirs is open
+	for _, d := range gone { // the runs of these tasks have ended: store the events in the new run
 		events = slices.Insert(events, first, alsoOf(events[first-1], d))
 	}
 	return t.appendEvents(t.ctx, events)
 }
 
-// resumeTurn resumes a turn that was cut off, or one that waits for decisions. The scope continues the
-// open run. The agent that opened an inner scope continues the scope when it runs again.
+// resumeTurn resumes an interrupted turn, or one that waits for decisions. The conversation's scope continues the open
+// run. An inner scope continues when the agent that has opened it runs again.
 func (t *opening) resumeTurn(decisions []Decision) error {
 	f := t.fold()
 	if len(decisions) > 0 || f.Held() || len(t.denyShared()) > 0 {
@@ -97,8 +97,8 @@ func (t *opening) resumeTurn(decisions []Decision) error {
 	return t.appendEvents(t.ctx, t.resumedNotices())
 }
 
-// resumedNotices returns a notice for each open run of all scopes, which says that the run is resumed. A budget of
-// time needs them to leave out the time in which nothing ran.
+// resumedNotices returns a notice for each open run of all scopes that the run is resumed. Budgets of time need the
+// notices to leave out the time in which nothing ran. Without such a budget there are none.
 func (t *opening) resumedNotices() (events []*event.Event) {
 	if !t.tally.time {
 		return nil
@@ -113,14 +113,14 @@ func (t *opening) resumedNotices() (events []*event.Event) {
 	return events
 }
 
-// lookAgain opens a run that continues the last one, which waits for something that is done
-// elsewhere, in the conversation or inside of it. Only Resume does so, and Decide without decisions: engines that
-// take a turn step by step see that it is over, as with one that waits for approvals.
+// lookAgain starts a run that continues the last one and checks whether what that waits for outside has arrived. Resume
+// and Decide without decisions call it. Engines that run a turn step by step see the turn as over, like one that waits
+// for approvals. If the agent is no longer in the tree, the root continues.
 func (t *opening) lookAgain() error {
 	run := t.fold().Scope("").Run
 	n := t.r.tree.Node(run.Agent)
 	missing := n == nil
-	if t.branches() { // what it waits for is the other session's, and so is its run
+	if t.branches() { // the run belongs to the other session, and so does what it waits for
 		if err := t.branchOff(); err != nil || !missing {
 			return err
 		}
@@ -140,14 +140,15 @@ func (t *opening) lookAgain() error {
 	return t.appendEvents(t.ctx, events)
 }
 
-// alreadyBegun reports whether the session's last turn is the one that is to begin. The error is ErrTurnOver if it is one
-// of those before.
+// alreadyBegun reports whether the session's last turn has the id of the new turn. If one of the 64 turns before has
+// it, the error is ErrTurnOver; only a repeated attempt looks for that. The error for an invalid id is
+// agent.ErrBadInput.
 func (t *opening) alreadyBegun(o turnOptions) (bool, error) {
 	switch {
 	case o.id == "":
 		return false, nil
 	case !usableID(o.id):
-		return false, fmt.Errorf("the turn has an id that none can have: give printable ASCII of at most 64 bytes: %w", agent.ErrBadInput)
+		return false, fmt.Errorf("the turn's id is invalid: give printable ASCII of at most 64 bytes: %w", agent.ErrBadInput)
 	case t.fold().Turn.ID == o.id:
 		return true, nil
 	case o.attempt <= 1:
@@ -171,16 +172,16 @@ func (t *opening) alreadyBegun(o turnOptions) (bool, error) {
 	return false, nil
 }
 
-// expectAt refuses a turn that was decided on when the log ended elsewhere.
+// expectAt returns agent.ErrConflict if the log does not end where the option At says.
 func (t *opening) expectAt(o turnOptions) error {
 	if o.pinned && t.lease.Head.Seq != o.at {
-		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", t.key, t.lease.Head.Seq, o.at, agent.ErrConflict)
+		return fmt.Errorf("session %s: the log ends at position %d, not at %d: %w", t.key, t.lease.Head.Seq, o.at, agent.ErrConflict)
 	}
 	return nil
 }
 
-// callPerson adds to the events that begin a turn the transfer to a person, in the place of
-// the answer of the agent that they start.
+// callPerson adds a transfer to a person to the events that begin a turn, so that the agent that they start does not
+// answer. It adds nothing if a person is active already. Without a desk the error is errNoDesk.
 func (t *opening) callPerson(events []*event.Event, reason string) ([]*event.Event, error) {
 	start := events[len(events)-1]
 	if t.r.person == nil {
@@ -189,19 +190,20 @@ func (t *opening) callPerson(events []*event.Event, reason string) ([]*event.Eve
 	if start.Agent == agent.Human {
 		return events, nil
 	}
-	said := &event.Transfer{From: start.Agent, To: agent.Human, Reason: reason, Outcome: event.TransferCommitted, TransferType: event.TransferTypeBotToHuman}
-	ended := &event.HarnessEnd{AgentID: start.Agent, FinishReason: event.FinishReasonTransfer, Target: agent.Human}
+	transfer := &event.Transfer{From: start.Agent, To: agent.Human, Reason: reason, Outcome: event.TransferCommitted, TransferType: event.TransferTypeBotToHuman}
+	end := &event.HarnessEnd{AgentID: start.Agent, FinishReason: event.FinishReasonTransfer, Target: agent.Human}
 	person := t.startEvent(t.r.tree.Node(agent.Human), start.TurnID, endNode(start.RunID), "", nil)
-	return append(events, alsoOf(start, said), alsoOf(start, ended), person), nil
+	return append(events, alsoOf(start, transfer), alsoOf(start, end), person), nil
 }
 
-// fits refuses a message that is too large for the window of the active agent's model, or for what a budget has left,
-// before it is stored: all later requests would hold it, and none would fit. If a request would not fit without
-// the message either, the turn ends with that.
-func (t *opening) fits(msg *llm.Message) error {
+// checkSize returns an *agent.MessageSizeError if a message is too large for the window of the active agent's model, or
+// for the rest of a budget. It runs before the message is stored, because all later requests would contain the message
+// and fail too. If the request would fail without the message as well, checkSize returns nil and the request's own
+// error ends the turn.
+func (t *opening) checkSize(msg *llm.Message) error {
 	r := t.r
 	n, _ := r.activeNode(t.fold())
-	text := llm.UserText(msg.PlainText()) // what media takes is a guess
+	text := llm.UserText(msg.PlainText()) // without media, whose tokens are unknown
 	size := llm.CountMessage(&text, r.counter)
 	windowed, _ := agent.As[interface{ Window() int }](n.Agent)
 	if size <= smallMessage || windowed == nil && !r.bounds.counted() {
@@ -209,13 +211,13 @@ func (t *opening) fits(msg *llm.Message) error {
 	}
 	without := amount{agent: n.Agent.Name()}
 	var next amount
-	frame := 0 // what each request holds in addition to messages
+	frame := 0 // the tokens of the request without messages
 	err := r.imaginary(t.ctx, t.cached).imagine(n.Agent.Name(), func(_ *scope, _ *agent.Invocation, model llm.Model, req *llm.Request) (err error) {
 		with, bare := *req, *req
 		bare.Messages = nil
 		frame = llm.CountRequest(&bare, r.counter)
 		if windowed != nil && windowed.Window() > 0 {
-			req = &bare // the rest can be left out
+			req = &bare // the agent can leave out older messages
 		}
 		with.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], text)
 		if without, err = r.bounds.expect(n.Agent.Name(), model, req); err == nil {
@@ -224,13 +226,13 @@ func (t *opening) fits(msg *llm.Message) error {
 		return err
 	})
 	if err != nil {
-		return nil // the turn ends with it
+		return nil // the agent's own request fails with the same error
 	}
 	switch {
 	case next.tokens > 0:
-	case !n.Properties.Router: // it asks no model, or others with requests of its own
+	case !n.Properties.Router: // its requests are not known in advance, or it makes none
 		return nil
-	default: // which model it gives the message to is not known yet
+	default: // the router has not chosen yet which model gets the message
 		next = amount{agent: n.Agent.Name(), tokens: int64(size)}
 	}
 	if windowed != nil {
@@ -246,12 +248,13 @@ func (t *opening) fits(msg *llm.Message) error {
 	return nil
 }
 
-// smallMessage is the number of tokens up to which nobody counts a message: windows are far larger, and the budgets
-// check each request anyway.
+// smallMessage is the size in tokens up to which checkSize allows a message without an estimate of its request: windows
+// are far larger, and budgets are checked before each request anyway.
 const smallMessage = 128
 
-// didStep reports whether the step that began at a position, which the log has passed, was done to its end: the agent stores
-// calls in one step and runs them in another, and none waits that was there before the step.
+// didStep reports whether the step that began at a position of the log is complete: the log has events after the
+// position, and no call is pending that was made before it, because an agent makes calls in one step and runs them in
+// the next.
 func (t *opening) didStep(seq int64) bool {
 	f := t.fold()
 	run := &f.Scope("").Run
@@ -274,12 +277,12 @@ func (t *opening) didStep(seq int64) bool {
 		switch d := e.Data.(type) {
 		case *event.Notice:
 			switch d.Code {
-			case event.NoticeAdopted: // by a process that may have begun the next step
+			case event.NoticeAdopted: // another process may have begun the next step
 				return false
-			case event.NoticeUndecided: // which is all of a step whose model failed
+			case event.NoticeUndecided: // the only event of a step whose model failed
 				stored = true
 			}
-		case *event.Discard: // of a step that came to nothing
+		case *event.Discard: // of a step that was not completed
 		default:
 			stored = true
 		}
@@ -287,12 +290,14 @@ func (t *opening) didStep(seq int64) bool {
 	return stored
 }
 
-// deliverWord stores what a desk says, in a run of the person's own.
-func (t *opening) deliverWord(ctx context.Context, word human.Event) error {
+// deliverDeskEvent closes open runs, and stores what follows from an event of a desk in a new run of the person. It
+// stores nothing if the log has the event already.
+func (t *opening) deliverDeskEvent(ctx context.Context, e human.Event) error {
 	f, person := t.fold(), t.r.tree.Node(agent.Human)
-	said, err := t.r.person.Hear(ctx, agent.NewInvocation(agent.InvocationParams{Node: person, Tree: t.r.tree, Session: &t.turnSession, TurnID: f.Turn.ID,
-		NewID: t.newID, Logger: t.r.logger}), word)
-	if len(said) == 0 || err != nil {
+	inv := agent.NewInvocation(agent.InvocationParams{Node: person, Tree: t.r.tree, Session: &t.turnSession, TurnID: f.Turn.ID,
+		NewID: t.newID, Logger: t.r.logger})
+	payloads, err := t.r.person.Hear(ctx, inv, e)
+	if len(payloads) == 0 || err != nil {
 		return err
 	}
 	if err := t.branchOff(); err != nil {
@@ -304,7 +309,7 @@ func (t *opening) deliverWord(ctx context.Context, word human.Event) error {
 	}
 	start := t.startEvent(person, f.Turn.ID, endNode(cause), "", nil)
 	events := append(t.closer().closing(interrupted), start)
-	for _, d := range append(said, &event.HarnessEnd{AgentID: agent.Human, FinishReason: event.FinishReasonStop}) {
+	for _, d := range append(payloads, &event.HarnessEnd{AgentID: agent.Human, FinishReason: event.FinishReasonStop}) {
 		events = append(events, alsoOf(start, d))
 	}
 	return t.appendEvents(ctx, events)

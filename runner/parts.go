@@ -159,7 +159,7 @@ func (r *Runner) Deliver(ctx context.Context, key session.Key, word human.Event)
 	if err := word.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", err, agent.ErrBadInput)
 	}
-	begin := func(t *opening) error { return t.deliverWord(ctx, word) }
+	begin := func(t *opening) error { return t.deliverDeskEvent(ctx, word) }
 	_, err := r.collectEvents(ctx, part{key, nil, begin, noSteps})
 	return err
 }

@@ -167,10 +167,10 @@ func (t *turn) imagine(name string, do func(*scope, *agent.Invocation, llm.Model
 	case run.TurnID != w.fold.Turn.ID: // the turn is over
 	case (run.Open || paused) && run.Agent == name:
 		params.TurnID, params.RunID = run.TurnID, run.ID
-		s.origin(run, &params)
+		s.setInput(run, &params)
 	case !run.Open && run.Finish == event.FinishReasonTransfer && run.Target == name: // it has not started yet
 		params.TurnID = run.TurnID
-		s.origin(session.Run{Transfer: conversation.Handed}, &params)
+		s.setInput(session.Run{Transfer: conversation.Handed}, &params)
 	}
 	s.draft.inv = agent.NewInvocation(params)
 	model, req, err := a.Asks(ctx, s.draft.inv)

@@ -130,7 +130,7 @@ func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, e
 		}
 	}
 	s := newScope(t.ctx, t, "", r.tree)
-	s.cancel, s.again, s.runtime = t.cancel, o.resumed, runtime{s}
+	s.cancel, s.resumed, s.runtime = t.cancel, o.resumed, runtime{s}
 	s.sink = &consumer{delivery: &s.delivery, yield: yield}
 	for _, e := range o.recalled {
 		if !s.hand(e, yield) {
@@ -141,11 +141,11 @@ func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, e
 		return
 	}
 	if p.msg != nil && r.config.anticipates {
-		t.ahead = new(anticipation)
-		defer t.ahead.close()
+		t.anticipation = new(anticipation)
+		defer t.anticipation.close()
 	}
 	err = p.steps(s)
-	s.settle(err)
+	s.recordAnticipation(err)
 	if err != nil && !s.stopped {
 		t.failed = err
 		yield(nil, err)

@@ -18,27 +18,27 @@ type runtime struct{ *scope }
 
 // Ask implements agent.Runtime.
 func (s runtime) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
-	ahead, err := s.adopt(inv, model, req)
+	early, err := s.adoptEarly(inv, model, req)
 	if err == nil {
 		err = s.meter.reserve(inv.Agent().Name(), model, req, 0)
 	}
 	switch {
-	case err == nil && ahead != nil:
-		return s.meter.metered(model, req, ahead.replay(ctx))
-	case err != nil && ahead != nil:
-		s.draft.addData(ahead.discard())
+	case err == nil && early != nil:
+		return s.meter.metered(model, req, early.replay(ctx))
+	case err != nil && early != nil:
+		s.draft.addData(early.discard())
 	}
 	if err != nil {
 		return func(yield func(llm.Chunk, error) bool) { yield(llm.Chunk{}, err) }
 	}
 	s.anticipate(ctx, inv, model, req)
 	if _, ok := model.(llm.Composite); ok {
-		ctx = llm.WithAdmission(ctx, func(another llm.Model, req *llm.Request, beside int) error {
-			return s.meter.reserve(inv.Agent().Name(), another, req, beside)
+		ctx = llm.WithAdmission(ctx, func(another llm.Model, req *llm.Request, parallel int) error {
+			return s.meter.reserve(inv.Agent().Name(), another, req, parallel)
 		})
 	}
-	answer := s.meter.metered(model, req, s.call(ctx, inv, model, req)) // interceptors see what the endpoint has said
-	if a := s.ahead(); a != nil && len(req.Tools) > 0 {
+	answer := s.meter.metered(model, req, s.call(ctx, inv, model, req)) // interceptors see the usage as the endpoint reports it
+	if a := s.openAnticipation(); a != nil && len(req.Tools) > 0 {
 		return a.watch(answer)
 	}
 	return answer
@@ -94,7 +94,11 @@ func (s runtime) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolF
 
 // CheckTransfer implements agent.Runtime.
 func (s runtime) CheckTransfer(ctx context.Context, inv *agent.Invocation, to string) error {
-	return s.transfers.checkTransfer(ctx, inv, to)
+	target, err := s.transfers.allowedTarget(inv, to)
+	if err != nil {
+		return err
+	}
+	return s.transfers.checkReady(ctx, target)
 }
 
 // SaveFile implements agent.Runtime.

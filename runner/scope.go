@@ -15,33 +15,32 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// scope runs one scope of a turn: the conversation, or an inner one. Its loop is
-// flat: a transfer changes what the next step reads from the log, and nothing
-// nests.
+// scope runs one scope of a turn: the conversation, or an inner scope. Its loop is flat: after a transfer the next step
+// finds the target in the log, and no call nests in another.
 type scope struct {
-	delivery   // its context ends with the turn, an inner scope's also with its tool call
+	delivery   // its context ends with the turn; that of an inner scope also with its tool call
 	tree       *agent.Tree
-	session    agent.Session // what the scope's agents see of the session
-	runtime    agent.Runtime // what they may ask for
-	outer      *scope        // around an inner scope
-	host       string        // the agent that runs it there
-	ofWorkflow bool          // a workflow runs it
+	session    agent.Session // the part of the session that the scope's agents can read
+	runtime    agent.Runtime // runs models, tools and other agents for the scope's agents
+	outer      *scope        // the scope around this one, nil for the conversation
+	host       string        // the agent of the outer scope that runs this one
+	ofWorkflow bool          // a workflow runs this scope
 
 	guards    guards
 	meter     meter
 	transfers transfers
 
-	steps int  // of the current run in this process
-	again bool // the next step continues a run that was cut off
-	out   outcome
-	err   error // of what the step has yielded
+	steps   int     // the number of steps of the current run in this process
+	resumed bool    // the next step continues an interrupted run
+	out     outcome // of the step under way
+	err     error   // the error that ends the step under way
 }
 
-// outcome is how an agent's step ended.
+// outcome says how an agent's step ended.
 type outcome struct {
-	more     bool
-	finish   event.Finish
-	transfer *event.Transfer
+	more     bool            // the run has another step
+	finish   event.Finish    // how the run ends without a transfer; the zero value means stop
+	transfer *event.Transfer // ends the run if it is not nil
 }
 
 func newScope(ctx context.Context, t *turn, id string, tree *agent.Tree) *scope {
@@ -54,13 +53,12 @@ func newScope(ctx context.Context, t *turn, id string, tree *agent.Tree) *scope 
 	return s
 }
 
-// bind gives the scope its context.
+// bind sets the scope's context.
 func (s *scope) bind(ctx context.Context, cancel context.CancelCauseFunc) {
 	s.ctx, s.cancel, s.guards.ctx = ctx, cancel, ctx
 }
 
-// runSteps takes steps until the scope's last run has ended, other than by a
-// transfer.
+// runSteps runs steps until a run of the scope ends without a transfer.
 func (s *scope) runSteps() error {
 	for {
 		done, err := s.step()
@@ -70,8 +68,8 @@ func (s *scope) runSteps() error {
 	}
 }
 
-// step does exactly one step of the scope: one model answer or one batch of tools of
-// the active agent, with the transfer that ends it. It reports whether the turn is over.
+// step runs one step of the scope: one model answer or one batch of tool calls of the active agent, including the
+// transfer that ends it. It reports whether the scope is done.
 func (s *scope) step() (done bool, err error) {
 	turn, done, err := s.openRun()
 	if done || err != nil || s.stopped {
@@ -80,7 +78,7 @@ func (s *scope) step() (done bool, err error) {
 	run := s.draft.run
 	n, err := s.transfers.findNode(run.Agent)
 	switch {
-	case n == nil || n.Agent.Name() != run.Agent: // a run that was cut off is no other agent's, by whatever name
+	case n == nil || n.Agent.Name() != run.Agent: // an agent with another name must not continue this run
 		return false, s.failRun(&agent.RunError{Agent: run.Agent, Code: "agent_gone", Err: fmt.Errorf("the agent is no longer in the tree")})
 	case err != nil:
 		return false, s.failStep(n, err)
@@ -89,7 +87,7 @@ func (s *scope) step() (done bool, err error) {
 		return false, s.failRun(err)
 	}
 	if s.draft.scope != "" {
-		defer s.meter.giveBack()
+		defer s.meter.releaseUnused()
 	}
 	s.steps++
 	if s.meter.time {
@@ -100,8 +98,8 @@ func (s *scope) step() (done bool, err error) {
 		defer stop()
 	}
 	out, err := s.runAgent(n)
-	if a := s.ahead(); a != nil && !s.stopped && !s.mayFollow(a, out, err) {
-		s.abandon()
+	if a := s.openAnticipation(); a != nil && !s.stopped && !s.mayFollow(a, out, err) {
+		s.discardAnticipation()
 	}
 	switch {
 	case s.stopped:
@@ -109,24 +107,25 @@ func (s *scope) step() (done bool, err error) {
 	case err != nil:
 		if back, notice := s.transfers.refusedTransfer(s.ctx, err); back != nil {
 			s.draft.addData(notice, back)
-			return false, s.handOver(back.To, nil)
+			return false, s.commitTransfer(back.To, nil)
 		}
 		return false, s.failStep(n, err)
 	case out.transfer != nil:
-		return false, s.handOver(out.transfer.To, nil)
+		return false, s.commitTransfer(out.transfer.To, nil)
 	case out.more:
 		return false, s.commit(s.ctx, s.draft.takeAll())
 	}
 	return s.endRun(n, out.finish)
 }
 
-// openRun finds the run whose step is next, and opens one if the log ends before it. It reports whether the turn is over.
+// openRun finds the run of the next step. If the log ends before the start of that run, it stores the start. It reports
+// whether the scope is done.
 func (s *scope) openRun() (turn session.Turn, done bool, err error) {
 	run, turn := s.runAndTurn()
 	switch {
 	case turn.ID == "":
 		return turn, true, nil // no user has sent a message
-	case run.TurnID != turn.ID && s.draft.scope == "": // a message that was stored without anybody to answer it
+	case run.TurnID != turn.ID && s.draft.scope == "": // the user's message was stored, but no run was started for it
 		if err := s.commit(s.ctx, s.turn.startAnswer(nil, turn.ID, turn.UserRunID)); err != nil || s.stopped {
 			return turn, false, err
 		}
@@ -136,7 +135,7 @@ func (s *scope) openRun() (turn session.Turn, done bool, err error) {
 		if run.Finish != event.FinishReasonTransfer {
 			return turn, true, nil
 		}
-		start := s.startOf(run, run.Target) // of a log that ends before that, such as a fork
+		start := s.targetStart(run, run.Target) // a log may end before it, such as that of a fork
 		if err := s.commit(s.ctx, []*event.Event{start}); err != nil || s.stopped {
 			return turn, false, err
 		}
@@ -147,18 +146,18 @@ func (s *scope) openRun() (turn session.Turn, done bool, err error) {
 	return turn, false, nil
 }
 
-// runAndTurn copies what the step needs of the fold.
+// runAndTurn returns copies of the scope's current run and of the turn. It locks mu.
 func (s *scope) runAndTurn() (session.Run, session.Turn) {
 	s.turn.mu.Lock()
 	defer s.turn.mu.Unlock()
 	return s.turn.fold().Scope(s.draft.scope).Run, s.turn.fold().Turn
 }
 
-// runAgent runs one step of an agent and stores what it yields. The events of
-// the last, still open write stay in the draft.
+// runAgent runs one step of an agent and stores what it yields. The events of the last write, which is still
+// incomplete, stay in the draft.
 func (s *scope) runAgent(n *agent.Node) (out outcome, err error) {
 	defer func() {
-		if s.out.transfer != nil { // the agent was done: what it did after its transfer changes nothing, nor does a panic
+		if s.out.transfer != nil { // the transfer ended the step: an error or a panic after it has no effect
 			out, err = s.out, nil
 		}
 	}()
@@ -168,13 +167,13 @@ func (s *scope) runAgent(n *agent.Node) (out outcome, err error) {
 	s.out, s.err, s.transfers.ready = outcome{}, nil, ""
 	s.guards.beginStep(n.Guards())
 	s.draft.inv = s.invocation(n)
-	s.again = false
+	s.resumed = false
 	if first := s.steps == 1 && run.Answers == 0 && len(run.Pending) == 0 && run.Said == "" && !run.TakesUp; first {
 		if err := s.guards.checkStart(); err != nil {
 			return s.out, err
 		}
 		if run.Transfer != nil && run.Transfer.TransferType == event.TransferTypeBotToBot && !promised {
-			if err := s.transfers.isReady(s.ctx, n); err != nil {
+			if err := s.transfers.checkReady(s.ctx, n); err != nil {
 				return s.out, err
 			}
 		}
@@ -183,10 +182,10 @@ func (s *scope) runAgent(n *agent.Node) (out outcome, err error) {
 	return s.out, cmp.Or(s.err, s.guards.tripped)
 }
 
-// recoverAgent turns a panic of an agent, or of what it was given, into an error. It is deferred.
+// recoverAgent turns a panic of an agent or of its functions into an error. Callers defer it.
 func (s *scope) recoverAgent(err *error) {
 	if s.consuming {
-		return // a panic of the consumer's own code is the consumer's
+		return // the consumer's own code panicked: pass the panic on
 	}
 	if p := recover(); p != nil {
 		s.turn.forget()
@@ -194,21 +193,21 @@ func (s *scope) recoverAgent(err *error) {
 	}
 }
 
-// invocation is what the step's agent is told.
+// invocation returns the invocation of the step's agent.
 func (s *scope) invocation(n *agent.Node) *agent.Invocation {
 	run, r := s.draft.run, s.turn.r
 	p := agent.InvocationParams{Node: n, Tree: s.tree, Session: s.session, Runtime: s.runtime, TurnID: run.TurnID, RunID: run.ID,
 		Scope: s.draft.scope, Since: run.Since, Attempt: 1, TakenUp: s.turn.lease.Head.Seq, Shared: s.turn.lease.Shared,
 		Streaming: r.streaming, NewID: s.turn.newID, Logger: r.logger}
-	if s.again {
+	if s.resumed {
 		p.Attempt = 2
 	}
-	s.origin(run, &p)
+	s.setInput(run, &p)
 	return agent.NewInvocation(p)
 }
 
-// origin fills in what a run was started with.
-func (s *scope) origin(run session.Run, p *agent.InvocationParams) {
+// setInput sets the message, input and payload with which a run was started, and the context around it.
+func (s *scope) setInput(run session.Run, p *agent.InvocationParams) {
 	if run.Transfer != nil {
 		p.Payload = run.Transfer.Payload
 	}
@@ -231,9 +230,10 @@ func (s *scope) origin(run session.Run, p *agent.InvocationParams) {
 	}
 }
 
-// atOnce reports whether a transfer may be decided in the write of the answer that asks for it,
-// by a call like any other: no interceptor or guard looks at the call or the text first, no target has to be asked whether it can start, and the limit of tool calls allows one
-// more. In inner scopes transfers count in the order of the log. The caller holds mu.
+// atOnce reports whether a transfer may be committed in the same write as the answer that calls it. That needs the
+// conversation's scope, because in inner scopes transfers count in the order of the log. It also needs that no
+// interceptor or guard checks the call or the text first, that no target must report that it is ready, and that the
+// limit of tool calls allows one more. The caller holds mu.
 func (s *scope) atOnce(n *agent.Node) bool {
 	limit := s.meter.limits.ToolCalls
 	if s.draft.scope != "" || len(s.turn.r.interceptors) > 0 || len(s.guards.own) > 0 || limit > 0 && s.turn.fold().Turn.ToolCalls >= limit {
@@ -242,9 +242,8 @@ func (s *scope) atOnce(n *agent.Node) bool {
 	return !slices.ContainsFunc(n.Targets(), func(to *agent.Node) bool { _, ok := agent.As[agent.Readier](to.Agent); return ok })
 }
 
-// surroundings returns what is around an inner scope: for the agent of a tool what was there
-// when its model called, whatever other calls of the same answer have given since. The caller
-// holds mu.
+// surroundings returns the conversation around an inner scope, nil for the conversation itself. For the agent of a tool
+// it ends at the tool's call, so that results of other calls in the same answer are left out. The caller holds mu.
 func (s *scope) surroundings() *agent.Around {
 	if s.outer == nil {
 		return nil
@@ -257,8 +256,8 @@ func (s *scope) surroundings() *agent.Around {
 	return &agent.Around{Session: s.outer.session, Scope: s.outer.draft.scope, Tree: s.outer.tree, UpTo: upTo, Around: s.outer.surroundings()}
 }
 
-// receive receives what the agent's step yields, and reports whether to go on. What an agent says after its error does
-// not count.
+// receive handles one event or error that the agent yields, and reports whether the agent may continue. After an error
+// it ignores everything but events that are stored already.
 func (s *scope) receive(e *event.Event, err error) bool {
 	if s.err != nil && (e == nil || e.Seq == 0) {
 		return false
@@ -293,7 +292,7 @@ func (s *scope) receive(e *event.Event, err error) bool {
 			return true
 		}
 	}
-	if e.Seq != 0 || e.Partial { // stored already, of an inner scope; or never to be
+	if e.Seq != 0 || e.Partial { // an inner scope has stored it already, or it is never stored
 		return s.show(e)
 	}
 	more := e.More
@@ -311,27 +310,27 @@ func (s *scope) receive(e *event.Event, err error) bool {
 		s.err = s.guards.tripped
 	default:
 		if contradicts(s.draft.events) {
-			s.abandon()
+			s.discardAnticipation()
 		}
 		s.err = cmp.Or(s.commit(s.ctx, s.draft.takeAll()), tripped)
 	}
 	return s.err == nil && !s.stopped
 }
 
-// receiveFinish receives what an agent's run ends with.
+// receiveFinish checks how an agent ends its run, and keeps it as the outcome.
 func (s *scope) receiveFinish(d *event.Finish) error {
 	s.out.finish = *d
 	switch {
-	case d.Reason == event.FinishReasonCanceled && s.ofWorkflow: // for which this is its own doing
-		return errors.New("the agent gave up: it says that it was canceled")
+	case d.Reason == event.FinishReasonCanceled && s.ofWorkflow: // the end of a child that its workflow has stopped
+		return errors.New("the agent ended its run with the finish reason canceled, which only its workflow may use")
 	case d.Output == nil:
 	case event.TooDeep(d.Output):
 		end, notice := event.Bound(&event.HarnessEnd{AgentID: s.draft.run.AgentID, Output: d.Output})
 		s.out.finish.Output = end.(*event.HarnessEnd).Output
 		s.draft.addData(notice)
 	case !json.Valid(d.Output):
-		return errors.New("the agent gave an output that is no JSON")
-	default: // the caller sees what a store returns
+		return errors.New("the agent's output is not valid JSON")
+	default: // the same bytes as a store returns
 		s.out.finish.Output = event.CompactJSON(d.Output)
 	}
 	if !s.guards.allowOutput(s.out.finish.Output) {
@@ -340,9 +339,9 @@ func (s *scope) receiveFinish(d *event.Finish) error {
 	return nil
 }
 
-// receiveTransfer receives a transfer that is to be committed.
+// receiveTransfer checks a transfer that is to be committed, and makes it the outcome of the step.
 func (s *scope) receiveTransfer(e *event.Event, d *event.Transfer) error {
-	if s.guards.tripped != nil { // words of the same write were refused
+	if s.guards.tripped != nil { // a guard refused text of the same write
 		return nil
 	}
 	if err := s.transfers.checkCommitted(s.ctx, s.draft.inv, d); err != nil {
@@ -354,19 +353,19 @@ func (s *scope) receiveTransfer(e *event.Event, d *event.Transfer) error {
 	return nil
 }
 
-// checkOwn checks an event that the step's agent yields as its own, and completes it.
+// checkOwn checks an event that the step's agent has made itself, and completes it.
 func (s *scope) checkOwn(e *event.Event) (err error) {
 	switch d := e.Data.(type) {
 	case *event.User, *event.HarnessStart, *event.HarnessEnd:
 		return fmt.Errorf("the agent yielded a %s event, which only the runner may", e.Type())
 	case *event.ToolCall:
-		e.ID = s.turn.newID() // endpoints give one id to several calls; the agent has to know it now, to answer
-		if a := s.ahead(); a != nil && d.Name == agent.TransferTool {
-			e.ID = a.chooses(e.ID)
+		e.ID = s.turn.newID() // endpoints may reuse ids; the agent needs the id for its result
+		if a := s.openAnticipation(); a != nil && d.Name == agent.TransferTool {
+			e.ID = a.claimCallID(e.ID)
 		}
 	case *event.ToolResult:
 		if !s.draft.awaits(e.ID) {
-			return fmt.Errorf("the agent yielded a tool_result for %q, which is no call that waits for one", e.ID)
+			return fmt.Errorf("the agent yielded a tool_result for the call %q, and no call with this id waits for a result", e.ID)
 		}
 	case *event.File:
 		return s.draft.checkFile(s.ctx, d)
@@ -385,7 +384,7 @@ func (s *scope) checkOwn(e *event.Event) (err error) {
 	return err
 }
 
-// hosts names the agents around a scope's own, the conversation's first.
+// hosts returns the names of the agents that run the scope and the scopes around it, the conversation's agent first.
 func hosts(s *scope) (names []string) {
 	for ; s.outer != nil; s = s.outer {
 		names = append(names, s.host)
@@ -394,9 +393,9 @@ func hosts(s *scope) (names []string) {
 	return names
 }
 
-// endRun ends the run of an agent that has stopped, with a transfer if its node has a route.
+// endRun ends the run of an agent that has stopped. If the node's routes choose a target, it ends with a transfer.
 func (s *scope) endRun(n *agent.Node, f event.Finish) (done bool, err error) {
-	if f.Reason != event.FinishReasonInputRequired { // else they wait
+	if f.Reason != event.FinishReasonInputRequired { // else the calls keep waiting
 		s.draft.answerPending("not executed: the agent ended its run", nil)
 	}
 	f.Reason = cmp.Or(f.Reason, event.FinishReasonStop)
@@ -406,7 +405,7 @@ func (s *scope) endRun(n *agent.Node, f event.Finish) (done bool, err error) {
 			return false, s.failStep(n, err)
 		case to != nil:
 			s.draft.addData(to)
-			return false, s.handOver(to.To, f.Output)
+			return false, s.commitTransfer(to.To, f.Output)
 		}
 	}
 	s.draft.addData(&event.HarnessEnd{AgentID: s.draft.run.AgentID, FinishReason: f.Reason, Output: f.Output})
@@ -421,39 +420,38 @@ func (s *scope) endRun(n *agent.Node, f event.Finish) (done bool, err error) {
 	return true, nil
 }
 
-// route returns the transfer that a stopped run makes without a model, nil if it makes none.
+// route returns the transfer to the target that the node's routes choose, nil if they choose none.
 func (s *scope) route(n *agent.Node) (to *event.Transfer, err error) {
 	defer s.recoverAgent(&err)
 	return s.transfers.routeTransfer(s.ctx, n)
 }
 
-// handOver ends the run with a transfer, whose events are the last of the write that is being
-// put together, and starts the run of the target. All of it is one write: either nothing has
-// happened, or the target's run is open and a resumed turn continues it.
-func (s *scope) handOver(to string, output json.RawMessage) error {
+// commitTransfer ends the run with the transfer that the draft ends with, and starts the target's run, in one write.
+// After a crash either nothing was stored, or the target's run is open and a resumed turn continues it.
+func (s *scope) commitTransfer(to string, output json.RawMessage) error {
 	run := s.draft.run
 	s.draft.addData(&event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: to, Output: output})
-	s.draft.events = append(s.draft.events, s.startOf(run, to))
+	s.draft.events = append(s.draft.events, s.targetStart(run, to))
 	if err := s.commit(s.ctx, s.draft.takeAll()); err != nil {
 		return err
 	}
 	s.activeChanged()
 	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) && !errors.Is(cause, agent.ErrTimeout) {
-		return cause // it was cancelled while a decision was stored
+		return cause // the turn was canceled while a decision was stored
 	}
 	return nil
 }
 
-// startOf makes the event that opens the run of a transfer's target.
-func (s *scope) startOf(run session.Run, to string) *event.Event {
+// targetStart returns the event that starts the run of a transfer's target.
+func (s *scope) targetStart(run session.Run, to string) *event.Event {
 	n := s.tree.Node(to)
-	if n == nil { // the tree is another one than when the transfer was made
+	if n == nil { // the tree has changed since the transfer
 		n = s.tree.Root()
 	}
 	return s.turn.startEvent(n, run.TurnID, endNode(run.ID), s.draft.scope, nil)
 }
 
-// activeChanged notes that another agent is active now.
+// activeChanged resets the state of the previous agent after a transfer.
 func (s *scope) activeChanged() {
 	s.steps = 0
 	if s.draft.scope == "" {
@@ -463,18 +461,17 @@ func (s *scope) activeChanged() {
 	}
 }
 
-// failStep ends the run with the error of its agent's step, and with the transfer to the agent's
-// fallback, if it has one. A cancelled turn stores nothing; a limit of time that
-// cancelled it does.
+// failStep ends the run with the error of its agent's step. If the agent has a fallback, the run ends with a transfer
+// to that agent. If the turn was canceled, failStep stores nothing, unless a limit of time canceled it.
 func (s *scope) failStep(n *agent.Node, err error) error {
 	to := s.transfers.fallback(s.ctx, n, err)
-	if err = s.guards.quoting(err); to != nil {
+	if err = s.guards.withhold(err); to != nil {
 		failure := FailureOf(err)
 		s.draft.answerRunning()
 		s.draft.answerPending("not executed: "+agent.ForModel(err), nil)
-		route, transfer := s.transfers.handOn(n, to, failure)
+		route, transfer := s.transfers.fallbackTransfer(n, to, failure)
 		s.draft.addData(s.draft.void(failure.Code, notCompleted), route, transfer)
-		return s.handOver(transfer.To, nil)
+		return s.commitTransfer(transfer.To, nil)
 	}
 	if cause := context.Cause(s.ctx); cause != nil {
 		if !errors.Is(cause, agent.ErrLimit) && !errors.Is(cause, agent.ErrTimeout) {
@@ -483,7 +480,7 @@ func (s *scope) failStep(n *agent.Node, err error) error {
 		err = cause
 	}
 	if errors.Is(err, agent.ErrConflict) {
-		return err // the log belongs to another writer now
+		return err // another process writes the log now
 	}
 	if s.turn.r.outer && !s.turn.last && s.draft.scope == "" && len(s.draft.run.Pending) == 0 && llm.Retryable(err) && !errors.As(err, new(*agent.RunError)) {
 		return s.leaveOpen(err)
@@ -492,9 +489,10 @@ func (s *scope) failStep(n *agent.Node, err error) error {
 	return s.failRun(err)
 }
 
-// leaveOpen ends the step with an error and stores nothing of it, but that what was shown is void.
+// leaveOpen ends the step with an error that the caller may retry, and leaves the run open. It stores only discards:
+// those of the step, which have the usage, and one for the deltas that were shown.
 func (s *scope) leaveOpen(err error) error {
-	s.draft.events = slices.DeleteFunc(s.draft.events, func(e *event.Event) bool { _, void := e.Data.(*event.Discard); return !void }) // which has its usage
+	s.draft.events = slices.DeleteFunc(s.draft.events, func(e *event.Event) bool { _, void := e.Data.(*event.Discard); return !void })
 	s.draft.addData(s.draft.void(FailureOf(err).Code, notCompleted))
 	if storeErr := s.commit(s.ctx, s.draft.takeAll()); storeErr != nil {
 		return errors.Join(err, storeErr)
@@ -502,10 +500,10 @@ func (s *scope) leaveOpen(err error) error {
 	return fmt.Errorf("agent %s: %w", s.draft.run.Agent, err)
 }
 
-// failRun stores the error event and the run's end, together with the answers to
-// calls that will never get another, and returns the turn's error.
+// failRun stores the error event and the run's end, with an error as the result of each pending call. It returns the
+// turn's error, which contains an *agent.RunError if the events were stored.
 func (s *scope) failRun(err error) error {
-	s.abandon()
+	s.discardAnticipation()
 	run, failure := s.draft.run, FailureOf(err)
 	reason := event.FinishReasonError
 	if errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrTransferLimit) {

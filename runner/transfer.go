@@ -11,16 +11,16 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// transfers say where the active agent of a scope may hand the conversation to.
+// transfers checks and creates the transfers of a scope's active agent.
 type transfers struct {
 	tree   *agent.Tree
 	draft  *draft
 	meter  *meter
 	guards *guards
-	ready  string // the target that said in this step that it can start
+	ready  string // the target that reported in this step that it is ready, "" without one
 }
 
-// findNode is [agent.Tree.Find], and logs an error.
+// findNode calls [agent.Tree.Find], and logs an error.
 func (t *transfers) findNode(name string) (*agent.Node, error) {
 	n, err := t.tree.Find(name)
 	if wrong, ok := err.(*agent.FindError); ok {
@@ -29,9 +29,9 @@ func (t *transfers) findNode(name string) (*agent.Node, error) {
 	return n, err
 }
 
-// isReady asks the target whether it can start, and remembers that it can: a
-// target that was promised to a model must not be asked again before the commit.
-func (t *transfers) isReady(ctx context.Context, to *agent.Node) error {
+// checkReady returns an error if the target is not ready to start. Otherwise it remembers the target, which must not be
+// asked again between the result that the model reads and the commit.
+func (t *transfers) checkReady(ctx context.Context, to *agent.Node) error {
 	name := to.Agent.Name()
 	_, err := t.findNode(name)
 	if a, ok := agent.As[agent.Readier](to.Agent); ok && err == nil {
@@ -45,20 +45,20 @@ func (t *transfers) isReady(ctx context.Context, to *agent.Node) error {
 	return nil
 }
 
-// allowedTarget holds a transfer against the policy and the limits, and returns the target.
+// allowedTarget returns the target of a transfer, or an error if the tree's policy or a limit forbids the transfer.
 func (t *transfers) allowedTarget(inv *agent.Invocation, to string) (*agent.Node, error) {
-	target, _ := t.tree.Find(to) // an error means that it is not ready
+	target, _ := t.tree.Find(to) // checkReady reports the error
 	if !inv.Node().MayTransferTo(target) {
 		return nil, fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
 	}
-	if n := inv.Node(); n.Properties.Router || n.Virtual() { // they ask no model, and cannot form a cycle without agents that do
+	// These call no model, and every cycle has an agent that does.
+	if n := inv.Node(); n.Properties.Router || n.Virtual() {
 		return target, nil
 	}
 	return target, t.meter.withinTransfers(inv.Agent().Name(), target.Agent.Name(), t.draft.hasText())
 }
 
-// checkCommitted checks a transfer that an agent yields as committed, so that function
-// agents are held to the rules that bind models.
+// checkCommitted checks a transfer that an agent yields as committed: function agents obey the same rules as models.
 func (t *transfers) checkCommitted(ctx context.Context, inv *agent.Invocation, d *event.Transfer) error {
 	target, err := t.allowedTarget(inv, d.To)
 	if err == nil {
@@ -66,8 +66,9 @@ func (t *transfers) checkCommitted(ctx context.Context, inv *agent.Invocation, d
 			return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
 		}
 	}
-	if err == nil && t.ready != d.To && !inv.Node().Properties.Router { // whose decision is stored before the target is asked
-		err = t.isReady(ctx, target)
+	// A router's decision is stored before the target is asked.
+	if err == nil && t.ready != d.To && !inv.Node().Properties.Router {
+		err = t.checkReady(ctx, target)
 	}
 	if errors.Is(err, agent.ErrUnknownTarget) {
 		return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
@@ -75,9 +76,9 @@ func (t *transfers) checkCommitted(ctx context.Context, inv *agent.Invocation, d
 	return err
 }
 
-// ownTransfer returns a transfer that the step's agent yields as its own, whatever
-// From says. Without an outcome it is to be committed; the others say what became
-// of an attempt, and move nothing.
+// ownTransfer returns a transfer of the step's agent with its name as From and the outcome filled in. Without an
+// outcome the transfer is to be committed. Other outcomes only record a failed attempt. The error is
+// agent.ErrTransferRejected.
 func (t *transfers) ownTransfer(d *event.Transfer) (*event.Transfer, error) {
 	from, to, outcome := t.draft.inv.Agent().Name(), d.To, cmp.Or(d.Outcome, event.TransferCommitted)
 	switch outcome {
@@ -97,7 +98,7 @@ func (t *transfers) ownTransfer(d *event.Transfer) (*event.Transfer, error) {
 	if kind == "" && to == agent.Human {
 		kind = event.TransferTypeBotToHuman
 	}
-	routed := d.Routed() && outcome == event.TransferCommitted && !t.draft.inv.Node().Properties.Router // which only routers may say
+	routed := d.Routed() && outcome == event.TransferCommitted && !t.draft.inv.Node().Properties.Router // only routers may
 	if from == d.From && to == d.To && outcome == d.Outcome && kind == d.TransferType && !routed {
 		return d, nil
 	}
@@ -109,18 +110,8 @@ func (t *transfers) ownTransfer(d *event.Transfer) (*event.Transfer, error) {
 	return &own, nil
 }
 
-// checkTransfer implements CheckTransfer of agent.Runtime.
-func (t *transfers) checkTransfer(ctx context.Context, inv *agent.Invocation, to string) error {
-	target, err := t.allowedTarget(inv, to)
-	if err != nil {
-		return err
-	}
-	return t.isReady(ctx, target)
-}
-
-// routeTransfer returns the transfer that a stopped run makes without a model, nil if
-// it makes none. A target that cannot start leaves the run stopped, with a
-// record of the attempt in the write that is being put together.
+// routeTransfer returns the transfer to the target that a node's routes choose for a stopped run, nil if they choose
+// none. If the target is not ready, routeTransfer returns nil and adds the failed attempt to the draft.
 func (t *transfers) routeTransfer(ctx context.Context, n *agent.Node) (*event.Transfer, error) {
 	to, err := n.Route(ctx, t.draft.inv, t.draft.lastText())
 	if err != nil || to == nil {
@@ -129,7 +120,7 @@ func (t *transfers) routeTransfer(ctx context.Context, n *agent.Node) (*event.Tr
 	from := t.draft.run.Agent
 	record := &event.Transfer{From: from, To: to.Agent.Name(), Outcome: event.TransferCommitted, TransferType: event.TransferTypeRoute}
 	if err = t.meter.withinTransfers(from, record.To, t.draft.hasText()); err == nil {
-		err = t.isReady(ctx, to)
+		err = t.checkReady(ctx, to)
 	}
 	switch {
 	case err == nil:
@@ -142,26 +133,27 @@ func (t *transfers) routeTransfer(ctx context.Context, n *agent.Node) (*event.Tr
 	return nil, context.Cause(ctx)
 }
 
-// refusedTransfer returns the transfer by which the conversation goes back to the agent that handed it over, with a notice, if
-// the error of a step refuses it and nothing was done yet; nil if the error ends the run like any other. The limit
-// of transfers does not forbid it, but it counts: the source cannot hand over for ever.
+// refusedTransfer returns the transfer back to the source, with a notice, if a step's error is the target's refusal of
+// the conversation and the target has done nothing yet. It returns nil if the error ends the run like any other error.
+// The limit of transfers does not forbid the transfer back. It counts, so that the source cannot repeat its transfer
+// without end.
 func (t *transfers) refusedTransfer(ctx context.Context, err error) (back *event.Transfer, notice *event.Notice) {
 	var refused *agent.RefusedError
 	if !errors.As(err, &refused) || ctx.Err() != nil {
 		return nil, nil
 	}
-	run := t.draft.session.runOf(t.draft.scope) // with what the step has stored
+	run := t.draft.session.runOf(t.draft.scope) // includes what the step has stored
 	from := run.Transfer
 	switch {
 	case refused.Agent != run.Agent:
 		return nil, nil
 	case from == nil, run.TakesUp, run.Answers > 0, run.Said != "", len(run.Pending) > 0:
 		return nil, nil
-	case from.TransferType == event.TransferTypeRefused: // it gets its own back, and wants it even less
+	case from.TransferType == event.TransferTypeRefused: // both agents refuse the conversation
 		return nil, nil
 	case from.TransferType == event.TransferTypeRoute: // the source has answered, and would answer again
 		return nil, nil
-	case from.TransferType == event.TransferTypeBotToBot: // a router, or what is to happen after an error, names the next agent
+	case from.TransferType == event.TransferTypeBotToBot: // the router or the fallback chooses the next agent
 		return nil, nil
 	case t.tree.Node(from.From) == nil, len(t.draft.shown()) > 0:
 		return nil, nil
@@ -169,24 +161,25 @@ func (t *transfers) refusedTransfer(ctx context.Context, err error) (back *event
 	for _, e := range t.draft.events {
 		switch e.Data.(type) {
 		case *event.RemoteTask, *event.Notice:
-		default: // it did something after all
+		default: // the target has done something
 			return nil, nil
 		}
 	}
-	back = &event.Transfer{From: run.Agent, To: from.From, Reason: t.guards.fitting(refused.Reason), Outcome: event.TransferCommitted,
+	back = &event.Transfer{From: run.Agent, To: from.From, Reason: t.guards.allowedMessage(refused.Reason), Outcome: event.TransferCommitted,
 		TransferType: event.TransferTypeRefused}
-	notice = &event.Notice{Code: event.NoticeTransferRefused, Message: fmt.Sprintf("%s did not accept the conversation: %s", run.Agent, t.guards.fitting(refused.Error()))}
+	notice = &event.Notice{Code: event.NoticeTransferRefused, Message: fmt.Sprintf("%s did not accept the conversation: %s", run.Agent, t.guards.allowedMessage(refused.Error()))}
 	s := t.draft.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if given := s.fold().Scope(t.draft.scope).Given; given != nil {
-		back.Payload = given.Payload // what the source was started with
+		back.Payload = given.Payload // the payload that the source was started with
 	}
 	return back, notice
 }
 
-// fallback returns the agent that continues after a run that ends with an error, as agent.OnError
-// says, or nil if the error ends the turn.
+// fallback returns the agent that agent.OnError names for errors of the node, nil if the error ends the turn. It
+// returns nil without such an agent, after a cancellation, a guard's refusal, a limit or a conflict, and if the limit
+// of transfers forbids the transfer.
 func (t *transfers) fallback(ctx context.Context, n *agent.Node, err error) *agent.Node {
 	to := n.OnError()
 	if to == nil || ctx.Err() != nil || errors.As(err, new(*agent.TripwireError)) {
@@ -203,8 +196,8 @@ func (t *transfers) fallback(ctx context.Context, n *agent.Node, err error) *age
 	return to
 }
 
-// handOn returns what gives the conversation to another agent after a run has failed.
-func (t *transfers) handOn(n, to *agent.Node, failure *event.Failure) (*event.Route, *event.Transfer) {
+// fallbackTransfer returns the route and the transfer to the fallback of an agent whose run has failed.
+func (t *transfers) fallbackTransfer(n, to *agent.Node, failure *event.Failure) (*event.Route, *event.Transfer) {
 	from, name, reason := t.draft.run.Agent, to.Agent.Name(), t.draft.run.Agent+" failed"
 	path, kind := slices.Concat(n.GraphPath(), []string{name}), event.TransferTypeBotToBot
 	if to.GraphPath() != nil {

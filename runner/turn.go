@@ -28,7 +28,7 @@ type turn struct {
 	tells    *TurnState // gets the state of the turn when the turn leaves the session
 	last     bool       // the caller does not retry the step
 
-	ahead *anticipation // nil for a turn without one
+	anticipation *anticipation // nil if the turn has none
 
 	entered map[string]bool // earlier inner scopes that continue in this turn; guarded by mu
 }

@@ -188,7 +188,7 @@ func (e *Engine) Cancel(ctx context.Context, key session.Key, opts ...runner.Tur
 		if state, err := e.r.State(ctx, key); err != nil {
 			return nil, err
 		} else if pin.Pinned && state.Seq != pin.At {
-			return nil, fmt.Errorf("session %s: the log is at %d, not at %d: %w", key, state.Seq, pin.At, agent.ErrConflict)
+			return nil, fmt.Errorf("session %s: the log ends at position %d, not at %d: %w", key, state.Seq, pin.At, agent.ErrConflict)
 		}
 		out, err := e.end(ctx, run, ending{Cancel: true})
 		if err != nil {
