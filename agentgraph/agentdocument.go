@@ -13,43 +13,44 @@ func (a AgentDocument) ref() string {
 // agentDocument reads a document of kind Agent. Its format has many more keys than
 // a graph needs, so that unknown ones are not reported.
 func (r *reader) agentDocument(n yamldoc.Node) {
-	get := func(n yamldoc.Node, path string, names ...string) []field {
-		found, keys := make([]field, len(names)), make([]key, len(names))
+	get := func(n yamldoc.Node, path string, line int, names ...string) fields {
+		keys := make([]key, len(names))
 		for i, name := range names {
 			keys[i].name = name
 		}
-		if !isNull(n) && !r.fields(n, path, &table{keys: keys, foreign: true}, found, nil) {
+		v, ok := r.fields(n, path, line, &table{keys: keys, foreign: true}, nil)
+		if !ok && !isNull(n) {
 			r.add(CodeYAML, path, n.Line(), "%s must be a mapping, not %s", leaf(path), r.resolve(n).Describe())
 		}
-		return found
+		return v
 	}
+	below := func(f field, names ...string) fields { return get(f.value, f.path, f.line(), names...) }
 	a := AgentDocument{Line: n.Line()}
-	top := get(n, "", "apiVersion", "metadata", "spec")
-	if v, ok := r.required(top[0], "apiVersion", a.Line, CodeWrongAPIVersion); ok && v != APIVersionArbor && !apiVersion.MatchString(v) {
-		r.add(CodeWrongAPIVersion, "apiVersion", top[0].line(), "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
+	top := get(n, "", a.Line, "apiVersion", "metadata", "spec")
+	version := top.get("apiVersion")
+	if v, ok := r.required(version, CodeWrongAPIVersion); ok && v != APIVersionArbor && !apiVersion.MatchString(v) {
+		r.add(CodeWrongAPIVersion, "apiVersion", version.line(), "apiVersion must be such as %s, not %q", APIVersion, yamldoc.Short(v))
 	}
-	if !top[1].there() || isNull(top[1].value) {
+	if f := top.get("metadata"); f.empty() {
 		r.add(CodeMissingField, "metadata", a.Line, "metadata is missing: it holds the agent's name")
 	} else {
-		meta := get(top[1].value, "metadata", "name", "version", "description")
-		a.Name, _ = r.required(meta[0], "metadata.name", top[1].line(), CodeYAML)
-		if meta[1].there() && !isNull(meta[1].value) {
-			a.Version = r.version(meta[1], a.Line)
+		meta := below(f, "name", "version", "description")
+		a.Name, _ = r.required(meta.get("name"), CodeYAML)
+		if version := meta.get("version"); !version.empty() {
+			a.Version = r.version(version)
 		}
-		a.Description = r.free(meta[2], "metadata.description")
+		a.Description = r.free(meta.get("description"))
 	}
-	if top[2].there() && !isNull(top[2].value) {
-		spec := get(top[2].value, "spec", "role", "instructions", "llm")
-		a.Instructions = r.free(spec[1], "spec.instructions")
-		if role := r.free(spec[0], "spec.role"); a.Instructions == "" {
-			a.Instructions = role
-		}
-		if spec[2].there() && !isNull(spec[2].value) {
-			a.Model = r.free(get(spec[2].value, "spec.llm", "model")[0], "spec.llm.model")
-		}
-		if top[2].value.Kind() == yamldoc.Mapping {
-			a.Spec = r.mapping(top[2], "spec")
-		}
+	spec := top.get("spec")
+	keys := below(spec, "role", "instructions", "llm")
+	a.Instructions = r.free(keys.get("instructions"))
+	if role := r.free(keys.get("role")); a.Instructions == "" {
+		a.Instructions = role
+	}
+	model := below(keys.get("llm"), "model")
+	a.Model = r.free(model.get("model"))
+	if spec.value.Kind() == yamldoc.Mapping {
+		a.Spec = r.mapping(spec)
 	}
 	r.agent(a)
 }

@@ -17,89 +17,74 @@ const MaxTimeout = 24 * time.Hour
 var duration = lazyregexp.New(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
 // extensions reads what arbor/v1 adds to an agent, but for graph.
-func (r *reader) extensions(d *draft, node *Node, at string, v []field) {
-	loop, when, ask, next, update, timeout, retry, history, change, by := v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[10], v[11]
-	if loop.there() {
-		node.Loop = r.loop(d, loop, at+".loop")
-	}
-	if when.there() || ask.there() || by.there() {
-		node.Human = r.approval(when, ask, by, at, node.Line)
-		if when.there() && d.depth > 1 {
-			r.add(CodeYAML, at+".when", when.line(), "in a graph that stands in another one nobody can be asked: ask before the agent in whose place it stands")
-		}
-	}
-	node.Next = r.expression(d, next, at+".next", choice)
-	node.Update = r.updates(d, update, at+".update")
-	node.Transform = r.expression(d, change, at+".transform", transform)
-	if timeout.there() {
-		node.Timeout = r.duration(timeout, at+".timeout")
-	}
-	if retry.there() {
-		node.Retry = r.retry(retry, at+".retry")
-	}
+func (r *reader) extensions(d *draft, node *Node, v fields) {
+	node.Loop = r.loop(d, v.get("loop"))
+	node.Human = r.approval(d, v)
+	node.Next = r.expression(d, v.get("next"), choice)
+	node.Update = r.updates(d, v.get("update"))
+	node.Transform = r.expression(d, v.get("transform"), transform)
+	node.Timeout = r.duration(v.get("timeout"))
+	node.Retry = r.retry(v.get("retry"))
+	history := v.get("history")
 	if history.there() && (node.Tool != "" || node.ToolsOf != "") {
-		r.add(CodeYAML, at+".history", history.line(), "history is for agents with a model: a tool gets its input alone")
+		r.add(CodeYAML, history.path, history.line(), "history is for agents with a model: a tool gets its input alone")
 	} else if history.there() {
 		text, _ := history.value.Text()
 		policy, err := view.Parse(text)
 		if node.History = &policy; err != nil {
-			r.add(CodeYAML, at+".history", history.line(), `history must be "full", "text_only", "own" or "last_turns:N" with N from 1, not %s`, history.value.Describe())
+			r.add(CodeYAML, history.path, history.line(), `history must be "full", "text_only", "own" or "last_turns:N" with N from 1, not %s`, history.value.Describe())
 		}
 	}
 }
 
-// needed reads a mapping that has to be there once its key is.
-func (r *valueReader) needed(f field, path string, t *table, found []field) bool {
-	if isNull(f.value) {
-		r.add(CodeMissingField, path, f.line(), "%s has no value", leaf(path))
-		return false
+// needed reads a mapping that has a value if its key is there.
+func (r *valueReader) needed(f field, t *table) (fields, bool) {
+	if !f.empty() {
+		return r.object(f, t, nil)
 	}
-	return r.object(f, path, t, found, nil)
-}
-
-// missing reports a key that is not there.
-func (r *valueReader) missing(f field, path string, line int) bool {
 	if f.there() {
-		return false
+		r.add(CodeMissingField, f.path, f.line(), "%s has no value", leaf(f.path))
 	}
-	r.add(CodeMissingField, path, line, "%s is missing", leaf(path))
-	return true
+	return fields{}, false
 }
 
-func (r *reader) loop(d *draft, f field, path string) *Loop {
-	var v [3]field
-	if !r.needed(f, path, &loopKeys, v[:]) {
+func (r *reader) loop(d *draft, f field) *Loop {
+	v, ok := r.needed(f, &loopKeys)
+	if !ok {
 		return nil
 	}
 	l := &Loop{}
-	line := f.key.Line()
-	if !r.missing(v[0], path+".until", line) {
-		l.Until = r.expression(d, v[0], path+".until", condition)
+	if until := v.get("until"); !r.missing(until) {
+		l.Until = r.expression(d, until, condition)
 	}
-	if !r.missing(v[1], path+".max", line) {
-		l.Max, _ = r.whole(v[1], path+".max", 1, MaxLoop, CodeYAML)
+	if most := v.get("max"); !r.missing(most) {
+		l.Max, _ = r.whole(most, 1, MaxLoop, CodeYAML)
 	}
-	if v[2].there() {
-		word, ok := r.required(v[2], path+".atMax", line, CodeYAML)
-		if l.Fail = word == "fail"; ok && !l.Fail && word != "continue" {
-			r.add(CodeYAML, path+".atMax", v[2].line(), "atMax must be continue or fail, not %q%s", yamldoc.Short(word), r.didYouMean(word, []string{"continue", "fail"}))
-		}
+	atMax := v.get("atMax")
+	if word, ok := r.given(atMax, CodeYAML); ok {
+		l.Fail = word == "fail"
+		r.oneOf(atMax, CodeYAML, "atMax", "continue", "fail")
 	}
 	return l
 }
 
-func (r *reader) approval(when, ask, by field, at string, line int) *Approval {
+func (r *reader) approval(d *draft, v fields) *Approval {
+	when, ask, by := v.get("when"), v.get("ask"), v.get("by")
+	if !when.there() && !ask.there() && !by.there() {
+		return nil
+	}
 	a := &Approval{}
 	if when.there() {
-		if word, ok := r.required(when, at+".when", line, CodeYAML); ok && word != "human" {
-			r.add(CodeYAML, at+".when", when.line(), "when takes only the word human, not %q: a condition stands on an edge", yamldoc.Short(word))
+		if word, ok := r.required(when, CodeYAML); ok && word != "human" {
+			r.add(CodeYAML, when.path, when.line(), "when takes only the word human, not %q: a condition stands on an edge", yamldoc.Short(word))
+		}
+		if d.depth > 1 {
+			r.add(CodeYAML, when.path, when.line(), "in a graph that stands in another one nobody can be asked: ask before the agent in whose place it stands")
 		}
 	} else {
-		r.add(CodeMissingField, at+".when", line, "when is missing: ask is the question of when: human, and by says who answers it")
+		r.add(CodeMissingField, when.path, when.above, "when is missing: ask is the question of when: human, and by says who answers it")
 	}
-	if ask.there() {
-		a.Ask, _ = r.required(ask, at+".ask", line, CodeYAML)
-	}
+	a.Ask, _ = r.given(ask, CodeYAML)
 	if by.there() {
 		words, n := []string(nil), r.resolve(by.value)
 		for i := range n.Len() {
@@ -111,22 +96,21 @@ func (r *reader) approval(when, ask, by field, at string, line int) *Approval {
 		}
 		var err error
 		if a.By, err = tools.ReadBy(words...); err != nil {
-			r.add(CodeYAML, at+".by", by.line(), "by: %v", err)
+			r.add(CodeYAML, by.path, by.line(), "by: %v", err)
 		}
 	}
 	return a
 }
 
-func (r *reader) updates(d *draft, f field, path string) []Update {
-	if !f.there() || isNull(f.value) {
+func (r *reader) updates(d *draft, f field) (all []Update) {
+	if f.empty() {
 		return nil
 	}
 	if f.value.Kind() != yamldoc.Mapping {
-		r.add(CodeYAML, path, f.line(), "update must be a mapping of keys of the state to expressions, not %s", f.value.Describe())
+		r.add(CodeYAML, f.path, f.line(), "update must be a mapping of keys of the state to expressions, not %s", f.value.Describe())
 		return nil
 	}
-	var all []Update
-	r.each(f.value, path, func(name, at string, p yamldoc.Pair) {
+	r.each(f.value, f.path, func(name, at string, p yamldoc.Pair) {
 		if !d.keys[name] {
 			names := d.stateNames()
 			hint := r.didYouMean(name, names)
@@ -135,37 +119,35 @@ func (r *reader) updates(d *draft, f field, path string) []Update {
 			}
 			r.add(CodeUnknownField, at, p.Key.Line(), "the state has no key %q%s", yamldoc.Short(name), hint)
 		}
-		if e := r.expression(d, r.field(p), at, transform); e != nil {
+		if e := r.expression(d, r.field(name, at, p), transform); e != nil {
 			all = append(all, Update{name, e})
 		}
 	})
 	return all
 }
 
-func (r *reader) retry(f field, path string) *RetryPolicy {
-	var v [2]field
-	if !r.needed(f, path, &retryKeys, v[:]) {
+func (r *reader) retry(f field) *RetryPolicy {
+	v, ok := r.needed(f, &retryKeys)
+	if !ok {
 		return nil
 	}
-	p := &RetryPolicy{}
-	if !r.missing(v[0], path+".max", f.key.Line()) {
-		p.Max, _ = r.whole(v[0], path+".max", 0, math.MaxInt32, CodeBadMaxRetries)
-	}
-	if v[1].there() {
-		p.Backoff = r.duration(v[1], path+".backoff")
+	p := &RetryPolicy{Backoff: r.duration(v.get("backoff"))}
+	if most := v.get("max"); !r.missing(most) {
+		p.Max, _ = r.whole(most, 0, math.MaxInt32, CodeBadMaxRetries)
 	}
 	return p
 }
 
-// duration reads a time that is there.
-func (r *valueReader) duration(f field, path string) time.Duration {
+// duration reads a time, 0 if there is none.
+func (r *valueReader) duration(f field) time.Duration {
 	text, ok := f.value.Text()
 	t, err := time.ParseDuration(text)
 	switch {
+	case !f.there():
 	case !ok || !duration.MatchString(text):
-		r.add(CodeYAML, path, f.line(), `%s must be a time with a unit, such as "30s", "1m30s" or "500ms", not %s`, leaf(path), f.value.Describe())
+		r.add(CodeYAML, f.path, f.line(), `%s must be a time with a unit, such as "30s", "1m30s" or "500ms", not %s`, leaf(f.path), f.value.Describe())
 	case err != nil || t <= 0 || t > MaxTimeout:
-		r.add(CodeYAML, path, f.line(), "%s is a time above 0 and up to 24h, which %s is not", leaf(path), yamldoc.Short(text))
+		r.add(CodeYAML, f.path, f.line(), "%s is a time above 0 and up to 24h, which %s is not", leaf(f.path), yamldoc.Short(text))
 	default:
 		return t
 	}

@@ -31,10 +31,10 @@ type files struct {
 
 // include reads the file of a graph that a node runs in place of an agent. A file
 // is read once.
-func (r *reader) include(d *draft, name, at string, f field) *draft {
+func (r *reader) include(d *draft, name string, f field) *draft {
 	all := r.files
 	wrong := func(code Code, format string, args ...any) *draft {
-		r.add(code, at, f.line(), format, args...)
+		r.add(code, f.path, f.line(), format, args...)
 		return nil
 	}
 	if all.options.fsys == nil {

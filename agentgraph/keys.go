@@ -226,17 +226,18 @@ func (t *table) names() []string {
 	return names
 }
 
-// fields reads a mapping. The result is in the order of the table's keys; other
-// receives those of an open mapping. ok is false if it is no mapping.
-func (r *valueReader) fields(n yamldoc.Node, path string, t *table, found []field, other map[string]any) bool {
-	n = r.resolve(n)
-	if n.Kind() != yamldoc.Mapping {
-		return false
+// fields reads a mapping, which may not be one of other keys than the table's; other receives
+// those of an open mapping. line is that of problems about keys that are missing. It is false
+// if the value is no mapping.
+func (r *valueReader) fields(n yamldoc.Node, path string, line int, t *table, other map[string]any) (fields, bool) {
+	f := fields{path: path, line: line}
+	if n = r.resolve(n); n.Kind() != yamldoc.Mapping {
+		return f, false
 	}
 	r.each(n, path, func(name, at string, p yamldoc.Pair) {
-		switch i := t.index(name); {
-		case i >= 0:
-			found[i] = r.field(p)
+		switch {
+		case t.index(name) >= 0:
+			f.found = append(f.found, r.field(name, at, p))
 		case t.foreign:
 		case t.open && r.nearest(name, t.names()) == "":
 			other[name] = r.any(p.Value, at, 0)
@@ -244,7 +245,7 @@ func (r *valueReader) fields(n yamldoc.Node, path string, t *table, found []fiel
 			r.unknown(t, name, path, p)
 		}
 	})
-	return true
+	return f, true
 }
 
 // each calls read for each key of a mapping, with its path. In free mappings 1 and true are names too.
@@ -267,16 +268,16 @@ func (r *valueReader) each(mapping yamldoc.Node, path string, read func(name, at
 }
 
 // object reads a mapping, and reports what is none.
-func (r *valueReader) object(f field, path string, t *table, found []field, other map[string]any) bool {
-	if r.fields(f.value, path, t, found, other) {
-		return true
+func (r *valueReader) object(f field, t *table, other map[string]any) (fields, bool) {
+	v, ok := r.fields(f.value, f.path, f.key.Line(), t, other)
+	if !ok {
+		r.add(CodeYAML, f.path, f.line(), "%s must be a mapping, not %s", leaf(f.path), f.value.Describe())
 	}
-	r.add(CodeYAML, path, f.line(), "%s must be a mapping, not %s", leaf(path), f.value.Describe())
-	return false
+	return v, ok
 }
 
-func (r *valueReader) field(p yamldoc.Pair) field {
-	return field{p.Key, r.resolve(p.Value), p.Value, true}
+func (r *valueReader) field(name, path string, p yamldoc.Pair) field {
+	return field{name: name, path: path, key: p.Key, value: r.resolve(p.Value), raw: p.Value}
 }
 
 func (r *valueReader) unknown(t *table, name, path string, p yamldoc.Pair) {

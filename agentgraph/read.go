@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/internal/expression"
@@ -79,7 +80,6 @@ type compiled struct {
 func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 	r.prefix = ""
 	r.anchorsOf(n)
-	var f [4]field
 	if r.resolve(n).Kind() != yamldoc.Mapping {
 		r.add(CodeWrongKind, "", n.Line(), "a document must be a mapping with apiVersion, kind, metadata and spec, not %s", r.resolve(n).Describe())
 		return
@@ -105,14 +105,15 @@ func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 	default:
 		r.top = &draft{graph: &Graph{sound: true}, base: "spec", depth: r.depth + 1}
 		*seen++
-		r.fields(n, "", &documentKeys, f[:], nil)
-		r.apiVersion(f[0], n.Line())
-		r.metadata(f[2], n.Line())
-		if !f[3].there() || isNull(f[3].value) {
+		f, _ := r.fields(n, "", n.Line(), &documentKeys, nil)
+		r.apiVersion(f.get("apiVersion"))
+		r.metadata(f.get("metadata"))
+		spec := f.get("spec")
+		if spec.empty() {
 			r.add(CodeMissingField, "spec", n.Line(), "spec is missing: it holds agents, edges and entrypoint")
 			return
 		}
-		r.spec(r.top, f[3])
+		r.spec(r.top, spec)
 	}
 }
 
@@ -141,8 +142,8 @@ var (
 	semVer = lazyregexp.New(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
 )
 
-func (r *reader) apiVersion(f field, line int) {
-	v, ok := r.required(f, "apiVersion", line, CodeWrongAPIVersion)
+func (r *reader) apiVersion(f field) {
+	v, ok := r.required(f, CodeWrongAPIVersion)
 	if !ok {
 		return
 	}
@@ -165,23 +166,22 @@ func (r *reader) apiVersion(f field, line int) {
 	}
 }
 
-func (r *reader) metadata(f field, line int) {
-	if !f.there() || isNull(f.value) {
-		r.add(CodeMissingField, "metadata", line, "metadata is missing: it holds name and version")
+func (r *reader) metadata(f field) {
+	if f.empty() {
+		r.add(CodeMissingField, f.path, f.above, "metadata is missing: it holds name and version")
 		return
 	}
-	var v [5]field
 	other := map[string]any{}
-	if !r.object(f, "metadata", &metadataKeys, v[:], other) {
+	v, ok := r.object(f, &metadataKeys, other)
+	if !ok {
 		return
 	}
-	line = f.key.Line()
 	g := r.top.graph
-	g.Name, _ = r.required(v[0], "metadata.name", line, CodeYAML)
-	g.Version = r.version(v[1], line)
-	g.Description = r.free(v[2], "metadata.description")
-	for i, name := range []string{"labels", "annotations"} {
-		if m := r.mapping(v[3+i], "metadata."+name); m != nil {
+	g.Name, _ = r.required(v.get("name"), CodeYAML)
+	g.Version = r.version(v.get("version"))
+	g.Description = r.free(v.get("description"))
+	for _, name := range []string{"labels", "annotations"} {
+		if m := r.mapping(v.get(name)); m != nil {
 			other[name] = m
 		}
 	}
@@ -190,19 +190,18 @@ func (r *reader) metadata(f field, line int) {
 	}
 }
 
-func (r *reader) version(f field, line int) string {
-	const path = "metadata.version"
+func (r *reader) version(f field) string {
 	if _, number := f.value.Number(); number {
-		r.add(CodeBadVersion, path, f.line(), `YAML reads %s as a number: a version has three parts, such as 1.0.0, and quotes make a text of anything, "1.0.0"`, f.value.Written())
+		r.add(CodeBadVersion, f.path, f.line(), `YAML reads %s as a number: a version has three parts, such as 1.0.0, and quotes make a text of anything, "1.0.0"`, f.value.Written())
 		return ""
 	}
-	v, ok := r.required(f, path, line, CodeBadVersion)
+	v, ok := r.required(f, CodeBadVersion)
 	if ok && !semVer.MatchString(v) {
 		hint := ""
 		if strings.HasPrefix(v, "v") && semVer.MatchString(v[1:]) {
 			hint = ": without the v in front, " + v[1:]
 		}
-		r.add(CodeBadVersion, path, f.line(), "the version must be such as 1.0.0 or 1.0.0-rc.1 (semver.org), not %q%s", yamldoc.Short(v), hint)
+		r.add(CodeBadVersion, f.path, f.line(), "the version must be such as 1.0.0 or 1.0.0-rc.1 (semver.org), not %q%s", yamldoc.Short(v), hint)
 	}
 	return v
 }
@@ -217,32 +216,28 @@ func (r *reader) choose(ossa, arbor *table) *table {
 
 // spec reads a graph's agents, edges and the rest, and checks them.
 func (r *reader) spec(d *draft, f field) {
-	table := r.choose(&specKeys, &arborSpecKeys)
-	var v [5]field
-	if !r.object(f, d.base, table, v[:len(table.keys)], nil) {
+	v, ok := r.object(f, r.choose(&specKeys, &arborSpecKeys), nil)
+	if !ok {
 		return
 	}
 	r.drafts = append(r.drafts, d)
 	d.compiled = map[source]*compiled{}
-	line := f.key.Line()
 	if r.arbor {
-		r.state(d, v[4])
+		r.state(d, v.get("state"))
 	}
-	c := checker{reader: r, draft: d}
-	r.nodes(&c, v[0], line)
-	r.edges(&c, v[1])
-	c.entrypoint = v[2]
-	d.graph.Entrypoint, _ = r.required(v[2], d.path("entrypoint"), line, CodeUnknownEntrypoint)
-	r.errorHandling(&c, v[3])
+	c := checker{reader: r, draft: d, entrypoint: v.get("entrypoint")}
+	r.nodes(&c, v.get("agents"))
+	r.edges(&c, v.get("edges"))
+	d.graph.Entrypoint, _ = r.required(c.entrypoint, CodeUnknownEntrypoint)
+	r.errorHandling(&c, v.get("errorHandling"))
 	c.check()
 }
 
-func (r *reader) nodes(c *checker, f field, line int) {
-	path := c.path("agents")
-	items := r.list(f, path)
+func (r *reader) nodes(c *checker, f field) {
+	items := r.list(f)
 	if items.Len() == 0 {
-		if items.Kind() == yamldoc.List || !f.there() || isNull(f.value) {
-			r.add(CodeMissingField, path, line, "a graph has at least one agent")
+		if items.Kind() == yamldoc.List || f.empty() {
+			r.add(CodeMissingField, f.path, f.above, "a graph has at least one agent")
 		}
 		return
 	}
@@ -254,43 +249,37 @@ func (r *reader) nodes(c *checker, f field, line int) {
 			c.unsure = true
 			return
 		}
-		at := index(path, i)
-		var v [16]field
-		if !r.fields(n, at, table, v[:len(table.keys)], nil) {
-			r.add(CodeYAML, at, n.Line(), "an agent must be a mapping with id and agentRef, not %s", r.resolve(n).Describe())
+		node := Node{Line: n.Line()}
+		v, ok := r.fields(n, index(f.path, i), node.Line, table, nil)
+		if !ok {
+			r.add(CodeYAML, v.path, node.Line, "an agent must be a mapping with id and agentRef, not %s", r.resolve(n).Describe())
 			c.unsure = true
-			c.graph.Nodes = append(c.graph.Nodes, Node{Line: n.Line()})
+			c.graph.Nodes = append(c.graph.Nodes, node)
 			c.nodeLines = append(c.nodeLines, nodeLines{})
 			continue
 		}
-		node := Node{Line: n.Line()}
-		var ok bool
-		if node.ID, ok = r.required(v[0], at+".id", node.Line, CodeYAML); !ok {
+		if node.ID, ok = r.required(v.get("id"), CodeYAML); !ok {
 			c.unsure = true
 		}
 		c.size++
+		tool := max(v.get("tool").line(), v.get("toolsOf").line())
 		switch {
-		case r.arbor && (v[12].there() || v[13].there()):
-			r.tool(&node, at, v[:])
-		case r.arbor && v[3].there():
-			r.subgraph(c.draft, &node, at, v[:4])
+		case tool > 0:
+			r.tool(&node, v)
+		case v.get("graph").there():
+			r.subgraph(c.draft, &node, v)
 		default:
-			node.Ref, _ = r.required(v[1], at+".agentRef", node.Line, CodeUnknownAgentRef)
-			if v[2].there() {
-				node.Config = r.mapping(v[2], at+".config")
-			}
+			node.Ref, _ = r.required(v.get("agentRef"), CodeUnknownAgentRef)
+			node.Config = r.mapping(v.get("config"))
 		}
-		if r.arbor {
-			r.extensions(c.draft, &node, at, v[4:])
-		}
+		r.extensions(c.draft, &node, v)
 		c.graph.Nodes = append(c.graph.Nodes, node)
-		c.nodeLines = append(c.nodeLines, nodeLines{v[0].line(), v[1].line(), v[7].line(), max(v[12].line(), v[13].line())})
+		c.nodeLines = append(c.nodeLines, nodeLines{v.get("id").line(), v.get("agentRef").line(), v.get("next").line(), tool})
 	}
 }
 
 func (r *reader) edges(c *checker, f field) {
-	path := c.path("edges")
-	items := r.list(f, path)
+	items := r.list(f)
 	if items.Len() == 0 {
 		return
 	}
@@ -302,31 +291,28 @@ func (r *reader) edges(c *checker, f field) {
 			c.unsure = true
 			return
 		}
-		at := index(path, i)
-		var v [5]field
 		edge := Edge{Line: n.Line()}
-		if !r.fields(n, at, table, v[:len(table.keys)], nil) {
-			r.add(CodeYAML, at, edge.Line, "an edge must be a mapping with from and to, not %s", r.resolve(n).Describe())
+		v, ok := r.fields(n, index(f.path, i), edge.Line, table, nil)
+		if !ok {
+			r.add(CodeYAML, v.path, edge.Line, "an edge must be a mapping with from and to, not %s", r.resolve(n).Describe())
 			c.unsure = true
 		} else {
 			var from, to bool
-			edge.From, from = r.required(v[0], at+".from", edge.Line, CodeUnknownEdgeAgent)
-			edge.To, to = r.required(v[1], at+".to", edge.Line, CodeUnknownEdgeAgent)
+			edge.From, from = r.required(v.get("from"), CodeUnknownEdgeAgent)
+			edge.To, to = r.required(v.get("to"), CodeUnknownEdgeAgent)
 			c.unsure = c.unsure || !from || !to
-			edge.Condition = r.expression(c.draft, v[2], at+".condition", condition)
-			edge.Transform = r.expression(c.draft, v[3], at+".transform", transform)
-			if v[4].there() {
-				edge.Priority, _ = r.whole(v[4], at+".priority", 1, MaxPriority, CodeYAML)
-			}
+			edge.Condition = r.expression(c.draft, v.get("condition"), condition)
+			edge.Transform = r.expression(c.draft, v.get("transform"), transform)
+			edge.Priority, _ = r.whole(v.get("priority"), 1, MaxPriority, CodeYAML)
 		}
 		c.graph.Edges = append(c.graph.Edges, edge)
-		c.edgeLines = append(c.edgeLines, [2]int{v[0].line(), v[1].line()})
+		c.edgeLines = append(c.edgeLines, [2]int{v.get("from").line(), v.get("to").line()})
 	}
 }
 
 // expression compiles a condition, a transform or another expression. The same text
 // is compiled once.
-func (r *reader) expression(d *draft, f field, path string, want wanted) *Expression {
+func (r *reader) expression(d *draft, f field, want wanted) *Expression {
 	if !f.there() {
 		return nil
 	}
@@ -334,9 +320,9 @@ func (r *reader) expression(d *draft, f field, path string, want wanted) *Expres
 	if !ok {
 		switch f.value.Kind() {
 		case yamldoc.Mapping, yamldoc.List:
-			r.add(CodeBadExpression, path, f.line(), "YAML reads %s here, and a %s is a text: put | before it and begin it on the next line, or put quotes around it", f.value.Describe(), leaf(path))
+			r.add(CodeBadExpression, f.path, f.line(), "YAML reads %s here, and a %s is a text: put | before it and begin it on the next line, or put quotes around it", f.value.Describe(), leaf(f.path))
 		default:
-			r.optional(f, path, CodeBadExpression)
+			r.optional(f, CodeBadExpression)
 		}
 		return nil
 	}
@@ -364,7 +350,7 @@ func (r *reader) expression(d *draft, f field, path string, want wanted) *Expres
 		if f.value.Block() != "" {
 			line += max(c.err.Line, 0)
 		}
-		r.add(CodeBadExpression, path, line, "%q: %v", yamldoc.Short(strings.TrimSpace(text)), c.err)
+		r.add(CodeBadExpression, f.path, line, "%q: %v", yamldoc.Short(strings.TrimSpace(text)), c.err)
 	}
 	return c.expression
 }
@@ -372,46 +358,45 @@ func (r *reader) expression(d *draft, f field, path string, want wanted) *Expres
 func (r *reader) errorHandling(c *checker, f field) {
 	handling := &c.graph.OnError
 	*handling = ErrorHandling{Strategy: FailFast, MaxRetries: DefaultMaxRetries}
-	if !f.there() || isNull(f.value) {
+	if f.empty() {
 		return
 	}
-	path := c.path("errorHandling")
-	var v [3]field
-	if !r.object(f, path, &errorKeys, v[:], nil) {
+	v, ok := r.object(f, &errorKeys, nil)
+	if !ok {
 		return
 	}
-	if v[0].there() {
-		if s, ok := r.optional(v[0], path+".strategy", CodeBadStrategy); ok {
-			handling.Strategy = Strategy(s)
-			switch Strategy(s) {
-			case FailFast, Continue, Retry:
-			default:
-				r.add(CodeBadStrategy, path+".strategy", v[0].line(), "the strategy must be fail-fast, continue or retry, not %q%s", yamldoc.Short(s),
-					r.didYouMean(s, []string{string(FailFast), string(Continue), string(Retry)}))
-			}
-		}
+	strategy := v.get("strategy")
+	if s, ok := r.optional(strategy, CodeBadStrategy); ok {
+		handling.Strategy = Strategy(s)
+		r.oneOf(strategy, CodeBadStrategy, "the strategy", string(FailFast), string(Continue), string(Retry))
 	}
-	if v[1].there() {
-		if n, ok := r.whole(v[1], path+".maxRetries", 0, math.MaxInt32, CodeBadMaxRetries); ok {
-			handling.MaxRetries = n
-		}
+	if n, ok := r.whole(v.get("maxRetries"), 0, math.MaxInt32, CodeBadMaxRetries); ok {
+		handling.MaxRetries = n
 	}
-	if v[2].there() {
-		c.fallback = v[2]
-		handling.Fallback, _ = r.required(v[2], path+".fallbackAgent", 0, CodeUnknownFallback)
-	}
+	c.fallback = v.get("fallbackAgent")
+	handling.Fallback, _ = r.given(c.fallback, CodeUnknownFallback)
 }
 
-// whole reads a whole number from least to most that is there.
-func (r *valueReader) whole(f field, path string, least, most int64, wrong Code) (int, bool) {
+// whole reads a whole number from least to most; it is false for none.
+func (r *valueReader) whole(f field, least, most int64, wrong Code) (int, bool) {
 	value, ok := f.value.Whole()
-	if ok && value >= least && value <= most {
-		return int(value), true
+	if !f.there() || ok && value >= least && value <= most {
+		return int(value), ok
 	}
 	span := fmt.Sprintf("from %d to %d", least, most)
 	if most == math.MaxInt32 {
 		span = fmt.Sprintf("from %d", least)
 	}
-	r.add(wrong, path, f.line(), "%s must be a whole number %s, not %s", leaf(path), span, f.value.Describe())
+	r.add(wrong, f.path, f.line(), "%s must be a whole number %s, not %s", leaf(f.path), span, f.value.Describe())
 	return 0, false
+}
+
+// oneOf reports a text that is none of some words.
+func (r *valueReader) oneOf(f field, wrong Code, called string, words ...string) bool {
+	text, _ := f.value.Text()
+	if slices.Contains(words, text) {
+		return true
+	}
+	r.add(wrong, f.path, f.line(), "%s must be %s, not %q%s", called, yamldoc.Or(words), yamldoc.Short(text), r.didYouMean(text, words))
+	return false
 }

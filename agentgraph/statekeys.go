@@ -1,6 +1,8 @@
 package agentgraph
 
 import (
+	"slices"
+
 	"github.com/agentarbor/arbor/internal/expression"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/yamldoc"
@@ -35,24 +37,24 @@ func isNumber(v any) bool {
 func (r *reader) state(d *draft, f field) {
 	d.keys = map[string]bool{}
 	defer func() { d.state = expression.WithState(d.stateNames()...) }()
-	if !f.there() || isNull(f.value) {
+	if f.empty() {
 		return
 	}
-	path := d.path("state")
 	if f.value.Kind() != yamldoc.Mapping {
-		r.add(CodeYAML, path, f.line(), "state must be a mapping of names to {reducer, initial}, not %s", f.value.Describe())
+		r.add(CodeYAML, f.path, f.line(), "state must be a mapping of names to {reducer, initial}, not %s", f.value.Describe())
 		return
 	}
-	r.each(f.value, path, func(name, at string, p yamldoc.Pair) {
+	r.each(f.value, f.path, func(name, at string, p yamldoc.Pair) {
 		line := p.Key.Line()
 		d.keys[name] = true
 		if !identifier.MatchString(name) {
 			r.add(CodeYAML, at, line, "a key of the state must be a name of letters, digits and _, at most 64 of them, not %q", yamldoc.Short(name))
 		}
 		key := StateKey{Name: name, Reducer: ReduceReplace, Line: line}
-		var v [2]field
-		if value := r.field(p); !isNull(value.value) && r.needed(value, at, &stateKeys, v[:]) {
-			r.stateKey(&key, v[0], v[1], at)
+		if value := r.field(name, at, p); !value.empty() {
+			if v, ok := r.object(value, &stateKeys, nil); ok {
+				r.stateKey(&key, v.get("reducer"), v.get("initial"))
+			}
 		}
 		d.graph.State = append(d.graph.State, key)
 	})
@@ -66,28 +68,24 @@ func (d *draft) stateNames() []string {
 	return names
 }
 
-func (r *reader) stateKey(key *StateKey, reducer, initial field, at string) {
+func (r *reader) stateKey(key *StateKey, reducer, initial field) {
 	known := 0
 	if reducer.there() {
-		word, ok := r.required(reducer, at+".reducer", key.Line, CodeYAML)
-		known = -1
 		names := make([]string, len(reducers))
 		for i, x := range reducers {
-			if names[i] = string(x.name); names[i] == word {
-				known = i
-			}
+			names[i] = string(x.name)
 		}
-		if ok && known < 0 {
-			r.add(CodeYAML, at+".reducer", reducer.line(), "the reducer must be replace, append, merge, sum, min or max, not %q%s", yamldoc.Short(word), r.didYouMean(word, names))
+		word, ok := r.given(reducer, CodeYAML)
+		if ok {
+			r.oneOf(reducer, CodeYAML, "the reducer", names...)
 		}
-		key.Reducer = Reducer(word)
+		known, key.Reducer = slices.Index(names, word), Reducer(word)
 	}
-	if !initial.there() || isNull(initial.value) {
+	if initial.empty() {
 		return
 	}
-	// As r.pair.Value, where an alias is still seen as one.
-	key.Initial = r.any(initial.raw, at+".initial", 0)
+	key.Initial = r.any(initial.raw, initial.path, 0) // where an alias is still seen as one
 	if known >= 0 && !reducers[known].fits(key.Initial) {
-		r.add(CodeYAML, at+".initial", initial.line(), "the initial value for %s must be %s, not %s", key.Reducer, reducers[known].what, initial.value.Describe())
+		r.add(CodeYAML, initial.path, initial.line(), "the initial value for %s must be %s, not %s", key.Reducer, reducers[known].what, initial.value.Describe())
 	}
 }

@@ -7,37 +7,35 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// subgraph reads the graph that a node has in place of an agent. v are the
-// fields id, agentRef, config and graph.
-func (r *reader) subgraph(d *draft, node *Node, at string, v []field) {
-	f, path := v[3], at+".graph"
+// subgraph reads the graph that a node has in place of an agent.
+func (r *reader) subgraph(d *draft, node *Node, v fields) {
+	f, config := v.get("graph"), v.get("config")
 	line := f.key.Line() // the value of a mapping begins below
-	if v[1].there() {
-		r.add(CodeYAML, path, line, "an agent has an agentRef or a graph, and this one has both")
-	} else if v[2].there() {
-		r.add(CodeYAML, at+".config", v[2].line(), "config is for an agentRef: a graph in an agent's place takes none")
+	if v.get("agentRef").there() {
+		r.add(CodeYAML, f.path, line, "an agent has an agentRef or a graph, and this one has both")
+	} else if config.there() {
+		r.add(CodeYAML, config.path, config.line(), "config is for an agentRef: a graph in an agent's place takes none")
 	}
 	switch f.value.Kind() {
 	case yamldoc.Mapping:
 		if d.depth >= maxNested {
-			r.add(CodeYAML, path, line, "graphs stand in each other at most %d deep", maxNested)
+			r.add(CodeYAML, f.path, line, "graphs stand in each other at most %d deep", maxNested)
 			return
 		}
-		inner := &draft{base: path, depth: d.depth + 1, graph: &Graph{APIVersion: d.graph.APIVersion, Name: node.ID, Version: d.graph.Version, sound: true}}
+		inner := &draft{base: f.path, depth: d.depth + 1, graph: &Graph{APIVersion: d.graph.APIVersion, Name: node.ID, Version: d.graph.Version, sound: true}}
 		r.spec(inner, f)
-		r.inside(d, inner, node, path, line)
-		return
+		r.inside(d, inner, node, f.path, line)
 	case yamldoc.Text, yamldoc.Nothing:
-		name, ok := r.required(f, path, node.Line, CodeYAML)
+		name, ok := r.required(f, CodeYAML)
 		if !ok {
 			return
 		}
-		if inner := r.include(d, name, path, f); inner != nil {
-			r.inside(d, inner, node, path, line)
+		if inner := r.include(d, name, f); inner != nil {
+			r.inside(d, inner, node, f.path, line)
 		}
-		return
+	default:
+		r.add(CodeYAML, f.path, line, "graph must be a mapping with agents, edges and entrypoint, or the name of a file, not %s", f.value.Describe())
 	}
-	r.add(CodeYAML, path, line, "graph must be a mapping with agents, edges and entrypoint, or the name of a file, not %s", f.value.Describe())
 }
 
 // inside notes what a graph in a node's place adds.

@@ -49,30 +49,27 @@ func ResolveTools(all ...tools.Tool) Resolver {
 	}
 }
 
-// tool reads a node that runs tools. v are the fields of an agent, in the order of
-// arborAgentKeys.
-func (r *reader) tool(node *Node, at string, v []field) {
-	ref, config, graph, tool, toolsOf := v[1], v[2], v[3], v[12], v[13]
-	if tool.there() && toolsOf.there() || graph.there() || toolsOf.there() && ref.there() {
-		r.add(CodeYAML, at, node.Line, "an agent has both: one of agentRef, graph, tool and toolsOf says what it runs, and a tool may have an agentRef, whose tool it is")
+// tool reads a node that runs tools.
+func (r *reader) tool(node *Node, v fields) {
+	ref, config, tool, toolsOf := v.get("agentRef"), v.get("config"), v.get("tool"), v.get("toolsOf")
+	if tool.there() && toolsOf.there() || v.get("graph").there() || toolsOf.there() && ref.there() {
+		r.add(CodeYAML, v.path, node.Line, "an agent has both: one of agentRef, graph, tool and toolsOf says what it runs, and a tool may have an agentRef, whose tool it is")
 	}
 	if config.there() && (!ref.there() || !tool.there()) {
-		r.add(CodeYAML, at+".config", config.line(), "config is for an agentRef: a tool takes none")
+		r.add(CodeYAML, config.path, config.line(), "config is for an agentRef: a tool takes none")
 	}
 	if toolsOf.there() {
-		node.ToolsOf, _ = r.required(toolsOf, at+".toolsOf", node.Line, CodeYAML)
+		node.ToolsOf, _ = r.required(toolsOf, CodeYAML)
 		return
 	}
 	var ok bool
-	if node.Tool, ok = r.required(tool, at+".tool", node.Line, CodeYAML); !ok {
+	if node.Tool, ok = r.required(tool, CodeYAML); !ok {
 		return
 	}
 	node.Ref = ToolRef(node.Tool)
 	if ref.there() {
-		node.Ref, _ = r.required(ref, at+".agentRef", node.Line, CodeUnknownAgentRef)
-		if config.there() {
-			node.Config = r.mapping(config, at+".config")
-		}
+		node.Ref, _ = r.required(ref, CodeUnknownAgentRef)
+		node.Config = r.mapping(config)
 	}
 }
 

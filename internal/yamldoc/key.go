@@ -56,16 +56,23 @@ func String[T ~string](name, example string, to *T) Key {
 func OneOf(name, example string, set func(string), values ...string) Key {
 	return Key{Name: name, Type: "a text", Example: example, limits: map[string]any{"enum": values}, read: func(d *Decoder, k *Key, n Node) {
 		v, ok := d.String(k, n)
-		switch last := len(values) - 1; {
+		switch {
 		case !ok:
 		case slices.Contains(values, v):
 			set(v)
-		case last == 0:
-			d.Add(n, "%s must be %s, not %q", d.Name, values[0], v)
 		default:
-			d.Add(n, "%s must be %s or %s, not %q", d.Name, strings.Join(values[:last], ", "), values[last], v)
+			d.Add(n, "%s must be %s, not %q", d.Name, Or(values), v)
 		}
 	}}
+}
+
+// Or joins words as an English sentence does: "auto, any or off".
+func Or(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // Strings is the key of a list of texts, which is empty and not nil if it holds none.
