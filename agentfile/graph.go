@@ -80,7 +80,7 @@ func (l *loader) readGraph(g *graphFile) (problem string) {
 		return ""
 	}
 	g.graph = loaded
-	g.resolve = agentgraph.Resolvers(withoutMCP(loaded.DocumentAgents(l.modelOf, l.tools...)), g.agents.resolve)
+	g.resolve = agentgraph.Resolvers(withoutMCP(agentgraph.ResolveDocuments(loaded.Agents, l.modelOf, l.tools...)), g.agents.resolve)
 	return ""
 }
 

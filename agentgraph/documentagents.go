@@ -15,12 +15,6 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// DocumentAgents returns a resolver for the documents of kind Agent in the graph's own
-// file; see [ResolveDocuments].
-func (g *Graph) DocumentAgents(model func(name string) (llm.Model, error), t ...tools.Tool) Resolver {
-	return ResolveDocuments(g.Agents, model, t...)
-}
-
 // ResolveDocuments returns a resolver that makes LLM agents of documents of kind Agent.
 // The [ToolRef] of one of t is a tool node of it.
 // A reference name@version is the document with that version, or one that has none; a
@@ -99,7 +93,7 @@ func (a AgentDocument) agent(config map[string]any, model func(name string) (llm
 		return nil, err
 	}
 	if model == nil {
-		return nil, bad(errors.New("there is nothing to ask for models: give DocumentAgents a function"))
+		return nil, bad(errors.New("there is nothing to ask for models: give ResolveDocuments a function"))
 	}
 	m, err := model(c.Model)
 	if err == nil && m == nil {

@@ -112,7 +112,7 @@ func (noSession) Events(context.Context, int64) iter.Seq2[*event.Event, error] {
 }
 
 func TestDocumentAgents(t *testing.T) {
-	resolve := agentsGraph(t).DocumentAgents(anyModel, tool(t, "fetch"), tool(t, "search"), tool(t, "other"))
+	resolve := ResolveDocuments(agentsGraph(t).Agents, anyModel, tool(t, "fetch"), tool(t, "search"), tool(t, "other"))
 	a, err := resolve("writer@1.9.0", nil)
 	require.NoError(t, err)
 	require.Equal(t, "writer", a.Name())
@@ -153,7 +153,7 @@ func TestDocumentAgents(t *testing.T) {
 
 func TestDocumentErrors(t *testing.T) {
 	g := agentsGraph(t)
-	resolve := g.DocumentAgents(anyModel)
+	resolve := ResolveDocuments(g.Agents, anyModel)
 	for ref, want := range map[string]string{
 		"bad":       `line 34: the agent "bad@1.0.0": spec: temperature must be a number from 0 to 2, not the text "hot"`,
 		"modelless": `line 39: the agent "modelless@1.0.0": the model "no-such" cannot be used: the endpoint does not serve it`,
@@ -173,9 +173,9 @@ func TestDocumentErrors(t *testing.T) {
 	require.EqualError(t, err, `config.model "no-such" cannot be used: the endpoint does not serve it`)
 	_, err = resolve("plain", map[string]any{"toolChoice": "search"})
 	require.EqualError(t, err, `config.toolChoice "search" is neither auto, none nor required, nor a tool of this agent`)
-	_, err = g.DocumentAgents(nil)("plain", nil)
+	_, err = ResolveDocuments(g.Agents, nil)("plain", nil)
 	require.ErrorContains(t, err, "nothing to ask for models")
-	_, err = g.DocumentAgents(func(string) (llm.Model, error) { return nil, nil })("plain", nil)
+	_, err = ResolveDocuments(g.Agents, func(string) (llm.Model, error) { return nil, nil })("plain", nil)
 	require.ErrorContains(t, err, `the agent "plain": it names no model, and the default model cannot be used: there is no such model`)
 }
 

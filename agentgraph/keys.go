@@ -277,7 +277,7 @@ func (r *valueReader) object(f field, t *table, other map[string]any) (fields, b
 }
 
 func (r *valueReader) field(name, path string, p yamldoc.Pair) field {
-	return field{name: name, path: path, key: p.Key, value: r.resolve(p.Value), raw: p.Value}
+	return field{name: name, path: path, key: p.Key, value: r.resolve(p.Value)}
 }
 
 func (r *valueReader) unknown(t *table, name, path string, p yamldoc.Pair) {

@@ -15,11 +15,9 @@ type valueReader struct {
 	problems []Problem
 	warnings []Problem
 
-	anchors  map[string]yamldoc.Node
-	expanded int // values that aliases added
-	within   int // aliases that are being expanded
-	said     map[string]bool
-	hints    int
+	anchors map[string]yamldoc.Node
+	said    map[string]bool
+	hints   int
 
 	values, most int // that were made from the file, and may be made
 }
@@ -44,14 +42,13 @@ func (f *fields) get(name string) field {
 	return field{path: join(f.path, name), above: f.line}
 }
 
-// field is a key with its value, resolved.
+// field is a key with its value.
 type field struct {
 	name  string // empty if the key is not there
 	path  string
 	above int // the line of the mapping, for a key that is not there
 	key   yamldoc.Node
-	value yamldoc.Node // nothing as well if the key has no value
-	raw   yamldoc.Node // the value with its anchor, or an alias
+	value yamldoc.Node // resolved; nothing as well if the key has no value
 }
 
 func (f field) there() bool { return f.key != yamldoc.Node{} }
@@ -151,31 +148,14 @@ func (r *valueReader) count() bool {
 	return true
 }
 
-// any converts a value of any kind. Within an alias every value counts, because
-// aliases of aliases grow without bound.
+// any converts a value of any kind.
 func (r *valueReader) any(n yamldoc.Node, path string, depth int) any {
 	if depth > 2*maxDepth {
 		r.once(n, "aliases nest the file more than %d levels deep", 2*maxDepth)
 		return nil
 	}
-	if n.Kind() == yamldoc.Other {
-		_, alias := n.Alias()
-		if n = r.resolve(n); isNull(n) {
-			return nil
-		}
-		if alias {
-			r.within++
-			defer func() { r.within-- }()
-		}
-	}
-	if !r.count() {
+	if n = r.resolve(n); !r.count() {
 		return nil
-	}
-	if r.within > 0 {
-		if r.expanded++; r.expanded > maxExpanded {
-			r.once(yamldoc.Node{}, "aliases make the file more than %d values larger", maxExpanded)
-			return nil
-		}
 	}
 	switch n.Kind() {
 	case yamldoc.List:

@@ -289,7 +289,7 @@ func (g *runOptions) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts 
 		if err != nil {
 			return nil, nil, factory.Usagef("%s", strings.TrimPrefix(err.Error(), "agentfile: "))
 		}
-		resolve = agentgraph.Resolvers(graph.DocumentAgents(named, g.f.Tools...), beside)
+		resolve = agentgraph.Resolvers(agentgraph.ResolveDocuments(graph.Agents, named, g.f.Tools...), beside)
 	}
 	root, err := agentgraph.New(graph, resolve, opts...)
 	switch {
