@@ -91,12 +91,7 @@ func settingsKey(p *parser) yamldoc.Key {
 		yamldoc.String("tool_choice", "required", &s.ToolChoice),
 		yamldoc.Int("max_tools", "64", &p.d.maxTools),
 		yamldoc.Switch("parallel_tool_calls", func(b bool) { s.ParallelToolCalls = &b }),
-		yamldoc.Custom("seed", "a whole number", "7", func(k *yamldoc.Key, n yamldoc.Node) {
-			v, ok := n.Whole()
-			if s.Seed = &v; !ok {
-				p.WrongType(k, n)
-			}
-		}),
+		yamldoc.AnyWhole("seed", "7", func(v int64) { s.Seed = &v }),
 		yamldoc.Custom("response_format", "a mapping",
 			"{type: object, required: [intent], properties: {intent: {enum: [billing, other]}}}", p.responseFormat),
 		yamldoc.OneOf("leaked_calls", "off", func(v string) { s.LeakedCalls = llm.LeakedCalls(v) }, "auto", "any", "off"))

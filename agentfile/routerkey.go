@@ -316,18 +316,8 @@ func (m *parts) keys(p *parser) []yamldoc.Key {
 	}
 	level := []yamldoc.Key{
 		yamldoc.String("label", "", &m.label),
-		yamldoc.Custom("above", "a number", "0.7", func(k *yamldoc.Key, n yamldoc.Node) {
-			var ok bool
-			if m.above, ok = n.Number(); !ok {
-				p.WrongType(k, n)
-			}
-		}),
-		yamldoc.Custom("overTurns", "a whole number", "", func(k *yamldoc.Key, n yamldoc.Node) {
-			var ok bool
-			if m.turns, ok = n.Whole(); !ok {
-				p.WrongType(k, n)
-			}
-		}),
+		yamldoc.AnyNumber("above", "0.7", &m.above),
+		yamldoc.AnyWhole("overTurns", "", func(v int64) { m.turns = v }),
 	}
 	const joined = "[{keywords: [refund]}, {language: [de]}]"
 	return []yamldoc.Key{

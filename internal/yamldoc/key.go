@@ -1,6 +1,7 @@
 package yamldoc
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -126,49 +127,34 @@ func Flag(name string, to *bool) Key { return Switch(name, func(b bool) { *to = 
 
 // Switch is Flag for a function.
 func Switch(name string, set func(bool)) Key {
-	return Key{Name: name, Type: "true or false", Example: "true", read: func(d *Decoder, k *Key, n Node) {
-		if b, ok := n.Bool(); ok {
-			set(b)
-			return
-		}
-		d.WrongType(k, n)
-	}}
+	return scalar(Key{Name: name, Type: "true or false", Example: "true"}, Node.Bool, "", nil, set)
+}
+
+// AnyNumber is the key of any number.
+func AnyNumber(name, example string, to *float64) Key {
+	return scalar(Key{Name: name, Type: "a number", Example: example}, Node.Number, "", nil, func(v float64) { *to = v })
 }
 
 // Float is the key of a number in a range.
 func Float(name, example string, low, high float64, to **float64) Key {
-	limits := map[string]any{"minimum": low, "maximum": high}
-	return Key{Name: name, Type: "a number", Example: example, limits: limits, read: func(d *Decoder, k *Key, n Node) {
-		v, ok := n.Number()
-		switch {
-		case !ok:
-			d.WrongType(k, n)
-		case v < low || v > high:
-			d.Add(n, "%s must be a number from %g to %g, not %g", d.Name, low, high, v)
-		default:
-			*to = &v
-		}
-	}}
+	k := Key{Name: name, Type: "a number", Example: example, limits: map[string]any{"minimum": low, "maximum": high}}
+	fits := func(v float64) bool { return v >= low && v <= high }
+	return scalar(k, Node.Number, fmt.Sprintf("a number from %g to %g", low, high), fits, func(v float64) { *to = &v })
 }
 
 // Positive is the key of a number over 0 and at most 1, or without a bound.
 func Positive(name, example string, most float64, to *float64) Key {
-	limits := map[string]any{"exclusiveMinimum": 0}
+	k := Key{Name: name, Type: "a number", Example: example, limits: map[string]any{"exclusiveMinimum": 0}}
+	want := "a number over 0"
 	if most == 1 {
-		limits["maximum"] = 1
+		k.limits["maximum"], want = 1, want+" and at most 1"
 	}
-	return Key{Name: name, Type: "a number", Example: example, limits: limits, read: func(d *Decoder, k *Key, n Node) {
-		v, ok := n.Number()
-		switch *to = v; {
-		case !ok:
-			d.WrongType(k, n)
-		case v > 0 && v <= most:
-		case most == 1:
-			d.Add(n, "%s must be a number over 0 and at most 1, not %g", d.Name, v)
-		default:
-			d.Add(n, "%s must be a number over 0, not %g", d.Name, v)
-		}
-	}}
+	return scalar(k, Node.Number, want, func(v float64) bool { return v > 0 && v <= most }, func(v float64) { *to = v })
+}
+
+// AnyWhole is the key of any whole number.
+func AnyWhole(name, example string, set func(int64)) Key {
+	return scalar(Key{Name: name, Type: "a whole number", Example: example}, Node.Whole, "", nil, set)
 }
 
 // Int is the key of a whole number from 1, in 32 bits where it is an int.
@@ -177,30 +163,35 @@ func Int[T int | int64](name, example string, to *T) Key {
 	if _, long := any(*to).(int64); long {
 		most = math.MaxInt64
 	}
-	return Key{Name: name, Type: "a whole number", Example: example, limits: map[string]any{"minimum": 1}, read: func(d *Decoder, k *Key, n Node) {
-		v, ok := n.Whole()
-		switch {
-		case !ok:
-			d.WrongType(k, n)
-		case v < 1 || v > most:
-			d.Add(n, "%s must be a whole number from 1, not %d", d.Name, v)
-		default:
-			*to = T(v)
-		}
-	}}
+	k := Key{Name: name, Type: "a whole number", Example: example, limits: map[string]any{"minimum": 1}}
+	fits := func(v int64) bool { return v >= 1 && v <= most }
+	return scalar(k, Node.Whole, "a whole number from 1", fits, func(v int64) { *to = T(v) })
 }
 
 // Duration is the key of a time over 0.
 func Duration(name, example string, to *time.Duration) Key {
-	return Key{Name: name, Type: "a time with its unit", Example: example, read: func(d *Decoder, k *Key, n Node) {
+	read := func(n Node) (time.Duration, bool) {
 		v, _ := n.Text()
 		t, err := time.ParseDuration(v)
-		if err != nil || t <= 0 {
+		return t, err == nil && t > 0
+	}
+	return scalar(Key{Name: name, Type: "a time with its unit", Example: example}, read, "", nil, func(t time.Duration) { *to = t })
+}
+
+// scalar returns a key whose value has a type, and fits what is wanted unless fits is nil.
+func scalar[T any](k Key, read func(Node) (T, bool), want string, fits func(T) bool, set func(T)) Key {
+	k.read = func(d *Decoder, k *Key, n Node) {
+		v, ok := read(n)
+		switch {
+		case !ok:
 			d.WrongType(k, n)
-			return
+		case fits != nil && !fits(v):
+			d.Add(n, "%s must be %s, not %v", d.Name, want, v)
+		default:
+			set(v)
 		}
-		*to = t
-	}}
+	}
+	return k
 }
 
 // Object is the key of a mapping.
