@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a/cardsign"
@@ -49,9 +51,9 @@ func TestServeSignsCard(t *testing.T) {
 		require.NoError(t, err)
 		return body
 	}
-	keys, err := cardsign.ParseKeySet(fetch("/.well-known/jwks.json"))
-	require.NoError(t, err)
-	verifier, err := cardsign.NewVerifier(keys...)
+	var set jose.JSONWebKeySet
+	require.NoError(t, json.Unmarshal(fetch("/.well-known/jwks.json"), &set))
+	verifier, err := cardsign.NewVerifier(cardsign.Key{ID: set.Keys[0].KeyID, Public: set.Keys[0].Key})
 	require.NoError(t, err)
 	card := fetch("/.well-known/agent-card.json")
 	require.NoError(t, verifier.Verify(t.Context(), card))

@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/go-jose/go-jose/v4"
 )
@@ -29,35 +28,6 @@ type Key struct {
 	// Public is an *ecdsa.PublicKey on P-256, P-384 or P-521, an ed25519.PublicKey,
 	// or an *rsa.PublicKey of at least 2,048 bits.
 	Public crypto.PublicKey
-}
-
-// ParsePublicKey reads a PEM block with a public key (PKIX) or a certificate. Nothing
-// but the key of a certificate counts: neither its dates nor its issuer are checked.
-func ParsePublicKey(text []byte) (crypto.PublicKey, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("cardsign: there is no PEM block")
-	}
-	var key any
-	var err error
-	switch block.Type {
-	case "CERTIFICATE":
-		var c *x509.Certificate
-		if c, err = x509.ParseCertificate(block.Bytes); err == nil {
-			key = c.PublicKey
-		}
-	case "PUBLIC KEY":
-		key, err = x509.ParsePKIXPublicKey(block.Bytes)
-	default:
-		return nil, fmt.Errorf("cardsign: the PEM block is of type %q; want PUBLIC KEY or CERTIFICATE", block.Type)
-	}
-	if err == nil {
-		_, err = algorithms(key)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cardsign: the public key cannot be used: %w", err)
-	}
-	return key, nil
 }
 
 // parsePrivateKey reads a PEM block with a private key: PKCS #8, SEC 1 or PKCS #1,
@@ -89,35 +59,8 @@ func parsePrivateKey(text []byte) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// ParseKeySet reads a JSON Web Key Set (RFC 7517). Keys that are not for
-// signatures or of a kind that is not supported are left out; a set without any
-// other is an error.
-func ParseKeySet(doc []byte) ([]Key, error) {
-	var set struct {
-		Keys []json.RawMessage `json:"keys"`
-	}
-	if err := json.Unmarshal(doc, &set); err != nil {
-		return nil, fmt.Errorf("cardsign: no key set: %w", err)
-	}
-	var keys []Key
-	for _, raw := range set.Keys {
-		var k jose.JSONWebKey
-		if err := k.UnmarshalJSON(raw); err != nil || !k.Valid() || !k.IsPublic() || k.Use != "" && k.Use != "sig" {
-			continue
-		}
-		if algs, err := algorithms(k.Key); err != nil || k.Algorithm != "" && !slices.Contains(algs, jose.SignatureAlgorithm(k.Algorithm)) {
-			continue
-		}
-		keys = append(keys, Key{k.KeyID, k.Key})
-	}
-	if len(keys) == 0 {
-		return nil, errors.New("cardsign: the key set has no public key for signatures that is supported")
-	}
-	return keys, nil
-}
-
-// KeySet writes the keys as a JSON Web Key Set, for the address that
-// [WithKeySetURL] names.
+// KeySet returns the keys as a JSON Web Key Set (RFC 7517), for the address that [WithKeySetURL]
+// names. The type jose.JSONWebKeySet of go-jose reads it.
 func KeySet(keys ...Key) ([]byte, error) {
 	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 	for _, k := range keys {
@@ -130,9 +73,8 @@ func KeySet(keys ...Key) ([]byte, error) {
 	return json.Marshal(set)
 }
 
-// algorithms returns what may be verified with the key, first what a signer
-// uses. A key belongs to its algorithms, so that a signature cannot choose how
-// it is to be read.
+// algorithms returns the algorithms of a key, first the one that a signer uses. A signature cannot
+// choose another one.
 func algorithms(key crypto.PublicKey) ([]jose.SignatureAlgorithm, error) {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:

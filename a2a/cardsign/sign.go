@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/ecdsa"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"slices"
+	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/go-jose/go-jose/v4"
@@ -111,10 +111,7 @@ func (s *Signer) Sign(card *sdk.AgentCard) error {
 	if err != nil {
 		return err
 	}
-	for _, sig := range sigs {
-		card.Signatures = append(card.Signatures[:len(card.Signatures):len(card.Signatures)],
-			sdk.AgentCardSignature{Protected: sig.Protected, Signature: sig.Signature})
-	}
+	card.Signatures = slices.Concat(card.Signatures, sigs)
 	return nil
 }
 
@@ -146,16 +143,10 @@ func (s *Signer) SignJSON(card []byte) ([]byte, error) {
 	return cardjson.Write(tree)
 }
 
-// signature is a signature as cards have it (A2A 1.0, section 4.4.7).
-type signature struct {
-	Protected string `json:"protected"`
-	Signature string `json:"signature"`
-}
-
 // sign signs every form of the document that some verifier may look at: the one
 // of the specification, the one without what is empty, and, if there are fields
 // beside those of the protocol, the whole.
-func (s *Signer) sign(tree map[string]any) ([]signature, error) {
+func (s *Signer) sign(tree map[string]any) ([]sdk.AgentCardSignature, error) {
 	var known, whole, signed []cardjson.Form
 	for _, f := range cardjson.Forms(tree) {
 		switch {
@@ -173,29 +164,27 @@ func (s *Signer) sign(tree map[string]any) ([]signature, error) {
 	} else {
 		signed = append(append(known, whole[0]), signed...)
 	}
-	var sigs []signature
+	var sigs []sdk.AgentCardSignature
 	var seen [][]byte
-next:
 	for _, f := range signed {
 		payload, err := canonical(f.Tree)
 		if err != nil {
 			return nil, fmt.Errorf("cardsign: the card has no canonical form: %w", err)
 		}
-		for _, other := range seen {
-			if bytes.Equal(other, payload) {
-				continue next
-			}
+		if slices.ContainsFunc(seen, func(other []byte) bool { return bytes.Equal(other, payload) }) {
+			continue
 		}
 		seen = append(seen, payload)
 		obj, err := s.jws.Sign(payload)
 		if err != nil {
 			return nil, fmt.Errorf("cardsign: the card could not be signed: %w", err)
 		}
-		var sig signature
-		if err := json.Unmarshal([]byte(obj.FullSerialize()), &sig); err != nil {
-			return nil, fmt.Errorf("cardsign: the signature has no JSON form: %w", err)
+		detached, err := obj.DetachedCompactSerialize()
+		if err != nil {
+			return nil, fmt.Errorf("cardsign: the signature has no text form: %w", err)
 		}
-		sigs = append(sigs, sig)
+		protected, value, _ := strings.Cut(detached, "..")
+		sigs = append(sigs, sdk.AgentCardSignature{Protected: protected, Signature: value})
 	}
 	return sigs, nil
 }
