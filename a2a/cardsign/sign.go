@@ -14,7 +14,6 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/cryptosigner"
-	"github.com/gowebpki/jcs"
 
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 	"github.com/agentarbor/arbor/internal/option"
@@ -167,7 +166,7 @@ func (s *Signer) sign(tree map[string]any) ([]sdk.AgentCardSignature, error) {
 	var sigs []sdk.AgentCardSignature
 	var seen [][]byte
 	for _, f := range signed {
-		payload, err := canonical(f.Tree)
+		payload, err := cardjson.Canonical(f.Tree)
 		if err != nil {
 			return nil, fmt.Errorf("cardsign: the card has no canonical form: %w", err)
 		}
@@ -187,15 +186,6 @@ func (s *Signer) sign(tree map[string]any) ([]sdk.AgentCardSignature, error) {
 		sigs = append(sigs, sdk.AgentCardSignature{Protected: protected, Signature: value})
 	}
 	return sigs, nil
-}
-
-// canonical is the canonical form of RFC 8785.
-func canonical(tree map[string]any) ([]byte, error) {
-	b, err := cardjson.Write(tree)
-	if err != nil {
-		return nil, err
-	}
-	return jcs.Transform(b)
 }
 
 // checked is a key whose ECDSA signatures are checked, because the library takes them

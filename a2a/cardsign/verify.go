@@ -145,7 +145,7 @@ type payload struct {
 func (v *Verifier) payloads(tree map[string]any) ([]payload, error) {
 	var out []payload
 	for _, f := range cardjson.Forms(tree) {
-		b, err := canonical(f.Tree)
+		b, err := cardjson.Canonical(f.Tree)
 		if err != nil {
 			return nil, fmt.Errorf("cardsign: %w: it has no canonical form: %w", cardjson.ErrJSON, err)
 		}

@@ -6,7 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/gowebpki/jcs"
 )
 
 const (
@@ -88,6 +93,60 @@ func parseValue(d *json.Decoder, depth int) (any, error) {
 	}
 	_, err = d.Token()
 	return m, err
+}
+
+// Canonical returns the canonical form of a tree (RFC 8785). The library writes strings and numbers,
+// but the time that it takes for an object grows with the square of its names.
+func Canonical(tree map[string]any) ([]byte, error) {
+	var b bytes.Buffer
+	err := canonical(&b, tree)
+	return b.Bytes(), err
+}
+
+func canonical(b *bytes.Buffer, v any) error {
+	separator := ""
+	switch v := v.(type) {
+	case map[string]any:
+		b.WriteByte('{')
+		for _, name := range slices.SortedFunc(maps.Keys(v), inUTF16) {
+			b.WriteString(separator)
+			separator = ","
+			if err := canonical(b, name); err != nil {
+				return err
+			}
+			b.WriteByte(':')
+			if err := canonical(b, v[name]); err != nil {
+				return err
+			}
+		}
+		b.WriteByte('}')
+		return nil
+	case []any:
+		b.WriteByte('[')
+		for _, element := range v {
+			b.WriteString(separator)
+			separator = ","
+			if err := canonical(b, element); err != nil {
+				return err
+			}
+		}
+		b.WriteByte(']')
+		return nil
+	}
+	alone, err := json.Marshal([]any{v}) // the library accepts no scalar by itself
+	if err == nil {
+		alone, err = jcs.Transform(alone)
+	}
+	if err != nil {
+		return err
+	}
+	b.Write(alone[1 : len(alone)-1])
+	return nil
+}
+
+// inUTF16 compares names in the order of RFC 8785, section 3.2.3.
+func inUTF16(a, b string) int {
+	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }
 
 // Write encodes a tree, with the names of objects in order and without HTML
