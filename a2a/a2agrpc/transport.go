@@ -18,15 +18,16 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/agentarbor/arbor/a2a"
-	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 )
 
 // transport calls one gRPC server.
@@ -297,11 +298,15 @@ func (t *transport) DeleteTaskPushConfig(ctx context.Context, params a2aclient.S
 }
 
 func (t *transport) GetExtendedAgentCard(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetExtendedAgentCardRequest) (*sdk.AgentCard, error) {
-	card, err := unary[json.RawMessage](ctx, t, params, r, t.client.GetExtendedAgentCard)
+	doc, err := unary[json.RawMessage](ctx, t, params, r, t.client.GetExtendedAgentCard)
 	if err != nil {
 		return nil, err
 	}
-	return cardjson.Unmarshal(*card)
+	card := new(pb.AgentCard)
+	if err := protojson.Unmarshal(*doc, card); err != nil {
+		return nil, err
+	}
+	return pbconv.FromProtoAgentCard(card)
 }
 
 // Destroy closes the connection. Calls that are open end as if it had broken.

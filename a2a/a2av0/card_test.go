@@ -35,11 +35,11 @@ func TestCardForBoth(t *testing.T) {
 	require.NoError(t, err)
 	alone, err := cardjson.Marshal(bothCard())
 	require.NoError(t, err)
-	want, err := cardjson.Unmarshal(alone)
+	want, err := cardjson.Parse(alone)
 	require.NoError(t, err)
-	got, err := cardjson.Unmarshal(doc)
+	got, err := cardjson.Parse(doc)
 	require.NoError(t, err)
-	require.Equal(t, want, got)
+	require.Equal(t, cardjson.Forms(want)[0].Tree, cardjson.Forms(got)[3].Tree, "without the fields that 1.0 does not know")
 
 	var card old.AgentCard
 	require.NoError(t, json.Unmarshal(doc, &card))

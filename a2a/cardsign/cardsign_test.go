@@ -504,24 +504,24 @@ func FuzzVerify(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(whole)
 	f.Add([]byte(`{"signatures":[{"protected":"e30","signature":"AA"}]}`))
-	want, err := cardjson.Unmarshal(doc)
-	require.NoError(f, err)
-	want.Signatures, want.SecurityRequirements = nil, nil
+	want := says(f, doc)
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		if v.Verify(t.Context(), doc) != nil {
 			return
 		}
 		// Whatever passes says the same, but for what is empty.
-		got, err := cardjson.Unmarshal(doc)
-		require.NoError(t, err)
-		got.Signatures, got.SecurityRequirements = nil, nil
-		require.Equal(t, formWithoutEmpties(t, want), formWithoutEmpties(t, got))
+		require.Equal(t, want, says(t, doc))
 	})
 }
 
-func formWithoutEmpties(t testing.TB, c *sdk.AgentCard) map[string]any {
-	tree, err := cardjson.Tree(c)
+// says returns what a reader of 1.0 finds in a card, without what is empty.
+func says(t testing.TB, doc []byte) map[string]any {
+	tree, err := cardjson.Parse(doc)
 	require.NoError(t, err)
+	delete(tree, "securityRequirements")
+	if len(cardjson.Unknown(tree)) > 0 {
+		return cardjson.Forms(tree)[4].Tree
+	}
 	return cardjson.Forms(tree)[1].Tree
 }
 

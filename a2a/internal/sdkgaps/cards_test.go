@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -11,10 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestScopesOfCardsAreNotRead(t *testing.T) {
-	card := `{"securityRequirements":[{"schemes":{"oauth":{"list":["read"]}}}]}`
-	err := json.Unmarshal([]byte(card), new(sdk.AgentCard))
-	mended(t, err != nil, "reads the scopes of security requirements", "eachRequirement of a2a/internal/cardjson")
+func TestScopesOfCardsAreArrays(t *testing.T) {
+	data, err := json.Marshal(&sdk.AgentCard{SecurityRequirements: sdk.SecurityRequirementsOptions{{"oauth": {"read"}}}})
+	require.NoError(t, err)
+	mended(t, !strings.Contains(string(data), `{"list":["read"]}`), "writes the scopes of security requirements as objects",
+		"scopesAsObjects of a2a/internal/cardjson")
 }
 
 func TestRequiredFieldsOfCardsAreDropped(t *testing.T) {
