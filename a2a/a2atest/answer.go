@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
@@ -30,9 +29,10 @@ type op struct {
 	artifact *artifact
 	state    sdk.TaskState
 	message  bool
-	gate     *gate
-	cut      error // ends the streams that are open, and leaves the task alone
-	fail     error // ends the call and the task
+	waits    bool            // until ch is closed
+	ch       <-chan struct{} // nil: for ever
+	cut      error           // ends the streams that are open, and leaves the task alone
+	fail     error           // ends the call and the task
 
 	parts  []*sdk.Part // of state and message
 	outage int         // of cut: how many further calls fail
@@ -44,13 +44,6 @@ type artifact struct {
 	parts  []*sdk.Part
 	more   bool // it goes behind what is there
 	last   bool
-}
-
-// gate is where the peer waits.
-type gate struct {
-	delay time.Duration
-	ch    <-chan struct{} // nil for a delay, or for ever
-	block bool
 }
 
 // Item is one piece of an [Answer]; see [Reply]. The zero value does nothing.
@@ -106,10 +99,7 @@ func Snapshots(texts ...string) Item {
 	}}
 }
 
-// Data is an artifact with one data part, such as a fact about a tool.
-func Data(value any) Item { return Parts(sdk.NewDataPart(value)) }
-
-// Parts is an artifact of any parts. They are shared, and must not be changed.
+// Parts is an artifact of any parts, such as a data part. They are shared, and must not be changed.
 func Parts(parts ...*sdk.Part) Item {
 	return Item{func(a *Answer) {
 		a.artifacts++
@@ -125,7 +115,7 @@ func Progress(text string) Item {
 // Message answers with a message and without a task. Only waits can precede it.
 func Message(text string) Item {
 	return Item{func(a *Answer) {
-		if slices.ContainsFunc(a.ops, func(o op) bool { return o.gate == nil }) {
+		if slices.ContainsFunc(a.ops, func(o op) bool { return !o.waits }) {
 			a.wrong = "a message is an answer without a task: only waits can precede it"
 		}
 		a.push(op{message: true, parts: words(text)})
@@ -161,18 +151,13 @@ func AuthRequired(text string) Item {
 	return Item{func(a *Answer) { a.push(op{state: sdk.TaskStateAuthRequired, parts: words(text)}) }}
 }
 
-// Delay lets time pass.
-func Delay(d time.Duration) Item {
-	return Item{func(a *Answer) { a.push(op{gate: &gate{delay: d}}) }}
-}
-
 // WaitFor waits until ch is closed; if it is nil, as [Block] does.
 func WaitFor(ch <-chan struct{}) Item {
-	return Item{func(a *Answer) { a.push(op{gate: &gate{ch: ch, block: ch == nil}}) }}
+	return Item{func(a *Answer) { a.push(op{waits: true, ch: ch}) }}
 }
 
 // Block does nothing until the task is canceled, or the caller gives up.
-func Block() Item { return ends(op{gate: &gate{block: true}}) }
+func Block() Item { return ends(op{waits: true}) }
 
 // Cut breaks the connection of all who listen: their calls fail with
 // io.ErrUnexpectedEOF. The task goes on, and can be asked for.

@@ -3,8 +3,7 @@
 // loudly when the messages and the script drift apart.
 //
 // It imports the types of the protocol's library. It opens no connection, starts no goroutine,
-// never guesses an answer, and reads the clock for [Delay] and the times of states alone,
-// so that tests with testing/synctest run it in no time.
+// never guesses an answer, and reads the clock for the times of states alone.
 //
 //	peer := a2atest.New().
 //		Add(a2atest.Reply(a2atest.ExpectText("charged twice"), a2atest.InputRequired("Which charge?"))).
@@ -20,6 +19,6 @@
 // word over a stream and whole without one. A task can be asked for, subscribed to
 // by several, and canceled.
 //
-// Time passes for a task only at [Delay], [WaitFor] and [Block]. Between them an
+// A task waits only at [WaitFor] and [Block]. Between them an
 // answer is played at once, when somebody sends, subscribes or asks for the task.
 package a2atest

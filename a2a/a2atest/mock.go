@@ -202,7 +202,7 @@ func (m *Mock) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task,
 			delete(m.runs, req.ID)
 			return nil, sdk.ErrTaskNotFound
 		}
-		if s.over || s.waits() {
+		if s.over || s.waits {
 			return r.snapshot(), nil
 		}
 	}

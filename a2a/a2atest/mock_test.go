@@ -95,7 +95,7 @@ func short(s sdk.TaskState) string {
 func TestStreamOfAnAnswer(t *testing.T) {
 	m := a2atest.New().Add(a2atest.Reply(
 		a2atest.Progress("looking"), a2atest.Text("two ", "charges"), a2atest.Snapshots("a", "ab"),
-		a2atest.Data(map[string]any{"id": 7}), a2atest.Completed("done"), a2atest.Metadata("k", "v")))
+		a2atest.Parts(sdk.NewDataPart(map[string]any{"id": 7})), a2atest.Completed("done"), a2atest.Metadata("k", "v")))
 	var metadata []any
 	var lines []string
 	for e, err := range m.SendStreamingMessage(t.Context(), message("hello")) {
@@ -267,8 +267,13 @@ func TestBlock(t *testing.T) {
 // Time passes for the peer, whether anybody listens or not.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := a2atest.New().Add(a2atest.Reply(a2atest.Text("one"), a2atest.Delay(time.Hour), a2atest.Text("two")),
-			a2atest.Reply(a2atest.Delay(time.Minute), a2atest.Message("late")))
+		after := func(d time.Duration) <-chan struct{} {
+			ch := make(chan struct{})
+			time.AfterFunc(d, func() { close(ch) })
+			return ch
+		}
+		m := a2atest.New().Add(a2atest.Reply(a2atest.Text("one"), a2atest.WaitFor(after(time.Hour)), a2atest.Text("two")),
+			a2atest.Reply(a2atest.WaitFor(after(61*time.Minute)), a2atest.Message("late")))
 		started := time.Now()
 		for e, err := range m.SendStreamingMessage(t.Context(), message("hello")) {
 			require.NoError(t, err)

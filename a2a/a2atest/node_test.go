@@ -3,7 +3,6 @@ package a2atest_test
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
@@ -63,6 +62,8 @@ func operations(peer *a2atest.Mock) (all []string) {
 
 // A remote agent understands all that a Mock can do.
 func TestRemoteAgentUnderstandsMock(t *testing.T) {
+	open := make(chan struct{})
+	close(open)
 	for name, c := range map[string]struct {
 		answer a2atest.Answer
 		said   string
@@ -72,8 +73,8 @@ func TestRemoteAgentUnderstandsMock(t *testing.T) {
 		"text":      {a2atest.Reply(a2atest.Progress("looking"), a2atest.Text("two ", "charges")), "two charges", event.FinishReasonStop, ""},
 		"snapshots": {a2atest.Reply(a2atest.Snapshots("two", "two charges")), "two charges", event.FinishReasonStop, ""},
 		"completed": {a2atest.Reply(a2atest.Completed("done")), "done", event.FinishReasonStop, ""},
-		"message":   {a2atest.Reply(a2atest.Delay(time.Second), a2atest.Message("hello")), "hello", event.FinishReasonStop, ""},
-		"slow":      {a2atest.Reply(a2atest.Text("a"), a2atest.Delay(time.Minute), a2atest.Completed("b")), "a\n\nb", event.FinishReasonStop, ""},
+		"message":   {a2atest.Reply(a2atest.WaitFor(open), a2atest.Message("hello")), "hello", event.FinishReasonStop, ""},
+		"slow":      {a2atest.Reply(a2atest.Text("a"), a2atest.WaitFor(open), a2atest.Completed("b")), "a\n\nb", event.FinishReasonStop, ""},
 		"cut":       {a2atest.Reply(a2atest.Text("two"), a2atest.Cut(), a2atest.Completed("charges")), "two\n\ncharges", event.FinishReasonStop, ""},
 		"outage":    {a2atest.Reply(a2atest.Text("two"), a2atest.Outage(3), a2atest.Completed("charges")), "two\n\ncharges", event.FinishReasonStop, ""},
 		"input":     {a2atest.Reply(a2atest.InputRequired("which?")), "which?", event.FinishReasonStop, ""},

@@ -19,16 +19,15 @@ type run struct {
 	ops      []op
 	answers  int
 	metadata map[string]any
-	since    time.Time // when the gate at the front of ops was reached
-	paused   bool      // until somebody asks for the task again
-	breaks   int       // how often the connections of all who listened broke
-	failure  error     // the peer has lost the task
+	paused   bool  // until somebody asks for the task again
+	breaks   int   // how often the connections of all who listened broke
+	failure  error // the peer has lost the task
 }
 
 // play adds what an answer does to a run.
 func (r *run) play(a *Answer, message *sdk.Message) {
 	r.answers++
-	r.ops, r.metadata, r.paused, r.since = a.script(), a.metadata, false, time.Time{}
+	r.ops, r.metadata, r.paused = a.script(), a.metadata, false
 	if r.task == nil {
 		return
 	}
@@ -105,13 +104,11 @@ func (r *run) snapshot() *sdk.Task {
 // step is what came of playing the next op.
 type step struct {
 	over   bool
-	err    error // for those who listen
+	waits  bool            // until ch is closed
+	ch     <-chan struct{} // nil: for ever
+	err    error           // for those who listen
 	outage int
-	gate   *gate // it is closed
-	left   time.Duration
 }
-
-func (s step) waits() bool { return s.gate != nil }
 
 // step plays the next op.
 func (r *run) step() step {
@@ -119,15 +116,14 @@ func (r *run) step() step {
 		return step{over: true}
 	}
 	o := r.ops[0]
-	if o.gate != nil {
-		if r.since.IsZero() {
-			r.since = time.Now()
-		}
-		if left, open := o.gate.open(r.since); !open {
-			return step{gate: o.gate, left: left}
+	if o.waits {
+		select {
+		case <-o.ch:
+		default:
+			return step{waits: true, ch: o.ch}
 		}
 	}
-	r.ops, r.since = r.ops[1:], time.Time{}
+	r.ops = r.ops[1:]
 	switch {
 	case o.artifact != nil:
 		r.put(o.artifact)
@@ -146,23 +142,6 @@ func (r *run) step() step {
 		return step{err: o.fail}
 	}
 	return step{}
-}
-
-// open reports whether the time to wait is over, or how much is left.
-func (g *gate) open(since time.Time) (left time.Duration, open bool) {
-	switch {
-	case g.block:
-		return 0, false
-	case g.ch != nil:
-		select {
-		case <-g.ch:
-			return 0, true
-		default:
-			return 0, false
-		}
-	}
-	left = g.delay - time.Since(since)
-	return left, left <= 0
 }
 
 // follow yields the events of a run from one on, and plays it on. It ends when the
@@ -207,12 +186,14 @@ func (m *Mock) follow(ctx context.Context, r *run, from int, patient bool, yield
 			yield(nil, s.err)
 			return
 		case more:
-		case s.waits():
-			s.wait(ctx, changed)
-		case s.over && patient:
-			wait(ctx, changed, nil)
-		case s.over:
+		case s.over && !patient:
 			return
+		case s.waits, s.over:
+			select {
+			case <-s.ch:
+			case <-changed:
+			case <-ctx.Done():
+			}
 		}
 	}
 }
@@ -230,27 +211,4 @@ func settles(e sdk.Event) bool {
 
 func interrupted(s sdk.TaskState) bool {
 	return s == sdk.TaskStateInputRequired || s == sdk.TaskStateAuthRequired
-}
-
-// wait returns when the gate may be open, or something else has changed.
-func (s step) wait(ctx context.Context, changed <-chan struct{}) {
-	if s.gate.delay == 0 {
-		wait(ctx, changed, s.gate.ch)
-		return
-	}
-	timer := time.NewTimer(s.left)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-changed:
-	case <-ctx.Done():
-	}
-}
-
-func wait(ctx context.Context, changed, ch <-chan struct{}) {
-	select {
-	case <-ch:
-	case <-changed:
-	case <-ctx.Done():
-	}
 }
