@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/internal/httptoken"
 )
 
 // WithHeader sends a header with every request, credentials included. It goes to
@@ -74,17 +76,17 @@ func (c *credentials) check() error {
 	errs := c.errs
 	for name, values := range c.header {
 		for _, v := range values {
-			if !isToken(name) || strings.ContainsFunc(v, isControl) {
+			if !httptoken.Valid(name) || strings.ContainsFunc(v, isControl) {
 				errs = append(errs, fmt.Errorf("the header %q cannot be sent: its name or its value has characters that headers must not have", name))
 			}
-			if scheme, rest, ok := strings.Cut(v, " "); ok && isToken(scheme) {
+			if scheme, rest, ok := strings.Cut(v, " "); ok && httptoken.Valid(scheme) {
 				v = rest
 			}
 			c.keepSecret(v)
 		}
 	}
 	for _, cookie := range c.cookies {
-		if !isToken(cookie.Name) || strings.ContainsFunc(cookie.Value, func(r rune) bool { return isControl(r) || strings.ContainsRune(" \",;\\", r) || r > '~' }) {
+		if !httptoken.Valid(cookie.Name) || strings.ContainsFunc(cookie.Value, func(r rune) bool { return isControl(r) || strings.ContainsRune(" \",;\\", r) || r > '~' }) {
 			errs = append(errs, fmt.Errorf("the cookie %q cannot be sent: its name or its value has characters that cookies must not have", cookie.Name))
 		}
 		c.keepSecret(cookie.Value)
@@ -107,11 +109,6 @@ func (c *credentials) check() error {
 }
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
-
-// isToken reports whether s is a token of RFC 9110, section 5.6.2.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) })
-}
 
 // trusts reports whether credentials may go to a URL.
 func (c *credentials) trusts(u *url.URL) bool { return c.origins[origin(u)] }

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/agentarbor/arbor/internal/httptoken"
 )
 
 // ClientCredentials are those of the OAuth 2.0 grant of that name (RFC 6749,
@@ -140,7 +142,7 @@ func newTokenError(err error) *tokenError {
 			e.status = answer.Response.StatusCode
 		}
 		e.text = fmt.Sprintf("the token endpoint answered HTTP status %d", e.status)
-		if isToken(answer.ErrorCode) && len(answer.ErrorCode) <= 64 {
+		if httptoken.Valid(answer.ErrorCode) && len(answer.ErrorCode) <= 64 {
 			e.text += ", " + answer.ErrorCode
 		}
 		return e

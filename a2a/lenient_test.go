@@ -136,7 +136,6 @@ func FuzzAnswer(f *testing.F) {
 			if gaps++; gaps%3 == 0 {
 				a.gap()
 			}
-			_ = foreign(e)
 		}
 		text := a.text()
 		if !a.diverged && !a.blind && !strings.HasPrefix(string(a.blocks.joined()), shown) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"time"
 
@@ -210,9 +209,6 @@ func (x *exchange) take(e sdk.Event) bool {
 	if absent(e) {
 		return true
 	}
-	if keys := foreign(e); len(keys) > 0 {
-		x.inv.Logger().Debug("the metadata of a remote agent is ignored", "agent", x.name, "keys", keys)
-	}
 	x.answer.add(e)
 	if x.answer.taskID != "" && !x.recorded && !x.answer.settled() {
 		x.recorded = true
@@ -231,50 +227,6 @@ func (x *exchange) take(e sdk.Event) bool {
 		x.textID = x.inv.NewID()
 	}
 	return x.give(&event.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &event.Text{Content: delta}})
-}
-
-// foreign returns the keys of an event's metadata that are not our extension's, some
-// of them if there are many.
-func foreign(e sdk.Event) (keys []string) {
-	note := func(metadata map[string]any) {
-		for key := range metadata {
-			if key != Extension && len(keys) < 8 {
-				keys = append(keys, clip(key, 64))
-			}
-		}
-	}
-	content := func(metadata map[string]any, parts sdk.ContentParts) {
-		note(metadata)
-		for _, p := range parts {
-			if p != nil {
-				note(p.Metadata)
-			}
-		}
-	}
-	note(e.Meta())
-	switch e := e.(type) {
-	case *sdk.Message:
-		content(nil, e.Parts)
-	case *sdk.Task:
-		for _, a := range e.Artifacts {
-			if a != nil {
-				content(a.Metadata, a.Parts)
-			}
-		}
-		if m := e.Status.Message; m != nil {
-			content(m.Metadata, m.Parts)
-		}
-	case *sdk.TaskStatusUpdateEvent:
-		if m := e.Status.Message; m != nil {
-			content(m.Metadata, m.Parts)
-		}
-	case *sdk.TaskArtifactUpdateEvent:
-		if a := e.Artifact; a != nil {
-			content(a.Metadata, a.Parts)
-		}
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func (x *exchange) give(e *event.Event) bool {
