@@ -1,9 +1,7 @@
-// Package llm defines what a language model is to the rest of Arbor: messages,
-// tool specifications, requests and streamed answers, token usage and typed
-// errors. It has no notion of agents, sessions or trees, and imports nothing of
-// this module.
+// Package llm defines what a language model is for the rest of Arbor: messages, tool specifications, requests, streamed
+// answers, token usage and typed errors. It does not know agents, sessions or trees. Of this module it imports only
+// internal packages.
 //
-// A [Model] turns one [Request] into a sequence of [Chunk] values. Adapters for
-// real endpoints live below this folder (llm/openai), beside the offline model
-// and the scripted test double.
+// A [Model] turns one [Request] into a sequence of [Chunk] values. The packages below this folder implement it:
+// llm/openai for real endpoints, llm/offline without a model, and llm/scripted for tests.
 package llm

@@ -12,20 +12,21 @@ type ErrorCode string
 
 // The codes of [Error].
 const (
-	CodeUnreachable   ErrorCode = "unreachable"    // no connection, or it broke before an answer
+	CodeUnreachable   ErrorCode = "unreachable"    // no connection, or it broke before an answer arrived
 	CodeTimeout       ErrorCode = "timeout"        // one of the time limits passed
 	CodeTruncated     ErrorCode = "truncated"      // the answer ended before its terminal signal
 	CodeUnauthorized  ErrorCode = "unauthorized"   // 401, 403
 	CodeNotFound      ErrorCode = "not_found"      // 404: wrong base URL or model name
-	CodeBadRequest    ErrorCode = "bad_request"    // 400, 413, 422 and refusals before sending
+	CodeBadRequest    ErrorCode = "bad_request"    // 400, 413, 422, and requests refused before sending
 	CodeContextLength ErrorCode = "context_length" // the request is longer than the model's window
-	CodeRateLimited   ErrorCode = "rate_limited"   // 429, 498, and where the account has no credit left: 402 and the like, not retryable
+	CodeRateLimited   ErrorCode = "rate_limited"   // 429, 498; and 402 and the like, if the account has no credit left, which is not retryable
 	CodeServer        ErrorCode = "server_error"   // 5xx, or an error object inside an answer
-	CodeBadResponse   ErrorCode = "bad_response"   // the body is not what the protocol promises
+	CodeBadResponse   ErrorCode = "bad_response"   // the body does not follow the protocol
 )
 
-// Public returns a sentence about a failed model call for people who do not run the program, or "" for a code that is not one of those
-// above. The message of an [Error] is not for them: it names the endpoint, and quotes what that said, which may be a part of a key.
+// Public returns a sentence about a failed model call that is safe to show to end users, or "" for a code other than
+// those above. [Error.Message] is not safe for them: it names the endpoint and quotes its answer, which may contain a
+// part of a key.
 func (c ErrorCode) Public() string {
 	switch c {
 	case CodeUnreachable:
@@ -44,18 +45,18 @@ func (c ErrorCode) Public() string {
 	return ""
 }
 
-// Error is a failed model call. Its text never holds the API key.
+// Error is a failed model call. Its text never contains the API key.
 type Error struct {
 	Code ErrorCode
 	// Status is the HTTP status, 0 if there was none.
 	Status int
 	// Message says what happened and what to do about it.
 	Message string
-	// Retryable is true when the same request may succeed later.
+	// Retryable reports whether the same request may succeed later.
 	Retryable bool
-	// RetryAfter is how long the endpoint asked to wait; 0 if it did not.
+	// RetryAfter is how long the endpoint asked the client to wait; 0 if it did not.
 	RetryAfter time.Duration
-	// Err is the cause, if any.
+	// Err is the cause; nil if there is none.
 	Err error
 }
 
@@ -66,12 +67,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("model call failed (%s): %s", e.Code, e.Message)
 }
 
-// Public returns the sentence of the code, for people who do not run the program and for models.
+// Public returns the sentence of the code, for end users and for models.
 func (e *Error) Public() string { return cmp.Or(e.Code.Public(), "the model failed") }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable reports whether err is a model error worth another attempt.
+// Retryable reports whether err contains an [*Error] that is worth another attempt.
 func Retryable(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Retryable

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Role says who speaks in a message.
+// Role is the author of a message.
 type Role string
 
-// The roles of the chat-completions protocol. The system message at the front is not a Message: it is in
-// [Request.System]. RoleSystem is only that of a text at the end, the last message of a request of agents that share
-// their requests: the text says which of them answers.
+// The roles of the chat-completions protocol. The system message at the beginning of a request is not a Message: it is
+// [Request.System]. RoleSystem is only used for the last message of a request when several agents share their requests:
+// its text names the agent that answers.
 const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
@@ -20,12 +20,11 @@ const (
 	RoleSystem    Role = "system"
 )
 
-// Message is one entry of the conversation that a model reads. Messages of a
-// request are shared and must not be changed by a Model.
+// Message is one entry of the conversation that a model reads. The messages of a request are shared: a Model must not
+// change them.
 //
-// A user message has text, or parts (text and media). An assistant message has
-// text, and [ToolCall] or [Reasoning] parts. A tool message has exactly one
-// [ToolResult] part.
+// A user message has text, or parts (text and media). An assistant message has text, and [ToolCall] or [Reasoning]
+// parts. A tool message has exactly one [ToolResult] part.
 type Message struct {
 	Role Role
 	Content
@@ -41,25 +40,24 @@ type Content struct {
 // or [Reasoning]. The set is closed.
 type Part interface{ part() }
 
-// TextPart is text beside media in a user message.
+// TextPart is text next to media in a user message.
 type TextPart struct{ Text string }
 
-// MediaKind tells images, and audio that a model is to hear, from any other file.
+// MediaKind distinguishes images and audio for the model from all other files.
 type MediaKind string
 
-// The kinds of media that a user message can carry.
+// The kinds of media that a user message can contain.
 const (
 	MediaImage MediaKind = "image"
 	MediaFile  MediaKind = "file"
 	MediaAudio MediaKind = "audio"
 )
 
-// Media is an image, audio or a file, given either as bytes or as a URL that the
-// endpoint can reach. MediaType is a MIME type such as image/png. Name is a
-// file's name and optional.
+// Media is an image, audio or a file, given either as bytes or as a URL that the endpoint can reach. MediaType is a
+// MIME type such as image/png. Name is the file's name, and optional.
 //
-// Digest alone stands for a file of the session whose bytes are put in its place before
-// a model is asked; a Model never sees it without them.
+// A Media that has only a Digest refers to a file of the session. The runner puts the file's bytes in its place before
+// it asks a model, so a Model never sees it.
 type Media struct {
 	Kind      MediaKind
 	MediaType string
@@ -69,16 +67,16 @@ type Media struct {
 	Digest    string
 }
 
-// ToolCall is a model's wish to have a tool run. Arguments is what the model
-// wrote: usually, not certainly, a JSON object.
+// ToolCall is a model's request to run a tool. Arguments is the text that the model wrote: usually, but not always, a
+// JSON object.
 type ToolCall struct {
-	// ID tells the call from the others of its answer. A model may give any, also one that it has
-	// given before: the runner names the calls of a conversation itself.
+	// ID distinguishes the call from the other calls of its answer. A model may return any ID, including one that it
+	// has used before: the runner names the calls of a conversation itself.
 	ID        string
 	Name      string
 	Arguments string
-	// Place is the call's place among all calls of its answer, from 1, where the message leaves some of
-	// them out. 0 is its place among those of the message.
+	// Place is the call's position among all calls of its answer, from 1, if the message leaves out some of them. 0
+	// means its position among the calls of the message.
 	Place int
 }
 
@@ -90,8 +88,8 @@ type ToolResult struct {
 	IsError bool
 }
 
-// Reasoning is an assistant's thinking, where an endpoint discloses it. Sealed is what the
-// endpoint wants to be given back with it, in a form that only its adapter knows.
+// Reasoning is the thinking of an assistant, if the endpoint discloses it. Sealed is data that the endpoint needs back
+// with it, in a form that only the endpoint's adapter reads.
 type Reasoning struct{ Text, Sealed string }
 
 func (TextPart) part()   {}
@@ -100,18 +98,17 @@ func (ToolCall) part()   {}
 func (ToolResult) part() {}
 func (Reasoning) part()  {}
 
-// UserText returns a user message that holds text word for word.
+// UserText returns a user message with this text, unchanged.
 func UserText(text string) Message {
 	return Message{Role: RoleUser, Content: Content{Text: text}}
 }
 
-// UserParts returns a user message of several parts.
+// UserParts returns a user message with several parts.
 func UserParts(parts ...Part) Message {
 	return Message{Role: RoleUser, Content: Content{Parts: parts}}
 }
 
-// PlainText returns the text of the content: Text, and the text parts, joined
-// by newlines; media are left out.
+// PlainText returns Text and the text parts, joined by newlines. It leaves out media.
 func (c Content) PlainText() string {
 	if len(c.Parts) == 0 {
 		return c.Text
@@ -138,8 +135,8 @@ type wirePart struct {
 	Name      string `json:"name,omitempty"`
 }
 
-// MarshalJSON writes user content: a string, or an array of text, image and
-// file parts. Other parts have no JSON form here and are an error.
+// MarshalJSON encodes user content as a string, or as an array of text, image, audio and file parts. It returns an
+// error for other parts.
 func (c Content) MarshalJSON() ([]byte, error) {
 	if len(c.Parts) == 0 {
 		return encode(c.Text)
@@ -161,7 +158,7 @@ func (c Content) MarshalJSON() ([]byte, error) {
 	return encode(parts)
 }
 
-// encode writes JSON without HTML escapes: what users say is kept as it is.
+// encode returns JSON without HTML escapes, so that the text of users is stored as it is.
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -170,7 +167,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON decodes the form that MarshalJSON encodes.
 func (c *Content) UnmarshalJSON(data []byte) error {
 	*c = Content{}
 	if len(data) > 0 && data[0] == '"' {

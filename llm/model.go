@@ -8,133 +8,128 @@ import (
 	"time"
 )
 
-// Model is a language model. Implementations are safe for concurrent use.
+// Model is a language model. Implementations must be safe for concurrent use.
 //
-// Generate asks for one answer. The sequence yields text and reasoning as they
-// arrive, each tool call once and whole, and last one terminal chunk whose
-// Finish is set; usage may come with any chunk, the last one counts. An error
-// ends the sequence; a sequence that ends with neither error nor terminal chunk
-// was cut off, and its caller must execute nothing of it. Breaking out of the
-// sequence cancels the request. Errors are [*Error] values, or the context's.
+// Generate requests one answer. The sequence yields text and reasoning as they arrive, each tool call once and
+// complete, and at the end one terminal chunk whose Finish is set. Usage may come with any chunk; the last one counts.
+// An error ends the sequence. A sequence that ends with neither an error nor a terminal chunk was cut off: the caller
+// must not execute any of its calls. Breaking out of the sequence cancels the request. Errors are [*Error] values, or
+// the error of the context.
 type Model interface {
-	// Name is the model's name as the endpoint knows it.
+	// Name returns the model's name at the endpoint.
 	Name() string
 	Generate(ctx context.Context, req *Request) iter.Seq2[Chunk, error]
 }
 
-// Request is all that a model sees. It is shared and read-only.
+// Request is everything that a model sees. It is shared and read-only.
 type Request struct {
-	// System is the one system message at the front; empty means none.
+	// System is the one system message at the beginning; empty means none.
 	System string
 	// Messages is the conversation, oldest first.
 	Messages []Message
 	// Tools are the functions the model may call, in a stable order.
 	Tools []ToolSpec
-	// Known are tools that exist and are not on offer in this request. They are not sent: an adapter
-	// that finds calls among words looks for them too, so that such a call can be refused
-	// and is not shown to the user.
+	// Known are tools that exist but are not offered in this request. They are not sent. An adapter that finds calls in
+	// an answer's text looks for their names too, so that such a call can be refused instead of shown to the user.
 	Known []ToolSpec
-	// Allowed are the names of the Tools that the model may call now, if it may not call all of them; nil allows all. An
-	// adapter sends it only to an endpoint that is known to take it.
+	// Allowed names the Tools that the model may call now, if it may not call all of them; nil allows all. An adapter
+	// sends it only to an endpoint that is known to support it.
 	Allowed []string
-	// Stream asks for deltas. Without it an adapter may still answer in pieces.
+	// Stream requests deltas. Without it an adapter may still return the answer in pieces.
 	Stream bool
-	// Agent is the path of the agent that asks, its names from the root joined by "/",
-	// or empty. No model sees it: it is for adapters that tell the endpoint which
-	// prompt cache the request goes with.
+	// Agent is the path of the agent that asks: the names from the root, joined by "/"; it may be empty. No model sees
+	// it. Adapters use it to choose the endpoint's prompt cache.
 	Agent string
-	// Once asks an adapter not to repeat a request that failed, because its caller has
-	// something better to do, such as to ask another model. No model sees it.
+	// Once stops an adapter from retrying a failed request, because the caller has a better option, such as another
+	// model. No model sees it.
 	Once bool
 	Settings
 }
 
-// Settings tune the generation. The zero value leaves all to the endpoint.
+// Settings tune the generation. The zero value leaves everything to the endpoint.
 type Settings struct {
-	// Temperature and TopP are sent when not nil, zero included.
+	// Temperature and TopP are sent if they are not nil, even if they are zero.
 	Temperature *float64
 	TopP        *float64
-	// MaxTokens bounds the answer, in tokens; 0 means the endpoint's default.
+	// MaxTokens limits the answer, in tokens; 0 means the endpoint's default.
 	MaxTokens int
-	// Stop holds strings that end the answer.
+	// Stop contains strings that end the answer.
 	Stop []string
-	// ToolChoice steers tool calls; empty means auto.
+	// ToolChoice controls tool calls; empty means auto.
 	ToolChoice ToolChoice
-	// ParallelToolCalls, when not nil, allows or forbids several calls in one answer.
+	// ParallelToolCalls, if not nil, allows or forbids several calls in one answer.
 	ParallelToolCalls *bool
-	// ResponseFormat asks for JSON of a schema; nil means free text.
+	// ResponseFormat requests JSON that follows a schema; nil means free text.
 	ResponseFormat *ResponseFormat
-	// TopLogProbs asks for the log probabilities of the answer's tokens, with this many
-	// of the likeliest tokens at each place; 0 asks for none. Some endpoints refuse a
-	// request that asks for them, some ignore it, and OpenAI's gives at most 20.
+	// TopLogProbs requests the log probabilities of the answer's tokens, with this number of the likeliest tokens at
+	// each position; 0 requests none. Some endpoints refuse or ignore such a request, and OpenAI's returns at most 20.
 	TopLogProbs int
-	// Seed asks for answers that repeat themselves, as far as an endpoint can; nil sends none.
+	// Seed asks the endpoint to repeat its answers as far as it can; nil sends no seed.
 	Seed *int64
-	// ReasoningEffort says how much a model thinks before it answers, in words that its
-	// endpoint knows, such as low; empty sends none.
+	// ReasoningEffort is how much a model thinks before it answers, in a value of its endpoint, such as low; empty
+	// sends none.
 	ReasoningEffort string
 	// Thinking turns the model's thinking before an answer on or off, if the endpoint can; nil leaves it to the endpoint.
 	Thinking *bool
-	// Echo says whether the model gets its own reasoning back; empty is EchoAuto.
+	// Echo controls whether the model gets its own reasoning back; empty means EchoAuto.
 	Echo Echo
-	// Endpoint names the endpoint's provider, or its quirks, as the adapter calls them: for llm/openai see
-	// openai.Endpoints. Empty leaves it to the adapter. It is never sent.
+	// Endpoint names the endpoint's provider, or its quirks, with the adapter's names: for llm/openai see
+	// openai.Endpoints. Empty leaves the choice to the adapter. It is never sent.
 	Endpoint []string
-	// Timeouts bound the wait for an answer, in place of the adapter's own limits. They are never sent.
+	// Timeouts limit the wait for an answer instead of the adapter's own limits. They are never sent.
 	Timeouts Timeouts
-	// LeakedCalls says whether a whole tool call that the model writes as words is
-	// read as a call; empty means what the adapter does otherwise. It is about the
-	// answer, and never sent.
+	// LeakedCalls controls whether a complete tool call that the model writes as text is read as a call; empty means
+	// the adapter's default. It is never sent.
 	LeakedCalls LeakedCalls
 }
 
-// Timeouts bound the wait for one answer. A field of zero leaves the limit to the adapter, a negative one
-// means no limit.
+// Timeouts limit the wait for one answer. Zero in a field leaves the limit to the adapter; a negative value means no
+// limit.
 type Timeouts struct {
-	First   time.Duration // the longest silence before the first word of a streamed answer
-	Silence time.Duration // the longest silence after it
+	First   time.Duration // the longest wait for the first piece of a streamed answer
+	Silence time.Duration // the longest wait between later pieces
 	Answer  time.Duration // from the request to the end of the answer
 }
 
-// Or returns the limits with those of other for fields that are zero.
+// Or returns the limits, with those of other in place of fields that are zero.
 func (t Timeouts) Or(other Timeouts) Timeouts {
 	return Timeouts{cmp.Or(t.First, other.First), cmp.Or(t.Silence, other.Silence), cmp.Or(t.Answer, other.Answer)}
 }
 
-// ForEndpoint returns the settings that describe the endpoint and the model's thinking, without those that
-// describe the answer. An agent's requests of other kinds, such as for a summary, use them.
+// ForEndpoint returns only the settings that describe the endpoint and the model's thinking, not those that describe
+// the answer. They apply to an agent's other requests, such as for a summary.
 func (s Settings) ForEndpoint() Settings {
 	return Settings{Thinking: s.Thinking, Echo: s.Echo, Endpoint: s.Endpoint, Timeouts: s.Timeouts}
 }
 
-// Echo says whether a model gets its own reasoning back with the conversation. A model never gets the reasoning of
+// Echo controls whether a model gets its own reasoning back with the conversation. A model never gets the reasoning of
 // another model or another endpoint.
 type Echo string
 
-// With auto, the reasoning goes back if the endpoint is known to want it, or has refused a request without it. With on, it
-// goes back unless the endpoint refuses it. With off, it never goes back.
+// With auto, the reasoning goes back if the endpoint is known to require it, or has refused a request without it. With
+// on, it goes back unless the endpoint refuses it. With off, it never goes back.
 const (
 	EchoAuto Echo = "auto"
 	EchoOn   Echo = "on"
 	EchoOff  Echo = "off"
 )
 
-// Known reports whether the value is one of these.
+// Known reports whether e is one of the values above.
 func (e Echo) Known() bool { return e == EchoAuto || e == EchoOn || e == EchoOff }
 
-// LeakedCalls says what is done with a tool call that a model writes as words.
+// LeakedCalls controls how a tool call is handled that a model writes as text.
 type LeakedCalls string
 
-// With auto a call of a tool that the request offers or knows is read as a call where it cannot be
-// anything else. With any the name does not matter where the call is the whole answer: small models make
-// tools up, and a call of one is refused rather than shown. With off all of them stay words.
+// With auto, the call of a tool in [Request.Tools] or [Request.Known] is read as a call if it cannot be anything else.
+// With any, the tool's name does not matter if the call is the whole answer: small models invent tools, and refusing
+// such a call is better than showing it. With off, all calls in text remain text.
 const (
 	LeakedCallsAuto LeakedCalls = "auto"
 	LeakedCallsAny  LeakedCalls = "any"
 	LeakedCallsOff  LeakedCalls = "off"
 )
 
-// Known reports whether the value is one of these.
+// Known reports whether l is one of the values above.
 func (l LeakedCalls) Known() bool {
 	return l == LeakedCallsAuto || l == LeakedCallsAny || l == LeakedCallsOff
 }
@@ -142,7 +137,7 @@ func (l LeakedCalls) Known() bool {
 // ToolChoice is auto, none, required, or the name of the one tool to call.
 type ToolChoice string
 
-// Mode reports whether the choice names no tool.
+// Mode reports whether the choice does not name a tool.
 func (c ToolChoice) Mode() bool {
 	return c == "" || c == ToolChoiceAuto || c == ToolChoiceNone || c == ToolChoiceRequired
 }
@@ -154,7 +149,7 @@ const (
 	ToolChoiceRequired ToolChoice = "required"
 )
 
-// ResponseFormat asks the model to answer with JSON that follows Schema.
+// ResponseFormat requires the model to answer with JSON that follows Schema.
 type ResponseFormat struct {
 	Name   string
 	Schema json.RawMessage
@@ -167,11 +162,11 @@ type ToolSpec struct {
 	Name        string
 	Description string
 	Parameters  json.RawMessage
-	// Aliases are other names by which a model may call the tool and is understood.
-	// They are not sent: an adapter that finds calls among words looks for them too.
+	// Aliases are other names that are accepted for the tool in a model's call. They are not sent: an adapter that
+	// finds calls in an answer's text looks for them too.
 	Aliases []string
-	// Bare are those names of the tool that are a call, without arguments, where a model writes
-	// one of them and nothing else as its answer. They are not sent.
+	// Bare contains the tool's names and aliases that are read as a call without arguments if one of them is the
+	// model's whole answer. They are not sent.
 	Bare []string
 }
 
@@ -180,39 +175,38 @@ type Chunk struct {
 	// Text and Reasoning are deltas.
 	Text      string
 	Reasoning string
-	// LogProbs are those of the tokens of the text, if the request asks for them and the
-	// endpoint has them. They come with the text, or after it.
+	// LogProbs are the log probabilities of the text's tokens, if the request asks for them and the endpoint returns
+	// them. They come with the text, or after it.
 	LogProbs []LogProb
-	// Sealed is the [Reasoning] of the answer as its endpoint wants it back, whole.
+	// Sealed is [Reasoning.Sealed] of the answer, complete.
 	Sealed string
-	// Call is a whole tool call.
+	// Call is a complete tool call.
 	Call *ToolCall
-	// Usage, when not nil, holds the totals of the answer so far.
+	// Usage, if not nil, is the total of the answer up to this chunk.
 	Usage *Usage
-	// Model is the name the endpoint gave for the model that answered, if any.
+	// Model is the name that the endpoint returned for the model that answered; it may be empty.
 	Model string
 	// Finish is set on the terminal chunk only.
 	Finish FinishReason
-	// Lost and Notice come in chunks that have nothing of an answer, from models that ask
-	// others.
+	// Lost and Notice come from a [Composite], in chunks without any part of an answer.
 	Lost   *Attempt
 	Notice *Notice
 }
 
-// LogProb is a token of an answer with the natural logarithm of its probability, and
-// the likeliest tokens at its place, itself among them as a rule. Endpoints differ in
-// whether a schema that the answer must follow has changed the probabilities.
+// LogProb is a token of an answer with the natural logarithm of its probability, and the likeliest tokens at its
+// position, which usually include the token itself. Endpoints differ in whether a schema that the answer must follow
+// has changed the probabilities.
 type LogProb struct {
 	Token   string
 	LogProb float64
 	Top     []LogProb
 }
 
-// FinishReason says why a model stopped.
+// FinishReason is the reason why a model stopped.
 type FinishReason string
 
-// The finish reasons of the chat-completions protocol. Endpoints disagree on
-// FinishStop and FinishToolCalls; what counts is whether calls are present.
+// The finish reasons of the chat-completions protocol. Endpoints differ in when they return FinishStop and
+// FinishToolCalls; check whether the answer has calls instead.
 const (
 	FinishStop          FinishReason = "stop"
 	FinishToolCalls     FinishReason = "tool_calls"

@@ -1,34 +1,30 @@
 package llm
 
-// TokenCounter says how many tokens a text is for some model. It must be pure
-// and safe for concurrent use. [EstimateTokens] is one that knows no model;
-// package llm/tiktoken has exact ones for some.
+// TokenCounter returns the number of tokens of a text for some model. It must be a pure function and safe for
+// concurrent use. [EstimateTokens] works without knowing the model; package llm/tiktoken has exact counters for some
+// models.
 type TokenCounter func(text string) int
 
-// What a request costs beside its texts. The figures are those that OpenAI
-// publishes for its chat format, rounded up; other formats are close to them.
+// The tokens of a request in addition to its texts. These are the numbers that OpenAI publishes for its chat format,
+// rounded up; other formats need about the same.
 const (
-	// MessageTokens is the frame of one message with its role, and of the system
-	// message.
+	// MessageTokens is the overhead of one message with its role, and of the system message.
 	MessageTokens = 4
-	// CallTokens is the frame of one tool call, or of one tool's description.
+	// CallTokens is the overhead of one tool call, or of one tool's description.
 	CallTokens = 8
-	// ReplyTokens opens the model's answer.
+	// ReplyTokens is the overhead of starting the model's answer.
 	ReplyTokens = 3
-	// MediaTokens is the estimate for one image or file. It is a flat figure,
-	// near that of a picture of a million pixels; what an endpoint really charges
-	// depends on size and detail, and a long document is more.
+	// MediaTokens is the estimate for one image or file: about the tokens of an image of a million pixels. The actual
+	// number depends on size and detail, and a long document needs more.
 	MediaTokens = 1000
 )
 
-// EstimateTokens says roughly how many tokens a text is, for a model that is not
-// known, from its characters alone: four ASCII letters or spaces are a token, two
-// digits, punctuation marks or letters of the European alphabets beyond ASCII,
-// one character of any other script, half an emoji. For English prose, code and
-// JSON the estimate is within a fifth of what the models of OpenAI count. Other
-// languages may be half of it for newer models and twice as much for old ones;
-// hashes and encoded bytes can be twice as much. It allocates nothing and is
-// linear in the text.
+// EstimateTokens estimates the number of tokens of a text from its characters, without knowing the model. Four ASCII
+// letters or spaces count as one token; so do two digits, two punctuation marks, two letters of European alphabets
+// beyond ASCII, one character of any other script, and half an emoji. For English prose, code and JSON the estimate is
+// within a fifth of what the models of OpenAI count. In other languages a text may have half as many tokens as the
+// estimate in newer models, and twice as many in old ones. Hashes and encoded bytes can have twice as many.
+// EstimateTokens allocates nothing and takes time linear in the text.
 func EstimateTokens(text string) int {
 	quarters := 0
 	for i := range len(text) {
@@ -37,8 +33,8 @@ func EstimateTokens(text string) int {
 	return (quarters + 3) / 4
 }
 
-// quartersOf is the weight, in quarters of a token, of a character by the first
-// byte of its UTF-8 form. Other bytes of a character weigh nothing.
+// quartersOf is the weight of a character in quarters of a token, by the first byte of its UTF-8 form. Continuation
+// bytes have no weight.
 var quartersOf = func() (q [256]uint8) {
 	for b := range q {
 		switch {
@@ -46,23 +42,22 @@ var quartersOf = func() (q [256]uint8) {
 			q[b] = 1
 		case b < 0x80:
 			q[b] = 2
-		case b < 0xC0: // inside a character
+		case b < 0xC0: // a continuation byte
 		case b < 0xD4: // up to U+04FF: Latin, Greek, Cyrillic
 			q[b] = 2
 		case b < 0xF0:
 			q[b] = 4
-		default: // beyond U+FFFF, emoji above all
+		default: // beyond U+FFFF, mostly emoji
 			q[b] = 8
 		}
 	}
 	return q
 }()
 
-// CountRequest returns the input tokens of a request as count sees its texts:
-// system message, messages, tools, the schema of the answer, and their frames.
-// A nil count is EstimateTokens. The ids of calls count nothing, because models
-// do not read them. Reasoning counts in a message with calls: without any, few
-// endpoints want it back, and their models do not read it.
+// CountRequest returns the input tokens of a request: of its system message, messages, tools and answer schema, and
+// their overhead. If count is nil, it uses EstimateTokens. The IDs of calls count nothing because models do not read
+// them. Reasoning counts only in a message with calls: few endpoints want other reasoning back, and their models do not
+// read it.
 func CountRequest(req *Request, count TokenCounter) int {
 	n := ReplyTokens + CountTools(req.Tools, count)
 	if count == nil {
@@ -80,13 +75,12 @@ func CountRequest(req *Request, count TokenCounter) int {
 	return n
 }
 
-// CountMessage returns what one message adds to a request. A nil count is
-// EstimateTokens.
+// CountMessage returns the tokens that one message adds to a request. If count is nil, it uses EstimateTokens.
 func CountMessage(m *Message, count TokenCounter) int {
 	if count == nil {
 		count = EstimateTokens
 	}
-	n, thought := MessageTokens, "" // before a call
+	n, thought := MessageTokens, "" // counts only before a call
 	if m.Text != "" {
 		n += count(m.Text)
 	}
@@ -108,8 +102,8 @@ func CountMessage(m *Message, count TokenCounter) int {
 	return n
 }
 
-// CountTools returns what the descriptions of tools add to a request. A nil
-// count is EstimateTokens.
+// CountTools returns the tokens that the descriptions of tools add to a request. If count is nil, it uses
+// EstimateTokens.
 func CountTools(tools []ToolSpec, count TokenCounter) int {
 	if count == nil {
 		count = EstimateTokens

@@ -2,20 +2,18 @@ package llm
 
 import "math"
 
-// Usage counts tokens of one answer. CachedTokens is the part of InputTokens
-// that the provider read from its prompt cache. Endpoints are believed within reason:
-// see [Usage.Plausible].
+// Usage is the number of tokens of one answer. CachedTokens is the part of InputTokens that the provider read from its
+// prompt cache. Endpoints may report impossible numbers: see [Usage.Plausible].
 type Usage struct {
 	InputTokens, OutputTokens, CachedTokens int
 }
 
-// maxPlausible is more than any model takes or gives in one answer.
+// maxPlausible is above the tokens of any request or answer.
 const maxPlausible = 1 << 30
 
-// Plausible returns the usage of one answer as it may be counted, and whether it may.
-// A negative number, or one that no model's answer can have, would lift a budget or
-// use it up: the usage is unknown then, and all zero. An impossible number of cached
-// tokens is left out.
+// Plausible returns the usage to count, and whether the reported numbers are possible. A negative or impossibly large
+// number of input or output tokens would raise or use up a budget: Plausible then returns zero usage and false. It sets
+// an impossible number of cached tokens to 0.
 func (u Usage) Plausible() (Usage, bool) {
 	for _, n := range [...]int{u.InputTokens, u.OutputTokens} {
 		if n < 0 || n > maxPlausible {
@@ -28,8 +26,7 @@ func (u Usage) Plausible() (Usage, bool) {
 	return u, true
 }
 
-// Add returns the sum of two usages. None of its numbers is negative or
-// overflows.
+// Add returns the sum of two usages. It counts negative numbers as 0, and a sum never overflows.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		InputTokens:  saturated(u.InputTokens, v.InputTokens),

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// CheckUser reports why a message cannot be sent as the user's: another role, no words and no
-// media, text or a name that is not valid UTF-8, or parts that users do not send. Media must
-// have a kind, and either data or a URL.
+// CheckUser returns an error if a message cannot be sent as the user's: if it has another role, neither text nor media,
+// text or a name that is not valid UTF-8, or parts that users do not send. Media must have a kind, and either data or a
+// URL.
 func CheckUser(m Message) error {
 	if m.Role != RoleUser {
 		return fmt.Errorf("the message has the role %q, not user", m.Role)
@@ -43,9 +43,9 @@ func CheckUser(m Message) error {
 	return nil
 }
 
-// Stored returns the content as logs keep it: text beside parts becomes the first
-// of them, as in the JSON form, so that whoever reads it back sends the same. The
-// parts are copied, because a caller may go on using its slice.
+// Stored returns the content in the form that logs store: Text becomes the first part if there are parts, as in JSON,
+// so that the same content is sent after it is read back. It copies the slice of parts, so the caller may change its
+// own.
 func (c Content) Stored() Content {
 	if len(c.Parts) == 0 {
 		return Content{Text: c.Text}

@@ -163,7 +163,7 @@ func TestMismatch(t *testing.T) {
 		e = exchange{method: "POST", path: "/compact", body: ` [] `}
 		require.NoError(t, e.do(t, client, "http://x.test"))
 	}
-	require.Contains(t, e.answer, "was recorded 1 times and is asked once more")
+	require.Contains(t, e.answer, "was recorded 1 times and is requested again")
 	require.ErrorIs(t, p.Err(), wrong, "the first one stays")
 }
 
@@ -351,7 +351,7 @@ func TestModel(t *testing.T) {
 	idle := &tb{}
 	cassette.Test(idle, path)
 	idle.end()
-	require.Contains(t, idle.said[0], "3 recordings were not asked for")
+	require.Contains(t, idle.said[0], "3 recordings were not requested")
 	require.PanicsWithValue(t, "failed", func() { cassette.Test(idle, path+"x") })
 	require.Contains(t, idle.said[1], "ARBOR_RECORD=1 records it")
 }

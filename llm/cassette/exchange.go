@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// exchange is a request and what came of it.
+// exchange is a request and its response.
 type exchange struct {
 	Request  request  `json:"request"`
 	Response response `json:"response"`
@@ -29,18 +29,18 @@ type request struct {
 }
 
 type response struct {
-	// Status is 0 if none came, and Error says why.
+	// Status is 0 if there was no response; Error is then the reason.
 	Status int               `json:"status,omitempty"`
 	Error  string            `json:"error,omitempty"`
 	Header map[string]string `json:"header,omitempty"`
 	Body   *data             `json:"body,omitempty"`
-	// Stream is the body in its pieces, of a stream of events.
+	// Stream is the body of an event stream in pieces.
 	Stream []piece `json:"stream,omitempty"`
-	// Cut says that the client read no further, or that the connection broke.
+	// Cut reports that the client stopped reading, or that the connection broke.
 	Cut bool `json:"cut,omitempty"`
 }
 
-// piece is a part of a stream, and how long after the one before it came.
+// piece is a part of a stream, with the time since the part before it.
 type piece struct {
 	After milliseconds `json:"after,omitempty"`
 	data
@@ -48,7 +48,7 @@ type piece struct {
 
 type milliseconds int64
 
-// data is bytes: JSON whose bytes are those of the compact form, text, or anything.
+// data is bytes: JSON in compact form, text, or any other bytes.
 type data struct {
 	JSON   json.RawMessage `json:"json,omitempty"`
 	Text   string          `json:"text,omitempty"`
@@ -80,10 +80,10 @@ func (d *data) bytes() ([]byte, error) {
 	return []byte(d.Text), nil
 }
 
-// kept are the headers of answers that are recorded: what clients act on.
+// kept are the recorded headers of responses: those that affect clients.
 var kept = []string{"Content-Type", "Retry-After", "Retry-After-Ms"}
 
-// requestOf is what is recorded of a request whose body was read, with what must not be recorded.
+// requestOf returns the recorded form of a request whose body was read, and the secrets that must not be recorded.
 func requestOf(r *http.Request, body []byte) (request, secrets) {
 	hide := secretsOf(r)
 	query := r.URL.Query()
@@ -99,7 +99,7 @@ func requestOf(r *http.Request, body []byte) (request, secrets) {
 	return out, hide
 }
 
-// key is the same for requests that are the same.
+// key returns equal strings for equal requests.
 func (r *request) key() (string, error) {
 	body, err := r.Body.bytes()
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *request) key() (string, error) {
 	return r.Method + " " + r.URL + "\n" + string(body), nil
 }
 
-// lines is a request for people.
+// lines returns a request as lines for people.
 func (r *request) lines() []string {
 	body, err := r.Body.bytes()
 	if err == nil {
@@ -123,7 +123,7 @@ func (r *request) lines() []string {
 	return append([]string{r.Method + " " + r.URL}, strings.Split(string(body), "\n")...)
 }
 
-// values writes JSON anew, so that members stand in one order.
+// values encodes JSON with the members of its objects in alphabetical order.
 func values(body []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -132,7 +132,7 @@ func values(body []byte) ([]byte, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one value")
+		return nil, errors.New("it contains more than one value")
 	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -156,7 +156,7 @@ func load(path string) ([]exchange, error) {
 			return all, nil
 		}
 		if err == nil && (e.Request.Method == "" || (e.Response.Status == 0) == (e.Response.Error == "")) {
-			err = errors.New("a recording has a request with a method, and a response with a status or an error")
+			err = errors.New("a recording needs a request with a method, and a response with a status or an error")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: recording %d, which ends before byte %d: %w", path, len(all)+1, d.InputOffset(), err)

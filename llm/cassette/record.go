@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Recorder passes requests on and records them. It is an http.RoundTripper that is safe for
-// concurrent use. The zero value is not usable.
+// Recorder forwards requests and records them. It is an http.RoundTripper that is safe for concurrent use. The zero
+// value is not usable; see [Record].
 type Recorder struct {
 	base http.RoundTripper
 
@@ -23,9 +23,9 @@ type Recorder struct {
 	err  error
 }
 
-// Record makes a recorder that writes to a file, of which nothing stays that was in it. Requests
-// go on to base, or to [http.DefaultTransport] if it is nil. Only its owner can read the file: it has what people said.
-// An exchange is written when its answer was read to its end or closed.
+// Record returns a recorder that writes to a file and replaces its content. It forwards requests to base, or to
+// [http.DefaultTransport] if base is nil. Only the owner of the file can read it, because it contains conversations.
+// The recorder writes an exchange when the response was read to its end or closed.
 func Record(path string, base http.RoundTripper) (*Recorder, error) {
 	if base == nil {
 		base = http.DefaultTransport
@@ -37,7 +37,7 @@ func Record(path string, base http.RoundTripper) (*Recorder, error) {
 	return &Recorder{base: base, file: f}, nil
 }
 
-// Close ends the file. It returns the first error of writing to it: then a recording is missing.
+// Close closes the file. It returns the first error of writing to it: a recording is then missing.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		out.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	out.Header.Del("Accept-Encoding") // the file has the bytes that the client reads
+	out.Header.Del("Accept-Encoding") // the file must contain the bytes that the client reads
 	res, err := r.base.RoundTrip(out)
 	if err != nil {
 		if req.Context().Err() == nil {
@@ -105,17 +105,17 @@ func (r *Recorder) write(e exchange) {
 	}
 }
 
-// recorded is the body of an answer while it is read.
+// recorded is the body of a response while it is read.
 type recorded struct {
 	io.ReadCloser
 	recorder *Recorder
 	exchange exchange
 	hide     secrets
 	stream   bool
-	since    time.Time // when the last piece came
+	since    time.Time // the time of the last piece
 
 	mu   sync.Mutex
-	held []byte // that has come and is in no piece
+	held []byte // was read but is in no piece yet
 	once sync.Once
 }
 
@@ -137,7 +137,7 @@ func (b *recorded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// piece puts the first n bytes that are held into a piece.
+// piece adds the first n pending bytes as a piece.
 func (b *recorded) piece(n int) {
 	now := time.Now()
 	after := now.Sub(b.since).Milliseconds()
@@ -146,7 +146,7 @@ func (b *recorded) piece(n int) {
 	b.held = b.held[n:]
 }
 
-// Close implements io.Closer. What was not read is not in the recording.
+// Close implements io.Closer. The recording does not contain bytes that were not read.
 func (b *recorded) Close() error {
 	err := b.ReadCloser.Close()
 	b.end(true)

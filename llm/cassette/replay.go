@@ -16,8 +16,8 @@ import (
 	"github.com/agentarbor/arbor/internal/linediff"
 )
 
-// Player answers requests from a file, and asks nobody. It is an http.RoundTripper that is safe for
-// concurrent use. The zero value is not usable.
+// Player answers requests from a file, without a network. It is an http.RoundTripper that is safe for concurrent use.
+// The zero value is not usable; see [Replay].
 type Player struct {
 	path string
 	pace bool
@@ -36,11 +36,11 @@ type recording struct {
 // Option configures a [Player].
 type Option func(*Player)
 
-// WithPace plays streams in the time that they took. Without it they come at once.
+// WithPace plays streams at their recorded speed. Without it, the player returns them at once.
 func WithPace() Option { return func(p *Player) { p.pace = true } }
 
-// Replay makes a player of a file that a [Recorder] has written. The error says which recording of
-// the file cannot be read, and where it is.
+// Replay returns a player of a file that a [Recorder] has written. The error says which recording of the file cannot be
+// read, and its position.
 func Replay(path string, opts ...Option) (*Player, error) {
 	all, err := load(path)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *Player) Err() error {
 	return p.wrong
 }
 
-// Left returns how many recordings were not played.
+// Left returns the number of recordings that were not played.
 func (p *Player) Left() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,25 +91,25 @@ func (p *Player) Left() (n int) {
 	return n
 }
 
-// MismatchError is a request that was not recorded, or not so often.
+// MismatchError reports a request that was not recorded, or was sent more often than recorded.
 type MismatchError struct {
-	// Path is the file.
+	// Path is the path of the file.
 	Path string
 	// Request is the method, the path and the query.
 	Request string
-	// Played is how many recordings of the same request there are, all of which were played.
+	// Played is the number of recordings of the same request, all of which were played.
 	Played int
-	// Diff shows how the request differs from the nearest recording that was not played: what begins
-	// with "-" was recorded, and what begins with "+" is asked. It is empty if none is left.
+	// Diff shows how the request differs from the nearest recording that was not played: lines with "-" were recorded,
+	// lines with "+" are in the request. It is empty if no recording is left.
 	Diff string
 }
 
 // Error implements error.
 func (e *MismatchError) Error() string {
-	again := "; record it again, or ask what was recorded"
+	again := "; record it again, or send the recorded request"
 	switch {
 	case e.Played > 0:
-		return fmt.Sprintf("cassette %s: %s was recorded %d times and is asked once more%s", e.Path, e.Request, e.Played, again)
+		return fmt.Sprintf("cassette %s: %s was recorded %d times and is requested again%s", e.Path, e.Request, e.Played, again)
 	case e.Diff == "":
 		return fmt.Sprintf("cassette %s: %s was not recorded, and nothing is left to play%s", e.Path, e.Request, again)
 	}
@@ -146,7 +146,7 @@ func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// next takes the recording of a request off the tape.
+// next returns the recording of a request and marks it as played.
 func (p *Player) next(asked *request) (*response, error) {
 	key, err := asked.key()
 	if err != nil {
@@ -176,7 +176,7 @@ func (p *Player) next(asked *request) (*response, error) {
 	return nil, wrong
 }
 
-// nearest compares a request with the recording that differs from it in the fewest lines.
+// nearest returns the differences between a request and the recording that differs in the fewest lines.
 func (p *Player) nearest(asked *request) (text string) {
 	lines, fewest := asked.lines(), -1
 	for i := range p.tape {
@@ -191,14 +191,14 @@ func (p *Player) nearest(asked *request) (text string) {
 	return text
 }
 
-// refusal is the answer to a request that was not recorded, in the form that clients of models know.
+// refusal returns the response to a request that was not recorded, in the error format of model endpoints.
 func refusal(req *http.Request, err error) *http.Response {
 	body, _ := json.Marshal(map[string]any{"error": map[string]string{"message": err.Error(), "type": "invalid_request_error", "code": "not_recorded"}})
 	return &http.Response{Status: "400 Bad Request", StatusCode: http.StatusBadRequest, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req}
 }
 
-// played is the body of a recorded answer.
+// played is the body of a recorded response.
 type played struct {
 	ctx    context.Context
 	pieces []piece
@@ -233,7 +233,7 @@ func (b *played) Read(p []byte) (int, error) {
 				return 0, b.ctx.Err()
 			}
 		}
-		b.rest, _ = next.bytes() // Replay has read it before
+		b.rest, _ = next.bytes() // Replay has checked it
 	}
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
@@ -245,14 +245,14 @@ func (b *played) Close() error {
 	return nil
 }
 
-// First returns the path and the body of the first request that was recorded; path is "" if there
-// is none. It tells how the endpoint was spoken to.
+// First returns the path and the body of the first recorded request; path is "" if there is none. It shows which API of
+// the endpoint was used.
 func (p *Player) First() (path string, body []byte) {
 	if len(p.tape) == 0 {
 		return "", nil
 	}
 	r := &p.tape[0].Request
 	path, _, _ = strings.Cut(r.URL, "?")
-	body, _ = r.Body.bytes() // Replay has read it before
+	body, _ = r.Body.bytes() // Replay has checked it
 	return path, body
 }

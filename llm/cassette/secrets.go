@@ -12,20 +12,21 @@ const redacted = "[redacted]"
 // secrets are values that must not be recorded, the longest first.
 type secrets []string
 
-// sensitive are parts of the names of headers, and of the names in a query, whose values are secrets or say
-// who somebody is. Any other value is one if it is long.
+// sensitive are parts of the names of headers and query parameters whose values are secrets or identify a person. Any
+// other long value counts as a secret, too.
 var sensitive = []string{"auth", "cookie", "key", "token", "secret", "password", "credential", "signature", "organization", "project", "user", "account", "email"}
 
-// harmless are headers whose values anybody may know.
+// harmless are headers whose values are never secret.
 var harmless = []string{"Idempotency-Key", "User-Agent"}
 
-// Shorter values are no secrets, and texts are full of them; longer ones are secrets unless they are known to be none.
+// A value that is shorter than short is not a secret, because it occurs in many texts. A value of at least long is a
+// secret unless its header is harmless.
 const (
 	short = 6
 	long  = 24
 )
 
-// secretsOf finds them in the headers of a request, in its query and in the user of its address.
+// secretsOf returns the secrets in the headers of a request, in its query and in the user of its URL.
 func secretsOf(r *http.Request) (s secrets) {
 	add := func(name, value string) {
 		secret := slices.ContainsFunc(sensitive, func(part string) bool { return strings.Contains(strings.ToLower(name), part) })
@@ -38,7 +39,7 @@ func secretsOf(r *http.Request) (s secrets) {
 			continue
 		}
 		for _, v := range values {
-			_, token, _ := strings.Cut(v, " ") // behind Bearer
+			_, token, _ := strings.Cut(v, " ") // after Bearer
 			add(name, v)
 			add(name, token)
 		}
@@ -59,7 +60,7 @@ func secretsOf(r *http.Request) (s secrets) {
 
 func (s secrets) text(text string) string { return string(s.bytes([]byte(text))) }
 
-// bytes returns other bytes, in which secrets are replaced; b stays as it is.
+// bytes returns a copy of b with the secrets replaced.
 func (s secrets) bytes(b []byte) []byte {
 	b = bytes.Clone(b)
 	for _, v := range s {

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// TB is what [Test] needs of a testing.TB.
+// TB contains the methods of a testing.TB that [Test] uses.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -13,9 +13,9 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Test returns a client for a test, whose requests are answered from a file. A request that was not
-// recorded, and a recording that was not asked for, fail the test. Where the environment has
-// ARBOR_RECORD=1 the requests go to the endpoint, and the file is written anew.
+// Test returns a client whose requests are answered from a file. The test fails if a request was not recorded, or a
+// recording was not requested. If the environment has ARBOR_RECORD=1, the requests go to the endpoint, and the file is
+// written again.
 func Test(t TB, path string, opts ...Option) *http.Client {
 	t.Helper()
 	if os.Getenv("ARBOR_RECORD") == "1" {
@@ -36,9 +36,9 @@ func Test(t TB, path string, opts ...Option) *http.Client {
 	}
 	t.Cleanup(func() {
 		if err := p.Err(); err != nil {
-			t.Errorf("%v (ARBOR_RECORD=1 records it anew)", err)
+			t.Errorf("%v (ARBOR_RECORD=1 records it again)", err)
 		} else if n := p.Left(); n > 0 {
-			t.Errorf("cassette %s: %d recordings were not asked for (ARBOR_RECORD=1 records it anew)", path, n)
+			t.Errorf("cassette %s: %d recordings were not requested (ARBOR_RECORD=1 records it again)", path, n)
 		}
 	})
 	return &http.Client{Transport: p}

@@ -28,13 +28,13 @@ var (
 	negations = bm25.Stems("cannot dont never no not t without")
 )
 
-// turn is what the messages tell of the user's latest words and since then.
+// turn is the user's last text and the conversation since then.
 type turn struct {
 	text    string
 	results []llm.ToolResult
-	worked  bool            // a tool of this agent has answered
-	settled bool            // it spoke, was refused, or got the conversation back: no handing on
-	from    map[string]bool // agents whose words come after the user's
+	worked  bool            // a tool of this agent has returned a result
+	settled bool            // the agent sent text, was refused, or got the conversation back: it does not transfer
+	from    map[string]bool // the agents with texts after the user's
 }
 
 func readTurn(req *llm.Request) turn {
@@ -55,7 +55,7 @@ func readTurn(req *llm.Request) turn {
 		switch {
 		case m.Role != llm.RoleUser:
 			t.settled = true
-		case i > 0 && strings.HasPrefix(text, "[Your answer was empty."): // not the user's: package view says it
+		case i > 0 && strings.HasPrefix(text, "[Your answer was empty."): // a text of package view, not of the user
 		case line == nil || i == 0:
 			t.text = strings.ToValidUTF8(text, "\ufffd")
 			return t
@@ -70,8 +70,8 @@ func readTurn(req *llm.Request) turn {
 	return t
 }
 
-// targets returns the agents to which a tool hands over, with what is said of each: none
-// for another tool than that of transfers. A tool for one agent has its name.
+// targets returns the agents to which a tool transfers, with their descriptions. It returns none for a tool that does
+// not transfer. A tool for one agent has the agent's name in its own.
 func targets(spec llm.ToolSpec) (all []option) {
 	only, ok := strings.CutPrefix(spec.Name, transferPrefix)
 	if !ok {
@@ -101,8 +101,8 @@ func targets(spec llm.ToolSpec) (all []option) {
 	return all
 }
 
-// options returns what the request lets an agent call and, without a name, the
-// agent itself: its instructions, except for the sentences on a target's work.
+// options returns the tools and targets that the request offers, and, without a name, the agent itself. The agent's own
+// words are those of its instructions, except for the sentences about a target.
 func options(req *llm.Request) []option {
 	var all []option
 	named, system := map[string]bool{transferTool: true, transferPrefix: true}, req.System+"\n"
@@ -116,7 +116,7 @@ func options(req *llm.Request) []option {
 			named[o.name] = true
 		}
 		all = append(all, agents...)
-		if i := strings.Index(spec.Description, "\n- "); i >= 0 { // the instructions may list the same
+		if i := strings.Index(spec.Description, "\n- "); i >= 0 { // the instructions may repeat the list
 			list := spec.Description[i:] + "\n"
 			system = strings.Replace(system, list, "\n", 1)
 			if only, ok := strings.CutPrefix(spec.Name, transferPrefix); ok { // with the tool after the name
@@ -133,7 +133,7 @@ func options(req *llm.Request) []option {
 	return append(all, option{doc: own})
 }
 
-// decide returns the call to make, or what to reply instead, or neither.
+// decide returns the call to make, or a text to reply instead, or neither.
 func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) {
 	forced := req.ToolChoice != "" && req.ToolChoice != llm.ToolChoiceAuto
 	if req.ToolChoice == llm.ToolChoiceNone || !forced && t.worked {
@@ -187,9 +187,8 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 	return nil, reply, nil
 }
 
-// whoAnswers answers the question which agent answers, as the model would decide with
-// calls; false if this is not asked. The names are in the last list of the system text,
-// the agent's own at its end, and the message in quotes.
+// whoAnswers answers the routing question as the model would decide with calls. It returns false for any other request.
+// The last list of the system text has the names, the agent's own at its end, and the last message quotes the user.
 func (m *Model) whoAnswers(req *llm.Request) (string, bool) {
 	asked := req.System != "" && len(req.Messages) > 0
 	inJSON := req.ResponseFormat != nil && req.ResponseFormat.Name == "who_answers"
@@ -226,7 +225,7 @@ func (m *Model) whoAnswers(req *llm.Request) (string, bool) {
 		var to struct {
 			Name string `json:"agent_name"`
 		}
-		_ = json.Unmarshal([]byte(call.Arguments), &to) // the model has just written them
+		_ = json.Unmarshal([]byte(call.Arguments), &to) // the model has just encoded them
 		name = to.Name
 	}
 	if inJSON {
@@ -236,8 +235,8 @@ func (m *Model) whoAnswers(req *llm.Request) (string, bool) {
 	return name, true
 }
 
-// tableLines writes the table of the brief question as the list that stands in the other
-// form, with a line behind it; false if there is none.
+// tableLines converts the table of the brief question to the list of the other form, with a line after it. It returns
+// false if there is no table.
 func tableLines(system string) (string, bool) {
 	before, rest, found := strings.Cut("\n"+system, "\nagents = {\n")
 	table, how, closed := strings.Cut(rest, "\n}")
@@ -255,21 +254,19 @@ func tableLines(system string) (string, bool) {
 	return before + "\n" + strings.Join(list, "\n") + "\n" + strings.TrimSpace(how), true
 }
 
-// unquoted is the text of a JSON string, "" if it is none.
+// unquoted returns the text of a JSON string, or "" for anything else.
 func unquoted(s string) (text string) {
 	_ = json.Unmarshal([]byte(s), &text)
 	return text
 }
 
-// adds reports whether a target speaks to a word of the user's that the agent
-// itself does not speak to.
+// adds reports whether a target contains a word of the user that the agent itself does not contain.
 func adds(said, target, own []bm25.Word) bool {
 	return slices.ContainsFunc(said, func(w bm25.Word) bool { return w.In(target) && !w.In(own) })
 }
 
-// asksFor reports whether the user may mean the tool. If its name, or else its
-// description's first word, has a verb of change before any of reading, the user
-// must have said that verb, and not in the negative.
+// asksFor reports whether the user may mean the tool. If the tool's name, or else the first word of its description,
+// has a verb of change before any verb of reading, the user must have written that verb, and not in a negation.
 func asksFor(said []bm25.Word, o option) bool {
 	first, _, _ := strings.Cut(o.spec.Description, " ")
 	for _, v := range bm25.Split(o.name + " " + first) {
@@ -285,13 +282,13 @@ func asksFor(said []bm25.Word, o option) bool {
 	return true
 }
 
-// negated reports whether a negation stands shortly before.
+// negated reports whether one of the last words is a negation.
 func negated(before []bm25.Word) bool {
 	return slices.ContainsFunc(before[max(0, len(before)-4):], func(w bm25.Word) bool { return negations()[w.Text] })
 }
 
-// reason quotes the user's words that speak for a target: the longest run of
-// them, or where none stand together the first few.
+// reason quotes the user's words that match a target: the longest run of them or, if no two are adjacent, the first
+// few.
 func reason(said, doc []bm25.Word) string {
 	var all, run, longest []string
 	for _, w := range said {

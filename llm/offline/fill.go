@@ -21,19 +21,18 @@ var (
 	quoted      = lazyregexp.New("[\"“„«`]([^\"“”„«»`]+)[\"“”»`]")
 	number      = lazyregexp.New(`^-?(0|[1-9]\d{0,17})(\.\d{1,17})?$`)
 	ids         = lazyregexp.New(`^[\w-]*\d[\w-]*$`)
-	codes       = lazyregexp.New(`^[\w-]*\d[\w-]*$`) // as ids, but may be counted in words
+	codes       = lazyregexp.New(`^[\w-]*\d[\w-]*$`) // like ids, but a numeral may replace them
 	names       = lazyregexp.New(`^\p{Lu}[\p{L}\p{M}'’ -]+$`)
 	emails      = lazyregexp.New(`^\S+@\S+\.\S+$`)
 	dates       = lazyregexp.New(`^\d{4}-\d\d-\d\d(T\S+)?$`)
 	punctuation = ".,;:!?()[]{}<>\"'“”„«»`#$€£"
 	numerals    = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10"}
-	// blanks are tried for what a response needs and the text does not have.
+	// blanks are tried for values that a response needs and the text does not contain.
 	blanks = []any{"", false, 0, 1, 10, 100, 1000, -1, 0.5, []any{}, "1970-01-01", "1970-01-01T00:00:00Z", "00:00:00Z", "PT0S", "nobody@example.invalid",
 		"00000000-0000-0000-0000-000000000000", "about:blank", "0.0.0.0", "::", "localhost", "-", strings.Repeat("-", 10), strings.Repeat("-", 100)}
 )
 
-// shapeOf tells by a word of a property's name or format what its value looks like; nil is
-// any look.
+// shapeOf returns the pattern of a property's value for a word of its name or format; nil allows any value.
 func shapeOf(word string) *lazyregexp.Regexp {
 	switch word {
 	case "email", "mail":
@@ -50,33 +49,33 @@ func shapeOf(word string) *lazyregexp.Regexp {
 	return nil
 }
 
-// sureness says how much must speak for a value.
+// sureness is how much evidence a value needs.
 type sureness int
 
 const (
 	optional sureness = iota // the text names the property
-	another                  // the text has one more of the kind
+	another                  // the text has another value of the kind
 	needed
 )
 
-// filler makes values for JSON schemas from a text, using each word once.
+// filler fills JSON schemas with values from a text. It uses each word once.
 type filler struct {
-	text    string // for strings of no particular shape
+	text    string // for strings without a pattern
 	words   []bm25.Word
 	quotes  [][]string
 	invent  bool     // use blanks
-	missing []string // needed members without a value
+	missing []string // the required members without a value
 	used    map[any]bool
 	steps   int
 }
 
-// fill returns JSON that the schema accepts, or else the names of what is missing.
-// It looks into the first thousand words: who needs more pastes a document.
+// fill returns JSON that the schema accepts, or the names of the missing values. It reads only the first thousand
+// words, because a longer text is a pasted document.
 func fill(schema json.RawMessage, words []bm25.Word, text string, invent bool) (arguments, missing string) {
 	f := &filler{text: text, words: words[:min(1000, len(words))], quotes: quoted.Get().FindAllStringSubmatch(text, 100), invent: invent, used: map[any]bool{}}
 	if s, err := compile(schema); err == nil {
 		if v, ok := f.value("", s, needed, 0); ok {
-			data, _ := json.Marshal(v) // JSON's own types do not fail
+			data, _ := json.Marshal(v) // the types of JSON can always be encoded
 			return string(data), ""
 		}
 	}
@@ -90,15 +89,15 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // nothing is opened for a reference
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // references open nothing
 	if err = cmp.Or(err, c.AddResource("mem:///schema.json", doc)); err != nil {
 		return nil, err
 	}
 	return c.Compile("mem:///schema.json")
 }
 
-// respond makes what a response format asks for, of what was told or else of the
-// user's text; and of blanks alone where something in the text does not fit.
+// respond returns JSON for a response format, from the results told or else from the user's text. If a value of the
+// text does not fit, it uses only blanks.
 func respond(schema json.RawMessage, user, told string) (string, error) {
 	for _, words := range [][]bm25.Word{bm25.Split(user + "\n" + told), nil} {
 		if answer, missing := fill(schema, words, cmp.Or(told, user), true); missing == "" {
@@ -114,7 +113,7 @@ func (f *filler) value(key string, s *jsonschema.Schema, sure sureness, depth in
 		return nil, false
 	}
 	all := f.candidates(key, s, sure, depth)
-	for _, again := range []bool{false, f.invent && sure == needed} { // better twice than nothing
+	for _, again := range []bool{false, f.invent && sure == needed} { // if needed, use a word twice
 		for _, c := range all {
 			if (c.from == nil || !f.used[c.from] || again) && s.Validate(c.value) == nil {
 				f.used[c.from] = true
@@ -125,11 +124,10 @@ func (f *filler) value(key string, s *jsonschema.Schema, sure sureness, depth in
 	return nil, false
 }
 
-// candidate is a value that may do, and what of the text it uses up, if anything.
+// candidate is a possible value. from is the part of the text that it uses, if any.
 type candidate struct{ from, value any }
 
-// candidates are values for a property: what the text has, then what the schema
-// has, then blanks.
+// candidates returns the possible values of a property: those of the text, then those of the schema, then blanks.
 func (f *filler) candidates(key string, s *jsonschema.Schema, sure sureness, depth int) (all []candidate) {
 	for _, o := range rank(f.words, choices(s)) {
 		if o.score > 0 || f.invent && sure == needed {
@@ -167,8 +165,8 @@ func (f *filler) candidates(key string, s *jsonschema.Schema, sure sureness, dep
 	return all
 }
 
-// seen are the values that the text has for a property: behind a word that names
-// it, then elsewhere, and for a needed string without a shape the whole text.
+// seen returns the values in the text for a property: after a word that names it, then elsewhere, and for a required
+// string without a pattern the whole text.
 func (f *filler) seen(key string, s *jsonschema.Schema, sure sureness) []candidate {
 	about := bm25.Split(key)
 	if s.Format != nil {
@@ -201,17 +199,17 @@ func (f *filler) seen(key string, s *jsonschema.Schema, sure sureness) []candida
 	return near
 }
 
-// valuesAt are the values that a word can be, or begins: of a shape, or an id if that is allowed.
+// valuesAt returns the values that a word is, or starts: those that match the shape, and ids if they are allowed.
 func (f *filler) valuesAt(i int, w bm25.Word, shape *lazyregexp.Regexp, id bool) (found []candidate) {
 	field := strings.Trim(w.Field, punctuation)
-	if n := numerals[w.Text]; n != "" && shape != ids { // "cancel one of them" names none
+	if n := numerals[w.Text]; n != "" && shape != ids { // "cancel one of them" contains no number
 		field = n
 	}
 	if number.MatchString(field) {
 		found = append(found, candidate{i, json.Number(field)})
 	}
 	if shape == names && (i == 0 || w.Stem == "") {
-		field = "" // a capital letter that may only begin a sentence
+		field = "" // the capital letter may only start a sentence
 	} else if shape == names && i+1 < len(f.words) && names.MatchString(w.Field) && names.MatchString(strings.Trim(f.words[i+1].Field, punctuation)) {
 		field = strings.Trim(w.Field+" "+f.words[i+1].Field, punctuation)
 	}
@@ -221,8 +219,7 @@ func (f *filler) valuesAt(i int, w bm25.Word, shape *lazyregexp.Regexp, id bool)
 	return found
 }
 
-// choices returns an enum's values with their own words and those of the
-// sentences of the description that name them.
+// choices returns an enum's values, with the words of the value and of the description's sentences that contain it.
 func choices(s *jsonschema.Schema) (options []option) {
 	if s.Enum == nil {
 		return nil
@@ -239,7 +236,7 @@ func choices(s *jsonschema.Schema) (options []option) {
 	return options
 }
 
-// object fills the required members in their order, then the others by name.
+// object fills the required members in order, then the others by name.
 func (f *filler) object(s *jsonschema.Schema, sure sureness, depth int) (any, bool) {
 	out, complete := map[string]any{}, true
 	for _, key := range s.Required {
@@ -261,8 +258,8 @@ func (f *filler) object(s *jsonschema.Schema, sure sureness, depth int) (any, bo
 	return out, complete && (sure == needed || len(out) > 0)
 }
 
-// array holds what the text has of its items' kind, and in an invented one
-// as many more as the schema wants.
+// array returns the values in the text that fit the items. If blanks are allowed, it adds items until the schema
+// accepts the array.
 func (f *filler) array(key string, s *jsonschema.Schema, sure sureness, depth int) []any {
 	items, _ := s.Items.(*jsonschema.Schema)
 	out := []any{}

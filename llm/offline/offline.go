@@ -1,17 +1,14 @@
-// Package offline is an [llm.Model] that needs neither key nor network, to try a
-// tree before there is an endpoint. It understands no language and says so: it
-// compares the user's words with the descriptions in the request (BM25), and
-// hands over, calls a tool with values found in the text, or makes a sentence of
-// tool results. It knows no tree, keeps nothing between calls, and gives equal
-// requests equal answers.
+// Package offline is an [llm.Model] that needs neither a key nor a network. Use it to try a tree before an endpoint
+// exists. It understands no language, and says so. It compares the words of the user with the descriptions in the
+// request (BM25). It then transfers, calls a tool with values from the text, or describes tool results in a sentence.
+// It knows no tree, keeps nothing between calls, and gives equal requests equal answers.
 //
-// It relies on conventions: the description of the tool transfer_to_agent
-// lists its targets in lines "- NAME: DESCRIPTION", and so does that of transfer_to_NAME
-// its own; user messages with other agents' words begin with "[NAME] ", "[NAME] handed
-// the conversation to you" too. The question which agent answers ends its system text with
-// such lines, the asking agent's last, and a line that says how to reply; the last message
-// quotes what the user said. Or it is brief: a table "agents = {" in code, and the last
-// message calls "route(" with what the user said.
+// It relies on conventions. The description of the tool transfer_to_agent lists its targets in lines "- NAME:
+// DESCRIPTION", and that of transfer_to_NAME its own target. User messages with texts of other agents begin with
+// "[NAME] "; so does "[NAME] transferred the conversation to you". The routing question ends its system text with such
+// lines, the line of the asking agent last, and a line that says how to reply; the last message quotes the user. The
+// brief form of the question has a table "agents = {" in code, and the last message calls "route(" with the user's
+// text.
 //
 // It imports llm, internal/bm25 and a JSON schema validator, and opens no file or connection.
 package offline
@@ -28,14 +25,14 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Model is the offline model, safe for concurrent use. Make it with [New].
+// Model is the offline model. It is safe for concurrent use. The zero value is not usable; see [New].
 type Model struct{ margin float64 }
 
-// Option changes a [Model] at construction.
+// Option configures a [Model].
 type Option func(*Model)
 
-// WithMargin sets how many times a target's score must exceed the agent's own
-// and the next target's before the conversation is handed over. Default: 1.2.
+// WithMargin sets how many times a target's score must exceed the agent's own score and the next target's before the
+// model transfers. Defaults to 1.2.
 func WithMargin(ratio float64) Option { return func(m *Model) { m.margin = ratio } }
 
 // New returns an offline model.
@@ -52,10 +49,9 @@ func New(opts ...Option) *Model {
 // Name returns "offline".
 func (*Model) Name() string { return "offline" }
 
-// Generate answers with one tool call, or with text: word by word if the request
-// asks for a stream. Usage counts the words of instructions and messages, not of
-// tools, there being no tokens. Of the settings only the tool choice and the
-// response format matter. Errors are the context's, or bad_request if nothing
+// Generate answers with one tool call, or with text: one word per chunk if the request asks for a stream. Usage counts
+// the words of instructions and messages, because there are no tokens; it does not count tools. Of the settings, only
+// the tool choice and the response format have an effect. Errors are the context's, or bad_request if no answer
 // satisfies one of these two.
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
@@ -103,7 +99,7 @@ func (m *Model) answer(req *llm.Request) (string, *llm.ToolCall, error) {
 	return cmp.Or(reply, described, about(req.System)), call, err
 }
 
-// about says what the model is and which instructions it cannot follow.
+// about describes the model, and quotes the instructions that it cannot follow.
 func about(system string) string {
 	return fmt.Sprintf("I am the offline model: I compare words and understand no language, and I find nothing to do with yours."+
 		" The instructions of this agent begin %q. Set OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL for a real model.",
@@ -113,8 +109,8 @@ func about(system string) string {
 // speaks matches texts that need no label in a row: dates, phrases and words.
 var speaks = lazyregexp.New(`^\d{4}-\d\d-\d\d|\S \S|^\D+$`)
 
-// describe makes a sentence of each tool result: rows of JSON with their members
-// in the order of the JSON text, anything else in quotes, cut at 600 characters.
+// describe returns a sentence for each tool result. It writes JSON as rows with the members in the order of the JSON
+// text, and anything else in quotes. It cuts a result after 600 characters.
 func describe(results []llm.ToolResult) string {
 	var sentences []string
 	for _, r := range results {
@@ -130,8 +126,7 @@ func describe(results []llm.ToolResult) string {
 	return strings.Join(sentences, " ")
 }
 
-// phrase returns the next value of valid JSON, which has the given key, in
-// words.
+// phrase returns the next value of valid JSON, which has the given key, as text.
 func phrase(d *json.Decoder, key string) string {
 	token, _ := d.Token()
 	label := strings.TrimSuffix(strings.ReplaceAll(key, "_", " "), " id")

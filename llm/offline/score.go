@@ -8,17 +8,17 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// option is something to choose by its words: an agent, a tool, a value.
+// option is a choice with its words: an agent, a tool or a value.
 type option struct {
 	name  string
 	spec  llm.ToolSpec
-	agent bool // to hand over to
+	agent bool // a transfer to the agent
 	value any
 	doc   []bm25.Word
 	score float64
 }
 
-// rank scores the options against a query and sorts them, equal ones as declared.
+// rank scores the options for a query and sorts them by score. Equal ones keep their order.
 func rank(query []bm25.Word, options []option) []option {
 	docs := make([][]bm25.Word, len(options))
 	for i, o := range options {

@@ -8,8 +8,9 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// own returns a request of agents that share their requests as the agent that answers would have sent it alone: with
-// its instructions, tools and targets, which the last message has. It returns any other request as it is.
+// own converts a request of agents that share their requests into the request that the answering agent would have sent
+// alone: with its own instructions, tools and targets, which are in the last message. It returns any other request
+// unchanged.
 func own(req *llm.Request) *llm.Request {
 	last := len(req.Messages) - 1
 	if last < 0 || req.Messages[last].Role != llm.RoleSystem {
@@ -30,7 +31,7 @@ func own(req *llm.Request) *llm.Request {
 		}
 		r.Tools = append(r.Tools, spec)
 	}
-	from := "agent" // whoever began the turn
+	from := "agent" // the agent that started the turn is unknown
 	for i, m := range req.Messages[:last] {
 		to, moved := transferredTo(m)
 		switch {
@@ -44,7 +45,7 @@ func own(req *llm.Request) *llm.Request {
 	return &r
 }
 
-// movesOn reports whether a message is the result of a transfer that was made.
+// movesOn reports whether a message is the result of a transfer.
 func movesOn(m llm.Message) bool { _, moved := transferredTo(m); return moved }
 
 func transferredTo(m llm.Message) (to string, moved bool) {

@@ -14,42 +14,42 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// afterFinish is the longest silence after a finish reason: what is still to
-// come is usage and [DONE], which some endpoints never send.
+// afterFinish is the longest silence after a finish reason. Only usage and [DONE] can follow it, and some endpoints
+// never send them.
 const afterFinish = 5 * time.Second
 
-// reading is what is known of an answer so far.
+// reading is the state of an answer that is being read.
 type reading struct {
 	ev       event
-	chunks   []llm.Chunk // made from the last event, not handed out yet
+	chunks   []llm.Chunk // of the last event, not yielded yet
 	calls    callList
-	old      callList // of the field function_call
-	deltas   bool     // pieces came, so that messages are what they add up to
+	old      callList // the calls of the old field function_call
+	deltas   bool     // pieces came, so messages repeat their sum
 	text     flow
 	thought  flow
-	halves   [2]halves // of text and thought
-	field    string    // in which thoughts come
+	halves   [2]halves // of text and of reasoning
+	field    string    // the field in which reasoning comes
 	details  details
-	thoughts int // bytes that were handed out
+	thoughts int // the bytes of reasoning that were yielded
 	choices  choices
 
 	thinking thinking
-	leaks    *leaks // holds back words that may be a call
+	leaks    *leaks // holds back text that may be a call
 	tools    []llm.ToolSpec
-	probs    bool // log probabilities were asked for
-	begun    bool // something was handed out
+	probs    bool // the request asks for log probabilities
+	begun    bool // a part of the answer was yielded
 	usage    *llm.Usage
 	model    string
 	asked    string // the model's name in the request
 	end      ending
-	reason   string // the finish reason that it comes from
-	none     bool   // the field of the finish reason was there, without one
-	choice   bool   // the answer holds one
-	refused  bool   // it is an error object
-	items           // of an answer of the Responses API
+	reason   string // the finish reason as the endpoint wrote it
+	none     bool   // a choice had an empty finish_reason
+	choice   bool   // the answer has a choice
+	refused  bool   // the answer is an error object
+	items           // the items of an answer of the Responses API
 }
 
-// finish takes in a finish reason.
+// finish processes a finish reason.
 func (a *attempt) finish(reason string) {
 	r := &a.reading
 	if end := endingOf(reason); end > r.end {
@@ -58,7 +58,7 @@ func (a *attempt) finish(reason string) {
 	}
 }
 
-// event takes in one event of the answer; io.EOF at a regular end.
+// event processes one event of the answer. It returns io.EOF at a regular end.
 func (a *attempt) event() error {
 	r := &a.reading
 	r.chunks = r.chunks[:0]
@@ -102,7 +102,7 @@ func (a *attempt) event() error {
 	return a.strayed()
 }
 
-// take takes in what an event has for a choice.
+// take processes a choice of an event.
 func (a *attempt) take(c *choice, whole bool) {
 	r := &a.reading
 	delta, message := &c.Delta, &c.Message
@@ -142,7 +142,7 @@ func (a *attempt) take(c *choice, whole bool) {
 			}
 		}
 	}
-	defer r.native() // the words of this event came in front of its calls
+	defer r.native() // the text of this event came before its calls
 	if !ours {
 		return
 	}
@@ -161,7 +161,7 @@ func (a *attempt) take(c *choice, whole bool) {
 	a.finish(string(c.FinishReason.flexText))
 }
 
-// native says to the words that calls came as they should, if some did.
+// native tells the filter of leaked calls that native calls came, if some did.
 func (r *reading) native() {
 	if !r.calls.named() && !r.old.named() {
 		return
@@ -171,10 +171,9 @@ func (r *reading) native() {
 	}
 }
 
-// begin takes in events until there is something to hand out, or no more. Its
-// error is that the endpoint reports one in place of an answer, or gives it up: nobody has seen
-// anything then, so that the request may be sent again like one that was refused
-// by a status. All other errors wait for read.
+// begin processes events until there is something to yield, or the answer ends. It returns an error if the endpoint
+// reports one instead of an answer, or stops the answer at once: nothing has been yielded, so the request may be sent
+// again, as after an error status. All other errors are returned by read.
 func (a *attempt) begin() error {
 	for a.err == nil && len(a.reading.chunks) == 0 {
 		a.err = a.event()
@@ -185,8 +184,8 @@ func (a *attempt) begin() error {
 	return nil
 }
 
-// read hands out the answer. Text and reasoning go as they come; calls, usage
-// and the finish reason only when the answer has ended as it should.
+// read yields the answer. It yields text and reasoning as they come; calls, usage and the finish reason only after a
+// regular end.
 func (a *attempt) read(yield func(llm.Chunk) error) error {
 	r := &a.reading
 	for ; a.err == nil; a.err = a.event() {
@@ -216,7 +215,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	}
 	calls = append(calls, leaked...)
 	if r.end == endFilter {
-		calls = nil // what was withheld may be a part of them
+		calls = nil // the text that was held back may be a part of them
 	}
 	if sealed := r.seal(calls); sealed != "" {
 		if err := yield(llm.Chunk{Sealed: sealed}); err != nil {
@@ -235,13 +234,13 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	}
 	finish := r.end.finishReason(len(calls) > 0)
 	if finish == llm.FinishLength && r.leaks.spoiled() {
-		finish = llm.FinishStop // more room would not have made an answer of it
+		finish = llm.FinishStop // a higher limit of tokens would not have helped
 	}
 	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finish})
 }
 
-// unwrapped returns the arguments of a call without the object that models copy around them from the form of calls: one with
-// the only member arguments or parameters, for a tool that has parameters, and none of that name.
+// unwrapped returns the arguments of a call without an object that models copy around them: one whose only member is
+// arguments or parameters, for a tool that has parameters, but none with that name.
 func (r *reading) unwrapped(c llm.ToolCall) string {
 	var outer map[string]json.RawMessage
 	if len(c.Arguments) > 1<<20 || !strings.Contains(c.Arguments, `s":`) || json.Unmarshal([]byte(c.Arguments), &outer) != nil || len(outer) != 1 {
@@ -264,7 +263,7 @@ func (r *reading) unwrapped(c llm.ToolCall) string {
 	return c.Arguments
 }
 
-// offers reports whether a tool of the request is called by the name.
+// offers reports whether the request has a tool with the name.
 func (r *reading) offers(name string) bool {
 	return slices.ContainsFunc(r.tools, func(t llm.ToolSpec) bool { return called(t, name) })
 }

@@ -10,16 +10,15 @@ import (
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
-// This file makes the arguments of a call of their parts, and repairs what has one
-// meaning. What has none or several stays as it is, so that whoever called is told so.
+// This file joins the arguments of a call from their parts, and repairs them if the repair has one meaning. Otherwise
+// it returns them unchanged, so that the model gets an error as the result of the call.
 
-// placeholder reports whether arguments say nothing: endpoints send them for none, and in
-// front of the real ones.
+// placeholder reports whether arguments are empty. Endpoints send such arguments for none, and before the actual ones.
 func placeholder(args string) bool {
 	return slices.Contains([]string{"", "{}", "null", `""`, "[]", "None", `"{}"`, "{ }"}, strings.TrimSpace(args))
 }
 
-// starts reports whether a text can be the beginning of arguments.
+// starts reports whether arguments can start with a text.
 func starts(args string) bool {
 	args = strings.TrimLeft(args, " \t\r\n")
 	return args != "" && strings.IndexByte(`{["nN`, args[0]) >= 0
@@ -35,8 +34,8 @@ func sameJSON(a, b string) bool {
 	return a == b || json.Compact(&x, []byte(a)) == nil && json.Compact(&y, []byte(b)) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-// joined returns the arguments that the parts are. They follow each other, or each has
-// all so far, if they grow, or the last has all of them once more.
+// joined returns the arguments that the parts contain. The parts follow each other; or, if grows is set, each part
+// contains all parts before it; or the last part repeats all others.
 func joined(parts []string, grows bool) string {
 	all := mended(strings.Join(parts, ""))
 	if len(parts) == 0 || isObject(all) {
@@ -52,7 +51,7 @@ func joined(parts []string, grows bool) string {
 	switch {
 	case grows:
 		forms = forms[:3]
-	case last > 0 && sameJSON(forms[2], forms[3]): // which both are whole
+	case last > 0 && sameJSON(forms[2], forms[3]): // both are complete
 		forms = []string{all, forms[1], forms[2]}
 	default:
 		forms = forms[:2]
@@ -65,11 +64,11 @@ func joined(parts []string, grows bool) string {
 	return all
 }
 
-// aroundArguments is what models and parsers leave around arguments.
+// aroundArguments matches what models and parsers leave around arguments.
 var aroundArguments = lazyregexp.New("^(?:\\s|</?[\\w|:.-]+>|```(?:json)?|\\[/?[A-Z_]+\\])*$")
 
-// repaired returns the object that a text is. An object in a string stays one: it has one
-// meaning for whoever reads it, and the log shows what the model wrote of a transfer.
+// repaired returns the object that a text contains. It does not unpack an object in a string: that text has one
+// meaning, and the log shows what the model wrote.
 func repaired(text string) (string, bool) {
 	if isObject(text) {
 		return text, true
@@ -91,7 +90,7 @@ func repaired(text string) (string, bool) {
 		return "", false
 	}
 	object, rest, ok := lenient(text[from:])
-	for more := ok; more; { // it may come twice
+	for more := ok; more; { // the object may come twice
 		again, next, valid := lenient(strings.TrimLeft(rest, white))
 		if more = valid && sameJSON(again, object); more {
 			rest = next
@@ -101,8 +100,8 @@ func repaired(text string) (string, bool) {
 	return object, ok && around.MatchString(text[:from]) && around.MatchString(strings.TrimLeft(rest, "} \t\r\n"))
 }
 
-// lenient reads an object as JSON that was written as Python, with keys without quotes, with commas in front
-// of brackets, or with control characters in its texts. It returns what follows it.
+// lenient reads an object as JSON if it was written as Python, with keys without quotes, with commas before brackets,
+// or with control characters in its texts. It returns the text after it.
 func lenient(text string) (object, rest string, ok bool) {
 	var out []byte
 	depth := 0
@@ -139,12 +138,12 @@ func lenient(text string) (object, rest string, ok bool) {
 			return string(out), text[i+1:], json.Valid(out)
 		}
 	}
-	return "", "", false // half of it is missing
+	return "", "", false // the end of the object is missing
 }
 
 var bareKey = lazyregexp.New(`^[A-Za-z_][\w-]*\s*:`)
 
-// lastOf returns the last byte that is no white space, 0 if there is none.
+// lastOf returns the last byte that is not white space, or 0 if there is none.
 func lastOf(out []byte) byte {
 	if out = bytes.TrimRight(out, white); len(out) > 0 {
 		return out[len(out)-1]
@@ -152,8 +151,8 @@ func lastOf(out []byte) byte {
 	return 0
 }
 
-// appendQuoted adds the text that begins at i as a string of JSON, and returns its end,
-// or -1 if it has none.
+// appendQuoted appends the text that starts at i as a JSON string. It returns the end of the text, or -1 if the text
+// has no end.
 func appendQuoted(out []byte, text string, i int) ([]byte, int) {
 	quote := text[i]
 	out = append(out, '"')
@@ -163,7 +162,7 @@ func appendQuoted(out []byte, text string, i int) ([]byte, int) {
 			return append(out, '"'), i
 		case c == '\\' && i+1 < len(text):
 			if i++; text[i] != '\'' {
-				out = append(out, c) // what JSON does not know makes the object invalid
+				out = append(out, c) // an escape that JSON does not have makes the object invalid
 			}
 			out = append(out, text[i])
 		case c == '"':

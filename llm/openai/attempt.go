@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// attemptKey finds the attempt that a request belongs to in its context.
+// attemptKey is the context key of a request's attempt.
 type attemptKey struct{}
 
 // attempt is one request and its answer.
@@ -20,16 +20,16 @@ type attempt struct {
 	stream   bool
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	stop     context.CancelFunc // of the limit for the whole attempt
+	stop     context.CancelFunc // ends the time limit of the whole attempt
 	watch    *watchdog
-	answered bool        // an answer has begun: no retry from here on
-	refusal  string      // the endpoint's error, if it refuses the request
-	body     *answerBody // set with answered
+	answered bool        // the answer has started, so the request is not retried
+	refusal  string      // the error of an endpoint that refuses the request
+	body     *answerBody // set if answered is
 	reading  reading
-	err      error // why there are no more events
+	err      error // the reason why there are no more events
 }
 
-// try sends a request once and returns when the answer begins.
+// try sends a request once. It returns when the answer starts.
 func (c *client) try(ctx context.Context, model string, body []byte, req *llm.Request) (*attempt, error) {
 	a := &attempt{client: c, stream: req.Stream, reading: reading{asked: model, leaks: c.leaksOf(req), tools: req.Tools, probs: req.TopLogProbs > 0, items: items{by: c.sealer(model)}}}
 	a.reading.calls.offered = a.reading.offers
@@ -41,7 +41,7 @@ func (c *client) try(ctx context.Context, model string, body []byte, req *llm.Re
 		a.ctx, a.stop = context.WithTimeoutCause(a.ctx, t, &limitError{phaseAttempt, t})
 	}
 	if !a.stream {
-		limits.FirstByte = -1 // it comes when the answer is whole
+		limits.FirstByte = -1 // the first byte comes when the answer is complete
 	}
 	a.watch = newWatchdog(limits, a.cancel)
 
@@ -60,8 +60,8 @@ func (c *client) try(ctx context.Context, model string, body []byte, req *llm.Re
 	return a, nil
 }
 
-// send sends the request and returns when the head of the answer is there.
-// Every failure is an *llm.Error, made with the response's headers.
+// send sends the request. It returns when the response's headers arrive. Every error is an *llm.Error that uses the
+// headers.
 func (a *attempt) send(body []byte) error {
 	c := a.client
 	ctx := a.watch.trace(context.WithValue(a.ctx, attemptKey{}, a))
@@ -74,7 +74,7 @@ func (a *attempt) send(body []byte) error {
 	req.Header.Set("User-Agent", "arbor")
 	if a.stream {
 		req.Header.Set("Accept", "text/event-stream")
-		req.Header.Set("Accept-Encoding", "identity") // compression would hold deltas back
+		req.Header.Set("Accept-Encoding", "identity") // compression would delay deltas
 		req.Header.Set("Cache-Control", "no-cache")
 		req.Header.Set("Connection", "keep-alive")
 	}
@@ -108,8 +108,8 @@ func (a *attempt) next() ([]byte, error) {
 	return data, err
 }
 
-// explain turns a failure of an attempt into an error for callers. Which of our
-// own limits ended the attempt is known here only.
+// explain turns the failure of an attempt into an error for callers. Only the attempt knows which of our own time
+// limits ended it.
 func (a *attempt) explain(err error) error {
 	var limit *limitError
 	if cause := context.Cause(a.ctx); errors.As(cause, &limit) {
@@ -125,7 +125,7 @@ func (a *attempt) explain(err error) error {
 	return a.client.errorf(llm.CodeBadRequest, err, "the request cannot be sent: %v", err)
 }
 
-// close ends the attempt; of a finished answer it keeps the connection.
+// close ends the attempt. After a complete answer it keeps the connection.
 func (a *attempt) close() {
 	if a.body != nil {
 		a.body.finish()
@@ -135,7 +135,7 @@ func (a *attempt) close() {
 	a.cancel(nil)
 }
 
-// meter counts and times what is read of a response.
+// meter counts the bytes of a response and restarts the time limit at each read.
 type meter struct {
 	src  io.ReadCloser
 	a    *attempt
@@ -147,7 +147,7 @@ func (m *meter) Read(p []byte) (int, error) {
 		return 0, m.a.client.tooLong()
 	}
 	phase := phaseIdle
-	if m.a.stream && !m.a.reading.deltas { // the endpoint still reads what it was asked
+	if m.a.stream && !m.a.reading.deltas { // the endpoint still processes the request
 		phase = phaseFirstByte
 	}
 	m.a.watch.enter(phase)

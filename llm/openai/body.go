@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// answerBody finds the events in the body of an answer, whatever its form:
-// server-sent events, with or without comments, blank lines and a last line
-// end, a JSON object a line, or one JSON object.
+// answerBody finds the events in the body of an answer in all of these forms: server-sent events, with or without
+// comments, blank lines and a last line end; one JSON object per line; and one JSON object.
 type answerBody struct {
 	src    *meter
 	client *client
-	isSSE  bool // the header says so
+	isSSE  bool // the Content-Type is text/event-stream
 	in     *bufio.Reader
 	begun  bool
 	json   bool // the body is one JSON object
-	done   bool // [DONE] was seen, or the JSON object was whole
+	done   bool // the body sent [DONE], or the JSON object is complete
 	ended  bool
 
-	line    []byte // a line longer than in's buffer
-	cr      bool   // the last line ended with CR; a LF that follows belongs to it
-	odd     []byte // the last data that was no JSON
-	pending []byte // data of an event that goes over several lines
+	line    []byte // a line that is longer than in's buffer
+	cr      bool   // the last line ended with CR, so skip a following LF
+	odd     []byte // the last data that was not JSON
+	pending []byte // the data so far of an event with several lines
 	kind    string // the event's name
 }
 
@@ -39,18 +38,17 @@ func newAnswerBody(src *meter, contentType string, c *client) *answerBody {
 
 var doneMark = []byte("[DONE]")
 
-// finish closes the body. After [DONE] it reads the few bytes that may follow,
-// so that the connection can be used again.
+// finish closes the body. After [DONE] it reads the few bytes that may follow, so that the connection can be reused.
 func (b *answerBody) finish() {
 	if b.done && !b.json {
 		b.src.a.watch.shortenSilence(100 * time.Millisecond)
-		_, _ = io.CopyN(io.Discard, b.in, 4096) // if this fails the connection is not used again
+		_, _ = io.CopyN(io.Discard, b.in, 4096) // if this fails, the connection is not reused
 	}
 	_ = b.src.Close()
 }
 
-// next returns the JSON of the next event in one line, valid until the next
-// call. At the end, [DONE] or not, the error is io.EOF.
+// next returns the JSON of the next event in one line, valid until the next call. It returns io.EOF at the end, with or
+// without [DONE].
 func (b *answerBody) next() ([]byte, error) {
 	if b.ended {
 		return nil, io.EOF
@@ -79,11 +77,11 @@ func (b *answerBody) next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// begin looks at what the body starts with. It returns the whole answer if the
-// body is one JSON object, and nothing if it consists of events.
+// begin looks at the beginning of the body. It returns the whole answer if the body is one JSON object, and nil if the
+// body consists of events.
 func (b *answerBody) begin() ([]byte, error) {
 	if bom, _ := b.in.Peek(3); string(bom) == "\ufeff" {
-		_, _ = b.in.Discard(3) // they are buffered
+		_, _ = b.in.Discard(3) // they are in the buffer
 	}
 	var first byte
 	for {
@@ -96,7 +94,7 @@ func (b *answerBody) begin() ([]byte, error) {
 		}
 		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
 			first = c
-			_ = b.in.UnreadByte() // the last operation was ReadByte, so this cannot fail
+			_ = b.in.UnreadByte() // cannot fail, because the last operation was ReadByte
 			break
 		}
 	}
@@ -112,8 +110,7 @@ func (b *answerBody) begin() ([]byte, error) {
 		page, _ := b.in.Peek(2048)
 		return nil, b.client.htmlError(page)
 	case !b.isSSE && first != ':' && first != 'd' && first != 'e' && first != 'i' && first != 'r':
-		// No line of an event stream (data, event, id, retry, or a comment)
-		// begins like this.
+		// No line of an event stream (data, event, id, retry, or a comment) starts like this.
 		text, _ := b.in.Peek(2048)
 		return nil, b.client.badEvent(text, errors.New("it is neither JSON nor an event stream"))
 	}
@@ -140,7 +137,7 @@ func (b *answerBody) whole() ([]byte, error) {
 	return oneLine(unlisted(data)), nil
 }
 
-// oneLine replaces line ends, which in JSON can only be between tokens.
+// oneLine replaces line ends by spaces. In JSON they can only be between tokens.
 func oneLine(data []byte) []byte {
 	for i, c := range data {
 		if c == '\n' || c == '\r' {
@@ -150,8 +147,8 @@ func oneLine(data []byte) []byte {
 	return data
 }
 
-// readLine returns the next line without its end, which is LF, CR or both, valid until the
-// next call. With io.EOF it returns what follows the last line end.
+// readLine returns the next line without its end, which is LF, CR or both. The line is valid until the next call. With
+// io.EOF it returns the text after the last line end.
 func (b *answerBody) readLine() ([]byte, error) {
 	b.line = b.line[:0]
 	for {
@@ -159,7 +156,7 @@ func (b *answerBody) readLine() ([]byte, error) {
 		seen, _ := b.in.Peek(b.in.Buffered())
 		if b.cr && len(seen) > 0 && seen[0] == '\n' {
 			seen = seen[1:]
-			_, _ = b.in.Discard(1) // it is buffered, like all that is discarded here
+			_, _ = b.in.Discard(1) // everything that is discarded here is in the buffer
 		}
 		b.cr = b.cr && len(seen) == 0 && err == nil
 		end := bytes.IndexAny(seen, "\r\n")
@@ -179,26 +176,26 @@ func (b *answerBody) readLine() ([]byte, error) {
 	}
 }
 
-// take reads one line and returns an event if it completes one.
+// take processes one line. It returns an event if the line completes one.
 func (b *answerBody) take(line []byte) []byte {
 	field, value, _ := bytes.Cut(line, []byte(":"))
 	switch {
 	case len(line) == 0:
 		return b.flush()
 	case line[0] == ':':
-		return nil // a comment keeps the connection alive
+		return nil // a comment that keeps the connection open
 	case line[0] == '{' || line[0] == '<':
-		value = line // some proxies send an error as it is, without "data:"
+		value = line // some proxies send an error without "data:"
 	case string(field) == "event":
 		b.kind = string(bytes.TrimSpace(value))
 		return nil
 	case string(field) == "error":
-		b.kind = "error" // llama.cpp has named the field so
+		b.kind = "error" // llama.cpp has used this field name
 	case string(field) != "data":
-		return nil // id, retry, and what the standard says to ignore
+		return nil // id, retry, and fields that the standard tells clients to ignore
 	}
 	for value = bytes.TrimSpace(value); bytes.HasPrefix(value, []byte("data:")); value = bytes.TrimSpace(value[5:]) {
-		// a proxy has made events of lines of events
+		// A proxy has wrapped lines of events in events.
 	}
 	switch {
 	case bytes.EqualFold(value, doneMark), string(value) == `"[DONE]"`:
@@ -212,18 +209,18 @@ func (b *answerBody) take(line []byte) []byte {
 	case len(value) > 4 && bytes.EqualFold(value[:5], []byte("error")):
 		b.kind = "error"
 	case value[0] != '{' && value[0] != '[' && value[0] != '<' && b.kind != "error":
-		b.odd = append(b.odd[:0], value[:min(len(value), 1024)]...) // keeps the connection alive, or is the last that is heard
+		b.odd = append(b.odd[:0], value[:min(len(value), 1024)]...) // it keeps the connection open, or it is the last text of the endpoint
 		return nil
 	case json.Valid(value):
-		// Almost every event is one line. Not waiting for the blank line hands it
-		// out sooner, and does without where an endpoint sends none.
+		// Almost every event is one line. Returning it before the blank line yields it sooner, and also works with
+		// endpoints that send no blank lines.
 		return b.named(value)
 	}
 	b.pending = append(b.pending[:0], value...)
 	return nil
 }
 
-// flush returns the event that the lines so far make up, if any.
+// flush returns the event of the lines so far, or nil.
 func (b *answerBody) flush() []byte {
 	data := b.pending
 	b.pending = b.pending[:0]
@@ -234,7 +231,7 @@ func (b *answerBody) flush() []byte {
 	return b.named(data)
 }
 
-// named marks an event that only its name tells to be an error, and unpacks one in a list.
+// named marks an event that only its name identifies as an error, and unpacks an error in a list.
 func (b *answerBody) named(data []byte) []byte {
 	kind := b.kind
 	b.kind = ""
@@ -248,12 +245,12 @@ func (b *answerBody) named(data []byte) []byte {
 	case err == nil && reported(has.Error):
 		return data
 	case !json.Valid(data):
-		data, _ = json.Marshal(string(data)) // a string cannot fail to encode
+		data, _ = json.Marshal(string(data)) // encoding a string cannot fail
 	}
 	return append(append([]byte(`{"error":`), data...), '}')
 }
 
-// unlisted takes an object out of the list in which Gemini's endpoint wraps its errors.
+// unlisted returns the object in the list in which Gemini's endpoint wraps its errors.
 func unlisted(data []byte) []byte {
 	var list []json.RawMessage
 	if data[0] == '[' && json.Unmarshal(data, &list) == nil && len(list) == 1 {
@@ -262,8 +259,8 @@ func unlisted(data []byte) []byte {
 	return data
 }
 
-// last handles the end of the body: a line without an end, an event without a
-// blank line. What is no JSON there was cut off, and is left out.
+// last handles the end of the body: a line without a line end, or an event without a blank line. It drops data that is
+// not JSON, because it was cut off.
 func (b *answerBody) last(line []byte) ([]byte, error) {
 	if data := b.take(line); data != nil {
 		return data, nil

@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// caches adds to a request what tells the endpoint which prompt cache to use. Requests of
-// nobody in particular have no part in it.
+// caches adds the fields that tell the endpoint which prompt cache to use. It adds none if the request names no agent.
 func (c *client) caches(w *wireRequest, agent string) {
 	if agent == "" {
 		return
@@ -25,7 +24,7 @@ func (c *client) promptCacheKey(agent string) string {
 	return strings.TrimPrefix(*c.cacheKey+"/"+agent, "/")
 }
 
-// slots deals the slots of a server to agents.
+// slots assigns the slots of a server to agents.
 type slots struct {
 	n  int
 	mu sync.Mutex

@@ -11,27 +11,27 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// callList puts tool calls together from their parts. Which call a part belongs to is
-// decided in find, by index, id, name and whether what is there of a call is whole.
+// callList joins tool calls from their parts. find decides which call a part belongs to, by index, id, name and whether
+// the arguments of a call are complete.
 type callList struct {
 	calls   []*call
 	byIndex map[string]*call
 	byID    map[string]*call
-	offered func(name string) bool // nil if it does not matter
-	extras  map[string]callExtras  // of the calls at the end, by id
+	offered func(name string) bool // reports whether a tool with the name is offered; nil accepts all names
+	extras  map[string]callExtras  // of the complete calls, by id
 }
 
 type call struct {
 	id, name string
 	index    string
 	parts    []string // of the arguments
-	all      jsonEnd  // of all parts, one after the other
-	grows    bool     // each part has the one before it as its beginning
-	last     jsonEnd  // of the last part, if it does
+	all      jsonEnd  // the end of the JSON in all parts
+	grows    bool     // each part repeats the part before it at its beginning
+	last     jsonEnd  // the end of the JSON in the last part, if grows is set
 	extras   *callExtras
 }
 
-// whole reports whether the arguments have begun and are closed.
+// whole reports whether the arguments are a complete JSON value.
 func (c *call) whole() bool {
 	if c.grows && len(c.parts) > 1 {
 		return c.last.whole()
@@ -47,7 +47,7 @@ func (c *call) latest() string {
 	return c.parts[len(c.parts)-1]
 }
 
-// take adds a part of the arguments. A placeholder gives way to whatever follows it.
+// take adds a part of the arguments. Any part replaces a placeholder.
 func (c *call) take(part string) {
 	switch {
 	case part == "":
@@ -64,7 +64,7 @@ func (c *call) take(part string) {
 	c.all.pass(part)
 }
 
-// fill replaces the parts of a call by its whole form. An empty one replaces nothing.
+// fill replaces the parts of a call by its complete form. Empty values replace nothing.
 func (c *call) fill(id, name, args string) {
 	c.id, c.name = cmp.Or(c.id, id), cmp.Or(name, c.name)
 	if !placeholder(args) || len(c.parts) == 0 {
@@ -83,7 +83,7 @@ func (c *call) keep(p *callPart) {
 	}
 }
 
-// start adds a call of which nothing is known yet.
+// start adds an empty call.
 func (l *callList) start() *call {
 	c := &call{index: "whole " + strconv.Itoa(len(l.calls))}
 	if l.byID == nil {
@@ -93,7 +93,7 @@ func (l *callList) start() *call {
 	return c
 }
 
-// add takes in a part of a call.
+// add processes a part of a call.
 func (l *callList) add(p *callPart) {
 	id, name, args := p.words()
 	index := indexOf(p.Index)
@@ -113,8 +113,8 @@ func (l *callList) add(p *callPart) {
 	c.take(args)
 }
 
-// set takes in a call that is whole as far as the answer has come: the call with its id,
-// or at its place, has come in parts before.
+// set processes a call that contains everything so far. The call with its id, or at its position, may already have come
+// in parts.
 func (l *callList) set(p *callPart, at int) {
 	id, name, args := p.words()
 	c := l.byID[id]
@@ -131,7 +131,7 @@ func (l *callList) set(p *callPart, at int) {
 	c.fill(id, name, args)
 }
 
-// find returns the call that a part belongs to, nil for a new one.
+// find returns the call that a part belongs to, or nil if the part starts a new call.
 func (l *callList) find(index, id, name, args string) *call {
 	var c *call
 	same := l.byID[id]
@@ -158,7 +158,7 @@ func (l *callList) find(index, id, name, args string) *call {
 	return c
 }
 
-// continues reports whether a part that may belong to a call does.
+// continues reports whether a part belongs to a call.
 func (l *callList) continues(c *call, id, name, args string) bool {
 	other := id != "" && c.id != "" && id != c.id
 	switch {
@@ -171,16 +171,16 @@ func (l *callList) continues(c *call, id, name, args string) bool {
 	case !c.whole():
 		return !other || len(c.parts) > 0
 	case args != "" && !starts(args):
-		return true // what is behind the arguments
+		return true // it comes after the arguments
 	case id != "" && !other && c.id != "":
 		return args == "" || args == c.latest()
 	case id == "" && c.id != "" && args != "" && len(c.parts) > 1 && sameJSON(args, joined(c.parts, c.grows)):
-		return true // once more
+		return true // the endpoint repeats it
 	}
 	return !other && c.grows && len(c.parts) > 1 && args == c.latest()
 }
 
-// continuesName reports whether a name is a piece of the call's, or that as far as it has come.
+// continuesName reports whether a name is the next piece of the call's name, or repeats it with more at the end.
 func (l *callList) continuesName(c *call, id, name string, other bool) bool {
 	longer := strings.HasPrefix(name, c.name)
 	both := l.offered != nil && l.offered(c.name) && l.offered(name)
@@ -190,8 +190,7 @@ func (l *callList) continuesName(c *call, id, name string, other bool) bool {
 	return !other && (len(c.parts) == 0 || longer && !c.whole()) && (!both || longer && id != "" && id == c.id)
 }
 
-// end returns the calls, each with an id of its own, and those of the old field that are
-// no others.
+// end returns the calls, each with a unique id, and those calls of the old field that are not among them.
 func (l *callList) end(old *callList) []llm.ToolCall {
 	var list []*call
 	for _, c := range l.calls {
@@ -207,7 +206,7 @@ func (l *callList) end(old *callList) []llm.ToolCall {
 		case c.name == "" && c.empty():
 		case before != nil && before.name == c.name && before.index == c.index && before.empty() && !c.empty() &&
 			(len(before.parts) == 0 || before.id == "" || c.id == "" || before.id == c.id):
-			c.id = cmp.Or(before.id, c.id) // the first was its head; it must not run without arguments
+			c.id = cmp.Or(before.id, c.id) // the first was only its beginning, and must not run without arguments
 			list[len(list)-1] = c
 		default:
 			list = append(list, c)
@@ -243,23 +242,23 @@ func (l *callList) end(old *callList) []llm.ToolCall {
 	return out
 }
 
-// named reports whether a call came that has a name.
+// named reports whether a call has a name.
 func (l *callList) named() bool {
 	return slices.ContainsFunc(l.calls, func(c *call) bool { return c.name != "" })
 }
 
-// empty reports whether nothing came as arguments that says anything.
+// empty reports whether the call has no arguments or only a placeholder.
 func (c *call) empty() bool {
 	return !slices.ContainsFunc(c.parts, func(part string) bool { return !placeholder(part) })
 }
 
 func randomHex() string {
 	var b [12]byte
-	_, _ = rand.Read(b[:]) // documented never to fail
+	_, _ = rand.Read(b[:]) // crypto/rand documents that it never fails
 	return hex.EncodeToString(b[:])
 }
 
-// indexOf reads an index, which may be a text or 1.0; "" is none.
+// indexOf reads an index, which may be a string, or 1.0; "" means none.
 func indexOf(t flexText) string {
 	n, err := strconv.ParseFloat(string(t), 64)
 	if err != nil {
@@ -268,7 +267,7 @@ func indexOf(t flexText) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// jsonEnd finds the end of a JSON value whose text comes in pieces.
+// jsonEnd finds the end of a JSON value that comes in pieces.
 type jsonEnd struct {
 	scan
 	begun bool

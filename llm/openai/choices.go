@@ -2,18 +2,17 @@ package openai
 
 import "strconv"
 
-// choices finds the one answer that was asked for among the choices of events. It is the
-// first choice, with the calls of all: some endpoints give words and calls a choice each,
-// and some count the chunks of one answer by the index.
+// choices finds the answer among the choices of events. It is the first choice, with the calls of all choices: some
+// endpoints put text and calls in different choices, and some use the index to count the chunks of one answer.
 type choices struct {
-	last   int    // index of the choice before
+	last   int    // the index of the previous choice
 	counts bool   // the index counts the chunks
-	next   *aside // has the index that follows the last one: a chunk, or another answer
-	other  aside  // of other answers, which count if the first has nothing
+	next   *aside // the choice with the index after the last one: a chunk, or another answer
+	other  aside  // other answers, used if the first is empty
 	calls  map[int]bool
 }
 
-// aside is what a choice says that may not count.
+// aside is the content of a choice that may not be part of the answer.
 type aside struct{ text, reasoning, reason string }
 
 func (o *aside) add(p *aside) {
@@ -24,8 +23,8 @@ func (o *aside) add(p *aside) {
 	}
 }
 
-// ours reports whether the words and the finish reason of a choice count. alone says that it is
-// the only one of its event, and calls that it has some.
+// ours reports whether the text and the finish reason of a choice are part of the answer. alone reports that it is the
+// only choice of its event, and calls that it has calls.
 func (a *attempt) ours(c *choice, alone, calls bool) bool {
 	r := &a.reading
 	o := &r.choices
@@ -64,14 +63,14 @@ func (a *attempt) ours(c *choice, alone, calls bool) bool {
 	return false
 }
 
-// say takes in what counts after all.
+// say adds a choice that is part of the answer after all.
 func (a *attempt) say(s *aside) {
 	r := &a.reading
 	r.say(r.text.add(s.text, false), r.thought.add(s.reasoning, false))
 	a.finish(s.reason)
 }
 
-// rest takes in what waits at the end of the answer.
+// rest adds the choices that are still pending at the end of the answer.
 func (a *attempt) rest() {
 	r := &a.reading
 	o := &r.choices

@@ -14,10 +14,10 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// This file says what an endpoint's error means: the lists are data, taken from what endpoints were reported to answer.
+// This file classifies the errors of endpoints. The lists contain what endpoints are known to return.
 
-// overflow finds errors, in lower case, that say that a request is longer than the model's window, and otherLimits those that
-// speak of another limit in the same words. What neither tells from other errors is in tooLong.
+// overflow lists parts of errors, in lower case, that mean that a request is longer than the model's window.
+// otherLimits lists parts of errors about other limits that use the same terms. tooLong decides the remaining cases.
 var (
 	overflow = lazyregexp.New(`(?s)(inputs?|prompt|context|messages|conversation|sequence|request(ed)?|current length|total tokens).{0,80}` +
 		`(exceed|too (long|large|many)|(longer|larger|greater|less) than|only supports|at most|must be <|> ?\d|cannot|limit is|overflow).{0,80}` +
@@ -44,14 +44,14 @@ var (
 	}
 )
 
-// tooLongCodes are codes and types of such errors.
+// tooLongCodes are the codes and types of such errors.
 var tooLongCodes = []string{"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached"}
 
-// unpaid are parts of errors, in lower case, that say that the account has no credit or quota left, which waiting does not
-// change; unpaidCodes are codes and types of such errors.
+// unpaid lists parts of errors, in lower case, that mean that the account has no credit or quota left; waiting does not
+// help. unpaidCodes are the codes and types of such errors.
 var (
 	unpaid = []string{
-		"exceeded your current quota",            // OpenAI, Kimi; Gemini says it of a minute's quota, too, with how long to wait
+		"exceeded your current quota",            // OpenAI, Kimi; Gemini also about the quota of a minute, with the time to wait
 		"insufficient balance",                   // DeepSeek, MiniMax
 		"insufficient credits",                   // OpenRouter
 		"insufficient quota",                     // Azure, Qwen
@@ -67,8 +67,8 @@ var (
 		"insufficient_balance", "insufficient_credits", "arrearage", "1113"}
 )
 
-// Errors that some endpoints give a status that says something else: who asks too often, whose key is wrong, which model
-// is missing, and a call that the model wrote wrong, which it may write right the next time.
+// Errors to which some endpoints give a misleading status: too many requests, a wrong key, an unknown model, and a
+// malformed call, which the model may write correctly the next time.
 var (
 	limited       = []string{"rate limit", "too many requests"}
 	limitedCodes  = []string{"rate_limit_exceeded", "rate_limit_error", "rate_limit_reached", "resource_exhausted", "throttling"}
@@ -88,14 +88,14 @@ func isContextLength(a *goopenai.APIError) bool {
 
 func isUnpaid(a *goopenai.APIError) bool { return says(a, unpaid, unpaidCodes) }
 
-// says reports whether an error has one of the codes, as its code or type, or one of the words.
+// says reports whether an error has one of the codes as its code or type, or contains one of the texts.
 func says(a *goopenai.APIError, words, codes []string) bool {
 	is := func(code string) bool { return slices.Contains(codes, strings.ToLower(code)) }
 	message := strings.ToLower(a.Message)
 	return is(fmt.Sprint(a.Code)) || is(a.Type) || slices.ContainsFunc(words, func(s string) bool { return strings.Contains(message, s) })
 }
 
-// classify says what a status means, and whether it may pass. An error that says how long to wait passes.
+// classify returns the code of a status, and whether the request may be retried. An error with a time to wait may.
 func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool) {
 	switch {
 	case status < 400:
@@ -116,7 +116,7 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeTimeout, true
 	case status == http.StatusConflict:
 		return llm.CodeBadRequest, true
-	case status == http.StatusTooManyRequests, status == 498: // Groq has no capacity
+	case status == http.StatusTooManyRequests, status == 498: // 498: Groq is out of capacity
 		return llm.CodeRateLimited, true
 	case status == http.StatusFailedDependency, status == http.StatusTooEarly, status >= 500:
 		return llm.CodeServer, true
@@ -124,10 +124,10 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 	return llm.CodeBadRequest, false
 }
 
-const longestWait = 1000 * time.Hour // more would overflow, and means never
+const longestWait = 1000 * time.Hour // a longer wait would overflow, and means never
 
-// retryAfter reads how long a response asks to wait, 0 if it does not say or
-// makes no sense. The milliseconds are OpenAI's own header.
+// retryAfter returns how long a response asks to wait; 0 if it does not, or if the value makes no sense. The header in
+// milliseconds is OpenAI's own.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	for _, f := range []struct {
 		name string
@@ -142,15 +142,15 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return 0
 	}
 	if server, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = server // its clock may differ from ours
+		now = server // the server's clock may differ from ours
 	}
 	return max(0, min(at.Sub(now), longestWait))
 }
 
 func bounded(d float64) time.Duration { return time.Duration(min(d, float64(longestWait))) }
 
-// Waits in the body of an error: Google's RetryInfo, fields of gateways, words as "try again in 1m2.5s" or "retry after 10
-// seconds", and dates.
+// The forms of waits in the body of an error: Google's RetryInfo, fields of gateways, texts such as "try again in
+// 1m2.5s" or "retry after 10 seconds", and dates.
 var (
 	waitFields = lazyregexp.New(`(?i)"(retryDelay|retry_after|retry_after_ms|retryAfterMs|retryAfter|estimated_time)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
 	waitWords  = lazyregexp.New(`(?i)\b(?:again|retry|wait)\s+(?:(?:in|after|for|about|approximately|at least|another)\s+)*(?:(\d[\dhms.]*[hms])\b|((?:\d+(?:\.\d+)?\s*` + waitUnit + `[\s,]*(?:and\s+)?)+))`)
@@ -160,7 +160,7 @@ var (
 
 const waitUnit = `(?:milliseconds?|secs?|seconds?|mins?|minutes?|hrs?|hours?)\b`
 
-// waitIn reads how long the body of an error asks to wait, 0 if it does not say.
+// waitIn returns how long the body of an error asks to wait; 0 if it does not.
 func waitIn(body []byte, now time.Time) time.Duration {
 	if m := waitFields.Get().FindSubmatch(body); m != nil {
 		unit := time.Second

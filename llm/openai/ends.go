@@ -13,19 +13,19 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// ending is what a finish reason says about an answer. Of several the greatest counts.
+// ending is the meaning of a finish reason for an answer. If there are several reasons, the greatest value counts.
 type ending int
 
 const (
-	endNone   ending = iota // no reason came
-	endWell                 // the answer is whole
+	endNone   ending = iota // there is no reason
+	endWell                 // the answer is complete
 	endLength               // the model reached a limit of tokens
 	endFilter               // the endpoint withheld the rest
-	endBroken               // any other reason: the endpoint gave the answer up
+	endBroken               // any other reason: the endpoint stopped the answer
 )
 
-// endings is the closed list of finish reasons, in lower case and without anything but
-// letters: END_TURN, endTurn and end-turn are one.
+// endings contains all known finish reasons, in lower case and without any character but letters, so that END_TURN,
+// endTurn and end-turn are equal.
 var endings = sync.OnceValue(func() map[string]ending {
 	list := make(map[string]ending)
 	for end, words := range [...]string{
@@ -44,7 +44,7 @@ var endings = sync.OnceValue(func() map[string]ending {
 	return list
 })
 
-// endingOf reads a finish reason. Gemini's endpoint says more after a colon.
+// endingOf returns the meaning of a finish reason. It ignores what Gemini's endpoint appends after a colon.
 func endingOf(reason string) ending {
 	reason, _, _ = strings.Cut(strings.ToLower(reason), ":")
 	word := strings.Map(func(r rune) rune {
@@ -60,8 +60,8 @@ func endingOf(reason string) ending {
 	return endBroken
 }
 
-// finishReason says how an answer ended that ended well. Endpoints disagree on stop and
-// tool_calls; what counts is whether calls are there.
+// finishReason returns the finish reason of a regular end. Endpoints differ in stop and tool_calls, so the presence of
+// calls decides.
 func (e ending) finishReason(calls bool) llm.FinishReason {
 	switch {
 	case e == endLength:
@@ -74,16 +74,14 @@ func (e ending) finishReason(calls bool) llm.FinishReason {
 	return llm.FinishStop
 }
 
-// endingHabit is whether a model of this endpoint gives finish reasons, as far as its
-// answers so far tell.
+// endingHabit records whether the answers of a model of this endpoint have had finish reasons.
 type endingHabit struct {
 	gives   atomic.Bool
-	without atomic.Int32 // how many answers came to [DONE] without one
+	without atomic.Int32 // the number of answers that ended with [DONE] but without a finish reason
 }
 
-// ended returns io.EOF if the answer has ended as it should, else what is wrong with it.
-// [DONE] alone ends an answer well if the endpoint never gives a finish reason: one that
-// has a field for it has left it empty twice, and never filled it.
+// ended returns io.EOF after a regular end, and otherwise the error of the answer. [DONE] alone is a regular end if the
+// endpoint never sends a finish reason: if it has left the field empty in two answers and has never set it.
 func (a *attempt) ended() error {
 	r := &a.reading
 	a.rest()
@@ -101,14 +99,14 @@ func (a *attempt) ended() error {
 		return a.client.objectError(&goopenai.APIError{Code: "", Message: fmt.Sprintf("finish_reason is %s, without an explanation", r.reason)})
 	case r.end != endNone:
 		habit.gives.Store(true)
-	case a.body.json && r.choice: // whole by itself
+	case a.body.json && r.choice: // complete without a finish reason
 	case a.client.responses, !a.body.done:
 		return a.client.truncated(nil, a.body.odd)
 	case habit.gives.Load(), r.none && habit.without.Add(1) < 2:
 		return a.client.truncated(errors.New("it has no finish_reason, though it ends with [DONE]"), a.body.odd)
 	}
 	if !r.choice {
-		return a.client.errorf(llm.CodeBadResponse, nil, "the answer holds no choices; does this endpoint speak the chat-completions protocol?")
+		return a.client.errorf(llm.CodeBadResponse, nil, "the answer has no choices; does this endpoint support the chat-completions protocol?")
 	}
 	return io.EOF
 }

@@ -9,24 +9,21 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// ErrNoEndpoint says that none of the environment variables of [FromEnv] is
-// set, so that the caller can take a model that needs no endpoint, as [FromEnvOr] does.
+// ErrNoEndpoint means that none of the environment variables of [FromEnv] is set. The caller can then use a model that
+// needs no endpoint, as [FromEnvOr] does.
 var ErrNoEndpoint = errors.New("openai: no endpoint is configured: OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL are not set")
 
-// FromEnv returns the model that the environment describes: OPENAI_BASE_URL
-// (default https://api.openai.com/v1), OPENAI_API_KEY and OPENAI_MODEL, looked
-// up with getenv, usually os.Getenv. An address without a key is right for
-// endpoints that need none: no Authorization header is sent.
+// FromEnv returns the model that the environment describes: OPENAI_BASE_URL (default https://api.openai.com/v1),
+// OPENAI_API_KEY and OPENAI_MODEL. It looks them up with getenv, usually os.Getenv. Some endpoints need no key: without
+// one, no Authorization header is sent.
 //
 // OPENAI_API is chat, which is the default, or responses for [WithResponses].
 //
-// The fallback is the model's name if OPENAI_MODEL is empty, for callers that
-// know one from elsewhere; it may be empty. Options given count more than the
+// The fallback is the model's name if OPENAI_MODEL is empty; it may be empty. The options take precedence over the
 // environment.
 //
-// If none of the three is set the error is [ErrNoEndpoint]. A key or an address
-// without a model, and a model without either, is an error that names the
-// missing variable.
+// If none of the three variables is set, the error is [ErrNoEndpoint]. A key or an address without a model, and a model
+// without a key and an address, is an error that names the missing variable.
 func FromEnv(getenv func(string) string, fallback string, opts ...Option) (*Model, error) {
 	get := func(name string) string { return strings.TrimSpace(getenv(name)) }
 	base, key, model := get("OPENAI_BASE_URL"), get("OPENAI_API_KEY"), get("OPENAI_MODEL")
@@ -51,7 +48,7 @@ func FromEnv(getenv func(string) string, fallback string, opts ...Option) (*Mode
 	case "responses":
 		env = append(env, WithResponses())
 	default:
-		return nil, fmt.Errorf("openai: OPENAI_API is %q, and can be chat or responses", api)
+		return nil, fmt.Errorf("openai: OPENAI_API is %q; it must be chat or responses", api)
 	}
 	if base != "" {
 		env = append(env, WithBaseURL(base))

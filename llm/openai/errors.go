@@ -23,8 +23,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// errorf makes an error about this endpoint. All errors of this package that
-// reach a caller are made here, so that none can hold a secret.
+// errorf returns an error about this endpoint. It makes all errors of this package that reach a caller, and removes
+// secrets from them.
 func (c *client) errorf(code llm.ErrorCode, cause error, format string, args ...any) *llm.Error {
 	return &llm.Error{
 		Code:    code,
@@ -71,12 +71,12 @@ func (c *client) timeoutError(limit *limitError) *llm.Error {
 	return e
 }
 
-// truncated is the error of an answer that broke off, or came to its end without a reason.
-// words are the last ones of the endpoint that are none of the protocol's.
+// truncated returns the error of an answer that was cut off, or ended without a finish reason. words is the endpoint's
+// last text outside the protocol.
 func (c *client) truncated(cause error, words []byte) *llm.Error {
-	e := c.errorf(llm.CodeTruncated, nil, "the answer ended with neither [DONE] nor a finish_reason; nothing of it counts, try again")
+	e := c.errorf(llm.CodeTruncated, nil, "the answer ended with neither [DONE] nor a finish_reason; the answer is discarded, try again")
 	if cause != nil {
-		e = c.errorf(llm.CodeTruncated, cause, "the answer was cut off (%v); nothing of it counts, try again", cause)
+		e = c.errorf(llm.CodeTruncated, cause, "the answer was cut off (%v); the answer is discarded, try again", cause)
 	}
 	if len(words) > 0 {
 		e.Message += "; the endpoint's last words: " + c.excerpt(words)
@@ -92,7 +92,7 @@ func (c *client) tooLong() *llm.Error {
 
 func (c *client) badEvent(data []byte, cause error) *llm.Error {
 	if cause == nil {
-		cause = errors.New("it is no JSON")
+		cause = errors.New("it is not JSON")
 	}
 	return c.errorf(llm.CodeBadResponse, cause, "the answer is not what %s promises (%v): %s; %s",
 		c.protocol(), cause, c.excerpt(data), checkURL)
@@ -102,7 +102,7 @@ var htmlTitle = lazyregexp.New(`(?is)<title[^>]*>(.*?)</title>`)
 
 func isHTML(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
 
-// pageWords describes a web page, which is no reading matter for a log.
+// pageWords describes a web page, so that its content is not logged.
 func (c *client) pageWords(page []byte) string {
 	if m := htmlTitle.Get().FindSubmatch(page); m != nil {
 		return "a web page with the title " + strconv.Quote(c.excerpt([]byte(html.UnescapeString(string(m[1])))))
@@ -114,12 +114,12 @@ func (c *client) htmlError(page []byte) *llm.Error {
 	return c.errorf(llm.CodeBadResponse, nil, "the answer is %s; %s", c.pageWords(page), checkURL)
 }
 
-// excerpt returns the beginning of what an endpoint wrote, in one line and
-// without secrets, which are removed first, so that no half of one is left.
+// excerpt returns the beginning of an endpoint's text, in one line. It removes secrets before it cuts the text, so that
+// no part of a secret remains.
 func (c *client) excerpt(data []byte) string {
 	const most = 300
 	s := c.redact(string(data))
-	s = s[:min(len(s), 4*most)] // data may end within a secret
+	s = s[:min(len(s), 4*most)] // data may end in the middle of a secret
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
 	if r := []rune(s); len(r) > most {
 		s = string(r[:most]) + "…"
@@ -127,8 +127,8 @@ func (c *client) excerpt(data []byte) string {
 	return s
 }
 
-// parseError reads an error object of the protocol, its text alone, or a body that holds either
-// under error, message or detail. It is never nil, and its code is a string.
+// parseError reads an error object of the protocol, only its text, or a body with either of them under error, message
+// or detail. The result is never nil, and its code is a string.
 func parseError(data []byte) *goopenai.APIError { return parseErrorAt(data, 0) }
 
 func parseErrorAt(data []byte, depth int) *goopenai.APIError {
@@ -140,11 +140,11 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 		Type     flexText        `json:"type"`
 		Code     flexText        `json:"code"`
 		Metadata struct {
-			Raw flexText `json:"raw"` // OpenRouter: what its provider said
+			Raw flexText `json:"raw"` // the text of OpenRouter's provider
 		} `json:"metadata"`
 	}
 	data = bytes.TrimSpace(data)
-	if depth > 4 { // each level costs another scan
+	if depth > 4 { // each level scans the data once more
 		return &goopenai.APIError{Message: string(data), Code: ""}
 	}
 	if len(data) > 0 && data[0] == '[' {
@@ -175,7 +175,7 @@ func parseErrorAt(data []byte, depth int) *goopenai.APIError {
 	return e
 }
 
-// objectError is an error that came under a status of success.
+// objectError returns the error for an error object that came with a status of success.
 func (c *client) objectError(a *goopenai.APIError) *llm.Error {
 	e := c.errorf(llm.CodeServer, c.reported(a, 0), "the endpoint reported an error inside its answer: %s", c.words(a))
 	e.Retryable, e.RetryAfter = true, waitIn([]byte(a.Message), time.Now())
@@ -214,15 +214,15 @@ func (c *client) words(a *goopenai.APIError) string {
 	return s
 }
 
-// reported is an endpoint's own error without secrets, the cause of ours.
+// reported returns the endpoint's own error without secrets, as the cause of ours.
 func (c *client) reported(a *goopenai.APIError, status int) *goopenai.APIError {
 	return &goopenai.APIError{Code: c.excerpt(fmt.Append(nil, a.Code)), Message: c.excerpt([]byte(a.Message)), Type: c.excerpt([]byte(a.Type)),
 		HTTPStatusCode: status, HTTPStatus: http.StatusText(status)}
 }
 
-// statusError reads the response to a request that failed, and returns its body, too.
+// statusError returns the error of a response with an error status, and the response's body.
 func (c *client) statusError(resp *http.Response, body io.Reader) (*llm.Error, string) {
-	// Half a body is better than none, so its error does not count.
+	// Use what was read, even if reading fails.
 	data, _ := io.ReadAll(io.LimitReader(body, 64<<10))
 	a := &goopenai.APIError{Code: ""}
 	words, cause := c.pageWords(data), error(nil)
@@ -250,7 +250,7 @@ func statusWords(status int) string {
 	return "status " + strconv.Itoa(status)
 }
 
-// advice says what to do about a failed request.
+// advice returns what to do about a failed request.
 func (c *client) advice(code llm.ErrorCode, retry bool, resp *http.Response, noTools bool) string {
 	switch {
 	case noTools:

@@ -11,8 +11,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// The parts of an event, streamed or whole, that count. What is not named here
-// is not even decoded, so that it cannot fail.
+// The fields of an event, streamed or complete, that are used. Fields that are not named here are not decoded, so they
+// cannot fail.
 type (
 	event struct {
 		failing
@@ -21,7 +21,7 @@ type (
 		Usage   json.RawMessage `json:"usage"`
 		XGroq   *groq           `json:"x_groq"`
 	}
-	// failing is where an event, of either protocol, may report an error.
+	// failing contains the fields of an event, in either protocol, that may report an error.
 	failing struct {
 		Type      flexText        `json:"type"`
 		Object    flexText        `json:"object"`
@@ -62,7 +62,7 @@ type (
 		Index       flexText    `json:"index"`
 		ID          flexText    `json:"id"`
 		Function    functionOut `json:"function"`
-		functionOut             // what some write without a function around it
+		functionOut             // some endpoints write the fields without a function around them
 	}
 	functionOut struct {
 		Name       flexText  `json:"name"`
@@ -74,9 +74,9 @@ type (
 	groq struct {
 		Usage json.RawMessage `json:"usage"`
 	}
-	// wireUsage is a usage in the words of either protocol.
+	// wireUsage is a usage with the field names of either protocol.
 	wireUsage struct {
-		Prompt      json.Number `json:"prompt_tokens"` // some write 12.0, and some "12"
+		Prompt      json.Number `json:"prompt_tokens"` // some endpoints write 12.0 or "12"
 		Completion  json.Number `json:"completion_tokens"`
 		Input       json.Number `json:"input_tokens"`
 		Output      json.Number `json:"output_tokens"`
@@ -91,15 +91,15 @@ type (
 	}
 )
 
-// reset makes room for the next event, in the same memory. What nearly all
-// events of an answer repeat stays, so that it is not copied again.
+// reset prepares for the next event and reuses the memory. It keeps the fields that nearly all events of an answer
+// repeat, so that they are not copied again.
 func (e *event) reset() {
 	choices := e.Choices[:cap(e.Choices)]
 	clear(choices)
 	*e = event{failing: failing{Object: e.Object}, Model: e.Model, Choices: choices[:0]}
 }
 
-// usage returns what the event says of it, nil for nothing: endpoints send null until the last event.
+// usage returns the event's usage, or nil: endpoints send null until the last event.
 func (e *event) usage() *llm.Usage {
 	u := readUsage(e.Usage)
 	if u == nil && e.XGroq != nil {
@@ -113,10 +113,10 @@ func (e *event) usage() *llm.Usage {
 	return u
 }
 
-// readUsage reads a usage, nil if there is none or an odd one, for which no answer shall fail.
+// readUsage reads a usage. It returns nil for an invalid one, because an answer must not fail for it.
 func readUsage(raw json.RawMessage) *llm.Usage {
 	if len(raw) == 0 || raw[0] != '{' {
-		return nil // before u is made
+		return nil // before u is allocated
 	}
 	var u wireUsage
 	if json.Unmarshal(raw, &u) != nil {
@@ -137,8 +137,8 @@ type wireLogProb struct {
 	Top     []wireLogProb `json:"top_logprobs"`
 }
 
-// logProbs reads the log probabilities of a choice. Those of another form than the
-// protocol's, such as that of old completions, are none: no answer shall fail for them.
+// logProbs returns the log probabilities of a choice. It ignores other formats than the protocol's, such as that of old
+// completions, because an answer must not fail for them.
 func (c *choice) logProbs() []llm.LogProb {
 	var w struct {
 		Content []wireLogProb `json:"content"`
@@ -153,14 +153,14 @@ func readLogProbs(wire []wireLogProb) []llm.LogProb {
 	var list []llm.LogProb
 	for _, w := range wire {
 		if w.LogProb == nil {
-			return nil // the others would say little without it
+			return nil // without it, the others are of little use
 		}
 		list = append(list, llm.LogProb{Token: w.Token, LogProb: *w.LogProb, Top: readLogProbs(w.Top)})
 	}
 	return list
 }
 
-// count returns a number that is none of tokens as one that is not plausible.
+// count returns the number, or an implausible one if it is not a number of tokens.
 func count(written json.Number) int {
 	n, err := written.Float64()
 	if written != "" && err != nil || n < 0 || n > math.MaxInt32 {
@@ -169,13 +169,13 @@ func count(written json.Number) int {
 	return int(n)
 }
 
-// reported says whether the field of an error has one.
+// reported reports whether the field of an error is set.
 func reported(raw json.RawMessage) bool {
 	return len(raw) > 0 && !slices.Contains([]string{"null", "false", "0", `""`, "{}", "[]"}, string(raw))
 }
 
-// failure returns the error that an event reports under a status of success. bare says
-// that it has nothing of an answer, and whole that it is all there is.
+// failure returns the error that an event reports under a status of success. bare reports that the event has no part of
+// an answer, and whole that it is the whole body.
 func (f *failing) failure(bare, whole bool) *goopenai.APIError {
 	if reported(f.Error) && string(f.Error) != "true" {
 		return parseError(f.Error)
@@ -199,7 +199,7 @@ func (f *failing) failure(bare, whole bool) *goopenai.APIError {
 	return &goopenai.APIError{Code: string(code)}
 }
 
-// words returns the call's id, its name and its arguments, as far as they are there.
+// words returns the call's id, name and arguments, as far as they are set.
 func (p *callPart) words() (id, name, args string) {
 	in, out := &p.Function, &p.functionOut
 	return string(p.ID), string(cmp.Or(in.Name, out.Name)), string(cmp.Or(in.Arguments, in.Parameters, in.Input, out.Arguments, out.Parameters, out.Input))
@@ -207,7 +207,7 @@ func (p *callPart) words() (id, name, args string) {
 
 func (o *output) text() string { return string(o.Content.pieceText + o.Refusal) }
 
-// toolCalls returns the calls, which some gateways leave among the parts of the content, as Claude gives them.
+// toolCalls returns the calls. Some gateways leave them among the parts of the content, as Claude returns them.
 func (o *output) toolCalls() callParts {
 	if len(o.ToolCalls) == 0 {
 		return o.Content.calls
@@ -216,10 +216,10 @@ func (o *output) toolCalls() callParts {
 }
 
 func (o *output) reasoning() string {
-	return string(cmp.Or(o.ReasoningContent, o.Reasoning)) // some send both, and they are the same
+	return string(cmp.Or(o.ReasoningContent, o.Reasoning)) // some endpoints send both with the same text
 }
 
-// field returns the name of the field that holds the reasoning.
+// field returns the name of the field with the reasoning.
 func (o *output) field() string {
 	switch {
 	case o.ReasoningContent != "":

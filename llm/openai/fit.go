@@ -9,23 +9,24 @@ import (
 )
 
 const (
-	noOutput   = "(no output)"                      // in place of an empty result, which many refuse
-	noText     = "(empty)"                          // in place of an empty text, if the endpoint refuses it
-	beginning  = "(The conversation begins.)"       // of the user, before an assistant that speaks first
-	bridgeText = "I have read the results."         // of the assistant, between a result and a user's message
+	noOutput   = "(no output)"                      // sent for an empty result, which many endpoints refuse
+	noText     = "(empty)"                          // sent for an empty text, if the endpoint refuses it
+	beginning  = "(The conversation begins.)"       // sent as the user's text before an assistant's message that starts the conversation
+	bridgeText = "I have read the results."         // sent as the assistant's text between a result and a user's message
 	signature  = "skip_thought_signature_validator" // Google's, for calls that its model has not made
 )
 
 // messageQuirks are the quirks that change messages.
 const messageQuirks = quirkAlternate | quirkBridge | quirkNoSystem | quirkNoEmpty
 
-// fit returns the request with the changes that do not depend on the protocol. The conversation stays the same.
+// fit returns the request with the changes that do not depend on the protocol. They keep the meaning of the
+// conversation.
 func (q quirks) fit(req *llm.Request) *llm.Request {
 	if q.has(quirkSingleCalls) {
 		r := *req
 		r.Messages, req = oneCallEach(req.Messages), &r
 	}
-	late := len(req.Messages) - 1 // the place of a system message at the end
+	late := len(req.Messages) - 1 // the index of a system message at the end
 	if late >= 0 && req.Messages[late].Role != llm.RoleSystem {
 		late = -1
 	}
@@ -41,7 +42,7 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	}
 	if s := r.ResponseFormat; s != nil && q.has(quirkSchemaInPrompt) {
 		at := &r.System
-		if late >= 0 { // what comes before is the same for other agents
+		if late >= 0 { // the messages before it are the same for other agents
 			at = &r.Messages[late].Text
 		}
 		*at = strings.TrimPrefix(*at+"\n\nAnswer with JSON that follows this schema, and with nothing else: "+string(s.Schema), "\n\n")
@@ -87,7 +88,7 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	}
 	for i, m := range messages {
 		if n := len(r.Messages); i == late && n > 0 && q.has(quirkBridge) && r.Messages[n-1].Role == llm.RoleTool {
-			r.Messages[n-1].Content = withText(r.Messages[n-1].Content, m.Text) // a bridge would come between in this request alone
+			r.Messages[n-1].Content = withText(r.Messages[n-1].Content, m.Text) // only this request would have a bridge here
 			continue
 		}
 		r.Messages = q.add(r.Messages, m)
@@ -95,7 +96,7 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 	return &r
 }
 
-// withText returns the content of a message of a tool with a text after the output.
+// withText returns the content of a tool message with a text after the output.
 func withText(c llm.Content, text string) llm.Content {
 	c.Parts = slices.Clone(c.Parts)
 	if n := len(c.Parts) - 1; n >= 0 {
@@ -111,9 +112,9 @@ func calls(m llm.Message) bool {
 	return slices.ContainsFunc(m.Parts, func(p llm.Part) bool { _, is := p.(llm.ToolCall); return is })
 }
 
-// oneCallEach returns the conversation with a message of the assistant for each call, and its result after it.
+// oneCallEach returns the conversation with one assistant message per call, each followed by its result.
 func oneCallEach(messages []llm.Message) (list []llm.Message) {
-	places := map[string]int{} // in the list, of the results
+	places := map[string]int{} // the indices of the results in the list
 	for _, m := range messages {
 		said := len(list)
 		list = append(list, m)
@@ -136,7 +137,7 @@ func oneCallEach(messages []llm.Message) (list []llm.Message) {
 	return slices.DeleteFunc(list, func(m llm.Message) bool { return m.Role == llm.RoleTool && len(m.Parts) == 0 })
 }
 
-// add adds a message to those before it.
+// add appends a message, and merges it with the last one if the quirks require it.
 func (q quirks) add(list []llm.Message, m llm.Message) []llm.Message {
 	if q.has(quirkNoEmpty) {
 		m.Content = filled(m)

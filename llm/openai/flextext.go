@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// flexText is a string in any of the forms that endpoints give it: a string,
-// null, a number, an object with a text, or a list of these.
+// flexText is a string in any of the forms in which endpoints send it: a string, null, a number, an object with a text,
+// or a list of these.
 type flexText string
 
 func (t *flexText) UnmarshalJSON(b []byte) error {
 	if n := len(b) - 1; n > 1 && b[0] == '"' && string(b[1:n]) == string(*t) && bytes.IndexByte(b, '\\') < 0 {
-		return nil // the model's name, once more
+		return nil // the model's name, which repeats
 	}
 	s, err := flexible(b, 0)
 	*t = flexText(strings.ToValidUTF8(s, "\uFFFD"))
 	return err
 }
 
-// pieceText is a flexText that may begin and end within a character; see halves.
+// pieceText is a flexText that may start or end in the middle of a character; see halves.
 type pieceText string
 
 func (t *pieceText) UnmarshalJSON(b []byte) error {
@@ -46,14 +46,14 @@ func (f *contentField) UnmarshalJSON(b []byte) error {
 				Type string `json:"type"`
 			}
 			if json.Unmarshal(part, &is) == nil && is.Type == "tool_use" {
-				_ = f.calls.UnmarshalJSON(part) // which never fails
+				_ = f.calls.UnmarshalJSON(part) // never fails
 			}
 		}
 	}
 	return f.pieceText.UnmarshalJSON(b)
 }
 
-// unquoted decodes a string of JSON. Half a character at either end stays half a character.
+// unquoted decodes a JSON string. It keeps half a surrogate pair at either end.
 func unquoted(b []byte) (string, error) {
 	b = b[1 : len(b)-1]
 	var head, tail []byte
@@ -79,7 +79,7 @@ func unquoted(b []byte) (string, error) {
 	return string(head) + s + string(tail), err
 }
 
-// escaped reads the escape that a text begins with, -1 if there is none.
+// escaped reads the escape at the beginning of a text; -1 if there is none.
 func escaped(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return -1
@@ -91,12 +91,12 @@ func escaped(b []byte) rune {
 	return rune(r)
 }
 
-// wtf8 writes half a surrogate pair as UTF-8 would if it had any.
+// wtf8 encodes half a surrogate pair in the way of UTF-8, which does not allow it.
 func wtf8(r rune) []byte { return []byte{0xed, 0x80 | byte(r>>6)&0x3f, 0x80 | byte(r)&0x3f} }
 
 func flexible(b []byte, depth int) (string, error) {
 	switch {
-	case string(b) == "null" || depth > 4: // nobody nests text deeper, and each level costs another scan
+	case string(b) == "null" || depth > 4: // no endpoint nests text deeper, and each level scans the data once more
 		return "", nil
 	case b[0] == '"':
 		if bytes.IndexByte(b, '\\') < 0 && utf8.Valid(b) {
@@ -137,8 +137,7 @@ func flexible(b []byte, depth int) (string, error) {
 	return string(b), nil
 }
 
-// arguments of a tool call are a string that holds JSON; some endpoints send
-// the JSON itself.
+// arguments of a tool call are a string that contains JSON. Some endpoints send the JSON itself.
 type arguments string
 
 func (a *arguments) UnmarshalJSON(b []byte) error {
@@ -152,8 +151,8 @@ func (a *arguments) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// callParts are parts of calls. One that cannot be read is there with its own text, as
-// arguments of nothing, so that it is refused and not lost.
+// callParts are parts of calls. A part that cannot be read is a call without a name that has the part's text as
+// arguments, so that it is refused and not lost.
 type callParts []callPart
 
 func (l *callParts) UnmarshalJSON(b []byte) error {
@@ -171,7 +170,7 @@ func (l *callParts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// reasonField is a finish reason, or that there is none yet.
+// reasonField is a finish reason, or reports that there is none yet.
 type reasonField struct {
 	flexText
 	none bool

@@ -8,46 +8,42 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// This file finds tool calls that a model has written as words, which small
-// models do where their endpoint does not know the form they were trained on.
-// What is such a call, and what only quotes one, is said in leakedcall.go.
+// This file finds tool calls that a model has written as text. Small models do so if their endpoint does not know the
+// form they were trained on. leakedcall.go decides which text is such a call, and which only quotes one.
 
-// maxLeak bounds what is held back of an answer, in bytes. A longer call stays
-// words.
+// maxLeak is the maximal number of bytes of an answer that are held back. A longer call remains text.
 const maxLeak = 64 << 10
 
-// maxLeakDepth is the deepest nesting of a call's JSON, maxLeakedCalls how many
-// calls one answer can hold, and maxLeakedArgs how many arguments, each in marks, a call
-// can have.
+// maxLeakDepth is the deepest nesting of a call's JSON, maxLeakedCalls the maximal number of calls in one answer, and
+// maxLeakedArgs the maximal number of arguments between marks in a call.
 const (
 	maxLeakDepth   = 64
 	maxLeakedCalls = 32
 	maxLeakedArgs  = 64
 )
 
-// leaks filters the text of one answer. It hands on all text as it comes, except that
-// from a place on where a call may begin: this waits until it is
-// clear whether it is one. Each byte is looked at once. A nil *leaks holds
+// leaks filters the text of one answer. It passes all text on as it comes, except from a position at which a call may
+// begin: it holds this text back until it is clear whether it is a call. It looks at each byte once. A nil *leaks holds
 // nothing back.
 type leaks struct {
 	req    *llm.Request
 	place  spot           // after the last byte
-	held   []byte         // may still be a call
+	held   []byte         // the text that may still be a call
 	trials []trial        // the forms that it may have
-	next   []trial        // those that it may have with one more byte
-	first  bool           // no text is before it
+	next   []trial        // the forms that it may have with one more byte
+	first  bool           // no text comes before it
 	tight  bool           // it follows a sentence without a space
-	after  byte           // the last byte before it that is no white space
-	named  string         // the last tool that it names
+	after  byte           // the last byte before it that is not white space
+	named  string         // the last tool name in it
 	any    bool           // calls of tools that do not exist count, too
-	over   bool           // a native call came: text is text
-	twice  []llm.ToolCall // what is held, if it may be the native calls once more
-	spoil  bool           // the text is the beginning of a call, or a tool's description: nothing of it is for the user
-	half   bool           // so is its end, and there is text before it
+	over   bool           // a native call came, so all text is text
+	twice  []llm.ToolCall // the calls in held, if they may repeat the native calls
+	spoil  bool           // the text starts as a call, or as a tool's description, so the user must not see it
+	half   bool           // the end of the text does, after other text
 }
 
-// leaksOf returns what reads the words of an answer to the request, nil where no
-// call can have leaked. An answer that shall be JSON is no call for being JSON.
+// leaksOf returns the filter for an answer to the request, or nil if no call can have leaked. JSON is not a call if the
+// answer must be JSON.
 func (c *client) leaksOf(req *llm.Request) *leaks {
 	mode := c.leaked
 	if req.LeakedCalls != "" {
@@ -59,20 +55,20 @@ func (c *client) leaksOf(req *llm.Request) *leaks {
 	return &leaks{req: req, any: mode == llm.LeakedCallsAny}
 }
 
-// words takes in words, and returns those that can be handed out now.
+// words adds text, and returns the text that can be yielded now.
 func (l *leaks) words(s string) string {
 	switch {
 	case l == nil:
 		return s
 	case l.over && len(l.held) > 0 && strings.TrimSpace(s) == "":
-		return "" // what is held may still be the native calls
+		return "" // the held text may still repeat the native calls
 	case l.over:
 		return string(l.drop()) + s
 	case l.spoil:
 		return ""
 	}
 	var out []byte
-	from := 0 // s[from:i] can be handed out, behind out
+	from := 0 // s[from:i] can be yielded after out
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if len(l.held) > 0 {
@@ -100,22 +96,21 @@ func (l *leaks) words(s string) string {
 	return string(append(out, s[from:]...))
 }
 
-// drop gives up the words that were held back. They are valid until the next
-// call.
+// drop returns the text that was held back and stops holding it. The bytes are valid until the next call.
 func (l *leaks) drop() []byte {
 	held := l.held
 	l.held, l.trials, l.named = l.held[:0], l.trials[:0], ""
 	return held
 }
 
-// spoiled reports whether the words were left out because they are no answer to the user.
+// spoiled reports whether text was dropped because it is not an answer to the user.
 func (l *leaks) spoiled() bool { return l != nil && l.spoil }
 
-// halved reports whether the answer ends in half a call, with text before it.
+// halved reports whether the answer ends in an incomplete call after other text.
 func (l *leaks) halved() bool { return l != nil && l.half }
 
-// native says that a call came as it should. From here on all words are words;
-// those held back are returned, unless they are whole calls, which may be the native ones.
+// native reports that a native call came: from now on all text is text. It returns the text that was held back, unless
+// that consists of complete calls, which may repeat the native ones.
 func (l *leaks) native() string {
 	if l == nil || l.over {
 		return ""
@@ -130,8 +125,7 @@ func (l *leaks) native() string {
 	return string(l.drop())
 }
 
-// end returns what was held back at the end of the answer: calls, or else text. Calls that the answer has natively
-// are neither.
+// end returns what was held back at the end of the answer, as calls or as text. It drops calls that repeat native ones.
 func (l *leaks) end(native []llm.ToolCall) (words string, calls []llm.ToolCall) {
 	if l == nil || len(l.held) == 0 {
 		return "", nil
@@ -162,28 +156,27 @@ func (l *leaks) end(native []llm.ToolCall) (words string, calls []llm.ToolCall) 
 	}
 	switch {
 	case blank:
-		return "", nil // marks around nothing are no answer
-	case l.spoils(true) && (l.first || l.held[len(l.held)-1] != '`'): // else it is code in a text
+		return "", nil // empty marks are not an answer
+	case l.spoils(true) && (l.first || l.held[len(l.held)-1] != '`'): // otherwise it is code in a text
 		l.spoil, l.half = l.first, !l.first
 		return "", nil
 	}
 	return string(l.drop()), nil
 }
 
-// spot is a place in a text: whether a call can begin there, which is at the
-// beginning of the text, of a line and of a sentence, but not within a block of
-// code. The zero value is the beginning.
+// spot is a position in a text. It knows whether a call can begin there: at the beginning of the text, of a line or of
+// a sentence, but not in a block of code. The zero value is the beginning of the text.
 type spot struct {
-	inText bool   // something was said
-	inLine bool   // this line has text
+	inText bool   // the text has a character other than white space
+	inLine bool   // so has this line
 	gap    bool   // the last byte is white space
-	last   uint32 // the last bytes that are none
-	ticks  int    // at the beginning of this line
-	code   bool   // within a fence
+	last   uint32 // the last bytes that are not white space
+	ticks  int    // the backticks at the beginning of this line
+	code   bool   // inside a fenced block
 }
 
-// begins reports whether the byte can be the first of a call. White space can at
-// the beginning of a text: nobody sees it, unless words follow.
+// begins reports whether a call can begin with the byte here. White space can at the beginning of a text: it is
+// invisible unless text follows.
 func (p *spot) begins(c byte) bool {
 	if blank(c) {
 		return !p.inText
@@ -201,7 +194,7 @@ func (p *spot) sentence() bool {
 	return c == '.' || c == '!' || c == '?' || c == ':'
 }
 
-// tight reports whether the line goes on without a space after a sentence that should have one.
+// tight reports whether a sentence ends here without the space that should follow it.
 func (p *spot) tight() bool {
 	return p.inLine && !p.gap && (byte(p.last) < 0x80 || p.last&0xffffff == 0xe280a6)
 }
@@ -226,9 +219,8 @@ func (p *spot) pass(c byte) {
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// spoils reports whether the text has begun as a call of a tool that the request offers or knows, or as
-// the description of one, in marks for calls or cut off in the middle, and cannot become a
-// whole call any more. That is no answer to the user.
+// spoils reports whether the text starts as a call of a tool of the request, or as the description of one, in marks for
+// calls or cut off in the middle, and cannot become a complete call any more. The user must not see such a text.
 func (l *leaks) spoils(cut bool) bool {
 	begin := strings.TrimLeft(string(l.held), " \t\r\n")
 	if !cut && (!l.first || !strings.HasPrefix(begin, "<") && !strings.HasPrefix(begin, "]<") && !strings.HasPrefix(begin, "[TOOL_CALLS]")) {
@@ -243,11 +235,10 @@ func (l *leaks) spoils(cut bool) bool {
 
 var toolNames = lazyregexp.New(`["'](?:name|tool_name|tool|function|action)["']\s*:\s*["']([^"']+)["']`)
 
-// name returns the words without what may surround a tool's name.
+// name returns the text without the characters that may surround a tool's name.
 func (l *leaks) name() string { return strings.Trim(string(l.held), " \t\r\n.") }
 
-// tool returns the name of the tool that the request offers, or knows, and that is meant by a name;
-// "" if there is none.
+// tool returns the name of the request's tool that a written name means, or "" if there is none.
 func (l *leaks) tool(written string) string {
 	if name := meant(written, l.exists); l.exists(name) || l.any && l.first {
 		return name
@@ -259,15 +250,15 @@ func (l *leaks) exists(name string) bool {
 	return l.anyTool(func(t llm.ToolSpec) bool { return called(t, name) })
 }
 
-// beginsTool reports whether a name that means a tool may begin so.
+// beginsTool reports whether a written name of a tool may begin with the text.
 func (l *leaks) beginsTool(text string) bool {
 	begins := func(name string) bool { return strings.HasPrefix(name, text) }
 	return strings.ContainsAny(text, ".:/") || slices.ContainsFunc(namespaces[:], begins) ||
 		l.anyTool(func(t llm.ToolSpec) bool { return begins(t.Name) || slices.ContainsFunc(t.Aliases, begins) })
 }
 
-// beginsBare reports whether a name that is a call by itself begins with these words, and bare whether
-// they are one.
+// beginsBare reports whether a name that is a call by itself begins with the text. bare reports whether it is the whole
+// name.
 func (l *leaks) beginsBare(words string) bool {
 	return l.anyTool(func(t llm.ToolSpec) bool {
 		return slices.ContainsFunc(t.Bare, func(name string) bool { return strings.HasPrefix(name, words) })

@@ -15,11 +15,10 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// parse reads a call from JSON: its name and arguments. It is an object with a name that may be called, with arguments,
-// which are an object or a string that holds one, and with nothing else but a type and an id.
-// Or it has such a name and arguments in the member "function", as calls have on the wire.
-// Doubled braces, which models copy from templates that had to escape them, count as single
-// ones.
+// parse reads the name and arguments of a call from JSON: an object with the name of a callable tool, with arguments,
+// which are an object or a string that contains one, and with no other members than a type and an id. It also reads an
+// object with such a name and arguments in the member "function", which is the form of the protocol. Double braces
+// count as single ones, because models copy them from templates that had to escape them.
 func (l *leaks) parse(raw []byte, marked bool) (name, args string, ok bool) {
 	forms := [][]byte{raw}
 	if bytes.Contains(raw, []byte("{{")) {
@@ -45,7 +44,7 @@ func (l *leaks) parse(raw []byte, marked bool) (name, args string, ok bool) {
 	return "", "", false
 }
 
-// call reads a call from the members of an object. Between marks it may have no arguments.
+// call reads a call from the members of an object. A call in marks may have no arguments.
 func (l *leaks) call(o map[string]json.RawMessage, marked bool) (name, args string, ok bool) {
 	named, names := either(o, nameKeys)
 	given, both := either(o, argumentKeys)
@@ -66,7 +65,7 @@ func (l *leaks) call(o map[string]json.RawMessage, marked bool) (name, args stri
 	return name, string(given), name != "" && len(given) > 0 && given[0] == '{' && json.Valid(given)
 }
 
-// either returns the member that has one of the keys, and how many have.
+// either returns the member that has one of the keys, and the number of such members.
 func either(o map[string]json.RawMessage, keys []string) (value json.RawMessage, n int) {
 	for _, key := range keys {
 		if o[key] != nil {
@@ -76,8 +75,8 @@ func either(o map[string]json.RawMessage, keys []string) (value json.RawMessage,
 	return value, n
 }
 
-// nameKeys are the keys of a call's tool, argumentKeys those of its arguments, and callKeys all that a call can have. Models
-// copy an object with one of wrapperKeys around the arguments.
+// nameKeys are the keys of a call's tool, argumentKeys those of its arguments, and callKeys all that a call can have.
+// wrapperKeys are the keys of an object that models copy around the arguments.
 var (
 	nameKeys     = []string{"name", "tool_name", "tool", "function", "action"}
 	argumentKeys = []string{"arguments", "parameters", "args", "input", "tool_input", "action_input"}
@@ -85,7 +84,7 @@ var (
 	callKeys     = slices.Concat(nameKeys, argumentKeys, []string{"type", "id", "tool_call_id"})
 )
 
-// only reports whether an object has no other keys.
+// only reports whether an object has only these keys.
 func only(o map[string]json.RawMessage, keys ...string) bool {
 	for key := range o {
 		if !slices.Contains(keys, key) {
@@ -95,7 +94,7 @@ func only(o map[string]json.RawMessage, keys ...string) bool {
 	return true
 }
 
-// single makes single braces of double ones, outside of strings.
+// single replaces double braces by single ones, except in strings.
 func single(raw []byte) []byte {
 	out := make([]byte, 0, len(raw))
 	quoted := false
@@ -135,7 +134,7 @@ func (l *leaks) keyed(t *trial) (args string, ok bool) {
 	return "{" + strings.Join(members, ", ") + "}", true
 }
 
-// typed returns a value that was written without quotes as JSON of the type, or types, that a schema gives it.
+// typed returns a value that was written without quotes as JSON of the type, or types, in a schema.
 func typed(written string, types any) string {
 	list, _ := types.([]any)
 	value := strings.TrimSpace(written)
@@ -151,16 +150,15 @@ func typed(written string, types any) string {
 }
 
 func quote(s string) string {
-	b, _ := json.Marshal(s) // a string can always be encoded
+	b, _ := json.Marshal(s) // encoding a string cannot fail
 	return string(b)
 }
 
-// quoted reports whether a message of the user or the result of a tool holds one
-// of the calls: the model may then have copied what others wrote, which must not
-// have effects. A text counts as holding a call if it has one in some form, and contains all members of the
-// call, in whatever order, between whatever else, escaped or not. That may match
-// too much, which is the safe side: such a call stays words. So does one whose values have no quotes if a
-// text has the mark that ends them: a value that others wrote could have brought arguments of its own.
+// quoted reports whether a message of the user or the result of a tool contains one of the calls. The model may have
+// copied such a call from others, so it must not run. A text contains a call if it has a call in some form, and all
+// members of the call in any order, with any text between them, escaped or not. A false match is safe: the call remains
+// text. If the values of a call have no quotes, a text that contains the mark at their end also matches, because a
+// value that others wrote could have added arguments.
 func (l *leaks) quoted(t *trial) bool {
 	held := squeezed(string(l.held))
 	for text := range given(l.req) {
@@ -192,11 +190,11 @@ func (l *leaks) quoted(t *trial) bool {
 	return false
 }
 
-// argumentsFollow finds what is after the name of a tool that is called without marks. How agents are shown calls of others,
-// NAME({…}), is not among it.
+// argumentsFollow matches what comes after the name of a tool that is called without marks. It does not match
+// NAME({…}), the form in which agents see the calls of others.
 var argumentsFollow = lazyregexp.New(`^(\((\)|[a-z0-9_])|(:[0-9]*)?\{)`)
 
-// given yields what others wrote in a request: the messages of the user, and what tools returned.
+// given yields the texts of others in a request: the messages of the user, and the results of tools.
 func given(req *llm.Request) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, m := range req.Messages {
@@ -212,7 +210,7 @@ func given(req *llm.Request) iter.Seq[string] {
 	}
 }
 
-// callMarks are the marks that only calls have, squeezed.
+// callMarks returns the marks that only calls have, squeezed.
 var callMarks = sync.OnceValue(func() (marks []string) {
 	for _, f := range forms() {
 		for _, p := range f.parts {
@@ -224,7 +222,7 @@ var callMarks = sync.OnceValue(func() (marks []string) {
 	return marks
 })
 
-// mentioned reports whether a message of the user or the result of a tool holds the name.
+// mentioned reports whether a message of the user or the result of a tool contains the name.
 func (l *leaks) mentioned(name string) bool {
 	return slices.ContainsFunc(l.req.Messages, func(m llm.Message) bool {
 		return m.Role == llm.RoleUser && strings.Contains(m.PlainText(), name) ||
@@ -235,7 +233,7 @@ func (l *leaks) mentioned(name string) bool {
 	})
 }
 
-// appendMembers adds what a text must hold if it holds the value under a key.
+// appendMembers appends the strings that a text must contain if it contains the value under a key.
 func appendMembers(members []string, key string, value any) []string {
 	switch v := value.(type) {
 	case map[string]any:
@@ -270,9 +268,8 @@ func squeezed(s string) string {
 	return strings.ToLower(strings.Join(strings.Fields(s), ""))
 }
 
-// plain returns what is left of a text without white space, quotes, braces,
-// escapes and whatever else the same JSON can be written with or without: letters
-// and digits of ASCII in lower case, and three signs.
+// plain returns the letters and digits of ASCII in lower case and three other characters of a text. It drops white
+// space, quotes, braces, escapes and everything else that can differ between two forms of the same JSON.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x80 && nameByte(byte(r)) || r == ':' {
@@ -282,8 +279,7 @@ func plain(s string) string {
 	}, squeezed(s))
 }
 
-// unescaped resolves the escapes of JSON strings, however often they were escaped
-// again: what follows any number of backslashes. White space is left out.
+// unescaped resolves the escapes of JSON strings, even if they were escaped several times, and drops white space.
 func unescaped(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

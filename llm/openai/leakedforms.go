@@ -101,29 +101,29 @@ assistant? commentary to= name json? code? object
 
 const fence = "```"
 
-// tagSpaces are what models have in front of the names of tags: nothing, or a name space, of DeepSeek with the bars that
-// gateways make of its own, and of Claude.
+// tagSpaces are the prefixes of the names of tags: none, or a namespace of DeepSeek, with the bars that gateways
+// change, or of Claude.
 var tagSpaces = [...]string{"", "｜DSML｜", "|DSML|", "antml:", "｜｜DSML｜｜"}
 
 // part is one part of a form.
 type part struct {
-	kind     string // of partKinds, or one of the kinds below
-	text     string // of a mark
-	jump     int    // of { and }: where the other one is
+	kind     string // one of partKinds, or of the other kinds that partKinds describes
+	text     string // the text of a mark
+	jump     int    // for { and }: the index of the other one
 	optional bool
 	last     bool // the answer may end here
 }
 
-// partKinds are the words of a row that are no marks. The other kinds are mark, info, open and close for those that
-// enclose forms, and over, the last part of each form.
+// partKinds are the parts of a row that are not marks. The other kinds are mark; info, open and close for forms that
+// enclose forms; and over for the end of each form.
 const partKinds = " call bare name object ( key value end { } "
 
 type form struct {
 	parts  []part
-	begins string // its possible first bytes; "" are those of any name
+	begins string // the possible first bytes; "" means those of any name
 	python bool
-	loose  bool // it has no mark in front
-	rare   bool // its first mark is one that is a single token of a model
+	loose  bool // it starts without a mark
+	rare   bool // its first mark is a single token of a model
 }
 
 var forms = sync.OnceValue(func() (all []*form) {

@@ -8,8 +8,8 @@ import (
 
 var pythonKey = lazyregexp.New(`^\s*(\w+)\s*=`)
 
-// fromPython returns what is between the parentheses of a call in Python as a JSON object: key=value, …, or a
-// dict in place of all of them. It reads literals only, without tuples; of anything else it returns "".
+// fromPython returns the arguments between the parentheses of a call in Python as a JSON object: key=value, …, or one
+// dict. It reads only literals without tuples, and returns "" for anything else.
 func fromPython(s string) string {
 	s = strings.TrimSpace(s)
 	if !strings.HasPrefix(s, "{") {

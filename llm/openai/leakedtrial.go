@@ -9,38 +9,37 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// trial is how far the held text has one form, or several after each other. It is a value: where a form can continue
-// in two ways, it becomes two trials, and one that does not fit the next byte is dropped.
+// trial is the state of matching the held text with one form, or with several in sequence. It is a value: where a form
+// can continue in two ways, it becomes two trials. A trial that does not match the next byte is dropped.
 type trial struct {
 	form   *form
 	at     int // the part of the form that the text is in
-	size   int // bytes of that part
-	from   int // where it begins
+	size   int // the bytes of that part
+	from   int // the start of that part in the text
 	calls  []llm.ToolCall
-	name   string      // of the call that is not whole yet
-	key    string      // of the argument whose value follows
-	args   [][2]string // keys and values as they are written
-	raw    string      // what ends values that are written without quotes
-	scan   scan        // in arguments
-	object object      // in a call
-	open   string      // the mark that closes what is open
-	opened int         // calls in front of that
+	name   string      // the name of the incomplete call
+	key    string      // the argument whose value follows
+	args   [][2]string // the keys and values as they are written
+	raw    string      // the end of values that are written without quotes
+	scan   scan        // the state in arguments
+	object object      // the state in a call
+	open   string      // the mark that closes the open one
+	opened int         // the number of calls before the open mark
 	fenced bool
 	closed bool // a form is complete
-	loose  bool // directly after a call in doubled braces, which models close once too often
+	loose  bool // directly after a call in double braces, after which models write one brace too many
 }
 
 var between = form{parts: []part{{kind: "over", last: true}}}
 
 func (t *trial) part() *part { return &t.form.parts[t.at] }
 
-// whole reports whether the text is calls and nothing else. What ends with the answer need not be closed.
+// whole reports whether the text consists of complete calls. A mark that ends with the answer need not be closed.
 func (t *trial) whole() bool {
 	return len(t.calls) > 0 && t.size == 0 && t.part().last && (t.open == "" || len(t.calls) > t.opened)
 }
 
-// step takes in a byte. If it cannot belong to a call, given what is held, the
-// byte is not held, and the answer is false.
+// step adds a byte. It returns false, and does not hold the byte, if no call can continue with it.
 func (l *leaks) step(c byte) bool {
 	if len(l.held) == 0 {
 		l.first, l.tight, l.after = !l.place.inText, l.place.tight(), byte(l.place.last)
@@ -59,7 +58,7 @@ func (l *leaks) step(c byte) bool {
 	return true
 }
 
-// advance adds what becomes of a trial with the byte to the next ones.
+// advance adds the trials to which a trial leads with the byte.
 func (l *leaks) advance(t trial, c byte) {
 	p := t.part()
 	switch {
@@ -80,7 +79,7 @@ func (l *leaks) advance(t trial, c byte) {
 	}
 	t.size++
 	text := l.held[t.from:]
-	whole, ok := false, true // the part with this byte
+	whole, ok := false, true // of the part with this byte
 	switch p.kind {
 	case "mark":
 		ok, whole = p.text[t.size-1] == c, t.size == len(p.text)
@@ -94,7 +93,7 @@ func (l *leaks) advance(t trial, c byte) {
 			l.endName(t, string(text[:t.size-1]), c)
 			return
 		}
-		ok = l.any && l.first && !t.form.loose || l.beginsTool(string(text)) // models make tools up
+		ok = l.any && l.first && !t.form.loose || l.beginsTool(string(text)) // models invent tools
 	case "key", "value":
 		whole, ok = t.pair(p.kind, text)
 	case "bare":
@@ -106,7 +105,7 @@ func (l *leaks) advance(t trial, c byte) {
 			}
 			return
 		}
-		ok = t.fenced // it is the beginning of a fence
+		ok = t.fenced // the beginning of a fence
 	}
 	switch {
 	case ok && whole:
@@ -116,7 +115,7 @@ func (l *leaks) advance(t trial, c byte) {
 	}
 }
 
-// skips reports whether a part may have the byte before it.
+// skips reports whether the byte may come before the part.
 func (p *part) skips(c byte) bool {
 	return blank(c) && p.kind != "key" && p.kind != "value" && !(p.kind == "info" && c == '\n')
 }
@@ -132,7 +131,7 @@ func (l *leaks) begin(t trial, c byte) {
 	}
 }
 
-// endName adds what becomes of a trial after the name of a tool.
+// endName adds the trials to which a trial leads after the name of a tool.
 func (l *leaks) endName(t trial, name string, c byte) {
 	t.name = l.tool(name)
 	if made := l.any && l.first && !t.form.loose; !made && !l.exists(t.name) {
@@ -144,7 +143,7 @@ func (l *leaks) endName(t trial, name string, c byte) {
 	l.enter(t, t.at+1, int(c))
 }
 
-// arguments takes in the last byte of arguments in brackets.
+// arguments processes the last byte of arguments in brackets.
 func (l *leaks) arguments(t *trial, kind string, text []byte) (whole, ok bool) {
 	c := text[len(text)-1]
 	t.scan.step(c)
@@ -163,7 +162,7 @@ func (l *leaks) arguments(t *trial, kind string, text []byte) (whole, ok bool) {
 	return whole, ok
 }
 
-// pair takes in the last byte of a key or its value.
+// pair processes the last byte of a key or of its value.
 func (t *trial) pair(kind string, text []byte) (whole, ok bool) {
 	written, whole := bytes.CutSuffix(text, []byte(t.form.parts[t.at+1].text))
 	ok = true
@@ -179,7 +178,8 @@ func (t *trial) pair(kind string, text []byte) (whole, ok bool) {
 	return whole, ok && len(t.args) <= maxLeakedArgs && (kind == "value" || t.size <= 2*maxLeakedArgs && text[len(text)-1] != '\n')
 }
 
-// enter adds what becomes of a trial that comes to a part of its form, and advances it with a byte unless that is -1.
+// enter adds the trials to which a trial leads when it reaches a part of its form. It advances it by the byte, unless
+// that is -1.
 func (l *leaks) enter(t trial, at, c int) {
 	for t.at, t.size = at, 0; ; t.at++ {
 		switch p := t.part(); p.kind {
@@ -221,8 +221,8 @@ func (l *leaks) enter(t trial, at, c int) {
 	}
 }
 
-// keep adds a trial to the next ones, unless one that is between forms is there already: else they would double with each form
-// that can be read in two ways.
+// keep adds a trial. It drops a trial between forms that exists already: otherwise their number would double with each
+// form that can be read in two ways.
 func (l *leaks) keep(t trial) {
 	same := func(o trial) bool {
 		return o.form == &between && len(o.calls) == len(t.calls) && o.open == t.open && o.opened == t.opened && o.fenced == t.fenced && o.loose == t.loose
@@ -243,7 +243,7 @@ func (l *leaks) fits(f *form, t *trial, c byte) bool {
 	return f.parts[0].kind != "bare" || l.first && !t.closed
 }
 
-// commit adds a whole call to those of the trial.
+// commit adds a complete call to the calls of the trial.
 func (t *trial) commit(args string) bool {
 	t.calls = append(slices.Clip(t.calls), llm.ToolCall{ID: "call_" + randomHex(), Name: t.name, Arguments: args})
 	t.name, t.args, t.scan = "", nil, scan{}
@@ -279,16 +279,16 @@ func (s *scan) step(c byte) {
 	}
 }
 
-// object is how far JSON is an object that can be a call.
+// object is the state of reading a JSON object that can be a call.
 type object struct {
-	outer int // depth of the call's own members: 1, or 2 with doubled braces
+	outer int // the depth of the call's own members: 1, or 2 with double braces
 	inner bool
-	text  int // where the last string begins
+	text  int // the start of the last string
 	key   string
 	value bool // after the colon of a member of the call
 }
 
-// json takes in a byte of a call as an object.
+// json processes a byte of a call that is an object.
 func (l *leaks) json(t *trial, c byte) bool {
 	if t.size == 1 {
 		t.scan, t.object = scan{}, object{}
@@ -323,8 +323,7 @@ func (l *leaks) json(t *trial, c byte) bool {
 	return true
 }
 
-// member reports whether an object can be a call that has this string as a key,
-// or as the value of its key.
+// member reports whether an object with this string as a key, or as the value of its key, can be a call.
 func (l *leaks) member(o *object, s string) bool {
 	if !o.value {
 		o.key = s

@@ -8,15 +8,15 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// callIDs are the ids by which an endpoint knows the calls of a request. An endpoint gets back the ids that it has sealed;
-// all other calls are numbered, with the nine letters and digits that the strictest endpoints demand. So the same
-// conversation makes the same request, whatever its log calls them.
+// callIDs are the ids of the calls in a request. An endpoint gets back the ids that it has sealed. All other calls are
+// numbered, with the nine letters and digits that the strictest endpoints require. So the request of a conversation
+// does not depend on the ids in the log.
 type callIDs struct {
 	wire map[string]string // by the ids in the log
 	used map[string]bool
 }
 
-// of returns the id that a request uses for a call. own is the id that the endpoint sealed, or "".
+// of returns the id of a call in the request. own is the id that the endpoint sealed, or "".
 func (c *callIDs) of(id, own string) string {
 	if wire := c.wire[id]; wire != "" || id == "" {
 		return wire
@@ -32,7 +32,8 @@ func (c *callIDs) of(id, own string) string {
 	return wire
 }
 
-// place returns the index of a call among those of its answer. before is the number of calls before it in the message.
+// place returns the index of a call among the calls of its answer. before is the number of calls before it in the
+// message.
 func place(c llm.ToolCall, before int) int {
 	if c.Place > 0 {
 		return c.Place - 1
@@ -40,8 +41,8 @@ func place(c llm.ToolCall, before int) int {
 	return before
 }
 
-// wireName makes a legal name of one that a model invented, because endpoints
-// refuse the whole conversation for it.
+// wireName turns a name that a model invented into a legal one, because endpoints refuse the whole conversation
+// otherwise.
 func wireName(name string) string {
 	legal := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
@@ -61,7 +62,7 @@ func wireName(name string) string {
 	return name[:min(len(name), 64)]
 }
 
-// toolName is the name of a tool as the endpoint takes it.
+// toolName returns the name of a tool in the form that the endpoint accepts.
 func (q quirks) toolName(name string) string {
 	if q.has(quirkLetterNames) && name != "" && (name[0] == '-' || name[0] >= '0' && name[0] <= '9') {
 		return "_" + name
@@ -69,8 +70,8 @@ func (q quirks) toolName(name string) string {
 	return name
 }
 
-// wireArguments makes a JSON object of arguments that are none, as endpoints
-// demand: what a model wrote instead is under "raw".
+// wireArguments returns arguments as the JSON object that endpoints require. If they are not one, the object has the
+// text of the model as "raw".
 func wireArguments(args string) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -79,7 +80,7 @@ func wireArguments(args string) string {
 	if trimmed[0] == '{' && json.Valid([]byte(trimmed)) {
 		return args
 	}
-	// A map of strings cannot fail to encode.
+	// Encoding a map of strings cannot fail.
 	raw, _ := json.Marshal(map[string]string{"raw": args})
 	return string(raw)
 }

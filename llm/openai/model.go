@@ -13,30 +13,29 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Model is a model of an OpenAI-compatible endpoint. It is safe for concurrent
-// use, and prints without secrets in every format. Make one with [New].
+// Model is a model of an OpenAI-compatible endpoint. It is safe for concurrent use. It prints without secrets in every
+// format. The zero value is not usable; see [New].
 type Model struct {
 	name string
-	// A func, because fmt looks into everything else: a format such as %q, for a
-	// struct that holds a Model in an unexported field, would print the key.
+	// It is a function, because fmt prints everything else: a format such as %q, applied to a struct with a Model in an
+	// unexported field, would print the key.
 	endpoint func() *client
 }
 
 var _ llm.Model = (*Model)(nil)
 
-// client is what all models of one endpoint share.
+// client is shared by all models of one endpoint.
 type client struct {
 	config
-	url     string      // where requests go, with its secrets
-	where   string      // host and path of the endpoint, for people
-	secrets []string    // never to be shown
-	form    requestForm // that the options or the address ask for
-	habits  sync.Map    // by model, a *habit
+	url     string      // the URL of requests, with its secrets
+	where   string      // the host and path of the endpoint, for people
+	secrets []string    // must not be shown
+	form    requestForm // of the options or the address
+	habits  sync.Map    // by model, of *habit
 }
 
-// New returns the model with this name at an endpoint. The name is sent as it
-// is; whether the endpoint knows it shows at the first call. Without options the
-// endpoint is OpenAI's, and no key is sent.
+// New returns the model with this name at an endpoint. It does not check the name: the first call fails if the endpoint
+// does not know it. Without options the endpoint is OpenAI's, and no key is sent.
 func New(model string, opts ...Option) (*Model, error) {
 	if strings.TrimSpace(model) == "" {
 		return nil, errors.New("openai: the model's name is empty")
@@ -59,19 +58,19 @@ func New(model string, opts ...Option) (*Model, error) {
 			c.endpoint = []string{name}
 		}
 	}
-	c.form, _ = named(c.endpoint) // they were checked
+	c.form, _ = named(c.endpoint) // the names were checked
 	c.http = prepareHTTP(c.http)
 	return &Model{name: model, endpoint: func() *client { return c }}, nil
 }
 
-// Name is the model's name as the endpoint knows it.
+// Name returns the model's name at the endpoint.
 func (m *Model) Name() string { return m.name }
 
 // Named returns another model of the same endpoint, with the same options and
 // connections.
 func (m *Model) Named(name string) *Model { return &Model{name: name, endpoint: m.endpoint} }
 
-// String names the model and its endpoint, without secrets.
+// String returns the model's name and its endpoint, without secrets.
 func (m Model) String() string {
 	if m.endpoint == nil {
 		return "openai.Model()"
@@ -79,10 +78,10 @@ func (m Model) String() string {
 	return fmt.Sprintf("openai.Model(%s at %s)", m.name, m.endpoint().where)
 }
 
-// GoString is String: the Go syntax of a Model would hold its key.
+// GoString returns the same as String, because the Go syntax of a Model would contain its key.
 func (m Model) GoString() string { return m.String() }
 
-// LogValue is what a slog.Logger shows: name and endpoint.
+// LogValue returns the name and the endpoint.
 func (m Model) LogValue() slog.Value {
 	if m.endpoint == nil {
 		return slog.StringValue(m.String())
@@ -90,11 +89,10 @@ func (m Model) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("model", m.name), slog.String("endpoint", m.endpoint().where))
 }
 
-// errStop says that the consumer has broken out of the sequence.
+// errStop means that the consumer has broken out of the sequence.
 var errStop = errors.New("openai: the consumer stopped")
 
-// Generate asks the endpoint for one answer; see llm.Model. The request is sent
-// when the sequence is iterated, and once per iteration.
+// Generate asks the endpoint for one answer; see llm.Model. Each iteration of the sequence sends the request once.
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		err := m.generate(ctx, req, func(c llm.Chunk) error {

@@ -33,8 +33,8 @@ func TestNew(t *testing.T) {
 		"no scheme":  {"m", []Option{WithBaseURL("localhost:8080/v1")}, []string{"must begin with http:// or https://"}},
 		"no host":    {"m", []Option{WithBaseURL("http:///v1")}, []string{"names no host"}},
 		"bad url":    {"m", []Option{WithBaseURL("http://user:" + testKey + "@[::1/v1")}, []string{"cannot be parsed"}},
-		"key":        {"m", []Option{WithAPIKey(testKey + "\n" + testKey)}, []string{"the API key holds a space, a line break"}},
-		"header":     {"m", []Option{WithHeader("X-A", testKey+"\nb")}, []string{"the header X-A holds a line break"}},
+		"key":        {"m", []Option{WithAPIKey(testKey + "\n" + testKey)}, []string{"the API key contains a space, a line break"}},
+		"header":     {"m", []Option{WithHeader("X-A", testKey+"\nb")}, []string{"the header X-A contains a line break"}},
 		"everything": {"m", []Option{WithRetries(-1), WithRetryDelay(2, 1), WithMaxAnswerBytes(0), WithLogger(nil)}, []string{"retries", "delay", "size limit", "logger"}},
 	}
 	for name, c := range cases {
@@ -68,7 +68,7 @@ func TestFromEnv(t *testing.T) {
 		"bad url":          {map[string]string{base: "x/v1", model: "a", key: testKey}, "", "", "must begin with http"},
 		"responses":        {map[string]string{base: "http://x/v1/responses", model: "a", "OPENAI_API": "responses"}, "", "a at x/v1/responses", ""},
 		"chat":             {map[string]string{base: "http://x/v1/responses", model: "a", "OPENAI_API": "chat"}, "", "a at x/v1/chat/completions", ""},
-		"another api":      {map[string]string{base: "http://x/v1", model: "a", "OPENAI_API": "gemini"}, "", "", "can be chat or responses"},
+		"another api":      {map[string]string{base: "http://x/v1", model: "a", "OPENAI_API": "gemini"}, "", "", "must be chat or responses"},
 		"spaces are empty": {map[string]string{key: " "}, "b", "", "are not set"},
 	}
 	for name, c := range cases {

@@ -8,14 +8,15 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// namespaces are the words that models write in front of a tool's name, with a dot, a colon or a slash between.
+// namespaces are the prefixes that models write before a tool's name, followed by a dot, a colon or a slash.
 var namespaces = [...]string{"functions", "function", "default_api", "tools", "tool"}
 
-// tokens are what a model's template has between the parts of an answer, cut off or not.
+// tokens matches the tokens of a model's template between the parts of an answer, complete or cut off.
 var tokens = lazyregexp.New(`<[^<>]*>?`)
 
-// meant returns the name of the tool that a model means by a name: the only one that is offered among those that are
-// left without the tokens of a template, namespaces, numbers of calls, quotes and white space. Otherwise it returns the name as it is.
+// meant returns the name of the tool that a written name means. It removes the tokens of a template, namespaces,
+// numbers of calls, quotes and white space. If exactly one offered tool has one of the resulting names, it returns that
+// name, and otherwise the written name.
 func meant(name string, offered func(string) bool) string {
 	if offered(name) {
 		return name
@@ -24,7 +25,7 @@ func meant(name string, offered func(string) bool) string {
 	for _, s := range tokens.Get().Split(name, -1) {
 		s = strings.Join(strings.Fields(s[strings.LastIndex(s, " to=")+1:]), "")
 		s = strings.Trim(strings.TrimPrefix(s, "to="), "\"'`().:,")
-		for _, space := range slices.Concat(namespaces[:], namespaces[:]) { // of each other, too
+		for _, space := range slices.Concat(namespaces[:], namespaces[:]) { // twice, because they may be nested
 			if after, ok := strings.CutPrefix(s, space); ok && after != "" && strings.IndexByte(".:/", after[0]) >= 0 {
 				s = strings.TrimLeft(after, ".:/")
 			}
@@ -33,7 +34,7 @@ func meant(name string, offered func(string) bool) string {
 			s = s[:at]
 		}
 		if s = strings.TrimSuffix(s, ".call"); !offered(s) {
-			s = strings.TrimPrefix(s, "_") // of toolName
+			s = strings.TrimPrefix(s, "_") // see toolName
 		}
 		switch {
 		case !offered(s) || s == found:
@@ -46,7 +47,7 @@ func meant(name string, offered func(string) bool) string {
 	return found
 }
 
-// called reports whether a tool is called by this name.
+// called reports whether a tool has this name or alias.
 func called(t llm.ToolSpec, name string) bool {
 	return name != "" && (t.Name == name || slices.Contains(t.Aliases, name))
 }

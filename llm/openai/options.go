@@ -15,23 +15,19 @@ import (
 
 const defaultBaseURL = "https://api.openai.com/v1"
 
-// Timeouts bound one attempt at an answer. A field of zero keeps the default, a
-// negative one means no limit.
+// Timeouts limit one attempt at an answer. Zero in a field means its default; a negative value means no limit.
 type Timeouts struct {
-	// Connect is the time to open a connection, name resolution and TLS
-	// included. Default 10 s.
+	// Connect is the maximal time to open a connection, including name resolution and TLS. Defaults to 10 s.
 	Connect time.Duration
-	// FirstByte is the longest silence before the first word of a streamed
-	// answer. A local model may read a long prompt for minutes. Default
-	// 5 min. It does not apply to answers that are not streamed,
-	// whose first byte comes when the whole answer is made.
+	// FirstByte is the longest wait for the first piece of a streamed answer. A local model may read a long prompt for
+	// minutes. It does not apply to answers that are not streamed: their first byte comes when the answer is complete.
+	// Defaults to 5 min.
 	FirstByte time.Duration
-	// Idle is the longest silence after the first word: a piece of text, reasoning
-	// or a call. Default 1 min. Keep-alive comments end a silence. The time a
-	// consumer takes does not count.
+	// Idle is the longest wait between later pieces of text, reasoning or a call. Keep-alive comments count as pieces.
+	// The consumer's time does not count. Defaults to 1 min.
 	Idle time.Duration
-	// Attempt is the time from the start of an attempt to the end of the
-	// answer, the consumer's time included. Default 10 min.
+	// Attempt is the maximal time from the start of an attempt to the end of the answer, including the consumer's time.
+	// Defaults to 10 min.
 	Attempt time.Duration
 }
 
@@ -47,7 +43,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-// with returns the limits with those that a request has of its own.
+// with returns the limits, replaced by those that a request has of its own.
 func (t Timeouts) with(own llm.Timeouts) Timeouts {
 	all := llm.Timeouts{First: t.FirstByte, Silence: t.Idle, Answer: t.Attempt}
 	all = own.Or(all)
@@ -70,8 +66,8 @@ type config struct {
 	cacheKey      *string // the prefix
 	slots         slots
 	tier          string
-	endpoint      []string // names
-	responses     bool     // the other protocol is spoken
+	endpoint      []string // the names of [WithEndpoint]
+	responses     bool     // use the Responses API
 	log           *slog.Logger
 }
 
@@ -92,33 +88,28 @@ func defaults() config {
 // Option configures a [Model].
 type Option func(*config)
 
-// WithBaseURL sets the address of the endpoint, which usually ends in /v1;
-// default https://api.openai.com/v1. A query in it is sent with every request.
+// WithBaseURL sets the address of the endpoint, which usually ends in /v1. Its query is sent with every request.
+// Defaults to https://api.openai.com/v1.
 func WithBaseURL(url string) Option { return func(c *config) { c.baseURL = strings.TrimSpace(url) } }
 
-// WithAPIKey sets the bearer token. Without a key no Authorization header is
-// sent.
+// WithAPIKey sets the bearer token. Without a key, no Authorization header is sent.
 func WithAPIKey(key string) Option { return func(c *config) { c.key = strings.TrimSpace(key) } }
 
-// WithHeader sends a header with every request. It may be given several times;
-// of one name the last counts.
+// WithHeader sends a header with every request. It may be given several times; for one name the last value counts.
 func WithHeader(name, value string) Option { return func(c *config) { c.header.Set(name, value) } }
 
-// WithHTTPClient sets the client whose transport, cookies and time limit are
-// used; redirects are never followed. Without it each [New] makes a connection
-// pool of its own.
+// WithHTTPClient sets the client whose transport, cookies and time limit are used. Redirects are never followed.
+// Without it, each [New] creates its own connection pool.
 func WithHTTPClient(client *http.Client) Option { return func(c *config) { c.http = client } }
 
 // WithTimeouts sets the time limits.
 func WithTimeouts(t Timeouts) Option { return func(c *config) { c.timeouts = t } }
 
-// WithRetries sets how often a failed request is tried again before an answer
-// has begun; default 2, 0 is never.
+// WithRetries sets the number of retries of a request that fails before its answer starts; 0 means none. Defaults to 2.
 func WithRetries(n int) Option { return func(c *config) { c.retries = n } }
 
-// WithRetryDelay sets the bounds of the wait before a retry: a random time up
-// to base, which doubles with each further retry, but never above limit. The
-// default is 500 ms and 8 s.
+// WithRetryDelay sets the limits of the wait before a retry: a random time up to base, which doubles with each further
+// retry up to limit. Defaults to 500 ms and 8 s.
 func WithRetryDelay(base, limit time.Duration) Option {
 	return func(c *config) { c.retryBase, c.retryMax = base, limit }
 }
@@ -127,66 +118,58 @@ func WithRetryDelay(base, limit time.Duration) Option {
 // the error's RetryAfter is the wait. Defaults to 1 minute; 0 refuses every wait.
 func WithMaxRetryAfter(d time.Duration) Option { return func(c *config) { c.maxRetryAfter = d } }
 
-// WithMaxAnswerBytes bounds the size of an answer on the wire; default 16 MiB.
+// WithMaxAnswerBytes limits the size of an answer in bytes, as it is transferred. Defaults to 16 MiB.
 func WithMaxAnswerBytes(n int64) Option { return func(c *config) { c.maxBytes = n } }
 
 // WithEndpoint names the endpoint's provider, such as "mistral", or single quirks, such as "echo" or
-// "schema-in-prompt". [Endpoints] returns the names, and docs/faults.md describes them. Defaults to the provider
-// that the address belongs to, if there is one. The Endpoint of a request's Settings replaces these names. In any case
-// the model learns from errors what the endpoint refuses.
+// "schema-in-prompt". [Endpoints] returns the names, and docs/faults.md describes them. [llm.Settings.Endpoint] of a
+// request replaces these names. In addition, the model learns from errors what the endpoint refuses. Defaults to the
+// provider of the address, if it is known.
 func WithEndpoint(names ...string) Option { return func(c *config) { c.endpoint = names } }
 
-// WithoutThinkBlocks leaves a block such as <think> at the beginning of an answer in its
-// text. By default it is the answer's reasoning, if the endpoint gives none of its own, and so is all before a line that
-// begins with </think>, because some templates put the opening mark into the request. If such thoughts were handed out
-// as text before the mark came, the error is retryable. Later answers of the model are then handed out once the mark has
-// come, or at their end.
+// WithoutThinkBlocks leaves a block such as <think> at the beginning of an answer in its text. By default such a block
+// is the answer's reasoning, if the endpoint returns no other reasoning. So is all text before a line that begins with
+// </think>, because some templates put the opening mark into the request. If a part of it was yielded as text before
+// the mark came, the error is retryable; for later answers, the model yields text only after the mark or at the end.
 func WithoutThinkBlocks() Option { return func(c *config) { c.plainThink = true } }
 
-// WithLeakedCalls says whether a whole tool call that a model writes as words, as
-// small models do, is read as the call that it is; see the package documentation.
-// Default llm.LeakedCallsAuto. What a request's Settings say counts more.
+// WithLeakedCalls controls whether a complete tool call that a model writes as text, as small models do, is read as a
+// call; see the package documentation. A request's own setting takes precedence. Defaults to llm.LeakedCallsAuto.
 func WithLeakedCalls(l llm.LeakedCalls) Option { return func(c *config) { c.leaked = l } }
 
-// WithPromptCacheKey sends the field prompt_cache_key: the prefix, and the path of the
-// agent that asks, such as "shop/support/billing". OpenAI's endpoint uses it to bring
-// requests that begin alike to the machine that has their beginning in its cache; a
-// prefix for a part of one's users spreads what would be too much for one machine. Other
-// endpoints may refuse the field, so the default is not to send it.
+// WithPromptCacheKey sends the field prompt_cache_key: the prefix and the path of the agent, such as
+// "shop/support/billing". OpenAI's endpoint routes requests that start with the same text to the machine that has this
+// text in its cache. Use different prefixes for groups of users to spread the load. Other endpoints may refuse the
+// field, so it is not sent by default.
 func WithPromptCacheKey(prefix string) Option { return func(c *config) { c.cacheKey = &prefix } }
 
-// WithServiceTier sends the field service_tier, by which OpenAI's endpoint chooses how
-// fast and at what price it answers, such as flex or priority. Empty is none.
+// WithServiceTier sends the field service_tier, by which OpenAI's endpoint chooses its speed and price, such as flex or
+// priority. If it is empty, the field is not sent.
 func WithServiceTier(tier string) Option { return func(c *config) { c.tier = strings.TrimSpace(tier) } }
 
-// WithResponses speaks OpenAI's Responses API in place of chat completions. Nothing is
-// kept at the endpoint: each request has the whole conversation. Reasoning models give
-// their reasoning encrypted and get it back with the calls that it has led to; with
-// the quirk "echo" they are also asked for a summary of it. The API has no stop strings,
-// so a request with some is an error, and no seed, which is left out.
+// WithResponses uses OpenAI's Responses API instead of chat completions. The endpoint stores nothing: each request
+// contains the whole conversation. Reasoning models return their reasoning encrypted and get it back with the calls to
+// which it led. With the quirk "echo" they are also asked for a summary of it. The API has no stop strings, so a
+// request with stop strings is an error, and no seed, which is left out.
 func WithResponses() Option { return func(c *config) { c.responses = true } }
 
-// WithSlots sends the field id_slot, which tells a llama.cpp server in which of its
-// slots to answer. Each agent of a tree has a slot, so that what was computed of its
-// prompt is still there when the conversation comes back to it. The n slots are assigned
-// in the order in which agents first ask, and again from the first one when there are
-// more agents. The server needs as many (--parallel N). Other endpoints may refuse the
-// field, so the default is not to send it; 0 is none.
+// WithSlots sends the field id_slot, which selects a slot of a llama.cpp server. Each agent of a tree has its own slot,
+// so the server still has the state of its prompt when the conversation returns to it. The n slots are assigned in the
+// order of the agents' first requests, and from the first slot again if there are more agents. The server needs as many
+// slots (--parallel N). Other endpoints may refuse the field. Defaults to 0, which does not send it.
 func WithSlots(n int) Option { return func(c *config) { c.slots.n = n } }
 
-// WithLogger logs each attempt, and each call that was written as words, at level
-// debug and each retry at level warn.
-// Neither messages nor secrets are logged. Default: nothing is logged.
+// WithLogger logs each attempt, and each call that was written as text, at level debug, and each retry at level warn.
+// It logs neither messages nor secrets. Defaults to no logging.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
-// check says what is wrong with the configuration, without naming secrets, and
-// returns the parsed base URL.
+// check returns the errors of the configuration, without secrets, and the parsed base URL.
 func (c *config) check() (*url.URL, error) {
 	var problems []error
 	u, err := url.Parse(c.baseURL)
 	switch {
 	case err != nil:
-		// The parser's error repeats the address, and with it what is secret in it.
+		// The parser's error contains the address with its secrets.
 		problems = append(problems, errors.New("the base URL cannot be parsed"))
 	case u.Scheme != "http" && u.Scheme != "https":
 		problems = append(problems, errors.New("the base URL, which OPENAI_BASE_URL sets too, must begin with http:// or https://"))
@@ -194,18 +177,18 @@ func (c *config) check() (*url.URL, error) {
 		problems = append(problems, errors.New("the base URL names no host"))
 	}
 	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		problems = append(problems, errors.New("the API key holds a space, a line break or a sign that no key can have"))
+		problems = append(problems, errors.New("the API key contains a space, a line break or another character that no key can contain"))
 	}
 	for name, values := range c.header {
 		if strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
-			problems = append(problems, fmt.Errorf("the header %s holds a line break", name))
+			problems = append(problems, fmt.Errorf("the header %s contains a line break", name))
 		}
 	}
 	if c.retries < 0 {
 		problems = append(problems, errors.New("the number of retries is negative"))
 	}
 	if c.retryBase < 0 || c.retryMax < c.retryBase {
-		problems = append(problems, errors.New("the retry delay must be zero or more, and its limit no less than its base"))
+		problems = append(problems, errors.New("the retry delay must be zero or more, and its limit at least its base"))
 	}
 	if c.maxBytes <= 0 {
 		problems = append(problems, errors.New("the size limit of an answer must be above zero"))

@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// quirks is a set of rows of quirkTable: what an endpoint refuses of an ordinary request, or wants in addition.
+// quirks is a set of rows of quirkTable: what an endpoint refuses of an ordinary request, or requires in addition.
 type quirks uint32
 
 const (
@@ -45,8 +45,8 @@ const (
 	quirkAllowedTools
 )
 
-// quirkTable has a row for each quirk, in the order of the constants. A refusal is matched against the rows in this order.
-// It matches a row if it names one of the fields near a word for "unsupported", or if it matches words. Both are
+// quirkTable has a row for each quirk, in the order of the constants. A refusal is compared with the rows in this
+// order. It matches a row if it names one of the fields near a word for "unsupported", or if it matches words. Both are
 // expressions in lower case.
 var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"echo-empty", "like `echo`, and an empty reasoning with each message of the assistant that has none", "",
@@ -81,7 +81,7 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                           // OpenAI
 }
 
-// never matches nothing: no refusal asks for what only some endpoints take.
+// never matches nothing: no refusal asks for a field that only some endpoints accept.
 const never = `[^\x00-\x{10FFFF}]`
 
 const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid|enabled)|deprecated|incompatible|no endpoints found|requires --|cannot (both )?be|extra_forbidden|extra (inputs|fields)|no such|remove)`
@@ -97,14 +97,15 @@ var refusals = sync.OnceValue(func() (list []*lazyregexp.Regexp) {
 	return list
 })
 
-// providers has a row for each provider with quirks, and for servers and models that have quirks wherever they run.
+// providers has a row for each provider with quirks, and for servers and models that have quirks at any host.
 var providers = [...]struct {
 	name   string
 	hosts  string // suffixes of the provider's host names
 	quirks quirks
-	// off and on are the members of a request that turn a model's thinking off and on; without them its effort is "none".
+	// off and on are the members of a request that turn a model's thinking off and on. Without them, the effort "none"
+	// turns it off.
 	off, on string
-	special string // what docs/models.md says besides
+	special string // an addition to docs/models.md
 }{
 	{"openai", "api.openai.com", quirkMaxCompletion | quirkLateSystem | quirkAllowedTools, "", "", ""},
 	{"deepseek", "api.deepseek.com", quirkEchoEmpty, thinkingOff, thinkingOn, ""},
@@ -127,7 +128,8 @@ const (
 	thinkingOn  = `"thinking":{"type":"enabled"}`
 )
 
-// Endpoints returns the names that [WithEndpoint] and llm.Settings.Endpoint take: those of providers, and of single quirks.
+// Endpoints returns the names that [WithEndpoint] and llm.Settings.Endpoint accept: those of providers and of single
+// quirks.
 func Endpoints() (names []string) {
 	for i := range providers {
 		names = append(names, providers[i].name)
@@ -144,7 +146,7 @@ type requestForm struct {
 	thinking [2]string
 }
 
-// named returns the form of a request for an endpoint with these names, and the first that is unknown.
+// named returns the form of requests to an endpoint with these names, and the first unknown name.
 func named(names []string) (f requestForm, unknown string) {
 	for _, name := range names {
 		if i := slices.IndexFunc(quirkTable[:], func(row struct{ name, sent, fields, words string }) bool { return row.name == name }); i >= 0 {
@@ -164,7 +166,7 @@ func named(names []string) (f requestForm, unknown string) {
 	return f, ""
 }
 
-// providerAt returns the name of the provider with this host, "" if none is known.
+// providerAt returns the name of the provider with this host, or "" if it is unknown.
 func providerAt(host string) string {
 	for i := range providers {
 		for end := range strings.FieldsSeq(providers[i].hosts) {
@@ -178,7 +180,7 @@ func providerAt(host string) string {
 
 func (q quirks) has(one quirks) bool { return q&one != 0 }
 
-// settled adds the quirks that others bring with them, and takes away those that others rule out.
+// settled adds the quirks that other quirks imply, and removes those that others exclude.
 func (q quirks) settled() quirks {
 	if q.has(quirkEchoFilled) {
 		q |= quirkEchoEmpty
@@ -198,11 +200,11 @@ func (q quirks) settled() quirks {
 	return q
 }
 
-// habit is what the process has learned about a model's endpoint.
+// habit is what the process has learned about a model at an endpoint.
 type habit struct {
 	endings endingHabit
-	opens   atomic.Int32  // whether a mark opens thoughts
-	refused atomic.Uint32 // quirks
+	opens   atomic.Int32  // whether a mark opens its thoughts
+	refused atomic.Uint32 // of quirks
 }
 
 func (c *client) habit(model string) *habit {
@@ -213,20 +215,20 @@ func (c *client) habit(model string) *habit {
 	return known.(*habit)
 }
 
-// writing is a request on its way to an endpoint.
+// writing is a request with the form in which it is sent.
 type writing struct {
 	client  *client
 	model   string
 	req     *llm.Request
 	form    requestForm
 	learned quirks // from refusals of this request
-	helped  quirks // those of them that changed the refusal, or ended it
-	last    int    // place in quirkTable of the one that was learned last
-	refusal string // that it was learned from
+	helped  quirks // the learned quirks that changed the refusal, or ended it
+	last    int    // the row of quirkTable that was learned last
+	refusal string // the refusal from which it was learned
 	body    []byte
 }
 
-// write starts with the form of the request that the endpoint is known to accept.
+// write returns a request in the form that the endpoint is known to accept.
 func (c *client) write(model string, req *llm.Request) (*writing, error) {
 	w := &writing{client: c, model: model, req: req, form: c.form}
 	if len(req.Endpoint) > 0 {
@@ -248,7 +250,7 @@ func (c *client) write(model string, req *llm.Request) (*writing, error) {
 	return w, err
 }
 
-// bytes returns the body of the request with more quirks.
+// bytes returns the body of the request with additional quirks.
 func (w *writing) bytes(more quirks) ([]byte, error) {
 	form := w.form
 	form.quirks = (form.quirks | more).settled()
@@ -258,9 +260,10 @@ func (w *writing) bytes(more quirks) ([]byte, error) {
 	return w.client.writeRequest(w.model, form.fit(w.req), form)
 }
 
-// mend puts the request into the first form that a refusal asks for and that makes a difference, and reports whether there
-// is one. A form that has helped counts for other requests once an answer begins. One after which the endpoint said the
-// same again does not: users could otherwise have a form learned by words that an error quotes.
+// mend changes the request to the first form that a refusal asks for and that changes the body, and reports whether
+// there is one. A form that has helped applies to other requests after an answer starts. A form after which the
+// endpoint returned the same refusal does not: otherwise users could make the model learn a form by a text that an
+// error quotes.
 func (w *writing) mend(err error, refusal string) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || e.Code != llm.CodeBadRequest && e.Code != llm.CodeServer && e.Code != llm.CodeNotFound {

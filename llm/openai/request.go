@@ -54,7 +54,7 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 	}
 	if f := req.ResponseFormat; f != nil {
 		if !json.Valid(f.Schema) {
-			return nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is no JSON", f.Name)
+			return nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is not JSON", f.Name)
 		}
 		name := f.Name
 		if name == "" {
@@ -85,7 +85,7 @@ func (c *client) writeRequest(model string, req *llm.Request, form requestForm) 
 	return form.withThinking(body, req.Thinking), nil
 }
 
-// sampling returns the settings of sampling as requests of either protocol have them, "" for what is not set.
+// sampling returns the sampling settings for a request in either protocol, "" for those that are not set.
 func (c *client) sampling(req *llm.Request) (temperature, topP json.Number, err error) {
 	for _, f := range []struct {
 		name string
@@ -110,7 +110,7 @@ func (c *client) writeTools(w *wireRequest, tools []llm.ToolSpec, form requestFo
 			params = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 		if !json.Valid(params) {
-			return c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are no JSON", t.Name)
+			return c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are not JSON", t.Name)
 		}
 		w.Tools = append(w.Tools, goopenai.Tool{
 			Type:     goopenai.ToolTypeFunction,
@@ -120,8 +120,8 @@ func (c *client) writeTools(w *wireRequest, tools []llm.ToolSpec, form requestFo
 	return nil
 }
 
-// toolChoice returns the choice of a tool as an endpoint reads it, nil for none. Named writes the name of a tool, and
-// allowed the tools that may be called.
+// toolChoice returns the tool choice for an endpoint, or nil for none. named encodes the name of a tool, and allowed
+// the tools that may be called.
 func toolChoice(req *llm.Request, named func(name string) any, allowed func(wireAllowed) any) any {
 	choice := req.ToolChoice
 	switch {
@@ -141,10 +141,10 @@ func toolChoice(req *llm.Request, named func(name string) any, allowed func(wire
 	return choice
 }
 
-// giving writes the messages of a conversation for an endpoint.
+// giving encodes the messages of a conversation for an endpoint.
 type giving struct {
 	quirks
-	by  string // who can read what is sealed
+	by  string // the sealer whose sealed data the endpoint reads
 	ids callIDs
 }
 
@@ -173,7 +173,7 @@ func (g *giving) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessag
 	for _, part := range m.Parts {
 		switch part := part.(type) {
 		case llm.TextPart:
-			if part.Text != "" { // go-openai leaves out the text of a part that has none
+			if part.Text != "" { // go-openai leaves out an empty text
 				parts = append(parts, textPart(part.Text))
 			}
 		case llm.Media:
@@ -229,7 +229,7 @@ func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 	case text != "":
 		out.Content = text
 	case out.ToolCalls == nil:
-		return list // nothing but reasoning: no endpoint takes an empty message
+		return list // only reasoning: no endpoint accepts an empty message
 	case g.has(quirkString) && g.has(quirkNoEmpty):
 		out.Content = noText
 	case g.has(quirkString):
@@ -244,7 +244,7 @@ func (g *giving) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 	return append(list, out)
 }
 
-// dataURL is the address of a media part, which may be the data itself.
+// dataURL returns the URL of a media part, which may contain the data itself.
 func dataURL(m llm.Media) string {
 	if m.URL != "" {
 		return m.URL
@@ -252,7 +252,7 @@ func dataURL(m llm.Media) string {
 	return "data:" + cmp.Or(m.MediaType, "application/octet-stream") + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
 }
 
-// audioFormats are what endpoints call the media types of audio that they take.
+// audioFormats are the names that endpoints use for the media types of audio.
 var audioFormats = map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 func audioOf(m llm.Media) (*wireAudio, error) {
@@ -281,7 +281,7 @@ func mediaPart(m llm.Media) (wirePart, error) {
 	return wirePart{ChatMessagePart: goopenai.ChatMessagePart{Type: "file"}, File: &wireFile{cmp.Or(m.Name, "file"), url}}, nil
 }
 
-// misplacedError is a part that has no place in a message of this role.
+// misplacedError is the error for a part that a message of this role cannot contain.
 type misplacedError struct {
 	role llm.Role
 	part llm.Part
@@ -304,7 +304,7 @@ func (e *misplacedError) Error() string {
 	return "a message of role " + string(e.role) + " cannot hold a " + kind
 }
 
-// reasons reports whether a name is that of a reasoning model of OpenAI's.
+// reasons reports whether a name is that of an OpenAI reasoning model.
 func reasons(model string) bool {
 	if _, name, ok := strings.Cut(model, "/"); ok {
 		model = name // of a router's "openai/o3"

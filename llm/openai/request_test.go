@@ -133,8 +133,8 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 	}{
 		"tool result in a user message": {llm.Request{Messages: []llm.Message{llm.UserParts(llm.ToolResult{})}}, "message 0 of the request cannot be sent: a message of role user cannot hold a tool result"},
 		"text in a tool message":        {llm.Request{Messages: []llm.Message{{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{llm.TextPart{}}}}}}, "role tool cannot hold a text part"},
-		"parameters":                    {llm.Request{Tools: []llm.ToolSpec{{Name: "f", Parameters: json.RawMessage(`{oops`)}}}, `the parameters of tool "f" are no JSON`},
-		"schema":                        {llm.Request{Settings: llm.Settings{ResponseFormat: &llm.ResponseFormat{Name: "r"}}}, `the schema of the response format "r" is no JSON`},
+		"parameters":                    {llm.Request{Tools: []llm.ToolSpec{{Name: "f", Parameters: json.RawMessage(`{oops`)}}}, `the parameters of tool "f" are not JSON`},
+		"schema":                        {llm.Request{Settings: llm.Settings{ResponseFormat: &llm.ResponseFormat{Name: "r"}}}, `the schema of the response format "r" is not JSON`},
 		"NaN":                           {llm.Request{Settings: llm.Settings{Temperature: ptr(math.NaN())}}, "temperature is NaN"},
 		"Inf":                           {llm.Request{Settings: llm.Settings{TopP: ptr(math.Inf(1))}}, "top_p is +Inf"},
 	}

@@ -11,7 +11,7 @@ const (
 	chatPath      = "/chat/completions"
 	responsesPath = "/responses"
 
-	minOutputTokens = 16 // less is refused
+	minOutputTokens = 16 // endpoints refuse less
 )
 
 func (c *client) path() string {
@@ -35,7 +35,7 @@ type (
 		Instructions      string          `json:"instructions,omitempty"`
 		Input             []any           `json:"input"`
 		Stream            bool            `json:"stream"`
-		Store             bool            `json:"store"` // false is not the default
+		Store             bool            `json:"store"` // the default is true
 		Include           []string        `json:"include,omitempty"`
 		Tools             []responsesTool `json:"tools,omitempty"`
 		ToolChoice        any             `json:"tool_choice,omitempty"`
@@ -54,7 +54,7 @@ type (
 		Name        string          `json:"name"`
 		Description string          `json:"description,omitempty"`
 		Parameters  json.RawMessage `json:"parameters,omitempty"`
-		Strict      *bool           `json:"strict,omitempty"` // absent is true
+		Strict      *bool           `json:"strict,omitempty"` // the default is true
 	}
 	responsesText struct {
 		Format responsesFormat `json:"format"`
@@ -119,7 +119,7 @@ func (c *client) writeResponses(model string, req *llm.Request, form requestForm
 	}
 	if f := req.ResponseFormat; f != nil {
 		if !json.Valid(f.Schema) {
-			return nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is no JSON", f.Name)
+			return nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is not JSON", f.Name)
 		}
 		w.Text = &responsesText{responsesFormat{"json_schema", cmp.Or(f.Name, "response"), f.Schema, f.Strict}}
 	}
@@ -158,7 +158,7 @@ func (c *client) responsesTools(w *responsesRequest, req *llm.Request, form requ
 			params = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 		if !json.Valid(params) {
-			return c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are no JSON", t.Name)
+			return c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are not JSON", t.Name)
 		}
 		w.Tools = append(w.Tools, responsesTool{"function", form.toolName(t.Name), t.Description, params, &no})
 	}
@@ -172,7 +172,7 @@ func (c *client) responsesTools(w *responsesRequest, req *llm.Request, form requ
 	return nil
 }
 
-// appendInput adds a message as items.
+// appendInput appends a message as items.
 func (g *giving) appendInput(list []any, m *llm.Message) ([]any, error) {
 	switch m.Role {
 	case llm.RoleAssistant:
@@ -226,11 +226,10 @@ func inputMedia(m llm.Media) (responsesPart, error) {
 	return responsesPart{Type: "input_file", Filename: cmp.Or(m.Name, "file"), FileData: dataURL(m)}, nil
 }
 
-// appendSaid adds what the assistant has said and called, each reasoning item in front of
-// what it has led to.
+// appendSaid appends the text and calls of the assistant, with each reasoning item before the item to which it led.
 func (g *giving) appendSaid(list []any, m *llm.Message) []any {
 	var said []any
-	var places []int // of the calls in it
+	var places []int // the indices of the calls in it
 	var thought sealed
 	if text := m.PlainText(); text != "" {
 		said = append(said, responsesMessage{"assistant", text})
@@ -251,7 +250,7 @@ func (g *giving) appendSaid(list []any, m *llm.Message) []any {
 		}
 	}
 	if len(places) == 0 {
-		thought.Items = nil // without calls nothing needs them
+		thought.Items = nil // without calls no endpoint needs them
 	}
 	for i, item := range said {
 		for _, t := range thought.Items {

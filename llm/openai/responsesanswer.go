@@ -10,21 +10,21 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// items is what is known of the items of an answer of the Responses API.
+// items is the state of the items of an answer of the Responses API.
 type items struct {
-	by    string // who can read the sealed ones
+	by    string // the sealer of the sealed items
 	think []sealedItem
-	loose int     // how many of them, the last ones, are in front of nothing yet
+	loose int     // the number of the last ones that no other item has followed
 	list  []*item // in the order in which they came
 }
 
 type item struct {
 	kind   string
 	id, at string
-	said   flow // its words or thoughts
+	said   flow // its text or reasoning
 	call   *call
-	done   bool // it was whole
-	last   bool // it was in the whole response
+	done   bool // it is complete
+	last   bool // it is in the complete response
 }
 
 const (
@@ -33,8 +33,7 @@ const (
 	reasoningItem = "reasoning"
 )
 
-// of returns the item that an event is about: the one with its id, with its place, or else
-// the last one of its kind.
+// of returns the item of an event: the one with its id, or with its position, or else the last one of its kind.
 func (i *items) of(kind, id, at string) *item {
 	var found *item
 	for _, it := range i.list {
@@ -64,8 +63,8 @@ func (i *items) begin(kind, id, at string) *item {
 	return it
 }
 
-// again returns the item that came before the whole response has it: the one with its id, or
-// the next one that agrees with it.
+// again returns the item that came before the complete response repeats it: the one with its id, or the next one that
+// is equal to it.
 func (i *items) again(w *responsesItem, text string) *item {
 	for _, sure := range []bool{true, false} {
 		for _, it := range i.list {
@@ -85,10 +84,10 @@ func (i *items) again(w *responsesItem, text string) *item {
 	return i.begin(w.Type, w.ID, "")
 }
 
-// led returns the reasoning items that have led to something: others would be refused.
+// led returns the reasoning items that led to another item. The endpoint would refuse the others.
 func (i *items) led() []sealedItem { return i.think[:len(i.think)-i.loose] }
 
-// What comes back: an event of a stream, or a whole response, which has no type.
+// The answer: an event of a stream, or a complete response, which has no type.
 type (
 	responsesEvent struct {
 		failing
@@ -130,7 +129,7 @@ type (
 	}
 )
 
-// responsesEvent takes in one event of an answer of the Responses API.
+// responsesEvent processes one event of an answer of the Responses API.
 func (a *attempt) responsesEvent(data []byte) error {
 	r := &a.reading
 	var ev responsesEvent
@@ -179,7 +178,7 @@ func (a *attempt) responsesEvent(data []byte) error {
 	return nil
 }
 
-// called returns the call that an item is.
+// called returns the call of an item.
 func (r *reading) called(it *item) *call {
 	if it.call == nil {
 		r.leadsTo(len(r.calls.calls))
@@ -191,7 +190,7 @@ func (r *reading) called(it *item) *call {
 	return it.call
 }
 
-// response takes in what is known of the response as a whole.
+// response processes the fields of the response as a whole.
 func (a *attempt) response(data []byte, over bool) error {
 	r := &a.reading
 	var resp response
@@ -207,7 +206,7 @@ func (a *attempt) response(data []byte, over bool) error {
 		return a.client.objectError(parseError(resp.Error))
 	}
 	for _, it := range r.items.list {
-		it.last = false // some send the whole response twice
+		it.last = false // some endpoints send the complete response twice
 	}
 	for _, i := range resp.Output {
 		if i == nil {
@@ -215,7 +214,7 @@ func (a *attempt) response(data []byte, over bool) error {
 		}
 		it := r.items.again(i, i.text())
 		it.last = true
-		a.item(i, it) // what no event of its own has brought
+		a.item(i, it) // for items without events of their own
 	}
 	if u := readUsage(resp.Usage); u != nil {
 		r.usage = u
@@ -228,7 +227,7 @@ func (a *attempt) response(data []byte, over bool) error {
 		if a.finish(reason); r.end == endNone || r.end == endWell {
 			a.finish("length")
 		}
-	default: // completed, or an end that is none, such as cancelled
+	default: // completed, or a status that ends nothing, such as cancelled
 		a.finish(resp.Status)
 	}
 	return nil
@@ -244,7 +243,7 @@ func (r *reading) likely(raw json.RawMessage) {
 	}
 }
 
-// text returns the words of a message.
+// text returns the text of a message.
 func (i *responsesItem) text() string {
 	var all strings.Builder
 	for _, part := range i.Content {
@@ -253,7 +252,7 @@ func (i *responsesItem) text() string {
 	return all.String()
 }
 
-// item takes in a whole item, of which some or all may have come before.
+// item processes a complete item, of which a part may have come before.
 func (a *attempt) item(i *responsesItem, it *item) {
 	r := &a.reading
 	first := !it.done
@@ -273,7 +272,7 @@ func (a *attempt) item(i *responsesItem, it *item) {
 	case callItem:
 		r.called(it).fill(string(i.CallID), string(i.Name), string(i.Arguments))
 		if i.Status == "incomplete" {
-			a.finish("length") // whatever its response says
+			a.finish("length") // whatever its response's status is
 		}
 	case reasoningItem:
 		if first {
@@ -283,8 +282,8 @@ func (a *attempt) item(i *responsesItem, it *item) {
 	}
 }
 
-// thinks keeps a reasoning item as it has to be given back, if it is encrypted: without
-// that the endpoint would look for it in its own memory.
+// thinks keeps a reasoning item in the form in which the endpoint needs it back, if it is encrypted. Otherwise the
+// endpoint would look for it in its own storage.
 func (r *reading) thinks(i *responsesItem, shown bool) {
 	var summary []struct {
 		Text flexText `json:"text"`
@@ -311,7 +310,7 @@ func (r *reading) thinks(i *responsesItem, shown bool) {
 	}
 }
 
-// leadsTo says which call the last reasoning items came in front of, -1 for the words.
+// leadsTo sets the call that follows the last reasoning items, or -1 for the text.
 func (i *items) leadsTo(call int) {
 	for ; i.loose > 0; i.loose-- {
 		i.think[len(i.think)-i.loose].Call = call

@@ -13,8 +13,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// sendWithRetries sends a request until an answer begins, or trying again is of
-// no use.
+// sendWithRetries sends a request until an answer starts, or a retry is useless.
 func (c *client) sendWithRetries(ctx context.Context, model string, w *writing, req *llm.Request) (*attempt, error) {
 	tries, most := 0, uint(c.retries)+1
 	if req.Once {
@@ -47,7 +46,7 @@ func (c *client) sendWithRetries(ctx context.Context, model string, w *writing, 
 	},
 		backoff.WithBackOff(&fullJitter{base: c.retryBase, limit: c.retryMax}),
 		backoff.WithMaxTries(most),
-		backoff.WithMaxElapsedTime(0), // the number of tries bounds it, and the context
+		backoff.WithMaxElapsedTime(0), // the number of retries and the context limit it
 		backoff.WithNotify(func(err error, wait time.Duration) {
 			c.log.LogAttrs(ctx, slog.LevelWarn, "model call is tried again",
 				slog.String("model", model), slog.String("endpoint", c.where), slog.Int("failed", tries),
@@ -67,12 +66,11 @@ func (c *client) sendWithRetries(ctx context.Context, model string, w *writing, 
 	if tries > 1 {
 		e.Message += fmt.Sprintf(" (tried %d times)", tries)
 	}
-	return nil, e // without what the loop has wrapped around it
+	return nil, e // without the wrapper of the retry loop
 }
 
-// again reports whether a failure that came before an answer is worth another
-// request. A silent endpoint is not: it has taken the request, may still be
-// working on it, and has used up a long time already.
+// again reports whether a failure before an answer is worth a retry. A time limit is not: the endpoint has accepted the
+// request, may still be processing it, and has used up a long time already.
 func again(e *llm.Error) bool {
 	var limit *limitError
 	if errors.As(e, &limit) {
@@ -81,7 +79,7 @@ func again(e *llm.Error) bool {
 	return e.Retryable
 }
 
-// waitError is a failure whose endpoint said how long to wait.
+// waitError is a failure whose endpoint asked for a wait.
 type waitError struct {
 	error
 	wait *backoff.RetryAfterError
@@ -89,9 +87,8 @@ type waitError struct {
 
 func (e *waitError) Unwrap() []error { return []error{e.error, e.wait} }
 
-// fullJitter waits a random time between zero and a bound that doubles, so that
-// clients which failed together do not come back together; see "Exponential
-// Backoff And Jitter" in the AWS Architecture Blog.
+// fullJitter waits a random time between zero and a limit that doubles, so that clients that failed together do not
+// retry together; see "Exponential Backoff And Jitter" in the AWS Architecture Blog.
 type fullJitter struct {
 	base, limit time.Duration
 	bound       time.Duration

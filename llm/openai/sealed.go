@@ -12,23 +12,23 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// sealed is the data that an endpoint wants back with an answer, as the log stores it next to the reasoning. It does not
-// repeat the text of the reasoning, because guards may withhold that text.
+// sealed is the data that an endpoint needs back with an answer, in the form that the log stores next to the reasoning.
+// It does not repeat the text of the reasoning, because guards may withhold that text.
 type sealed struct {
 	By    string       `json:"by"`
-	Field string       `json:"field,omitempty"` // in which the reasoning came, or the mark that it began with
+	Field string       `json:"field,omitempty"` // the field of the reasoning, or the mark that opened it
 	Items []sealedItem `json:"items,omitempty"`
-	Calls []string     `json:"calls,omitempty"` // the endpoint's ids of the calls, if it has to get them back
+	Calls []string     `json:"calls,omitempty"` // the endpoint's ids of the calls, if it needs them back
 }
 
-// sealedItem is what came with a call or, if Call is -1, with the text: a reasoning item of the Responses API, an entry
-// of reasoning_details, or the opaque fields of a call.
+// sealedItem came with a call or, if Call is -1, with the text: a reasoning item of the Responses API, an entry of
+// reasoning_details, or the opaque fields of a call.
 type sealedItem struct {
 	Call int             `json:"call"`
 	Item json.RawMessage `json:"item"`
 }
 
-// opaque are fields that some endpoints send with a call and want back with it, unchanged.
+// opaque are fields that some endpoints send with a call and need back unchanged.
 type opaque struct {
 	Extra     json.RawMessage `json:"extra_content,omitempty"`            // Gemini
 	Provider  json.RawMessage `json:"provider_specific_fields,omitempty"` // LiteLLM
@@ -42,7 +42,7 @@ type callExtras struct {
 	Function *opaque `json:"function,omitempty"`
 }
 
-// take adds what has come later.
+// take adds the fields that came later.
 func (o *opaque) take(more *opaque) {
 	for _, f := range []struct{ to, from *json.RawMessage }{{&o.Extra, &more.Extra}, {&o.Provider, &more.Provider}, {&o.Signature, &more.Signature}, {&o.Thought, &more.Thought}} {
 		if reported(*f.from) {
@@ -55,13 +55,13 @@ func (o *opaque) empty() bool {
 	return o.Extra == nil && o.Provider == nil && o.Signature == nil && o.Thought == nil
 }
 
-// sealer identifies a model of the endpoint, which alone gets back what it has sealed.
+// sealer identifies a model of the endpoint. Only this model gets its sealed data back.
 func (c *client) sealer(model string) string {
 	sum := sha256.Sum256([]byte(c.where + " " + model))
 	return hex.EncodeToString(sum[:8])
 }
 
-// unseal returns what an answer of the same model has sealed, and the zero value for that of any other model.
+// unseal returns the sealed data of an answer of the same model, and the zero value for that of any other model.
 func unseal(text, by string) (s sealed) {
 	if text == "" || json.Unmarshal([]byte(text), &s) != nil || s.By != by {
 		return sealed{}
@@ -73,11 +73,11 @@ func (s *sealed) text() string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // of JSON that was read, so this cannot fail
+	_ = enc.Encode(s) // it was decoded from JSON, so this cannot fail
 	return string(bytes.TrimSpace(b.Bytes()))
 }
 
-// extras adds what came with the calls, by the places of the calls, and returns the map.
+// extras adds the fields that came with the calls to the map, by the index of the call, and returns the map.
 func (s *sealed) extras(all map[int]callExtras) map[int]callExtras {
 	for _, i := range s.Items {
 		var x callExtras
@@ -91,18 +91,18 @@ func (s *sealed) extras(all map[int]callExtras) map[int]callExtras {
 	return all
 }
 
-// plainID is the longest id of a call that OpenAI takes. One that is longer says something: LiteLLM puts signatures in it.
+// plainID is the longest id of a call that OpenAI accepts. A longer id contains data: LiteLLM puts signatures into it.
 const plainID = 40
 
-// counts is how the ids begin that the templates of Kimi K2 count the calls of a conversation by.
+// counts is the beginning of the ids by which the templates of Kimi K2 count the calls of a conversation.
 const counts = "functions."
 
-// seal returns what the endpoint wants back with the answer, "" if that is nothing.
+// seal returns the data that the endpoint needs back with the answer, or "".
 func (r *reading) seal(calls []llm.ToolCall) string {
 	s := sealed{By: r.items.by, Field: cmp.Or(r.field, r.thinking.mark), Items: slices.Concat(r.items.led(), r.details.items(r.thoughts))}
 	for i := range calls {
 		if x, ok := r.calls.extras[calls[i].ID]; ok {
-			raw, _ := json.Marshal(x) // JSON that was read
+			raw, _ := json.Marshal(x) // it was decoded from JSON
 			s.Items = append(s.Items, sealedItem{i, raw})
 		}
 	}
@@ -118,7 +118,8 @@ func (r *reading) seal(calls []llm.ToolCall) string {
 	return s.text()
 }
 
-// thoughts writes reasoning to the field that it came in, and returns the text of the message, which may now begin with it.
+// thoughts writes reasoning to the field in which it came. It returns the text of the message, which may now begin with
+// the reasoning.
 func (g *giving) thoughts(out *wireMessage, s *sealed, thought, text string) string {
 	if !g.has(quirkEcho) {
 		return text
@@ -143,19 +144,19 @@ func (g *giving) thoughts(out *wireMessage, s *sealed, thought, text string) str
 // details are the entries of reasoning_details, joined from the parts of a stream.
 type details struct {
 	entries []*detail
-	said    int // bytes of all their texts, in the order in which they came
+	said    int // the bytes of all their texts, in the order in which they came
 }
 
-// detail is an entry. Its texts are not repeated in it, because guards may withhold them: it has the places that they
-// have in the reasoning.
+// detail is an entry. It does not contain its texts, because guards may withhold them, but their positions in the
+// reasoning.
 type detail struct {
 	fields map[string]json.RawMessage
 	texts  [len(detailTexts)]flow
-	places [len(detailTexts)][]int // from and to, from and to
+	places [len(detailTexts)][]int // start, end, start, end
 }
 
-// detailTexts are the fields of an entry that hold a text that people read as reasoning, and detailFields the
-// others that endpoints want back. No other field reaches the log, and none that is longer than maxDetailField.
+// detailTexts are the fields of an entry with a text that people read as reasoning. detailFields are the other fields
+// that endpoints need back. No other field reaches the log, and no field that is longer than maxDetailField.
 var (
 	detailTexts  = [...]string{"text", "summary"}
 	detailFields = [...]string{"type", "id", "index", "format", "signature", "data"}
@@ -163,8 +164,8 @@ var (
 
 const maxDetailField = 1 << 20
 
-// take adds a list of entries, and returns what is new in their texts. Those of a message (whole) have all so far,
-// beside or in place of pieces.
+// take adds a list of entries, and returns the new part of their texts. The list of a complete message (whole) repeats
+// all entries, in addition to pieces (beside) or instead of them.
 func (d *details) take(raw json.RawMessage, whole, beside bool) (text string) {
 	if len(raw) == 0 {
 		return ""
@@ -196,7 +197,7 @@ func (d *details) take(raw json.RawMessage, whole, beside bool) (text string) {
 	return text
 }
 
-// of returns the entry that a part belongs to: the one of its type with its index or, without one, with its id.
+// of returns the entry that a part belongs to: the one with its type and its index or, without an index, its id.
 func (d *details) of(part map[string]json.RawMessage) *detail {
 	for _, e := range slices.Backward(d.entries) {
 		key := "index"
@@ -212,7 +213,7 @@ func (d *details) of(part map[string]json.RawMessage) *detail {
 	return e
 }
 
-// place notes where a piece of a text is in the reasoning, and returns the piece.
+// place records the position of a piece of a text in the reasoning, and returns the piece.
 func (d *details) place(e *detail, i int, piece string) string {
 	if piece == "" {
 		return ""
@@ -227,7 +228,7 @@ func (d *details) place(e *detail, i int, piece string) string {
 	return piece
 }
 
-// end returns what the texts have held back.
+// end returns the texts that were held back.
 func (d *details) end() (text string) {
 	for _, e := range d.entries {
 		for i := range detailTexts {
@@ -237,8 +238,8 @@ func (d *details) end() (text string) {
 	return text
 }
 
-// items returns the entries with the places of their texts, nil if the texts are not the whole reasoning, which has
-// this length.
+// items returns the entries with the positions of their texts, or nil if the texts are not the whole reasoning, whose
+// length is thoughts.
 func (d *details) items(thoughts int) (list []sealedItem) {
 	if d.said != thoughts {
 		return nil
@@ -255,7 +256,7 @@ func (d *details) items(thoughts int) (list []sealedItem) {
 	return list
 }
 
-// details returns the entries with their texts, nil if the reasoning is not the one that they came with.
+// details returns the entries with their texts, or nil if the reasoning is not the one with which they came.
 func (s *sealed) details(thought string) (list []json.RawMessage) {
 	left := len(thought)
 	for _, i := range s.Items {
@@ -295,7 +296,7 @@ func (f requestForm) effort(req *llm.Request) string {
 	return req.ReasoningEffort
 }
 
-// withThinking adds what turns the model's thinking on or off to the body of a request.
+// withThinking adds the members that turn the model's thinking on or off to the body of a request.
 func (f requestForm) withThinking(body []byte, on *bool) []byte {
 	if on == nil || f.thinking[0] == "" {
 		return body

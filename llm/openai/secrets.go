@@ -14,7 +14,7 @@ import (
 func secretsOf(c *config, u *url.URL) []string {
 	var s []string
 	add := func(secret string) {
-		if len(secret) >= 4 { // shorter ones would tear words apart, and hide little
+		if len(secret) >= 4 { // removing shorter ones would damage texts, and hide little
 			s = append(s, secret)
 		}
 	}
@@ -50,10 +50,10 @@ func (c *client) redact(s string) string {
 	return s
 }
 
-// redactCause returns err, or an error of the same words without secrets.
+// redactCause returns err, or an error with the same text without secrets.
 func (c *client) redactCause(err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err // the rest repeats the address, with its query
+		err = u.Err // the rest repeats the address with its query
 	}
 	if err == nil {
 		return nil
@@ -64,13 +64,13 @@ func (c *client) redactCause(err error) error {
 	return err
 }
 
-// withEscapedForms adds the forms in which an endpoint may echo a secret, and
-// puts longer ones first, so that no part of one is left over.
+// withEscapedForms adds the escaped forms of secrets that an endpoint may return. It puts longer ones first, so that no
+// part of a secret remains.
 func withEscapedForms(secrets []string) []string {
 	all := slices.Clone(secrets)
 	for _, s := range secrets {
 		plain := strconv.Quote(s)
-		escaped, _ := json.Marshal(s) // a string cannot fail to encode
+		escaped, _ := json.Marshal(s) // encoding a string cannot fail
 		all = append(all, plain[1:len(plain)-1], string(escaped[1:len(escaped)-1]),
 			url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s))
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// thinkBlocks enclose what a model thinks, where its endpoint does not tell it from what
-// it says. In harmony, the form of gpt-oss, what it says is in a block as well.
+// thinkBlocks enclose the reasoning of a model if its endpoint does not separate it from the text. In harmony, the form
+// of gpt-oss, the text is in a block as well.
 var thinkBlocks = [...]struct {
 	open  string
 	close []string
@@ -36,33 +36,33 @@ var thinkBlocks = [...]struct {
 	{"<answer>", []string{"</answer>"}, true},
 }
 
-// maxThinkHeld bounds what is held back of a text, in bytes: marks are short, and so is the
-// white space around them.
+// maxThinkHeld is the maximal number of bytes of a text that are held back. Marks and the white space around them are
+// short.
 const maxThinkHeld = 4096
 
 const white = " \t\r\n"
 
-// thinking tells what a model thinks from what it says, in a text that begins with the one.
+// thinking separates reasoning from text, in a text that begins with the reasoning.
 type thinking struct {
 	req     *llm.Request
-	late    bool            // words are kept until it is clear that they are no thoughts
-	kept    strings.Builder // these words
-	settled bool            // no end of thoughts is looked for: a mark that opens them is among the words, or all are words
-	stray   bool            // the end of thoughts that no mark had opened came
-	lost    bool            // and words were handed out before it
-	said    bool            // words were handed out
-	last    byte            // of the words, 0 before the first
-	over    bool            // what comes is said
+	late    bool            // text is held until it is clear that it is not reasoning
+	kept    strings.Builder // this text
+	settled bool            // no closing mark is expected: the text has an opening mark, or is all text
+	stray   bool            // a closing mark without an opening mark came
+	lost    bool            // after a part of the reasoning was yielded as text
+	said    bool            // text was yielded
+	last    byte            // the last byte of the text, 0 before the first
+	over    bool            // the rest is text
 	behind  bool            // a block was closed
-	apart   bool            // thoughts came in a field of their own: of blocks only what closes them is left
-	close   []string        // of the block that is open
-	words   bool            // which is of words
-	mark    string          // that opened the first block of thoughts
-	begun   bool            // something of the block was handed out
+	apart   bool            // the endpoint has a field for reasoning, so only closing marks remain of blocks
+	close   []string        // the marks that close the open block
+	words   bool            // the open block contains text
+	mark    string          // the mark that opened the first block of reasoning
+	begun   bool            // a part of the block was yielded
 	held    string          // may belong to a mark, or is white space around one
 }
 
-// split takes in a piece of the text.
+// split adds a piece of the text, and returns its text and its reasoning.
 func (t *thinking) split(piece string) (text, thought string) {
 	t.held += piece
 	for {
@@ -108,14 +108,14 @@ func (t *thinking) split(piece string) (text, thought string) {
 	}
 }
 
-// watches reports whether thoughts may end that no mark has opened: the templates of DeepSeek's R1, Qwen3 and others put
-// that mark into the request.
+// watches reports whether a closing mark may come without an opening one: the templates of DeepSeek's R1, Qwen3 and
+// others put the opening mark into the request.
 func (t *thinking) watches() bool {
 	return !t.settled && !t.behind && !t.apart && t.mark == ""
 }
 
-// strays looks among the words for a mark that closes thoughts, at the beginning of a line. If it finds one, all before it
-// are thoughts.
+// strays looks in the text for a closing mark at the beginning of a line. If it finds one, all text before it is
+// reasoning.
 func (t *thinking) strays() (thought string, found bool) {
 	if !t.watches() || !strings.ContainsAny(t.held, "<[◁") {
 		return "", false
@@ -141,7 +141,8 @@ func (t *thinking) strays() (thought string, found bool) {
 	return "", false
 }
 
-// sure returns the words that are held and are no beginning of a mark. It keeps them while they may be thoughts.
+// sure returns the held text except for the beginning of a mark at its end. It returns nothing while the text may be
+// reasoning.
 func (t *thinking) sure() string {
 	at := len(t.held)
 	if t.watches() && strings.ContainsAny(t.held, "<[◁") {
@@ -167,7 +168,7 @@ func (t *thinking) sure() string {
 	return words
 }
 
-// begun returns how much of a mark, and not all of it, stands at the end of a text.
+// begun returns the length of an incomplete mark at the end of a text.
 func begun(text, mark string) int {
 	for n := min(len(mark)-1, len(text)); n > 0; n-- {
 		if strings.HasSuffix(text, mark[:n]) {
@@ -177,24 +178,24 @@ func begun(text, mark string) int {
 	return 0
 }
 
-// thinkers are models whose first answer may begin with thoughts that no mark opens.
+// thinkers matches models whose first answer may begin with reasoning without an opening mark.
 var thinkers = lazyregexp.New(`(?i)\b(r1|qwq|qwen3|think\w*|reason\w*)\b`)
 
-// What is known of a model's thoughts: whether a mark opens them.
+// What is known about a model's reasoning: whether a mark opens it.
 const (
 	opensUnknown int32 = iota
 	opensWithMark
 	opensWithoutMark
 )
 
-// holdsThoughts reports whether the words of an answer are held until it is clear that they are no thoughts.
+// holdsThoughts reports whether the text of an answer is held until it is clear that it is not reasoning.
 func (c *client) holdsThoughts(model string) bool {
 	known := c.habit(model).opens.Load()
 	return known == opensWithoutMark || known == opensUnknown && thinkers.Get().MatchString(model)
 }
 
-// strayed remembers for later answers that the model's thoughts have no mark that opens them. If some were handed out as
-// words, the error has the answer asked for again.
+// strayed records that no mark opens the model's reasoning. If a part of it was yielded as text, strayed returns a
+// retryable error.
 func (a *attempt) strayed() error {
 	t := &a.reading.thinking
 	if !t.stray {
@@ -204,12 +205,12 @@ func (a *attempt) strayed() error {
 	if !t.lost {
 		return nil
 	}
-	e := a.client.errorf(llm.CodeServer, nil, "the model's thoughts came as words until a mark ended them; nothing of the answer counts, try again")
+	e := a.client.errorf(llm.CodeServer, nil, "the model's reasoning came as text until a mark ended it; the answer is discarded, try again")
 	e.Retryable = true
 	return e
 }
 
-// opens reports whether it is clear what comes: a block, or what is said.
+// opens reports whether it is clear what follows: a block, or text.
 func (t *thinking) opens() bool {
 	begin := strings.TrimLeft(t.held, white)
 	for i := range thinkBlocks {
@@ -243,8 +244,8 @@ func (t *thinking) opens() bool {
 	return true
 }
 
-// certain returns what of the text of a block can be neither white space at its end nor the
-// beginning of a mark that closes it.
+// certain returns the part of a block's text that can be neither white space at its end nor the beginning of a closing
+// mark.
 func certain(text string, close []string) string {
 	at := len(text)
 	for _, c := range close {
@@ -257,8 +258,8 @@ func certain(text string, close []string) string {
 	return out
 }
 
-// end returns what was held back at the end of the text. A block that is open is what it is. cut says that the answer
-// was too long.
+// end returns what was held back at the end of the text. An open block keeps its kind. cut reports that the answer was
+// too long.
 func (t *thinking) end(cut bool) (text, thought string) {
 	held := t.kept.String() + t.held
 	t.held = ""

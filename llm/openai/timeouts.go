@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// phase is what an attempt is waiting for.
+// phase is what an attempt waits for.
 type phase int
 
 const (
@@ -18,7 +18,7 @@ const (
 	phaseAttempt
 )
 
-// limitError says which time limit ended an attempt.
+// limitError names the time limit that ended an attempt.
 type limitError struct {
 	phase phase
 	limit time.Duration
@@ -36,8 +36,7 @@ func (e *limitError) Error() string {
 	return fmt.Sprintf("the answer was not complete within %v", e.limit)
 }
 
-// watchdog cancels an attempt that waits longer than its present phase allows.
-// It holds no goroutine, only a timer.
+// watchdog cancels an attempt that waits longer than its current phase allows. It needs a timer, but no goroutine.
 type watchdog struct {
 	mu     sync.Mutex
 	limits Timeouts
@@ -57,7 +56,7 @@ func newWatchdog(limits Timeouts, cancel context.CancelCauseFunc) *watchdog {
 func (w *watchdog) fire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.armed { // else the wait ended just now
+	if w.armed { // otherwise the wait has just ended
 		w.cancel(&limitError{w.phase, w.limit()})
 	}
 }
@@ -94,7 +93,7 @@ func (w *watchdog) pause() {
 	w.timer.Stop()
 }
 
-// shortenSilence lowers the longest silence allowed from here on.
+// shortenSilence lowers the longest wait from now on.
 func (w *watchdog) shortenSilence(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,8 +106,8 @@ func (w *watchdog) shortenSilence(d time.Duration) {
 
 func (w *watchdog) close() { w.pause() }
 
-// trace tells the time for a connection from the time for an answer. A
-// transport that reports nothing has no connection to wait for.
+// trace measures the time for a connection separately from the time for an answer. A transport that reports no
+// connection has no such phase.
 func (w *watchdog) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { w.enter(phaseConnect) },

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// prepareHTTP copies a client so that it follows no redirects, or makes one.
+// prepareHTTP returns a copy of the client, or a new client, that follows no redirects.
 func prepareHTTP(given *http.Client) *http.Client {
 	var h http.Client
 	if given != nil {
@@ -23,8 +23,8 @@ func prepareHTTP(given *http.Client) *http.Client {
 
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// endWithAttempt makes a dial end with the attempt that asked for it. The
-// transport would let it go on in the background, for later requests to use.
+// endWithAttempt ends a dial together with its attempt. The transport would otherwise continue it in the background for
+// later requests.
 func endWithAttempt(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {

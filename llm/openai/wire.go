@@ -8,16 +8,15 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// The body of a request, as go-openai writes it, but for what it loses: an empty
-// content, a zero, a number's digits, and fields that it does not know. Of two
-// fields with the same name encoding/json takes the one that is embedded less
-// deeply, so a field here replaces go-openai's; the order is that on the wire.
+// The body of a request in the form of go-openai, except for what it loses: an empty content, a zero, the digits of a
+// number, and fields that it does not know. Of two fields with the same name encoding/json takes the less deeply
+// embedded one, so a field here replaces go-openai's. The order of the fields is that of the JSON.
 type (
 	wireRequest struct {
 		Model    string        `json:"model"`
 		Messages []wireMessage `json:"messages"`
 		goopenai.ChatCompletionRequest
-		Temperature         json.Number `json:"temperature,omitempty"` // zero is a number
+		Temperature         json.Number `json:"temperature,omitempty"` // zero is a number, too
 		TopP                json.Number `json:"top_p,omitempty"`
 		MaxTokens           int         `json:"max_tokens,omitempty"`
 		MaxCompletionTokens int         `json:"max_completion_tokens,omitempty"`
@@ -25,8 +24,7 @@ type (
 		PromptCacheKey      string      `json:"prompt_cache_key,omitempty"`
 		Slot                *int        `json:"id_slot,omitempty"`
 	}
-	// wireMessage embeds nothing: go-openai's message writes itself, and would so
-	// write whatever embeds it.
+	// wireMessage embeds nothing: go-openai's message has its own MarshalJSON, which an embedding type would inherit.
 	wireMessage struct {
 		Role             string            `json:"role"`
 		Content          any               `json:"content"` // a string, []wirePart, or nil for null

@@ -7,8 +7,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// say hands on words and thoughts, unless they may become a call that was written as words.
-// An endpoint that tells thoughts from words leaves none in the words.
+// say passes text and reasoning on, but holds back text that may become a call. If an endpoint separates reasoning from
+// text, the text contains none.
 func (r *reading) say(text, reasoning string) {
 	text, reasoning = r.halves[0].mend(text), r.halves[1].mend(reasoning)
 	if reasoning != "" && r.thinking.held == "" && r.thinking.close == nil {
@@ -18,21 +18,21 @@ func (r *reading) say(text, reasoning string) {
 	r.hand(said, reasoning+thought, text != "")
 }
 
-// hand hands on words and thoughts. began says that there were some, even if all are held back.
+// hand yields text and reasoning. began reports that there were some, even if all are held back.
 func (r *reading) hand(text, reasoning string, began bool) {
 	chunk := llm.Chunk{Text: r.leaks.words(text), Reasoning: reasoning}
 	if chunk.Text == "" && chunk.Reasoning == "" {
 		if r.begun || !began {
 			return
 		}
-		chunk.Model = r.model // says that the answer has begun
+		chunk.Model = r.model // reports that the answer has started
 	}
 	r.begun, r.thoughts = true, r.thoughts+len(reasoning)
 	r.chunks = append(r.chunks, chunk)
 }
 
-// halves puts characters together that were cut in the middle, in a text that comes in
-// pieces. The halves of a surrogate pair come as bytes of their own, of which UTF-8 has none.
+// halves joins characters that were cut in the middle, in a text that comes in pieces. The halves of a surrogate pair
+// come as bytes that UTF-8 does not have.
 type halves struct{ held string }
 
 func (h *halves) mend(piece string) string {
@@ -51,7 +51,7 @@ func (h *halves) mend(piece string) string {
 	return mended(piece[:at])
 }
 
-// mended puts surrogate pairs together, and replaces what is left of characters.
+// mended joins surrogate pairs, and replaces incomplete characters.
 func mended(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -75,7 +75,7 @@ func mended(text string) string {
 	return string(out)
 }
 
-// surrogate reads half a pair at the beginning of a text, -1 if there is none.
+// surrogate reads half a surrogate pair at the beginning of a text; -1 if there is none.
 func surrogate(text string) (rune, bool) {
 	if len(text) < 3 || text[0] != 0xed || text[1] < 0xa0 || text[1] > 0xbf || text[2]&0xc0 != 0x80 {
 		return -1, false
@@ -83,22 +83,22 @@ func surrogate(text string) (rune, bool) {
 	return 0xd000 | rune(text[1]&0x3f)<<6 | rune(text[2]&0x3f), true
 }
 
-// flow is a text that comes in pieces. Some endpoints send with each piece, or in the
-// last, all that they have said before: of that only what is new counts.
+// flow is a text that comes in pieces. Some endpoints repeat the whole text so far in each piece, or in the last one:
+// only the new part counts.
 type flow struct {
 	said   strings.Builder
 	pieces int
-	grows  bool   // each piece has all so far
-	second string // may be all so far, and is not handed out yet
+	grows  bool   // each piece repeats the text so far
+	second string // may be the whole text so far, and was not returned yet
 }
 
 func (f *flow) empty() bool { return f.pieces == 0 }
 
-// enough is how long a text is at least that is hardly ever repeated by chance, in bytes.
+// enough is the length in bytes from which a text hardly ever repeats by chance.
 const enough = 12
 
-// add takes in a piece, and returns what is new and certain. last says that the piece comes with
-// the end of the answer.
+// add adds a piece, and returns the part that is certainly new. last reports that the piece comes with the end of the
+// answer.
 func (f *flow) add(s string, last bool) string {
 	said := f.said.String()
 	switch {
@@ -106,7 +106,7 @@ func (f *flow) add(s string, last bool) string {
 		return ""
 	case f.grows:
 		if strings.HasPrefix(said, s) {
-			return "" // the same again
+			return "" // it repeats the text
 		}
 		f.grows = strings.HasPrefix(s, said)
 	case f.second != "":
@@ -126,15 +126,15 @@ func (f *flow) add(s string, last bool) string {
 	return f.put(s)
 }
 
-// put takes in a piece that is new.
+// put adds a piece that is new.
 func (f *flow) put(s string) string {
 	f.pieces += min(len(s), 1)
 	f.said.WriteString(s)
 	return s
 }
 
-// whole takes in the text so far of a message, which some send beside pieces (beside), and
-// others in their place.
+// whole adds the text of a message so far. Some endpoints send it in addition to pieces (beside), and others instead of
+// them.
 func (f *flow) whole(s string, beside bool) string {
 	if s == "" {
 		return ""
@@ -150,7 +150,7 @@ func (f *flow) whole(s string, beside bool) string {
 	return out + f.put(s)
 }
 
-// end returns what waits for a third piece.
+// end returns the text that was held for a third piece.
 func (f *flow) end() string {
 	s := f.second
 	if f.second = ""; len(strings.TrimSpace(f.said.String())) > 3 && s != "" {

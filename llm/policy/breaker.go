@@ -12,18 +12,18 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Breaker is a circuit breaker for the models that it wraps: those of one endpoint. After
-// some failures in a row it lets no request through for a while, and then one, which
-// decides whether the endpoint is back. Requests that it holds up fail at once with
-// llm.CodeUnreachable. A refusal that is the request's own fault is no failure, and what
-// the caller cancels neither a failure nor a success.
+// Breaker is a circuit breaker for the models of one endpoint, which it wraps. After several consecutive failures it
+// opens: all requests fail at once with [llm.CodeUnreachable]. After a pause it lets one request through, whose result
+// decides whether it closes. A refusal that is the request's own fault does not count as a failure. A cancelled request
+// counts neither as a failure nor as a success.
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	pause   time.Duration
-	opened  atomic.Int64 // when, in nanoseconds
+	opened  atomic.Int64 // the time at which the breaker opened last, in Unix nanoseconds
 }
 
-// NewBreaker opens after so many failures in a row, for a while.
+// NewBreaker returns a breaker that opens after this number of consecutive failures, and tests the endpoint again after
+// the pause.
 func NewBreaker(failures int, pause time.Duration) (*Breaker, error) {
 	if failures < 1 || pause <= 0 {
 		return nil, errors.New("policy: a breaker needs 1 failure or more, and a pause above zero")
@@ -32,7 +32,7 @@ func NewBreaker(failures int, pause time.Duration) (*Breaker, error) {
 	b.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:      pause,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= uint32(failures) },
-		IsSuccessful: func(err error) bool { return !faulty(err) },
+		IsSuccessful: func(err error) bool { return !endpointFailed(err) },
 		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
@@ -43,7 +43,7 @@ func NewBreaker(failures int, pause time.Duration) (*Breaker, error) {
 	return b, nil
 }
 
-// Wrap returns the model behind the breaker.
+// Wrap returns the model with the breaker.
 func (b *Breaker) Wrap(m llm.Model) llm.Model {
 	return wrapped{m, func(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
 		done, err := b.breaker.Allow()
@@ -51,9 +51,9 @@ func (b *Breaker) Wrap(m llm.Model) llm.Model {
 			yield(llm.Chunk{}, b.open(m))
 			return
 		}
-		outcome := error(context.Canceled) // also if the consumer, or the model, panics
+		outcome := error(context.Canceled) // remains if the consumer breaks out, or the model panics
 		defer func() { done(outcome) }()
-		err, more := pass(m.Generate(ctx, req), func(c llm.Chunk, _ error) bool { return yield(c, nil) })
+		err, more := forward(m.Generate(ctx, req), func(c llm.Chunk, _ error) bool { return yield(c, nil) })
 		switch {
 		case !more:
 			return
@@ -66,7 +66,7 @@ func (b *Breaker) Wrap(m llm.Model) llm.Model {
 	}}
 }
 
-// open is the error of a request that is held up. It says when it is worth trying again.
+// open returns the error of a request that the open breaker refuses. Its RetryAfter is the rest of the pause.
 func (b *Breaker) open(m llm.Model) error {
 	left := max(b.pause-time.Since(time.Unix(0, b.opened.Load())), 0)
 	return &llm.Error{Code: llm.CodeUnreachable, Retryable: true, RetryAfter: left,

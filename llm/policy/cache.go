@@ -14,17 +14,17 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Cache answers a request that is identical to an earlier one, in everything that is sent
-// and in who asks, with the earlier answer, from memory. Only whole answers that ended
-// with words or calls are kept. An answer from the cache counts no tokens but cached ones.
+// Cache keeps answers in memory and returns them for identical requests: those with the same texts, settings, agent and
+// model. It keeps only complete answers that ended with [llm.FinishStop] or [llm.FinishToolCalls]. The usage of an
+// answer from the cache has only cached tokens.
 type Cache struct {
-	most      int
-	lives     time.Duration
+	size      int
+	ttl       time.Duration
 	partition func(context.Context) string
 
 	mu      sync.Mutex
 	entries map[key]*list.Element
-	recent  *list.List // of *entry, the latest first
+	recent  *list.List // of *entry, the most recently used first
 }
 
 type key [sha256.Size]byte
@@ -38,48 +38,48 @@ type entry struct {
 // CacheOption configures NewCache.
 type CacheOption func(*Cache)
 
-// Partition keeps answers apart besides: one is found only where f returns what it has
-// returned when the answer was kept, such as the tenant of the context.
+// Partition separates answers by the value of f: a request only finds answers for which f returned the same value. Use
+// it, for example, to separate the tenants of a context.
 func Partition(f func(context.Context) string) CacheOption {
 	return func(c *Cache) { c.partition = f }
 }
 
-// maxCached bounds what is kept of one answer, in chunks.
+// maxCached is the maximal number of chunks of an answer that is kept.
 const maxCached = 10_000
 
-// NewCache keeps so many answers, each for so long.
-func NewCache(answers int, lives time.Duration, opts ...CacheOption) (*Cache, error) {
-	c := &Cache{most: answers, lives: lives, partition: func(context.Context) string { return "" },
+// NewCache returns a cache of at most this number of answers, each of which expires after ttl. A full cache drops the
+// least recently used answer.
+func NewCache(answers int, ttl time.Duration, opts ...CacheOption) (*Cache, error) {
+	c := &Cache{size: answers, ttl: ttl, partition: func(context.Context) string { return "" },
 		entries: make(map[key]*list.Element), recent: list.New()}
 	if err := option.Apply(c, opts); err != nil {
 		return nil, fmt.Errorf("policy: cache: %w", err)
 	}
-	if answers < 1 || lives <= 0 || c.partition == nil {
-		return nil, errors.New("policy: a cache needs 1 answer or more, a time above zero, and no partition or one that is not nil")
+	if answers < 1 || ttl <= 0 || c.partition == nil {
+		return nil, errors.New("policy: a cache needs 1 answer or more, a time above zero, and a partition that is not nil")
 	}
 	return c, nil
 }
 
-// Wrap returns the model with the cache in front of it. Models of one name share answers,
-// so a cache belongs to one endpoint.
+// Wrap returns the model with the cache. Models with the same name share answers, so use one cache per endpoint.
 func (c *Cache) Wrap(m llm.Model) llm.Model {
 	return wrapped{m, func(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
-		k := keyOf(c.partition(ctx), m.Name(), req)
+		k := requestKey(c.partition(ctx), m.Name(), req)
 		if chunks := c.find(k); chunks != nil {
-			if !yield(noticed(NoticeCached, "the answer is one of "+m.Name()+" to an identical request"), nil) {
+			if !yield(noticeChunk(NoticeCached, "the answer is one of "+m.Name()+" to an identical request"), nil) {
 				return
 			}
 			for _, chunk := range chunks {
-				if ctx.Err() != nil || !yield(copied(chunk), ctx.Err()) {
+				if ctx.Err() != nil || !yield(cloneChunk(chunk), ctx.Err()) {
 					return
 				}
 			}
 			return
 		}
 		var chunks []llm.Chunk
-		err, more := pass(m.Generate(ctx, req), func(chunk llm.Chunk, _ error) bool {
-			if !aside(&chunk) && len(chunks) <= maxCached {
-				chunks = append(chunks, copied(chunk))
+		err, more := forward(m.Generate(ctx, req), func(chunk llm.Chunk, _ error) bool {
+			if !withoutAnswer(&chunk) && len(chunks) <= maxCached {
+				chunks = append(chunks, cloneChunk(chunk))
 			}
 			return yield(chunk, nil)
 		})
@@ -103,7 +103,7 @@ func (c *Cache) find(k key) []llm.Chunk {
 	return at.Value.(*entry).chunks
 }
 
-// keep keeps an answer, without its cost: as usage it has the input that it spares.
+// keep stores an answer. Its usage then has the input tokens as cached tokens, and no others.
 func (c *Cache) keep(k key, chunks []llm.Chunk) {
 	for i, chunk := range chunks {
 		if chunk.Usage != nil {
@@ -115,14 +115,14 @@ func (c *Cache) keep(k key, chunks []llm.Chunk) {
 	if at := c.entries[k]; at != nil {
 		c.recent.Remove(at)
 	}
-	c.entries[k] = c.recent.PushFront(&entry{k, chunks, time.Now().Add(c.lives)})
-	for c.recent.Len() > c.most {
+	c.entries[k] = c.recent.PushFront(&entry{k, chunks, time.Now().Add(c.ttl)})
+	for c.recent.Len() > c.size {
 		delete(c.entries, c.recent.Remove(c.recent.Back()).(*entry).key)
 	}
 }
 
-// copied returns a chunk that its consumer may change.
-func copied(c llm.Chunk) llm.Chunk {
+// cloneChunk returns a copy of a chunk that the consumer may change.
+func cloneChunk(c llm.Chunk) llm.Chunk {
 	if c.Call != nil {
 		call := *c.Call
 		c.Call = &call

@@ -10,9 +10,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// keyOf is a hash of everything that tells requests apart. Whether an answer is streamed,
-// or asked for once, changes nothing about it.
-func keyOf(partition, model string, req *llm.Request) (k key) {
+// requestKey returns a hash of everything that can change an answer. Stream and Once do not.
+func requestKey(partition, model string, req *llm.Request) (k key) {
 	r := *req
 	r.Stream, r.Once = false, false
 	h := sha256.New()
@@ -22,8 +21,8 @@ func keyOf(partition, model string, req *llm.Request) (k key) {
 	return k
 }
 
-// write writes a value with its types and lengths, so that no two are written alike. It
-// goes through all fields, also those that a request gets in the future.
+// hashValue writes a value with its types and lengths, so that two different values never have the same form. It reads
+// all fields of a struct by reflection, so it includes fields that are added later.
 func write(h hash.Hash, v reflect.Value) {
 	if !v.IsValid() {
 		v = reflect.ValueOf("nothing")
@@ -37,7 +36,7 @@ func write(h hash.Hash, v reflect.Value) {
 			write(h, v.Field(i))
 		}
 	case reflect.Slice:
-		_ = binary.Write(h, binary.BigEndian, int64(v.Len())) // a hash never fails
+		_ = binary.Write(h, binary.BigEndian, int64(v.Len())) // writing to a hash never fails
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			h.Write(v.Bytes())
 			return

@@ -10,20 +10,19 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Concurrency bounds how many answers are under way at once, over all the models that it
-// wraps: those of one endpoint. Requests beyond that wait, in their order, until an
-// answer is over or given up.
+// Concurrency limits the number of concurrent answers of all models that it wraps, usually those of one endpoint.
+// Further requests wait in order until an answer ends or is cancelled.
 type Concurrency struct{ places *semaphore.Weighted }
 
-// NewConcurrency allows so many answers at once.
+// NewConcurrency returns a limit of this number of concurrent answers.
 func NewConcurrency(answers int) (*Concurrency, error) {
 	if answers < 1 {
-		return nil, fmt.Errorf("policy: %d answers at once: 1 or more are needed", answers)
+		return nil, fmt.Errorf("policy: %d concurrent answers: the limit must be 1 or more", answers)
 	}
 	return &Concurrency{semaphore.NewWeighted(int64(answers))}, nil
 }
 
-// Wrap returns the model under the limit.
+// Wrap returns the model with the limit.
 func (c *Concurrency) Wrap(m llm.Model) llm.Model {
 	return wrapped{m, func(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
 		began := time.Now()
@@ -32,7 +31,7 @@ func (c *Concurrency) Wrap(m llm.Model) llm.Model {
 			return
 		}
 		defer c.places.Release(1)
-		if waited(began, "a place at "+m.Name(), yield) {
+		if noticeWait(began, "a place at "+m.Name(), yield) {
 			m.Generate(ctx, req)(yield)
 		}
 	}}

@@ -1,16 +1,14 @@
-// Package policy wraps models so that they withstand endpoints that are slow, busy or
-// gone: a chain of fallbacks, a limit of the rate, a limit of requests at once, a circuit
-// breaker, a hedge, and a cache of identical requests. Each is a model again, or makes
-// one of a model, so that they are combined by wrapping:
+// Package policy wraps models so that they tolerate endpoints that are slow, overloaded or down. It contains a chain of
+// fallbacks, a rate limit, a limit of concurrent requests, a circuit breaker, a hedge, and a cache of identical
+// requests. Each of them is a model or wraps one, so they combine:
 //
 //	limit, err := policy.NewRateLimit(5, 10)
 //	model, err := policy.NewFallback([]llm.Model{limit.Wrap(large), small})
 //
-// What a policy does is told in chunks that have an [llm.Attempt] or an [llm.Notice];
-// agents write these to the log. The policies keep what they know in memory, for all
-// sessions of a process. They are safe for concurrent use.
+// A policy reports what it does in chunks with an [llm.Attempt] or an [llm.Notice]; agents write these to the log. The
+// policies keep their state in memory, for all sessions of a process. They are safe for concurrent use.
 //
-// It imports llm, and libraries for the limits and the breaker.
+// The package imports llm, and libraries for the limits and the breaker.
 package policy
 
 import (
@@ -23,15 +21,15 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// The codes of the notices that policies give.
+// The codes of the notices of policies.
 const (
 	NoticeFallback = "fallback" // another model of a chain is asked
-	NoticeHedged   = "hedged"   // a second request was sent, because the first was slow
-	NoticeWaited   = "waited"   // a limit held the request back for a second or more
-	NoticeCached   = "cached"   // the answer is that to an identical request
+	NoticeHedged   = "hedged"   // a second request was sent because the first was slow
+	NoticeWaited   = "waited"   // a limit delayed the request by a second or more
+	NoticeCached   = "cached"   // the answer is from the cache
 )
 
-// wrapped is a model with a policy around it.
+// wrapped is a model with a policy.
 type wrapped struct {
 	llm.Model
 	ask func(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool)
@@ -49,17 +47,16 @@ func (w wrapped) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 	}
 }
 
-// aside reports whether a chunk has nothing of an answer.
-func aside(c *llm.Chunk) bool { return c.Lost != nil || c.Notice != nil }
+// withoutAnswer reports whether a chunk contains no part of an answer.
+func withoutAnswer(c *llm.Chunk) bool { return c.Lost != nil || c.Notice != nil }
 
-// noticed gives a notice in a chunk.
-func noticed(code, message string) llm.Chunk {
+// noticeChunk returns a chunk with a notice.
+func noticeChunk(code, message string) llm.Chunk {
 	return llm.Chunk{Notice: &llm.Notice{Code: code, Message: message}}
 }
 
-// faulty reports whether an error says something about the endpoint, not about the
-// request alone.
-func faulty(err error) bool {
+// endpointFailed reports whether the endpoint caused an error, rather than the request alone.
+func endpointFailed(err error) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) {
 		return false
@@ -75,20 +72,20 @@ func codeOf(err error) llm.ErrorCode {
 	return llm.CodeServer
 }
 
-// cutOff is the error of an answer that has ended without its terminal chunk.
+// cutOff returns the error of an answer that ended without its terminal chunk.
 func cutOff() error {
 	return &llm.Error{Code: llm.CodeTruncated, Retryable: true, Message: "the answer ended before its terminal signal"}
 }
 
-// waited gives a notice of a wait that somebody may have felt.
-func waited(since time.Time, why string, yield func(llm.Chunk, error) bool) bool {
+// noticeWait yields a notice if the wait took a second or more. It reports whether the consumer wants more.
+func noticeWait(since time.Time, why string, yield func(llm.Chunk, error) bool) bool {
 	d := time.Since(since).Round(time.Millisecond)
-	return d < time.Second || yield(noticed(NoticeWaited, "the request waited "+d.String()+" for "+why), nil)
+	return d < time.Second || yield(noticeChunk(NoticeWaited, "the request waited "+d.String()+" for "+why), nil)
 }
 
-// pass hands on the answer of a model, and returns its error in place of handing it on.
-// It reports whether the consumer wants more.
-func pass(chunks iter.Seq2[llm.Chunk, error], yield func(llm.Chunk, error) bool) (err error, more bool) {
+// forward yields the answer of a model up to its error. It returns the error instead of yielding it, and reports
+// whether the consumer wants more.
+func forward(chunks iter.Seq2[llm.Chunk, error], yield func(llm.Chunk, error) bool) (err error, more bool) {
 	finished := false
 	for c, err := range chunks {
 		if err != nil {

@@ -15,17 +15,16 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Fallback is a chain of models: if one fails before anything of its answer has come, the
-// next is asked at once, without the repetitions that an adapter makes otherwise; those
-// are left to the last. A model that has failed is passed over for a while, unless the
-// fault was the request's. An answer that fails later ends with its error, since somebody
-// may have seen a part of it; whoever asks again then, as agents do, gets another model.
+// Fallback is a chain of models. If a model fails before any part of its answer has arrived, the chain asks the next
+// model at once. Only the last model uses its adapter's retries. After a failure that is not the request's own fault,
+// the chain skips the model for a while. If an answer fails later, its error ends it, because the consumer may have
+// shown a part of it; a caller that repeats the request, as agents do, then gets another model.
 type Fallback struct {
 	models   []llm.Model
 	cooldown time.Duration
 
 	mu    sync.Mutex
-	until []time.Time // of each model
+	until []time.Time // the time until which each model is skipped
 }
 
 // FallbackOption configures NewFallback.
@@ -35,8 +34,7 @@ type FallbackOption func(*Fallback)
 // for that long. 0 skips it only for as long as the endpoint asked. Defaults to 30 seconds.
 func Cooldown(d time.Duration) FallbackOption { return func(f *Fallback) { f.cooldown = d } }
 
-// NewFallback makes a chain of two models or more, in the order in which they are
-// asked. Its name is that of the first.
+// NewFallback returns a chain of two or more models, in the order in which they are asked.
 func NewFallback(models []llm.Model, opts ...FallbackOption) (*Fallback, error) {
 	f := &Fallback{models: slices.Clone(models), cooldown: 30 * time.Second, until: make([]time.Time, len(models))}
 	if err := option.Apply(f, opts); err != nil {
@@ -48,19 +46,19 @@ func NewFallback(models []llm.Model, opts ...FallbackOption) (*Fallback, error) 
 	return f, checkModels("a fallback needs two models or more", models, 2)
 }
 
-// Name is the name of the first model.
+// Name returns the name of the first model.
 func (f *Fallback) Name() string { return f.models[0].Name() }
 
-// Models returns the chain.
+// Models returns the models of the chain in order.
 func (f *Fallback) Models() []llm.Model { return slices.Clone(f.models) }
 
-// Generate asks the models in their order; see llm.Model. If all fail, the error is the
-// last one's; the others' have come as an [llm.Attempt] each.
+// Generate asks the models in order; see llm.Model. If all fail, it yields the error of the last one; the failures of
+// the others come as [llm.Attempt] values.
 func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		once := *req
 		once.Once = true
-		order, passed := f.order()
+		order, skipped := f.order()
 		for i, at := range order {
 			m, left, r := f.models[at], order[i+1:], req
 			if len(left) > 0 {
@@ -72,7 +70,7 @@ func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 					return
 				}
 			} else if at > 0 &&
-				!yield(noticed(NoticeFallback, m.Name()+" is asked, because "+strings.Join(passed, " and ")+" failed a short time ago"), nil) {
+				!yield(noticeChunk(NoticeFallback, m.Name()+" is asked, because "+strings.Join(skipped, " and ")+" failed a short time ago"), nil) {
 				return
 			}
 			begun, more, err := f.try(ctx, m, r, yield)
@@ -83,7 +81,7 @@ func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 				yield(llm.Chunk{}, ctx.Err())
 				return
 			}
-			f.cool(at, err)
+			f.coolDown(at, err)
 			if begun || len(left) == 0 {
 				yield(llm.Chunk{}, err)
 				return
@@ -97,11 +95,10 @@ func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 	}
 }
 
-// try asks one model. It names the model in its answer, because the chain's name is
-// another's.
+// try asks one model. It sets the model's name in the answer, because the chain has the name of the first model.
 func (f *Fallback) try(ctx context.Context, m llm.Model, req *llm.Request, yield func(llm.Chunk, error) bool) (begun, more bool, err error) {
-	err, more = pass(m.Generate(ctx, req), func(c llm.Chunk, _ error) bool {
-		if !begun && !aside(&c) {
+	err, more = forward(m.Generate(ctx, req), func(c llm.Chunk, _ error) bool {
+		if !begun && !withoutAnswer(&c) {
 			begun, c.Model = true, cmp.Or(c.Model, m.Name())
 		}
 		return yield(c, nil)
@@ -109,21 +106,21 @@ func (f *Fallback) try(ctx context.Context, m llm.Model, req *llm.Request, yield
 	return begun, more, err
 }
 
-// order returns the models to ask, and the names of those that are passed over. If all
-// have failed lately, none is.
-func (f *Fallback) order() (order []int, passed []string) {
+// order returns the indices of the models to ask, and the names of those to skip. If all models have failed recently,
+// it skips none.
+func (f *Fallback) order() (order []int, skipped []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	for i, m := range f.models {
 		if now.Before(f.until[i]) {
-			passed = append(passed, m.Name())
+			skipped = append(skipped, m.Name())
 		} else {
 			order = append(order, i)
 		}
 	}
 	if len(order) > 0 {
-		return order, passed
+		return order, skipped
 	}
 	for i := range f.models {
 		order = append(order, i)
@@ -131,9 +128,9 @@ func (f *Fallback) order() (order []int, passed []string) {
 	return order, nil
 }
 
-func (f *Fallback) cool(at int, err error) {
+func (f *Fallback) coolDown(at int, err error) {
 	var e *llm.Error
-	if !errors.As(err, &e) || !faulty(err) {
+	if !errors.As(err, &e) || !endpointFailed(err) {
 		return
 	}
 	f.mu.Lock()

@@ -12,31 +12,31 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Hedge asks a second model, which may be the same again, if nothing of the first one's
-// answer has come after a while, and so on. The answer is that of the one that begins
-// first; the others are cancelled, and told as an [llm.Attempt], because they have to be
-// paid for too. A request that the turn's limits or budgets do not allow is not sent.
+// Hedge asks a second model, which may be the same as the first, if no part of the first one's answer arrives within a
+// delay; then a third, and so on. It returns the answer that starts first, and cancels the other requests. It reports
+// these as [llm.Attempt] values, because they have their cost. It does not send a request that the limits or budgets of
+// the turn do not allow.
 type Hedge struct {
 	after  time.Duration
 	models []llm.Model
 }
 
-// NewHedge makes a hedge of two models or more. Its name is that of the first.
+// NewHedge returns a hedge of two or more models. after is the delay between two requests.
 func NewHedge(after time.Duration, models ...llm.Model) (*Hedge, error) {
 	if after <= 0 {
-		return nil, errors.New("policy: a hedge needs a time above zero after which it asks again")
+		return nil, errors.New("policy: a hedge needs a delay above zero")
 	}
 	return &Hedge{after, slices.Clone(models)}, checkModels("a hedge needs two models or more", models, 2)
 }
 
-// Name is the name of the first model.
+// Name returns the name of the first model.
 func (h *Hedge) Name() string { return h.models[0].Name() }
 
-// Models returns the models in their order.
+// Models returns the models in order.
 func (h *Hedge) Models() []llm.Model { return slices.Clone(h.models) }
 
-// Generate asks for one answer; see llm.Model. If all requests fail before an answer has
-// begun, the error is that of the first model.
+// Generate requests one answer; see llm.Model. If all requests fail before an answer starts, the error is that of the
+// first model.
 func (h *Hedge) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -45,7 +45,7 @@ func (h *Hedge) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 		racers := []*racer{start(ctx, h.models[0], req, arrivals)}
 		timer := time.NewTimer(h.after)
 		defer timer.Stop()
-		var first error // of the first model
+		var first error // the error of the first model
 		running := 1
 		for {
 			select {
@@ -57,7 +57,7 @@ func (h *Hedge) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 				if llm.Admit(ctx, next, req, running) != nil {
 					continue
 				}
-				if !yield(noticed(NoticeHedged, fmt.Sprintf("%s is asked, because %s has not begun to answer in %s", next.Name(), h.Name(), h.after)), nil) {
+				if !yield(noticeChunk(NoticeHedged, fmt.Sprintf("%s is asked, because %s has not begun to answer in %s", next.Name(), h.Name(), h.after)), nil) {
 					return
 				}
 				racers, running = append(racers, start(ctx, next, req, arrivals)), running+1
@@ -67,11 +67,11 @@ func (h *Hedge) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 			case p := <-arrivals:
 				switch {
 				case p.panic != nil:
-					panic(p.panic) // on the caller's goroutine, which knows what to do
+					panic(p.panic) // on the caller's goroutine, as if the model had run there
 				case ctx.Err() != nil:
 					yield(llm.Chunk{}, ctx.Err())
 					return
-				case p.err == nil && !p.end && aside(&p.chunk):
+				case p.err == nil && !p.end && withoutAnswer(&p.chunk):
 					if !yield(p.chunk, nil) {
 						return
 					}
@@ -88,7 +88,7 @@ func (h *Hedge) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 						yield(llm.Chunk{}, cmp.Or(first, err))
 						return
 					}
-					if !yield(lost(p.of, codeOf(err), err.Error(), false), nil) {
+					if !yield(lostChunk(p.of, codeOf(err), err.Error(), false), nil) {
 						return
 					}
 				default:
@@ -100,12 +100,12 @@ func (h *Hedge) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 	}
 }
 
-// finish hands out the answer of the one that has begun, after it has cancelled the others.
+// finish cancels the other requests and yields the rest of the answer that started first.
 func (h *Hedge) finish(ctx context.Context, won piece, racers []*racer, arrivals chan piece, yield func(llm.Chunk, error) bool) {
 	for _, r := range racers {
 		if r != won.of && !r.over {
 			r.cancel()
-			if !yield(lost(r, llm.CodeHedged, "given up, because "+won.of.model.Name()+" was faster", true), nil) {
+			if !yield(lostChunk(r, llm.CodeHedged, "given up, because "+won.of.model.Name()+" was faster", true), nil) {
 				return
 			}
 		}
@@ -113,7 +113,7 @@ func (h *Hedge) finish(ctx context.Context, won piece, racers []*racer, arrivals
 	won.chunk.Model = cmp.Or(won.chunk.Model, won.of.model.Name())
 	for p := won; !p.end; {
 		switch {
-		case p.of != won.of: // it was on its way when it was cancelled
+		case p.of != won.of: // it arrived while its request was cancelled
 		case p.panic != nil:
 			panic(p.panic)
 		case !yield(p.chunk, p.err) || p.err != nil:

@@ -333,9 +333,9 @@ func TestConstructorsRefuse(t *testing.T) {
 		"negative": second(policy.NewFallback([]llm.Model{m, m}, policy.Cooldown(-1))), "option 0": second(policy.NewFallback([]llm.Model{m, m}, nil)),
 		"rate above zero": second(policy.NewRateLimit(0, 1)), "burst": second(policy.NewRateLimit(1, 0)),
 		"limit of tokens": second(policy.NewRateLimit(1, 1, policy.TokensPerMinute(0, nil))), "longest wait": second(policy.NewRateLimit(1, 1, policy.MaxWait(-1))),
-		"0 answers at once": second(policy.NewConcurrency(0)), "1 failure or more": second(policy.NewBreaker(0, 1)), "a pause": second(policy.NewBreaker(1, 0)),
-		"time above zero after which": second(policy.NewHedge(0, m, m)), "a hedge needs two": second(policy.NewHedge(1, m)),
-		"1 answer or more": second(policy.NewCache(0, 1)), "no partition or": second(policy.NewCache(1, 1, policy.Partition(nil)))} {
+		"0 concurrent answers": second(policy.NewConcurrency(0)), "1 failure or more": second(policy.NewBreaker(0, 1)), "a pause": second(policy.NewBreaker(1, 0)),
+		"delay above zero": second(policy.NewHedge(0, m, m)), "a hedge needs two": second(policy.NewHedge(1, m)),
+		"1 answer or more": second(policy.NewCache(0, 1)), "a partition that": second(policy.NewCache(1, 1, policy.Partition(nil)))} {
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// racer is one request of a hedge. The consumer takes a piece at a time, so that no more
-// is read than it wants.
+// racer is one request of a hedge. The channel of arrivals has no buffer, so a racer reads no more chunks than the
+// consumer wants.
 type racer struct {
 	model  llm.Model
 	cancel context.CancelFunc
@@ -22,11 +22,11 @@ type piece struct {
 	panic any
 }
 
-func lost(r *racer, code llm.ErrorCode, message string, begun bool) llm.Chunk {
+func lostChunk(r *racer, code llm.ErrorCode, message string, begun bool) llm.Chunk {
 	return llm.Chunk{Lost: &llm.Attempt{Model: r.model.Name(), Code: code, Message: r.model.Name() + ": " + message, Begun: begun}}
 }
 
-// start sends a request. Its goroutine ends with the answer, or when it is cancelled.
+// start sends a request. Its goroutine ends with the answer, or when the request is cancelled.
 func start(ctx context.Context, m llm.Model, req *llm.Request, arrivals chan<- piece) *racer {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &racer{model: m, cancel: cancel}

@@ -13,33 +13,30 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// RateLimit bounds how many requests, and if wanted how many tokens, are sent in a time,
-// over all the models that it wraps. Requests beyond that wait.
+// RateLimit limits the rate of requests, and optionally of tokens, of all models that it wraps. Further requests wait.
 type RateLimit struct {
-	requests, tokens *rate.Limiter // tokens is nil without a bound
+	requests, tokens *rate.Limiter // tokens is nil without a limit
 	count            llm.TokenCounter
-	most             time.Duration
+	maxWait          time.Duration
 }
 
 // RateOption configures NewRateLimit.
 type RateOption func(*RateLimit)
 
-// TokensPerMinute also bounds the tokens of requests and of the answers that their
-// MaxTokens allow. Count says how many there are in a text, and is an estimate if nil. A
-// request that is longer than a whole minute's tokens waits for all of them.
+// TokensPerMinute also limits the tokens of requests, including the answers' MaxTokens. If count is nil, the limit uses
+// [llm.EstimateTokens]. A request with more than n tokens waits for the tokens of a whole minute.
 func TokensPerMinute(n int, count llm.TokenCounter) RateOption {
 	return func(l *RateLimit) { l.tokens, l.count = rate.NewLimiter(rate.Limit(float64(n)/60), n), count }
 }
 
-// MaxWait sets how long a request may wait. If it had to wait longer it fails at once
-// with llm.CodeRateLimited, so that a [Fallback] around the limit goes on. The default
-// is no bound.
-func MaxWait(d time.Duration) RateOption { return func(l *RateLimit) { l.most = d } }
+// MaxWait sets the longest wait of a request. A request that would wait longer fails at once with
+// [llm.CodeRateLimited], so that a [Fallback] around the limit asks its next model. Defaults to no limit.
+func MaxWait(d time.Duration) RateOption { return func(l *RateLimit) { l.maxWait = d } }
 
-// NewRateLimit bounds requests to so many a second; burst is how many may be sent at
-// once after a quiet time.
+// NewRateLimit returns a limit of requests per second. burst is the number of requests that may be sent at once after a
+// quiet period.
 func NewRateLimit(perSecond float64, burst int, opts ...RateOption) (*RateLimit, error) {
-	l := &RateLimit{requests: rate.NewLimiter(rate.Limit(perSecond), burst), most: math.MaxInt64}
+	l := &RateLimit{requests: rate.NewLimiter(rate.Limit(perSecond), burst), maxWait: math.MaxInt64}
 	if err := option.Apply(l, opts); err != nil {
 		return nil, fmt.Errorf("policy: rate limit: %w", err)
 	}
@@ -48,13 +45,13 @@ func NewRateLimit(perSecond float64, burst int, opts ...RateOption) (*RateLimit,
 		return nil, errors.New("policy: a rate limit needs a rate above zero and a burst of 1 or more")
 	case l.tokens != nil && l.tokens.Burst() < 1:
 		return nil, errors.New("policy: a rate limit of tokens must allow one or more")
-	case l.most < 0:
+	case l.maxWait < 0:
 		return nil, errors.New("policy: the longest wait of a rate limit is negative")
 	}
 	return l, nil
 }
 
-// Wrap returns the model under the limit.
+// Wrap returns the model with the limit.
 func (l *RateLimit) Wrap(m llm.Model) llm.Model {
 	return wrapped{m, func(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
 		began := time.Now()
@@ -62,7 +59,7 @@ func (l *RateLimit) Wrap(m llm.Model) llm.Model {
 			yield(llm.Chunk{}, err)
 			return
 		}
-		if waited(began, "the rate limit of "+m.Name(), yield) {
+		if noticeWait(began, "the rate limit of "+m.Name(), yield) {
 			m.Generate(ctx, req)(yield)
 		}
 	}}
@@ -84,7 +81,7 @@ func (l *RateLimit) wait(ctx context.Context, m llm.Model, req *llm.Request) err
 			r.Cancel()
 		}
 	}
-	if wait > l.most {
+	if wait > l.maxWait {
 		giveBack()
 		return &llm.Error{Code: llm.CodeRateLimited, Retryable: true, RetryAfter: wait,
 			Message: fmt.Sprintf("%s: the rate limit of this program would hold the request back for %s", m.Name(), wait.Round(time.Millisecond))}

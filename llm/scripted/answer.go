@@ -15,15 +15,14 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Answer is one scripted answer of a model. The zero value is an empty answer
-// that finishes with stop. Answers are values: one may be in a script several
-// times.
+// Answer is one scripted answer of a model. The zero value is an empty answer that finishes with stop. A script may
+// contain the same Answer several times.
 type Answer struct {
 	ops    []op
 	checks []func(*llm.Request) error
 	usage  *llm.Usage
 	finish llm.FinishReason
-	ended  bool // a fault ended the stream; later stream items are unreachable
+	ended  bool // a fault ended the stream, so later items have no effect
 }
 
 // op is one step of the stream: a chunk, a wait, an error or the cut.
@@ -34,12 +33,11 @@ type op struct {
 	cut   bool
 }
 
-// Item is one piece of an [Answer]; see [Reply]. The zero value does nothing.
+// Item is one part of an [Answer]; see [Reply]. The zero value has no effect.
 type Item struct{ apply func(*Answer) }
 
-// Reply makes an answer of items. The order of items is the order of the
-// stream, whatever follows [Fail], [Status] or [Cut] is never reached; [Usage],
-// [Finish] and the expectations may be anywhere.
+// Reply returns an answer with these items, in the order of the stream. Items after [Fail], [Status] or [Cut] have no
+// effect. [Usage], [Finish] and the expectations may be at any position.
 func Reply(items ...Item) Answer {
 	var a Answer
 	for _, it := range items {
@@ -57,7 +55,7 @@ func (a *Answer) push(o op) {
 	}
 }
 
-// Text streams each delta as a chunk of its own.
+// Text streams each delta in its own chunk.
 func Text(deltas ...string) Item {
 	return Item{func(a *Answer) {
 		for _, d := range deltas {
@@ -66,9 +64,8 @@ func Text(deltas ...string) Item {
 	}}
 }
 
-// Likely streams a delta of text that is one token: p is its probability, others are
-// tokens that were possible in its place, with theirs. A request that asks for no
-// log probabilities gets only the text.
+// Likely streams a delta of text that is one token. p is its probability; others are other possible tokens at its
+// position with their probabilities. If the request does not ask for log probabilities, it streams only the text.
 func Likely(text string, p float64, others map[string]float64) Item {
 	probs := llm.LogProb{Token: text, LogProb: math.Log(p), Top: []llm.LogProb{{Token: text, LogProb: math.Log(p)}}}
 	for _, other := range slices.Sorted(maps.Keys(others)) {
@@ -77,7 +74,7 @@ func Likely(text string, p float64, others map[string]float64) Item {
 	return Item{func(a *Answer) { a.push(op{chunk: llm.Chunk{Text: text, LogProbs: []llm.LogProb{probs}}}) }}
 }
 
-// Think streams each delta of reasoning as a chunk of its own.
+// Think streams each delta of reasoning in its own chunk.
 func Think(deltas ...string) Item {
 	return Item{func(a *Answer) {
 		for _, d := range deltas {
@@ -86,11 +83,11 @@ func Think(deltas ...string) Item {
 	}}
 }
 
-// Call is a tool call; its id is made from the agent's name and a counter.
-// Arguments are passed on word for word and need not be JSON.
+// Call is a tool call. Its id consists of the agent's name and a counter. The arguments are not changed and need not be
+// JSON.
 func Call(name, arguments string) Item { return CallID("", name, arguments) }
 
-// CallID is a tool call with an id of its own.
+// CallID is a tool call with an explicit id.
 func CallID(id, name, arguments string) Item {
 	return Item{func(a *Answer) {
 		a.push(op{chunk: llm.Chunk{Call: &llm.ToolCall{ID: id, Name: name, Arguments: arguments}}})
@@ -104,25 +101,23 @@ func Usage(input, output, cached int) Item {
 	}}
 }
 
-// Finish overrides the finish reason, which is tool_calls beside calls and else
-// stop. Any string will do, odd ones too.
+// Finish sets the finish reason, which may be any string. Defaults to tool_calls if there are calls, otherwise to stop.
 func Finish(reason llm.FinishReason) Item {
 	return Item{func(a *Answer) { a.finish = reason }}
 }
 
-// ModelName discloses the name of the model that answered.
+// ModelName sets the name of the model that answered.
 func ModelName(name string) Item {
 	return Item{func(a *Answer) { a.push(op{chunk: llm.Chunk{Model: name}}) }}
 }
 
-// Wait calls f at this point of the stream and goes on when it returns nil; its
-// error ends the stream. f must return when the context is done.
+// Wait calls f at this point of the stream. If f returns an error, the error ends the stream. f must return when the
+// context ends.
 func Wait(f func(context.Context) error) Item {
 	return Item{func(a *Answer) { a.push(op{wait: f}) }}
 }
 
-// WaitFor pauses the stream until ch is closed or gives a value, or the context
-// is done.
+// WaitFor pauses the stream until ch is closed or delivers a value, or the context ends.
 func WaitFor[T any](ch <-chan T) Item {
 	return Wait(func(ctx context.Context) error {
 		select {
@@ -134,8 +129,7 @@ func WaitFor[T any](ch <-chan T) Item {
 	})
 }
 
-// Cut ends the stream here without a terminal chunk, as a broken connection
-// does.
+// Cut ends the stream here without a terminal chunk, like a broken connection.
 func Cut() Item {
 	return Item{func(a *Answer) { a.push(op{cut: true}) }}
 }
@@ -145,9 +139,8 @@ func Fail(err error) Item {
 	return Item{func(a *Answer) { a.push(op{err: err}) }}
 }
 
-// Status ends the stream here with the *llm.Error that an endpoint's HTTP
-// status means. retryAfter is how long the endpoint asks to wait; 0 if it does
-// not say.
+// Status ends the stream here with the *llm.Error of an HTTP status. retryAfter is how long the endpoint asks the
+// client to wait; 0 if it does not.
 func Status(status int, retryAfter time.Duration) Item {
 	e := &llm.Error{
 		Code:       statusCode(status),
@@ -184,13 +177,13 @@ func retryable(code llm.ErrorCode) bool {
 	return false
 }
 
-// Expect checks the request before the answer starts; an error is drift: the
-// call fails and [Script.Done] reports it.
+// Expect checks the request before the answer starts. If check returns an error, the call fails and [Script.Done]
+// reports it.
 func Expect(check func(*llm.Request) error) Item {
 	return Item{func(a *Answer) { a.checks = append(a.checks, check) }}
 }
 
-// ExpectUser demands that the last user message contains text.
+// ExpectUser requires that the last user message contains text.
 func ExpectUser(text string) Item {
 	return Expect(func(r *llm.Request) error {
 		for _, m := range slices.Backward(r.Messages) {
@@ -202,12 +195,12 @@ func ExpectUser(text string) Item {
 	})
 }
 
-// ExpectSystem demands that the system message contains text.
+// ExpectSystem requires that the system message contains text.
 func ExpectSystem(text string) Item {
 	return Expect(func(r *llm.Request) error { return contains("the system message", r.System, text) })
 }
 
-// ExpectResult demands that the last tool result contains text.
+// ExpectResult requires that the last tool result contains text.
 func ExpectResult(text string) Item {
 	return Expect(func(r *llm.Request) error {
 		for _, m := range slices.Backward(r.Messages) {
@@ -221,7 +214,7 @@ func ExpectResult(text string) Item {
 	})
 }
 
-// ExpectTools demands that exactly these tools are offered, in any order.
+// ExpectTools requires that exactly these tools are offered, in any order.
 func ExpectTools(names ...string) Item {
 	want := slices.Sorted(slices.Values(names))
 	return Expect(func(r *llm.Request) error {
@@ -244,8 +237,8 @@ func contains(what, got, want string) error {
 	return fmt.Errorf("%s is %q and does not contain %q", what, got, want)
 }
 
-// compile returns the steps of a's stream, the terminal chunk included, with
-// ids for the calls that have none; firstCall is the number of the first.
+// compile returns the steps of a's stream, including the terminal chunk. It adds ids to calls without one; firstCall is
+// the number of the first.
 func (a Answer) compile(agent string, firstCall int) answer {
 	c := answer{checks: a.checks, ops: slices.Clone(a.ops)}
 	finish := llm.FinishStop
@@ -270,18 +263,18 @@ func (a Answer) compile(agent string, firstCall int) answer {
 	return c
 }
 
-// shortName keeps ids within the 40 characters that OpenAI allows, and different
-// for agents whose long names begin alike.
+// shortName keeps ids within the 40 characters that OpenAI allows, and distinct for agents whose long names start with
+// the same characters.
 func shortName(agent string) string {
 	if len(agent) <= 24 {
 		return agent
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(agent)) // a hash never fails
+	_, _ = h.Write([]byte(agent)) // writing to a hash never fails
 	return fmt.Sprintf("%s_%08x", agent[:15], h.Sum32())
 }
 
-// answer is a compiled Answer: shared by all calls that get it, never changed.
+// answer is a compiled Answer. The calls that use it share it and never change it.
 type answer struct {
 	ops    []op
 	checks []func(*llm.Request) error
@@ -297,8 +290,8 @@ func (c *answer) check(req *llm.Request) error {
 	return nil
 }
 
-// stream plays the answer. A text chunk costs no allocation; calls and usage
-// are copied, because a consumer may keep and change them.
+// stream plays the answer. A text chunk causes no allocation. Calls and usage are copied, because a consumer may keep
+// and change them.
 func (c *answer) stream(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
 	for i := range c.ops {
 		o := &c.ops[i]

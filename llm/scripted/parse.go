@@ -10,12 +10,12 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Parse reads a script from text; the package comment describes the grammar.
-// Its error names the line, as "script line 3: …".
+// Parse reads a script from text; the package comment describes the grammar. Its error contains the line, as in "script
+// line 3: …".
 func Parse(data []byte, opts ...Option) (*Script, error) {
 	s := New(opts...)
 	p := &parser{rest: strings.TrimPrefix(string(data), "\ufeff"), line: 1, bol: true}
-	closed := map[string]bool{} // agents whose last answer was "always"
+	closed := map[string]bool{} // the agents whose last answer has "always"
 	for p.header() {
 		line := p.line
 		agent, err := p.agent()
@@ -23,7 +23,7 @@ func Parse(data []byte, opts ...Option) (*Script, error) {
 			return nil, err
 		}
 		if closed[agent] {
-			return nil, fmt.Errorf("script line %d: agent %q can have no answer after the one with always", line, agent)
+			return nil, fmt.Errorf("script line %d: agent %q can have no answer after the answer with always", line, agent)
 		}
 		p.always, p.faulty = false, false
 		var items []Item
@@ -48,15 +48,15 @@ type parser struct {
 	rest   string
 	line   int
 	bol    bool // at the beginning of a line
-	always bool // the present answer is for every further call
-	faulty bool // the present answer has ended in a fault
+	always bool // the current answer is used for every further call
+	faulty bool // a fault has ended the current answer
 }
 
 func (p *parser) errorf(format string, args ...any) error {
 	return fmt.Errorf("script line %d: %s", p.line, fmt.Sprintf(format, args...))
 }
 
-// take moves past the next n bytes and returns them.
+// take consumes the next n bytes and returns them.
 func (p *parser) take(n int) string {
 	s := p.rest[:n]
 	p.rest = p.rest[n:]
@@ -67,7 +67,7 @@ func (p *parser) take(n int) string {
 	return s
 }
 
-// blank reports whether the line here is empty or a comment, and its length.
+// blank reports whether the current line is empty or a comment, and returns its length.
 func (p *parser) blank() (int, bool) {
 	n := strings.IndexByte(p.rest, '\n') + 1
 	if n == 0 {
@@ -77,7 +77,7 @@ func (p *parser) blank() (int, bool) {
 	return n, t == "" || t[0] == '#'
 }
 
-// header moves to the next line that holds something; false at the end.
+// header moves to the next line with content. It returns false at the end.
 func (p *parser) header() bool {
 	for p.rest != "" {
 		n, blank := p.blank()
@@ -89,7 +89,7 @@ func (p *parser) header() bool {
 	return false
 }
 
-// item moves to the next item of the present answer; false at its end.
+// item moves to the next item of the current answer. It returns false at its end.
 func (p *parser) item() bool {
 	for p.rest != "" {
 		if p.bol {
@@ -111,7 +111,7 @@ func (p *parser) item() bool {
 
 func (p *parser) agent() (string, error) {
 	if p.rest[0] == ' ' || p.rest[0] == '\t' {
-		return "", p.errorf("an indented line goes on with an answer, but none has begun")
+		return "", p.errorf("an indented line continues an answer, but none has started")
 	}
 	i := strings.IndexAny(p.rest, ":\n\" \t")
 	if i <= 0 || p.rest[i] != ':' {
@@ -122,7 +122,7 @@ func (p *parser) agent() (string, error) {
 	return name, nil
 }
 
-// word takes everything up to the next space.
+// word consumes everything up to the next space.
 func (p *parser) word() string {
 	i := strings.IndexAny(p.rest, " \t\r\n")
 	if i < 0 {
@@ -131,7 +131,7 @@ func (p *parser) word() string {
 	return p.take(i)
 }
 
-// spaces skips blanks within an answer, line ends included, if an item follows.
+// spaces skips white space within an answer, including line ends, if an item follows.
 func (p *parser) spaces() { p.item() }
 
 func (p *parser) quoted(after string) (string, error) {
@@ -181,7 +181,7 @@ func (p *parser) parseItem() (Item, error) {
 		p.always = true
 		return Item{}, nil
 	case !assigned || value == "":
-		return bad("%q is no item; text must be quoted", w)
+		return bad("%q is not an item; text must be quoted", w)
 	case key == "finish":
 		return Finish(llm.FinishReason(value)), nil
 	case key == "model":
@@ -195,7 +195,7 @@ func (p *parser) parseItem() (Item, error) {
 		for i, f := range fields {
 			var err error
 			if n[i], err = strconv.Atoi(f); err != nil || n[i] < 0 {
-				return bad("usage holds %q, which is no count of tokens", f)
+				return bad("%q in usage is not a number of tokens", f)
 			}
 		}
 		return Usage(n[0], n[1], n[2]), nil
@@ -208,13 +208,13 @@ func (p *parser) parseItem() (Item, error) {
 		p.faulty = true
 		return it, err
 	}
-	return bad("%q is no item; it can be finish=, usage=, model= or fault=", w)
+	return bad("%q is not an item; an item can be finish=, usage=, model= or fault=", w)
 }
 
-// streamed refuses items of the stream that follow a fault.
+// streamed returns an error for an item of the stream after a fault.
 func (p *parser) streamed(it Item, err error) (Item, error) {
 	if err == nil && p.faulty {
-		err = p.errorf("nothing of the stream can follow a fault")
+		err = p.errorf("no item of the stream can follow a fault")
 	}
 	return it, err
 }
@@ -235,7 +235,7 @@ func (p *parser) call() (Item, error) {
 		dec := json.NewDecoder(strings.NewReader(p.rest))
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
-			return Item{}, p.errorf("the arguments of %s are no JSON (write raw \"…\" to send them so): %v", name, err)
+			return Item{}, p.errorf("the arguments of %s are not JSON (write raw \"…\" to send them so): %v", name, err)
 		}
 		return CallID(id, name, p.take(int(dec.InputOffset()))), nil
 	case p.rest == "raw" || strings.HasPrefix(p.rest, "raw") && strings.IndexByte(" \t\r\n", p.rest[3]) >= 0:
@@ -267,7 +267,7 @@ func (p *parser) likely() (Item, error) {
 		}
 	}
 	if err != nil || !(probability > 0) || sum > 1.001 {
-		return Item{}, p.errorf("likely is a text, its probability, and perhaps others, such as likely \"billing\" 0.6 {\"tech\": 0.3}; no more than 1 in all")
+		return Item{}, p.errorf("likely is a text, its probability, and perhaps others, such as likely \"billing\" 0.6 {\"tech\": 0.3}; at most 1 in total")
 	}
 	return Likely(text, probability, others), nil
 }
@@ -313,7 +313,7 @@ func fault(value string) (Item, error) {
 		var wait time.Duration
 		if delayed {
 			if wait, err = time.ParseDuration(after); err != nil || wait < 0 {
-				return Item{}, fmt.Errorf("%q is no time to wait; write it as 2s", after)
+				return Item{}, fmt.Errorf("%q is not a time to wait, such as 2s", after)
 			}
 		}
 		return Status(status, wait), nil
@@ -323,5 +323,5 @@ func fault(value string) (Item, error) {
 		llm.CodeBadRequest, llm.CodeContextLength, llm.CodeRateLimited, llm.CodeServer, llm.CodeBadResponse:
 		return Fail(&llm.Error{Code: code, Message: "scripted fault", Retryable: retryable(code)}), nil
 	}
-	return Item{}, fmt.Errorf("%q is no fault: it can be cut, status:503, status:429/2s or an error code of package llm", value)
+	return Item{}, fmt.Errorf("%q is not a fault: it can be cut, status:503, status:429/2s or an error code of package llm", value)
 }

@@ -13,12 +13,11 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// ErrDrift is wrapped by every error that says that the calls made are not
-// those that the script foresaw.
-var ErrDrift = errors.New("scripted: the calls and the script drifted apart")
+// ErrDrift is wrapped by every error for a call that differs from the script.
+var ErrDrift = errors.New("scripted: the calls differ from the script")
 
-// Script holds the answers of agents and counts what was asked for. It is safe
-// for concurrent use; the order among different agents does not matter.
+// Script holds the answers of agents and counts the calls. It is safe for concurrent use; the order of calls of
+// different agents does not matter. The zero value is not usable; see [New].
 type Script struct {
 	mu     sync.Mutex
 	record bool
@@ -26,11 +25,11 @@ type Script struct {
 	drift  []error
 }
 
-// part is one agent's share of the script.
+// part is the script of one agent.
 type part struct {
 	answers []answer
-	calls   int // tool calls in answers, for their ids
-	asked   int // calls of the model so far
+	calls   int // the tool calls in answers, for their ids
+	asked   int // the calls of the model
 	rest    func(*llm.Request) *answer
 	reqs    []*llm.Request
 }
@@ -61,7 +60,7 @@ func (s *Script) part(agent string) *part {
 	return p
 }
 
-// Add appends answers to those of an agent and returns s.
+// Add appends answers to those of an agent, and returns s.
 func (s *Script) Add(agent string, answers ...Answer) *Script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +73,8 @@ func (s *Script) Add(agent string, answers ...Answer) *Script {
 	return s
 }
 
-// Always gives a to every call of the agent that has no listed answer, and
-// returns s. Tool calls without an id of their own have the same id each time.
+// Always returns a for every call of the agent beyond its listed answers; the method returns s. Tool calls without an
+// explicit id have the same id in each answer.
 func (s *Script) Always(agent string, a Answer) *Script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +85,8 @@ func (s *Script) Always(agent string, a Answer) *Script {
 	return s
 }
 
-// Func lets f answer every call of the agent that has no listed answer, and
-// returns s. f may run in several goroutines at once.
+// Func calls f for every call of the agent beyond its listed answers; the method returns s. Several goroutines may call
+// f at once.
 func (s *Script) Func(agent string, f func(*llm.Request) Answer) *Script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,12 +102,12 @@ func (s *Script) Func(agent string, f func(*llm.Request) Answer) *Script {
 	return s
 }
 
-// Model returns the model that answers for an agent; it is never nil. An agent
-// that the script does not know gets a model whose calls fail.
+// Model returns the model of an agent; it is never nil. If the script does not contain the agent, the model's calls
+// fail.
 func (s *Script) Model(agent string) llm.Model { return &model{s, agent} }
 
-// Models returns a func that finds the model of an agent by its name. It finds
-// one for every name, so that a wrong one fails with the script's own words.
+// Models returns a function that returns the model of an agent by its name. It accepts every name, so that the calls of
+// an unknown one fail with the script's error.
 func (s *Script) Models() func(name string) (llm.Model, bool) {
 	return func(name string) (llm.Model, bool) { return s.Model(name), true }
 }
@@ -120,8 +119,8 @@ func (s *Script) Agents() []string {
 	return slices.Sorted(maps.Keys(s.agents))
 }
 
-// Requests returns what an agent's model was asked, oldest first; nothing
-// unless the script was made with [WithRecording].
+// Requests returns the requests to an agent's model, oldest first. It returns none unless the script was made with
+// [WithRecording].
 func (s *Script) Requests(agent string) []*llm.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,9 +130,8 @@ func (s *Script) Requests(agent string) []*llm.Request {
 	return nil
 }
 
-// Done returns nil if every listed answer was asked for and no call drifted
-// from the script; otherwise an error that lists all of it and wraps
-// [ErrDrift].
+// Done returns nil if every listed answer was used and no call differed from the script. Otherwise it returns an error
+// that lists all differences and wraps [ErrDrift].
 func (s *Script) Done() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,14 +158,14 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// next takes the answer to a call, or says why there is none.
+// next returns the answer to a call, or the error of the call.
 func (s *Script) next(agent string, req *llm.Request) (*answer, error) {
 	s.mu.Lock()
 	p := s.agents[agent]
 	if p == nil {
 		names := strings.Join(slices.Sorted(maps.Keys(s.agents)), ", ")
 		if names == "" {
-			names = "nobody"
+			names = "no agent"
 		}
 		defer s.mu.Unlock()
 		return nil, s.drifted(fmt.Errorf("the script has no answers for agent %q, only for %s", agent, names))
@@ -201,7 +199,7 @@ func (s *Script) next(agent string, req *llm.Request) (*answer, error) {
 	return a, nil
 }
 
-// drifted notes a problem for Done and makes it the call's error. s.mu is held.
+// drifted records a problem for Done and returns it as the call's error. The caller holds s.mu.
 func (s *Script) drifted(err error) error {
 	s.drift = append(s.drift, err)
 	return &llm.Error{Code: llm.CodeBadRequest, Message: err.Error(), Err: fmt.Errorf("%w: %w", ErrDrift, err)}
@@ -225,15 +223,14 @@ func (m *model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 	}
 }
 
-// Always returns a model that gives the same answer to every call, for
-// benchmarks: it takes no lock, and a text chunk costs no allocation.
+// Always returns a model that returns the same answer for every call. It is made for benchmarks: it takes no lock, and
+// a text chunk causes no allocation.
 func Always(name string, a Answer) llm.Model {
 	c := a.compile(name, 1)
 	return &funcModel{name, func(*llm.Request) *answer { return &c }}
 }
 
-// Func returns a model that answers each call with f's answer to the request. f
-// may run in several goroutines at once.
+// Func returns a model whose answer to each call is f's answer to the request. Several goroutines may call f at once.
 func Func(name string, f func(*llm.Request) Answer) llm.Model {
 	return &funcModel{name, func(req *llm.Request) *answer {
 		c := f(req).compile(name, 1)
@@ -263,8 +260,8 @@ func (m *funcModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[ll
 	}
 }
 
-// copyRequest copies everything that a caller could still change; strings and
-// parts are values already, and the bytes of media and schemas are shared.
+// copyRequest copies everything that a caller can change. Strings and parts are values; the bytes of media and schemas
+// are shared.
 func copyRequest(req *llm.Request) *llm.Request {
 	c := *req
 	c.Messages = slices.Clone(req.Messages)

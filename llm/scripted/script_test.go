@@ -70,7 +70,7 @@ func TestDriftIsLoud(t *testing.T) {
 	}{
 		"beyond":  {scripted.New().Add("a"), "a", `call 1 of agent "a" is beyond its script, which has 0 answers`},
 		"unknown": {scripted.New().Add("a").Add("b"), "c", `no answers for agent "c", only for a, b`},
-		"nobody":  {scripted.New(), "c", `only for nobody`},
+		"nobody":  {scripted.New(), "c", `only for no agent`},
 		"expect": {scripted.New().Add("a", scripted.Reply(scripted.ExpectUser("bye"))), "a",
 			`call 1 of agent "a": the last user message is "hello" and does not contain "bye"`},
 		"tools": {scripted.New().Add("a", scripted.Reply(scripted.ExpectTools("x", "y"))), "a",

@@ -1,10 +1,9 @@
-// Package tiktoken counts tokens exactly for the models of OpenAI whose
-// encodings are public, offline: the vocabularies are compiled in.
+// Package tiktoken counts tokens exactly for the models of OpenAI whose encodings are public. It works offline: the
+// vocabularies are compiled in.
 //
-// It imports llm and the module github.com/tiktoken-go/tokenizer, which no other
-// package of this module does: a program that does not import it does not carry
-// the vocabularies. It counts the text that it is given; what a chat request has
-// besides is for [llm.CountRequest].
+// It imports llm and the module github.com/tiktoken-go/tokenizer. No other package of this module imports that module,
+// so a program without this package does not contain the vocabularies. It counts only the text that it is given;
+// [llm.CountRequest] adds the other tokens of a chat request.
 package tiktoken
 
 import (
@@ -17,14 +16,13 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Encodings are the names of the encodings, newest first. Each is also accepted
-// in place of a model's name.
+// Encodings returns the names of the encodings, newest first. Counter accepts them instead of a model's name.
 func Encodings() []string {
 	return []string{"o200k_base", "cl100k_base", "p50k_base", "r50k_base"}
 }
 
-// families maps beginnings of models' names to their encoding, the longer of two
-// that fit first. The source is the table of OpenAI's own tiktoken.
+// families maps prefixes of models' names to their encoding. Of two matching prefixes the longer comes first. The
+// source is the table of OpenAI's own tiktoken.
 var families = []struct {
 	prefix   string
 	encoding tokenizer.Encoding
@@ -45,12 +43,10 @@ var families = []struct {
 	{"davinci", tokenizer.R50kBase},
 }
 
-// Counter returns the exact counter for a model, which may be fine-tuned (ft:…),
-// have the name of a provider in front (openai/…), or be the name of an encoding.
-// The error for any other name lists the encodings. The first call for an encoding
-// builds its tables, which takes up to 0.1 s and 6 MB. The counter is safe for
-// concurrent use; what looks like a special token is counted as the text that it
-// is.
+// Counter returns the exact counter for a model. The model may be fine-tuned (ft:…), have the name of a provider in
+// front (openai/…), or be the name of an encoding. The error for any other name lists the encodings. The first call for
+// an encoding builds its tables, which takes up to 0.1 s and 6 MB. The counter is safe for concurrent use. It counts
+// the text of a special token as ordinary text.
 func Counter(model string) (llm.TokenCounter, error) {
 	encoding, ok := encodingOf(model)
 	if !ok {
@@ -63,7 +59,7 @@ func Counter(model string) (llm.TokenCounter, error) {
 	}
 	return func(text string) int {
 		n, err := codec.Count(text)
-		if err != nil { // its pattern gave up on the text
+		if err != nil { // its regular expression gave up on the text
 			return llm.EstimateTokens(text)
 		}
 		return n
@@ -86,7 +82,7 @@ func encodingOf(model string) (tokenizer.Encoding, bool) {
 	return "", false
 }
 
-// codecs are made on first use and shared: they do not change.
+// codecs are built on first use and shared, because they do not change.
 var codecs = func() map[tokenizer.Encoding]func() (tokenizer.Codec, error) {
 	m := make(map[tokenizer.Encoding]func() (tokenizer.Codec, error))
 	for _, name := range Encodings() {

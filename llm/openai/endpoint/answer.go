@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// The shapes of an answer, streamed and whole.
+// The JSON of an answer, streamed and complete.
 type (
 	wireAnswer struct {
 		ID      string       `json:"id"`
@@ -67,7 +67,7 @@ func toolCall(c *llm.ToolCall, index *int) wireCall {
 	return w
 }
 
-// logProbs returns nil for an answer that has none.
+// logProbs returns nil if the answer has none.
 func logProbs(list []llm.LogProb) *wireLogProbs {
 	if len(list) == 0 {
 		return nil
@@ -94,8 +94,8 @@ func usage(u *llm.Usage) *wireUsage {
 	return w
 }
 
-// stream writes an answer as server-sent events. Nothing is sent before the
-// first chunk, so that an early failure can still have a status of its own.
+// stream writes an answer as server-sent events. It sends nothing before the first chunk, so that an early error can
+// still set the status.
 type stream struct {
 	w       http.ResponseWriter
 	answer  wireAnswer
@@ -114,7 +114,7 @@ func newStream(w http.ResponseWriter, answer wireAnswer, usage bool) *stream {
 	return s
 }
 
-// start sends the header, so that what follows is an answer, whole or not.
+// start sends the headers of an answer.
 func (s *stream) start() error {
 	if s.started {
 		return nil
@@ -146,7 +146,7 @@ func (s *stream) send() error {
 	return http.NewResponseController(s.w).Flush()
 }
 
-// raw sends text as it is, bad events included.
+// raw sends text unchanged, including invalid events.
 func (s *stream) raw(text string) error {
 	if err := s.start(); err != nil {
 		return err

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// Violation is one broken rule. Param is the place in the body, such as
-// messages[2].tool_calls[0].id.
+// Violation is one broken rule. Param is the position in the body, such as messages[2].tool_calls[0].id.
 type Violation struct{ Param, Message string }
 
 func (v Violation) String() string {
@@ -22,8 +21,7 @@ func (v Violation) String() string {
 	return v.Param + ": " + v.Message
 }
 
-// CheckError lists what is wrong with a request body, at most 50 violations; it
-// is never empty.
+// CheckError contains the violations of a request body, between 1 and 50.
 type CheckError struct {
 	Violations []Violation
 	protocol   string
@@ -37,11 +35,9 @@ func (e *CheckError) Error() string {
 	return "the request breaks the " + e.protocol + ": " + strings.Join(all, "; ")
 }
 
-// CheckBody reports all rules of the chat-completions protocol that the body of
-// a request breaks, as a *[CheckError]; nil if there is none. The rules are
-// those of OpenAI's and DeepSeek's endpoints together: what passes here is
-// refused by neither for its form. See
-// https://platform.openai.com/docs/api-reference/chat/create and
+// CheckBody returns the rules of the chat-completions protocol that the body of a request breaks, as a *[CheckError];
+// nil if it breaks none. The rules are those of both OpenAI's and DeepSeek's endpoints: neither refuses the form of a
+// body that passes. See https://platform.openai.com/docs/api-reference/chat/create and
 // https://api-docs.deepseek.com/api/create-chat-completion.
 func CheckBody(body []byte) error {
 	return checkBody(body, "chat-completions protocol", (*checker).request)
@@ -57,7 +53,7 @@ func checkBody(body []byte, protocol string, check func(*checker, map[string]any
 	} else if _, err := dec.Token(); err != io.EOF {
 		c.addf("", "the body goes on after its JSON value")
 	} else if obj, ok := top.(map[string]any); !ok {
-		c.addf("", "the body is no JSON object")
+		c.addf("", "the body is not a JSON object")
 	} else {
 		check(&c, obj)
 	}
@@ -67,12 +63,12 @@ func checkBody(body []byte, protocol string, check func(*checker, map[string]any
 	return &CheckError{c.found, protocol}
 }
 
-// maxViolations bounds the error for a body that is wrong everywhere.
+// maxViolations is the maximal number of violations in an error.
 const maxViolations = 50
 
 type checker struct {
 	found []Violation
-	tools map[string]bool // names of the tools on offer
+	tools map[string]bool // the names of the offered tools
 }
 
 func (c *checker) addf(param, format string, args ...any) {
@@ -86,14 +82,13 @@ var (
 	speakerName  = regexp.MustCompile(`^[^\s<|\\/>]{1,64}$`)
 )
 
-// requestFields are the parameters of the protocol that are not deprecated;
-// OpenAI refuses others.
+// requestFields are the parameters of the protocol that are not deprecated. OpenAI refuses others.
 var requestFields = strings.Fields(`audio frequency_penalty logit_bias logprobs max_completion_tokens max_tokens
 	messages metadata modalities model n parallel_tool_calls prediction presence_penalty prompt_cache_key
 	reasoning_effort response_format safety_identifier seed service_tier stop store stream stream_options temperature
 	tool_choice tools top_logprobs top_p user verbosity web_search_options`)
 
-// fields refuses keys of obj that are not among known.
+// fields refuses keys of obj that are not in known.
 func (c *checker) fields(param string, obj map[string]any, known ...string) {
 	var odd []string
 	for k := range obj {
@@ -169,7 +164,7 @@ func (c *checker) request(r map[string]any) {
 	c.responseFormat(r)
 }
 
-// number reports whether the field is there and in range.
+// number reports whether the field exists and is in range.
 func (c *checker) number(r map[string]any, key string, low, high float64) bool {
 	v, present := r[key]
 	if !present {
@@ -187,7 +182,7 @@ func (c *checker) number(r map[string]any, key string, low, high float64) bool {
 	return true
 }
 
-// word checks a text, which has to be one of some words if there are any.
+// word checks a string, which must be one of words if there are any.
 func (c *checker) word(r map[string]any, key string, words ...string) {
 	v, present := r[key]
 	s, ok := v.(string)
@@ -229,7 +224,7 @@ func (c *checker) stop(r map[string]any) {
 	}
 }
 
-// offered returns the list of tools, which is not empty if it is there.
+// offered returns the list of tools, which must not be empty.
 func (c *checker) offered(r map[string]any) []any {
 	v, present := r["tools"]
 	if !present {
@@ -286,7 +281,7 @@ func (c *checker) toolList(r map[string]any) {
 	}
 }
 
-// toolUse checks the parameters that only make sense beside tools.
+// toolUse checks the parameters that require tools.
 func (c *checker) toolUse(r map[string]any) {
 	for _, k := range []string{"tool_choice", "parallel_tool_calls"} {
 		if _, present := r[k]; present && c.tools == nil {
@@ -352,8 +347,8 @@ func (c *checker) responseFormat(r map[string]any) {
 	switch f["type"] {
 	case "text":
 	case "json_object":
-		// OpenAI and DeepSeek both refuse this if nothing tells the model to
-		// write JSON, because it may then write white space without end.
+		// OpenAI and DeepSeek both refuse this if no message tells the model to write JSON, because the model may then
+		// write white space without end.
 		text, _ := json.Marshal(r["messages"]) // it was decoded from JSON, so this cannot fail
 		if !bytes.Contains(bytes.ToLower(text), []byte("json")) {
 			c.addf("response_format", `json_object needs the word "json" in a message`)

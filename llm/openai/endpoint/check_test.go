@@ -79,7 +79,7 @@ func TestCheckBodyRefuses(t *testing.T) {
 	cases := map[string]struct{ body, want string }{
 		"garbage":            {`{oops`, "the body is not JSON"},
 		"trailing":           {body("") + "{}", "goes on after its JSON value"},
-		"no object":          {`[]`, "the body is no JSON object"},
+		"no object":          {`[]`, "the body is not a JSON object"},
 		"no model":           {body(`"model":""`), "model: must be a non-empty string"},
 		"unknown field":      {body(`"functions":[]`), "functions: unknown field"},
 		"half a seed":        {body(`"seed":1.5`), "seed: must be an integer"},
@@ -223,7 +223,7 @@ func TestCheckResponses(t *testing.T) {
 		with("", `{"role":"user","content":[{"type":"input_text"}]}`): "must be a non-empty string", with("", `{"role":"user","content":[{"type":"input_image","image_url":"x"}]}`): "image_url: must be a web address",
 		with("", `{"role":"user","content":[{"type":"input_file","file_data":"x"}]}`): "must hold a file_url", with("", `{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"","format":"x"}}]}`): "must be wav or mp3",
 		with("", hi, `{"role":"assistant","content":"x"}`): "the last item must not be", with("", hi, call): `the call "c" is not answered`, with("", hi, output): `no call "c" waits`,
-		with("", hi, call, hi, output): "a message before the calls are answered", with("", hi, call, output, call, output): "must be a new string", with("", hi, `{"type":"item_reference","id":"x"}`): `"item_reference" is no item`,
+		with("", hi, call, hi, output): "a message before the calls are answered", with("", hi, call, output, call, output): "must be a new string", with("", hi, `{"type":"item_reference","id":"x"}`): `"item_reference" is not an item`,
 		with("", hi, `{"type":"function_call","call_id":"c","name":"f g","arguments":"[]"}`, output): "does not match", with("", hi, call, `{"type":"function_call_output","call_id":"c","output":{}}`): "output: must be a string",
 		with("", hi, thought, call, output): "reasoning.encrypted_content included", with(include, hi, thought, hi): "reasoning without the item", with(include, hi, thought): "reasoning without the item",
 		with(include, hi, `{"type":"reasoning","id":"r","status":"completed","encrypted_content":"E"}`, call, output): "status: unknown field", `{"model":"m","store":false,"input":[]}`: "input: must be a non-empty array",

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxCallID is what OpenAI allows, in characters.
+// maxCallID is OpenAI's limit, in characters.
 const maxCallID = 40
 
 func (c *checker) messages(r map[string]any) {
@@ -18,9 +18,9 @@ func (c *checker) messages(r map[string]any) {
 		c.addf("messages", "must be a non-empty array")
 		return
 	}
-	seen := map[string]bool{} // all call ids
-	var open []string         // calls of the last assistant message that wait for their result
-	var asked string          // where they were made
+	seen := map[string]bool{} // of all calls
+	var open []string         // the calls of the last assistant message that have no result yet
+	var asked string          // the position of that message
 	closeCalls := func() {
 		for _, id := range open {
 			c.addf(asked, "the call %q is not answered by a tool message right after it", id)
@@ -90,8 +90,8 @@ func without(ids []string, id string) []string {
 	return ids
 }
 
-// content checks a message's content: a string, or a non-empty list of parts of
-// the given types. Only a tool's output may be empty.
+// content checks a message's content: a string, or a non-empty list of parts of the given types. Only a tool's output
+// may be empty.
 func (c *checker) content(at string, m map[string]any, mayBeEmpty bool, types ...string) {
 	at += ".content"
 	switch v := m["content"].(type) {

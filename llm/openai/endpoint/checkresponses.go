@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// CheckResponses reports all rules of OpenAI's Responses API that the body of a request
-// breaks, as a *[CheckError]; nil if there is none. It is about requests that leave
-// nothing at the endpoint: what refers to stored responses or items is refused. See
-// https://platform.openai.com/docs/api-reference/responses/create.
+// CheckResponses returns the rules of OpenAI's Responses API that the body of a request breaks, as a *[CheckError]; nil
+// if it breaks none. It only accepts requests that store nothing at the endpoint: it refuses references to stored
+// responses or items. See https://platform.openai.com/docs/api-reference/responses/create.
 func CheckResponses(body []byte) error {
 	return checkBody(body, "Responses API", (*checker).responses)
 }
@@ -149,8 +148,7 @@ func (c *checker) textFormat(r map[string]any) {
 	c.objectSchema("text.format.schema", f["schema"], strict)
 }
 
-// input checks the items: calls are answered by what comes behind them, and reasoning
-// leads to something of the assistant's.
+// input checks the items: results follow their calls, and an item of the assistant follows each reasoning item.
 func (c *checker) input(r map[string]any, encrypted bool) {
 	list, ok := r["input"].([]any)
 	if !ok || len(list) == 0 {
@@ -202,7 +200,7 @@ func (c *checker) input(r map[string]any, encrypted bool) {
 				c.addf(at+".output", "must be a string")
 			}
 		default:
-			c.addf(at+".type", "%q is no item that can be sent here", kind)
+			c.addf(at+".type", "%q is not an item that can be sent here", kind)
 		}
 		if i == len(list)-1 && said && kind == "message" {
 			c.addf(at, "the last item must not be a message of the assistant")

@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// objectSchema checks a schema that must be of type object, as those of tools
-// and response formats.
+// objectSchema checks a schema that must be of type object, such as that of a tool or of a response format.
 func (c *checker) objectSchema(at string, v any, strict bool) {
 	s, ok := v.(map[string]any)
 	if !ok {
@@ -20,11 +19,10 @@ func (c *checker) objectSchema(at string, v any, strict bool) {
 	c.schema(at, s, strict, 0)
 }
 
-// maxSchemaDepth keeps a hostile schema from exhausting the stack.
+// maxSchemaDepth prevents a deeply nested schema from exhausting the stack.
 const maxSchemaDepth = 64
 
-// schema checks the keywords whose misuse the endpoints refuse. References are
-// not followed.
+// schema checks the keywords whose misuse the endpoints refuse. It does not follow references.
 func (c *checker) schema(at string, v any, strict bool, depth int) {
 	if _, ok := v.(bool); ok {
 		return

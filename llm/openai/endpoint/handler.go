@@ -20,25 +20,23 @@ import (
 // Option configures [Handler] and [Start].
 type Option func(*handler)
 
-// WithNames lists the models that GET /v1/models shows; without it the list is
-// empty, because a lookup func cannot be listed.
+// WithNames sets the models in the answer to GET /v1/models. Defaults to an empty list, because a lookup function
+// cannot be listed.
 func WithNames(names ...string) Option {
 	return func(h *handler) { h.names = append(h.names, names...) }
 }
 
-// WithAPIKey refuses requests that do not carry this bearer token.
+// WithAPIKey refuses requests without this bearer token.
 func WithAPIKey(key string) Option { return func(h *handler) { h.key = key } }
 
-// WithMaxBody bounds the body of a request, in bytes; default 32 MiB.
+// WithMaxBody limits the body of a request, in bytes. Defaults to 32 MiB.
 func WithMaxBody(n int64) Option { return func(h *handler) { h.maxBody = n } }
 
-// WithRecorder calls f with the body of each chat request, before it is
-// checked. f must not keep or change the bytes, and may be called in several
-// goroutines at once.
+// WithRecorder calls f with the body of each chat request before it is checked. f must not keep or change the bytes.
+// Several goroutines may call it at once.
 func WithRecorder(f func(body []byte)) Option { return func(h *handler) { h.record = f } }
 
-// Models returns a lookup func for models, by their names. Of two models with
-// one name the later is found.
+// Models returns a lookup function for models by name. If two models have the same name, it returns the later one.
 func Models(models ...llm.Model) func(name string) (llm.Model, bool) {
 	byName := make(map[string]llm.Model, len(models))
 	for _, m := range models {
@@ -50,8 +48,8 @@ func Models(models ...llm.Model) func(name string) (llm.Model, bool) {
 	}
 }
 
-// Handler serves the models that a lookup func finds by a request's model name.
-// The func must be safe for concurrent use.
+// Handler serves the models that a lookup function returns for a request's model name. The function must be safe for
+// concurrent use.
 func Handler(models func(name string) (llm.Model, bool), opts ...Option) http.Handler {
 	h := &handler{models: models, maxBody: 32 << 20, seal: newSeal()}
 	for _, o := range opts {
@@ -80,7 +78,7 @@ type handler struct {
 	maxBody int64
 	record  func([]byte)
 	answers atomic.Int64
-	server  *Server // nil for a Handler of its own
+	server  *Server // nil for a Handler without a Server
 	seal    seal
 }
 
@@ -137,7 +135,7 @@ func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// body reads the body of a request and checks it. It answers what is refused.
+// body reads the body of a request and checks it. If it refuses the body, it writes the answer.
 func (h *handler) body(w http.ResponseWriter, r *http.Request, check func([]byte) error) ([]byte, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxBody))
 	if err != nil {
@@ -162,7 +160,7 @@ func (h *handler) body(w http.ResponseWriter, r *http.Request, check func([]byte
 	return body, true
 }
 
-// model finds a model by its name. It answers if there is none.
+// model returns a model by its name. If there is none, it writes the answer.
 func (h *handler) model(w http.ResponseWriter, name string) (llm.Model, bool) {
 	model, ok := h.models(name)
 	if !ok {
@@ -193,16 +191,16 @@ func (h *handler) streamed(ctx context.Context, w http.ResponseWriter, model llm
 	if !finished {
 		s.cut()
 	}
-	_ = s.done(last) // if this fails the client is gone
+	_ = s.done(last) // if this fails, the client is gone
 }
 
 // cut breaks the connection in the middle of the answer.
 func (s *stream) cut() {
-	_ = s.start() // if this fails the connection is broken already
+	_ = s.start() // if this fails, the connection is already broken
 	panic(http.ErrAbortHandler)
 }
 
-// fail sends a model's error the way a real endpoint shows the same trouble.
+// fail sends a model's error as a real endpoint does.
 func (s *stream) fail(err error) {
 	var e *llm.Error
 	isModel := errors.As(err, &e)
@@ -217,7 +215,7 @@ func (s *stream) fail(err error) {
 		s.cut()
 	default:
 		_, shape := errorShape(err)
-		_ = s.event(map[string]wireError{"error": shape}) // if this fails the client is gone
+		_ = s.event(map[string]wireError{"error": shape}) // if this fails, the client is gone
 	}
 }
 
@@ -227,7 +225,7 @@ func (h *handler) whole(ctx context.Context, w http.ResponseWriter, model llm.Mo
 	var finish llm.FinishReason
 	var probs []llm.LogProb
 	truncated := func() {
-		// A length that is never reached makes the client see a body cut short.
+		// The body ends before its Content-Length, so the client sees that it is cut off.
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, `{"choices": [`)
@@ -309,7 +307,7 @@ func errorShape(err error) (int, wireError) {
 	return status, shape
 }
 
-// failWith answers with a model's error, before anything else was sent.
+// failWith sends a model's error before anything else was sent.
 func failWith(w http.ResponseWriter, err error) {
 	var e *llm.Error
 	if errors.As(err, &e) {
@@ -317,8 +315,8 @@ func failWith(w http.ResponseWriter, err error) {
 			panic(http.ErrAbortHandler) // the connection breaks before an answer
 		}
 		if e.RetryAfter > 0 {
-			// Seconds are the standard; the milliseconds, which OpenAI's own
-			// clients read too, keep a short wait short.
+			// Seconds are the standard. The milliseconds, which OpenAI's own clients also read, keep a short wait
+			// short.
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 			w.Header().Set("Retry-After-Ms", strconv.FormatInt(e.RetryAfter.Milliseconds(), 10))
 		}
@@ -336,5 +334,5 @@ func reply(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // if this fails the client is gone
+	_ = enc.Encode(v) // if this fails, the client is gone
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// responsesRequest is the part of a request of the Responses API that models get.
+// responsesRequest contains the fields of a request of the Responses API that models use.
 type responsesRequest struct {
 	Model             string          `json:"model"`
 	Instructions      string          `json:"instructions"`
@@ -73,7 +73,7 @@ func (h *handler) responses(w http.ResponseWriter, r *http.Request) {
 	out.generate(model.Generate(r.Context(), req))
 }
 
-// request returns what a model is asked.
+// request returns the request for a model.
 func (wire *responsesRequest) request(s seal) (*llm.Request, error) {
 	req := &llm.Request{System: wire.Instructions, Stream: wire.Stream}
 	req.Temperature, req.TopP, req.ParallelToolCalls = wire.Temperature, wire.TopP, wire.ParallelToolCalls
@@ -95,7 +95,7 @@ func (wire *responsesRequest) request(s seal) (*llm.Request, error) {
 		if err := json.Unmarshal(choice, &named); err != nil {
 			return nil, err
 		}
-		req.ToolChoice = named.Name + named.Mode // which have never both
+		req.ToolChoice = named.Name + named.Mode // at most one of the two is set
 		for _, t := range named.Tools {
 			req.Allowed = append(req.Allowed, t.Name)
 		}
@@ -107,10 +107,10 @@ func (wire *responsesRequest) request(s seal) (*llm.Request, error) {
 	return req, wire.messages(req, s)
 }
 
-// messages puts the items of an answer together to one message.
+// messages joins the items of an answer to one message.
 func (wire *responsesRequest) messages(req *llm.Request, s seal) error {
-	names := map[string]string{} // of the tools called, by call id
-	var said *llm.Message        // the answer whose items come
+	names := map[string]string{} // the names of the called tools by call id
+	var said *llm.Message        // the answer whose items are being read
 	assistant := func(more bool) *llm.Message {
 		if said == nil || !more {
 			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant})

@@ -25,7 +25,7 @@ type seal struct{ cipher.AEAD }
 
 func newSeal() seal {
 	var key [16]byte
-	_, _ = rand.Read(key[:])          // documented never to fail
+	_, _ = rand.Read(key[:])          // crypto/rand documents that it never fails
 	block, _ := aes.NewCipher(key[:]) // the key has the right length
 	aead, _ := cipher.NewGCMWithRandomNonce(block)
 	return seal{aead}
@@ -48,7 +48,7 @@ func (s seal) open(sealed string) (string, error) {
 
 type object = map[string]any
 
-// items writes an answer as a response: streamed, or whole at its end.
+// items writes an answer as a response: streamed, or complete at its end.
 type items struct {
 	w        http.ResponseWriter
 	seal     seal
@@ -58,8 +58,8 @@ type items struct {
 	summary  bool
 	started  bool
 	number   int
-	output   []object // items that are over
-	open     object   // the item that is under way
+	output   []object // the complete items
+	open     object   // the incomplete item
 	text     strings.Builder
 	probs    []llm.LogProb
 	usage    *llm.Usage
@@ -71,7 +71,7 @@ func newItems(w http.ResponseWriter, wire *responsesRequest, s seal, id string) 
 			"error": nil, "incomplete_details": nil, "store": false, "output": []object{}, "usage": nil}}
 }
 
-// generate writes what a model says.
+// generate writes the answer of a model.
 func (s *items) generate(chunks iter.Seq2[llm.Chunk, error]) {
 	finish := llm.FinishReason("")
 	for c, err := range chunks {
@@ -123,7 +123,7 @@ func probsOf(list []llm.LogProb) []wireLogProb {
 	return wireLogProbList(list)
 }
 
-// begin opens an item, unless one of the kind is under way.
+// begin opens an item, unless one of the same kind is open.
 func (s *items) begin(kind string, fields object) {
 	if s.open != nil && s.open["type"] == kind {
 		return
@@ -134,7 +134,7 @@ func (s *items) begin(kind string, fields object) {
 	s.event("response.output_item.added", object{"output_index": len(s.output), "item": s.open})
 }
 
-// end closes the item that is under way.
+// end closes the open item.
 func (s *items) end() {
 	if s.open == nil {
 		return
@@ -175,7 +175,7 @@ func (s *items) finish(reason llm.FinishReason) {
 	reply(s.w, http.StatusOK, s.response)
 }
 
-// start sends the header and the first event.
+// start sends the headers and the first event.
 func (s *items) start() {
 	if s.started {
 		return
@@ -186,8 +186,7 @@ func (s *items) start() {
 	s.event("response.created", object{"response": s.response})
 }
 
-// event sends an event of a stream. If that fails the client is gone, and the model is
-// told by its context.
+// event sends an event of a stream. If that fails, the client is gone, and the request's context cancels the model.
 func (s *items) event(kind string, v object) {
 	if !s.streams {
 		return
@@ -199,7 +198,7 @@ func (s *items) event(kind string, v object) {
 	b.WriteString("event: " + kind + "\ndata: ")
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // of values that JSON has, so this cannot fail
+	_ = enc.Encode(v) // all values have a JSON form, so this cannot fail
 	b.WriteByte('\n')
 	_, _ = s.w.Write(b.Bytes())
 	_ = http.NewResponseController(s.w).Flush()
@@ -209,7 +208,7 @@ func (s *items) event(kind string, v object) {
 func (s *items) cut() {
 	if s.streams {
 		s.start()
-	} else { // a length that is never reached
+	} else { // the body ends before its Content-Length
 		s.w.Header().Set("Content-Type", "application/json")
 		s.w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(s.w, `{"object": `)
@@ -218,7 +217,7 @@ func (s *items) cut() {
 	panic(http.ErrAbortHandler)
 }
 
-// fail sends a model's error the way a real endpoint shows the same trouble.
+// fail sends a model's error as a real endpoint does.
 func (s *items) fail(err error) {
 	var e *llm.Error
 	isModel := errors.As(err, &e)

@@ -12,7 +12,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Server is a [Handler] on a port of its own on 127.0.0.1.
+// Server is a [Handler] on its own port of 127.0.0.1.
 type Server struct {
 	url    string
 	http   *http.Server
@@ -23,8 +23,8 @@ type Server struct {
 	bodies [][]byte
 }
 
-// WithRecording keeps the body of every chat request that a [Server] receives,
-// for [Server.Requests]. On a [Handler] it does nothing; see [WithRecorder].
+// WithRecording keeps the body of every chat request that a [Server] receives, for [Server.Requests]. It has no effect
+// on a [Handler]; see [WithRecorder].
 func WithRecording() Option {
 	return func(h *handler) {
 		if h.server != nil {
@@ -33,8 +33,7 @@ func WithRecording() Option {
 	}
 }
 
-// Start serves models on a free port of 127.0.0.1 until Close. An error says
-// that no port could be opened.
+// Start serves models on a free port of 127.0.0.1 until Close. It returns an error if it cannot open a port.
 func Start(models func(name string) (llm.Model, bool), opts ...Option) (*Server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -50,15 +49,15 @@ func Start(models func(name string) (llm.Model, bool), opts ...Option) (*Server,
 	}
 	go func() {
 		defer close(s.served)
-		_ = s.http.Serve(l) // it ends when Close does, with ErrServerClosed
+		_ = s.http.Serve(l) // it ends after Close, with ErrServerClosed
 	}()
 	return s, nil
 }
 
-// URL is the base URL for clients, such as http://127.0.0.1:40123/v1.
+// URL returns the base URL for clients, such as http://127.0.0.1:40123/v1.
 func (s *Server) URL() string { return s.url }
 
-// Close ends the server and every answer under way. It may be called twice.
+// Close stops the server and every running answer. It may be called twice.
 func (s *Server) Close() error {
 	s.cancel()
 	err := s.http.Close()
@@ -66,8 +65,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Requests returns the bodies received so far, oldest first; nothing unless the
-// server was started with [WithRecording].
+// Requests returns the received bodies, oldest first. It returns none unless the server was started with
+// [WithRecording].
 func (s *Server) Requests() [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
