@@ -16,12 +16,11 @@ import (
 // Option configures [Main] and [Run].
 type Option func(*factory.Factory)
 
-// WithName sets the command's name in help, messages and the default database's
-// path. The default is "arbor".
+// WithName sets the command's name in help, messages and the default database's path. Defaults to "arbor".
 func WithName(name string) Option { return func(f *factory.Factory) { f.Name = name } }
 
-// WithTree gives the command its tree: the commands then take no PATH, and no
-// --model, because the tree's agents have their models already.
+// WithTree gives the command its tree. The commands then take no PATH, and no --model, because the tree's agents
+// already have models.
 func WithTree(root agent.Agent) Option {
 	return func(f *factory.Factory) {
 		f.Build = func(llm.Model) (agent.Agent, error) { return root, nil }
@@ -29,15 +28,14 @@ func WithTree(root agent.Agent) Option {
 	}
 }
 
-// WithTreeFunc gives the command its tree, made for the model that the flags and
-// the environment name, or for the offline model. The commands then take no
-// PATH. For tree and lint the model is one that answers nothing.
+// WithTreeFunc gives the command its tree. build gets the model that the flags and the environment name, or the offline
+// model. The commands then take no PATH. For tree and lint the model answers nothing.
 func WithTreeFunc(build func(model llm.Model) (agent.Agent, error)) Option {
 	return func(f *factory.Factory) { f.Build, f.OwnModel = build, false }
 }
 
-// WithFiles gives the command a folder of Markdown agents from a file system,
-// usually an embedded one. The commands then take no PATH.
+// WithFiles gives the command a folder of Markdown agents from a file system, usually an embedded one. The commands
+// then take no PATH.
 func WithFiles(fsys fs.FS, dir string) Option {
 	return func(f *factory.Factory) { f.Files, f.Dir = fsys, dir }
 }
@@ -52,21 +50,19 @@ func WithGuards(guards ...agent.Guard) Option {
 	return func(f *factory.Factory) { f.Guards = append(f.Guards, guards...) }
 }
 
-// WithRunnerOptions configures the runners of the commands that run turns: limits, budgets,
-// prices, interceptors.
+// WithRunnerOptions configures the runners of the commands that run turns: limits, budgets, prices, interceptors.
 func WithRunnerOptions(opts ...runner.Option) Option {
 	return func(f *factory.Factory) { f.RunnerOptions = append(f.RunnerOptions, opts...) }
 }
 
-// WithDesk lets conversations of the program's tree go to a person at a desk, and those of
-// other trees if --desk is given. Without it they wait for who answers with the command
-// desk, which is [human.Log].
+// WithDesk sends conversations of the program's tree to a person at a desk, and those of other trees if --desk is
+// given. Without it, they wait for a person who answers with the command desk, which is [human.Log].
 func WithDesk(desk human.Desk, opts ...human.Option) Option {
 	return func(f *factory.Factory) { f.Desk, f.DeskOptions = desk, opts }
 }
 
-// Streams are what a command reads and writes: Stdin, Stdout, Stderr, and Getenv, which looks up an
-// environment variable (nil finds none). Streams that are an *os.File may be terminals.
+// Streams are the streams of a command: Stdin, Stdout, Stderr, and Getenv, which looks up an environment variable (nil
+// finds none). Streams that are an *os.File may be terminals.
 type Streams = factory.Streams
 
 // The exit statuses of the command.
@@ -78,21 +74,19 @@ const (
 	StatusLimit       = factory.StatusLimit       // 4: the turn reached a limit
 	StatusApproval    = factory.StatusApproval    // 5: the turn waits for an approval
 	StatusBusy        = factory.StatusBusy        // 6: another turn holds the session
-	StatusInterrupted = factory.StatusInterrupted // 130: by a signal, or the output was closed
+	StatusInterrupted = factory.StatusInterrupted // 130: by a signal, or because the output was closed
 )
 
-// Main runs the command with the process's arguments, streams and environment
-// and ends the process with its status. The first interrupt or termination
-// signal ends the turn under way, the second one the program.
+// Main runs the command with the process's arguments, streams and environment, and ends the process with its status.
+// The first interrupt or termination signal cancels the running turn, the second one ends the program.
 func Main(opts ...Option) {
 	in := factory.WatchSignals(os.Exit)
 	streams := Streams{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
 	os.Exit(execute(context.Background(), os.Args[1:], streams, in, opts))
 }
 
-// Run runs the command with these arguments, without the program's name, and
-// returns its exit status. The end of ctx is like an interrupt: the turn is cut
-// off cleanly and the status is 130.
+// Run runs the command with these arguments, without the program's name, and returns its exit status. The end of ctx
+// acts as an interrupt: the turn is cancelled, and the status is 130.
 func Run(ctx context.Context, args []string, streams Streams, opts ...Option) int {
 	return execute(ctx, args, streams, &factory.Interrupts{}, opts)
 }
@@ -111,7 +105,7 @@ func execute(ctx context.Context, args []string, streams Streams, in *factory.In
 	f.Stdout = f.Out
 	defer f.Close()
 	cmd := command(f)
-	cmd.SetArgs(append([]string{}, args...)) // nil would mean the process's own
+	cmd.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
 	err := cmd.ExecuteContext(ctx)
 	if !f.Began {
 		err = asUsage(err)

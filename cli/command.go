@@ -21,7 +21,7 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 )
 
-// command builds the tree of commands.
+// command returns the root command.
 func command(f *factory.Factory) *cobra.Command {
 	root := &cobra.Command{
 		Use:           f.Name,
@@ -100,8 +100,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// asUsage turns an error of the command line's parser into one of ours, with a
-// suggestion in one line.
+// asUsage turns an error of the command line's parser into a usage error, with a suggestion in one line.
 func asUsage(err error) error {
 	if err == nil {
 		return nil
@@ -120,9 +119,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	hint := "see " + cmd.CommandPath() + " --help"
 	switch {
 	case errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "bool":
-		return factory.Usagef("--%s is a switch: give it without a value; %s", invalid.GetFlag().Name, hint) // the value may be a secret
+		return factory.Usagef("--%s is a switch: give it without a value; %s", invalid.GetFlag().Name, hint) // the value may be secret
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
-		return factory.Usagef("unknown shorthand flag: '%.1s'; %s", unknown.GetSpecifiedShortnames(), hint) // what follows it as well
+		return factory.Usagef("unknown shorthand flag: '%.1s'; %s", unknown.GetSpecifiedShortnames(), hint) // so may the text after it
 	case errors.As(err, &unknown):
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {

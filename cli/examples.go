@@ -8,8 +8,8 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/factory"
 )
 
-// examples are the examples in the help of each command, by its name without that of the program. A program with a tree of
-// its own has no TREE.
+// examples are the examples in the help of each command, by the command's path without the program's name. A program
+// with its own tree has no TREE.
 var examples = map[string][]string{
 	"run":                 {`PROGRAM run TREE "I was charged twice"`, `PROGRAM run TREE --session s1 "And the invoice?"`},
 	"chat":                {`PROGRAM chat TREE`, `PROGRAM chat TREE --session s1`},
@@ -56,7 +56,7 @@ var examples = map[string][]string{
 	"desk set":            {`PROGRAM desk set s1 on_hold`},
 }
 
-// addExamples gives the commands below a command their examples.
+// addExamples sets the examples of all commands below a command.
 func addExamples(f *factory.Factory, cmd *cobra.Command) {
 	tree := "desk "
 	if f.Embedded() {

@@ -1,4 +1,4 @@
-// Package conversation has the command conversation, which turns events into the graph of a conversation.
+// Package conversation is the command conversation, which turns events into the graph of a conversation.
 package conversation
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Command makes the command conversation.
+// Command returns the command conversation.
 func Command(f *factory.Factory) *cobra.Command {
 	var o reduceOptions
 	reduce := &cobra.Command{
@@ -65,7 +65,7 @@ func reduceConversation(f *factory.Factory, o reduceOptions) error {
 	if err != nil {
 		return err
 	}
-	var out any = g // all of it: nothing is ever taken out
+	var out any = g // the whole graph
 	switch o.project {
 	case "thread":
 		out = struct {
@@ -83,8 +83,7 @@ func reduceConversation(f *factory.Factory, o reduceOptions) error {
 	return factory.PrintJSON(f.Stdout, out, o.oneLine)
 }
 
-// readActive reads the path that --active gives, as JSON or as a file's name; ""
-// is the newest branch everywhere.
+// readActive reads the value of --active, which is JSON or a file's name. "" selects the newest branch everywhere.
 func readActive(flag string) (active graph.Active, err error) {
 	text := []byte(strings.TrimSpace(flag))
 	if len(text) == 0 {
@@ -104,7 +103,7 @@ func readActive(flag string) (active graph.Active, err error) {
 // jsonMessage is the form of --project messages.
 type jsonMessage struct {
 	Role       llm.Role   `json:"role"`
-	Content    any        `json:"content"` // null in an assistant's message without words
+	Content    any        `json:"content"` // null in an assistant's message without text
 	ToolCalls  []jsonCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
@@ -138,8 +137,7 @@ func jsonMessages(messages []llm.Message) []jsonMessage {
 	return out
 }
 
-// readConversation reduces the events of standard input. Empty lines are
-// skipped.
+// readConversation reduces the events of standard input. It skips empty lines.
 func readConversation(f *factory.Factory) (*graph.Graph, error) {
 	g := graph.New()
 	if f.Stdin == nil {

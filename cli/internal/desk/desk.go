@@ -1,4 +1,4 @@
-// Package desk has the command desk, by which people answer conversations that were handed to them.
+// Package desk is the command desk, with which people answer conversations that were transferred to them.
 package desk
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Command makes the command desk.
+// Command returns the command desk.
 func Command(f *factory.Factory) *cobra.Command {
 	cmd := factory.Group("desk", "Answer conversations that were handed off to a person", deskList(f), deskTake(f), deskSay(f), deskSet(f))
 	f.DBFlag(cmd.PersistentFlags())
@@ -149,15 +149,15 @@ func keyOf(h human.Handoff) session.Key {
 	return session.Key{App: session.DefaultApp, User: h.User, ID: h.Session}
 }
 
-// seat is where one handoff is answered.
+// seat is a handoff that a person answers.
 type seat struct {
 	bench
 	f *factory.Factory
 	human.Handoff
 }
 
-// take finds a handoff by its name; "" is the oldest one that waits. After the handoff the agent to continues; "" leaves
-// the choice to the tree.
+// take finds a handoff by its name; "" means the oldest waiting one. The agent to continues after the handoff; if to is
+// "", the tree chooses it.
 func take(f *factory.Factory, cmd *cobra.Command, name, to string) (*seat, error) {
 	if f.Place.DB == factory.MemoryDB {
 		return nil, factory.Usagef("--db %s: no other process could write to it; give a file or the address of a database", factory.MemoryDB)
@@ -199,7 +199,7 @@ func (s *seat) deliver(ctx context.Context, e human.Event) error {
 	return err
 }
 
-// takeHandoff lets a person at the desk talk to the user.
+// takeHandoff connects a person at the desk with the user.
 func takeHandoff(f *factory.Factory, cmd *cobra.Command, name, who string) error {
 	s, err := take(f, cmd, name, "")
 	if err != nil {
@@ -237,7 +237,7 @@ func (s *seat) ends(e *event.Event) bool {
 }
 
 func (s *seat) loop(ctx context.Context, in prompt.Lines) error {
-	var last error // the last line's, so that a script learns of it
+	var last error // the error of the last line, so that a script gets it
 	for {
 		line, err := in.Next(ctx)
 		switch {
@@ -270,7 +270,7 @@ func (s *seat) loop(ctx context.Context, in prompt.Lines) error {
 			}
 			e.Text = strings.TrimPrefix(e.Text, "/")
 		}
-		if last = s.deliver(ctx, e); last != nil { // nothing of it is stored: it can be said again
+		if last = s.deliver(ctx, e); last != nil { // nothing was stored, so the person can send it again
 			s.f.Report(last)
 			last = factory.Exit(factory.Status(last))
 			continue
@@ -281,18 +281,19 @@ func (s *seat) loop(ctx context.Context, in prompt.Lines) error {
 	}
 }
 
-// bench is where people answer: at the database, or at a server.
+// bench is the place where people answer: the database, or a server.
 type bench interface {
-	// handoffs returns those that are under way, the oldest first.
+	// handoffs returns the open handoffs, oldest first.
 	handoffs(ctx context.Context) ([]human.Handoff, error)
-	// deliver tells what was said or done. Its error is human.ErrGone, human.ErrTransition, or
-	// another one.
+	// deliver stores what the person said or did. Its error wraps human.ErrGone or human.ErrTransition, or is another
+	// one.
 	deliver(ctx context.Context, h human.Handoff, e human.Event) error
-	// feed is the session of a handoff.
+	// feed returns the session of a handoff.
 	feed(h human.Handoff) factory.Feed
 }
 
-// openBench opens the bench that the flags name. After a handoff the agent to continues; "" leaves the choice to the tree.
+// openBench opens the bench that the flags name. The agent to continues after a handoff; if to is "", the tree chooses
+// it.
 func openBench(f *factory.Factory, cmd *cobra.Command, to string) (bench, error) {
 	served, err := remote.Given(f, cmd)
 	if err != nil {
@@ -309,7 +310,7 @@ func openBench(f *factory.Factory, cmd *cobra.Command, to string) (bench, error)
 	if err != nil {
 		return nil, err
 	}
-	// Agents of the tree are not needed, because none runs.
+	// The agents of the tree are not needed, because none runs.
 	nobody, err := agent.New(cmp.Or(to, "nobody"), "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(func(*event.Event, error) bool) {}
 	})

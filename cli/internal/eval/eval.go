@@ -1,4 +1,4 @@
-// Package eval has the command eval, which plays cases against a tree.
+// Package eval is the command eval, which plays cases against a tree.
 package eval
 
 import (
@@ -29,19 +29,19 @@ import (
 // options holds the flags of eval.
 type options struct {
 	models           []string
-	with             []string // trees beside the one at PATH
+	with             []string // trees in addition to the one at PATH
 	repeat, parallel int
 	only             string // a regular expression of names
 	tags             []string
 	format, out      string
 	save, baseline   string // reports as JSON
 	threshold        float64
-	bound, given     bool // the threshold is for the lower bound; it is given
+	bound, given     bool // the threshold applies to the lower bound; the flag is given
 	prices           string
 	judge, sample    string
 }
 
-// Command makes the command eval.
+// Command returns the command eval.
 func Command(f *factory.Factory) *cobra.Command {
 	var o options
 	cmd := f.WithPath(&cobra.Command{
@@ -85,7 +85,7 @@ answered once.`,
 	return cmd
 }
 
-// check reports what is wrong with the flags.
+// check returns an error if the flags are invalid.
 func (o *options) check(f *factory.Factory) error {
 	switch {
 	case o.repeat < 1:
@@ -104,7 +104,7 @@ func (o *options) check(f *factory.Factory) error {
 	return nil
 }
 
-// forms are what --format knows.
+// forms are the values of --format.
 func forms(f *factory.Factory) map[string]func(*eval.Report, io.Writer) error {
 	return map[string]func(*eval.Report, io.Writer) error{
 		"text": func(r *eval.Report, w io.Writer) error {
@@ -132,7 +132,7 @@ func evaluate(ctx context.Context, f *factory.Factory, path string, files []stri
 			return err
 		}
 	}
-	for _, name := range []string{o.out, o.save} { // before anything is asked, which may take hours
+	for _, name := range []string{o.out, o.save} { // before the cases run, which may take hours
 		if _, err := os.Stat(filepath.Dir(name)); name != "" && err != nil {
 			return factory.Usage(err)
 		}
@@ -189,8 +189,8 @@ func evaluate(ctx context.Context, f *factory.Factory, path string, files []stri
 	return verdict(f, report, baseline, o)
 }
 
-// write gives out the report: to standard output if there is no file, or if the file cannot be
-// written, so that it is not lost.
+// write writes the report to the file, or to standard output if there is no file or it cannot be written, so that the
+// report is not lost.
 func write(f *factory.Factory, r *eval.Report, file, format string) error {
 	form := forms(f)[format]
 	if file == "" {
@@ -207,7 +207,7 @@ func write(f *factory.Factory, r *eval.Report, file, format string) error {
 	return nil
 }
 
-// evalCases reads all files, and chooses the cases that are to be played.
+// evalCases reads all files, and selects the cases to play.
 func evalCases(f *factory.Factory, files []string, o options) ([]eval.Case, error) {
 	wanted, err := regexp.Compile(o.only)
 	if err != nil {
@@ -243,8 +243,8 @@ func evalCases(f *factory.Factory, files []string, o options) ([]eval.Case, erro
 	return chosen, nil
 }
 
-// refuseCases prints what is wrong with files of cases, each problem once, and returns the
-// command's error, nil if nothing is.
+// refuseCases prints the problems of files of cases, each problem once. It returns the command's error, nil without
+// problems.
 func refuseCases(f *factory.Factory, problems []eval.Problem) error {
 	var lines []string
 	for _, problem := range problems {
@@ -274,7 +274,7 @@ func readReport(file string) (*eval.Report, error) {
 	return r, nil
 }
 
-// verdict says in which way the report is not good enough, and returns the status.
+// verdict prints why the report fails, and returns the status.
 func verdict(f *factory.Factory, r, baseline *eval.Report, o options) error {
 	var lines []string
 	var dead bool
@@ -317,7 +317,7 @@ func verdict(f *factory.Factory, r, baseline *eval.Report, o options) error {
 	return nil
 }
 
-// subjects loads each tree with each model, and returns what eval is told of how to run them.
+// subjects loads each tree with each model, and returns the options to run them with.
 func subjects(f *factory.Factory, path string, o options) ([]eval.Subject, []eval.Option, error) {
 	models := o.models
 	if len(models) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/internal/render"
 )
 
-// Version returns the version that the program was built from.
+// Version returns the version from which the program was built.
 func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -19,8 +19,8 @@ func Version() string {
 	return "(unknown version)"
 }
 
-// Commit returns the commit that the program was built from, as " (commit 0123456789ab)". It is empty if the program was
-// built from a module and not from a repository.
+// Commit returns the commit from which the program was built, as " (commit 0123456789ab)". It is empty if the program
+// was built from a module and not from a repository.
 func Commit() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -32,20 +32,20 @@ func Commit() string {
 	return ""
 }
 
-// Group makes a command of commands.
+// Group returns a command with subcommands.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                use,
 		Short:              short,
 		RunE:               NoCommand,
 		Args:               cobra.ArbitraryArgs,
-		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
+		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // report the unknown command instead
 	}
 	cmd.AddCommand(commands...)
 	return cmd
 }
 
-// NoCommand is what a command does that has only subcommands.
+// NoCommand is the action of a command that has only subcommands.
 func NoCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return UnknownCommand(cmd, args[0])
@@ -55,7 +55,7 @@ func NoCommand(cmd *cobra.Command, args []string) error {
 	return Exit(StatusUsage)
 }
 
-// UnknownCommand is the error of a command that does not exist, with what may have been meant.
+// UnknownCommand returns the error for a command that does not exist, with the nearest name.
 func UnknownCommand(cmd *cobra.Command, name string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	msg := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
@@ -65,9 +65,8 @@ func UnknownCommand(cmd *cobra.Command, name string) error {
 	return Usagef("%s", msg)
 }
 
-// WithPath makes a command that works on a tree: its usage begins with PATH
-// unless the tree is part of the program, and run gets the path and the rest of
-// the arguments, at most extra.
+// WithPath adds the tree to a command: its usage begins with PATH unless the tree is part of the program. run gets the
+// path and the other arguments, at most extra.
 func (f *Factory) WithPath(cmd *cobra.Command, use string, extra int, run func(cmd *cobra.Command, path string, args []string) error) *cobra.Command {
 	words := strings.Fields(use)
 	if !f.Embedded() {
@@ -94,7 +93,7 @@ func (f *Factory) WithPath(cmd *cobra.Command, use string, extra int, run func(c
 	return cmd
 }
 
-// Exactly is the check for arguments that must all be there.
+// Exactly requires exactly these arguments.
 func Exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {

@@ -19,7 +19,7 @@ import (
 	"github.com/agentarbor/arbor/server"
 )
 
-// ShowQuestions writes what somebody is asked, each question whole.
+// ShowQuestions prints questions to people, each of them complete.
 func (f *Factory) ShowQuestions(w io.Writer, asked []*event.Relay) {
 	look := f.LookOf(w)
 	var b strings.Builder
@@ -32,19 +32,19 @@ func (f *Factory) ShowQuestions(w io.Writer, asked []*event.Relay) {
 	}
 	f.saying.Lock()
 	defer f.saying.Unlock()
-	_, _ = io.WriteString(w, b.String()) // errors of the output are kept by it
+	_, _ = io.WriteString(w, b.String()) // the output keeps its errors
 }
 
 // The exit statuses of the command.
 const (
 	StatusAnswered    = 0
-	StatusFindings    = 1   // an evaluation is below what was asked of it, a session differs, a tree may route badly
+	StatusFindings    = 1   // an evaluation is below its threshold, sessions differ, a tree may route badly
 	StatusUsage       = 2   // bad input or configuration
-	StatusFailed      = 3   // the model or a tool failed or had no answer, or calls were wrong again and again
+	StatusFailed      = 3   // the model or a tool failed or had no answer, or the model repeated wrong calls
 	StatusLimit       = 4   // a limit of the turn was reached
-	StatusApproval    = 5   // the turn waits for an approval, or for something else that is done elsewhere
+	StatusApproval    = 5   // the turn waits for an approval, or for something that is done elsewhere
 	StatusBusy        = 6   // another turn holds the session
-	StatusInterrupted = 130 // by a signal, or because nobody reads the output
+	StatusInterrupted = 130 // by a signal, or because the output was closed
 )
 
 // usageError is a mistake in the command line or in the configuration.
@@ -52,10 +52,10 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// Usage makes an error one of usage.
+// Usage turns an error into a usage error.
 func Usage(err error) error { return usageError{err} }
 
-// Usagef is fmt.Errorf for errors of usage.
+// Usagef is fmt.Errorf for usage errors.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // Exit ends the command with a status after all messages were printed.
@@ -88,13 +88,13 @@ func Status(err error) int {
 	return StatusFailed
 }
 
-// Finish tells the user about an error and returns the status.
+// Finish reports an error to the user and returns the status.
 func (f *Factory) Finish(err error) int {
 	f.Report(err)
 	return Status(err)
 }
 
-// Report writes an error to standard error: one line, or one line a problem.
+// Report writes an error to standard error: one line, or one line per problem.
 func (f *Factory) Report(err error) {
 	var said Exit
 	switch {
@@ -111,14 +111,12 @@ func (f *Factory) Report(err error) {
 	f.SayTo(f.Stderr, lines...)
 }
 
-// Say writes one line about the command itself to standard error. It may be called
-// from any goroutine.
+// Say writes one line about the command itself to standard error. It is safe for concurrent use.
 func (f *Factory) Say(format string, args ...any) {
 	f.SayTo(f.Stderr, fmt.Sprintf(format, args...))
 }
 
-// SayTo writes lines about the command itself, the first with its name. It may be called from any
-// goroutine.
+// SayTo writes lines about the command itself, the first with its name. It is safe for concurrent use.
 func (f *Factory) SayTo(w io.Writer, lines ...string) {
 	var b strings.Builder
 	for i, line := range lines {
@@ -129,10 +127,10 @@ func (f *Factory) SayTo(w io.Writer, lines ...string) {
 	}
 	f.saying.Lock()
 	defer f.saying.Unlock()
-	_, _ = io.WriteString(w, b.String()) // there is nowhere else to tell of an error
+	_, _ = io.WriteString(w, b.String()) // there is no other place to report an error
 }
 
-// Problem is one of files or of a tree. Only those of files have a place.
+// Problem is a problem of files or of a tree. Only problems of files have a position.
 type Problem struct {
 	server.TreeProblem
 	text string
@@ -140,7 +138,7 @@ type Problem struct {
 
 func (p Problem) String() string { return p.text }
 
-// ProblemsOf returns the problems that an error holds and what they are in, none of another error.
+// ProblemsOf returns the problems in an error and what has them. It returns none for any other error.
 func ProblemsOf(err error) (all []Problem, what string) {
 	var tree *agent.TreeError
 	var files *agentfile.Error
@@ -168,7 +166,7 @@ func ProblemsOf(err error) (all []Problem, what string) {
 	return all, what
 }
 
-// ProblemLines returns an error as lines, one for each problem of files or of a tree.
+// ProblemLines returns an error as lines, one per problem of files or of a tree.
 func ProblemLines(err error) []string {
 	if all, _ := ProblemsOf(err); all != nil {
 		return LinesOf(all)
@@ -176,7 +174,7 @@ func ProblemLines(err error) []string {
 	return []string{strings.TrimSpace(err.Error())}
 }
 
-// Problems prints problems on lines of their own, counts them, and returns the command's error.
+// Problems prints problems in separate lines, counts them, and returns the command's error.
 func (f *Factory) Problems(w io.Writer, lines []string) error {
 	for _, line := range lines {
 		fmt.Fprintln(w, visible.Line(line))
@@ -185,7 +183,7 @@ func (f *Factory) Problems(w io.Writer, lines []string) error {
 	return Exit(StatusUsage)
 }
 
-// LinesOf returns a line for each problem.
+// LinesOf returns one line per problem.
 func LinesOf[P fmt.Stringer](problems []P) []string {
 	lines := make([]string, len(problems))
 	for i, problem := range problems {
@@ -194,10 +192,10 @@ func LinesOf[P fmt.Stringer](problems []P) []string {
 	return lines
 }
 
-// Warnings returns a logger that says what is a warning or worse.
+// Warnings returns a logger that prints records from level warn on.
 func (f *Factory) Warnings() *slog.Logger { return slog.New(warningsOnly{sayer{f}}) }
 
-// warningsOnly hands on what is a warning or worse.
+// warningsOnly passes on records from level warn on.
 type warningsOnly struct{ slog.Handler }
 
 func (w warningsOnly) Enabled(_ context.Context, level slog.Level) bool {

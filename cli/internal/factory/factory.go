@@ -1,5 +1,5 @@
-// Package factory holds what the commands share: streams, environment, messages and exit statuses, how to load a
-// tree and its models, how to open a store and find a session in it, and the flags that several commands have.
+// Package factory is shared by the commands. It has their streams, environment, messages and exit statuses, loads trees
+// and their models, opens stores, finds sessions, and defines common flags.
 package factory
 
 import (
@@ -32,16 +32,16 @@ type Factory struct {
 	Name       string
 	Interrupts *Interrupts
 
-	Build    func(llm.Model) (agent.Agent, error) // nil unless given
+	Build    func(llm.Model) (agent.Agent, error) // nil if not given
 	OwnModel bool
-	Files    fs.FS // nil unless given
+	Files    fs.FS // nil if not given
 	Dir      string
 	Tools    []tools.Tool
 	Guards   []agent.Guard
 
 	RunnerOptions []runner.Option
 
-	Desk        human.Desk // nil unless given
+	Desk        human.Desk // nil if not given
 	DeskOptions []human.Option
 
 	Postgres      func(ctx context.Context, address string) (session.Store, error) // nil: not built in
@@ -59,10 +59,10 @@ type Factory struct {
 	Server   serverFlags
 	Tape     tape
 	timeouts openai.Timeouts // of the models' endpoint, by flags
-	Began    bool            // the command line was right, and the command has begun
-	// Sources says which file an agent of the tree that was loaded last comes from; nil for a tree of the program's own.
+	Began    bool            // the command line is valid, and the command has started
+	// Sources returns the file of an agent of the last loaded tree; nil for a tree of the program's own.
 	Sources func(agent string) (agentfile.Source, bool)
-	// ConnectServers starts the servers of that tree, and says what is wrong with them; nil for a tree of the program's own.
+	// ConnectServers starts the servers of that tree, and returns their problems; nil for a tree of the program's own.
 	ConnectServers func(context.Context) []agentfile.Problem
 	closer         []func()
 }
@@ -71,10 +71,10 @@ type Factory struct {
 // take no PATH.
 func (f *Factory) Embedded() bool { return f.Build != nil || f.Files != nil }
 
-// AtEnd registers what is to be closed when the command is over.
+// AtEnd registers a function to call when the command ends.
 func (f *Factory) AtEnd(end func()) { f.closer = append(f.closer, end) }
 
-// Close closes what was registered, the last first.
+// Close calls the registered functions, the last one first.
 func (f *Factory) Close() {
 	for i := len(f.closer) - 1; i >= 0; i-- {
 		f.closer[i]()
@@ -82,26 +82,26 @@ func (f *Factory) Close() {
 	f.closer = nil
 }
 
-// MCP is the Model Context Protocol, as packages agentfile/agentmcp and mcpserver have it.
+// MCP is the Model Context Protocol, as packages agentfile/agentmcp and mcpserver implement it.
 type MCP struct {
-	// Servers makes what opens the servers that files name, and what ends all of them. It
-	// logs what people should know.
+	// Servers returns a function that opens the servers that files name, and one that ends all of them. The logger gets
+	// messages for people.
 	Servers func(logger *slog.Logger) (open func(agentfile.MCPServer) (tools.Set, error), end func() error)
-	// Server makes what serves a tree. Its clients are user where nobody is asked, and approver
-	// decides where nothing else says it. turns bounds the turns that run at the same time. Without it the program
-	// serves no tree by this protocol.
+	// Server returns the server of a tree. user is the user of clients without a name, approver decides approvals that
+	// name nobody, and turns limits the turns that run at the same time. If Server is nil, the program cannot serve a
+	// tree with this protocol.
 	Server func(r *runner.Runner, user string, approver tools.By, who access.Options, turns *access.Limit, logger *slog.Logger) (MCPServer, error)
 }
 
-// MCPServer is what the commands need of a *mcpserver.Server.
+// MCPServer contains the methods of a *mcpserver.Server that the commands use.
 type MCPServer interface {
 	http.Handler
 	Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error
 	Swap(*runner.Runner)
 }
 
-// mcpServers lets files name servers, if the program has them built in. They are started when
-// an agent needs them, and end with the command.
+// mcpServers returns the option with which files may name servers, if the program has them built in. A server starts
+// when an agent needs it, and ends with the command.
 func mcpServers(f *Factory) []agentfile.Option {
 	if f.MCP == nil {
 		return nil
@@ -114,25 +114,25 @@ func mcpServers(f *Factory) []agentfile.Option {
 	return []agentfile.Option{agentfile.WithMCP(f.openMCP)}
 }
 
-// Metrics are what serve measures: package telemetry makes the interceptor and the observer.
+// Metrics are the metrics of serve. Package telemetry provides the interceptor and the observer.
 type Metrics struct {
 	Interceptor agent.Interceptor
 	Observer    access.Observer
-	// Handler answers at the path /metrics.
+	// Handler serves the path /metrics.
 	Handler http.Handler
 }
 
-// GRPC is the gRPC binding of A2A, as package a2a/a2agrpc has it.
+// GRPC is the gRPC binding of A2A, as package a2a/a2agrpc implements it.
 type GRPC struct {
-	// Binding reaches remote agents that files name.
+	// Binding connects to remote agents that files name.
 	Binding a2a.Binding
-	// Interface is what the card says of the server at a URL.
+	// Interface returns the entry of the card for a server at a URL.
 	Interface func(url string) sdk.AgentInterface
-	// Server makes what serves a tree. It logs what clients do not get to know.
+	// Server returns the server of a tree. The logger gets errors that clients do not see.
 	Server func(s *a2aserver.Server, maxBody int, logger *slog.Logger) (GRPCServer, error)
 }
 
-// GRPCServer is what serve needs of a *grpc.Server.
+// GRPCServer contains the methods of a *grpc.Server that serve uses.
 type GRPCServer interface {
 	Serve(net.Listener) error
 	GracefulStop()

@@ -16,7 +16,7 @@ import (
 	"github.com/agentarbor/arbor/llm/openai"
 )
 
-// Answers names the model that answers in a tree, "" if the tree has its own.
+// Answers returns the name of the model that answers in a tree, "" if the tree has its own models.
 func (t *LoadedTree) Answers() string {
 	switch {
 	case t.Models == nil || !t.Models.used:
@@ -31,19 +31,19 @@ func (t *LoadedTree) Answers() string {
 	return t.Models.Base.Name()
 }
 
-// Models are those that the flags and the environment describe.
+// Models are the models that the flags and the environment describe.
 type Models struct {
 	offline  llm.Model     // answers for all agents; nil if there is an endpoint
 	Base     *openai.Model // of the endpoint
 	override string        // --model
 	key      string        // OPENAI_API_KEY
-	used     bool          // an agent has one of the models
-	// Missing is the error of an agent without a model, kept so that all other
-	// problems of a tree are reported first.
+	used     bool          // an agent uses one of the models
+	// Missing is the error of an agent without a model. It is kept so that all other problems of a tree are reported
+	// first.
 	Missing error
 }
 
-// ModelFlag adds --model, and those of the endpoint's tape.
+// ModelFlag adds --model, and the flags for recordings of the endpoint.
 func (f *Factory) ModelFlag(fs *pflag.FlagSet, model *string) {
 	if !f.OwnModel {
 		fs.StringVarP(model, "model", "m", "", "use the model `NAME` for all agents, instead of OPENAI_MODEL and the names in the files")
@@ -51,8 +51,8 @@ func (f *Factory) ModelFlag(fs *pflag.FlagSet, model *string) {
 	}
 }
 
-// Models reads the environment. Without an endpoint the offline model answers, in
-// this process. override is the name that --model gives.
+// Models reads the environment. Without an endpoint the offline model answers, in this process. override is the value
+// of --model.
 func (f *Factory) Models(override string) (*Models, error) {
 	m := &Models{override: override, key: f.Getenv("OPENAI_API_KEY")}
 	getenv, opts, err := endpoint(f)
@@ -83,7 +83,7 @@ func (t *LoadedTree) IsOffline() bool {
 	return t.Models != nil && t.Models.offline != nil && t.Models.used
 }
 
-// Notice prints that the offline model answers for a tree, and reports whether it does.
+// Notice prints that the offline model answers for a tree, if it does, and reports whether it does.
 func (f *Factory) Notice(t *LoadedTree) (said bool) {
 	if t == nil || !t.IsOffline() {
 		return false
@@ -93,8 +93,7 @@ func (f *Factory) Notice(t *LoadedTree) (said bool) {
 	return true
 }
 
-// Named returns the model of a name; "" is the default one. needed is called
-// when there is no default.
+// Named returns the model with a name; "" means the default model. It calls needed if there is no default.
 func (m *Models) Named(name string, needed func()) (llm.Model, error) {
 	m.used = true
 	switch {
@@ -111,7 +110,7 @@ func (m *Models) Named(name string, needed func()) (llm.Model, error) {
 	return guard(m.Base.Named(name), m.key), nil
 }
 
-// NoModel is a model that is named but not called.
+// NoModel is a model that is named but never called.
 type NoModel struct{ Called string }
 
 func (m NoModel) Name() string { return m.Called }
@@ -127,19 +126,18 @@ func (m NoModel) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, er
 // Unused resolves model names for commands that call no model.
 func Unused(name string) (llm.Model, error) { return NoModel{Called: name}, nil }
 
-// leastSecret is the length from which a key is looked for in answers. Shorter
-// ones are no secrets but the words that local endpoints want for a key, and
-// taking them out would harm what a model says.
+// leastSecret is the length from which a key is removed from answers. Shorter ones are not secret: local endpoints
+// accept any word as a key, and removing such a word would damage answers.
 const leastSecret = 10
 
-// guarded takes an endpoint's key out of the answers of its models, so that an
-// endpoint that plays it back cannot bring it into the log.
+// guarded removes an endpoint's key from the answers of its models, so that an endpoint that repeats it cannot write it
+// to the log.
 type guarded struct {
 	llm.Model
 	key string
 }
 
-// guard returns the model, guarded if there is a key worth it.
+// guard returns the model, guarded if the key is long enough.
 func guard(m llm.Model, key string) llm.Model {
 	if key = strings.TrimSpace(key); len(key) < leastSecret {
 		return m
@@ -172,11 +170,11 @@ func (g guarded) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 
 const removed = "[secret]"
 
-// scrubber takes a key out of a text that comes in pieces.
+// scrubber removes a key from a text that comes in pieces.
 type scrubber struct{ key, held string }
 
-// next returns what can be shown with this piece: all but an end that may be
-// the beginning of the key, unless it is the last piece.
+// next returns the text that can be shown after this piece. Unless the piece is the last one, it holds back an end that
+// may be the beginning of the key.
 func (s *scrubber) next(piece string, last bool) string {
 	text := strings.ReplaceAll(s.held+piece, s.key, removed)
 	s.held = ""
@@ -192,14 +190,14 @@ func (s *scrubber) next(piece string, last bool) string {
 	return text[:len(text)-len(s.held)]
 }
 
-// tape is what the models' endpoint says to the command, in a file.
+// tape contains the flags for recording the models' endpoint in a file.
 type tape struct {
-	Record, Replay string // files, "" unless given
+	Record, Replay string // files; "" if not given
 	client         *http.Client
 	player         *cassette.Player
 }
 
-// TapeFlags adds the flags of the endpoint's recording and of its timeouts.
+// TapeFlags adds the flags for recording the endpoint and for its timeouts.
 func TapeFlags(f *Factory, fs *pflag.FlagSet) {
 	fs.StringVar(&f.Tape.Record, "record", "", "record the requests to the model endpoint and its answers in `FILE`")
 	fs.StringVar(&f.Tape.Replay, "replay", "", "answer from `FILE`, a recording of --record, without an endpoint")
@@ -208,7 +206,7 @@ func TapeFlags(f *Factory, fs *pflag.FlagSet) {
 	fs.DurationVar(&f.timeouts.Attempt, "timeout-answer", 0, "wait at most `TIME` for a whole answer (default 10m; negative: no limit)")
 }
 
-// endpoint returns the environment that describes the models' endpoint, and what the flags add to it.
+// endpoint returns the environment that describes the models' endpoint, and the options of the flags.
 func endpoint(f *Factory) (getenv func(string) string, opts []openai.Option, err error) {
 	t := &f.Tape
 	switch {
@@ -256,8 +254,8 @@ func openTape(f *Factory) error {
 	return nil
 }
 
-// described is an environment that speaks to the recorded endpoint as it was spoken to, whatever the
-// address of ours is. A model that is named counts: a request for another one was not recorded.
+// described returns the environment of the recorded endpoint, whatever the current one is. OPENAI_MODEL still applies:
+// a request for another model was not recorded.
 func (t *tape) described(getenv func(string) string) func(string) string {
 	path, body := t.player.First()
 	api := "chat"
@@ -269,7 +267,7 @@ func (t *tape) described(getenv func(string) string) func(string) string {
 		}
 	}
 	var asked struct{ Model string }
-	_ = json.Unmarshal(body, &asked) // then no model is known
+	_ = json.Unmarshal(body, &asked) // if this fails, no model is known
 	return func(name string) string {
 		switch name {
 		case "OPENAI_BASE_URL":

@@ -16,7 +16,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// serverFlags say where a server is whose sessions are used.
+// serverFlags name the server whose sessions are used.
 type serverFlags struct{ URL, TokenFile string }
 
 // Words returns the flags that name the same server.
@@ -31,13 +31,13 @@ func (f serverFlags) Words() []string {
 // TokenVariable is the environment variable that holds the owner's token of serve.
 const TokenVariable = "ARBOR_TOKEN"
 
-// maxSecretFile bounds the files with the token and the key, in bytes.
+// maxSecretFile is the maximal size of the files with the token and the key, in bytes.
 const maxSecretFile = 64 << 10
 
 // Owner is the user whose sessions all commands use. It has all rights.
 var Owner = access.User{Name: session.DefaultUser, Rights: access.All | access.Owner}
 
-// ReadSecret reads a file with one secret in it. No error holds what is in it.
+// ReadSecret reads a file with one secret. No error contains the file's content.
 func ReadSecret(flag, name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -84,8 +84,7 @@ func openPostgres(ctx context.Context, f *Factory, address string) (*Database, e
 	return &Database{Store: store, Path: shown, Remote: true}, nil
 }
 
-// WithoutPassword returns the address of a server as messages show it. What cannot
-// be read as an address is not shown.
+// WithoutPassword returns the address of a server for messages. It hides a text that it cannot parse as an address.
 func WithoutPassword(address string) string {
 	scheme, _, ok := strings.Cut(address, "://")
 	if !ok {
@@ -111,9 +110,8 @@ func WithoutPassword(address string) string {
 	return u.String()
 }
 
-// Redis puts a live tail, through a server at a URL, around a store, as package
-// session/redis does: it looks every poll interval whether something was missed, and says
-// to the logger, at levels from info on, what people should know.
+// Redis adds a live tail, which uses a server at a URL, to a store; package session/redis implements it. It checks
+// every poll interval for missed events, and logs messages for people from level info on.
 type Redis func(ctx context.Context, url string, store session.Store, poll time.Duration, logger *slog.Logger) (session.Store, error)
 
 // RedisFlag adds --redis.
@@ -124,7 +122,7 @@ func (f *Factory) RedisFlag(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Place.Redis, "redis", "", "stream sessions between servers through Redis at `URL` (redis://…)")
 }
 
-// goLive puts the live tail of --redis around the database.
+// goLive adds the live tail of --redis to the database.
 func goLive(ctx context.Context, f *Factory, db *Database) error {
 	if f.Place.Redis == "" {
 		return nil
@@ -137,8 +135,8 @@ func goLive(ctx context.Context, f *Factory, db *Database) error {
 	return nil
 }
 
-// sayer is a handler of log records that says warnings, and that something is well
-// again, as the command says things. Attributes but the error are left out.
+// sayer is a log handler that prints warnings, and that a problem is over, as messages of the command. Of the
+// attributes it prints only the error.
 type sayer struct{ f *Factory }
 
 func (s sayer) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }

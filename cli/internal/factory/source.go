@@ -21,15 +21,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// LookAt is [Factory.LoadTree] for commands that run no turn. It needs no model and no credentials of remote agents.
+// LookAt is [Factory.LoadTree] for commands that run no turn. It needs neither a model nor the credentials of remote
+// agents.
 func (f *Factory) LookAt(path string) (*agent.Tree, error) {
 	tree, _, err := f.LoadTree(path, Unused, agentfile.WithoutCredentials())
 	return tree, err
 }
 
-// LoadTree builds and checks the tree: the program's own, or the one at path.
-// resolve gives the model of a name, and for "" the default one. Who runs the tree calls end when
-// no turn of it runs any more.
+// LoadTree builds and checks the tree: the program's own, or the one at path. resolve returns the model with a name; ""
+// means the default model. Callers that run the tree call end after its last turn.
 func (f *Factory) LoadTree(path string, resolve func(name string) (llm.Model, error), opts ...agentfile.Option) (tree *agent.Tree, end func(), err error) {
 	if f.Build != nil {
 		tree, err = builtTree(f, resolve)
@@ -61,13 +61,13 @@ func (f *Factory) LoadTree(path string, resolve func(name string) (llm.Model, er
 
 // LoadedTree is a tree to run.
 type LoadedTree struct {
-	*runner.Runner // nil before start
+	*runner.Runner // nil before Start
 	Agents         *agent.Tree
-	Models         *Models // that answer for the tree; nil if it has its own
-	End            func()  // ends what was begun for the tree, which no turn may run any more
+	Models         *Models // the models that answer for the tree; nil if it has its own
+	End            func()  // releases the resources of the tree, after its last turn
 }
 
-// Load loads the tree at path with the models that answer for it. model is what --model says.
+// Load loads the tree at path with the models that answer for it. model is the value of --model.
 func (f *Factory) Load(path, model string, opts ...agentfile.Option) (made *LoadedTree, err error) {
 	made = &LoadedTree{}
 	resolve, missing := Unused, false
@@ -88,8 +88,8 @@ func (f *Factory) Load(path, model string, opts ...agentfile.Option) (made *Load
 	return made, nil
 }
 
-// Start makes the tree's runner, with the program's options, and the prices of a file unless it
-// is "", and the servers that agents require.
+// Start creates the tree's runner with the program's options and the prices of a file, if prices is not "", and starts
+// the servers that agents require.
 func (f *Factory) Start(ctx context.Context, t *LoadedTree, store session.Store, desk bool, prices string, opts ...runner.Option) error {
 	own, err := f.RunnerOpts(prices)
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *Factory) Start(ctx context.Context, t *LoadedTree, store session.Store,
 	return nil
 }
 
-// Unstarted replaces the Go option in an error of a runner by the flag that sets the same.
+// Unstarted replaces the name of a Go option in a runner's error by the flag that sets the same value.
 func Unstarted(err error) error {
 	if errors.Is(err, agent.ErrUnknownPrice) {
 		return Usagef("%s", strings.ReplaceAll(err.Error(), "runner.WithPrices", "--prices FILE"))
@@ -113,7 +113,8 @@ func Unstarted(err error) error {
 	return Usage(err)
 }
 
-// PrepareRemotes has the tree's remote agents fetch their cards before a message needs them, until the tree's end.
+// PrepareRemotes makes the tree's remote agents fetch their cards before a message needs them. It stops when the tree
+// ends.
 func (t *LoadedTree) PrepareRemotes(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var prepared sync.WaitGroup
@@ -122,7 +123,7 @@ func (t *LoadedTree) PrepareRemotes(ctx context.Context) {
 	t.End = sync.OnceFunc(func() { cancel(); prepared.Wait(); end() })
 }
 
-// RunnerOpts returns the program's options of runners, with the prices of a file.
+// RunnerOpts returns the program's runner options with the prices of a file.
 func (f *Factory) RunnerOpts(prices string) ([]runner.Option, error) {
 	opts := slices.Clone(f.RunnerOptions)
 	if prices == "" {
@@ -132,7 +133,7 @@ func (f *Factory) RunnerOpts(prices string) ([]runner.Option, error) {
 	return append(opts, runner.WithPrices(table)), err
 }
 
-// builtTree makes the tree of [WithTree] or [WithTreeFunc].
+// builtTree returns the tree of [WithTree] or [WithTreeFunc].
 func builtTree(f *Factory, resolve func(name string) (llm.Model, error)) (*agent.Tree, error) {
 	var model llm.Model
 	if !f.OwnModel {
@@ -148,7 +149,7 @@ func builtTree(f *Factory, resolve func(name string) (llm.Model, error)) (*agent
 	return withDesk(f, root)
 }
 
-// withDesk indexes the program's own tree, with a person next to it if the program has a desk.
+// withDesk indexes the program's own tree, with an additional agent for a person if the program has a desk.
 func withDesk(f *Factory, root agent.Agent) (*agent.Tree, error) {
 	if f.Desk == nil {
 		return agent.NewTree(root)
@@ -156,7 +157,7 @@ func withDesk(f *Factory, root agent.Agent) (*agent.Tree, error) {
 	return agent.NewTree(root, agent.WithHuman(human.NewAgent(f.Desk, f.DeskOptions...)))
 }
 
-// Seats returns the runner's options for conversations that may go to a person, because --desk is given or an agent of
+// Seats returns the runner options for conversations that may go to a person, because --desk is given or an agent of
 // the tree may transfer to a person.
 func (f *Factory) Seats(tree *agent.Tree, wanted bool) []runner.Option {
 	if !wanted && tree.Root().Human() == nil {

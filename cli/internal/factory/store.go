@@ -26,7 +26,7 @@ import (
 	"github.com/agentarbor/arbor/session/tail"
 )
 
-// Asked reads a session's log. It returns the questions that are decided in this session, and the fold.
+// Asked reads a session's log. It returns the open questions that are answered in this session, and the fold.
 func (db *Database) Asked(ctx context.Context, key session.Key) ([]*event.Relay, *session.Fold, error) {
 	fold, err := db.Fold(ctx, key)
 	if err != nil {
@@ -37,7 +37,7 @@ func (db *Database) Asked(ctx context.Context, key session.Key) ([]*event.Relay,
 	return slices.DeleteFunc(fold.Questions(), func(q *event.Relay) bool { return slices.Contains(shared, q) }), fold, err
 }
 
-// PollInterval is how often follow looks into a database that has no live tail.
+// PollInterval is how often follow polls a database that has no live tail.
 const PollInterval = 250 * time.Millisecond
 
 // followed is a store that can be followed.
@@ -46,8 +46,7 @@ type followed interface {
 	session.Tail
 }
 
-// Tail returns the database as one that can be followed: by its live tail, or by
-// looking into it.
+// Tail returns the database as a store that can be followed: through its live tail, or by polling.
 func (db *Database) Tail() (followed, error) {
 	if t, ok := db.Store.(followed); ok {
 		return t, nil
@@ -64,7 +63,7 @@ func (db *Database) Tail() (followed, error) {
 type Feed interface {
 	// Log yields the stored events after a position.
 	Log(ctx context.Context, after int64) iter.Seq2[*event.Event, error]
-	// Tail yields what comes after an entry, as session.Tail does.
+	// Tail yields the entries after an entry, as session.Tail does.
 	Tail(ctx context.Context, after string) iter.Seq2[session.Entry, error]
 }
 
@@ -93,10 +92,10 @@ func (s StoredSession) FileBytes(ctx context.Context, digest string) ([]byte, er
 // ResumeWait is how long resume waits for the session's lease.
 const ResumeWait = 20 * time.Second
 
-// MemoryDB is the value of --db that keeps sessions for one process only.
+// MemoryDB is the value of --db that keeps sessions only in memory.
 const MemoryDB = ":memory:"
 
-// place says where the sessions are.
+// place names the store of the sessions.
 type place struct{ DB, Redis string }
 
 // DBFlag adds --db.
@@ -108,13 +107,13 @@ func (f *Factory) DBFlag(fs *pflag.FlagSet) {
 	fs.StringVarP(&f.Place.DB, "db", "d", "", "store sessions in `DB`: a SQLite file,"+address+" or "+MemoryDB+" (default "+f.StateFile()+" in the state directory)")
 }
 
-// StateFile is the default database below the state directory.
+// StateFile returns the path of the default database below the state directory.
 func (f *Factory) StateFile() string { return f.Name + "/" + f.Name + ".db" }
 
-// defaultFile returns the default database.
+// defaultFile returns the path of the default database.
 func (f *Factory) defaultFile() (string, error) {
 	state := f.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // as the XDG base directory specification asks
+	if !filepath.IsAbs(state) { // as the XDG base directory specification requires
 		home := f.Getenv("HOME")
 		if home == "" {
 			home, _ = os.UserHomeDir()
@@ -130,8 +129,8 @@ func (f *Factory) defaultFile() (string, error) {
 // Database is an open store.
 type Database struct {
 	session.Store
-	Path   string // as messages show it; memoryDB if nothing is kept
-	Remote bool   // it is no file of sessions
+	Path   string // as messages show it; MemoryDB if nothing is stored
+	Remote bool   // the sessions are not in a file
 }
 
 var (
@@ -139,26 +138,25 @@ var (
 	ErrNoSession = errors.New("there is no such session")
 )
 
-// OpenDB opens the database and closes it at the end of the command. With --redis
-// it can be followed live.
+// OpenDB opens the database and closes it at the end of the command. With --redis it can be followed live.
 func (f *Factory) OpenDB(ctx context.Context, create bool) (*Database, error) {
 	db, err := openStore(ctx, f, f.Place.DB, create)
 	if err != nil {
 		return nil, err
 	}
-	f.AtEnd(func() { _ = db.Close() }) // of what db.Store is then
+	f.AtEnd(func() { _ = db.Close() }) // of the value of db.Store at that time
 	return db, goLive(ctx, f, db)
 }
 
-// libpqWords finds a connection string of PostgreSQL's own form, such as host=db user=me.
+// libpqWords matches a connection string in PostgreSQL's own form, such as host=db user=me.
 var libpqWords = lazyregexp.New(`(?i)(^|\s)(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=`)
 
-// credentials finds what is meant as an address with a user and a password.
+// credentials matches a text that is meant as an address with a user and a password.
 var credentials = lazyregexp.New(`(?i)^(postgres(ql)?|mysql|rediss?|https?):|^/*[^/]*:[^/]*@`)
 
-// CheckDB refuses what is no file's name but the address of a server in a form that is
-// not understood, before a file is made of it or a message holds it: it may have a
-// password in it. A file that is really called so can be given as ./NAME.
+// CheckDB refuses a value of --db that is the address of a server in an unsupported form, and not a file's name. It
+// does so before a file with this name is created or a message contains it, because it may contain a password. ./NAME
+// names a file with such a name.
 func CheckDB(db string) error {
 	switch {
 	case strings.Contains(db, "://"), strings.HasPrefix(db, "./"):
@@ -171,7 +169,7 @@ func CheckDB(db string) error {
 	return nil
 }
 
-// openStore opens what a value of --db says.
+// openStore opens the store of a value of --db.
 func openStore(ctx context.Context, f *Factory, db string, create bool) (*Database, error) {
 	if db == MemoryDB {
 		return &Database{Store: session.NewMemory(), Path: MemoryDB}, nil
@@ -185,9 +183,8 @@ func openStore(ctx context.Context, f *Factory, db string, create bool) (*Databa
 	return openFile(f, db, create)
 }
 
-// openFile opens a SQLite file. What it creates only its owner can read, because it
-// holds conversations. Without create, a missing file is an error that is errNoFile, and a file that
-// cannot be written is opened for reading.
+// openFile opens a SQLite file. Only the owner can read a file that it creates, because it contains conversations. If
+// create is false, a missing file is ErrNoFile, and a file that cannot be written is opened for reading.
 func openFile(f *Factory, db string, create bool) (*Database, error) {
 	path := db
 	if path == "" {
@@ -225,8 +222,8 @@ func openFile(f *Factory, db string, create bool) (*Database, error) {
 	return &Database{Store: store, Path: path}, nil
 }
 
-// HistoryFile returns where chat keeps what was typed: beside the sessions, and if
-// these are elsewhere, where they would be; "" for nowhere.
+// HistoryFile returns the file in which chat keeps typed lines: next to the sessions or, if these are not in a file,
+// next to the default database. "" means none.
 func HistoryFile(f *Factory, db *Database) string {
 	switch {
 	case db.Path == MemoryDB:
@@ -236,12 +233,12 @@ func HistoryFile(f *Factory, db *Database) string {
 	}
 	path, err := f.defaultFile()
 	if err != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
-		return "" // chat works without
+		return "" // chat works without it
 	}
 	return path + ".history"
 }
 
-// Fold reads a session's log and returns what it amounts to.
+// Fold reads a session's log and returns its fold.
 func (db *Database) Fold(ctx context.Context, key session.Key) (*session.Fold, error) {
 	f := &session.Fold{}
 	for e, err := range db.Load(ctx, key, 0) {
@@ -253,7 +250,7 @@ func (db *Database) Fold(ctx context.Context, key session.Key) (*session.Fold, e
 	return f, nil
 }
 
-// SessionKey returns the key of an id, or of a new session if it is empty.
+// SessionKey returns the key of an id. If the id is empty, it returns the key of a new session.
 func SessionKey(id string) (session.Key, error) {
 	if id == "" {
 		return session.ID("s-" + RandomHex(5)), nil
@@ -261,10 +258,10 @@ func SessionKey(id string) (session.Key, error) {
 	return session.ID(id), CheckSession(id)
 }
 
-// maxSessionID bounds a session's id, in bytes.
+// maxSessionID is the maximal length of a session's id, in bytes.
 const maxSessionID = sessionform.MaxID
 
-// CheckSession refuses what cannot be the id of a new session.
+// CheckSession returns an error if an id cannot be that of a new session.
 func CheckSession(id string) error {
 	if len(id) > maxSessionID {
 		return badID(id)
@@ -272,7 +269,7 @@ func CheckSession(id string) error {
 	return CheckName(id)
 }
 
-// CheckName refuses what names no session, stored or not.
+// CheckName returns an error if a name cannot be that of any session.
 func CheckName(id string) error {
 	if !utf8.ValidString(id) || strings.TrimSpace(id) != id || id == "" || strings.ContainsFunc(id, unicode.IsControl) {
 		return badID(id)
@@ -297,10 +294,9 @@ func Stored(ctx context.Context, f *Factory, id string) (*Database, session.Info
 	return db, info, err
 }
 
-// Find finds the session that a name means, which is what sessions ls prints or an id
-// alone. First comes the session whose key is app/user/id, then the command's own of
-// that id, then the only one of any app and user that has it, and last one whose id ls
-// has to print with escapes.
+// Find finds a session by its name, which is what sessions ls prints, or only an id. The order is: the session with the
+// key app/user/id; the command's own session with the id; the only session of any app and user with it; and a session
+// whose id ls prints with escapes.
 func (db *Database) Find(ctx context.Context, name string) (none session.Info, err error) {
 	if err := CheckName(name); err != nil {
 		return none, err
@@ -323,10 +319,9 @@ func (db *Database) Find(ctx context.Context, name string) (none session.Info, e
 	return none, Usage(NoSession{name, db.Path})
 }
 
-// byKey returns the sessions whose key is app/user/id. There can be several only if
-// their parts have slashes.
+// byKey returns the sessions with the key app/user/id. There are several only if parts of the key contain slashes.
 func (db *Database) byKey(ctx context.Context, name string) (found []session.Info, err error) {
-	const most = 8 // an id can have more slashes, but apps and users hardly have
+	const most = 8 // an id can have more slashes, but apps and users hardly have any
 	parts := strings.Split(name, "/")
 	for i := 1; i < min(len(parts)-1, most); i++ {
 		for j := i + 1; j < min(len(parts), most); j++ {
@@ -357,7 +352,7 @@ func (db *Database) byPrinted(ctx context.Context, name string) ([]session.Info,
 	return slices.DeleteFunc(all, func(s session.Info) bool { return visible.Line(ShownID(s.Key)) != name }), err
 }
 
-// NoSession is the error of an id that nothing is stored under.
+// NoSession is the error of an id without a stored session.
 type NoSession struct{ ID, DB string }
 
 func (e NoSession) Error() string { return fmt.Sprintf("there is no session %q in %s", e.ID, e.DB) }

@@ -20,12 +20,11 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// MaxMessage bounds a user's message, in bytes.
+// MaxMessage is the maximal size of a user's message, in bytes.
 const MaxMessage = 8 << 20
 
-// ReadMessage returns what the user says: the argument, or standard input for "-"
-// and, unless it is a terminal, for no argument. One line break at the end of
-// standard input is not part of it.
+// ReadMessage returns the user's message: the argument, or standard input if the argument is "-", or if there is none
+// and standard input is not a terminal. It drops one line break at the end of standard input.
 func ReadMessage(f *Factory, args []string) (llm.Message, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return CheckMessage(args[0])
@@ -40,8 +39,7 @@ func ReadMessage(f *Factory, args []string) (llm.Message, error) {
 	return CheckMessage(strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"))
 }
 
-// CheckMessage refuses what no agent can answer. All other text is carried word
-// for word.
+// CheckMessage returns an error for a text that no agent can answer. It does not change any other text.
 func CheckMessage(text string) (llm.Message, error) {
 	var err error
 	switch {
@@ -58,8 +56,7 @@ func CheckMessage(text string) (llm.Message, error) {
 	return llm.UserText(text), nil
 }
 
-// Streams are what a command reads and writes. Whether a stream is a terminal is
-// asked of those that are an *os.File.
+// Streams are the streams of a command. Streams that are an *os.File may be terminals.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -67,15 +64,15 @@ type Streams struct {
 	Getenv func(name string) string
 }
 
-// FirstError keeps a writer's first error and writes nothing after it, so that
-// a reader that went away is noticed however the output was made.
+// FirstError keeps a writer's first error and writes nothing after it, so that a closed output is noticed even if a
+// caller ignores the error.
 type FirstError struct {
 	W   io.Writer
 	mu  sync.Mutex
 	err error
 }
 
-// Failed returns the error, nil if all was written.
+// Failed returns the error, nil if everything was written.
 func (f *FirstError) Failed() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,7 +93,7 @@ func (f *FirstError) Write(b []byte) (int, error) {
 // IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool { return render.IsTerminal(file(stream)) }
 
-// file returns the file that a stream is, or nil.
+// file returns the stream as a file, or nil.
 func file(stream any) *os.File {
 	if f, ok := stream.(*FirstError); ok {
 		stream = f.W
@@ -105,28 +102,26 @@ func file(stream any) *os.File {
 	return f
 }
 
-// LookOf returns the look of text on a stream.
+// LookOf returns the style of text on a stream.
 func (f *Factory) LookOf(stream io.Writer) render.Look { return render.LookOf(file(stream), f.Getenv) }
 
-// Interrupts turns signals into the end of a turn: the first signal cancels the
-// turn under way, another one, or one without a turn, ends the program. The zero
-// value handles no signals.
+// Interrupts turns signals into the end of a turn. The first signal cancels the running turn; another one, or one
+// without a running turn, ends the program. The zero value handles no signals.
 type Interrupts struct {
 	exit func(status int)
 
 	mu     sync.Mutex
-	cancel context.CancelFunc // of the turn under way, nil if none
-	hit    bool               // the turn was canceled
-	ended  bool               // SIGTERM came: no turn begins any more
-	undo   func()             // puts the terminal in order before the program ends
+	cancel context.CancelFunc // of the running turn, nil if there is none
+	hit    bool               // the turn was cancelled
+	ended  bool               // SIGTERM came, so no turn may start
+	undo   func()             // restores the terminal before the program ends
 }
 
-// WatchSignals handles SIGINT and SIGTERM until the process ends. It also
-// takes SIGPIPE, so that writing to a closed pipe is an error and the turn can
-// end properly, instead of the end of the process.
+// WatchSignals handles SIGINT and SIGTERM until the process ends. It also handles SIGPIPE, so that writing to a closed
+// pipe is an error, after which the turn can end properly, and does not end the process.
 func WatchSignals(exit func(int)) *Interrupts {
 	in := &Interrupts{exit: exit}
-	// Room for a few, so that a quick second signal is not lost.
+	// Has room for several, so that a quick second signal is not lost.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -155,8 +150,7 @@ func (in *Interrupts) signal(term bool) {
 	in.exit(StatusInterrupted)
 }
 
-// Turn returns a context that the next signal cancels, and a func that must be
-// called when the turn is over.
+// Turn returns a context that the next signal cancels, and a function to call when the turn is over.
 func (in *Interrupts) Turn(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	in.mu.Lock()
@@ -173,7 +167,7 @@ func (in *Interrupts) Turn(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// Over reports whether the program was asked to end, not just the turn.
+// Over reports whether the program must end, and not only the turn.
 func (in *Interrupts) Over() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -187,8 +181,8 @@ func (in *Interrupts) Restore(undo func()) {
 	in.undo = undo
 }
 
-// Put writes a file of a session to a folder, and returns where it is. What is there
-// stays: the file gets a number, unless it is the same.
+// Put writes a file of a session to a folder, and returns its path. It overwrites nothing: if another file has the
+// name, the new one gets a number.
 func Put(ctx context.Context, blob func(ctx context.Context, digest string) ([]byte, error), dir string, f *event.File) (string, error) {
 	data, err := blob(ctx, f.Digest)
 	if err == nil {
@@ -197,7 +191,7 @@ func Put(ctx context.Context, blob func(ctx context.Context, digest string) ([]b
 	if err != nil {
 		return "", err
 	}
-	name := event.FileName(f.Name, "file") // whatever a log says
+	name := event.FileName(f.Name, "file") // safe for any name in the log
 	ext := filepath.Ext(name)
 	for n := 2; ; n++ {
 		path := filepath.Join(dir, name)
@@ -212,7 +206,7 @@ func Put(ctx context.Context, blob func(ctx context.Context, digest string) ([]b
 	}
 }
 
-// Create makes a file that does not exist yet.
+// Create writes a file that does not exist yet.
 func Create(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

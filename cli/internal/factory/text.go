@@ -15,8 +15,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// ShownID leaves out the parts of a key that the command fills in itself. An id with a
-// slash is shown with all parts, so that it cannot be taken for another session's key.
+// ShownID returns a key without the parts that the command fills in itself. If the id contains a slash, it returns all
+// parts, so that the id cannot be confused with another session's key.
 func ShownID(key session.Key) string {
 	if Own(key) && !strings.Contains(key.ID, "/") {
 		return key.ID
@@ -24,13 +24,13 @@ func ShownID(key session.Key) string {
 	return key.String()
 }
 
-// Own reports whether a session is one of the command itself, as --session names them.
+// Own reports whether a session is one of the command's own, which --session names by their id.
 func Own(key session.Key) bool { return key == session.ID(key.ID) }
 
-// Stamp returns a time as people read it.
+// Stamp returns a time in the form for people.
 func Stamp(t time.Time) string { return sessionform.Stamp(t) }
 
-// Table returns what aligns the cells of lines, which tabulators separate, below a head unless that is "".
+// Table returns a writer that aligns the cells of lines, which tabs separate, below a head unless that is "".
 func Table(w io.Writer, head string) *tabwriter.Writer {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if head != "" {
@@ -39,12 +39,12 @@ func Table(w io.Writer, head string) *tabwriter.Writer {
 	return table
 }
 
-// PrintJSON writes one object: in one line with --json, else indented.
+// PrintJSON writes one object: in one line with --json, otherwise indented.
 func PrintJSON(w io.Writer, v any, inOneLine bool) error {
 	if !inOneLine && render.IndentedJSON(w, v) == nil {
 		return nil
 	}
-	render.JSON(w, v) // also what nests more deeply than the library indents
+	render.JSON(w, v) // also for values that are nested more deeply than encoding/json indents
 	return nil
 }
 
@@ -55,8 +55,7 @@ func RandomHex(bytes int) string {
 	return hex.EncodeToString(random)
 }
 
-// CommandLine returns a command line for the database in use. The arguments are
-// quoted already; the path may be empty.
+// CommandLine returns a command line for the current database. The arguments are already quoted; the path may be empty.
 func (f *Factory) CommandLine(command, path string, rest ...string) string {
 	words := []string{f.Name, command}
 	if path != "" {
@@ -72,7 +71,7 @@ func (f *Factory) CommandLine(command, path string, rest ...string) string {
 	return strings.Join(words, " ")
 }
 
-// QuotePath quotes the path of a tree for a shell; "" stays so.
+// QuotePath quotes the path of a tree for a shell; "" remains "".
 func QuotePath(path string) string {
 	if path == "" {
 		return ""
@@ -80,7 +79,7 @@ func QuotePath(path string) string {
 	return QuoteArg(path)
 }
 
-// QuoteArg quotes an argument for a POSIX shell, if that is needed.
+// QuoteArg quotes an argument for a POSIX shell if necessary.
 func QuoteArg(s string) string {
 	safe := func(r rune) bool {
 		return r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r))

@@ -20,7 +20,7 @@ import (
 // testOptions holds the flags of graph test.
 type testOptions struct {
 	agents agentOptions
-	only   string // cases whose name it is found in
+	only   string // a part of the names of the cases to run
 	json   bool
 }
 
@@ -50,7 +50,7 @@ is run and the status is 2.`,
 	return cmd
 }
 
-// testedCase is what --json prints of a case.
+// testedCase is the JSON of a case with --json.
 type testedCase struct {
 	File        string             `json:"file"`
 	Line        int                `json:"line"`
@@ -118,7 +118,7 @@ func testGraphs(ctx context.Context, f *factory.Factory, files []string, o testO
 	return nil
 }
 
-// cases reads all files, and prints all problems of all of them at once.
+// cases reads all files, and prints all of their problems at once.
 func cases(f *factory.Factory, files []string, opts []graphtest.LoadOption) ([]graphtest.Case, error) {
 	var cases []graphtest.Case
 	var problems []graphtest.Problem
@@ -149,7 +149,7 @@ func cases(f *factory.Factory, files []string, opts []graphtest.LoadOption) ([]g
 	return cases, nil
 }
 
-// tested prints what became of a case.
+// tested prints the result of a case.
 func tested(f *factory.Factory, c *graphtest.Case, out *graphtest.Outcome, asJSON bool) {
 	if asJSON {
 		t := testedCase{c.File, c.Line, c.Name, out.OK(), out.Differences, &out.Result}

@@ -1,4 +1,4 @@
-// Package graph has the command graph: check, run, test and draw graphs of agents.
+// Package graph is the command graph: check, run, test and draw graphs of agents.
 package graph
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Command makes the command graph.
+// Command returns the command graph.
 func Command(f *factory.Factory) *cobra.Command {
 	return factory.Group("graph", "Check, run and test graphs of agents (OSSA AgentGraph)",
 		validateCommand(f), runCommand(f), testCommand(f), drawCommand(f), schemaCommand(f))
 }
 
-// agentOptions are the flags that say which agents exist.
+// agentOptions are the flags that name the existing agents.
 type agentOptions struct {
 	folder string
 	names  []string
@@ -113,8 +113,8 @@ func badGraph(f *factory.Factory, file string, err error, asJSON bool) error {
 	return factory.Exit(factory.StatusUsage)
 }
 
-// known says which agents and tools exist: the program's tools, and those agents that the
-// flags give, or without any flag those in the folder of the graph's file.
+// known returns the options for the existing agents and tools: the program's tools, and the agents of the flags or,
+// without these flags, those in the folder of the graph's file.
 func (a agentOptions) known(f *factory.Factory, file string) ([]agentgraph.Option, error) {
 	opts := []agentgraph.Option{agentgraph.WithRefs(append(agentfile.ToolRefs(f.Tools...), a.names...)...)}
 	folder := a.folder
@@ -128,7 +128,7 @@ func (a agentOptions) known(f *factory.Factory, file string) ([]agentgraph.Optio
 	switch {
 	case err == nil:
 		return append(opts, agentgraph.WithFolder(found)), nil
-	case a.folder == "": // reading the file says what is wrong with its path
+	case a.folder == "": // reading the file reports a wrong path
 		return opts, nil
 	}
 	return nil, factory.Usagef("--agents %s: the folder cannot be read: %w", a.folder, err)

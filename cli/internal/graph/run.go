@@ -61,7 +61,7 @@ func (g *runOptions) readInput() (json.RawMessage, error) {
 	return checkInput(data, from)
 }
 
-// checkInput refuses what is no JSON, and says how a text is given.
+// checkInput returns an error for input that is not JSON. The error says how to pass a text.
 func checkInput(data []byte, from string) (json.RawMessage, error) {
 	text := strings.TrimSpace(strings.TrimPrefix(string(data), "\ufeff"))
 	switch {
@@ -165,7 +165,7 @@ func (g *runOptions) run(ctx context.Context) error {
 	return g.turn(ctx, c, root, input)
 }
 
-// check looks at what the flags say together.
+// check returns an error if the flags do not fit together.
 func (g *runOptions) check() error {
 	f := g.f
 	switch {
@@ -182,7 +182,7 @@ func (g *runOptions) check() error {
 }
 
 func (g *runOptions) mocks() (graphtest.Mocks, error) {
-	f, err := os.Open(g.mockFile) // which may be a pipe, such as /dev/stdin
+	f, err := os.Open(g.mockFile) // may be a pipe, such as /dev/stdin
 	if err != nil {
 		return nil, factory.Usagef("--mock: %w", err)
 	}
@@ -198,7 +198,7 @@ func (g *runOptions) mocks() (graphtest.Mocks, error) {
 	return mocks, nil
 }
 
-// load loads the graph. The references of nodes with mocks count as existing.
+// load loads the graph. References of nodes with mocks count as existing.
 func (g *runOptions) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
 	known, err := g.agents.known(g.f, g.file)
 	if err != nil {
@@ -207,7 +207,7 @@ func (g *runOptions) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
 	var refs []string
 	if len(mocks) > 0 {
 		shape, err := agentgraph.LoadFile(g.file, agentgraph.WithAnyRef())
-		if err == nil { // a misspelt id comes before the reference that lacks a mock
+		if err == nil { // report a misspelt id before the reference that lacks a mock
 			if err := mocks.Check(shape); err != nil {
 				return nil, refuse(g.f, err)
 			}
@@ -223,7 +223,7 @@ func (g *runOptions) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
 	return graph, nil
 }
 
-// legible reports whether a graph with problems is YAML all the same.
+// legible reports whether a graph with problems is valid YAML.
 func legible(err error) bool {
 	problems := agentgraph.Problems(err)
 	for _, problem := range problems {
@@ -234,8 +234,7 @@ func legible(err error) bool {
 	return len(problems) > 0
 }
 
-// mockedRefs returns the references of nodes with mocks in a graph that has problems,
-// as far as they can be read.
+// mockedRefs returns the references of nodes with mocks in a graph with problems, as far as they can be read.
 func mockedRefs(file string, mocks graphtest.Mocks) (refs []string) {
 	data, err := confined.Read(file, agentgraph.MaxFile)
 	if err != nil {
@@ -263,7 +262,7 @@ func mockedRefs(file string, mocks graphtest.Mocks) (refs []string) {
 	}
 }
 
-// refuse prints the problems of a file of mocks or of cases.
+// refuse prints the problems of a file with mocks or cases.
 func refuse(f *factory.Factory, err error) error {
 	var bad *graphtest.Error
 	if !errors.As(err, &bad) {
@@ -272,7 +271,7 @@ func refuse(f *factory.Factory, err error) error {
 	return f.Problems(f.Stderr, factory.LinesOf(bad.Problems))
 }
 
-// build makes the graph's agent. Models are looked for only if an agent may need one.
+// build returns the graph's agent. It resolves models only if an agent may need one.
 func (g *runOptions) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts []agentgraph.AgentOption) (*agentgraph.Agent, *factory.Models, error) {
 	var (
 		models  *factory.Models
@@ -301,7 +300,7 @@ func (g *runOptions) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts 
 	return root, models, nil
 }
 
-// noAgents prints why agents of a graph cannot be had, which may be for several reasons.
+// noAgents prints the reasons why agents of a graph cannot be built.
 func noAgents(f *factory.Factory, err error) error {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	if len(lines) == 1 {

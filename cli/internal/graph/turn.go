@@ -16,7 +16,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// open opens the session. Without a flag that names one, nothing is kept.
+// open opens the session. If no flag names one, the session is kept only in memory.
 func (g *runOptions) open(ctx context.Context, root agent.Agent, models *factory.Models) (*turn.Conversation, error) {
 	f := g.f
 	key, err := factory.SessionKey(g.Session)
@@ -48,7 +48,7 @@ func (g *runOptions) open(ctx context.Context, root agent.Agent, models *factory
 	return c, nil
 }
 
-// turn runs the graph, prints what came of it, and returns how it ended.
+// turn runs the graph, prints the result, and returns how it ended.
 func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agentgraph.Agent, input json.RawMessage) error {
 	f := g.f
 	if g.resume {
@@ -75,7 +75,7 @@ func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agent
 		f.Say("interrupted; to resume: %s", g.again(c))
 		return factory.Exit(factory.StatusInterrupted)
 	}
-	if !began && failed != nil { // what the session holds are runs of others
+	if !began && failed != nil { // the session contains runs of other graphs
 		return failed
 	}
 	log, fold, err := c.Log(ctx)
@@ -114,8 +114,8 @@ func (g *runOptions) turn(ctx context.Context, c *turn.Conversation, root *agent
 	return g.ended(result, failed)
 }
 
-// follow waits for the end of a run, and shows on a terminal which agent is at work. It
-// returns whether anything happened at all, and how the graph's own run ended.
+// follow waits for the end of a run, and shows on a terminal which agent is running. It returns whether any event came,
+// and how the graph's own run ended.
 func (g *runOptions) follow(ctx context.Context, c *turn.Conversation, events iter.Seq2[*event.Event, error]) (began bool, end event.FinishReason, failed error) {
 	spin := render.NewSpinner(g.f.Stdout, g.f.LookOf(g.f.Stdout))
 	defer spin.Hide()
@@ -151,7 +151,7 @@ func each(log []*event.Event) iter.Seq2[*event.Event, error] {
 	}
 }
 
-// failures returns the last errors of agents, by their names.
+// failures returns the last error of each agent by name.
 func failures(log []*event.Event) map[string]string {
 	said := make(map[string]string)
 	for _, e := range log {
@@ -162,18 +162,17 @@ func failures(log []*event.Event) map[string]string {
 	return said
 }
 
-// question is what a call says that asks about a node.
+// question contains the parameters of a call that asks about a node.
 type question struct {
 	Agent, Question string
 }
 
 func questionOf(d *event.Relay) (q question) {
-	_ = json.Unmarshal(d.Params, &q) // those of another tool's call ask nothing
+	_ = json.Unmarshal(d.Params, &q) // the parameters of another tool's call contain no question
 	return q
 }
 
-// waiting shows which agents wait for a person and what they would get, and prints how to
-// decide about them.
+// waiting shows the agents that wait for a person and their input, and prints how to decide about them.
 func (g *runOptions) waiting(c *turn.Conversation, asked []*event.Relay) {
 	c.Show(asked)
 	for _, d := range asked {
@@ -196,7 +195,7 @@ func (g *runOptions) waiting(c *turn.Conversation, asked []*event.Relay) {
 	}
 }
 
-// ended prints what went wrong, and returns the status of a run.
+// ended prints the failures, and returns the status of a run.
 func (g *runOptions) ended(result *agentgraph.Result, failed error) error {
 	switch result.Status {
 	case agentgraph.Completed, agentgraph.Recovered:
@@ -213,7 +212,7 @@ func (g *runOptions) ended(result *agentgraph.Result, failed error) error {
 	return factory.Exit(factory.StatusFailed)
 }
 
-// because returns what is printed behind the words that a run failed.
+// because returns the text after the message that a run failed.
 func because(e *agentgraph.ResultError) string {
 	switch {
 	case e == nil:

@@ -1,4 +1,5 @@
-// Package prompt reads lines from a person or a pipe, and prints what others do above the line that is typed.
+// Package prompt reads lines from a person or a pipe. It prints the messages of others above the line that is being
+// typed.
 package prompt
 
 import (
@@ -22,15 +23,14 @@ import (
 
 // Lines reads the lines that a person or a pipe sends to chat.
 type Lines interface {
-	// Next waits for a line. The error is io.EOF at the end, errInterrupt for an
-	// interrupt at the prompt, or the context's.
+	// Next waits for a line. The error is io.EOF at the end, ErrInterrupt for an interrupt at the prompt, or the
+	// context's.
 	Next(ctx context.Context) (string, error)
 }
 
 var ErrInterrupt = errors.New("interrupt at the prompt")
 
-// New returns a line editor if a person sits at both ends, else a plain
-// reader. historyFile may be empty.
+// New returns a line editor if both streams are terminals, and otherwise a plain reader. historyFile may be empty.
 func New(f *factory.Factory, historyFile string) (Lines, error) {
 	if f.Stdin == os.Stdin && factory.IsTerminal(f.Stdin) && f.LookOf(f.Stdout).Live {
 		return newEditor(f, historyFile)
@@ -41,9 +41,8 @@ func New(f *factory.Factory, historyFile string) (Lines, error) {
 	return r, nil
 }
 
-// pipedLines reads one line each time it is asked, so that what follows stays
-// unread. A goroutine does it, because a read cannot be cancelled; one that
-// still waits at the end of the command ends with the process.
+// pipedLines reads one line per call, so that later input remains unread. It reads in a goroutine, because a read
+// cannot be cancelled; a goroutine that still waits ends with the process.
 type pipedLines struct {
 	r   *bufio.Reader
 	ask chan struct{}
@@ -79,14 +78,14 @@ func (l *pipedLines) Next(ctx context.Context) (string, error) {
 	}
 }
 
-// maxHistory is how many lines of earlier chats the editor recalls.
+// maxHistory is the number of lines of earlier chats that the editor recalls.
 const maxHistory = 500
 
 // Editor is readline on the process's terminal.
 type Editor struct {
 	rl      *readline.Instance
 	prompt  string
-	history *os.File // nil if none is kept
+	history *os.File // nil if no history is kept
 }
 
 func newEditor(f *factory.Factory, historyFile string) (*Editor, error) {
@@ -120,8 +119,8 @@ func newEditor(f *factory.Factory, historyFile string) (*Editor, error) {
 	return e, nil
 }
 
-// recall loads the last lines of the history file and opens it for more. Only
-// its owner can read it. Without the file the editor still works.
+// recall loads the last lines of the history file and opens it for appending. Only the owner can read the file. The
+// editor also works without it.
 func (e *Editor) recall(path string) {
 	if data, err := os.ReadFile(filepath.Clean(path)); err == nil {
 		past := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
@@ -140,7 +139,7 @@ func (e *Editor) stdout() io.Writer { return e.rl.Stdout() }
 
 func (e *Editor) Stderr() io.Writer { return e.rl.Stderr() }
 
-// More asks whether to show more. The answer is no after q, an interrupt or the end of the input.
+// More asks whether to show more. q, an interrupt and the end of the input mean no.
 func (e *Editor) More(question string) bool {
 	e.rl.SetPrompt(question)
 	defer e.rl.SetPrompt(e.prompt)
@@ -167,22 +166,22 @@ func (e *Editor) Next(ctx context.Context) (string, error) {
 	return typed(line), err
 }
 
-// A terminal that is asked to (bracketed paste, a mode of xterm and most others) puts marks around what is
-// pasted, so that its line ends do not send it line by line.
+// In bracketed paste mode, which xterm and most other terminals support, a terminal puts marks around pasted text, so
+// that its line ends do not send it line by line.
 const (
 	pasteOn, pasteOff = "\x1b[?2004h", "\x1b[?2004l"
 	pasteBegins       = "\x1b[200~"
 	pasteEnds         = "\x1b[201~"
-	// lineEnd stands in the line editor, and in its history, for a line end that was pasted.
+	// lineEnd replaces a pasted line end in the line editor and its history.
 	lineEnd = "␤"
 )
 
-// pasted reads a terminal's input. Line ends within marks become lineEnd, tabs a space, and other control
-// characters but escapes are left out; the marks stay, and the line editor ignores them.
+// pasted reads a terminal's input. In pasted text it replaces line ends by lineEnd and tabs by a space, and drops other
+// control characters except escapes. It keeps the marks, which the line editor ignores.
 type pasted struct {
 	r      io.Reader
 	inside bool
-	mark   int // how many bytes of the next mark have come
+	mark   int // the number of bytes read of the next mark
 	cr     bool
 	ready  []byte
 }
@@ -230,21 +229,21 @@ func (p *pasted) take(c byte) {
 	}
 }
 
-// typed returns a line of the editor as the user meant it.
+// typed returns a line of the editor with its line ends.
 func typed(line string) string { return strings.ReplaceAll(line, lineEnd, "\n") }
 
-// Overhearing returns a printer of events for the time in which a person may type.
+// Overhearing returns a printer of events to use while a person may be typing.
 func Overhearing(f *factory.Factory, in Lines) *render.Printer {
 	var w io.Writer = f.Stdout
 	look := f.LookOf(f.Stdout)
 	look.Live = false
-	if e, ok := in.(*Editor); ok { // which puts its line below what is printed
+	if e, ok := in.(*Editor); ok { // it redraws its line below the printed text
 		w = e.stdout()
 	}
 	return render.Transcript(&wholeLines{w: w}, look)
 }
 
-// wholeLines writes only complete lines, because an editor draws its own line again after each write.
+// wholeLines writes only complete lines, because an editor redraws its line after each write.
 type wholeLines struct {
 	w    io.Writer
 	rest []byte
@@ -267,7 +266,7 @@ func Overhear(ctx context.Context, f *factory.Factory, of factory.Feed, after in
 		defer close(done)
 		for entry, err := range of.Tail(ctx, session.Position{Seq: after}.String()) {
 			if err != nil {
-				if ctx.Err() == nil && !remote.Missing(err) { // nobody has begun the session yet
+				if ctx.Err() == nil && !remote.Missing(err) { // the session does not exist yet
 					f.Say("what others do is not shown any more: %s", err)
 				}
 				return

@@ -24,14 +24,14 @@ func Flag(f *factory.Factory, fs *pflag.FlagSet, off *bool) {
 	}
 }
 
-// Watched are the files of a tree, or why they cannot be watched.
+// Watched contains the watched files of a tree, or the error of watching them.
 type Watched struct {
 	folder *watch.Folder
 	err    error
 }
 
-// Watch begins to look at the files of the tree at path, before they are read; nil if it is not
-// wanted, or the tree is part of the program.
+// Watch starts watching the files of the tree at path before they are read. It returns nil if off is set, or the tree
+// is part of the program.
 func Watch(f *factory.Factory, path string, off bool) *Watched {
 	if off || f.Embedded() {
 		return nil
@@ -46,8 +46,8 @@ func Watch(f *factory.Factory, path string, off bool) *Watched {
 // Noticed reports whether KeepUp will notice changes of the files.
 func (w *Watched) Noticed() bool { return w != nil && w.err == nil }
 
-// KeepUp calls renew whenever the files have changed, until the command ends, and tells on w what
-// came of it. The tree stays as it is if renew fails, which is told once.
+// KeepUp calls renew after each change of the files until the command ends, and prints the results to w. If renew
+// fails, the tree remains as it is, and KeepUp prints the error once.
 func KeepUp(ctx context.Context, f *factory.Factory, files *Watched, w io.Writer, renew func() (*agent.Tree, error)) {
 	if files == nil {
 		return
@@ -87,12 +87,12 @@ func KeepUp(ctx context.Context, f *factory.Factory, files *Watched, w io.Writer
 	}()
 }
 
-// folderOf returns the folder that a tree's files are in.
+// folderOf returns the folder with a tree's files.
 func folderOf(path string) string {
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
 		return path
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil { // a file's folder is where it really is
+	if real, err := filepath.EvalSymlinks(path); err == nil { // resolve links to the file
 		path = real
 	}
 	return filepath.Dir(path)

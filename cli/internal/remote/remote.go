@@ -1,4 +1,4 @@
-// Package remote has what commands need to use the sessions of a server: flags, a client, and a copy of a session.
+// Package remote connects commands to the sessions of a server: it has flags, a client, and a copy of a session.
 package remote
 
 import (
@@ -27,12 +27,12 @@ func Flags(f *factory.Factory, fs *pflag.FlagSet) {
 	fs.StringVar(&f.Server.TokenFile, "token-file", "", "with --server, read the token from `FILE` (default: from "+factory.TokenVariable+")")
 }
 
-// Given reports whether --server is given. It refuses the flags whose values the server decides.
+// Given reports whether --server is given. It returns an error for flags whose values the server decides.
 func Given(f *factory.Factory, cmd *cobra.Command) (bool, error) {
 	return GivenWithout(f, cmd, "db", "redis", "model", "record", "replay", "prices", "desk", "no-reload", "by", "users")
 }
 
-// GivenWithout reports whether --server is given. It refuses the named flags together with --server.
+// GivenWithout reports whether --server is given. It returns an error if one of the named flags is given, too.
 func GivenWithout(f *factory.Factory, cmd *cobra.Command, flags ...string) (bool, error) {
 	if f.Server.URL == "" {
 		if f.Server.TokenFile != "" {
@@ -48,8 +48,8 @@ func GivenWithout(f *factory.Factory, cmd *cobra.Command, flags ...string) (bool
 	return true, nil
 }
 
-// AtServer gives a command that works on a tree the flags of a server, with which it has no PATH
-// and runs in its stead.
+// AtServer adds the flags of a server to a command that works on a tree. With them, the command takes no PATH and calls
+// run instead.
 func AtServer(f *factory.Factory, cmd *cobra.Command, run func(*cobra.Command) error) {
 	Flags(f, cmd.Flags())
 	here := cmd.RunE
@@ -66,7 +66,8 @@ func AtServer(f *factory.Factory, cmd *cobra.Command, run func(*cobra.Command) e
 	}
 }
 
-// Connect makes a client of the server and asks it who calls. told hears of a server that is away.
+// Connect returns a client of the server, after asking the server for the caller's rights. told gets the errors of an
+// unreachable server.
 func Connect(ctx context.Context, f *factory.Factory, told func(error), opts ...client.Option) (*client.Client, error) {
 	token := f.Getenv(factory.TokenVariable)
 	if f.Server.TokenFile != "" {
@@ -94,11 +95,11 @@ func Connect(ctx context.Context, f *factory.Factory, told func(error), opts ...
 	return c, err
 }
 
-// Away returns a function that prints the error of a server that cannot be reached.
+// Away returns a function that prints the error of an unreachable server.
 func Away(f *factory.Factory) func(error) { return func(err error) { f.Say("%s; trying again", err) } }
 
-// OfServer gives a command that only looks at a session the flags of a server, which has the
-// session then. All else that the command asks for is done here.
+// OfServer adds the flags of a server to a command that only reads a session. With them, it reads the session from the
+// server and does everything else in this process.
 func OfServer(f *factory.Factory, cmd *cobra.Command) *cobra.Command {
 	Flags(f, cmd.Flags())
 	here := cmd.RunE
@@ -111,8 +112,7 @@ func OfServer(f *factory.Factory, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// fetched is a store with a session that was fetched from a server. Its files are fetched when
-// they are asked for.
+// fetched is a store with a session that was fetched from a server. It fetches files on demand.
 type fetched struct {
 	*session.Memory
 	from Served
@@ -122,11 +122,11 @@ func (f fetched) Blob(ctx context.Context, _ session.Key, digest string) ([]byte
 	return f.from.File(ctx, f.from.ID, digest)
 }
 
-// fetchPatience is how long a server that has gone away is waited for by a command that only looks: who
-// calls it again loses nothing.
+// fetchPatience is how long a command that only reads waits for an unreachable server. A user who runs it again loses
+// nothing.
 const fetchPatience = 10 * time.Second
 
-// Fetch copies a session from the server, up to the last event that is stored there now.
+// Fetch copies a session from the server, up to the last event that is stored at this time.
 func Fetch(ctx context.Context, f *factory.Factory, id string) (*factory.Database, session.Info, error) {
 	var none session.Info
 	if err := factory.CheckName(id); err != nil {
@@ -156,7 +156,7 @@ func Fetch(ctx context.Context, f *factory.Factory, id string) (*factory.Databas
 			events = append(events, e)
 		}
 	}
-	// What was removed meanwhile, and what was begun anew under its id, is not what was found.
+	// A session that was removed meanwhile, or created again with the same id, is not the one that was found.
 	if now, err := api.Session(ctx, id); Missing(err) || err == nil && !now.Created.Equal(s.Created) {
 		return nil, none, fmt.Errorf("session %s was removed from the server at %s while it was read: %w", visible.Line(id), f.Server.URL, agent.ErrConflict)
 	} else if err != nil {
@@ -184,7 +184,7 @@ type Served struct {
 func (s Served) Log(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		for e, err := range s.Events(ctx, s.ID, after) {
-			if Missing(err) { // it has not begun
+			if Missing(err) { // the session does not exist yet
 				return
 			}
 			if !yield(e, err) || err != nil {
@@ -198,7 +198,7 @@ func (s Served) Tail(ctx context.Context, after string) iter.Seq2[session.Entry,
 	return s.Follow(ctx, s.ID, after)
 }
 
-// Missing reports whether there is no such session.
+// Missing reports whether an error means that the session does not exist.
 func Missing(err error) bool {
 	var refused *client.Error
 	return errors.As(err, &refused) && refused.Code == "not_found"

@@ -16,7 +16,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// ChatCommand makes the command chat.
+// ChatCommand returns the command chat.
 func ChatCommand(f *factory.Factory) *cobra.Command {
 	var o turn.Options
 	var d turn.DeciderOptions
@@ -44,7 +44,7 @@ type resumeOptions struct {
 	turn.DecisionOptions
 }
 
-// ResumeCommand makes the command resume.
+// ResumeCommand returns the command resume.
 func ResumeCommand(f *factory.Factory) *cobra.Command {
 	var o resumeOptions
 	cmd := f.WithPath(&cobra.Command{
@@ -87,7 +87,7 @@ func resumeTurn(ctx context.Context, f *factory.Factory, path string, o resumeOp
 	if err != nil {
 		return err
 	}
-	if fold.Seq == 0 { // a fork that shares nothing is there all the same
+	if fold.Seq == 0 { // a fork without shared events exists, too
 		if _, err := c.DB.Find(ctx, c.Key.ID); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func resumeTurn(ctx context.Context, f *factory.Factory, path string, o resumeOp
 	return err
 }
 
-// Command makes the command run.
+// Command returns the command run.
 func Command(f *factory.Factory) *cobra.Command {
 	var o turn.Options
 	cmd := f.WithPath(&cobra.Command{
