@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/factory"
 )
 
-// manCommand writes the manual pages that a release brings; it is in no list of commands.
+// manCommand writes the manual pages of a release. It is a hidden command.
 func manCommand(f *factory.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:    "man FOLDER",
@@ -20,7 +20,7 @@ func manCommand(f *factory.Factory) *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
-			cmd.Root().DisableAutoGenTag = true // no day at the end of each page
+			cmd.Root().DisableAutoGenTag = true // no date at the end of each page
 			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Section: "1", Source: f.Name + " " + factory.Version()}, args[0])
 		},
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagGroups are the groups of flags in help. The first one has all flags that no other has.
+// flagGroups are the groups of flags in help. The first one contains all flags that are in no other group.
 var flagGroups = [...]struct{ title, names string }{
 	{title: "Flags"},
 	{"Session Flags", "session db redis server desk"},
@@ -19,7 +19,7 @@ var flagGroups = [...]struct{ title, names string }{
 	{"Limit Flags", "max-turns max-user-turns max-streams max-user-streams max-body body-time"},
 }
 
-// usage prints how a command is called: cobra's text, but with the flags in groups.
+// usage prints how to call a command: cobra's text, but with the flags in groups.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:")
@@ -51,7 +51,7 @@ func usage(cmd *cobra.Command) error {
 	return err
 }
 
-// groupedFlags returns the flags of a command, a text for each group that has some.
+// groupedFlags returns the flags of a command, one text per group that has some.
 func groupedFlags(cmd *cobra.Command) (texts []string) {
 	var groups [len(flagGroups)]pflag.FlagSet
 	add := func(flag *pflag.Flag) {

@@ -14,21 +14,21 @@ import (
 	"github.com/agentarbor/arbor/internal/render"
 )
 
-// everybody is let in with --no-token.
+// everybody is the authenticator of --no-token: it accepts every caller as the owner.
 type everybody struct{}
 
 func (everybody) Authenticate(context.Context, access.Credentials) (access.User, error) {
 	return factory.Owner, nil
 }
 
-// callers are who may call a server.
+// callers are the users that a server accepts.
 type callers struct {
 	access.Authenticator
 	signIn *access.SignIn // nil with --no-token
-	told   string         // what is printed about the owner's token
+	told   string         // the message about the owner's token
 }
 
-// callersOf returns the authenticator of the listeners. Browsers see the port of the first one.
+// callersOf returns the authenticator of the listeners. Browsers use the port of the first one.
 func callersOf(ctx context.Context, f *factory.Factory, o *options, listeners []net.Listener) (*callers, error) {
 	for _, l := range listeners {
 		if o.noToken && !onLoopback(l.Addr()) {
@@ -83,7 +83,7 @@ func callersOf(ctx context.Context, f *factory.Factory, o *options, listeners []
 	return &callers{either, signIn, told}, nil
 }
 
-// ownerToken returns the owner's token, and what is printed about it.
+// ownerToken returns the owner's token, and the message about it.
 func ownerToken(f *factory.Factory, o *options) (token, told string, err error) {
 	switch {
 	case o.tokenFile != "":
@@ -104,7 +104,7 @@ func ownerToken(f *factory.Factory, o *options) (token, told string, err error) 
 	return token, told, nil
 }
 
-// loopbackURL reports whether a URL leads to this machine.
+// loopbackURL reports whether a URL refers to this machine.
 func loopbackURL(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -114,8 +114,8 @@ func loopbackURL(raw string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// accounts returns those who may call: the owner, and who is in the users file, which is followed
-// until the command ends. The default file need not be there.
+// accounts returns the accounts that may call: the owner, and those of the users file, which is watched until the
+// command ends. The default file need not exist.
 func accounts(ctx context.Context, f *factory.Factory, file string, owner access.Account) (*access.Accounts, error) {
 	path, err := f.UsersPath(file)
 	if err != nil && file == "" { // there is no state directory, and so no default file

@@ -21,10 +21,10 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// devKeeps is how much memory dev gives to requests as they were sent, in bytes.
+// devKeeps is the memory for requests to models that dev keeps, in bytes.
 const devKeeps = 32 << 20
 
-// DevCommand makes the command dev.
+// DevCommand returns the command dev.
 func DevCommand(f *factory.Factory) *cobra.Command {
 	o, shut := &options{keep: devKeeps, dev: true}, false
 	cmd := f.WithPath(&cobra.Command{
@@ -44,7 +44,8 @@ Without a terminal or a display, no browser is opened; standard error has the ad
 	return cmd
 }
 
-// workshop lets the owner try things on the page: only dev does, and only where no other machine reaches the server.
+// workshop returns the options with which the owner can try things on the page. Only dev has them, and only if no other
+// machine can reach the server.
 func (s *service) workshop() []server.Option {
 	if !s.dev || !onLoopback(s.web.Addr()) || s.url != "" && !loopbackURL(s.url) {
 		return nil
@@ -56,7 +57,7 @@ func (s *service) workshop() []server.Option {
 	return []server.Option{server.WithWorkshop(w)}
 }
 
-// changed returns a runner of the tree that the files describe now, with a change.
+// changed returns a runner of the tree in the current files, with a change.
 func (s *service) changed(_ context.Context, c server.Change) (*runner.Runner, func(), error) {
 	t, err := s.with(c)
 	if err != nil {
@@ -69,16 +70,16 @@ func (s *service) changed(_ context.Context, c server.Change) (*runner.Runner, f
 	return t.Runner, t.End, nil
 }
 
-// with loads the tree that the files describe now, with a change.
+// with loads the tree in the current files, with a change.
 func (s *service) with(c server.Change) (*factory.LoadedTree, error) {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	sources, connect := s.f.Sources, s.f.ConnectServers
-	defer func() { s.f.Sources, s.f.ConnectServers = sources, connect }() // those of the tree that is served
+	defer func() { s.f.Sources, s.f.ConnectServers = sources, connect }() // keep those of the tree that is served
 	return s.f.Load(s.path, s.model, agentfile.WithChange(c.Agent, agentfile.Change{Description: c.Description, Instructions: c.Instructions, Model: c.Model}))
 }
 
-// fileOf returns the Markdown file of an agent of the tree that is served.
+// fileOf returns the Markdown file of an agent of the served tree.
 func (s *service) fileOf(agent string) (string, error) {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -97,7 +98,7 @@ func (s *service) body(_ context.Context, agent string) (server.Body, error) {
 	return server.Body(b), err
 }
 
-// write gives the file of an agent other instructions, if the tree can be loaded with them.
+// write changes the instructions in the file of an agent, if the tree can be loaded with them.
 func (s *service) write(_ context.Context, agent string, b server.Body) (server.Body, error) {
 	file, err := s.fileOf(agent)
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *service) write(_ context.Context, agent string, b server.Body) (server.
 	return server.Body(written), err
 }
 
-// openPage opens an address in a browser, if that is wanted, somebody is there, and has one.
+// openPage opens an address in a browser, if --open is set, a person uses the terminal, and there is a browser.
 func openPage(f *factory.Factory, o *options, address string) {
 	if !o.open || !factory.IsTerminal(f.Stderr) {
 		return
@@ -147,10 +148,10 @@ func openPage(f *factory.Factory, o *options, address string) {
 	}()
 }
 
-// mcpPath is where serve has the protocol.
+// mcpPath is the path of MCP in serve.
 const mcpPath = "/mcp"
 
-// MCPCommand makes the command mcp.
+// MCPCommand returns the command mcp.
 func MCPCommand(f *factory.Factory) *cobra.Command {
 	var model, prices string
 	cmd := f.WithPath(&cobra.Command{
@@ -196,7 +197,7 @@ func mcpOverStdio(ctx context.Context, f *factory.Factory, path, model, prices s
 	return err
 }
 
-// unclosed is an output that stays open.
+// unclosed is an output that ignores Close.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }

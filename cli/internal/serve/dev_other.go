@@ -4,5 +4,5 @@ package serve
 
 import "os/exec"
 
-// apart does nothing: here a signal of the terminal is for one program.
+// apart does nothing: on this system a signal of the terminal reaches only one program.
 func apart(*exec.Cmd) {}

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// apart keeps a program from the signals of the terminal: a browser stays when the server ends.
+// apart protects a program from the signals of the terminal, so that a browser remains open when the server ends.
 func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

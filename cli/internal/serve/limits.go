@@ -16,11 +16,11 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/factory"
 )
 
-// limitOptions are the limits of what clients may ask of a server.
+// limitOptions are the limits of clients' requests.
 type limitOptions struct {
 	turns, userTurns     int
 	streams, userStreams int
-	open                 *access.Limit // of streams, in all APIs; nil until check
+	open                 *access.Limit // of open streams in all APIs; nil until check
 	body                 size
 	bodyTime             time.Duration
 }
@@ -48,19 +48,19 @@ func (l *limitOptions) check() error {
 	return nil
 }
 
-// of sets the limits of a guard.
+// of adds the limits to the options of a guard.
 func (l *limitOptions) of(o access.Options) access.Options {
 	o.Streams, o.MaxBody, o.BodyTimeout = l.open, int64(l.body), l.bodyTime
 	return o
 }
 
-// a2a are the limits for clients of A2A.
+// a2a returns the limits for clients of A2A.
 func (l *limitOptions) a2a() a2aserver.HTTPOptions {
 	return a2aserver.HTTPOptions{Streams: l.open, MaxBody: int64(l.body), BodyTimeout: l.bodyTime}
 }
 
-// arrives bounds the time of bodies also at paths without a door, which read none: net/http waits for the rest
-// of a body before it lets a connection go.
+// arrives limits the time of bodies at paths without a handler, too, which read none: net/http waits for the rest of a
+// body before it closes a connection.
 func (l *limitOptions) arrives(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != http.NoBody {
@@ -70,7 +70,7 @@ func (l *limitOptions) arrives(next http.Handler) http.Handler {
 	})
 }
 
-// size is a flag that is a number of bytes, such as 32MiB.
+// size is a flag for a number of bytes, such as 32MiB.
 type size int64
 
 func (s *size) Set(text string) error {

@@ -18,10 +18,10 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// stopWithin bounds how long serve waits for turns and connections to end.
+// stopWithin is how long serve waits for turns and connections to end.
 const stopWithin = 10 * time.Second
 
-// listen opens the address that a flag gives. It is closed at the end of the command.
+// listen opens the address of a flag. The listener is closed at the end of the command.
 func listen(f *factory.Factory, flag, addr string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return nil, factory.Usagef("%s %s: an address is HOST:PORT, such as 127.0.0.1:8420", flag, render.Cut(addr, 60))
@@ -30,7 +30,7 @@ func listen(f *factory.Factory, flag, addr string) (net.Listener, error) {
 	if err != nil {
 		var cause *net.OpError
 		if errors.As(err, &cause) {
-			err = cause.Err // the address is said already
+			err = cause.Err // the message already contains the address
 		}
 		return nil, factory.Usagef("%s %s: %w; port 0 takes any that is free", flag, render.Cut(addr, 60), err)
 	}
@@ -44,7 +44,7 @@ func onLoopback(addr net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// reachable returns an address as clients on this machine can use it.
+// reachable returns an address in a form that clients on this machine can use.
 func reachable(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {
@@ -53,8 +53,8 @@ func reachable(addr net.Addr) string {
 	return net.JoinHostPort("localhost", fmt.Sprint(tcp.Port))
 }
 
-// announced returns what the card says of an address: only the port if the host is that of the public URL, or the one
-// that a client uses.
+// announced returns an address for the card: only the port if it has the host of the public URL, and otherwise the
+// address that a client can use.
 func (o *options) announced(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && (o.url != "" || tcp.IP.IsUnspecified()) {
 		return fmt.Sprint(":", tcp.Port)
@@ -70,7 +70,7 @@ type door struct {
 
 // webDoor serves HTTP, under TLS if there is a certificate.
 func webDoor(l net.Listener, h http.Handler, certified *tls.Config) door {
-	web := &http.Server{Handler: h, TLSConfig: certified, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // clients' faults, such as broken connections
+	web := &http.Server{Handler: h, TLSConfig: certified, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // drop messages about faults of clients, such as broken connections
 	access.Harden(web)
 	serve := func() error { return web.Serve(l) }
 	if certified != nil {
@@ -104,10 +104,10 @@ func grpcDoor(f *factory.Factory, l net.Listener, s *a2aserver.Server, maxBody i
 	}}, err
 }
 
-// closer is what ends with the server.
+// closer is closed when the server ends.
 type closer interface{ Close(context.Context) error }
 
-// untilStopped serves until a signal, the end of ctx, or the failure of a door.
+// untilStopped serves until a signal, the end of ctx, or the failure of a listener.
 func (s *service) untilStopped(ctx context.Context) error {
 	ctx, done := s.f.Interrupts.Turn(ctx)
 	defer done()
@@ -124,7 +124,7 @@ func (s *service) untilStopped(ctx context.Context) error {
 	if s.drain > 0 && failure == nil {
 		s.f.Say("turns under way have %s to end", s.drain)
 		ending, cancel := context.WithTimeout(ctx, s.drain)
-		_ = s.turns.Drain(ending) // what has not ended is cut off below
+		_ = s.turns.Drain(ending) // the remaining turns are cancelled below
 		cancel()
 	}
 	err := s.stop(ctx)
@@ -138,7 +138,7 @@ func (s *service) untilStopped(ctx context.Context) error {
 	return nil
 }
 
-// stop closes the listeners, then the turns, whose end also ends the streams that keep connections open.
+// stop closes the listeners, then the turns, which also ends the streams that keep connections open.
 func (s *service) stop(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
@@ -157,7 +157,7 @@ func (s *service) stop(ctx context.Context) (err error) {
 	return err
 }
 
-// measured starts to measure if --metrics is given, and returns the metrics and the listener that serves them.
+// measured sets up the metrics if --metrics is given, and returns them with the listener that serves them.
 func measured(f *factory.Factory, o *options) (factory.Metrics, []door, error) {
 	if o.metrics == "" {
 		return factory.Metrics{}, nil, nil
@@ -177,10 +177,10 @@ func measured(f *factory.Factory, o *options) (factory.Metrics, []door, error) {
 	return m, []door{webDoor(l, mux, nil)}, nil
 }
 
-// logFormats are what --log knows.
+// logFormats are the values of --log.
 const logFormats = "text or json"
 
-// requestLog returns a logger for a line a request, nil without --log.
+// requestLog returns a logger that writes one line per request, nil without --log.
 func (o *options) requestLog(w io.Writer) (*slog.Logger, error) {
 	switch o.log {
 	case "":

@@ -28,7 +28,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// options holds the flags of serve, and what serve makes of them.
+// options holds the flags of serve, and values derived from them.
 type options struct {
 	addr, url     string
 	doors         []string
@@ -60,11 +60,11 @@ type options struct {
 	keep          size
 	kept          *server.Requests // nil without --keep-requests
 	reloads       server.Reloads
-	open          bool // the page, in a browser, if there is one
-	dev           bool // serve for whoever works on the tree
+	open          bool // open the page in a browser, if there is one
+	dev           bool // serve for the developer of the tree
 }
 
-// Command makes the command serve.
+// Command returns the command serve.
 func Command(f *factory.Factory) *cobra.Command {
 	o := &options{}
 	cmd := f.WithPath(&cobra.Command{
@@ -87,7 +87,7 @@ interrupt ends the server immediately.`,
 	return cmd
 }
 
-// serveFlags adds the flags of serve, whose values in o are the defaults.
+// serveFlags adds the flags of serve. The values in o are the defaults.
 func serveFlags(f *factory.Factory, fs *pflag.FlagSet, o *options) {
 	fs.StringVar(&o.addr, "addr", "127.0.0.1:8420", "listen on `HOST:PORT` (port 0: any free port)")
 	fs.StringVar(&o.url, "url", "", "announce `URL` as the public address (default: the address that the client used)")
@@ -131,7 +131,7 @@ func serveFlags(f *factory.Factory, fs *pflag.FlagSet, o *options) {
 	factory.DeskFlag(fs, &o.desk)
 }
 
-// check refuses flags that say nothing sensible, before anything is begun.
+// check returns an error for invalid flags, before anything starts.
 func (o *options) check() error {
 	if o.url != "" {
 		if u, err := url.Parse(o.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -150,15 +150,15 @@ func (o *options) check() error {
 	return o.checkDoors()
 }
 
-// service is a server that [serve] puts together in steps.
+// service is a server that [serve] sets up in steps.
 type service struct {
 	*options
 	f    *factory.Factory
 	path string
 
 	files   *reload.Watched
-	tree    *factory.LoadedTree // the newest
-	loading sync.Mutex          // held while a tree is loaded
+	tree    *factory.LoadedTree // the newest one
+	loading sync.Mutex          // held while the file of an agent is written
 	editing sync.Mutex          // held while the file of an agent is written
 
 	certified *tls.Config      // nil without TLS
@@ -173,7 +173,7 @@ type service struct {
 	a2a         []a2aserver.Option
 
 	start    func(*factory.LoadedTree) error
-	swap     func(*runner.Runner) // of the handler of MCP
+	swap     func(*runner.Runner) // swaps the runner of the handler of MCP
 	limit    *access.Limit        // of turns
 	turns    *live.Turns
 	handlers []http.Handler
@@ -189,7 +189,7 @@ func serve(ctx context.Context, f *factory.Factory, path string, o *options) err
 		}
 	}
 	s.ways = append(s.ways, webDoor(s.web, o.limits.arrives(o.root(server.Mux(s.handlers...))), s.certified))
-	if err := tellPage(f, o, s.who, s.base); err != nil { // first, where it is seen
+	if err := tellPage(f, o, s.who, s.base); err != nil { // print it first, where people see it
 		return err
 	}
 	f.Notice(s.tree)
@@ -199,7 +199,7 @@ func serve(ctx context.Context, f *factory.Factory, path string, o *options) err
 	return s.untilStopped(ctx)
 }
 
-// configure reads what the flags name, and loads the tree.
+// configure reads the files of the flags, and loads the tree.
 func (s *service) configure(context.Context) (err error) {
 	if err = s.check(); err != nil {
 		return err
@@ -224,7 +224,7 @@ func (s *service) configure(context.Context) (err error) {
 	return err
 }
 
-// sources tells the page where the agents of the tree that was loaded last are written.
+// sources sets the files of the agents of the last loaded tree for the page.
 func (s *service) sources() {
 	if of := s.f.Sources; of != nil {
 		s.reloads.SetSources(func(agent string) (server.Source, bool) {
@@ -234,7 +234,7 @@ func (s *service) sources() {
 	}
 }
 
-// listen opens the addresses, and finds out who may call there.
+// listen opens the addresses, and determines the accepted callers.
 func (s *service) listen(ctx context.Context) (err error) {
 	if s.web, err = listen(s.f, "--addr", s.addr); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (s *service) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// announce finds the public address, and starts to measure.
+// announce determines the public address, and sets up the metrics.
 func (s *service) announce(context.Context) (err error) {
 	scheme := "http://"
 	if s.certified != nil {
@@ -269,13 +269,13 @@ func (s *service) announce(context.Context) (err error) {
 	return err
 }
 
-// run opens the store and makes the turns that run in it.
+// run opens the store and starts the turns.
 func (s *service) run(ctx context.Context) error {
 	db, err := s.f.OpenDB(ctx, true)
 	if err != nil {
 		return err
 	}
-	store, err := db.Tail() // so that turns of other processes can be followed, too
+	store, err := db.Tail() // so that clients can also follow turns of other processes
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func (s *service) run(ctx context.Context) error {
 	if s.measured.Observer != nil {
 		opts = append(opts, live.WithObserver(s.measured.Observer))
 	}
-	if db.Path != factory.MemoryDB { // which no other process has
+	if db.Path != factory.MemoryDB { // no other process has it
 		opts = append(opts, live.WithAdoption(s.adoptEvery))
 	}
 	s.turns, err = live.New(s.tree.Runner, store, opts...)
@@ -310,7 +310,7 @@ func (s *service) guarded() access.Options {
 	return s.limits.of(access.Options{Users: s.who, Hosts: hostOf(s.url), Origins: s.origins})
 }
 
-// openDoors makes the handlers of all APIs except A2A and MCP.
+// openDoors returns the handlers of all APIs except A2A and MCP.
 func (s *service) openDoors(context.Context) error {
 	web := s.guarded()
 	web.Logger, web.Observer = s.logger, s.measured.Observer
@@ -363,7 +363,7 @@ func (s *service) openMCP(context.Context) error {
 	return nil
 }
 
-// reload makes new turns run the tree that the files describe now.
+// reload makes new turns run the tree in the current files.
 func (s *service) reload() (_ *agent.Tree, err error) {
 	defer func() {
 		if err != nil {
@@ -391,7 +391,7 @@ func (s *service) reload() (_ *agent.Tree, err error) {
 	return next.Agents, nil
 }
 
-// treeProblems returns the problems of a reload in the form that clients read.
+// treeProblems returns the problems of a reload in the form for clients.
 func treeProblems(err error) (all []server.TreeProblem) {
 	problems, _ := factory.ProblemsOf(err)
 	for _, p := range problems {
@@ -403,7 +403,7 @@ func treeProblems(err error) (all []server.TreeProblem) {
 	return all
 }
 
-// certified returns the server's TLS, nil without.
+// certified returns the server's TLS configuration, nil without TLS.
 func certified(f *factory.Factory, o *options) (*tls.Config, error) {
 	if o.tls == (access.TLSFiles{}) {
 		return nil, nil
@@ -424,8 +424,7 @@ func hostOf(public string) []string {
 	return nil
 }
 
-// tellPage says where people look at the server, and opens it for a developer. The address lets the
-// owner in once.
+// tellPage prints the address of the page, and opens it for a developer. The address signs the owner in once.
 func tellPage(f *factory.Factory, o *options, who *callers, base string) error {
 	if !o.has(doorInspector) {
 		return nil

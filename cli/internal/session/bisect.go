@@ -19,7 +19,7 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// BisectCommand makes the command bisect.
+// BisectCommand returns the command bisect.
 func BisectCommand(f *factory.Factory) *cobra.Command {
 	var o counterfactual
 	var at atFlag
@@ -60,10 +60,10 @@ same.`,
 	return cmd
 }
 
-// found is the form of bisect --json.
+// found is the JSON of bisect --json.
 type found struct {
 	revisions.Revision
-	Candidates []revisions.Revision `json:"candidates,omitempty"` // if skipped ones may be the first as well
+	Candidates []revisions.Revision `json:"candidates,omitempty"` // if a skipped one may be the first as well
 	Diff       string               `json:"diff"`
 	Revisions  int                  `json:"revisions"`
 	*replay.Bisection
@@ -104,7 +104,7 @@ func bisect(ctx context.Context, f *factory.Factory, id, path, good, bad string,
 	if err != nil {
 		return factory.Usage(err)
 	}
-	if _, err := modelsFor(f, &o); err != nil { // before any revision is, which would be skipped
+	if _, err := modelsFor(f, &o); err != nil { // before any revision is loaded, because a failing revision would be skipped
 		return err
 	}
 	b, err := replay.Bisect(ctx, log, len(revs), func(i int) (agent.Agent, func(), error) {
@@ -135,7 +135,7 @@ func bisect(ctx context.Context, f *factory.Factory, id, path, good, bad string,
 	return nil
 }
 
-// treeIn returns the folder of a tree, and the name of its file in it, "" if the tree is the folder.
+// treeIn returns the folder of a tree, and the name of its file in the folder, "" if the tree is the folder.
 func treeIn(path string) (dir, name string, err error) {
 	info, err := os.Stat(path)
 	switch {

@@ -30,8 +30,7 @@ is 3 if there is a problem.`,
 	return cmd
 }
 
-// jsonProblem is the form of sessions check --json. Without a position the log could
-// not be read to its end.
+// jsonProblem is the JSON of sessions check --json. It has no position if the log could not be read to its end.
 type jsonProblem struct {
 	Session string `json:"session"`
 	Seq     int64  `json:"seq,omitempty"`
@@ -66,7 +65,7 @@ func checkSessions(ctx context.Context, f *factory.Factory, args []string, asJSO
 	return nil
 }
 
-// checkSession prints what is wrong with one log, and how much that is.
+// checkSession prints the problems of one log, and returns their number.
 func checkSession(ctx context.Context, f *factory.Factory, db *factory.Database, key session.Key, asJSON bool) (problems int, err error) {
 	var files []integrity.Violation
 	found, failed := integrity.Check(withFiles(ctx, db, key, &files))

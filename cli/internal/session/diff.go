@@ -62,7 +62,7 @@ func diffSessions(ctx context.Context, f *factory.Factory, one, other string, as
 	return printEnds(f, d)
 }
 
-// common tells what two sessions begin with.
+// common describes the common beginning of two sessions.
 func (s *past) common(ctx context.Context, d *checkpoint.Diff) (string, error) {
 	text := "Nothing is in common."
 	if d.Common > 0 {
@@ -75,7 +75,7 @@ func (s *past) common(ctx context.Context, d *checkpoint.Diff) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			for _, e := range c.Events { // a step may be the same in part
+			for _, e := range c.Events { // the sessions may share a part of a step
 				if e.Seq <= d.Common {
 					last = c.Events[:e.Seq-c.Events[0].Seq+1]
 				}
@@ -92,7 +92,7 @@ func (s *past) common(ctx context.Context, d *checkpoint.Diff) (string, error) {
 	return text, nil
 }
 
-// printSide prints what one session has for itself.
+// printSide prints the events of only one session.
 func printSide(f *factory.Factory, s checkpoint.Side) {
 	if len(s.Events) == 0 {
 		return
@@ -106,10 +106,10 @@ func printSide(f *factory.Factory, s checkpoint.Side) {
 	out.Finish()
 }
 
-// maxCell is how many characters of a value are shown.
+// maxCell is the maximal number of characters of a printed value.
 const maxCell = 40
 
-// printEnds prints what differs in the end.
+// printEnds prints the differences at the end of the sessions.
 func printEnds(f *factory.Factory, d *checkpoint.Diff) error {
 	var rows [][3]string
 	row := func(what, a, b string) {
@@ -151,7 +151,7 @@ func printEnds(f *factory.Factory, d *checkpoint.Diff) error {
 	return table.Flush()
 }
 
-// stateWords tells a value of the state, "" if there is none.
+// stateWords returns a value of the state as text, "" if there is none.
 func stateWords(state map[string]any, key string) string {
 	value, ok := state[key]
 	if !ok {

@@ -72,7 +72,7 @@ func exportSession(ctx context.Context, f *factory.Factory, id string, until atF
 	return sessionform.Export(f.Stdout, format, factory.ShownID(s.Key), s.Seq, func() iter.Seq2[*event.Event, error] { return s.until(ctx, at) })
 }
 
-// maxImport bounds what is imported, in bytes.
+// maxImport is the maximal size of an import, in bytes.
 const maxImport = 64 << 20
 
 func importCommand(f *factory.Factory) *cobra.Command {
@@ -191,7 +191,7 @@ the last one is printed.`,
 	return cmd
 }
 
-// filesOf returns the file events of a session, in the order of the log.
+// filesOf returns the file events of a session in order.
 func (s *past) filesOf(ctx context.Context, until int64) (files []*event.Event, err error) {
 	for e, err := range s.until(ctx, until) {
 		if err != nil {
@@ -256,7 +256,7 @@ func writeFile(ctx context.Context, f *factory.Factory, id, name, output string)
 	return factory.Create(output, data)
 }
 
-// withFiles passes on a log, and appends what is wrong with the bytes of its files.
+// withFiles yields a log, and appends the violations of the bytes of its files.
 func withFiles(ctx context.Context, db *factory.Database, key session.Key, wrong *[]integrity.Violation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		for e, err := range db.Load(ctx, key, 0) {

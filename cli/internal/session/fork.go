@@ -82,7 +82,7 @@ func editSession(ctx context.Context, f *factory.Factory, args []string, o editO
 	return begun(ctx, f, s.db, to, fmt.Sprintf("shares %s with %s", render.Count(int(at)-1, "event"), factory.ShownID(s.Key)))
 }
 
-// userMessages returns the positions of what the user said.
+// userMessages returns the positions of the user's messages.
 func (s *past) userMessages(ctx context.Context) ([]int64, error) {
 	var said []int64
 	for e, err := range s.db.Load(ctx, s.Key, 0) {
@@ -96,7 +96,7 @@ func (s *past) userMessages(ctx context.Context) ([]int64, error) {
 	return said, nil
 }
 
-// listed tells positions, of many only the last ones.
+// listed returns positions as text, only the last ones if there are many.
 func listed(positions []int64) string {
 	const most = 10
 	var words []string

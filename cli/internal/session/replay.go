@@ -91,10 +91,10 @@ func replaySession(ctx context.Context, f *factory.Factory, id string, until atF
 	return err
 }
 
-// player prints events with the pauses that lay between them.
+// player prints events with the pauses that were between them.
 type player struct {
 	*render.Printer
-	ctx   context.Context // its end is the end of all pauses
+	ctx   context.Context // its end ends all pauses
 	speed float64
 	last  time.Time
 }
@@ -109,8 +109,7 @@ func (p *player) Event(e *event.Event) {
 	}
 }
 
-// pause returns how long a replay waits for what took so long; speed 0 waits for
-// nothing.
+// pause returns the pause of a replay for a recorded duration; speed 0 means no pause.
 func pause(took time.Duration, speed float64) time.Duration {
 	if speed <= 0 || took <= 0 {
 		return 0
@@ -133,16 +132,16 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// counterfactual is what the flags say of playing a session again with other agents.
+// counterfactual contains the flags for replaying a session with other agents.
 type counterfactual struct {
 	with, tree    string
 	ask, json     bool
 	model, prices string
 
-	models *factory.Models // once they are asked for
+	models *factory.Models // set on first use
 }
 
-// counterfactualFlags adds those that sessions replay --with and bisect share.
+// counterfactualFlags adds the flags that sessions replay --with and bisect share.
 func counterfactualFlags(f *factory.Factory, cmd *cobra.Command, o *counterfactual) {
 	fs := cmd.Flags()
 	fs.BoolVar(&o.ask, "ask", false, "after the first difference, continue with real models until the turn ends; tools never run")
@@ -202,7 +201,7 @@ func replayWith(ctx context.Context, f *factory.Factory, id string, until atFlag
 	return nil
 }
 
-// replayable reads a session's log to be played again, and returns what goes with it.
+// replayable reads a session's log for a replay, and returns the options that belong to it.
 func (s *past) replayable(ctx context.Context, f counterfactual) (*replay.Log, []replay.Option, error) {
 	log, err := replay.Read(s.Key, s.db.Load(ctx, s.Key, 0))
 	if err != nil {
@@ -215,13 +214,13 @@ func (s *past) replayable(ctx context.Context, f counterfactual) (*replay.Log, [
 	}, err
 }
 
-// replayedTree is a tree to play a session with.
+// replayedTree is a tree with which a session is replayed.
 type replayedTree struct {
 	*agent.Tree
 	end func()
 }
 
-// modelsFor returns the models of the endpoint if they are to be asked, or else nil.
+// modelsFor returns the models of the endpoint if the replay asks them, otherwise nil.
 func modelsFor(f *factory.Factory, o *counterfactual) (_ *factory.Models, err error) {
 	if !o.ask && (o.model != "" || f.Tape.Record != "" || f.Tape.Replay != "") {
 		return nil, factory.Usagef("--model, --record and --replay go with --ask: without it no model is asked")
@@ -232,7 +231,7 @@ func modelsFor(f *factory.Factory, o *counterfactual) (_ *factory.Models, err er
 	return o.models, err
 }
 
-// replayed loads a tree to play a session with.
+// replayed loads a tree with which a session is replayed.
 func replayed(f *factory.Factory, path string, o *counterfactual) (*replayedTree, error) {
 	resolve, missing, opts := factory.Unused, false, []agentfile.Option{agentfile.WithoutCredentials()}
 	models, err := modelsFor(f, o)
@@ -254,7 +253,7 @@ func replayed(f *factory.Factory, path string, o *counterfactual) (*replayedTree
 	return &replayedTree{tree, end}, nil
 }
 
-// tell prints what came of a replay.
+// tell prints the result of a replay.
 func tell(f *factory.Factory, r *replay.Result) {
 	played := fmt.Sprintf("%s, %s, %s", render.Count(r.Turns, "turn"), render.Count(r.Requests, "request"), render.Count(r.Tools, "tool call"))
 	switch d := r.Difference; {
@@ -297,7 +296,7 @@ func tellDifference(f *factory.Factory, d *replay.Difference) {
 	}
 }
 
-// printDiff prints lines of a diff, those that differ in colours.
+// printDiff prints the lines of a diff, and those that differ in colours.
 func printDiff(w io.Writer, look render.Look, diff string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(diff, "\n"), "\n") {
 		line = strings.TrimRight(visible.Text(line), "\n")

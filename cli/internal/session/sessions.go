@@ -1,4 +1,4 @@
-// Package session has the command sessions, and bisect, which replays a session with earlier revisions of a tree.
+// Package session is the command sessions, and bisect, which replays a session with earlier revisions of a tree.
 package session
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Command makes the command sessions.
+// Command returns the command sessions.
 func Command(f *factory.Factory) *cobra.Command {
 	cmd := factory.Group("sessions", "List, show, fork, compare, export, import, check, debug, explain, move and remove sessions, and get their files",
 		listCommand(f), remote.OfServer(f, showCommand(f)), remote.OfServer(f, historyCommand(f)), forkCommand(f), editCommand(f), diffCommand(f), remote.OfServer(f, replayCommand(f)),
@@ -49,7 +49,7 @@ func listCommand(f *factory.Factory) *cobra.Command {
 	return cmd
 }
 
-// jsonSession is the form of sessions ls --json.
+// jsonSession is the JSON of sessions ls --json.
 type jsonSession struct {
 	ID      string    `json:"id"`
 	App     string    `json:"app"`
@@ -57,7 +57,7 @@ type jsonSession struct {
 	Events  int64     `json:"events"`
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
-	// Of a fork: the session whose log holds the last shared event, and its position.
+	// For a fork: the session whose log contains the last shared event, and its position.
 	Parent    string `json:"parent,omitempty"`
 	ParentSeq int64  `json:"parentSeq,omitempty"`
 }
@@ -150,8 +150,7 @@ func named(ctx context.Context, db *factory.Database, ids []string) (found []ses
 	return found, nil
 }
 
-// remove deletes sessions. It holds all their leases first, so that nobody loses a
-// session in the middle of a turn.
+// remove deletes sessions. It takes all their leases first, so that no turn loses its session.
 func remove(ctx context.Context, db *factory.Database, all []session.Info, done func(session.Info)) (failed error) {
 	leases := make(map[session.Key]session.Lease, len(all))
 	defer func() {
@@ -180,7 +179,7 @@ func remove(ctx context.Context, db *factory.Database, all []session.Info, done 
 	return nil
 }
 
-// past is a stored session with access to all that it was.
+// past is a stored session with access to all of its log.
 type past struct {
 	*checkpoint.Sessions
 	session.Info
@@ -208,7 +207,7 @@ func find(ctx context.Context, f *factory.Factory, id string) (*factory.Database
 	return factory.Stored(ctx, f, id)
 }
 
-// atFlag is --at, a position in a log.
+// atFlag is the value of --at, a position in a log.
 type atFlag struct {
 	value int64
 	flag  *pflag.Flag
@@ -221,7 +220,7 @@ func (a *atFlag) add(cmd *cobra.Command, usage string) {
 
 func (a *atFlag) given() bool { return a.flag.Changed }
 
-// openAt is open, and returns --at, or the end of the log.
+// openAt opens a session like open. It also returns --at, or the end of the log.
 func openAt(ctx context.Context, f *factory.Factory, id string, at atFlag) (*past, int64, error) {
 	s, err := open(ctx, f, id)
 	switch {
@@ -235,8 +234,7 @@ func openAt(ctx context.Context, f *factory.Factory, id string, at atFlag) (*pas
 	return s, at.value, nil
 }
 
-// replay sends the events until a position to a sink, and returns what they
-// amount to.
+// replay sends the events up to a position to a sink, and returns their fold.
 func (s *past) replay(ctx context.Context, until int64, out render.Sink) (*session.Fold, error) {
 	fold := &session.Fold{}
 	for e, err := range s.until(ctx, until) {
@@ -250,8 +248,8 @@ func (s *past) replay(ctx context.Context, until int64, out render.Sink) (*sessi
 	return fold, nil
 }
 
-// until returns the events until a position, or until nobody reads the command's output any more.
-// A fork may share nothing, and then has none.
+// until returns the events up to a position, or until the command's output is closed. A fork that shares nothing may
+// have none.
 func (s *past) until(ctx context.Context, at int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		if at == 0 {
@@ -268,13 +266,12 @@ func (s *past) until(ctx context.Context, at int64) iter.Seq2[*event.Event, erro
 	}
 }
 
-// toFlag adds --to, the id of a session that is made of another one.
+// toFlag adds --to, the id of a session that is created from another one.
 func toFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "to", "", "name the new session `ID` (default: the old name and a random suffix)")
 }
 
-// target returns the key of a new session: that of --to, or one like the session's
-// own.
+// target returns the key of a new session: that of --to, or a generated one with the session's app and user.
 func (s *past) target(id string) (session.Key, error) {
 	to := s.Key
 	if id != "" {
@@ -285,7 +282,7 @@ func (s *past) target(id string) (session.Key, error) {
 	return to, nil
 }
 
-// explain adds to an error of checkpoints what can be done about it.
+// explain adds advice to an error of package checkpoint.
 func (s *past) explain(err error, to session.Key) error {
 	switch {
 	case errors.Is(err, agent.ErrConflict):
@@ -296,9 +293,9 @@ func (s *past) explain(err error, to session.Key) error {
 	return err
 }
 
-// begun prints a new session's id, and for people what it is and how to continue it.
+// begun prints a new session's id, and to people a description and how to continue it.
 func begun(ctx context.Context, f *factory.Factory, db *factory.Database, key session.Key, news string) error {
-	id := key.ID // as --session takes it
+	id := key.ID // in the form of --session
 	if !factory.Own(key) {
 		id = key.String()
 	}
@@ -311,7 +308,7 @@ func begun(ctx context.Context, f *factory.Factory, db *factory.Database, key se
 	}
 	news = "session " + factory.ShownID(key) + " " + news
 	switch {
-	case !factory.Own(key): // not one that run could name
+	case !factory.Own(key): // run cannot name it
 	case fold.Paused() && len(asked) > 0:
 		f.ShowQuestions(f.Stderr, asked)
 		news += "; it waits for " + turn.ToAnswer(asked[0], func(flag, value string) string { return again(f, "resume", key, flag, value) })

@@ -144,7 +144,7 @@ func moreThanOne(flags ...bool) bool {
 	return len(flags) > 1
 }
 
-// shown returns what the flags of show want to be done with the events.
+// shown returns the sink that the flags of show select.
 func shown(f *factory.Factory, o showOptions) (render.Sink, error) {
 	switch {
 	case o.state || o.view != "":
@@ -164,12 +164,11 @@ func shown(f *factory.Factory, o showOptions) (render.Sink, error) {
 // transcript returns a printer of stored events.
 func transcript(f *factory.Factory) *render.Printer {
 	l := f.LookOf(f.Stdout)
-	l.Live = false // nothing is awaited
+	l.Live = false // no spinner
 	return render.Transcript(f.Stdout, l)
 }
 
-// jsonView is the form of sessions show --view: a request of the chat completions
-// protocol.
+// jsonView is the JSON of sessions show --view: a request of the chat-completions protocol.
 type jsonView struct {
 	Agent  string `json:"agent"`
 	Seq    int64  `json:"seq"`
@@ -177,8 +176,7 @@ type jsonView struct {
 	chatform.Request
 }
 
-// showView prints what an agent's model was shown at a position. No model is
-// called.
+// showView prints the request that an agent's model gets at a position. It calls no model.
 func (s *past) showView(ctx context.Context, at int64, o showOptions) error {
 	f, name := s.f, o.view
 	if !f.Embedded() && o.tree == "" {
@@ -218,7 +216,7 @@ func (s *past) showView(ctx context.Context, at int64, o showOptions) error {
 // followOptions holds the flags of follow.
 type followOptions struct {
 	after          string
-	from           session.Position // the same
+	from           session.Position // the position of the same flag
 	json, untilEnd bool
 }
 
@@ -267,7 +265,7 @@ they come word by word. The session need not exist yet.`,
 	return cmd
 }
 
-// jsonEntry is the form of sessions follow --json.
+// jsonEntry is the JSON of sessions follow --json.
 type jsonEntry struct {
 	ID    string       `json:"id"`
 	Event *event.Event `json:"event"`
@@ -296,7 +294,7 @@ func followSession(ctx context.Context, f *factory.Factory, id string, o followO
 func followServed(ctx context.Context, f *factory.Factory, id string, o followOptions) error {
 	out := render.Transcript(f.Stdout, f.LookOf(f.Stdout))
 	api, err := remote.Connect(ctx, f, func(err error) {
-		out.Break() // in the middle of words
+		out.Break() // in the middle of a text
 		f.Say("%s; trying again", err)
 	})
 	if err != nil {
@@ -320,8 +318,8 @@ func followServed(ctx context.Context, f *factory.Factory, id string, o followOp
 	return follow(ctx, f, out, remote.Served{Client: api, ID: id}, s.Seq, o)
 }
 
-// follow prints entries until the context ends, or with --until-end until what is stored, as far
-// as seq, is printed and the turn is over.
+// follow prints entries until the context ends. With --until-end it stops when the events up to seq are printed and the
+// turn is over.
 func follow(ctx context.Context, f *factory.Factory, out *render.Printer, of factory.Feed, seq int64, o followOptions) error {
 	fold := &session.Fold{}
 	if o.untilEnd {

@@ -19,14 +19,14 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// whyOptions are those of sessions why.
+// whyOptions are the flags of sessions why.
 type whyOptions struct {
 	tree, prices string
 	samples      int
 	json         bool
 }
 
-// mostSamples bounds what one command asks a model for.
+// mostSamples is the maximal number of requests of one command.
 const mostSamples = 100
 
 func whyCommand(f *factory.Factory) *cobra.Command {
@@ -62,7 +62,7 @@ stored.`,
 	return cmd
 }
 
-// explanation is the form of sessions why --json.
+// explanation is the JSON of sessions why --json.
 type explanation struct {
 	Session string `json:"session"`
 	Events  int64  `json:"events"`
@@ -108,7 +108,7 @@ func why(ctx context.Context, f *factory.Factory, id string, seq int64, o whyOpt
 	return out.print(f.Stdout, f)
 }
 
-// ask adds what the tree tells, and samples.
+// ask adds what the tree says about the decision, and samples of the model.
 func (x *explanation) ask(ctx context.Context, s *past, o whyOptions) error {
 	f, t := s.f, &factory.LoadedTree{}
 	var err error
@@ -144,10 +144,10 @@ func (x *explanation) ask(ctx context.Context, s *past, o whyOptions) error {
 	return nil
 }
 
-// model names a model, which may have no name here.
+// model describes a model, which may have no name here.
 func model(name string) string { return strings.TrimSpace("the model " + name) }
 
-// verdict tells a decision in a few words.
+// verdict describes a decision in a few words.
 func verdict(d *routing.Decision) string {
 	how := map[string]string{routing.ByTransfer: "transfer", routing.ByRoute: "by a route", routing.ByRule: "by a router", routing.ByFailure: "after an error"}[d.Kind]
 	switch d.Kind {
@@ -168,7 +168,7 @@ func verdict(d *routing.Decision) string {
 	return d.Agent + " → " + d.Chosen + " (" + how + ")"
 }
 
-// maxSaid is how many characters of a text are shown.
+// maxSaid is the maximal number of characters of a printed text.
 const maxSaid = 200
 
 func (x *explanation) print(w io.Writer, f *factory.Factory) error {

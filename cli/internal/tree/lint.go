@@ -22,7 +22,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// LintCommand makes the command lint.
+// LintCommand returns the command lint.
 func LintCommand(f *factory.Factory) *cobra.Command {
 	var o routingOptions
 	var asJSON, connect bool
@@ -65,8 +65,7 @@ transfer: one tool, a tool for each target, and the profile for small models.`,
 	return cmd
 }
 
-// connected starts the servers of a tree's agents, and returns what is wrong with them and with rules about their
-// tools.
+// connected starts the servers of a tree's agents, and returns their problems and those of rules about their tools.
 func connected(ctx context.Context, f *factory.Factory, path string, own *agent.Tree) error {
 	if f.Build == nil {
 		_, end, err := f.LoadTree(path, factory.Unused)
@@ -114,8 +113,7 @@ func badFiles(f *factory.Factory, err error, asJSON bool) error {
 	return f.Problems(w, factory.LinesOf(problems))
 }
 
-// mention names the variables that a sound tree needs and does not find, so that it could
-// not be run here.
+// mention names the variables that a valid tree needs and that are not set, so that it could not run here.
 func mention(f *factory.Factory, path string) {
 	_, _, err := f.LoadTree(path, factory.Unused)
 	var files *agentfile.Error
@@ -126,7 +124,7 @@ func mention(f *factory.Factory, path string) {
 	}
 }
 
-// sound says what a tree without a problem has in it, and what is odd about it.
+// sound prints the contents of a tree without problems, and what is unusual about it.
 func sound(f *factory.Factory, tree *agent.Tree) {
 	graphs, nodes, routers, rules, workflows, inside := 0, 0, 0, 0, 0, 0
 	var look func(n *agent.Node)
@@ -183,14 +181,14 @@ func countNodes(g *agentgraph.Graph) int {
 	return n
 }
 
-// routingOptions are those of lint about routing.
+// routingOptions are the flags of lint about routing.
 type routingOptions struct {
 	routing       bool
 	model, prices string
 	messages      int
 }
 
-// mostMessages bounds what a model writes for one agent.
+// mostMessages is the maximal number of messages that a model writes for one agent.
 const mostMessages = 20
 
 func (f *routingOptions) add(fs *pflag.FlagSet) {
@@ -212,7 +210,7 @@ func (f *routingOptions) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// lintRouting prints what is found about the routing of a sound tree.
+// lintRouting prints the findings about the routing of a valid tree.
 func lintRouting(ctx context.Context, f *factory.Factory, tree *agent.Tree, o routingOptions, asJSON bool) error {
 	found := []routing.Finding{}
 	if o.routing {
@@ -243,7 +241,7 @@ func lintRouting(ctx context.Context, f *factory.Factory, tree *agent.Tree, o ro
 	return factory.Exit(factory.StatusFindings)
 }
 
-// printForms prints how well the forms did in which models can be shown their targets.
+// printForms prints the results of the forms in which models can see their targets.
 func printForms(f *factory.Factory, asked *routing.SurveyResult) {
 	if len(asked.Forms) == 0 {
 		return
@@ -258,11 +256,12 @@ func printForms(f *factory.Factory, asked *routing.SurveyResult) {
 	}
 	_ = table.Flush()
 	if !slices.ContainsFunc(asked.Findings, func(finding routing.Finding) bool { return finding.Kind == routing.Transfers }) {
-		fmt.Fprintln(f.Stdout, asked.Why) // else it is one of the findings
+		fmt.Fprintln(f.Stdout, asked.Why) // otherwise it is one of the findings
 	}
 }
 
-// survey asks a model about the targets of a tree, and says before what that takes. The result is never nil.
+// survey asks a model about the targets of a tree, and first prints how many requests that takes. The result is never
+// nil.
 func survey(ctx context.Context, f *factory.Factory, tree *agent.Tree, o routingOptions) (*routing.SurveyResult, error) {
 	none := &routing.SurveyResult{}
 	var prices llm.Prices
@@ -286,8 +285,8 @@ func survey(ctx context.Context, f *factory.Factory, tree *agent.Tree, o routing
 	return asked, err
 }
 
-// placeOf returns a function that finds the file and the line of an agent of the tree that was loaded last; "" if it comes
-// from no file.
+// placeOf returns a function that returns the file and line of an agent of the last loaded tree; "" if it comes from no
+// file.
 func placeOf(f *factory.Factory) func(name string) (file string, line int) {
 	return func(name string) (file string, line int) {
 		if f.Sources == nil {

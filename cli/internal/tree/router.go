@@ -19,7 +19,7 @@ import (
 	"github.com/agentarbor/arbor/router"
 )
 
-// RouterCommand makes the command router.
+// RouterCommand returns the command router.
 func RouterCommand(f *factory.Factory) *cobra.Command {
 	return factory.Group("router", "Check routers, and ask them how they would decide", routerValidateCommand(f), routerExplainCommand(f))
 }
@@ -135,7 +135,7 @@ func explain(ctx context.Context, f *factory.Factory, path, message string, e ex
 	return err
 }
 
-// told is a model that says on standard error what becomes of questions to it.
+// told is a model that prints the results of its requests to standard error.
 type told struct {
 	llm.Model
 	f    *factory.Factory
@@ -147,7 +147,7 @@ func (m told) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 	return m.Model.Generate(ctx, req)
 }
 
-// pairs reads the values of a flag, which are KEY=VALUE.
+// pairs parses the values of a flag, which have the form KEY=VALUE.
 func pairs(flag string, values []string) (map[string]any, error) {
 	all := make(map[string]any)
 	for _, text := range values {
@@ -177,7 +177,7 @@ func routersOf(tree *agent.Tree) (all []*router.Router, err error) {
 	return all, nil
 }
 
-// chosenRouter returns the router of a name; for "" the root, or the only one.
+// chosenRouter returns the router with a name; for "" it returns the root, or the only router.
 func chosenRouter(tree *agent.Tree, name string) (*router.Router, error) {
 	all, err := routersOf(tree)
 	if err != nil {
@@ -195,7 +195,7 @@ func chosenRouter(tree *agent.Tree, name string) (*router.Router, error) {
 	return nil, factory.Usagef("--router %s: there is no such router%s", name, nearest.Hint(name, names))
 }
 
-// idleRules mentions rules that never match, because an earlier one always does then.
+// idleRules prints rules that never match because an earlier one always matches in the same cases.
 func idleRules(f *factory.Factory, r *router.Router) {
 	first := make(map[string]int)
 	always := -1

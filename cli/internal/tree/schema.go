@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// SchemaCommand makes the command schema.
+// SchemaCommand returns the command schema.
 func SchemaCommand(f *factory.Factory) *cobra.Command {
 	kinds := []string{"agent", "router", "graph"}
 	return &cobra.Command{

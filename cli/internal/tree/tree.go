@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Command makes the command tree.
+// Command returns the command tree.
 func Command(f *factory.Factory) *cobra.Command {
 	var format string
 	cmd := f.WithPath(&cobra.Command{
@@ -52,7 +52,7 @@ const smallComment, smallKey = "\n# transfer: {profile: small}", "\ntransfer: {p
 // schemaFile is the schema of agents, to which the scaffold's agents refer for editors.
 const schemaFile = "agent.schema.json"
 
-// NewCommand makes the command new.
+// NewCommand returns the command new.
 func NewCommand(f *factory.Factory) *cobra.Command {
 	var small bool
 	cmd := &cobra.Command{

@@ -34,7 +34,7 @@ const chatHelp = `/agents        the tree, with the agent that would answer next
 /help          this list
 /quit          leave (so does Ctrl-D)`
 
-// Chat answers line after line with the tree at path.
+// Chat answers the user's lines with the tree at path.
 func Chat(ctx context.Context, f *factory.Factory, path string, o Options, d DeciderOptions) error {
 	if _, err := who(f, d); err != nil {
 		return err
@@ -57,7 +57,7 @@ func Chat(ctx context.Context, f *factory.Factory, path string, o Options, d Dec
 	return c.loop(ctx, in)
 }
 
-// follow has the next line answered by the tree that the files describe then.
+// follow makes the next line use the tree in the current files.
 func (c *Conversation) follow(ctx context.Context, files *reload.Watched, f Options) {
 	c.Factory.AtEnd(func() { c.useNewestTree() })
 	c.news.w = c.errors()
@@ -78,7 +78,7 @@ func (c *Conversation) follow(ctx context.Context, files *reload.Watched, f Opti
 	})
 }
 
-// useNewestTree goes on with the newest tree. No turn runs.
+// useNewestTree switches to the newest tree. No turn is running.
 func (c *Conversation) useNewestTree() {
 	if next := c.newer.Swap(nil); next != nil {
 		c.End()
@@ -87,7 +87,7 @@ func (c *Conversation) useNewestTree() {
 	}
 }
 
-// greet says which session this is, and whether its last turn was cut off.
+// greet prints the session, and whether its last turn was interrupted.
 func (c *Conversation) greet(ctx context.Context) error {
 	fold, err := c.look(ctx)
 	if err != nil {
@@ -116,8 +116,8 @@ func (c *Conversation) greet(ctx context.Context) error {
 	return nil
 }
 
-// loop answers line after line. Its error is the last turn's if nobody sits at
-// a terminal, so that a script learns of it.
+// loop answers line after line. If the input is not a terminal, it returns the error of the last turn, so that a script
+// gets it.
 func (c *Conversation) loop(ctx context.Context, in prompt.Lines) error {
 	_, person := in.(*prompt.Editor)
 	interrupted := false
@@ -147,7 +147,7 @@ func (c *Conversation) loop(ctx context.Context, in prompt.Lines) error {
 		case quit:
 			return last
 		case errors.Is(err, context.Canceled) && ctx.Err() == nil:
-			interrupted = true // so that one more at the prompt leaves
+			interrupted = true // so that another interrupt at the prompt ends the chat
 			c.Factory.Say("interrupted: /resume resumes this turn, a new message leaves it as it is")
 			err = factory.Exit(factory.StatusInterrupted)
 		case c.Factory.Out.Failed() != nil || ctx.Err() != nil:
@@ -161,8 +161,8 @@ func (c *Conversation) loop(ctx context.Context, in prompt.Lines) error {
 	return factory.Exit(factory.StatusInterrupted)
 }
 
-// next waits for a line. Before and meanwhile it prints what others do in the session: another
-// process, another client of the server, a person who has the conversation.
+// next waits for a line. Before and during the wait it prints the messages of others in the session: of another
+// process, another client of the server, or a person who has taken the conversation.
 func (c *Conversation) next(ctx context.Context, in prompt.Lines) (string, error) {
 	out := prompt.Overhearing(c.Factory, in)
 	hear := func(e *event.Event) {
@@ -172,7 +172,7 @@ func (c *Conversation) next(ctx context.Context, in prompt.Lines) (string, error
 			c.Factory.SayTo(c.errors(), toDecide(d))
 		}
 	}
-	if c.pages == nil || c.DB != nil { // else a server that is away would hold up the prompt
+	if c.pages == nil || c.DB != nil { // otherwise an unreachable server would delay the prompt
 		for e, err := range c.At.Log(ctx, c.seen) {
 			if err != nil {
 				return "", err
@@ -189,15 +189,15 @@ func (c *Conversation) next(ctx context.Context, in prompt.Lines) (string, error
 	return line, err
 }
 
-// errors is where news go while a line may be typed.
+// errors returns the stream for messages while the user may be typing.
 func (c *Conversation) errors() io.Writer {
-	if c.pages != nil { // which puts its line below what is printed
+	if c.pages != nil { // it redraws its line below the printed text
 		return c.pages.Stderr()
 	}
 	return c.Factory.Stderr
 }
 
-// line does what one line asks for.
+// line executes one line.
 func (c *Conversation) line(ctx context.Context, line string) (quit bool, err error) {
 	c.useNewestTree()
 	switch {
@@ -249,7 +249,7 @@ func (c *Conversation) asked(ctx context.Context) ([]*event.Relay, error) {
 	return fold.Questions(), nil
 }
 
-// send begins a turn. While another process works on the session the message waits.
+// send starts a turn. While another process runs a turn of the session, the message waits.
 func (c *Conversation) send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		for told := false; ; told = true {
@@ -279,7 +279,7 @@ func (c *Conversation) send(ctx context.Context, msg llm.Message) iter.Seq2[*eve
 	}
 }
 
-// missed prints what others have done before a position while a message waited.
+// missed prints the events of others before a position, which came while a message waited.
 func (c *Conversation) missed(ctx context.Context, before int64) {
 	out := prompt.Overhearing(c.Factory, nil)
 	for e, err := range c.At.Log(ctx, c.seen) {
@@ -319,7 +319,7 @@ func (c *Conversation) slash(ctx context.Context, line string) (quit bool, err e
 	return false, nil
 }
 
-// showWaiting shows the calls that wait, or one of them.
+// showWaiting prints the waiting calls, or one of them.
 func (c *Conversation) showWaiting(ctx context.Context, call string) error {
 	asked, err := c.asked(ctx)
 	if err != nil {
@@ -339,8 +339,8 @@ func (c *Conversation) showWaiting(ctx context.Context, call string) error {
 	return nil
 }
 
-// goOn resumes the last turn: /resume, /approve CALL, /answer CALL WORDS, /deny CALL REASON. Where
-// one call waits it need not be named.
+// goOn resumes the last turn: /resume, /approve CALL, /answer CALL TEXT, /deny CALL REASON. If only one call waits, it
+// need not be named.
 func (c *Conversation) goOn(ctx context.Context, line string) error {
 	name, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
@@ -383,8 +383,8 @@ func (c *Conversation) goOn(ctx context.Context, line string) error {
 	return err
 }
 
-// news holds the messages that a chat prints between its turns. It prints those that come during a turn when the answer
-// is complete.
+// news collects the messages that a chat prints between its turns. Messages that come during a turn are printed when
+// the answer is complete.
 type news struct {
 	w    io.Writer
 	mu   sync.Mutex
@@ -402,7 +402,7 @@ func (n *news) Write(b []byte) (int, error) {
 	return n.w.Write(b)
 }
 
-// hold begins or ends a turn.
+// hold starts or ends a turn.
 func (n *news) hold(on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

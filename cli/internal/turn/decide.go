@@ -35,8 +35,7 @@ func (c *Conversation) Show(asked []*event.Relay) {
 	}
 }
 
-// page shows a question on the chat's terminal. Who stops reading learns how
-// much is left.
+// page shows a question on the chat's terminal. If the user stops reading, it prints how much is left.
 func (c *Conversation) page(d *event.Relay) {
 	look := c.Factory.LookOf(c.Factory.Stdout)
 	line, rows := render.Question(d, look.Columns)
@@ -45,7 +44,7 @@ func (c *Conversation) page(d *event.Relay) {
 	for shown := 0; len(rows) > 0; {
 		n := min(most, len(rows))
 		if len(rows) <= most+2 {
-			n = len(rows) // a page of one or two rows is not worth a question
+			n = len(rows) // do not ask for a page of one or two rows
 		}
 		fmt.Fprintln(c.Factory.Stdout, strings.Join(rows[:n], "\n"))
 		rows, shown = rows[n:], shown+n
@@ -56,7 +55,7 @@ func (c *Conversation) page(d *event.Relay) {
 	}
 }
 
-// answer makes the decision that gives words to what a call asks.
+// answer returns the decision that answers the question of a call with a text.
 func (c *Conversation) answer(ctx context.Context, call, words string) (runner.Decision, error) {
 	fold, err := c.look(ctx)
 	if err != nil {
@@ -70,7 +69,7 @@ func (c *Conversation) answer(ctx context.Context, call, words string) (runner.D
 	return runner.Decision{}, factory.Usagef("call %s of session %s asks nothing", render.Cut(call, 40), c.Key.ID)
 }
 
-// DeciderOptions holds the flags that say who decides: the owner of the machine, or a user of the users file.
+// DeciderOptions contains the flags that name the decider: the owner of the machine, or a user of the users file.
 type DeciderOptions struct{ by, users string }
 
 func (d *DeciderOptions) Flags(fs *pflag.FlagSet) {
@@ -78,7 +77,7 @@ func (d *DeciderOptions) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.users, "users", "", "with --by, read the users from `FILE` (default: the file of arbor users)")
 }
 
-// who returns the user with the rights that the users file gives now.
+// who returns the decider with the rights in the current users file.
 func who(f *factory.Factory, d DeciderOptions) (access.User, error) {
 	if d.by == "" {
 		return factory.Owner, nil
@@ -98,7 +97,7 @@ func who(f *factory.Factory, d DeciderOptions) (access.User, error) {
 	return access.User{Name: all[i].Name, Rights: all[i].Rights, Grants: all[i].Grants}, nil
 }
 
-// sign returns decisions as those of whoever decides, if they may.
+// sign returns the decisions with their decider, or an error if the decider may not decide.
 func (c *Conversation) sign(ctx context.Context, d DeciderOptions, decisions []runner.Decision) ([]runner.Decision, error) {
 	if len(decisions) == 0 {
 		return nil, nil
@@ -118,10 +117,10 @@ func (c *Conversation) sign(ctx context.Context, d DeciderOptions, decisions []r
 	return signed, nil
 }
 
-// DecisionOptions holds the flags that decide about calls that wait for an approval.
+// DecisionOptions contains the flags for calls that wait for an approval or an answer.
 type DecisionOptions struct {
-	Approve, Deny []string // calls
-	Answer        []string // CALL=TEXT, to what calls ask
+	Approve, Deny []string // ids of calls
+	Answer        []string // CALL=TEXT, for questions of calls
 	reason        string
 	DeciderOptions
 }
@@ -150,7 +149,7 @@ func (d *DecisionOptions) Check() error {
 	return nil
 }
 
-// Decisions are those of the flags. What --answer gives depends on what was asked.
+// Decisions returns the decisions of the flags. The decision of --answer depends on the question.
 func (d *DecisionOptions) Decisions(ctx context.Context, c *Conversation) (all []runner.Decision, err error) {
 	for _, call := range d.Approve {
 		all = append(all, runner.Approve(call))
@@ -169,7 +168,7 @@ func (d *DecisionOptions) Decisions(ctx context.Context, c *Conversation) (all [
 	return c.sign(ctx, d.DeciderOptions, all)
 }
 
-// Noting sets some as soon as the sequence yields something.
+// Noting sets some when the sequence yields its first event.
 func Noting(seq iter.Seq2[*event.Event, error], some *bool) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		for e, err := range seq {

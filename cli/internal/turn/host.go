@@ -21,21 +21,21 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// host is where the turns of a session run: in this process, or at a server.
+// host runs the turns of a session: in this process, or at a server.
 type host interface {
 	factory.Feed
 	Send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error]
-	// GoOn continues the last turn of the session with the state f.
+	// GoOn resumes the last turn of the session with the state f.
 	GoOn(ctx context.Context, f *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error]
-	// running reports whether a process runs the last turn.
+	// running reports whether a process is running the last turn.
 	running(ctx context.Context) (bool, error)
-	// DrawAgents draws the tree, and marks who would answer next.
+	// DrawAgents draws the tree, and marks the agent that answers next.
 	DrawAgents(ctx context.Context, w io.Writer, look render.Look) error
 	// FileBytes returns the bytes of a file.
 	FileBytes(ctx context.Context, digest string) ([]byte, error)
 }
 
-// here is a conversation whose turns run in this process.
+// here runs the turns of a conversation in this process.
 type here struct {
 	factory.StoredSession
 	c *Conversation // with the newest tree
@@ -66,13 +66,13 @@ func (h here) DrawAgents(ctx context.Context, w io.Writer, look render.Look) err
 	return err
 }
 
-// there is a conversation whose turns run at a server.
+// there runs the turns of a conversation at a server.
 type there struct {
 	remote.Served
 	f *factory.Factory
 }
 
-// ChatAt is chat with the tree of a server.
+// ChatAt is Chat with the tree of a server.
 func ChatAt(ctx context.Context, f *factory.Factory, o Options) error {
 	key, err := factory.SessionKey(o.Session)
 	if err != nil {
@@ -110,7 +110,7 @@ func (t there) Send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event
 
 func (t there) GoOn(ctx context.Context, f *session.Fold, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
 	if len(decisions) == 0 && !f.Unfinished() && !f.Held() {
-		return func(func(*event.Event, error) bool) {} // there is nothing to resume
+		return func(func(*event.Event, error) bool) {} // there is no turn to resume
 	}
 	return t.turn(ctx, func(ctx context.Context) (*client.Turn, int64, error) {
 		var turn *client.Turn
@@ -128,8 +128,8 @@ func (t there) GoOn(ctx context.Context, f *session.Fold, decisions ...runner.De
 	})
 }
 
-// turn yields the events of a turn after a position, and then why it failed. If the context ends
-// before, the turn is stopped, as one that runs here is.
+// turn yields the events of a turn after a position, and at the end its error. If the context ends first, the turn is
+// stopped, like a turn in this process.
 func (t there) turn(ctx context.Context, begin func(context.Context) (turn *client.Turn, after int64, err error)) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		patient, cancel := outlive(ctx)
@@ -168,8 +168,8 @@ func (t there) turn(ctx context.Context, begin func(context.Context) (turn *clie
 	}
 }
 
-// outlive returns a context that ends a moment after another one: who interrupts a request has to
-// know whether it has begun a turn, which else nobody would stop.
+// outlive returns a context that ends a moment after another one. A client that interrupts a request must know whether
+// the request has started a turn, because nothing else would stop that turn.
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	undo := context.AfterFunc(ctx, func() { time.AfterFunc(3*time.Second, cancel) })

@@ -1,5 +1,5 @@
-// Package turn runs turns of a session for the commands, in this process or at a server: it prints the events, asks
-// people for decisions, and says how to continue.
+// Package turn runs turns of a session for the commands, in this process or at a server. It prints the events, asks
+// people for decisions, and prints how to continue.
 package turn
 
 import (
@@ -23,15 +23,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// filesFlag adds --files, the folder that files are written to.
+// filesFlag adds --files, the folder to which files are written.
 func filesFlag(fs *pflag.FlagSet, dir *string) {
 	fs.StringVar(dir, "files", "", "write the files that agents create to `DIR`, and create it if necessary")
 }
 
-// Made writes a file that the turn has made to the folder of --files, or prints how to get it.
+// Made writes a file of the turn to the folder of --files, or prints how to get it.
 func (c *Conversation) Made(ctx context.Context, d *event.File) error {
 	switch {
-	case d.URL != "": // the line that names it says where it is
+	case d.URL != "": // the line of the event contains the address
 	case c.Files != "":
 		path, err := factory.Put(context.WithoutCancel(ctx), c.At.FileBytes, c.Files, d)
 		if err == nil && !c.JSON {
@@ -46,7 +46,7 @@ func (c *Conversation) Made(ctx context.Context, d *event.File) error {
 	return nil
 }
 
-// Log returns the events of the session, and what they amount to.
+// Log returns the events of the session and their fold.
 func (c *Conversation) Log(ctx context.Context) (log []*event.Event, fold *session.Fold, err error) {
 	fold = &session.Fold{}
 	for e, err := range c.DB.Load(ctx, c.Key, 0) {
@@ -65,13 +65,13 @@ func (c *Conversation) RunHere() { c.At = here{factory.StoredSession{DB: c.DB, K
 // Options are those of the commands that run turns.
 type Options struct {
 	Session, Model string
-	Prices         string // file
+	Prices         string // a file
 	Files          string
 	JSON, Desk     bool
 	NoReload       bool // of chat
 }
 
-// AddFlags adds them to a command, but for --json, and those that say where sessions are.
+// AddFlags adds the options to a command, except for --json and the flags that select sessions.
 func AddFlags(f *factory.Factory, cmd *cobra.Command, o *Options) {
 	fs := cmd.Flags()
 	fs.StringVarP(&o.Session, "session", "s", "", "continue the session `ID`, or create it (default: create a session)")
@@ -91,25 +91,25 @@ type Conversation struct {
 	Key                 session.Key
 	Path                string // of the tree, "" if it is part of the program
 	Out                 render.Sink
-	Files               string // where files are written to, "" if they are not
+	Files               string // the folder for files; "" writes none
 
-	known session.Fold // what the log amounts to, as far as it was read
-	seen  int64        // the position of the last event that was shown
+	known session.Fold // the fold of the log, as far as it was read
+	seen  int64        // the position of the last printed event
 
-	newer atomic.Pointer[factory.LoadedTree] // a tree that has come since; of a chat
+	newer atomic.Pointer[factory.LoadedTree] // a tree that was loaded since, in a chat
 
-	noted bool // the user knows whether a model is used
+	noted bool // the user has been told which model answers
 
-	JSON     bool           // events are printed, and nothing for people
+	JSON     bool           // print only events
 	chatting bool           // answers are typed, not given as flags
-	decider  DeciderOptions // of what is typed
-	pages    *prompt.Editor // of a chat on a terminal, else nil
-	told     bool           // the user knows that something waits
-	held     string         // a message that is sent if the user withdraws what waits
+	decider  DeciderOptions // decides typed answers
+	pages    *prompt.Editor // of a chat on a terminal, otherwise nil
+	told     bool           // the user has been told that a question waits
+	held     string         // the message to send if the user withdraws the waiting question
 	news     news
 }
 
-// Converse loads the tree, opens the database and puts both together.
+// Converse loads the tree, opens the database and returns the conversation.
 func Converse(ctx context.Context, f *factory.Factory, path string, o Options, opts ...runner.Option) (*Conversation, error) {
 	key, err := factory.SessionKey(o.Session)
 	if err != nil {
@@ -136,7 +136,7 @@ func Converse(ctx context.Context, f *factory.Factory, path string, o Options, o
 	return c, nil
 }
 
-// draw makes what prints the events of the tree's turns.
+// draw creates the printer of the turns' events.
 func (c *Conversation) draw() {
 	if c.Out = render.JSONLines(c.Factory.Stdout); !c.JSON {
 		var tree *agent.Tree
@@ -150,7 +150,7 @@ func (c *Conversation) draw() {
 // Notice prints once that the offline model answers, if it does.
 func (c *Conversation) Notice() { c.noted = c.noted || c.Factory.Notice(c.LoadedTree) }
 
-// look reads what is new in the log, and returns what it amounts to.
+// look reads the new events of the log, and returns the fold.
 func (c *Conversation) look(ctx context.Context) (*session.Fold, error) {
 	for e, err := range c.At.Log(ctx, c.known.Seq) {
 		if err != nil {
@@ -161,8 +161,7 @@ func (c *Conversation) look(ctx context.Context) (*session.Fold, error) {
 	return &c.known, nil
 }
 
-// Turn shows the events of one turn and returns how it ended. The first signal
-// cancels it.
+// Turn prints the events of one turn and returns how it ended. The first signal cancels it.
 func (c *Conversation) Turn(ctx context.Context, events func(context.Context) iter.Seq2[*event.Event, error]) error {
 	c.Notice()
 	c.news.hold(true)
@@ -176,7 +175,7 @@ func (c *Conversation) Turn(ctx context.Context, events func(context.Context) it
 			failure = err
 			break
 		}
-		c.told = false // not before: what a decision was refused for keeps waiting
+		c.told = false // not earlier: a question remains open if its decision is refused
 		c.Out.Event(e)
 		c.seen = max(c.seen, e.Seq)
 		turn.Apply(e)
@@ -195,7 +194,7 @@ func (c *Conversation) Turn(ctx context.Context, events func(context.Context) it
 	case failure != nil, end != "" && end != event.FinishReasonInputRequired:
 		return failure
 	}
-	if len(asked) == 0 { // they were asked about before the turn was taken up, or nothing is taken up
+	if len(asked) == 0 { // they were shown before the turn was resumed, or no turn was resumed
 		fold, err := c.look(ctx)
 		if err != nil {
 			return err
@@ -213,7 +212,7 @@ func (c *Conversation) Turn(ctx context.Context, events func(context.Context) it
 	return factory.Exit(factory.StatusApproval)
 }
 
-// waiting shows what was asked, and prints how to answer.
+// waiting prints the open questions and how to answer them.
 func (c *Conversation) waiting(asked []*event.Relay) {
 	c.told = true
 	c.Show(asked)
@@ -229,7 +228,7 @@ func (c *Conversation) waiting(asked []*event.Relay) {
 	}
 }
 
-// toDecide says how to decide in a chat.
+// toDecide returns how to decide in a chat.
 func toDecide(d *event.Relay) string {
 	call := visible.Line(d.ToolCallID)
 	if d.Kind == event.RelayInput {
@@ -238,7 +237,7 @@ func toDecide(d *event.Relay) string {
 	return fmt.Sprintf("the turn waits: /approve %[1]s or /deny %[1]s REASON", call)
 }
 
-// ToAnswer describes what a question waits for, and the command line that answers it.
+// ToAnswer describes what a question needs, and the command line that answers it.
 func ToAnswer(d *event.Relay, again func(flag, value string) string) string {
 	call := factory.QuoteArg(d.ToolCallID)
 	what := "an approval: " + again("--approve", call)
@@ -248,8 +247,8 @@ func ToAnswer(d *event.Relay, again func(flag, value string) string) string {
 	return what + ", or --deny " + call + " --reason TEXT"
 }
 
-// waitingElsewhere prints how to continue when an agent waits for something that is not
-// decided here, such as an authorization. Its words say what.
+// waitingElsewhere prints how to continue when an agent waits for something that is not decided here, such as an
+// authorization. The agent's text says what.
 func (c *Conversation) waitingElsewhere(name string) {
 	goOn, say := c.Again("resume"), c.Again("run", `"…"`)
 	switch {
@@ -262,12 +261,12 @@ func (c *Conversation) waitingElsewhere(name string) {
 	c.Factory.Say("%s waits for something that is done elsewhere; when it is done: %s; to say something instead: %s", visible.Line(name), goOn, say)
 }
 
-// Answered reports whether a turn has come to its end.
+// Answered reports whether a turn has ended.
 func Answered(end event.FinishReason) bool {
 	return end != "" && end != event.FinishReasonTransfer && end != event.FinishReasonCanceled
 }
 
-// CutOff reports whether an error leaves a turn that resume can continue.
+// CutOff reports whether resume can continue a turn after the error.
 func CutOff(err error) bool { return errors.Is(err, context.Canceled) }
 
 // Again returns the command line that continues the session.

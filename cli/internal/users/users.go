@@ -1,4 +1,4 @@
-// Package users has the command users, which edits the file of those who may call a server.
+// Package users is the command users, which edits the file of the users that may call a server.
 package users
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/internal/render"
 )
 
-// Command makes the command users.
+// Command returns the command users.
 func Command(f *factory.Factory) *cobra.Command {
 	var file string
 	cmd := factory.Group("users", "Add, list and remove those who may call a server besides its owner", addUser(f, &file), listUsers(f, &file), removeUser(f, &file))
@@ -67,7 +67,7 @@ A right with another name, such as refunds, lets the user decide about calls tha
 	return cmd
 }
 
-// jsonUser is the form of users ls --json.
+// jsonUser is the JSON of users ls --json.
 type jsonUser struct {
 	Name string   `json:"name"`
 	May  []string `json:"may"`

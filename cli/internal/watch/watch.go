@@ -1,5 +1,5 @@
-// Package watch tells when what a folder holds has changed, for trees of agents that follow their
-// files. It imports nothing of this module.
+// Package watch reports changes of a folder's content, for trees of agents that reload their files. It imports nothing
+// of this module.
 package watch
 
 import (
@@ -19,31 +19,30 @@ import (
 )
 
 const (
-	// settle is the silence after which what belongs together has been written: an editor that
-	// saves by renaming, or all files at once.
+	// settle is the time without changes after which related changes are complete: those of an editor that saves by
+	// renaming, or of several files.
 	settle = 100 * time.Millisecond
-	// latest bounds how long a folder in which something is written all the time is waited for.
+	// latest is the maximal time to wait if the folder changes all the time.
 	latest = 2 * time.Second
-	// maxEntries and maxFile bound what is looked at. Trees of agents are smaller.
+	// maxEntries and maxFile limit what is read. Trees of agents are smaller.
 	maxEntries, maxFile = 20_000, 16 << 20
 )
 
-// digest stands for the content of a folder.
+// digest is a hash of a folder's content.
 type digest [sha256.Size]byte
 
-// Folder is a folder that is watched. It is for one goroutine.
+// Folder is a watched folder. It is not safe for concurrent use.
 type Folder struct {
 	events <-chan fsnotify.Event
 	errors <-chan error
-	ours   func(path string) bool // whether an event is about the folder
-	look   func() (digest, error) // watches what has come, and returns what is there
+	ours   func(path string) bool // reports whether an event concerns the folder
+	look   func() (digest, error) // watches new folders, and returns the digest of the content
 	last   digest
 	close  func() error
 }
 
-// New begins to watch the folder at a path, with all folders below it, as it is now. The ends are
-// those of the names that count, such as ".md"; hidden entries do not. The folder itself may be
-// replaced, or be a link that comes to lead elsewhere.
+// New starts watching the folder at a path with all folders below it. Only files with one of these suffixes count, such
+// as ".md", and no hidden ones. The folder itself may be replaced, or be a link whose target changes.
 func New(path string, ends ...string) (*Folder, error) {
 	root, err := filepath.Abs(path)
 	if err != nil {
@@ -68,9 +67,9 @@ func New(path string, ends ...string) (*Folder, error) {
 // Close ends the watch.
 func (f *Folder) Close() error { return f.close() }
 
-// Next waits until the content differs from what it was when Next returned last, and nothing more
-// has happened for a moment: what is written at once is one change. The error is that of the
-// context, or says why the folder cannot be watched any more.
+// Next waits until the content differs from that at the last return of Next, and nothing has changed for a moment: it
+// reports changes at the same time as one. The error is that of the context, or the reason why the folder cannot be
+// watched any more.
 func (f *Folder) Next(ctx context.Context) error {
 	var quiet *time.Timer
 	var over <-chan time.Time
@@ -86,7 +85,7 @@ func (f *Folder) Next(ctx context.Context) error {
 			if !f.ours(e.Name) || e.Op == fsnotify.Chmod {
 				continue
 			}
-		case _, open := <-f.errors: // such as that events were lost
+		case _, open := <-f.errors: // for example, events were lost
 			if !open {
 				return errors.New("the watch has ended")
 			}
@@ -112,10 +111,10 @@ func (f *Folder) Next(ctx context.Context) error {
 	}
 }
 
-// look watches all folders that there are now, and then reads the files: what is written in
-// between is seen or noticed. A folder that is not there has no content.
+// look watches all current folders, and then reads the files, so that it misses no change in between. A missing folder
+// has no content.
 func look(w *fsnotify.Watcher, root string, ends []string) (sum digest, err error) {
-	for _, path := range w.WatchList() { // what a path leads to may be another folder by now
+	for _, path := range w.WatchList() { // another folder may now have the path
 		_ = w.Remove(path)
 	}
 	if err := w.Add(filepath.Dir(root)); err != nil {
@@ -149,7 +148,7 @@ func look(w *fsnotify.Watcher, root string, ends []string) (sum digest, err erro
 	}
 	for _, path := range files {
 		fmt.Fprintf(all, "%q\n", path)
-		if info, err := fs.Stat(fsys, path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait
+		if info, err := fs.Stat(fsys, path); err != nil || !info.Mode().IsRegular() { // opening a pipe would block
 			continue
 		}
 		file, err := fsys.Open(path)
@@ -165,8 +164,7 @@ func look(w *fsnotify.Watcher, root string, ends []string) (sum digest, err erro
 	return sum, nil
 }
 
-// ignoreGone takes it that a file or a folder has gone meanwhile, or cannot be read: whoever
-// loads the folder says so.
+// ignoreGone ignores that a file or a folder was removed meanwhile, or cannot be read: loading the folder reports it.
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil
