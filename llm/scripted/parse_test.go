@@ -108,7 +108,7 @@ func TestParseErrorsNameTheLine(t *testing.T) {
 		"a: call f#":                     "script line 1: a tool's name must follow call",
 		"\n\na: call f {oops}":           "script line 3: the arguments of f are not JSON",
 		"a: usage=1":                     "usage is input/output",
-		"a: usage=1/x":                   `usage holds "x"`,
+		"a: usage=1/x":                   `"x" in usage`,
 		"a: fault=odd":                   `"odd" is not a fault`,
 		"a: fault=status:200":            "needs an HTTP status from 400 to 599",
 		"a: fault=status:503/soon":       `"soon" is not a time to wait`,

@@ -62,21 +62,21 @@ func (o *options) announced(addr net.Addr) string {
 	return addr.String()
 }
 
-// door is a way in: what serves it until stop is called, or it fails.
-type door struct {
+// listener serves clients until stop is called, or it fails.
+type listener struct {
 	serve func() error
 	stop  func(context.Context) error
 }
 
-// webDoor serves HTTP, under TLS if there is a certificate.
-func webDoor(l net.Listener, h http.Handler, certified *tls.Config) door {
+// webListener serves HTTP, under TLS if there is a certificate.
+func webListener(l net.Listener, h http.Handler, certified *tls.Config) listener {
 	web := &http.Server{Handler: h, TLSConfig: certified, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // drop messages about faults of clients, such as broken connections
 	access.Harden(web)
 	serve := func() error { return web.Serve(l) }
 	if certified != nil {
 		serve = func() error { return web.ServeTLS(l, "", "") }
 	}
-	return door{serve, func(ctx context.Context) error {
+	return listener{serve, func(ctx context.Context) error {
 		err := web.Shutdown(ctx)
 		if err != nil {
 			_ = web.Close()
@@ -85,9 +85,9 @@ func webDoor(l net.Listener, h http.Handler, certified *tls.Config) door {
 	}}
 }
 
-func grpcDoor(f *factory.Factory, l net.Listener, s *a2aserver.Server, maxBody int) (door, error) {
+func grpcListener(f *factory.Factory, l net.Listener, s *a2aserver.Server, maxBody int) (listener, error) {
 	server, err := f.GRPC.Server(s, maxBody, f.Warnings())
-	return door{func() error { return server.Serve(l) }, func(ctx context.Context) error {
+	return listener{func() error { return server.Serve(l) }, func(ctx context.Context) error {
 		ended := make(chan struct{})
 		go func() {
 			server.GracefulStop()
@@ -111,8 +111,8 @@ type closer interface{ Close(context.Context) error }
 func (s *service) untilStopped(ctx context.Context) error {
 	ctx, done := s.f.Interrupts.Turn(ctx)
 	defer done()
-	failed := make(chan error, len(s.ways))
-	for _, d := range s.ways {
+	failed := make(chan error, len(s.listeners))
+	for _, d := range s.listeners {
 		go func() { failed <- d.serve() }()
 	}
 	var failure error
@@ -142,14 +142,14 @@ func (s *service) untilStopped(ctx context.Context) error {
 func (s *service) stop(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
-	stopped := make(chan error, len(s.ways))
-	for _, d := range s.ways {
+	stopped := make(chan error, len(s.listeners))
+	for _, d := range s.listeners {
 		go func() { stopped <- d.stop(ctx) }()
 	}
 	for _, c := range s.closing {
 		err = errors.Join(err, c.Close(ctx))
 	}
-	for range s.ways {
+	for range s.listeners {
 		if <-stopped != nil {
 			err = errors.Join(err, errors.New("connections were still open"))
 		}
@@ -158,7 +158,7 @@ func (s *service) stop(ctx context.Context) (err error) {
 }
 
 // measured sets up the metrics if --metrics is given, and returns them with the listener that serves them.
-func measured(f *factory.Factory, o *options) (factory.Metrics, []door, error) {
+func measured(f *factory.Factory, o *options) (factory.Metrics, []listener, error) {
 	if o.metrics == "" {
 		return factory.Metrics{}, nil, nil
 	}
@@ -174,7 +174,7 @@ func measured(f *factory.Factory, o *options) (factory.Metrics, []door, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.Handler)
 	f.Say("metrics at http://%s/metrics", reachable(l.Addr()))
-	return m, []door{webDoor(l, mux, nil)}, nil
+	return m, []listener{webListener(l, mux, nil)}, nil
 }
 
 // logFormats are the values of --log.

@@ -31,7 +31,7 @@ import (
 // options holds the flags of serve, and values derived from them.
 type options struct {
 	addr, url     string
-	doors         []string
+	apis          []string
 	origins       []string
 	grpc          string // the address, "" for none
 	a2a03         bool
@@ -91,7 +91,7 @@ interrupt ends the server immediately.`,
 func serveFlags(f *factory.Factory, fs *pflag.FlagSet, o *options) {
 	fs.StringVar(&o.addr, "addr", "127.0.0.1:8420", "listen on `HOST:PORT` (port 0: any free port)")
 	fs.StringVar(&o.url, "url", "", "announce `URL` as the public address (default: the address that the client used)")
-	fs.StringSliceVar(&o.doors, "apis", allDoors[:], "serve these `APIS`: "+strings.Join(allDoors[:], ", "))
+	fs.StringSliceVar(&o.apis, "apis", allAPIs[:], "serve these `APIS`: "+strings.Join(allAPIs[:], ", "))
 	fs.StringSliceVar(&o.origins, "allow-origin", nil, "allow web pages from `ORIGIN`, such as https://app.example.com, to call with a token")
 	if f.GRPC != nil {
 		fs.StringVar(&o.grpc, "grpc", "", "also serve gRPC on `HOST:PORT`, without TLS")
@@ -147,7 +147,7 @@ func (o *options) check() error {
 	if err := o.limits.check(); err != nil {
 		return err
 	}
-	return o.checkDoors()
+	return o.checkAPIs()
 }
 
 // service is a server that [serve] sets up in steps.
@@ -158,7 +158,7 @@ type service struct {
 
 	files   *reload.Watched
 	tree    *factory.LoadedTree // the newest one
-	loading sync.Mutex          // held while the file of an agent is written
+	loading sync.Mutex          // held while a tree is loaded
 	editing sync.Mutex          // held while the file of an agent is written
 
 	certified *tls.Config      // nil without TLS
@@ -172,23 +172,23 @@ type service struct {
 	base        string // the public address
 	a2a         []a2aserver.Option
 
-	start    func(*factory.LoadedTree) error
-	swap     func(*runner.Runner) // swaps the runner of the handler of MCP
-	limit    *access.Limit        // of turns
-	turns    *live.Turns
-	handlers []http.Handler
-	closing  []closer // in this order
-	ways     []door
+	start     func(*factory.LoadedTree) error
+	swap      func(*runner.Runner) // swaps the runner of the handler of MCP
+	limit     *access.Limit        // of turns
+	turns     *live.Turns
+	handlers  []http.Handler
+	closing   []closer // in this order
+	listeners []listener
 }
 
 func serve(ctx context.Context, f *factory.Factory, path string, o *options) error {
 	s := &service{options: o, f: f, path: path, swap: func(*runner.Runner) {}}
-	for _, step := range []func(context.Context) error{s.configure, s.listen, s.announce, s.run, s.openDoors, s.openA2A, s.openMCP} {
+	for _, step := range []func(context.Context) error{s.configure, s.listen, s.announce, s.run, s.openHandlers, s.openA2A, s.openMCP} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	s.ways = append(s.ways, webDoor(s.web, o.limits.arrives(o.root(server.Mux(s.handlers...))), s.certified))
+	s.listeners = append(s.listeners, webListener(s.web, o.limits.arrives(o.root(server.Mux(s.handlers...))), s.certified))
 	if err := tellPage(f, o, s.who, s.base); err != nil { // print it first, where people see it
 		return err
 	}
@@ -265,7 +265,7 @@ func (s *service) announce(context.Context) (err error) {
 		s.base = scheme + reachable(s.web.Addr())
 		s.a2a = append(s.a2a, a2aserver.WithLocalURL(scheme+s.announced(s.web.Addr())))
 	}
-	s.measured, s.ways, err = measured(s.f, s.options)
+	s.measured, s.listeners, err = measured(s.f, s.options)
 	return err
 }
 
@@ -310,8 +310,8 @@ func (s *service) guarded() access.Options {
 	return s.limits.of(access.Options{Users: s.who, Hosts: hostOf(s.url), Origins: s.origins})
 }
 
-// openDoors returns the handlers of all APIs except A2A and MCP.
-func (s *service) openDoors(context.Context) error {
+// openHandlers returns the handlers of all APIs except A2A and MCP.
+func (s *service) openHandlers(context.Context) error {
 	web := s.guarded()
 	web.Logger, web.Observer = s.logger, s.measured.Observer
 	web.Expose = []string{"ETag", "Location", "Retry-After", "X-Request-Id", "Arbor-Session", "Arbor-Ignored"}
@@ -319,10 +319,10 @@ func (s *service) openDoors(context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.handlers, err = webDoors(s.f, s.options, s.turns, guard, s.who, s.workshop()...); err != nil {
+	if s.handlers, err = webHandlers(s.f, s.options, s.turns, guard, s.who, s.workshop()...); err != nil {
 		return err
 	}
-	if !s.has(doorAPI) {
+	if !s.has(apiNative) {
 		s.handlers = append(s.handlers, server.Health(s.turns))
 	}
 	s.closing = []closer{s.turns}
@@ -330,14 +330,14 @@ func (s *service) openDoors(context.Context) error {
 }
 
 func (s *service) openA2A(context.Context) error {
-	if !s.has(doorA2A) {
+	if !s.has(apiA2A) {
 		return nil
 	}
 	a, err := a2aServer(s.f, s.options, s.turns, s.who, s.signer, s.base, s.a2a)
 	if err != nil {
 		return err
 	}
-	s.handlers = append(s.handlers, server.At("", named(doorA2A, a)))
+	s.handlers = append(s.handlers, server.At("", named(apiA2A, a)))
 	s.closing = append([]closer{a}, s.closing...)
 	if s.keys != nil {
 		s.handlers = append(s.handlers, keySet(s.keys))
@@ -345,8 +345,8 @@ func (s *service) openA2A(context.Context) error {
 	if s.grpcAt == nil {
 		return nil
 	}
-	d, err := grpcDoor(s.f, s.grpcAt, a, int(s.limits.body))
-	s.ways = append(s.ways, d)
+	d, err := grpcListener(s.f, s.grpcAt, a, int(s.limits.body))
+	s.listeners = append(s.listeners, d)
 	return err
 }
 
@@ -426,7 +426,7 @@ func hostOf(public string) []string {
 
 // tellPage prints the address of the page, and opens it for a developer. The address signs the owner in once.
 func tellPage(f *factory.Factory, o *options, who *callers, base string) error {
-	if !o.has(doorInspector) {
+	if !o.has(apiInspector) {
 		return nil
 	}
 	page := strings.TrimSuffix(base, "/") + "/inspect/"

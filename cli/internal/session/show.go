@@ -216,7 +216,7 @@ func (s *past) showView(ctx context.Context, at int64, o showOptions) error {
 // followOptions holds the flags of follow.
 type followOptions struct {
 	after          string
-	from           session.Position // the position of the same flag
+	from           session.Position // the position that after names
 	json, untilEnd bool
 }
 

@@ -23,36 +23,36 @@ import (
 	"github.com/agentarbor/arbor/server/openaiapi"
 )
 
-// The doors of serve, and in what order they are told.
+// The APIs of serve, in the order in which they are printed.
 const (
-	doorAPI       = "api"
-	doorOpenAI    = "openai"
-	doorAGUI      = "agui"
-	doorA2A       = "a2a"
-	doorInspector = "inspector"
+	apiNative    = "api"
+	apiOpenAI    = "openai"
+	apiAGUI      = "agui"
+	apiA2A       = "a2a"
+	apiInspector = "inspector"
 )
 
-var allDoors = [...]string{doorAPI, doorOpenAI, doorAGUI, doorA2A, doorInspector}
+var allAPIs = [...]string{apiNative, apiOpenAI, apiAGUI, apiA2A, apiInspector}
 
-// checkDoors refuses doors that there are not.
-func (o *options) checkDoors() error {
-	if len(o.doors) == 0 {
-		return factory.Usagef("--apis: name at least one of %s", strings.Join(allDoors[:], ", "))
+// checkAPIs returns an error for an unknown API.
+func (o *options) checkAPIs() error {
+	if len(o.apis) == 0 {
+		return factory.Usagef("--apis: name at least one of %s", strings.Join(allAPIs[:], ", "))
 	}
-	for _, d := range o.doors {
-		if !slices.Contains(allDoors[:], d) {
-			return factory.Usagef("--apis: there is no API %.40q; choose from %s", d, strings.Join(allDoors[:], ", "))
+	for _, d := range o.apis {
+		if !slices.Contains(allAPIs[:], d) {
+			return factory.Usagef("--apis: there is no API %.40q; choose from %s", d, strings.Join(allAPIs[:], ", "))
 		}
 	}
-	if slices.Contains(o.doors, doorInspector) && !slices.Contains(o.doors, doorAPI) {
-		return factory.Usagef("--apis: %s needs %s, which its page calls", doorInspector, doorAPI)
+	if slices.Contains(o.apis, apiInspector) && !slices.Contains(o.apis, apiNative) {
+		return factory.Usagef("--apis: %s needs %s, which its page calls", apiInspector, apiNative)
 	}
 	return nil
 }
 
-func (o *options) has(door string) bool { return slices.Contains(o.doors, door) }
+func (o *options) has(api string) bool { return slices.Contains(o.apis, api) }
 
-// offered returns the agents that are offered the tools of clients, if those are not all.
+// offered returns the agents that get the tools of clients. limited is false if all agents get them.
 func (o *options) offered(tree *agent.Tree) (names []string, limited bool, err error) {
 	switch {
 	case slices.Equal(o.clientTools, []string{"all"}):
@@ -68,19 +68,19 @@ func (o *options) offered(tree *agent.Tree) (names []string, limited bool, err e
 	return o.clientTools, true, nil
 }
 
-// doors makes the doors of one address but A2A.
-func webDoors(f *factory.Factory, o *options, turns *live.Turns, guard *access.Guard, who *callers, api ...server.Option) (doors []http.Handler, err error) {
+// webHandlers returns the handlers of all selected APIs except A2A.
+func webHandlers(f *factory.Factory, o *options, turns *live.Turns, guard *access.Guard, who *callers, api ...server.Option) (handlers []http.Handler, err error) {
 	add := func(name string, open func() (http.Handler, error)) {
 		if err != nil || !o.has(name) {
 			return
 		}
 		var d http.Handler
 		if d, err = open(); err == nil {
-			doors = append(doors, d)
+			handlers = append(handlers, d)
 		}
 	}
-	add(doorAPI, func() (http.Handler, error) {
-		opts := []server.Option{server.WithGuard(guard), server.WithVersion(factory.Version()), server.WithAPIs(o.doors...), server.WithRequests(o.kept), server.WithReloads(&o.reloads)}
+	add(apiNative, func() (http.Handler, error) {
+		opts := []server.Option{server.WithGuard(guard), server.WithVersion(factory.Version()), server.WithAPIs(o.apis...), server.WithRequests(o.kept), server.WithReloads(&o.reloads)}
 		if o.prices != "" {
 			prices, err := factory.ReadPrices(o.prices)
 			if err != nil {
@@ -96,21 +96,21 @@ func webDoors(f *factory.Factory, o *options, turns *live.Turns, guard *access.G
 		chat, page = append(chat, openaiapi.WithClientTools(names...)), append(page, agui.WithClientTools(names...))
 	}
 	page = append(page, agui.WithPageState(o.pageState...))
-	add(doorOpenAI, func() (http.Handler, error) { return openaiapi.New(turns, chat...) })
-	add(doorAGUI, func() (http.Handler, error) {
+	add(apiOpenAI, func() (http.Handler, error) { return openaiapi.New(turns, chat...) })
+	add(apiAGUI, func() (http.Handler, error) {
 		d, err := agui.New(turns, page...)
 		if err != nil {
 			return nil, factory.Usagef("--page-state: %s", strings.TrimPrefix(err.Error(), "agui: "))
 		}
 		return d, nil
 	})
-	add(doorInspector, func() (http.Handler, error) {
+	add(apiInspector, func() (http.Handler, error) {
 		opts := []inspector.Option{inspector.WithGuard(guard)}
 		if who.signIn != nil {
 			opts = append(opts, inspector.WithSignIn(who.signIn))
 		}
 		if o.inspector != "" {
-			root, err := os.OpenRoot(o.inspector) // links do not lead out of it
+			root, err := os.OpenRoot(o.inspector) // links do not lead outside of it
 			if err != nil {
 				return nil, factory.Usagef("--inspector: %w", err)
 			}
@@ -123,14 +123,14 @@ func webDoors(f *factory.Factory, o *options, turns *live.Turns, guard *access.G
 		}
 		return d, err
 	})
-	return doors, err
+	return handlers, err
 }
 
-// root leads a browser that opens the server's address to the page, and tells other clients where the
-// doors are.
+// root redirects a browser that opens the server's address to the page, and answers other clients with the paths of the
+// APIs.
 func (o *options) root(next http.Handler) http.Handler {
-	at := map[string]string{doorAPI: "/api/v1", doorOpenAI: "/v1", doorAGUI: "/agui", doorA2A: "/rpc", doorInspector: "/inspect/"}
-	maps.DeleteFunc(at, func(door, _ string) bool { return !o.has(door) })
+	at := map[string]string{apiNative: "/api/v1", apiOpenAI: "/v1", apiAGUI: "/agui", apiA2A: "/rpc", apiInspector: "/inspect/"}
+	maps.DeleteFunc(at, func(api, _ string) bool { return !o.has(api) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" || r.Method != http.MethodGet && r.Method != http.MethodHead {
 			next.ServeHTTP(w, r)
@@ -138,8 +138,8 @@ func (o *options) root(next http.Handler) http.Handler {
 		}
 		w.Header().Set("Vary", "Accept")
 		switch {
-		case o.has(doorInspector) && strings.Contains(r.Header.Get("Accept"), "text/html"):
-			w.Header().Set("Location", "inspect/") // below the public address, which may have a path
+		case o.has(apiInspector) && strings.Contains(r.Header.Get("Accept"), "text/html"):
+			w.Header().Set("Location", "inspect/") // relative, because the public address may have a path
 			w.WriteHeader(http.StatusFound)
 		default:
 			w.Header().Set("Content-Type", "application/json")
@@ -167,7 +167,7 @@ func a2aOptions(f *factory.Factory, o *options) ([]a2aserver.Option, error) {
 	return all, nil
 }
 
-// a2aServer makes the door of A2A.
+// a2aServer returns the handler of A2A.
 func a2aServer(f *factory.Factory, o *options, turns *live.Turns, who *callers, signer *cardsign.Signer, base string, opts []a2aserver.Option) (*a2aserver.Server, error) {
 	var schemes map[sdk.SecuritySchemeName]sdk.SecurityScheme
 	if !o.noToken {
@@ -188,7 +188,7 @@ func a2aServer(f *factory.Factory, o *options, turns *live.Turns, who *callers, 
 	return s, nil
 }
 
-// keySetPath is where clients find the public key that verifies the card's signature.
+// keySetPath is the path of the public key that verifies the card's signature.
 const keySetPath = "/.well-known/jwks.json"
 
 // keySet serves the public key of the card's signature.
@@ -196,19 +196,18 @@ func keySet(keys []byte) http.Handler {
 	return server.At(keySetPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/jwk-set+json")
 		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write(keys) // a client that has gone needs no answer
+		_, _ = w.Write(keys) // if this fails, the client is gone
 	}))
 }
 
-// named says through which door turns are begun that the handler begins.
-func named(door string, h http.Handler) http.Handler {
+// named sets the API of turns that the handler starts.
+func named(api string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r.WithContext(access.WithAPI(r.Context(), door)))
+		h.ServeHTTP(w, r.WithContext(access.WithAPI(r.Context(), api)))
 	})
 }
 
-// signer returns what signs the card, and the set with its public key; nothing without
-// --sign-key.
+// signer returns the signer of the card, and the set with its public key; nil without --sign-key.
 func (o *options) signer() (keys []byte, signer *cardsign.Signer, err error) {
 	if o.signKey == "" {
 		return nil, nil, nil
@@ -218,7 +217,7 @@ func (o *options) signer() (keys []byte, signer *cardsign.Signer, err error) {
 		return nil, nil, err
 	}
 	var where []cardsign.SignerOption
-	if strings.HasPrefix(o.url, "https://") { // elsewhere nobody should trust what stands there
+	if strings.HasPrefix(o.url, "https://") { // over http nobody should trust the address
 		where = append(where, cardsign.WithKeySetURL(strings.TrimSuffix(o.url, "/")+keySetPath))
 	}
 	if signer, err = cardsign.NewSignerPEM([]byte(text), where...); err != nil {
