@@ -16,31 +16,32 @@ import (
 	"github.com/agentarbor/arbor/internal/redact"
 )
 
-// Option configures the interceptor that [New] makes.
+// Option configures the interceptor of [New].
 type Option func(*Interceptor)
 
-// WithTexts also records what users and agents say, and the reasons that people give for their decisions about calls.
+// WithTexts also records the texts of users and agents, and the reasons that people give for their decisions about
+// calls.
 func WithTexts() Option { return func(i *Interceptor) { i.texts = true } }
 
-// WithRedactor passes reasons, messages of errors, and texts if there are any, through f, the first two after secrets
-// were taken out of them.
+// WithRedactor applies f to reasons, to the messages of errors, and to texts if they are recorded. Secrets are removed
+// from reasons and messages before f sees them.
 func WithRedactor(f func(text string) string) Option { return func(i *Interceptor) { i.redact = f } }
 
-// WithQueue bounds how many events wait for the sink; more are dropped. The default is 4096.
+// WithQueue limits how many events may wait for the sink; the interceptor drops more. Defaults to 4096.
 func WithQueue(events int) Option { return func(i *Interceptor) { i.room = events } }
 
-// WithLogger sets the logger that is told when events are lost; by default nothing is logged.
+// WithLogger sets the logger for lost events. Defaults to no logging.
 func WithLogger(l *slog.Logger) Option { return func(i *Interceptor) { i.logger = l } }
 
 // Stats counts events.
 type Stats struct {
-	Recorded uint64 // by the sink, without an error
-	Failed   uint64 // the sink returned an error or panicked, or Close had no more time
-	Dropped  uint64 // there was no room for them, or the interceptor was closed
+	Recorded uint64 // the sink recorded them without an error
+	Failed   uint64 // the sink returned an error or panicked, or Close ran out of time
+	Dropped  uint64 // the queue was full, or the interceptor was closed
 }
 
-// Interceptor derives events from turns and gives them to a sink. It is safe for concurrent use and may serve any
-// number of runners. Give it to runner.WithInterceptors first: then it sees what the turn's consumer sees.
+// Interceptor derives events from turns and sends them to a sink. It is safe for concurrent use and may serve any
+// number of runners. Pass it to runner.WithInterceptors first: it then sees what the turn's consumer sees.
 type Interceptor struct {
 	agent.Passthrough
 	sink   Sink
@@ -52,7 +53,7 @@ type Interceptor struct {
 	ctx    context.Context // of the sink
 	cancel context.CancelFunc
 	queue  chan *Event
-	done   chan struct{} // closed when nothing is written any more
+	done   chan struct{} // closed after the last write
 
 	recorded, failed, dropped atomic.Uint64
 
@@ -60,8 +61,8 @@ type Interceptor struct {
 	closed bool
 }
 
-// New returns an interceptor for a sink. Close it when the runners are done. The error says what is wrong with an
-// option, or that the sink is nil.
+// New returns an interceptor for a sink. Close it when the runners are done. The error names an invalid option, or says
+// that the sink is nil.
 func New(sink Sink, opts ...Option) (*Interceptor, error) {
 	i := &Interceptor{sink: sink, room: 4096, logger: slog.New(slog.DiscardHandler), done: make(chan struct{})}
 	if err := option.Apply(i, opts); err != nil {
@@ -76,13 +77,13 @@ func New(sink Sink, opts ...Option) (*Interceptor, error) {
 	return i, nil
 }
 
-// Stats returns what became of the events so far; those that wait are not counted.
+// Stats returns the counts of events so far, without those that wait in the queue.
 func (i *Interceptor) Stats() Stats {
 	return Stats{i.recorded.Load(), i.failed.Load(), i.dropped.Load()}
 }
 
-// Close gives the sink what waits, and returns when it has it. If ctx ends before, what still waits is lost and the
-// error is the context's. Turns that run on are not told any more.
+// Close sends the waiting events to the sink and returns afterwards. If ctx ends first, the remaining events are lost
+// and the error is the context's. The interceptor records nothing of turns that continue.
 func (i *Interceptor) Close(ctx context.Context) error {
 	i.mu.Lock()
 	if !i.closed {
@@ -109,7 +110,7 @@ func (i *Interceptor) Turn(ctx context.Context, info agent.TurnInfo, next agent.
 			if failed = err; e != nil && err == nil {
 				f.apply(e)
 			}
-			how = "the consumer of the turn panicked" // if it does
+			how = "the consumer of the turn panicked" // kept if it does
 			if !yield(e, err) {
 				how = "the consumer of the turn wanted no more"
 				return
@@ -120,7 +121,7 @@ func (i *Interceptor) Turn(ctx context.Context, info agent.TurnInfo, next agent.
 	}
 }
 
-// put gives an event to the sink if there is room.
+// put queues an event for the sink if there is room.
 func (i *Interceptor) put(e *Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -134,7 +135,7 @@ func (i *Interceptor) put(e *Event) {
 	i.dropped.Add(1)
 }
 
-// write gives the sink what waits until Close, and says how many events were lost on the way.
+// write sends queued events to the sink until Close. It adds an event with the number of those that were lost.
 func (i *Interceptor) write() {
 	defer close(i.done)
 	defer i.cancel()
@@ -149,7 +150,7 @@ func (i *Interceptor) write() {
 	}
 }
 
-// hand gives the sink an event, if there is time.
+// hand sends an event to the sink, if there is time.
 func (i *Interceptor) hand(e Event) {
 	err := i.ctx.Err()
 	defer func() {

@@ -13,39 +13,39 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// fold makes events of analytics from those of a turn.
+// fold derives events of analytics from those of a turn.
 type fold struct {
 	emit    func(*Event)
 	texts   bool
 	session string
 	tree    *agent.Tree
 	resumed bool
-	graphs  []*graph // that are entered and not exited, in that order
+	graphs  []*graph // that were entered and not exited, in this order
 }
 
-// graph is one that the turn is in.
+// graph is an entered graph of the turn.
 type graph struct {
 	id, scope, turn string
-	root, last      string // the paths of the outermost router, and of who had the conversation last
+	root, last      string // the paths of the outermost router, and of the last active agent
 	entered         time.Time
-	run             string         // of the log, the one under way
-	route           []string       // the last decision's path
+	run             string         // the id of the current run
+	route           []string       // the path of the last decision
 	human           bool           // a person has the conversation
-	errored         *event.Failure // what the run under way has told last
-	failure         *event.Failure // what the specialist has failed with
+	errored         *event.Failure // the last error of the current run
+	failure         *event.Failure // the error of the specialist
 	now             specialist
 }
 
-// specialist is the one of a graph that runs; the zero value is nobody.
+// specialist is the running specialist of a graph; the zero value means none.
 type specialist struct {
 	id, path, url, task   string
-	told                  bool      // that it was started
-	started, first, ended time.Time // first: its first words
+	told                  bool      // its start was reported
+	started, first, ended time.Time // first is the time of its first text
 	finish                event.FinishReason
 	events                int
 }
 
-// apply takes in the next event of the turn.
+// apply processes the next event of the turn.
 func (f *fold) apply(e *event.Event) {
 	g := f.follow(e)
 	var told *Event
@@ -79,7 +79,7 @@ func (f *fold) apply(e *event.Event) {
 	f.send(g, told)
 }
 
-// follow takes an event into the graph that it belongs to and returns that, nil if there is none any more.
+// follow applies an event to its graph, and returns the graph, or nil if it has ended.
 func (f *fold) follow(e *event.Event) (g *graph) {
 	if i := slices.IndexFunc(f.graphs, func(g *graph) bool { return g.scope == e.Scope }); i >= 0 {
 		g = f.graphs[i]
@@ -117,7 +117,7 @@ func (f *fold) follow(e *event.Event) (g *graph) {
 	case *event.HarnessEnd:
 		g.now.ended, g.now.finish = e.Time, d.FinishReason
 		switch d.FinishReason {
-		case event.FinishReasonTransfer: // the next run says what that means
+		case event.FinishReasonTransfer: // the next run decides the outcome
 			return g
 		case event.FinishReasonError, event.FinishReasonLimit:
 			f.exit(g, e.Time, cmp.Or(g.errored, &event.Failure{Code: string(d.FinishReason)}))
@@ -132,8 +132,8 @@ func (f *fold) follow(e *event.Event) (g *graph) {
 	return g
 }
 
-// runs reports whether an event shows that its run is under way. Those that close a run, or repeat what it did, may
-// come when it is not.
+// runs reports whether an event shows that its run is running. Events that end a run, or repeat its work, may come when
+// it is not.
 func runs(e *event.Event) bool {
 	switch d := e.Data.(type) {
 	case *event.HarnessStart, *event.Text, *event.Reasoning, *event.ToolCall, *event.ToolProgress, *event.Usage, *event.Relay, *event.Route, *event.Transfer:
@@ -144,9 +144,9 @@ func runs(e *event.Event) bool {
 	return false
 }
 
-// begin notes that a run is under way, and returns the graph that it is in.
+// begin records the current run, and returns its graph.
 func (f *fold) begin(g *graph, e *event.Event) *graph {
-	var n *agent.Node // nil if it is of another tree
+	var n *agent.Node // nil if it belongs to another tree
 	if f.tree != nil {
 		if n = f.tree.Node(e.Agent); n != nil && n.Path != e.Path {
 			n = nil
@@ -176,7 +176,7 @@ func (f *fold) begin(g *graph, e *event.Event) *graph {
 	if !person {
 		g.last = e.Path
 	}
-	if !person && !router && g.now.id != "" && below(e.Path, g.now.path) { // it has handed on below itself
+	if !person && !router && g.now.id != "" && below(e.Path, g.now.path) { // it has transferred to an agent below itself
 		g.failure, g.now.ended, g.now.finish = nil, time.Time{}, ""
 		return g
 	}
@@ -184,21 +184,21 @@ func (f *fold) begin(g *graph, e *event.Event) *graph {
 		return g
 	}
 	if g.now = (specialist{id: e.Agent, path: e.Path, started: e.Time}); n == nil {
-		return g // it may be a router: the next event says
+		return g // the next event shows whether it is a router
 	}
-	for entered && n.Parent != nil && !n.Parent.Properties.Router { // nobody knows whom the router had chosen
+	for entered && n.Parent != nil && !n.Parent.Properties.Router { // the router's choice is not known
 		n = n.Parent
 	}
 	g.now.id, g.now.path = n.Agent.Name(), n.Path
 	if remote, ok := agent.As[interface{ CardURL() string }](n.Agent); ok {
-		g.now.url = remote.CardURL() // and the next event may name the task
+		g.now.url = remote.CardURL() // the next event may have the task's id
 	} else {
 		f.tell(g)
 	}
 	return g
 }
 
-// tell says that the specialist was started, if there is one and it was not said.
+// tell reports the start of the specialist, if there is one and it was not reported.
 func (f *fold) tell(g *graph) {
 	if s := &g.now; s.id != "" && !s.told {
 		s.told = true
@@ -206,7 +206,7 @@ func (f *fold) tell(g *graph) {
 	}
 }
 
-// settle tells how the specialist ended, if there is one.
+// settle reports how the specialist ended, if there is one.
 func (f *fold) settle(g *graph, at time.Time) {
 	f.tell(g)
 	s, failure := g.now, g.failure
@@ -228,9 +228,9 @@ func (f *fold) settle(g *graph, at time.Time) {
 	f.send(g, told)
 }
 
-// exit ends a graph. What the specialist that runs has failed with may be nothing.
+// exit ends a graph. failure may be nil.
 func (f *fold) exit(g *graph, at time.Time, failure *event.Failure) {
-	if g.now.finish != event.FinishReasonTransfer { // else it was done before that
+	if g.now.finish != event.FinishReasonTransfer { // otherwise settle was called before
 		g.failure = failure
 	}
 	failure = cmp.Or(failure, g.failure)
@@ -255,12 +255,12 @@ func (f *fold) exit(g *graph, at time.Time, failure *event.Failure) {
 
 const panicked = "the turn panicked"
 
-// end exits what is left when no event comes any more. It says how the sequence ended, "" if by itself, and whether the
-// context of the turn had.
+// end exits the remaining graphs after the last event. how says how the sequence ended, "" if regularly; cancelled
+// reports whether the context of the turn had ended.
 func (f *fold) end(how string, err error, cancelled bool) {
 	var failure *event.Failure
 	switch {
-	case len(f.graphs) == 0, err == nil && how == "": // the next part of the turn goes on
+	case len(f.graphs) == 0, err == nil && how == "": // the next part of the turn continues
 	case err == nil && how == panicked:
 		failure = &event.Failure{Code: event.CodeInternal, Message: how}
 	case err == nil, cancelled, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -273,18 +273,18 @@ func (f *fold) end(how string, err error, cancelled bool) {
 	}
 }
 
-// send gives out an event of a graph.
+// send sends an event of a graph.
 func (f *fold) send(g *graph, e *Event) {
 	e.SessionID, e.TurnID, e.GraphID, e.Scope = f.session, g.turn, g.id, g.scope
 	f.emit(e)
 }
 
-// below reports whether a path is another one or leads on from it.
+// below reports whether a path is equal to another one or continues it.
 func below(path, of string) bool {
 	return strings.HasPrefix(path, of) && (len(path) == len(of) || path[len(of)] == '/')
 }
 
-// since is a time in milliseconds.
+// since returns a duration in milliseconds.
 func since(from, to time.Time) *float64 {
 	return new(float64(max(0, to.Sub(from)).Microseconds()) / 1000)
 }

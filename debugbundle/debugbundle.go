@@ -1,5 +1,5 @@
-// Package debugbundle collects what helps to find out why a conversation went where it is, without
-// what was said in it. It imports runner and session, and changes nothing.
+// Package debugbundle collects information about why a conversation was routed as it was, without its texts. It imports
+// runner and session, and changes nothing.
 package debugbundle
 
 import (
@@ -17,29 +17,28 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Options say what is in a [Bundle]; the zero value has all defaults.
+// Options select the content of a [Bundle]; the zero value means all defaults.
 type Options struct {
-	// Decisions is how many of the last decisions are in it: 20 if it is 0.
+	// Decisions is the number of the last decisions. Defaults to 20.
 	Decisions int
-	// Redact is applied to each text, after what the package does by itself.
+	// Redact is applied to each text after the package's own redaction.
 	Redact func(text string) string
 }
 
-// Bundle is what helps to find out why a conversation went where it is: who is active, how the
-// tree is made, and what routers have decided. It holds nothing that people, models or tools said, no
-// state and no user id. Out of each text in it are taken: user, password, query and fragment of
-// URLs; what follows "Bearer" and the like, or is given to a name such as password, token or
-// api_key; words of the form of keys, such as sk-…, ghp_… and JSON Web Tokens, or of 32 and more
-// letters and digits; e-mail addresses. Ids are left as the log has them, and the session's as it was asked for.
+// Bundle explains why a conversation was routed as it was: it has the active agent, the tree, and the decisions of
+// routers. It contains no text of people, models or tools, no state and no user id. From each text it removes: user,
+// password, query and fragment of URLs; a value after "Bearer" and the like, or after a name such as password, token or
+// api_key; words in the form of keys, such as sk-…, ghp_… and JSON Web Tokens, or with 32 or more letters and digits;
+// and e-mail addresses. Ids are those of the log; the session's id is the one passed to New.
 type Bundle struct {
 	SessionID string `json:"sessionId"`
 	TurnID    string `json:"turnId,omitempty"`
-	// Turn is none, open (it runs, or was cut off), waiting or over.
+	// Turn is none, open (it is running, or was interrupted), waiting or over.
 	Turn string `json:"turn"`
-	// Seq and Time are of the last event of the log.
+	// Seq and Time are those of the last event of the log.
 	Seq  int64     `json:"seq"`
 	Time time.Time `json:"time,omitzero"`
-	// Active is who answers the next message: by the tree, or without one by the log.
+	// Active is the agent that answers the next message: by the tree or, without a tree, by the log.
 	Active     string     `json:"activeAgent,omitempty"`
 	AgentGraph AgentGraph `json:"agentGraph"`
 	Handoff    *Handoff   `json:"handoff,omitempty"` // the last one
@@ -47,7 +46,7 @@ type Bundle struct {
 	Limits     *Limits    `json:"limits,omitempty"` // nil without a tree
 }
 
-// AgentGraph is the tree and what routers have decided in it, the latest last.
+// AgentGraph is the tree and the decisions of its routers, the latest last.
 type AgentGraph struct {
 	Topology  *Topology  `json:"topology,omitempty"` // nil without a tree
 	Decisions []Decision `json:"decisions"`
@@ -59,8 +58,8 @@ type Topology struct {
 	Edges []Edge `json:"edges"`
 }
 
-// Node is an agent. Kind is router, specialist (a child of a router), human, remote (on another
-// machine, wherever it stands) or agent. URL is that of a remote one's card.
+// Node is an agent. Kind is router, specialist (a child of a router), human, remote (on another machine, at any place
+// in the tree) or agent. URL is the URL of a remote agent's card.
 type Node struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
@@ -68,7 +67,7 @@ type Node struct {
 	URL  string `json:"url,omitempty"`
 }
 
-// Edge leads from an agent to a child, or to the person whom it may transfer to. OnError is who goes on if
+// Edge leads from an agent to a child, or to the person to whom it may transfer. OnError is the agent that continues if
 // the child fails.
 type Edge struct {
 	From    string `json:"from"`
@@ -76,7 +75,7 @@ type Edge struct {
 	OnError string `json:"onError,omitempty"`
 }
 
-// Decision is one of a router, or of the runner for an agent that failed.
+// Decision is a decision of a router, or of the runner after an agent failed.
 type Decision struct {
 	Seq    int64     `json:"seq"`
 	Time   time.Time `json:"time"`
@@ -85,13 +84,13 @@ type Decision struct {
 	event.Route
 }
 
-// Handoff is how the last handoff to a person stands.
+// Handoff is the status of the last handoff to a person.
 type Handoff struct {
 	Time time.Time `json:"time"`
 	event.HandoffStatus
 }
 
-// Limits are those of a turn; see [runner.Limits]. 0 is none.
+// Limits are the limits of a turn; see [runner.Limits]. 0 means no limit.
 type Limits struct {
 	Transfers  int     `json:"transfers"`
 	ModelCalls int     `json:"modelCalls"`
@@ -100,15 +99,15 @@ type Limits struct {
 	Seconds    float64 `json:"seconds"`
 }
 
-// Versions are those of this module, if the program was built as one that knows it, and of Go.
+// Versions are those of this module, if the program's build information contains it, and of Go.
 type Versions struct {
 	Arbor string `json:"arbor,omitempty"`
 	Go    string `json:"go"`
 }
 
-// New makes the bundle of a session. It reads the store and the tree alone, so that it
-// may be called while a turn runs, also one of another process: it shows what is stored so
-// far. The error is the store's; a session that does not exist is one without events.
+// New returns the bundle of a session. It only reads the store and the tree, so it may be called while a turn runs in
+// any process; it shows the events stored so far. The error is the store's. A session that does not exist has no
+// events.
 func New(ctx context.Context, r *runner.Runner, key session.Key, o Options) (*Bundle, error) {
 	if r == nil {
 		return nil, errors.New("debugbundle: the runner is nil")
@@ -128,7 +127,7 @@ func New(ctx context.Context, r *runner.Runner, key session.Key, o Options) (*Bu
 	return b.redact(o), nil
 }
 
-// Stored is [New] without a runner: it lacks the topology and the limits.
+// Stored returns the bundle of a session like [New], but without a runner: it lacks the topology and the limits.
 func Stored(ctx context.Context, store session.Store, key session.Key, o Options) (*Bundle, error) {
 	if store == nil {
 		return nil, errors.New("debugbundle: the store is nil")
@@ -216,7 +215,7 @@ func versions() (v Versions) {
 	return v
 }
 
-// redact replaces each text of the bundle. What the log shares with it is copied.
+// redact replaces each text of the bundle. It copies what the bundle shares with the log.
 func (b *Bundle) redact(o Options) *Bundle {
 	change := func(s string) string {
 		if s = redact.Text(s); o.Redact != nil {
@@ -235,8 +234,8 @@ func (b *Bundle) redact(o Options) *Bundle {
 	return &clean
 }
 
-// redactValue returns a copy of a value with other texts. A field that somebody adds to a
-// struct is among them.
+// redactValue returns a copy of a value with changed texts. It uses reflection, so that it includes fields that are
+// added later.
 func redactValue(v reflect.Value, change func(string) string) reflect.Value {
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		return v

@@ -18,10 +18,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// grace is how long what is canceled may take to end.
+// grace is how long cancelled work may take to end.
 const grace = 2 * time.Second
 
-// advance takes the next step of a turn, or several.
+// advance runs the next step of a turn, or several.
 func (e *Engine) advance(ctx context.Context, at place) (outcome, error) {
 	s := runner.Step{Turn: at.Turn, Seq: at.Seq}
 	taken, known := 0, at.Seq > 0
@@ -33,7 +33,7 @@ func (e *Engine) advance(ctx context.Context, at place) (outcome, error) {
 			if out, known, err = e.known(ctx, at); err != nil || !known {
 				return out, err
 			}
-			if n > 1 && at.Steps == 1 && at.Tries == 0 { // the step may be done already
+			if n > 1 && at.Steps == 1 && at.Tries == 0 { // the step may already be done
 				if s.Seq, err = e.stored(ctx, at); err != nil {
 					return out, notBegun(err)
 				}
@@ -42,7 +42,7 @@ func (e *Engine) advance(ctx context.Context, at place) (outcome, error) {
 		if s.Attempt == 0 {
 			s.Attempt, s.Last = n+at.Tries, n == e.tries
 			if n > 1 && at.Steps != 1 {
-				s.Seq = 0 // an earlier try may have got any further
+				s.Seq = 0 // an earlier try may have got further
 			}
 		}
 		for {
@@ -58,7 +58,7 @@ func (e *Engine) advance(ctx context.Context, at place) (outcome, error) {
 	})
 }
 
-// known waits until the log has what the workflow was told of before it was stored.
+// known waits until the log contains what the workflow learned before it was stored.
 func (e *Engine) known(ctx context.Context, at place) (outcome, bool, error) {
 	deadline := time.Now().Add(e.toBegin)
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
@@ -68,7 +68,7 @@ func (e *Engine) known(ctx context.Context, at place) (outcome, bool, error) {
 			return outcome{}, false, notBegun(err)
 		case state.Turn == at.Turn && (state.Seq > at.After || late && !state.Over):
 			return outcome{}, true, nil
-		case state.Turn == at.Turn && late: // who was about to decide has not
+		case state.Turn == at.Turn && late: // the decision was announced but not stored in time
 			return outcomeOf(state), false, nil
 		case late:
 			return outcome{Code: codeNotBegun}, false, nil
@@ -79,7 +79,8 @@ func (e *Engine) known(ctx context.Context, at place) (outcome, bool, error) {
 	}
 }
 
-// stored returns where the write ended that the workflow was told of before: the user's words, or decisions.
+// stored returns the position of the end of the write that the workflow learned of before: the user's message, or
+// decisions.
 func (e *Engine) stored(ctx context.Context, at place) (seq int64, err error) {
 	after, store := at.After, e.r.Store()
 	if after == 0 {
@@ -93,7 +94,7 @@ func (e *Engine) stored(ctx context.Context, at place) (seq int64, err error) {
 			}
 		}
 	}
-	var written time.Time // no two writes have the same
+	var written time.Time // no two writes have the same time
 	for ev, err := range store.Load(ctx, at.Key, after) {
 		if err != nil {
 			return 0, err
@@ -106,7 +107,7 @@ func (e *Engine) stored(ctx context.Context, at place) (seq int64, err error) {
 	return seq, nil
 }
 
-// deny decides what nobody has decided in time.
+// deny denies the calls about which nobody has decided in time.
 func (e *Engine) deny(ctx context.Context, at place) (outcome, error) {
 	return e.tryAt(ctx, at, func(state runner.TurnState) (outcome, error) {
 		var denied []runner.Decision
@@ -123,18 +124,18 @@ func (e *Engine) deny(ctx context.Context, at place) (outcome, error) {
 	})
 }
 
-// cancel ends the turn.
+// cancel cancels the turn.
 func (e *Engine) cancel(ctx context.Context, at place) (outcome, error) {
 	return e.tryAt(ctx, at, func(state runner.TurnState) (outcome, error) {
 		events, err := e.r.Cancel(ctx, at.Key, runner.At(state.Seq))
 		if err != nil {
-			return outcome{}, notBegun(err) // it is the same however often it is tried
+			return outcome{}, notBegun(err) // further tries give the same error
 		}
 		return outcome{From: state.Seq, Seq: state.Seq + int64(len(events)), Over: true, Code: codeCanceled}, nil
 	})
 }
 
-// tryAt is try for what is to be done where the turn stands.
+// tryAt calls try with the current state of the turn.
 func (e *Engine) tryAt(ctx context.Context, at place, do func(runner.TurnState) (outcome, error)) (outcome, error) {
 	return e.try(ctx, func(ctx context.Context, _ int) (outcome, error) {
 		switch state, err := e.r.State(ctx, at.Key); {
@@ -167,14 +168,15 @@ func stopping(ctx context.Context) bool {
 	}
 }
 
-// try does what an activity does, while the server hears that it is alive, and turns what it says into what Temporal may
-// know: positions and codes. The function is told the how manyth try it is of those that have begun something. It is
-// called again while it begins nothing, which the server hears when it is left to it: the next try is the same one then.
+// try runs an activity while it sends heartbeats to the server, and reduces the result to what Temporal may know:
+// positions and codes. do gets the number of the try among those that have begun something. try calls do again while do
+// begins nothing. If it leaves the waiting to the server, it reports this in a heartbeat: the next try then has the
+// same number.
 func (e *Engine) try(ctx context.Context, do func(ctx context.Context, n int) (outcome, error)) (outcome, error) {
 	info := activity.GetInfo(ctx)
-	idle := 0 // tries that are known to have begun nothing
+	idle := 0 // the tries that are known to have begun nothing
 	if activity.HasHeartbeatDetails(ctx) {
-		_ = activity.GetHeartbeatDetails(ctx, &idle) // without them all count
+		_ = activity.GetHeartbeatDetails(ctx, &idle) // without them all tries count
 	}
 	n := max(1, int(info.Attempt)-idle)
 	quiet := beat(ctx, info.HeartbeatTimeout/5, idle)
@@ -205,7 +207,7 @@ func (e *Engine) try(ctx context.Context, do func(ctx context.Context, n int) (o
 			return outcome{}, temporal.NewApplicationErrorWithOptions("the step failed", code(err), o)
 		case time.Now().After(deadline):
 			e.logger.Warn("a step of a turn cannot be begun", "workflow", info.WorkflowExecution.ID, "error", err)
-			quiet() // or it says what it knew
+			quiet() // so that no old value overwrites this one
 			activity.RecordHeartbeat(ctx, idle+1)
 			return outcome{}, temporal.NewApplicationErrorWithOptions("the step could not be begun", code(err), temporal.ApplicationErrorOptions{NextRetryDelay: time.Second})
 		}
@@ -213,7 +215,7 @@ func (e *Engine) try(ctx context.Context, do func(ctx context.Context, n int) (o
 	}
 }
 
-// code names an error without a word of it.
+// code returns the code of an error, without any text.
 func code(err error) string {
 	switch {
 	case errors.Is(err, agent.ErrBadInput):
@@ -228,21 +230,22 @@ func code(err error) string {
 	return cmp.Or(agent.ErrorCode(err), "error")
 }
 
-// beat says that the activity is alive until the returned function is called, also while it is being canceled.
+// beat sends heartbeats until the returned function is called, also while the activity is being cancelled.
 func beat(ctx context.Context, interval time.Duration, idle int) (stop func()) {
 	ctx = context.WithoutCancel(ctx)
 	beats, end := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for pause(beats, interval) == nil { // a short step is heard of when it is done
+		for pause(beats, interval) == nil { // a short step needs no heartbeat
 			activity.RecordHeartbeat(ctx, idle)
 		}
 	}()
 	return func() { end(); <-done }
 }
 
-// within calls a function and returns when it does, or soon after the context has ended: a model may not heed that.
+// within calls a function and returns with it, or soon after the context has ended, because a model may ignore the
+// context.
 func within(ctx context.Context, do func() (outcome, error)) (outcome, error) {
 	var out outcome
 	var err error

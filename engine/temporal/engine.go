@@ -1,12 +1,12 @@
-// Package temporal runs turns as workflows of Temporal, for whoever has a Temporal server already: a turn whose worker has
-// died goes on in another one, approvals may take months, and every turn shows in Temporal's own tools. One workflow is
-// one turn, and its id is the session's key.
+// Package temporal runs turns as workflows of Temporal, for programs that already use a Temporal server. If a turn's
+// worker dies, another one continues it; approvals may take months; and every turn appears in Temporal's own tools. One
+// workflow is one turn, and its id is the session's key.
 //
-// The session's log stays the only record. A workflow knows where the log stands, not what is in it: no word of a
-// conversation is in its history. It needs a store that the workers share, such as session/postgres, and a tail that they
-// share, such as session/redis, for those who follow deltas.
+// The session's log remains the only record. A workflow knows positions of the log, but not its content: its history
+// contains no text of a conversation. The workers must share a store, such as session/postgres, and, for clients that
+// follow deltas, a tail, such as session/redis.
 //
-// It is a module of its own, and imports runner, session and live.
+// The package is a module of its own, and imports runner, session and live.
 package temporal
 
 import (
@@ -29,8 +29,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Engine begins turns and follows them, and makes workers that run them. It is safe for concurrent use, and holds
-// nothing of a turn.
+// Engine starts turns and follows them, and creates workers that run them. It is safe for concurrent use, and keeps no
+// state of a turn.
 type Engine struct {
 	c      client.Client
 	queue  string
@@ -40,13 +40,13 @@ type Engine struct {
 	logger *slog.Logger
 	settings
 
-	tries   int           // a step is begun at most: by model errors that may go away, and workers that died
-	toBegin time.Duration // for a turn or a decision to be stored after its workflow has heard of it
+	tries   int           // the maximal number of tries of a step, after temporary model errors and dead workers
+	toBegin time.Duration // how long a turn or a decision may take to be stored after its workflow learned of it
 }
 
 var _ live.Backend = (*Engine)(nil)
 
-// settings are kept in the input of each workflow: it must do the same when it is played again after they have changed.
+// settings are stored in the input of each workflow, because a replay must do the same after they have changed.
 type settings struct {
 	Heartbeat time.Duration `json:"h"`
 	Timeout   time.Duration `json:"t"`
@@ -54,35 +54,35 @@ type settings struct {
 	Steps     int           `json:"n,omitempty"`
 }
 
-// Option configures an Engine.
+// Option configures an [Engine].
 type Option func(*Engine)
 
-// WithHeartbeat sets how long nothing may be heard of a step before its worker is taken for dead, and another one goes on.
-// The default is 5 s.
+// WithHeartbeat sets how long a step may send no heartbeat before its worker counts as dead and another one continues.
+// Defaults to 5 s.
 func WithHeartbeat(d time.Duration) Option { return func(e *Engine) { e.Heartbeat = d } }
 
-// WithStepsPerActivity sets how many steps of a turn an activity takes; 0 is the whole turn. The default is 1. The log
-// has every step either way. With more than one a turn costs less, and a tool that ran when a worker died, or might have,
-// is of unknown outcome more often.
+// WithStepsPerActivity sets the number of steps of a turn per activity; 0 means the whole turn. The log contains every
+// step in any case. With more than one step a turn costs less, but if a worker dies, the outcome of a running tool is
+// unknown more often. Defaults to 1.
 func WithStepsPerActivity(n int) Option { return func(e *Engine) { e.Steps = n } }
 
-// WithApprovalTimeout denies what nobody has decided for so long. The default, 0, waits for ever.
+// WithApprovalTimeout denies a call if nobody decides about it within this time. Defaults to 0, which waits forever.
 func WithApprovalTimeout(d time.Duration) Option { return func(e *Engine) { e.Approval = d } }
 
-// WithStepTimeout bounds one try of an activity: of a step, or of so many as [WithStepsPerActivity] says. The default is
-// an hour.
+// WithStepTimeout limits one try of an activity, which runs one step or the number of [WithStepsPerActivity]. Defaults
+// to one hour.
 func WithStepTimeout(d time.Duration) Option { return func(e *Engine) { e.Timeout = d } }
 
-// WithWait sets how long an activity waits itself for a session that is busy, or a store that cannot be reached, before
-// it leaves the waiting to the server. The default is a minute. It waits on after that, and never counts as a try.
+// WithWait sets how long an activity itself waits for a busy session or an unreachable store. After that it leaves the
+// waiting to the server, which continues without counting it as a try. Defaults to one minute.
 func WithWait(d time.Duration) Option { return func(e *Engine) { e.wait = d } }
 
-// WithLogger sets the logger, which hears why a step failed; by default nothing is logged. Temporal hears only an error's code.
+// WithLogger sets the logger for the errors of steps. Temporal gets only an error's code. Defaults to no logging.
 func WithLogger(l *slog.Logger) Option { return func(e *Engine) { e.logger = l } }
 
-// New makes an Engine that runs the turns of a runner in the workers of a task queue. The client and the runner stay the
-// caller's. The runner's store must be a session.Tail. Give the runner the option runner.WithOuterRetries,
-// so that a model that is overloaded is asked again with Temporal's back-off.
+// New returns an Engine that runs the turns of a runner in the workers of a task queue. It does not close the client or
+// the runner. The runner's store must be a session.Tail. Give the runner the option runner.WithOuterRetries, so that
+// requests to an overloaded model are retried with Temporal's back-off.
 func New(c client.Client, queue string, r *runner.Runner, opts ...Option) (*Engine, error) {
 	if c == nil || queue == "" || r == nil {
 		return nil, errors.New("temporal: the client or the runner is nil, or the task queue has no name")
@@ -107,8 +107,7 @@ func New(c client.Client, queue string, r *runner.Runner, opts ...Option) (*Engi
 	return e, nil
 }
 
-// The names by which workflows and workers know each other. What a worker of an older version has begun, one of a
-// newer version goes on with.
+// The names that workflows and workers share. A worker of a newer version continues the workflows of an older one.
 const (
 	turnWorkflow    = "arbor.turn"
 	advanceActivity = "arbor.advance"
@@ -118,8 +117,8 @@ const (
 	signalEnd       = "end"
 )
 
-// Worker makes a worker of the engine's task queue, which the caller starts and stops. What the options leave out
-// is chosen so that a worker that dies is missed soon, and one that is stopped may end its steps, for ten seconds.
+// Worker returns a worker of the engine's task queue, which the caller starts and stops. By default a dead worker is
+// noticed soon, and a stopped one has ten seconds to end its steps.
 func (e *Engine) Worker(o worker.Options) worker.Worker {
 	if o.StickyScheduleToStartTimeout == 0 {
 		o.StickyScheduleToStartTimeout = time.Second
@@ -138,7 +137,7 @@ func (e *Engine) Worker(o worker.Options) worker.Worker {
 	return w
 }
 
-// workflowID names the workflows of a session. No two keys have the same. Temporal allows names of 1,000 bytes.
+// workflowID returns the id of a session's workflows. It is unique per key. Temporal allows ids of 1,000 bytes.
 func workflowID(key session.Key) string {
 	id := strings.Join([]string{url.PathEscape(key.App), url.PathEscape(key.User), url.PathEscape(key.ID)}, "/")
 	if len(id) > 1000 {
@@ -151,7 +150,7 @@ func (e *Engine) options(key session.Key) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{ID: workflowID(key), TaskQueue: e.queue, WorkflowTaskTimeout: 2 * time.Second, WorkflowExecutionErrorWhenAlreadyStarted: true}
 }
 
-// pause waits, unless the context ends before.
+// pause waits for a duration, or until the context ends.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

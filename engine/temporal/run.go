@@ -24,18 +24,18 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// going is a turn that goes on: what was stored of it here, where it stood then, and who drives it, if anybody does.
+// going is a running turn: what was stored of it here, its state at that time, and its workflow, if it has one.
 type going struct {
 	stored []*event.Event
 	runner.TurnState
 	run client.WorkflowRun
 }
 
-// Run gives the user's message to the session's active agent, and yields what happens as runner.Run does. The words
-// are stored here, and the steps are taken by workers. The errors are those of runner.Run, and Temporal's.
+// Run sends the user's message to the session's active agent, and yields the events as runner.Run does. This process
+// stores the message, and workers run the steps. The errors are those of runner.Run, and Temporal's.
 //
-// A turn goes on when the context ends or the loop is left: [Engine.Resume] follows it again, and [Engine.Cancel] ends it.
-// The contexts of package live are different: what they stop or cancel is cut off, and can be resumed.
+// A turn continues when the context ends or the caller breaks out of the loop: [Engine.Resume] follows it again, and
+// [Engine.Cancel] cancels it. Package live differs: if its contexts end, the turn is interrupted and can be resumed.
 func (e *Engine) Run(ctx context.Context, key session.Key, msg llm.Message, opts ...runner.TurnOption) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		g, err := e.begin(ctx, key, msg, opts)
@@ -43,8 +43,8 @@ func (e *Engine) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 	}
 }
 
-// begin starts the workflow first, so that a turn that is stored has one whatever happens, and then stores the words. A
-// turn that was begun before is followed.
+// begin first starts the workflow, so that a stored turn always has one, and then stores the message. If the turn was
+// started before, it is followed.
 func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, opts []runner.TurnOption) (g going, err error) {
 	pin, err := runner.PinOf(opts...)
 	if err = errors.Join(err, session.CheckKey(key)); err != nil {
@@ -65,15 +65,15 @@ func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, op
 	})
 	switch {
 	case errors.Is(err, runner.ErrNotBegun):
-		_ = e.c.TerminateWorkflow(context.WithoutCancel(ctx), g.run.GetID(), g.run.GetRunID(), "the turn was not begun") // else it finds out itself
+		_ = e.c.TerminateWorkflow(context.WithoutCancel(ctx), g.run.GetID(), g.run.GetRunID(), "the turn was not begun") // otherwise it ends by itself after a while
 	case err == nil && time.Since(started) > e.toBegin/2: // it may have waited for too long
 		g.run, err = e.push(ctx, place{Key: key, Turn: g.Turn, Seq: g.Seq})
 	}
 	return g, err
 }
 
-// start starts the workflow of a turn that is to begin, in the place of one that waits for something. If the turn was begun
-// before, and its workflow is at work, it says how that stands. A session that has something else to do is busy.
+// start starts the workflow of a new turn, in place of one that waits. If the turn was started before and its workflow
+// is running, it returns the turn's state. A session with another running turn is busy.
 func (e *Engine) start(ctx context.Context, o order) (g going, err error) {
 	for deadline := time.Now().Add(2 * time.Second); ; err = pause(ctx, 5*time.Millisecond) {
 		if err != nil {
@@ -98,13 +98,13 @@ func (e *Engine) start(ctx context.Context, o order) (g going, err error) {
 			if err := e.c.TerminateWorkflow(ctx, run.GetID(), run.GetRunID(), "another turn begins"); err != nil && !gone(err) {
 				return g, err
 			}
-		case !state.Over || time.Now().After(deadline): // else the log says that it is over, and Temporal will
+		case !state.Over || time.Now().After(deadline): // otherwise the log says that it is over, and Temporal will soon
 			return g, fmt.Errorf("session %s: a turn is under way: %w", o.Key, agent.ErrSessionBusy)
 		}
 	}
 }
 
-// open returns the open workflow of a session, nil if it has none. It is idle if it waits for somebody to signal something.
+// open returns the open workflow of a session, nil if there is none. idle reports that it waits for a signal.
 func (e *Engine) open(ctx context.Context, key session.Key) (run client.WorkflowRun, idle bool, err error) {
 	d, err := e.c.DescribeWorkflowExecution(ctx, workflowID(key), "")
 	switch {
@@ -116,15 +116,15 @@ func (e *Engine) open(ctx context.Context, key session.Key) (run client.Workflow
 	return e.c.GetWorkflow(ctx, workflowID(key), d.WorkflowExecutionInfo.Execution.RunId), len(d.PendingActivities) == 0 && d.PendingWorkflowTask == nil, nil
 }
 
-// push has the session's workflow go on, and starts one at a place if there is none.
+// push makes the session's workflow continue, or starts one at a position if there is none.
 func (e *Engine) push(ctx context.Context, at place) (client.WorkflowRun, error) {
 	return e.c.SignalWithStartWorkflow(ctx, workflowID(at.Key), signalLook, look{at.After}, e.options(at.Key), turnWorkflow, order{at, e.settings, time.Time{}})
 }
 
 func gone(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }
 
-// Resume follows a turn that is under way, and goes on with one that was cut off, that waits for something done elsewhere, or
-// whose calls the decisions are about, as runner.Resume does.
+// Resume follows a running turn. It resumes a turn that was interrupted, that waits for something done elsewhere, or
+// that waits for the decisions, as runner.Resume does.
 func (e *Engine) Resume(ctx context.Context, key session.Key, decisions ...runner.Decision) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		g, err := e.goOn(ctx, key, decisions)
@@ -132,19 +132,19 @@ func (e *Engine) Resume(ctx context.Context, key session.Key, decisions ...runne
 	}
 }
 
-// Decide stores decisions, and has the turn go on that waits for them. Decisions that were made before change nothing. The errors
-// are those of runner.Decide, and Temporal's.
+// Decide stores decisions, and makes the turn that waits for them continue. Decisions that were made before change
+// nothing. The errors are those of runner.Decide, and Temporal's.
 func (e *Engine) Decide(ctx context.Context, key session.Key, decisions ...runner.Decision) error {
 	_, err := e.goOn(ctx, key, decisions)
 	return err
 }
 
-// goOn has a turn go on. The workflow hears of decisions before they are stored, so that none is overlooked.
+// goOn makes a turn continue. The workflow learns of decisions before they are stored, so that it misses none.
 func (e *Engine) goOn(ctx context.Context, key session.Key, decisions []runner.Decision) (g going, err error) {
 	if g.TurnState, err = e.r.State(ctx, key); err != nil {
 		return g, err
 	}
-	at := place{Key: key, Turn: g.Turn, Seq: g.Seq, Tries: 1} // who was at work there may have begun something
+	at := place{Key: key, Turn: g.Turn, Seq: g.Seq, Tries: 1} // an earlier worker may have begun something
 	if len(decisions) > 0 || g.Waits {
 		after := place{Key: key, Turn: g.Turn, After: g.Seq}
 		asked := slices.ContainsFunc(g.Asked, func(r *event.Relay) bool {
@@ -159,7 +159,7 @@ func (e *Engine) goOn(ctx context.Context, key session.Key, decisions []runner.D
 			g.stored, g.TurnState, err = e.r.Decide(ctx, key, decisions...)
 			return err
 		})
-		if at.Seq = g.Seq; len(decisions) == 0 { // a run that takes up what was done elsewhere
+		if at.Seq = g.Seq; len(decisions) == 0 { // a run that resumes after work done elsewhere
 			at = after
 		}
 	}
@@ -167,14 +167,14 @@ func (e *Engine) goOn(ctx context.Context, key session.Key, decisions []runner.D
 		return g, err
 	}
 	run, idle, err := e.open(ctx, key)
-	if g.run = run; err == nil && (run == nil || idle) { // else a worker has it at work
+	if g.run = run; err == nil && (run == nil || idle) { // otherwise a worker is running it
 		g.run, err = e.push(ctx, at)
 	}
 	return g, err
 }
 
-// Cancel ends the session's last turn for good, as runner.Cancel does, also one that a worker has at work, and one
-// whose model does not heed its context. It returns what that stored.
+// Cancel cancels the session's last turn, as runner.Cancel does, even if a worker is running it and its model ignores
+// its context. It returns the events that it stored.
 func (e *Engine) Cancel(ctx context.Context, key session.Key, opts ...runner.TurnOption) (events []*event.Event, err error) {
 	pin, err := runner.PinOf(opts...)
 	if err = errors.Join(err, session.CheckKey(key)); err != nil {
@@ -204,15 +204,15 @@ func (e *Engine) Cancel(ctx context.Context, key session.Key, opts ...runner.Tur
 			return events, nil
 		}
 	}
-	err = e.patiently(ctx, key, func() error { // what no worker has at work
+	err = e.patiently(ctx, key, func() error { // that no worker is running
 		events, err = e.r.Cancel(ctx, key, opts...)
 		return err
 	})
 	return events, err
 }
 
-// patiently tries again for a second while the session is busy though its turn rests: whoever has seen that may be
-// quicker than the worker that lets go of it.
+// patiently retries for a second while the session is busy although its turn waits: the caller may be faster than the
+// worker that releases the session.
 func (e *Engine) patiently(ctx context.Context, key session.Key, do func() error) error {
 	for deadline := time.Now().Add(time.Second); ; {
 		err := do()
@@ -225,7 +225,7 @@ func (e *Engine) patiently(ctx context.Context, key session.Key, do func() error
 	}
 }
 
-// end ends a workflow, and waits until it has.
+// end ends a workflow, and waits until it has ended.
 func (e *Engine) end(ctx context.Context, run client.WorkflowRun, how ending) (out outcome, err error) {
 	if err = e.c.SignalWorkflow(ctx, run.GetID(), run.GetRunID(), signalEnd, how); err != nil && !gone(err) {
 		return out, err
@@ -233,7 +233,7 @@ func (e *Engine) end(ctx context.Context, run client.WorkflowRun, how ending) (o
 	return e.ended(ctx, run)
 }
 
-// ended waits until a workflow has ended. The error is that of the context.
+// ended waits until a workflow has ended. The error is the context's.
 func (e *Engine) ended(ctx context.Context, run client.WorkflowRun) (out outcome, err error) {
 	for err == nil {
 		switch err = run.Get(ctx, &out); {
@@ -250,7 +250,7 @@ func (e *Engine) ended(ctx context.Context, run client.WorkflowRun) (out outcome
 	return out, err
 }
 
-// show yields what was stored, and then what happens until the turn is over or waits for somebody.
+// show yields the stored events, and then the following ones until the turn is over or waits.
 func (e *Engine) show(ctx context.Context, key session.Key, g going, err error, yield func(*event.Event, error) bool) {
 	if err != nil {
 		yield(nil, err)
@@ -303,7 +303,7 @@ func (e *Engine) show(ctx context.Context, key session.Key, g going, err error, 
 	}
 }
 
-// stop has a turn cut off whose follower was told to. Whoever told it waits.
+// stop interrupts a turn whose follower was stopped. The caller waits for it.
 func (e *Engine) stop(ctx context.Context, run client.WorkflowRun) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Heartbeat+2*grace)
 	defer cancel()
@@ -312,20 +312,20 @@ func (e *Engine) stop(ctx context.Context, run client.WorkflowRun) {
 	}
 }
 
-// watch quits what follows a turn whose workflow has ended, though the turn has not.
+// watch ends the following of a turn whose workflow has ended before the turn.
 func (e *Engine) watch(ctx context.Context, quit context.CancelCauseFunc, key session.Key, run client.WorkflowRun) {
 	out, err := e.ended(ctx, run)
 	if err != nil {
 		return
 	}
-	if state, err := e.r.State(ctx, key); err != nil || state.Over { // the end is in the log
+	if state, err := e.r.State(ctx, key); err != nil || state.Over { // the log contains the end
 		return
 	}
-	_ = pause(ctx, 250*time.Millisecond) // for what is on its way to be seen
+	_ = pause(ctx, 250*time.Millisecond) // wait for events that are still being delivered
 	quit(cmp.Or(map[string]error{codeStopped: live.ErrStopped, codeTurnOver: runner.ErrTurnOver}[out.Code], runner.ErrLeft))
 }
 
-// recorded is an error that the log has. It is what has its code.
+// recorded is an error in the log. It matches the error with its code.
 type recorded struct{ *event.Failure }
 
 func (r recorded) Error() string        { return r.Message }

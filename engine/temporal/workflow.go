@@ -9,54 +9,54 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// order is what a workflow begins with: a turn, and where its log stands.
+// order is the input of a workflow: a turn, and the position of its log.
 type order struct {
 	place
 	settings
-	Until time.Time `json:"u,omitzero"` // when what is asked is denied
+	Until time.Time `json:"u,omitzero"` // the time at which open questions are denied
 }
 
-// place is what an activity is given.
+// place is the input of an activity.
 type place struct {
 	Key   session.Key `json:"k"`
 	Turn  string      `json:"id"`
-	Seq   int64       `json:"s,omitempty"`     // where the log ends, 0 if that is not known
-	After int64       `json:"after,omitempty"` // the log has to have grown beyond it
-	Tries int         `json:"tries,omitempty"` // of the next step, by others
-	Steps int         `json:"steps,omitempty"` // to take, 0 all
-	Calls []string    `json:"calls,omitempty"` // to deny
+	Seq   int64       `json:"s,omitempty"`     // the end of the log, 0 if it is unknown
+	After int64       `json:"after,omitempty"` // the log must end after this position
+	Tries int         `json:"tries,omitempty"` // of the next step, by other workers
+	Steps int         `json:"steps,omitempty"` // the number of steps to run; 0 means all
+	Calls []string    `json:"calls,omitempty"` // the calls to deny
 }
 
-// outcome is what an activity or a workflow says.
+// outcome is the result of an activity or a workflow.
 type outcome struct {
 	Seq   int64    `json:"s,omitempty"`
-	From  int64    `json:"from,omitempty"` // where the log ended before a turn was canceled
+	From  int64    `json:"from,omitempty"` // the end of the log before a turn was cancelled
 	Over  bool     `json:"over,omitempty"`
 	Waits bool     `json:"waits,omitempty"`
 	Asked []string `json:"asked,omitempty"`
 	Code  string   `json:"code,omitempty"`
 }
 
-// Codes of outcomes beside those of errors in the log.
+// Codes of outcomes in addition to those of errors in the log.
 const (
-	codeNotBegun = "not_begun" // who was about to begin the turn has not
-	codeTurnOver = "turn_over" // the session has gone on with another turn
-	codeLeft     = "left"      // each worker that took the next step has died
+	codeNotBegun = "not_begun" // the turn was announced but not stored
+	codeTurnOver = "turn_over" // the session has started another turn
+	codeLeft     = "left"      // each worker that ran the next step has died
 	codeStopped  = "stopped"   // it can be resumed
 	codeCanceled = "canceled"
 )
 
-// look wakes a workflow that waits: somebody decides something.
+// look wakes a waiting workflow, because somebody decides.
 type look struct {
 	After int64 `json:"after,omitempty"`
 }
 
-// ending ends a workflow: with its turn, or before it, so that the turn can be resumed.
+// ending ends a workflow with its turn, or before it, so that the turn can be resumed.
 type ending struct {
 	Cancel bool `json:"cancel,omitempty"`
 }
 
-// turn is the workflow.
+// turn is the workflow function.
 func turn(ctx workflow.Context, o order) (outcome, error) {
 	work, cut := workflow.WithCancel(ctx)
 	var ends *ending
@@ -70,7 +70,7 @@ func turn(ctx workflow.Context, o order) (outcome, error) {
 	})
 	out, err := steps(work, o)
 	switch {
-	case ends == nil && ctx.Err() == nil, err == nil && out.Over && !out.Waits: // or it was quicker
+	case ends == nil && ctx.Err() == nil, err == nil && out.Over && !out.Waits: // or the turn ended first
 		return out, err
 	case ends != nil && !ends.Cancel:
 		return outcome{Code: codeStopped}, nil
@@ -82,7 +82,7 @@ func turn(ctx workflow.Context, o order) (outcome, error) {
 	return out, err
 }
 
-// steps takes the steps of the turn until it is over.
+// steps runs the steps of the turn until it is over.
 func steps(ctx workflow.Context, o order) (outcome, error) {
 	for {
 		out, err := act(ctx, advanceActivity, o, o.place)
@@ -104,7 +104,7 @@ func steps(ctx workflow.Context, o order) (outcome, error) {
 	}
 }
 
-// await waits until somebody decides something, or nobody has for too long.
+// await waits for a decision, or until the time for it is over.
 func await(ctx workflow.Context, o *order, asked []string) error {
 	if o.Until.IsZero() && o.Approval > 0 && len(asked) > 0 {
 		o.Until = workflow.Now(ctx).Add(o.Approval)
@@ -135,8 +135,8 @@ func await(ctx workflow.Context, o *order, asked []string) error {
 	return err
 }
 
-// act has an activity done, again and again until it says something. It bounds its tries itself, since those
-// that have begun nothing do not count.
+// act runs an activity until it returns a result. It counts the tries itself, because those that have begun nothing do
+// not count.
 func act(ctx workflow.Context, name string, o order, at place) (out outcome, err error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: o.Timeout,

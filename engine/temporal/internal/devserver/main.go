@@ -1,12 +1,11 @@
-// Devserver is a Temporal server in one process, for tests: all four services, a namespace
-// named default, and one partition a task queue, since with more of them a queue that is nearly
-// empty may leave a task waiting for seconds. It keeps what it is told in memory, or in a
-// SQLite file that survives it.
+// Devserver is a Temporal server in one process, for tests: all four services, a namespace named default, and one
+// partition per task queue, because with more of them a task of a nearly empty queue may wait for seconds. It stores
+// its data in memory, or in a SQLite file that survives it.
 //
-// It takes eight ports, the first of them for clients. They are the same after a restart:
-// a server that finds others in its file's list of members looks for itself there.
+// It uses eight ports, the first of them for clients. They stay the same after a restart: a server that finds other
+// ports in its file's list of members would look for itself there.
 //
-// It ends when its standard input does, so that it never outlives who started it.
+// It ends when its standard input does, so that it never outlives the process that started it.
 package main
 
 import (

@@ -1,8 +1,8 @@
-// Package testserver starts the Temporal server that tests need, which is built from the module devserver beside it
-// when it is first wanted: that takes minutes, and is kept in the user's folder for caches. A test that cannot have it
-// is skipped with a line that says why; with CI=true it fails.
+// Package testserver starts a Temporal server for tests. It builds the server from the module devserver next to it on
+// first use, which takes minutes, and keeps it in the user's cache folder. If it cannot, it skips the test with the
+// reason; with CI=true the test fails.
 //
-// It is for tests only.
+// It is only for tests.
 package testserver
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/agentarbor/arbor/internal/servers"
 )
 
-// Server is a Temporal server of a test's own. It ends with the test's process even if that is killed.
+// Server is the Temporal server of a test. It ends with the test's process, even if that is killed.
 type Server struct {
 	program string
 	file    string
@@ -36,11 +36,11 @@ type Server struct {
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
-	alive  io.Closer // its end ends the server
+	alive  io.Closer // closing it ends the server
 	output *output
 }
 
-// output is what a server that runs has said.
+// output is the output of a running server.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -60,7 +60,7 @@ func (o *output) String() string {
 
 const startTime = time.Minute
 
-// New starts a server that keeps everything in memory, or, if it is to be killed, in a file.
+// New starts a server that stores its data in memory or, if it is durable, in a file, so that it can be killed.
 func New(t testing.TB, durable bool) *Server {
 	t.Helper()
 	program, err := built()
@@ -91,7 +91,8 @@ func New(t testing.TB, durable bool) *Server {
 	return nil
 }
 
-// Shared returns a server in memory that all tests of the binary share, each with task queues and sessions of its own.
+// Shared returns a server in memory that all tests of the binary share. Each test uses its own task queues and
+// sessions.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	shared.Lock()
@@ -107,12 +108,12 @@ var shared struct {
 	server *Server
 }
 
-// keep is a test whose server stays until the process ends.
+// keep is a test whose server runs until the process ends.
 type keep struct{ testing.TB }
 
 func (keep) Cleanup(func()) {}
 
-// built returns the program, which it builds unless it was built before from the same sources.
+// built returns the path of the program. It builds the program unless that was built before from the same sources.
 var built = sync.OnceValues(func() (string, error) {
 	_, here, _, _ := runtime.Caller(0)
 	source := filepath.Join(filepath.Dir(here), "..", "devserver")
@@ -146,10 +147,10 @@ var built = sync.OnceValues(func() (string, error) {
 	return program, os.Rename(fresh, program)
 })
 
-// Address is where clients connect.
+// Address returns the address for clients.
 func (s *Server) Address() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 
-// PID is the server's process.
+// PID returns the id of the server's process.
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +201,7 @@ func (s *Server) options() client.Options {
 	return client.Options{HostPort: s.Address(), Logger: quiet{}}
 }
 
-// Kill ends the server with SIGKILL.
+// Kill kills the server with SIGKILL.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +213,7 @@ func (s *Server) kill() error {
 		return nil
 	}
 	err := s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // it says that it was killed
+	_ = s.cmd.Wait() // the error says that it was killed
 	_ = s.alive.Close()
 	s.cmd = nil
 	return err
@@ -234,7 +235,7 @@ func Dial(address string) (client.Client, error) {
 	return client.Dial(client.Options{HostPort: address, Logger: quiet{}})
 }
 
-// quiet is a logger that is silent.
+// quiet is a logger that logs nothing.
 type quiet struct{}
 
 var _ log.Logger = quiet{}
