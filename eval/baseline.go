@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Regression is something that is worse than it was in the baseline.
+// Regression is a result that is worse than in the baseline.
 type Regression struct {
 	Subject string `json:"subject"`
-	// Case is the case that fails, with its place; "" for a share of several.
+	// Case is the failed case with its position; "" for a share of several cases.
 	Case string `json:"case,omitempty"`
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
 	// What is the share that fell: "passed", "paths", or "passed, tag de".
 	What string `json:"what"`
-	// Was and Is are its values, of a case how often it passed.
+	// Was and Is are its values; for a case, how often it passed.
 	Was Interval `json:"was"`
 	Is  Interval `json:"is"`
 }
 
-// String says it in one line.
+// String returns the regression in one line.
 func (r Regression) String() string {
 	if r.Case == "" {
 		return fmt.Sprintf("%s: %s is %s, and was %s", r.Subject, r.What, r.Is, r.Was)
@@ -27,14 +27,13 @@ func (r Regression) String() string {
 	return fmt.Sprintf("%s: %s passed %d of %d times, and now %d of %d", r.Subject, r.Case, r.Was.Right, r.Was.Of, r.Is.Right, r.Is.Of)
 }
 
-// Against compares the report with an earlier one, and returns what is worse: the cases that
-// passed every time and fail now, be it once, and the shares whose interval lies below the one
-// that it had. A case that failed at times before counts in the shares alone.
+// Against compares the report with an earlier one, and returns the regressions: cases that passed every time and now
+// fail at least once, and shares whose interval is below the earlier one. A case that sometimes failed before counts
+// only in the shares.
 //
-// Only cases that are in both reports are compared, by their names, and in a share as well, so
-// that a new case that is hard is no regression. Subjects are compared by name, or if each
-// report has only one, that one with the other, so that a model can be held against the one
-// before it.
+// It compares only cases that are in both reports, by name, also in shares, so that a new difficult case is not a
+// regression. It compares subjects by name. If each report has only one subject, it compares these, so that a model can
+// be compared with its predecessor.
 func (r *Report) Against(baseline *Report) []Regression {
 	var found []Regression
 	for i := range r.Subjects {
@@ -46,8 +45,7 @@ func (r *Report) Against(baseline *Report) []Regression {
 	return found
 }
 
-// Like returns the results which those of a subject of another report are compared with, nil if
-// there are none.
+// Like returns the results with which those of a subject of another report are compared, nil if there are none.
 func (r *Report) Like(of *Report, subject string) *Results {
 	if len(r.Subjects) == 1 && len(of.Subjects) == 1 {
 		return &r.Subjects[0]
@@ -63,7 +61,7 @@ func (r *Report) Like(of *Report, subject string) *Results {
 func (now *Results) against(was *Results) []Regression {
 	nowBy, wasBy := now.byCase(), was.byCase()
 	var cases []Regression
-	var nowIn, wasIn Results // the cases of both
+	var nowIn, wasIn Results // of the cases in both
 	tags := map[string]bool{}
 	var order []string
 	for i := range now.Outcomes {

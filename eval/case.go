@@ -2,58 +2,57 @@ package eval
 
 import "time"
 
-// Case is a conversation with what is expected of it. Each is played in a session of its own.
+// Case is a conversation with the expected results. Each case is played in a session of its own.
 type Case struct {
 	Name string
 	Note string // for people
-	// Tags choose cases, as "held" or "de".
+	// Tags select cases, for example "held" or "de".
 	Tags []string
-	// File and Line say where the case begins; they are empty if it is made in Go.
+	// File and Line are the position of the case; they are empty if it was built in Go.
 	File string
 	Line int
-	// State is that of the session before the first turn.
+	// State is the session's state before the first turn.
 	State map[string]any
 	Turns []Turn
-	// Max bounds the case as a whole.
+	// Max limits the case as a whole.
 	Max Max
 }
 
-// Turn is something that a user says, and what is expected until somebody has answered.
+// Turn is a message of the user, and what is expected until an agent has answered.
 type Turn struct {
 	User     string
 	Metadata map[string]any
 	Line     int
-	// Approve and Deny are the tools whose calls may run, or may not, when the turn asks about
-	// them, and Reply has what calls that ask for something are answered, by their tools. What
-	// nobody has decided ends the case, and is a difference unless Asks expects the question.
+	// Approve and Deny are the tools whose calls are approved or denied if the turn asks about them. Reply contains the
+	// answers to questions of calls, by tool. A question without a decision ends the case, and is a difference unless
+	// Asks expects it.
 	Approve, Deny []string
 	Reply         map[string]any
 	Expect        Expect
 }
 
-// Expect is what a turn is compared with. What is empty is not looked at.
+// Expect contains the expected results of a turn. Empty fields are not checked.
 type Expect struct {
-	// Path is who has the conversation in this turn, from the one who had it before.
+	// Path contains the agents that are active in this turn, from the one that was active before it.
 	Path Path
-	// Answers are the agents of whom one says the last words.
+	// Answers are the agents one of which answers last.
 	Answers []string
-	// Tools are called, in whatever order, by any agent, also inside of tools and graphs;
-	// NoTools are not.
+	// Tools are called, in any order, by any agent, also inside of tools and graphs; NoTools are not called.
 	Tools, NoTools []string
-	// Asks are the tools about whose calls somebody is asked.
+	// Asks are the tools with calls that ask for a decision.
 	Asks []string
-	// Says are parts of what the user is told, in whatever case; one between slashes is a regular
-	// expression of package regexp. SaysNot are not part of it.
+	// Says are parts of the texts for the user, regardless of case; one between slashes is a regular expression of
+	// package regexp. SaysNot are not parts of them.
 	Says, SaysNot []string
-	// Judge is a statement about the answer which a second model must find to be true. It is
-	// looked at only if there is a judge.
+	// Judge is a statement about the answer that a second model must find to be true. It is checked only with
+	// [WithJudge].
 	Judge string
 	Max   Max
 }
 
-// Max bounds what a turn or a case may use. Zero values bound nothing.
+// Max limits what a turn or a case may use. Zero in a field means no limit.
 type Max struct {
-	Transfers  int // of the conversation, those of routers left out
+	Transfers  int // of the conversation, without those of routers
 	ModelCalls int
 	Tokens     int
 	Cost       float64 // in the currency of the prices

@@ -11,9 +11,8 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// Check reports names in cases that a tree does not have: agents, and tools unless an agent has
-// tools that are not known before it runs, as those of a server. The error is an [*Error], or that of
-// the tree.
+// Check returns an error for names in cases that a tree does not have: agents, and tools unless an agent has tools that
+// are unknown before it runs, such as those of a server. The error is an [*Error], or that of the tree.
 func Check(cases []Case, root agent.Agent) error {
 	tree, err := agent.NewTree(root)
 	if err != nil {
@@ -26,7 +25,7 @@ func Check(cases []Case, root agent.Agent) error {
 	return yamldoc.AsError(k.problems)
 }
 
-// known is what a tree has.
+// known contains the names of a tree.
 type known struct {
 	tree     *agent.Tree
 	agents   []string
@@ -44,7 +43,7 @@ func knownOf(tree *agent.Tree) *known {
 	return k
 }
 
-// toolsOf collects the tools of an agent and of all that it runs.
+// toolsOf collects the tools of an agent and of all agents that it runs.
 func (k *known) toolsOf(a agent.Agent, seen map[agent.Agent]bool) {
 	if a == nil || seen[a] {
 		return

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// differences collects what is not as expected.
+// differences collects unexpected results.
 type differences []Difference
 
 func (d *differences) add(kind, format string, args ...any) {
@@ -21,8 +21,8 @@ func (e *Expect) empty() bool {
 	return len(e.Path)+len(e.Answers)+len(e.Tools)+len(e.NoTools)+len(e.Asks)+len(e.Says)+len(e.SaysNot) == 0 && e.Judge == "" && e.Max == Max{}
 }
 
-// compare holds what came of a turn against what is expected, and notes its decisions.
-// open says that the last agent is not done.
+// compare compares the outcome of a turn with the expected one, and records its decisions. open reports that the last
+// agent has not decided.
 func (t *Turn) compare(out *TurnOutcome, open bool) (d differences) {
 	e := &t.Expect
 	if len(e.Path) > 0 {
@@ -55,7 +55,7 @@ func (t *Turn) compare(out *TurnOutcome, open bool) (d differences) {
 	}
 	for i, text := range slices.Concat(e.Says, e.SaysNot) {
 		switch in, err := said(out.Said, text); {
-		case err != nil: // of a case that was made in Go
+		case err != nil: // of a case that was built in Go
 			d.add(KindSays, "%s", err)
 		case !in && i < len(e.Says):
 			d.add(KindSays, "%q is not in %q", text, cut(out.Said, 200))
@@ -66,12 +66,12 @@ func (t *Turn) compare(out *TurnOutcome, open bool) (d differences) {
 	return append(d, e.Max.compare(out)...)
 }
 
-// or takes each bound that is not set from other ones.
+// or returns the limits, with those of other in place of fields that are zero.
 func (m Max) or(o Max) Max {
 	return Max{cmp.Or(m.Transfers, o.Transfers), cmp.Or(m.ModelCalls, o.ModelCalls), cmp.Or(m.Tokens, o.Tokens), cmp.Or(m.Cost, o.Cost), cmp.Or(m.Time, o.Time)}
 }
 
-// compare holds what was used against the bounds.
+// compare compares the usage with the limits.
 func (m Max) compare(used *TurnOutcome) (d differences) {
 	count := func(got, most int, what string) {
 		if most > 0 && got > most {
@@ -93,7 +93,7 @@ func (m Max) compare(used *TurnOutcome) (d differences) {
 	return d
 }
 
-// patternOf returns the regular expression of a text between slashes, nil of another text.
+// patternOf returns the regular expression of a text between slashes, nil for another text.
 func patternOf(text string) (*regexp.Regexp, error) {
 	if len(text) < 2 || text[0] != '/' || text[len(text)-1] != '/' {
 		return nil, nil
@@ -109,7 +109,7 @@ func patternOf(text string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// said reports whether words have a text in them, or match it.
+// said reports whether words contain a text, or match it.
 func said(words, text string) (bool, error) {
 	if re, err := patternOf(text); err != nil || re != nil {
 		return err == nil && re.MatchString(words), err
@@ -117,7 +117,7 @@ func said(words, text string) (bool, error) {
 	return strings.Contains(fold(words), fold(text)), nil
 }
 
-// fold leaves out what does not count: case, and how words are broken into lines.
+// fold ignores differences of case and of line breaks.
 func fold(s string) string { return strings.Join(strings.Fields(strings.ToLower(s)), " ") }
 
 func listed(names []string) string {
@@ -127,7 +127,7 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// cut shortens what a message quotes to so many characters.
+// cut shortens the quotation of a message to at most this number of characters.
 func cut(s string, most int) string {
 	if utf8.RuneCountInString(s) > most {
 		s = string([]rune(s)[:most]) + "…"

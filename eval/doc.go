@@ -1,7 +1,7 @@
-// Package eval measures how a tree of agents routes and answers: cases say what users write and what
-// is expected of the tree, [Run] plays each in a session of its own, as often as wanted and with
-// several trees or models side by side, and a [Report] says what share of the cases came out as
-// expected, between which bounds, what was confused with what, and what it has cost.
+// Package eval measures how a tree of agents routes and answers. Cases contain the messages of users and the expected
+// results. [Run] plays each case in a session of its own, once or several times, with one or several trees or models. A
+// [Report] contains the share of cases with the expected results, its confidence interval, which agents were confused,
+// and the cost.
 //
 //	cases:
 //	  - say: I was charged twice          # a case of one turn
@@ -11,12 +11,12 @@
 //	      - say: My invoice is wrong
 //	        path: support > billing
 //	        tools: find_invoice
-//	        says: [invoice, /refund(ed)?/]  # in whatever case
+//	        says: [invoice, /refund(ed)?/]  # regardless of case
 //	      - say: And the router blinks
 //	        path: billing > … > tech|network
 //
-// [Test] makes a subtest of each case. What a judge says, and how a report looks, is in this package as well; a
-// judge is asked only if there is one.
+// [Test] makes a subtest of each case. The package also contains the judge, which is optional, and the formats of
+// reports.
 //
-// It imports runner and what is below it. It changes no tree, and its sessions are in memory.
+// It imports runner and the packages below it. It changes no tree, and stores its sessions in memory.
 package eval

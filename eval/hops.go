@@ -2,27 +2,26 @@ package eval
 
 import "slices"
 
-// Hops are what turns came to, as one asks of a tree that hands conversations on. A turn in which
-// a call was shown to the user is never right: who said it has not answered, but failed to call.
+// Hops are the results of turns for a tree that transfers conversations. A turn that showed a call to the user is never
+// right: its agent did not answer, but failed to call.
 type Hops struct {
-	// First are the turns whose first decision was right. One that ended with an error before has
-	// made none, and is not right.
+	// First is the share of turns whose first decision was right. A turn that ended with an error before has no
+	// decision, and is not right.
 	First Interval `json:"first"`
-	// Chosen counts who was chosen first.
+	// Chosen counts the agents that were chosen first.
 	Chosen map[string]int `json:"chosen"`
-	// Messages are the cases of one turn that ended with the words of an agent that was right,
-	// Talks the turns of longer cases, and Changed those of them in which others were right than
-	// in the turn before.
+	// Messages are the cases with one turn that ended with the answer of a right agent. Talks are the turns of longer
+	// cases, and Changed those of them in which other agents were right than in the turn before.
 	Messages Interval `json:"messages"`
 	Talks    Interval `json:"talks"`
 	Changed  Interval `json:"changed"`
-	// ByRight counts the Messages by who was right: those that were, and all.
+	// ByRight counts the Messages by the right agent: those that were right, and all.
 	ByRight map[string][2]int `json:"byRight"`
-	// Leaked is the share of turns in which the user was shown a call.
+	// Leaked is the share of turns that showed a call to the user.
 	Leaked Interval `json:"leaked"`
 }
 
-// Hops returns what the turns came to.
+// Hops returns the results of the turns.
 func (r *Results) Hops() Hops {
 	h := Hops{ByRight: map[string][2]int{}, Chosen: map[string]int{}}
 	var first, messages, talks, changed, leaked share
@@ -65,8 +64,8 @@ func (r *Results) Hops() Hops {
 	return h
 }
 
-// firstHop is the first decision of a turn, false if it is not known what was right. Nobody is
-// chosen in a turn that ended with an error before.
+// firstHop returns the first decision of a turn, false if the right one is not known. No agent is chosen in a turn that
+// ended with an error before.
 func (t *TurnOutcome) firstHop() (d Decision, known bool) {
 	if len(t.Decisions) > 0 {
 		return t.Decisions[0], true
@@ -81,8 +80,7 @@ func (t *TurnOutcome) firstHop() (d Decision, known bool) {
 	return Decision{From: t.Path[0], Expected: label(p[1])}, len(p[1]) > 0
 }
 
-// rightOnes are the agents of whom one was to answer, as the case says or its path ends; nil if
-// that is open.
+// rightOnes returns the agents one of which had to answer, by the case or the end of its path; nil if neither says it.
 func (t *TurnOutcome) rightOnes() []string {
 	if len(t.ExpectedAnswers) > 0 {
 		return t.ExpectedAnswers

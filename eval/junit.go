@@ -11,8 +11,8 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// The form of JUnit's reports that continuous integration reads. encoding/xml writes U+FFFD for
-// what XML cannot hold, and before that package visible shows what drives a terminal.
+// The format of JUnit's reports, which continuous integration reads. encoding/xml replaces characters that XML cannot
+// contain by U+FFFD, and package visible makes control characters visible before.
 type (
 	junitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`
@@ -49,9 +49,9 @@ type (
 	}
 )
 
-// JUnit writes the report as XML in the form of JUnit: a suite for each subject, and a test case
-// for each time that a case was played. A turn that ended with an error is an error, everything
-// else that is not as expected a failure. The error is the writer's.
+// JUnit writes the report as XML in JUnit's format: a suite per subject, and a test case for each time that a case was
+// played. A turn that ended with an error is an error; every other unexpected result is a failure. The error is the
+// writer's.
 func (r *Report) JUnit(w io.Writer) error {
 	all := junitSuites{Name: "arbor eval"}
 	total := time.Duration(0)
@@ -81,7 +81,7 @@ func (r *Results) junit(repeat int) (junitSuite, time.Duration) {
 		o := &r.Outcomes[i]
 		c := junitCase{Name: visible.Line(o.Case), Class: visible.Line(r.Subject), File: visible.Line(o.File), Line: o.Line}
 		if repeat > 1 {
-			c.Name += fmt.Sprintf(" #%d", o.Repeat) // programs that read it want each name once
+			c.Name += fmt.Sprintf(" #%d", o.Repeat) // programs that read the file require unique names
 		}
 		took := time.Duration(0)
 		for j := range o.Turns {
@@ -106,7 +106,7 @@ func (r *Results) junit(repeat int) (junitSuite, time.Duration) {
 	return s, total
 }
 
-// fault is what is not as expected: the first thing in its message, all in its text.
+// fault returns the unexpected results: the first one as its message, all of them as its text.
 func (o *Outcome) fault() *junitFault {
 	f := &junitFault{}
 	var lines []string
@@ -129,8 +129,7 @@ func (o *Outcome) fault() *junitFault {
 	return f
 }
 
-// wrong calls see with everything that is not as expected, and the number of its turn from 1, 0
-// for what is of the case as a whole.
+// wrong calls see for each unexpected result, with the number of its turn from 1, or 0 for the case as a whole.
 func (o *Outcome) wrong(see func(turn int, d Difference)) {
 	for i := range o.Turns {
 		for _, d := range o.Turns[i].Differences {
@@ -142,7 +141,7 @@ func (o *Outcome) wrong(see func(turn int, d Difference)) {
 	}
 }
 
-// told is what was said in all turns, as a text.
+// told returns the texts of all turns.
 func (o *Outcome) told() string {
 	var b strings.Builder
 	for i := range o.Turns {

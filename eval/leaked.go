@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// leaked reports whether a text that the user was shown looks like a call: a model wrote it as text,
-// and the call was not recognized. names are the agents and tools of the tree. An answer that explains calls, or
-// is JSON of their form, looks like a call too.
+// leaked reports whether a text that was shown to the user looks like a call: a model wrote it as text, and the call
+// was not recognized. names are the agents and tools of the tree. An answer that explains calls, or is JSON of their
+// form, looks like a call too.
 func leaked(text string, names []string) bool {
 	text = strings.ToLower(text)
 	if slices.ContainsFunc([]string{"transfer_to_", "agent_name", "tool_call", "<tool"}, func(part string) bool { return strings.Contains(text, part) }) {
@@ -33,8 +33,8 @@ func leaked(text string, names []string) bool {
 	})
 }
 
-// callObject reports whether a text, without a code fence around it, is a JSON object that holds no more than
-// a call does, as {"agent":"billing","reason":"money"}.
+// callObject reports whether a text, without a code fence around it, is a JSON object with no other members than a call
+// has, such as {"agent":"billing","reason":"money"}.
 func callObject(text string) bool {
 	text = strings.TrimPrefix(strings.Trim(text, "`"), "json")
 	var keys map[string]json.RawMessage
@@ -49,7 +49,7 @@ func callObject(text string) bool {
 	return true
 }
 
-// namesOnly reports whether a text says no more than a name, as "billing" and "Transfer to: billing".
+// namesOnly reports whether a text consists of a name only, such as "billing" and "Transfer to: billing".
 func namesOnly(text, name string) bool {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	words = slices.DeleteFunc(words, func(w string) bool {

@@ -10,12 +10,11 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// maxFile bounds the bytes of a file of cases.
+// maxFile is the maximal size of a file of cases, in bytes.
 const maxFile = 16 << 20
 
-// Load reads cases from YAML. The name of the file is for errors, which are an [*Error] with
-// all problems. A document has the list cases, and what is always expected in them, or it is such
-// a list, or one case.
+// Load reads cases from YAML. file is the name of the file for errors. An error is an [*Error] with all problems. A
+// document has the list cases, and results that are always expected; or it is such a list, or one case.
 func Load(data []byte, file string) ([]Case, error) {
 	l := &loader{names: map[string]int{}}
 	l.File = file
@@ -31,7 +30,7 @@ func Load(data []byte, file string) ([]Case, error) {
 	return l.cases, nil
 }
 
-// LoadFile is [Load] for a file. An error that is no [*Error] says why it cannot be read.
+// LoadFile is [Load] for a file. An error that is not an [*Error] says why the file cannot be read.
 func LoadFile(path string) ([]Case, error) {
 	data, err := confined.Read(path, maxFile+1)
 	if err != nil {
@@ -45,7 +44,7 @@ type loader struct {
 	yamldoc.Decoder
 	always Expect // of each turn
 	cases  []Case
-	names  map[string]int // the lines of those so far
+	names  map[string]int // the lines of the names so far
 }
 
 func (l *loader) document(body yamldoc.Node) {
@@ -84,8 +83,8 @@ func has(n yamldoc.Node, key string) bool {
 	return false
 }
 
-// turnKeys are those of a turn, in the order in which messages name them. The first do something, and the
-// others say what is expected.
+// turnKeys returns the keys of a turn, in the order in which messages name them. do are the actions, and expect the
+// expected results.
 func (l *loader) turnKeys(t *Turn) (do, expect []yamldoc.Key) {
 	e := &t.Expect
 	const words = "a text or a list of texts"
@@ -131,7 +130,7 @@ func (l *loader) joined(k *yamldoc.Key, n yamldoc.Node, sep string) string {
 	return strings.Join(all, sep)
 }
 
-// pattern is the key of texts and regular expressions.
+// pattern returns the key of texts and regular expressions.
 func (l *loader) pattern(name string, to *[]string) yamldoc.Key {
 	return yamldoc.Words(name, to, func(text string, n yamldoc.Node) {
 		if _, err := patternOf(text); err != nil {
@@ -206,7 +205,8 @@ func (l *loader) add(n yamldoc.Node) {
 	l.cases = append(l.cases, c)
 }
 
-// name gives a case the name that it has, or its first words, and reports one that another case has.
+// name sets the name of a case: its own, or the beginning of its first message. It reports a name that another case
+// has.
 func (l *loader) name(c *Case, n yamldoc.Node) {
 	hint := ""
 	if c.Name = strings.Join(strings.Fields(c.Name), " "); c.Name == "" && len(c.Turns) > 0 {
@@ -235,7 +235,7 @@ func (l *loader) turns(k *yamldoc.Key, list yamldoc.Node) (turns []Turn) {
 	return turns
 }
 
-// withAlways adds what is expected of each turn of the document.
+// withAlways adds the results that are expected of each turn of the document.
 func (l *loader) withAlways(t Turn) Turn {
 	t.User = strings.TrimSuffix(t.User, "\n")
 	e := &t.Expect

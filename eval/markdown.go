@@ -8,9 +8,8 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Markdown writes the report as Markdown: a table of the figures with a column for each subject,
-// what was confused with what, and the cases that failed. What models and users said is no
-// markup in it. The error is the writer's.
+// Markdown writes the report as Markdown: a table of the figures with a column per subject, the confusions, and the
+// failed cases. It escapes markup in the texts of models and users. The error is the writer's.
 func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
 	for i, line := range r.table() {
@@ -48,7 +47,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	return err
 }
 
-// markdownRow writes a row of a table. The text of a cell is no markup.
+// markdownRow writes a row of a table. It escapes markup in the cells.
 func markdownRow(b *strings.Builder, cells []string) {
 	for _, cell := range cells {
 		if b.WriteString("| "); cell != "" {
@@ -58,7 +57,7 @@ func markdownRow(b *strings.Builder, cells []string) {
 	b.WriteString("|\n")
 }
 
-// plain writes a text so that Markdown shows it as it is.
+// plain escapes a text so that Markdown shows it unchanged.
 func plain(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "&", "&amp;", "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`).Replace(visible.Line(text))
 }

@@ -16,20 +16,19 @@ type options struct {
 	prices           llm.Prices
 	runner           []runner.Option
 	progress         func(subject string, o *Outcome)
-	// judge says whether a statement about what came of a turn is true. An error says that
-	// it could not be found out.
+	// judge reports whether a statement about the outcome of a turn is true. It returns an error if it cannot decide.
 	judge     func(ctx context.Context, t *TurnOutcome, statement string) (*Verdict, error)
 	agreement func(ctx context.Context) (*Agreement, error) // of the judge with people
-	store     func() session.Store                          // of a subject
+	store     func() session.Store                          // returns the store for a subject
 }
 
-// Repeat plays each case so often. The default is once.
+// Repeat plays each case n times. Defaults to 1.
 func Repeat(n int) Option { return func(o *options) { o.repeat = n } }
 
-// Parallel is how many cases are played at once; each has a session of its own. The default is 4.
+// Parallel sets the number of cases that are played at once; each has a session of its own. Defaults to 4.
 func Parallel(n int) Option { return func(o *options) { o.parallel = n } }
 
-// WithPrices sets what models cost. Without it no cost is known.
+// WithPrices sets the prices of models. Without it the cost is unknown.
 func WithPrices(p llm.Prices) Option { return func(o *options) { o.prices = p } }
 
 // WithRunner sets options of the runners that play the cases.
@@ -37,8 +36,8 @@ func WithRunner(opts ...runner.Option) Option {
 	return func(o *options) { o.runner = append(o.runner, opts...) }
 }
 
-// Progress is told what came of each case, as soon as it is over: one call at a time, and
-// in no order if several are played at once. What it is given must not be changed.
+// Progress calls f with the outcome of each case as soon as it is over: one call at a time, in any order if several
+// cases are played at once. f must not change its arguments.
 func Progress(f func(subject string, o *Outcome)) Option {
 	return func(o *options) { o.progress = f }
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Path is who has the conversation in a turn, in order: each step has the names that are right
-// there. An empty step, written as …, stands for any agents, or none.
+// Path contains the active agents of a turn in order: each step has the names that are right there. An empty step,
+// written as …, matches any agents, or none.
 type Path [][]string
 
-// ParsePath reads a path as files of cases have it: support > billing, support > … > tech|network.
-// Three points are as good as the sign …, and → and -> as good as >.
+// ParsePath parses a path in the form of files of cases: support > billing, support > … > tech|network. It accepts
+// three dots for …, and → and -> for >.
 func ParsePath(text string) (Path, error) {
 	var p Path
 	for _, step := range strings.Split(strings.NewReplacer("->", ">", "→", ">", "...", "…").Replace(text), ">") {
@@ -38,7 +38,7 @@ func ParsePath(text string) (Path, error) {
 	return p, nil
 }
 
-// String returns the path as a file of cases has it.
+// String returns the path in the form of files of cases.
 func (p Path) String() string {
 	var b strings.Builder
 	for i, step := range p {
@@ -50,7 +50,7 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// label is a step as it is written.
+// label returns a step in its written form.
 func label(step []string) string {
 	if len(step) == 0 {
 		return "…"
@@ -58,10 +58,9 @@ func label(step []string) string {
 	return strings.Join(step, "|")
 }
 
-// Matches reports whether agents had the conversation in the way of the path.
+// Matches reports whether the agents match the path.
 func (p Path) Matches(agents []string) bool {
-	// The steps up to the last … are matched as early as possible, so that going back to
-	// that one is enough.
+	// The steps up to the last … are matched as early as possible, so that backtracking to that one suffices.
 	i, j, any, from := 0, 0, -1, 0
 	for j < len(agents) {
 		switch {
@@ -84,9 +83,8 @@ func (p Path) Matches(agents []string) bool {
 	return i == len(p)
 }
 
-// decisions walks what was expected and what came together until they part, or until an …
-// leaves open what was right. open says that the last agent has decided nothing, because
-// the turn has ended before.
+// decisions compares the expected with the actual agents until they differ, or until an … leaves the right one open.
+// open reports that the last agent has not decided, because the turn ended before.
 func (p Path) decisions(agents []string, open bool) (all []Decision) {
 	for i, from := range agents {
 		if i >= len(p) || !slices.Contains(p[i], from) {

@@ -17,8 +17,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// maxDecided bounds how often a turn goes on with what its case decides: a tool may ask again
-// whatever it is answered.
+// maxDecided is the maximal number of times that a turn is resumed with the decisions of its case: a tool may ask again
+// after any answer.
 const maxDecided = 50
 
 // player plays cases with a subject.
@@ -30,12 +30,12 @@ type player struct {
 	names   []string // of the tree's agents and tools
 }
 
-// play plays a case once. An error ends the whole run. The session has an app of its own, so
-// that nothing that a case leaves behind, for its user or for all, is there in another.
+// play plays a case once. An error ends the whole run. The session has an app of its own, so that the state of a case,
+// for its user or for all users, does not reach another one.
 func (p *player) play(ctx context.Context, c *Case, number, repeat int) (*Outcome, error) {
 	id := fmt.Sprintf("case-%d-%d", number, repeat)
 	key := session.Key{App: id, User: session.DefaultUser, ID: id}
-	defer p.store.Delete(context.WithoutCancel(ctx), key) // from memory, so that no error is of interest
+	defer p.store.Delete(context.WithoutCancel(ctx), key) // the store is in memory, so deleting cannot fail
 	out := &Outcome{Case: c.Name, File: c.File, Line: c.Line, Tags: c.Tags, Repeat: repeat, Turns: make([]TurnOutcome, 0, len(c.Turns))}
 	for i := range c.Turns {
 		t, goesOn, err := p.turn(ctx, key, c, i)
@@ -55,7 +55,7 @@ func (p *player) play(ctx context.Context, c *Case, number, repeat int) (*Outcom
 	return out, nil
 }
 
-// turn plays a turn, and reports whether the case goes on behind it.
+// turn plays a turn, and reports whether the case continues after it.
 func (p *player) turn(ctx context.Context, key session.Key, c *Case, i int) (out *TurnOutcome, goesOn bool, err error) {
 	t := &c.Turns[i]
 	active, err := p.runner.Active(ctx, key)
@@ -92,7 +92,7 @@ func (p *player) turn(ctx context.Context, key session.Key, c *Case, i int) (out
 	}
 	f.end(failed)
 	d := t.compare(f.out, failed != nil || len(f.result.Pending) > 0)
-	goesOn = true // a user may go on instead of a decision that is expected to be asked for
+	goesOn = true // the next message may follow instead of a decision if the question is expected
 	for _, asked := range f.result.Pending {
 		if !slices.Contains(t.Expect.Asks, asked.Tool) {
 			goesOn = false
@@ -117,7 +117,7 @@ func (p *player) turn(ctx context.Context, key session.Key, c *Case, i int) (out
 	return f.out, goesOn, nil
 }
 
-// endsRun returns an error that says nothing about the tree or the model.
+// endsRun returns an error that is not about the tree or the model.
 func endsRun(err error) error {
 	var e *llm.Error
 	if errors.As(err, &e) && (e.Code == llm.CodeUnreachable || e.Code == llm.CodeUnauthorized || e.Code == llm.CodeNotFound) {
@@ -126,7 +126,7 @@ func endsRun(err error) error {
 	return nil
 }
 
-// decisions are what the case says to calls that wait.
+// decisions returns the decisions of the case about waiting calls.
 func (t *Turn) decisions(pending []*event.Relay) (all []runner.Decision) {
 	for _, asked := range pending {
 		if reply, ok := t.Reply[asked.Tool]; ok && asked.Kind == event.RelayInput {
@@ -143,7 +143,7 @@ func (t *Turn) decisions(pending []*event.Relay) (all []runner.Decision) {
 	return all
 }
 
-// follower takes in the events of a turn.
+// follower processes the events of a turn.
 type follower struct {
 	*player
 	out    *TurnOutcome
@@ -176,7 +176,7 @@ func (f *follower) take(e *event.Event) {
 	if u, anew := f.arrivals.Apply(e); u != nil {
 		f.out.Arrivals = append(f.out.Arrivals, anew)
 	}
-	outer := e.Scope == "" // where the user's conversation is
+	outer := e.Scope == "" // in the user's conversation
 	switch d := e.Data.(type) {
 	case *event.Text:
 		if outer {
@@ -204,7 +204,7 @@ func (f *follower) take(e *event.Event) {
 	}
 }
 
-// used counts an answer of a model.
+// used counts the usage of an answer.
 func (f *follower) used(u *event.Usage) {
 	n := u.Counted()
 	answer := TurnOutcome{ModelCalls: 1, Usage: event.Usage{InputTokens: n.InputTokens, OutputTokens: n.OutputTokens, CachedTokens: n.CachedTokens}}

@@ -6,68 +6,68 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Report is what came of all cases. Its JSON form is a baseline for later ones.
+// Report contains the results of all cases. Its JSON form is a baseline for later reports.
 type Report struct {
 	Cases    int       `json:"cases"`
 	Repeat   int       `json:"repeat"`
 	Subjects []Results `json:"subjects"`
-	// Judge is how the judge compares with people, nil if there was none.
+	// Judge compares the judge with people, nil if there was no judge.
 	Judge *Agreement `json:"judge,omitempty"`
 }
 
 // Results are those of one tree, or of one tree with one model.
 type Results struct {
 	Subject  string    `json:"subject"`
-	Outcomes []Outcome `json:"outcomes"` // in the order of the cases; of one case the repetitions in order
+	Outcomes []Outcome `json:"outcomes"` // in the order of the cases, with the repetitions of a case in order
 }
 
-// Outcome is what came of a case that was played once.
+// Outcome is the result of a case that was played once.
 type Outcome struct {
 	Case   string        `json:"case"`
 	File   string        `json:"file,omitempty"`
 	Line   int           `json:"line,omitempty"`
 	Tags   []string      `json:"tags,omitempty"`
 	Repeat int           `json:"repeat"` // from 1
-	Turns  []TurnOutcome `json:"turns"`  // as far as it came
-	// Differences are those of the case as a whole, as from its Max.
+	Turns  []TurnOutcome `json:"turns"`  // as far as the case came
+	// Differences are those of the case as a whole, for example of its Max.
 	Differences []Difference `json:"differences,omitempty"`
 }
 
-// TurnOutcome is what came of a turn.
+// TurnOutcome is the result of a turn.
 type TurnOutcome struct {
 	User string `json:"user"`
 	Line int    `json:"line,omitempty"`
-	// Expected is the path that was expected, as a file of cases has it.
+	// Expected is the expected path in the form of files of cases.
 	Expected string `json:"expected,omitempty"`
-	// ExpectedAnswers are the agents of whom one was to answer, if that was looked at.
+	// ExpectedAnswers are the agents one of which had to answer, if that was checked.
 	ExpectedAnswers []string `json:"expectedAnswers,omitempty"`
 
-	Path     []string `json:"path"`              // who had the conversation
-	Answered string   `json:"answered"`          // who said the last words, "" if nobody
-	Tools    []string `json:"tools,omitempty"`   // that were called, but for transfers
-	Asked    []string `json:"asked,omitempty"`   // the tools about whose calls somebody was asked
-	Said     string   `json:"said"`              // all words that the user was told
-	Leaked   bool     `json:"leaked,omitempty"`  // the user was shown a call that a model wrote as words
+	Path     []string `json:"path"`              // the active agents
+	Answered string   `json:"answered"`          // the agent that answered last, "" if none did
+	Tools    []string `json:"tools,omitempty"`   // the called tools, without those for transfers
+	Asked    []string `json:"asked,omitempty"`   // the tools with calls that asked for a decision
+	Said     string   `json:"said"`              // all texts for the user
+	Leaked   bool     `json:"leaked,omitempty"`  // the user saw a call that a model wrote as text
 	Verdict  *Verdict `json:"verdict,omitempty"` // of the judge
 
 	Decisions  []Decision  `json:"decisions,omitempty"`
 	Transfers  int         `json:"transfers"`
-	ModelCalls int         `json:"modelCalls"` // answers of models, those that were discarded too
-	Usage      event.Usage `json:"usage"`      // the sum, inside of tools and graphs too
-	// Arrivals are the tokens of prompts that were computed anew for the first answer after each
-	// transfer: what of it the endpoint did not have from a prompt with the same beginning.
+	ModelCalls int         `json:"modelCalls"` // the number of answers of models, including discarded ones
+	Usage      event.Usage `json:"usage"`      // the sum, including that of tools and graphs
+	// Arrivals are the tokens of the first prompt after each transfer that the endpoint did not have in its cache.
 	Arrivals []int         `json:"arrivals,omitempty"`
-	Cost     *float64      `json:"cost"` // nil if a model has no price, or its endpoint does not say what it used
+	Cost     *float64      `json:"cost"` // nil if a model has no price, or its endpoint does not report its usage
 	Took     time.Duration `json:"took"` // in nanoseconds
-	// FirstWord is how long the user waited for the first text, which is whole without streaming; 0 if there was none.
+	// FirstWord is how long the user waited for the first text, which is the whole text without streaming; 0 if there
+	// was none.
 	FirstWord time.Duration `json:"firstWord,omitempty"`
-	// Error is the code of what ended the turn, as in the log.
+	// Error is the code of the error that ended the turn, as in the log.
 	Error string `json:"error,omitempty"`
 
 	Differences []Difference `json:"differences,omitempty"`
 }
 
-// add adds what another turn has used.
+// add adds the usage of another turn.
 func (t *TurnOutcome) add(o *TurnOutcome) {
 	t.Transfers, t.ModelCalls, t.Took = t.Transfers+o.Transfers, t.ModelCalls+o.ModelCalls, t.Took+o.Took
 	t.Usage.InputTokens += o.Usage.InputTokens
@@ -81,24 +81,24 @@ func (t *TurnOutcome) add(o *TurnOutcome) {
 	t.Cost = &sum
 }
 
-// Decision is one of an agent that had the conversation: whom it handed it to, and who was right.
+// Decision is a decision of an active agent: the agent to which it transferred, and the right one.
 type Decision struct {
 	From     string `json:"from"`
-	Expected string `json:"expected"` // the same as From if it was to answer itself
+	Expected string `json:"expected"` // the same as From if it had to answer itself
 	Chosen   string `json:"chosen"`
 }
 
-// Verdict is what a judge said of an answer.
+// Verdict is a judge's verdict on an answer.
 type Verdict struct {
 	True bool   `json:"true"`
 	Why  string `json:"why,omitempty"`
 }
 
-// Difference is something that is not as expected.
+// Difference is an unexpected result.
 type Difference struct {
 	// Kind is one of the Kind constants.
 	Kind    string `json:"kind"`
-	Message string `json:"message"` // of one line
+	Message string `json:"message"` // in one line
 }
 
 // The kinds of differences.
@@ -106,14 +106,14 @@ const (
 	KindPath    = "path"
 	KindAnswers = "answers"
 	KindTools   = "tools"
-	KindAsks    = "asks" // also of a question that the case does not decide
+	KindAsks    = "asks" // also for a question that the case does not decide
 	KindSays    = "says"
 	KindJudge   = "judge"
 	KindMax     = "max"
 	KindError   = "error"
 )
 
-// OK reports whether all is as expected.
+// OK reports whether all results are as expected.
 func (o *Outcome) OK() bool {
 	if len(o.Differences) > 0 {
 		return false

@@ -16,32 +16,32 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 )
 
-// answer is what a model has given to one request, as far as the log tells.
+// answer is a model's answer to one request, as far as the log contains it.
 type answer struct {
 	seq    int64
 	at     time.Time // of the write
 	kind   answerKind
-	beside []llm.Chunk // attempts and notices that came before it
+	beside []llm.Chunk // attempts and notices before it
 
 	reasoning event.Reasoning
-	text      string // of a choice the name
+	text      string // of a routing question, the name
 	calls     []llm.ToolCall
-	sure      float64 // of a choice, less than 0 if it is not known
+	sure      float64 // of a routing question, below 0 if it is not known
 	usage     *event.Usage
 	finish    llm.FinishReason
 	failed    *failure
-	missing   string // why it cannot be given again
+	missing   string // the reason why it cannot be replayed
 }
 
 type answerKind int
 
 const (
 	spoken   answerKind = iota
-	choosing            // who answers, or what the user wants
-	summary             // of what is left out
-	shorter             // nobody was asked: something was left out without a summary
-	empty               // discarded, because there was nothing in it
-	misfit              // discarded, because it had not the form that was asked for
+	choosing            // a routing question
+	summary             // of the omitted messages
+	shorter             // messages were omitted without a request for a summary
+	empty               // discarded, because it was empty
+	misfit              // discarded, because it did not have the required form
 	cutCalls            // discarded, because it ended within a call
 	broken              // there was no answer
 )
@@ -49,7 +49,7 @@ const (
 // failure is the recorded error of a model.
 type failure struct {
 	code, message string
-	agent         string // whose run has failed
+	agent         string // the agent whose run failed
 	retryable     bool
 	limit         bool
 }
@@ -57,7 +57,7 @@ type failure struct {
 func (f *failure) Error() string        { return f.message }
 func (f *failure) Is(target error) bool { return f.limit && target == agent.ErrLimit }
 
-// As makes it the error that has its code.
+// As sets target to an error with the same code.
 func (f *failure) As(target any) bool {
 	switch to := target.(type) {
 	case **llm.Error:
@@ -74,7 +74,7 @@ func (f *failure) As(target any) bool {
 	return false
 }
 
-// modelCodes are those of errors of models.
+// modelCodes are the codes of errors of models.
 var modelCodes = []llm.ErrorCode{llm.CodeUnreachable, llm.CodeTimeout, llm.CodeTruncated, llm.CodeUnauthorized, llm.CodeNotFound, llm.CodeBadRequest,
 	llm.CodeContextLength, llm.CodeRateLimited, llm.CodeServer, llm.CodeBadResponse}
 
@@ -85,13 +85,13 @@ func failureOf(code, message string, retryable bool) *failure {
 // reader finds the answers in the events of a run.
 type reader struct {
 	*run
-	next   *answer // under way
+	next   *answer // the incomplete answer
 	beside []llm.Chunk
-	last   *answer // that is whole
-	words  *answer // the first that is none
+	last   *answer // the last complete answer
+	words  *answer // the first text that is not an answer
 }
 
-// end is called behind the last event of the log.
+// end is called after the last event of the log.
 func (r *reader) end() {
 	r.stray()
 	if len(r.answers) == 0 && r.words != nil {
@@ -99,7 +99,7 @@ func (r *reader) end() {
 	}
 }
 
-// The beginnings of notices, and what is between their words.
+// The beginnings of notices, and the texts between their parts.
 const (
 	undecided   = "who answers is not decided: "
 	modelFailed = "the model failed: "
@@ -130,7 +130,7 @@ func (r *reader) take(e *event.Event) {
 	case *event.Reasoning:
 		r.open(e).reasoning = *d
 	case *event.Text:
-		if a := r.open(e); a.kind != choosing { // else the agent's own question
+		if a := r.open(e); a.kind != choosing { // otherwise it is the agent's own question
 			a.text = d.Content
 		}
 	case *event.ToolCall:
@@ -162,7 +162,7 @@ func (r *reader) take(e *event.Event) {
 		r.stray()
 		r.finish = d.FinishReason
 		if r.last != nil && r.last.at.Equal(e.Time) {
-			for id, call := range llmagent.SplitCalls(d.Output) { // which another node makes
+			for id, call := range llmagent.SplitCalls(d.Output) { // for calls that another node makes
 				r.last.calls, r.last.finish = append(r.last.calls, callOf(id, call)), llm.FinishToolCalls
 			}
 			switch d.FinishReason {
@@ -179,8 +179,8 @@ func (r *reader) take(e *event.Event) {
 	}
 }
 
-// stray gives up what turned out to be no answer: words of a function, or of somebody who asks no
-// model. Logs that were made from other programs' have answers in this form.
+// stray discards events that are not an answer: the texts of a function, or of an agent that asks no model. Logs that
+// were converted from those of other programs have answers in this form.
 func (r *reader) stray() {
 	a := r.next
 	if r.next = nil; a == nil {
@@ -218,7 +218,7 @@ func (r *reader) notice(e *event.Event, d *event.Notice) {
 			a.text = name
 		}
 	case event.NoticeCompactionFailed:
-		a := r.open(e) // of a compaction, or by itself where nothing was left out
+		a := r.open(e) // of a compaction, or alone if nothing was omitted
 		_, why, _ := strings.Cut(d.Message, noSummary)
 		a.kind, a.failed = summary, failureOf("", why, false)
 		r.add(a)
@@ -231,9 +231,9 @@ func (r *reader) discard(e *event.Event, d *event.Discard) {
 	a := &answer{seq: e.Seq, at: e.Time, usage: d.Usage, finish: llm.FinishStop, sure: -1}
 	switch {
 	case d.Code == "canceled" || d.Code == event.CodeTripwire || d.Code == event.CodeAnticipated:
-		return // nobody was asked anew
+		return // no model was asked again
 	case d.Code == event.CodeEmptyAnswer:
-		if a.kind = empty; strings.HasSuffix(d.Message, "without words") { // but with calls, for a function that asked for words
+		if a.kind = empty; strings.HasSuffix(d.Message, "without words") { // but with calls, for a function that requires a text
 			a.kind = cutCalls
 		}
 	case d.Code == event.CodeBadOutput:
@@ -262,7 +262,7 @@ func (r *reader) fail(e *event.Event, d *event.Failure) {
 	r.add(a)
 }
 
-// callOf is a call as a model makes it.
+// callOf returns a call in the form of a model.
 func callOf(id string, d *event.ToolCall) llm.ToolCall {
 	if d.Name == malformed {
 		var was struct{ Name, Arguments string }
@@ -275,7 +275,7 @@ func callOf(id string, d *event.ToolCall) llm.ToolCall {
 
 const withConfidence = "with a confidence of "
 
-// confidence reads how sure a choice was, -1 if that is not known.
+// confidence reads the confidence of a choice, -1 if it is not known.
 func confidence(words string) float64 {
 	i := strings.LastIndex(words, withConfidence)
 	if i < 0 {
@@ -289,7 +289,7 @@ func confidence(words string) float64 {
 	return sure
 }
 
-// asked returns the answer as one to the question who answers, which a transfer tells as a call.
+// asked returns the answer as one to the routing question, which a transfer records as a call.
 func (a *answer) asked() *answer {
 	if a.kind != spoken || len(a.calls) != 1 || a.calls[0].Name != agent.TransferTool {
 		return a
@@ -309,7 +309,7 @@ func (a *answer) asked() *answer {
 	return &chosen
 }
 
-// give yields the answer as the model gave it. Goes says that the run may go on after a failure.
+// give yields the answer as the model did. goes reports that the run may continue after a failure.
 func (a *answer) give(yield func(llm.Chunk, error) bool, goes bool) {
 	beside := a.beside
 	whole := a.failed != nil && a.kind == broken && len(beside) > 0 && beside[len(beside)-1].Lost != nil &&
@@ -337,7 +337,7 @@ func (a *answer) give(yield func(llm.Chunk, error) bool, goes bool) {
 	case choosing:
 		name := cmp.Or(a.text, "-")
 		last.Text = name
-		if a.sure >= 0 && a.text != "" { // a first token that is no name keeps words from being weighed
+		if a.sure >= 0 && a.text != "" { // a first token that is not a name prevents the weighing of the text
 			last.LogProbs = []llm.LogProb{{Token: " "}, {Token: name, LogProb: math.Log(max(a.sure, 1e-9))}}
 		}
 	case misfit:

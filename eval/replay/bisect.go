@@ -13,14 +13,14 @@ import (
 	"github.com/agentarbor/arbor/internal/option"
 )
 
-// What [Bisect] judges revisions by.
+// The criteria of [Bisect].
 const (
-	ByRoute   = "route"   // who gets the conversation, or what else is done, follows from the log alone
-	ByRequest = "request" // what the model is asked at the place
-	ByAnswer  = "answer"  // the route of the turn, as the models of each revision answer now
+	ByRoute   = "route"   // the active agents, or other actions, which follow from the log alone
+	ByRequest = "request" // the request at the place
+	ByAnswer  = "answer"  // the route of the turn with the current answers of the revision's models
 )
 
-// Bisection is what [Bisect] has found.
+// Bisection is the result of [Bisect].
 type Bisection struct {
 	Criterion string `json:"criterion"`
 	Turn      int    `json:"turn"`
@@ -28,11 +28,11 @@ type Bisection struct {
 	Agent     string `json:"agent"`
 	Good      string `json:"good"` // what the good revision does there, in words
 	Bad       string `json:"bad"`
-	// First is the index of the first bad revision, and Since that of the last good one: revisions
-	// between them were skipped, and may be the first bad one as well.
+	// First is the index of the first bad revision, and Since that of the last good one. Revisions between them were
+	// skipped, and may be the first bad one as well.
 	First   int    `json:"-"`
 	Since   int    `json:"-"`
-	Played  int    `json:"played"` // revisions
+	Played  int    `json:"played"` // the number of revisions
 	Skipped []Skip `json:"-"`
 }
 
@@ -45,15 +45,14 @@ type Skip struct {
 // ErrNoParting is the error of [Bisect] if the first and the last revision do the same.
 var ErrNoParting = errors.New("the good and the bad revision do the same in this session")
 
-// Bisect finds among n revisions, of which the first is good and the last is bad, the first that does
-// not what the good one does, at the place of the log where these two part: first where one of them
-// does something else than the log has, and without such a place where they ask something else. With
-// [Until] the place is the last request before the position. With [Live] models are asked there, once
-// for each different request, and routes of the turn are compared.
+// Bisect finds the first bad one of n revisions, of which the first is good and the last is bad. It compares them at
+// the place of the log where these two differ: the first place where one of them does something else than the log or,
+// if there is none, where their requests differ. With [Until] the place is the last request before the position. With
+// [Live] it asks models there, once for each different request, and compares the routes of the turn.
 //
-// Tree gives the tree of a revision, and what to call when it is no longer used. A revision for which
-// it returns an error is skipped, and so is one that does not come to the place. The error is about the
-// first or the last, ctx's, or [ErrNoParting].
+// tree returns the tree of a revision, and a function to call when the tree is no longer used. If it returns an error,
+// the revision is skipped; so is a revision that does not reach the place. The error is about the first or the last
+// revision, the context's, or [ErrNoParting].
 func Bisect(ctx context.Context, l *Log, n int, tree func(i int) (agent.Agent, func(), error), opts ...Option) (*Bisection, error) {
 	c := &config{}
 	if err := option.Apply(c, opts); err != nil {
@@ -99,21 +98,21 @@ type bisection struct {
 	log    *Log
 	config *config
 	tree   func(int) (agent.Agent, func(), error)
-	at     place          // of the request that is compared
-	routes map[sum]string // that were asked for
+	at     place          // the place of the compared request
+	routes map[sum]string // the routes by request
 }
 
 // trail is what a revision does.
 type trail struct {
 	sums  map[place]sum
-	asked map[place]*ask // without the request
+	asked map[place]*ask // without the requests themselves
 	seq   int64          // of the first difference from the log, 0 if there is none
-	does  string         // there
+	does  string         // what it does there
 	first *Difference
 	stop  *Stopped
 }
 
-// play plays a revision as far as it leads.
+// play plays a revision as far as possible.
 func (b *bisection) play(ctx context.Context, i int) (*trail, error) {
 	root, end, err := b.tree(i)
 	if err != nil {
@@ -140,7 +139,7 @@ func (b *bisection) play(ctx context.Context, i int) (*trail, error) {
 	return t, nil
 }
 
-// instead tells what a tree does at a difference, the same for trees that do the same there.
+// instead describes what a tree does at a difference. Trees that do the same there have the same description.
 func (p *player) instead(d *Difference) string {
 	if d.New == nil {
 		return d.Message
@@ -157,10 +156,10 @@ func (p *player) instead(d *Difference) string {
 	}
 }
 
-// asRecorded is what a tree does that does what the log has.
+// asRecorded describes a tree that does the same as the log.
 const asRecorded = "what the log has"
 
-// part finds the place where two trails part.
+// part finds the place where two trails differ.
 func (b *bisection) part(good, bad *trail) error {
 	until := b.config.at
 	in := func(seq int64) bool { return seq > 0 && (until == 0 || seq <= until) }
@@ -180,7 +179,7 @@ func (b *bisection) part(good, bad *trail) error {
 		}
 		return x.n - y.n
 	})
-	if until > 0 { // the last one before
+	if until > 0 { // the last one before it
 		places = slices.DeleteFunc(places, func(at place) bool { return at.seq > until })
 		places = places[max(0, len(places)-1):]
 	}
@@ -199,7 +198,7 @@ func (b *bisection) part(good, bad *trail) error {
 	return ErrNoParting
 }
 
-// does tells what a revision does at the place.
+// does describes what a revision does at the place.
 func (b *bisection) does(ctx context.Context, i int, t *trail) (string, error) {
 	if b.Criterion == ByRoute {
 		switch {
@@ -231,7 +230,7 @@ func (b *bisection) does(ctx context.Context, i int, t *trail) (string, error) {
 	return b.routes[sum], nil
 }
 
-// ask has the models of a revision answer at the place, and tells the route of the turn.
+// ask asks the models of a revision at the place, and returns the route of the turn.
 func (b *bisection) ask(ctx context.Context, i int) (string, error) {
 	root, end, err := b.tree(i)
 	if err != nil {

@@ -12,32 +12,32 @@ import (
 
 // The kinds of differences.
 const (
-	KindRequest  = "request"  // a model is asked something else
-	KindAgent    = "agent"    // another agent has the conversation
-	KindRoute    = "route"    // a router chooses otherwise
+	KindRequest  = "request"  // the requests to a model differ
+	KindAgent    = "agent"    // another agent is active
+	KindRoute    = "route"    // a router chooses another target
 	KindTransfer = "transfer" // a transfer has another outcome
-	KindCall     = "call"     // a call has another outcome, as one of a tool that is not offered any more
+	KindCall     = "call"     // a call has another outcome, for example because its tool is no longer offered
 	KindEvent    = "event"    // anything else
 )
 
-// Difference is the first place where a tree asks or does something else than the log has.
+// Difference is the first place where a tree does something else than the log, or sends another request.
 type Difference struct {
 	Kind    string `json:"kind"`
 	Turn    int    `json:"turn"` // from 1
-	Seq     int64  `json:"seq"`  // the position in the log of what came of it then
+	Seq     int64  `json:"seq"`  // the position in the log of the recorded event
 	Agent   string `json:"agent"`
 	Message string `json:"message"`
 
-	// Before and After are the requests of a KindRequest, and Changes what differs in them.
+	// Before and After are the requests of a KindRequest, and Changes their differences.
 	Before  *Request `json:"before,omitempty"`
 	After   *Request `json:"after,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
-	// Was and New are the events of other kinds, nil where there is none.
+	// Was and New are the events of other kinds, nil if there is none.
 	Was *event.Event `json:"was,omitempty"`
 	New *event.Event `json:"new,omitempty"`
 
-	// Recorded is who had the conversation in the turn, and Route who has it now; Open says that
-	// Route is known only so far.
+	// Recorded contains the active agents of the turn in the log, and Route those of the replay. Open reports that
+	// Route may continue.
 	Recorded []string `json:"recordedRoute"`
 	Route    []string `json:"route"`
 	Open     bool     `json:"routeOpen"`
@@ -45,15 +45,14 @@ type Difference struct {
 	at place
 }
 
-// Change is how a part of a request differs: "model", "system", "messages", "tools" or "settings".
+// Change is the difference of a part of a request: "model", "system", "messages", "tools" or "settings".
 type Change struct {
 	Part string `json:"part"`
-	// Diff has a line for each that was asked then, which begins with "-", and each that is asked
-	// now, with "+".
+	// Diff has a line with "-" for each line of the recorded request, and a line with "+" for each line of the new one.
 	Diff string `json:"diff"`
 }
 
-// explain makes a difference of two events. The caller holds mu.
+// explain returns the difference of two events. The caller holds mu.
 func (p *player) explain(of *parted) *Difference {
 	d := &Difference{Kind: KindEvent, Was: of.was, New: of.now}
 	e := of.was
@@ -111,7 +110,7 @@ func (p *player) explain(of *parted) *Difference {
 	return d
 }
 
-// rule tells by which rule a router chose.
+// rule returns the rule by which a router chose.
 func rule(d *event.Route) string {
 	if d.RuleIndex == nil {
 		return " (no rule)"
@@ -119,12 +118,12 @@ func rule(d *event.Route) string {
 	return fmt.Sprintf(" (rule %d)", *d.RuleIndex)
 }
 
-// words name an event.
+// words describes an event.
 func words(e *event.Event) string {
 	return fmt.Sprintf("%s of %s %s", e.Type(), e.Agent, cutMiddle(string(event.EncodeJSON(e.Data)), 200))
 }
 
-// compare fills in what differs in the requests.
+// compare sets the differences of the requests.
 func (d *Difference) compare() {
 	if d.Before == nil || d.After == nil {
 		return
@@ -171,11 +170,11 @@ func (r *Request) tools() (lines []string) {
 }
 
 const (
-	longLine = 160 // characters of a line that is shown whole
-	beside   = 60  // of what is the same, on either side of a change
+	longLine = 160 // the number of characters of a line up to which it is shown completely
+	beside   = 60  // the number of equal characters on either side of a change
 )
 
-// around cuts the long lines of a diff around what differs in them.
+// around shortens the long lines of a diff to the text around their differences.
 func around(diff string) string {
 	lines := strings.Split(diff, "\n")
 	for i := 0; i < len(lines); i++ {
@@ -197,7 +196,7 @@ func around(diff string) string {
 	return strings.Join(lines, "\n")
 }
 
-// within cuts what is the same at the beginning and the end of a long line.
+// within shortens the equal beginning and end of a long line.
 func within(line []rune, head, tail int) string {
 	if len(line) <= longLine {
 		return string(line)
@@ -213,7 +212,7 @@ func within(line []rune, head, tail int) string {
 	return text
 }
 
-// cutMiddle shortens a text in its middle to so many characters.
+// cutMiddle shortens a text in its middle to at most this number of characters.
 func cutMiddle(s string, most int) string {
 	r := []rune(s)
 	if len(r) <= most {
@@ -224,7 +223,7 @@ func cutMiddle(s string, most int) string {
 
 func compact(path []string) []string { return slices.Compact(slices.Clone(path)) }
 
-// extra is a request where the log has none.
+// extra returns the difference for a request that the log does not have.
 func (p *player) extra(c agent.ModelCallInfo) *Difference {
 	name := c.Invocation.Agent().Name()
 	return &Difference{Kind: KindRequest, Seq: min(p.until, int64(len(p.log.events))), Agent: name, Message: name + " asks a model once more than then"}

@@ -12,18 +12,18 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Log is a stored session, with what its models and tools have given at their places. It is
-// immutable, and safe for concurrent use.
+// Log is a stored session, with the answers of its models and the results of its tools. It is immutable, and safe for
+// concurrent use.
 type Log struct {
 	key    session.Key
 	events []*event.Event
 	runs   map[string]*run
 	calls  map[string]*call
-	asked  map[string]string   // by question the call
-	scopes map[string][]int    // by scope the places of its events
-	opened map[string][]string // by run or call the scopes that it has opened, in their order
+	asked  map[string]string   // the calls by question
+	scopes map[string][]int    // the indices of events by scope
+	opened map[string][]string // the opened scopes by run or call, in order
 	steps  []step
-	turns  map[string]int // by id, from 1
+	turns  map[string]int // the numbers of turns by id, from 1
 	people bool           // a person has taken part
 }
 
@@ -42,11 +42,10 @@ type call struct {
 	state      map[string]any
 	files      []*event.File
 	progress   []json.RawMessage
-	asked      []*event.Relay // what it asked in mid-call, in order
+	asked      []*event.Relay // its questions during the call, in order
 }
 
-// step is something that comes from outside of the session: it makes the events from a place
-// until the next step.
+// step is an input from outside of the session: it causes the events from a position up to the next step.
 type step struct {
 	from  int
 	write []*event.Event // of the first write
@@ -56,14 +55,14 @@ type step struct {
 type stepKind int
 
 const (
-	says      stepKind = iota // the user
-	decides                   // somebody about calls that wait
-	delivers                  // the desk
-	looks                     // whoever resumes what has to wait
+	says      stepKind = iota // the user's message
+	decides                   // decisions about waiting calls
+	delivers                  // an event of the desk
+	looks                     // a resume of a turn that still waits
 	continued                 // a fork, which is not replayed
 )
 
-// Read reads the log of a session. The error is that of the log, or says that it is none.
+// Read reads the log of a session. The error is that of the log, or says that it is empty.
 func Read(key session.Key, events iter.Seq2[*event.Event, error]) (*Log, error) {
 	l := &Log{key: key, runs: make(map[string]*run), calls: make(map[string]*call), asked: make(map[string]string),
 		scopes: make(map[string][]int), opened: make(map[string][]string), turns: make(map[string]int)}
@@ -122,7 +121,7 @@ func Read(key session.Key, events iter.Seq2[*event.Event, error]) (*Log, error) 
 
 var errEmpty = errors.New("there is nothing in its log")
 
-// kind says from where a write comes, if not from the turn itself.
+// kind returns the kind of step from which a write comes, false if it comes from the turn itself.
 func (l *Log) kind(write []*event.Event, paused bool) (stepKind, bool) {
 	started, forked := "", false
 	for _, e := range write {
@@ -152,7 +151,7 @@ func (l *Log) kind(write []*event.Event, paused bool) (stepKind, bool) {
 	return 0, false
 }
 
-// take notes what an event says of calls and scopes.
+// take records the calls and scopes of an event.
 func (l *Log) take(e *event.Event, at int) {
 	l.people = l.people || e.Agent == agent.Human
 	if l.turns[e.TurnID] == 0 {
@@ -188,7 +187,7 @@ func (l *Log) take(e *event.Event, at int) {
 			return
 		}
 		c.result = d
-		for j := at - 1; j >= 0 && l.events[j].Time.Equal(e.Time); j-- { // what it has changed is in front of it
+		for j := at - 1; j >= 0 && l.events[j].Time.Equal(e.Time); j-- { // its changes come before it
 			switch d := l.events[j].Data.(type) {
 			case *event.State:
 				if l.events[j].Agent != "user" {
@@ -202,7 +201,7 @@ func (l *Log) take(e *event.Event, at int) {
 	}
 }
 
-// decisions are those of a step, by the ids that calls have in the replay.
+// decisions returns the decisions of a step. id maps the recorded id of a call to that of the replay.
 func (l *Log) decisions(s step, id func(recorded string) string) (all []runner.Decision, err error) {
 	for _, e := range s.write {
 		d, ok := e.Data.(*event.RelayResolved)
@@ -218,7 +217,7 @@ func (l *Log) decisions(s step, id func(recorded string) string) (all []runner.D
 	return all, nil
 }
 
-// unfinished reports whether the turn is not over after events, and nobody went on with it.
+// unfinished reports whether the turn was interrupted after these events, and not resumed.
 func (l *Log) unfinished(from, to int) bool {
 	open := true
 	for _, e := range l.events[from:to] {

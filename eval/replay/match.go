@@ -10,8 +10,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// match holds the events of a write against the log, before they are stored. It notes which ids mean
-// the same, and the first difference. The caller holds mu.
+// match compares the events of a write with the log, before they are stored. It records which ids correspond, and the
+// first difference. The caller holds mu.
 func (p *player) match(write []*event.Event) error {
 	for _, e := range write {
 		if p.over {
@@ -33,7 +33,7 @@ func (p *player) match(write []*event.Event) error {
 	return nil
 }
 
-// shown notes what a stored event means for what follows. was is the recorded event, nil if there is none.
+// shown records the effect of a stored event. was is the recorded event, nil if there is none.
 func (p *player) shown(e, was *event.Event) {
 	if was == nil {
 		return
@@ -59,7 +59,7 @@ func (p *player) note(here, there string) {
 	}
 }
 
-// pair finds the recorded event that an event is, nil if it may be there or not.
+// pair finds the recorded event for an event, nil if the log may or may not have one.
 func (p *player) pair(e *event.Event) (*event.Event, error) {
 	scope, ok := p.scopeOf(e)
 	if !ok {
@@ -86,7 +86,7 @@ func (p *player) pair(e *event.Event) (*event.Event, error) {
 			}
 			return was, nil
 		}
-		if !unordered(was) || !unordered(e) { // tools end in whatever order
+		if !unordered(was) || !unordered(e) { // tools end in any order
 			break
 		}
 	}
@@ -104,7 +104,7 @@ func (p *player) pair(e *event.Event) (*event.Event, error) {
 	return nil, p.differ(nil, &parted{was, e})
 }
 
-// unordered reports whether an event comes when a tool has done something.
+// unordered reports whether an event comes at the end of a tool.
 func unordered(e *event.Event) bool {
 	switch e.Data.(type) {
 	case *event.ToolResult, *event.State, *event.File, *event.ToolProgress, *event.Relay:
@@ -113,8 +113,8 @@ func unordered(e *event.Event) bool {
 	return false
 }
 
-// passable reports whether a recorded event may be missing: it tells of a process that died, or of
-// words that were taken back from a screen.
+// passable reports whether a recorded event may be missing: it reports that a process died, or that a text was
+// retracted.
 func (p *player) passable(was, e *event.Event) bool { return passed(was) && !p.same(was, e) }
 
 func passed(e *event.Event) bool {
@@ -127,7 +127,7 @@ func passed(e *event.Event) bool {
 	return false
 }
 
-// scopeOf returns the recorded scope that a scope is.
+// scopeOf returns the recorded scope for a scope.
 func (p *player) scopeOf(e *event.Event) (string, bool) {
 	if e.Scope == "" {
 		return "", true
@@ -148,7 +148,7 @@ func (p *player) scopeOf(e *event.Event) (string, bool) {
 	return "", false
 }
 
-// same reports whether two events tell the same, but for ids and times.
+// same reports whether two events are equal except for ids and times.
 func (p *player) same(was, e *event.Event) bool {
 	if was.Type() != e.Type() || was.Agent != e.Agent || was.Path != e.Path {
 		return false
@@ -166,7 +166,7 @@ func (p *player) same(was, e *event.Event) bool {
 	return bytes.Equal(event.EncodeJSON(a), event.EncodeJSON(b))
 }
 
-// plain is a payload without what differs each time. Ours has the ids of the replay.
+// plain returns a payload without the values that differ each time. ours reports that it has the ids of the replay.
 func (p *player) plain(data event.Data, ours bool) event.Data {
 	id := func(id string) string {
 		if was := p.recorded[id]; ours && was != "" {
@@ -236,7 +236,7 @@ func (p *player) plain(data event.Data, ours bool) event.Data {
 	return data
 }
 
-// left returns the first recorded event up to a place that was not made again, nil if there is none.
+// left returns the first recorded event before a position that the replay did not produce, nil if there is none.
 func (p *player) left(to int) *event.Event {
 	for ; p.done < to; p.done++ {
 		if e := p.log.events[p.done]; !p.used[p.done] && !passed(e) {
@@ -246,10 +246,10 @@ func (p *player) left(to int) *event.Event {
 	return nil
 }
 
-// parted is where the log and the replay are not the same: an event of each, nil for none.
+// parted is a place where the log and the replay differ: an event of each, nil for none.
 type parted struct{ was, now *event.Event }
 
-// route returns who has the conversation in a turn of the log.
+// route returns the active agents of a turn of the log.
 func (l *Log) route(turn int) (path []string) {
 	for _, at := range l.scopes[""] {
 		e := l.events[at]

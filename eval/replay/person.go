@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/human"
 )
 
-// desk answers as the desk did that the log tells of.
+// desk answers as the desk in the log did.
 type desk struct{ p *player }
 
 // RequestTransfer implements human.Desk.
@@ -46,7 +46,7 @@ func updateOf(d *event.HandoffStatus) human.Update {
 	return u
 }
 
-// word is what the desk said in a step.
+// word returns the event of the desk in a step.
 func (p *player) word(s step) (word human.Event) {
 	for _, e := range s.write {
 		if e.Agent != agent.Human {

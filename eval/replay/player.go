@@ -19,57 +19,57 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// errOver ends a turn when nothing more is played; errCut one that was cut off there in the log.
+// errOver ends a turn when nothing more is replayed; errCut ends one that was interrupted at this position of the log.
 var (
 	errOver = errors.New("the replay ends here")
 	errCut  = errors.New("the log ends the turn here")
 )
 
-// player plays a tree over a log. It is the interceptor of its runner and looks into the runner's
-// store, so that it sees each event before anything follows from it.
+// player plays a tree over a log. It is the interceptor of its runner and wraps the runner's store, so that it sees
+// each event before anything depends on it.
 type player struct {
 	agent.Passthrough
 	log    *Log
 	config *config
 	files  func(ctx context.Context, digest string) ([]byte, error)
-	asks   func(*ask) *Difference // looks at each request; nil answers with what was recorded
+	asks   func(*ask) *Difference // checks each request; nil answers with the recorded answer
 
 	mu         sync.Mutex
 	cancel     context.CancelCauseFunc // of the turn
-	next       map[string]int          // by recorded scope the place that was not made again yet
-	used       []bool                  // events of the log that were made again
+	next       map[string]int          // by recorded scope, the index of the next event
+	used       []bool                  // the events of the log that were produced again
 	done       int
-	until      int64             // position up to which the step under way goes
-	unfinished bool              // the step under way was cut off there
-	recorded   map[string]string // what ids of the replay are called in the log
-	here       map[string]string // and the other way round
-	places     map[int64]int64   // positions in the replay to those in the log
-	given      map[string]int    // how many answers of a recorded run were given
+	until      int64             // the position of the end of the current step
+	unfinished bool              // the current step was interrupted there
+	recorded   map[string]string // the recorded ids by ids of the replay
+	here       map[string]string // the ids of the replay by recorded ids
+	places     map[int64]int64   // the positions in the log by positions in the replay
+	given      map[string]int    // the number of used answers of a recorded run
 	clock      time.Time
-	turn       int // under way, from 1
+	turn       int // the current turn, from 1
 	path       []string
 
 	requests, tools int
 
 	first    *Difference
 	stopped  *Stopped
-	failed   error // how a turn ended in which models were asked
+	failed   error // the error of a turn in which models were asked
 	over     bool
 	live     bool
-	askedOf  map[string]bool // results that were given to live calls, by the recorded call
-	lookLeft bool            // the difference is in an inner scope, and an earlier one may be found yet
+	askedOf  map[string]bool // the results that were used for live calls, by the recorded call
+	lookLeft bool            // the difference is in an inner scope, and there may be an earlier one
 }
 
-// ask is a request of a model.
+// ask is a request to a model.
 type ask struct {
-	seq     int64 // of what was recorded as the answer
-	n       int   // of the requests for it
+	seq     int64 // of the recorded answer
+	n       int   // the number of the request for it
 	turn    int
 	agent   string
 	scope   string
 	path    string
 	model   string
-	run     string // of the replay
+	run     string // in the replay
 	answer  *answer
 	request *llm.Request
 	p       *player
@@ -80,7 +80,7 @@ func newPlayer(l *Log, c *config) *player {
 		here: make(map[string]string), places: make(map[int64]int64), given: make(map[string]int), askedOf: make(map[string]bool)}
 }
 
-// kept is the store of a replay: in memory, and looked into.
+// kept is the store of a replay in memory. It passes writes to the player first.
 type kept struct {
 	session.Store
 	p *player
@@ -101,7 +101,7 @@ func (s *kept) Write(ctx context.Context, key session.Key, w session.Write) (ses
 	return s.Store.Write(ctx, key, w)
 }
 
-// Blob has the files of the session that is replayed, too.
+// Blob also returns the files of the replayed session.
 func (s *kept) Blob(ctx context.Context, key session.Key, digest string) ([]byte, error) {
 	data, err := s.Store.Blob(ctx, key, digest)
 	if err != nil {
@@ -124,7 +124,7 @@ func (p *player) end() error {
 	return errOver
 }
 
-// stop ends the replay where it cannot go on. The caller holds mu.
+// stop ends the replay at a place where it cannot continue. The caller holds mu.
 func (p *player) stop(seq int64, format string, args ...any) error {
 	if (p.first == nil || p.live) && p.stopped == nil {
 		p.stopped = &Stopped{Turn: p.turn, Seq: seq, Reason: fmt.Sprintf(format, args...)}
@@ -132,8 +132,7 @@ func (p *player) stop(seq int64, format string, args ...any) error {
 	return p.end()
 }
 
-// differ notes a difference, and ends the replay unless the models are to be asked beyond it. The
-// caller holds mu.
+// differ records a difference, and ends the replay unless the models continue after it. The caller holds mu.
 func (p *player) differ(d *Difference, of *parted) error {
 	if d == nil {
 		if why := p.cannot(of); why != "" {
@@ -152,7 +151,7 @@ func (p *player) differ(d *Difference, of *parted) error {
 	return p.end()
 }
 
-// cannot says why a place where the two are not the same is no difference of the trees, "" if it is.
+// cannot returns the reason why a place is not a difference of the trees, "" if it is.
 func (p *player) cannot(of *parted) string {
 	switch {
 	case of.was == nil:
@@ -166,7 +165,7 @@ func (p *player) cannot(of *parted) string {
 	return ""
 }
 
-// remote reports whether an event belongs to a run that asked a remote agent, or leads to it.
+// remote reports whether an event belongs to a run of a remote agent, or leads to it.
 func (l *Log) remote(e *event.Event) bool {
 	to := ""
 	for i := e.Seq - 1; i < int64(len(l.events)) && l.events[i].TurnID == e.TurnID; i++ {
@@ -184,7 +183,7 @@ func (l *Log) remote(e *event.Event) bool {
 	return false
 }
 
-// ModelCall implements agent.Interceptor: it gives what was recorded.
+// ModelCall implements agent.Interceptor: it returns the recorded answer.
 func (p *player) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		inv := c.Invocation
@@ -202,7 +201,7 @@ func (p *player) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agen
 	}
 }
 
-// answer finds what is given to a request. The caller holds mu.
+// answer finds the answer to a request. The caller holds mu.
 func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error) {
 	inv := c.Invocation
 	if p.over {
@@ -222,7 +221,7 @@ func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error)
 	}
 	n := p.given[was]
 	if n == len(r.answers) || r.answers[n].seq > p.until {
-		if p.unfinished || r.finish == "" || r.finish == event.FinishReasonCanceled { // its process ended, or its turn was cut off
+		if p.unfinished || r.finish == "" || r.finish == event.FinishReasonCanceled { // its process died, or its turn was interrupted
 			p.requests--
 			p.cancel(errCut)
 			return nil, false, errCut
@@ -230,7 +229,7 @@ func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error)
 		return nil, false, p.differ(p.extra(c), nil)
 	}
 	a = r.answers[n]
-	if (a.kind == summary || a.kind == shorter) && c.Request.Agent != "" { // the endpoint found the request too long before
+	if (a.kind == summary || a.kind == shorter) && c.Request.Agent != "" { // the endpoint had found the request too long before
 		if inv.Scope() != "" && len(a.beside) > 0 {
 			a.beside = a.beside[1:]
 		}
@@ -249,7 +248,7 @@ func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error)
 		case p.over:
 			return nil, false, errOver
 		case d == nil:
-		case inv.Scope() != "" && !p.config.live: // scopes run side by side: the first is looked for
+		case inv.Scope() != "" && !p.config.live: // scopes run at the same time, and the first difference is needed
 			if p.lookLeft = true; p.first == nil || d.Seq < p.first.Seq {
 				d.Turn, p.first = p.turn, d
 			}
@@ -263,8 +262,7 @@ func (p *player) answer(c agent.ModelCallInfo) (a *answer, live bool, err error)
 	return a, false, nil
 }
 
-// ToolCall implements agent.Interceptor: a call gives what was recorded, and an agent that is called
-// runs.
+// ToolCall implements agent.Interceptor: it returns the recorded result, and runs an agent that is called.
 func (p *player) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 	if c.Name == agent.TransferTool {
 		return next(ctx, c.Input)
@@ -300,7 +298,7 @@ func (p *player) result(ctx context.Context, t tools.Tool, info tools.CallInfo, 
 		q := was.asked[len(info.Answers)]
 		info.Ask(q.Message, q.Schema)
 		return tools.Result{}, true, agent.ErrWaits
-	case was.result == nil: // it was under way
+	case was.result == nil: // it was running at the end
 		p.cancel(errCut)
 		return tools.Result{}, true, errCut
 	}
@@ -329,7 +327,7 @@ func clones(files []*event.File) (all []*event.File) {
 	return all
 }
 
-// like finds a recorded call of this turn with the same name and input that was not given yet.
+// like finds an unused recorded call of this turn with the same name and input.
 func (p *player) like(name string, input json.RawMessage) *call {
 	for _, e := range p.log.events {
 		c := p.log.calls[e.ID]
@@ -345,7 +343,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(event.EncodeJSON(event.DecodeValue(a)), event.EncodeJSON(event.DecodeValue(b)))
 }
 
-// hosts reports whether a tool runs agents and does nothing else.
+// hosts reports whether a tool only runs agents.
 func hosts(t tools.Tool) bool {
 	for t != nil {
 		if _, ok := t.(tools.Host); ok {
@@ -360,7 +358,7 @@ func hosts(t tools.Tool) bool {
 	return false
 }
 
-// play plays a tree over the log, to its end or to where it ends.
+// play plays a tree over the log, to its end or as far as possible.
 func (p *player) play(ctx context.Context, root agent.Agent) error {
 	store := &kept{session.NewMemory(), p}
 	opts := slices.Concat([]runner.Option{runner.WithInterceptors(p)}, p.config.runner, []runner.Option{runner.WithClock(p.now)})
@@ -386,10 +384,10 @@ func (p *player) play(ctx context.Context, root agent.Agent) error {
 	return nil
 }
 
-// now is the time of what was recorded, for both trees.
+// now returns the time of the recorded event, for both trees.
 func (p *player) now() time.Time { return p.clock }
 
-// step plays what comes from outside, and the part of the turn that follows from it.
+// step plays an input, and the part of the turn that it causes.
 func (p *player) step(ctx context.Context, r *runner.Runner, s step, to int) (over bool, failed error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -454,7 +452,7 @@ func (p *player) step(ctx context.Context, r *runner.Runner, s step, to int) (ov
 	return false, nil
 }
 
-// message is what the user said, and what came with it.
+// message returns the user's message and the options of its turn.
 func (s step) message() (msg llm.Message, opts []runner.TurnOption) {
 	msg.Role = llm.RoleUser
 	user := ""

@@ -21,53 +21,52 @@ type config struct {
 	files  func(ctx context.Context, digest string) ([]byte, error)
 }
 
-// Against plays the tree that made the session over the same log, and compares what both ask.
+// Against first plays the tree that made the session over the same log, and compares the requests of both trees.
 func Against(old agent.Agent) Option { return func(c *config) { c.old = old } }
 
-// Until ends the replay at a position of the log; 0 is its end.
+// Until ends the replay at a position of the log. Defaults to 0, its end.
 func Until(seq int64) Option { return func(c *config) { c.at = seq } }
 
-// Live has the models of the tree answer beyond the first difference, until its turn is over. No tool
-// runs: a call gets the result that the log has for the same call in that turn, and one that has none
-// ends the replay.
+// Live lets the tree's models answer after the first difference, until the turn is over. No tool runs: a call gets the
+// result of the same call in that turn of the log. A call without a recorded result ends the replay.
 func Live() Option { return func(c *config) { c.live = true } }
 
-// WithRunner gives options to the runners, such as limits. They must be those that made the session.
+// WithRunner sets options of the runners, such as limits. They must be those of the runner that made the session.
 func WithRunner(opts ...runner.Option) Option {
 	return func(c *config) { c.runner = append(c.runner, opts...) }
 }
 
-// WithFiles says where the bytes are that file events of the log name.
+// WithFiles sets the function that returns the bytes of the log's file events.
 func WithFiles(load func(ctx context.Context, digest string) ([]byte, error)) Option {
 	return func(c *config) { c.files = load }
 }
 
-// Result is what came of a replay.
+// Result is the result of a replay.
 type Result struct {
-	Turns    int `json:"turns"` // that were begun
+	Turns    int `json:"turns"` // the number of started turns
 	Requests int `json:"requests"`
-	Tools    int `json:"tools"` // calls that got their results
-	// Difference is the first one, nil if there is none as far as the replay came.
+	Tools    int `json:"tools"` // the number of calls that got their results
+	// Difference is the first difference, nil if the replayed part has none.
 	Difference *Difference `json:"difference,omitempty"`
-	// Stopped says why the replay did not go on, nil if it came to the end or to a difference. With
-	// [Live] both can be there.
+	// Stopped is the reason why the replay did not continue, nil if it came to the end or to a difference. With [Live]
+	// both can be set.
 	Stopped *Stopped `json:"stopped,omitempty"`
-	// Compared says that requests were compared, and not only what the log shows.
+	// Compared reports that requests were compared, and not only what the log shows.
 	Compared bool `json:"compared"`
 }
 
-// Same reports whether the whole log came out as it is.
+// Same reports whether the replay produced the whole log.
 func (r *Result) Same() bool { return r.Difference == nil && r.Stopped == nil }
 
-// Stopped is a place that cannot be replayed.
+// Stopped is a place where a replay cannot continue.
 type Stopped struct {
 	Turn   int    `json:"turn"`
 	Seq    int64  `json:"seq,omitempty"` // a position in the log
 	Reason string `json:"reason"`
 }
 
-// Play plays a tree over a log up to the first difference. The error is about the trees, or ctx's; what
-// cannot be replayed is in the result.
+// Play plays a tree over a log up to the first difference. The error is about the trees, or the context's. The result
+// says what cannot be replayed.
 func Play(ctx context.Context, l *Log, tree agent.Agent, opts ...Option) (*Result, error) {
 	c := &config{}
 	if err := option.Apply(c, opts); err != nil {
@@ -115,7 +114,7 @@ func Play(ctx context.Context, l *Log, tree agent.Agent, opts ...Option) (*Resul
 		out.Difference, out.Stopped = nil, &Stopped{Turn: old.turn, Seq: upTo, Reason: old.why()}
 	}
 	if d := out.Difference; d != nil && d.Kind == KindRequest {
-		again := newPlayer(l, &before) // what was asked there is not kept, because all requests together grow with the square of the turns
+		again := newPlayer(l, &before) // without its requests, whose total size grows with the square of the number of turns
 		again.asks = func(a *ask) *Difference {
 			if a.place() == d.at {
 				d.Before = a.body()
@@ -131,7 +130,7 @@ func Play(ctx context.Context, l *Log, tree agent.Agent, opts ...Option) (*Resul
 	return out, nil
 }
 
-// reached is the position where a replay did not go on, 0 if it came to the end.
+// reached returns the position where a replay did not continue, 0 if it came to the end.
 func (p *player) reached() int64 {
 	switch {
 	case p.first != nil:
@@ -142,7 +141,7 @@ func (p *player) reached() int64 {
 	return 0
 }
 
-// why says why the tree that made a session did not lead to its end.
+// why returns why the tree that made a session did not lead to its end.
 func (p *player) why() string {
 	if p.first != nil {
 		return "the tree that is said to have made the session does not lead to what the log has there: " + p.first.Message
@@ -151,7 +150,7 @@ func (p *player) why() string {
 }
 
 func (p *player) outcome() *Result {
-	if at := p.config.at; at > 0 { // what is played of the turn beyond it does not count
+	if at := p.config.at; at > 0 { // the replayed part of the turn after it does not count
 		if d := p.first; d != nil && d.Seq > at {
 			p.first = nil
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// place is a request among all: the first, second… for what is recorded at a position.
+// place identifies a request: the position of the recorded answer, and the number of the request at it.
 type place struct {
 	seq int64
 	n   int
@@ -17,7 +17,7 @@ type place struct {
 
 func (a *ask) place() place { return place{a.seq, a.n} }
 
-// Request is what a model is asked, in the form of chat completions.
+// Request is a request to a model, in the form of chat completions.
 type Request struct {
 	Model    string             `json:"model"`
 	Messages []chatform.Message `json:"messages"`
@@ -25,13 +25,13 @@ type Request struct {
 	Settings map[string]any     `json:"settings,omitempty"`
 }
 
-// head is the request without the messages of the conversation.
+// head returns the request without the messages of the conversation.
 func (a *ask) head() *Request {
 	r := chatform.RequestOf(&llm.Request{System: a.request.System, Tools: a.request.Tools})
 	return &Request{a.model, r.Messages, r.Tools, chatform.Settings(a.request.Settings)}
 }
 
-// body is the whole request.
+// body returns the whole request.
 func (a *ask) body() *Request {
 	r := a.head()
 	for i := range a.request.Messages {
@@ -40,7 +40,7 @@ func (a *ask) body() *Request {
 	return r
 }
 
-// message is one of the conversation, with the ids that its calls have in the log.
+// message returns a message of the conversation, with the recorded ids of its calls.
 func (a *ask) message(m *llm.Message) chatform.Message {
 	out := chatform.Messages([]llm.Message{*m})[0]
 	id := func(id string) string {
@@ -58,7 +58,7 @@ func (a *ask) message(m *llm.Message) chatform.Message {
 
 type sum [sha256.Size]byte
 
-// sums are those of the conversations of agents, which grow: what was summed before is not summed again.
+// sums caches the sums of the agents' conversations, which grow: each message is summed once.
 type sums map[string]*chain
 
 type chain struct {
@@ -92,7 +92,7 @@ func (s sums) of(a *ask) sum {
 
 func (s sum) with(v any) sum { return sha256.Sum256(append(s[:], event.EncodeJSON(v)...)) }
 
-// sameMessage reports whether a message is one that was seen before, not a copy with the same words.
+// sameMessage reports whether two messages are the same value, and not only equal.
 func sameMessage(a, b *llm.Message) bool {
 	return a.Role == b.Role && a.Text == b.Text && len(a.Parts) == len(b.Parts) && (len(a.Parts) == 0 || &a.Parts[0] == &b.Parts[0])
 }
