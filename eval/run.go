@@ -19,14 +19,13 @@ type Subject struct {
 	Root agent.Agent
 }
 
-// Run plays cases with each subject, one subject after the other, so that endpoints which
-// keep one model loaded, or the beginnings of prompts, do so. Whatever is played at once,
-// the report is in the order of the cases.
+// Run plays cases with each subject, one subject after the other, so that endpoints keep one model loaded, or the
+// beginnings of prompts cached. The report is in the order of the cases, regardless of [Parallel].
 //
-// What a tree or a model does wrong is in the report. An error is that a tree or an option is
-// wrong, that ctx has ended, or that a model cannot be asked at all, because its endpoint
-// cannot be reached or refuses whoever asks: nothing is counted then that says nothing about
-// the model. The report has what was played until then, and is nil if nothing was begun.
+// The report contains the errors of a tree or a model. Run returns an error if a tree or an option is invalid, the
+// context has ended, or a model cannot be asked at all, because its endpoint is unreachable or refuses the caller: such
+// failures say nothing about the model and are not counted. The report then contains the cases played so far; it is nil
+// if none was started.
 func Run(ctx context.Context, cases []Case, subjects []Subject, opts ...Option) (*Report, error) {
 	o := options{repeat: 1, parallel: 4, store: func() session.Store { return session.NewMemory() }}
 	if err := option.Apply(&o, opts); err != nil {
@@ -53,7 +52,7 @@ func Run(ctx context.Context, cases []Case, subjects []Subject, opts ...Option) 
 	return report, nil
 }
 
-// players makes what plays cases with each of the subjects.
+// players returns the players of the subjects.
 func (o *options) players(subjects []Subject) (all []*player, err error) {
 	if o.repeat < 1 || o.parallel < 1 {
 		return nil, errors.New("eval: Repeat and Parallel are numbers from 1")
@@ -61,7 +60,7 @@ func (o *options) players(subjects []Subject) (all []*player, err error) {
 	if err := o.prices.Check(); err != nil {
 		return nil, fmt.Errorf("eval: %w", err)
 	}
-	opts := []runner.Option{runner.WithCache(o.parallel)} // what is over is not needed again
+	opts := []runner.Option{runner.WithCache(o.parallel)} // ended sessions are not needed again
 	if o.prices != nil {
 		opts = append(opts, runner.WithPrices(o.prices))
 	}

@@ -2,12 +2,11 @@ package eval
 
 import "github.com/agentarbor/arbor/internal/yamldoc"
 
-// maxSample bounds a file of labelled answers, in bytes.
+// maxSample is the maximal size of a file of labelled answers, in bytes.
 const maxSample = 4 << 20
 
-// LoadSample reads answers that people have judged, for [WithSample]: a list in YAML whose
-// entries have say, answer, statement and true. The name of the file is for errors, which are an
-// [*Error] with all problems.
+// LoadSample reads answers that people have judged, for [WithSample]: a YAML list whose entries have say, answer,
+// statement and true. file is the name of the file for errors. An error is an [*Error] with all problems.
 func LoadSample(data []byte, file string) ([]Labelled, error) {
 	d := &yamldoc.Decoder{File: file}
 	var sample []Labelled
@@ -17,7 +16,7 @@ func LoadSample(data []byte, file string) ([]Labelled, error) {
 			var l Labelled
 			keys := []yamldoc.Key{
 				yamldoc.String("say", "", &l.Say),
-				yamldoc.Maybe("answer", &l.Answer), // it may be that nothing was said
+				yamldoc.Maybe("answer", &l.Answer), // the answer may be empty
 				yamldoc.String("statement", "", &l.Statement),
 				yamldoc.Flag("true", &l.True)}
 			found := d.Mapping(keys, "", entry)

@@ -16,10 +16,9 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// WriteSession writes the log of a session as a file with one case that [Load] reads: what the user
-// said, who had the conversation, which tools were called, and what was decided about calls that
-// waited. What was said is in comments, because models never say the same twice. The error is that of
-// the events, or the writer's.
+// WriteSession writes the log of a session as a file with one case that [Load] reads: the user's messages, the active
+// agents, the called tools, and the decisions about waiting calls. Other texts are in comments, because models never
+// repeat a text. The error is that of the events, or the writer's.
 func WriteSession(w io.Writer, name string, events iter.Seq2[*event.Event, error]) error {
 	var s recorded
 	for rec, err := range session.Records(events) {
@@ -47,15 +46,15 @@ func WriteSession(w io.Writer, name string, events iter.Seq2[*event.Event, error
 	return err
 }
 
-// recorded is what a log tells of its turns.
+// recorded contains the turns of a log.
 type recorded struct {
-	state map[string]any // before the first one
+	state map[string]any // before the first turn
 	turns []*recordedTurn
 }
 
 type recordedTurn struct {
 	user               *event.User
-	run                string // of the user's words
+	run                string // of the user's message
 	path, tools, asked []string
 	approve, deny      []string
 	reply              map[string]any
@@ -175,7 +174,7 @@ func list(names []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// scalar writes a text as YAML: as it is if nothing can be read into it, else in quotes.
+// scalar returns a text as YAML: unquoted if it has no special meaning, otherwise quoted.
 func scalar(s string) string {
 	if plainWords(s) && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(s)) {
 		return s
@@ -183,8 +182,8 @@ func scalar(s string) string {
 	return value(s)
 }
 
-// plainWords reports whether a text begins with a letter and has only letters of English and signs
-// that mean nothing in YAML, with single spaces inside.
+// plainWords reports whether a text starts with a letter and has only English letters and characters without a meaning
+// in YAML, with single spaces inside.
 func plainWords(s string) bool {
 	for i, r := range s {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -195,7 +194,7 @@ func plainWords(s string) bool {
 	return s != "" && !strings.HasSuffix(s, " ")
 }
 
-// value writes a value as JSON, which is YAML as well, with escapes for what no terminal should get.
+// value returns a value as JSON, which is also YAML, with escapes for control characters.
 func value(v any) string {
 	var raw json.RawMessage = event.EncodeJSON(v)
 	return string(visible.JSON(raw))

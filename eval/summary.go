@@ -8,36 +8,37 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Summary are the figures of a subject.
+// Summary contains the figures of a subject.
 type Summary struct {
-	// Passed is how many cases came out as expected, each repetition counted.
+	// Passed is the share of cases with the expected results; each repetition counts.
 	Passed Interval `json:"passed"`
-	// Unsteady is how many cases came out as expected in some repetitions but not in all.
+	// Unsteady is the number of cases that passed in some repetitions, but not in all.
 	Unsteady int `json:"unsteady"`
-	// Paths are turns whose path was expected, and Answers those of which an answering agent was.
+	// Paths is the share of right paths among the turns that expect one, and Answers that of right agents among the
+	// turns that expect one to answer.
 	Paths   Interval `json:"paths"`
 	Answers Interval `json:"answers"`
-	// Decisions are those of all agents, and Edges shows them by who decided.
+	// Decisions are those of all agents, and Edges contains them by agent.
 	Decisions Interval `json:"decisions"`
 	Edges     []Matrix `json:"edges"`
 
 	Turns      int           `json:"turns"`
-	Silent     int           `json:"silent"` // turns in which nobody answered
+	Silent     int           `json:"silent"` // the turns in which no agent answered
 	Transfers  int           `json:"transfers"`
 	ModelCalls int           `json:"modelCalls"`
 	Usage      event.Usage   `json:"usage"`
-	Cost       *float64      `json:"cost"` // of all turns, nil if it is not known of one
-	P50        time.Duration `json:"p50"`  // of the times that turns took
+	Cost       *float64      `json:"cost"` // of all turns, nil if the cost of one is unknown
+	P50        time.Duration `json:"p50"`  // of the durations of turns
 	P95        time.Duration `json:"p95"`
-	// Straight are the times to the first text of turns without a transfer, and Moved those of turns with one.
+	// Straight are the times to the first text of turns without a transfer, and Moved those of turns with a transfer.
 	Straight Wait `json:"straight"`
 	Moved    Wait `json:"moved"`
 
-	Differences map[string]int `json:"differences"` // by their kinds
-	Errors      map[string]int `json:"errors"`      // of turns, by their codes
+	Differences map[string]int `json:"differences"` // by kind
+	Errors      map[string]int `json:"errors"`      // of turns, by code
 }
 
-// Wait is how long users waited.
+// Wait is how long users waited for the first text.
 type Wait struct {
 	Turns int           `json:"turns"`
 	P50   time.Duration `json:"p50"`
@@ -48,12 +49,11 @@ func waitOf(times []time.Duration) Wait {
 	return Wait{len(times), percentile(times, 50), percentile(times, 95)}
 }
 
-// Matrix shows what an agent decided. Counts has a row for each name that was expected and a
-// column for each that was chosen; what is on the diagonal was right. The agent's own name
-// stands for that it kept the conversation.
+// Matrix contains the decisions of an agent. Counts has a row for each expected name and a column for each chosen one;
+// the diagonal contains the right decisions. The agent's own name means that it kept the conversation.
 type Matrix struct {
 	From   string   `json:"from"`
-	Names  []string `json:"names"` // the agent's own first, then by the alphabet
+	Names  []string `json:"names"` // the agent's own name first, the others in alphabetical order
 	Counts [][]int  `json:"counts"`
 }
 
@@ -108,7 +108,7 @@ func (r *Results) Summary() Summary {
 	return s
 }
 
-// share counts what is right.
+// share counts right results.
 type share struct{ right, of int }
 
 func (s *share) count(right bool) {
@@ -119,7 +119,7 @@ func (s *share) count(right bool) {
 
 func (s *share) interval() Interval { return Wilson(s.right, s.of) }
 
-// count counts differences, and returns of which kinds there are.
+// count counts differences, and returns their kinds.
 func (s *Summary) count(differences []Difference) map[string]bool {
 	kinds := map[string]bool{}
 	for _, d := range differences {
@@ -145,7 +145,7 @@ func (r *Results) unsteady() (n int) {
 	return n
 }
 
-// matrices sorts decisions by who made them, in the order in which they first decided.
+// matrices groups decisions by agent, in the order of their first decisions.
 func matrices(decisions []Decision) (all []Matrix) {
 	of := map[string][]Decision{}
 	var from []string

@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// String writes the share as "44 of 63, 70 % (58–80 %)", and – for one of nothing.
+// String returns the share as "44 of 63, 70 % (58–80 %)", or – for a share of nothing.
 func (i Interval) String() string {
 	if i.Of == 0 {
 		return "–"
@@ -17,19 +17,19 @@ func (i Interval) String() string {
 	return fmt.Sprintf("%d of %d, %.0f %% (%.0f–%.0f %%)", i.Right, i.Of, 100*i.Share, 100*i.Low, 100*i.High)
 }
 
-// String writes the wait as "0.3, 0.6", in seconds, and – for no turn.
+// String returns the wait as "0.3, 0.6", in seconds, or – without turns.
 func (w Wait) String() string {
 	return unless(w.Turns == 0, fmt.Sprintf("%.1f, %.1f", w.P50.Seconds(), w.P95.Seconds()))
 }
 
-// column is what the table shows of a subject.
+// column contains the figures of a subject.
 type column struct {
 	*Results
 	sum  Summary
 	hops Hops
 }
 
-// a is a part of a sum for each turn.
+// a returns the average of a sum per turn.
 func (c *column) a(sum int, format string) string {
 	if c.sum.Turns == 0 {
 		return "–"
@@ -37,10 +37,10 @@ func (c *column) a(sum int, format string) string {
 	return fmt.Sprintf(format, float64(sum)/float64(c.sum.Turns))
 }
 
-// of is a number of the turns.
+// of returns a number of turns.
 func (c *column) of(n int) string { return fmt.Sprintf("%d of %d", n, c.sum.Turns) }
 
-// rows are the figures of the table. Those that are nothing in all columns are left out.
+// rows returns the figures of the table. The table omits those that are zero in all columns.
 func rows() []row {
 	return []row{
 		{"right agent at the end", func(c *column) string { return c.hops.Messages.String() }},
@@ -92,7 +92,7 @@ func unless(nothing bool, text string) string {
 	return text
 }
 
-// table is the figures: a row of the subjects' names, and one for each figure.
+// table returns the table: a row with the subjects' names, and one per figure.
 func (r *Report) table() [][]string {
 	out := [][]string{{""}}
 	var columns []*column
@@ -166,7 +166,7 @@ func (c *column) errors() string {
 	return c.of(n) + " (" + each(c.sum.Errors, func(n int) string { return fmt.Sprint(n) }) + ")"
 }
 
-// each lists numbers by their names, in the order of the alphabet.
+// each lists numbers by name, in alphabetical order.
 func each[T any](of map[string]T, show func(T) string) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {
@@ -175,7 +175,7 @@ func each[T any](of map[string]T, show func(T) string) string {
 	return unless(len(out) == 0, strings.Join(out, ", "))
 }
 
-// notes say what the figures do not.
+// notes returns remarks about the figures.
 func (r *Report) notes() (lines []string) {
 	j := r.Judge
 	switch {
@@ -196,7 +196,7 @@ func (r *Report) notes() (lines []string) {
 	return lines
 }
 
-// confused are the matrices in which something was not right.
+// confused returns the matrices with wrong decisions.
 func (s *Summary) confused() (all []Matrix) {
 	for _, m := range s.Edges {
 		if slices.ContainsFunc(m.Names, func(name string) bool {
@@ -214,7 +214,7 @@ func (s *Summary) confused() (all []Matrix) {
 	return all
 }
 
-// Dead reports whether not one turn has come to its end without an error.
+// Dead reports whether every turn ended with an error.
 func (r *Results) Dead() bool {
 	for i := range r.Outcomes {
 		for j := range r.Outcomes[i].Turns {

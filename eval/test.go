@@ -7,7 +7,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// TB is what [Test] needs of a test: a *testing.T has it.
+// TB contains the methods of a *testing.T that [Test] uses.
 type TB[T any] interface {
 	Helper()
 	Context() context.Context
@@ -16,14 +16,13 @@ type TB[T any] interface {
 	Fatalf(format string, args ...any)
 }
 
-// Test plays the cases of a file with a tree, each in a subtest of its name, and fails
-// where something is not as expected:
+// Test plays the cases of a file with a tree, each in a subtest with its name. A subtest fails if a result differs from
+// the expected one:
 //
 //	func TestRouting(t *testing.T) { eval.Test(t, root, "testdata/cases.yaml") }
 //
-// The cases are played one after the other, so that -run chooses among them, and Parallel is how many
-// repetitions of one are played at once. A file with mistakes, names that the tree does not have, and a
-// model that cannot be asked end the test.
+// The cases run one after the other, so that -run selects among them; [Parallel] sets how many repetitions of a case
+// run at once. A file with mistakes, names that the tree does not have, and a model that cannot be asked end the test.
 func Test[T TB[T]](t T, root agent.Agent, file string, opts ...Option) {
 	t.Helper()
 	cases, err := LoadFile(file)

@@ -10,9 +10,9 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// Look is how a report is dressed for a terminal. The zero value is plain.
+// Look is the style of a report on a terminal. The zero value is plain.
 type Look struct {
-	// Paint dresses a text in a style, the parameters of the terminal's SGR sequence such as "31"
+	// Paint applies a style to a text. The style contains the parameters of the terminal's SGR sequence, such as "31"
 	// for red.
 	Paint func(style, text string) string
 }
@@ -29,13 +29,12 @@ const (
 	bold = "1"
 )
 
-// shown is how much of an answer a failure shows, in characters.
+// shown is the maximal number of characters of an answer in a failure.
 const shown = 300
 
-// Text writes the report for people: what failed, with the place of its case, what was expected
-// and what was said; then the figures, a column for each subject, and what was confused with what.
-// Words of models and users are written so that they cannot drive a terminal. The error is the
-// writer's.
+// Text writes the report for people: the failures with the position of the case, what was expected and what was said;
+// then the figures, a column per subject, and the confusions. It makes control characters in the texts of models and
+// users visible. The error is the writer's.
 func (r *Report) Text(w io.Writer, look Look) error {
 	var b strings.Builder
 	for i := range r.Subjects {
@@ -59,7 +58,7 @@ func (r *Report) Text(w io.Writer, look Look) error {
 	return err
 }
 
-// aligned writes a table in columns, its head dressed.
+// aligned writes a table in aligned columns, with a styled head.
 func aligned(b *strings.Builder, table [][]string, look Look) {
 	widths := make([]int, len(table[0]))
 	for _, line := range table {
@@ -79,7 +78,7 @@ func aligned(b *strings.Builder, table [][]string, look Look) {
 	}
 }
 
-// table is the matrix with its names.
+// table returns the matrix with its names.
 func (m *Matrix) table() [][]string {
 	out := [][]string{append([]string{""}, m.Names...)}
 	for i, name := range m.Names {
@@ -97,13 +96,13 @@ func (m *Matrix) table() [][]string {
 	return out
 }
 
-// failure is a case that failed, once or more.
+// failure is a case that failed at least once.
 type failure struct {
-	*Outcome   // the first time that it failed
+	*Outcome   // of its first failure
 	failed, of int
 }
 
-// failed returns the cases that failed, in their order.
+// failed returns the failed cases in order.
 func (s *Results) failed() (all []failure) {
 	for i := 0; i < len(s.Outcomes); {
 		f := failure{}
@@ -123,7 +122,7 @@ func (s *Results) failed() (all []failure) {
 	return all
 }
 
-// head names the case, with its place, and says how often it failed.
+// head returns the case's name and position, and how often it failed.
 func (f *failure) head(r *Report, subject string) string {
 	line := visible.Line(f.Case)
 	if f.File != "" {

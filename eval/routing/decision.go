@@ -13,49 +13,49 @@ import (
 
 // The values of [Decision.Kind].
 const (
-	ByTransfer = "transfer" // the agent, or its model, handed over, or tried to
-	ByRoute    = "route"    // a route of the agent did when its run stopped
+	ByTransfer = "transfer" // the agent, or its model, transferred, or tried to
+	ByRoute    = "route"    // a route of the agent was followed when its run ended
 	ByRule     = "rule"     // the agent is a router
-	ByFailure  = "failure"  // the agent failed, and another one goes on
+	ByFailure  = "failure"  // the agent failed, and another one continues
 	Answers    = "answer"   // the agent answered itself
 	AsksUser   = "asks_user"
-	Fails      = "failed" // the run of the agent ended otherwise, and nobody goes on
+	Fails      = "failed" // the run of the agent ended otherwise, and no agent continues
 )
 
-// Decision is a moment in a session at which it was settled who goes on, as the log tells it.
+// Decision is a point of a session's log at which it was decided which agent continues.
 type Decision struct {
 	Kind   string `json:"kind"`
-	Agent  string `json:"agent"`  // who had the conversation
-	Chosen string `json:"chosen"` // who goes on; the same one for an answer, "" for nobody
-	// Outcome is that of a transfer.
+	Agent  string `json:"agent"`  // the agent that was active
+	Chosen string `json:"chosen"` // the agent that continues: the same one for an answer, "" for none
+	// Outcome is the outcome of a transfer.
 	Outcome event.TransferOutcome `json:"outcome,omitempty"`
 	Reason  string                `json:"reason,omitempty"`
-	// Rule is the number of a router's rule, from 0; nil if none decided.
+	// Rule is the index of a router's rule, from 0; nil if none decided.
 	Rule *int `json:"rule,omitempty"`
-	// Notes are the notices of the run before it, such as that nobody was decided upon.
+	// Notes are the notices of the run before it, for example that no agent was chosen.
 	Notes []string `json:"notes,omitempty"`
-	// Model is that which gave the answer that made it, by its endpoint's name.
+	// Model is the model of the answer that contains the decision, by its endpoint's name.
 	Model string `json:"model,omitempty"`
-	// Said is what the user wrote last, Scope the inner conversation it was in, if it was one.
+	// Said is the user's last message. Scope is the inner conversation of the decision, "" if it was in the user's.
 	Said   string    `json:"said"`
 	TurnID string    `json:"turnId"`
 	Scope  string    `json:"scope,omitempty"`
 	Time   time.Time `json:"time"`
-	// At is the position of the log with which the decision was made, Seq where it stands, and Until
-	// the last position that belongs to it.
+	// At is the position of the log with which the decision was made, Seq the position of its event, and Until the last
+	// position that belongs to it.
 	At    int64 `json:"at"`
 	Seq   int64 `json:"seq"`
 	Until int64 `json:"until"`
 }
 
-// Moved reports whether somebody else had the conversation then.
+// Moved reports whether another agent became active.
 func (d *Decision) Moved() bool {
 	return d.Chosen != d.Agent && (d.Outcome == event.TransferCommitted || d.Kind == ByRule || d.Kind == ByFailure)
 }
 
-// Find returns the decision to which a position of a log belongs, or that follows it; for a position
-// below 1 the last one of the conversation that moved it in its turn, or if none did the last. The error is agent.ErrBadInput if
-// there is no such decision, or the log's.
+// Find returns the decision to which a position of a log belongs, or the next one after it. For a position below 1 it
+// returns the last decision of the conversation that made another agent active in its turn or, without one, the last
+// decision. The error is agent.ErrBadInput if there is no such decision, or the log's.
 func Find(log iter.Seq2[*event.Event, error], seq int64) (*Decision, error) {
 	f := finder{runs: make(map[string]*runState), calls: make(map[string]int64)}
 	end, scope := int64(0), ""
@@ -93,18 +93,18 @@ func Find(log iter.Seq2[*event.Event, error], seq int64) (*Decision, error) {
 // finder finds all decisions of a log.
 type finder struct {
 	all   []Decision
-	runs  map[string]*runState // that are open, by their ids
-	calls map[string]int64     // with which position each call was made, by its id
+	runs  map[string]*runState // the open runs by id
+	calls map[string]int64     // the position with which each call was made, by id
 	said  string
 }
 
-// runState is what has to be known of a run.
+// runState is the state of a run.
 type runState struct {
-	at      int64 // the position with which the last answer was asked for
-	open    bool  // the answer goes on
+	at      int64 // the position with which the last answer was requested
+	open    bool  // the answer is not complete
 	notes   []string
 	model   string    // of the last answer
-	settled *Decision // who answers was decided before the answer
+	settled *Decision // the routing decision before the answer
 	failure string
 }
 
@@ -146,7 +146,7 @@ func (f *finder) apply(e *event.Event) {
 	}
 }
 
-// begin notes that an answer begins, or goes on.
+// begin records that an answer starts, or continues.
 func (r *runState) begin(e *event.Event) {
 	if !r.open {
 		r.at, r.open = e.Seq-1, true
@@ -177,7 +177,7 @@ func (f *finder) notice(e *event.Event, run *runState, d *event.Notice) {
 
 func (f *finder) transfer(e *event.Event, run *runState, d *event.Transfer) {
 	if n := len(f.all) - 1; n >= 0 && (f.all[n].Kind == ByRule || f.all[n].Kind == ByFailure) && f.all[n].Seq == e.Seq-1 && f.all[n].Chosen == d.To {
-		f.all[n].Outcome, f.all[n].Until = d.Outcome, e.Seq // the transfer that the decision leads to
+		f.all[n].Outcome, f.all[n].Until = d.Outcome, e.Seq // the transfer of the decision
 		return
 	}
 	made := Decision{Kind: ByTransfer, Agent: d.From, Chosen: d.To, Outcome: d.Outcome, Reason: d.Reason, At: run.at}
@@ -190,7 +190,7 @@ func (f *finder) transfer(e *event.Event, run *runState, d *event.Transfer) {
 	f.add(e, run, made)
 }
 
-// ends takes the end of a run to the decision that it belongs to, or finds that the agent has answered.
+// ends adds the end of a run to its decision, or finds that the agent has answered.
 func (f *finder) ends(e *event.Event, run *runState, d *event.HarnessEnd) {
 	if d.FinishReason == event.FinishReasonTransfer {
 		if n := len(f.all) - 1; n >= 0 && f.all[n].Scope == e.Scope && f.all[n].Agent == e.Agent {

@@ -1,11 +1,10 @@
-// Package routing says of a tree what can be said about its routing without a conversation, and of a
-// conversation why it was routed as it was.
+// Package routing checks the routing of a tree without a conversation, and explains why a conversation was routed as it
+// was.
 //
-// [Lint] finds descriptions that are hard to tell apart or say nothing, agents that nothing leads to, and
-// agents that never give a conversation back; [Survey] asks a model about the same, and measures the
-// forms in which the model can be shown its targets. [Find] finds a
-// decision in a session's log, and [Explain] adds what the agent's model was shown for it: the targets,
-// the request, and what each description shares with the user's words.
+// [Lint] finds descriptions that are hard to tell apart or have no content, agents that cannot be reached, and agents
+// that never return the conversation. [Survey] asks a model about the same, and measures the forms in which the model
+// can see its targets. [Find] finds a decision in a session's log, and [Explain] adds what the agent's model saw for
+// it: the targets, the request, and the words that each description shares with the user's message.
 //
-// It imports eval, runner and what is below it, and internal/asked. It changes no tree and stores nothing.
+// It imports eval, runner and the packages below it, and internal/asked. It changes no tree and stores nothing.
 package routing

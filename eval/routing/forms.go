@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/tools/transfer"
 )
 
-// Form is a way to show models the agents that they may transfer to. Its text is the key of an agent's file.
+// Form is a way to show models the agents to which they may transfer. Its text is the key of an agent's file.
 type Form string
 
 // The forms that a [Survey] measures.
@@ -24,19 +24,19 @@ const (
 	SmallForm Form = "transfer: {profile: small}"
 )
 
-// Measured is what came of the messages of a survey in one form.
+// Measured is the result of a survey's messages in one form.
 type Measured struct {
 	Form Form `json:"form"`
 	// Now reports whether the tree has this form.
 	Now bool `json:"now,omitempty"`
-	// Right counts the messages that an agent answered for which they were written.
+	// Right counts the messages that were answered by the agent for which they were written.
 	Right eval.Interval `json:"right"`
-	// Transfers is how many there were for a message, on average.
+	// Transfers is the average number of transfers per message.
 	Transfers float64 `json:"transfers"`
 	// Leaked counts the messages whose answer is a call that the model wrote as text.
 	Leaked int `json:"leaked"`
 
-	each []bool // of the messages, whether it was right
+	each []bool // for each message, whether it was right
 }
 
 // sample is a message with the agents for which it was written.
@@ -45,8 +45,8 @@ type sample struct {
 	right []string
 }
 
-// written notes messages that were written for one of the targets of a group. The agents below that target
-// are right, too, if they were not among the others.
+// written records messages that were written for one of the targets of a group. The agents below that target are right,
+// too, unless they were among the other targets.
 func (s *Survey) written(g offering, t *agent.Node, messages []string) {
 	right := []string{t.Agent.Name()}
 	for n := range t.Tree().Walk() {
@@ -59,8 +59,8 @@ func (s *Survey) written(g offering, t *agent.Node, messages []string) {
 	}
 }
 
-// tops returns the agents at which the measured conversations begin: those with a model and sub-agents below no
-// other such agent.
+// tops returns the agents at which the measured conversations start: those with a model and sub-agents that are not
+// below another such agent.
 func tops(tree *agent.Tree) (all []*agent.Node) {
 	for n := range tree.Walk() {
 		if asks(n) && len(n.Children()) > 0 && (n.Parent == nil || !asks(n.Parent)) {
@@ -70,9 +70,9 @@ func tops(tree *agent.Tree) (all []*agent.Node) {
 	return all
 }
 
-// measure plays the messages in each form, with copies of the tree's agents that have its descriptions,
-// instructions and policies, and no tools: nothing but the model is called. A form that does not fit the names
-// of the agents is left out.
+// measure plays the messages in each form. It uses copies of the tree's agents with the same descriptions, instructions
+// and policies, but without tools, so that it calls only the model. It leaves out a form that does not fit the names of
+// the agents.
 func (s *Survey) measure(ctx context.Context) (all []Measured, used llm.Usage, err error) {
 	all = []Measured{}
 forms:
@@ -114,7 +114,7 @@ forms:
 	return all, used, nil
 }
 
-// cases are the messages for agents at or below a place.
+// cases returns the messages for agents at or below a node.
 func (s *Survey) cases(top *agent.Node) (all []eval.Case) {
 	for i, m := range s.samples {
 		if below(s.tree.Node(m.right[0]), top) {
@@ -124,7 +124,7 @@ func (s *Survey) cases(top *agent.Node) (all []eval.Case) {
 	return all
 }
 
-// formOf returns the form that an agent's place in its tree has.
+// formOf returns the form of a node in its tree.
 func formOf(n *agent.Node) Form {
 	if n.SmallModels() {
 		return SmallForm
@@ -137,10 +137,10 @@ func formOf(n *agent.Node) Form {
 	return OneForm
 }
 
-// mostAnswered bounds the tokens of an answer, of which only the author counts.
+// mostAnswered is the maximal number of tokens of an answer: only its author counts.
 const mostAnswered = 96
 
-// copied returns an agent like that of a place, with copies below it; nil if the form does not fit the names.
+// copied returns a copy of an agent and of the agents below it; nil if the form does not fit the names.
 func (s *Survey) copied(top *agent.Node, form Form) agent.Agent {
 	var cold float64
 	var copyOf func(n *agent.Node) (agent.Agent, error)
@@ -179,7 +179,7 @@ func (s *Survey) copied(top *agent.Node, form Form) agent.Agent {
 	return root
 }
 
-// edge has the options of an edge that a model notices.
+// edge contains the options of an edge that a model notices.
 type edge agent.Edge
 
 // ApplyEdge implements agent.EdgeOption.
@@ -187,8 +187,8 @@ func (e edge) ApplyEdge(to *agent.Edge) {
 	to.HideReason, to.History, to.Input = e.HideReason, e.History, e.Input
 }
 
-// Take returns the form that is to be taken, and why: the one in which the most messages were right, if the
-// difference from the form that the tree has is hardly chance. It returns "" if nothing was measured.
+// Take returns the form to use, and why: the one in which the most messages were right, if its difference from the
+// tree's form is hardly due to chance. It returns "" if nothing was measured.
 func Take(measured []Measured) (take Form, why string) {
 	now := slices.IndexFunc(measured, func(m Measured) bool { return m.Now })
 	if now < 0 {
@@ -219,8 +219,8 @@ func Take(measured []Measured) (take Form, why string) {
 	return best.Form, fmt.Sprintf("take %s: %s, which is hardly chance", best.Form, counted)
 }
 
-// chance is how probable it is that of messages which two forms treat differently as many or more are better
-// in one of them, if none is better than the other: the exact sign test.
+// chance returns the probability that, of messages that two forms treat differently, at least as many are better in one
+// of them, if neither form is better than the other: the exact sign test.
 func chance(better, worse int) float64 {
 	n, p := better+worse, 0.0
 	for k := max(better, worse); k <= n; k++ {

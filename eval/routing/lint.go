@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 )
 
-// Kind says what a [Finding] is about.
+// Kind is the subject of a [Finding].
 type Kind string
 
 // The kinds of findings.
@@ -19,34 +19,33 @@ const (
 	Alike Kind = "alike"
 	// SaysNothing is a target whose description does not say what it is for.
 	SaysNothing Kind = "says-nothing"
-	// Unreachable is an agent that nobody can hand the conversation to.
+	// Unreachable is an agent that can never get the conversation.
 	Unreachable Kind = "unreachable"
-	// Keeps is an agent that keeps the conversation, since it may transfer to no other.
+	// Keeps is an agent that keeps the conversation, because it may not transfer to any other.
 	Keeps Kind = "keeps"
-	// Confused are two targets between which a model chose wrong; only [Survey] finds them.
+	// Confused are two targets between which a model chose the wrong one; only [Survey] finds them.
 	Confused Kind = "confused"
-	// Transfers is a tree whose messages end at the right agent more often in another [Form]; only [Survey] finds it.
+	// Transfers is a tree whose messages reach the right agent more often in another [Form]; only [Survey] finds it.
 	Transfers Kind = "transfers"
 )
 
-// Threshold is the likeness of two descriptions, from 0 to 1, from which they are hard to tell apart: the
-// weight of the words that both have in the weight of all their words. In testdata/distinct.txt, trees as
-// people write them, no two siblings have more than 0.60; the pairs of testdata/alike.txt, which mean the
-// same, have 0.66 or more.
+// Threshold is the likeness of two descriptions, from 0 to 1, from which they are hard to tell apart: the weight of
+// their common words divided by the weight of all their words. In testdata/distinct.txt, trees as people write them, no
+// two siblings have more than 0.60. The pairs of testdata/alike.txt, which mean the same, have 0.66 or more.
 const Threshold = 0.65
 
-// Finding is something about a tree that makes its routing worse than it could be.
+// Finding is a property of a tree that makes its routing worse than it could be.
 type Finding struct {
 	Kind Kind `json:"kind"`
-	// Agents are whom it is about, in the order of the tree.
+	// Agents are the agents that it concerns, in the order of the tree.
 	Agents []string `json:"agents"`
-	// File and Line are where the first of them is made, empty if it comes from no file.
+	// File and Line are the position of the first agent, empty if it comes from no file.
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Message string `json:"message"`
 }
 
-// String returns the finding as file:line: message, or with the agent's name in place of its file.
+// String returns the finding as file:line: message, or with the agent's name instead of its file.
 func (f Finding) String() string {
 	switch {
 	case f.File == "":
@@ -57,11 +56,11 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Message)
 }
 
-// Lint returns what can be found without a model: targets of one agent that are alike, targets that say
-// nothing of themselves, agents that are unreachable, and agents that keep the conversation. Place says
-// where an agent is made; it may be nil, and returns "" for one that comes from no file. What agents of
-// the tree run inside of themselves, as workflows and graphs do, is looked at as well. The findings are
-// sorted by place, and otherwise in the order of the tree, which decides nothing else.
+// Lint returns the findings that need no model: targets of one agent that are alike, targets whose descriptions have no
+// content, agents that are unreachable, and agents that keep the conversation. place returns the position of an agent,
+// or "" for one that comes from no file; it may be nil. Lint also checks the agents that agents run inside of
+// themselves, as workflows and graphs do. The findings are sorted by position, and otherwise in the order of the tree,
+// which has no other effect.
 func Lint(tree *agent.Tree, place func(agent string) (file string, line int)) []Finding {
 	l := linter{seen: make(map[agent.Agent]bool)}
 	l.tree(tree, false)
@@ -82,14 +81,14 @@ func placed(found []Finding, place func(string) (string, int)) []Finding {
 
 type linter struct {
 	found []Finding
-	seen  map[agent.Agent]bool // roots of trees inside of others
+	seen  map[agent.Agent]bool // the roots of trees inside of others
 }
 
 func (l *linter) add(k Kind, message string, nodes ...*agent.Node) {
 	l.found = append(l.found, Finding{Kind: k, Agents: namesOf(nodes), Message: message})
 }
 
-// tree looks at a tree: a whole one, or inner, of a scope in which no turn follows.
+// tree checks a tree. inner reports that it is the tree of a scope, in which no turn follows.
 func (l *linter) tree(tree *agent.Tree, inner bool) {
 	reached, _ := reach(tree, tree.Root(), false, nil)
 	l.unreachable(tree, reached)
@@ -109,15 +108,15 @@ func (l *linter) tree(tree *agent.Tree, inner bool) {
 				continue
 			}
 			l.seen[a] = true
-			if inside, err := agent.NewTree(a); err == nil { // else whoever runs it has said so
+			if inside, err := agent.NewTree(a); err == nil { // otherwise the agent that runs it reports the error
 				l.tree(inside, true)
 			}
 		}
 	}
 }
 
-// shownIn returns the agents that models beside or above them are shown. To those below it, an agent is
-// where the conversation came from, whatever its description.
+// shownIn returns the agents that models next to them or above them see. The agents below an agent see it as the origin
+// of the conversation, regardless of its description.
 func shownIn(tree *agent.Tree) map[*agent.Node]bool {
 	shown := make(map[*agent.Node]bool)
 	for by := range tree.Walk() {
@@ -199,7 +198,7 @@ func (l *linter) alike(tree *agent.Tree) {
 		for a := range nodes {
 			for b := a + 1; b < len(nodes); b++ {
 				share := likeness(texts, counts, a, b)
-				if share < Threshold-1e-9 { // a sum depends on the order a little
+				if share < Threshold-1e-9 { // a sum depends slightly on the order
 					continue
 				}
 				p := pair{nodes[a], nodes[b]}
@@ -216,7 +215,7 @@ func (l *linter) alike(tree *agent.Tree) {
 	}
 }
 
-// told says what two descriptions share, and what tells them apart.
+// told describes the words that two descriptions share, and those that distinguish them.
 func told(a, b *agent.Node, share float64, by []*agent.Node) string {
 	one, other := read(a.Agent.Description()), read(b.Agent.Description())
 	message := fmt.Sprintf("%s and %s, to which %s may transfer, are hard to tell apart: both descriptions have %s (likeness %.2f)",
@@ -242,7 +241,7 @@ func told(a, b *agent.Node, share float64, by []*agent.Node) string {
 	return message + "; " + strings.Join(only, ", and ")
 }
 
-// asks reports whether an agent's model is shown its targets.
+// asks reports whether an agent's model sees its targets.
 func asks(n *agent.Node) bool {
 	_, ok := agent.As[*llmagent.Agent](n.Agent)
 	return ok
@@ -256,10 +255,10 @@ func namesOf(nodes []*agent.Node) []string {
 	return names
 }
 
-// mostListed and mostQuoted bound what a message shows of a description.
+// mostListed and mostQuoted limit how much of a description a message shows.
 const mostListed, mostQuoted = 8, 40
 
-// listed writes words one behind the other, the first few of many.
+// listed joins words, only the first few if there are many.
 func listed(words []string) string {
 	var b strings.Builder
 	for i, w := range words {
@@ -277,7 +276,7 @@ func listed(words []string) string {
 
 func quoted(s string) string { return "“" + shortened(s) + "”" }
 
-// shortened keeps the beginning of a long text.
+// shortened returns the beginning of a long text.
 func shortened(s string) string {
 	if runes := []rune(s); len(runes) > mostQuoted {
 		return string(runes[:mostQuoted]) + "…"

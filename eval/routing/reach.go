@@ -5,8 +5,8 @@ import (
 	"github.com/agentarbor/arbor/router"
 )
 
-// leads returns to whom the conversation can go from an agent in the same turn: over what its model is
-// offered, over its routes, by the rules of a router, and after an error.
+// leads returns the agents that can get the conversation from an agent in the same turn: through the targets of its
+// model, its routes, the rules of a router, and after an error.
 func leads(tree *agent.Tree, n *agent.Node) (to []*agent.Node) {
 	rules, isRouter := agent.As[*router.Router](n.Agent)
 	switch {
@@ -31,9 +31,9 @@ func byRules(tree *agent.Tree, r *router.Router) (to []*agent.Node) {
 	return to
 }
 
-// next returns who can get the user's next message when an agent has answered, by the rules of the runner:
-// the agent stays in charge, unless it returns to its parent, or stands below a router, which then
-// decides anew. A sticky router keeps the agent where no rule matches.
+// next returns the agents that can get the user's next message after an agent has answered, by the rules of the runner:
+// the agent remains active unless it returns to its parent, or is below a router, which then decides again. A sticky
+// router keeps the agent if no rule matches.
 func next(tree *agent.Tree, n *agent.Node) (to []*agent.Node) {
 	for n.Parent != nil && n.Properties.Return == agent.ReturnToParent {
 		n = n.Parent
@@ -59,8 +59,8 @@ func next(tree *agent.Tree, n *agent.Node) (to []*agent.Node) {
 	return to
 }
 
-// reach returns all to whom the conversation can come from an agent, itself among them: in one turn, or if
-// turns is set in any number. It ends early where until, which may be nil, holds for somebody.
+// reach returns all agents that can get the conversation from an agent, including itself: in one turn or, if turns is
+// set, in any number of turns. It stops at the first agent for which until, which may be nil, returns true.
 func reach(tree *agent.Tree, from *agent.Node, turns bool, until func(*agent.Node) bool) (reached map[*agent.Node]bool, found bool) {
 	reached = map[*agent.Node]bool{from: true}
 	for todo := []*agent.Node{from}; len(todo) > 0; {
@@ -84,7 +84,7 @@ func reach(tree *agent.Tree, from *agent.Node, turns bool, until func(*agent.Nod
 	return reached, false
 }
 
-// below reports whether an agent is another one, or stands below it.
+// below reports whether an agent is another one, or is below it.
 func below(n, other *agent.Node) bool {
 	for n != nil && n != other {
 		n = n.Parent
@@ -92,8 +92,8 @@ func below(n, other *agent.Node) bool {
 	return n != nil
 }
 
-// keeps reports whether an agent that has the conversation keeps it, or those below it do, while there are
-// agents elsewhere whom the user may need. A person can give it to anybody.
+// keeps reports whether an agent with the conversation keeps it, or the agents below it do, while the user may need
+// agents elsewhere. A person can transfer it to any agent.
 func keeps(tree *agent.Tree, n *agent.Node) bool {
 	if _, leaves := reach(tree, n, true, func(other *agent.Node) bool { return !below(other, n) }); leaves {
 		return false
@@ -106,8 +106,7 @@ func keeps(tree *agent.Tree, n *agent.Node) bool {
 	return false
 }
 
-// insideWorkflow reports whether an agent is run by a workflow or a graph above it, in a scope
-// that ends with its answer.
+// insideWorkflow reports whether a workflow or a graph above an agent runs it, in a scope that ends with its answer.
 func insideWorkflow(n *agent.Node) bool {
 	for up := n.Parent; up != nil; up = up.Parent {
 		if up.Properties.Workflow {

@@ -14,12 +14,12 @@ import (
 	"github.com/agentarbor/arbor/tools/transfer"
 )
 
-// Survey asks a model about the targets that agents of a tree offer next to each other: of each two whether it can
-// tell them apart, and for messages that users might write to each, which it then gives to the targets
-// without knowing for whom they were written. With the same messages it measures each [Form]. It is made by
-// [NewSurvey], and used once.
+// Survey asks a model about the targets that agents of a tree offer next to each other. For each two targets it asks
+// whether the model can tell them apart. It also asks for messages that users might write to each target, and then lets
+// the model choose a target for each message. With the same messages it measures each [Form]. Create it with
+// [NewSurvey], and use it once.
 type Survey struct {
-	// Questions is about how many are asked, and Tokens about how many their requests have together.
+	// Questions is the approximate number of requests, and Tokens the approximate number of their tokens.
 	Questions, Tokens int
 
 	tree     *agent.Tree
@@ -30,16 +30,16 @@ type Survey struct {
 	samples  []sample
 }
 
-// SurveyResult is what a survey found.
+// SurveyResult is the result of a survey.
 type SurveyResult struct {
 	// Findings have the kinds Alike, Confused and Transfers.
 	Findings []Finding `json:"findings"`
-	// Forms are those that were measured.
+	// Forms are the measured forms.
 	Forms []Measured `json:"forms"`
-	// Take is the form to take, and Why a sentence that says it; "" if none was measured.
+	// Take is the form to use, and Why a sentence with the reason; "" if none was measured.
 	Take Form   `json:"take,omitempty"`
 	Why  string `json:"why,omitempty"`
-	// Used is what the model has used.
+	// Used is the usage of the model.
 	Used llm.Usage `json:"-"`
 }
 
@@ -49,8 +49,8 @@ type offering struct {
 	targets []*agent.Node
 }
 
-// NewSurvey prepares a survey, which asks nothing yet. Messages is how many are written for each target.
-// Place is that of [Lint].
+// NewSurvey prepares a survey, without any request. messages is the number of messages for each target. place is that
+// of [Lint].
 func NewSurvey(tree *agent.Tree, model llm.Model, messages int, place func(agent string) (file string, line int)) *Survey {
 	s := &Survey{tree: tree, model: model, messages: messages, place: place}
 	for n := range tree.Walk() {
@@ -62,14 +62,14 @@ func NewSurvey(tree *agent.Tree, model llm.Model, messages int, place func(agent
 			s.groups = append(s.groups, offering{n, targets})
 		}
 	}
-	// Whoever has fewer targets to choose from has the easier question.
+	// An agent with fewer targets has the easier question.
 	all := slices.Clone(s.groups)
 	s.groups = slices.DeleteFunc(s.groups, func(g offering) bool {
 		return slices.ContainsFunc(all, func(other offering) bool {
 			return len(other.targets) > len(g.targets) && !slices.ContainsFunc(g.targets, func(t *agent.Node) bool { return !slices.Contains(other.targets, t) })
 		})
 	})
-	const aMessage = 30 // tokens, about
+	const aMessage = 30 // the approximate number of tokens
 	for a, b := range s.pairs() {
 		s.count(1, apart(a, b), 0)
 	}
@@ -89,7 +89,7 @@ func NewSurvey(tree *agent.Tree, model llm.Model, messages int, place func(agent
 	return s
 }
 
-// pairs yields each two targets that are offered side by side, once.
+// pairs yields each pair of targets that are offered next to each other once.
 func (s *Survey) pairs() iter.Seq2[*agent.Node, *agent.Node] {
 	return func(yield func(a, b *agent.Node) bool) {
 		seen := make(map[[2]*agent.Node]bool)
@@ -113,8 +113,8 @@ func (s *Survey) count(times int, req *llm.Request, more int) {
 	s.Tokens += times * (llm.CountRequest(req, nil) + more)
 }
 
-// Ask asks the model, at a temperature of 0 and one question after the other. An error of the model ends it, and
-// the result has then only what was used.
+// Ask asks the model at temperature 0, one question after the other. If the model fails, Ask returns its error and a
+// result that contains only the usage.
 func (s *Survey) Ask(ctx context.Context) (*SurveyResult, error) {
 	a, err := &SurveyResult{Findings: []Finding{}, Forms: []Measured{}}, error(nil)
 	ask := func(req *llm.Request) string {
@@ -162,7 +162,7 @@ func (s *Survey) Ask(ctx context.Context) (*SurveyResult, error) {
 	return a, nil
 }
 
-// confused has messages written for each target, and given to the targets.
+// confused asks for messages for each target, and for the target of each message.
 func (s *Survey) confused(g offering, ask func(*llm.Request) string) (found []Finding) {
 	for _, t := range g.targets {
 		messages := linesOf(ask(write(g, t, s.messages)), s.messages)
@@ -189,14 +189,14 @@ func question(system, text string, tokens int) *llm.Request {
 	return &llm.Request{System: system, Messages: []llm.Message{llm.UserText(text)}, Settings: llm.Settings{Temperature: &cold, MaxTokens: tokens, LeakedCalls: llm.LeakedCallsOff}}
 }
 
-// apart asks for a message that either of two may be meant by.
+// apart asks for a message that may be meant for either of two targets.
 func apart(a, b *agent.Node) *llm.Request {
 	return question("You check the descriptions of agents between whom messages of users are divided.",
 		"Two agents:\n"+transfer.Lines([]*agent.Node{a, b})+"\nIf it is clear from the descriptions which messages are for which of the two, reply with the word CLEAR and nothing else. "+
 			"If not, reply with the word SAME and then one message of a user that both fit equally well.", 100)
 }
 
-// sameFor reads the answer: the message that both fit, if the model says so.
+// sameFor reads the answer: the message that fits both targets, if the model found one.
 func sameFor(answer string) (message string, same bool) {
 	answer = strings.TrimSpace(answer)
 	if len(answer) < 4 || !strings.EqualFold(answer[:4], "same") {
@@ -215,7 +215,7 @@ func which(g offering, message string) *llm.Request {
 		"Message: "+string(event.EncodeJSON(choice.Shorten(message)))+"\nName:", 64)
 }
 
-// linesOf reads up to n lines, without what they are numbered by.
+// linesOf reads up to n lines, and removes their numbers.
 func linesOf(text string, n int) (lines []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimLeft(strings.TrimSpace(line), "-*• ")

@@ -8,21 +8,21 @@ import (
 	"github.com/agentarbor/arbor/internal/choice"
 )
 
-// Choice is how often samples of a decision chose somebody.
+// Choice is how often the samples of a decision chose an agent.
 type Choice struct {
-	Name  string `json:"name"` // the agent's own if it would answer, "" for nobody
+	Name  string `json:"name"` // the agent's own name if it would answer, "" for none
 	Times int    `json:"times"`
-	// Low and High bound the share of all samples that would choose so, by the score interval after Wilson
-	// with a confidence of 95 %.
+	// Low and High are the bounds of the share of all samples with this choice: the Wilson score interval with a
+	// confidence of 95 %.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// Confidence is how probable the name was against the others, on average, by the log probabilities of
-	// the answers; nil if the endpoint gives none, or was not asked for them.
+	// Confidence is the average probability of the name among all names, by the log probabilities of the answers; nil
+	// if the endpoint returns none, or was not asked for them.
 	Confidence *float64 `json:"confidence,omitempty"`
 }
 
-// Tally counts whom samples of a decision chose: the targets as they were offered, then the agent itself
-// and nobody, which stands for answers that name none, each only if it was chosen; errors are left out.
+// Tally counts the choices of samples of a decision. The order is: the targets as they were offered, the agent itself,
+// and "" for answers that name no agent. It includes only choices that occurred, and no errors.
 func (w *Why) Tally(s *asked.Samples) (choices []Choice) {
 	var names []string
 	for _, t := range w.Targets {

@@ -15,27 +15,27 @@ import (
 	"github.com/agentarbor/arbor/tools/transfer"
 )
 
-// Why is a decision with what a tree tells of it.
+// Why is a decision with information from a tree.
 type Why struct {
 	Decision
 	// When is the condition of the router's rule that decided.
 	When string `json:"when,omitempty"`
-	// Targets are those among whom it was chosen: as the agent's model was offered them, or those of
-	// a router. Others are in the tree, but were not offered.
+	// Targets are the possible choices: the targets that the agent's model saw, or those of a router. Other agents of
+	// the tree were not offered.
 	Targets []Target `json:"targets"`
-	// Question reports whether the model was asked who answers, and not for an answer; the agent is then among
+	// Question reports whether the model was asked the routing question, and not for an answer; the agent is then among
 	// the targets.
 	Question bool `json:"question,omitempty"`
-	// Request is what the model would be asked there, and Tokens its size; nil if the agent has no model, or
-	// nothing was asked. Its model is that of the tree.
+	// Request is the request to the model at the decision, and Tokens its size; nil if the agent has no model, or sent
+	// no request. The model is that of the tree.
 	Request *asked.Request `json:"request,omitempty"`
 	Tokens  int            `json:"tokens,omitempty"`
-	// Missing says why there is no more, "" if nothing is missing.
+	// Missing says why there is no more information, "" if nothing is missing.
 	Missing string `json:"missing,omitempty"`
 }
 
-// Target is somebody who could have been chosen, with the words of the user that the name or the description
-// has too, and how much they weigh, by BM25.
+// Target is a possible choice, with the words of the user that its name or description also contains, and their weight
+// by BM25.
 type Target struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description,omitempty"`
@@ -43,8 +43,8 @@ type Target struct {
 	Score       float64  `json:"score"`
 }
 
-// Explain adds to a decision what the tree of a runner tells of it: that of today, which may be another
-// one than decided. No model is asked. The error is the store's, or that of making the request.
+// Explain adds to a decision what the tree of a runner says about it. The current tree may differ from the one that
+// decided. It asks no model. The error is the store's, or that of building the request.
 func Explain(ctx context.Context, r *runner.Runner, key session.Key, d *Decision) (*Why, error) {
 	w := &Why{Decision: *d, Targets: []Target{}}
 	n := r.Tree().Node(d.Agent)
@@ -88,7 +88,7 @@ func Explain(ctx context.Context, r *runner.Runner, key session.Key, d *Decision
 	return w, nil
 }
 
-// offeredIn returns the targets that a request has: by its tools, or in the question who answers.
+// offeredIn returns the targets of a request: those of its tools, or those of the routing question.
 func offeredIn(req *llm.Request, tree *agent.Tree, n *agent.Node) (targets []*agent.Node, question bool) {
 	for _, t := range n.Targets() {
 		if slices.ContainsFunc(req.Tools, func(s llm.ToolSpec) bool { return slices.Contains(s.Aliases, t.Agent.Name()) }) {
@@ -110,14 +110,14 @@ func offeredIn(req *llm.Request, tree *agent.Tree, n *agent.Node) (targets []*ag
 	return targets, true
 }
 
-// listedIn reports whether the question who answers has an agent, in a line of its own or in the brief table.
+// listedIn reports whether the routing question contains an agent, in a line of its own or in the brief table.
 func listedIn(system string, n *agent.Node) bool {
 	system = "\n" + system + "\n"
 	return strings.Contains(system, "\n"+transfer.Lines([]*agent.Node{n})+"\n") ||
 		strings.Contains(system, "\nagents = {\n") && strings.Contains(system, "\n    \""+n.Agent.Name()+"\": ")
 }
 
-// weigh notes the targets, and what they share with the user's words.
+// weigh sets the targets, and the words that they share with the user's message.
 func (w *Why) weigh(nodes []*agent.Node) {
 	said, query := read(w.Said), bm25.Split(cut(w.Said))
 	texts := make([][]bm25.Word, len(nodes))

@@ -10,12 +10,12 @@ import (
 	"github.com/agentarbor/arbor/internal/bm25"
 )
 
-// maxText bounds how much of a text is compared, in bytes: a longer one says no more of what an agent is
-// for, and a hostile one would make each comparison dear.
+// maxText is the maximal number of bytes of a compared text. A longer one says no more about an agent, and a hostile
+// one would make each comparison expensive.
 const maxText = 4000
 
-// filler stands in the descriptions of all kinds of agents. To what bm25 leaves out it adds the words that
-// describe agents as such, and in German also those that join others.
+// filler contains words of the descriptions of all kinds of agents. In addition to the words that bm25 ignores, it
+// contains words that describe any agent and, in German, conjunctions.
 var filler = bm25.Stems(`agent answer anybody anything appropriate area assist assistant bot chatbot client concerning
 	customer deal different else etc everything expert find first general good handle information inquiry look other people
 	person query related regarding respond responsible right service several someone something specialist specialized such
@@ -28,11 +28,11 @@ var filler = bm25.Stems(`agent answer anybody anything appropriate area assist a
 	benutzern beantwortet bearbeitet bereich expertin frage fragen hilfe helfen hilft kunde kunden kundin kümmert nutzer nutzern
 	probleme spezialist thema themen zuständig`)
 
-// endings are those of German words, which bm25 leaves. They are cut from words of all languages, which
-// does no harm as long as it is done to all texts alike.
+// endings are those of German words, which bm25 keeps. They are removed from words of all languages, which is harmless
+// because all texts are treated alike.
 var endings = [...]string{"ungen", "ung", "ern", "en", "em", "er", "es", "e", "n", "t"}
 
-// stem returns what a word is compared by, "" if it is filler.
+// stem returns the form in which a word is compared, "" if it is filler.
 func stem(w bm25.Word) string {
 	if w.Stem == "" || filler()[w.Stem] {
 		return ""
@@ -45,13 +45,13 @@ func stem(w bm25.Word) string {
 	return w.Stem
 }
 
-// text is what the words of a description, or of a message, say.
+// text contains the words of a description, or of a message.
 type text struct {
-	stems []string          // distinct, in their order
-	words map[string]string // as they are written first, by their stems
+	stems []string          // distinct, in order
+	words map[string]string // in their first written form, by stem
 }
 
-// read reads a text; a script without spaces gives its characters.
+// read returns the words of a text; for a script without spaces it returns the characters.
 func read(s string) text {
 	t := text{words: make(map[string]string)}
 	for _, w := range bm25.Split(norm.NFC.String(cut(s))) {
@@ -70,7 +70,7 @@ func cut(s string) string {
 	return s
 }
 
-// shared returns the words that both texts have, as the first has them.
+// shared returns the words that both texts contain, in the form of the first.
 func (t text) shared(other text) (words []string) {
 	for _, s := range t.stems {
 		if other.words[s] != "" {
@@ -80,12 +80,12 @@ func (t text) shared(other text) (words []string) {
 	return words
 }
 
-// within reports whether the other text has all words of this one.
+// within reports whether the other text contains all words of this one.
 func (t text) within(other text) bool { return len(t.shared(other)) == len(t.stems) }
 
-// likeness says how much two of some texts have in common, from 0 to 1: the weight of the words that both
-// have in the weight of those that one of them has. A word weighs by how few of the remaining texts have
-// it, after the idf of BM25, so that what all say of themselves counts for little.
+// likeness returns how similar two of several texts are, from 0 to 1: the weight of the common words divided by the
+// weight of the words in either text. A word weighs more if fewer of the other texts contain it (the idf of BM25), so
+// that words of all descriptions count little.
 func likeness(texts []text, counts map[string]int, a, b int) float64 {
 	others := float64(len(texts) - 2)
 	both, all := 0.0, 0.0
@@ -112,7 +112,7 @@ func likeness(texts []text, counts map[string]int, a, b int) float64 {
 	return both / all
 }
 
-// countsOf says how many of the texts have each word.
+// countsOf returns the number of texts that contain each word.
 func countsOf(texts []text) map[string]int {
 	counts := make(map[string]int)
 	for _, t := range texts {
