@@ -1,5 +1,5 @@
-// Package asked tells what models are asked: what one would be asked at a position, what was really
-// sent, and what it might have answered. It imports agent, llm, runner, session and internal/chatform.
+// Package asked returns requests to models: the request at a position of a log, the request that was sent, and sampled
+// answers. It imports agent, llm, runner, session and internal/chatform.
 package asked
 
 import (
@@ -15,10 +15,9 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Requests keeps the last requests to models as they were really sent, in memory, so that a view,
-// which is computed from the log and the tree of today, can be held against them. It is an
-// interceptor for runner.WithInterceptors, to be the last one, so that it sees what the others have
-// changed. It is safe for concurrent use.
+// Requests keeps the last requests that were sent to models, in memory. They can be compared with a view, which is
+// computed from the log and the current tree. It is an interceptor for runner.WithInterceptors, and must be the last
+// one, so that it sees the changes of the others. It is safe for concurrent use.
 type Requests struct {
 	agent.Passthrough
 	most int64
@@ -39,12 +38,12 @@ type entry struct {
 type Sent struct {
 	Time    time.Time `json:"time"`
 	Attempt int       `json:"attempt"`
-	// Request is a [Request] as JSON, which shares nothing with the log.
+	// Request is a [Request] as JSON. It shares no memory with the log.
 	Request json.RawMessage `json:"request"`
 }
 
-// Keep makes a store of so many bytes; the oldest requests make room. The error is about a number
-// that is not above 0.
+// Keep returns an interceptor that keeps this number of bytes, and drops the oldest requests first. It returns an error
+// if the number is not above 0.
 func Keep(bytes int64) (*Requests, error) {
 	if bytes <= 0 {
 		return nil, errors.New("server: the bytes for requests must be more than 0")
@@ -62,7 +61,7 @@ func (r *Requests) ModelCall(ctx context.Context, c agent.ModelCallInfo, next ag
 	return next(ctx, c.Request)
 }
 
-// overhead is about what a request takes beside its bytes.
+// overhead is the approximate number of bytes of a request in addition to its JSON.
 const overhead = 256
 
 func (e entry) size() int64 { return int64(len(e.Request)) + overhead }
@@ -71,18 +70,17 @@ func (r *Requests) keep(e entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.size() > r.most {
-		return // it would drive out all others
+		return // it would displace all others
 	}
 	r.kept, r.used = append(r.kept, e), r.used+e.size()
 	for r.used > r.most {
 		r.used -= r.kept[0].size()
-		r.kept[0] = entry{} // the array lives on
+		r.kept[0] = entry{} // so that the array does not keep it alive
 		r.kept = r.kept[1:]
 	}
 }
 
-// Find returns the last request of an agent that was sent when the log ended at a position, nil
-// if none is kept.
+// Find returns the last request of an agent that was sent when the log ended at a position, nil if none is kept.
 func (r *Requests) Find(key session.Key, name string, seq int64) *Sent {
 	if r == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Samples are answers of an agent's model at a position that nobody has stored.
+// Samples are answers of an agent's model at a position. They are not stored.
 type Samples struct {
 	Agent    string   `json:"agent"`
 	Seq      int64    `json:"seq"`
@@ -23,7 +23,7 @@ type Samples struct {
 	Usage    Usage    `json:"usage"`
 }
 
-// Sample is one of them, or why there is none. Cost is nil if the model has no price.
+// Sample is one of these answers, or the error. Cost is nil if the model has no price.
 type Sample struct {
 	Message   *chatform.Message `json:"message,omitempty"`
 	Reasoning string            `json:"reasoning,omitempty"`
@@ -33,24 +33,24 @@ type Sample struct {
 	Usage     Usage             `json:"usage"`
 	Cost      *float64          `json:"cost"`
 	Error     *event.Failure    `json:"error,omitempty"`
-	// LogProbs are those of the answer's tokens, which are too many to be sent.
+	// LogProbs are the log probabilities of the answer's tokens. They are too large to be sent to clients.
 	LogProbs []llm.LogProb `json:"-"`
 }
 
-// Transfer is the hand-over that an answer asks for, whatever its agent's tools for that are called.
+// Transfer is the transfer that an answer asks for, with any form of the transfer tools.
 type Transfer struct {
 	To     string `json:"to"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// Usage is what answers have used, in tokens.
+// Usage is the usage of answers, in tokens.
 type Usage struct {
 	InputTokens  int `json:"inputTokens"`
 	OutputTokens int `json:"outputTokens"`
 	CachedTokens int `json:"cachedTokens"`
 }
 
-// Words returns what the answer says, "" if there is none.
+// Words returns the answer's text, "" if it has none.
 func (s *Sample) Words() string {
 	if s.Message == nil {
 		return ""
@@ -59,11 +59,11 @@ func (s *Sample) Words() string {
 	return text
 }
 
-// sampling marks calls of models that are no part of a conversation: they are not kept.
+// sampling marks model calls that are not part of a conversation and are not kept.
 type sampling struct{}
 
-// SamplesOf asks for a number of answers at once. An error of the model is one of its sample; that of the
-// call is agent.ErrBadInput, as of [runner.Runner.Sample], or the context's.
+// SamplesOf requests n answers at once. If the model fails, its error is in the sample. The returned error is
+// agent.ErrBadInput, as that of [runner.Runner.Sample], or the context's.
 func SamplesOf(ctx context.Context, run *runner.Runner, key session.Key, seq int64, name string, count int, prices llm.Prices) (*Samples, error) {
 	ctx = context.WithValue(ctx, sampling{}, true)
 	answers, errs := make([]*runner.Sample, count), make([]error, count)

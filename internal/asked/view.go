@@ -10,32 +10,32 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Request is a request to a model as chat completions write it.
+// Request is a request to a model in the form of chat completions.
 type Request struct {
 	Model string `json:"model"`
 	chatform.Request
 	Settings map[string]any `json:"settings"`
 }
 
-// RequestOf writes a request to a model.
+// RequestOf returns a request in this form.
 func RequestOf(model llm.Model, req *llm.Request) Request {
 	return Request{model.Name(), chatform.RequestOf(req), chatform.Settings(req.Settings)}
 }
 
-// View is what the model of an agent would be asked at a position, by the log and the tree of today.
+// View is the request that an agent's model would get at a position, by the log and the current tree.
 type View struct {
 	Agent    string     `json:"agent"`
 	Seq      int64      `json:"seq"`
 	Revision string     `json:"revision"` // of the tree
 	Tokens   int        `json:"tokens"`
-	Price    *llm.Price `json:"price"` // of the model, nil if none is known
+	Price    *llm.Price `json:"price"` // of the model, nil if it is unknown
 	Targets  []Target   `json:"targets"`
 	Request
-	// Sent is the last request that was really sent there, if it is kept.
+	// Sent is the last request that was sent at this position, if it is kept.
 	Sent *Sent `json:"sent,omitempty"`
 }
 
-// Target is to whom an agent may hand over.
+// Target is an agent to which an agent may transfer.
 type Target struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`

@@ -1,7 +1,6 @@
-// Package bm25 scores texts by the words that they share with a query: the offline model
-// chooses so, and the question who answers counts it beside what a model says. It knows
-// the commonest English endings, so that it says little of other languages. It imports
-// nothing of this module.
+// Package bm25 scores texts by the words that they share with a query. The offline model chooses by it, and the routing
+// question adds it to the model's answer. It knows the most common English endings, so it is of little use for other
+// languages. It imports nothing of this module.
 package bm25
 
 import (
@@ -14,24 +13,24 @@ import (
 
 var (
 	unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
-	// stopWords stand in every conversation and in every agent's description.
+	// stopWords occur in every conversation and in every agent's description.
 	stopWords = Stems(`a about agent all also am an and any are as at be been being but by can cannot could did do does don for from
 		get got had handle has have he hello help her here hi his how if in into is issue it its just like ll matter me my need no not of on
 		or our out please problem question re request she should so some than thanks that the their them then there these they thing this
 		to too up us use used user ve very want was we were what when where which who why will with would yes you your`)
 )
 
-// Word is a word of a text in lower case, with its stem unless it says nothing,
-// and with the field of which it is the first word.
+// Word is a word of a text in lower case. Stem is its stem, "" for a stop word. Field is the field whose first word it
+// is.
 type Word struct{ Text, Stem, Field string }
 
-// In reports whether a text has the word, in any form.
+// In reports whether a text contains the word, in any form.
 func (w Word) In(text []Word) bool {
 	return w.Stem != "" && slices.ContainsFunc(text, func(other Word) bool { return other.Stem == w.Stem })
 }
 
-// Split finds the words of a text; where a script has no spaces, its characters.
-// listCharges and list_charges are two words, e-mail is one.
+// Split returns the words of a text; for a script without spaces it returns the characters. listCharges and
+// list_charges are two words, e-mail is one.
 func Split(text string) (words []Word) {
 	for _, field := range strings.Fields(text) {
 		spaced, last, wasDense := []rune{' '}, ' ', false
@@ -58,8 +57,7 @@ func Split(text string) (words []Word) {
 	return words
 }
 
-// Stems returns the stems of the words of a list, which spaces part. They are found when
-// they are first asked for.
+// Stems returns a function that returns the stems of a space-separated list of words. It computes them on first use.
 func Stems(list string) func() map[string]bool {
 	return sync.OnceValue(func() map[string]bool {
 		set := map[string]bool{}
@@ -70,8 +68,8 @@ func Stems(list string) func() map[string]bool {
 	})
 }
 
-// Stem cuts the commonest English endings; all that counts is that it treats a
-// user's words and a description's alike.
+// Stem removes the most common English endings. It need not be exact, because it treats the words of users and of
+// descriptions alike.
 func Stem(w string) string {
 	for _, end := range [...][2]string{{"ies", "y"}, {"sses", "ss"}, {"s", ""}, {"ied", "y"}, {"ing", ""}, {"ed", ""}} {
 		base, ok := strings.CutSuffix(w, end[0])
@@ -85,10 +83,9 @@ func Stem(w string) string {
 	return w
 }
 
-// Scores scores texts against the distinct stems of a query: 0 where none is shared. It is
-// BM25 as in Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009), with
-// k1 = 1.2, with b = 0.5 since descriptions are short, and with an idf that is never
-// negative.
+// Scores scores texts against the distinct stems of a query: 0 if they share none. It is BM25 as in Robertson and
+// Zaragoza, "The Probabilistic Relevance Framework" (2009), with k1 = 1.2, with b = 0.5 because descriptions are short,
+// and with an idf that is never negative.
 func Scores(query []Word, texts [][]Word) []float64 {
 	counts, df, average := make([]map[string]float64, len(texts)), map[string]float64{}, 0.0
 	for i, text := range texts {

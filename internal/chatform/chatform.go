@@ -1,6 +1,6 @@
-// Package chatform reads and writes conversations and requests in the form of the chat completions
-// protocol (https://platform.openai.com/docs/api-reference/chat), as other programs keep them. It
-// imports llm and internal/render, and asks no endpoint.
+// Package chatform reads and writes conversations and requests in the form of the chat-completions protocol
+// (https://platform.openai.com/docs/api-reference/chat), in which other programs store them. It imports llm and
+// internal/render, and calls no endpoint.
 package chatform
 
 import (
@@ -20,7 +20,7 @@ import (
 // Message is one message.
 type Message struct {
 	Role       string `json:"role"`
-	Content    any    `json:"content"` // null in an assistant's message without words
+	Content    any    `json:"content"` // null in an assistant's message without text
 	ToolCalls  []Call `json:"tool_calls,omitempty"`
 	ToolCallID string `json:"tool_call_id,omitempty"`
 }
@@ -32,7 +32,7 @@ type Call struct {
 	Function Function `json:"function"`
 }
 
-// Function is what is called; Arguments is JSON in a text.
+// Function is the called function; Arguments is JSON in a string.
 type Function struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
@@ -47,7 +47,7 @@ type contentPart struct {
 	File     *inlineFile `json:"file,omitempty"`
 	Audio    *inputAudio `json:"input_audio,omitempty"`
 
-	// A file as the Responses protocol has it, beside its type.
+	// The name of a file in the form of the Responses protocol, next to its type.
 	FileName string `json:"filename,omitempty"`
 	FileData string `json:"file_data,omitempty"`
 	FileURL  string `json:"file_url,omitempty"`
@@ -57,7 +57,7 @@ type imageURL struct {
 	URL string `json:"url"`
 }
 
-// UnmarshalJSON reads an address alone as well, as the Responses protocol has it.
+// UnmarshalJSON also reads an address alone, which is the form of the Responses protocol.
 func (u *imageURL) UnmarshalJSON(data []byte) error {
 	type object imageURL
 	if json.Unmarshal(data, &u.URL) == nil {
@@ -77,10 +77,10 @@ type inlineFile struct {
 	ID   string `json:"file_id,omitempty"`
 }
 
-// CallOf writes a call.
+// CallOf returns a call in this form.
 func CallOf(c llm.ToolCall) Call { return Call{c.ID, "function", Function{c.Name, c.Arguments}} }
 
-// Messages writes messages in the form of the protocol.
+// Messages returns messages in this form.
 func Messages(messages []llm.Message) []Message {
 	out := []Message{}
 	for _, m := range messages {
@@ -109,7 +109,7 @@ func Messages(messages []llm.Message) []Message {
 	return out
 }
 
-// writeContent writes what a user said: a string, or parts.
+// writeContent returns a user's content: a string, or parts.
 func writeContent(c llm.Content) any {
 	if len(c.Parts) == 0 {
 		return c.Text
@@ -129,8 +129,8 @@ func writeContent(c llm.Content) any {
 	return parts
 }
 
-// writeMedia writes an image or a file. A file that only its address names has no
-// form of its own in the protocol, and is described in words.
+// writeMedia returns an image or a file. The protocol has no form for a file with only an address, so that is described
+// in a text.
 func writeMedia(m llm.Media) contentPart {
 	url := m.URL
 	if url == "" {
@@ -151,7 +151,7 @@ func writeMedia(m llm.Media) contentPart {
 	return contentPart{Type: "file", File: &inlineFile{Name: m.Name, Data: url}}
 }
 
-// Write writes messages as a JSON array with one message a line.
+// Write writes messages as a JSON array with one message per line.
 func Write(w io.Writer, messages []Message) {
 	fmt.Fprint(w, "[")
 	for i, m := range messages {
@@ -165,9 +165,8 @@ func Write(w io.Writer, messages []Message) {
 	fmt.Fprintln(w, "]")
 }
 
-// Read reads messages: an array of them, an object that holds one as
-// "messages", as requests do, or one message after the other. It counts the system
-// messages, which it leaves out, because agents have instructions of their own.
+// Read reads messages: an array, an object with an array as "messages", as in requests, or one message after the other.
+// It leaves out system messages, because agents have their own instructions, and returns their number.
 func Read(data []byte) (messages []llm.Message, system int, err error) {
 	raw, err := rawMessages(data)
 	if err != nil {
@@ -214,7 +213,7 @@ func rawMessages(data []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// ReadMessage reads one message; that of a system has no role in the result.
+// ReadMessage reads one message. A system message has no role in the result.
 func ReadMessage(data json.RawMessage) (m llm.Message, err error) {
 	var in struct {
 		Role         string          `json:"role"`
@@ -302,7 +301,7 @@ func readPart(p contentPart) (llm.Part, error) {
 	return nil, fmt.Errorf("the type %.40q cannot be carried over", p.Type)
 }
 
-// readMedia reads a data: URL (RFC 2397), or keeps an address as it is.
+// readMedia reads a data: URL (RFC 2397), or keeps another URL unchanged.
 func readMedia(m llm.Media, url string) (llm.Part, error) {
 	rest, ok := strings.CutPrefix(url, "data:")
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Request is what a model is asked: its messages, the system's first, and its tools.
+// Request is a request to a model: its messages, the system message first, and its tools.
 type Request struct {
 	Messages []Message `json:"messages"`
 	Tools    []Tool    `json:"tools"`
@@ -37,7 +37,7 @@ func RequestOf(req *llm.Request) Request {
 	return out
 }
 
-// Settings writes settings under the protocol's names; what is not set is not among them.
+// Settings returns the settings that are set, by the names of the protocol.
 func Settings(s llm.Settings) map[string]any {
 	out := make(map[string]any)
 	set := func(name string, is bool, value any) {

@@ -1,5 +1,5 @@
-// Package choice reads which of some names a model has chosen, and how sure it was by the
-// log probabilities of its answer. Of this module it imports llm.
+// Package choice reads which of several names a model has chosen, and its confidence by the log probabilities of the
+// answer. Of this module it imports llm.
 package choice
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Read reads the answer to the question who answers: one of the names, and how it is
-// written in the answer; "" if it is none. If the endpoint did not enforce the form,
-// JSON may be between other words, or the answer may be only the name.
+// Read reads the answer to the routing question: one of the names, and its form in the answer; "" if the answer
+// contains none. If the endpoint did not enforce the form, JSON may be inside of other text, or the answer may be only
+// the name.
 func Read(text string, names []string) (name, written string) {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	var answer struct {
@@ -31,7 +31,7 @@ func Read(text string, names []string) (name, written string) {
 		switch {
 		case !strings.EqualFold(n, strings.TrimSpace(written)):
 		case name != "":
-			return "", "" // either
+			return "", "" // the answer contains two names
 		default:
 			name = n
 		}
@@ -39,11 +39,10 @@ func Read(text string, names []string) (name, written string) {
 	return name, written
 }
 
-// Likeliest is the name with which the answer would have begun with the greatest
-// probability, and how probable it was against the other ones: for models that answer the
-// user in place of the question. A token with which several names begin does not count, and
-// if all names together have less than one in a hundred, none is meant. plus, unless it is
-// nil, is added to the names' log probabilities.
+// Likeliest returns the name with which the answer would most probably have started, and its probability among all
+// names. It is for models that answer the user instead of the question. A token with which several names start does not
+// count. If all names together have a probability below one in a hundred, Likeliest returns "". plus, if it is not nil,
+// is added to the names' log probabilities.
 func Likeliest(tokens []llm.LogProb, names []string, plus []float64) (name string, sure float64) {
 	if len(tokens) == 0 {
 		return "", 0
@@ -69,13 +68,13 @@ func Likeliest(tokens []llm.LogProb, names []string, plus []float64) (name strin
 	return names[slices.Index(each, best)], best / sum
 }
 
-// BeginsOne reports whether the answer has begun with a token with which one name begins,
-// so that the other names can be weighed against it at that token.
+// BeginsOne reports whether the answer starts with a token with which exactly one name starts, so that the other names
+// can be compared at this token.
 func BeginsOne(tokens []llm.LogProb, names []string) bool {
 	return len(tokens) > 0 && len(beginning(tokens[0], names)) == 1
 }
 
-// beginning are the places of the names that begin with a token.
+// beginning returns the indices of the names that start with a token.
 func beginning(t llm.LogProb, names []string) (at []int) {
 	begin := strings.TrimLeft(t.Token, " \t\r\n\"'`*")
 	for i, n := range names {
@@ -86,9 +85,9 @@ func beginning(t llm.LogProb, names []string) (at []int) {
 	return at
 }
 
-// Confidence is how probable the chosen name was against the other ones, and false if the
-// log probabilities do not say. At each token of the name, only those tokens count that
-// continue one of the names: the others could not have been chosen.
+// Confidence returns the probability of the chosen name among all names, and false if the log probabilities do not
+// contain it. At each token of the name it counts only tokens that continue one of the names: the others could not have
+// been chosen.
 func Confidence(tokens []llm.LogProb, name, written string, names []string) (float64, bool) {
 	var all strings.Builder
 	for _, t := range tokens {
@@ -99,7 +98,7 @@ func Confidence(tokens []llm.LogProb, name, written string, names []string) (flo
 	if begin < 0 || written == "" {
 		return 0, false
 	}
-	// The sign behind the name says that it does not go on as another one does.
+	// The character after the name excludes names that continue it.
 	end := begin + len(written)
 	behind := text[end:min(end+1, len(text))]
 	sure, at := 1.0, 0
@@ -121,7 +120,7 @@ func Confidence(tokens []llm.LogProb, name, written string, names []string) (flo
 			}
 		}
 		if len(t.Top) == 0 {
-			others = 1 - mine // nobody says which tokens they are
+			others = 1 - mine // the endpoint does not return these tokens
 		}
 		if mine > 0 {
 			sure *= mine / (mine + others)
@@ -130,7 +129,7 @@ func Confidence(tokens []llm.LogProb, name, written string, names []string) (flo
 	return sure, true
 }
 
-// alternatives are the possible tokens at a place, including the one that was chosen.
+// alternatives returns the possible tokens at a position, including the chosen one.
 func alternatives(t llm.LogProb) []llm.LogProb {
 	if slices.ContainsFunc(t.Top, func(o llm.LogProb) bool { return o.Token == t.Token }) {
 		return t.Top
@@ -138,13 +137,13 @@ func alternatives(t llm.LogProb) []llm.LogProb {
 	return append(slices.Clip(t.Top), llm.LogProb{Token: t.Token, LogProb: t.LogProb})
 }
 
-// leads reports whether a name may begin with what was said so far, or does end in it.
+// leads reports whether a name may start with the text so far, or whether the text ends in it.
 func leads(said, name string) bool {
 	return strings.HasPrefix(name, said) || strings.HasPrefix(said, name)
 }
 
-// Shorten keeps the beginning and the end of a text that is too long for a question
-// about it: what a user wants is before or after what they have pasted.
+// Shorten keeps the beginning and the end of a text that is too long for the routing question: users write their
+// request before or after a pasted text.
 func Shorten(text string) string {
 	const most = 2000
 	if len(text) <= most {

@@ -1,7 +1,5 @@
-// Package confined reads the files of a folder and nothing beyond it. A link that leads
-// out of the folder is an error, whoever named it. So is anything but a regular file,
-// such as a pipe, which would keep its reader waiting. It imports the standard library
-// only.
+// Package confined reads the files in a folder, and nothing outside of it. A link that leads outside is an error. So is
+// anything but a regular file, such as a pipe, which could block the reader. It imports the standard library only.
 package confined
 
 import (
@@ -14,16 +12,16 @@ import (
 )
 
 var (
-	// ErrOutside is the error of a link that leads out of the folder, or is absolute.
+	// ErrOutside is the error for a link that leads outside of the folder, or is absolute.
 	ErrOutside = errors.New("it is a link that escapes from the folder, or is absolute")
-	// ErrFolder is the error of a folder in a file's place.
+	// ErrFolder is the error for a folder where a file is expected.
 	ErrFolder = errors.New("it is a folder")
-	// ErrIrregular is the error of a pipe, a device, or a socket.
+	// ErrIrregular is the error for a pipe, a device, or a socket.
 	ErrIrregular = errors.New("it is no regular file")
 )
 
-// Folder returns the files in a folder and below it. Each use opens the folder again,
-// so that the caller has nothing to close.
+// Folder returns the files in a folder and below it. Each use opens the folder again, so the caller has nothing to
+// close.
 func Folder(dir string) fs.FS { return folder(dir) }
 
 type folder string
@@ -38,7 +36,7 @@ func (f folder) Open(name string) (fs.File, error) {
 		if !info.IsDir() && !info.Mode().IsRegular() {
 			return nil, ErrIrregular
 		}
-		// It may be another file by now, and opening must not wait for that one either.
+		// The path may be another file by now, and opening it must not block either.
 		file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			return nil, err
@@ -71,7 +69,7 @@ func in[T any](f folder, op, name string, do func(*os.Root) (T, error)) (out T, 
 	switch {
 	case err == nil:
 		return out, nil
-	case strings.HasSuffix(err.Error(), "path escapes from parent"): // the library's error has no name
+	case strings.HasSuffix(err.Error(), "path escapes from parent"): // the library does not export this error
 		err = ErrOutside
 	case errors.As(err, &path):
 		err = path.Err
@@ -79,8 +77,8 @@ func in[T any](f folder, op, name string, do func(*os.Root) (T, error)) (out T, 
 	return out, &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// Read reads at most most bytes of the file at a path, which may be a link. What is no
-// regular file is [ErrFolder] or [ErrIrregular], at once.
+// Read reads at most this number of bytes of the file at a path, which may be a link. If it is not a regular file, the
+// error is [ErrFolder] or [ErrIrregular], without waiting.
 func Read(path string, most int64) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil {
 		if err := regular(info); err != nil {
@@ -102,7 +100,7 @@ func Read(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// ReadIn is Read for a file of a file system. No error names the path.
+// ReadIn is [Read] for a file of a file system. No error contains the path.
 func ReadIn(fsys fs.FS, name string, most int64) ([]byte, error) {
 	data, err := readIn(fsys, name, most)
 	var path *fs.PathError

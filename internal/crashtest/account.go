@@ -11,8 +11,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// line is an event as two runs of one story have it in common. Of a tool's
-// result it names the tool, and says whether the outcome is unknown.
+// line is an event without the parts that differ between two runs of one story. For a tool's result it has the tool,
+// and whether the outcome is unknown.
 type line struct {
 	text, tool string
 	unknown    bool
@@ -38,10 +38,8 @@ func requireAccount(t testing.TB, want, got []line, s *Story) {
 	require.Equal(t, strings.Join(a, "\n"), strings.Join(b, "\n"))
 }
 
-// account writes a log without what differs between two runs of one story: ids
-// become numbers, times and the notices of adoptions are left out, results of tools that ran side by side come
-// in the order of their calls, each with its state and with what an agent inside
-// the call did.
+// account returns the lines of a log: ids become numbers, times and notices of adoptions are left out, and the results
+// of concurrent tools come in the order of their calls, each with its state and the events of agents inside the call.
 func account(events []*event.Event) []line {
 	a := &accountant{scopes: make(map[string][]*event.Event), causes: make(map[string][]string), names: make(map[string]string), counts: make(map[string]int)}
 	for _, e := range events {
@@ -60,12 +58,11 @@ type accountant struct {
 	scopes map[string][]*event.Event
 	causes map[string][]string // call → the scopes inside it
 	names  map[string]string
-	counts map[string]int // scope → how many ids it has brought up
-	scope  string         // the one that is written
+	counts map[string]int // the number of ids by scope
+	scope  string         // the current scope
 }
 
-// name numbers ids in the order in which their scope brings them up. (The id of
-// a node may contain that of a run.)
+// name numbers ids in the order in which they first occur in their scope. (The id of a node may contain that of a run.)
 func (a *accountant) name(id string) string {
 	id, rest, _ := strings.Cut(id, ":")
 	if id != "" && a.names[id] == "" {
@@ -93,7 +90,7 @@ func (a *accountant) conversation(scope string) (lines []line) {
 	for _, e := range a.scopes[scope] {
 		switch d := e.Data.(type) {
 		case *event.State:
-			if e.Agent == "user" { // what the turn began with, and no result
+			if e.Agent == "user" { // the beginning of a turn, not a result
 				break
 			}
 			var names []string

@@ -17,24 +17,25 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Suite is a way, and how much it is put to the test.
+// Suite is a way, and how thoroughly it is tested.
 type Suite struct {
 	Way
 	// Child names the test that calls [Child] with the way.
 	Child string
-	// Kills is how many processes are killed at least, but for outages. From 500 on they are killed at every point there is; 0 is none.
+	// Kills is the minimal number of killed processes, without those of outages. From 500 on, one is killed at every
+	// possible point; 0 means none.
 	Kills int
-	// Calls is how many of them are killed at least while a model is asked or a tool runs.
+	// Calls is the minimal number of processes that are killed while a model is asked or a tool runs.
 	Calls int
-	// Outages is how often a server of the way is killed beside them.
+	// Outages is how often a server of the way is killed, too.
 	Outages int
-	// Stories are those that are played; nil: all.
+	// Stories are the stories to play; nil means all.
 	Stories []Story
-	// CheckLog holds a log that is at its end against more than the laws of all logs. It may be nil.
+	// CheckLog checks a complete log in addition to the laws of all logs. It may be nil.
 	CheckLog func(testing.TB, *runner.Runner, []*event.Event)
 }
 
-// every is the number of kills from which on there is one at every point.
+// every is the number of kills from which one happens at every point.
 const every = 500
 
 // Run runs the suite, one subtest for each story.
@@ -83,7 +84,7 @@ func (s Suite) Run(t *testing.T) {
 	require.True(t, taken > 0 == s.Adopts || s.Kills == 0, "what the logs say of turns that were adopted")
 }
 
-// share is what one of several does of n, rounded up.
+// share returns the share of n for one of several, rounded up.
 func share(n, of int) int { return max(0, (n+of-1)/of) }
 
 // campaign kills processes in one story until there were enough.
@@ -96,16 +97,16 @@ type campaign struct {
 	random *rand.Rand
 
 	killed, inCall atomic.Int64
-	servers        int // that were killed
-	taken          int // over, as logs say
+	servers        int // the number of killed servers
+	taken          int // the number of adopted turns in the logs
 
 	address string // of the place
-	base    string // a folder for the sessions' folders
+	base    string // the folder of the sessions' folders
 	n       int
 	whole   record // of the undisturbed run
 	want    []line
 	points  []KillPoint
-	life    time.Duration // of a process that nobody kills, from where it begins
+	life    time.Duration // the life time of a process that is not killed, from its beginning
 }
 
 // begin plays the story without a disturbance.
@@ -126,7 +127,7 @@ func (c *campaign) begin() {
 	c.life = time.Since(started)
 }
 
-// fresh makes the place of the sessions that follow.
+// fresh creates the place of the following sessions.
 func (c *campaign) fresh() {
 	if c.Way.Place != nil {
 		c.address = c.Way.Place(c.T)
@@ -145,8 +146,8 @@ func (c *campaign) start(at Place, kill KillPoint) *child {
 	return begin(c.T, c.Child, order{Way: c.Way.Name, Story: c.story.Name, Place: at, Kill: kill})
 }
 
-// run kills at the points first, or at some that are spread over them, and then
-// at random instants, and in calls until there were enough of these.
+// run first kills at the points, or at some that are evenly distributed, then at random instants, and then during calls
+// until there were enough.
 func (c *campaign) run() {
 	points := c.points
 	if most := max(1, c.share/3); (c.Kills < every || c.story.some) && len(points) > most {
@@ -155,7 +156,7 @@ func (c *campaign) run() {
 	for i, p := range points {
 		c.session(fmt.Sprint("at ", p), func(at Place, before record) record {
 			before = c.checked(at, before, c.kill(at, p))
-			// Whoever goes on may be killed too.
+			// The process that continues may be killed, too.
 			return c.checked(at, before, c.kill(at, KillPoint{kinds[i%len(kinds)], 1 + i%3}))
 		})
 	}
@@ -184,7 +185,7 @@ func (c *campaign) run() {
 	}
 }
 
-// spread returns some of the points.
+// spread returns evenly distributed points.
 func spread(points []KillPoint, most int) []KillPoint {
 	some := make([]KillPoint, most)
 	for i := range some {
@@ -233,8 +234,7 @@ func (c *campaign) contest(at Place, before record) record {
 	return c.checked(at, before, killed)
 }
 
-// session runs a session that is disturbed, then continues it to the end, and
-// compares.
+// session disturbs a session, then continues it to the end, and compares the result.
 func (c *campaign) session(name string, disturb func(at Place, before record) record) {
 	passed := c.T.Run(name, func(t *testing.T) {
 		outer := c.T
@@ -254,12 +254,12 @@ func (c *campaign) session(name string, disturb func(at Place, before record) re
 	}
 }
 
-// kill starts a process that kills itself at a point, if it gets there.
+// kill starts a process that kills itself at a point, if it reaches the point.
 func (c *campaign) kill(at Place, p KillPoint) (killed bool) {
 	return c.count(c.start(at, p))
 }
 
-// later does something at a random instant of the life that a process would have.
+// later calls a function at a random instant of the expected life time of a process.
 func (c *campaign) later(before record, do func()) {
 	left := 1 - float64(len(before.events))/float64(len(c.whole.events)+1)
 	timer := time.AfterFunc(time.Duration(c.random.Float64()*left*float64(c.life)), do)

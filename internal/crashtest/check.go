@@ -19,13 +19,12 @@ import (
 
 const interrupted = "interrupted; outcome unknown"
 
-// record is what is known of a session after a process died: its log, and the
-// calls of models and tools that were begun.
+// record contains the state of a session after a process died: its log, and the started calls of models and tools.
 type record struct {
 	events []*event.Event
 	models int
 	tools  []toolRun
-	desk   []string // requests, and words by their ids, each once
+	desk   []string // requests, and messages by their ids, without repetitions
 }
 
 type toolRun struct{ name, call string }
@@ -42,7 +41,7 @@ func inspect(t testing.TB, way Way, at Place) (r record) {
 		case "tool":
 			r.tools = append(r.tools, toolRun{f[1], f[2]})
 		case "request", "word":
-			if line = strings.TrimSpace(line); !slices.Contains(r.desk, line) { // what comes twice has the same ids
+			if line = strings.TrimSpace(line); !slices.Contains(r.desk, line) { // a repetition has the same ids
 				r.desk = append(r.desk, line)
 			}
 		}
@@ -53,7 +52,7 @@ func inspect(t testing.TB, way Way, at Place) (r record) {
 	for e, err := range store.Load(context.Background(), at.Key, 0) {
 		require.NoError(t, err)
 		r.events = append(r.events, e)
-		if f, ok := e.Data.(*event.File); ok { // whenever the process has died, its bytes are there
+		if f, ok := e.Data.(*event.File); ok { // its bytes must exist whenever the process died
 			data, err := store.Blob(context.Background(), at.Key, f.Digest)
 			require.NoError(t, err)
 			require.Equal(t, strings.TrimSuffix(f.Name, ".txt"), string(data))
@@ -71,10 +70,10 @@ func (r record) usages() (n int) {
 	return n
 }
 
-// calls is how often a model was asked or a tool ran, which may be the last one that is known.
+// calls returns the number of calls of models and tools. The last one may be incomplete.
 func (r record) calls() int { return r.models + len(r.tools) }
 
-// taken is the number of notices in the log that a turn was adopted.
+// taken returns the number of notices in the log that a turn was adopted.
 func (r record) taken() (n int) {
 	for _, e := range r.events {
 		if d, ok := e.Data.(*event.Notice); ok && d.Code == event.NoticeAdopted {
@@ -95,8 +94,7 @@ func (r record) settled() map[string]bool {
 	return ids
 }
 
-// checked looks at a session after a process has ended, one way or the other,
-// and holds it against what was there before.
+// checked checks a session after a process has ended, and compares it with the state before.
 func (c *campaign) checked(at Place, before record, killed bool) record {
 	after := inspect(c.T, c.Way, at)
 	require.GreaterOrEqual(c, len(after.events), len(before.events), "what was recorded stays")
@@ -122,7 +120,7 @@ func (c *campaign) checked(at Place, before record, killed bool) record {
 	return after
 }
 
-// checkRecord holds a session, finished or not, against what is always true.
+// checkRecord checks what always holds for a session, finished or not.
 func (c *campaign) checkRecord(r record) {
 	runs := make(map[toolRun]int)
 	for _, run := range r.tools {
@@ -171,8 +169,8 @@ func (c *campaign) checkRecord(r record) {
 	}
 }
 
-// checkDesk holds what the desk was told against the log: one request a handoff, and then what
-// the user said, in order.
+// checkDesk compares what the desk received with the log: one request per handoff, and then the user's messages in
+// order.
 func (c *campaign) checkDesk(r record) {
 	var want []string
 	handoff, conversation := "", 0
@@ -193,15 +191,14 @@ func (c *campaign) checkDesk(r record) {
 			}
 		}
 	}
-	if len(want) > len(r.desk) { // the last one is about to be told
+	if len(want) > len(r.desk) { // the last one is about to be sent
 		want = want[:len(want)-1]
 	}
 	require.Equal(c, strings.Join(want, "\n"), strings.Join(r.desk, "\n"))
 }
 
-// checkEnd looks at a session whose story is over: the log is whole, there is
-// nothing to resume, and who decides once more, or differently, gets the recorded
-// result.
+// checkEnd checks a session at the end of its story: the log is complete, there is nothing to resume, and a repeated or
+// different decision gets the recorded result.
 func (c *campaign) checkEnd(at Place, r record) {
 	root, err := c.story.tree(&stage{path: filepath.Join(at.Dir, "calls"), odometer: &Odometer{}})
 	require.NoError(c, err)
@@ -226,7 +223,7 @@ func (c *campaign) checkEnd(at Place, r record) {
 		return events
 	}
 
-	open := make(map[string]bool) // runs without their end, calls without their result, in any scope
+	open := make(map[string]bool) // runs without an end and calls without a result, in all scopes
 	for _, e := range r.events {
 		switch e.Data.(type) {
 		case *event.HarnessStart:

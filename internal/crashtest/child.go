@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// variable holds a process's order.
+// variable is the environment variable with a process's order.
 const variable = "ARBOR_CRASH"
 
 // order is what a process must do.
@@ -24,8 +24,8 @@ type order struct {
 	Kill       KillPoint
 }
 
-// Child is the process that a [Suite] kills: it continues a story from wherever the log is, to the
-// story's end or to its own. The test that calls it is skipped unless a suite runs it.
+// Child is the process that a [Suite] kills: it continues a story at the end of the log, until the end of the story or
+// its own. The test that calls it is skipped unless a suite runs it.
 func Child(t *testing.T, ways ...Way) {
 	text := os.Getenv(variable)
 	if text == "" {
@@ -53,7 +53,7 @@ type child struct {
 	name   string
 }
 
-// begin starts a process and waits until it is about to begin. test is the one that calls Child.
+// begin starts a process and waits until it is ready. test is the name of the test that calls Child.
 func begin(t *testing.T, test string, o order) *child {
 	text, err := json.Marshal(o)
 	require.NoError(t, err)
@@ -63,14 +63,14 @@ func begin(t *testing.T, test string, o order) *child {
 	c.out, err = c.cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, c.cmd.Start())
-	t.Cleanup(func() { _ = c.cmd.Process.Kill() }) // does nothing when it has ended
+	t.Cleanup(func() { _ = c.cmd.Process.Kill() }) // has no effect after its end
 	_, err = io.ReadFull(c.out, make([]byte, len("begins\n")))
 	require.NoError(t, err, &c.output)
 	return c
 }
 
-// end waits for the process's end and reports whether it was killed. One that
-// was not killed must have come to the end of the story.
+// end waits for the process's end and reports whether it was killed. A process that was not killed must have reached
+// the end of the story.
 func (c *child) end(t *testing.T) (killed bool) {
 	rest, err := io.ReadAll(c.out)
 	require.NoError(t, err)

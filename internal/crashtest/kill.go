@@ -6,19 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// KillPoint is where a process kills itself: when something has happened for the N-th time in it.
-// The zero value lets it live.
+// KillPoint is the point at which a process kills itself: when something happens in it for the N-th time. The zero
+// value means never.
 type KillPoint struct {
-	On string // one of kinds
+	On string // one of the constants below
 	N  int
 }
 
-// What happens in a process.
+// What can happen in a process.
 const (
-	OnEvent   = "event"   // somebody gets an event, or a delta of one
+	OnEvent   = "event"   // an event, or a delta of one, is delivered
 	OnCall    = "call"    // a model is asked, or a tool runs, and has not answered
-	OnWrite   = "write"   // the store is about to be written: lease, events, or the lease's end
-	OnWritten = "written" // the store was written, and nobody knows yet
+	OnWrite   = "write"   // before a write of the store: lease, events, or the lease's end
+	OnWritten = "written" // after a write of the store, before anything depends on it
 )
 
 var kinds = [...]string{OnEvent, OnCall, OnWrite, OnWritten}
@@ -30,14 +30,14 @@ func (p KillPoint) String() string {
 	return fmt.Sprintf("%s %d", p.On, p.N)
 }
 
-// Odometer counts what happens in a process, and ends the process at its point. The zero value ends
-// none. It is safe for concurrent use.
+// Odometer counts what happens in a process, and kills the process at its point. The zero value kills nothing. It is
+// safe for concurrent use.
 type Odometer struct {
 	kill   KillPoint
 	counts [len(kinds)]atomic.Int64
 }
 
-// Pass says that something happens now.
+// Pass reports that something happens now.
 func (o *Odometer) Pass(on string) {
 	for i, kind := range kinds {
 		if kind != on {
@@ -52,7 +52,7 @@ func (o *Odometer) Pass(on string) {
 	}
 }
 
-// points returns all places at which a process that did the same could be killed.
+// points returns all points at which a process with the same counts can be killed.
 func (o *Odometer) points() (all []KillPoint) {
 	for i, on := range kinds {
 		for n := range int(o.counts[i].Load()) {

@@ -6,7 +6,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// watchedStore tells the odometer of every write.
+// watchedStore reports every write to the odometer.
 type watchedStore struct {
 	session.Store
 	odometer *Odometer

@@ -17,25 +17,25 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Story is a conversation that processes continue from
-// wherever the log is. Its models and tools are functions of what they see, so
-// that another process does what the first one would have done.
+// Story is a conversation that processes continue at the end of the log. Its models and tools are functions of their
+// input, so that another process does what the first one would have done.
 type Story struct {
 	Name         string
-	Asks         int // so many models may be asked at once
+	Asks         int // the number of models that may be asked at once
 	Interceptors []agent.Interceptor
 
 	messages  []string
-	decisions map[int][]bool // by turn, from 1: the answers to its questions, in their order
-	denies    string         // or this tool alone is denied, wherever it is asked about
+	decisions map[int][]bool // by turn, from 1: the answers to its questions in order
+	denies    string         // or only the calls of this tool are denied
 	streaming bool
-	delivers  map[int][]human.Event // by turn: what the desk says when it is over
-	once      []string              // tools that must not run again when their outcome is unknown
+	delivers  map[int][]human.Event // by turn: the events of the desk after it
+	once      []string              // tools that must not run again if their outcome is unknown
 	tree      func(*stage) (agent.Agent, error)
-	some      bool // some of the points at which processes can be killed are enough
+	some      bool // some of the points suffice
 }
 
-// Stories returns all stories: first those of plain trees, then in the same order those of trees with a router in front.
+// Stories returns all stories: first those of plain trees, then in the same order those of trees with a router above
+// them.
 func Stories() []Story {
 	return behindRouters([]Story{
 		{Name: "cash desk", messages: []string{"Pay"}, Asks: 1, once: []string{"pay"}, tree: cashDesk},
@@ -59,15 +59,15 @@ func Stories() []Story {
 	})
 }
 
-// BehindName is the name of the router in front.
+// BehindName is the name of the router above a tree.
 const BehindName = "behind"
 
-// BehindRouter puts a router in front of a tree that changes nothing about who answers.
+// BehindRouter adds a router above a tree that does not change which agent answers.
 func BehindRouter(root agent.Agent) (agent.Agent, error) {
 	return router.New(BehindName, router.Wrap(root), router.Sticky())
 }
 
-// behindRouters returns the stories, and then those that are also told with a router in front of their tree.
+// behindRouters returns the stories, followed by those that are also played with a router above their tree.
 func behindRouters(stories []Story) (all []Story) {
 	all = stories
 	for _, s := range stories {
@@ -85,11 +85,10 @@ func behindRouters(stories []Story) (all []Story) {
 	return all
 }
 
-// storyTime is how long a story may take, on a machine that is busy.
+// storyTime is the maximal time of a story on a busy machine.
 const storyTime = 3 * time.Minute
 
-// Play continues the story to its end, as a program would that knows only what
-// is stored.
+// Play continues the story to its end, like a program that knows only what is stored.
 func (s *Story) Play(way Way, at Place, o *Odometer) (err error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), storyTime, errors.New("the story does not end"))
 	defer cancel()
@@ -125,7 +124,7 @@ func (s *Story) Play(way Way, at Place, o *Odometer) (err error) {
 		switch err := do(); {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, agent.ErrSessionBusy): // somebody else is at work
+		case errors.Is(err, agent.ErrSessionBusy): // another process is running the turn
 			time.Sleep(pause)
 		case err != nil:
 			return err
@@ -133,15 +132,15 @@ func (s *Story) Play(way Way, at Place, o *Odometer) (err error) {
 	}
 }
 
-// pause is how long somebody waits before looking again.
+// pause is the time between two polls.
 const pause = 5 * time.Millisecond
 
-// next returns what is to be done now, nil at the story's end.
+// next returns the next action, nil at the story's end.
 func (s *Story) next(ctx context.Context, p Player, key session.Key) (do func() error, err error) {
 	r := p.Runner()
 	var fold session.Fold
 	turns := 0
-	var asked []*event.Event // the questions of this turn
+	var asked []*event.Event // of this turn
 	decided, heard, handoff := make(map[string]bool), make(map[string]bool), ""
 	for e, err := range r.History(ctx, key) {
 		if err != nil {
@@ -172,7 +171,7 @@ func (s *Story) next(ctx context.Context, p Player, key session.Key) (do func() 
 	}
 	turn := fmt.Sprint("turn-", turns)
 	var again []runner.Decision
-	if s.denies != "" { // side by side, others may ask first
+	if s.denies != "" { // others may ask first at the same time
 		slices.SortFunc(asked, func(a, b *event.Event) int {
 			return strings.Compare(a.Data.(*event.Relay).Tool, b.Data.(*event.Relay).Tool)
 		})
@@ -188,7 +187,7 @@ func (s *Story) next(ctx context.Context, p Player, key session.Key) (do func() 
 		}
 		d := decision(q, approved)
 		if !decided[e.ID] {
-			if fold.Paused() { // one question at a time, as if each had its own to answer it
+			if fold.Paused() { // one question at a time, as if each had its own decider
 				return func() error { return p.Decide(ctx, turn, d) }, nil
 			}
 			continue
@@ -196,7 +195,7 @@ func (s *Story) next(ctx context.Context, p Player, key session.Key) (do func() 
 		again = append(again, d)
 	}
 	switch {
-	case fold.Unfinished(): // who decided does not know whether it was recorded, and decides again
+	case fold.Unfinished(): // the decider does not know whether its decision was recorded, and repeats it
 		return func() error { return p.GoOn(ctx, turn, again) }, nil
 	case turns < len(s.messages):
 		return func() error {

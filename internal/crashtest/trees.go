@@ -18,13 +18,12 @@ import (
 	"github.com/agentarbor/arbor/workflowagent"
 )
 
-// stage makes the models and tools of a story. Each call of one leaves a line in
-// the file at path before it does anything.
+// stage creates the models and tools of a story. Each call writes a line to the file at path before it does anything.
 type stage struct {
 	path     string
 	odometer *Odometer
-	err      error        // the first that making an agent or a tool failed with
-	close    func() error // ends what the story has started; may be nil
+	err      error        // the first error of creating an agent or a tool
+	close    func() error // closes what the story has opened; may be nil
 }
 
 func (d *stage) note(format string, args ...any) {
@@ -62,8 +61,7 @@ func (d *stage) agentTool(a agent.Agent, opts ...agenttool.Option) tools.Tool {
 	return t
 }
 
-// agent makes an agent whose model answers according to the last message it is
-// shown and to what the user has said so far.
+// agent returns an agent whose model answers according to its last message and the user's messages so far.
 func (d *stage) agent(name string, answer func(said string, last llm.Message) []scripted.Item, opts ...llmagent.Option) agent.Agent {
 	if d.err != nil {
 		return nil
@@ -94,7 +92,7 @@ func to(name string) scripted.Item {
 
 type items = []scripted.Item
 
-// cashDesk looks twice at once, hands over, and pays.
+// cashDesk calls two lookups at once, transfers, and pays.
 func cashDesk(d *stage) (agent.Agent, error) {
 	billing := d.agent("billing", func(_ string, last llm.Message) items {
 		if last.Role == llm.RoleTool {
@@ -110,8 +108,8 @@ func cashDesk(d *stage) (agent.Agent, error) {
 	}, llmagent.WithTools(d.tool("lookup", tools.Idempotent())), llmagent.WithSubAgents(billing)), d.err
 }
 
-// refundDesk wants to run one tool that needs no approval and two calls of one
-// that does, then hands over to an agent that asks for one more.
+// refundDesk calls a tool that needs no approval, and one that does twice, then transfers to an agent that asks for
+// another approval.
 func refundDesk(d *stage) (agent.Agent, error) {
 	refund := d.tool("refund", tools.NeedsApproval(tools.ByUser()))
 	billing := d.agent("billing", func(said string, last llm.Message) items {
@@ -128,7 +126,7 @@ func refundDesk(d *stage) (agent.Agent, error) {
 	}, llmagent.WithTools(d.tool("lookup", tools.Idempotent()), refund), llmagent.WithSubAgents(billing)), d.err
 }
 
-// guardedDesk may hand over only if somebody approves.
+// guardedDesk may transfer only with an approval.
 func guardedDesk(d *stage) (agent.Agent, error) {
 	billing := d.agent("billing", func(string, llm.Message) items { return items{scripted.Text("Hello.")} })
 	return d.agent("support", func(_ string, last llm.Message) items {
@@ -139,8 +137,8 @@ func guardedDesk(d *stage) (agent.Agent, error) {
 	}, llmagent.WithTransferApproval(tools.ByUser()), llmagent.WithSubAgents(billing)), d.err
 }
 
-// researchDesk calls two agents as tools at once: one that may be run again from
-// its beginning, which hands over inside, and one that may not.
+// researchDesk calls two agents as tools at once: one that may run again from its beginning, which transfers inside,
+// and one that may not.
 func researchDesk(d *stage) (agent.Agent, error) {
 	archive := d.agent("archive", func(_ string, last llm.Message) items {
 		if last.Role == llm.RoleTool {
@@ -165,7 +163,7 @@ func researchDesk(d *stage) (agent.Agent, error) {
 	}, llmagent.WithTools(d.agentTool(research), d.agentTool(audit))), d.err
 }
 
-// reportDesk hands over to a sequence of a loop that an agent ends, and two side by side.
+// reportDesk transfers to a sequence of a loop that an agent ends, and two concurrent agents.
 func reportDesk(d *stage) (agent.Agent, error) {
 	exit, err := workflowagent.ExitTool()
 	d.failed(err)
@@ -200,8 +198,8 @@ func reportDesk(d *stage) (agent.Agent, error) {
 	return d.agent("support", func(string, llm.Message) items { return items{scripted.Text("One moment."), to("report")} }, llmagent.WithSubAgents(report)), d.err
 }
 
-// buyingDesk calls two agents as tools at once. One asks for an approval and then calls a third
-// one, which asks as well and hands over inside; the other one's only call is denied.
+// buyingDesk calls two agents as tools at once. One asks for an approval and then calls a third one, which asks as well
+// and transfers inside; the only call of the other one is denied.
 func buyingDesk(d *stage) (agent.Agent, error) {
 	after := func(call, text string) func(string, llm.Message) items {
 		return func(_ string, last llm.Message) items {
@@ -234,8 +232,7 @@ func buyingDesk(d *stage) (agent.Agent, error) {
 	}, llmagent.WithTools(d.agentTool(buyer), d.agentTool(lawyer))), d.err
 }
 
-// townDesk has the tools of a server: one that must not run twice, and one that asks in
-// mid-call.
+// townDesk has the tools of a server: one that must not run twice, and one that asks a question during its call.
 func townDesk(d *stage) (agent.Agent, error) {
 	server, err := transcript.Server(func(tool, call string) { d.note("tool %s %s", tool, call) })
 	d.failed(err)
@@ -250,7 +247,7 @@ func townDesk(d *stage) (agent.Agent, error) {
 	}, llmagent.WithToolset(server)), d.err
 }
 
-// deskOfPersons hands over to a person who is asked for.
+// deskOfPersons transfers to a person.
 func deskOfPersons(d *stage) (agent.Agent, error) {
 	return d.agent("support", func(said string, _ llm.Message) items {
 		if strings.Contains(said, "Thanks") {
@@ -263,7 +260,7 @@ func deskOfPersons(d *stage) (agent.Agent, error) {
 	}), d.err
 }
 
-// paperDesk is a desk that notes what it is told before it does anything.
+// paperDesk is a desk that records each request before it does anything.
 type paperDesk struct{ *stage }
 
 func (d paperDesk) RequestTransfer(_ context.Context, r human.Request) (human.Update, error) {
@@ -282,9 +279,8 @@ func (d paperDesk) Cancel(context.Context, human.Leg, string) error {
 	return errors.New("nobody cancels")
 }
 
-// orderDesk is three levels deep; its last agent hands back to the second one in
-// a later turn. Texts come in deltas, and some answers have a text beside a
-// transfer.
+// orderDesk has three levels; its last agent transfers back to the second one in a later turn. Texts come in deltas,
+// and some answers have a text next to a transfer.
 func orderDesk(d *stage) (agent.Agent, error) {
 	invoices := d.agent("invoices", func(said string, _ llm.Message) items {
 		if strings.Contains(said, "Cancel it") {

@@ -15,60 +15,60 @@ import (
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
-// Way is how conversations go on whose process has gone. Its functions are called in the test's
-// process and in those that are killed, but for Place and Outage, which are the test's own.
+// Way is how conversations continue after their process died. Its functions are called in the test's process and in
+// those that are killed, except for Place and Outage, which only the test calls.
 type Way struct {
 	Name string
-	// Place makes an empty place for the sessions of one story, which come one after the other, and returns what
-	// processes have to know of it, such as the address of a database. Nil: a session's folder is enough.
+	// Place creates an empty place for the sessions of one story, which come one after the other, and returns what
+	// processes must know about it, such as the address of a database. nil if the folder of a session suffices.
 	Place func(t testing.TB) (address string)
 	// Store opens the store of a session.
 	Store func(ctx context.Context, at Place) (session.Store, error)
-	// Settle returns when a server has done what a process that was killed had sent it. Connections to PostgreSQL have the
-	// process's name as that of their application. Nil: nothing happens any more when a process has ended.
+	// Settle returns when a server has done everything that a killed process had sent to it. Connections to PostgreSQL
+	// have the process's name as their application name. nil if nothing happens after the end of a process.
 	Settle func(ctx context.Context, at Place, process string) error
-	// Play makes the player of a process.
+	// Play returns the player of a process.
 	Play func(ctx context.Context, p *Process) (Player, error)
-	// Adopts says that the logs contain notices of adopted turns; see [runner.Runner.Adopt].
+	// Adopts reports that the logs contain notices of adopted turns; see [runner.Runner.Adopt].
 	Adopts bool
-	// Outage kills a server that processes of the way need, and starts it again. It runs in a goroutine of its own. Nil: they
-	// need none.
+	// Outage kills a server that processes of the way need, and starts it again. It runs in its own goroutine. nil if
+	// there is no such server.
 	Outage func(t testing.TB)
 }
 
-// Place is where a session is.
+// Place is where a session is stored.
 type Place struct {
 	Address string
-	Dir     string // of the session alone
+	Dir     string // of this session only
 	Key     session.Key
 }
 
-// Process is what a player is made of.
+// Process contains what a player needs.
 type Process struct {
 	Place
 	Root     agent.Agent
-	Store    session.Store // which the way has opened, and which tells the odometer of every write; the player closes it
+	Store    session.Store // opened by the way, with an odometer for every write; the player closes it
 	Options  []runner.Option
 	Odometer *Odometer
 }
 
-// Player does what a story wants in one process. An error that is agent.ErrSessionBusy says that somebody else is at work:
-// the story looks again. It may be told to say or to decide something again that a process before was about to, if the log
-// does not show it.
+// Player executes the actions of a story in one process. agent.ErrSessionBusy means that another process is running the
+// turn: the story polls. A story may repeat a message or a decision of an earlier process if the log does not contain
+// it.
 type Player interface {
-	// Runner reads the log, and delivers what a desk says.
+	// Runner reads the log, and delivers the events of a desk.
 	Runner() *runner.Runner
-	// Say begins the turn of a name and returns when nothing is left to do in it, or it waits.
+	// Say starts the turn with a name. It returns when the turn is over or waits.
 	Say(ctx context.Context, turn, text string, state map[string]any) error
-	// Decide does the same with a decision of the turn that waits.
+	// Decide does the same with a decision for the waiting turn.
 	Decide(ctx context.Context, turn string, d runner.Decision) error
-	// GoOn does what is to be done about a turn that is not over: it goes on with it, or waits a moment for whoever does.
-	// The decisions are those of the turn that are recorded already; who decided may not know.
+	// GoOn resumes a turn that is not over, or waits a moment for the process that does. again are the decisions of the
+	// turn that are already recorded, because the decider may not know this.
 	GoOn(ctx context.Context, turn string, again []runner.Decision) error
 	Close() error
 }
 
-// Resume is the way without a server: a session is in a file, and whoever comes next resumes it.
+// Resume is the way without a server: a session is in a file, and the next process resumes it.
 func Resume() Way {
 	return Way{
 		Name: "resume",

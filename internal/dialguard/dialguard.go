@@ -1,13 +1,10 @@
-// Package dialguard keeps connections away from addresses that a stranger must not
-// reach through this program: loopback, private networks, link-local addresses with
-// the metadata services of clouds, and everything else that is not the public
-// Internet. It checks each address when it is dialed, after names were resolved, so
-// that no name, redirect or record that changes between two look-ups gets around
-// it.
+// Package dialguard prevents connections to addresses that untrusted URLs must not reach through this program:
+// loopback, private networks, link-local addresses with the metadata services of clouds, and everything else that is
+// not the public Internet. It checks each address when it is dialed, after names were resolved, so that no name,
+// redirect or changing DNS record can bypass it.
 //
-// It imports the standard library only. It never resolves and never dials: its
-// [Guard.Control] belongs into a net.Dialer. It cannot check what a proxy connects
-// to on behalf of the program.
+// It imports the standard library only. It never resolves names and never dials: use its [Guard.Control] in a
+// net.Dialer. It cannot check the connections of a proxy.
 package dialguard
 
 import (
@@ -16,14 +13,14 @@ import (
 	"syscall"
 )
 
-// Guard says which addresses may be dialed: by default those of the public Internet
-// only. It is immutable and safe for concurrent use.
+// Guard decides which addresses may be dialed: by default only those of the public Internet. It is immutable and safe
+// for concurrent use.
 type Guard struct {
 	kinds    map[Kind]bool
 	prefixes []netip.Prefix
 }
 
-// Option lets a guard allow more.
+// Option allows further addresses.
 type Option func(*Guard)
 
 // AllowLoopback allows the program's own machine: 127.0.0.0/8 and ::1.
@@ -36,13 +33,13 @@ func AllowPrivate() Option {
 	return func(g *Guard) { g.kinds[Loopback], g.kinds[Private] = true, true }
 }
 
-// AllowPrefix allows addresses, whatever they are. A prefix of IPv4 also means the
-// same addresses mapped into IPv6.
+// AllowPrefix allows all addresses with these prefixes. A prefix of IPv4 also includes the same addresses mapped into
+// IPv6.
 func AllowPrefix(p ...netip.Prefix) Option {
 	return func(g *Guard) { g.prefixes = append(g.prefixes, p...) }
 }
 
-// New makes a guard.
+// New returns a guard.
 func New(opts ...Option) *Guard {
 	g := &Guard{kinds: map[Kind]bool{Public: true}}
 	for _, o := range opts {
@@ -51,9 +48,8 @@ func New(opts ...Option) *Guard {
 	return g
 }
 
-// Control is for the field of that name of a net.Dialer, which calls it with every
-// address that it is about to connect to. It returns an [*Error] if the guard does
-// not allow it.
+// Control is for the field Control of a net.Dialer, which calls it with every address before it connects. It returns an
+// [*Error] if the guard does not allow the address.
 func (g *Guard) Control(_, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -64,8 +60,7 @@ func (g *Guard) Control(_, address string, _ syscall.RawConn) error {
 
 // Check returns an [*Error] if an address is not allowed.
 func (g *Guard) Check(addr netip.Addr) error {
-	// A zone says through which interface, not where to, and would keep the
-	// address out of every prefix.
+	// A zone only names the interface, and would keep the address out of every prefix.
 	addr = addr.Unmap().WithZone("")
 	kind := KindOf(addr)
 	if g.kinds[kind] {
@@ -81,7 +76,7 @@ func (g *Guard) Check(addr netip.Addr) error {
 
 // Error is an address that a guard did not allow.
 type Error struct {
-	Address netip.Addr // the zero value if it was none of IP
+	Address netip.Addr // the zero value if it was not an IP address
 	Kind    Kind
 }
 

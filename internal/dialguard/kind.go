@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Kind is what an address is for.
+// Kind is the purpose of an address.
 type Kind string
 
-// The kinds of addresses. Only [Public] is for everybody.
+// The kinds of addresses. Only [Public] is reachable by default.
 const (
 	Public      Kind = "a public address"
 	Loopback    Kind = "a loopback address"
@@ -34,13 +34,12 @@ func entries(kind Kind, prefixes ...string) []entry {
 	return list
 }
 
-// special are the addresses that are not for everybody: those of the registries of
-// special-purpose addresses (RFC 6890, as IANA keeps them) that are not globally
-// reachable, and the services by which clouds hand out credentials to whoever can
-// reach them. The first entry that matches counts.
+// special are the addresses that are not public: those in the registries of special-purpose addresses (RFC 6890, kept
+// by IANA) that are not globally reachable, and the services from which any client in a cloud can get credentials. The
+// first matching entry counts.
 var special = sync.OnceValue(func() []entry {
 	return slices.Concat(
-		// AWS and its likes, EKS, Google, Scaleway, Alibaba, Azure, Oracle.
+		// AWS and compatible clouds, EKS, Google, Scaleway, Alibaba, Azure, Oracle.
 		entries(Metadata, "169.254.169.254/32", "169.254.170.2/32", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:42::42/128",
 			"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"),
 		entries(Unspecified, "0.0.0.0/32", "::/128"),
@@ -50,8 +49,8 @@ var special = sync.OnceValue(func() []entry {
 		entries(Multicast, "224.0.0.0/4", "ff00::/8"),
 		entries(Reserved, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
 			"203.0.113.0/24", "240.0.0.0/4",
-			// Addresses of IPv4 within IPv6 that nothing needs any more, or that a
-			// translator of the local network gives a meaning of its own.
+			// Addresses of IPv4 within IPv6 that are obsolete, or that a translator of the local network may interpret
+			// in its own way.
 			"::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48",
 			"100::/64", "100:0:0:1::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16"),
 	)
@@ -62,8 +61,8 @@ var (
 	sixTo4 = netip.MustParsePrefix("2002::/16")    // RFC 3056
 )
 
-// KindOf says what an address is for. An address of IPv6 that means one of IPv4,
-// to which a translator or a tunnel would lead, is of that one's kind.
+// KindOf returns the kind of an address. An IPv6 address that a translator or a tunnel maps to an IPv4 address has the
+// kind of that address.
 func KindOf(addr netip.Addr) Kind {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() {

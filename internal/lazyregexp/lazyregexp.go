@@ -1,6 +1,5 @@
-// Package lazyregexp has regular expressions for package variables that are compiled
-// when they are first used, so that a program that does not use them starts without
-// that work. It imports the standard library only.
+// Package lazyregexp compiles the regular expressions of package variables on first use, so that a program that does
+// not use them starts without this work. It imports the standard library only.
 package lazyregexp
 
 import (
@@ -8,16 +7,15 @@ import (
 	"sync"
 )
 
-// Regexp is a regular expression that compiles itself at its first use. It is safe for
-// concurrent use. Make it with [New].
+// Regexp is a regular expression that is compiled on first use. It is safe for concurrent use. Create it with [New].
 type Regexp struct {
 	source   string
 	once     sync.Once
 	compiled *regexp.Regexp
 }
 
-// New returns the expression of a source in the syntax of package regexp. A source that
-// has an error panics at the first use, so that a test has to use each of them.
+// New returns the expression of a source in the syntax of package regexp. An invalid source panics on first use, so
+// tests must use each expression.
 func New(source string) *Regexp { return &Regexp{source: source} }
 
 // Get returns the compiled expression.
@@ -26,8 +24,8 @@ func (r *Regexp) Get() *regexp.Regexp {
 	return r.compiled
 }
 
-// MatchString is that of the compiled expression.
+// MatchString calls MatchString of the compiled expression.
 func (r *Regexp) MatchString(s string) bool { return r.Get().MatchString(s) }
 
-// FindStringSubmatch is that of the compiled expression.
+// FindStringSubmatch calls FindStringSubmatch of the compiled expression.
 func (r *Regexp) FindStringSubmatch(s string) []string { return r.Get().FindStringSubmatch(s) }

@@ -1,17 +1,16 @@
-// Package linediff shows how two texts differ, line by line, as people read it. It imports the
-// standard library alone.
+// Package linediff shows the differences of two texts line by line. It imports the standard library only.
 package linediff
 
 import "strings"
 
-// around is how many lines are shown before and behind those that differ.
+// around is the number of equal lines shown before and after a difference.
 const around = 2
 
-// most bounds the lines that are compared; requests that are longer are cut.
+// most is the maximal number of compared lines; longer texts are cut.
 const most = 2000
 
-// Of shows how two texts differ, and in how many lines: what begins with "-" is only in a, what
-// begins with "+" only in b, and "…" stands for lines in common.
+// Of returns the differences of two texts, and the number of differing lines. A line with "-" is only in a, a line with
+// "+" only in b, and "…" replaces equal lines.
 func Of(a, b []string) (text string, n int) {
 	a, b = a[:min(len(a), most)], b[:min(len(b), most)]
 	head := 0
@@ -23,7 +22,7 @@ func Of(a, b []string) (text string, n int) {
 		tail++
 	}
 	x, y := a[head:len(a)-tail], b[head:len(b)-tail]
-	// common[i][j] is how many lines x[i:] and y[j:] have in common, in their order.
+	// common[i][j] is the length of the longest common subsequence of x[i:] and y[j:].
 	common := make([][]int32, len(x)+1)
 	for i := range common {
 		common[i] = make([]int32, len(y)+1)
@@ -41,7 +40,7 @@ func Of(a, b []string) (text string, n int) {
 	for _, line := range a[max(0, head-around):head] {
 		lines = append(lines, "  "+line)
 	}
-	same := 0 // lines in common since the last one that differs
+	same := 0 // the number of equal lines since the last difference
 	for i, j := 0, 0; i < len(x) || j < len(y); {
 		switch {
 		case i < len(x) && j < len(y) && x[i] == y[j]:

@@ -1,5 +1,5 @@
-// Package nearest finds the known name that a misspelt one most probably means, for
-// hints. It imports nothing of this module.
+// Package nearest finds the known name that is most similar to a misspelt one, for hints. It imports nothing of this
+// module.
 package nearest
 
 import (
@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// Of returns the known name that a misspelt one most probably means, or "": at most a
-// third of the letters may differ. Case does not count, nor whether a name is written
-// with - or _. Of equals the first wins. Names longer than any that people write are
-// not compared.
+// Of returns the known name that is most similar to a misspelt one, or "": at most a third of the characters may
+// differ. It ignores case, and whether a name is written with - or _. Of several equally similar names the first wins.
+// It ignores names that are longer than any that people write.
 func Of(name string, known []string) string { return Within(name, known, max(1, len([]rune(name))/3)) }
 
-// Within is Of with a bound of its own on how many letters may differ.
+// Within is [Of] with an explicit limit of differing characters.
 func Within(name string, known []string, most int) string {
 	if len(name) > 100 {
 		return ""
@@ -35,7 +34,7 @@ func Within(name string, known []string, most int) string {
 	return best
 }
 
-// Hint is the end of a message about an unknown name, "" if none is near.
+// Hint returns the end of a message about an unknown name, "" if no known name is similar.
 func Hint(name string, known []string) string {
 	if k := Of(name, known); k != "" {
 		return "; did you mean " + strconv.Quote(k) + "?"
@@ -43,7 +42,7 @@ func Hint(name string, known []string) string {
 	return ""
 }
 
-// Listed is Hint, which names all that are known if none is near and they are few.
+// Listed is [Hint], but lists all known names if none is similar and there are only a few.
 func Listed(name string, known []string) string {
 	hint := Hint(name, known)
 	if hint == "" && len(known) > 0 && len(known) <= 12 {
@@ -56,9 +55,8 @@ func plainly(name string) []rune {
 	return []rune(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_"))
 }
 
-// distance is the optimal string alignment distance: insertions, deletions,
-// replacements, and swaps of neighbours (en.wikipedia.org/wiki/Damerau-Levenshtein_distance).
-// Its work is the product of the lengths.
+// distance is the optimal string alignment distance: insertions, deletions, replacements, and swaps of neighbours
+// (en.wikipedia.org/wiki/Damerau-Levenshtein_distance). It takes time proportional to the product of the lengths.
 func distance(a, b []rune) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

@@ -1,15 +1,14 @@
-// Package oddbytes has what fuzz targets begin with: the JSON and the text that readers
-// have stumbled over. It imports the standard library only, and is for tests.
+// Package oddbytes contains the seeds of fuzz targets: JSON and texts that have caused errors in readers. It imports
+// the standard library only, and is for tests.
 package oddbytes
 
 import "strings"
 
-// Deep returns lists inside of each other.
+// Deep returns nested lists.
 func Deep(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// JSON returns values that are JSON, or nearly: deep ones, numbers that fit nowhere,
-// halves of surrogate pairs, control characters, and names that occur twice. They are
-// small, so that a fuzz target has time for others.
+// JSON returns valid and almost valid JSON: deeply nested values, numbers that fit no type, halves of surrogate pairs,
+// control characters, and repeated keys. The values are small, so that a fuzz target has time for others.
 func JSON() []string {
 	return []string{
 		Deep(1_001), strings.Repeat(`{"a":`, 1_001) + "1" + strings.Repeat("}", 1_001),
@@ -20,8 +19,7 @@ func JSON() []string {
 	}
 }
 
-// Large returns values that are deeper than Go decodes, or nearly, wide ones, and long
-// strings.
+// Large returns values that are nested more deeply than Go decodes, or almost, wide ones, and long strings.
 func Large() []string {
 	return []string{
 		Deep(999), Deep(1_000), Deep(9_990), Deep(9_998), Deep(9_999), Deep(10_000), Deep(10_001), strings.Repeat("[", 12_000),

@@ -3,7 +3,7 @@ package option
 
 import "fmt"
 
-// Apply applies options in their order. The error says which one is nil.
+// Apply applies options in order. It returns an error if one is nil.
 func Apply[T any, O ~func(T)](to T, opts []O) error {
 	for i, o := range opts {
 		if o == nil {

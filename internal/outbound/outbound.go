@@ -1,5 +1,5 @@
-// Package outbound posts to webhooks, whose addresses others have chosen: never past the guard of
-// package dialguard, again after failures that may pass by themselves, and without URLs in errors.
+// Package outbound posts to webhooks at URLs that others have chosen. It uses the guard of package dialguard, retries
+// temporary failures, and keeps URLs out of errors.
 package outbound
 
 import (
@@ -20,20 +20,19 @@ import (
 	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
-// Poster posts to webhooks. Its fields are set before it is used; then it is safe for concurrent
-// use.
+// Poster posts to webhooks. Set its fields before the first use; then it is safe for concurrent use.
 type Poster struct {
 	Client      *http.Client
 	Timeout     time.Duration // of one attempt
-	GiveUpAfter time.Duration // bounds all attempts
-	First, Most time.Duration // the pauses between attempts
-	Answer      int64         // how many bytes of an answer's body are read
+	GiveUpAfter time.Duration // limits the time of all attempts
+	First, Most time.Duration // the pauses between attempts: the first, and the longest
+	Answer      int64         // the maximal number of bytes that are read of an answer's body
 	Now         func() time.Time
 }
 
-// New makes a poster whose client has no proxy, which would connect in its place and past the
-// guard, and follows no redirects, which would take tokens elsewhere. It pauses for a second and
-// then longer, up to a minute. A nil config of TLS and a nil resolver are the system's.
+// New returns a poster. Its client uses no proxy, which would connect past the guard, and follows no redirects, which
+// could send tokens to other hosts. It pauses for a second before the first retry and then longer, up to a minute. If
+// the TLS config or the resolver is nil, it uses the system's.
 func New(guard *dialguard.Guard, timeout, giveUpAfter time.Duration, tls *tls.Config, resolver *net.Resolver) *Poster {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second, Control: guard.Control, Resolver: resolver}
 	t := &http.Transport{
@@ -58,8 +57,8 @@ func New(guard *dialguard.Guard, timeout, giveUpAfter time.Duration, tls *tls.Co
 	}
 }
 
-// Host checks the URL of a webhook and returns the host in it, without its port. The error goes on
-// after words for the URL, which it does not hold.
+// Host checks the URL of a webhook and returns its host without the port. The error continues a phrase for the URL,
+// which it does not contain.
 func Host(to string, allowHTTP bool) (string, error) {
 	switch u, err := url.Parse(to); {
 	case err != nil || u.Hostname() == "" || u.Opaque != "":
@@ -73,12 +72,12 @@ func Host(to string, allowHTTP bool) (string, error) {
 	}
 }
 
-// StatusError is an answer that is not success.
+// StatusError is an answer with a status other than success.
 type StatusError struct{ Code int }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("the webhook answered %d", e.Code) }
 
-// Temporary says whether the same may be taken when it is posted again.
+// Temporary reports whether a retry may succeed.
 func (e *StatusError) Temporary() bool {
 	switch e.Code {
 	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusTooEarly:
@@ -88,9 +87,8 @@ func (e *StatusError) Temporary() bool {
 	}
 }
 
-// Post posts until it is taken, or refused, or too much time has gone by, and returns the
-// beginning of the answer. Each attempt has the headers that are set for it. No error holds the
-// URL, whose query may be a secret.
+// Post posts until the webhook accepts or refuses the body, or the time is over, and returns the beginning of the
+// answer. set adds headers to each attempt. No error contains the URL, whose query may be secret.
 func (p *Poster) Post(ctx context.Context, to string, body []byte, set func(http.Header)) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.GiveUpAfter)
 	defer cancel()
@@ -129,13 +127,12 @@ func (p *Poster) attempt(ctx context.Context, to string, body []byte, set func(h
 		return nil, err
 	}
 	defer resp.Body.Close()
-	// It is read to use the connection again, too.
+	// Reading it also allows to reuse the connection.
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, p.Answer))
 	return answer, answered(resp, p.Now())
 }
 
-// answered judges the status of an answer: nil is success, and only what may
-// pass by itself is tried again.
+// answered returns the error of an answer's status: nil for success, and a permanent error unless a retry may succeed.
 func answered(resp *http.Response, now time.Time) error {
 	code := resp.StatusCode
 	err := &StatusError{Code: code}
@@ -154,8 +151,8 @@ func answered(resp *http.Response, now time.Time) error {
 	}
 }
 
-// retryAfter reads the header, which holds seconds or a date (RFC 9110, section
-// 10.2.3); 0 is nothing that can be used.
+// retryAfter reads the header, which contains seconds or a date (RFC 9110, section 10.2.3); 0 if it is missing or
+// invalid.
 func retryAfter(s string, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(s); err == nil {
 		return min(time.Duration(max(n, 0)), 24*60*60) * time.Second

@@ -24,12 +24,11 @@ var sectionOf = sync.OnceValue(func() map[string]string {
 	return of
 })
 
-// longest is how many words a phrase may have.
+// longest is the maximal number of words of a phrase.
 const longest = 4
 
-// YesOrNo reads a text as the answer to the question whether something may be done. A text that
-// begins with a no is one. A yes has nothing to it but courtesy, and is no question. Anything else
-// is not understood.
+// YesOrNo reads a text as the answer to a request for approval. A text that begins with a no is a no. A yes may only
+// contain courtesies in addition, and is not a question. Anything else is not understood.
 func YesOrNo(text string) (yes, understood bool) {
 	said := strings.FieldsFunc(strings.ToLower(words.Normal(text)), func(r rune) bool { return !unicode.IsLetter(r) })
 	for first := true; len(said) > 0; first = false {
@@ -37,7 +36,7 @@ func YesOrNo(text string) (yes, understood bool) {
 		for n = min(longest, len(said)); n > 0 && section == ""; n-- {
 			section = sectionOf()[strings.Join(said[:n], " ")]
 		}
-		said = said[n+1:] // n went down once more
+		said = said[n+1:] // n is decremented again
 		switch {
 		case first && section == "no":
 			return false, true

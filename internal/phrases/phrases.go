@@ -1,5 +1,5 @@
-// Package phrases knows what people write who ask for a person, and who are frustrated. The
-// phrases are in texts beside it. Of this module it imports internal/words.
+// Package phrases recognizes users who ask for a person, and users who are frustrated. The phrases are in text files
+// next to it. Of this module it imports internal/words.
 package phrases
 
 import (
@@ -19,8 +19,7 @@ var people string
 //go:embed frustration.txt
 var frustration string
 
-// read reads a text of sections: a line that ends in a colon is the name of one, and
-// commas part its phrases.
+// read reads a text of sections: a line that ends in a colon is the name of a section, and commas separate its phrases.
 func read(text string) map[string][]string {
 	sections, name := make(map[string][]string), ""
 	for line := range strings.Lines(text) {
@@ -38,7 +37,7 @@ func read(text string) map[string][]string {
 	return sections
 }
 
-// AskForPerson returns the ways to ask for a person, and to decline one.
+// AskForPerson returns the phrases that ask for a person, and those that decline one.
 func AskForPerson() (asked, declined []string) {
 	of := read(people)
 	asked = of["asked"]
@@ -50,10 +49,10 @@ func AskForPerson() (asked, declined []string) {
 	return asked, of["declined"]
 }
 
-// lexicon is what frustration.txt says.
+// lexicon is the content of frustration.txt.
 type lexicon struct {
 	words *words.Set
-	adds  []float64 // by slot
+	adds  []float64 // the score of each slot
 }
 
 var theLexicon = sync.OnceValue(func() *lexicon {
@@ -70,8 +69,8 @@ var theLexicon = sync.OnceValue(func() *lexicon {
 	return l
 })
 
-// Frustration returns how frustrated the author of an English text is, from 0 to 1. It adds
-// up the phrases, several marks of exclamation, and whole sentences in capital letters.
+// Frustration returns how frustrated the author of an English text is, from 0 to 1. It adds up the phrases, repeated
+// exclamation marks, and sentences in capital letters.
 func Frustration(text string) float64 {
 	text = words.Normal(text)
 	l, sum := theLexicon(), 0.0

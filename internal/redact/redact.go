@@ -1,5 +1,5 @@
-// Package redact takes secrets out of texts that programs write. It imports the standard library
-// and internal/lazyregexp.
+// Package redact removes secrets from texts that programs write. It imports the standard library and
+// internal/lazyregexp.
 package redact
 
 import (
@@ -18,7 +18,7 @@ var (
 	keys      = lazyregexp.New(`^(?:(?:sk|pk|rk|gh[opsru]|github_pat|glpat|hf|npm|pypi|dop|shpat|whsec|xox[abeprs])[-_]|AKIA|ASIA|AIza|ya29\.|eyJ)`)
 )
 
-// Redacted stands for what was taken out.
+// Redacted replaces a removed text.
 const Redacted = "[redacted]"
 
 // Text takes out of a text what looks like a secret or like personal data:
@@ -50,8 +50,7 @@ func Text(text string) string {
 	})
 }
 
-// random reports whether a word is as long as keys are and has both letters and digits. Ids
-// with dashes are no such words.
+// random reports whether a word is as long as keys are and has both letters and digits. Ids with dashes do not match.
 func random(word string) bool {
 	for part := range strings.SplitSeq(word, "-") {
 		if len(part) >= 32 && strings.ContainsAny(part, "0123456789") && strings.ContainsFunc(part, func(c rune) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }) {

@@ -1,4 +1,4 @@
-// Package replace writes a file in the place of another one. It imports the standard library alone.
+// Package replace replaces the content of a file. It imports the standard library only.
 package replace
 
 import (
@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// File gives the file at a path, which may not be there yet, other content: all of it or, with an error, none. When
-// it returns nil, the content survives a crash of the machine. The folder must exist. A symbolic link at the path
-// is replaced itself. A process that dies may leave a file whose name begins with a dot.
+// File replaces the content of the file at a path, which need not exist: completely or, with an error, not at all. When
+// it returns nil, the content survives a crash of the machine. The folder must exist. File replaces a symbolic link at
+// the path, not its target. A process that dies may leave a file whose name begins with a dot.
 func File(path string, content []byte, perm fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -46,10 +46,10 @@ func rename(from, to string) error {
 	return err
 }
 
-// Sync makes the names of the files in a folder survive a crash of the machine. Where the file system cannot do that,
-// and so need not, it does nothing.
+// Sync makes the names of the files in a folder survive a crash of the machine. If the file system does not support
+// this, Sync does nothing.
 func Sync(dir string) error {
-	if runtime.GOOS == "windows" { // which has no such call
+	if runtime.GOOS == "windows" { // Windows has no such call
 		return nil
 	}
 	d, err := os.Open(dir)

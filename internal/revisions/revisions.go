@@ -1,6 +1,6 @@
-// Package revisions reads a folder as it was in the revisions of a git repository. It runs git, changes
-// nothing in the repository, and takes files as they are stored: no filter, hook, pager or other program
-// that a configuration names is run. It imports the standard library alone.
+// Package revisions reads a folder in the revisions of a git repository. It runs git, changes nothing in the
+// repository, and reads files as they are stored: it runs no filter, hook, pager or other program of a configuration.
+// It imports the standard library only.
 package revisions
 
 import (
@@ -20,7 +20,7 @@ import (
 
 // Folder is a folder of a repository.
 type Folder struct {
-	top, prefix string // prefix is slash-separated, "." for all of the repository
+	top, prefix string // prefix is slash-separated, "." for the whole repository
 	getenv      func(string) string
 }
 
@@ -29,13 +29,13 @@ type Revision struct {
 	ID      string `json:"commit"`
 	Subject string `json:"subject"`
 	Author  string `json:"author"`
-	Date    string `json:"date"` // as in RFC 3339
+	Date    string `json:"date"` // in RFC 3339
 }
 
-// Short is how people write the revision.
+// Short returns the abbreviated id of the revision.
 func (r Revision) Short() string { return r.ID[:min(len(r.ID), 10)] }
 
-// Open finds the repository that a folder is in. Getenv is asked for the path that git is found by.
+// Open finds the repository of a folder. getenv returns the PATH on which git is looked up.
 func Open(ctx context.Context, dir string, getenv func(string) string) (*Folder, error) {
 	f := &Folder{top: dir, getenv: getenv}
 	out, err := f.git(ctx, "rev-parse", "--show-toplevel", "--show-prefix")
@@ -47,9 +47,9 @@ func Open(ctx context.Context, dir string, getenv func(string) string) (*Folder,
 	return f, nil
 }
 
-// Between returns the revision good, and those after it until bad in which the folder was changed, the
-// oldest first. Of merges only the first parent is followed, so that what a branch brought is one
-// revision. The error says if good is not older than bad, or nothing was changed.
+// Between returns the revision good and the later ones up to bad that changed the folder, the oldest first. It follows
+// only the first parent of merges, so that a branch is one revision. It returns an error if good is not older than bad,
+// or no revision changed the folder.
 func (f *Folder) Between(ctx context.Context, good, bad string) ([]Revision, error) {
 	from, err := f.find(ctx, good)
 	if err != nil {
@@ -91,7 +91,7 @@ func (f *Folder) Between(ctx context.Context, good, bad string) ([]Revision, err
 	return all, nil
 }
 
-// find returns the id of the commit that a word means.
+// find returns the id of the commit that a name refers to.
 func (f *Folder) find(ctx context.Context, word string) (string, error) {
 	if word == "" || strings.HasPrefix(word, "-") {
 		return "", fmt.Errorf("%q is no revision", word)
@@ -106,22 +106,22 @@ func (f *Folder) find(ctx context.Context, word string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Diff returns how the folder differs in two revisions.
+// Diff returns the differences of the folder in two revisions.
 func (f *Folder) Diff(ctx context.Context, a, b Revision) (string, error) {
 	out, err := f.git(ctx, "diff", "--no-ext-diff", "--no-textconv", "--no-color", a.ID, b.ID, "--", f.prefix)
 	return string(out), err
 }
 
-// Bounds of what is written of one revision.
+// The limits of what is written of one revision.
 const (
 	mostFiles = 20_000
 	mostBytes = 256 << 20
 )
 
-// Write writes the folder's files of a revision into an empty folder. Links within stay links; nothing
-// is written outside.
+// Write writes the folder's files of a revision to an empty folder. Links within the folder remain links. It writes
+// nothing outside of dir.
 func (f *Folder) Write(ctx context.Context, r Revision, dir string) error {
-	// Not git archive: that runs filters, and leaves out what attributes say.
+	// It does not use git archive, which runs filters and omits files by attributes.
 	list, err := f.git(ctx, "ls-tree", "-r", "-z", r.ID, "--", f.prefix+"/")
 	if f.prefix == "." {
 		list, err = f.git(ctx, "ls-tree", "-r", "-z", r.ID)
@@ -140,7 +140,7 @@ func (f *Folder) Write(ctx context.Context, r Revision, dir string) error {
 		about, name, ok := strings.Cut(entry, "\t")
 		parts := strings.Fields(about) // mode, type, id
 		if !ok || len(parts) != 3 || parts[1] != "blob" {
-			continue // a submodule is not there
+			continue // the content of a submodule is not available
 		}
 		if f.prefix != "." {
 			name = strings.TrimPrefix(name, f.prefix+"/")
@@ -171,10 +171,10 @@ func (f *Folder) Write(ctx context.Context, r Revision, dir string) error {
 	return cmd.Wait()
 }
 
-// file is one of a revision. Its mode says whether it is a link.
+// file is a file of a revision. Its mode says whether it is a link.
 type file struct{ name, mode string }
 
-// unpack writes files as git cat-file --batch has them.
+// unpack writes the files in the output of git cat-file --batch.
 func (r Revision) unpack(root *os.Root, files []file, in *bufio.Reader) error {
 	left := int64(mostBytes)
 	for _, file := range files {
@@ -213,7 +213,7 @@ func (r Revision) unpack(root *os.Root, files []file, in *bufio.Reader) error {
 	return nil
 }
 
-// command is one of git's that asks nobody and runs no other program.
+// command returns a git command that prompts for nothing and runs no other program.
 func (f *Folder) command(ctx context.Context, args ...string) *exec.Cmd {
 	args = append([]string{"--no-pager", "-C", f.top, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull,
 		"-c", "log.showSignature=false", "-c", "protocol.allow=never"}, args...)
@@ -240,7 +240,7 @@ func (f *Folder) git(ctx context.Context, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// missing says it plainly if there is no git.
+// missing returns a clear error if git is not installed.
 func missing(err error) error {
 	if errors.Is(err, exec.ErrNotFound) {
 		return errors.New("git is needed, and is not installed where PATH looks")
